@@ -1,0 +1,25 @@
+"""The ways a command can end other than by finishing, with the exit codes of the interface."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """Something the user can mend: shown as one line on standard error, exit code 2, no traceback."""
+
+    exit_code = 2
+
+
+class RunError(UserError):
+    """A run file or an override that does not describe a run."""
+
+
+class FileError(UserError):
+    """A file that is missing, damaged, foreign, newer than this package, or must not be overwritten."""
+
+
+class Stopped(Exception):
+    """The command was asked to stop; a checkpoint is on disk and --resume goes on from it."""
+
+    def __init__(self, message: str, exit_code: int = 75):
+        super().__init__(message)
+        self.exit_code = exit_code
