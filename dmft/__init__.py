@@ -1,0 +1,23 @@
+"""Dynamical mean-field theory of stochastic gradient descent: `dmft.load_run`, `dmft.solve`, `dmft.load`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from dmft.core.config import Run, load_run, parse_run
+from dmft.core.errors import UserError
+from dmft.core.losses import register_loss
+
+__version__ = "0.1.0"
+
+# The solver is imported when it is first asked for: sgd_sim and onepass share dmft.core alone.
+_LAZY = {"solve": "dmft.replicas", "load": "dmft.result", "convergence_study": "dmft.convergence"}
+
+__all__ = ["Run", "UserError", "load_run", "parse_run", "register_loss"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'dmft' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)
