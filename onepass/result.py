@@ -1,0 +1,94 @@
+"""What a calculation gives back: times, and one array per statistic with time first (instances before it)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from dmft.core.errors import FileError
+
+
+@dataclass
+class Trajectory:
+    """Statistics along one path: `.t` and, by name, arrays of shape (times, ...).
+
+    `source` says what made it ("ode", "sgd", "chain", "sde", ...), `run_text` is the completed run as TOML.
+    `dense(t)` (ODE only) is the state at any time; `events` (ODE only) holds the times of each event function.
+    """
+
+    t: np.ndarray
+    arrays: dict[str, np.ndarray]
+    source: str = "ode"
+    run_text: str = ""
+    attrs: dict = field(default_factory=dict)
+    dense: Callable[[float], dict[str, np.ndarray]] | None = None
+    events: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        arrays = self.__dict__.get("arrays", {})
+        if name in arrays:
+            return arrays[name]
+        raise AttributeError(f"no statistic {name!r}; there are {', '.join(arrays)}")
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.arrays[name]
+
+    def save(self, path: str | Path) -> None:
+        """Write an HDF5 file of kind "onepass": /t and one dataset per statistic."""
+        from dmft.core import store
+
+        attrs = {"source": self.source, "ensemble": isinstance(self, Ensemble), **self.attrs}
+        store.save(path, "onepass", self.run_text, {"t": self.t, **self.arrays}, attrs)
+
+
+@dataclass
+class Ensemble(Trajectory):
+    """Independent instances: arrays of shape (instances, times, ...). `diverged` (instances,) marks those that left
+    the finite numbers; their later entries are NaN and they are left out of `mean` and `error`."""
+
+    diverged: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+
+    @property
+    def instances(self) -> int:
+        return len(next(iter(self.arrays.values())))
+
+    def _over_instances(self, f: Callable[[np.ndarray], np.ndarray]) -> Trajectory:
+        kept = ~self.diverged if self.diverged.size else slice(None)
+        arrays = {name: f(array[kept]) for name, array in self.arrays.items()}
+        return Trajectory(self.t, arrays, self.source, self.run_text, self.attrs)
+
+    def mean(self) -> Trajectory:
+        """Average over the instances."""
+        return self._over_instances(lambda array: array.mean(0))
+
+    def error(self) -> Trajectory:
+        """Standard error of that average."""
+        return self._over_instances(lambda array: array.std(0, ddof=1) / np.sqrt(len(array)))
+
+    def variance(self) -> Trajectory:
+        """Variance over the instances (unbiased)."""
+        return self._over_instances(lambda array: array.var(0, ddof=1))
+
+    def save(self, path: str | Path) -> None:
+        self.attrs["diverged_instances"] = np.flatnonzero(self.diverged)
+        super().save(path)
+
+
+def load(path: str | Path) -> Trajectory:
+    """Read a file written by `save`."""
+    from dmft.core import store
+
+    stored = store.load(path)
+    if stored.kind != "onepass":
+        raise FileError(f"{path}: holds {stored.kind!r}, not a one-pass result; use dmft inspect")
+    arrays, attrs = dict(stored.arrays), dict(stored.attrs)
+    t = arrays.pop("t")
+    source, ensemble = attrs.pop("source", "ode"), bool(attrs.pop("ensemble", False))
+    if not ensemble:
+        return Trajectory(t, arrays, source, stored.run_text, attrs)
+    diverged = np.zeros(len(next(iter(arrays.values()))), bool)
+    diverged[np.asarray(attrs.pop("diverged_instances", []), int)] = True
+    return Ensemble(t, arrays, source, stored.run_text, attrs, diverged=diverged)
