@@ -1,0 +1,241 @@
+"""Ranks: the only module that knows MPI. Without MPI, or without a launcher, everything runs as one rank.
+
+Results must not depend on the number of ranks, bit for bit. So sums over blocks are exact (`Comm.sum_exact`):
+an exact sum has no order. Random numbers are keyed by sample, never by rank (see streams).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+from numba import njit
+
+from dmft.core.errors import UserError
+
+Value = TypeVar("Value")
+
+_SLICE = 8 << 20          # bytes; large in-place reductions go twice as fast in slices of this size
+_MESSAGE = 1 << 30        # bytes; one MPI message must stay below 2 GiB
+_LAUNCHER = ("PMI_RANK", "PMI_FD", "PMI2_", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "MPI_LOCALRANKID")
+
+
+@njit(cache=True)
+def _largest(partials):
+    """Elementwise maximum of |partials| over blocks, infinite where any of them is not finite."""
+    blocks, length = partials.shape
+    out = np.zeros(length)
+    for b in range(blocks):
+        for i in range(length):
+            value = abs(partials[b, i])
+            if not value <= 1.7e308:
+                value = np.inf
+            if value > out[i]:
+                out[i] = value
+    return out
+
+
+@njit(cache=True)
+def _to_integers(partials, scale):
+    """Sum over blocks of round(partials * scale), in 64-bit integers."""
+    blocks, length = partials.shape
+    out = np.zeros(length, np.int64)
+    for b in range(blocks):
+        for i in range(length):
+            if scale[i] > 0.0:
+                out[i] += np.int64(np.rint(partials[b, i] * scale[i]))
+    return out
+
+
+def _scales(largest: np.ndarray, total_blocks: int) -> np.ndarray:
+    """Powers of two that make total_blocks values up to `largest` fit into 63 bits; 0 for hopeless elements."""
+    exponent = np.frexp(np.where(np.isfinite(largest), largest, 0.0))[1]
+    shift = 61 - exponent - int(total_blocks).bit_length()
+    return np.where(np.isfinite(largest), np.ldexp(1.0, np.clip(shift, -1000, 1000)), 0.0)
+
+
+class Comm:
+    """A group of ranks. `Comm()` is the serial one."""
+
+    def __init__(self, mpi_comm: Any = None, group: int = 0):
+        self._comm = mpi_comm
+        self.rank: int = mpi_comm.Get_rank() if mpi_comm is not None else 0
+        self.size: int = mpi_comm.Get_size() if mpi_comm is not None else 1
+        self.group = group        # index of this group among those of the `split` that made it
+
+    @property
+    def is_root(self) -> bool:
+        return self.rank == 0
+
+    def agree(self, flags: int) -> int:
+        """Bitwise OR of an integer over the ranks."""
+        if self.size == 1:
+            return int(flags)
+        return int(self._comm.allreduce(int(flags), op=_mpi().BOR))
+
+    def sum_exact(self, partials: np.ndarray, total_blocks: int) -> np.ndarray:
+        """Sum over all blocks of all ranks: partials (blocks here, L) -> (L,), the same bits at any rank count.
+
+        Each element is scaled by a power of two taken from its largest partial anywhere, rounded to a 64-bit
+        integer, added exactly, and scaled back: relative to that largest partial the error is below
+        2**-61 total_blocks**2. An element with a partial that is not finite is NaN on every rank.
+        """
+        partials = np.ascontiguousarray(partials, dtype=np.float64)
+        largest = self._reduce(_largest(partials), "MAX")
+        scale = _scales(largest, total_blocks)
+        total = self._reduce(_to_integers(partials, scale), "SUM")
+        bad = scale == 0.0
+        result = total / np.where(bad, 1.0, scale)
+        result[bad] = np.nan
+        return result
+
+    def _reduce(self, array: np.ndarray, operation: str) -> np.ndarray:
+        """Elementwise Allreduce in place, in slices."""
+        if self.size > 1:
+            op, step = getattr(_mpi(), operation), _SLICE // array.itemsize
+            for first in range(0, array.size, step):
+                self._comm.Allreduce(_mpi().IN_PLACE, array[first:first + step], op=op)
+        return array
+
+    def bcast(self, value: Value, root: int = 0) -> Value:
+        """The root's value on every rank."""
+        return self._comm.bcast(value, root=root) if self.size > 1 else value
+
+    def gather(self, value: Value) -> list[Value]:
+        """Values of all ranks in order of rank, on every rank. For small things."""
+        return self._comm.allgather(value) if self.size > 1 else [value]
+
+    def from_root(self, function: Callable[[], Value]) -> Value:
+        """Let the root alone call `function`; every rank gets its result, or raises its UserError."""
+        result: Any = None
+        if self.is_root:
+            try:
+                result = (True, function())
+            except UserError as error:
+                result = (False, error)
+        good, value = self.bcast(result)
+        if not good:
+            raise value
+        return value
+
+    def split(self, groups: int) -> Comm:
+        """Cut the ranks into that many groups of neighbours (fewer when there are fewer ranks)."""
+        groups = max(1, min(groups, self.size))
+        if self.size == 1:
+            return Comm()
+        colour = self.rank * groups // self.size
+        return Comm(self._comm.Split(colour, self.rank), colour)
+
+    def send_array(self, array: np.ndarray, to: int, tag: int = 0) -> None:
+        """Send an array of any size to another rank."""
+        array = np.ascontiguousarray(array)
+        self._comm.send((array.dtype.str, array.shape), dest=to, tag=tag)
+        data = array.reshape(-1).view(np.uint8)
+        for first in range(0, data.size, _MESSAGE):
+            self._comm.Send(data[first:first + _MESSAGE], dest=to, tag=tag)
+
+    def recv_array(self, source: int, tag: int = 0) -> np.ndarray:
+        """Receive what `send_array` sent."""
+        dtype, shape = self._comm.recv(source=source, tag=tag)
+        array = np.empty(shape, dtype)
+        data = array.reshape(-1).view(np.uint8)
+        for first in range(0, data.size, _MESSAGE):
+            self._comm.Recv(data[first:first + _MESSAGE], source=source, tag=tag)
+        return array
+
+    def barrier(self) -> None:
+        if self.size > 1:
+            self._comm.Barrier()
+
+    def abort_on_error(self) -> None:
+        """From now on an exception that nobody catches on one rank ends every rank, with its traceback."""
+        if self.size == 1:
+            return
+
+        def hook(kind: type[BaseException], value: BaseException, trace: Any) -> None:
+            lines = "".join(traceback.format_exception(kind, value, trace))
+            self.abort(f"rank {self.rank} failed:\n{lines}", 1)
+
+        sys.excepthook = hook
+
+    def abort(self, message: str, exit_code: int) -> None:
+        """Print a message and end every rank at once."""
+        sys.stderr.write(message.rstrip("\n") + "\n")
+        sys.stderr.flush()
+        sys.stdout.flush()
+        _mpi().COMM_WORLD.Abort(exit_code)
+
+    def all_arrive(self, seconds: float = 2.0) -> bool:
+        """Whether every rank calls this within that time: tells an error shared by all from one rank's own."""
+        if self.size == 1:
+            return True
+        request, deadline = self._comm.Ibarrier(), time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if request.Test():
+                return True
+            time.sleep(0.01)
+        return bool(request.Test())
+
+    def threads(self) -> int:
+        """Cores for this rank when the ranks of a node share its cores evenly."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+        if self.size == 1:
+            return cores
+        neighbours = self._comm.Split_type(_mpi().COMM_TYPE_SHARED)
+        count = neighbours.Get_size()
+        neighbours.Free()
+        return max(1, cores // count)
+
+
+_world: Comm | None = None
+
+
+def world() -> Comm:
+    """All ranks of this job. MPI is started at the first call, and only under an MPI launcher."""
+    global _world
+    if _world is None:
+        _world = _start()
+    return _world
+
+
+def _mpi() -> Any:
+    from mpi4py import MPI
+    return MPI
+
+
+def library() -> str:
+    """Name and version of the MPI library in use; "" when serial."""
+    if world().size == 1:
+        return ""
+    return _mpi().Get_library_version().split("\n")[0].replace("\x00", "").strip()
+
+
+def _expected_ranks() -> int:
+    """How many ranks the launcher says it started."""
+    for name in ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"):
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    return 1
+
+
+def _start() -> Comm:
+    expected = _expected_ranks()
+    launched = expected > 1 or any(name.startswith(_LAUNCHER) for name in os.environ)
+    if not launched:
+        return Comm()
+    try:
+        comm = Comm(_mpi().COMM_WORLD)
+    except (ImportError, RuntimeError) as error:
+        if expected == 1:
+            return Comm()
+        raise UserError(f"started as {expected} MPI ranks, but mpi4py or its MPI library is missing ({error}); "
+                        "install the extra [mpi] or [mpi-local]") from None
+    if comm.size == 1 and expected > 1:
+        raise UserError(f"the launcher started {expected} ranks but each sees itself alone; use the launcher of the "
+                        "MPI library (mpirun), or srun --mpi=pmi2 with MPICH, srun --mpi=pmix with Open MPI")
+    return comm if comm.size > 1 else Comm()
