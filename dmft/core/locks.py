@@ -1,0 +1,59 @@
+"""One job per output file."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dmft.core.errors import FileError
+
+
+@contextmanager
+def lock(path: str | Path) -> Iterator[None]:
+    """Hold the right to write the result `path`; a second job gets a FileError. Only the root rank may call this.
+
+    The lock is the kernel's, on a file beside the target: it goes when its holder dies, however that happens.
+    Whoever holds it removes what a killed writer left behind.
+    """
+    target = Path(path)
+    place = target.with_name(target.name + ".lock")
+    handle = _acquire(place, target)
+    try:
+        for stray in target.parent.glob(f"{_escaped(target.name)}.*part"):
+            stray.unlink(missing_ok=True)
+        yield
+    finally:
+        place.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _acquire(place: Path, target: Path) -> int:
+    while True:
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            handle = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as error:
+            raise FileError(f"{target}: cannot be written: {error.strerror}") from None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(handle, 200).decode(errors="replace").strip()
+            os.close(handle)
+            raise FileError(f"{target}: another job is writing it ({holder or 'unknown'}); wait for it or choose "
+                            "another -o") from None
+        except OSError:
+            return handle        # a file system without locks: go on, there is no better to be had
+        # The holder before us may have removed the file between our open and our lock.
+        if place.exists() and os.path.samestat(os.fstat(handle), os.stat(place)):
+            os.ftruncate(handle, 0)
+            os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
+            return handle
+        os.close(handle)
+
+
+def _escaped(name: str) -> str:
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
