@@ -36,9 +36,10 @@ def diffuse(
     seed: int = 1,
     step: float | None = None,
 ) -> Ensemble:
-    """Paths of the SDE. Each step takes a Runge-Kutta step of order 4 in the drift and adds the noise with the
-    covariance at its beginning: error O(h^4 + tau h) for noise of size sqrt(tau) (Milstein and Tretyakov's
-    small-noise schemes). The step h is at most `step` (default: 1/200 of the span, at most 0.01)."""
+    """Paths of the SDE. Each step adds half of its noise before and half after a Runge-Kutta step of order 4 in the drift,
+    with the covariance at the midpoint of the drift's own step: for noise of size sqrt(tau) the error is O(h^4 + tau h^2)
+    (in the spirit of Milstein and Tretyakov's small-noise schemes; the variance of a linear mode of rate r comes out too
+    large by (r h)^2/12). The step h is at most `step` (default: 1/200 of the span, at most 0.01)."""
     t = increasing_times(times)
     tau = model.time_step(dimension)
     h_max = step or min(0.01, max(t[-1] / 200.0, 1e-12))
@@ -52,13 +53,14 @@ def diffuse(
             h = (target - now) / count
             xi = np.stack([g.standard_normal((count, x.shape[1])) for g in noise], axis=1)
             for n in range(count):
-                root = symmetric_root(model.covariance(x))
+                root = symmetric_root(model.covariance(x + 0.5 * h * model.drift(x)))
+                half = 0.5 * np.sqrt(tau * h) * (root @ xi[n][:, :, None])[:, :, 0]
+                x = x + half
                 k1 = model.drift(x)
                 k2 = model.drift(x + 0.5 * h * k1)
                 k3 = model.drift(x + 0.5 * h * k2)
                 k4 = model.drift(x + h * k3)
-                kick = np.sqrt(tau * h) * (root @ xi[n][:, :, None])[:, :, 0]
-                x = model.retract(x + h / 6.0 * (k1 + 2 * k2 + 2 * k3 + k4) + kick)
+                x = model.retract(x + h / 6.0 * (k1 + 2 * k2 + 2 * k3 + k4) + half)
             now = float(target)
         out[:, index] = x
     return assemble(model, t, out, "sde", {"dimension": dimension, "seed": seed, "step": h_max})
