@@ -16,24 +16,15 @@ the z range is cut there. tau and the coefficients of w are written without the 
 
 from __future__ import annotations
 
-from math import erfc
-
 import numpy as np
 from numba import njit
+
+from onepass.gaussian import normal_cdf, sigmoid
 
 NODES = 48
 CUT = 8.7  # beyond this many standard deviations a Gaussian is below 1e-16
 _X, _W = np.polynomial.legendre.leggauss(NODES)
 _PHI0 = 1.0 / np.sqrt(2.0 * np.pi)
-
-
-@njit(cache=True)
-def sigmoid(x):
-    """1/(1 + exp(-x)) without overflow."""
-    if x >= 0.0:
-        return 1.0 / (1.0 + np.exp(-x))
-    e = np.exp(x)
-    return e / (1.0 + e)
 
 
 @njit(cache=True)
@@ -99,7 +90,7 @@ def binary_integrals(v, m, R, snr, nodes=_X, weights=_W):
                             both = err * err
                     else:
                         w0 = -hj / tau  # h_j < 0 for w < w0
-                        below = 0.5 * erfc(-w0 / np.sqrt(2.0))
+                        below = normal_cdf(w0)
                         e0 = off * below
                         e1 = -off * _PHI0 * np.exp(-0.5 * w0 * w0)
                         both = 0.0

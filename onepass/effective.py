@@ -43,6 +43,8 @@ class EffectiveModel(Model):
         return self.corrector(x) - self.population_drift(x)
 
     def time_step(self, dimension: int) -> float:
+        if self.step <= 0.0:
+            raise RunError("step = 0 is the population flow; SGD, chain and SDE need step > 0")
         return self.step / dimension
 
     def start(self, initial: Mapping[str, np.ndarray], dimension: int | None = None) -> np.ndarray:

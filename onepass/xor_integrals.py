@@ -9,9 +9,10 @@ With e = sigma(v.relu(h)) - y,
     B_ij  = E[1(h_i > 0) 1(h_j > 0) e^2]    B   (4, 4)
 
 For each i the fields are factored with h_i first, h = mean + L z, C = (m m^T + R)/lambda = L L^T. Two things make a few
-thousand scrambled Sobol points enough: z_1 is drawn from its law given h_i > 0 (no jump is left in A and Ap), and
-X.mu, X.nu, X.W_j^perp are replaced by their means given h, which are linear in z. A zero pivot (parallel neurons)
-leaves out the coordinate that h does not depend on.
+thousand scrambled Sobol points enough: z_1 is drawn from its law given h_i > 0, so that no jump is left, and X.mu, X.nu,
+X.W_j^perp are replaced by their means given h, which are linear in z. For B_ij with i != j the first two are drawn given
+h_i, h_j > 0. Without jumps the sums are continuous functions of the statistics, which the ODE solver needs. A zero pivot
+(parallel neurons) leaves out the coordinate that h does not depend on.
 """
 
 from __future__ import annotations
@@ -21,36 +22,18 @@ from functools import lru_cache
 import numpy as np
 from numba import njit
 from scipy.special import ndtri
-from scipy.stats import qmc
 
-from onepass.binary_integrals import sigmoid
-from onepass.normal_law import normal_cdf, normal_quantile
+from onepass.gaussian import lower_root, normal_cdf, normal_quantile, sigmoid, sobol_uniforms
 
 NEURONS = 4
 
 
 @lru_cache(maxsize=4)
 def sobol_nodes(log2_points: int) -> np.ndarray:
-    """Fixed scrambled Sobol points (2^log2_points, 4): a uniform, then three normals."""
-    u = qmc.Sobol(NEURONS, scramble=True, seed=20).random_base2(log2_points)
-    u = np.clip(u, 2.0**-53, 1.0 - 2.0**-53)
-    u[:, 1:] = ndtri(u[:, 1:])
-    return u
-
-
-@njit(cache=True)
-def _factor(C, order, L):
-    """Lower-triangular L (n, n) with C[order][:, order] = L L^T; a pivot at round-off level becomes a zero column."""
-    n = order.size
-    for a in range(n):
-        for b in range(a + 1):
-            rest = C[order[a], order[b]]
-            for c in range(b):
-                rest -= L[a, c] * L[b, c]
-            if a == b:
-                L[a, a] = np.sqrt(rest) if rest > 1e-13 * C[order[a], order[a]] else 0.0
-            else:
-                L[a, b] = rest / L[b, b] if L[b, b] > 0.0 else 0.0
+    """Fixed scrambled Sobol points (2^log2_points, 5): two uniforms and three normals, the second uniform and the first normal
+    being the same coordinate in two guises."""
+    u = sobol_uniforms(NEURONS, log2_points)
+    return np.hstack([u[:, :2], ndtri(u[:, 1:])])
 
 
 @njit(cache=True)
@@ -64,6 +47,39 @@ def _regress(L, covariance, out):
 
 
 @njit(cache=True)
+def _mean_and_label(m, component, order, mean):
+    """Mean of the fields, in the given order, and label of component 0..3 = +mu, -mu, +nu, -nu."""
+    q, s = component // 2, 1.0 - 2.0 * (component % 2)
+    for a in range(order.size):
+        mean[a] = s * m[order[a], q]
+    return q, s, 1.0 - q
+
+
+@njit(cache=True)
+def _put_first(order, i, j):
+    """0..n-1 with i first and, if j >= 0, j second."""
+    order[0], order[1] = i, j
+    place = 1 if j < 0 else 2
+    for a in range(order.size):
+        if a != i and a != j:
+            order[place] = a
+            place += 1
+
+
+@njit(cache=True)
+def _output(v, order, mean, L, z, forced):
+    """v.relu(h) at h = mean + L z; the first `forced` fields are positive by construction."""
+    field = 0.0
+    for a in range(order.size):
+        h = mean[a]
+        for b in range(a + 1):
+            h += L[a, b] * z[b]
+        if h > 0.0 or a < forced:
+            field += v[order[a]] * h
+    return field
+
+
+@njit(cache=True)
 def xor_integrals(v, m, R, snr, nodes):
     """A (4, 2), Ap (4, 4), B (4, 4) at statistics v (4,), m (4, 2), R (4, 4), finite snr = lambda; nodes of `sobol_nodes`."""
     n, points = 4, nodes.shape[0]
@@ -71,48 +87,59 @@ def xor_integrals(v, m, R, snr, nodes):
     C = (m @ m.T + R) / snr
     L, order = np.zeros((n, n)), np.empty(n, np.int64)
     slope, slope_perp = np.empty((2, n)), np.empty((n, n))
-    z, mean, on = np.empty(n), np.empty(n), np.empty(n)
-    first, first_z, both = 0.0, np.empty(n), np.empty(n)
+    z, mean, sum_ez = np.empty(n), np.empty(n), np.empty(n)
     for i in range(n):
-        order[0] = i
-        for a in range(1, n):
-            order[a] = a - 1 if a <= i else a
-        _factor(C, order, L)
+        _put_first(order, i, -1)
+        lower_root(C[order][:, order], L)
         for q in range(2):
             _regress(L, m[order, q] / snr, slope[q])
         for j in range(n):
             _regress(L, R[order, j] / snr, slope_perp[j])
         for component in range(4):
-            q, s = component // 2, 1.0 - 2.0 * (component % 2)  # +mu, -mu, +nu, -nu
-            y = 1.0 - q
-            for a in range(n):
-                mean[a] = s * m[order[a], q]
+            q, s, y = _mean_and_label(m, component, order, mean)
             tail = normal_cdf(mean[0] / L[0, 0])  # P(h_i > 0)
             if tail < 1e-17:
                 continue
-            first, first_z[:], both[:] = 0.0, 0.0, 0.0  # sums of e, e z and 1_j e^2
+            sum_e, sum_e2, sum_ez[:] = 0.0, 0.0, 0.0
             for t in range(points):
                 z[0] = -normal_quantile(tail * nodes[t, 0])
-                for a in range(1, n):
-                    z[a] = nodes[t, a]
-                field = 0.0
+                z[1:] = nodes[t, 2:]
+                e = sigmoid(_output(v, order, mean, L, z, 1)) - y
+                sum_e += e
+                sum_e2 += e * e
                 for a in range(n):
-                    h = mean[a]
-                    for b in range(a + 1):
-                        h += L[a, b] * z[b]
-                    on[a] = 1.0 if h > 0.0 or a == 0 else 0.0
-                    field += v[order[a]] * h * on[a]
-                e = sigmoid(field) - y
-                first += e
-                for a in range(n):
-                    first_z[a] += e * z[a]
-                    both[a] += on[a] * e * e
+                    sum_ez[a] += e * z[a]
             weight = 0.25 * tail / points
+            A[i, q] += weight * s * sum_e
+            B[i, i] += weight * sum_e2
             for q2 in range(2):
-                A[i, q2] += weight * np.sum(slope[q2] * first_z)
-            A[i, q] += weight * s * first
+                A[i, q2] += weight * np.sum(slope[q2] * sum_ez)
             for j in range(n):
-                Ap[i, j] += weight * np.sum(slope_perp[j] * first_z)
-            for a in range(n):
-                B[i, order[a]] += weight * both[a]
-    return A, Ap, 0.5 * (B + B.T)
+                Ap[i, j] += weight * np.sum(slope_perp[j] * sum_ez)
+    pair_points = points // 4  # B enters the drift divided by snr
+    for i in range(n):
+        for j in range(i + 1, n):
+            _put_first(order, i, j)
+            lower_root(C[order][:, order], L)
+            for component in range(4):
+                q, s, y = _mean_and_label(m, component, order, mean)
+                tail = normal_cdf(mean[0] / L[0, 0])
+                if tail < 1e-17:
+                    continue
+                total = 0.0
+                for t in range(pair_points):
+                    z[0] = -normal_quantile(tail * nodes[t, 0])
+                    centre = mean[1] + L[1, 0] * z[0]
+                    second = 1.0 if centre > 0.0 else 0.0  # P(h_j > 0 | z_1)
+                    z[1] = 0.0
+                    if L[1, 1] > 0.0:
+                        second = normal_cdf(centre / L[1, 1])
+                        if second > 1e-17:
+                            z[1] = -normal_quantile(second * nodes[t, 1])
+                    z[2:] = nodes[t, 3:]
+                    if second > 1e-17:
+                        e = sigmoid(_output(v, order, mean, L, z, 2)) - y
+                        total += second * e * e
+                B[i, j] += 0.25 * tail * total / pair_points
+            B[j, i] = B[i, j]
+    return A, Ap, B

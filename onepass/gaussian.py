@@ -1,11 +1,43 @@
-"""Inverse of the normal distribution function inside Numba code (Wichura, algorithm AS 241, relative error 1e-16)."""
+"""Small tools for Gaussian integrals: normal law, sigmoid and triangular root inside Numba code, and fixed Sobol points."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import erfc
 
 import numpy as np
 from numba import njit
+from scipy.stats import qmc
+
+
+@lru_cache(maxsize=8)
+def sobol_uniforms(dimensions: int, log2_points: int) -> np.ndarray:
+    """The same scrambled Sobol points (2^log2_points, dimensions) every time, inside the open cube."""
+    u = qmc.Sobol(dimensions, scramble=True, seed=20).random_base2(log2_points)
+    return np.clip(u, 2.0**-53, 1.0 - 2.0**-53)
+
+
+@njit(cache=True, nogil=True)
+def sigmoid(x):
+    """1/(1 + exp(-x)) without overflow."""
+    if x >= 0.0:
+        return 1.0 / (1.0 + np.exp(-x))
+    e = np.exp(x)
+    return e / (1.0 + e)
+
+
+@njit(cache=True, nogil=True)
+def lower_root(C, L):
+    """Lower-triangular L (n, n) with L L^T = C; a pivot at round-off level becomes a zero column."""
+    for a in range(C.shape[0]):
+        for b in range(a + 1):
+            rest = C[a, b]
+            for c in range(b):
+                rest -= L[a, c] * L[b, c]
+            if a == b:
+                L[a, a] = np.sqrt(rest) if rest > 1e-14 * C[a, a] else 0.0
+            else:
+                L[a, b] = rest / L[b, b] if L[b, b] > 0.0 else 0.0
 
 
 @njit(cache=True)
@@ -16,7 +48,7 @@ def normal_cdf(x):
 
 @njit(cache=True)
 def normal_quantile(p):
-    """z with P(Z < z) = p, 0 < p < 1."""
+    """z with P(Z < z) = p, 0 < p < 1 (Wichura, algorithm AS 241, relative error 1e-16)."""
     q = p - 0.5
     if abs(q) <= 0.425:
         r = 0.180625 - q * q

@@ -1,0 +1,168 @@
+"""What the binary and the XOR mixture share: p hidden ReLU neurons, r mean directions, statistics v (p,), m (p, r), R (p, p).
+
+X ~ N(s e_q, I/lambda), y = labels[q, s]; e = sigma(v.relu(h)) - y, h_i = sum_q m_iq X_q + zeta_i, zeta ~ N(0, R/lambda).
+With A, Ap, B the Gaussian integrals of the model, alpha the ridge and delta = c/N (paper 001, propositions 4.1 and F.2):
+
+    v_i'  = -(sum_q m_iq A_iq + Ap_ii) - alpha v_i
+    m_iq' = -v_i A_iq - alpha m_iq
+    R_ij' = -v_i Ap_ij - v_j Ap_ji - 2 alpha R_ij + (c/lambda) v_i v_j B_ij
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numba import njit
+from scipy.special import ndtri
+
+from onepass.gaussian import lower_root, sigmoid, sobol_uniforms
+
+
+@njit(cache=True)
+def assemble_drift(v, m, R, A, Ap, B, ridge, gain):
+    """Population drift f and corrector g in the flat order v, m, upper triangle of R; gain = c/lambda."""
+    p, r = m.shape
+    size = p + p * r + p * (p + 1) // 2
+    f, g = np.empty(size), np.zeros(size)
+    place = p + p * r
+    for i in range(p):
+        f[i] = Ap[i, i] + ridge * v[i]
+        for q in range(r):
+            f[i] += m[i, q] * A[i, q]
+            f[p + i * r + q] = v[i] * A[i, q] + ridge * m[i, q]
+        for j in range(i, p):
+            f[place] = v[i] * Ap[i, j] + v[j] * Ap[j, i] + 2.0 * ridge * R[i, j]
+            g[place] = gain * v[i] * v[j] * B[i, j]
+            place += 1
+    return f, g
+
+
+@njit(cache=True)
+def limit_integrals(v, m, labels, width):
+    """A (p, r) at infinite snr, where X = s e_q: A_iq = (1/2r) sum_s s theta(s m_iq) [sigma(sum_j v_j relu(s m_jq)) - y_qs].
+
+    theta is the step with theta(0) = 1/2, the limit of P(h > 0); a width > 0 makes it a ramp of that half-width, which turns
+    sliding along m_iq = 0 (drift towards it from both sides) into a stable, stiff fixed point."""
+    p, r = m.shape
+    A = np.zeros((p, r))
+    for q in range(r):
+        for minus in range(2):
+            s = 1.0 - 2.0 * minus
+            field = 0.0
+            for j in range(p):
+                field += v[j] * max(s * m[j, q], 0.0)
+            e = sigmoid(field) - labels[q, minus]
+            for i in range(p):
+                if width > 0.0:
+                    theta = min(max(0.5 + 0.5 * s * m[i, q] / width, 0.0), 1.0)
+                else:
+                    theta = 0.5 * (1.0 + np.sign(s * m[i, q]))
+                A[i, q] += s * theta * e / (2.0 * r)
+    return A
+
+
+@njit(cache=True, nogil=True)
+def chain_advance(v, m, R, steps, delta, ridge, snr, labels, dimension, rng):
+    """Exact law of the statistics under SGD in the given dimension N, in place: X enters through its components along the
+    means, zeta = W^perp X = L g/sqrt(lambda), and |X^perp|^2 = (|g|^2 + chi2_{N-r-p})/lambda."""
+    p, r = m.shape
+    keep = 1.0 - delta * ridge
+    L, g, x, h = np.zeros((p, p)), np.zeros(p), np.zeros(r), np.zeros(p)
+    zeta, pull = np.zeros(p), np.zeros(p)
+    noisy = not np.isinf(snr)
+    spread = 1.0 / np.sqrt(snr)
+    freedom = dimension - r - p
+    for _ in range(steps):
+        q = min(int(rng.random() * r), r - 1)
+        minus = 1 if rng.random() < 0.5 else 0
+        square = 0.0
+        x[:] = 0.0
+        if noisy:
+            lower_root(R, L)
+            for a in range(r):
+                x[a] = spread * rng.standard_normal()
+            for a in range(p):
+                g[a] = rng.standard_normal()
+                square += g[a] * g[a]
+            for a in range(p):
+                zeta[a] = 0.0
+                for b in range(a + 1):
+                    zeta[a] += spread * L[a, b] * g[b]
+            if freedom > 0:
+                square += rng.chisquare(freedom)
+            square /= snr
+        x[q] += 1.0 - 2.0 * minus
+        field = 0.0
+        for i in range(p):
+            h[i] = zeta[i]
+            for a in range(r):
+                h[i] += m[i, a] * x[a]
+            field += v[i] * max(h[i], 0.0)
+        e = sigmoid(field) - labels[q, minus]
+        for i in range(p):
+            pull[i] = delta * v[i] * e if h[i] >= 0.0 else 0.0
+            v[i] = keep * v[i] - delta * e * max(h[i], 0.0)
+            for a in range(r):
+                m[i, a] = keep * m[i, a] - pull[i] * x[a]
+        for i in range(p):
+            for j in range(p):
+                R[i, j] = keep * keep * R[i, j] - keep * (pull[i] * zeta[j] + pull[j] * zeta[i]) + pull[i] * pull[j] * square
+
+
+@lru_cache(maxsize=4)
+def normal_nodes(dimensions: int, log2_points: int) -> np.ndarray:
+    """Fixed scrambled Sobol normals (2^log2_points, dimensions)."""
+    return ndtri(sobol_uniforms(dimensions, log2_points))
+
+
+@njit(cache=True)
+def gradient_covariance(v, m, R, snr, labels, nodes):
+    """J V J^T (size, size): covariance over data of <grad L, grad u> for u = (v, m, upper triangle of R).
+
+    The gradient acts on v_i by e relu(h_i), on m_iq by v_i 1_i e X_q, on R_ij by e (v_i 1_i zeta_j + v_j 1_j zeta_i); the
+    average over (X_q, zeta) is quasi-Monte-Carlo with nodes (points, r + p) of `normal_nodes`; snr = inf needs one node."""
+    p, r = m.shape
+    size = p + p * r + p * (p + 1) // 2
+    mean, second, row = np.zeros(size), np.zeros((size, size)), np.empty(size)
+    L, x, h, zeta, on = np.zeros((p, p)), np.zeros(r), np.zeros(p), np.zeros(p), np.zeros(p)
+    lower_root(R, L)
+    noisy = not np.isinf(snr)
+    points = nodes.shape[0] if noisy else 1
+    spread = 1.0 / np.sqrt(snr)
+    weight = 1.0 / (2 * r * points)
+    for t in range(points):
+        for component in range(2 * r):
+            q, minus = component // 2, component % 2
+            for a in range(r):
+                x[a] = spread * nodes[t, a]
+            x[q] += 1.0 - 2.0 * minus
+            field = 0.0
+            for i in range(p):
+                zeta[i] = 0.0
+                if noisy:
+                    for b in range(i + 1):
+                        zeta[i] += spread * L[i, b] * nodes[t, r + b]
+                h[i] = zeta[i]
+                for a in range(r):
+                    h[i] += m[i, a] * x[a]
+                on[i] = 1.0 if h[i] >= 0.0 else 0.0
+                field += v[i] * h[i] * on[i]
+            e = sigmoid(field) - labels[q, minus]
+            place = p + p * r
+            for i in range(p):
+                row[i] = e * h[i] * on[i]
+                for a in range(r):
+                    row[p + i * r + a] = v[i] * on[i] * e * x[a]
+                for j in range(i, p):
+                    row[place] = e * (v[i] * on[i] * zeta[j] + v[j] * on[j] * zeta[i])
+                    place += 1
+            for a in range(size):
+                mean[a] += weight * row[a]
+                for b in range(a + 1):
+                    second[a, b] += weight * row[a] * row[b]
+    for a in range(size):
+        for b in range(a + 1):
+            second[a, b] -= mean[a] * mean[b]
+            second[b, a] = second[a, b]
+    return second
