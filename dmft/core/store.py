@@ -19,7 +19,11 @@ import h5py
 import numpy as np
 
 from dmft.core.errors import FileError
+from dmft.core.locks import lock
 from dmft.core.provenance import provenance
+
+__all__ = ["Stored", "Writer", "checkpoint_path", "load", "load_checkpoint", "load_header", "lock", "read",
+           "remove_checkpoint", "save", "save_checkpoint", "sha256_of"]
 
 SCHEMA_VERSION = 1
 KINDS = ("theory", "simulation", "onepass", "convergence", "sweep")
