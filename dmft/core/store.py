@@ -1,8 +1,10 @@
 """Result files: the only module that knows HDF5. Plain arrays and text, complete or absent.
 
 A file is written beside its target, synced, and renamed, so that a killed writer leaves the old file or none.
-Root attributes: kind, schema_version, run (completed TOML), checksum, provenance and what the writer adds.
-Checkpoints are the same files under another name (`checkpoint_path`).
+Root attributes: kind, schema_version, run (completed TOML), provenance and what the writer adds. Behind the HDF5
+data stands one line with its sha256, which HDF5 readers ignore; it is verified before HDF5 sees the file, because
+the HDF5 library may loop for ever on damaged data. A file without it (edited with other tools) is still read.
+Checkpoints are the same files under another name, and need it.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,7 @@ __all__ = ["Stored", "Writer", "checkpoint_path", "load", "load_checkpoint", "lo
 
 SCHEMA_VERSION = 1
 KINDS = ("theory", "simulation", "onepass", "convergence", "sweep")
-_OWN = ("kind", "schema_version", "run", "checksum", "checkpoint")
+_OWN = ("kind", "schema_version", "run", "checkpoint")
 
 Attributes = Mapping[str, str | int | float | bool | np.ndarray]
 # What h5py raises on files that are cut short or overwritten.
@@ -57,7 +60,6 @@ def save(path: str | Path, kind: str, run_text: str, arrays: Mapping[str, np.nda
     with Writer(path, kind, run_text, attrs, checkpoint) as writer:
         for name, array in plain.items():
             writer.file.create_dataset(name, data=array)
-        writer.file.attrs["checksum"] = _checksum(run_text, plain)
 
 
 class Writer:
@@ -86,8 +88,8 @@ class Writer:
         return self
 
     def create(self, name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> None:
-        """A dataset to be filled by `write`; damage shows on reading (each chunk has a checksum)."""
-        self.file.create_dataset(name, shape, dtype, fletcher32=True)
+        """A dataset to be filled by `write`."""
+        self.file.create_dataset(name, shape, dtype)
 
     def write(self, name: str, index: Any, values: np.ndarray) -> None:
         self.file[name][index] = values
@@ -96,6 +98,8 @@ class Writer:
         try:
             self.file.close()
             if error is None:
+                with open(self._part, "ab") as file:
+                    file.write(_seal(self._part, os.path.getsize(self._part)))
                 _sync(self._part)
                 os.replace(self._part, self.path)
                 _sync(self.path.parent)
@@ -127,26 +131,49 @@ def _unwritable(path: Path, error: BaseException) -> FileError:
     return FileError(f"{path}: cannot be written: {' '.join(reason.split())}")
 
 
-def _checksum(run_text: str, arrays: Mapping[str, np.ndarray]) -> str:
-    """sha256 over the run text and every array with its name, type and shape."""
-    digest = hashlib.sha256(run_text.encode())
-    for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
-        digest.update(f"\n{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(array.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
+# --- the seal ---------------------------------------------------------------------------------------------
+
+_SEAL = b"\nsha256 "
+_SEAL_LENGTH = len(_SEAL) + 64 + 1
+_ALWAYS_VERIFY = 1 << 30        # bytes; partial reads of larger files skip the verification
+
+
+def _seal(path: Path, length: int) -> bytes:
+    """The line that stands behind the first `length` bytes of a file."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while length > 0:
+            piece = file.read(min(length, 1 << 20))
+            if not piece:
+                break
+            digest.update(piece)
+            length -= len(piece)
+    return _SEAL + digest.hexdigest().encode() + b"\n"
+
+
+@lru_cache(maxsize=64)
+def _verify(path: Path, size: int, modified: int) -> bool:
+    """Whether a file has a seal; FileError when it does not fit. (size, modified) tell the cache of changes."""
+    with open(path, "rb") as file:
+        magic = file.read(8)
+        file.seek(max(0, size - _SEAL_LENGTH))
+        seal = file.read()
+    if magic != b"\x89HDF\r\n\x1a\n":
+        raise FileError(f"{path}: not a result file (not HDF5)")
+    if not seal.startswith(_SEAL):
+        return False
+    if seal != _seal(path, size - _SEAL_LENGTH):
+        raise FileError(f"{path}: damaged: its contents do not match its checksum; make it again")
+    return True
 
 
 # --- reading ----------------------------------------------------------------------------------------------
 
 def load(path: str | Path) -> Stored:
-    """Read a whole file and verify its checksum. FileError when it is missing, foreign, newer or damaged."""
-    with _opened(path) as file:
+    """Read a whole file. FileError when it is missing, foreign, newer or damaged."""
+    with _opened(path, partial=False) as file:
         stored = _describe(Path(path), file)
         stored.arrays.update({name: file[name][()] for name in stored.shapes})
-        checksum = file.attrs.get("checksum")
-    if checksum is not None and checksum != _checksum(stored.run_text, stored.arrays):
-        raise FileError(f"{path}: damaged: its contents do not match its checksum; make it again")
     return stored
 
 
@@ -165,15 +192,18 @@ def read(path: str | Path, name: str, index: Any = ()) -> np.ndarray:
 
 
 @contextmanager
-def _opened(path: str | Path) -> Iterator[h5py.File]:
-    if not os.path.exists(path):
-        raise FileError(f"{path}: no such file")
+def _opened(path: str | Path, partial: bool = True) -> Iterator[h5py.File]:
     try:
+        state = os.stat(path)
+        if not os.path.isfile(path):
+            raise FileError(f"{path}: not a file")
+        if not partial or state.st_size <= _ALWAYS_VERIFY:
+            _verify(Path(path), state.st_size, state.st_mtime_ns)
         with h5py.File(path, "r", locking="best-effort") as file:
             yield file
+    except (FileNotFoundError, PermissionError) as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror}") from None
     except _DAMAGE as error:
-        if isinstance(error, PermissionError) or os.path.isdir(path):
-            raise FileError(f"{path}: cannot be read: {'a folder' if os.path.isdir(path) else 'no permission'}") from None
         raise FileError(f"{path}: not a result file, or damaged: {_first_line(error)}") from None
 
 
@@ -225,6 +255,9 @@ def load_checkpoint(path: str | Path) -> Stored | None:
     if not place.exists():
         return None
     try:
+        state = os.stat(place)
+        if not _verify(place, state.st_size, state.st_mtime_ns):
+            raise FileError(f"{place}: damaged: cut short, or changed by another program")
         return load(place)
     except FileError as error:
         raise FileError(f"{error}; --force starts afresh") from None
