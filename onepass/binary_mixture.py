@@ -33,6 +33,11 @@ class BinaryMixture(MixtureModel):
         return A[:, None], Ap, B
 
     @property
+    def start_variance(self) -> float:
+        """W ~ N(0, I/(snr N)) as in proposition 4.2; at snr = inf N(0, I/N), of which only the signs of m matter."""
+        return 1.0 / self.snr if np.isfinite(self.snr) else 1.0
+
+    @property
     def ring(self) -> float:
         """C_alpha = log((1 - 2 alpha)/(2 alpha)): at snr = inf every fixed point but 0 has |v|^2 = C or v_i^2 = C. ridge < 1/4."""
         if not 0.0 < self.ridge < 0.25:

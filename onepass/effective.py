@@ -18,9 +18,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from dmft.core import streams
 from dmft.core.errors import RunError
+from onepass.ensemble import Process
 from onepass.layout import Layout
 from onepass.model import Model
+from onepass.problem import GradientProcess
 
 
 class EffectiveModel(Model):
@@ -66,8 +69,9 @@ class EffectiveModel(Model):
 class EffectiveDynamics(EffectiveModel):
     """A user's own effective model: names and shapes of the statistics, and f, g, Sigma as functions of the flat vector.
 
-    Every function takes u (..., size) and returns (..., size), or (..., size, size) for `sigma`. Before trusting such a
-    model compare it with its SGD at a point, `onepass.check_effective`.
+    Every function takes u (..., size) and returns (..., size), or (..., size, size) for `sigma`. `sgd(u, n)` gives a Problem
+    in dimension n and a point with statistics u, for `simulate`. Before trusting such a model compare it with its SGD at a
+    point, `onepass.check_effective`.
     """
 
     shapes: Mapping[str, tuple[int, ...]]
@@ -76,6 +80,7 @@ class EffectiveDynamics(EffectiveModel):
     sigma: Callable[[np.ndarray], np.ndarray] | None = None
     step: float = 1.0
     symmetric: frozenset[str] = field(default=frozenset())
+    sgd: Callable[[np.ndarray, int], tuple] | None = None
 
     @property
     def layout(self) -> Layout:
@@ -91,6 +96,12 @@ class EffectiveDynamics(EffectiveModel):
         if self.sigma is None:
             raise RunError("this effective model has no sigma: its noise is unknown")
         return self.sigma(x)
+
+    def sgd_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> Process:
+        if self.sgd is None:
+            raise RunError("this effective model has no sgd: there is nothing to simulate")
+        problem, x = self.sgd(x0, dimension)
+        return GradientProcess(problem, x, streams.generator(seed, "effective-sgd", instance))
 
 
 def jacobian(model: Model, x: np.ndarray, width: float = 1e-5) -> np.ndarray:

@@ -53,6 +53,23 @@ class MixtureModel(EffectiveModel):
         """The inverse of `split`."""
         return self.layout.pack({"v": v, "m": m.reshape(self.layout.shapes["m"]), "R": R})
 
+    @property
+    def start_variance(self) -> float:
+        """N times the variance of a weight at a random start."""
+        return 1.0
+
+    def random_start(self, dimension: int, instances: int, seed: int = 1) -> dict[str, np.ndarray]:
+        """Statistics of v ~ N(0, I), W iid N(0, start_variance/N), instances first. R is a Wishart matrix, drawn by its
+        triangular root, so that the cost does not depend on N."""
+        p, r = self.neurons, self.directions
+        rng = streams.generator(seed, "mixture-start")
+        spread = np.sqrt(self.start_variance / dimension)
+        v = rng.standard_normal((instances, p))
+        m = spread * rng.standard_normal((instances,) + self.layout.shapes["m"])
+        root = np.tril(rng.standard_normal((instances, p, p)), -1)
+        root[:, np.arange(p), np.arange(p)] = np.sqrt(rng.chisquare(dimension - r - np.arange(p), (instances, p)))
+        return {"v": v, "m": m, "R": spread**2 * root @ np.swapaxes(root, -1, -2)}
+
     def validate(self, arrays: dict[str, np.ndarray], dimension: int | None) -> None:
         lowest = np.min(np.linalg.eigvalsh(arrays["R"]))
         if lowest < -1e-10 * max(1.0, np.max(np.abs(arrays["R"]))):

@@ -8,6 +8,7 @@ Loss ||Y - x^(k)||^2 + beta |x|^2, Y = lambda v^(k) + W. Statistics m = x.v and 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -67,6 +68,16 @@ class SpikedTensor(EffectiveModel):
     @property
     def layout(self) -> Layout:
         return Layout({"m": (), "r2": ()})
+
+    def random_start(self, dimension: int, instances: int, seed: int = 1) -> dict[str, np.ndarray]:
+        """Statistics of x ~ N(0, I/n), instances first."""
+        rng = streams.generator(seed, "spiked-start")
+        m = rng.standard_normal(instances) / np.sqrt(dimension)
+        return {"m": m, "r2": rng.chisquare(dimension - 1, instances) / dimension}
+
+    def check_deterministic(self, x0: np.ndarray) -> None:
+        if x0[0] == 0.0:
+            warnings.warn("m = 0 at t = 0: the ODE stays there; start from m != 0, or use chain(...) or diffuse(...)", stacklevel=4)
 
     def validate(self, arrays: dict[str, np.ndarray], dimension: int | None) -> None:
         if np.any(arrays["r2"] < 0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from dmft.core.errors import RunError
 from onepass.effective import LinearSDE
 from onepass.mixture_model import MixtureModel
 from onepass.result import Trajectory
+from onepass.xor_components import LABELS, neuron_labels
 from onepass.xor_integrals import sobol_nodes, xor_integrals
 
 
@@ -44,6 +46,19 @@ class XorMixture(MixtureModel):
             # the drift is known to about 1e-5 and has small kinks at the quasi-Monte-Carlo points: a low order is best
             options = {"method": "RK45", "rtol": 1e-6, "atol": 1e-9, **options}
         return super().solve(initial, times, **options)
+
+    def check_deterministic(self, x0: np.ndarray) -> None:
+        if not np.any(self.layout.unpack(x0)["m"]):
+            warnings.warn("m = 0 at t = 0: the ODE stays there; start from m != 0 (random_start), or use chain(...)", stacklevel=4)
+
+    def classify(self, v: np.ndarray, m: np.ndarray) -> np.ndarray:
+        """Labels "0", "+mu", "-mu", "+nu", "-nu" of the neurons, (..., 4); xor_components.component names the component."""
+        return neuron_labels(v, m, np.sqrt(self.ring) / 10.0)
+
+    def is_optimal(self, v: np.ndarray, m: np.ndarray) -> np.ndarray:
+        """Whether each of the four means has a neuron of its own: one of the 24 stable fixed points."""
+        labels = np.sort(self.classify(v, m), axis=-1)
+        return np.all(labels == np.sort(LABELS[1:]), axis=-1)
 
     @property
     def ring(self) -> float:
