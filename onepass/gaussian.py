@@ -7,12 +7,13 @@ from math import erfc
 
 import numpy as np
 from numba import njit
-from scipy.stats import qmc
 
 
 @lru_cache(maxsize=8)
 def sobol_uniforms(dimensions: int, log2_points: int) -> np.ndarray:
     """The same scrambled Sobol points (2^log2_points, dimensions) every time, inside the open cube."""
+    from scipy.stats import qmc  # slow to import
+
     u = qmc.Sobol(dimensions, scramble=True, seed=20).random_base2(log2_points)
     return np.clip(u, 2.0**-53, 1.0 - 2.0**-53)
 
