@@ -1,0 +1,82 @@
+"""The data set and teacher of one instance: x_mu iid N(0, 1), w0 on the sphere, h0_mu = x_mu.w0/sqrt(N).
+
+The float32 matrix *is* the data set; fields of the teacher are taken from it in float64. Everything is a
+function of (seed, index), so nothing of it is ever stored.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+from dmft.core import streams
+from sgd_sim.rows import aligned, padded
+
+TEST_ROWS = 256   # fresh samples, outside the training set, on which the error is measured
+
+
+class Landscape(NamedTuple):
+    """data (M, padded N), test (TEST_ROWS, padded N): float32 rows, zeros past column N. Fields in float64."""
+
+    data: np.ndarray
+    h0: np.ndarray        # (M,)
+    w0: np.ndarray        # (N,), |w0|^2 = N
+    test: np.ndarray
+    test_h0: np.ndarray   # (TEST_ROWS,)
+
+
+def sizes(dimension: int, alpha: float) -> tuple[int, int]:
+    """(N, M)."""
+    return dimension, max(1, round(alpha * dimension))
+
+
+def data_bytes(dimension: int, alpha: float) -> int:
+    """Memory of one landscape."""
+    n, m = sizes(dimension, alpha)
+    return 4 * (m + TEST_ROWS) * padded(n)
+
+
+def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads: bool = False) -> Landscape:
+    """The landscape number `index`; `threads` spreads its rows over threads, with the same numbers."""
+    n, m = sizes(dimension, alpha)
+    w0 = on_sphere(streams.generator(seed, "simulation/teacher", index).standard_normal(n))
+    fill = _fill_in_threads if threads else _fill
+    parts = []
+    for purpose, rows in (("simulation/data", m), ("simulation/test", TEST_ROWS)):
+        block, fields = aligned((rows, padded(n))), np.empty(rows)
+        fill(streams.key(seed, purpose, index), block, w0, fields)
+        parts += [block, fields]
+    return Landscape(parts[0], parts[1], w0, parts[2], parts[3])
+
+
+def on_sphere(vector: np.ndarray) -> np.ndarray:
+    """The vector scaled to |w|^2 = N."""
+    return vector * np.sqrt(vector.size / (vector @ vector))
+
+
+@njit(cache=True, nogil=True)
+def _fill_row(stream, row, data, w0, fields):
+    """One row of standard normals and its field x.w0/sqrt(N)."""
+    n = w0.size
+    for j in range(0, data.shape[1], 2):
+        a, b = streams.normal2(stream, row, j // 2)
+        data[row, j] = a if j < n else 0.0
+        data[row, j + 1] = b if j + 1 < n else 0.0
+    field = 0.0
+    for j in range(n):
+        field += np.float64(data[row, j]) * w0[j]
+    fields[row] = field / np.sqrt(n)
+
+
+@njit(cache=True, nogil=True)
+def _fill(stream, data, w0, fields):
+    for row in range(data.shape[0]):
+        _fill_row(stream, row, data, w0, fields)
+
+
+@njit(cache=True, parallel=True)
+def _fill_in_threads(stream, data, w0, fields):
+    for row in prange(data.shape[0]):
+        _fill_row(stream, row, data, w0, fields)
