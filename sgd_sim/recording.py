@@ -1,0 +1,48 @@
+"""When an instance is recorded, and the error that follows from its overlaps.
+
+A run that grows in t_max must find everything it needs in the shorter run: the steps recorded below the old end
+are, for every choice, a subset of those that the shorter run recorded.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.core.config import Run
+from dmft.core.errors import RunError
+
+PER_DECADE = 20
+MOST_LINEAR = 400
+
+
+def record_steps(run: Run) -> np.ndarray:
+    """Increasing steps to record, by simulation.record.
+
+    log: 0 and PER_DECADE steps a decade; linear: every 2^k-th step, k the smallest that gives at most MOST_LINEAR;
+    both with the last step. A list of times: the nearest step of each.
+    """
+    steps, record = run.algorithm.steps, run.simulation.record
+    if record == "linear":
+        stride = 1
+        while steps > MOST_LINEAR * stride:
+            stride *= 2
+        chosen = np.append(np.arange(0, steps + 1, stride), steps)
+    elif record == "log":
+        decades = np.log10(steps)
+        powers = np.rint(10.0 ** (np.arange(int(decades * PER_DECADE) + 1) / PER_DECADE))
+        chosen = np.concatenate([[0], powers, [steps]])
+    else:
+        eta = run.algorithm.learning_rate
+        if record[-1] > (steps + 0.5) * eta:
+            raise RunError(f"[simulation] record = [..., {record[-1]:g}]: beyond algorithm.t_max = "
+                           f"{run.algorithm.t_max:g}; leave it out or raise t_max")
+        chosen = np.rint(np.array(record) / eta)
+    return np.unique(chosen.astype(np.int64))
+
+
+def mean_square_error(run: Run, m: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """(B.8) with q0 = 1, the error of |h| as an estimate of |h0| on fresh samples; q + 1 - 2 m for the linear loss."""
+    if run.problem.loss == "linear":
+        return q + 1.0 - 2.0 * m
+    spread = np.sqrt(np.maximum(q - m * m, 0.0))
+    return q + 1.0 - 4.0 / np.pi * (spread + m * np.arctan2(m, spread))

@@ -1,0 +1,60 @@
+"""Where an instance starts: warm (an overlap m0 with the teacher), random, or spectral."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import cfunc
+
+from dmft.core.config import ProblemConfig
+from dmft.core.streams import generator
+from sgd_sim.dynamics import Work, weighted_rows
+from sgd_sim.landscape import Landscape, on_sphere
+
+TRIM = 9.0            # labels above TRIM times their mean are left out (Chen and Candes, truncated spectral start)
+MOST_ITERATIONS = 500
+TOLERANCE = 1e-7
+
+
+def start_weights(problem: ProblemConfig, landscape: Landscape, work: Work, seed: int, instance: int,
+                  threads: bool = False) -> np.ndarray:
+    """w at t = 0, (N,).
+
+    warm, sphere: m0 w0 + sqrt(1 - m0^2) z with z normal to w0 and |z|^2 = N, so that the overlap is m0 exactly;
+    warm, ridge: m0 w0 + z with z ~ N(0, I), eq. C.2. random: z alone (of length sqrt(N) on the sphere); its overlap
+    has a random sign. spectral: see `spectral_start`.
+    """
+    w0 = landscape.w0
+    z = generator(seed, "simulation/start", instance).standard_normal(w0.size)
+    if problem.start == "spectral":
+        return spectral_start(landscape, work, z, threads)
+    m0 = problem.m0 if problem.start == "warm" else 0.0
+    if problem.constraint == "ridge":
+        return m0 * w0 + z
+    if problem.start == "random":
+        return on_sphere(z)
+    normal = on_sphere(z - (z @ w0 / w0.size) * w0)
+    return m0 * w0 + np.sqrt(1.0 - m0 * m0) * normal
+
+
+@cfunc("float64(float64, float64)")
+def _weight_times_field(field, weight):
+    return weight * field
+
+
+def spectral_start(landscape: Landscape, work: Work, guess: np.ndarray, threads: bool = False) -> np.ndarray:
+    """Leading eigenvector of sum_mu T(h0_mu^2) x_mu x_mu^T with T(y) = y for y <= TRIM <y>, else 0; |w|^2 = N.
+
+    Power iteration from `guess`. Labels do not tell w from -w: the sign is chosen so that the overlap is >= 0.
+    """
+    y = landscape.h0**2
+    weights = np.where(y <= TRIM * y.mean(), y, 0.0)
+    w = on_sphere(guess)
+    for _ in range(MOST_ITERATIONS):
+        work.e[:w.size] = w
+        weighted_rows(landscape.data, weights, _weight_times_field.address, work, threads)
+        new = on_sphere(work.total)
+        moved = np.linalg.norm(new - w) / np.sqrt(w.size)
+        w = new
+        if moved < TOLERANCE:
+            break
+    return w if w @ landscape.w0 >= 0.0 else -w
