@@ -1,0 +1,129 @@
+"""What a simulation gives: curves of every instance, and their statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+
+import numpy as np
+
+from dmft.core.config import Run
+from sgd_sim import archive
+from sgd_sim.dynamics import RECORDED
+from sgd_sim.recording import mean_square_error
+from sgd_sim.states import States
+
+CURVES = ("m", "loss", "q", "mse", "mse_fresh")
+
+
+@dataclass(frozen=True)
+class Curves:
+    """One number at each time, for each quantity; also by name, curves["m"]."""
+
+    m: np.ndarray
+    loss: np.ndarray
+    q: np.ndarray
+    mse: np.ndarray
+    mse_fresh: np.ndarray
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return getattr(self, name)
+
+
+@dataclass(frozen=True)
+class Share:
+    """Share of instances with a property at each time, and its confidence interval."""
+
+    share: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    count: np.ndarray     # instances with the property
+    instances: int
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """Curves (instances, times); NaN where an instance had diverged or, in a live file, has not arrived.
+
+    mse is (B.8) from m and q; mse_fresh is the same error measured on samples outside the training set. Statistics
+    leave out NaN, except `share_below`, for which a diverged instance is not below.
+    """
+
+    run: Run
+    t: np.ndarray
+    m: np.ndarray
+    loss: np.ndarray
+    q: np.ndarray
+    mse: np.ndarray
+    mse_fresh: np.ndarray
+    diverged: np.ndarray      # (instances,) bool
+    states: States            # what a longer run goes on from
+
+    @property
+    def instances(self) -> int:
+        return self.m.shape[0]
+
+    def mean(self) -> Curves:
+        """Average over instances."""
+        return self._each(_mean)
+
+    def error(self) -> Curves:
+        """Standard error of the mean; NaN with fewer than two instances."""
+        return self._each(_error)
+
+    def median(self) -> Curves:
+        """Median over instances."""
+        return self.quantile(0.5)
+
+    def quantile(self, p: float) -> Curves:
+        """Quantile over instances, linear between order statistics."""
+        return self._each(lambda values: _quantile(values, p))
+
+    def share_below(self, threshold: float, confidence: float = 0.95) -> Share:
+        """Share of instances whose training loss is below a threshold, with Wilson's binomial interval."""
+        count = np.sum(self.loss < threshold, axis=0)   # NaN compares false
+        n, z = self.instances, NormalDist().inv_cdf(0.5 + confidence / 2.0)
+        share = count / n
+        centre = (share + z * z / (2 * n)) / (1.0 + z * z / n)
+        half = z / (1.0 + z * z / n) * np.sqrt(share * (1.0 - share) / n + z * z / (4.0 * n * n))
+        return Share(share, np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0), count, n)
+
+    def save(self, path: str | Path) -> None:
+        """Write a result file."""
+        archive.save(path, self.run, self.states)
+
+    def _each(self, statistic) -> Curves:
+        return Curves(*(statistic(getattr(self, name)) for name in CURVES))
+
+
+def make_result(run: Run, states: States) -> SimulationResult:
+    """The result that the states amount to."""
+    curves = {name: states.curves[:, k] for k, name in enumerate(RECORDED)}
+    curves["mse"] = mean_square_error(run, curves["m"], curves["q"])
+    return SimulationResult(run, states.record * run.algorithm.learning_rate, *(curves[name] for name in CURVES),
+                            states.diverged_at >= 0, states)
+
+
+def load(path: str | Path) -> SimulationResult:
+    """Read a result file, or the checkpoint of a run under way."""
+    return make_result(*archive.load(path))
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    good = np.isfinite(values)
+    number = good.sum(axis=0)
+    total = np.where(good, values, 0.0).sum(axis=0)
+    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+
+
+def _error(values: np.ndarray) -> np.ndarray:
+    good = np.isfinite(values)
+    number = good.sum(axis=0)
+    square = np.where(good, (values - _mean(values)) ** 2, 0.0).sum(axis=0)
+    return np.where(number > 1, np.sqrt(square / np.maximum(number - 1, 1) / np.maximum(number, 1)), np.nan)
+
+
+def _quantile(values: np.ndarray, p: float) -> np.ndarray:
+    columns = [column[np.isfinite(column)] for column in values.T]
+    return np.array([np.quantile(column, p) if column.size else np.nan for column in columns])

@@ -1,0 +1,29 @@
+"""A plain float64 NumPy implementation of the dynamics, to hold the simulator against."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def reference(X, w0, w, eta, steps, dv, s=None, scale=1.0, ridge=None, noise=None):
+    """Weights at steps 0..steps, (steps + 1, N). s: (steps, M) mini-batches; noise: (steps, N) already scaled."""
+    n, path = w.size, [w]
+    h0 = X @ w0 / np.sqrt(n)
+    for step in range(steps):
+        h = X @ w / np.sqrt(n)
+        g = scale * dv(h, h0) * (1.0 if s is None else s[step])
+        u = w - eta * (X.T @ g) / np.sqrt(n) - eta * (ridge or 0.0) * w + (0.0 if noise is None else noise[step])
+        w = u if ridge is not None else u * np.sqrt(n) / np.linalg.norm(u)
+        path.append(w)
+    return np.array(path)
+
+
+def phase_dv(h, h0):
+    return h * (h * h - h0 * h0)
+
+
+def phase_loss(X, w0, path):
+    """Training loss of each row of a path."""
+    n = w0.size
+    h0 = X @ w0 / np.sqrt(n)
+    return np.array([np.mean(((X @ w / np.sqrt(n)) ** 2 - h0**2) ** 2) / 4.0 for w in path])
