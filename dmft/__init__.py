@@ -8,13 +8,12 @@ from typing import Any
 from dmft.core.config import Run, load_run, parse_run
 from dmft.core.errors import UserError
 from dmft.core.losses import register_loss
-
-__version__ = "0.1.0"
+from dmft.version import __version__
 
 # The solver is imported when it is first asked for: sgd_sim and onepass share dmft.core alone.
 _LAZY = {"solve": "dmft.replicas", "load": "dmft.result", "convergence_study": "dmft.convergence"}
 
-__all__ = ["Run", "UserError", "load_run", "parse_run", "register_loss"]
+__all__ = ["Run", "UserError", "__version__", "load_run", "parse_run", "register_loss"]
 
 
 def __getattr__(name: str) -> Any:

@@ -34,15 +34,17 @@ class Parser(argparse.ArgumentParser):
 def run_options(parser: argparse.ArgumentParser) -> None:
     """Options of every command that computes from a run file."""
     parser.add_argument("run", metavar="RUN.toml", help="run file")
-    parser.add_argument("-o", "--output", metavar="FILE.h5", type=Path, help="result file (default: a name under runs/out/)")
+    parser.add_argument("-o", "--output", metavar="FILE.h5", type=Path,
+                        help="result file (default: a name under runs/out/)")
     parser.add_argument("--set", dest="overrides", metavar="section.key=value", action="append", default=[],
                         help="change a key of the run file; may be repeated")
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--resume", action="store_true", help="go on from the checkpoint, or extend a finished result")
     group.add_argument("--force", action="store_true", help="overwrite an existing result")
     parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file that registers losses")
-    parser.add_argument("--device", choices=("cpu", "gpu"), help="short for --set theory.device=... / simulation.device=...")
+    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[],
+                        help="Python file that registers losses")
+    parser.add_argument("--device", choices=("cpu", "gpu"), help="short for --set SECTION.device=...")
     parser.add_argument("--time-limit", metavar="HH:MM:SS", help="stop with a checkpoint (exit 75) after this time")
 
 
@@ -177,7 +179,7 @@ def main_wrapper(command: Callable[[Sequence[str] | None], int], arguments: Sequ
     """
     try:
         world().abort_on_error()
-        numba.set_num_threads(min(numba.config.NUMBA_NUM_THREADS, world().threads()))
+        numba.set_num_threads(min(_launched_threads(), world().threads()))
         return command(arguments)
     except (UserError, Stopped) as error:
         return _end(f"{_program()}: {error}", error.exit_code)
@@ -186,6 +188,11 @@ def main_wrapper(command: Callable[[Sequence[str] | None], int], arguments: Sequ
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())       # `dmft inspect ... | head`
         return EXIT_DONE
+
+
+def _launched_threads() -> int:
+    """The most threads that Numba may use, NUMBA_NUM_THREADS or the number of cores."""
+    return int(getattr(numba.config, "NUMBA_NUM_THREADS"))  # noqa: B009 (set at import time, unknown to type checkers)
 
 
 def _program() -> str:

@@ -125,7 +125,8 @@ class AlgorithmConfig:
     def unused(self) -> dict[str, str]:
         """Keys that this kind does not use, each with the reason."""
         reason = f'kind = "{self.kind}"'
-        used_by = {"batch_fraction": ("sgd", "persistent_sgd"), "persistence": ("persistent_sgd",), "minibatch": ("sgd",)}
+        used_by = {"batch_fraction": ("sgd", "persistent_sgd"), "persistence": ("persistent_sgd",),
+                   "minibatch": ("sgd",)}
         return {key: reason for key, kinds in used_by.items() if self.kind not in kinds}
 
     def needed(self) -> dict[str, str]:
@@ -239,7 +240,7 @@ def load_run(path: str | Path, overrides: Iterable[str] = ()) -> Run:
 
 
 def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] = (), any_loss: bool = False) -> Run:
-    """A Run from TOML text. `any_loss` accepts the name of a loss that is not registered, as readers of results must."""
+    """A Run from TOML text. `any_loss` accepts a loss that is not registered, as readers of results must."""
     return _build(schema.read_toml(content, source, overrides), source, any_loss)
 
 
@@ -274,7 +275,7 @@ def _cross_checks(algorithm: AlgorithmConfig, source: str) -> None:
     smallest = eta * max(1.0, (1.0 - ell) / ell)
     if tau < smallest * (1.0 - 1e-12):
         raise schema.bad_value(source, "algorithm", "persistence", tau,
-                               f">= {smallest:g}, so that the switching probabilities eta/tau and (1-l)eta/(l tau) are <= 1")
+                               f">= {smallest:g}: switching probabilities eta/tau and (1-l)eta/(l tau) must be <= 1")
 
 
 def changes(old: Run, new: Run) -> list[tuple[str, Any, Any]]:

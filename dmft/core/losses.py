@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from numba import njit
 from numba.core.errors import NumbaError
@@ -110,7 +111,7 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar 
 
 
 def _jit(name: str, function: Scalar) -> Scalar:
-    compiled = function if hasattr(function, "py_func") else njit(function)
+    compiled: Any = function if hasattr(function, "py_func") else njit(function)
     try:
         float(compiled(0.3, 0.7))
     except (NumbaError, TypeError, ValueError, ZeroDivisionError) as error:

@@ -22,7 +22,8 @@ Value = TypeVar("Value")
 
 _SLICE = 8 << 20          # bytes; large in-place reductions go twice as fast in slices of this size
 _MESSAGE = 1 << 30        # bytes; one MPI message must stay below 2 GiB
-_LAUNCHER = ("PMI_RANK", "PMI_FD", "PMI2_", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "MPI_LOCALRANKID")
+_LAUNCHER = ("PMI_RANK", "PMI_FD", "PMI2_", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
+             "MPI_LOCALRANKID")
 
 
 @njit(cache=True)

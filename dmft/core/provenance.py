@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from dmft.core import parallel
+from dmft.version import __version__
 
 
 @lru_cache(maxsize=1)
@@ -25,7 +26,6 @@ def _version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
-        from dmft import __version__
         return __version__ if package == "dmft" else ""
 
 

@@ -30,7 +30,8 @@ def grown(stored_run: str, new: Run, kind: str, source: str, growable: Iterable[
         if key in allowed and (key == "theory.target_error" or after > before):
             found.append(key)
         else:
-            refused.append(f"{key}: {_shown(before)} -> {_shown(after)}" + (" (may only grow)" if key in allowed else ""))
+            hint = " (may only grow)" if key in allowed else ""
+            refused.append(f"{key}: {_shown(before)} -> {_shown(after)}{hint}")
     if refused:
         raise RunError(f"{source}: --resume with another run is refused: {'; '.join(refused)}; "
                        "--force starts afresh, -o keeps both")

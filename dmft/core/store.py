@@ -244,7 +244,8 @@ def checkpoint_path(path: str | Path) -> Path:
     return Path(f"{path}.checkpoint")
 
 
-def save_checkpoint(path: str | Path, kind: str, run_text: str, arrays: Mapping[str, np.ndarray], attrs: Attributes) -> None:
+def save_checkpoint(path: str | Path, kind: str, run_text: str, arrays: Mapping[str, np.ndarray],
+                    attrs: Attributes) -> None:
     """Write the checkpoint of the result `path`."""
     save(checkpoint_path(path), kind, run_text, arrays, attrs, checkpoint=True)
 

@@ -1,0 +1,40 @@
+# make setup | demo | test | lint | bench | test-cluster | test-faults
+# Every target sets up what it needs in .venv; after that nothing wants the network.
+
+PYTHON ?= python3
+BIN := .venv/bin
+OUT := runs/out
+STAMP := .venv/.complete
+EXTRAS := mpi-local,plot,report,frames,test
+# One thread a process: the tests run two processes side by side.
+ONE_THREAD := NUMBA_NUM_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_ROOT_USER_ACTION := ignore
+export PIP_NO_INPUT := 1
+
+.PHONY: setup demo test lint bench test-cluster test-faults clean
+
+setup: $(STAMP)
+
+$(STAMP): setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python >= 3.11 is needed; make PYTHON=/path/to/python3 ..." >&2; exit 2; }
+	@echo "setting up .venv (about a minute) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -q -e '.[$(EXTRAS)]'
+	@touch $@
+
+lint: $(STAMP)
+	@$(BIN)/ruff check -q .
+	@$(BIN)/mypy --no-error-summary
+
+test: lint
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist loadfile tests
+
+demo: $(STAMP)
+	@$(BIN)/dmft solve runs/demo.toml -o $(OUT)/demo.theory.h5 --force
+	@$(BIN)/sgd-sim run runs/demo.toml -o $(OUT)/demo.simulation.h5 --force
+	@$(BIN)/dmft compare $(OUT)/demo.theory.h5 $(OUT)/demo.simulation.h5 --plot $(OUT)/demo.png
+	@echo "picture: $(CURDIR)/$(OUT)/demo.png"
+
+clean:
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
