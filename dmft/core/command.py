@@ -28,7 +28,7 @@ class Parser(argparse.ArgumentParser):
     """argparse whose complaints are one line, as for every other bad input."""
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{self.prog}: {message} (see {self.prog} --help)")
+        raise UserError(f"{message} (see {self.prog} --help)")
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:

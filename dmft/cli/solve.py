@@ -1,0 +1,41 @@
+"""Solve the mean-field equations of a run file and store curves, kernels and their errors.
+
+examples:
+  dmft solve runs/demo.toml -o demo.theory.h5
+  dmft solve runs/demo.toml --set algorithm.learning_rate=0.01 --set theory.replicas=16 -o fine.h5
+  dmft solve runs/demo.toml --resume                    go on after a stop, or extend a finished result
+  mpirun -n 4 dmft solve runs/demo.toml                 the result does not depend on the number of ranks
+  dmft solve mine.toml --plugin my_loss.py              a loss of your own (dmft.register_loss)
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import ExitStack
+
+import dmft
+from dmft.core.command import (
+    EXIT_DIVERGED,
+    EXIT_DONE,
+    EXIT_NOT_CONVERGED,
+    StopSignals,
+    read_job,
+    run_options,
+)
+from dmft.core.locks import lock
+from dmft.core.parallel import world
+
+EXIT_CODES = {"diverged": EXIT_DIVERGED, "not converged": EXIT_NOT_CONVERGED}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    run_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    job = read_job(options, "theory")
+    with ExitStack() as stack:
+        world().from_root(lambda: stack.enter_context(lock(job.output)))
+        stop = stack.enter_context(StopSignals(job.time_limit))
+        result = dmft.solve(job.run, output=job.output, resume=job.resume, quiet=job.quiet, stop=stop, attrs=job.attrs)
+    return EXIT_CODES.get(result.outcome, EXIT_DONE)

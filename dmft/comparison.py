@@ -1,0 +1,109 @@
+"""Theory against simulation: means and errors on a common grid of times, and how many errors they are apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import t as student
+
+# Simulations hold single-precision data: differences below this carry no information.
+ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A mean with its standard error at each time, from `count` independent solutions or instances."""
+
+    t: np.ndarray
+    mean: np.ndarray
+    error: np.ndarray
+    count: int
+
+    def at(self, times: np.ndarray, tolerance: float) -> Curve:
+        """The same curve at some of its times."""
+        index = _match(times, self.t, tolerance)
+        return Curve(self.t[index], self.mean[index], self.error[index], self.count)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Theory and simulation at common times, each (n,); z = (theory - simulation) / combined standard error."""
+
+    observable: str
+    t: np.ndarray
+    theory: Curve
+    simulation: Curve
+    z: np.ndarray
+
+    @property
+    def degrees_of_freedom(self) -> np.ndarray:
+        """(n,): Welch's degrees of freedom of z at each time."""
+        a, b = np.nan_to_num(self.theory.error) ** 2, self.simulation.error ** 2
+        below = a**2 / max(self.theory.count - 1, 1) + b**2 / max(self.simulation.count - 1, 1)
+        most = max(self.theory.count + self.simulation.count - 2, 1)
+        return np.where(below > 0.0, (a + b) ** 2 / np.where(below > 0.0, below, 1.0), most)
+
+    @property
+    def bound(self) -> float:
+        """|z| that chance exceeds anywhere in the table with probability 1 % at most (Student, Bonferroni)."""
+        return float(np.max(student.isf(0.005 / self.z.size, self.degrees_of_freedom)))
+
+
+def instances_curve(t: np.ndarray, values: np.ndarray) -> Curve:
+    """Mean and standard error over instances, values (instances, times); diverged instances (NaN) left out."""
+    good = values[np.isfinite(values).all(axis=1)]
+    count = good.shape[0]
+    if count == 0:
+        empty = np.full(t.shape, np.nan)
+        return Curve(t, empty, empty, 0)
+    error = good.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full(t.shape, np.nan)
+    return Curve(t, good.mean(axis=0), error, count)
+
+
+def common_times(curves: Sequence[Curve], tolerance: float) -> np.ndarray:
+    """Times that all curves have, up to the tolerance; those of the last curve."""
+    times = curves[-1].t
+    for curve in curves[:-1]:
+        times = times[_match(times, curve.t, tolerance) >= 0]
+    return times
+
+
+def _match(times: np.ndarray, grid: np.ndarray, tolerance: float) -> np.ndarray:
+    """Index in the grid of each time, -1 where the grid does not have it."""
+    right = np.clip(np.searchsorted(grid, times), 0, grid.size - 1)
+    left = np.maximum(right - 1, 0)
+    nearest = np.where(np.abs(grid[left] - times) <= np.abs(grid[right] - times), left, right)
+    return np.where(np.abs(grid[nearest] - times) <= tolerance, nearest, -1)
+
+
+def extrapolate(curves: Sequence[Curve], dimensions: Sequence[int]) -> Curve:
+    """Simulations at several dimensions N, on the same times, carried to N = infinity.
+
+    With different dimensions: the intercept of a straight line in 1/N, weighted by the errors. With one
+    dimension alone: the weighted mean.
+    """
+    x = 1.0 / np.asarray(dimensions, float)
+    means = np.array([curve.mean for curve in curves])
+    variances = np.array([curve.error for curve in curves]) ** 2 + ROUNDING**2
+    weights = 1.0 / variances
+    count = sum(curve.count for curve in curves) - len(curves) + 1
+    s0 = weights.sum(axis=0)
+    s1, y0 = (weights * x[:, None]).sum(axis=0), (weights * means).sum(axis=0)
+    if np.ptp(x) == 0.0:
+        return Curve(curves[0].t, y0 / s0, 1.0 / np.sqrt(s0), count)
+    s2, y1 = (weights * x[:, None] ** 2).sum(axis=0), (weights * means * x[:, None]).sum(axis=0)
+    determinant = s0 * s2 - s1**2
+    return Curve(curves[0].t, (s2 * y0 - s1 * y1) / determinant, np.sqrt(s2 / determinant), count - 1)
+
+
+def compare(observable: str, theory: Curve, simulations: Sequence[Curve], dimensions: Sequence[int],
+            tolerance: float) -> Comparison:
+    """z-scores at the common times; several simulations are extrapolated first."""
+    times = common_times([theory, *simulations], tolerance)
+    theory = theory.at(times, tolerance)
+    curves = [curve.at(times, tolerance) for curve in simulations]
+    simulation = curves[0] if len(curves) == 1 else extrapolate(curves, dimensions)
+    spread = np.sqrt(np.nan_to_num(theory.error) ** 2 + np.nan_to_num(simulation.error) ** 2 + ROUNDING**2)
+    return Comparison(observable, times, theory, simulation, (theory.mean - simulation.mean) / spread)

@@ -1,0 +1,1 @@
+"""Pictures, one file per kind. The only package that knows matplotlib."""
