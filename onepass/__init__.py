@@ -2,6 +2,7 @@
 
 from onepass.binary_mixture import BinaryMixture
 from onepass.check import check_effective
+from onepass.committee import Committee
 from onepass.effective import EffectiveDynamics, fixed_point, linearise
 from onepass.localizable import localizability
 from onepass.problem import Problem, built_in_problem
@@ -14,6 +15,7 @@ from onepass.xor_mixture import XorMixture
 
 __all__ = [
     "BinaryMixture",
+    "Committee",
     "EffectiveDynamics",
     "Ensemble",
     "Problem",

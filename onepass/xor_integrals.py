@@ -23,7 +23,13 @@ import numpy as np
 from numba import njit
 from scipy.special import ndtri
 
-from onepass.gaussian import lower_root, normal_cdf, normal_quantile, sigmoid, sobol_uniforms
+from onepass.gaussian import (
+    lower_root,
+    normal_cdf,
+    normal_quantile,
+    sigmoid,
+    sobol_uniforms,
+)
 
 NEURONS = 4
 
