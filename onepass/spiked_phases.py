@@ -9,7 +9,7 @@ odd k there is none with m < 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
@@ -41,7 +41,7 @@ def _branch(model: SpikedTensor, rho: float) -> tuple[float, float, float]:
 
 
 def critical_signal(model: SpikedTensor) -> float:
-    """lambda_c: the smallest signal with fixed points m != 0.
+    """lambda_c: the smallest signal with a stable fixed point m != 0.
 
     Without ridge c^{k/2} ((2k-2)/k)^{k-1} (k/(k-2))^{(k-2)/2}, taken at m^2 = c (k-2)/k, and c for k = 2."""
     k, c = model.order, model.step
@@ -49,8 +49,15 @@ def critical_signal(model: SpikedTensor) -> float:
         return max(c, 0.5 * model.ridge)
     if model.ridge == 0.0:
         return c ** (k / 2.0) * ((2.0 * k - 2.0) / k) ** (k - 1) * (k / (k - 2.0)) ** ((k - 2.0) / 2.0)
+
+    def signal_if_stable(rho: float) -> float:
+        m, r2, signal = _branch(model, rho)
+        if not np.isfinite(signal):
+            return np.inf
+        return signal if _eigenvalues(replace(model, signal=signal), m, r2).real.max() < 0.0 else np.inf
+
     grid = _grid(model)
-    i = int(np.clip(np.argmin([_branch(model, rho)[2] for rho in grid]), 1, grid.size - 2))
+    i = int(np.clip(np.argmin([signal_if_stable(rho) for rho in grid]), 1, grid.size - 2))
     best = minimize_scalar(lambda rho: _branch(model, rho)[2], bounds=(grid[i - 1], grid[i + 1]), method="bounded")
     return float(best.fun)
 
@@ -59,15 +66,15 @@ def _grid(model: SpikedTensor) -> np.ndarray:
     """Values of rho between which lambda(rho) is monotone: from far below to far above the scales of c, beta and lambda."""
     k, c = model.order, model.step
     top = max(c, (model.ridge / k) ** (1.0 / (k - 1)), model.signal ** (2.0 / k), 1e-6)
-    turn = c * (2.0 * k - 2.0) / k
-    return np.union1d(np.geomspace(1e-6 * top, 10.0 * top, 4001), [turn, c * (1.0 + 1e-9)])
+    grid = np.geomspace(1e-6 * top, 10.0 * top, 4001)
+    return np.union1d(grid, [c * (2.0 * k - 2.0) / k, c * (1.0 + 1e-9)]) if c > 0.0 else grid
 
 
 def informative(model: SpikedTensor) -> list[tuple[float, float]]:
     """(m, r2) of the fixed points with m > 0, in rising order of R."""
-    if model.signal <= critical_signal(model):
-        return []
     if model.order == 2:
+        if model.signal <= critical_signal(model):
+            return []
         return [_branch(model, model.signal - 0.5 * model.ridge)[:2]]
 
     def gap(rho: float) -> float:
@@ -100,21 +107,22 @@ def fixed_points(model: SpikedTensor) -> list[FixedPoint]:
         places += [("", m, r2)] + ([("", -m, r2)] if model.order % 2 == 0 else [])
     points = []
     for name, m, r2 in places:
-        values = np.linalg.eigvals(_jacobian(model, m, r2))
-        values = values[np.argsort(values.real)]
+        values = _eigenvalues(model, m, r2)
         stable = bool(values.real.max() < 0.0)
         points.append(FixedPoint(name or ("m_star" if stable else "m_dagger"), float(m), float(r2), values, stable))
     return points
 
 
-def _jacobian(model: SpikedTensor, m: float, r2: float) -> np.ndarray:
-    """Derivatives of (m', r2') with respect to (m, r2)."""
+def _eigenvalues(model: SpikedTensor, m: float, r2: float) -> np.ndarray:
+    """Eigenvalues of the derivatives of (m', r2') with respect to (m, r2), by rising real part."""
     k, square = model.order, m * m + r2
     power, slope = square ** (k - 1), (k - 1) * square ** (k - 2)  # d power/d r2; d power/d m = 2 m slope
     rise = (k - 1) * model.signal * (m ** (k - 2) if k > 2 else 1.0)
-    return np.array(
+    jacobian = np.array(
         [
             [2 * k * (rise - power - 2 * m * m * slope) - 2 * model.ridge, -2 * k * m * slope],
             [-8 * k * m * slope * (r2 - model.step), -4 * k * (power + slope * (r2 - model.step)) - 4 * model.ridge],
         ]
     )
+    values = np.linalg.eigvals(jacobian)
+    return values[np.argsort(values.real)]
