@@ -1,0 +1,54 @@
+"""Fixtures that start commands as users do, from this checkout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+# Commands started by tests must find this checkout, whatever folder they run in.
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+DEMO = """
+[problem]
+alpha = 3.0
+m0 = 0.5
+[algorithm]
+kind = "persistent_sgd"
+learning_rate = 0.02
+t_max = 2.0
+batch_fraction = 0.5
+persistence = 1.0
+"""
+
+
+@pytest.fixture
+def demo_text() -> str:
+    """A small valid run file."""
+    return DEMO
+
+
+@pytest.fixture
+def run_python(tmp_path):
+    """run_python(*arguments, ranks=1): `python arguments...` in a fresh folder, under mpirun for more ranks."""
+    def start(*arguments: str, ranks: int = 1, timeout: float = 60.0) -> subprocess.CompletedProcess:
+        command = [sys.executable, *arguments]
+        if ranks > 1:
+            command = [mpirun(), "-n", str(ranks), *command]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=timeout)
+
+    return start
+
+
+def mpirun() -> str:
+    """The launcher beside this Python, or the one on the path; without one the test is skipped."""
+    beside = Path(sys.executable).parent / "mpirun"
+    found = str(beside) if beside.exists() else shutil.which("mpirun")
+    if found is None:
+        pytest.skip("no mpirun")
+    return found
