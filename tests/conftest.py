@@ -52,3 +52,21 @@ def mpirun() -> str:
     if found is None:
         pytest.skip("no mpirun")
     return found
+
+
+@pytest.fixture
+def dmft_main(tmp_path, monkeypatch, capsys):
+    """dmft_main(*arguments): the command `dmft` in a fresh folder, inside this process (no start-up time)."""
+    from dmft.cli import main
+
+    def start(*arguments: str) -> subprocess.CompletedProcess:
+        monkeypatch.chdir(tmp_path)
+        capsys.readouterr()
+        try:
+            code = main(arguments)
+        except SystemExit as end:           # --help and --version
+            code = int(end.code or 0)
+        captured = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, captured.out, captured.err)
+
+    return start

@@ -84,7 +84,7 @@ class Comm:
 
         Each element is scaled by a power of two taken from its largest partial anywhere, rounded to a 64-bit
         integer, added exactly, and scaled back: relative to that largest partial the error is below
-        2**-61 total_blocks**2. An element with a partial that is not finite is NaN on every rank.
+        2**-61 total_blocks**2 (for values above 1e-280). An element with a partial that is not finite is NaN on every rank.
         """
         partials = np.ascontiguousarray(partials, dtype=np.float64)
         largest = self._reduce(_largest(partials), "MAX")

@@ -1,0 +1,125 @@
+"""Ranks: the same bits at any count, agreed flags, and failures that reach everyone."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from dmft.core.errors import UserError
+from dmft.core.parallel import Comm
+
+PROGRAM = """
+import hashlib, sys
+import numpy as np
+from dmft.core.parallel import world
+
+comm = world()
+rng = np.random.default_rng(7)
+blocks, length = 11, 200
+partials = rng.standard_normal((blocks, length)) * 10.0 ** rng.integers(-12, 12, (blocks, length))
+partials[3, 5], partials[2, 6], partials[:, 7] = np.nan, np.inf, 0.0
+total = comm.sum_exact(partials[comm.rank::comm.size], blocks)
+assert np.isnan(total[5]) and np.isnan(total[6]) and total[7] == 0.0
+assert comm.agree(1 << comm.rank) == (1 << comm.size) - 1
+assert comm.gather(comm.rank) == list(range(comm.size))
+assert comm.bcast("root" if comm.is_root else "other") == "root"
+last = comm.size - 1
+if comm.size > 1 and comm.rank == last:
+    comm.send_array(np.arange(12.0).reshape(3, 4), 0)
+if comm.size > 1 and comm.is_root:
+    np.testing.assert_array_equal(comm.recv_array(last), np.arange(12.0).reshape(3, 4))
+replicas = comm.split(2)
+assert replicas.agree(1 << comm.rank) < 1 << comm.size
+assert sum(comm.gather(1 / replicas.size)) == min(2, comm.size)
+sums = comm.gather(hashlib.sha256(total.tobytes()).hexdigest())
+assert len(set(sums)) == 1
+if comm.is_root:
+    print(comm.size, sums[0])
+"""
+
+
+def test_the_same_bits_at_any_number_of_ranks(run_python):
+    answers = {}
+    for ranks in (1, 2, 3):
+        done = run_python("-c", PROGRAM, ranks=ranks)
+        assert done.returncode == 0, done.stderr
+        size, digest = done.stdout.split()
+        assert int(size) == ranks
+        answers[ranks] = digest
+    assert len(set(answers.values())) == 1
+
+
+def test_exact_sums_are_close_to_and_steadier_than_plain_ones():
+    rng = np.random.default_rng(1)
+    partials = rng.standard_normal((64, 1000)) * 10.0 ** rng.integers(-3, 3, (64, 1))
+    total = Comm().sum_exact(partials, 64)
+    largest = np.abs(partials).max(axis=0)
+    assert np.max(np.abs(total - partials.sum(axis=0)) / largest) < 1e-13
+    order = rng.permutation(64)
+    np.testing.assert_array_equal(Comm().sum_exact(partials[order], 64), total)
+    assert np.any(partials[order].sum(axis=0) != partials.sum(axis=0))
+
+
+@pytest.mark.parametrize("scale", [1e-280, 1e-30, 1.0, 1e30, 1e300])
+def test_exact_sums_at_any_scale(scale):
+    partials = np.array([[1.0, -1.0], [0.25, 1.0], [0.5, 0.0]]) * scale
+    np.testing.assert_allclose(Comm().sum_exact(partials, 3), [1.75 * scale, 0.0], rtol=1e-12)
+
+
+def test_no_blocks_on_a_rank():
+    np.testing.assert_array_equal(Comm().sum_exact(np.empty((0, 3)), 4), np.zeros(3))
+
+
+FAILS = """
+import sys, time
+from dmft.core.command import main_wrapper
+from dmft.core.errors import UserError
+from dmft.core.parallel import world
+
+def command(arguments):
+    comm = world()
+    if comm.rank == int(sys.argv[1]):
+        if sys.argv[2] == "user":
+            raise UserError("file is bad")
+        raise RuntimeError("broken code")
+    comm.barrier()      # would wait for ever
+    return 0
+
+sys.exit(main_wrapper(command))
+"""
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize("kind, message, code", [("user", "file is bad", 2), ("bug", "RuntimeError: broken code", 1)])
+def test_one_failing_rank_brings_all_down_with_its_message(run_python, rank, kind, message, code):
+    start = time.monotonic()
+    done = run_python("-c", FAILS, str(rank), kind, ranks=3, timeout=30)
+    assert time.monotonic() - start < 20
+    assert done.returncode == code
+    assert message in done.stderr
+    assert ("Traceback" in done.stderr) == (kind == "bug")
+
+
+def test_an_error_of_all_ranks_is_told_once(run_python):
+    done = run_python("-m", "dmft", "solve", "missing.toml", ranks=3)
+    assert done.returncode == 2
+    assert done.stderr.count("missing.toml") == 1 and "Abort" not in done.stderr
+
+
+def test_without_mpi4py_one_rank_works_and_several_are_refused(run_python, monkeypatch):
+    """A launcher that starts several copies without MPI would let them overwrite each other."""
+    hide = "import sys; sys.modules['mpi4py'] = None\nfrom dmft.core.parallel import world; print(world().size)"
+    done = run_python("-c", hide)
+    assert done.returncode == 0 and done.stdout == "1\n"
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
+    done = run_python("-c", hide)
+    assert done.returncode != 0 and UserError.__name__ in done.stderr and "4 MPI ranks" in done.stderr
+
+
+def test_a_launcher_of_another_mpi_is_noticed(run_python, monkeypatch):
+    pytest.importorskip("mpi4py")
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
+    done = run_python("-c", "from dmft.core.parallel import world; world()")
+    assert "each sees itself alone" in done.stderr

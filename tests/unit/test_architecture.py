@@ -1,0 +1,96 @@
+"""The import arrows, read from the source: who may know whom, and the three libraries with one owner each."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("dmft", "sgd_sim", "onepass")
+# library: the only place that may import it
+OWNERS = {"mpi4py": "dmft.core.parallel", "h5py": "dmft.core.store", "matplotlib": "dmft.plots"}
+# Everything between the core and the shell: no files, ranks, terminals or pictures below this line.
+NUMERICS_FREE_OF = ("dmft.core.store", "dmft.core.progress", "dmft.core.command", "dmft.plots", "dmft.cli", "argparse")
+NUMERICS = ("problem", "sampling", "samples", "history", "macro", "noise", "blocks", "estimators", "kernels", "march",
+            "iterate", "observables")
+SHELL = ("dmft.cli", "dmft.plots", "dmft.figures", "sgd_sim.cli", "onepass.cli")
+
+
+def _modules() -> dict[str, Path]:
+    files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
+    return {".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file for file in files}
+
+
+def _imports(source: str, module: str) -> set[str]:
+    """Full names of all modules that a source imports, anywhere in it."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                base = ".".join([*module.split(".")[:-node.level], *([base] if base else [])])
+            found |= {base} | {f"{base}.{alias.name}" for alias in node.names}
+    return found
+
+
+MODULES = _modules()
+IMPORTS = {module: _imports(file.read_text(), module) for module, file in MODULES.items()}
+
+
+def _within(name: str, places: tuple[str, ...] | str) -> bool:
+    places = (places,) if isinstance(places, str) else places
+    return any(name == place or name.startswith(place + ".") for place in places)
+
+
+def _offenders(readers: list[str], forbidden) -> list[str]:
+    return [f"{reader} imports {name}" for reader in readers for name in sorted(IMPORTS[reader]) if forbidden(name)]
+
+
+def test_the_sources_are_seen():
+    assert {"dmft", "dmft.core.store", "sgd_sim", "onepass"} <= set(MODULES)
+    assert "h5py" in IMPORTS["dmft.core.store"] and _imports("from .core import x", "dmft.a") == {"dmft.core", "dmft.core.x"}
+
+
+@pytest.mark.parametrize("library", OWNERS)
+def test_libraries_with_one_owner(library):
+    others = [module for module in MODULES if not _within(module, OWNERS[library])]
+    assert _offenders(others, lambda name: _within(name, library)) == []
+
+
+def test_the_core_knows_nothing_above_it():
+    core = [module for module in MODULES if _within(module, "dmft.core")]
+    known = ("dmft.core", "dmft.version")
+    assert _offenders(core, lambda name: _within(name, PACKAGES) and name != "dmft" and not _within(name, known)) == []
+
+
+def test_simulator_and_onepass_share_the_core_alone():
+    readers = [module for module in MODULES if _within(module, ("sgd_sim", "onepass")) and not _within(module, SHELL)]
+    known = ("dmft", "dmft.core", "dmft.version")
+    solver = lambda name: _within(name, "dmft") and name not in known and not _within(name, known[1:])  # noqa: E731
+    assert _offenders(readers, solver) == []
+
+
+def test_the_solver_knows_neither_simulator_nor_onepass():
+    solver = [module for module in MODULES if _within(module, "dmft") and not _within(module, SHELL)]
+    assert _offenders(solver, lambda name: _within(name, ("sgd_sim", "onepass"))) == []
+
+
+def test_numerics_know_no_files_ranks_or_terminals():
+    numerics = [f"dmft.{name}" for name in NUMERICS if f"dmft.{name}" in MODULES]
+    forbidden = (*NUMERICS_FREE_OF, "dmft.core.parallel.world")
+    assert _offenders(numerics, lambda name: _within(name, forbidden)) == []
+
+
+def test_no_pickles_and_no_global_seeds():
+    assert _offenders(list(MODULES), lambda name: _within(name, ("pickle", "random", "shelve"))) == []
+    seeds = [module for module, file in MODULES.items() if "random.seed(" in file.read_text()]
+    assert seeds == []
+
+
+def test_files_stay_small():
+    long = {module: length for module, file in MODULES.items() if (length := len(file.read_text().splitlines())) > 400}
+    assert long == {}

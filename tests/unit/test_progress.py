@@ -1,0 +1,75 @@
+"""What a command says: a bar on a terminal, lines in a log, nothing when quiet."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from dmft.core import progress
+from dmft.core.progress import Progress, say, time_text
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that the test moves."""
+    class Clock:
+        now = 100.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: Clock.now)
+    return Clock
+
+
+def _run(clock, stream, monkeypatch, quiet=False):
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Progress(100, "march", quiet) as bar:
+        for done in range(100):
+            bar.update(done, "m = 0.5")
+            clock.now += 1.0
+    return stream.getvalue()
+
+
+def test_a_log_gets_a_line_every_thirty_seconds(clock, monkeypatch):
+    lines = _run(clock, io.StringIO(), monkeypatch).splitlines()
+    assert len(lines) == 4
+    assert lines[0] == "march:  30 %, 1 min 10 s left  m = 0.5"
+    assert lines[-1] == "march: 1 min 40 s"
+
+
+def test_a_terminal_gets_a_bar_that_is_wiped(clock, monkeypatch):
+    text = _run(clock, Terminal(), monkeypatch)
+    assert text.count("\r") > 50 and "[#######" in text
+    assert text.endswith("\r\x1b[Kmarch: 1 min 40 s\n")
+
+
+def test_quiet_is_silent(clock, monkeypatch):
+    assert _run(clock, Terminal(), monkeypatch, quiet=True) == ""
+    say("nothing", quiet=True)
+    assert sys.stderr.getvalue() == ""
+
+
+def test_other_ranks_are_silent(clock, monkeypatch):
+    class Other:
+        is_root = False
+    monkeypatch.setattr(progress, "world", Other)
+    assert _run(clock, io.StringIO(), monkeypatch) == ""
+
+
+def test_a_resumed_job_measures_its_own_speed(clock, monkeypatch):
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Progress(100, "march") as bar:
+        bar.update(50)
+        clock.now += 40.0
+        bar.update(90)
+    assert stream.getvalue().splitlines()[0] == "march:  90 %, 10.0 s left"
+
+
+@pytest.mark.parametrize("seconds, text", [(4.21, "4.2 s"), (200, "3 min 20 s"), (18720, "5 h 12 min")])
+def test_times(seconds, text):
+    assert time_text(seconds) == text

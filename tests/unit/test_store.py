@@ -1,0 +1,191 @@
+"""Result files: round trip, damage, foreign and newer files, killed writers, locks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+from dmft.core import store
+from dmft.core.errors import FileError
+
+ARRAYS = {"t": np.arange(5.0), "replicas/m": np.ones((2, 5)), "diverged": np.zeros(3, bool), "empty": np.empty((0, 4))}
+
+
+def _write(path, **attrs):
+    store.save(path, "theory", "title = \"x\"\n", ARRAYS, {"outcome": "done", **attrs})
+
+
+def test_round_trip_with_provenance(tmp_path):
+    path = tmp_path / "new" / "a.h5"
+    _write(path, ranks=3, wall_time=1.5)
+    stored = store.load(path)
+    assert (stored.kind, stored.schema_version, stored.run_text) == ("theory", store.SCHEMA_VERSION, "title = \"x\"\n")
+    assert (stored.attrs["outcome"], stored.attrs["ranks"], stored.attrs["wall_time"]) == ("done", 3, 1.5)
+    assert stored.attrs["numpy_version"] == np.__version__ and stored.attrs["package_version"]
+    assert os.uname().nodename not in "".join(str(value) for value in stored.attrs.values())
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(stored.arrays[name], array)
+        assert stored.arrays[name].dtype == array.dtype
+    assert os.listdir(path.parent) == ["a.h5"]
+
+
+def test_lazy_reading(tmp_path):
+    path = tmp_path / "a.h5"
+    _write(path)
+    header = store.load_header(path)
+    assert header.shapes["replicas/m"] == (2, 5) and not header.arrays
+    np.testing.assert_array_equal(store.read(path, "t", slice(1, 3)), [1.0, 2.0])
+    with pytest.raises(FileError, match="no dataset 'x'"):
+        store.read(path, "x")
+
+
+def test_streaming_writer_appears_at_the_end_only(tmp_path):
+    path = tmp_path / "a.h5"
+    with store.Writer(path, "simulation", "", {}) as writer:
+        writer.create("m", (3, 4))
+        for row in range(3):
+            writer.write("m", row, np.full(4, row))
+        assert not path.exists()
+    np.testing.assert_array_equal(store.load(path).arrays["m"][:, 0], [0, 1, 2])
+
+
+def test_an_error_while_writing_keeps_the_old_file(tmp_path):
+    path = tmp_path / "a.h5"
+    _write(path)
+    before = path.read_bytes()
+    with pytest.raises(ZeroDivisionError), store.Writer(path, "theory", "", {}) as writer:
+        writer.create("m", (3,))
+        raise ZeroDivisionError
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.h5"]
+
+
+@pytest.mark.parametrize("array", [np.array(["text"]), np.array([object()]), np.array([1j])])
+def test_only_plain_numbers_are_stored(tmp_path, array):
+    with pytest.raises(TypeError, match="only plain numbers"):
+        store.save(tmp_path / "a.h5", "theory", "", {"x": array}, {})
+    assert not os.listdir(tmp_path)
+
+
+def test_every_flipped_bit_is_noticed(tmp_path):
+    path = tmp_path / "a.h5"
+    _write(path)
+    good = path.read_bytes()
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        damaged = bytearray(good)
+        damaged[rng.integers(len(good))] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        with pytest.raises(FileError) as caught:
+            store.load(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_every_cut_is_noticed(tmp_path):
+    path = tmp_path / "a.h5"
+    _write(path)
+    good = path.read_bytes()
+    for length in range(0, len(good) - 80, 97):        # the last 73 bytes are the checksum alone
+        path.write_bytes(good[:length])
+        with pytest.raises(FileError):
+            store.load(path)
+        with pytest.raises(FileError):
+            store.load_header(path)
+
+
+def test_foreign_newer_and_missing_files(tmp_path):
+    path = tmp_path / "a.h5"
+    with pytest.raises(FileError, match="No such file"):
+        store.load(path)
+    with pytest.raises(FileError, match="not a file"):
+        store.load(tmp_path)
+    path.write_text("not hdf5")
+    with pytest.raises(FileError, match="not HDF5"):
+        store.load(path)
+    with h5py.File(path, "w") as file:
+        file["x"] = 1.0
+    with pytest.raises(FileError, match="not a result of this package"):
+        store.load(path)
+    _write(path)
+    with h5py.File(path, "r+") as file:
+        file.attrs["schema_version"] = 99
+    with pytest.raises(FileError, match="newer version .schema 99"):
+        store.load(path)
+
+
+def test_unwritable_places_give_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="cannot be written"):
+        _write(tmp_path / "file" / "a.h5")
+
+
+def test_checkpoints(tmp_path):
+    path = tmp_path / "a.h5"
+    assert store.load_checkpoint(path) is None
+    store.save_checkpoint(path, "theory", "run", {"x": np.arange(3)}, {"step": 7})
+    stored = store.load_checkpoint(path)
+    assert stored is not None and stored.is_checkpoint and stored.attrs["step"] == 7 and not path.exists()
+    place = store.checkpoint_path(path)
+    place.write_bytes(place.read_bytes()[:-200])
+    with pytest.raises(FileError, match="damaged.*--force"):
+        store.load_checkpoint(path)
+    store.remove_checkpoint(path)
+    store.remove_checkpoint(path)
+    assert not os.listdir(tmp_path)
+
+
+WRITER = textwrap.dedent("""
+    import sys, itertools, numpy as np
+    from dmft.core import store
+    for number in itertools.count():
+        store.save(sys.argv[1], "theory", str(number), {"a": np.full(300_000, number), "b": np.full(300_000, number)}, {})
+        print(number, flush=True)
+""")
+
+
+def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path):
+    """SIGKILL at random moments: what is under the final name is always whole and of one write."""
+    path, rng = tmp_path / "a.h5", np.random.default_rng(5)
+    for _ in range(5):
+        with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(rng.uniform(0.0, 0.05))
+            process.send_signal(signal.SIGKILL)
+        stored = store.load(path)
+        assert set(stored.arrays["a"]) == set(stored.arrays["b"]) == {int(stored.run_text)}
+
+
+def test_a_second_job_is_refused_and_strays_are_removed(tmp_path):
+    path = tmp_path / "a.h5"
+    (tmp_path / "a.h5.123.part").write_text("left by a killed writer")
+    (tmp_path / "b.h5.123.part").write_text("another job's")
+    with store.lock(path):
+        assert not (tmp_path / "a.h5.123.part").exists() and (tmp_path / "b.h5.123.part").exists()
+        with pytest.raises(FileError, match="another job is writing it .process"), store.lock(path):
+            pass
+    with store.lock(path):
+        pass
+    assert sorted(os.listdir(tmp_path)) == ["b.h5.123.part"]
+
+
+def test_the_lock_of_a_dead_job_is_free(tmp_path):
+    path = tmp_path / "a.h5"
+    holder = ("import sys, time\nfrom dmft.core.locks import lock\n"
+              "with lock(sys.argv[1]):\n    print('held', flush=True)\n    time.sleep(60)")
+    with subprocess.Popen([sys.executable, "-c", holder, str(path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        with pytest.raises(FileError), store.lock(path):
+            pass
+        process.kill()
+        process.wait()
+    with store.lock(path):
+        pass
