@@ -15,6 +15,7 @@ export PIP_NO_INPUT := 1
 .PHONY: setup demo test lint bench test-cluster test-faults clean
 
 setup: $(STAMP)
+	@:
 
 $(STAMP): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python >= 3.11 is needed; make PYTHON=/path/to/python3 ..." >&2; exit 2; }
@@ -24,7 +25,7 @@ $(STAMP): setup.cfg pyproject.toml
 	@touch $@
 
 lint: $(STAMP)
-	@$(BIN)/ruff check -q .
+	@$(BIN)/ruff check -q --output-format concise .
 	@$(BIN)/mypy --no-error-summary
 
 test: lint
