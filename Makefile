@@ -29,13 +29,24 @@ lint: $(STAMP)
 	@$(BIN)/mypy --no-error-summary
 
 test: lint
-	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist loadfile tests
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist loadfile tests --ignore tests/slurm --ignore tests/faults
 
 demo: $(STAMP)
 	@$(BIN)/dmft solve runs/demo.toml -o $(OUT)/demo.theory.h5 --force
 	@$(BIN)/sgd-sim run runs/demo.toml -o $(OUT)/demo.simulation.h5 --force
 	@$(BIN)/dmft compare $(OUT)/demo.theory.h5 $(OUT)/demo.simulation.h5 --plot $(OUT)/demo.png
 	@echo "picture: $(CURDIR)/$(OUT)/demo.png"
+
+# Each benchmark is a script that prints its own table.
+bench: $(STAMP)
+	@set -e; for script in benchmarks/bench_*.py; do $(BIN)/python $$script; done
+
+# A real Slurm on this machine; skipped with a reason where Slurm is not installed.
+test-cluster: $(STAMP)
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q tests/slurm
+
+test-faults: $(STAMP)
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q tests/faults
 
 clean:
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
