@@ -126,8 +126,7 @@ def _flat_names(model: EffectiveModel) -> list[str]:
     """A name for each entry of the flat vector, e.g. R[0,1]."""
     names = []
     for name, shape in model.layout.shapes.items():
-        indices = np.ndindex(*shape)
-        if name in model.layout.symmetric:
-            indices = zip(*(i.tolist() for i in np.triu_indices(shape[0])), strict=True)
-        names += [name + (f"[{','.join(map(str, i))}]" if i else "") for i in indices]
+        for i in np.ndindex(*shape):
+            if name not in model.layout.symmetric or i[0] <= i[1]:
+                names.append(name + (f"[{','.join(map(str, i))}]" if i else ""))
     return names

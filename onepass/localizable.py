@@ -5,9 +5,10 @@ With delta = c/n the definition asks, on compact sets of the statistics, for
     |Hess u_i|_op delta^{1/2}, |D^3 u_i|_op, |grad Phi|, E<grad H, grad u_i>^4 delta^2   bounded,
     E<Hess u_i, grad H (x) grad H - V>^2 delta^3                                       -> 0,
 
-H = L - Phi. (The paper prints o(1/delta) for the last expectation, which its own r2 violates: there it is of order 1/delta.
-What the martingale bound needs is the sum over 1/delta steps of delta^4 times it, so o(1/delta^3).) Each is estimated at one point per dimension; its slope against n on a double logarithmic scale must not be
-positive (negative for the last). This can refute localizability or make it plausible; a supremum over a set it is not.
+H = L - Phi. (The paper prints o(1/delta) for the last expectation, which its own r2 violates: there it is of order
+1/delta. What the martingale bound needs is the sum over 1/delta steps of delta^4 times it, so o(1/delta^3).) Each is
+estimated at one point per dimension; its slope against n on a double logarithmic scale must not be positive (negative
+for the last). This can refute localizability or make it plausible; a supremum over a set it is not.
 """
 
 from __future__ import annotations

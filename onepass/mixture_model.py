@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from dmft.core import streams
@@ -18,11 +20,11 @@ class MixtureModel(EffectiveModel):
 
     Subclasses are frozen dataclasses with snr, ridge, step and give `integrals`."""
 
-    neurons: int
-    directions: int
-    labels: np.ndarray
-    slide_width: float = 0.0  # see mixture.limit_integrals
-    noise_points: int = 10  # log2 of the quasi-Monte-Carlo points of the noise covariance (error about 1 %)
+    neurons: ClassVar[int]
+    directions: ClassVar[int]
+    labels: ClassVar[np.ndarray]
+    slide_width: ClassVar[float] = 0.0  # see mixture.limit_integrals
+    noise_points: ClassVar[int] = 10  # log2 of the quasi-Monte-Carlo points of the noise covariance (error about 1 %)
 
     snr: float
     ridge: float

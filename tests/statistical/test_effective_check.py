@@ -8,14 +8,23 @@ import numpy as np
 import pytest
 
 from dmft.core.errors import RunError
-from onepass import BinaryMixture, EffectiveDynamics, Problem, SpikedTensor, XorMixture, built_in_problem, check_effective, localizability
+from onepass import (
+    BinaryMixture,
+    EffectiveDynamics,
+    Problem,
+    SpikedTensor,
+    XorMixture,
+    built_in_problem,
+    check_effective,
+    localizability,
+)
 from onepass.effective import compare
 
 NOISE = 0.3
 
 
 def regression_sgd(u, n):
-    """One-pass least squares, y = a.x* + noise, loss (y - a.x)^2/2, a ~ N(0, I): a point with statistics (m, r2), delta = 1/(2n)."""
+    """One-pass least squares, y = a.x* + noise, loss (y - a.x)^2/2, a ~ N(0, I), delta = 1/(2n); a point with (m, r2) = u."""
 
     def gradient(x, rng):
         a = rng.standard_normal(n)
