@@ -22,6 +22,7 @@ class Layout:
     shapes: Mapping[str, tuple[int, ...]]
     symmetric: frozenset[str] = frozenset()
     _slices: dict[str, slice] = field(init=False, repr=False, compare=False)
+    _upper: dict[str, tuple[np.ndarray, np.ndarray]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
         slices, first = {}, 0
@@ -30,6 +31,7 @@ class Layout:
             slices[name] = slice(first, first + n)
             first += n
         object.__setattr__(self, "_slices", slices)
+        object.__setattr__(self, "_upper", {name: np.triu_indices(self.shapes[name][0]) for name in self.symmetric})
 
     @property
     def size(self) -> int:
@@ -49,10 +51,12 @@ class Layout:
             if array.shape[len(lead) :] != shape:
                 raise UserError(f"initial {name} has shape {array.shape}; expected {shape} (or instances first)")
             if name in self.symmetric:
-                rows, columns = np.triu_indices(shape[0])
+                rows, columns = self._upper[name]
                 parts.append(array[..., rows, columns])
             else:
                 parts.append(array.reshape(*lead, -1))
+        if len({part.shape[:-1] for part in parts}) == 1:
+            return np.concatenate(parts, axis=-1)
         lead = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
         return np.concatenate([np.broadcast_to(part, lead + part.shape[-1:]) for part in parts], axis=-1)
 
@@ -62,7 +66,7 @@ class Layout:
         for name, shape in self.shapes.items():
             part = flat[..., self._slices[name]]
             if name in self.symmetric:
-                rows, columns = np.triu_indices(shape[0])
+                rows, columns = self._upper[name]
                 full = np.empty(flat.shape[:-1] + shape)
                 full[..., rows, columns] = part
                 full[..., columns, rows] = part

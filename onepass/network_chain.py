@@ -20,6 +20,7 @@ from sgd_sim.activations import Activation
 from sgd_sim.onepass_networks import NetworkSGD, embed
 
 if TYPE_CHECKING:
+    from onepass.layout import Layout
     from onepass.network import Network
 
 
@@ -110,7 +111,7 @@ class NetworkChain:
 class NetworkInstance(NetworkSGD):
     """Direct SGD that reports its overlaps as flat statistics."""
 
-    layout = None
+    layout: Layout
 
     def flat(self) -> np.ndarray:
         a, m, q = self.overlaps()

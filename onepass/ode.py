@@ -68,7 +68,8 @@ def solve(
         )
     reached = t <= done.t[-1]
     x = np.full((t.size, layout.size), np.nan)
-    x[reached] = done.sol(t[reached]).T
+    if reached.any():
+        x[reached] = done.sol(t[reached]).T
     x[t == 0.0] = x0
     outcome = "done" if done.status == 0 else "event" if done.status == 1 else "diverged"
     return Trajectory(

@@ -6,6 +6,7 @@ Statistics a (p,), M (p, k), Q (p, p); fields L = (l, ls) ~ N(0, Omega), Omega =
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,16 +15,19 @@ from dmft.core.errors import RunError
 from onepass.layout import Layout
 
 
+@lru_cache(maxsize=64)
 def network_layout(width: int, teacher_width: int) -> Layout:
     return Layout({"a": (width,), "M": (width, teacher_width), "Q": (width, width)}, frozenset({"Q"}))
 
 
 def omega(m: np.ndarray, q: np.ndarray, p: np.ndarray) -> np.ndarray:
     """Covariance of all fields, (..., p+k, p+k)."""
-    lead = m.shape[:-2]
-    top = np.concatenate([q, m], axis=-1)
-    bottom = np.concatenate([np.swapaxes(m, -1, -2), np.broadcast_to(p, lead + p.shape)], axis=-1)
-    return np.concatenate([top, bottom], axis=-2)
+    width = q.shape[-1]
+    fields = width + p.shape[-1]
+    om = np.empty(m.shape[:-2] + (fields, fields))
+    om[..., :width, :width], om[..., width:, width:] = q, p
+    om[..., :width, width:], om[..., width:, :width] = m, np.swapaxes(m, -1, -2)
+    return om
 
 
 def smallest_eigenvalue(matrix: np.ndarray) -> float:

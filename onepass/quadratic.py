@@ -77,16 +77,18 @@ class QuadraticNetwork(Network):
                 stacklevel=4,
             )
 
-    def _fields(self, x: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-        """Statistics, Omega and the diagonal of A."""
-        s = self.layout.unpack(x)
-        teacher = np.broadcast_to(self.a_star / self.teacher_width, s["a"].shape[:-1] + (self.teacher_width,))
-        return s, overlaps.omega(s["M"], s["Q"], self.P), np.concatenate([-s["a"] / self.width, teacher], axis=-1)
+    def _fields(self, s: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """Omega (..., p+k, p+k) and the diagonal (..., p+k) of A."""
+        c = np.empty(s["a"].shape[:-1] + (self.width + self.teacher_width,))
+        c[..., : self.width] = -s["a"] / self.width
+        c[..., self.width :] = self.a_star / self.teacher_width
+        return overlaps.omega(s["M"], s["Q"], self.P), c
 
     def bracket_means(self, x: np.ndarray) -> dict[str, np.ndarray]:
         """Means of the brackets of a, M and Q before any projection on the sphere."""
         p = self.width
-        s, om, c = self._fields(x)
+        s = self.layout.unpack(x)
+        om, c = self._fields(s)
         e1, e2, _ = moments.error_moments(om, c, self.noise)
         a = s["a"]
         pair = a[..., :, None] * a[..., None, :]
@@ -101,7 +103,8 @@ class QuadraticNetwork(Network):
         """Exact covariance of the brackets for every width, from moments of order up to 12; on the sphere carried
         through the projection."""
         p, layout = self.width, self.layout
-        s, om, c = self._fields(x)
+        s = self.layout.unpack(x)
+        om, c = self._fields(s)
         rows, columns = np.triu_indices(p)
         units = np.arange(p)
         first = np.concatenate([units, np.repeat(units, self.teacher_width), rows])
@@ -125,5 +128,5 @@ class QuadraticNetwork(Network):
 
     def observables(self, statistics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """risk = E[(y - f)^2]/2, label noise included."""
-        _, om, c = self._fields(self.layout.pack(statistics))
+        om, c = self._fields(statistics)
         return {"risk": moments.error_moments(om, c, self.noise)[2] / 2.0}

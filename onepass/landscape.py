@@ -1,0 +1,129 @@
+"""Population risk of wide quadratic networks (Bocchi et al.): critical points, Hessian spectra, dimensions.
+
+Student rows w_k, teacher rows w*_l, in units where the teacher is orthonormal (weights over sqrt N). With
+B = W^T W/p - W*^T W*/p* the risk E[(y - yhat)^2] is 2 tr B^2 + (tr B)^2, its gradient (4/p) W (2 B + tr B).
+
+Every critical point is, up to rotations of the students, W^T W with s teacher directions of eigenvalue
+p (c/2 + 1/p*), r directions orthogonal to the teacher of eigenvalue p c/2, and zero else, c = 2 (1 - s/p*)/(2 + s + r):
+s = r = 0 tabula rasa; s = 0, r = p the plateau; s = p*, r = 0 the solutions (c = 0); r = 0 < s < p* part of the
+teacher; s, r >= 1 mixed saddles, which the paper does not list.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.core.errors import RunError
+
+
+def risk(w: np.ndarray, w_star: np.ndarray) -> float:
+    """E[(y - yhat)^2]; w (p, N), w_star (p*, N)."""
+    b = _difference(w, w_star)
+    return float(2.0 * np.sum(b * b) + np.trace(b) ** 2)
+
+
+def _difference(w: np.ndarray, w_star: np.ndarray) -> np.ndarray:
+    return w.T @ w / len(w) - w_star.T @ w_star / len(w_star)
+
+
+def gradient(w: np.ndarray, w_star: np.ndarray) -> np.ndarray:
+    """(p, N)."""
+    b = _difference(w, w_star)
+    return 4.0 / len(w) * (2.0 * w @ b + np.trace(b) * w)
+
+
+def hessian(w: np.ndarray, w_star: np.ndarray) -> np.ndarray:
+    """(pN, pN), index k N + i for component i of student k:
+    H_mn = (8/p^2)(Q_mn 1 + w_n w_m^T + w_m w_n^T) + delta_mn (4/p)(tr B + 2 B) with the term w_m w_n^T from tr B."""
+    p, n = w.shape
+    b = _difference(w, w_star)
+    h = np.einsum("mn,ij->minj", w @ w.T, np.eye(n)) + np.einsum("ni,mj->minj", w, w)
+    h = 8.0 / p**2 * (h + np.einsum("mi,nj->minj", w, w))
+    h += 4.0 / p * np.einsum("mn,ij->minj", np.eye(p), np.trace(b) * np.eye(n) + 2.0 * b)
+    return h.reshape(p * n, p * n)
+
+
+def _check(p: int, p_star: int, n: int, s: int, r: int) -> None:
+    if n < p_star:
+        raise RunError(f"dimension N = {n} is smaller than the teacher width {p_star}")
+    if not (0 <= s <= p_star and 0 <= r <= n - p_star and s + r <= p):
+        raise RunError(
+            f"no critical point with s = {s}, r = {r}: need 0 <= s <= p* = {p_star}, 0 <= r <= N - p* = {n - p_star}, "
+            f"s + r <= p = {p}" + ("; the solutions (s = p*) need p >= p*" if s == p_star and p < p_star else "")
+        )
+
+
+def curvature(p_star: int, s: int, r: int) -> float:
+    """c = -tr B at the critical point."""
+    return 2.0 * (1.0 - s / p_star) / (2.0 + s + r)
+
+
+def critical_point(p: int, p_star: int, n: int, s: int, r: int) -> tuple[np.ndarray, np.ndarray]:
+    """Student and teacher weights (p, N), (p*, N) at a critical point of the family (s, r)."""
+    _check(p, p_star, n, s, r)
+    c = curvature(p_star, s, r)
+    w = np.zeros((p, n))
+    w[np.arange(s), np.arange(s)] = np.sqrt(p * (c / 2.0 + 1.0 / p_star))
+    w[s + np.arange(r), p_star + np.arange(r)] = np.sqrt(p * c / 2.0)
+    return w, np.eye(p_star, n)
+
+
+def critical_risk(p_star: int, s: int, r: int) -> float:
+    """c (1 - s/p*) + 2 (p* - s)/p*^2."""
+    return curvature(p_star, s, r) * (1.0 - s / p_star) + 2.0 * (p_star - s) / p_star**2
+
+
+def spectrum(p: int, p_star: int, n: int, s: int, r: int) -> list[tuple[float, int]]:
+    """Eigenvalues of the Hessian at a critical point with their multiplicities, in increasing order.
+
+    A perturbation of student direction a and input direction b feels, besides the mixing of used directions, the
+    curvature (8/p) B_b - 4 c/p of its input direction: zero on used ones, -8/(p p*) - 4c/p on teacher directions not
+    found, -4c/p on the rest.
+    """
+    _check(p, p_star, n, s, r)
+    c = curvature(p_star, s, r)
+    teacher, other = p * (c / 2.0 + 1.0 / p_star), p * c / 2.0
+    free, missed, rest = p - s - r, p_star - s, n - p_star - r
+    found: list[tuple[float, int]] = [
+        (0.0, free * (s + r)),
+        (-8.0 / (p * p_star) - 4.0 * c / p, free * missed),
+        (-4.0 * c / p, free * rest),
+        (-8.0 / (p * p_star), r * missed),
+        (0.0, r * rest + s * missed),
+        (8.0 / (p * p_star), s * rest),
+        (0.0, (s + r) * (s + r - 1) // 2),
+        (16.0 * teacher / p**2, s * (s - 1) // 2),
+        (16.0 * other / p**2, r * (r - 1) // 2),
+        (8.0 * (teacher + other) / p**2, s * r),
+    ]
+    scales = np.array([teacher] * s + [other] * r)  # norms of the used directions: a diagonal and a rank-one term
+    norms = np.diag(16.0 * scales / p**2) + 8.0 / p**2 * np.sqrt(np.outer(scales, scales))
+    found += [(float(value), 1) for value in np.linalg.eigvalsh(norms)]
+    return merge(found)
+
+
+def merge(values: list[tuple[float, int]], tolerance: float = 1e-9) -> list[tuple[float, int]]:
+    """Join equal eigenvalues, drop those of multiplicity 0, sort."""
+    merged: list[tuple[float, int]] = []
+    for value, count in sorted(values):
+        if count == 0:
+            continue
+        if merged and abs(merged[-1][0] - value) < tolerance:
+            merged[-1] = (merged[-1][0], merged[-1][1] + count)
+        else:
+            merged.append((value, count))
+    return merged
+
+
+def manifold_dimension(p: int, p_star: int, n: int) -> int:
+    """Dimension of the manifold of solutions: p(p-1)/2 - (p-q)(p-q-1)/2 with q = min(p*, N); for p* <= N it is
+    p p* - p*(p*+1)/2."""
+    q = min(p_star, n)
+    if p < q:
+        raise RunError(f"width = {p} < min(p*, N) = {q}: there are no zero-error solutions")
+    return p * (p - 1) // 2 - (p - q) * (p - q - 1) // 2
+
+
+def degrees_of_freedom(p: int, n: int) -> int:
+    """Dimension of the set of outputs W^T W: N p - p(p-1)/2 up to p = N, then N(N+1)/2."""
+    return n * p - p * (p - 1) // 2 if p <= n else n * (n + 1) // 2
