@@ -24,8 +24,9 @@ from dmft.core.command import (
 )
 from dmft.core.locks import lock
 from dmft.core.parallel import world
+from dmft.core.progress import say
 
-EXIT_CODES = {"diverged": EXIT_DIVERGED, "not converged": EXIT_NOT_CONVERGED}
+EXIT_CODES = {"diverged": EXIT_DIVERGED, "sweep limit": EXIT_NOT_CONVERGED}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,4 +39,5 @@ def run(options: argparse.Namespace) -> int:
         world().from_root(lambda: stack.enter_context(lock(job.output)))
         stop = stack.enter_context(StopSignals(job.time_limit))
         result = dmft.solve(job.run, output=job.output, resume=job.resume, quiet=job.quiet, stop=stop, attrs=job.attrs)
+    say(f"{job.output}: {result!r}", quiet=job.quiet)
     return EXIT_CODES.get(result.outcome, EXIT_DONE)

@@ -152,6 +152,7 @@ class TheoryConfig:
     start_from: str = option(text, "", "iterate: a theory file whose kernels are the first guess")
     history: str = option(choice("auto", "full", "dyadic"), "auto", "march: how the past is kept")
     blocks_per_level: int = option(integer(2), 16, "march, dyadic: blocks kept of each size")
+    kernel_points: int = option(integer(0), 0, "march: times at which kernels are kept; 0: chosen by the length of the run")
     variance_reduction: bool | tuple[str, ...] = option(_variance_reduction, True, "or a list of parts")
     checkpoint_interval: float = option(number(0.0), 60.0, "seconds")
     device: str = option(choice("cpu", "gpu"), "cpu", "where the samples live")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -252,6 +252,15 @@ def save_checkpoint(path: str | Path, kind: str, run_text: str, arrays: Mapping[
 
 def load_checkpoint(path: str | Path) -> Stored | None:
     """The checkpoint of the result `path`, None when there is none. FileError when it is damaged."""
+    return _checkpoint(path, load)
+
+
+def checkpoint_header(path: str | Path) -> Stored | None:
+    """The same, verified but without the arrays: `read` brings them one by one, or in parts, on any rank."""
+    return _checkpoint(path, load_header)
+
+
+def _checkpoint(path: str | Path, reader: Callable[[Path], Stored]) -> Stored | None:
     place = checkpoint_path(path)
     if not place.exists():
         return None
@@ -259,7 +268,7 @@ def load_checkpoint(path: str | Path) -> Stored | None:
         state = os.stat(place)
         if not _verify(place, state.st_size, state.st_mtime_ns):
             raise FileError(f"{place}: damaged: cut short, or changed by another program")
-        return load(place)
+        return reader(place)
     except FileError as error:
         raise FileError(f"{error}; --force starts afresh") from None
 

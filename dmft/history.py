@@ -1,0 +1,98 @@
+"""The past of a march: recent steps one by one, older ones in blocks of 2, 4, 8, ... steps. Eq. [dyadic].
+
+A block carries *sums* over its steps (of h, g, chi, the tangents, Q, R, M_C). All recursions are linear in
+these, so merging two blocks is adding them; the only approximation is that a kernel is taken as constant
+across an old block. At most `per_level` blocks of each size are kept, so n steps need O(per_level log n)
+blocks. With `per_level` >= n nothing is ever merged: that is the full history, by the same code.
+
+Slots: level l (blocks of 2^l steps) owns a contiguous range of slots, and older (higher) levels lie at lower
+numbers. So the blocks that a tangent row can respond to, those older than itself or in its own level, are the
+slots 0 .. stop-1, one contiguous stretch: rows are stored packed, one after the other, and read as a stream.
+Slots come in groups of four with a common row length, because four rows are read at a time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+GROUP = 4
+
+
+class Plan(NamedTuple):
+    """What one step does to the history: merges (older, newer, into), oldest level first, then the new slot."""
+
+    merges: np.ndarray  # (count, 3) int64
+    slot: int
+    factor_from: int  # first position, in order of time, whose row of the Cholesky factor changes
+
+
+def levels_needed(steps: int, per_level: int) -> int:
+    levels = 1
+    while per_level * (2**levels - 1) < steps:
+        levels += 1
+    return levels
+
+
+class History:
+    """Which steps lie in which slot. Knows nothing of samples or kernels."""
+
+    def __init__(self, steps: int, per_level: int | None = None):
+        steps = max(steps, 1)
+        self.per_level = steps if per_level is None else min(per_level, steps)
+        self.levels = levels_needed(steps, self.per_level)
+        self.full = self.levels == 1
+        width = -(-self.per_level // GROUP) * GROUP
+        self.width, self.slots = width, width * self.levels
+        slot = np.arange(self.slots)
+        # In a full history slots fill in order of time, so a row ends at its own group of four.
+        self.stop = (slot // GROUP + 1) * GROUP if self.full else (slot // width + 1) * width
+        self.offset = np.concatenate(([0], np.cumsum(self.stop)[:-1]))
+        self.packed = int(self.stop.sum())
+        self.first = np.zeros(self.slots, np.int64)
+        self.size = np.zeros(self.slots, np.int64)
+        self.order: list[int] = []  # slots in use, oldest first
+
+    def _free(self, level: int) -> int:
+        low = (self.levels - 1 - level) * self.width
+        for slot in range(low, low + self.per_level):
+            if self.size[slot] == 0:
+                return slot
+        raise AssertionError(f"no free slot at level {level}")
+
+    def _of_level(self, level: int) -> list[int]:
+        low = (self.levels - 1 - level) * self.width
+        return [slot for slot in self.order if low <= slot < low + self.width]
+
+    def push(self, step: int) -> Plan:
+        """Make room for `step` and enter it; tells what the arrays that follow this history must do."""
+        full = 0
+        while full < self.levels and len(self._of_level(full)) >= self.per_level:
+            full += 1
+        merges, position = [], len(self.order)
+        for level in range(full - 1, -1, -1):
+            older, newer = self._of_level(level)[:2]
+            into = self._free(level + 1)
+            at = self.order.index(older)
+            self.first[into], self.size[into] = self.first[older], self.size[older] + self.size[newer]
+            self.size[[older, newer]] = 0
+            self.order[at : at + 2] = [into]
+            position = min(position, at)
+            merges.append((older, newer, into))
+        slot = self._free(0)
+        self.first[slot], self.size[slot] = step, 1
+        self.order.append(slot)
+        return Plan(np.array(merges, np.int64).reshape(-1, 3), slot, position)
+
+    def centres(self) -> np.ndarray:
+        """Middle of each block in units of steps, oldest first."""
+        order = np.array(self.order, np.int64)
+        return self.first[order] + (self.size[order] - 1) / 2
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {"first": self.first, "size": self.size, "order": np.array(self.order, np.int64)}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        self.first[:], self.size[:] = arrays["first"], arrays["size"]
+        self.order = [int(slot) for slot in arrays["order"]]

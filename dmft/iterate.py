@@ -1,0 +1,255 @@
+"""The damped fixed point of the paper's appendix A.1: guess all kernels, draw whole paths, re-estimate, mix, repeat.
+
+It uses the same samples, rows and macroscopic recursion as the march, with full history, so that with the same
+random numbers its fixed point is the march. Causality helps: undamped, the first k steps are exact after k sweeps.
+A bad guess may make paths explode at some step; rows from there on are then not accepted in that sweep (the rows
+before are sound), so that the guess repairs itself from the start instead of poisoning everything with NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dmft.blocks import Summing, blocks_for, normalised
+from dmft.estimators import CURVES, curve_row, exploded, kernel_row
+from dmft.history import History, Plan
+from dmft.kernels import KERNELS, saved_row
+from dmft.macro import Drive, Macro, Row
+from dmft.problem import Problem
+from dmft.samples import SCALARS, Samples
+from dmft.sampling import Draws, Sampling, draw
+
+SUM_BLOCKS = 24  # partial sums of n x n kernels kept at a time
+OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
+CHUNK = 32  # samples walked together: their tangents should stay in cache
+
+
+@dataclass(frozen=True)
+class Guess:
+    """All rows of the kernels: delta_nu, mu (steps+1,); M_C, eta M_R (steps+1, steps+1), lower triangles.
+    m is given only in the first sweep, where the paper holds it constant."""
+
+    delta_nu: np.ndarray
+    mu: np.ndarray
+    M_C: np.ndarray
+    M_R: np.ndarray
+    m: np.ndarray | None = None
+
+    PARTS = ("delta_nu", "mu", "M_C", "M_R")
+
+    def row(self, n: int, slots: int) -> Row:
+        def past(kernel: np.ndarray) -> np.ndarray:
+            line = np.zeros(slots)
+            line[:n] = kernel[n, :n]
+            return line
+
+        return Row(self.delta_nu[n], self.mu[n], self.M_C[n, n], past(self.M_C), past(self.M_R))
+
+    def mixed(self, new: Guess, weight: float, upto: int) -> Guess:
+        """`weight` of the new kernels in rows below `upto`, the old ones beyond."""
+        parts = {}
+        for name in self.PARTS:
+            old = getattr(self, name).copy()
+            old[:upto] = (1 - weight) * old[:upto] + weight * getattr(new, name)[:upto]
+            parts[name] = old
+        return Guess(**parts)
+
+
+def distance(old: Guess, new: Guess, upto: int) -> float:
+    """Largest relative change |new - old| / |new| (Frobenius) over delta_nu, mu, M_C, M_R in rows below `upto`."""
+    worst = 0.0
+    for name in Guess.PARTS:
+        a, b = getattr(old, name)[:upto], getattr(new, name)[:upto]
+        norm = float(np.linalg.norm(b))
+        change = float(np.linalg.norm(b - a))
+        worst = max(worst, change / norm if norm > 0 else change)
+    return worst
+
+
+def starting_guess(problem: Problem, first: Row) -> Guess:
+    """The paper's: m = m0, M_R = 0, M_C(t,t) = M_C(0,0), a tenth of it off the diagonal, delta_nu and mu as at t = 0."""
+    n = problem.steps + 1
+    M_C = np.tril(np.full((n, n), 0.1 * first.M_C_now))
+    np.fill_diagonal(M_C, first.M_C_now)
+    return Guess(np.full(n, first.delta_nu), np.full(n, first.mu), M_C, np.zeros((n, n)), np.full(n, problem.m0))
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the iteration is damped and stopped."""
+
+    mixing: float
+    tolerance: float
+    max_sweeps: int
+    fresh_noise: bool
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one sweep found: new kernels, curves, rows that are sound, and the Monte-Carlo error of the kernels."""
+
+    kernels: Guess
+    curves: dict[str, np.ndarray]
+    sound: int
+    noise: float
+
+
+class Iteration:
+    """The fixed-point iteration of one solution, one sweep a `step`."""
+
+    def __init__(self, problem: Problem, sampling: Sampling, options: Options, grid: np.ndarray, comm: Summing,
+                 start: Guess | None = None):
+        self.problem, self.sampling, self.options, self.grid, self.comm = problem, sampling, options, grid, comm
+        self.history = History(problem.steps)
+        self.blocks = blocks_for(sampling.samples, comm, SUM_BLOCKS)
+        self.guess = start or starting_guess(problem, self._first_row())
+        self.residuals: list[float] = []
+        self.outcome = ""
+        self.curves = {name: np.full(problem.steps + 1, np.nan) for name in CURVES}
+        self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
+
+    @property
+    def n(self) -> int:
+        return len(self.residuals)
+
+    @property
+    def done(self) -> bool:
+        return bool(self.outcome)
+
+    @property
+    def diverged(self) -> bool:
+        return self.outcome == "diverged"
+
+    def _first_row(self) -> Row:
+        """Row 0, which needs no kernels."""
+        draws, weight = self._draws(self.sampling)
+        samples = Samples(self.problem, History(1), draws, weight, self.blocks.size, self.sampling.keys, False)
+        return kernel_row(self.problem, self.comm.sum_exact(samples.row_sums(self.problem.m0), self.blocks.total), False)
+
+    def _draws(self, sampling: Sampling) -> tuple[Draws, np.ndarray]:
+        draws = draw(self.problem, sampling, self.blocks.first, self.blocks.count)
+        return draws, normalised(draws.weight, self.blocks, self.comm)
+
+    def step(self) -> None:
+        """One sweep; the residual is taken before mixing, or a small `mixing` would fake convergence."""
+        options, fresh = self.options, self.options.fresh_noise
+        sampling = replace(self.sampling, name=(*self.sampling.name, self.n)) if fresh else self.sampling
+        sweep = self._sweep(sampling)
+        rows = self.problem.steps + 1
+        known = distance(self.guess, sweep.kernels, sweep.sound)
+        residual = known if sweep.sound == rows else np.inf
+        self.residuals.append(residual)
+        self.curves = sweep.curves
+        if known < options.tolerance:
+            # Rows that have converged determine the next one: if that one explodes, the equations do.
+            self.outcome = "converged" if sweep.sound == rows else "diverged"
+        elif fresh and residual < 2 * sweep.noise:
+            self.outcome = "noise floor"
+        elif self.n >= options.max_sweeps:
+            self.outcome = "sweep limit"
+        self.guess = self.guess.mixed(sweep.kernels, 1.0 if self.done else options.mixing, sweep.sound)
+        if self.done:
+            self._save_kernels()
+
+    def _sweep(self, sampling: Sampling) -> Sweep:
+        rows, slots = self.problem.steps + 1, self.history.slots
+        drives, m, macro_rows, sound = self._close_all()
+        draws, weight = self._draws(sampling)
+        partial = np.zeros((len(self.blocks.here), rows, SCALARS + 2 * slots))
+        for b in range(len(self.blocks.here)):
+            low, high = b * self.blocks.size, min((b + 1) * self.blocks.size, self.blocks.count)
+            for first in range(low, high, CHUNK):
+                part = slice(first, min(first + CHUNK, high))
+                self._walk(sampling, Draws(*(array[part] for array in draws)), weight[part], drives, m, partial[b])
+        count, shape = len(partial), partial.shape[1:]
+        flat = partial.reshape(count, -1)
+        sums = self.comm.sum_exact(flat, self.blocks.total).reshape(shape)
+        noise = self._noise(flat, sums) if self.options.fresh_noise else 0.0
+        return self._collect(sums, m, macro_rows, sound, noise)
+
+    def _close_all(self) -> tuple[list[Drive], np.ndarray, list[tuple[float, dict[str, float]]], int]:
+        """Drives of every step, m, and (q, closing figures) of every row, from the guess; rows that stay sound."""
+        macro = Macro(self.problem, History(self.problem.steps))
+        drives: list[Drive] = []
+        closings: list[tuple[float, dict[str, float]]] = []
+        m = np.full(self.problem.steps + 1, np.nan)
+        for n in range(self.problem.steps + 1):
+            row = self.guess.row(n, self.history.slots)
+            m[n] = macro.m
+            given = None if self.guess.m is None else self.guess.m[n]
+            drive, closed = macro.close(row, given)
+            if not 0 < closed["norm"] < 1e60:
+                return drives, m, closings, n
+            drives.append(drive)
+            closings.append((macro.q, closed))
+            if n < self.problem.steps:
+                macro.advance(row, macro.history.push(n))
+        return drives, m, closings, self.problem.steps + 1
+
+    def _walk(self, sampling: Sampling, draws: Draws, weight: np.ndarray, drives: list[Drive], m: np.ndarray,
+              out: np.ndarray) -> None:
+        """Whole paths of some samples; adds their row sums to out (steps+1, ...)."""
+        samples = Samples(self.problem, self.history, draws, weight, CHUNK // 4, sampling.keys, sampling.stein)
+        no_merges = np.zeros((0, 3), np.int64)
+        for n, drive in enumerate(drives):
+            out[n] += samples.row_sums(m[n]).sum(axis=0)
+            if n < self.problem.steps:
+                samples.advance(m[n], drive, Plan(no_merges, n, 0))
+
+    def _collect(self, sums: np.ndarray, m: np.ndarray, closings: list[tuple[float, dict[str, float]]], sound: int,
+                 noise: float) -> Sweep:
+        problem, rows = self.problem, self.problem.steps + 1
+        new = Guess(*(np.zeros_like(getattr(self.guess, name)) for name in Guess.PARTS))
+        curves = {name: np.full(rows, np.nan) for name in CURVES}
+        for n in range(sound):
+            if exploded(sums[n]):
+                sound = n
+                break
+            row = kernel_row(problem, sums[n], self.sampling.stein)
+            new.delta_nu[n], new.mu[n], new.M_C[n, n] = row.delta_nu, row.mu, row.M_C_now
+            new.M_C[n, :n], new.M_R[n, :n] = row.M_C[:n], row.M_R[:n]
+            q, closed = closings[n]
+            for name, value in curve_row(problem, n, m[n], q, row, sums[n], closed).items():
+                curves[name][n] = value
+        return Sweep(new, curves, sound, noise)
+
+    def _noise(self, flat: np.ndarray, sums: np.ndarray) -> float:
+        """Relative Monte-Carlo error of the kernels of one sweep, from the spread over blocks."""
+        blocks = self.blocks.total
+        squares = self.comm.sum_exact(flat**2, blocks).reshape(sums.shape)
+        variance = np.maximum(squares - sums**2 / blocks, 0) * blocks / max(blocks - 1, 1)
+        kernels = slice(SCALARS, None)
+        return float(np.sqrt(variance[:, kernels].sum()) / np.linalg.norm(sums[:, kernels]))
+
+    def _save_kernels(self) -> None:
+        macro = Macro(self.problem, History(self.problem.steps))
+        for n in range(self.problem.steps + 1):
+            row = self.guess.row(n, self.history.slots)
+            _, closed = macro.close(row)
+            saved_row(self.kernels, self.grid, macro, row, self.curves["m"])
+            if not 0 < closed["norm"] < 1e60 or n == self.problem.steps:
+                break
+            macro.advance(row, macro.history.push(n))
+
+    # What a checkpoint holds, as for the march.
+
+    def shared(self) -> dict[str, np.ndarray]:
+        arrays = {f"guess/{name}": getattr(self.guess, name) for name in Guess.PARTS}
+        if self.guess.m is not None:
+            arrays["guess/m"] = self.guess.m
+        arrays |= {f"curves/{name}": array for name, array in self.curves.items()}
+        arrays |= {f"kernels/{name}": array for name, array in self.kernels.items()}
+        return arrays | {"residuals": np.array(self.residuals, float), "outcome": np.array(OUTCOMES.index(self.outcome))}
+
+    def own(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore(self, shared: dict[str, np.ndarray], own: dict[str, np.ndarray]) -> None:
+        self.guess = Guess(**{name: shared[f"guess/{name}"] for name in Guess.PARTS}, m=shared.get("guess/m"))
+        self.residuals = list(shared["residuals"])
+        self.outcome = OUTCOMES[int(shared["outcome"])]
+        for kind, arrays in (("curves", self.curves), ("kernels", self.kernels)):
+            for name in arrays:
+                arrays[name] = shared[f"{kind}/{name}"]

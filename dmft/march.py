@@ -1,0 +1,89 @@
+"""The causal march: all samples go forward together, each row of the kernels is estimated just before it is used.
+
+One sweep, no damping, no question of convergence. The state is an explicit set of arrays (`state`, `restore`),
+which is also what a checkpoint holds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.blocks import Summing, blocks_for, normalised
+from dmft.estimators import CURVES, curve_row, exploded, kernel_row
+from dmft.history import History
+from dmft.kernels import KERNELS, saved_row
+from dmft.macro import Macro
+from dmft.problem import Problem
+from dmft.samples import Samples
+from dmft.sampling import Sampling, draw
+
+
+class March:
+    """One solution at step n = 0 .. steps."""
+
+    def __init__(self, problem: Problem, sampling: Sampling, per_level: int | None, grid: np.ndarray, comm: Summing,
+                 dtype=np.float64):
+        self.problem, self.sampling, self.grid, self.comm = problem, sampling, grid, comm
+        self.history = History(problem.steps, per_level)
+        self.macro = Macro(problem, self.history)
+        self.blocks = blocks_for(sampling.samples, comm)
+        draws = draw(problem, sampling, self.blocks.first, self.blocks.count)
+        weight = normalised(draws.weight, self.blocks, comm)
+        self.samples = Samples(problem, self.history, draws, weight, self.blocks.size, sampling.keys, sampling.stein, dtype)
+        self.curves = {name: np.full(problem.steps + 1, np.nan) for name in CURVES}
+        self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
+        self.diverged = False
+
+    @property
+    def n(self) -> int:
+        return self.macro.n
+
+    @property
+    def done(self) -> bool:
+        return self.diverged or np.isfinite(self.curves["m"][-1])
+
+    def step(self) -> None:
+        """Estimate row n, record it, and go to n+1 (the last row is only recorded)."""
+        macro, problem, n = self.macro, self.problem, self.macro.n
+        m = macro.m
+        sums = self.comm.sum_exact(self.samples.row_sums(m), self.blocks.total)
+        if exploded(sums):
+            self.diverged = True
+            return
+        row = kernel_row(problem, sums, self.sampling.stein)
+        drive, closed = macro.close(row)
+        for name, value in curve_row(problem, n, m, macro.q, row, sums, closed).items():
+            self.curves[name][n] = value
+        saved_row(self.kernels, self.grid, macro, row, self.curves["m"])
+        if exploded(sums, closed):
+            self.diverged = True
+        elif n < problem.steps:
+            plan = self.history.push(n)
+            self.samples.advance(m, drive, plan)
+            macro.advance(row, plan)
+
+    # What a checkpoint holds. `shared` is the same on every rank; `own` has one line per sample of this rank.
+
+    def shared(self) -> dict[str, np.ndarray]:
+        arrays = {f"macro/{name}": array for name, array in self.macro.state().items()}
+        arrays |= {f"history/{name}": array for name, array in self.history.state().items()}
+        arrays |= {f"curves/{name}": array for name, array in self.curves.items()}
+        arrays |= {f"kernels/{name}": array for name, array in self.kernels.items()}
+        return arrays | {"diverged": np.array(self.diverged)}
+
+    def own(self) -> dict[str, np.ndarray]:
+        return {name: getattr(self.samples, name) for name in Samples.ARRAYS}
+
+    def restore(self, shared: dict[str, np.ndarray], own: dict[str, np.ndarray]) -> None:
+        def part(prefix: str) -> dict[str, np.ndarray]:
+            return {name[len(prefix) :]: array for name, array in shared.items() if name.startswith(prefix)}
+
+        self.macro.restore(part("macro/"))
+        self.history.restore(part("history/"))
+        for name, array in part("curves/").items():
+            self.curves[name][:] = array
+        for name, array in part("kernels/").items():
+            self.kernels[name][:] = array
+        for name, array in own.items():
+            getattr(self.samples, name)[...] = array
+        self.samples.n, self.diverged = self.macro.n, bool(shared["diverged"])

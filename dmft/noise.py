@@ -1,0 +1,70 @@
+"""The Gaussian noise chi, drawn step by step: chi_n given the past, from the covariance M_C of the past.
+
+The past is known through sums X_I of chi over the blocks of the history, with covariance S (the block sums of
+M_C). Given them chi_n = sum_I w_I X_I + sd z_n with S w = c, c_I = <chi_n X_I>, sd^2 = M_C(n,n) - w.c: a row of
+the Cholesky factor, written on the past instead of on its normals, so that merging two blocks is adding them.
+
+M_C is nearly singular where the kernels are smooth, so every chi_n carries a small white part of its own,
+variance JITTER * M_C(n,n). It is added to the matrix that is factored and to the variance drawn, consistently;
+merely flooring a pivot would let the error of the past feed on itself.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+JITTER = 1e-9
+
+
+@njit(cache=True)
+def dot(a, b, n):
+    """sum_k a_k b_k over the first n, in eight interleaved sums. The order is written out, rather than left to
+    fastmath, because two compilations may choose differently: rounding would then depend on the machine."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    whole = n - n % 8
+    for k in range(0, whole, 8):
+        s0 += a[k] * b[k]
+        s1 += a[k + 1] * b[k + 1]
+        s2 += a[k + 2] * b[k + 2]
+        s3 += a[k + 3] * b[k + 3]
+        s4 += a[k + 4] * b[k + 4]
+        s5 += a[k + 5] * b[k + 5]
+        s6 += a[k + 6] * b[k + 6]
+        s7 += a[k + 7] * b[k + 7]
+    for k in range(whole, n):
+        s0 += a[k] * b[k]
+    return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+
+
+@njit(cache=True)
+def factor_rows(S, L, start, size):
+    """Rows start .. size-1 of the lower Cholesky factor L of S (both in order of time), in place. Returns the
+    number of pivots that rounding made non-positive; they are set to the smallest share of the diagonal that
+    the jitter would have left."""
+    floored = 0
+    for i in range(start, size):
+        for j in range(i):
+            L[i, j] = (S[i, j] - dot(L[i], L[j], j)) / L[j, j]
+        pivot = S[i, i] - dot(L[i], L[i], i)
+        least = 0.01 * JITTER * S[i, i]
+        if not pivot > least:
+            floored += 1
+            pivot = max(least, 1e-300)
+        L[i, i] = np.sqrt(pivot)
+    return floored
+
+
+@njit(cache=True)
+def conditional(L, c, variance, size):
+    """Weights w (size,) and variance of chi_n given the past: L L^T w = c, variance - w.c."""
+    half = np.empty(size)
+    for i in range(size):
+        half[i] = (c[i] - dot(L[i], half, i)) / L[i, i]
+    left = variance - dot(half, half, size)
+    w = half.copy()
+    for i in range(size - 1, -1, -1):
+        w[i] /= L[i, i]
+        for k in range(i):
+            w[k] -= w[i] * L[i, k]
+    return w, left

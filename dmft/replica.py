@@ -1,0 +1,104 @@
+"""One replica: an independent solution, and beside it one with half the samples, for the finite-sample bias."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dmft.blocks import Summing, blocks_for
+from dmft.core.config import Run
+from dmft.history import History
+from dmft.iterate import Guess, Iteration, Options
+from dmft.kernels import saved_steps
+from dmft.march import March
+from dmft.problem import Problem
+from dmft.resources import blocks_per_level, bytes_per_sample, check_memory
+from dmft.sampling import PARTS, Sampling
+
+SOLUTIONS = ("whole", "half")
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything that the replicas of a run have in common."""
+
+    problem: Problem
+    run: Run
+    parts: frozenset[str]
+    per_level: int | None
+    grid: np.ndarray  # steps at which kernels are kept
+    start: Guess | None = None
+
+    @classmethod
+    def from_run(cls, run: Run, start: Guess | None = None) -> Setup:
+        theory, problem = run.theory, Problem.from_run(run)
+        reduction = theory.variance_reduction
+        parts = frozenset(PARTS if reduction is True else reduction or ())
+        iterate = theory.method == "iterate"
+        per_level = None if iterate else blocks_per_level(
+            theory.history, theory.blocks_per_level, problem.steps, theory.samples
+        )
+        grid = np.arange(problem.steps + 1) if iterate else saved_steps(problem.steps, theory.kernel_points)
+        return cls(problem, run, parts, per_level, grid, start)
+
+    def samples(self, solution: str) -> int:
+        """Samples of a solution; mirrored ones come in pairs."""
+        count = self.run.theory.samples if solution == "whole" else max(1, self.run.theory.samples // 2)
+        return count + count % 2 if self.problem.mirrored else count
+
+    def check_memory(self, comm: Summing, groups_here: int) -> None:
+        """Refuse what does not fit, before any work is done."""
+        if self.run.theory.method == "march":
+            here = blocks_for(self.samples("whole"), comm).count * groups_here
+            history = History(self.problem.steps, self.per_level)
+            check_memory(here, bytes_per_sample(history, "stein" in self.parts), "full" if history.full else "dyadic")
+
+
+class Replica:
+    """The two solutions of one replica, stepped together until both are done."""
+
+    def __init__(self, setup: Setup, index: int, comm: Summing):
+        self.setup, self.index, self.comm = setup, index, comm
+        self.solvers: dict[str, March | Iteration] = {name: self._solver(name) for name in SOLUTIONS}
+
+    def _solver(self, solution: str) -> March | Iteration:
+        s, theory = self.setup, self.setup.run.theory
+        sampling = Sampling(s.samples(solution), theory.seed, (self.index,), s.parts)
+        if theory.method == "march":
+            return March(s.problem, sampling, s.per_level, s.grid, self.comm)
+        options = Options(theory.mixing, theory.tolerance, theory.max_sweeps, theory.noise == "fresh")
+        return Iteration(s.problem, sampling, options, s.grid, self.comm, s.start)
+
+    @property
+    def whole(self) -> March | Iteration:
+        return self.solvers["whole"]
+
+    @property
+    def done(self) -> bool:
+        return self.whole.diverged or all(solver.done for solver in self.solvers.values())
+
+    @property
+    def progress(self) -> float:
+        """Share of the work done; of an iteration, a guess from its sweep limit."""
+        total = self.setup.problem.steps if isinstance(self.whole, March) else self.setup.run.theory.max_sweeps
+        return 1.0 if self.done else min(self.whole.n / total, 1.0)
+
+    def step(self) -> None:
+        for solver in self.solvers.values():
+            if not solver.done:
+                solver.step()
+
+    def outcome(self) -> str:
+        if self.whole.diverged:
+            return "diverged"
+        return self.whole.outcome if isinstance(self.whole, Iteration) else "done"
+
+    def solution(self) -> dict[str, np.ndarray]:
+        """What the ensemble needs of a finished replica."""
+        arrays: dict[str, np.ndarray] = {f"curves/{name}": curve for name, curve in self.whole.curves.items()}
+        arrays |= {f"kernels/{name}": kernel for name, kernel in self.whole.kernels.items()}
+        arrays["half_m"] = self.solvers["half"].curves["m"]
+        if isinstance(self.whole, Iteration):
+            arrays["residuals"] = np.array(self.whole.residuals, float)
+        return arrays

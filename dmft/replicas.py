@@ -1,0 +1,254 @@
+"""solve(run): replicas spread over groups of ranks, checkpoints, stop signals, the wanted error.
+
+The shell around the numerics: here ranks, files and progress meet; nothing of the physics does.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from dmft.checkpoint import Checkpoint, group_roots
+from dmft.core import store
+from dmft.core.command import exit_code_of
+from dmft.core.config import Run
+from dmft.core.errors import RunError, Stopped
+from dmft.core.parallel import world
+from dmft.core.progress import Progress, say
+from dmft.core.resume import grown
+from dmft.ensemble import Ensemble
+from dmft.iterate import Guess, Iteration
+from dmft.replica import Replica, Setup
+from dmft.result import Theory, ensemble_of, from_stored, load, make_theory
+
+MOST_REPLICAS = 4096  # target_error asks for no more
+UNSTABLE_SHARE = 1e-4  # weight of samples beyond the stability of the explicit step that is worth a warning
+RUNNING, DIVERGED, SAVE = 4, 8, 16  # beside the stop bits 1 and 2 of StopSignals
+
+
+class Stop(Protocol):
+    @property
+    def flags(self) -> int: ...
+
+
+class _Never:
+    flags = 0
+
+
+def solve(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
+          stop: Stop | None = None, attrs: dict[str, Any] | None = None) -> Theory:
+    """Solve the mean-field equations of a run. Every rank of the job must call it; every rank gets the result.
+
+    output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from
+    the checkpoint, or extend a finished result. stop: polled every step (core.command.StopSignals).
+    """
+    if run.theory.device == "gpu":
+        raise RunError('[theory] device = "gpu": theory runs on "cpu"')
+    return _Solver(run, Path(output) if output else None, quiet, stop or _Never(), attrs or {}).go(resume)
+
+
+class _Solver:
+    """One call of solve."""
+
+    def __init__(self, run: Run, output: Path | None, quiet: bool, stop: Stop, attrs: dict[str, Any]):
+        self.run, self.output, self.quiet, self.stop, self.attrs = run, output, quiet, stop, attrs
+        self.comm = world()
+        self.setup = Setup.from_run(run, _start(run))
+        self.checkpoint = Checkpoint(output, run.to_toml(), self.comm) if output else None
+        self.ensemble = Ensemble()  # filled on the root; elsewhere only counted
+        self.finished = 0
+        self.began = self.saved = time.monotonic()
+
+    def go(self, resume: bool) -> Theory:
+        if resume and self.checkpoint:
+            complete = self._take_up(self.checkpoint)
+            if complete is not None:
+                return complete
+        if self.setup.problem.mirrored:
+            say("warning: m0 = 0: in the limit of infinite dimension m stays exactly 0 (samples come in mirrored pairs); "
+                "escape at finite dimension is seen by the simulator (sgd-sim run)", quiet=self.quiet)
+        wanted, diverged = self.run.theory.replicas, False
+        while not diverged:
+            if self.finished >= wanted:
+                wanted = self._more(wanted)
+                if self.finished >= wanted:
+                    break
+            diverged = self._round(list(range(self.finished, wanted)), wanted)
+        return self._result()
+
+    def _take_up(self, checkpoint: Checkpoint) -> Theory | None:
+        """Enter what is on disk; returns the result if it is complete."""
+        header = checkpoint.header()
+        kind = "theory"
+        if header is not None:
+            longer = "algorithm.t_max" in self.comm.from_root(
+                lambda: grown(header.run_text, self.run, kind, str(header.path)))
+            if longer:
+                checkpoint.waiting = set()
+                say("t_max grew: marching again from t = 0 (same numbers)", quiet=self.quiet)
+            else:
+                self.ensemble = checkpoint.restore_ensemble(header)
+        elif self.comm.from_root(lambda: self.output is not None and self.output.exists()):
+            theory = from_stored(store.load(self.output))  # type: ignore[arg-type]
+            keys = self.comm.from_root(lambda: grown(
+                store.load_header(self.output).run_text, self.run, kind, str(self.output)))  # type: ignore[arg-type]
+            if "algorithm.t_max" in keys:
+                say("t_max grew: marching again from t = 0 (same numbers)", quiet=self.quiet)
+            elif not keys:
+                say(f"{self.output}: complete ({theory.outcome}); nothing to do", quiet=self.quiet)
+                return theory
+            elif "theory.max_sweeps" in keys and theory.outcome == "sweep limit":
+                say("more sweeps allowed: iterating again with the stored kernels as first guess", quiet=self.quiet)
+                self.setup = Setup.from_run(self.run, guess_from(theory, self.run))
+            else:
+                self.ensemble = ensemble_of(theory)
+        self.finished = self.ensemble.count
+        return None
+
+    def _more(self, wanted: int) -> int:
+        """How many replicas the target error needs; grows at most twofold at a time, by the same rule at any rank count."""
+        target = self.run.theory.target_error
+        if target <= 0:
+            return wanted
+        worst = self.comm.bcast(float(np.max(self.ensemble.error("m"))) if self.comm.is_root else 0.0)
+        if self.finished > 1 and worst <= target:
+            return self.finished
+        ratio = (worst / target) ** 2 if math.isfinite(worst) else 4.0
+        more = min(math.ceil(1.05 * ratio * self.finished), 2 * self.finished, MOST_REPLICAS)
+        more = max(more, self.finished + 1)
+        if more > MOST_REPLICAS:
+            say(f"warning: target_error {target:g} not met with {MOST_REPLICAS} replicas (error {worst:.3g}); take more samples",
+                quiet=self.quiet)
+            return self.finished
+        say(f"error of m is {worst:.3g} with {self.finished} replicas, target {target:g}: going on to {more}", quiet=self.quiet)
+        return more
+
+    def _round(self, pending: list[int], wanted: int) -> bool:
+        """One replica per group of ranks, side by side, until all are done. Returns whether one diverged."""
+        groups = min(len(pending), self.comm.size)
+        group = self.comm.split(groups)
+        indices = pending[:groups]
+        self.setup.check_memory(group, 1)
+        replica = Replica(self.setup, indices[group.group], group)
+        if self.checkpoint:
+            self.checkpoint.restore_replica(replica)
+        label = f"{self.run.theory.method}, replicas {indices[0] + 1}-{indices[-1] + 1} of {wanted}"
+        with Progress(1.0, label, self.quiet) as progress:
+            while True:
+                flags = self.comm.agree(self._flags(replica))
+                if flags & 3:
+                    self._stop(flags, replica, indices)
+                if not flags & RUNNING or flags & DIVERGED:
+                    break
+                if flags & SAVE:
+                    self._save(replica, indices)
+                if not replica.done:
+                    replica.step()
+                progress.update(replica.progress, _note(replica))
+        self._collect(replica, indices)
+        return bool(flags & DIVERGED)
+
+    def _flags(self, replica: Replica) -> int:
+        flags = self.stop.flags | (0 if replica.done else RUNNING) | (DIVERGED if replica.whole.diverged else 0)
+        due = time.monotonic() - self.saved >= self.run.theory.checkpoint_interval
+        return flags | (SAVE if self.checkpoint and due and self.comm.is_root else 0)
+
+    def _stop(self, flags: int, replica: Replica, indices: list[int]) -> None:
+        code = exit_code_of(flags)
+        if self.checkpoint:
+            self._save(replica, indices)
+            raise Stopped(f"stopped after a checkpoint ({self.checkpoint.path}); --resume goes on", code)
+        raise Stopped("stopped; no output file was given, so nothing is kept", code)
+
+    def _save(self, replica: Replica, indices: list[int]) -> None:
+        assert self.checkpoint is not None
+        share = (self.finished + replica.progress * len(indices)) / max(self.run.theory.replicas, self.finished + len(indices))
+        self.checkpoint.write(self.ensemble if self.comm.is_root else None, replica, indices, share, self._all_attrs())
+        self.saved = time.monotonic()
+
+    def _collect(self, replica: Replica, indices: list[int]) -> None:
+        """Bring the solutions of all groups to the root, in order of replica."""
+        roots = group_roots(self.comm.size, len(indices))
+        outcomes = self.comm.gather(replica.outcome())
+        for rank in roots:
+            if self.comm.is_root:
+                solution = replica.solution() if rank == 0 else {
+                    name: self.comm.recv_array(rank) for name in replica.solution()}
+                self.ensemble.add(solution, outcomes[rank])
+            elif rank == self.comm.rank:
+                for array in replica.solution().values():
+                    self.comm.send_array(array, 0)
+        self.finished += len(indices)
+        if self.checkpoint:
+            self.checkpoint.waiting -= set(indices)
+
+    def _all_attrs(self) -> dict[str, Any]:
+        return {**self.attrs, "ranks": self.comm.size, "wall_time": time.monotonic() - self.began}
+
+    def _result(self) -> Theory:
+        grid, attrs = self.setup.grid, self._all_attrs()
+
+        def finish() -> Theory:
+            theory = make_theory(self.run, self.ensemble, grid, attrs)
+            if self.output:
+                theory.save(self.output)
+            return theory
+
+        theory = self.comm.from_root(finish)
+        if self.checkpoint:
+            self.checkpoint.remove()
+        _tell(theory, self.quiet)
+        return theory
+
+
+def _note(replica: Replica) -> str:
+    whole = replica.whole
+    if whole.n == 0:
+        return ""
+    if isinstance(whole, Iteration):
+        return f"sweep {whole.n}, residual {whole.residuals[-1]:.1e}"
+    return f"t = {whole.n * replica.setup.problem.eta:.2f}, m = {whole.curves['m'][whole.n - 1]:.4f}"
+
+
+def _tell(theory: Theory, quiet: bool) -> None:
+    reached = int(np.isfinite(theory.m).sum()) - 1
+    if theory.outcome == "diverged":
+        eta = theory.run.algorithm.learning_rate
+        say(f"diverged at t = {eta * (reached + 1):g}: samples left all bounds, most likely because the learning rate {eta:g} is "
+            "too large for the tail of |h| (the explicit step is unstable where learning_rate * v'' > 2); take a smaller "
+            "algorithm.learning_rate, or theory.variance_reduction without \"weights\"", quiet=quiet)
+    elif theory.outcome == "sweep limit":
+        say(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}: raise it with --resume, or use method = \"march\"",
+            quiet=quiet)
+    share = np.nanmax(theory.unstable) if reached >= 0 else 0.0
+    if theory.outcome != "diverged" and share > UNSTABLE_SHARE:
+        say(f"warning: samples of total weight up to {share:.1g} were at learning_rate * v'' > 2, where the explicit step is "
+            "unstable; a smaller learning rate is safer", quiet=quiet)
+
+
+def _start(run: Run) -> Guess | None:
+    if run.theory.method != "iterate" or not run.theory.start_from:
+        return None
+    return world().from_root(lambda: guess_from(load(run.theory.start_from), run))
+
+
+def guess_from(theory: Theory, run: Run) -> Guess:
+    """Kernels of a result as the first guess of a run at the same learning rate; a longer run goes on with the last row."""
+    rows, eta = run.algorithm.steps + 1, run.algorithm.learning_rate
+    if theory.run.algorithm.learning_rate != eta:
+        raise RunError(f"[theory] start_from: {run.theory.start_from} has learning_rate "
+                       f"{theory.run.algorithm.learning_rate:g}, this run {eta:g}; they must agree")
+    if len(theory.kernels.t) != len(theory.t):
+        raise RunError(f"[theory] start_from: {run.theory.start_from} keeps its kernels on a subset of its times; "
+                       "solve it with theory.kernel_points at least its number of steps + 1")
+
+    def padded(array: np.ndarray) -> np.ndarray:
+        array = array[tuple(slice(0, rows) for _ in array.shape)]
+        return np.pad(array, [(0, rows - len(array))] * array.ndim, mode="edge")
+
+    return Guess(padded(theory.delta_nu), padded(theory.mu), np.tril(padded(theory.kernels.M_C)),
+                 np.tril(eta * padded(theory.kernels.M_R), -1))

@@ -1,0 +1,240 @@
+"""The unit of work: samples of the effective process, with `row_sums` and `advance`. Eqs. [dmft-h], [dmft-T].
+
+`row_sums` gives what row n of the kernels needs, one line per block of samples; `advance` takes the samples from
+step n to n+1 once the row is known. The march and the iteration are two loops over these two operations.
+
+Per sample the past is kept as sums over the slots of a History: of h, g, chi and the tangents. The tangent
+T_{nk} = dh_n/dP_k (P_k shifts the argument of g at step k only) is kept against every slot as source and every
+slot as history, `packed` numbers a sample: reading them once a step is nearly all the work of a march.
+
+Random numbers are functions of (stream, sample index, step), so nothing of them is stored.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+from dmft.core.losses import Loss
+from dmft.core.streams import normal2, uniform2
+from dmft.history import History, Plan
+from dmft.macro import Drive
+from dmft.noise import dot
+from dmft.problem import BERNOULLI, PERSISTENT, POISSON, Problem
+from dmft.sampling import Draws
+
+# Columns of row_sums before the kernels: averages of these (times the weight).
+GP, GH0, V, GH, GG, STEIN, STEIN_GAP2, STEIN_COV, UNSTABLE = range(9)
+SCALARS = 9
+
+
+class Fields(NamedTuple):
+    """Loss derivatives at the present step, (count,): v, g = (s/l) v', g' = (s/l) v'', (s/l) dv'/dh0."""
+
+    v: np.ndarray
+    g: np.ndarray
+    gp: np.ndarray
+    g_h0: np.ndarray
+
+
+@lru_cache
+def make_fields(loss: Loss):
+    """Elementwise evaluation of Fields, compiled once for a loss."""
+    v, dv, d2v, dv_dh0 = loss.v, loss.dv, loss.d2v, loss.dv_dh0
+
+    @njit
+    def fields(h, h0, m, s, scale, out_v, g, gp, g_h0):
+        for i in range(len(h)):
+            field = h[i] + m * h0[i]
+            weight = scale * s[i]
+            out_v[i] = v(field, h0[i])
+            g[i] = weight * dv(field, h0[i])
+            gp[i] = weight * d2v(field, h0[i])
+            g_h0[i] = weight * dv_dh0(field, h0[i])
+
+    return fields
+
+
+@njit(cache=True, parallel=True)
+def _row_sums(block, weight, h0, h, m, eta, v, g, gp, g_h0, G, row, Y, stein, out):
+    """out (blocks, SCALARS + 2 slots): sums over the samples of each block; the last block may be shorter."""
+    slots = G.shape[1]
+    for b in prange(out.shape[0]):
+        line = out[b]
+        line[:] = 0.0
+        for i in range(b * block, min((b + 1) * block, len(h))):
+            w = weight[i]
+            wg, wgp = w * g[i], w * gp[i]
+            line[GP] += wgp
+            line[GH0] += wg * h0[i]
+            line[V] += w * v[i]
+            line[GH] += wg * (h[i] + m * h0[i])
+            line[GG] += wg * g[i]
+            if stein:
+                direct = g[i] * h0[i]
+                other = gp[i] * (Y[i] + m) + g_h0[i]
+                line[STEIN] += w * other
+                line[STEIN_GAP2] += w * (direct - other) ** 2
+                line[STEIN_COV] += w * direct * (direct - other)
+            if eta * gp[i] > 2.0:
+                line[UNSTABLE] += w
+            for j in range(slots):
+                line[SCALARS + j] += wg * G[i, j]
+            for j in range(slots):
+                line[SCALARS + slots + j] += wgp * row[i, j]
+
+
+@njit(cache=True, inline="always")
+def next_weight(batch, s, u, fraction, p_on, p_off):
+    """Mini-batch weight at the next step from a uniform u. Eq. [persistent-chain]."""
+    if batch == BERNOULLI:
+        return 1.0 if u < fraction else 0.0
+    if batch == PERSISTENT:
+        if s > 0.5:
+            return 1.0 if u < 1.0 - p_off else 0.0
+        return 1.0 if u < p_on else 0.0
+    if batch == POISSON:
+        term = np.exp(-fraction)
+        below = term
+        count = 0.0
+        while u >= below and count < 39.0:
+            count += 1.0
+            term *= fraction / count
+            below += term
+        return count
+    return 1.0
+
+
+@njit(cache=True)
+def _gather(T, memory, offset, stop, out):
+    """out_J = sum_I memory_I T_{IJ}, four packed rows at a time."""
+    out[:] = 0.0
+    for i in range(0, len(memory), 4):
+        c0, c1, c2, c3 = memory[i], memory[i + 1], memory[i + 2], memory[i + 3]
+        if c0 == 0.0 and c1 == 0.0 and c2 == 0.0 and c3 == 0.0:
+            continue
+        length = stop[i]
+        r0 = T[offset[i] : offset[i] + length]
+        r1 = T[offset[i + 1] : offset[i + 1] + length]
+        r2 = T[offset[i + 2] : offset[i + 2] + length]
+        r3 = T[offset[i + 3] : offset[i + 3] + length]
+        for j in range(length):
+            out[j] += c0 * r0[j] + c1 * r1[j] + c2 * r2[j] + c3 * r3[j]
+
+
+@njit(cache=True)
+def _merge_vector(v, older, newer, into):
+    v[into] = v[older] + v[newer]
+    v[older] = 0.0
+    v[newer] = 0.0
+
+
+@njit(cache=True)
+def _merge_packed(T, older, newer, into, offset, stop):
+    """Two blocks become one in the packed tangents of one sample: columns, then rows."""
+    for i in range(len(offset)):
+        if stop[i] > older and stop[i] > newer:
+            o = offset[i]
+            T[o + into] = T[o + older] + T[o + newer]
+            T[o + older] = 0.0
+            T[o + newer] = 0.0
+    a, b, c = offset[older], offset[newer], offset[into]
+    for j in range(stop[into]):
+        T[c + j] = T[a + j] + T[b + j]
+    for j in range(stop[older]):
+        T[a + j] = 0.0
+        T[b + j] = 0.0
+
+
+@njit(cache=True, parallel=True)
+def _advance(block, blocks, n, eta, drive, merges, slot, offset, stop, batch, noise_key, batch_key, index, sign, z_first,
+             g, gp, g_h0, m, stein, h, s, H, G, X, T, row, Y, Y_past):
+    a, keep, memory, chi_weights, chi_sd, thermal = drive
+    fraction, p_on, p_off, kind = batch
+    slots = len(memory)
+    for b in prange(blocks):
+        pulled = np.empty(slots, T.dtype)
+        memory_t = memory.astype(T.dtype)
+        for i in range(b * block, min((b + 1) * block, len(h))):
+            z, xi = normal2(noise_key, index[i], n)
+            z *= sign[i]
+            if n < z_first.shape[1]:
+                z = z_first[i, n]
+            chi = dot(chi_weights, X[i], slots) + chi_sd * z
+            past = dot(memory, H[i], slots)
+            h_next = a * (keep * h[i] + eta * (past + chi - g[i]) + thermal * sign[i] * xi)
+            # tangents: T_{n+1,J}, and the present row T_{n,J} goes into the past
+            Ti = T[i]
+            _gather(Ti, memory_t, offset, stop, pulled)
+            slope = a * (keep - eta * gp[i])
+            for j in range(slots):
+                pulled[j] = slope * row[i, j] + a * eta * pulled[j]
+            if stein:
+                response = dot(memory, Y_past[i], slots) - gp[i] * (Y[i] + m) - g_h0[i]
+                y_next = a * (keep * Y[i] + eta * response)
+            for k in range(merges.shape[0]):
+                older, newer, into = merges[k, 0], merges[k, 1], merges[k, 2]
+                _merge_packed(Ti, older, newer, into, offset, stop)
+                _merge_vector(H[i], older, newer, into)
+                _merge_vector(G[i], older, newer, into)
+                _merge_vector(X[i], older, newer, into)
+                _merge_vector(row[i], older, newer, into)
+                _merge_vector(pulled, older, newer, into)
+                if stein:
+                    _merge_vector(Y_past[i], older, newer, into)
+            o = offset[slot]
+            for j in range(stop[slot]):
+                Ti[o + j] = row[i, j]
+            for j in range(slots):
+                row[i, j] = pulled[j]
+            row[i, slot] = -a * eta * gp[i]
+            H[i, slot], G[i, slot], X[i, slot] = h[i], g[i], chi
+            if stein:
+                Y_past[i, slot] = Y[i]
+                Y[i] = y_next
+            h[i] = h_next
+            if kind != 0:
+                u, _ = uniform2(batch_key, index[i], n + 1)
+                s[i] = next_weight(kind, s[i], u, fraction, p_on, p_off)
+
+
+class Samples:
+    """A range of samples of one replica at step n, in blocks of `block` samples."""
+
+    ARRAYS = ("h", "s", "H", "G", "X", "T", "row", "Y", "Y_past")
+
+    def __init__(self, problem: Problem, history: History, draws: Draws, weight: np.ndarray, block: int,
+                 keys: tuple[np.uint64, np.uint64], stein: bool, dtype=np.float64):
+        count, slots = len(draws.h), history.slots
+        self.problem, self.draws, self.weight, self.block, self.keys = problem, draws, weight, block, keys
+        self.offset, self.stop, self.stein = history.offset, history.stop, stein
+        self.blocks = -(-count // block)
+        self.n = 0
+        self.h, self.s = draws.h.copy(), draws.s.copy()
+        self.H, self.G, self.X = (np.zeros((count, slots)) for _ in range(3))
+        self.T, self.row = np.zeros((count, history.packed), dtype), np.zeros((count, slots), dtype)
+        self.Y, self.Y_past = np.zeros(count), np.zeros((count, slots if stein else 0))
+        self.fields = Fields(*(np.empty(count) for _ in range(4)))
+        self._evaluate = make_fields(problem.loss)
+        self._sums = np.empty((self.blocks, SCALARS + 2 * slots))
+
+    def row_sums(self, m: float) -> np.ndarray:
+        """(blocks, SCALARS + 2 slots): weighted sums for row n, given m_n. Sets the present Fields."""
+        d = self.draws
+        self._evaluate(self.h, d.h0, m, self.s, self.problem.gradient_scale, *self.fields)
+        v, g, gp, g_h0 = self.fields
+        _row_sums(self.block, self.weight, d.h0, self.h, m, self.problem.eta, v, g, gp, g_h0, self.G, self.row, self.Y,
+                  self.stein, self._sums)
+        return self._sums
+
+    def advance(self, m: float, drive: Drive, plan: Plan) -> None:
+        """From step n to n+1; `plan` is what History.push(n) said."""
+        p, d, f = self.problem, self.draws, self.fields
+        _advance(self.block, self.blocks, self.n, p.eta, drive, plan.merges, plan.slot, self.offset, self.stop,
+                 (p.batch_fraction, p.p_on, p.p_off, p.batch), self.keys[0], self.keys[1], d.label, d.sign, d.z,
+                 f.g, f.gp, f.g_h0, m, self.stein, self.h, self.s, self.H, self.G, self.X, self.T, self.row, self.Y,
+                 self.Y_past)
+        self.n += 1
