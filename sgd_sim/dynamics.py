@@ -18,8 +18,9 @@ from numba import cfunc, njit, prange
 
 from dmft.core.config import Run
 from dmft.core.losses import Loss, get_loss
-from dmft.core.streams import key, normal2
+from dmft.core.streams import key
 from sgd_sim import minibatch
+from sgd_sim.fast_normals import BLOCK, buffers, fill_block
 from sgd_sim.landscape import Landscape
 from sgd_sim.rows import aligned, call_scalar, padded, pass_over_rows
 
@@ -72,6 +73,8 @@ class Work(NamedTuple):
     e: np.ndarray           # (padded N,) float32
     partial: np.ndarray     # (blocks, padded N) float32, gradient of each block
     total: np.ndarray       # (N,) gradient
+    normals: np.ndarray     # scratch of thermal noise
+    buffers: np.ndarray
 
 
 def make_work(landscape: Landscape) -> Work:
@@ -80,7 +83,7 @@ def make_work(landscape: Landscape) -> Work:
     e, partial = aligned((padded(n),)), aligned((-(-samples // block_rows(samples)), padded(n)))
     e[:] = 0.0
     return Work(np.empty(samples, np.int64), np.empty(samples), np.empty(tests), np.arange(tests),
-                np.zeros(tests, np.uint8), np.empty(samples, np.int64), e, partial, np.empty(n))
+                np.zeros(tests, np.uint8), np.empty(samples, np.int64), e, partial, np.empty(n), np.empty(BLOCK), buffers())
 
 
 @njit(cache=True, nogil=True)
@@ -181,23 +184,27 @@ def overlap(a, b):
 
 
 @njit(cache=True, nogil=True)
-def update(w, gradient, rule, temperature, stream, step):
-    """One step of the weights from the gradient sum_mu g_mu x_mu."""
+def update(w, rule, temperature, stream, step, work):
+    """One step of the weights from the gradient sum_mu g_mu x_mu in work.total."""
     n = w.size
     decay, rate = 1.0 - rule.eta * rule.ridge, rule.eta / np.sqrt(n)
     for i in range(n):
-        w[i] = decay * w[i] - rate * gradient[i]
+        w[i] = decay * w[i] - rate * work.total[i]
     if temperature > 0.0:
-        size = np.sqrt(2.0 * temperature * rule.eta)
-        for i in range(0, n, 2):
-            a, b = normal2(stream, i // 2, step)
-            w[i] += size * a
-            if i + 1 < n:
-                w[i + 1] += size * b
+        add_noise(w, np.sqrt(2.0 * temperature * rule.eta), stream, step, work.normals, work.buffers)
     if rule.sphere:
         a_n = 1.0 / np.sqrt(overlap(w, w))
         for i in range(n):
             w[i] *= a_n
+
+
+@njit(cache=True, nogil=True)
+def add_noise(w, size, stream, step, normals, work):
+    """w += size times the standard normals of a step; normals, work: scratch."""
+    for first in range(0, w.size, BLOCK):
+        fill_block(stream, step, first, normals, work)
+        for i in range(first, min(first + BLOCK, w.size)):
+            w[i] += size * normals[i - first]
 
 
 @njit(cache=True, nogil=True)
@@ -258,7 +265,7 @@ def advance(landscape, rule, noise, temperatures, state, work, first, last, reco
                 return step
             column += 1
         if step < last:
-            update(w, work.total, rule, temperatures[step], noise.thermal, step)
+            update(w, rule, temperatures[step], noise.thermal, step, work)
     return -1
 
 

@@ -22,6 +22,7 @@ _SIN = tuple(_H ** (2 * i + 1) * (-1) ** i / np.prod(np.arange(1.0, 2 * i + 2)) 
 _COS = tuple(_H ** (2 * i) * (-1) ** i / np.prod(np.arange(1.0, 2 * i + 1)) for i in range(8))
 
 
+@njit(cache=True, nogil=True)
 def buffers() -> np.ndarray:
     """Work space for one thread."""
     return np.empty((4, BLOCK // 2), np.uint64)

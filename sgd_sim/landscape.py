@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit, prange
 
 from dmft.core import streams
+from sgd_sim.fast_normals import BLOCK, buffers, fill_block
 from sgd_sim.rows import aligned, padded
 
 TEST_ROWS = 256   # fresh samples, outside the training set, on which the error is measured
@@ -59,14 +60,14 @@ def on_sphere(vector: np.ndarray) -> np.ndarray:
 @njit(cache=True, nogil=True)
 def _fill_row(stream, row, data, w0, fields):
     """One row of standard normals and its field x.w0/sqrt(N)."""
-    n = w0.size
-    for j in range(0, data.shape[1], 2):
-        a, b = streams.normal2(stream, row, j // 2)
-        data[row, j] = a if j < n else 0.0
-        data[row, j + 1] = b if j + 1 < n else 0.0
+    n, normals, work = w0.size, np.empty(BLOCK), buffers()
     field = 0.0
-    for j in range(n):
-        field += np.float64(data[row, j]) * w0[j]
+    for first in range(0, n, BLOCK):
+        fill_block(stream, row, first, normals, work)
+        for j in range(first, min(first + BLOCK, n)):
+            data[row, j] = normals[j - first]
+            field += np.float64(data[row, j]) * w0[j]
+    data[row, n:] = np.float32(0.0)
     fields[row] = field / np.sqrt(n)
 
 

@@ -15,7 +15,8 @@ from numba import carray, cfunc, njit, types
 from dmft.core.config import Run
 from dmft.core.losses import Loss, get_loss
 from sgd_sim import minibatch
-from sgd_sim.dynamics import RECORDED, make_noise, make_rule, make_work, normal2
+from sgd_sim.dynamics import RECORDED, add_noise, make_noise, make_rule, make_work
+from sgd_sim.fast_normals import BLOCK, buffers
 from sgd_sim.landscape import Landscape
 from sgd_sim.rows import aligned, call_many, call_scalar, padded
 from sgd_sim.starts import start_weights
@@ -41,6 +42,8 @@ class Lanes(NamedTuple):
     d: np.ndarray            # (padded N, lanes) float32
     total: np.ndarray        # (N, lanes)
     order: np.ndarray        # (M,)
+    normals: np.ndarray      # scratch of thermal noise
+    buffers: np.ndarray
 
 
 def make_lanes(landscape: Landscape, width: int) -> Lanes:
@@ -51,7 +54,8 @@ def make_lanes(landscape: Landscape, width: int) -> Lanes:
     return Lanes(np.zeros((n, width)), np.ones((width, samples), np.uint8), np.zeros(width, np.bool_), np.zeros(width),
                  np.zeros(width), np.ones(width), np.ones((samples, width), np.uint8), e,
                  aligned((-(-samples // TILE) * TILE, width)), aligned((-(-tests // TILE) * TILE, width)),
-                 aligned((padded(n), width)), np.empty((n, width)), np.empty(samples, np.int64))
+                 aligned((padded(n), width)), np.empty((n, width)), np.empty(samples, np.int64), np.empty(BLOCK),
+                 buffers())
 
 
 @cache
@@ -125,11 +129,7 @@ def _update(rule, lanes, temperature, streams, step):
         size = np.sqrt(2.0 * temperature * rule.eta)
         for lane in range(width):
             if lanes.live[lane]:
-                for i in range(0, n, 2):
-                    a, b = normal2(streams[lane], i // 2, step)
-                    lanes.w[i, lane] += size * a
-                    if i + 1 < n:
-                        lanes.w[i + 1, lane] += size * b
+                add_noise(lanes.w[:, lane], size, streams[lane], step, lanes.normals, lanes.buffers)
     if rule.sphere:
         _overlaps(lanes.w, lanes.w, lanes.q)
         for lane in range(width):

@@ -10,7 +10,8 @@ import sgd_sim
 from dmft.core import streams
 from dmft.core.config import parse_run
 from sgd_sim import minibatch
-from sgd_sim.dynamics import make_rule, make_work
+from sgd_sim.dynamics import add_noise, make_rule, make_work
+from sgd_sim.fast_normals import BLOCK, buffers
 from sgd_sim.landscape import make_landscape
 from sgd_sim.starts import start_weights
 
@@ -58,8 +59,9 @@ def drawn(run, samples, instance):
         elif rule.batch != minibatch.FULL:
             minibatch.draw_fixed_size(rule.batch, s, rule.batch_rows, stream, step, order)
         path.append(s.copy())
-    n, key = run.simulation.dimension, streams.key(run.simulation.seed, "simulation/thermal", instance)
-    normals = np.array([[streams.normal2(key, i // 2, step)[i % 2] for i in range(n)] for step in range(algorithm.steps)])
+    normals, scratch = np.zeros((algorithm.steps, run.simulation.dimension)), (np.empty(BLOCK), buffers())
+    for step in range(algorithm.steps):
+        add_noise(normals[step], 1.0, streams.key(run.simulation.seed, "simulation/thermal", instance), step, *scratch)
     return np.array(path), np.sqrt(2.0 * algorithm.temperatures() * algorithm.learning_rate)[:, None] * normals
 
 
