@@ -125,10 +125,9 @@ def make_noise(seed: int, instance: int) -> Noise:
 def list_rows(weight, first, last, everything, rows):
     """Put the rows of first..last with weight > 0 (or all) into rows[first:]; returns where they end."""
     end = first
-    for mu in range(first, last):
-        if everything or weight[mu] > 0:
-            rows[end] = mu
-            end += 1
+    for mu in range(first, last):   # without branches: which rows are in is random
+        rows[end] = mu
+        end += everything or weight[mu] > 0
     return end
 
 
@@ -145,7 +144,10 @@ def _do_block(b, height, data, h0, sign, everything, draw, step, rule, stream, s
 
 @njit(cache=True, nogil=True)
 def _blocks(height, data, h0, sign, everything, draw, step, rule, stream, s, work):
-    for b in range(work.partial.shape[0]):
+    # Up and down in turn: the rows that one step ends with are still in the second-level cache when the next begins.
+    blocks = work.partial.shape[0]
+    for k in range(blocks):
+        b = k if step % 2 == 0 else blocks - 1 - k
         _do_block(b, height, data, h0, sign, everything, draw, step, rule, stream, s, work)
 
 
