@@ -27,7 +27,7 @@ from sgd_sim.rows import aligned, call_scalar, padded, pass_over_rows
 RECORDED = ("m", "loss", "q", "mse_fresh")   # the rows of a curves array
 
 _MOST_BLOCKS = 32
-_SMALLEST_BLOCK = 96
+_SMALLEST_BLOCK = 192
 
 
 class Rule(NamedTuple):
@@ -70,6 +70,7 @@ class Work(NamedTuple):
     test_rows: np.ndarray
     test_weight: np.ndarray
     order: np.ndarray       # (M,)
+    words: np.ndarray       # random bits of the mini-batch
     e: np.ndarray           # (padded N,) float32
     partial: np.ndarray     # (blocks, padded N) float32, gradient of each block
     total: np.ndarray       # (N,) gradient
@@ -83,7 +84,7 @@ def make_work(landscape: Landscape) -> Work:
     e, partial = aligned((padded(n),)), aligned((-(-samples // block_rows(samples)), padded(n)))
     e[:] = 0.0
     return Work(np.empty(samples, np.int64), np.empty(samples), np.empty(tests), np.arange(tests),
-                np.zeros(tests, np.uint8), np.empty(samples, np.int64), e, partial, np.empty(n), np.empty(BLOCK), buffers())
+                np.zeros(tests, np.uint8), np.empty(samples, np.int64), minibatch.make_words(samples), e, partial, np.empty(n), np.empty(BLOCK), buffers())
 
 
 @njit(cache=True, nogil=True)
@@ -135,7 +136,8 @@ def list_rows(weight, first, last, everything, rows):
 def _do_block(b, height, data, h0, sign, everything, draw, step, rule, stream, s, work):
     first, last = b * height, min((b + 1) * height, h0.size)
     if draw == minibatch.BERNOULLI or draw == minibatch.PERSISTENT:
-        minibatch.draw_rows(draw, s, first, last, stream, step, rule.enter, rule.switch_on, rule.switch_off)
+        minibatch.draw_rows(draw, s, first, last, stream, step, rule.enter, rule.switch_on, rule.switch_off,
+                            work.words)
     end = list_rows(s, first, last, everything, work.rows)
     work.partial[b, :] = np.float32(0.0)
     pass_over_rows(data, work.rows[first:end], work.e, sign, 1.0 / np.sqrt(work.total.size), h0, s, rule.scale,

@@ -14,12 +14,14 @@ from numba import njit, prange
 from dmft.core import streams
 from sgd_sim.fast_normals import BLOCK, buffers, fill_block
 from sgd_sim.rows import aligned, padded
+from sgd_sim.tiles import TILE
 
 TEST_ROWS = 256   # fresh samples, outside the training set, on which the error is measured
 
 
 class Landscape(NamedTuple):
-    """data (M, padded N), test (TEST_ROWS, padded N): float32 rows, zeros past column N. Fields in float64."""
+    """data (>= M, padded N), test (>= TEST_ROWS, padded N): float32, zeros past column N and past the last sample, so
+    that loops may take whole vectors and whole tiles. Fields in float64."""
 
     data: np.ndarray
     h0: np.ndarray        # (M,)
@@ -36,7 +38,7 @@ def sizes(dimension: int, alpha: float) -> tuple[int, int]:
 def data_bytes(dimension: int, alpha: float) -> int:
     """Memory of one landscape."""
     n, m = sizes(dimension, alpha)
-    return 4 * (m + TEST_ROWS) * padded(n)
+    return 4 * (m + TEST_ROWS + 2 * TILE) * padded(n)
 
 
 def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads: bool = False) -> Landscape:
@@ -46,7 +48,8 @@ def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads:
     fill = _fill_in_threads if threads else _fill
     parts = []
     for purpose, rows in (("simulation/data", m), ("simulation/test", TEST_ROWS)):
-        block, fields = aligned((rows, padded(n))), np.empty(rows)
+        block, fields = aligned((-(-rows // TILE) * TILE, padded(n))), np.empty(rows)
+        block[rows:] = 0.0
         fill(streams.key(seed, purpose, index), block, w0, fields)
         parts += [block, fields]
     return Landscape(parts[0], parts[1], w0, parts[2], parts[3])
@@ -73,11 +76,11 @@ def _fill_row(stream, row, data, w0, fields):
 
 @njit(cache=True, nogil=True)
 def _fill(stream, data, w0, fields):
-    for row in range(data.shape[0]):
+    for row in range(fields.size):
         _fill_row(stream, row, data, w0, fields)
 
 
 @njit(cache=True, parallel=True)
 def _fill_in_threads(stream, data, w0, fields):
-    for row in prange(data.shape[0]):
+    for row in prange(fields.size):
         _fill_row(stream, row, data, w0, fields)

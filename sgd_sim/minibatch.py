@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dmft.core.streams import philox, uniform2
+from dmft.core.streams import uniform2
+from sgd_sim.fast_normals import philox_words
 
 FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT = range(5)
 KINDS = {"bernoulli": BERNOULLI, "without_replacement": WITHOUT_REPLACEMENT, "with_replacement": WITH_REPLACEMENT}
@@ -25,31 +26,30 @@ def threshold(probability: float) -> int:
     return round(min(max(probability, 0.0), 1.0) * 2.0**32)
 
 
+def make_words(samples: int) -> np.ndarray:
+    """Scratch of `draw_rows`."""
+    return np.empty((2, -(-samples // ROWS_PER_CALL)), np.uint64)
+
+
 @njit(cache=True, nogil=True, inline="always")
-def _next(kind, s, word, step, enter, switch_on, switch_off):
-    """s_mu(n) from s_mu(n-1) and a random word; eq. 7 of the paper for the persistent chain."""
-    if kind == BERNOULLI or step == 0:
-        return word < enter
-    if s > 0:
-        return word >= switch_off
-    return word < switch_on
+def _next(fresh, s, word, enter, switch_on, switch_off):
+    """s_mu(n) from s_mu(n-1) and a random word, without branches; eq. 7 of the paper for the persistent chain."""
+    if fresh:
+        return np.uint8(word < enter)
+    return np.uint8(word >= switch_off) if s else np.uint8(word < switch_on)
 
 
 @njit(cache=True, nogil=True)
-def draw_rows(kind, s, first, last, stream, step, enter, switch_on, switch_off):
+def draw_rows(kind, s, first, last, stream, step, enter, switch_on, switch_off, words):
     """Draw s[first:last] for independent rows; first must be a multiple of ROWS_PER_CALL.
 
-    enter, switch_on, switch_off: thresholds of P(s = 1), P(0 -> 1), P(1 -> 0).
+    enter, switch_on, switch_off: thresholds of P(s = 1), P(0 -> 1), P(1 -> 0); words: from `make_words`.
     """
-    for row in range(first, last, ROWS_PER_CALL):
-        a, b = philox(stream, row // ROWS_PER_CALL, step)
-        s[row] = _next(kind, s[row], a & _LOW, step, enter, switch_on, switch_off)
-        if row + 1 < last:
-            s[row + 1] = _next(kind, s[row + 1], a >> _SHIFT, step, enter, switch_on, switch_off)
-        if row + 2 < last:
-            s[row + 2] = _next(kind, s[row + 2], b & _LOW, step, enter, switch_on, switch_off)
-        if row + 3 < last:
-            s[row + 3] = _next(kind, s[row + 3], b >> _SHIFT, step, enter, switch_on, switch_off)
+    fresh, begin, end = kind == BERNOULLI or step == 0, first // ROWS_PER_CALL, -(-last // ROWS_PER_CALL)
+    philox_words(stream, step, begin, words[0, begin:end], words[1, begin:end])
+    for row in range(first, last):
+        pair = words[row // 2 % 2, row // ROWS_PER_CALL]
+        s[row] = _next(fresh, s[row], pair >> _SHIFT if row % 2 else pair & _LOW, enter, switch_on, switch_off)
 
 
 @njit(cache=True, nogil=True)

@@ -63,6 +63,18 @@ def fma(builder):
     return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f32")
 
 
+def _add_lanes(builder, vector):
+    """Sum of the lanes, halves onto halves."""
+    count = LANES
+    while count > 1:
+        count //= 2
+        empty = ir.Constant(vector.type, ir.Undefined)
+        halves = [builder.shuffle_vector(vector, empty, ir.Constant(ir.VectorType(_INT32, count), list(range(k, k + count))))
+                  for k in (0, count)]
+        vector = builder.fadd(*halves)
+    return builder.extract_element(vector, ir.Constant(_INT32, 0))
+
+
 @intrinsic
 def fused_rows(typing, new, old, e, gradient, size, coefficients):
     """Fields of the rows `new` with e, while gradient += sum_r coefficients[r] old[r].
@@ -100,10 +112,7 @@ def fused_rows(typing, new, old, e, gradient, size, coefficients):
         builder.cbranch(builder.icmp_signed("<", following, size), body, after)
 
         builder.position_at_end(after)
-        kind = ir.FunctionType(_DOUBLE, [_DOUBLE, _DOUBLES])
-        add_up = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{LANES}f64")
-        zero = ir.Constant(_DOUBLE, 0.0)
-        sums = [builder.call(add_up, [zero, builder.fpext(field, _DOUBLES)]) for field in fields]
+        sums = [_add_lanes(builder, builder.fpext(field, _DOUBLES)) for field in fields]
         return context.make_tuple(builder, sig.return_type, sums)
 
     return signature, generate

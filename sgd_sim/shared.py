@@ -18,12 +18,12 @@ from sgd_sim import minibatch
 from sgd_sim.dynamics import RECORDED, add_noise, make_noise, make_rule, make_work
 from sgd_sim.fast_normals import BLOCK, buffers
 from sgd_sim.landscape import Landscape
-from sgd_sim.rows import aligned, call_many, call_scalar, padded
+from sgd_sim.rows import aligned, call_many, call_scalar
 from sgd_sim.starts import start_weights
 from sgd_sim.states import NOT_STARTED, States
 from sgd_sim.tiles import TILE, WIDTHS, add_transposed, times
 
-SUM_ROWS = 64 * TILE      # rows whose gradients are added in float32, before they go to the float64 sum
+SUM_ROWS = 32 * TILE      # rows whose gradients are added in float32, before they go to the float64 sum
 
 
 class Lanes(NamedTuple):
@@ -36,26 +36,25 @@ class Lanes(NamedTuple):
     q: np.ndarray            # (lanes,)
     sign: np.ndarray         # (lanes,)
     weight: np.ndarray       # (M, lanes) uint8, s transposed
-    e: np.ndarray            # (padded N, lanes) float32
-    h: np.ndarray            # (M in whole tiles, lanes) float32: x.e, then coefficients
+    e: np.ndarray            # (N, lanes) float32
+    h: np.ndarray            # (rows of data, lanes) float32: x.e, then coefficients
     test_h: np.ndarray
-    d: np.ndarray            # (padded N, lanes) float32
+    d: np.ndarray            # (N, lanes) float32
     total: np.ndarray        # (N, lanes)
     order: np.ndarray        # (M,)
+    words: np.ndarray        # random bits of a mini-batch
     normals: np.ndarray      # scratch of thermal noise
     buffers: np.ndarray
 
 
 def make_lanes(landscape: Landscape, width: int) -> Lanes:
     """Empty lanes."""
-    samples, n, tests = landscape.h0.size, landscape.w0.size, landscape.test_h0.size
-    e = aligned((padded(n), width))
-    e[:] = 0.0
+    samples, n = landscape.h0.size, landscape.w0.size
     return Lanes(np.zeros((n, width)), np.ones((width, samples), np.uint8), np.zeros(width, np.bool_), np.zeros(width),
-                 np.zeros(width), np.ones(width), np.ones((samples, width), np.uint8), e,
-                 aligned((-(-samples // TILE) * TILE, width)), aligned((-(-tests // TILE) * TILE, width)),
-                 aligned((padded(n), width)), np.empty((n, width)), np.empty(samples, np.int64), np.empty(BLOCK),
-                 buffers())
+                 np.zeros(width), np.ones(width), np.ones((samples, width), np.uint8), aligned((n, width)),
+                 aligned((landscape.data.shape[0], width)), aligned((landscape.test.shape[0], width)),
+                 aligned((n, width)), np.empty((n, width)), np.empty(samples, np.int64),
+                 minibatch.make_words(samples), np.empty(BLOCK), buffers())
 
 
 @cache
@@ -109,7 +108,7 @@ def _draw(rule, lanes, streams, step):
             continue
         if rule.batch == minibatch.BERNOULLI or rule.batch == minibatch.PERSISTENT:
             minibatch.draw_rows(rule.batch, lanes.s[lane], 0, samples, streams[lane], step, rule.enter, rule.switch_on,
-                                rule.switch_off)
+                                rule.switch_off, lanes.words)
         else:
             minibatch.draw_fixed_size(rule.batch, lanes.s[lane], rule.batch_rows, streams[lane], step, lanes.order)
     for mu in range(samples):
@@ -208,11 +207,10 @@ def advance_lanes(landscape, rule, coefficients, streams, temperatures, lanes, f
             _draw(rule, lanes, streams[0], step)
         call_many(coefficients, lanes.h.ctypes.data, h0.ctypes.data, lanes.sign.ctypes.data, lanes.weight.ctypes.data,
                   h0.size, width, root, rule.scale)
-        lanes.h[h0.size:] = np.float32(0.0)
         lanes.total[:] = 0.0
-        for top in range(0, h0.size, SUM_ROWS):
+        for top in range(0, data.shape[0], SUM_ROWS):
             lanes.d[:] = np.float32(0.0)
-            add_transposed(data, lanes.h, top, min(top + SUM_ROWS, h0.size), lanes.d)
+            add_transposed(data, lanes.h, top, min(top + SUM_ROWS, data.shape[0]), lanes.d)
             for i in range(n):
                 for lane in range(width):
                     lanes.total[i, lane] += lanes.d[i, lane]

@@ -1,8 +1,8 @@
 """The inner loops of many starts on one landscape: matrix-matrix products in tiles that stay in registers.
 
-Starts lie side by side in vectors of LANES; a tile is TILE data rows times one, two or four vectors. Every start
-has its own lane, and the order of its additions is the same in a tile of any width: its numbers do not depend on
-which other starts it travels with.
+Starts lie side by side in vectors of LANES; a tile is 6 data rows times four vectors, 12 times two or 24 times one.
+Every start has its own lane, and the order of its additions is the same in every kind of tile: its numbers do not
+depend on which other starts it travels with.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from numba.extending import intrinsic
 
 from sgd_sim.rows import LANES, broadcast, fma, load, store
 
-TILE = 6
+TILE = 24                                # rows of whole tiles of every kind
 WIDTHS = (LANES, 2 * LANES, 4 * LANES)   # lanes that a tile may have
-CHUNK_ROWS = 16 * TILE                   # rows and columns whose parts of E, H, G, D stay in the caches
+CHUNK_ROWS = 4 * TILE                    # rows and columns whose parts of E, H, G, D stay in the caches
 CHUNK_COLUMNS = 128
 
 _INT64 = ir.IntType(64)
@@ -59,20 +59,23 @@ def _constant(value):
 def _make(vectors: int):
     """(multiply, multiply_transposed) as intrinsics for tiles of that many vectors; both take addresses.
 
-    multiply(rows, E, first, last, H):  H[r] += sum_{first <= i < last} x_r[i] E[i]
-    multiply_transposed(rows, G, first, last, D):  D[i] += sum_r x_r[i] G[r],  first <= i < last
-    rows: addresses of TILE data rows; E, D: (columns, vectors LANES), H, G: (TILE, vectors LANES), float32.
+    multiply(data, stride, E, first, last, H):  H[r] += sum_{first <= i < last} x_r[i] E[i]
+    multiply_transposed(data, stride, G, first, last, D):  D[i] += sum_r x_r[i] G[r],  first <= i < last
+    data: the first of the rows x_r, stride: bytes between them; E, D: (columns, vectors LANES), H, G: (rows, vectors
+    LANES), float32.
     """
-    width = vectors * _VECTOR_BYTES
-    addresses = types.UniTuple(types.intp, TILE)
-    signature = types.void(addresses, types.intp, types.intp, types.intp, types.intp)
-    places = [(r, v, _constant(r * width + v * _VECTOR_BYTES)) for r in range(TILE) for v in range(vectors)]
+    width, height = vectors * _VECTOR_BYTES, TILE // vectors
+    signature = types.void(*[types.intp] * 6)
+    places = [(r, v, _constant(r * width + v * _VECTOR_BYTES)) for r in range(height) for v in range(vectors)]
+
+    def row_addresses(builder, data, stride):
+        return [builder.add(data, builder.mul(stride, _constant(r))) for r in range(height)]
 
     @intrinsic
-    def multiply(typing, rows, e, first, last, h):
+    def multiply(typing, data, stride, e, first, last, h):
         def generate(context, builder, sig, arguments):
-            rows, e, first, last, h = arguments
-            rows, multiply_add = [builder.extract_value(rows, r) for r in range(TILE)], fma(builder)
+            data, stride, e, first, last, h = arguments
+            rows, multiply_add = row_addresses(builder, data, stride), fma(builder)
 
             def body(i, sums):
                 offset = builder.mul(i, _constant(width))
@@ -88,10 +91,10 @@ def _make(vectors: int):
         return signature, generate
 
     @intrinsic
-    def multiply_transposed(typing, rows, g, first, last, d):
+    def multiply_transposed(typing, data, stride, g, first, last, d):
         def generate(context, builder, sig, arguments):
-            rows, g, first, last, d = arguments
-            rows, multiply_add = [builder.extract_value(rows, r) for r in range(TILE)], fma(builder)
+            data, stride, g, first, last, d = arguments
+            rows, multiply_add = row_addresses(builder, data, stride), fma(builder)
             factors = [load(builder, g, place) for _, _, place in places]
 
             def body(i, _):
@@ -118,47 +121,36 @@ _multiply_2, _multiply_transposed_2 = _make(2)
 _multiply_4, _multiply_transposed_4 = _make(4)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _addresses(data, r):
-    """Addresses of TILE rows from r on; past the end the last row is repeated."""
-    base, stride, end = data.ctypes.data, data.strides[0], data.shape[0] - 1
-    return (base + stride * min(r, end), base + stride * min(r + 1, end), base + stride * min(r + 2, end),
-            base + stride * min(r + 3, end), base + stride * min(r + 4, end), base + stride * min(r + 5, end))
-
-
 @njit(cache=True, nogil=True)
 def times(data, e, h):
-    """h = data e: (M, C) (C, lanes) -> (M filled up to whole tiles, lanes), float32."""
-    columns, vectors = data.shape[1], e.shape[1] // LANES
+    """h = data e: (M, >= N) (N, lanes) -> (M, lanes), float32; M in whole tiles."""
+    columns, vectors, stride = e.shape[0], e.shape[1] // LANES, data.strides[0]
     h[:] = np.float32(0.0)
     for top in range(0, data.shape[0], CHUNK_ROWS):
         for first in range(0, columns, CHUNK_COLUMNS):
             last = min(first + CHUNK_COLUMNS, columns)
-            for r in range(top, min(top + CHUNK_ROWS, data.shape[0]), TILE):
-                rows, out = _addresses(data, r), h.ctypes.data + h.strides[0] * r
+            for r in range(top, min(top + CHUNK_ROWS, data.shape[0]), TILE // vectors):
+                rows, out = data.ctypes.data + stride * r, h.ctypes.data + h.strides[0] * r
                 if vectors == 4:
-                    _multiply_4(rows, e.ctypes.data, first, last, out)
+                    _multiply_4(rows, stride, e.ctypes.data, first, last, out)
                 elif vectors == 2:
-                    _multiply_2(rows, e.ctypes.data, first, last, out)
+                    _multiply_2(rows, stride, e.ctypes.data, first, last, out)
                 else:
-                    _multiply_1(rows, e.ctypes.data, first, last, out)
+                    _multiply_1(rows, stride, e.ctypes.data, first, last, out)
 
 
 @njit(cache=True, nogil=True)
 def add_transposed(data, g, top, bottom, d):
-    """d += data[top:bottom]^T g[top:bottom]: (C, lanes); rows of g past the last sample must be zero.
-
-    top must be a multiple of TILE, bottom too unless it is the end of the data.
-    """
-    columns, vectors = data.shape[1], g.shape[1] // LANES
+    """d += data[top:bottom]^T g[top:bottom]: (N, lanes); top and bottom are borders of whole tiles."""
+    columns, vectors, stride = d.shape[0], g.shape[1] // LANES, data.strides[0]
     for start in range(top, bottom, CHUNK_ROWS):
         for first in range(0, columns, CHUNK_COLUMNS):
             last = min(first + CHUNK_COLUMNS, columns)
-            for r in range(start, min(start + CHUNK_ROWS, bottom), TILE):
-                rows, factors = _addresses(data, r), g.ctypes.data + g.strides[0] * r
+            for r in range(start, min(start + CHUNK_ROWS, bottom), TILE // vectors):
+                rows, factors = data.ctypes.data + stride * r, g.ctypes.data + g.strides[0] * r
                 if vectors == 4:
-                    _multiply_transposed_4(rows, factors, first, last, d.ctypes.data)
+                    _multiply_transposed_4(rows, stride, factors, first, last, d.ctypes.data)
                 elif vectors == 2:
-                    _multiply_transposed_2(rows, factors, first, last, d.ctypes.data)
+                    _multiply_transposed_2(rows, stride, factors, first, last, d.ctypes.data)
                 else:
-                    _multiply_transposed_1(rows, factors, first, last, d.ctypes.data)
+                    _multiply_transposed_1(rows, stride, factors, first, last, d.ctypes.data)

@@ -52,10 +52,12 @@ def drawn(run, samples, instance):
     """(steps, M) mini-batches and (steps, N) thermal noise of an instance."""
     algorithm, rule = run.algorithm, make_rule(run, samples)
     s, path, order = np.ones(samples, np.uint8), [], np.empty(samples, np.int64)
+    words = minibatch.make_words(samples)
     stream = streams.key(run.simulation.seed, "simulation/minibatch", instance)
     for step in range(algorithm.steps):
         if rule.batch in (minibatch.BERNOULLI, minibatch.PERSISTENT):
-            minibatch.draw_rows(rule.batch, s, 0, samples, stream, step, rule.enter, rule.switch_on, rule.switch_off)
+            minibatch.draw_rows(rule.batch, s, 0, samples, stream, step, rule.enter, rule.switch_on,
+                                rule.switch_off, words)
         elif rule.batch != minibatch.FULL:
             minibatch.draw_fixed_size(rule.batch, s, rule.batch_rows, stream, step, order)
         path.append(s.copy())
@@ -70,7 +72,7 @@ def reference_curves(run, instance, landscape_index):
     problem, algorithm, simulation = run.problem, run.algorithm, run.simulation
     landscape = make_landscape(simulation.seed, landscape_index, simulation.dimension, problem.alpha)
     n = simulation.dimension
-    X, w0 = landscape.data[:, :n].astype(np.float64), landscape.w0
+    X, w0 = landscape.data[:landscape.h0.size, :n].astype(np.float64), landscape.w0
     w = start_weights(problem, landscape, make_work(landscape), simulation.seed, instance)
     s, noise = drawn(run, X.shape[0], instance)
     linear = problem.loss == "linear"
