@@ -18,7 +18,7 @@ from sgd_sim import archive
 from sgd_sim.ensemble import Ensemble
 from sgd_sim.result import SimulationResult, make_result
 from sgd_sim.resuming import resumed_states
-from sgd_sim.simulation import check_device
+from sgd_sim.simulation import check
 from sgd_sim.states import States, empty_states
 
 SOLVED = 1e-7     # training loss below which the teacher counts as found, as in the paper
@@ -41,12 +41,12 @@ def _main(arguments: Sequence[str] | None) -> int:
 def run_job(options: argparse.Namespace) -> int:
     """Simulate every instance of RUN.toml and write their curves to a result file."""
     job = command.read_job(options, "simulation")
-    check_device(job.run)
+    check(job.run)
     comm, begin = world(), time.monotonic()
     with ExitStack() as stack:
         comm.from_root(lambda: stack.enter_context(lock(job.output)))
-        states = comm.from_root(lambda: resumed_states(job.run, job.output) if job.resume else empty_states(job.run))
-        if states.finished(job.run.algorithm.steps).all() and comm.from_root(lambda: _holds(job)):
+        states = comm.from_root(lambda: resumed_states(job.run, job.output)) if job.resume else empty_states(job.run)
+        if bool(states.finished(job.run.algorithm.steps).all()) and comm.from_root(lambda: _holds(job)):
             say(f"{job.output}: complete, nothing to do", quiet=job.quiet)
             return command.EXIT_DONE
         stop = stack.enter_context(command.StopSignals(job.time_limit))

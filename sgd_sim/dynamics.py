@@ -84,7 +84,8 @@ def make_work(landscape: Landscape) -> Work:
     e, partial = aligned((padded(n),)), aligned((-(-samples // block_rows(samples)), padded(n)))
     e[:] = 0.0
     return Work(np.empty(samples, np.int64), np.empty(samples), np.empty(tests), np.arange(tests),
-                np.zeros(tests, np.uint8), np.empty(samples, np.int64), minibatch.make_words(samples), e, partial, np.empty(n), np.empty(BLOCK), buffers())
+                np.zeros(tests, np.uint8), np.empty(samples, np.int64), minibatch.make_words(samples), e, partial,
+                np.empty(n), np.empty(BLOCK), buffers())
 
 
 @njit(cache=True, nogil=True)
@@ -109,7 +110,7 @@ def make_rule(run: Run, samples: int) -> Rule:
     batch, switch_on, switch_off = minibatch.FULL, 0.0, 0.0
     if algorithm.kind == "sgd":
         batch = minibatch.KINDS[algorithm.minibatch]
-    elif algorithm.kind == "persistent_sgd":
+    elif algorithm.persistence is not None:
         tau = algorithm.persistence
         batch, switch_on, switch_off = minibatch.PERSISTENT, eta / tau, (1.0 - ell) * eta / (ell * tau)
     return Rule(v.address, dv.address, problem.loss != "linear", problem.constraint == "sphere", eta, problem.ridge,

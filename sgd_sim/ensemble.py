@@ -2,17 +2,18 @@
 
 Instance i belongs to rank i mod P. On a rank, instances (batches of them on a shared landscape) go to threads as
 these become free; those left when there are fewer than threads, and those whose data are large, run one at a time
-with their rows spread over the threads. No such choice changes a number. Threads post where their instances stand after every slice of work, so that a
-checkpoint never has to wait for them; the main thread alone talks to other ranks.
+with their rows spread over the threads. No such choice changes a number. Threads post where their instances stand
+after every slice of work, so that a checkpoint never has to wait for them; the main thread alone talks to other
+ranks.
 """
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numba
 import numpy as np
@@ -49,10 +50,8 @@ class Ensemble:
 
     def go(self) -> int:
         """Run to the end: 0, or the agreed stop flags when stopped before. Rank 0 then holds all instances."""
-        threads = max(1, min(self.comm.threads(), numba.config.NUMBA_NUM_THREADS))
-        numba.set_num_threads(threads)
-        ranks = max(1, len(os.sched_getaffinity(0)) // threads) if self.comm.size > 1 else 1
-        together = hold_together(self.run, threads, ranks)
+        threads = max(1, min(self.comm.threads(), numba.get_num_threads()))
+        together = hold_together(self.run, threads, self.comm)
         driver = threading.Thread(target=self._drive, args=(threads, together), daemon=True)
         driver.start()
         stopped = self._watch(driver)
@@ -98,25 +97,26 @@ class Ensemble:
     def _drive(self, threads: int, together: bool) -> None:
         """Work through this rank's instances."""
         try:
+            numba.set_num_threads(threads)   # holds for this thread, which is the one that starts parallel loops
             left = self.mine[~self.states.finished(self.steps)[self.mine]]
             simulation, alpha = self.run.simulation, self.run.problem.alpha
             if simulation.landscape == "shared":
                 if left.size:
                     landscape = make_landscape(simulation.seed, 0, simulation.dimension, alpha, threads > 1)
-                    self._in_threads([lambda batch=batch: SharedTrajectories(self.run, batch, self.states, landscape)
+                    self._in_threads([partial(SharedTrajectories, self.run, batch, self.states, landscape)
                                       for batch in batches(left, self.states.step, threads)], threads)
                 return
             alone = left.size % threads if together else left.size
             if data_bytes(simulation.dimension, alpha) < SMALL or threads == 1:
                 alone = 0
             parted = left.size - alone
-            self._in_threads([lambda i=i: Trajectory(self.run, i, self.states, False) for i in left[:parted]], threads)
+            self._in_threads([partial(Trajectory, self.run, i, self.states, False) for i in left[:parted]], threads)
             for i in left[parted:]:
-                self._finish(lambda i=i: Trajectory(self.run, i, self.states, True))
+                self._finish(partial(Trajectory, self.run, i, self.states, True))
         except BaseException as failure:   # noqa: BLE001 - handed to the main thread, which raises it
             self._failure = failure
 
-    def _in_threads(self, jobs: list[Callable[[], Stepper]], threads: int) -> None:
+    def _in_threads(self, jobs: Sequence[Callable[[], Stepper]], threads: int) -> None:
         waiting: queue.SimpleQueue[Callable[[], Stepper]] = queue.SimpleQueue()
         for job in jobs:
             waiting.put(job)

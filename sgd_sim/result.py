@@ -101,8 +101,8 @@ def make_result(run: Run, states: States) -> SimulationResult:
     """The result that the states amount to."""
     curves = {name: states.curves[:, k] for k, name in enumerate(RECORDED)}
     curves["mse"] = mean_square_error(run, curves["m"], curves["q"])
-    return SimulationResult(run, states.record * run.algorithm.learning_rate, *(curves[name] for name in CURVES),
-                            states.diverged_at >= 0, states)
+    return SimulationResult(run=run, t=states.record * run.algorithm.learning_rate, **curves,
+                            diverged=states.diverged_at >= 0, states=states)
 
 
 def load(path: str | Path) -> SimulationResult:

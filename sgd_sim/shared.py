@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
+import numba
 import numpy as np
-from numba import carray, cfunc, njit, types
+from numba import cfunc, njit, types
 
 from dmft.core.config import Run
 from dmft.core.losses import Loss, get_loss
@@ -67,8 +68,8 @@ def _coefficients(loss: Loss):
 
     @cfunc(types.void(*pointers, types.intp, types.intp, types.float64, types.float64))
     def coefficients(products, h0, sign, weight, samples, lanes, root, scale):
-        h, teacher, side = carray(products, (samples, lanes)), carray(h0, samples), carray(sign, lanes)
-        s = carray(weight, (samples, lanes))
+        h, teacher, side = numba.carray(products, (samples, lanes)), numba.carray(h0, samples), numba.carray(sign, lanes)
+        s = numba.carray(weight, (samples, lanes))
         for mu in range(samples):
             for lane in range(lanes):
                 field = side[lane] * teacher[mu] + root * h[mu, lane]

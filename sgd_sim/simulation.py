@@ -7,20 +7,22 @@ from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from dmft.core.progress import Progress
 from sgd_sim.ensemble import Ensemble
+from sgd_sim.memory import check_memory
 from sgd_sim.result import SimulationResult, make_result
 from sgd_sim.states import empty_states
 
 
 def simulate(run: Run, quiet: bool = True) -> SimulationResult:
     """Run every instance that the [simulation] section asks for. Under MPI every rank gets the whole result."""
-    check_device(run)
+    check(run)
     comm, states = world(), empty_states(run)
     with Progress(1.0, "simulate", quiet) as progress:
         Ensemble(run, states, comm, report=progress.update).go()
     return make_result(run, comm.bcast(states))
 
 
-def check_device(run: Run) -> None:
-    """UserError for a device that simulations cannot use."""
+def check(run: Run) -> None:
+    """UserError for a run that cannot be simulated here: no such device, not enough memory."""
     if run.simulation.device != "cpu":
         raise UserError(f'[simulation] device = "{run.simulation.device}": simulations run on "cpu"')
+    check_memory(run, world())

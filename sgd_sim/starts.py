@@ -27,7 +27,7 @@ def start_weights(problem: ProblemConfig, landscape: Landscape, work: Work, seed
     z = generator(seed, "simulation/start", instance).standard_normal(w0.size)
     if problem.start == "spectral":
         return spectral_start(landscape, work, z, threads)
-    m0 = problem.m0 if problem.start == "warm" else 0.0
+    m0 = problem.m0 or 0.0
     if problem.constraint == "ridge":
         return m0 * w0 + z
     if problem.start == "random":
@@ -51,7 +51,7 @@ def spectral_start(landscape: Landscape, work: Work, guess: np.ndarray, threads:
     w = on_sphere(guess)
     for _ in range(MOST_ITERATIONS):
         work.e[:w.size] = w
-        weighted_rows(landscape.data, weights, _weight_times_field.address, work, threads)
+        weighted_rows(landscape.data, weights, int(_weight_times_field.address or 0), work, threads)
         new = on_sphere(work.total)
         moved = np.linalg.norm(new - w) / np.sqrt(w.size)
         w = new

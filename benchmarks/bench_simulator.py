@@ -1,6 +1,6 @@
 """Speed of the simulator against the memory of the same machine, measured in the same run.
 
-    python benchmarks/simulator.py [--rounds 100]
+    python benchmarks/bench_simulator.py [--rounds 100]
 
 N = 1000, alpha = 3: the data of an instance are 12 MB of float32, which may fit into the last-level cache. So the
 bandwidth is measured on arrays of that very size, read over and over as a run does, and the limit of a step is
