@@ -179,7 +179,7 @@ def main_wrapper(command: Callable[[Sequence[str] | None], int], arguments: Sequ
     """
     try:
         world().abort_on_error()
-        numba.set_num_threads(min(_launched_threads(), world().threads()))
+        numba.set_num_threads(min(numba.get_num_threads(), world().threads()))
         return command(arguments)
     except (UserError, Stopped) as error:
         return _end(f"{_program()}: {error}", error.exit_code)
@@ -188,11 +188,6 @@ def main_wrapper(command: Callable[[Sequence[str] | None], int], arguments: Sequ
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())       # `dmft inspect ... | head`
         return EXIT_DONE
-
-
-def _launched_threads() -> int:
-    """The most threads that Numba may use, NUMBA_NUM_THREADS or the number of cores."""
-    return int(getattr(numba.config, "NUMBA_NUM_THREADS"))  # noqa: B009 (set at import time, unknown to type checkers)
 
 
 def _program() -> str:
