@@ -16,15 +16,21 @@ the z range is cut there. tau and the coefficients of w are written without the 
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numba import njit
 
 from onepass.gaussian import normal_cdf, sigmoid
 
-NODES = 48
 CUT = 8.7  # beyond this many standard deviations a Gaussian is below 1e-16
-_X, _W = np.polynomial.legendre.leggauss(NODES)
 _PHI0 = 1.0 / np.sqrt(2.0 * np.pi)
+
+
+@lru_cache(maxsize=8)
+def legendre_rule(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of the Gauss-Legendre rule on (-1, 1)."""
+    return np.polynomial.legendre.leggauss(count)
 
 
 @njit(cache=True)
@@ -43,8 +49,9 @@ def _breaks(low, z_star, width, out):
 
 
 @njit(cache=True)
-def binary_integrals(v, m, R, snr, nodes=_X, weights=_W):
-    """A (2,), Ap (2, 2), B (2, 2) at statistics v (2,), m (2,), R (2, 2) and finite snr = lambda."""
+def binary_integrals(v, m, R, snr, rule):
+    """A (2,), Ap (2, 2), B (2, 2) at statistics v (2,), m (2,), R (2, 2) and finite snr = lambda; rule of `legendre_rule`."""
+    nodes, weights = rule
     A = np.zeros(2)
     Ap = np.zeros((2, 2))
     B = np.zeros((2, 2))

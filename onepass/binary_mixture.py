@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from dmft.core.errors import RunError
-from onepass.binary_integrals import binary_integrals
+from onepass.binary_integrals import binary_integrals, legendre_rule
 from onepass.effective import LinearSDE
 from onepass.mixture_model import MixtureModel
 
@@ -29,7 +29,7 @@ class BinaryMixture(MixtureModel):
     labels: ClassVar[np.ndarray] = np.array([[1.0, 0.0]])
 
     def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        A, Ap, B = binary_integrals(v, m[:, 0], R, self.snr, *np.polynomial.legendre.leggauss(self.quadrature))
+        A, Ap, B = binary_integrals(v, m[:, 0], R, self.snr, legendre_rule(self.quadrature))
         return A[:, None], Ap, B
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +14,11 @@ from onepass.effective import EffectiveModel
 from onepass.layout import Layout
 from onepass.process import KernelProcess
 from sgd_sim import mixtures as sgd
+
+
+@cache
+def _layout(p: int, r: int) -> Layout:
+    return Layout({"v": (p,), "m": (p,) if r == 1 else (p, r), "R": (p, p)}, frozenset({"R"}))
 
 
 class MixtureModel(EffectiveModel):
@@ -43,8 +49,7 @@ class MixtureModel(EffectiveModel):
 
     @property
     def layout(self) -> Layout:
-        p, r = self.neurons, self.directions
-        return Layout({"v": (p,), "m": (p,) if r == 1 else (p, r), "R": (p, p)}, frozenset({"R"}))
+        return _layout(self.neurons, self.directions)
 
     def split(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """v (p,), m (p, r), R (p, p) of one flat vector, as new contiguous arrays."""

@@ -9,10 +9,12 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from onepass import BinaryMixture, XorMixture
-from onepass.binary_integrals import binary_integrals
+from onepass.binary_integrals import binary_integrals, legendre_rule
 from onepass.gaussian import normal_quantile
 from onepass.mixture import limit_integrals
 from onepass.xor_integrals import sobol_nodes, xor_integrals
+
+RULE = legendre_rule(48)
 
 
 def brute_force(v, m, R, snr):
@@ -54,7 +56,7 @@ def test_binary_integrals_equal_brute_force(case):
     if case == 4:  # nearly parallel neurons
         R = np.outer(root[0], root[0]) + 1e-3 * np.eye(2)
     snr = [0.5, 1.0, 4.0, 20.0, 8.0, 300.0][case]
-    for ours, theirs in zip(binary_integrals(v, m, R, snr), brute_force(v, m, R, snr), strict=True):
+    for ours, theirs in zip(binary_integrals(v, m, R, snr, RULE), brute_force(v, m, R, snr), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
 
@@ -68,9 +70,9 @@ def test_binary_integrals_of_parallel_neurons():
         return 0.5 * norm.pdf(h, s * m[0], np.sqrt(c)) * e * (s + m[0] / (snr * c) * (h - s * m[0]))
 
     exact = sum(quad(integrand, 0, 12, args=(s,), epsabs=1e-14, limit=200)[0] for s in (-1.0, 1.0))
-    A, Ap, _ = binary_integrals(v, m, R, snr)
+    A, Ap, _ = binary_integrals(v, m, R, snr, RULE)
     np.testing.assert_allclose(A, exact, atol=1e-12)
-    near, near_p, _ = binary_integrals(v, m, R + 1e-9 * np.eye(2), snr)
+    near, near_p, _ = binary_integrals(v, m, R + 1e-9 * np.eye(2), snr, RULE)
     np.testing.assert_allclose(near, A, atol=1e-8)
     np.testing.assert_allclose(near_p, Ap, atol=1e-8)
 
@@ -88,7 +90,7 @@ def test_silent_output_layer_has_closed_forms():
     R = root @ root.T
     c = (m**2 + np.diag(R)) / snr
     expected = [0.5 * sum(-0.5 * s * half_space(s, m[i], snr, c[i]) for s in (1, -1)) for i in range(2)]
-    np.testing.assert_allclose(binary_integrals(np.zeros(2), m, R, snr)[0], expected, atol=1e-14)
+    np.testing.assert_allclose(binary_integrals(np.zeros(2), m, R, snr, RULE)[0], expected, atol=1e-14)
     m4, root4 = rng.normal(size=(4, 2)), rng.normal(size=(4, 4))
     R4 = root4 @ root4.T
     A, _, B = xor_integrals(np.zeros(4), m4, R4, snr, sobol_nodes(13))
