@@ -17,11 +17,13 @@ export PIP_NO_INPUT := 1
 setup: $(STAMP)
 	@:
 
+# Without build isolation a changed setup.cfg is taken up offline too, as long as it asks for nothing new.
 $(STAMP): setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python >= 3.11 is needed; make PYTHON=/path/to/python3 ..." >&2; exit 2; }
 	@echo "setting up .venv (about a minute) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install -q -e '.[$(EXTRAS)]'
+	@$(BIN)/python -m pip install -q 'setuptools>=70.1'
+	@$(BIN)/python -m pip install -q --no-build-isolation -e '.[$(EXTRAS)]'
 	@touch $@
 
 lint: $(STAMP)
