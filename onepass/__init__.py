@@ -12,6 +12,7 @@ from onepass.result import Ensemble, Trajectory, load
 from onepass.spiked import SpikedTensor
 from onepass.spiked_near_zero import SpikedNearZero
 from onepass.xor_mixture import XorMixture
+from sgd_sim.activations import register_activation
 
 __all__ = [
     "BinaryMixture",
@@ -31,4 +32,5 @@ __all__ = [
     "linearise",
     "load",
     "localizability",
+    "register_activation",
 ]

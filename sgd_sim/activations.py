@@ -89,6 +89,11 @@ def apply(f, x: np.ndarray) -> np.ndarray:
     return out.reshape(x.shape)
 
 
+def register_activation(name: str, s: Callable, ds: Callable) -> None:
+    """Make a user's activation known by name, e.g. to run files (from a --plugin file)."""
+    BUILT_IN[name] = activation((s, ds))._replace(name=name)
+
+
 def activation(what) -> Activation:
     """A built-in by name, or a pair (s, s') of scalar functions that Numba can compile."""
     if isinstance(what, Activation):

@@ -1,0 +1,144 @@
+"""Run independent instances in finite dimension: SGD on real data, the exact chain of the statistics, or the SDE.
+
+Instances go to ranks and threads; what an instance does depends on its number alone, so the result does not depend on
+either. A stopped run keeps its finished instances in a checkpoint.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from contextlib import ExitStack
+
+import numba
+import numpy as np
+
+from dmft.core import command, store
+from dmft.core.errors import RunError, Stopped
+from dmft.core.locks import lock
+from dmft.core.parallel import world
+from dmft.core.progress import Progress, say
+from onepass import ensemble, runfile
+from onepass.result import Ensemble
+
+_GROWABLE = ("instances",)
+_HARMLESS = ("checkpoint_interval",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    command.run_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    job = command.read_job(options, "simulation", runfile.load_run)
+    the_run: runfile.Run = job.run  # type: ignore[assignment]
+    comm, begin = world(), time.monotonic()
+    with ExitStack() as stack:
+        comm.from_root(lambda: stack.enter_context(lock(job.output)))
+        done = comm.from_root(lambda: _stored(job, the_run) if job.resume else _nothing(the_run))
+        if len(done) == the_run.simulation.instances and job.output.exists():
+            say(f"{job.output}: complete, nothing to do", quiet=job.quiet)
+            return command.EXIT_DONE
+        stop = stack.enter_context(command.StopSignals(job.time_limit))
+        if the_run.simulation.process == "sde":
+            result = comm.from_root(lambda: _diffuse(the_run))
+        else:
+            flat = _instances(the_run, done, job, stop)
+            s = the_run.simulation
+            attrs = {"dimension": s.dimension, "seed": s.seed}
+            result = ensemble.assemble(the_run.model, the_run.time.grid(), flat, s.process, attrs)
+        result.run_text = the_run.to_toml()
+        result.attrs.update(job.attrs, wall_time=time.monotonic() - begin, ranks=comm.size)
+        comm.from_root(lambda: result.save(job.output))
+        comm.from_root(lambda: store.remove_checkpoint(job.output))
+    return _summary(result, job)
+
+
+def _nothing(the_run: runfile.Run) -> np.ndarray:
+    return np.zeros((0, the_run.time.grid().size, the_run.model.layout.size))
+
+
+def _diffuse(the_run: runfile.Run) -> Ensemble:
+    s = the_run.simulation
+    start = _starts(the_run, s.instances)
+    return the_run.model.diffuse(s.dimension, s.instances, start, the_run.time.grid(), s.seed)
+
+
+def _starts(the_run: runfile.Run, instances: int) -> dict[str, np.ndarray]:
+    random = the_run.initial_keys["start"] == "random"
+    return the_run.start(instances) if random else the_run.start()
+
+
+def _instances(the_run: runfile.Run, done: np.ndarray, job: command.Job, stop: command.StopSignals) -> np.ndarray:
+    """All instances, in rounds over ranks and threads, with a checkpoint now and then."""
+    comm, s, model = world(), the_run.simulation, the_run.model
+    x0 = ensemble.instance_starts(model, _starts(the_run, s.instances), s.instances, s.dimension)
+    steps = ensemble.step_counts(the_run.time.grid(), model.time_step(s.dimension))
+    begin_process = model.chain_process if s.process == "chain" else model.sgd_process
+
+    def begin(x: np.ndarray, i: int):
+        return begin_process(x, s.dimension, s.seed, i)
+
+    saved = time.monotonic()
+    with Progress(s.instances, s.process, job.quiet) as progress:
+        while len(done) < s.instances:
+            a_round = range(len(done), min(len(done) + comm.size * numba.get_num_threads(), s.instances))
+            mine = a_round[comm.rank :: comm.size]
+            parts = comm.gather(ensemble.run(model, begin, x0, steps, mine))
+            rows = np.empty((len(a_round),) + done.shape[1:])
+            for rank, part in enumerate(parts):
+                rows[rank :: comm.size] = part
+            done = np.concatenate([done, rows])
+            progress.update(len(done))
+            code = stop.poll() if len(done) < s.instances else 0
+            if code or comm.agree(int(time.monotonic() - saved > s.checkpoint_interval)):
+                arrays = {"flat": done}
+                comm.from_root(
+                    lambda arrays=arrays: store.save_checkpoint(job.output, "onepass", the_run.to_toml(), arrays, {})
+                )
+                saved = time.monotonic()
+            if code:
+                raise Stopped(f"stopped, {len(done)} of {s.instances} instances done; go on with --resume", code)
+    return done
+
+
+def _stored(job: command.Job, the_run: runfile.Run) -> np.ndarray:
+    """Finished instances of a checkpoint or of a smaller result of the same run."""
+    checkpoint = store.load_checkpoint(job.output)
+    if checkpoint is None and not job.output.exists():
+        return _nothing(the_run)
+    stored = checkpoint or store.load(job.output)
+    old = runfile.parse_run(stored.run_text, str(stored.path))
+    _refuse_changes(old, the_run, str(job.output))
+    if checkpoint is not None:
+        return checkpoint.arrays["flat"]
+    return the_run.model.layout.pack({name: stored.arrays[name] for name in the_run.model.layout.shapes})
+
+
+def _refuse_changes(old: runfile.Run, new: runfile.Run, source: str) -> None:
+    before, after = vars(old.simulation), vars(new.simulation)
+    changed = [key for key in after if before[key] != after[key] and key not in _GROWABLE + _HARMLESS]
+    if changed:
+        key = changed[0]
+        raise RunError(f"{source}: --resume with simulation.{key} {before[key]} -> {after[key]} is refused; use --force")
+    if (old.model_keys, old.initial_keys, old.time) != (new.model_keys, new.initial_keys, new.time):
+        raise RunError(f"{source}: --resume with another model, start or time is refused; use --force")
+    if after["instances"] < before["instances"]:
+        raise RunError(f"{source}: simulation.instances may only grow ({before['instances']} stored)")
+    if after["process"] == "sde" and before["instances"] != after["instances"]:
+        raise RunError(f"{source}: an SDE ensemble cannot grow; use --force")
+    if new.initial_keys["start"] == "random":
+        few, many = old.start(before["instances"]), new.start(after["instances"])
+        if any(v.shape[:1] == (before["instances"],) and not np.array_equal(v, many[n][: len(v)]) for n, v in few.items()):
+            raise RunError(f"{source}: random starts of this model change with simulation.instances; use --force")
+
+
+def _summary(result: Ensemble, job: command.Job) -> int:
+    lost = int(result.diverged.sum())
+    if lost:
+        say(f"warning: {lost} of {result.instances} instances diverged; a smaller gamma or step may help")
+    if lost < result.instances and "risk" in result.arrays and result.instances - lost > 1:
+        risk, error = result.mean().risk[-1], result.error().risk[-1]
+        say(f"t = {result.t[-1]:g}: risk = {risk:.6g} +- {error:.2g}, {result.instances - lost} instances", quiet=job.quiet)
+    say(f"wrote {job.output}", quiet=job.quiet)
+    return command.EXIT_DIVERGED if lost == result.instances else command.EXIT_DONE

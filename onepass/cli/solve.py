@@ -1,0 +1,42 @@
+"""Integrate the deterministic limit of a run file and store its statistics."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from dmft.core import command
+from dmft.core.parallel import world
+from dmft.core.progress import say
+from onepass import runfile
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    command.run_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    job = command.read_job(options, "ode", runfile.load_run)
+    return world().from_root(lambda: _solve(job))
+
+
+def _solve(job: command.Job) -> int:
+    """One path is too little work to share: the root rank does it."""
+    begin = time.monotonic()
+    the_run: runfile.Run = job.run  # type: ignore[assignment]
+    if job.resume and job.output.exists():
+        say(f"{job.output}: complete, nothing to do", quiet=job.quiet)
+        return command.EXIT_DONE
+    path = the_run.solvable.solve(
+        the_run.start(), the_run.time.grid(), rtol=the_run.time.rtol, method=the_run.time.method
+    )
+    path.run_text = the_run.to_toml()
+    path.attrs.update(job.attrs, wall_time=time.monotonic() - begin, ranks=world().size)
+    path.save(job.output)
+    if path.attrs["outcome"] == "diverged":
+        say(f"the ODE diverged; what was reached is in {job.output}")
+        return command.EXIT_DIVERGED
+    if "risk" in path.arrays:
+        say(f"t = {path.t[-1]:g}: risk = {path.risk[-1]:.8g}", quiet=job.quiet)
+    say(f"wrote {job.output}", quiet=job.quiet)
+    return command.EXIT_DONE

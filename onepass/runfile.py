@@ -1,0 +1,250 @@
+"""Run files of onepass: [model], [initial], [time], [simulation], as strict as those of the solver.
+
+    title = "phase retrieval, three units"
+    [model]
+    kind = "QuadraticNetwork"       # Committee | SpikedTensor | BinaryMixture | XorMixture
+    width = 3                       # and the other fields of that model
+    gamma = 0.15
+    [initial]
+    start = "given"                 # given | random (weights drawn in [simulation] dimension)
+    M = [[0.1], [0.05], [0.2]]      # the model's statistics, with start = "given"
+    Q = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    [time]
+    t_max = 2.0
+    points = 41
+    spacing = "linear"              # linear | log
+    times = []                      # instead of points and spacing
+    rtol = 1e-8
+    [simulation]
+    process = "sgd"                 # sgd (real data) | chain (exact law of the statistics) | sde
+    dimension = 1000
+    instances = 60
+    seed = 1
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dmft.core import schema
+from dmft.core.errors import RunError
+from dmft.core.schema import boolean, choice, integer, number, option, text
+from onepass.binary_mixture import BinaryMixture
+from onepass.committee import Committee
+from onepass.model import Model
+from onepass.ode import increasing_times
+from onepass.quadratic import QuadraticNetwork
+from onepass.spiked import SpikedTensor
+from onepass.xor_mixture import XorMixture
+
+_VECTOR = schema.array("a list of numbers", 1, number())
+_MATRIX = schema.array("a list of rows of numbers", 2, number())
+_NETWORK = {
+    "width": (integer(1), None),
+    "teacher_width": (integer(1), 1),
+    "gamma": (number(0.0, above=True), None),
+    "noise": (number(0.0), 0.0),
+    "second_layer": (choice("fixed", "trained"), "fixed"),
+    "constraint": (choice("none", "sphere"), "none"),
+    "teacher_weights": (_VECTOR, ()),
+    "teacher_overlaps": (_MATRIX, ()),
+    "second_layer_rate": (number(0.0), 1.0),
+}
+
+
+def _snr(value: Any) -> float:
+    if isinstance(value, float) and math.isinf(value) and value > 0:
+        return value
+    try:
+        return number(0.0, above=True)(value)
+    except ValueError as error:
+        raise ValueError(f"{error} (inf is allowed)") from None
+
+
+_MIXTURE = {
+    "snr": (_snr, None),
+    "ridge": (number(0.0), None),
+    "step": (number(0.0), 1.0),
+}
+# kind: (model, {key: (check, default or None for mandatory)})
+_KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
+    "QuadraticNetwork": (QuadraticNetwork, _NETWORK),
+    "Committee": (
+        Committee,
+        {
+            "activation": (text, "erf"),
+            **_NETWORK,
+            "teacher_activation": (text, ""),
+            "nodes": (integer(5), 41),
+            "reduction": (choice("none", "mean_field"), "none"),
+        },
+    ),
+    "SpikedTensor": (
+        SpikedTensor,
+        {
+            "order": (integer(2), None),
+            "signal": (number(0.0), None),
+            "step": (number(0.0), 1.0),
+            "ridge": (number(0.0), 0.0),
+            "literal": (boolean, False),
+        },
+    ),
+    "BinaryMixture": (BinaryMixture, _MIXTURE),
+    "XorMixture": (XorMixture, _MIXTURE),
+}
+
+
+@dataclass(frozen=True)
+class TimeConfig:
+    """[time]: where the path is wanted, and how exactly."""
+
+    t_max: float = option(number(0.0, above=True), 1.0, "last time")
+    points: int = option(integer(1), 41, "number of times")
+    spacing: str = option(choice("linear", "log"), "linear", "of the times")
+    times: tuple[float, ...] = option(schema.array("a list of increasing times", 1, number(0.0)), (), "instead")
+    rtol: float = option(number(1e-14, 0.1), 1e-8, "relative tolerance of the ODE")
+    method: str = option(choice("DOP853", "RK45", "LSODA", "Radau", "BDF"), "DOP853", "of SciPy's solve_ivp")
+
+    def grid(self) -> np.ndarray:
+        """The times of the result."""
+        if self.times:
+            return np.array(self.times)
+        if self.spacing == "log":
+            return np.geomspace(1e-3 * self.t_max, self.t_max, self.points)
+        return np.linspace(0.0, self.t_max, self.points) if self.points > 1 else np.array([self.t_max])
+
+
+@dataclass(frozen=True)
+class SimulationConfig:
+    """[simulation]: the finite-dimensional process."""
+
+    process: str = option(choice("sgd", "chain", "sde"), "sgd", "what runs")
+    dimension: int = option(integer(1), 1000, "d")
+    instances: int = option(integer(1), 60, "independent runs")
+    seed: int = option(integer(0), 1, "names the random numbers")
+    checkpoint_interval: float = option(number(0.0), 60.0, "seconds")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One experiment. `model_keys` and `initial_keys` are the completed sections."""
+
+    title: str
+    model: Model
+    model_keys: Mapping[str, Any]
+    initial_keys: Mapping[str, Any]
+    time: TimeConfig
+    simulation: SimulationConfig
+
+    def start(self, instances: int | None = None) -> dict[str, np.ndarray]:
+        """Initial statistics: those given, or the first random start (`instances`: that many, instances first)."""
+        if self.initial_keys["start"] == "given":
+            return {name: np.asarray(v, float) for name, v in self.initial_keys.items() if name != "start"}
+        draw: Any = getattr(self.model, "random_start")  # noqa: B009 (not every model has it)
+        found = draw(self.simulation.dimension, instances or 1, self.simulation.seed)
+        if instances is not None:
+            return found
+        layout = self.model.layout
+        return {name: v[0] if v.ndim > len(layout.shapes[name]) else v for name, v in found.items()}
+
+    @property
+    def solvable(self) -> Model:
+        """What the ODE is solved for: the model, or its mean-field reduction."""
+        if self.model_keys.get("reduction") == "mean_field" and isinstance(self.model, Committee):
+            return self.model.reduced()
+        return self.model
+
+    def to_toml(self) -> str:
+        """The completed run file."""
+        sections = {
+            "model": self.model_keys,
+            "initial": self.initial_keys,
+            "time": dataclasses.asdict(self.time),
+            "simulation": dataclasses.asdict(self.simulation),
+        }
+        return schema.dump({"title": self.title}, sections)
+
+
+def load_run(path: str | Path, overrides: Iterable[str] = ()) -> Run:
+    """Read a run file."""
+    return parse_run(schema.read_text(path), str(path), overrides)
+
+
+def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] = ()) -> Run:
+    """A Run from TOML text, or a RunError that names file, section, key and remedy."""
+    document = schema.read_toml(content, source, overrides)
+    table = document.get("model")
+    if not isinstance(table, dict):
+        raise RunError(f"{source}: section [model] is missing (kind = one of {', '.join(_KINDS)})")
+    if "kind" not in table:
+        raise schema.missing_key(source, "model", "kind", f"one of {', '.join(_KINDS)}")
+    try:
+        kind = choice(*_KINDS)(table["kind"])
+    except ValueError as error:
+        raise schema.bad_value(source, "model", "kind", table["kind"], str(error)) from None
+    cls, keys = _KINDS[kind]
+    model_section = _section("Model", {"kind": (choice(kind), kind), **keys})
+    initial_section = _section("Initial", {"start": (choice("given", "random"), "given"), **_statistics(cls, keys, table)})
+    sections = {"model": model_section, "initial": initial_section, "time": TimeConfig, "simulation": SimulationConfig}
+    parsed = schema.parse(document, source, sections, {"title": text})
+    model_keys = _used(parsed["model"])
+    arguments = {key: value for key, value in model_keys.items() if key not in ("kind", "reduction")}
+    try:
+        model = cls(**arguments)
+    except RunError as error:
+        raise RunError(f"{source}: [model] {error}") from None
+    initial = _initial(parsed["initial"], model, source)
+    run = Run(parsed.get("title", ""), model, model_keys, initial, parsed["time"], parsed["simulation"])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they come again when the run is computed
+            model.start(run.start(), run.simulation.dimension)
+            increasing_times(run.time.grid())
+    except RunError as error:
+        raise RunError(f"{source}: {error}") from None
+    return run
+
+
+def _section(name: str, keys: Mapping[str, tuple[schema.Check, Any]]) -> type:
+    """A schema section from a table of checks and defaults."""
+    mandatory = [(key, Any, option(check)) for key, (check, default) in keys.items() if default is None]
+    others = [(key, Any, option(check, default)) for key, (check, default) in keys.items() if default is not None]
+    return dataclasses.make_dataclass(name, mandatory + others, frozen=True)
+
+
+def _statistics(cls: type[Model], keys: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, tuple]:
+    """Names of the statistics with checks of their depth; empty stands for "not given"."""
+    depth = {QuadraticNetwork: {"a": 1, "M": 2, "Q": 2}, Committee: {"a": 1, "M": 2, "Q": 2}, SpikedTensor: {"m": 0, "r2": 0},
+             BinaryMixture: {"v": 1, "m": 1, "R": 2}, XorMixture: {"v": 1, "m": 2, "R": 2}}[cls]  # fmt: skip
+    checks = {0: number(), 1: _VECTOR, 2: _MATRIX}
+    return {name: (checks[d], ()) for name, d in depth.items()}
+
+
+def _used(section: Any) -> dict[str, Any]:
+    """Keys that say something: empty lists and strings stand for the model's own default."""
+    return {f.name: v for f in dataclasses.fields(section) if (v := getattr(section, f.name)) not in ((), "")}
+
+
+def _initial(section: Any, model: Model, source: str) -> dict[str, Any]:
+    keys = _used(section)
+    given = [name for name in keys if name != "start"]
+    if keys["start"] == "random":
+        if given:
+            raise RunError(f'{source}: [initial] {given[0]} is not used with start = "random"')
+        return keys
+    missing = [name for name in model.layout.shapes if name not in keys and name != "a"]
+    if missing:
+        raise schema.missing_key(source, "initial", missing[0], "statistic at t = 0", ', or start = "random"')
+    for name in given:
+        shape, found = model.layout.shapes[name], np.shape(keys[name])
+        if found != shape:
+            raise RunError(f"{source}: [initial] {name} has shape {found}; this model wants {shape}")
+    return keys
