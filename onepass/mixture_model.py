@@ -66,15 +66,16 @@ class MixtureModel(EffectiveModel):
         return 1.0
 
     def random_start(self, dimension: int, instances: int, seed: int = 1) -> dict[str, np.ndarray]:
-        """Statistics of v ~ N(0, I), W iid N(0, start_variance/N), instances first. R is a Wishart matrix, drawn by its
-        triangular root, so that the cost does not depend on N."""
+        """Statistics of v ~ N(0, I), W iid N(0, start_variance/N), instances first; those of an instance depend on its number
+        alone. R is a Wishart matrix, drawn by its triangular root, so that the cost does not depend on N."""
         p, r = self.neurons, self.directions
-        rng = streams.generator(seed, "mixture-start")
         spread = np.sqrt(self.start_variance / dimension)
-        v = rng.standard_normal((instances, p))
-        m = spread * rng.standard_normal((instances,) + self.layout.shapes["m"])
-        root = np.tril(rng.standard_normal((instances, p, p)), -1)
-        root[:, np.arange(p), np.arange(p)] = np.sqrt(rng.chisquare(dimension - r - np.arange(p), (instances, p)))
+        v, m, root = np.empty((instances, p)), np.empty((instances,) + self.layout.shapes["m"]), np.empty((instances, p, p))
+        for i in range(instances):
+            rng = streams.generator(seed, "mixture-start", i)
+            v[i] = rng.standard_normal(p)
+            m[i] = spread * rng.standard_normal(m.shape[1:])
+            root[i] = np.tril(rng.standard_normal((p, p)), -1) + np.diag(np.sqrt(rng.chisquare(dimension - r - np.arange(p))))
         return {"v": v, "m": m, "R": spread**2 * root @ np.swapaxes(root, -1, -2)}
 
     def validate(self, arrays: dict[str, np.ndarray], dimension: int | None) -> None:

@@ -70,10 +70,10 @@ class SpikedTensor(EffectiveModel):
         return Layout({"m": (), "r2": ()})
 
     def random_start(self, dimension: int, instances: int, seed: int = 1) -> dict[str, np.ndarray]:
-        """Statistics of x ~ N(0, I/n), instances first."""
-        rng = streams.generator(seed, "spiked-start")
-        m = rng.standard_normal(instances) / np.sqrt(dimension)
-        return {"m": m, "r2": rng.chisquare(dimension - 1, instances) / dimension}
+        """Statistics of x ~ N(0, I/n), instances first; those of an instance depend on its number alone."""
+        rngs = [streams.generator(seed, "spiked-start", i) for i in range(instances)]
+        m = np.array([rng.standard_normal() for rng in rngs]) / np.sqrt(dimension)
+        return {"m": m, "r2": np.array([rng.chisquare(dimension - 1) for rng in rngs]) / dimension}
 
     def check_deterministic(self, x0: np.ndarray) -> None:
         if x0[0] == 0.0:

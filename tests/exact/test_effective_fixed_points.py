@@ -227,3 +227,11 @@ def test_users_own_model_refuses_what_it_lacks():
         model.diffuse(10, 2, {"u": 2.0}, [1.0])
     with pytest.raises(RunError, match="unknown 'w'"):
         model.solve({"u": 1.0, "w": 2.0}, [1.0])
+
+
+@pytest.mark.parametrize("model", [SpikedTensor(2, 1.2), BinaryMixture(4.0, 0.1), XorMixture(4.0, 0.05)])
+def test_random_starts_do_not_depend_on_how_many(model):
+    few, many = model.random_start(100, 2), model.random_start(100, 5)
+    for name, array in few.items():
+        np.testing.assert_array_equal(array, many[name][:2])
+    model.start(many, 100)  # valid statistics
