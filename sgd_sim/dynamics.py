@@ -1,4 +1,5 @@
 """The dynamics of one instance: w_{n+1} = a_n [w_n - eta sum_mu g_mu x_mu/sqrt(N) - eta lambda w_n + noise].
+Eq. [sgd-step].
 
 w is kept in float64. The pass over the data sees the deviation e = w -+ w0 from the nearer of the two solutions,
 rounded to float32, and h_mu = +-h0_mu + x_mu.e/sqrt(N): the rounding of float32 is relative to e, so that the

@@ -84,7 +84,8 @@ def _ring_plane(axes, data) -> None:
                   label="rings of fixed points" if k == 0 else None)
     if data.portrait is None:  # XOR: a neuron may share its mean with a third one, or serve nu and have no m along mu
         r = data.radius
-        for x, y in (([0, 0], [-r, r]), ([-r, r], [0, 0]), ([-r, -r], [0, r]), ([r, r], [0, -r]), ([0, r], [-r, -r]), ([0, -r], [r, r])):
+        for x, y in (([0, 0], [-r, r]), ([-r, r], [0, 0]), ([-r, -r], [0, r]), ([r, r], [0, -r]), ([0, r], [-r, -r]),
+                     ([0, -r], [r, r])):
             axes.plot(x, y, color=PINK, linewidth=1, linestyle=":")
     axes.plot(*data.endpoints[~data.optimal].T, ".", color=AMBER, markersize=4, label="runs, not optimal")
     axes.plot(*data.endpoints[data.optimal].T, ".", color=BLUE, markersize=4, label="runs, optimal")
