@@ -230,3 +230,12 @@ def test_results_do_not_depend_on_threads():
     one = model.simulate(30, 6, BINARY, [1.0], threads=1)
     two = model.simulate(30, 6, BINARY, [1.0], threads=3)
     np.testing.assert_array_equal(one.R, two.R)
+
+
+def test_small_dimensions_diverge_at_order_four():
+    """delta = 1/n is too large a step for small n: most runs of n = 50 leave the finite numbers, and are marked."""
+    model = SpikedTensor(4, 1.0)
+    small, large = (model.chain(n, 100, model.random_start(n, 100), [2.0]) for n in (50, 200))
+    assert np.mean(small.diverged) > 0.6 and not large.diverged.any()
+    assert small.attrs["outcome"] == "diverged" and np.all(np.isnan(small.m[small.diverged]))
+    assert np.all(np.isfinite(small.mean().r2))
