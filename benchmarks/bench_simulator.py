@@ -107,7 +107,7 @@ def measure(rounds: int) -> dict[str, float]:
     psgd = [Trajectory(persistent, i, empty_states(persistent), False) for i in range(2)]
     shared_run = run.replace(landscape="shared")
     shared = SharedTrajectories(shared_run, np.arange(STARTS), empty_states(shared_run), gd[0].landscape)
-    steps = 2
+    steps = 4
     reading = [lambda i=i: [read(gd[i].landscape.data) for _ in range(steps)] for i in range(2)]
     jobs = {
         "read": (reading, 1, steps), "read on 2": (reading, 2, steps),

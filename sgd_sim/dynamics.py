@@ -91,7 +91,7 @@ def make_work(landscape: Landscape) -> Work:
 
 @njit(cache=True, nogil=True)
 def block_rows(samples):
-    """Rows of a block, by the number of samples alone; whole groups of every kind (4 rows, 4 draws)."""
+    """Rows of a block, by the number of samples alone; whole groups of draws."""
     return max(_SMALLEST_BLOCK, -(-samples // (_MOST_BLOCKS * 4)) * 4)
 
 
@@ -125,11 +125,12 @@ def make_noise(seed: int, instance: int) -> Noise:
 
 
 @njit(cache=True, nogil=True)
-def list_rows(weight, first, last, everything, rows):
-    """Put the rows of first..last with weight > 0 (or all) into rows[first:]; returns where they end."""
+def list_rows(weight, first, last, everything, backward, rows):
+    """Put the rows of first..last with weight > 0 (or all) into rows[first:], in order or backward; returns their end."""
     end = first
-    for mu in range(first, last):   # without branches: which rows are in is random
-        rows[end] = mu
+    for k in range(last - first):
+        mu = last - 1 - k if backward else first + k
+        rows[end] = mu   # without branches: which rows are in is random
         end += everything or weight[mu] > 0
     return end
 
@@ -140,7 +141,7 @@ def _do_block(b, height, data, h0, sign, everything, draw, step, rule, stream, s
     if draw == minibatch.BERNOULLI or draw == minibatch.PERSISTENT:
         minibatch.draw_rows(draw, s, first, last, stream, step, rule.enter, rule.switch_on, rule.switch_off,
                             work.words)
-    end = list_rows(s, first, last, everything, work.rows)
+    end = list_rows(s, first, last, everything, step % 2 == 1, work.rows)
     work.partial[b, :] = np.float32(0.0)
     pass_over_rows(data, work.rows[first:end], work.e, sign, 1.0 / np.sqrt(work.total.size), h0, s, rule.scale,
                    rule.dv, work.partial[b], work.fields)
@@ -148,7 +149,7 @@ def _do_block(b, height, data, h0, sign, everything, draw, step, rule, stream, s
 
 @njit(cache=True, nogil=True)
 def _blocks(height, data, h0, sign, everything, draw, step, rule, stream, s, work):
-    # Up and down in turn: the rows that one step ends with are still in the second-level cache when the next begins.
+    # Every other step goes backward: the rows that one step ends with are still in the second-level cache then.
     blocks = work.partial.shape[0]
     for k in range(blocks):
         b = k if step % 2 == 0 else blocks - 1 - k

@@ -1,7 +1,7 @@
-"""The inner loop of the simulator: four data rows at a time, fields and gradient in one pass.
+"""The inner loop of the simulator: two data rows at a time, fields and gradient in one pass.
 
 A step needs, for every sample mu of the mini-batch, its field x_mu.e (the whole row) and then c_mu x_mu added to
-the gradient (the row again). `fused_rows` takes the fields of four new rows while it adds the four rows before
+the gradient (the row again). `fused_rows` takes the fields of two new rows while it adds the two rows before
 them, which are still in the first-level cache, to the gradient: memory is read once and never waits for the
 arithmetic.
 
@@ -20,7 +20,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 LANES = 16   # float32 in 64 bytes, one cache line
-GROUP = 4    # rows handled together
+GROUP = 2    # rows handled together: more would be more streams from memory than its prefetching likes
 
 _FLOAT, _DOUBLE, _INT32, _INT64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 _FLOATS, _DOUBLES = ir.VectorType(_FLOAT, LANES), ir.VectorType(_DOUBLE, LANES)
@@ -147,7 +147,7 @@ def call_many(typing, address, products, h0, sign, weight, samples, lanes, root,
 def pass_over_rows(data, rows, e, sign, root, h0, weight, scale, dv, gradient, fields):
     """fields[mu] = sign h0[mu] + root x_mu.e and gradient += sum_mu scale weight[mu] dv(fields[mu], h0[mu]) x_mu.
 
-    rows: the samples mu to visit, increasing. data: (M, padded N) float32; e, gradient: (padded N,) float32;
+    rows: the samples mu, in the order of their visits. data: (M, padded N) float32; e, gradient: (padded N,) float32;
     h0, fields: (M,) float64; weight: (M,) uint8; dv: address for `call_scalar`.
     """
     count = rows.size
@@ -156,18 +156,13 @@ def pass_over_rows(data, rows, e, sign, root, h0, weight, scale, dv, gradient, f
     base, stride = data.ctypes.data, data.strides[0]
     e_address, gradient_address = e.ctypes.data, gradient.ctypes.data
     start = base + stride * rows[0]
-    old = (start, start, start, start)
-    coefficients = (0.0, 0.0, 0.0, 0.0)
+    old, coefficients = (start, start), (0.0, 0.0)
     for k in range(0, count, GROUP):
-        # Past the end the last row is repeated, with coefficient 0.
-        a, b = rows[k], rows[min(k + 1, count - 1)]
-        c, d = rows[min(k + 2, count - 1)], rows[min(k + 3, count - 1)]
-        new = (base + stride * a, base + stride * b, base + stride * c, base + stride * d)
+        a, b = rows[k], rows[min(k + 1, count - 1)]   # past the end the last row is repeated, with coefficient 0
+        new = (base + stride * a, base + stride * b)
         products = fused_rows(new, old, e_address, gradient_address, stride, coefficients)
         coefficients = (_coefficient(a, products[0], True, sign, root, h0, weight, scale, dv, fields),
-                        _coefficient(b, products[1], k + 1 < count, sign, root, h0, weight, scale, dv, fields),
-                        _coefficient(c, products[2], k + 2 < count, sign, root, h0, weight, scale, dv, fields),
-                        _coefficient(d, products[3], k + 3 < count, sign, root, h0, weight, scale, dv, fields))
+                        _coefficient(b, products[1], k + 1 < count, sign, root, h0, weight, scale, dv, fields))
         old = new
     fused_rows(old, old, e_address, gradient_address, stride, coefficients)
 
