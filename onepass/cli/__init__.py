@@ -19,9 +19,9 @@ COMMANDS = {
     "figure": "a figure of the companion papers",
 }
 _EPILOG = """examples:
-  onepass solve runs/mediocrity/figure1.toml                      the deterministic limit
-  onepass simulate runs/mediocrity/figure1.toml                   SGD on real data
-  onepass simulate runs/mediocrity/figure1.toml --set simulation.process=chain --set simulation.dimension=1000000
+  onepass solve runs/arnaboldi/figure1.toml                      the deterministic limit
+  onepass simulate runs/arnaboldi/figure1.toml                   SGD on real data
+  onepass simulate runs/arnaboldi/figure1.toml --set simulation.process=chain --set simulation.dimension=1000000
   onepass compare ODE.h5 SIM.h5 --plot compare.png
   onepass figure --list
 

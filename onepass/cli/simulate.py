@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 from contextlib import ExitStack
+from functools import partial
 
 import numba
 import numpy as np
@@ -92,14 +93,15 @@ def _instances(the_run: runfile.Run, done: np.ndarray, job: command.Job, stop: c
             progress.update(len(done))
             code = stop.poll() if len(done) < s.instances else 0
             if code or comm.agree(int(time.monotonic() - saved > s.checkpoint_interval)):
-                arrays = {"flat": done}
-                comm.from_root(
-                    lambda arrays=arrays: store.save_checkpoint(job.output, "onepass", the_run.to_toml(), arrays, {})
-                )
+                comm.from_root(partial(_checkpoint, job, the_run, done))
                 saved = time.monotonic()
             if code:
                 raise Stopped(f"stopped, {len(done)} of {s.instances} instances done; go on with --resume", code)
     return done
+
+
+def _checkpoint(job: command.Job, the_run: runfile.Run, done: np.ndarray) -> None:
+    store.save_checkpoint(job.output, "onepass", the_run.to_toml(), {"flat": done}, {})
 
 
 def _stored(job: command.Job, the_run: runfile.Run) -> np.ndarray:
