@@ -125,7 +125,7 @@ class RateScan(NamedTuple):
 
 
 def scan_learning_rate(
-    p: int, p_star: int, etas: Sequence[float], epsilon: float = 1e-2, starts: int = 20, seed: int = 1
+    p: int, p_star: int, etas: Sequence[float] | np.ndarray, epsilon: float = 1e-2, starts: int = 20, seed: int = 1
 ) -> RateScan:
     """Solve the ODE over learning rates and random starts; alpha_c is where the risk is half of its first value."""
     means, errors = [], []

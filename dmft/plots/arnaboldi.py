@@ -27,7 +27,7 @@ def draw_paths(data, path: Path) -> None:
         axis.axvline(data.exits["ODE"][0], color=BLACK, linestyle=":", linewidth=1.0, label="exit of the ODE")
         axis.axhline((1 - data.threshold) * (data.ode.risk[0] - shift), color="0.6", linewidth=0.8)
         axis.legend(fontsize=8)
-    for i, (name, times) in enumerate(data.exits.items()):
+    for i, times in enumerate(data.exits.values()):
         good = times[np.isfinite(times)]
         color = (BLACK, BLUE, ORANGE)[i]
         axes[2].plot(np.full(good.size, i), good, "o", color=color, markersize=3, alpha=0.5)
@@ -36,8 +36,10 @@ def draw_paths(data, path: Path) -> None:
             axes[2].errorbar([i + 0.2], [good.mean()], [2 * error], fmt="s", color=color, capsize=3)
     axes[2].set_xticks(range(len(data.exits)), list(data.exits))
     axes[2].set_xlim(-0.5, len(data.exits) - 0.3)
-    axes[2].set_ylabel(f"exit time, T = {data.threshold:g} (squares: mean, 2 standard errors)")
-    figure.suptitle(data.title)
+    axes[2].set_ylabel("exit time")
+    axes[2].set_title(f"T = {data.threshold:g}; squares: mean, 2 standard errors", fontsize=9)
+    axes[0].set_title(data.title, fontsize=9)
+    axes[1].set_title("the same start", fontsize=9)
     save(figure, path)
 
 
@@ -66,7 +68,8 @@ def draw_largest(panels, path: Path) -> None:
     for axis, panel in zip(axes, panels):
         for layer, color in (("fixed", BLUE), ("trained", GREEN)):
             axis.plot(panel.t, panel.chain[layer].T, color=color, linewidth=0.6, alpha=0.6)
-            axis.plot(panel.t, panel.ode[layer], color=color, linewidth=1.8, label=f"{layer} second layer")
+            style = "-" if layer == "fixed" else "--"
+            axis.plot(panel.t, panel.ode[layer], style, color=color, linewidth=1.8, label=f"{layer} second layer")
         axis.set_yscale("log")
         axis.set_xlabel("t")
         axis.set_ylabel(r"$\max_j |m_j|$")
@@ -120,7 +123,8 @@ def draw_scalings(data, path: Path) -> None:
                 right.annotate(f"{100 * one.share:.0f} % exit", (p, y if np.isfinite(y) else formula.min()), fontsize=7,
                                xytext=(3, 6), textcoords="offset points")
     right.set_xlabel("p")
-    right.set_ylabel(f"steps to exit, T = 0.1, d = {gain.dimension} (lines: annealed formula)")
+    right.set_ylabel("steps to exit")
+    right.set_title(f"T = 0.1, d = {gain.dimension}; lines: annealed formula", fontsize=9)
     for axis in (left, middle, right):
         axis.set_xscale("log")
         axis.set_yscale("log")

@@ -18,7 +18,8 @@ def draw_regimes(data, path: Path) -> None:
         for i, one in enumerate(excess):
             axis.plot(regime.paths.t, one, color=BLUE, linewidth=0.6, alpha=0.5, label="SGD (exact chain)" if i == 0 else None)
         axis.plot(regime.ode.t, regime.ode.risk - regime.noise / 2.0, color=BLACK, linewidth=1.6, label="ODE")
-        axis.plot(regime.flow.t, regime.flow.risk, color=ORANGE, linestyle="--", linewidth=1.2, label=r"gradient flow, $\gamma\to0$")
+        axis.plot(regime.flow.t, regime.flow.risk, color=ORANGE, linestyle="--", linewidth=1.2,
+                  label=r"gradient flow, $\gamma\to0$")
         axis.set_title(regime.title, fontsize=9)
     reduction = data.reduction
     shift = 0.5e-3

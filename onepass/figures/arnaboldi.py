@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onepass import exit_times, scaling
-from onepass.first_passage import ExitTimes, measure_exit, risk_measure
 from onepass.figures import study
+from onepass.first_passage import ExitTimes, measure_exit, risk_measure
 from onepass.quadratic import QuadraticNetwork
 from onepass.result import Ensemble, Trajectory
 
@@ -161,7 +161,9 @@ class Scalings:
 
 def _gain(quick: bool) -> Gain:
     widths, d, x = ([1, 2, 4] if quick else [1, 2, 4, 8, 20]), (300 if quick else 1000), 0.15
-    formal, honest, instances = [], [], 20 if quick else 60
+    formal: list[ExitTimes] = []
+    honest: list[ExitTimes] = []
+    instances = 20 if quick else 60
     formulas: dict[str, list[float]] = {"formal": [], "honest": []}
     scale: dict[str, list[float]] = {"formal": [], "honest": []}
     for p in widths:

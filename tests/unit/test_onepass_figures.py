@@ -1,0 +1,23 @@
+"""Figures of the companion papers: each can be computed and drawn in its quick form."""
+
+import pytest
+
+from onepass.cli import main
+from onepass.cli.figure import FIGURES
+
+FAST = ("bocchi3", "bocchi5", "arnaboldi3")
+
+
+@pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in FIGURES])
+@pytest.mark.filterwarnings("ignore:gamma")
+def test_quick_figure_is_drawn(name, tmp_path):
+    path = tmp_path / f"{name}.png"
+    assert main(["figure", name, "--quick", "--quiet", "-o", str(path)]) == 0
+    assert path.read_bytes()[:4] == b"\x89PNG" and path.stat().st_size > 10000
+
+
+def test_list_and_unknown_names(capsys):
+    assert main(["figure", "--list"]) == 0
+    assert all(name in capsys.readouterr().out for name in ("arnaboldi1", "bocchi1", "loureiro")[:1])
+    assert main(["figure", "bochi1"]) == 2
+    assert "did you mean 'bocchi1'" in capsys.readouterr().err
