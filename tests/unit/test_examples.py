@@ -20,7 +20,7 @@ CURVES = ("m", "loss", "mse", "nu_hat", "nu_hat_direct", "delta_nu", "mu", "q")
 def test_every_schema_so_far_has_examples():
     found = {(path.parent.name, path.stem) for path in EXAMPLES}
     for schema in range(1, store.SCHEMA_VERSION + 1):
-        assert {(f"schema-{schema}", "theory"), (f"schema-{schema}", "simulation")} <= found
+        assert {(f"schema-{schema}", kind) for kind in ("theory", "simulation", "onepass")} <= found
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -55,6 +55,13 @@ def test_a_simulation_file(path):
     assert stored.arrays["diverged"].shape == shape[:1]
     simulation = sgd_sim.load(path)
     np.testing.assert_array_equal(simulation.m, stored.arrays["m"])
+
+
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.stem == "onepass"], ids=lambda path: path.parent.name)
+def test_a_onepass_file(path):
+    """t and one dataset per statistic, time first."""
+    arrays = store.load(path).arrays
+    assert set(arrays) > {"t"} and all(array.shape[0] == arrays["t"].size for array in arrays.values())
 
 
 @pytest.mark.parametrize("folder", sorted(DATA.glob("schema-*")), ids=lambda path: path.name)
