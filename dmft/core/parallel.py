@@ -213,7 +213,7 @@ def library() -> str:
     """Name and version of the MPI library in use; "" when serial."""
     if world().size == 1:
         return ""
-    return _mpi().Get_library_version().split("\n")[0].replace("\x00", "").strip()
+    return " ".join(_mpi().Get_library_version().split("\n")[0].replace("\x00", "").split())
 
 
 def _expected_ranks() -> int:
