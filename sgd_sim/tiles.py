@@ -16,7 +16,7 @@ from sgd_sim.rows import LANES, broadcast, fma, load, store
 
 TILE = 24                                # rows of whole tiles of every kind
 WIDTHS = (LANES, 2 * LANES, 4 * LANES)   # lanes that a tile may have
-CHUNK_ROWS = 4 * TILE                    # rows and columns whose parts of E, H, G, D stay in the caches
+CHUNK_ROWS = 2 * TILE                    # rows and columns whose parts of E, H, G, D stay in the caches
 CHUNK_COLUMNS = 128
 
 _INT64 = ir.IntType(64)
