@@ -61,6 +61,7 @@ class _Solver:
         self.checkpoint = Checkpoint(output, run.to_toml(), self.comm) if output else None
         self.ensemble = Ensemble()  # filled on the root; elsewhere only counted
         self.finished = 0
+        self.progress_before = 0.0  # share of the work done by earlier jobs, for the rate of this one
         self.began = self.saved = time.monotonic()
 
     def go(self, resume: bool) -> Theory:
@@ -92,6 +93,7 @@ class _Solver:
                 say("t_max grew: marching again from t = 0 (same numbers)", quiet=self.quiet)
             else:
                 self.ensemble = checkpoint.restore_ensemble(header)
+                self.progress_before = float(header.attrs["progress"])
         elif self.comm.from_root(lambda: self.output is not None and self.output.exists()):
             theory = from_stored(store.load(self.output))  # type: ignore[arg-type]
             keys = self.comm.from_root(lambda: grown(
@@ -167,7 +169,8 @@ class _Solver:
     def _save(self, replica: Replica, indices: list[int]) -> None:
         assert self.checkpoint is not None
         share = (self.finished + replica.progress * len(indices)) / max(self.run.theory.replicas, self.finished + len(indices))
-        self.checkpoint.write(self.ensemble if self.comm.is_root else None, replica, indices, share, self._all_attrs())
+        attrs = {**self._all_attrs(), "progress_before": self.progress_before}
+        self.checkpoint.write(self.ensemble if self.comm.is_root else None, replica, indices, share, attrs)
         self.saved = time.monotonic()
 
     def _collect(self, replica: Replica, indices: list[int]) -> None:

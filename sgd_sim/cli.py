@@ -51,11 +51,13 @@ def run_job(options: argparse.Namespace) -> int:
             return command.EXIT_DONE
         stop = stack.enter_context(command.StopSignals(job.time_limit))
 
+        before = states.progress(job.run.algorithm.steps)     # by earlier jobs, for the rate of this one
+
         def attrs() -> store.Attributes:
             return {**job.attrs, "ranks": comm.size, "wall_time": time.monotonic() - begin}
 
         def save(current: States) -> None:
-            archive.save_checkpoint(job.output, job.run, current, attrs())
+            archive.save_checkpoint(job.output, job.run, current, {**attrs(), "progress_before": before})
 
         with Progress(1.0, "sgd-sim", job.quiet) as progress:
             stopped = Ensemble(job.run, states, comm, lambda: stop.flags, save, progress.update).go()

@@ -29,6 +29,10 @@ class States:
         """(I,) whether an instance has arrived, or will never."""
         return (self.step >= steps) | (self.diverged_at >= 0)
 
+    def progress(self, steps: int) -> float:
+        """Share of all steps of all instances that is done."""
+        return float(np.where(self.finished(steps), 1.0, np.maximum(self.step, 0) / steps).mean())
+
     def rows(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
         """The arrays of some instances, copied."""
         return {name: getattr(self, name)[chosen].copy() for name in PER_INSTANCE}

@@ -17,6 +17,9 @@ from dmft.version import __version__
 COMMANDS = {
     "solve": ("dmft.cli.solve", "solve the mean-field equations of a run file"),
     "compare": ("dmft.cli.compare", "hold a theory file against simulations"),
+    "inspect": ("dmft.cli.inspect", "show what is in a result file or a checkpoint"),
+    "diff": ("dmft.cli.diff", "tell what differs between two files"),
+    "plot": ("dmft.cli.plot", "draw what is in a file"),
 }
 
 _EPILOG = """examples:

@@ -1,89 +1,33 @@
-"""Statistics of one-pass SGD against time: one panel per statistic, one line per entry."""
+"""The picture of a one-pass result: every statistic over time."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
-from dmft.core.store import Stored
+from dmft.comparison import Curve
+from dmft.plots.curves import draw_curve
 from dmft.plots.style import CYCLE, new_figure, save
 
-_MAX_LINES = 12
+COLUMNS = 3
 
 
-def _entries(array: np.ndarray, name: str, lead: int) -> list[tuple[str, np.ndarray]]:
-    """Entries of a statistic of shape (lead axes..., *shape) by label, a symmetric matrix's lower half left out."""
-    shape = array.shape[lead:]
-    found = []
-    for index in np.ndindex(*shape):
-        if name in ("Q", "R") and index[0] > index[1]:
-            continue
-        label = name + (f"[{','.join(map(str, index))}]" if index else "")
-        found.append((label, array[(slice(None),) * lead + index]))
-    return found
-
-
-def _panels(names: list[str]):
-    columns = min(2, len(names))
-    rows = -(-len(names) // columns)
-    figure = new_figure(5.0 * columns, 3.2 * rows + 0.3)
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for extra in axes[len(names) :]:
-        extra.set_axis_off()
-    return figure, axes
-
-
-def _finish(axis, name: str, lines: int) -> None:
-    axis.set_xlabel("t")
-    axis.set_ylabel(name)
-    if 1 < lines <= 6:
-        axis.legend(fontsize=7)
-    if name == "risk":
-        axis.set_yscale("log")
-
-
-def draw_comparison(ode, ensembles, path: Path) -> None:
-    """Statistics that vary. Lines: the ODE. Bars: mean and two standard errors of each ensemble, one marker per file."""
-    names = [name for name in ode.arrays if name in ensembles[0].arrays and np.ptp(ode.arrays[name])]
-    figure, axes = _panels(names)
-    for axis, name in zip(axes, names):
-        lines = _entries(ode.arrays[name], name, 1)[:_MAX_LINES]
-        for i, (label, values) in enumerate(lines):
-            axis.plot(ode.t, values, color=CYCLE[i % len(CYCLE)], linewidth=1.2, label=label)
-        for marker, ensemble in zip("os^v", ensembles):
-            mean, error = ensemble.mean(), ensemble.error()
-            pairs = zip(_entries(mean.arrays[name], name, 1), _entries(error.arrays[name], name, 1))
-            for i, ((_, m), (_, e)) in enumerate(list(pairs)[:_MAX_LINES]):
-                every = slice(None, None, max(1, len(ensemble.t) // 15))
-                axis.errorbar(ensemble.t[every], m[every], 2 * e[every], fmt=marker, markersize=3, capsize=2,
-                              linewidth=0.8, color=CYCLE[i % len(CYCLE)])
-        _finish(axis, name, len(lines))
-    sources = ", ".join(f"{e.source} d = {e.attrs.get('dimension')}" for e in ensembles)
-    figure.suptitle(f"lines: ODE; bars: {sources}, 2 standard errors", fontsize=9)
-    save(figure, path)
-
-
-def draw_file(stored: Stored, path: Path) -> None:
-    """A result file of kind "onepass": a path as lines, an ensemble as its mean with a band of one standard deviation."""
-    arrays = dict(stored.arrays)
-    t = arrays.pop("t")
-    ensemble = bool(stored.attrs.get("ensemble", False))
-    names = [name for name, array in arrays.items() if np.ptp(array)]
-    figure, axes = _panels(names)
-    for axis, name in zip(axes, names):
-        lines = _entries(arrays[name], name, 2 if ensemble else 1)[:_MAX_LINES]
-        for i, (label, values) in enumerate(lines):
-            color = CYCLE[i % len(CYCLE)]
-            if not ensemble:
-                axis.plot(t, values, color=color, linewidth=1.2, label=label)
-                continue
-            good = values[np.isfinite(values).all(axis=1)]
-            if len(good):
-                mean, spread = good.mean(0), good.std(0)
-                axis.plot(t, mean, color=color, linewidth=1.2, label=label)
-                axis.fill_between(t, mean - spread, mean + spread, color=color, alpha=0.2, linewidth=0)
-        _finish(axis, name, len(lines))
-    what = f"{stored.attrs.get('source', '')} d = {stored.attrs['dimension']}" if ensemble else "ODE"
-    figure.suptitle(f"{what}: mean and standard deviation" if ensemble else what, fontsize=9)
+def draw(curves: dict[str, Curve], title: str, path: Path) -> None:
+    """One panel per statistic, its components as lines."""
+    panels: dict[str, list[str]] = {}
+    for name in curves:
+        panels.setdefault(name.split("[")[0], []).append(name)
+    columns = min(COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = new_figure(1.0 + 5.0 * columns, 0.5 + 3.8 * rows)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis, (panel, names) in zip(axes.flat, panels.items()):
+        for k, name in enumerate(names):
+            draw_curve(axis, curves[name], 0.0, False, CYCLE[k % len(CYCLE)], name if 1 < len(names) <= 8 else "",
+                       ("-", "--", ":", "-.")[k // len(CYCLE) % 4])
+        axis.set_ylabel(panel)
+        if 1 < len(names) <= 8:
+            axis.legend(fontsize="small")
+    for axis in axes.flat[len(panels):]:
+        axis.set_visible(False)
+    figure.suptitle(title)
     save(figure, path)

@@ -15,7 +15,7 @@ OWNERS = {"mpi4py": "dmft.core.parallel", "h5py": "dmft.core.store", "matplotlib
 NUMERICS_FREE_OF = ("dmft.core.store", "dmft.core.progress", "dmft.core.command", "dmft.plots", "dmft.cli", "argparse")
 NUMERICS = ("problem", "sampling", "samples", "history", "macro", "noise", "blocks", "estimators", "kernels", "march",
             "iterate", "observables")
-SHELL = ("dmft.cli", "dmft.plots", "dmft.figures", "sgd_sim.cli", "onepass.cli")
+SHELL = ("dmft.cli", "dmft.plots", "dmft.look", "dmft.report", "dmft.figures", "sgd_sim.cli", "onepass.cli")
 
 
 def _modules() -> dict[str, Path]:

@@ -1,0 +1,73 @@
+"""Tell what differs between two files: in their runs, and where the curves differ by more than their errors.
+
+examples:
+  dmft diff coarse.h5 fine.h5
+  dmft diff theory.h5 theory.h5.checkpoint
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dmft.core.command import EXIT_DONE
+from dmft.core.parallel import world
+from dmft.core.schema import to_toml_value
+
+if TYPE_CHECKING:
+    from dmft.look.difference import Difference
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("a", metavar="A", type=Path, help="a result file or a checkpoint")
+    parser.add_argument("b", metavar="B", type=Path, help="another")
+
+
+def run(options: argparse.Namespace) -> int:
+    from dmft.look.difference import difference
+    from dmft.look.opening import open_file
+
+    if world().is_root:
+        a, b = open_file(options.a), open_file(options.b)
+        print(f"A: {a.path}: {a.kind}{', live' if a.live else ''}\nB: {b.path}: {b.kind}{', live' if b.live else ''}")
+        _print(difference(a, b))
+    return EXIT_DONE
+
+
+def _print(found: Difference) -> None:
+    print("\nRUNS")
+    for key, old, new in found.run or [("the same", "", "")]:
+        print(f"  {key}" if key == "the same" else f"  {key}: {_shown(old)} -> {_shown(new)}")
+    if found.provenance:
+        print("\nMADE BY")
+        for key, old, new in found.provenance:
+            print(f"  {key}: {_shown(old)} -> {_shown(new)}")
+    for side, names in (("A", found.only_a), ("B", found.only_b)):
+        if names:
+            more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+            print(f"\nONLY IN {side}\n  {', '.join(names[:12])}{more}")
+    if found.curves:
+        print(f"\nCURVES\n  {'':<14}{'times':>6}  {'largest B - A':>14}  {'at t':>8}  {'max |z|':>8}  {'chance':>7}  beyond chance at t")
+        for c in found.curves:
+            where = ", ".join(f"{first:g}" if first == last else f"{first:g} .. {last:g}" for first, last in c.apart[:4])
+            more = f" and {len(c.apart) - 4} more stretches" if len(c.apart) > 4 else ""
+            print(f"  {c.name:<14}{c.common:>6}  {c.largest:>14.4g}  {c.at:>8.4g}  {c.z:>8.3g}  {c.bound:>7.2f}  {where or '-'}{more}")
+    if found.kernels:
+        print(f"\nKERNELS\n  {'':<14}{'times':>6}  {'|B - A|/|A|':>14}  {'rms z':>8}  share beyond 5 errors")
+        for k in found.kernels:
+            print(f"  {k.name:<14}{k.common:>6}  {k.relative:>14.3g}  {k.z:>8.3g}  {k.share:.3g}")
+    apart = [c.name for c in found.curves if c.apart]
+    same = not any(c.largest for c in found.curves) and not any(k.relative for k in found.kernels)
+    if not found.curves:
+        print("\nno curves in common")
+    elif same:
+        print("\nthe same numbers")
+    else:
+        print("\ndiffer beyond their errors: " + ", ".join(apart) if apart else "\nagree within their errors")
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "absent"
+    return to_toml_value(value) if isinstance(value, (str, bool, int, float, tuple, list)) else str(value)

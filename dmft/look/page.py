@@ -1,0 +1,119 @@
+"""The facts on a file as a page for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dmft.core.progress import time_text
+from dmft.core.schema import to_toml_value
+
+# The section of a run file that did not make a result of that kind.
+_OTHER_HALF = {"theory": "simulation", "convergence": "simulation", "simulation": "theory"}
+
+
+def page(facts: dict[str, Any]) -> str:
+    """The text that `dmft inspect` prints."""
+    parts = [_head(facts)]
+    if "progress" in facts:
+        parts.append(_section("progress", _progress(facts["progress"])))
+    parts.append(_section("run", _run(facts["run"], _OTHER_HALF.get(facts["kind"], ""))))
+    if facts["curves"]:
+        parts.append(_section("key figures", _curves(facts["curves"])))
+    if "study" in facts:
+        parts.append(_section("study", facts["study"]["text"].splitlines()))
+    if facts["checks"]:
+        parts.append(_section("checks", [_check(check) for check in facts["checks"]]))
+    parts.append(_section("made by", _provenance(facts)))
+    parts.append(_section("arrays", _arrays(facts["arrays"])))
+    parts.append(_section("warnings", facts["warnings"] or ["none"]))
+    return "\n\n".join(parts)
+
+
+def _section(title: str, lines: list[str]) -> str:
+    return "\n".join([title.upper(), *(f"  {line}" for line in lines)])
+
+
+def _head(facts: dict[str, Any]) -> str:
+    what = f"checkpoint of a {facts['kind']} run" if facts["checkpoint"] else f"{facts['kind']} result"
+    title = facts["run"].get("title", "")
+    return f"{facts['file']}: {what}, {facts['outcome'] or 'no outcome stored'}" + (f"\n{title}" if title else "")
+
+
+def _progress(progress: dict[str, Any]) -> list[str]:
+    left = progress["seconds_left"]
+    lines = [f"{100 * progress['share']:.1f} % done, {100 * progress['rate_per_hour']:.3g} % an hour, "
+             + (f"{time_text(left)} left" if left is not None else "no rate yet"),
+             f"checkpoint written {time_text(progress['checkpoint_age'])} ago"]
+    if "replicas_done" in progress:
+        under_way = ", ".join(f"t = {replica['t']:g}" for replica in progress["replicas_under_way"])
+        lines.append(f"replicas done: {progress['replicas_done']}; under way: {under_way or 'none'}")
+    if "instances_done" in progress:
+        lines.append(f"instances done: {progress['instances_done']}")
+    return lines
+
+
+def _run(tables: dict[str, Any], without: str) -> list[str]:
+    lines = []
+    for section, table in tables.items():
+        if isinstance(table, dict) and section != without:
+            # Empty texts are defaults that say nothing.
+            words = [f"{key} = {to_toml_value(value)}" for key, value in table.items() if value != ""]
+            lines += _wrapped(f"[{section}] ", words)
+    return lines
+
+
+def _wrapped(head: str, words: list[str], width: int = 112) -> list[str]:
+    lines, line = [], head
+    for i, word in enumerate(words):
+        piece = word + (", " if i < len(words) - 1 else "")
+        if len(line) + len(piece) > width and line.strip():
+            lines.append(line.rstrip())
+            line = " " * len(head)
+        line += piece
+    return [*lines, line.rstrip()]
+
+
+def _curves(rows: list[dict[str, Any]]) -> list[str]:
+    names = [name for name in rows[0] if name != "t" and not name.endswith("_error")]
+    lines = [f"{'t':>10}" + "".join(f"  {name:>12} +- {'error':<8}" for name in names)]
+    for row in rows:
+        lines.append(f"{row['t']:10.4g}" + "".join(
+            f"  {_number(row[name], '12.6g')} +- {_number(row[name + '_error'], '<8.2g')}" for name in names))
+    return [line.rstrip() for line in lines]
+
+
+def _number(value: float | None, form: str) -> str:
+    width = form.lstrip("<").split(".")[0]
+    return format("-", form[0] + width if form.startswith("<") else ">" + width) if value is None else format(value, form)
+
+
+def _check(check: dict[str, Any]) -> str:
+    verdict = {True: "fine", False: "LOOK", None: ""}[check["fine"]]
+    value = "-" if check["value"] is None else f"{check['value']:.3g}"
+    note = f"  ({check['meaning']})" if check["fine"] is None else ""
+    return f"{verdict:<5}{value:>10}  {check['name']}{note}"
+
+
+def _provenance(facts: dict[str, Any]) -> list[str]:
+    found = {key: value for key, value in facts["provenance"].items() if value != ""}
+    lines = []
+    if "wall_time" in found:
+        ranks = found.pop("ranks", 1)
+        lines.append(f"{time_text(found.pop('wall_time'))} on {ranks} rank{'s' if ranks != 1 else ''}")
+    lines += _wrapped("", [f"{key.replace('_version', '')} {value}" for key, value in found.items()])
+    return lines + [f"schema {facts['schema_version']}"]
+
+
+def _arrays(arrays: list[dict[str, Any]]) -> list[str]:
+    """A line each, except for what only --resume needs: one line in all."""
+    shown = [array for array in arrays if "min" in array]
+    width = max((len(array["name"]) for array in shown), default=0)
+    lines = []
+    for array in shown:
+        shape = " x ".join(map(str, array["shape"])) or "one number"
+        span = f"{array['min']:.5g} .. {array['max']:.5g}" if array["min"] is not None else "nothing finite"
+        holes = f", {array['not_finite']} not finite" if array["not_finite"] else ""
+        lines.append(f"{array['name']:<{width}}  {shape:>14}  {span}{holes}")
+    if len(shown) < len(arrays):
+        lines.append(f"and {len(arrays) - len(shown)} arrays for --resume alone")
+    return lines

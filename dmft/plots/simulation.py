@@ -1,0 +1,68 @@
+"""The picture of a simulation: every instance, mean, median, and the share that has found the teacher."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from dmft.comparison import Curve
+from dmft.look.checks import SOLVED
+from dmft.plots.curves import LABELS, draw_curve, log_where_positive, time_axis
+from dmft.plots.style import BLACK, BLUE, GREEN, ORANGE, new_figure, save
+from sgd_sim.result import SimulationResult
+
+MOST_LINES = 200
+
+
+def draw(result: SimulationResult, path: Path) -> None:
+    """Upper row on logarithmic, lower on linear time: m, loss, share of instances below thresholds of the loss."""
+    eta = result.run.algorithm.learning_rate
+    figure = new_figure(15.0, 8.0)
+    axes = figure.subplots(2, 3)
+    for row, log in zip(axes, (True, False)):
+        for axis, name in zip(row, ("m", "loss")):
+            _instances(axis, result, name, eta, log)
+        _shares(row[2], result, eta, log)
+    run = result.run
+    what = (f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, eta = {eta:g}, N = {run.simulation.dimension}, "
+            f"{result.instances} instances, {int(result.diverged.sum())} diverged; bands: 2 standard errors of the mean")
+    figure.suptitle(f"{run.title}\n{what}" if run.title else what)
+    save(figure, path)
+
+
+def _instances(axis: Axes, result: SimulationResult, name: str, eta: float, log: bool) -> None:
+    values = getattr(result, name)
+    x = result.t + (eta if log else 0.0)
+    axis.plot(x, values[:MOST_LINES].T, color=BLACK, alpha=max(0.08, min(0.5, 8.0 / len(values))), linewidth=0.7)
+    draw_curve(axis, Curve(result.t, result.mean()[name], result.error()[name], result.instances), eta, log, BLUE, "mean")
+    axis.plot(x, result.median()[name], "--", color=ORANGE, label="median")
+    axis.set_ylabel(LABELS[name])
+    axis.plot([], [], color=BLACK, alpha=0.5, linewidth=0.7, label="instances")
+    if name == "loss":
+        log_where_positive(axis, values)
+    axis.legend(fontsize="small")
+
+
+def _shares(axis: Axes, result: SimulationResult, eta: float, log: bool) -> None:
+    x = result.t + (eta if log else 0.0)
+    thresholds = sorted({SOLVED, *_decades_below(result.loss)}, reverse=True)
+    for color, style, threshold in zip((BLUE, ORANGE, GREEN), ("-", "--", ":"), thresholds):
+        share = result.share_below(threshold)
+        axis.fill_between(x, share.low, share.high, color=color, alpha=0.2, linewidth=0)
+        axis.plot(x, share.share, style, color=color, label=f"loss < {threshold:g}")
+    axis.set_ylim(-0.03, 1.03)
+    axis.set_ylabel("share of instances (95 % Wilson)")
+    time_axis(axis, log)
+    axis.legend(fontsize="small")
+
+
+def _decades_below(loss: np.ndarray) -> list[float]:
+    """Two thresholds that divide the instances: powers of ten around the median of the last time."""
+    last = loss[:, -1][np.isfinite(loss[:, -1])]
+    middle = float(np.median(last)) if last.size else 0.0
+    if middle <= SOLVED:
+        return [1e-3]
+    power = np.floor(np.log10(middle))
+    return [10.0 ** (power + 1), 10.0**power]

@@ -1,0 +1,68 @@
+"""The picture of a theory result: curves, both estimates of nu_hat, aging, kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from dmft.comparison import Curve
+from dmft.kernels import KERNELS
+from dmft.plots.aging import draw_correlation, draw_response
+from dmft.plots.curves import LABELS, draw_curve, log_where_positive
+from dmft.plots.kernels import draw_kernel
+from dmft.plots.style import BLUE, GREEN, ORANGE, PINK, new_figure, save
+from dmft.result import Theory
+
+
+def draw(theory: Theory, path: Path) -> None:
+    """Three rows: m and loss on logarithmic and linear time; multipliers, residual or mse, aging; the four kernels."""
+    eta = theory.run.algorithm.learning_rate
+    figure = new_figure(19.0, 12.0)
+    axes = figure.subplots(3, 4)
+    for axis, (name, log) in zip(axes[0], (("m", True), ("m", False), ("loss", True), ("loss", False))):
+        draw_curve(axis, _curve(theory, name), eta, log)
+        axis.set_ylabel(LABELS[name])
+        if name == "loss":
+            log_where_positive(axis, theory.loss)
+    _multipliers(axes[1, 0], theory, eta)
+    if theory.history is not None and len(theory.history):
+        draw_residuals(axes[1, 1], theory.history, theory.run.theory.tolerance)
+    else:
+        draw_curve(axes[1, 1], _curve(theory, "mse"), eta, True)
+        axes[1, 1].set_ylabel(LABELS["mse"])
+    draw_correlation(axes[1, 2], theory.kernels, eta)
+    draw_response(axes[1, 3], theory.kernels, eta)
+    for axis, name in zip(axes[2], KERNELS):
+        draw_kernel(axis, theory.kernels, name, eta)
+    run = theory.run
+    what = f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, eta = {eta:g}, {len(theory.replicas['m'])} replicas of " \
+           f"{run.theory.samples} samples, {theory.outcome}; bands: 2 standard errors"
+    figure.suptitle(f"{run.title}\n{what}" if run.title else what)
+    save(figure, path)
+
+
+def _curve(theory: Theory, name: str) -> Curve:
+    return Curve(theory.t, theory.curves[name], theory.curves[f"{name}_error"], len(theory.replicas["m"]))
+
+
+def _multipliers(axis: Axes, theory: Theory, eta: float) -> None:
+    """nu_hat both ways, with delta_nu and mu beside it."""
+    for name, label, color, style in (("nu_hat", r"$\hat\nu$ (A.29)", BLUE, "-"), ("nu_hat_direct", r"$\hat\nu$ (A.19)", ORANGE, "--"),
+                                      ("delta_nu", r"$\delta\nu$", GREEN, "-"), ("mu", r"$\mu$", PINK, "-")):
+        draw_curve(axis, _curve(theory, name), eta, True, color, label, style)
+    axis.set_ylabel("multipliers")
+    axis.legend(fontsize="small")
+
+
+def draw_residuals(axis: Axes, history: np.ndarray, tolerance: float) -> None:
+    """Residual before mixing against sweep, one line a replica."""
+    for line in history.T:
+        axis.plot(np.arange(1, len(line) + 1), line, color=BLUE, alpha=0.5)
+    if tolerance > 0:
+        axis.axhline(tolerance, color=ORANGE, linestyle="--", label="tolerance")
+        axis.legend(fontsize="small")
+    axis.set(yscale="log", xlabel="sweep", ylabel="residual before mixing")
+
+
