@@ -12,6 +12,7 @@ import numpy as np
 from dmft.core import store
 from dmft.core.config import Run, parse_run
 from dmft.core.errors import FileError
+from dmft.core.quantities import to_dataset
 from dmft.ensemble import Ensemble, standard_error
 from dmft.kernels import KERNELS
 from dmft.observables import generalization, mse
@@ -70,6 +71,19 @@ class Theory:
     def generalization(self, f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
         """Eq. B.6 along the run: average of f(y, y_hat) over a new sample; f elementwise on arrays."""
         return generalization(f, self.m, self.q)
+
+    def to_xarray(self) -> Any:
+        """An xarray.Dataset: curves over t, replicas over (replica, t), kernels over (t_kernel, t_prime), with units."""
+        variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {name: (("t",), array) for name, array in self.curves.items()}
+        variables |= {f"replicas_{name}": (("replica", "t"), array) for name, array in self.replicas.items()}
+        variables |= {f"bias_{name}": (("t",), array) for name, array in self.bias.items()}
+        kernels = dict(vars(self.kernels))
+        saved = kernels.pop("t")
+        variables |= {name: (("t_kernel", "t_prime"), array) for name, array in kernels.items()}
+        if self.history is not None:
+            variables["history"] = (("sweep", "replica"), self.history)
+        return to_dataset(variables, {"t": self.t, "t_kernel": saved, "t_prime": saved},
+                          {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml()})
 
     def save(self, path: str | Path, attrs: Mapping[str, Any] | None = None) -> None:
         """Write the result file (layout in docs/hdf5.md)."""

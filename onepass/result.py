@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from dmft.core.errors import FileError
+from dmft.core.quantities import to_dataset
 
 
 @dataclass
@@ -35,6 +37,13 @@ class Trajectory:
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.arrays[name]
+
+    def to_xarray(self) -> Any:
+        """An xarray.Dataset: time first (after the instance), further axes named after their statistic."""
+        first = ("instance", "t") if isinstance(self, Ensemble) else ("t",)
+        variables = {name: ((*first, *(f"{name}_{k}" for k in range(array.ndim - len(first)))), array)
+                     for name, array in self.arrays.items()}
+        return to_dataset(variables, {"t": self.t}, {"kind": "onepass", "source": self.source, "run": self.run_text})
 
     def save(self, path: str | Path) -> None:
         """Write an HDF5 file of kind "onepass": /t and one dataset per statistic."""

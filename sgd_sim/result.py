@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
 from dmft.core.config import Run
+from dmft.core.quantities import to_dataset
 from sgd_sim import archive
 from sgd_sim.dynamics import RECORDED
 from sgd_sim.recording import mean_square_error
@@ -88,6 +90,13 @@ class SimulationResult:
         centre = (share + z * z / (2 * n)) / (1.0 + z * z / n)
         half = z / (1.0 + z * z / n) * np.sqrt(share * (1.0 - share) / n + z * z / (4.0 * n * n))
         return Share(share, np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0), count, n)
+
+    def to_xarray(self) -> Any:
+        """An xarray.Dataset: curves over (instance, t), with units."""
+        variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
+            name: (("instance", "t"), getattr(self, name)) for name in CURVES}
+        variables["diverged"] = (("instance",), self.diverged)
+        return to_dataset(variables, {"t": self.t}, {"kind": "simulation", "run": self.run.to_toml()})
 
     def save(self, path: str | Path) -> None:
         """Write a result file."""

@@ -20,6 +20,7 @@ COMMANDS = {
     "inspect": ("dmft.cli.inspect", "show what is in a result file or a checkpoint"),
     "diff": ("dmft.cli.diff", "tell what differs between two files"),
     "plot": ("dmft.cli.plot", "draw what is in a file"),
+    "export": ("dmft.cli.export", "write the contents of a file as CSV tables"),
 }
 
 _EPILOG = """examples:

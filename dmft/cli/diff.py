@@ -48,11 +48,13 @@ def _print(found: Difference) -> None:
             more = f" and {len(names) - 12} more" if len(names) > 12 else ""
             print(f"\nONLY IN {side}\n  {', '.join(names[:12])}{more}")
     if found.curves:
-        print(f"\nCURVES\n  {'':<14}{'times':>6}  {'largest B - A':>14}  {'at t':>8}  {'max |z|':>8}  {'chance':>7}  beyond chance at t")
+        print(f"\nCURVES\n  {'':<14}{'times':>6}  {'largest B - A':>14}  {'at t':>8}  {'max |z|':>8}  {'chance':>7}  "
+              "beyond chance at t")
         for c in found.curves:
             where = ", ".join(f"{first:g}" if first == last else f"{first:g} .. {last:g}" for first, last in c.apart[:4])
             more = f" and {len(c.apart) - 4} more stretches" if len(c.apart) > 4 else ""
-            print(f"  {c.name:<14}{c.common:>6}  {c.largest:>14.4g}  {c.at:>8.4g}  {c.z:>8.3g}  {c.bound:>7.2f}  {where or '-'}{more}")
+            print(f"  {c.name:<14}{c.common:>6}  {c.largest:>14.4g}  {c.at:>8.4g}  {c.z:>8.3g}  {c.bound:>7.2f}  "
+                  f"{where or '-'}{more}")
     if found.kernels:
         print(f"\nKERNELS\n  {'':<14}{'times':>6}  {'|B - A|/|A|':>14}  {'rms z':>8}  share beyond 5 errors")
         for k in found.kernels:

@@ -70,7 +70,7 @@ def difference(a: Opened, b: Opened) -> Difference:
 
 
 def _attributes(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    return [(key, a.get(key), b.get(key)) for key in sorted({*a, *b}) if not np.array_equal(a.get(key), b.get(key))]
+    return [(key, a.get(key), b.get(key)) for key in sorted({*a, *b}) if str(a.get(key)) != str(b.get(key))]
 
 
 def _finite(curve: Curve) -> Curve:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize, TwoSlopeNorm
+from matplotlib.colors import LogNorm, Normalize, SymLogNorm
 
 from dmft.result import Kernels
 
@@ -28,12 +28,16 @@ def draw_kernel(axis: Axes, kernels: Kernels, name: str, eta: float) -> None:
 
 
 def _colours(values: np.ndarray) -> dict[str, Any]:
-    """Colours of the bulk of the values: a few large entries near the origin must not hide the rest. Two colours with white
-    at zero where both signs matter."""
+    """Kernels span decades near the origin: a logarithmic scale where the values do, linear near zero if they change sign;
+    two colours with white at zero where both signs matter."""
     good = values[np.isfinite(values)]
-    if not good.size:
+    if not good.size or good.min() == good.max():
         return {"norm": Normalize(0, 1), "cmap": "cividis"}
-    low, high = np.quantile(good, (0.01, 0.99))
-    if low < -0.05 * high < 0:
-        return {"norm": TwoSlopeNorm(0.0, low, high), "cmap": "PuOr"}
-    return {"norm": Normalize(min(low, high - 1e-12), high), "cmap": "cividis"}
+    low, middle, high = np.quantile(good, (0.02, 0.5, 1.0))
+    if high < 20 * abs(middle) or high <= 0:
+        return {"norm": Normalize(good.min(), high), "cmap": "cividis"}
+    if low > 1e-4 * high:
+        return {"norm": LogNorm(low, high), "cmap": "cividis"}
+    bound = max(high, -good.min())
+    signed = -good.min() > 0.02 * high
+    return {"norm": SymLogNorm(0.01 * high, vmin=-bound if signed else 0.0, vmax=bound), "cmap": "PuOr" if signed else "cividis"}

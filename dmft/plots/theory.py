@@ -37,8 +37,9 @@ def draw(theory: Theory, path: Path) -> None:
     for axis, name in zip(axes[2], KERNELS):
         draw_kernel(axis, theory.kernels, name, eta)
     run = theory.run
-    what = f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, eta = {eta:g}, {len(theory.replicas['m'])} replicas of " \
-           f"{run.theory.samples} samples, {theory.outcome}; bands: 2 standard errors"
+    count = len(theory.replicas["m"])
+    what = (f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, eta = {eta:g}, {count} x {run.theory.samples} samples, "
+            f"{theory.outcome}; " + ("bands: 2 standard errors" if count > 1 else "one replica, no error bands"))
     figure.suptitle(f"{run.title}\n{what}" if run.title else what)
     save(figure, path)
 
@@ -49,7 +50,8 @@ def _curve(theory: Theory, name: str) -> Curve:
 
 def _multipliers(axis: Axes, theory: Theory, eta: float) -> None:
     """nu_hat both ways, with delta_nu and mu beside it."""
-    for name, label, color, style in (("nu_hat", r"$\hat\nu$ (A.29)", BLUE, "-"), ("nu_hat_direct", r"$\hat\nu$ (A.19)", ORANGE, "--"),
+    for name, label, color, style in (("nu_hat", r"$\hat\nu$ (A.29)", BLUE, "-"),
+                                      ("nu_hat_direct", r"$\hat\nu$ (A.19)", ORANGE, "--"),
                                       ("delta_nu", r"$\delta\nu$", GREEN, "-"), ("mu", r"$\mu$", PINK, "-")):
         draw_curve(axis, _curve(theory, name), eta, True, color, label, style)
     axis.set_ylabel("multipliers")

@@ -1,0 +1,65 @@
+"""What the numbers are: a name and a unit for every quantity that results hold, for tables that leave this package.
+
+Weights are dimensionless and w' = -gradient, so only time carries a unit: one time is 1/learning_rate steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dmft.core.errors import UserError
+
+# name: (meaning, unit)
+QUANTITIES = {
+    "t": ("time, learning rate times steps", "time"),
+    "m": ("overlap with the teacher", "1"),
+    "loss": ("training loss per sample", "1"),
+    "mse": ("generalization error (B.8)", "1"),
+    "mse_fresh": ("generalization error on fresh samples", "1"),
+    "q": ("squared norm of the weights over N", "1"),
+    "nu_hat": ("multiplier of the sphere (A.29)", "1/time"),
+    "nu_hat_direct": ("multiplier of the sphere (A.19)", "1/time"),
+    "nu_gap": ("residual of the exact identity for nu_hat", "1/time"),
+    "delta_nu": ("mean curvature (A.19)", "1/time"),
+    "mu": ("pull of the teacher (A.24)", "1/time"),
+    "unstable": ("weight of samples with learning_rate * v'' > 2", "1"),
+    "M_C": ("covariance of the effective force (A.20)", "1/time^2"),
+    "M_R": ("memory kernel, a density in t' (A.21)", "1/time^2"),
+    "C": ("correlation of the weights", "1"),
+    "R": ("response of the weights, a density in t'", "1"),
+    "half_m": ("overlap with half the samples", "1"),
+    "diverged": ("whether an instance diverged", "1"),
+    "history": ("residual before mixing, relative", "1"),
+    "risk": ("population risk", "1"),
+}
+
+
+def described(name: str) -> tuple[str, str]:
+    """Meaning and unit of a dataset ("kernels/M_C_error"); empty where unknown."""
+    base = name.rpartition("/")[2].split("[")[0]
+    if base.endswith("_error"):
+        meaning, unit = QUANTITIES.get(base.removesuffix("_error"), ("", ""))
+        return (f"standard error of: {meaning}" if meaning else "", unit)
+    meaning, unit = QUANTITIES.get(base, ("", ""))
+    return (f"finite-sample bias of: {meaning}" if name.startswith("bias/") else meaning), unit
+
+
+def to_dataset(variables: Mapping[str, tuple[tuple[str, ...], np.ndarray]], coordinates: Mapping[str, np.ndarray],
+               attrs: Mapping[str, Any]) -> Any:
+    """An xarray.Dataset of {name: (dimensions, array)} with units; coordinates are named like their dimension."""
+    try:
+        import xarray
+    except ImportError:
+        raise UserError("to_xarray needs xarray; install the extra [frames]") from None
+
+    def labels(name: str) -> dict[str, str]:
+        meaning, unit = described(name)
+        return {"long_name": meaning, "units": unit} if unit else {}
+
+    time = dict(zip(("long_name", "units"), QUANTITIES["t"]))
+    return xarray.Dataset(
+        {name: (dims, array, labels(name)) for name, (dims, array) in variables.items()},
+        {name: (name, array, time) for name, array in coordinates.items()}, dict(attrs))
