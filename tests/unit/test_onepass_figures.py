@@ -5,7 +5,7 @@ import pytest
 from onepass.cli import main
 from onepass.cli.figure import FIGURES
 
-FAST = ("bocchi3", "bocchi5", "arnaboldi3")
+FAST = ("bocchi3", "bocchi5", "arnaboldi3", "benarous1")
 
 
 @pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in FIGURES])

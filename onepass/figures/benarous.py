@@ -1,17 +1,20 @@
-"""Figures 1 to 3 of paper 001: the numbers behind them. The pictures are drawn by dmft/plots/effective.py.
+"""Ben Arous, Gheissari, Jagannath, "High-dimensional limit theorems for SGD": figures 1 to 3.
 
 Trajectories and endpoints are direct SGD on full vectors; lines, bands and crosses are theory (errata corrected).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.special import betaincinv
 
 from onepass.binary_mixture import BinaryMixture
 from onepass.effective import EffectiveDynamics, LinearSDE, jacobian
+from onepass.figures import study
+from onepass.result import Ensemble
+from onepass.runfile import Run
 from onepass.spiked import SpikedTensor
 from onepass.spiked_phases import FixedPoint, fixed_points
 from onepass.xor_components import fixed_point_of
@@ -104,8 +107,10 @@ def _manifolds(model: SpikedTensor, point: FixedPoint) -> tuple[list[np.ndarray]
     return curves
 
 
-def _spiked_panel(model: SpikedTensor, n: int, t: np.ndarray, initial: dict, runs: int, width: float) -> SpikedPanel:
-    sgd = model.simulate(n, runs, initial, t)
+def _spiked_panel(run: Run, initial: dict, runs: int, width: float) -> SpikedPanel:
+    model, n, t = run.model, run.simulation.dimension, run.time.grid()
+    assert isinstance(model, SpikedTensor)
+    sgd = model.simulate(n, runs, initial, t, run.simulation.seed)
     band = np.zeros(0)
     if model.order == 2:  # sqrt(n) m from a standard normal start, r2 = 1
         ou = LinearSDE(np.array([[4.0 * (model.signal - 1.0)]]), np.array([[8.0]]))
@@ -126,14 +131,14 @@ def _spiked_panel(model: SpikedTensor, n: int, t: np.ndarray, initial: dict, run
 def figure1(quick: bool = False) -> list[SpikedPanel]:
     """Matrix PCA below and above the threshold from random starts for 10 n steps, and order 3 from warm starts on both
     sides of m_dagger."""
-    n, runs = (300, 6) if quick else (1500, 12)
-    t = np.linspace(0.0, 10.0, 201)
+    runs = 6 if quick else 12
     panels = []
-    for signal in (0.8, 1.2):
-        model = SpikedTensor(2, signal)
-        panels.append(_spiked_panel(model, n, t, model.random_start(n, runs), runs, 0.8))
-    warm = {"m": np.linspace(0.12, 0.5, runs), "r2": np.full(runs, 1.0)}
-    panels.append(_spiked_panel(SpikedTensor(3, 4.0), 2 * n, np.linspace(0.0, 1.0, 201), warm, runs, 1.4))
+    for name in ("below", "above"):
+        run = study(f"benarous/matrix_pca_{name}.toml", ["simulation.dimension=300"] if quick else [])
+        panels.append(_spiked_panel(run, run.start(runs), runs, 0.8))
+    run = study("benarous/tensor_pca.toml", ["simulation.dimension=600"] if quick else [])
+    warm = {"m": np.linspace(0.12, 0.5, runs), "r2": np.ones(runs)}
+    panels.append(_spiked_panel(run, warm, runs, 1.4))
     return panels
 
 
@@ -146,25 +151,32 @@ def _printed_sign(sde: LinearSDE, pull: np.ndarray) -> LinearSDE:
     return LinearSDE(sde.A + 2.0 * np.tile(pull, (2, 2)), sde.S)
 
 
+def _ends(name: str, quick: bool) -> tuple[Run, Ensemble]:
+    """SGD of a run file from random starts, at the last time alone."""
+    run = study(name, ["simulation.dimension=100", "simulation.instances=100"] if quick else [])
+    s = run.simulation
+    return run, run.model.simulate(s.dimension, s.instances, run.start(s.instances), [run.time.t_max], s.seed)
+
+
 def figure2(quick: bool = False) -> MixtureFigure:
     """Binary mixture, N = 250, lambda = 100, alpha = 0.1: where SGD ends, and how it fluctuates about a ring."""
-    N, runs, watched = (100, 100, 60) if quick else (250, 1000, 1000)
-    model = BinaryMixture(100.0, 0.1)
-    end = model.simulate(N, runs, model.random_start(N, runs), [40.0])
-    kinds = model.classify(end.v[:, 0], end.m[:, 0])
+    run, end = _ends("benarous/binary_mixture.toml", quick)
+    model, N = run.model, run.simulation.dimension
+    assert isinstance(model, BinaryMixture)
+    optimal = model.classify(end.v[:, 0], end.m[:, 0]) == "optimal"
 
-    limit = BinaryMixture(np.inf, 0.1)
-    a = limit.ring_point(0.6)
+    around = study("benarous/binary_ring.toml", ["simulation.dimension=100", "simulation.instances=60"] if quick else [])
+    limit, a, t, s = around.model, around.start(), around.time.grid(), around.simulation
+    assert isinstance(limit, BinaryMixture)
     sde = limit.ring_sde(a["v"])
-    t = np.linspace(0.0, 20.0, 101)
-    paths = np.sqrt(N) * (limit.simulate(N, watched, a, t).m - a["m"])
-    printed = _printed_sign(sde, (0.1 - 0.02) * np.outer(a["v"], a["v"]))
+    paths = np.sqrt(s.dimension) * (limit.simulate(s.dimension, s.instances, a, t, s.seed).m - a["m"])
+    printed = _printed_sign(sde, (limit.ridge - 2.0 * limit.ridge**2) * np.outer(a["v"], a["v"]))
 
     axis = np.linspace(-1.8, 1.8, 60)  # even: no grid line on an axis
     grid = np.stack(np.meshgrid(axis, axis), axis=-1)
     flow = limit.drift(np.concatenate([grid, grid, np.zeros(grid.shape[:2] + (3,))], axis=-1))
     return MixtureFigure(
-        N, model.snr, Fraction(int(np.sum(kinds == "optimal")), runs, 0.5), end.m[:, 0], kinds == "optimal",
+        N, model.snr, Fraction(int(optimal.sum()), len(optimal), 0.5), end.m[:, 0], optimal,
         float(np.sqrt(model.ring)), np.stack([p["m"] for p in model.optimal_points()]),
         Portrait(axis, axis, flow[..., 2], flow[..., 3]), t, paths, _deviations(sde, t, 2), _deviations(printed, t, 2),
         sde.covariance(float(t[-1]))[2:, 2:], ("m_1", "m_2"),
@@ -173,22 +185,22 @@ def figure2(quick: bool = False) -> MixtureFigure:
 
 def figure3(quick: bool = False) -> MixtureFigure:
     """XOR mixture, N = 250, lambda = 1000, alpha = 0.1: the same, in the plane of m_1 and m_2 along mu."""
-    N, runs, watched = (100, 100, 60) if quick else (250, 500, 300)
-    model = XorMixture(1000.0, 0.1)
-    end = model.simulate(N, runs, model.random_start(N, runs), [150.0])
+    run, end = _ends("benarous/xor_mixture.toml", quick)
+    model, N = run.model, run.simulation.dimension
+    assert isinstance(model, XorMixture)
     optimal = model.is_optimal(end.v[:, 0], end.m[:, 0])
 
-    limit = XorMixture(np.inf, 0.1)
+    limit, watched = replace(model, snr=np.inf), 60 if quick else 500
     a = fixed_point_of(("+mu", "+mu", "-nu", "-nu"), limit.ring, np.array([2.0, 1.0, 1.0, 2.0]))
     sde = limit.ring_sde(a["v"])
-    t = np.linspace(0.0, 20.0, 101)
+    t = np.linspace(0.0, 20.0, 41)
     own = limit.simulate(N, watched, a, t).m[..., [0, 1, 2, 3], [0, 0, 1, 1]]
     group = np.kron(np.eye(2), np.ones((2, 2)))
-    printed = _printed_sign(sde, (0.1 - 0.04) * np.outer(a["v"], a["v"]) * group)
+    printed = _printed_sign(sde, (limit.ridge - 4.0 * limit.ridge**2) * np.outer(a["v"], a["v"]) * group)
     r = float(np.sqrt(model.ring))
     points = np.array([[r, -r], [-r, r], [r, 0.0], [-r, 0.0], [0.0, r], [0.0, -r], [0.0, 0.0]])
     return MixtureFigure(
-        N, model.snr, Fraction(int(optimal.sum()), runs, 3 / 32), end.m[:, 0, :2, 0], optimal, r, points, None, t,
+        N, model.snr, Fraction(int(optimal.sum()), len(optimal), 3 / 32), end.m[:, 0, :2, 0], optimal, r, points, None, t,
         np.sqrt(N) * (own - a["v"]), _deviations(sde, t, 4), _deviations(printed, t, 4), sde.covariance(float(t[-1]))[4:, 4:],
         (r"m_1^\mu", r"m_2^\mu", r"m_3^\nu", r"m_4^\nu"),
     )  # fmt: skip

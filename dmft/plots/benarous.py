@@ -1,4 +1,4 @@
-"""Figures 1 to 3 of paper 001 from the numbers of onepass/effective_figures.py."""
+"""Figures 1 to 3 of Ben Arous, Gheissari and Jagannath from the numbers of onepass/figures/benarous.py."""
 
 from __future__ import annotations
 
