@@ -111,7 +111,9 @@ class TimeConfig:
     spacing: str = option(choice("linear", "log"), "linear", "of the times")
     times: tuple[float, ...] = option(schema.array("a list of increasing times", 1, number(0.0)), (), "instead")
     rtol: float = option(number(1e-14, 0.1), 1e-8, "relative tolerance of the ODE")
-    method: str = option(choice("DOP853", "RK45", "LSODA", "Radau", "BDF"), "DOP853", "of SciPy's solve_ivp")
+    method: str = option(
+        choice("auto", "DOP853", "RK45", "LSODA", "Radau", "BDF"), "auto", "of SciPy's solve_ivp; auto: the model's choice"
+    )
 
     def grid(self) -> np.ndarray:
         """The times of the result."""

@@ -27,9 +27,8 @@ def _solve(job: command.Job) -> int:
     if job.resume and job.output.exists():
         say(f"{job.output}: complete, nothing to do", quiet=job.quiet)
         return command.EXIT_DONE
-    path = the_run.solvable.solve(
-        the_run.start(), the_run.time.grid(), rtol=the_run.time.rtol, method=the_run.time.method
-    )
+    method = {} if the_run.time.method == "auto" else {"method": the_run.time.method}
+    path = the_run.solvable.solve(the_run.start(), the_run.time.grid(), rtol=the_run.time.rtol, **method)
     path.run_text = the_run.to_toml()
     path.attrs.update(job.attrs, wall_time=time.monotonic() - begin, ranks=world().size)
     path.save(job.output)
