@@ -46,7 +46,7 @@ def _compare(options: argparse.Namespace) -> int:
             print(f"note: {path}: another model or start than the ODE")
         worst = max(worst, _table(ode, paths, options, path))
     if options.plot:
-        from dmft.plots.onepass import draw_comparison
+        from dmft.plots.onepass_compare import draw_comparison
 
         draw_comparison(ode, ensembles, options.plot)
         print(f"picture: {options.plot}")
