@@ -57,10 +57,12 @@ class EffectiveModel(Model):
             what = f"unknown {unknown[0]!r}" if unknown else f"missing {missing[0]!r}"
             raise RunError(f"initial: {what}; the statistics of {type(self).__name__} are {', '.join(shapes)}")
         arrays = {name: np.asarray(initial[name], float) for name in shapes}
+        flat = self.layout.pack(arrays)  # refuses wrong shapes
         for name, array in arrays.items():
             if not np.all(np.isfinite(array)):
                 raise RunError(f"initial {name} must be finite")
-        flat = self.layout.pack(arrays)
+            if name in self.layout.symmetric and not np.allclose(array, np.swapaxes(array, -1, -2), rtol=1e-8, atol=1e-12):
+                raise RunError(f"initial {name} must be symmetric")
         self.validate(self.layout.unpack(flat), dimension)
         return flat
 

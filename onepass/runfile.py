@@ -97,8 +97,8 @@ _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
             "literal": (boolean, False),
         },
     ),
-    "BinaryMixture": (BinaryMixture, _MIXTURE),
-    "XorMixture": (XorMixture, _MIXTURE),
+    "BinaryMixture": (BinaryMixture, {**_MIXTURE, "quadrature": (integer(4), 48)}),
+    "XorMixture": (XorMixture, {**_MIXTURE, "quadrature": (integer(4, 20), 13)}),
 }
 
 

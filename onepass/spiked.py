@@ -69,6 +69,18 @@ class SpikedTensor(EffectiveModel):
     def layout(self) -> Layout:
         return Layout({"m": (), "r2": ()})
 
+    def fixed_points(self) -> list:
+        """All fixed points with their stability, see spiked_phases."""
+        from onepass.spiked_phases import fixed_points
+
+        return fixed_points(self)
+
+    def critical_signal(self) -> float:
+        """lambda_c, see spiked_phases."""
+        from onepass.spiked_phases import critical_signal
+
+        return critical_signal(self)
+
     def random_start(self, dimension: int, instances: int, seed: int = 1) -> dict[str, np.ndarray]:
         """Statistics of x ~ N(0, I/n), instances first; those of an instance depend on its number alone."""
         rngs = [streams.generator(seed, "spiked-start", i) for i in range(instances)]

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dmft.core.errors import RunError
+from dmft.core.errors import RunError, UserError
 from onepass import BinaryMixture, SpikedTensor, XorMixture, fixed_point, linearise
 from onepass.effective import EffectiveDynamics, LinearSDE, jacobian
 from onepass.spiked_phases import critical_signal, fixed_points, informative
@@ -235,3 +235,35 @@ def test_random_starts_do_not_depend_on_how_many(model):
     for name, array in few.items():
         np.testing.assert_array_equal(array, many[name][:2])
     model.start(many, 100)  # valid statistics
+
+
+@pytest.mark.parametrize(
+    "change, complaint",
+    [
+        ({"R": [[1.0, 2.0], [2.0, 1.0]]}, "smallest eigenvalue is -1"),
+        ({"R": [[1.0, 0.2], [0.3, 1.0]]}, "must be symmetric"),
+        ({"v": [1.0, np.nan]}, "v must be finite"),
+        ({"v": [1.0, 2.0, 3.0]}, "shape"),
+        ({"m": [0.0, 0.1], "R": [[0.0, 0.0], [0.0, 1.0]]}, "W = 0"),
+    ],
+)
+def test_impossible_statistics_are_refused(change, complaint):
+    start = {"v": [1.0, 0.5], "m": [0.3, 0.2], "R": np.eye(2), **change}
+    with pytest.raises(UserError, match=complaint):
+        BinaryMixture(4.0, 0.1).solve(start, [1.0])
+
+
+@pytest.mark.parametrize(
+    "make, complaint",
+    [
+        (lambda: SpikedTensor(1, 1.0), "order = 1"),
+        (lambda: SpikedTensor(3, 1.0, literal=True), "needs order = 2"),
+        (lambda: BinaryMixture(0.0, 0.1), "snr = 0"),
+        (lambda: XorMixture(4.0, -0.1), "ridge = -0.1"),
+        (lambda: SpikedTensor(3, 1.0, step=0.0).chain(10, 2, {"m": 0.1, "r2": 1.0}, [1.0]), "population flow"),
+        (lambda: XorMixture(4.0, 0.1).chain(5, 2, XorMixture(4.0, 0.1).random_start(100, 2), [1.0]), "at least 6"),
+    ],
+)
+def test_impossible_models_are_refused(make, complaint):
+    with pytest.raises(RunError, match=complaint):
+        make()
