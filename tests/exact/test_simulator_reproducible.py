@@ -114,11 +114,11 @@ np.save(sys.argv[1], np.stack([sgd_sim.simulate(run.replace(landscape=l)).states
 def test_threads_change_nothing(run, tmp_path, monkeypatch):
     """Three instances: two side by side, then one with its rows in two threads."""
     text = run.to_toml()
-    environment = {**os.environ, "NUMBA_NUM_THREADS": "2"}
-    subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path / "two.npy")], input=text, text=True, check=True,
-                   env=environment, timeout=120)
     monkeypatch.setattr(memory, "SMALL", 0)
     here = [sgd_sim.simulate(run.replace(landscape=landscape)).states.curves for landscape in ("fresh", "shared")]
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path / "two.npy")], input=text, text=True, check=True,
+                   env=environment, timeout=240)
     np.testing.assert_array_equal(np.load(tmp_path / "two.npy"), np.stack(here))
 
 

@@ -95,12 +95,13 @@ def test_signals_leave_a_checkpoint(command, tmp_path, number, code):
     long = ["--set", "algorithm.t_max=400.0", "--set", "simulation.dimension=300", "--set", "simulation.instances=2"]
     arguments = [sys.executable, "-m", "sgd_sim", "run", "a.toml", "-o", "b.h5", *long,
                  "--set", "simulation.checkpoint_interval=0.2"]
+    command(output="warm.h5")       # compiled code is ready
     process = subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not store.checkpoint_path("b.h5").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     os.kill(process.pid, number)
-    message = process.communicate(timeout=60)[1]
+    message = process.communicate(timeout=240)[1]
     assert process.returncode == code and "--resume" in message and len(message.splitlines()) == 1
     stopped = sgd_sim.load(store.checkpoint_path("b.h5"))
     assert np.isnan(stopped.m[:, -1]).any()
