@@ -21,6 +21,7 @@ COMMANDS = {
     "diff": ("dmft.cli.diff", "tell what differs between two files"),
     "plot": ("dmft.cli.plot", "draw what is in a file"),
     "export": ("dmft.cli.export", "write the contents of a file as CSV tables"),
+    "figure": ("dmft.cli.figure", "make a figure of the paper"),
 }
 
 _EPILOG = """examples:

@@ -1,0 +1,75 @@
+"""Make a figure of the paper: compute its data, or reuse what is there, then draw it (PDF and PNG).
+
+Data and pictures go to runs/out/NAME/SIZE/. Without --quick or --full the size is between the two. --full takes the
+paper's sizes: days on one machine. --commands prints one command per result instead of running them, for srun,
+mpirun or other machines; once their results are there, the same call of `dmft figure` only draws.
+
+examples:
+  dmft figure --list
+  dmft figure fig2 --quick                    minutes
+  dmft figure fig2 --full --commands          what to run elsewhere
+  dmft figure all --quick
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dmft.core.command import EXIT_DONE, OUT
+from dmft.core.errors import UserError
+from dmft.core.parallel import world
+from dmft.core.progress import say
+from dmft.figures import FIGURES, validation
+from dmft.figures.findings import caption, table
+from dmft.figures.jobs import jobs, load, make
+from dmft.figures.model import Figure, get
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", nargs="?", help=f"{', '.join(FIGURES)} or all")
+    parser.add_argument("--list", action="store_true", help="show what there is")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="a smaller version in minutes; the caption says what is smaller")
+    size.add_argument("--full", action="store_true", help="the paper's sizes")
+    parser.add_argument("--commands", action="store_true", help="print the commands that make the data, run none")
+    parser.add_argument("--force", action="store_true", help="compute afresh what is there")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument("-o", "--output", metavar="DIR", type=Path, default=OUT, help="where results go (default runs/out)")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.list or options.name is None:
+        if not options.list:
+            raise UserError("which figure? dmft figure --list shows them")
+        _print([f"{figure.name:<11}{figure.about}" for figure in FIGURES.values()])
+        return EXIT_DONE
+    size = "quick" if options.quick else "full" if options.full else "standard"
+    figures = list(FIGURES.values()) if options.name == "all" else [get(FIGURES, options.name)]
+    for figure in figures:
+        if options.commands:
+            _print([job.command for job in jobs(figure, size, options.output)])
+            continue
+        code = make(figure, size, options.force, options.quiet, lambda text: say(text, quiet=options.quiet), options.output)
+        if code:
+            return code
+        if world().is_root:
+            _show(figure, size, options.output)
+    return EXIT_DONE
+
+
+def _print(lines: list[str]) -> None:
+    if world().is_root:
+        print("\n".join(lines))
+
+
+def _show(figure: Figure, size: str, out: Path) -> None:
+    data = load(figure, size, out)
+    _print(validation.table(data) if figure is validation.VALIDATION else table(data))
+    if not figure.panels:
+        return
+    from dmft.plots.paper import draw
+    text = caption(figure.about, figure.note, jobs(figure, size, out), jobs(figure, "full", out))
+    paths = [out / figure.name / size / f"{figure.name}{suffix}" for suffix in (".png", ".pdf")]
+    draw(figure, data, f"{figure.name} ({size}). {text}", paths)
+    _print([f"picture: {path}" for path in paths])

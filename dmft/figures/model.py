@@ -1,0 +1,97 @@
+"""A figure as data: which runs it needs, at which sizes, and what its panels show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dmft.core.errors import UserError
+
+SIZES = ("quick", "standard", "full")
+Changes = Mapping[str, Any]  # {"section.key": value}, as after --set
+
+
+@dataclass(frozen=True)
+class Series:
+    """One experiment: a run file of the figure's folder, changed where it is one of a scan.
+
+    shade: place in a scan, 0 to 1, for the colour; None takes the colour of the algorithm. theory, simulation: which
+    halves are computed.
+    """
+
+    name: str
+    run: str
+    label: str
+    changes: Changes = field(default_factory=dict)
+    shade: float | None = None
+    theory: bool = True
+    simulation: bool = True
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a size changes in the run files, for each half; `only` keeps some of the series (all when empty).
+
+    theory = None leaves the theory out. `by_series` holds further changes for both halves of single series.
+    """
+
+    simulation: Changes = field(default_factory=dict)
+    theory: Changes | None = field(default_factory=dict)
+    only: tuple[str, ...] = ()
+    by_series: Mapping[str, Changes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes: an observable of some series against t + eta.
+
+    statistic: mean | median | instances (one line each). inset: a second observable in a corner.
+    overlaps_line: draw (B.8) at the averaged overlaps in black, over the error measured on fresh samples.
+    """
+
+    title: str
+    series: tuple[str, ...]
+    observable: str = "m"
+    statistic: str = "mean"
+    log_y: bool = False
+    inset: str = ""
+    overlaps_line: bool = False
+    legend: bool = True
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of the paper. `columns` panels a row; `about` says what the paper shows; full = the run files' sizes."""
+
+    name: str
+    about: str
+    series: tuple[Series, ...]
+    panels: tuple[Panel, ...]
+    columns: int
+    sizes: Mapping[str, Size]
+    note: str = ""  # joins the caption: choices that the paper does not fix
+
+    def __post_init__(self) -> None:
+        names = {series.name for series in self.series}
+        unknown = {name for panel in self.panels for name in panel.series} - names
+        unknown |= {name for size in self.sizes.values() for name in (*size.only, *size.by_series)} - names
+        if unknown or set(self.sizes) != set(SIZES):
+            raise ValueError(f"{self.name}: unknown series {sorted(unknown)} or sizes {sorted(self.sizes)}")
+
+    def chosen(self, size: str) -> tuple[Series, ...]:
+        """The series that this size computes."""
+        only = self.sizes[size].only
+        return tuple(series for series in self.series if not only or series.name in only)
+
+
+def scan(count: int) -> list[float]:
+    """Shades of a scan of `count` values."""
+    return [i / max(count - 1, 1) for i in range(count)]
+
+
+def get(figures: Mapping[str, Figure], name: str) -> Figure:
+    """A figure by its name."""
+    if name not in figures:
+        raise UserError(f"no figure '{name}'; there are {', '.join(figures)} (dmft figure --list tells more)")
+    return figures[name]
