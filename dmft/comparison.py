@@ -70,6 +70,13 @@ def common_times(curves: Sequence[Curve], tolerance: float) -> np.ndarray:
     return times
 
 
+def common_indices(a: np.ndarray, b: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
+    """Where two grids of times have the same time: indices in a, and in b, of the times that both have."""
+    place = _match(b, a, tolerance)
+    there = np.flatnonzero(place >= 0)
+    return place[there], there
+
+
 def _match(times: np.ndarray, grid: np.ndarray, tolerance: float) -> np.ndarray:
     """Index in the grid of each time, -1 where the grid does not have it."""
     right = np.clip(np.searchsorted(grid, times), 0, grid.size - 1)

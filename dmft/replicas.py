@@ -17,7 +17,7 @@ from dmft.core import store
 from dmft.core.command import exit_code_of
 from dmft.core.config import Run
 from dmft.core.errors import RunError, Stopped
-from dmft.core.parallel import world
+from dmft.core.parallel import Comm, world
 from dmft.core.progress import Progress, say
 from dmft.core.resume import grown
 from dmft.ensemble import Ensemble
@@ -40,24 +40,25 @@ class _Never:
 
 
 def solve(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
-          stop: Stop | None = None, attrs: dict[str, Any] | None = None) -> Theory:
+          stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None) -> Theory:
     """Solve the mean-field equations of a run. Every rank of the job must call it; every rank gets the result.
+    With `comm` the same holds for that group of ranks.
 
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from
     the checkpoint, or extend a finished result. stop: polled every step (core.command.StopSignals).
     """
     if run.theory.device == "gpu":
         raise RunError('[theory] device = "gpu": theory runs on "cpu"')
-    return _Solver(run, Path(output) if output else None, quiet, stop or _Never(), attrs or {}).go(resume)
+    return _Solver(run, Path(output) if output else None, quiet, stop or _Never(), attrs or {}, comm or world()).go(resume)
 
 
 class _Solver:
     """One call of solve."""
 
-    def __init__(self, run: Run, output: Path | None, quiet: bool, stop: Stop, attrs: dict[str, Any]):
+    def __init__(self, run: Run, output: Path | None, quiet: bool, stop: Stop, attrs: dict[str, Any], comm: Comm):
         self.run, self.output, self.quiet, self.stop, self.attrs = run, output, quiet, stop, attrs
-        self.comm = world()
-        self.setup = Setup.from_run(run, _start(run))
+        self.comm = comm
+        self.setup = Setup.from_run(run, _start(run, comm))
         self.checkpoint = Checkpoint(output, run.to_toml(), self.comm) if output else None
         self.ensemble = Ensemble()  # filled on the root; elsewhere only counted
         self.finished = 0
@@ -233,10 +234,10 @@ def _tell(theory: Theory, quiet: bool) -> None:
             "unstable; a smaller learning rate is safer", quiet=quiet)
 
 
-def _start(run: Run) -> Guess | None:
+def _start(run: Run, comm: Comm) -> Guess | None:
     if run.theory.method != "iterate" or not run.theory.start_from:
         return None
-    return world().from_root(lambda: guess_from(load(run.theory.start_from), run))
+    return comm.from_root(lambda: guess_from(load(run.theory.start_from), run))
 
 
 def guess_from(theory: Theory, run: Run) -> Guess:

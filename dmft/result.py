@@ -129,8 +129,11 @@ def worst(outcomes: list[str]) -> str:
 
 
 def load(path: str | Path) -> Any:
-    """Read a result file of any kind: a theory file becomes a Theory; others go to the half that wrote them."""
+    """Read a theory file as a Theory, a convergence study as a Study; others go to the half that wrote them."""
     stored = store.load(path)
+    if stored.kind == "convergence":
+        from dmft.study import load_study
+        return load_study(path)
     if stored.kind != "theory" or stored.is_checkpoint:
         raise FileError(f"{path}: not a theory result but a {'checkpoint' if stored.is_checkpoint else stored.kind} file; "
                         "sgd_sim.load and onepass.load read theirs, dmft inspect shows any")

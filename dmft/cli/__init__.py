@@ -22,6 +22,7 @@ COMMANDS = {
     "plot": ("dmft.cli.plot", "draw what is in a file"),
     "export": ("dmft.cli.export", "write the contents of a file as CSV tables"),
     "figure": ("dmft.cli.figure", "make a figure of the paper"),
+    "converge": ("dmft.cli.converge", "solve at several settings: distances, orders, the limit of small steps"),
 }
 
 _EPILOG = """examples:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dmft.comparison import Curve, common_times, compare
+from dmft.comparison import Curve, common_indices, compare
 from dmft.core.config import changes
 from dmft.kernels import KERNELS
 from dmft.look.checks import in_errors
@@ -95,14 +95,6 @@ def _stretches(t: np.ndarray, marked: np.ndarray) -> list[tuple[float, float]]:
     """First and last time of each run of marked times."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], marked.astype(int), [0]))))
     return [(float(t[first]), float(t[end - 1])) for first, end in zip(edges[::2], edges[1::2])]
-
-
-def common_indices(a: np.ndarray, b: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Where two grids of times have the same time."""
-    empty = np.zeros(0)
-    times = common_times([Curve(a, empty, empty, 1), Curve(b, empty, empty, 1)], tolerance)
-    nearest = [np.abs(np.subtract.outer(times, grid)).argmin(axis=1) if times.size else np.zeros(0, int) for grid in (a, b)]
-    return nearest[0], nearest[1]
 
 
 def kernel_difference(name: str, a: Kernels, b: Kernels, tolerance: float) -> KernelDifference:

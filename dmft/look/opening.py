@@ -65,7 +65,7 @@ def _result(header: store.Stored) -> Any:
             import onepass.result
             return onepass.result.load(header.path)
         if header.kind == "convergence":
-            from dmft.convergence import load_study
+            from dmft.study import load_study
             return load_study(header.path)
     except KeyError as error:
         raise FileError(f"{header.path}: a {header.kind} file without the dataset {error}; make it again") from None

@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dmft.look.aging import correlation_slice, integrated_response, waiting_times
+from dmft.plots.curves import time_axis
 from dmft.plots.style import CYCLE
 from dmft.result import Kernels
 
@@ -15,7 +16,8 @@ def draw_correlation(axis: Axes, kernels: Kernels, eta: float) -> None:
     for color, w in zip(CYCLE, waiting_times(kernels)):
         tau, value, error = correlation_slice(kernels, w)
         _line(axis, tau + eta, value, error, color, f"$t_w = {kernels.t[w]:.3g}$")
-    axis.set(xscale="log", xlabel=r"$\tau + \eta$", ylabel=r"$C(t_w + \tau, t_w)$")
+    axis.set_ylabel(r"$C(t_w + \tau, t_w)$")
+    time_axis(axis, True, r"\tau")
     axis.legend(fontsize="small")
 
 
@@ -24,8 +26,8 @@ def draw_response(axis: Axes, kernels: Kernels, eta: float) -> None:
     for color, w in zip(CYCLE, waiting_times(kernels)):
         tau, value, error = integrated_response(kernels, w)
         _line(axis, tau + eta, value, error, color, f"$t_w = {kernels.t[w]:.3g}$")
-    axis.set(xscale="log", xlabel=r"$\tau + \eta$",
-             ylabel=r"$\int_{t_w}^{t_w+\tau} R(t_w + \tau, s)\, \mathrm{d}s$")
+    axis.set_ylabel(r"$\int_{t_w}^{t_w+\tau} R(t_w + \tau, s)\, \mathrm{d}s$")
+    time_axis(axis, True, r"\tau")
     axis.legend(fontsize="small")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from dmft.comparison import Curve
 from dmft.plots.style import BLUE
@@ -22,10 +23,16 @@ def draw_curve(axis: Axes, curve: Curve, eta: float, log: bool, color: str = BLU
     time_axis(axis, log)
 
 
-def time_axis(axis: Axes, log: bool) -> None:
+def time_axis(axis: Axes, log: bool, label: str = "t") -> None:
+    """Call it when everything is drawn: short spans get ticks of their own, or their labels would overlap."""
+    axis.set_xlabel(rf"${label} + \eta$" if log else f"${label}$")
     if log:
         axis.set_xscale("log")
-    axis.set_xlabel(r"$t + \eta$" if log else "$t$")
+        low, high = axis.get_xlim()
+        if high < 200 * low:
+            axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axis.xaxis.set_minor_formatter(NullFormatter())
 
 
 def log_where_positive(axis: Axes, values: np.ndarray) -> None:

@@ -7,43 +7,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from small_results import SMALL, StopAfter
 
 import dmft
 import sgd_sim
 from dmft.core import store
 from dmft.core.errors import Stopped
 from onepass.result import Ensemble, Trajectory
-
-SMALL = """
-title = "small"
-[problem]
-alpha = 3.0
-m0 = 0.5
-[algorithm]
-kind = "persistent_sgd"
-learning_rate = 0.02
-t_max = 0.4
-batch_fraction = 0.5
-persistence = 1.0
-[theory]
-samples = 200
-replicas = 4
-[simulation]
-dimension = 40
-instances = 12
-"""
-
-
-class StopAfter:
-    """A stop wish that comes after some polls."""
-
-    def __init__(self, polls: int):
-        self.left = polls
-
-    @property
-    def flags(self) -> int:
-        self.left -= 1
-        return 1 if self.left < 0 else 0
 
 
 @pytest.fixture(scope="session")

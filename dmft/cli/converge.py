@@ -1,0 +1,79 @@
+"""Solve a run at several settings and tell how curves and kernels converge: distances, orders, the limit of small steps.
+
+One parameter is varied at a time; every point is compared with the finest of its axis. Points keep their own files in
+FILE.h5.points/, so --resume goes on point by point, and finds more values quickly.
+
+examples:
+  dmft converge runs/demo.toml --samples 1000,4000,16000
+  dmft converge runs/demo.toml --learning-rate 0.02,0.01,0.005 -o steps.h5 --plot steps.png
+  dmft converge runs/demo.toml --set theory.method=iterate --mixing 0.25,0.5,1.0
+  mpirun -n 4 dmft converge runs/demo.toml --samples 1000,4000 --blocks-per-level 4,8,16
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import ExitStack
+from pathlib import Path
+
+from dmft.core.command import (
+    EXIT_DIVERGED,
+    EXIT_DONE,
+    EXIT_NOT_CONVERGED,
+    Job,
+    StopSignals,
+    read_job,
+    run_options,
+)
+from dmft.core.errors import FileError, UserError
+from dmft.core.locks import lock
+from dmft.core.parallel import world
+from dmft.core.progress import say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    run_options(parser)
+    for name, read in (("samples", _integers), ("learning-rate", _numbers), ("blocks-per-level", _integers), ("mixing", _numbers)):
+        parser.add_argument(f"--{name}", metavar="V1,V2,...", type=read, default=[], help=f"values of {name.replace('-', '_')}")
+    parser.add_argument("--plot", metavar="FILE.png", type=Path, help="draw the study")
+
+
+def _integers(text: str) -> list[int]:
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: write whole numbers as V1,V2,...") from None
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: write numbers as V1,V2,...") from None
+
+
+def run(options: argparse.Namespace) -> int:
+    from dmft.convergence import convergence_study, points_folder
+
+    if options.device:
+        raise UserError("--device: set it with --set theory.device=...")
+    job = read_job(options, "convergence")
+    world().from_root(lambda: _check_points(points_folder(job.output), job))
+    with ExitStack() as stack:
+        world().from_root(lambda: stack.enter_context(lock(job.output)))
+        stop = stack.enter_context(StopSignals(job.time_limit))
+        study = convergence_study(job.run, options.samples, options.learning_rate, options.blocks_per_level, options.mixing,
+                                  output=job.output, resume=job.resume, quiet=job.quiet, stop=stop, attrs=job.attrs)
+    if world().is_root:
+        print(study)
+        if options.plot:
+            from dmft.plots.convergence import draw
+            draw(study, options.plot)
+            print(f"picture: {options.plot}")
+    say(f"{job.output}: {study.outcome}", quiet=job.quiet)
+    return {"diverged": EXIT_DIVERGED, "sweep limit": EXIT_NOT_CONVERGED}.get(study.outcome.split(":")[0], EXIT_DONE)
+
+
+def _check_points(folder: Path, job: Job) -> None:
+    if folder.exists() and not (job.resume or job.force):
+        raise FileError(f"{folder}: holds points of an earlier study; --resume goes on with them, --force starts afresh")
