@@ -43,13 +43,23 @@ def sobol_nodes(log2_points: int) -> np.ndarray:
 
 
 @njit(cache=True)
-def _regress(L, covariance, out):
-    """Coefficients out of E[P | z] = out.z for a variable P with the given covariances with h: L out = covariance."""
-    for a in range(covariance.size):
-        rest = covariance[a]
+def _regress(L, column, order, snr, out):
+    """Coefficients out of E[P | z] = out.z for a variable P whose covariances with the fields are column/snr: L out = those."""
+    for a in range(order.size):
+        rest = column[order[a]] / snr
         for b in range(a):
             rest -= L[a, b] * out[b]
         out[a] = rest / L[a, a] if L[a, a] > 0.0 else 0.0
+
+
+@njit(cache=True)
+def _root_in_order(m, R, snr, order, C, L):
+    """Factor the covariance (m m^T + R)/snr of the fields with its rows and columns in the given order; C is work space."""
+    for a in range(order.size):
+        for b in range(order.size):
+            i, j = order[a], order[b]
+            C[a, b] = (m[i, 0] * m[j, 0] + m[i, 1] * m[j, 1] + R[i, j]) / snr
+    lower_root(C, L)
 
 
 @njit(cache=True)
@@ -90,17 +100,16 @@ def xor_integrals(v, m, R, snr, nodes):
     """A (4, 2), Ap (4, 4), B (4, 4) at statistics v (4,), m (4, 2), R (4, 4), finite snr = lambda; nodes of `sobol_nodes`."""
     n, points = 4, nodes.shape[0]
     A, Ap, B = np.zeros((n, 2)), np.zeros((n, n)), np.zeros((n, n))
-    C = (m @ m.T + R) / snr
-    L, order = np.zeros((n, n)), np.empty(n, np.int64)
+    C, L, order = np.empty((n, n)), np.zeros((n, n)), np.empty(n, np.int64)
     slope, slope_perp = np.empty((2, n)), np.empty((n, n))
     z, mean, sum_ez = np.empty(n), np.empty(n), np.empty(n)
     for i in range(n):
         _put_first(order, i, -1)
-        lower_root(C[order][:, order], L)
+        _root_in_order(m, R, snr, order, C, L)
         for q in range(2):
-            _regress(L, m[order, q] / snr, slope[q])
+            _regress(L, m[:, q], order, snr, slope[q])
         for j in range(n):
-            _regress(L, R[order, j] / snr, slope_perp[j])
+            _regress(L, R[:, j], order, snr, slope_perp[j])
         for component in range(4):
             q, s, y = _mean_and_label(m, component, order, mean)
             tail = normal_cdf(mean[0] / L[0, 0])  # P(h_i > 0)
@@ -126,7 +135,7 @@ def xor_integrals(v, m, R, snr, nodes):
     for i in range(n):
         for j in range(i + 1, n):
             _put_first(order, i, j)
-            lower_root(C[order][:, order], L)
+            _root_in_order(m, R, snr, order, C, L)
             for component in range(4):
                 q, s, y = _mean_and_label(m, component, order, mean)
                 tail = normal_cdf(mean[0] / L[0, 0])
