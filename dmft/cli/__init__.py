@@ -23,6 +23,7 @@ COMMANDS = {
     "export": ("dmft.cli.export", "write the contents of a file as CSV tables"),
     "figure": ("dmft.cli.figure", "make a figure of the paper"),
     "converge": ("dmft.cli.converge", "solve at several settings: distances, orders, the limit of small steps"),
+    "submit": ("dmft.cli.submit", "write and submit a Slurm job for a run, or a sweep"),
     "collect": ("dmft.cli.collect", "gather the results of a sweep into a table and a picture"),
 }
 

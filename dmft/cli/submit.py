@@ -1,0 +1,177 @@
+"""Write a Slurm script for a run, submit it, and tell the job id and where output and log will be.
+
+The job is warned before its time limit, writes a checkpoint, goes back into the queue and resumes, until it is done.
+Memory and time come from an estimate unless --time is given. Options of the site (partition, account) are given with
+--sbatch, or through the variables SBATCH_PARTITION, SBATCH_ACCOUNT of Slurm itself.
+
+examples:
+  dmft submit runs/demo.toml --dry-run                          only write and show the script
+  dmft submit runs/demo.toml --ranks 32 --time 12:00:00         theory
+  dmft submit runs/demo.toml --simulate --ranks 8               simulation
+  dmft submit runs/demo.toml --compare                          theory and simulation, then dmft compare
+  dmft submit runs/demo.toml --array problem.alpha=2,2.5,3 --array problem.m0=0.1,0.2
+  dmft collect runs/out/demo                                    gather that sweep
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dmft.cluster.points import Point, grid
+from dmft.cluster.script import SRUN, Resources, Script
+from dmft.core.command import EXIT_DONE, default_output, seconds
+from dmft.core.config import Run, load_run
+from dmft.core.errors import FileError, UserError
+from dmft.estimate import Estimate, estimate
+
+PROGRAMS = {"theory": ("dmft", "solve"), "simulation": ("sgd_sim", "run")}
+SHORTEST, LONGEST = 600.0, 86400.0      # seconds of a stretch when --time is not given
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN.toml", type=Path, help="run file")
+    parser.add_argument("-o", "--output", metavar="PATH", type=Path,
+                        help="result file, or folder with --array and --compare (default: under runs/out/)")
+    parser.add_argument("--set", dest="overrides", metavar="section.key=value", action="append", default=[],
+                        help="change a key of the run file; may be repeated")
+    parser.add_argument("--array", metavar="section.key=v1,v2,...", action="append", default=[],
+                        help="a job for each value, with a result file each; several make a grid")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--simulate", action="store_true", help="the simulation instead of the theory")
+    what.add_argument("--compare", action="store_true", help="theory, simulation, and their comparison when both are done")
+    parser.add_argument("--ranks", metavar="N", type=int, default=1, help="MPI ranks (default 1)")
+    parser.add_argument("--nodes", metavar="N", type=int, default=1, help="nodes (default 1)")
+    parser.add_argument("--cores", metavar="N", type=int, default=1, help="cores of a rank (default 1)")
+    parser.add_argument("--time", metavar="HH:MM:SS", help="time limit of one stretch (default: from the estimate)")
+    parser.add_argument("--launcher", default=SRUN, help=f"what starts the ranks (default: {SRUN})")
+    parser.add_argument("--sbatch", metavar="OPTION", action="append", default=[],
+                        help="further option of sbatch, e.g. --sbatch=--partition=long; may be repeated")
+    parser.add_argument("--plugin", metavar="FILE.py", type=Path, action="append", default=[],
+                        help="Python file that registers losses")
+    parser.add_argument("--dry-run", action="store_true", help="write and show the scripts, submit nothing")
+
+
+def run(options: argparse.Namespace) -> int:
+    if min(options.ranks, options.nodes, options.cores) < 1 or options.nodes > options.ranks:
+        raise UserError(f"--ranks {options.ranks} --nodes {options.nodes} --cores {options.cores}: each at least 1, and "
+                        "no more nodes than ranks")
+    points = grid(options.array) if options.array else [Point(())]
+    runs = [_load(options, point) for point in points]
+    if not options.dry_run and shutil.which("sbatch") is None:
+        raise UserError("sbatch is not found: this machine has no Slurm; log in to the cluster, or use --dry-run to see "
+                        "the script")
+    submission = _Submission(options, points, _folder(options))
+    if options.compare:
+        jobs = [submission.compute(kind, runs) for kind in PROGRAMS]
+        submission.compare(jobs)
+    else:
+        submission.compute("simulation" if options.simulate else "theory", runs)
+    if options.array:
+        print(f"when done: dmft collect {submission.folder}")
+    return EXIT_DONE
+
+
+def _load(options: argparse.Namespace, point: Point) -> Run:
+    """Every point is read before anything is submitted: a slip shows now, not in the queue."""
+    from dmft.core.command import load_plugin
+    for plugin in options.plugin:
+        load_plugin(str(plugin))
+    return load_run(options.run, [*options.overrides, *point.settings])
+
+
+def _folder(options: argparse.Namespace) -> Path:
+    """Where results, scripts and logs go: beside the output; sweeps and comparisons have a folder of their own."""
+    output = options.output or default_output(options.run, "theory")
+    if options.array or options.compare:
+        return (options.output or output.parent / options.run.stem).absolute()
+    return output.absolute().parent
+
+
+@dataclass
+class _Submission:
+    """The scripts of one `dmft submit`."""
+
+    options: argparse.Namespace
+    points: list[Point]
+    folder: Path
+
+    def compute(self, kind: str, runs: list[Run]) -> str | None:
+        """Submit theory or simulation of all points; returns the job id."""
+        options = self.options
+        costs = [estimate(run, kind, options.ranks, options.cores) for run in runs]
+        module, verb = PROGRAMS[kind]
+        commands = []
+        for point in self.points:
+            settings = [word for text in (*options.overrides, *point.settings) for word in ("--set", text)]
+            plugins = [word for plugin in options.plugin for word in ("--plugin", str(plugin.absolute()))]
+            commands.append([sys.executable, "-m", module, verb, str(options.run.absolute()), *settings, *plugins,
+                             "-o", str(self._output(point, kind)), "--resume"])
+        print(f"{kind}: " + _largest(costs).text() + (", for the largest point" if options.array else ""))
+        return self._submit(self._script(kind, commands), self._resources(_largest(costs)))
+
+    def compare(self, jobs: list[str | None]) -> str | None:
+        """Submit the comparison of theory and simulation, point by point, after their jobs."""
+        commands = []
+        for point in self.points:
+            theory, simulation = (self._output(point, kind) for kind in PROGRAMS)
+            commands.append([sys.executable, "-m", "dmft", "compare", str(theory), str(simulation),
+                             "--plot", str(theory.with_name(self._name(point, "compare") + ".png"))])
+        after = "aftercorr" if self.options.array else "afterok"
+        wait = ":".join([f"--dependency={after}", *(job or "JOB" for job in jobs)])
+        script = self._script("compare", commands)
+        return self._submit(replace(script, options=[*script.options, wait, "--kill-on-invalid-dep=yes"]), None)
+
+    def _name(self, point: Point, kind: str) -> str:
+        return f"{point.name or self.options.run.stem}.{kind}"
+
+    def _output(self, point: Point, kind: str) -> Path:
+        single = not (self.options.array or self.options.compare)
+        if single:
+            return (self.options.output or default_output(self.options.run, kind)).absolute()
+        return self.folder / f"{self._name(point, kind)}.h5"
+
+    def _script(self, kind: str, commands: list[list[str]]) -> Script:
+        array = bool(self.options.array)
+        output = self._output(self.points[0], kind)
+        log = self.folder / f"{self.options.run.stem}.{kind}.%a.log" if array else output.with_suffix(".log")
+        return Script(f"{self.options.run.stem}.{kind}", log, commands, array, self.options.sbatch)
+
+    def _resources(self, cost: Estimate) -> Resources:
+        options = self.options
+        limit = seconds(options.time) or min(max(2.0 * cost.seconds, SHORTEST), LONGEST)
+        if limit < 60.0:
+            raise UserError(f"--time {options.time}: Slurm counts time limits in minutes; at least 00:01:00")
+        warning = min(cost.stop_seconds, limit / 3.0)
+        if warning < cost.stop_seconds:
+            print(f"warning: checkpoints may take longer than the {warning:.0f} s that --time {options.time} leaves for them")
+        return Resources(options.ranks, options.nodes, options.cores, limit, cost.rank_bytes, warning, options.launcher)
+
+    def _submit(self, script: Script, resources: Resources | None) -> str | None:
+        text = script.resumable(resources) if resources else script.once()
+        place = self.folder / f"{script.name}.sbatch"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+        except OSError as error:
+            raise FileError(f"{place}: cannot be written: {error.strerror}") from None
+        if self.options.dry_run:
+            print(f"script: {place}\n{text}")
+            return None
+        done = subprocess.run(["sbatch", "--parsable", str(place)], capture_output=True, text=True)
+        if done.returncode:
+            raise UserError(f"sbatch refused {place}: {done.stderr.strip()}; {shlex.join(['sbatch', str(place)])} tries again")
+        job = done.stdout.strip().split(";")[0]
+        outputs = self.folder if script.array or not resources else self._output(self.points[0], script.name.rpartition(".")[2])
+        print(f"job {job}: {script.name}\n  output: {outputs}\n  log:    {script.log}\n  script: {place}")
+        return job
+
+
+def _largest(costs: list[Estimate]) -> Estimate:
+    return Estimate(max(cost.seconds for cost in costs), max(cost.rank_bytes for cost in costs),
+                    max(cost.checkpoint_bytes for cost in costs))

@@ -1,0 +1,1 @@
+"""Batch jobs: what goes into a Slurm script, and how a sweep is cut into points."""

@@ -1,0 +1,63 @@
+"""A sweep: the grid of `--array section.key=v1,v2,...`, one point per job, one result file per point."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dmft.core.errors import RunError
+from dmft.core.schema import toml_value
+
+MOST_POINTS = 10000     # sites rarely allow larger arrays
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a grid: `section.key=value` texts for --set, and a name for its files."""
+
+    settings: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return "_".join(_file_name(text.partition(".")[2] or text) for text in self.settings)
+
+
+def grid(arrays: Sequence[str]) -> list[Point]:
+    """All combinations, the last array running fastest."""
+    points = [Point(settings) for settings in itertools.product(*map(_values, arrays))]
+    if len(points) > MOST_POINTS:
+        raise RunError(f"--array: {len(points)} points; at most {MOST_POINTS} go into one submission")
+    names = [point.name for point in points]
+    for name in names:
+        if names.count(name) > 1:
+            raise RunError(f"--array: the point {name} comes twice")
+    return points
+
+
+def _values(array: str) -> list[str]:
+    key, equals, values = array.partition("=")
+    listed = [value.strip() for value in _split(values)]
+    if not equals or key.count(".") != 1 or not all(listed):
+        raise RunError(f"--array {array!r}: write section.key=v1,v2,..., e.g. problem.alpha=2,2.5,3")
+    return [f"{key.strip()}={value}" for value in listed]
+
+
+def _split(values: str) -> list[str]:
+    """Cut at commas outside brackets and quotes: a value may itself be a TOML list."""
+    parts, depth, quoted = [""], 0, False
+    for letter in values:
+        quoted ^= letter == '"'
+        depth += 0 if quoted else (letter in "[{") - (letter in "]}")
+        if letter == "," and depth == 0 and not quoted:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _file_name(setting: str) -> str:
+    key, _, value = setting.partition("=")
+    shown = re.sub(r"[^A-Za-z0-9.+-]+", "-", str(toml_value(value)))
+    return f"{key}-{shown.strip('-') if '[' in value else shown}"

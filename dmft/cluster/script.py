@@ -1,0 +1,78 @@
+"""The text of a batch script. What keeps a job alive is in survive.sh, which every such script carries whole."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+SRUN = "srun --mpi=pmi2 --kill-on-bad-exit=1"
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a job asks Slurm for."""
+
+    ranks: int
+    nodes: int
+    cores: int              # per rank
+    seconds: float          # time limit of one stretch; the job is requeued until it is done
+    rank_bytes: float
+    warning: float          # seconds before the time limit at which USR1 comes
+    launcher: str = SRUN
+
+    def options(self) -> list[str]:
+        per_core = -(-int(1.3 * self.rank_bytes / self.cores) // 2**20)     # MiB, with room to err
+        return [f"--nodes={self.nodes}", f"--ntasks={self.ranks}", f"--cpus-per-task={self.cores}",
+                f"--mem-per-cpu={per_core}M", f"--time={clock(self.seconds)}", "--requeue",
+                f"--signal=B:USR1@{self.warning:.0f}"]
+
+
+def clock(seconds: float) -> str:
+    """HH:MM:SS."""
+    whole = int(seconds)
+    return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+@dataclass(frozen=True)
+class Script:
+    """One command, or an array with one command per task, and what sbatch must know about it."""
+
+    name: str
+    log: Path
+    commands: Sequence[Sequence[str]]
+    array: bool
+    options: Sequence[str] = ()
+
+    def resumable(self, resources: Resources) -> str:
+        """A script that goes on, requeued and resumed, until its command is done."""
+        launcher = shlex.split(resources.launcher) if resources.ranks > 1 else []
+        lines = [
+            *self._head(resources.options()),
+            files("dmft.cluster").joinpath("survive.sh").read_text(),
+            "# How ranks are started. With the packaged MPICH: srun --mpi=pmi2, or mpirun. With the site's own MPI, after",
+            "# `pip install --no-binary mpi4py mpi4py` against it: srun --mpi=pmix for Open MPI, or that MPI's mpirun.",
+            f"launch=({shlex.join(launcher)})",
+            *self._choose(),
+            'echo "$(date): start $((${SLURM_RESTART_COUNT:-0} + 1)) on $SLURM_JOB_NODELIST: ${command[*]}"',
+            'survive "${launch[@]}" "${command[@]}"',
+        ]
+        return "\n".join(lines) + "\n"
+
+    def once(self) -> str:
+        """A short script on one core."""
+        return "\n".join([*self._head(["--ntasks=1", "--time=00:30:00"]), *self._choose(), '"${command[@]}"']) + "\n"
+
+    def _head(self, options: Sequence[str]) -> list[str]:
+        tasks = [f"--array=0-{len(self.commands) - 1}"] if self.array else []
+        everything = [f"--job-name={self.name}", f"--output={self.log}", "--open-mode=append", *tasks, *options,
+                      *self.options]
+        return ["#!/bin/bash", *(f"#SBATCH {shlex.join([option])}" for option in everything), ""]
+
+    def _choose(self) -> list[str]:
+        if not self.array:
+            return [f"command=({shlex.join(self.commands[0])})"]
+        return ["commands=(", *(f"    {shlex.quote(shlex.join(command))}" for command in self.commands), ")",
+                'eval "command=(${commands[$SLURM_ARRAY_TASK_ID]})"']
