@@ -1,0 +1,191 @@
+"""A real Slurm on this machine: munged, slurmctld and two slurmd on loopback, from nothing but the programs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel", "sinfo")
+_PLACES = os.pathsep.join(["/usr/sbin", "/usr/local/sbin", "/sbin"])
+
+CONFIG = """
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge/socket
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+TmpFS={folder}/tmp.%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SchedulerParameters=bf_interval=1,sched_interval=1,sched_min_interval=0,batch_sched_delay=0
+SlurmdParameters=config_overrides
+MpiDefault=none
+ReturnToService=2
+KillWait=30
+MinJobAge=600
+MailProg=/bin/true
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=8000
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=8000
+PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def program(name: str) -> str | None:
+    return shutil.which(name) or shutil.which(name, path=_PLACES)
+
+
+def missing() -> str:
+    """Why no cluster can be started here; "" when one can."""
+    absent = [name for name in PROGRAMS if program(name) is None]
+    return f"Slurm is not installed (no {', '.join(absent)})" if absent else ""
+
+
+class Cluster:
+    """Start with `with Cluster(folder) as cluster`; everything is stopped again, by process id, whatever happens."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.daemons: list[subprocess.Popen] = []
+        # One thread a rank: the two virtual nodes share the cores of this machine. slurmd's own limits go to jobs.
+        self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
+        for name in [name for name in self.environment if name.startswith(("PMI", "SLURM_")) and name != "SLURM_CONF"]:
+            del self.environment[name]
+
+    def __enter__(self) -> Cluster:
+        try:
+            self._configure()
+            self._start_munge()
+            self._start("slurmctld", "-D", "-f", self.environment["SLURM_CONF"])
+            for node in ("n1", "n2"):
+                self._start("slurmd", "-D", "-N", node, "-f", self.environment["SLURM_CONF"])
+            self.wait_until(self._up, 30, "the nodes to come up")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if len(self.daemons) > 1:
+            subprocess.run([program("scancel"), "--quiet", "--state=PENDING", "--user", str(os.getuid())],
+                           env=self.environment, capture_output=True, timeout=20)
+            subprocess.run([program("scancel"), "--quiet", "--full", "--signal=KILL", "--user", str(os.getuid())],
+                           env=self.environment, capture_output=True, timeout=20)
+            time.sleep(0.5)
+        for daemon in reversed(self.daemons):
+            daemon.send_signal(signal.SIGTERM)
+            try:
+                daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        self.daemons.clear()
+
+    # --- starting
+
+    def _configure(self) -> None:
+        for name in ("state", "spool.n1", "spool.n2", "tmp.n1", "tmp.n2", "munge"):
+            (self.folder / name).mkdir(parents=True)
+        (self.folder / "munge").chmod(0o711)
+        key = self.folder / "munge" / "key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        host = socket.gethostname().split(".")[0]
+        Path(self.environment["SLURM_CONF"]).write_text(
+            CONFIG.format(host=host, folder=self.folder, ports=_free_ports(3), user=_user()))
+
+    def _start_munge(self) -> None:
+        place = self.folder / "munge"
+        self._start("munged", "--foreground", "--force", f"--key-file={place}/key", f"--socket={place}/socket",
+                    f"--pid-file={place}/pid", f"--log-file={place}/log", f"--seed-file={place}/seed")
+        self.wait_until(lambda: (place / "socket").exists(), 10, "munged")
+
+    def _start(self, name: str, *arguments: str) -> None:
+        with open(self.folder / f"{name}.{len(self.daemons)}.out", "wb") as log:
+            self.daemons.append(subprocess.Popen([program(name), *arguments], env=self.environment, stdout=log,
+                                                 stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True))
+
+    def _up(self) -> bool:
+        for daemon in self.daemons:
+            assert daemon.poll() is None, f"a daemon died: {daemon.args}\n{self.logs()}"
+        return self.ask("sinfo", "-h", "-N", "-o", "%t", check=False).split() == ["idle", "idle"]
+
+    # --- using
+
+    def command(self, *words: str, **options) -> subprocess.CompletedProcess:
+        return subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=60, **options)
+
+    def ask(self, name: str, *arguments: str, check: bool = True) -> str:
+        done = self.command(program(name), *arguments)
+        assert not check or done.returncode == 0, f"{name} {arguments}: {done.stderr}"
+        return done.stdout
+
+    def show(self, job: str) -> dict[str, str]:
+        """What scontrol knows of a job."""
+        words = self.ask("scontrol", "show", "job", "-o", job, check=False).split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    def state(self, job: str) -> str:
+        return self.show(job).get("JobState", "UNKNOWN")
+
+    def hasten(self, job: str) -> None:
+        """Start a requeued job now; Slurm would let it wait for two minutes."""
+        time.sleep(1.1)
+        self.ask("scontrol", "update", f"jobid={job}", "StartTime=now")
+
+    def finish(self, job: str, seconds: float = 90) -> dict[str, str]:
+        """Wait for the end of a job, across requeues."""
+        def ended() -> bool:
+            shown = self.show(job)
+            if shown["JobState"] == "PENDING" and int(shown["Restarts"]) > 0 and shown["Reason"] == "BeginTime":
+                self.hasten(job)
+            return shown["JobState"] not in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING")
+
+        self.wait_until(ended, seconds, f"job {job}")
+        return self.show(job)
+
+    def wait_until(self, condition, seconds: float, what: str) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"waited {seconds} s in vain for {what}\n{self.logs()}"
+            time.sleep(0.2)
+
+    def logs(self) -> str:
+        parts = []
+        for file in sorted(self.folder.glob("*.log")) + sorted(self.folder.glob("*.out")):
+            lines = file.read_text(errors="replace").splitlines()[-15:]
+            parts.append(f"--- {file.name}\n" + "\n".join(lines))
+        return "\n".join(parts)
+
+
+def _user() -> str:
+    import pwd
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

@@ -1,0 +1,136 @@
+"""Jobs on a real Slurm: what is submitted, stopped, killed or wrong ends as the manual says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from jobs import assert_same, project
+
+from dmft.core import store
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def packaged_mpirun() -> str:
+    beside = Path(sys.executable).parent / "mpirun"
+    found = str(beside) if beside.exists() else shutil.which("mpirun")
+    if found is None:
+        pytest.skip("no mpirun")
+    return found
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_two_ranks_over_two_nodes_equal_the_serial_run(site, serial, launcher):
+    choice = [] if launcher == "srun" else ["--launcher", packaged_mpirun()]
+    job, = site.submit("--ranks", "2", "--nodes", "2", "-o", "two.h5", *choice)
+    shown = site.cluster.finish(job)
+    assert shown["JobState"] == "COMPLETED" and shown["NumNodes"] == "2", site.log("two.log")
+    assert_same(site.folder / "two.h5", serial)
+    assert store.load_header(site.folder / "two.h5").attrs["ranks"] == 2
+
+
+def test_time_limit_requeues_and_resumes_to_the_same_result(site, serial):
+    """A real limit of one minute: USR1, checkpoint, exit 75, requeue, resume. Nothing is lost and nothing differs."""
+    job = site.slow_job("--nodes", "2", "--time", "00:01:00")
+    site.cluster.wait_until(lambda: site.cluster.show(job)["Restarts"] == "1", 90, "the requeue")
+    assert (site.folder / "slow.h5.checkpoint").exists(), site.log("slow.log")
+    reached = store.load_header(site.folder / "slow.h5.checkpoint").attrs["progress"]
+    site.crawl.unlink()
+    shown = site.cluster.finish(job)
+    log = site.log("slow.log")
+    assert shown["JobState"] == "COMPLETED", log
+    assert 0.1 < reached < 1.0 and "stopped after a checkpoint" in log and "requeued job" in log and "start 2 on" in log
+    assert_same(site.folder / "slow.h5", serial)
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_scancel_leaves_a_checkpoint_that_resumes(site, serial, launcher):
+    choice = [] if launcher == "srun" else ["--launcher", packaged_mpirun()]
+    job = site.slow_job(*choice)
+    site.cluster.ask("scancel", job)
+    shown = site.cluster.finish(job)
+    log = site.log("slow.log")
+    assert shown["JobState"] == "CANCELLED" and shown["Restarts"] == "0", log
+    assert (site.folder / "slow.h5.checkpoint").exists() and not (site.folder / "slow.h5").exists(), log
+    done = site.dmft("solve", "run.toml", "-o", "slow.h5", "--resume")
+    assert done.returncode == 0, done.stderr
+    assert_same(site.folder / "slow.h5", serial)
+
+
+@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
+def test_a_dead_rank_ends_the_others_and_the_job_goes_on(site, serial, launcher):
+    choice = [] if launcher == "srun" else ["--launcher", packaged_mpirun()]
+    job = site.slow_job("--nodes", "2", *choice)
+    site.crawl.unlink()
+    os.kill(site.ranks("slow.h5")[-1], signal.SIGKILL)
+    shown = site.cluster.finish(job)
+    assert shown["JobState"] == "COMPLETED" and "trying again from the checkpoint" in site.log("slow.log")
+    assert_same(site.folder / "slow.h5", serial)
+
+
+def test_sweep_of_six_points_is_collected(site):
+    job, = site.submit("--array", "problem.alpha=2,2.5,3", "--array", "problem.m0=0.3,0.5", "-o", "sweep")
+    site.cluster.wait_until(lambda: not site.cluster.ask("squeue", "-h", "-j", job, check=False).strip(), 90, "the array")
+    names = {path.name for path in (site.folder / "sweep").glob("*.theory.h5")}
+    assert len(names) == 6 and "alpha-2.5_m0-0.3.theory.h5" in names, site.log("sweep/run.theory.0.log")
+    done = site.dmft("collect", "sweep", "--times", "0.5,1.5")
+    assert done.returncode == 0, done.stderr
+    assert (site.folder / "sweep" / "sweep.png").stat().st_size > 5000
+    table = store.load(site.folder / "sweep" / "sweep.h5")
+    assert table.kind == "sweep" and table.arrays["m"].shape == (6, 2)
+    assert sorted(set(table.arrays["parameters/problem.alpha"])) == [2.0, 2.5, 3.0]
+    point = store.load(site.folder / "sweep" / "alpha-2.5_m0-0.3.theory.h5")
+    row, = [i for i in range(6) if table.arrays["parameters/problem.alpha"][i] == 2.5
+            and table.arrays["parameters/problem.m0"][i] == 0.3]
+    assert table.arrays["m"][row, 1] == point.arrays["m"][75]
+
+
+def test_chain_compares_when_theory_and_simulation_are_done(site):
+    jobs = site.submit("--compare", "-o", "chain")
+    assert len(jobs) == 3
+    shown = site.cluster.finish(jobs[2])
+    log = site.log("chain/run.compare.log")
+    assert shown["JobState"] == "COMPLETED" and "max |z| =" in log, log
+    assert (site.folder / "chain" / "run.compare.png").exists()
+
+
+@pytest.fixture
+def user_project(site, monkeypatch):
+    """The scripts of slurm/ with their three lines set, in a project folder."""
+    place = project(site.folder, ROOT)
+    for name, value in (("PROJECT", place), ("RUN", site.folder / "run.toml"), ("FOLDER", site.folder / "out")):
+        site.cluster.environment[name] = str(value)
+    yield place
+    for name in ("PROJECT", "RUN", "FOLDER"):
+        del site.cluster.environment[name]
+
+
+def test_the_scripts_work_as_they_are(site, user_project, serial):
+    """Theory and simulation on 4 ranks over 2 nodes, then the comparison."""
+    done = site.cluster.command("bash", str(user_project / "slurm" / "chain.sh"), cwd=site.folder)
+    jobs = re.findall(r"job (\d+)", done.stdout)
+    assert done.returncode == 0 and len(jobs) == 3, done.stderr
+    shown = site.cluster.finish(jobs[2])
+    logs = "\n".join(path.read_text() for path in site.folder.glob("*.log"))
+    assert shown["JobState"] == "COMPLETED" and "max |z| =" in logs, logs
+    assert_same(site.folder / "out" / "run.theory.h5", serial)
+
+
+def test_a_wrong_run_file_fails_fast(site, user_project):
+    (site.folder / "run.toml").write_text((site.folder / "run.toml").read_text().replace("alpha = 3.0", "alpha = -3.0"))
+    job = site.cluster.ask("sbatch", "--parsable", f"--chdir={site.folder}", str(user_project / "slurm/theory.sbatch")).strip()
+    shown = site.cluster.finish(job)
+    log = site.log(f"theory.{job}.log")
+    assert shown["JobState"] == "FAILED" and shown["ExitCode"] == "2:0", log
+    assert "[problem] alpha = -3.0: must be a number > 0" in log and "Traceback" not in log
+
+
+def test_submit_refuses_a_wrong_run_file(site):
+    done = site.dmft("submit", "run.toml", "--set", "problem.alpha=-1")
+    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1
