@@ -1,4 +1,4 @@
-"""Gaussian integrals of the binary mixture (paper 001, eq. 4.3), to round-off and at every degeneracy.
+"""Gaussian integrals of the binary mixture (Ben Arous et al. 2022, eq. 4.3), to round-off and at every degeneracy.
 
 X ~ N(s mu, I/lambda) with s = +-1 equally likely, y = (1 + s)/2, fields h_i = W_i.X, m_i = W_i.mu and
 R_ij = W_i^perp.W_j^perp. With e = sigma(v.relu(h)) - y the integrals are

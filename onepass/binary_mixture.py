@@ -1,4 +1,4 @@
-"""Binary Gaussian mixture, two hidden neurons (paper 001, section 4, with the sign of proposition 4.3 corrected)."""
+"""Binary Gaussian mixture, two hidden neurons (Ben Arous et al. 2022, section 4, with the sign of proposition 4.3 corrected)."""
 
 from __future__ import annotations
 

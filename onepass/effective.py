@@ -1,4 +1,4 @@
-"""Effective dynamics of summary statistics (paper 001, theorem 2.2).
+"""Effective dynamics of summary statistics (Ben Arous et al. 2022, theorem 2.2).
 
 SGD x <- x - delta grad L with delta = c/n. For statistics u(x) with Jacobian J, population loss Phi, and V the covariance
 of grad L, an effective model gives, as functions of u at n -> infinity,

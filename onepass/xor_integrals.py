@@ -1,4 +1,4 @@
-"""Gaussian integrals of the XOR mixture (paper 001, proposition F.2) by quasi-Monte-Carlo in four dimensions.
+"""Gaussian integrals of the XOR mixture (Ben Arous et al. 2022, proposition F.2) by quasi-Monte-Carlo in four dimensions.
 
 X ~ N(s mu, I/lambda) with y = 1 or N(s nu, I/lambda) with y = 0, s = +-1, each of the four with probability 1/4.
 Fields h_i = W_i.X, i = 1..4, m (4, 2) the components of W_i along mu and nu, R (4, 4) the overlaps of the rest.

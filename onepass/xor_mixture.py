@@ -1,4 +1,4 @@
-"""XOR Gaussian mixture, four hidden neurons (paper 001, section 5, with the sign of proposition 5.1 corrected)."""
+"""XOR Gaussian mixture, four hidden neurons (Ben Arous et al. 2022, section 5, with the sign of proposition 5.1 corrected)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One-pass SGD for two-layer networks on Gaussian mixtures (paper 001, sections 4 and 5), on vectors of full length.
+"""One-pass SGD for two-layer networks on Gaussian mixtures (Ben Arous et al. 2022, sections 4 and 5), on vectors of full length.
 
 X ~ N(s e_q, I/lambda): q one of r coordinate directions, s = +-1, all 2 r equally likely; label y = labels[q, s], with
 s = +1 first. Network sigma(v.relu(W X)), cross-entropy loss plus (ridge/2)(|v|^2 + |W|^2). Binary mixture: r = 1 and

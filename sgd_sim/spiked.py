@@ -1,4 +1,4 @@
-"""One-pass SGD on spiked tensors (paper 001, section 3), on vectors of full length.
+"""One-pass SGD on spiked tensors (Ben Arous et al. 2022, section 3), on vectors of full length.
 
 Data Y = lambda v^(k) + W with W an i.i.d. Gaussian tensor and v the first unit vector, loss ||Y - x^(k)||^2 + beta |x|^2.
 The gradient is -2k lambda m^{k-1} v + 2k R^{2k-2} x + 2 beta x - 2 G with m = x_1, R = |x|, and G, the gradient of
