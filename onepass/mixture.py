@@ -1,7 +1,7 @@
 """What the binary and the XOR mixture share: p hidden ReLU neurons, r mean directions, statistics v (p,), m (p, r), R (p, p).
 
 X ~ N(s e_q, I/lambda), y = labels[q, s]; e = sigma(v.relu(h)) - y, h_i = sum_q m_iq X_q + zeta_i, zeta ~ N(0, R/lambda).
-With A, Ap, B the Gaussian integrals of the model, alpha the ridge and delta = c/N (Ben Arous et al. 2022, propositions 4.1 and F.2):
+With A, Ap, B the Gaussian integrals of the model, alpha the ridge and delta = c/N (Ben Arous et al. 2022, 4.1 and F.2):
 
     v_i'  = -(sum_q m_iq A_iq + Ap_ii) - alpha v_i
     m_iq' = -v_i A_iq - alpha m_iq

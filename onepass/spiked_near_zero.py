@@ -1,4 +1,4 @@
-"""The spiked tensor near m = 0: the diffusive limit of u = (sqrt(n) m, r2) (Ben Arous et al. 2022, eq. 3.2, for every step constant c).
+"""The spiked tensor near m = 0: the diffusive limit of u = (sqrt(n) m, r2), Ben Arous et al. 2022, eq. 3.2, for every c.
 
     dm~  = 2k m~ (S - r2^{k-1}) dt - 2 beta m~ dt + (4 k c r2^{k-1})^{1/2} dB
     dr2  = -4k r2^{k-1} (r2 - c) dt - 4 beta r2 dt
