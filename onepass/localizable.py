@@ -1,4 +1,4 @@
-"""Localizability (Ben Arous et al. 2022, definition 2.1) seen numerically: how its quantities scale with the dimension at given points.
+"""Localizability (Ben Arous et al. 2022, definition 2.1) seen numerically: how its quantities scale with the dimension at a point.
 
 With delta = c/n the definition asks, on compact sets of the statistics, for
 
