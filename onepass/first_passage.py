@@ -35,7 +35,9 @@ def overlap_measure(level: float) -> Callable[[dict[str, np.ndarray]], Measure]:
     return lambda start: lambda statistics: float(np.abs(statistics["M"]).max()) - level
 
 
-def ode_exit(net: Network, initial: Mapping[str, np.ndarray], measure, t_max: float = 1000.0) -> float:
+def ode_exit(
+    net: Network, initial: Mapping[str, np.ndarray], measure, t_max: float = 1000.0, rtol: float = 1e-9
+) -> float:
     """Exit time of the ODE, infinite if it does not exit before t_max."""
     start = net.layout.unpack(net.start(initial))
     inside = measure(start)
@@ -44,7 +46,7 @@ def ode_exit(net: Network, initial: Mapping[str, np.ndarray], measure, t_max: fl
         return inside(statistics)
 
     exits.terminal = True  # type: ignore[attr-defined]
-    found = net.solve(initial, [t_max], rtol=1e-9, events={"exit": exits}).events["exit"]
+    found = net.solve(initial, [t_max], rtol=rtol, events={"exit": exits}).events["exit"]
     return float(found[0]) if len(found) else float("inf")
 
 

@@ -135,7 +135,7 @@ def scan_learning_rate(
         found = []
         for i in range(starts):
             start = random_orthogonal_start(p, p_star, epsilon, seed, i)
-            found.append(ode_exit(net, start, risk_measure(net, 0.5), longest) * p / (2.0 * eta))
+            found.append(ode_exit(net, start, risk_measure(net, 0.5), longest, 1e-6) * p / (2.0 * eta))
         alpha = np.array(found)
         means.append(alpha.mean())
         errors.append(alpha.std(ddof=1) / np.sqrt(starts) if np.isfinite(alpha).all() and starts > 1 else np.nan)

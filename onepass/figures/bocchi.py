@@ -52,8 +52,8 @@ def figure2(quick: bool = False) -> RateScans:
     widths, starts = ([3, 6], 3) if quick else ([3, 4, 6, 8, 10, 12], 20)
     first = phases.scan_learning_rate(3, 3, shares * phases.stability_limit(3, 3), starts=starts)
     limits = np.array([phases.stability_limit(p, 3) for p in widths])
-    best = [first.best]
-    best += [phases.scan_learning_rate(p, 3, shares * phases.stability_limit(p, 3), starts=starts).best for p in widths[1:]]
+    middle = shares if quick else np.linspace(0.4, 1.1, 15)
+    best = [phases.scan_learning_rate(p, 3, middle * limit, starts=3 if quick else 8).best for p, limit in zip(widths, limits)]
     slope = float(np.polyfit(widths, best, 1)[0])
     return RateScans(first, widths, np.array(best), limits, slope)
 

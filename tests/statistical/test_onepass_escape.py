@@ -11,7 +11,7 @@ from onepass.first_passage import measure_exit, overlap_measure, risk_measure
 def test_exit_time_of_one_unit_needs_the_noise_correction():
     gamma, d, threshold = 1 / 12, 500, 0.1
     net = onepass.QuadraticNetwork(1, 1, gamma, constraint="sphere")
-    found = measure_exit(net, d, 800, risk_measure(net, threshold), 5.0)
+    found = measure_exit(net, d, 500, risk_measure(net, threshold), 5.0)
     assert found.share == 1.0
     # the correction is itself of leading order in 1/d; at d = 1000 (slow test) it holds within 0.01
     assert abs(found.mean - exit_times.one_unit_with_noise(d, gamma, 0.0, threshold)) < 4 * found.error + 0.03

@@ -57,7 +57,7 @@ def test_large_chain_follows_the_ode():
 
 
 def test_sde_has_the_variance_of_the_chain_and_the_printed_noise_has_not():
-    g, delta, d, n = 0.1, 0.5, 3000, 1500
+    g, delta, d, n = 0.1, 0.5, 3000, 1000
     net = onepass.QuadraticNetwork(1, 1, g, delta, constraint="sphere")
     start, times = {"M": [[0.5]], "Q": [[1.0]]}, [0.1, 0.3]
     chain = net.chain(d, n, start, times)
