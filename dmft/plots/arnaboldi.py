@@ -9,6 +9,12 @@ import numpy as np
 from dmft.plots.style import BLACK, BLUE, CYCLE, GREEN, ORANGE, PINK, new_figure, save
 
 
+def _row(panels: int):
+    """A figure of that many panels side by side."""
+    figure = new_figure(6.0 * panels, 4.2)
+    return figure, figure.subplots(1, panels, squeeze=False)[0]
+
+
 def _risk_panel(axis, t, excess, ode, color, label) -> None:
     for i, path in enumerate(excess[:30]):
         axis.plot(t, path, color=color, linewidth=0.6, alpha=0.5, label=label if i == 0 else None)
@@ -63,8 +69,7 @@ def draw_ratios(data, path: Path) -> None:
 
 def draw_largest(panels, path: Path) -> None:
     """Figure 3: the largest overlap, second layer fixed or trained; logarithmic, so that the start is seen."""
-    figure = new_figure(6.0 * len(panels), 4.2)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    figure, axes = _row(len(panels))
     for axis, panel in zip(axes, panels):
         for layer, color in (("fixed", BLUE), ("trained", GREEN)):
             axis.plot(panel.t, panel.chain[layer].T, color=color, linewidth=0.6, alpha=0.6)
@@ -80,8 +85,7 @@ def draw_largest(panels, path: Path) -> None:
 
 def draw_runs(panels, path: Path) -> None:
     """Figure 4: ODE and SGD runs."""
-    figure = new_figure(6.0 * len(panels), 4.2)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    figure, axes = _row(len(panels))
     for axis, panel in zip(axes, panels):
         shift = panel.noise / 2.0
         sgd = panel.ensembles["SGD"]
