@@ -21,7 +21,7 @@ from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from dmft.core.progress import say
 from dmft.figures import FIGURES, validation
-from dmft.figures.findings import caption, table
+from dmft.figures.findings import caption, shares, table
 from dmft.figures.jobs import jobs, load, make
 from dmft.figures.model import Figure, get
 
@@ -65,11 +65,12 @@ def _print(lines: list[str]) -> None:
 
 def _show(figure: Figure, size: str, out: Path) -> None:
     data = load(figure, size, out)
-    _print(validation.table(data) if figure is validation.VALIDATION else table(data))
+    _print(validation.table(data) if figure is validation.VALIDATION else table(figure, data))
     if not figure.panels:
         return
     from dmft.plots.paper import draw
     text = caption(figure.about, figure.note, jobs(figure, size, out), jobs(figure, "full", out))
+    text += f" {shares(data)}" if figure.shares else ""
     paths = [out / figure.name / size / f"{figure.name}{suffix}" for suffix in (".png", ".pdf")]
     draw(figure, data, f"{figure.name} ({size}). {text}", paths)
     _print([f"picture: {path}" for path in paths])

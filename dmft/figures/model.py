@@ -71,6 +71,7 @@ class Figure:
     columns: int
     sizes: Mapping[str, Size]
     note: str = ""  # joins the caption: choices that the paper does not fix
+    shares: bool = False  # the caption tells the share of runs that found the teacher
 
     def __post_init__(self) -> None:
         names = {series.name for series in self.series}

@@ -47,6 +47,7 @@ FIG2 = Figure(
                           "algorithm.t_max": 5.0}),
         "full": Size(theory={"algorithm.t_max": 100.0}),
     },
+    shares=True,
 )
 
 FIG3 = Figure(
@@ -59,6 +60,7 @@ FIG3 = Figure(
         "standard": Size({"simulation.dimension": 400, "simulation.instances": 30}, None),
         "full": Size(theory=None),
     },
+    shares=True,
 )
 
 

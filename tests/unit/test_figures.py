@@ -125,3 +125,12 @@ def test_points_are_spread_over_a_logarithmic_axis():
     index = _thinned(x)
     assert index[0] == 0 and index[-1] == x.size - 1 and index.size <= POINTS
     assert np.all(np.diff(np.log(x[index])) < 1.0)
+
+
+def test_times_and_rises():
+    t = np.array([0.0, 1.0, 2.0, 3.0])
+    assert findings.first_passage(t, np.array([0.2, 0.5, 0.95, 0.8]), 0.9) == 2.0
+    assert np.isnan(findings.first_passage(t, np.array([0.2, 0.5, 0.6, 0.8]), 0.9))
+    fall_rise_fall = np.array([[1.0, 0.4, 0.7, 0.2], [1.0, 0.5, 0.9, 0.3]])
+    assert findings.largest_rise(fall_rise_fall) == pytest.approx((0.35, 0.05))
+    assert findings.largest_rise(np.array([[3.0, 2.0, 1.0], [3.0, 1.5, 1.0]]))[0] == 0.0
