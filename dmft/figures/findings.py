@@ -69,8 +69,9 @@ def table(figure: Figure, data: Mapping[str, Data]) -> list[str]:
             continue
         mean, error, median, share = sim.mean(), sim.error(), sim.median(), sim.share_below(SOLVED)
         text = (f"{name:<22} {sim.run.simulation.dimension:5d} {sim.instances:4d} {sim.t[-1]:5g} "
-                f"{mean.m[-1]:8.4f} +- {error.m[-1]:.4f} {median.m[-1]:7.4f} {median.loss[-1]:9.2g} {100 * share.share[-1]:4.0f} % ({100 * share.low[-1]:2.0f} to "
-                f"{100 * share.high[-1]:3.0f} %) {first_passage(sim.t, median.m, HIGH):10.3g}")
+                f"{mean.m[-1]:8.4f} +- {error.m[-1]:.4f} {median.m[-1]:7.4f} {median.loss[-1]:9.2g} "
+                f"{100 * share.share[-1]:4.0f} % ({100 * share.low[-1]:2.0f} to {100 * share.high[-1]:3.0f} %) "
+                f"{first_passage(sim.t, median.m, HIGH):10.3g}")
         if ridge:
             rise, rise_error = largest_rise(sim.mse_fresh)
             text += f" {mean.mse_fresh[-1]:8.4f} +- {error.mse_fresh[-1]:.4f} {rise:8.4f} +- {rise_error:.4f}"
