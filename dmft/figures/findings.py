@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dmft.comparison import Comparison, Curve, compare, instances_curve
-from dmft.core.config import Run, changes
+from dmft.core.config import Run
 from dmft.figures.jobs import Data, Job
 from dmft.figures.model import Figure
 from dmft.result import Theory
@@ -124,13 +124,11 @@ def shares(data: Mapping[str, Data]) -> str:
 def caption(title: str, note: str, jobs: list[Job], full: list[Job]) -> str:
     """What is shown, and what is smaller than in the paper: as ranges over the series."""
     said = []
-    reference = {(job.series.name, job.half): job.run() for job in full}
     for half, word in (("simulation", "Simulation"), ("theory", "Theory")):
-        pairs = [(job.run(), reference.get((job.series.name, half))) for job in jobs if job.half == half]
-        smaller = [text for key, words in TOLD if key.split(".")[0] in (half, "algorithm")
-                   and (text := _told(pairs, key, words))]
-        if smaller:
-            said.append(f"{word}: {', '.join(smaller)}.")
+        ours, theirs = ([job.run() for job in some if job.half == half] for some in (jobs, full))
+        told = [_told(ours, theirs, key, words) for key, words in TOLD if key.split(".")[0] in (half, "algorithm")]
+        if ours:
+            said.append(f"{word}: {', '.join(told)}.")
     left_out = len({job.series.name for job in full} - {job.series.name for job in jobs})
     if left_out:
         said.append(f"Series left out: {left_out}.")
@@ -140,14 +138,10 @@ def caption(title: str, note: str, jobs: list[Job], full: list[Job]) -> str:
     return " ".join([head, *said, *([note] if note else [])])
 
 
-def _told(pairs: list[tuple[Run, Run | None]], key: str, words: str) -> str:
+def _told(ours: list[Run], theirs: list[Run], key: str, words: str) -> str:
     section, name = key.split(".")
-    ours = sorted({getattr(getattr(run, section), name) for run, _ in pairs})
-    theirs = sorted({getattr(getattr(other, section), name) for _, other in pairs if other is not None})
-    differs = any(other is not None and key in {change[0] for change in changes(other, run)} for run, other in pairs)
-    if not ours:
-        return ""
-    return f"{words} {_range(ours)}" + (f" (full size {_range(theirs)})" if differs and theirs else "")
+    values, full = (sorted({getattr(getattr(run, section), name) for run in runs}) for runs in (ours, theirs))
+    return f"{words} {_range(values)}" + (f" (full size {_range(full)})" if full and values != full else "")
 
 
 def _range(values: list[float]) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 import dmft
 from dmft.core.command import EXIT_DIVERGED, EXIT_DONE, OUT
@@ -88,11 +90,17 @@ def load(figure: Figure, size: str, out: Path = OUT) -> dict[str, Data]:
     for job in jobs(figure, size, out):
         if not job.output.exists():
             continue
-        result = load_simulation(job.output) if job.half == "simulation" else dmft.load(job.output)
+        result = _simulation(job.output) if job.half == "simulation" else dmft.load(job.output)
         halves.setdefault(job.series.name, {})[job.half] = result
         series_of[job.series.name] = job.series
     return {name: Data(series_of[name], found.get("simulation"), found.get("theory"))  # type: ignore[arg-type]
             for name, found in halves.items()}
+
+
+def _simulation(path: Path) -> SimulationResult:
+    """A simulation; from a random start the loss cannot tell w from -w, so the overlap is taken without its sign."""
+    result = load_simulation(path)
+    return result if result.run.problem.start == "warm" else replace(result, m=np.abs(result.m))
 
 
 def run_file(figure: str, stem: str) -> Path:

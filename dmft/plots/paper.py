@@ -18,6 +18,7 @@ from dmft.plots.style import BLACK, BLUE, GREEN, ORANGE, PINK, new_figure, save
 # algorithm: colour, marker and line style, after the paper's red triangles, green squares and blue dots
 LOOKS = {"gd": (ORANGE, "^", "-"), "sgd": (GREEN, "s", ":"), "persistent_sgd": (BLUE, "o", "--"),
          "langevin": (PINK, "D", "-")}
+SCAN_MARKERS = "os^DvPX"
 LABELS = {"m": "magnetization $m$", "loss": "training loss", "mse": "mean square error", "mse_fresh": "mean square error"}
 FLOOR = 1e-9  # of logarithmic losses: below, single precision of the data speaks
 BAND = 2.0  # standard errors
@@ -26,16 +27,17 @@ POINTS = 28  # simulation points a curve on a logarithmic axis
 
 def draw(figure: Figure, data: Mapping[str, Data], caption: str, paths: list[Path]) -> None:
     """All panels and the caption below them, into each of the paths."""
-    rows = -(-len(figure.panels) // figure.columns)
+    panels = [panel for panel in figure.panels if any(name in data for name in panel.series)]
+    rows = -(-len(panels) // figure.columns)
     lines = textwrap.wrap(caption, 64 * figure.columns)
     below = 0.17 * len(lines) + 0.12  # inches of caption
     height = 3.3 * rows + below
     picture = new_figure(4.3 * figure.columns, height)
     picture.set_layout_engine("constrained", rect=(0.0, below / height, 1.0, 1.0 - below / height))
     axes = picture.subplots(rows, figure.columns, squeeze=False, sharex=False).ravel()
-    for ax in axes[len(figure.panels):]:
+    for ax in axes[len(panels):]:
         ax.set_visible(False)
-    for ax, panel in zip(axes, figure.panels):
+    for ax, panel in zip(axes, panels):
         shown = {name: data[name] for name in panel.series if name in data}
         _panel(ax, panel, panel.observable, shown)
         if panel.title:
@@ -69,7 +71,7 @@ def _panel(ax, panel: Panel, observable: str, shown: Mapping[str, Data], small: 
         ax.set_ylim(top=1.03)
     ax.set_xlabel(r"$t + \eta$", fontsize=8 if small else 10, labelpad=1 if small else 4)
     ax.set_ylabel(LABELS.get(observable, observable), fontsize=7 if small else 10, labelpad=1 if small else 4)
-    ax.tick_params(labelsize=6 if small else 8)
+    ax.tick_params(which="both", labelsize=6 if small else 8)
     ax.grid(alpha=0.2, linewidth=0.5)
 
 
@@ -81,7 +83,8 @@ def look(found: Data) -> tuple[str, str, Any]:
     colour, marker, line = LOOKS[kind]
     shade = found.series.shade
     if shade is not None:
-        return matplotlib.colors.to_hex(matplotlib.colormaps["viridis"](0.92 * shade)), marker, "-"
+        colour = matplotlib.colors.to_hex(matplotlib.colormaps["viridis"](0.92 * shade))
+        return colour, SCAN_MARKERS[round(shade * (len(SCAN_MARKERS) - 1))], line
     return colour, marker, line
 
 
