@@ -23,6 +23,7 @@ from dmft.sampling import Draws, Sampling, draw
 
 SUM_BLOCKS = 24  # partial sums of n x n kernels kept at a time
 OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
+PANEL = 16  # steps whose response to the past is gathered at once
 CHUNK = 32  # samples walked together: their tangents should stay in cache
 
 
@@ -194,6 +195,8 @@ class Iteration:
         samples = Samples(self.problem, self.history, draws, weight, CHUNK // 4, sampling.keys, sampling.stein)
         no_merges = np.zeros((0, 3), np.int64)
         for n, drive in enumerate(drives):
+            if n % PANEL == 0:
+                samples.look_ahead(np.array([ahead.memory for ahead in drives[n : n + PANEL]]))
             out[n] += samples.row_sums(m[n]).sum(axis=0)
             if n < self.problem.steps:
                 samples.advance(m[n], drive, Plan(no_merges, n, 0))

@@ -42,6 +42,12 @@ class Setup:
         grid = np.arange(problem.steps + 1) if iterate else saved_steps(problem.steps, theory.kernel_points)
         return cls(problem, run, parts, per_level, grid, start)
 
+    @property
+    def tangent_type(self) -> type:
+        """Single precision for the tangents of a dyadic history: they are averaged over samples and multiply kernels
+        that are themselves rounded to blocks, and reading them is all the work (docs/performance.md)."""
+        return np.float64 if self.per_level is None else np.float32
+
     def samples(self, solution: str) -> int:
         """Samples of a solution; mirrored ones come in pairs."""
         count = self.run.theory.samples if solution == "whole" else max(1, self.run.theory.samples // 2)
@@ -52,7 +58,8 @@ class Setup:
         if self.run.theory.method == "march":
             here = blocks_for(self.samples("whole"), comm).count * groups_here
             history = History(self.problem.steps, self.per_level)
-            check_memory(here, bytes_per_sample(history, "stein" in self.parts), "full" if history.full else "dyadic")
+            per_sample = bytes_per_sample(history, "stein" in self.parts, np.dtype(self.tangent_type).itemsize)
+            check_memory(here, per_sample, "full" if history.full else "dyadic")
 
 
 class Replica:
@@ -66,7 +73,7 @@ class Replica:
         s, theory = self.setup, self.setup.run.theory
         sampling = Sampling(s.samples(solution), theory.seed, (self.index,), s.parts)
         if theory.method == "march":
-            return March(s.problem, sampling, s.per_level, s.grid, self.comm)
+            return March(s.problem, sampling, s.per_level, s.grid, self.comm, s.tangent_type)
         options = Options(theory.mixing, theory.tolerance, theory.max_sweeps, theory.noise == "fresh")
         return Iteration(s.problem, sampling, options, s.grid, self.comm, s.start)
 

@@ -20,7 +20,7 @@ from numba import njit, prange
 
 from dmft.core.losses import Loss
 from dmft.core.streams import normal2, uniform2
-from dmft.history import History, Plan
+from dmft.history import GROUP, History, Plan
 from dmft.macro import Drive
 from dmft.noise import dot
 from dmft.problem import BERNOULLI, PERSISTENT, POISSON, Problem
@@ -29,6 +29,8 @@ from dmft.sampling import Draws
 # Columns of row_sums before the kernels: averages of these (times the weight).
 GP, GH0, V, GH, GG, STEIN, STEIN_GAP2, STEIN_COV, UNSTABLE = range(9)
 SCALARS = 9
+# Responses below this are zero: products of two of them would be denormal in single precision, and slow.
+TINY = 1e-18
 
 
 class Fields(NamedTuple):
@@ -108,11 +110,11 @@ def next_weight(batch, s, u, fraction, p_on, p_off):
     return 1.0
 
 
-@njit(cache=True)
-def _gather(T, memory, offset, stop, out):
-    """out_J = sum_I memory_I T_{IJ}, four packed rows at a time."""
-    out[:] = 0.0
-    for i in range(0, len(memory), 4):
+@njit(cache=True, fastmath={"contract"})
+def _gather(T, memory, offset, stop, first, last, out):
+    """out_J += sum_I memory_I T_{IJ} over rows first <= I < last (multiples of four), four packed rows at a time. The
+    order is written out; "contract" only lets each product and sum be one rounding."""
+    for i in range(first, last, 4):
         c0, c1, c2, c3 = memory[i], memory[i + 1], memory[i + 2], memory[i + 3]
         if c0 == 0.0 and c1 == 0.0 and c2 == 0.0 and c3 == 0.0:
             continue
@@ -122,7 +124,7 @@ def _gather(T, memory, offset, stop, out):
         r2 = T[offset[i + 2] : offset[i + 2] + length]
         r3 = T[offset[i + 3] : offset[i + 3] + length]
         for j in range(length):
-            out[j] += c0 * r0[j] + c1 * r1[j] + c2 * r2[j] + c3 * r3[j]
+            out[j] = c3 * r3[j] + (c2 * r2[j] + (c1 * r1[j] + (c0 * r0[j] + out[j])))
 
 
 @njit(cache=True)
@@ -151,13 +153,16 @@ def _merge_packed(T, older, newer, into, offset, stop):
 
 @njit(cache=True, parallel=True)
 def _advance(block, blocks, n, eta, drive, merges, slot, offset, stop, batch, noise_key, batch_key, index, sign, z_first,
-             g, gp, g_h0, m, stein, h, s, H, G, X, T, row, Y, Y_past):
+             g, gp, g_h0, m, stein, h, s, H, G, X, T, row, Y, Y_past, ahead, step_ahead, first_row):
     a, keep, memory, chi_weights, chi_sd, thermal = drive
     fraction, p_on, p_off, kind = batch
     slots = len(memory)
     for b in prange(blocks):
         pulled = np.empty(slots, T.dtype)
         memory_t = memory.astype(T.dtype)
+        for j in range(slots):
+            if abs(memory_t[j]) < TINY:
+                memory_t[j] = 0.0
         for i in range(b * block, min((b + 1) * block, len(h))):
             z, xi = normal2(noise_key, index[i], n)
             z *= sign[i]
@@ -168,10 +173,16 @@ def _advance(block, blocks, n, eta, drive, merges, slot, offset, stop, batch, no
             h_next = a * (keep * h[i] + eta * (past + chi - g[i]) + thermal * sign[i] * xi)
             # tangents: T_{n+1,J}, and the present row T_{n,J} goes into the past
             Ti = T[i]
-            _gather(Ti, memory_t, offset, stop, pulled)
+            if step_ahead < 0:
+                pulled[:] = 0.0
+            else:
+                pulled[:] = ahead[i, step_ahead]
+            _gather(Ti, memory_t, offset, stop, first_row, slots, pulled)
             slope = a * (keep - eta * gp[i])
             for j in range(slots):
                 pulled[j] = slope * row[i, j] + a * eta * pulled[j]
+                if abs(pulled[j]) < TINY:
+                    pulled[j] = 0.0
             if stein:
                 response = dot(memory, Y_past[i], slots) - gp[i] * (Y[i] + m) - g_h0[i]
                 y_next = a * (keep * Y[i] + eta * response)
@@ -201,6 +212,19 @@ def _advance(block, blocks, n, eta, drive, merges, slot, offset, stop, batch, no
                 s[i] = next_weight(kind, s[i], u, fraction, p_on, p_off)
 
 
+@njit(cache=True, parallel=True)
+def _pull(block, blocks, memories, T, offset, stop, first, out):
+    """For several steps to come, whose memories (steps, slots) are known: what the rows before `first` will pull.
+    A group of rows is read once for all steps."""
+    steps, slots = memories.shape
+    for b in prange(blocks):
+        for i in range(b * block, min((b + 1) * block, len(T))):
+            out[i] = 0.0
+            for row in range(0, first, 4):
+                for step in range(steps):
+                    _gather(T[i], memories[step], offset, stop, row, row + 4, out[i, step])
+
+
 class Samples:
     """A range of samples of one replica at step n, in blocks of `block` samples."""
 
@@ -219,6 +243,7 @@ class Samples:
         self.Y, self.Y_past = np.zeros(count), np.zeros((count, slots if stein else 0))
         self.fields = Fields(*(np.empty(count) for _ in range(4)))
         self._evaluate = make_fields(problem.loss)
+        self._ahead, self._first_row = np.zeros((0, 0, 0), dtype), 0
         self._sums = np.empty((self.blocks, SCALARS + 2 * slots))
 
     def row_sums(self, m: float) -> np.ndarray:
@@ -236,5 +261,13 @@ class Samples:
         _advance(self.block, self.blocks, self.n, p.eta, drive, plan.merges, plan.slot, self.offset, self.stop,
                  (p.batch_fraction, p.p_on, p.p_off, p.batch), self.keys[0], self.keys[1], d.label, d.sign, d.z,
                  f.g, f.gp, f.g_h0, m, self.stein, self.h, self.s, self.H, self.G, self.X, self.T, self.row, self.Y,
-                 self.Y_past)
+                 self.Y_past, self._ahead, self.n - self._first_row if len(self._ahead) else -1, self._first_row)
         self.n += 1
+
+    def look_ahead(self, memories: np.ndarray) -> None:
+        """The memories (steps, slots) of the steps to come are known (iteration, full history): pull the present past
+        for all of them at once, which reads the tangents once instead of once a step."""
+        self._first_row = self.n - self.n % GROUP
+        self._ahead = np.empty((len(self.h), len(memories), memories.shape[1]), self.T.dtype)
+        _pull(self.block, self.blocks, memories.astype(self.T.dtype), self.T, self.offset, self.stop, self._first_row,
+              self._ahead)
