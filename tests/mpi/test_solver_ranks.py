@@ -1,0 +1,107 @@
+"""Theory runs as a user starts them: the same bits at any number of ranks, after a stop, and when extended."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dmft.core import store
+from tests.conftest import mpirun
+
+RUN = """
+[problem]
+alpha = 3.0
+m0 = 0.5
+[algorithm]
+kind = "persistent_sgd"
+learning_rate = 0.02
+t_max = 1.2
+batch_fraction = 0.5
+persistence = 0.5
+[theory]
+samples = 300
+replicas = 3
+history = "dyadic"
+blocks_per_level = 8
+"""
+
+
+def command(ranks: int, run: Path, output: Path, *options: str) -> list[str]:
+    launcher = [mpirun(), "-n", str(ranks)] if ranks > 1 else []
+    return [*launcher, sys.executable, "-m", "dmft", "solve", str(run), "-o", str(output), "--quiet", *options]
+
+
+def solve(ranks: int, run: Path, output: Path, *options: str) -> dict[str, np.ndarray]:
+    subprocess.run(command(ranks, run, output, *options), check=True, timeout=300)
+    return store.load(output).arrays
+
+
+def same(a: dict[str, np.ndarray], b: dict[str, np.ndarray]) -> None:
+    assert a.keys() == b.keys()
+    for name in a:
+        np.testing.assert_array_equal(a[name], b[name], err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def run_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("ranks") / "run.toml"
+    path.write_text(RUN)
+    return path
+
+
+@pytest.fixture(scope="module")
+def serial(run_file):
+    return solve(1, run_file, run_file.with_name("serial.h5"))
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_march_on_ranks(ranks, run_file, serial, tmp_path):
+    same(serial, solve(ranks, run_file, tmp_path / "a.h5"))
+
+
+def test_one_replica_over_ranks_and_iterate(run_file, tmp_path):
+    for method in ("march", "iterate"):
+        options = ["--set", "theory.replicas=1", "--set", f"theory.method={method}", "--set", "algorithm.t_max=0.3",
+                   "--set", "theory.mixing=1.0"]
+        same(solve(1, run_file, tmp_path / f"{method}1.h5", *options), solve(3, run_file, tmp_path / f"{method}3.h5", *options))
+
+
+def test_stop_and_resume_on_other_ranks(run_file, serial, tmp_path):
+    """Stopped by SIGTERM as soon as a first checkpoint stands, resumed with two ranks: the same bits."""
+    output = tmp_path / "a.h5"
+    checkpoint = store.checkpoint_path(output)
+    job = subprocess.Popen(command(1, run_file, output, "--set", "theory.checkpoint_interval=0.0"))
+    deadline = time.monotonic() + 120
+    while not checkpoint.exists() and time.monotonic() < deadline and job.poll() is None:
+        time.sleep(0.01)
+    job.send_signal(signal.SIGTERM)
+    assert job.wait(60) == 75
+    assert checkpoint.exists() and not output.exists()
+    same(serial, solve(2, run_file, output, "--resume"))
+    assert not checkpoint.exists()
+
+
+def test_more_replicas_and_more_time(run_file, serial, tmp_path):
+    """A finished run extended equals the longer run, and a complete one is left alone."""
+    output = tmp_path / "a.h5"
+    solve(1, run_file, output, "--set", "theory.replicas=2")
+    same(serial, solve(1, run_file, output, "--resume"))
+    before = output.read_bytes()
+    solve(1, run_file, output, "--resume")
+    assert output.read_bytes() == before
+    longer = ["--set", "algorithm.t_max=1.4"]
+    same(solve(1, run_file, output, "--resume", *longer), solve(1, run_file, tmp_path / "b.h5", *longer))
+
+
+def test_another_run_is_refused(run_file, tmp_path):
+    output = tmp_path / "a.h5"
+    solve(1, run_file, output, "--set", "theory.replicas=1")
+    done = subprocess.run(command(1, run_file, output, "--resume", "--set", "problem.alpha=2.5"), capture_output=True, text=True)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1 and "problem.alpha: 3.0 -> 2.5" in done.stderr

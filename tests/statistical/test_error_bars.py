@@ -1,0 +1,38 @@
+"""The bars are honest: over many seeds (m - truth)/m_error follows Student's t, with and without variance reduction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import dmft
+from tests.solver_cases import make_run
+
+SEEDS, REPLICAS, STEPS = 100, 4, 6
+TIMES = [2, 4, 6]
+
+
+def truth_and_runs(parts: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Reference m (from far more samples, error negligible), and m, m_error of many small runs, (seeds, times)."""
+    run = make_run({"kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 0.1}, {"m0": 0.5}, steps=STEPS,
+                   samples=400, replicas=REPLICAS, variance_reduction=parts)
+    reference = dmft.solve(run.replace({"theory.samples": 60_000, "theory.replicas": 6, "theory.seed": 1000}), quiet=True)
+    results = [dmft.solve(run.replace({"theory.seed": seed}), quiet=True) for seed in range(SEEDS)]
+    return (reference.m[TIMES], np.array([r.m[TIMES] for r in results]), np.array([r.m_error[TIMES] for r in results]))
+
+
+@pytest.mark.parametrize("parts", [[], ["sobol", "weights", "stein"]], ids=["plain", "reduced"])
+def test_z_scores_follow_student(parts):
+    truth, m, error = truth_and_runs(parts)
+    z = (m - truth) / error
+    for i in range(len(TIMES)):
+        assert stats.kstest(z[:, i], stats.t(REPLICAS - 1).cdf).pvalue > 1e-4
+    # and the spread over seeds is what the bars say: chi-squared with SEEDS * (REPLICAS - 1) degrees of freedom
+    ratio = m.var(axis=0, ddof=1) / np.mean(error**2, axis=0)
+    low, high = stats.f(SEEDS - 1, SEEDS * (REPLICAS - 1)).ppf([5e-5, 1 - 5e-5])
+    # heavy tails of g widen the law of a variance; 1.3 covers the measured kurtosis
+    assert np.all((ratio > low / 1.3) & (ratio < high * 1.3)), ratio
+    # twins: bars three times too small fail the first test, bars two times too small the second
+    assert all(stats.kstest(3 * z[:, i], stats.t(REPLICAS - 1).cdf).pvalue < 1e-4 for i in range(len(TIMES)))
+    assert np.all(4 * ratio > high * 1.3)

@@ -1,0 +1,111 @@
+"""What a user meets: refusals, warnings, divergence, the wanted error, memory, a loss of one's own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dmft
+from dmft.core.errors import UserError
+from dmft.history import History
+from dmft.kernels import saved_steps
+from dmft.resources import blocks_per_level, bytes_per_sample, check_memory
+from tests.solver_cases import ALGORITHMS, make_run
+
+
+def test_a_large_step_diverges_and_says_so(tmp_path, capsys):
+    run = make_run({"kind": "gd"}, {"m0": 0.5, "constraint": "ridge", "ridge": 0.1}, steps=30, eta=0.3, samples=200, replicas=2)
+    theory = dmft.solve(run, output=tmp_path / "a.h5")
+    assert theory.outcome == "diverged"
+    reached = np.isfinite(theory.m).sum()
+    assert 0 < reached < 31
+    told = capsys.readouterr().err
+    assert "diverged at t =" in told and "learning_rate" in told
+    assert dmft.load(tmp_path / "a.h5").outcome == "diverged"
+
+
+@pytest.mark.parametrize("start", ["random", "spectral"])
+def test_starts_that_only_the_simulator_has(start):
+    run = dmft.parse_run(f'[problem]\nalpha = 3.0\nstart = "{start}"\n[algorithm]\nkind = "gd"\nlearning_rate = 0.02\nt_max = 0.1')
+    with pytest.raises(UserError, match="simulator"):
+        dmft.solve(run, quiet=True)
+
+
+def test_zero_start_warns_and_stays(capsys):
+    theory = dmft.solve(make_run({"kind": "gd"}, {"m0": 0.0}, steps=5, samples=101, replicas=2))
+    assert np.all(theory.m == 0)
+    assert "m stays exactly 0" in capsys.readouterr().err
+
+
+def test_target_error_adds_replicas():
+    run = make_run(ALGORITHMS["sgd"], {"m0": 0.5}, steps=5, samples=200, replicas=2)
+    loose = dmft.solve(run, quiet=True)
+    target = loose.m_error.max() / 2
+    tight = dmft.solve(run.replace(target_error=target), quiet=True)
+    assert len(tight.replicas["m"]) > 2
+    assert tight.m_error.max() <= target
+
+
+def test_one_replica_has_no_error_bar():
+    theory = dmft.solve(make_run({"kind": "gd"}, steps=3, samples=50, replicas=1), quiet=True)
+    assert np.all(np.isnan(theory.m_error)) and np.all(np.isnan(theory.kernels.M_C_error))
+
+
+def test_iterate_tells_when_it_does_not_converge(capsys):
+    run = make_run(ALGORITHMS["sgd"], steps=20, samples=50, replicas=1, method="iterate", max_sweeps=3)
+    theory = dmft.solve(run)
+    assert theory.outcome == "sweep limit"
+    assert theory.history.shape == (3, 1)
+    assert "max_sweeps" in capsys.readouterr().err
+
+
+def test_iterate_starts_from_a_file(tmp_path):
+    run = make_run(ALGORITHMS["sgd"], steps=15, samples=100, replicas=1, method="iterate", mixing=1.0, tolerance=1e-10)
+    first = dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
+    again = dmft.solve(run.replace(start_from=str(tmp_path / "a.h5")), quiet=True)
+    assert len(again.history) == 1 < len(first.history)
+    longer = dmft.solve(run.replace(start_from=str(tmp_path / "a.h5"), t_max=0.4), quiet=True)
+    assert longer.outcome == "converged"
+    with pytest.raises(UserError, match="learning_rate"):
+        dmft.solve(run.replace(start_from=str(tmp_path / "a.h5"), learning_rate=0.01), quiet=True)
+
+
+def test_memory_is_refused_before_any_work():
+    per_sample = bytes_per_sample(History(2000), True)
+    with pytest.raises(UserError, match="at most [0-9]+ samples"):
+        check_memory(100_000, per_sample, "full", available=2**30)
+    check_memory(10, per_sample, "full", available=2**30)
+
+
+def test_history_is_chosen_by_size():
+    assert blocks_per_level("auto", 16, 100, 1000) is None
+    assert blocks_per_level("auto", 16, 5000, 1000) == 16
+    assert blocks_per_level("auto", 16, 200, 10_000_000) == 16
+    assert blocks_per_level("dyadic", 8, 50, 10) == 8
+
+
+@pytest.mark.parametrize(("steps", "points"), [(10, 0), (511, 0), (512, 0), (100_000, 0), (5000, 40)])
+def test_saved_steps(steps, points):
+    grid = saved_steps(steps, points)
+    assert grid[0] == 0 and grid[-1] == steps and np.all(np.diff(grid) > 0)
+    assert len(grid) <= max(512, points)
+    if points:
+        assert abs(len(grid) - points) <= 2
+
+
+def test_a_loss_of_ones_own():
+    def v(h, h0):
+        return 0.5 * (h - h0) ** 2
+
+    dmft.register_loss("squared_gap", v, lambda h, h0: h - h0, lambda h, h0: 1.0)
+    problem = {"constraint": "ridge", "ridge": 0.2}
+    own, built_in = (dmft.solve(make_run({"kind": "gd"}, {"loss": name, **problem}, steps=8, samples=64, replicas=2,
+                                         variance_reduction=False), quiet=True) for name in ("squared_gap", "linear"))
+    np.testing.assert_array_equal(own.m, built_in.m)
+
+
+def test_generalization_agrees_with_the_closed_form():
+    run = make_run({"kind": "gd"}, {"constraint": "ridge", "ridge": 0.1}, steps=4, samples=64, replicas=2)
+    theory = dmft.solve(run, quiet=True)
+    np.testing.assert_allclose(theory.generalization(lambda y, y_hat: (y - y_hat) ** 2), theory.mse, rtol=2e-3)
+    assert theory.generalization(lambda y, y_hat: np.ones_like(y)) == pytest.approx(1, abs=1e-10)
