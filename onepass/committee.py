@@ -40,12 +40,21 @@ def sobol_normals(fields: int, log2_points: int) -> np.ndarray:
     return ndtri(points)
 
 
+def _with_derivative(what: Any, derivative: Any) -> Activation:
+    """An activation by name or pair, or as a function with its derivative given apart."""
+    if callable(what) and not isinstance(what, tuple):
+        if derivative is None:
+            raise RunError("activation is a function: give its derivative too, as a pair (s, s') or derivative = s'")
+        return activation((what, derivative))
+    return activation(what)
+
+
 @dataclass(frozen=True)
 class Committee(Network):
     """See the module. `activation` and `teacher_activation` (default: the same): "erf" (erf(x/sqrt 2); closed form
-    when both are), "tanh", or a pair (s, s') of scalar functions that Numba compiles. Other than erf, averages take
-    `nodes`^(p+k) points: seconds an evaluation at p + k = 4, refused beyond. The other fields are those of
-    QuadraticNetwork; `second_layer_rate` is the rate factor of a trained second layer."""
+    when both are), "tanh", or a pair (s, s') of scalar functions that Numba compiles (or s with `derivative` s').
+    Other than erf, averages take `nodes`^(p+k) points: seconds an evaluation at p + k = 4, refused beyond. The other
+    fields are those of QuadraticNetwork; `second_layer_rate` is the rate factor of a trained second layer."""
 
     activation: Any = "erf"
     width: int = 1
@@ -59,12 +68,16 @@ class Committee(Network):
     teacher_overlaps: tuple[tuple[float, ...], ...] | None = None
     second_layer_rate: float = 1.0
     nodes: int = 41
+    derivative: Any = None
+    teacher_derivative: Any = None
     _pair: tuple[Activation, Activation] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        student = activation(self.activation)
-        teacher = student if self.teacher_activation is None else activation(self.teacher_activation)
+        student = _with_derivative(self.activation, self.derivative)
+        teacher = student
+        if self.teacher_activation is not None:
+            teacher = _with_derivative(self.teacher_activation, self.teacher_derivative)
         object.__setattr__(self, "_pair", (student, teacher))
         if self.nodes < 5:
             raise RunError(f"nodes = {self.nodes}; need at least 5")

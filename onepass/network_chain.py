@@ -15,8 +15,10 @@ import numpy as np
 from numba import njit
 
 from dmft.core import streams
+from dmft.core.errors import RunError
 from onepass import overlaps
 from sgd_sim.activations import Activation
+from sgd_sim.memory import available_bytes
 from sgd_sim.onepass_networks import NetworkSGD, embed
 
 if TYPE_CHECKING:
@@ -120,6 +122,12 @@ class NetworkInstance(NetworkSGD):
 
 def sgd_instance(net: Network, student: Activation, teacher: Activation, x0, dimension: int, seed: int, instance: int):
     """Weights in a random frame with the given overlaps, ready for SGD."""
+    wanted = 8 * dimension * 4 * (net.width + net.teacher_width)  # weights, and what it takes to make them
+    if wanted > available_bytes():
+        raise RunError(
+            f"dimension = {dimension}: an instance of SGD needs about {wanted / 2**30:.3g} GiB of memory; "
+            "chain(...) has the same law and needs no vectors"
+        )
     start = net.layout.unpack(x0)
     vectors = embed(
         overlaps.omega(start["M"], start["Q"], net.P), dimension, streams.generator(seed, "onepass-frame", instance)

@@ -65,10 +65,17 @@ BUILT_IN = {
 _compiled: dict[Callable, Any] = {}
 
 
+def _called(f: Callable) -> Callable:
+    return lambda x: f(x)
+
+
 def _compile(f: Callable) -> Any:
     if f not in _compiled:
+        source = getattr(f, "py_func", f)
+        if not hasattr(source, "__code__"):  # a NumPy function
+            source = _called(f)
         try:
-            _compiled[f] = cfunc(_SIGNATURE)(getattr(f, "py_func", f))
+            _compiled[f] = cfunc(_SIGNATURE)(source)
         except NumbaError as problem:
             reason = str(problem).splitlines()[0]
             raise RunError(f"activation {f.__name__}: Numba cannot compile it for a float ({reason})") from None

@@ -79,6 +79,10 @@ def test_other_teacher_activation_and_user_functions():
     assert_allclose(net.drift(net.start(s)), builtin.drift(builtin.start(s)), rtol=1e-12)
     same = onepass.Committee("erf", 1, 1, 0.3, 0.1)
     assert np.abs(same.drift(same.start(s)) - builtin.drift(builtin.start(s))).max() > 1e-3
+    apart = onepass.Committee(np.tanh, 1, 1, 0.3, 0.1, derivative=lambda x: 1.0 - np.tanh(x) ** 2)
+    assert_allclose(apart.drift(apart.start(s)), onepass.Committee("tanh", 1, 1, 0.3, 0.1).drift(apart.start(s)), rtol=1e-12)
+    with pytest.raises(UserError, match="give its derivative"):
+        onepass.Committee(erf, 1)
     with pytest.raises(UserError, match="not the derivative"):
         onepass.Committee((erf, erf), 1)
     with pytest.raises(UserError, match="allowed: quadratic, erf, tanh"):

@@ -176,6 +176,38 @@ def test_growth_rates_at_the_start_for_general_second_layer():
     assert_allclose(net.layout.unpack(net.drift(x))["M"][:, 0] / small, rates, rtol=1e-6)
 
 
+def test_chain_runs_in_a_dimension_that_sgd_cannot_have():
+    net = onepass.QuadraticNetwork(2, 1, 0.3, constraint="sphere")
+    start = {"M": [[0.3], [0.1]], "Q": [[1.0, 0.1], [0.1, 1.0]]}
+    t = net.time_step(10**9) * 10_000
+    chain = net.chain(10**9, 2, start, [t])
+    ode = net.solve(start, [t], rtol=1e-12)
+    assert np.abs(chain.M - start["M"]).max() > 0 and np.abs(chain.M - ode.M).max() < 1e-6
+    with pytest.raises(UserError, match="GiB of memory; chain"):
+        net.simulate(10**12, 1, start, [1e-9])
+
+
+def test_noise_covariance_against_monte_carlo():
+    p, k, g, delta, n = 3, 2, 0.3, 0.2, 400_000
+    net = onepass.QuadraticNetwork(p, k, g, delta)
+    s = valid_start(p, k, 6)
+    om = np.block([[s["Q"], s["M"]], [s["M"].T, np.eye(k)]])
+    rng = np.random.default_rng(7)
+    fields = rng.normal(size=(n, p + k)) @ np.linalg.cholesky(om).T
+    l, ls, a = fields[:, :p], fields[:, p:], s["a"]
+    e = (ls**2).mean(1) - (l**2) @ a / p + np.sqrt(delta) * rng.normal(size=n)
+    b = 2 * a[0] * e * l[:, 0] * ls[:, 1]
+    q = 2 * (a[0] + a[1]) * e * l[:, 0] * l[:, 1] + 4 * g / p * a[0] * a[1] * e**2 * l[:, 0] * l[:, 1]
+    c = net.covariance(net.start(s))
+    first_m, first_q = net.layout.slice("M").start, net.layout.slice("Q").start
+    entries = {"m": (b, first_m + 1), "q": (q, first_q + 1)}
+    for one, two in ("mm", "mq", "qq"):
+        (x, i), (y, j) = entries[one], entries[two]
+        exact = c[i, j]
+        product = (x - x.mean()) * (y - y.mean())
+        assert abs(product.mean() - exact) < 4.5 * product.std() / np.sqrt(n)
+
+
 def test_bad_overlaps_are_refused_with_their_smallest_eigenvalue():
     net = onepass.QuadraticNetwork(width=1, gamma=0.1)
     with pytest.raises(UserError, match=r"smallest eigenvalue is -0\.2"):
