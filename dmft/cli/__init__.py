@@ -20,6 +20,7 @@ COMMANDS = {
     "inspect": ("dmft.cli.inspect", "show what is in a result file or a checkpoint"),
     "diff": ("dmft.cli.diff", "tell what differs between two files"),
     "plot": ("dmft.cli.plot", "draw what is in a file"),
+    "report": ("dmft.cli.report", "write one page for the browser"),
     "export": ("dmft.cli.export", "write the contents of a file as CSV tables"),
     "figure": ("dmft.cli.figure", "make a figure of the paper"),
     "converge": ("dmft.cli.converge", "solve at several settings: distances, orders, the limit of small steps"),

@@ -1,0 +1,57 @@
+"""One page for the browser that holds everything: curves, kernels, convergence, runs, provenance. Needs no network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from dmft.core.errors import FileError, UserError
+from dmft.look.opening import Opened
+from dmft.report.data import page_data
+from dmft.report.numbers import to_json
+from dmft.report.tables import page_tables
+from dmft.version import __version__
+
+
+def write_report(opened: Sequence[Opened], output: Path) -> None:
+    """Write the page, whole or not at all."""
+    text = report_page(opened)
+    part = output.with_name(f".{output.name}.{os.getpid()}.part")
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(text, encoding="utf-8")
+        part.replace(output)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise FileError(f"{output}: cannot be written: {error.strerror}") from None
+
+
+def report_page(opened: Sequence[Opened]) -> str:
+    """The page as text."""
+    titles = list(dict.fromkeys(item.run.title for item in opened if item.run is not None and item.run.title))
+    parts = {
+        "title": escape("; ".join(titles) or "dmft report"), "version": escape(__version__),
+        "files": escape(", ".join(item.path.name for item in opened)), "style": _asset("page.css"), "plotly": _plotly(),
+        "script": _asset("page.js"), "tables": page_tables(opened), "data": to_json(page_data(opened)),
+    }
+    head, *rest = _asset("page.html").split("{{")
+    pieces = [head]
+    for piece in rest:                      # one pass: nothing inside a value is taken for a place to fill
+        name, _, tail = piece.partition("}}")
+        pieces += [parts[name], tail]
+    return "".join(pieces)
+
+
+def _asset(name: str) -> str:
+    return files("dmft.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise UserError("reports need plotly; install the extra [report]") from None
+    return get_plotlyjs()

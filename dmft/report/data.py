@@ -1,0 +1,97 @@
+"""What the plots of the page show, as plain data; the page's script draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dmft.kernels import KERNELS
+from dmft.look.aging import correlation_slice, integrated_response
+from dmft.look.checks import SOLVED
+from dmft.look.curves import MAIN, curves_of
+from dmft.look.opening import Opened
+from dmft.result import Kernels, Theory
+from dmft.study import EXPECTED, QUANTITIES, Axis, Study
+
+MOST_KERNEL_TIMES = 96      # per axis of a kernel on the page
+MOST_POINTS = 600           # of a curve
+MOST_ONEPASS = 12           # curves of a one-pass file
+QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
+
+
+def page_data(opened: Sequence[Opened]) -> dict[str, Any]:
+    """Curves by observable, kernels, spreads of simulations, axes of studies."""
+    labels = file_labels(opened)
+    observables: dict[str, list[dict[str, Any]]] = {}
+    for item, label in zip(opened, labels):
+        curves = curves_of(item)
+        wanted = list(MAIN) if item.kind != "onepass" else list(curves)[:MOST_ONEPASS]
+        if item.kind == "theory":
+            wanted += ["nu_hat", "nu_hat_direct"]
+        for name in wanted:
+            # On the sphere q is 1 up to rounding.
+            if name in curves and not (name == "q" and np.nanmax(np.abs(curves["q"].mean - 1.0), initial=0.0) < 1e-6):
+                panel = "nu_hat" if name.startswith("nu_hat") else name
+                observables.setdefault(panel, []).append(_curve(item, name, curves[name], label))
+    return {
+        "observables": observables,
+        "kernels": [_kernels(item.result, label) for item, label in zip(opened, labels) if isinstance(item.result, Theory)],
+        "spreads": [_spread(item.result, label) for item, label in zip(opened, labels) if item.kind == "simulation"],
+        "axes": [_axis(axis, label) for item, label in zip(opened, labels) if isinstance(item.result, Study)
+                 for axis in item.result.axes.values()],
+    }
+
+
+def file_labels(opened: Sequence[Opened]) -> list[str]:
+    """File names, with folders where the names alone are not distinct."""
+    names = [item.path.name for item in opened]
+    return [name if names.count(name) == 1 else str(item.path) for name, item in zip(names, opened)]
+
+
+def _curve(item: Opened, name: str, curve: Any, label: str) -> dict[str, Any]:
+    thin = np.unique(np.linspace(0, curve.t.size - 1, MOST_POINTS).astype(int)) if curve.t.size > MOST_POINTS else slice(None)
+    direct = " (A.19)" if name == "nu_hat_direct" else " (A.29)" if name == "nu_hat" else ""
+    return {"label": label + direct, "kind": item.kind, "eta": item.run.algorithm.learning_rate if item.run else 0.0,
+            "t": curve.t[thin], "mean": curve.mean[thin], "error": curve.error[thin]}
+
+
+def thinned(kernels: Kernels) -> np.ndarray:
+    """Indices of the saved times that the page shows: dense at early times, spread over late ones, those reached."""
+    reached = np.flatnonzero(np.isfinite(np.diag(kernels.C)))
+    if reached.size <= MOST_KERNEL_TIMES:
+        return reached
+    half = MOST_KERNEL_TIMES // 2
+    last = reached[-1]
+    return np.unique(np.concatenate((np.linspace(0, last, half), np.geomspace(1, last, half))).round().astype(int))
+
+
+def _kernels(theory: Theory, label: str) -> dict[str, Any]:
+    """Heat maps, and for every waiting time the correlation and the integrated response after it."""
+    kernels, index = theory.kernels, thinned(theory.kernels)
+    slices = []
+    for w in index[:-1]:
+        after = index[index >= w] - w
+        tau, C, C_error = correlation_slice(kernels, w)
+        _, F, F_error = integrated_response(kernels, w)
+        slices.append({"t_w": kernels.t[w], "tau": tau[after], "C": C[after], "C_error": C_error[after],
+                       "F": F[after], "F_error": F_error[after]})
+    maps = {name: getattr(kernels, name)[np.ix_(index, index)] for name in KERNELS}
+    for name in ("M_R", "R"):
+        maps[name] = np.where(np.tri(index.size, k=-1, dtype=bool), maps[name], np.nan)
+    return {"label": label, "eta": theory.run.algorithm.learning_rate, "t": kernels.t[index], "maps": maps, "slices": slices}
+
+
+def _spread(result: Any, label: str) -> dict[str, Any]:
+    share = result.share_below(SOLVED)
+    return {"label": label, "eta": result.run.algorithm.learning_rate, "t": result.t, "threshold": SOLVED, "share": share.share,
+            "low": share.low, "high": share.high, "levels": list(QUANTILES),
+            "m": [result.quantile(p).m for p in QUANTILES], "loss": [result.quantile(p).loss for p in QUANTILES]}
+
+
+def _axis(axis: Axis, label: str) -> dict[str, Any]:
+    measure = "replica_distance" if axis.name == "samples" else "distance"
+    return {"label": label, "name": axis.name, "values": axis.values, "expected": EXPECTED.get(axis.name),
+            "quantities": {q: np.where(axis.table[measure][q] > 0, axis.table[measure][q], np.nan) for q in QUANTITIES},
+            "residuals": [] if axis.residuals is None else list(axis.residuals)}

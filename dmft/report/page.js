@@ -1,0 +1,201 @@
+"use strict";
+// Draws the data of this page with Plotly. #t_w=0.5 in the address sets every waiting-time slider to the nearest time.
+(function () {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"];
+  const NAMES = { m: "overlap m", loss: "training loss", mse: "mean square error", q: "squared norm q", nu_hat: "ν̂" };
+  // Plotly offers to send charts to a server by default; this page must not.
+  const CONFIG = { displaylogo: false, responsive: true, showSendToCloud: false, plotlyServerURL: "",
+    modeBarButtonsToRemove: ["select2d", "lasso2d"] };
+  const colour = (i) => COLOURS[i % COLOURS.length];
+  const faded = (hex, alpha) => "rgba(" + [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16)).join(",") + "," + alpha + ")";
+  const axis = (title, log) => ({ title: { text: title }, type: log ? "log" : "linear", gridcolor: "#e8ebee", zeroline: false,
+    exponentformat: "power", automargin: true });
+  // Titles stand to the left: the tools of a plot appear on its right.
+  const layout = (title, x, y) => ({ title: { text: title, font: { size: 15 }, x: 0.02, xanchor: "left" }, margin: { l: 60, r: 15, t: 40, b: 45 },
+    xaxis: x, yaxis: y, legend: { orientation: "h", y: -0.22, font: { size: 11 } }, hovermode: "closest",
+    paper_bgcolor: "#fff", plot_bgcolor: "#fff" });
+  // A logarithmic axis labels every decade; of a short span it also labels 2 and 5.
+  function logAxis(title, values) {
+    const good = values.filter((v) => v > 0);
+    const decades = good.length ? Math.log10(Math.max(...good) / Math.min(...good)) : 0;
+    return { ...axis(title, true), dtick: decades > 2.5 ? Math.ceil(decades / 6) : "D2" };
+  }
+
+  function element(parent, tag, attributes, text) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
+    if (text !== undefined) made.textContent = text;
+    parent.appendChild(made);
+    return made;
+  }
+
+  function withBand(x, mean, error, hex, name, extra) {
+    const upper = mean.map((v, i) => (v === null ? null : v + 2 * (error[i] || 0)));
+    const lower = mean.map((v, i) => (v === null ? null : v - 2 * (error[i] || 0)));
+    const edge = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, legendgroup: name };
+    return [{ ...edge, y: lower }, { ...edge, y: upper, fill: "tonexty", fillcolor: faded(hex, 0.25) },
+      { x, y: mean, name, legendgroup: name, mode: "lines", line: { color: hex, width: 2 }, ...(extra || {}) }];
+  }
+
+  // --- curves: theory as lines with bands, simulations as points with bars ---------------------------------
+  function drawCurves() {
+    const log = document.getElementById("log-time").checked, logLoss = document.getElementById("log-loss").checked;
+    const place = document.getElementById("curve-plots");
+    for (const [name, curves] of Object.entries(data.observables)) {
+      const id = "curve-" + name.replace(/[^\w-]/g, "_");
+      const div = document.getElementById(id) || element(place, "div", { id, class: "plot" });
+      const traces = [], xs = [];
+      curves.forEach((curve, i) => {
+        const x = curve.t.map((t) => (log ? t + curve.eta : t));
+        xs.push(...x);
+        if (curve.kind === "simulation") {
+          traces.push({ x, y: curve.mean, name: curve.label, mode: "markers", marker: { color: colour(i), size: 6 },
+            error_y: { type: "data", array: curve.error.map((e) => 2 * (e || 0)), color: colour(i), thickness: 1.2, width: 2 } });
+        } else {
+          traces.push(...withBand(x, curve.mean, curve.error, colour(i), curve.label));
+        }
+      });
+      const logY = name === "loss" && logLoss;
+      const ys = curves.flatMap((curve) => curve.mean);
+      Plotly.react(div, traces, layout(NAMES[name] || name, log ? logAxis("t + η", xs) : axis("t", false),
+        logY ? logAxis("", ys) : axis("", false)), CONFIG);
+    }
+  }
+
+  // --- kernels: a heat map, and slices after a waiting time ------------------------------------------------
+  function kernelPanel(kernel, k) {
+    const place = document.getElementById("kernel-plots");
+    element(place, "h3", {}, kernel.label);
+    const control = element(place, "div", { class: "control" });
+    const choice = element(element(control, "label", {}, "kernel "), "select", { id: "map-choice-" + k });
+    for (const name of Object.keys(kernel.maps)) element(choice, "option", { value: name }, name);
+    element(control, "label", { for: "waiting-" + k }, "waiting time");
+    const slider = element(control, "input", { type: "range", id: "waiting-" + k, min: 0, max: kernel.slices.length - 1, step: 1,
+      value: Math.floor(kernel.slices.length / 3) });
+    const output = element(control, "output", { id: "waiting-text-" + k, for: "waiting-" + k });
+    const grid = element(place, "div", { class: "kernel" });
+    const map = element(grid, "div", { id: "map-" + k, class: "plot" });
+    const slices = { C: element(grid, "div", { id: "slice-C-" + k, class: "plot" }),
+      F: element(grid, "div", { id: "slice-F-" + k, class: "plot" }) };
+    const values = element(place, "table", { id: "slice-values-" + k });
+
+    // Kernels span decades near the origin: their colours are then logarithmic.
+    function drawMap() {
+      const name = choice.value, x = kernel.t.map((t) => t + kernel.eta), rows = kernel.maps[name];
+      const flat = rows.flat().filter((v) => v !== null).sort((a, b) => a - b);
+      const at = (p) => flat[Math.floor(p * (flat.length - 1))];
+      const log = at(0.02) > 0 && at(1) > 20 * at(0.5);
+      const z = log ? rows.map((row) => row.map((v) => (v === null ? null : Math.log10(Math.max(v, at(0.02)))))) : rows;
+      const range = log ? { zmin: Math.log10(at(0.02)), zmax: Math.log10(at(1)) } : { zmin: at(0.01), zmax: at(1) };
+      Plotly.react(map, [{ type: "heatmap", x, y: x, z, text: rows, colorscale: "Cividis", ...range,
+        colorbar: { thickness: 12, tickprefix: log ? "10^" : "" },
+        hovertemplate: "t + η = %{y:.4g}<br>t' + η = %{x:.4g}<br>" + name + " = %{text}<extra></extra>" }],
+        layout(name + "(t, t')", logAxis("t' + η", x), logAxis("t + η", x)), CONFIG);
+    }
+
+    function drawSlices() {
+      const now = kernel.slices[slider.value];
+      output.textContent = "t_w = " + now.t_w;
+      const titles = { C: "C(t_w + τ, t_w)", F: "integrated response" };
+      const last = kernel.slices.length - 1;
+      for (const part of ["C", "F"]) {
+        // A few fixed waiting times in grey show how the slices age.
+        const traces = [0, 0.25, 0.5, 0.75].map((share) => kernel.slices[Math.floor(share * last)]).map((slice) => ({
+          x: slice.tau.map((tau) => tau + kernel.eta), y: slice[part], mode: "lines", line: { color: "#c3c9d0", width: 1 },
+          name: "t_w = " + slice.t_w, showlegend: false, hoverinfo: "name+y" }));
+        const x = now.tau.map((tau) => tau + kernel.eta);
+        traces.push(...withBand(x, now[part], now[part + "_error"], COLOURS[part === "C" ? 0 : 1], "t_w = " + now.t_w));
+        Plotly.react(slices[part], traces, layout(titles[part], logAxis("τ + η", traces[0].x), axis("", false)), CONFIG);
+      }
+      values.replaceChildren();
+      const head = element(values, "tr");
+      for (const word of ["τ", "C(t_w + τ, t_w)", "± error", "integrated response", "± error"]) element(head, "th", {}, word);
+      const count = now.tau.length, shown = [...new Set([0, 0.25, 0.5, 0.75, 1].map((p) => Math.round(p * (count - 1))))];
+      for (const i of shown) {
+        const row = element(values, "tr");
+        for (const cell of [now.tau[i], now.C[i], now.C_error[i], now.F[i], now.F_error[i]]) element(row, "td", {}, cell === null ? "–" : String(cell));
+      }
+    }
+
+    choice.addEventListener("change", drawMap);
+    slider.addEventListener("input", drawSlices);
+    function setWaiting(t_w) {
+      const gaps = kernel.slices.map((slice) => Math.abs(slice.t_w - t_w));
+      slider.value = gaps.indexOf(Math.min(...gaps));
+      drawSlices();
+    }
+    drawMap();
+    drawSlices();
+    return setWaiting;
+  }
+
+  // --- simulations: quantiles and the share that has found the teacher -------------------------------------
+  function drawSpreads() {
+    const place = document.getElementById("spread-plots");
+    data.spreads.forEach((spread, s) => {
+      const x = spread.t.map((t) => t + spread.eta), hex = colour(s);
+      for (const name of ["m", "loss"]) {
+        const traces = spread.levels.map((level, i) => ({ x, y: spread[name][i], name: "quantile " + level, mode: "lines",
+          line: { color: level === 0.5 ? hex : faded(hex, 0.5), width: level === 0.5 ? 2.5 : 1 },
+          ...(i === 0 ? {} : { fill: "tonexty", fillcolor: faded(hex, 0.12) }) }));
+        Plotly.newPlot(element(place, "div", { class: "plot", id: "spread-" + name + "-" + s }), traces,
+          layout(NAMES[name] + ": " + spread.label, logAxis("t + η", x),
+            name === "loss" ? logAxis("", spread.loss.flat()) : axis("", false)), CONFIG);
+      }
+      const edge = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
+      Plotly.newPlot(element(place, "div", { class: "plot", id: "spread-share-" + s }), [{ ...edge, y: spread.low },
+        { ...edge, y: spread.high, fill: "tonexty", fillcolor: faded(hex, 0.2) },
+        { x, y: spread.share, mode: "lines", line: { color: hex, width: 2 }, name: "share" }],
+        layout("share with loss < " + spread.threshold + " (95 %)", logAxis("t + η", x), { ...axis("", false), range: [-0.03, 1.03] }), CONFIG);
+    });
+  }
+
+  // --- convergence studies ---------------------------------------------------------------------------------
+  function drawAxes() {
+    const place = document.getElementById("axis-plots");
+    data.axes.forEach((study, s) => {
+      const traces = Object.entries(study.quantities).map(([name, y], i) => ({ x: study.values, y, name, mode: "lines+markers",
+        line: { color: colour(i) }, marker: { symbol: i, size: 7 } }));
+      if (study.expected) {
+        const power = study.name === "samples" ? -study.expected : study.expected;
+        const top = Math.max(...Object.values(study.quantities).flat().filter((v) => v !== null));
+        traces.push({ x: study.values, y: study.values.map((v) => 1.6 * top * Math.pow(v / study.values[0], power)),
+          name: "slope " + power, mode: "lines", line: { color: "#000", dash: "dash", width: 1 } });
+      }
+      Plotly.newPlot(element(place, "div", { class: "plot", id: "axis-" + s }), traces, layout("distance from the finest: " + study.label,
+        { ...axis(study.name, true), tickvals: study.values }, logAxis("", Object.values(study.quantities).flat())), CONFIG);
+      if (study.residuals.length) {
+        Plotly.newPlot(element(place, "div", { class: "plot", id: "residuals-" + s }), study.residuals.map((y, i) => ({ y,
+          x: y.map((_, j) => j + 1), name: study.name + " = " + study.values[i], mode: "lines", line: { color: colour(i) } })),
+          layout("residual against sweep", axis("sweep", false), logAxis("", study.residuals.flat())), CONFIG);
+      }
+    });
+  }
+
+  function hideEmpty() {
+    for (const [id, list] of [["curves", Object.keys(data.observables)], ["kernels", data.kernels], ["spreads", data.spreads],
+      ["axes", data.axes]]) if (!list.length) document.getElementById(id).remove();
+    const nav = document.getElementById("nav");
+    document.querySelectorAll("main section").forEach((section, i) => {
+      section.id = section.id || "section-" + i;
+      element(nav, "a", { href: "#" + section.id }, section.querySelector("h2").textContent);
+    });
+  }
+
+  hideEmpty();
+  if (Object.keys(data.observables).length) {
+    drawCurves();
+    for (const id of ["log-time", "log-loss"]) document.getElementById(id).addEventListener("change", drawCurves);
+  }
+  const setters = data.kernels.filter((kernel) => kernel.slices.length).map(kernelPanel);
+  function fromAddress() {
+    const asked = /t_w=([\d.eE+-]+)/.exec(location.hash);
+    if (asked) setters.forEach((set) => set(Number(asked[1])));
+  }
+  fromAddress();
+  window.addEventListener("hashchange", fromAddress);
+  drawSpreads();
+  drawAxes();
+  document.body.dataset.ready = "yes";
+})();

@@ -1,0 +1,139 @@
+"""The tables of the page, as HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from dmft.comparison import compare
+from dmft.core.config import changes
+from dmft.core.schema import to_toml_value
+from dmft.look.curves import curves_of
+from dmft.look.facts import facts
+from dmft.look.opening import Opened
+from dmft.report.data import file_labels
+from dmft.result import Theory
+from dmft.study import Study
+
+MOST_ROWS = 24
+# Differences between two runs that leave the experiment the same.
+_FREE = ("title", "algorithm.t_max", "theory.", "simulation.")
+
+
+def page_tables(opened: Sequence[Opened]) -> str:
+    """Comparisons, convergence, checks and warnings, run parameters, provenance."""
+    labels = file_labels(opened)
+    known = [facts(item) for item in opened]
+    return "\n".join(filter(None, (_comparisons(opened, labels), _studies(opened, labels), _checks(known, labels),
+                                   _runs(known, labels), _provenance(known, labels))))
+
+
+def table(head: Sequence[Any], rows: Sequence[Sequence[Any]], marked: Sequence[bool] = ()) -> str:
+    """An HTML table of plain values; marked rows stand out."""
+    lines = ["<tr>" + "".join(f"<th>{escape(str(cell))}</th>" for cell in head) + "</tr>"]
+    for i, row in enumerate(rows):
+        mark = ' class="marked"' if i < len(marked) and marked[i] else ""
+        lines.append(f"<tr{mark}>" + "".join(f"<td>{escape(_cell(cell))}</td>" for cell in row) + "</tr>")
+    return f'<div class="wide"><table>{"".join(lines)}</table></div>'
+
+
+def _cell(value: Any) -> str:
+    if value is None or (isinstance(value, float) and not np.isfinite(value)):
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _section(title: str, body: str, intro: str = "") -> str:
+    return f"<section><h2>{escape(title)}</h2>" + (f"<p>{escape(intro)}</p>" if intro else "") + body + "</section>"
+
+
+def _comparisons(opened: Sequence[Opened], labels: list[str]) -> str:
+    """Every theory against the simulations of the same experiment."""
+    parts = []
+    simulations = [(item, label) for item, label in zip(opened, labels) if item.kind == "simulation"]
+    for item, label in zip(opened, labels):
+        if not isinstance(item.result, Theory):
+            continue
+        same = [(other, name) for other, name in simulations if _same_experiment(item, other)]
+        if same:
+            names = ", ".join(name for _, name in same)
+            parts.append(f"<h3>{escape(label)} against {escape(names)}</h3>" + _comparison(item, [other for other, _ in same]))
+    intro = "z is the difference in combined standard errors; several dimensions are extrapolated to infinity."
+    return _section("Theory against simulation", "".join(parts), intro) if parts else ""
+
+
+def _same_experiment(a: Opened, b: Opened) -> bool:
+    return a.run is not None and b.run is not None and all(key.startswith(_FREE) for key, _, _ in changes(a.run, b.run))
+
+
+def _comparison(theory: Opened, simulations: list[Opened]) -> str:
+    ours, theirs = curves_of(theory), [curves_of(item) for item in simulations]
+    dimensions = [item.result.run.simulation.dimension for item in simulations]
+    rows, worst, bound = [], 0.0, 0.0
+    for name in ("m", "loss"):
+        result = compare(name, ours[name], [curves[name] for curves in theirs], dimensions,
+                         1e-3 * theory.result.run.algorithm.learning_rate)
+        good = np.flatnonzero(np.isfinite(result.z))
+        if not good.size:
+            continue
+        worst, bound = max(worst, float(np.abs(result.z[good]).max())), max(bound, result.bound)
+        for i in good[np.unique(np.linspace(0, good.size - 1, MOST_ROWS).astype(int))]:
+            rows.append((name, float(result.t[i]), float(result.theory.mean[i]), float(result.theory.error[i]),
+                         float(result.simulation.mean[i]), float(result.simulation.error[i]), float(result.z[i])))
+    verdict = "agree within their errors" if worst <= bound else "differ by more than their errors"
+    return table(("", "t", "theory", "error", "simulation", "error", "z"), rows, [abs(row[-1]) > bound for row in rows]) + (
+        f"<p>max |z| = {worst:.2f}; 99 % of tables stay below {bound:.1f}: theory and simulation {verdict}.</p>")
+
+
+def _studies(opened: Sequence[Opened], labels: list[str]) -> str:
+    parts = []
+    for item, label in zip(opened, labels):
+        if not isinstance(item.result, Study):
+            continue
+        rows = item.result.tables()
+        parts.append(f"<h3>{escape(label)}: orders</h3>" + table(
+            ("axis", "quantity", "order", "error", "expected"), [tuple(row.values()) for row in rows["orders"]]))
+        distances = table(tuple(rows["distances"][0]), [tuple(row.values()) for row in rows["distances"]])
+        parts.append(f"<details><summary>distances</summary>{distances}</details>")
+        limit = item.result.axes["learning_rate"].limit if "learning_rate" in item.result.axes else {}
+        if limit:
+            t = item.result.axes["learning_rate"].t
+            some = np.unique(np.linspace(0, t.size - 1, 12).astype(int))
+            parts.append("<h4>limit of small learning rates (Richardson)</h4>" + table(
+                ("t", "m", "error", "loss", "error"), [tuple(float(array[i]) for array in (
+                    t, limit["m"], limit["m_error"], limit["loss"], limit["loss_error"])) for i in some]))
+    return _section("Convergence tables", "".join(parts)) if parts else ""
+
+
+def _checks(known: list[dict[str, Any]], labels: list[str]) -> str:
+    parts = []
+    for found, label in zip(known, labels):
+        warnings = "".join(f"<li>{escape(text)}</li>" for text in found["warnings"])
+        parts.append(f"<h3>{escape(label)}</h3>")
+        if "progress" in found:
+            parts.append(f"<p>Live: {100 * found['progress']['share']:.1f} % done at its last checkpoint.</p>")
+        if found["checks"]:
+            verdicts = {True: "fine", False: "look", None: ""}
+            parts.append(table(("check", "value", ""), [(c["name"], c["value"], verdicts[c["fine"]]) for c in found["checks"]],
+                               [c["fine"] is False for c in found["checks"]]))
+        parts.append(f'<ul class="warnings">{warnings}</ul>' if warnings else "<p>No warnings.</p>")
+    return _section("Checks", "".join(parts))
+
+
+def _runs(known: list[dict[str, Any]], labels: list[str]) -> str:
+    """Keys down, files across; keys in which the files differ are marked."""
+    flat = [{f"{section}.{key}": value for section, keys in found["run"].items() if isinstance(keys, dict)
+             for key, value in keys.items()} for found in known]
+    keys = list(dict.fromkeys(key for run in flat for key in run))
+    rows = [[key, *(to_toml_value(run[key]) if key in run else "–" for run in flat)] for key in keys]
+    return _section("Run parameters", table(("key", *labels), rows, [len(set(row[1:])) > 1 for row in rows])) if rows else ""
+
+
+def _provenance(known: list[dict[str, Any]], labels: list[str]) -> str:
+    found = [{"kind": item["kind"], "outcome": item["outcome"], "schema": item["schema_version"], **item["provenance"]}
+             for item in known]
+    keys = list(dict.fromkeys(key for item in found for key in item))
+    return _section("Provenance", table(("", *labels), [[key, *(item.get(key) for item in found)] for key in keys]))
