@@ -164,15 +164,37 @@ class Run:
             return self.model.reduced()
         return self.model
 
-    def to_toml(self) -> str:
-        """The completed run file."""
-        sections = {
+    def tables(self) -> dict[str, Mapping[str, Any]]:
+        """{section: {key: value}}, completed."""
+        return {
             "model": self.model_keys,
             "initial": self.initial_keys,
             "time": dataclasses.asdict(self.time),
             "simulation": dataclasses.asdict(self.simulation),
         }
-        return schema.dump({"title": self.title}, sections)
+
+    def to_toml(self) -> str:
+        """The completed run file."""
+        return schema.dump({"title": self.title}, self.tables())
+
+
+def grown(old: Run, new: Run, growable: Iterable[str], harmless: Iterable[str], source: str) -> list[str]:
+    """Keys among `growable` that grew from one run to the other; any other change but those of `harmless` keys (a
+    section's name and a dot stand for all of it) is refused with the difference shown."""
+    found, refused = [], []
+    before, after = old.tables(), new.tables()
+    for section, table in after.items():
+        for key in sorted(set(table) | set(before[section])):
+            name, a, b = f"{section}.{key}", before[section].get(key), table.get(key)
+            if a == b or name in harmless or f"{section}." in harmless:
+                continue
+            if name in growable and a is not None and b is not None and b > a:
+                found.append(name)
+            else:
+                refused.append(f"{name}: {a} -> {b}" + (" (may only grow)" if name in growable else ""))
+    if refused:
+        raise RunError(f"{source}: --resume with another run is refused: {'; '.join(refused)}; --force starts afresh")
+    return found
 
 
 def load_run(path: str | Path, overrides: Iterable[str] = ()) -> Run:

@@ -22,9 +22,6 @@ from dmft.core.progress import Progress, say
 from onepass import ensemble, runfile
 from onepass.result import Ensemble
 
-_GROWABLE = ("instances",)
-_HARMLESS = ("checkpoint_interval",)
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     command.run_options(parser)
@@ -118,21 +115,17 @@ def _stored(job: command.Job, the_run: runfile.Run) -> np.ndarray:
 
 
 def _refuse_changes(old: runfile.Run, new: runfile.Run, source: str) -> None:
-    before, after = vars(old.simulation), vars(new.simulation)
-    changed = [key for key in after if before[key] != after[key] and key not in _GROWABLE + _HARMLESS]
-    if changed:
-        key = changed[0]
-        raise RunError(f"{source}: --resume with simulation.{key} {before[key]} -> {after[key]} is refused; use --force")
-    if (old.model_keys, old.initial_keys, old.time) != (new.model_keys, new.initial_keys, new.time):
-        raise RunError(f"{source}: --resume with another model, start or time is refused; use --force")
-    if after["instances"] < before["instances"]:
-        raise RunError(f"{source}: simulation.instances may only grow ({before['instances']} stored)")
-    if after["process"] == "sde" and before["instances"] != after["instances"]:
-        raise RunError(f"{source}: an SDE ensemble cannot grow; use --force")
+    harmless = ("simulation.checkpoint_interval", "time.rtol", "time.method")
+    grew = runfile.grown(old, new, ("simulation.instances",), harmless, source)
+    if not grew:
+        return
+    if new.simulation.process == "sde":
+        raise RunError(f"{source}: an SDE ensemble cannot grow; --force starts afresh")
     if new.initial_keys["start"] == "random":
-        few, many = old.start(before["instances"]), new.start(after["instances"])
-        if any(v.shape[:1] == (before["instances"],) and not np.array_equal(v, many[n][: len(v)]) for n, v in few.items()):
-            raise RunError(f"{source}: random starts of this model change with simulation.instances; use --force")
+        count = old.simulation.instances
+        few, many = old.start(count), new.start(new.simulation.instances)
+        if any(v.shape[:1] == (count,) and not np.array_equal(v, many[n][:count]) for n, v in few.items()):
+            raise RunError(f"{source}: random starts of this model change with simulation.instances; --force starts afresh")
 
 
 def _summary(result: Ensemble, job: command.Job) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from dmft.core import command
+from dmft.core import command, store
 from dmft.core.parallel import world
 from dmft.core.progress import say
 from onepass import runfile
@@ -24,7 +24,7 @@ def _solve(job: command.Job) -> int:
     """One path is too little work to share: the root rank does it."""
     begin = time.monotonic()
     the_run: runfile.Run = job.run  # type: ignore[assignment]
-    if job.resume and job.output.exists():
+    if job.resume and job.output.exists() and not _longer(job, the_run):
         say(f"{job.output}: complete, nothing to do", quiet=job.quiet)
         return command.EXIT_DONE
     method = {} if the_run.time.method == "auto" else {"method": the_run.time.method}
@@ -39,3 +39,11 @@ def _solve(job: command.Job) -> int:
         say(f"t = {path.t[-1]:g}: risk = {path.risk[-1]:.8g}", quiet=job.quiet)
     say(f"wrote {job.output}", quiet=job.quiet)
     return command.EXIT_DONE
+
+
+def _longer(job: command.Job, the_run: runfile.Run) -> bool:
+    """Whether the stored path must go on to a later t_max; other changes are refused."""
+    old = runfile.parse_run(store.load_header(job.output).run_text, str(job.output))
+    simulated = () if the_run.initial_keys["start"] == "random" else ("simulation.",)
+    ignored = ("simulation.process", "simulation.instances", "simulation.checkpoint_interval", *simulated)
+    return bool(runfile.grown(old, the_run, ("time.t_max", "time.points"), ignored, str(job.output)))

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from onepass import runfile
+
 
 @pytest.mark.parametrize(("name", "blocks", "said"), [("effective-dynamics", 2, "m_star"), ("one-pass", 3, "1.15")])
 def test_the_examples_run(name, blocks, said, capsys):
@@ -17,3 +19,10 @@ def test_the_examples_run(name, blocks, said, capsys):
     for block in found:
         exec(block, scope)
     assert said in capsys.readouterr().out
+
+
+def test_the_run_file_of_the_page_is_valid_and_shows_the_defaults():
+    text = (Path(__file__).resolve().parents[2] / "docs" / "one-pass.md").read_text()
+    run = runfile.parse_run(re.findall(r"```toml\n(.*?)```", text, re.S)[0])
+    assert run.simulation == runfile.SimulationConfig()
+    assert run.time == runfile.TimeConfig()

@@ -112,6 +112,18 @@ def test_more_instances_extend_a_result_and_equal_a_fresh_one(run_path, tmp_path
     refused = ["simulate", str(run_path), "-o", str(grown), "--resume", "--quiet", "--set"]
     assert main([*refused, "simulation.seed=2"]) == 2
     assert main([*refused, "model.gamma=0.1"]) == 2
+    assert main([*refused, "simulation.instances=4"]) == 2
+
+
+def test_a_longer_ode_replaces_a_shorter_one_and_another_is_refused(run_path, tmp_path, capsys):
+    out = tmp_path / "ode.h5"
+    solve = ["solve", str(run_path), "-o", str(out), "--quiet"]
+    assert main(solve) == 0
+    assert main([*solve, "--resume", "--set", "simulation.instances=3"]) == 0
+    assert main([*solve, "--resume", "--set", "time.t_max=0.75"]) == 0
+    assert onepass.load(out).t[-1] == 0.75
+    assert main([*solve, "--resume", "--set", "model.gamma=0.1"]) == 2
+    assert "model.gamma: 0.2 -> 0.1" in capsys.readouterr().err
 
 
 def test_user_activation_by_plugin(tmp_path):
