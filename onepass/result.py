@@ -64,22 +64,26 @@ class Ensemble(Trajectory):
     def instances(self) -> int:
         return len(next(iter(self.arrays.values())))
 
-    def _over_instances(self, f: Callable[[np.ndarray], np.ndarray]) -> Trajectory:
-        kept = ~self.diverged if self.diverged.size else slice(None)
-        arrays = {name: f(array[kept]) for name, array in self.arrays.items()}
+    def _over_instances(self, f: Callable[[np.ndarray], np.ndarray], fewest: int) -> Trajectory:
+        """f over the finite instances; NaN where there are fewer than it needs."""
+        kept = ~self.diverged if self.diverged.size else np.ones(self.instances, bool)
+        enough = kept.sum() >= fewest
+        arrays = {
+            name: f(array[kept]) if enough else np.full(array.shape[1:], np.nan) for name, array in self.arrays.items()
+        }
         return Trajectory(self.t, arrays, self.source, self.run_text, self.attrs)
 
     def mean(self) -> Trajectory:
         """Average over the instances."""
-        return self._over_instances(lambda array: array.mean(0))
+        return self._over_instances(lambda array: array.mean(0), 1)
 
     def error(self) -> Trajectory:
         """Standard error of that average."""
-        return self._over_instances(lambda array: array.std(0, ddof=1) / np.sqrt(len(array)))
+        return self._over_instances(lambda array: array.std(0, ddof=1) / np.sqrt(len(array)), 2)
 
     def variance(self) -> Trajectory:
         """Variance over the instances (unbiased)."""
-        return self._over_instances(lambda array: array.var(0, ddof=1))
+        return self._over_instances(lambda array: array.var(0, ddof=1), 2)
 
     def save(self, path: str | Path) -> None:
         self.attrs["diverged_instances"] = np.flatnonzero(self.diverged)

@@ -98,6 +98,15 @@ def test_instances_do_not_depend_on_threads_or_company():
     np.testing.assert_array_equal(one.x, two.x[:3])
 
 
+def test_one_instance_has_no_error_and_diverged_ones_are_left_out():
+    one = Decay().chain(20, 1, START, [0.5])
+    assert np.isfinite(one.mean().x).all() and np.isnan(one.error().x).all()
+    three = Decay().chain(20, 3, START, [0.25, 0.5])
+    three.diverged[1] = True
+    three.x[1] = np.nan
+    assert np.isfinite(three.mean().x).all() and np.isfinite(three.error().x).all()
+
+
 def test_times_and_instances_are_checked():
     with pytest.raises(UserError, match="increasing"):
         Decay().solve(START, [1.0, 0.5])
