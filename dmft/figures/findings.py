@@ -126,8 +126,8 @@ def caption(title: str, note: str, jobs: list[Job], full: list[Job]) -> str:
     said = []
     for half, word in (("simulation", "Simulation"), ("theory", "Theory")):
         ours, theirs = ([job.run() for job in some if job.half == half] for some in (jobs, full))
-        told = [_told(ours, theirs, key, words) for key, words in TOLD if key.split(".")[0] in (half, "algorithm")]
         if ours:
+            told = [_told(ours, theirs, key, words) for key, words in TOLD if key.split(".")[0] in (half, "algorithm")]
             said.append(f"{word}: {', '.join(told)}.")
     left_out = len({job.series.name for job in full} - {job.series.name for job in jobs})
     if left_out:

@@ -16,7 +16,8 @@ Changes = Mapping[str, Any]  # {"section.key": value}, as after --set
 class Series:
     """One experiment: a run file of the figure's folder, changed where it is one of a scan.
 
-    shade: place in a scan, 0 to 1, for the colour; None takes the colour of the algorithm. theory, simulation: which
+    shade: place in a scan, 0 to 1, for the colour; None takes the colour of the algorithm. tint: strength of that
+    colour. theory, simulation: which
     halves are computed.
     """
 
@@ -25,6 +26,7 @@ class Series:
     label: str
     changes: Changes = field(default_factory=dict)
     shade: float | None = None
+    tint: float = 1.0
     theory: bool = True
     simulation: bool = True
 

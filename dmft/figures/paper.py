@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dmft.figures.model import Figure, Panel, Series, Size, scan
+from dmft.figures.model import Figure, Panel, Series, Size
 
 STARTS = (("gd_m50", 0.5), ("gd_m65", 0.65), ("gd_m80", 0.8))
 THREE = (
@@ -14,7 +14,7 @@ THREE = (
 FIG1 = Figure(
     "fig1", "GD from three warm starts: average against theory (above), single runs on one landscape (below)",
     series=(
-        *(Series(name, name, f"$m_0 = {m0}$", shade=s) for (name, m0), s in zip(STARTS, scan(3))),
+        *(Series(name, name, "GD") for name, _ in STARTS),
         *(Series(f"{name}_shared", f"{name}_shared", f"$m_0 = {m0}$, one landscape", theory=False) for name, m0 in STARTS),
     ),
     panels=(
@@ -43,7 +43,7 @@ FIG2 = Figure(
                       {"theory.samples": 4000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 3.0},
                       only=("gd", "sgd", "persistent_sgd")),
         "standard": Size({"simulation.dimension": 400, "simulation.instances": 30},
-                         {"theory.samples": 16000, "theory.replicas": 8, "theory.blocks_per_level": 8,
+                         {"theory.samples": 16000, "theory.replicas": 4, "theory.blocks_per_level": 8,
                           "algorithm.t_max": 5.0}),
         "full": Size(theory={"algorithm.t_max": 100.0}),
     },

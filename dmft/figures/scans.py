@@ -68,14 +68,13 @@ RATES = (0.01, 0.001, 0.0005, 0.0001)
 _KINDS = (("gd", "GD"), ("sgd", "SGD"), ("persistent_sgd", "persistent SGD"))
 
 
-def _rate(run: str, label: str, eta: float, shade: float) -> Series:
-    return Series(f"{run}_eta{eta:g}", run, rf"{label}, $\eta = {eta:g}$", {"algorithm.learning_rate": eta}, shade)
+def _rate(run: str, label: str, eta: float, tint: float) -> Series:
+    return Series(f"{run}_eta{eta:g}", run, rf"{label}, $\eta = {eta:g}$", {"algorithm.learning_rate": eta}, tint=tint)
 
 
 _COARSE = (0.01, 0.0025)  # learning rates of the smaller versions
-_ALL_RATES = tuple(sorted({*RATES, *_COARSE}, reverse=True))
-_RATE_SERIES = tuple(_rate(run, label, eta, shade) for run, label in _KINDS
-                     for eta, shade in zip(_ALL_RATES, scan(len(_ALL_RATES))))
+_TINTS = {0.01: 0.45, 0.0025: 0.9, 0.001: 0.7, 0.0005: 0.85, 0.0001: 1.0}
+_RATE_SERIES = tuple(_rate(run, label, eta, tint) for run, label in _KINDS for eta, tint in _TINTS.items())
 
 
 def _with_rates(rates: tuple[float, ...]) -> tuple[str, ...]:

@@ -43,7 +43,8 @@ def draw(figure: Figure, data: Mapping[str, Data], caption: str, paths: list[Pat
         if panel.title:
             ax.set_title(panel.title, fontsize=10)
         if panel.inset:
-            inset = ax.inset_axes((0.58, 0.13, 0.38, 0.34) if panel.observable == "m" else (0.58, 0.60, 0.38, 0.36))
+            _make_room(ax, panel.observable)
+            inset = ax.inset_axes((0.17, 0.45, 0.36, 0.32) if panel.observable == "m" else (0.15, 0.11, 0.36, 0.3))
             _panel(inset, panel, panel.inset, shown, small=True)
         if panel.legend:
             _legend(ax, panel, shown)
@@ -75,6 +76,13 @@ def _panel(ax, panel: Panel, observable: str, shown: Mapping[str, Data], small: 
     ax.grid(alpha=0.2, linewidth=0.5)
 
 
+def _make_room(ax, observable: str) -> None:
+    """Below falling errors, for the inset, and above them, for the legend; rising overlaps leave both free."""
+    if observable != "m":
+        low, high = ax.get_ylim()
+        ax.set_ylim(low - 0.35 * (high - low), high + 0.35 * (high - low))
+
+
 def look(found: Data) -> tuple[str, str, Any]:
     """Colour, marker and line style: of the algorithm, or its place in a scan."""
     result = found.simulation if found.simulation is not None else found.theory
@@ -85,7 +93,8 @@ def look(found: Data) -> tuple[str, str, Any]:
     if shade is not None:
         colour = matplotlib.colors.to_hex(matplotlib.colormaps["viridis"](0.92 * shade))
         return colour, SCAN_MARKERS[round(shade * (len(SCAN_MARKERS) - 1))], line
-    return colour, marker, line
+    strong, tint = np.array(matplotlib.colors.to_rgb(colour)), found.series.tint
+    return matplotlib.colors.to_hex(tuple(tint * strong + (1.0 - tint))), marker, line
 
 
 def _x(result) -> np.ndarray:
@@ -157,4 +166,5 @@ def _legend(ax, panel: Panel, shown: Mapping[str, Data]) -> None:
                                   label=f"simulation: {panel.statistic}"))
         if panel.overlaps_line:
             handles.append(Line2D([], [], color=BLACK, label="(B.8) at mean overlaps"))
-    ax.legend(handles=handles, fontsize=6.5 if len(handles) > 5 else 7.5, loc="best", framealpha=0.8)
+    place = "upper right" if panel.observable == "mse_fresh" else "best"
+    ax.legend(handles=handles, fontsize=6.5 if len(handles) > 5 else 7.5, loc=place, framealpha=0.8)

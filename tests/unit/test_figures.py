@@ -56,6 +56,7 @@ def test_every_job_of_every_size_is_a_valid_run_with_its_own_output(name, monkey
         assert found and len({job.output for job in found}) == len(found)
         for job in found:
             job.run()
+        assert "Simulation: N " in findings.caption("x", "", found, jobs.jobs(FIGURES[name], "full"))
     used = {job.run_file for size in SIZES for job in jobs.jobs(FIGURES[name], size)}
     assert used == set((Path("runs") / name).glob("*.toml"))
 
