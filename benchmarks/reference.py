@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from dmft.core.streams import normal2, uniform2
+from dmft.noise import JITTER
 
 
 @njit(cache=True)
@@ -85,3 +86,31 @@ def close(eta, m0, delta_nu, mu, M_C, M_R):
             for j in range(k + 1, n):
                 R[n + 1, k] += a[n] * eta * M_R[n, j] * R[j, k]
     return m, a, keep
+
+
+def solve(problem, sampling, draws, mixing: float, tolerance: float, max_sweeps: int):
+    """The damped fixed point from the paper's starting guess. Returns m, the number of sweeps, and whether it converged.
+
+    problem: dmft.problem.Problem; draws: dmft.sampling.Draws (plain, unweighted)."""
+    rows, eta = problem.steps + 1, problem.eta
+    keys = sampling.keys
+    weight = np.full(len(draws.h), 1 / len(draws.h))
+    args = (eta, problem.alpha, problem.batch_fraction, problem.p_on, problem.p_off)
+    # row 0 needs no kernels
+    zero = np.zeros((rows, rows))
+    first = sweep(*args, np.ones(rows), np.ones(rows), np.full(rows, problem.m0), zero, zero, draws.h0, draws.h, draws.s, weight, *keys)
+    c = first[3][0, 0]
+    kernels = [np.full(rows, first[0][0]), np.full(rows, first[1][0]), np.full((rows, rows), 0.1 * c), zero.copy()]
+    np.fill_diagonal(kernels[2], c)
+    m, a, keep = close(eta, problem.m0, *kernels)
+    m[:] = problem.m0
+    for count in range(1, max_sweeps + 1):
+        factor = np.linalg.cholesky(kernels[2] + JITTER * np.diag(np.diag(kernels[2])))
+        delta_nu, mu, _, M_C, M_R = sweep(*args, a, keep, m, factor, kernels[3], draws.h0, draws.h, draws.s, weight, *keys)
+        new = [delta_nu, mu, M_C + np.tril(M_C, -1).T, M_R]
+        change = max(np.linalg.norm(n - o) / np.linalg.norm(n) for n, o in zip(new, kernels, strict=True))
+        kernels = [(1 - mixing) * o + mixing * n for n, o in zip(new, kernels, strict=True)]
+        m, a, keep = close(eta, problem.m0, *kernels)
+        if change < tolerance:
+            return m, count, True
+    return m, max_sweeps, False

@@ -1,0 +1,152 @@
+"""The dyadic march: cost against steps, what coarsening changes, what each variance-reduction part buys, bandwidth.
+
+python benchmarks/bench_march.py [scaling] [coarsening] [variance] [same-error] [bandwidth]     (default: all)
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import numba
+import numpy as np
+from numba import njit
+from scipy import stats
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.bench_solver import reference_sweep, sweeps_needed  # noqa: E402
+from benchmarks.common import GD, PERSISTENT, march, problem, seconds, table  # noqa: E402
+from dmft.core.parallel import Comm  # noqa: E402
+from dmft.march import March  # noqa: E402
+from dmft.sampling import PARTS, Sampling  # noqa: E402
+
+SEEDS = 100
+
+
+def slope(n: list[int], t: list[float]) -> float:
+    return float(np.polyfit(np.log(n), np.log(t), 1)[0])
+
+
+def scaling() -> None:
+    """(a) Time against steps at fixed K, full and dyadic history."""
+    numba.set_num_threads(1)
+    samples, rows = 100, []
+    march(problem(PERSISTENT, 20), 8, 16)
+    march(problem(PERSISTENT, 20), 8, None)
+    for per_level, steps in ((None, [250, 500, 1000]), (16, [1000, 2000, 5000, 10_000]), (8, [1000, 2000, 5000, 10_000])):
+        spent = [seconds(lambda n=n, q=per_level: march(problem(PERSISTENT, n), samples, q)) for n in steps]
+        name = "full" if per_level is None else f"dyadic, {per_level} per level"
+        rows.append([name, ", ".join(f"{n}: {t:.2f}" for n, t in zip(steps, spent, strict=True)), f"{slope(steps, spent):.2f}",
+                     "<= 1.3" if per_level == 16 else ""])
+    table(f"(a) CPU seconds against steps n, K = {samples}, one core", ["history", "n: seconds", "fitted exponent", "demanded"], rows)
+
+
+def coarsening() -> None:
+    """Change of m by the dyadic history with the same random numbers, gradient descent, n = 1000."""
+    rows = []
+    for m0 in (0.5, 0.2):
+        p = problem(GD, 1000, m0=m0)
+        full = march(p, 500, None).curves["m"]
+        for per_level in (4, 8, 16, 32):
+            change = np.abs(march(p, 500, per_level).curves["m"] - full).max()
+            rows.append([f"{m0}", per_level, f"{change:.1e}", "< 5e-4" if per_level == 16 else ""])
+    table("(coarsening) largest |m(dyadic) - m(full)|, gd, alpha = 3, eta = 0.01, n = 1000, K = 500, same random numbers",
+          ["m0", "blocks per level", "change", "demanded"], rows)
+
+
+def variance() -> None:
+    """(b) Spread of m over seeds with and without each part."""
+    parts = {"plain": (), "stein": ("stein",), "sobol": ("sobol",), "weights": ("weights",),
+             "sobol, weights": ("sobol", "weights"), "all": PARTS}
+    at, eta = [0.1, 0.2, 0.5, 1.0], 0.02
+    for name, algorithm in (("gd", GD), ("persistent_sgd", PERSISTENT)):
+        rows, plain = [], None
+        for label, chosen in parts.items():
+            p = problem(algorithm, round(at[-1] / eta), eta, m0=0.2)
+            m = np.array([march(p, 2048, None, seed, chosen).curves["m"] for seed in range(SEEDS)])
+            spread = m[:, [round(t / eta) for t in at]].var(axis=0, ddof=1)
+            plain = spread if plain is None else plain
+            low, high = stats.f(SEEDS - 1, SEEDS - 1).ppf([0.025, 0.975])
+            gain = plain[2] / spread[2]
+            rows.append([label, *(f"{np.sqrt(v):.4f}" for v in spread), f"{gain:.1f} ({gain / high:.1f}-{gain / low:.1f})"])
+        table(f"(b) {name}, alpha = 3, m0 = 0.2, eta = {eta}, K = 2048, {SEEDS} seeds: standard deviation of m at t = {at}",
+              ["parts", *map(str, at), "gain in variance at t = 0.5 (95 %)"], rows)
+
+
+def same_error() -> None:
+    """(c) Time to the same error on m(t = 5), n = 500, against the reference run to convergence."""
+    numba.set_num_threads(1)
+    samples, seeds, n = 1500, 16, 500
+    reference_sweep(10, 2)
+    one = reference_sweep(n, samples)
+    sweeps, _ = sweeps_needed(80, 300)
+    p = problem(PERSISTENT, n)
+    ours, spread = [], {}
+    for label, chosen in (("plain", ()), ("all", PARTS)):
+        values = []
+        for seed in range(seeds):
+            spent = seconds(lambda s=seed, c=chosen: values.append(march(p, samples, 16, s, c).curves["m"][-1]))
+            if label == "all":
+                ours.append(spent)
+        spread[label] = np.var(values, ddof=1)
+    gain = spread["plain"] / spread["all"]
+    ratio = one * sweeps / np.median(ours) * gain
+    table(f"(c) time to the same error on m(5), persistent SGD, n = {n}, K = {samples}", ["what", "value"], [
+        ["reference: seconds a sweep x sweeps", f"{one:.1f} x {sweeps}"],
+        ["march, dyadic, all parts: seconds", f"{np.median(ours):.2f}"],
+        [f"variance, plain / all parts ({seeds} seeds)", f"{gain:.1f}"],
+        ["ratio of times at equal error (demanded: 1000)", f"{ratio:.0f}"],
+    ])
+
+
+@njit(parallel=True)
+def _read(data, out):
+    for i in numba.prange(len(data)):
+        total = np.float32(0)
+        for k in range(0, data.shape[1], 16):
+            total += data[i, k]
+        out[i] = total
+
+
+def bandwidth() -> None:
+    """(d) Tangent bytes a step over the bytes that a plain read of the same array reaches."""
+    rows = []
+    for threads in (1, 2):
+        numba.set_num_threads(threads)
+        p = problem(PERSISTENT, 100_000)
+        solver = March(p, Sampling(2000, 1, (0,), frozenset(PARTS)), 16, np.array([0]), Comm(), np.float32)
+        for _ in range(600):
+            solver.step()
+        used = solver.history.size.reshape(-1, 4).max(axis=1) > 0
+        touched = 4 * solver.samples.T.shape[0] * int((solver.history.stop.reshape(-1, 4).sum(axis=1) * used).sum())
+        wall, advance = time.perf_counter, solver.samples.advance
+        spent = []
+
+        def timed(*arguments, advance=advance, spent=spent):
+            start = wall()
+            advance(*arguments)
+            spent.append(wall() - start)
+
+        solver.samples.advance = timed
+        for _ in range(100):
+            solver.step()
+        data, out = solver.samples.T[:, : touched // (4 * len(solver.samples.T))].copy(), np.empty(len(solver.samples.T), np.float32)
+        _read(data, out)
+        reads = []
+        for _ in range(20):
+            start = wall()
+            _read(data, out)
+            reads.append(wall() - start)
+        reached, possible = touched / np.median(spent) / 1e9, touched / np.median(reads) / 1e9
+        rows.append([threads, f"{touched / 1e6:.0f}", f"{reached:.1f}", f"{possible:.1f}", f"{reached / possible:.2f}"])
+    table("(d) reading the tangents, K = 2000, 16 blocks per level, single precision", ["threads", "MB a step", "GB/s of the march",
+          "GB/s of a plain read", "fraction"], rows)
+
+
+PARTS_OF_THIS = {"scaling": scaling, "coarsening": coarsening, "variance": variance, "same-error": same_error, "bandwidth": bandwidth}
+
+if __name__ == "__main__":
+    for chosen in sys.argv[1:] or PARTS_OF_THIS:
+        PARTS_OF_THIS[chosen]()

@@ -1,0 +1,110 @@
+"""March and iterate against the paper's algorithm written straightforwardly: same K, n and result, in one run.
+
+The reference must itself reach the speed of the public peer (4 ns per K n^3/6 and sweep), or nothing is reported. One of
+its sweeps is timed at full size; how many it needs is counted at a smaller n, where the answers are compared too.
+python benchmarks/bench_solver.py [--small]
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numba
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks import reference  # noqa: E402
+from benchmarks.common import PERSISTENT, iteration, march, problem, seconds, table  # noqa: E402
+from dmft.sampling import Sampling, draw  # noqa: E402
+
+PEER_NS = 4.0
+RUN = f"""
+[problem]
+alpha = 3.0
+m0 = 0.5
+[algorithm]
+learning_rate = 0.01
+t_max = 5.0
+{PERSISTENT}
+[theory]
+replicas = 1
+history = "full"
+"""
+
+
+def reference_sweep(n: int, samples: int) -> float:
+    p = problem(PERSISTENT, n)
+    sampling = Sampling(samples, 1, (0,), frozenset())
+    draws = draw(p, sampling, 0, samples)
+    rows = n + 1
+    # kernels of a real solution, so that paths stay finite
+    m = np.full(rows, 0.5)
+    memory, factor = np.tril(np.full((rows, rows), 1e-3), -1), np.tril(np.full((rows, rows), 1e-3))
+    return seconds(lambda: reference.sweep(p.eta, p.alpha, p.batch_fraction, p.p_on, p.p_off, np.full(rows, 0.99),
+                                           np.full(rows, 0.94), m, factor, memory, draws.h0, draws.h, draws.s,
+                                           np.full(samples, 1 / samples), *sampling.keys))
+
+
+def sweeps_needed(n: int, samples: int) -> tuple[int, float]:
+    """Sweeps of the reference to 1e-6 at a smaller n, and how far its m is from the march."""
+    p = problem(PERSISTENT, n)
+    sampling = Sampling(samples, 1, (0,), frozenset())
+    m, count, converged = reference.solve(p, sampling, draw(p, sampling, 0, samples), 0.5, 1e-6, 300)
+    assert converged
+    return count, float(np.abs(m - march(p, samples, None, parts=()).curves["m"]).max())
+
+
+def iterate_sweep(n: int, samples: int) -> float:
+    """A typical sweep: the fifth, when the memory kernel is there."""
+    solver = iteration(problem(PERSISTENT, n), samples, 0.5, 1e-9)
+    for _ in range(4):
+        solver.step()
+    return seconds(solver.step)
+
+
+def on_ranks(ranks: int, samples: int) -> float:
+    """Wall time of the march itself, from the result file, one thread a rank."""
+    with tempfile.TemporaryDirectory() as folder:
+        run, out = Path(folder) / "run.toml", Path(folder) / "out.h5"
+        run.write_text(RUN + f"samples = {samples}\n")
+        launcher = [str(Path(sys.executable).parent / "mpirun"), "-n", str(ranks)] if ranks > 1 else []
+        environment = os.environ | {"NUMBA_NUM_THREADS": "1"}
+        subprocess.run([*launcher, sys.executable, "-m", "dmft", "solve", str(run), "-o", str(out), "--quiet"], check=True, env=environment)
+        from dmft.core import store
+        return float(store.load_header(out).attrs["wall_time"])
+
+
+def main() -> None:
+    numba.set_num_threads(1)
+    n, samples, small = (500, 1500, 80) if "--small" not in sys.argv else (150, 200, 40)
+    reference_sweep(10, 2)
+    march(problem(PERSISTENT, 10), 8, None, parts=())
+    iterate_sweep(20, 8)
+    one = reference_sweep(n, samples)
+    speed = one / (samples * n**3 / 6) * 1e9
+    if speed > PEER_NS:
+        raise SystemExit(f"the reference takes {speed:.2f} ns per K n^3/6, slower than the peer's {PEER_NS}: nothing is reported")
+    sweeps, gap = sweeps_needed(small, 300)
+    full = seconds(lambda: march(problem(PERSISTENT, n), samples, None, parts=()))
+    dyadic = seconds(lambda: march(problem(PERSISTENT, n), samples, 16, parts=()))
+    iterate = iterate_sweep(n, samples)
+    ranks = [on_ranks(count, samples) for count in (1, 2)]
+    table(f"Solver, n = {n}, K = {samples}, one core (reference: {speed:.2f} ns per K n^3/6; {sweeps} sweeps to 1e-6 at n = {small}, "
+          f"where its m differs from the march by {gap:.0e})", ["what", "seconds", "ratio", "demanded"], [
+        ["reference, one sweep", f"{one:.1f}", "", ""],
+        ["reference to convergence", f"{one * sweeps:.0f}", "1", ""],
+        ["march, full history", f"{full:.2f}", f"{one * sweeps / full:.0f}x", "50x"],
+        ["march, dyadic history", f"{dyadic:.2f}", f"{one * sweeps / dyadic:.0f}x", ""],
+        ["iterate, one sweep", f"{iterate:.2f}", f"{one / iterate:.1f}x a sweep", "5x"],
+        ["march on 1 rank, with its half-size companion", f"{ranks[0]:.2f}", "1", ""],
+        ["march on 2 ranks", f"{ranks[1]:.2f}", f"{ranks[0] / ranks[1]:.2f}x", "1.8x"],
+    ])
+
+
+if __name__ == "__main__":
+    main()
