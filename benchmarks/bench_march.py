@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numba
@@ -40,7 +42,8 @@ def scaling() -> None:
         name = "full" if per_level is None else f"dyadic, {per_level} per level"
         rows.append([name, ", ".join(f"{n}: {t:.2f}" for n, t in zip(steps, spent, strict=True)), f"{slope(steps, spent):.2f}",
                      "<= 1.3" if per_level == 16 else ""])
-    table(f"(a) CPU seconds against steps n, K = {samples}, one core", ["history", "n: seconds", "fitted exponent", "demanded"], rows)
+    table(f"(a) CPU seconds against steps n, K = {samples}, one core",
+          ["history", "n: seconds", "fitted exponent", "demanded"], rows)
 
 
 def coarsening() -> None:
@@ -83,22 +86,29 @@ def same_error() -> None:
     one = reference_sweep(n, samples)
     sweeps, _ = sweeps_needed(80, 300)
     p = problem(PERSISTENT, n)
-    ours, spread = [], {}
+    spread = {}
     for label, chosen in (("plain", ()), ("all", PARTS)):
-        values = []
-        for seed in range(seeds):
-            spent = seconds(lambda s=seed, c=chosen: values.append(march(p, samples, 16, s, c).curves["m"][-1]))
-            if label == "all":
-                ours.append(spent)
+        values: list[float] = []
+
+        def one_seed(seed: int, chosen=chosen, values=values) -> None:
+            values.append(march(p, samples, 16, seed, chosen).curves["m"][-1])
+
+        spent = [seconds(partial(one_seed, seed)) for seed in range(seeds)]
         spread[label] = np.var(values, ddof=1)
     gain = spread["plain"] / spread["all"]
-    ratio = one * sweeps / np.median(ours) * gain
+    ratio = one * sweeps / np.median(spent) * gain
     table(f"(c) time to the same error on m(5), persistent SGD, n = {n}, K = {samples}", ["what", "value"], [
         ["reference: seconds a sweep x sweeps", f"{one:.1f} x {sweeps}"],
-        ["march, dyadic, all parts: seconds", f"{np.median(ours):.2f}"],
+        ["march, dyadic, all parts: seconds", f"{np.median(spent):.2f}"],
         [f"variance, plain / all parts ({seeds} seeds)", f"{gain:.1f}"],
         ["ratio of times at equal error (demanded: 1000)", f"{ratio:.0f}"],
     ])
+
+
+def wall_seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 @njit(parallel=True)
@@ -121,31 +131,23 @@ def bandwidth() -> None:
             solver.step()
         used = solver.history.size.reshape(-1, 4).max(axis=1) > 0
         touched = 4 * solver.samples.T.shape[0] * int((solver.history.stop.reshape(-1, 4).sum(axis=1) * used).sum())
-        wall, advance = time.perf_counter, solver.samples.advance
-        spent = []
-
-        def timed(*arguments, advance=advance, spent=spent):
-            start = wall()
-            advance(*arguments)
-            spent.append(wall() - start)
-
-        solver.samples.advance = timed
+        T = solver.samples.T
+        data, out = T[:, : touched // (4 * len(T))].copy(), np.empty(len(T), np.float32)
+        _read(data, out)
+        reads = [wall_seconds(lambda: _read(data, out)) for _ in range(20)]     # noqa: B023 (called at once)
+        spent: list[float] = []
+        advance = solver.samples.advance
+        solver.samples.advance = lambda *a: spent.append(wall_seconds(lambda: advance(*a)))     # noqa: B023
         for _ in range(100):
             solver.step()
-        data, out = solver.samples.T[:, : touched // (4 * len(solver.samples.T))].copy(), np.empty(len(solver.samples.T), np.float32)
-        _read(data, out)
-        reads = []
-        for _ in range(20):
-            start = wall()
-            _read(data, out)
-            reads.append(wall() - start)
         reached, possible = touched / np.median(spent) / 1e9, touched / np.median(reads) / 1e9
         rows.append([threads, f"{touched / 1e6:.0f}", f"{reached:.1f}", f"{possible:.1f}", f"{reached / possible:.2f}"])
     table("(d) reading the tangents, K = 2000, 16 blocks per level, single precision", ["threads", "MB a step", "GB/s of the march",
           "GB/s of a plain read", "fraction"], rows)
 
 
-PARTS_OF_THIS = {"scaling": scaling, "coarsening": coarsening, "variance": variance, "same-error": same_error, "bandwidth": bandwidth}
+PARTS_OF_THIS = {"scaling": scaling, "coarsening": coarsening, "variance": variance, "same-error": same_error,
+                 "bandwidth": bandwidth}
 
 if __name__ == "__main__":
     for chosen in sys.argv[1:] or PARTS_OF_THIS:

@@ -98,7 +98,8 @@ def solve(problem, sampling, draws, mixing: float, tolerance: float, max_sweeps:
     args = (eta, problem.alpha, problem.batch_fraction, problem.p_on, problem.p_off)
     # row 0 needs no kernels
     zero = np.zeros((rows, rows))
-    first = sweep(*args, np.ones(rows), np.ones(rows), np.full(rows, problem.m0), zero, zero, draws.h0, draws.h, draws.s, weight, *keys)
+    one = np.ones(rows)
+    first = sweep(*args, one, one, problem.m0 * one, zero, zero, draws.h0, draws.h, draws.s, weight, *keys)
     c = first[3][0, 0]
     kernels = [np.full(rows, first[0][0]), np.full(rows, first[1][0]), np.full((rows, rows), 0.1 * c), zero.copy()]
     np.fill_diagonal(kernels[2], c)
