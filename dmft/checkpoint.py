@@ -6,8 +6,10 @@ array beyond its own. Every rank reads its own samples back, so a run may go on 
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +26,26 @@ FINISHED = "finished/"
 def group_roots(ranks: int, groups: int) -> list[int]:
     """World rank of the first rank of each group of Comm.split."""
     return [-(-group * ranks // groups) for group in range(groups)]
+
+
+class Piece(NamedTuple):
+    """Some lines of a dataset, from line `first` on; `lines` of the whole dataset when it is to be made, 0 when it is there."""
+
+    name: str
+    array: np.ndarray
+    first: int | None = None        # None: the whole dataset
+    lines: int = 0
+
+
+def _put(writer: store.Writer, piece: Piece) -> None:
+    array = piece.array
+    if piece.first is None:
+        writer.create(piece.name, array.shape, array.dtype)
+        writer.write(piece.name, (), array)
+        return
+    if piece.lines:
+        writer.create(piece.name, (piece.lines, *array.shape[1:]), array.dtype)
+    writer.write(piece.name, slice(piece.first, piece.first + len(array)), array)
 
 
 class Checkpoint:
@@ -69,58 +91,53 @@ class Checkpoint:
 
         An error of the root (a full disk, say) reaches every rank."""
         active = set(groups)
-        if self.comm.is_root:
+        if not self.comm.is_root:
+            self._send(replica)
+
+        def write() -> None:
             assert ensemble is not None
             extra: dict[str, Any] = {"outcomes": ",".join(ensemble.outcomes), "progress": progress, "outcome": "stopped"}
-            writer = store.Writer(self.path, "theory", self.run_text, {**attrs, **extra}, checkpoint=True)
-            kept = {name: index for index in self.waiting - active for name in self._names(index)}
-            with writer:
-                for name, array in ensemble.state().items():
-                    self._put(writer, FINISHED + name, array)
-                for name in kept:
-                    self._put(writer, name, store.read(self.path, name))
-                self._write_active(writer, replica, groups)
-        else:
-            self._send(replica)
-        self.comm.barrier()
+            pieces = self._pieces(replica, groups)
+            try:
+                kept = [name for index in self.waiting - active for name in self._names(index)]
+                with store.Writer(self.path, "theory", self.run_text, {**attrs, **extra}, checkpoint=True) as writer:
+                    for name, array in ensemble.state().items():
+                        _put(writer, Piece(FINISHED + name, np.asarray(array)))
+                    for name in kept:
+                        _put(writer, Piece(name, store.read(self.path, name)))
+                    for piece in pieces:
+                        _put(writer, piece)
+            finally:
+                deque(pieces, maxlen=0)     # after an error the other ranks are still sending
+
+        self.comm.from_root(write)
         self.waiting |= active
 
     def _names(self, index: int) -> list[str]:
         prefix = f"active/{index}/"
         return [name for name in store.load_header(self.path).shapes if name.startswith(prefix)]
 
-    @staticmethod
-    def _put(writer: store.Writer, name: str, array: np.ndarray) -> None:
-        array = np.asarray(array)
-        writer.create(name, array.shape, array.dtype)
-        writer.write(name, (), array)
-
-    def _write_active(self, writer: store.Writer, replica: Replica, groups: list[int]) -> None:
+    def _pieces(self, replica: Replica, groups: list[int]) -> Iterator[Piece]:
         """Root: its own state, then that of every other rank in order."""
         roots = group_roots(self.comm.size, len(groups)) + [self.comm.size]
         for group, index in enumerate(groups):
             for solution in SOLUTIONS:
                 prefix = f"active/{index}/{solution}/"
                 for rank in range(roots[group], roots[group + 1]):
-                    self._write_rank(writer, prefix, replica, solution, rank, rank == roots[group])
+                    yield from self._pieces_of(rank, prefix, replica, solution, rank == roots[group])
 
-    def _write_rank(self, writer: store.Writer, prefix: str, replica: Replica, solution: str, rank: int, leads: bool
-                    ) -> None:
+    def _pieces_of(self, rank: int, prefix: str, replica: Replica, solution: str, leads: bool) -> Iterator[Piece]:
         mine = rank == self.comm.rank
         solver = replica.solvers[solution]
         shared = self._exchange(solver.shared() if mine else None, rank) if leads else {}
         for name, array in shared.items():
-            self._put(writer, f"{prefix}shared/{name}", array)
+            yield Piece(f"{prefix}shared/{name}", np.asarray(array))
         if not isinstance(solver, March):
             return
-        first, total = solver.blocks.first, solver.sampling.samples
-        if not mine:
-            first = int(self.comm.recv_array(rank)[0])
+        first = solver.blocks.first if mine else int(self.comm.recv_array(rank)[0])
         for name, own in solver.own().items():
-            array = own if mine else self.comm.recv_array(rank)
-            if leads:
-                writer.create(f"{prefix}own/{name}", (total, *array.shape[1:]), array.dtype)
-            writer.write(f"{prefix}own/{name}", slice(first, first + len(array)), array)
+            yield Piece(f"{prefix}own/{name}", own if mine else self.comm.recv_array(rank), first,
+                        solver.sampling.samples if leads else 0)
 
     def _exchange(self, shared: dict[str, np.ndarray] | None, rank: int) -> dict[str, np.ndarray]:
         if shared is not None:

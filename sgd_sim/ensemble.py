@@ -58,8 +58,8 @@ class Ensemble:
         self._halt.set()
         driver.join()
         self._collect()
-        if stopped and self.save is not None and self.comm.is_root:
-            self.save(self.states)
+        if stopped:
+            self._save()
         return stopped
 
     def _watch(self, driver: threading.Thread) -> int:
@@ -84,9 +84,7 @@ class Ensemble:
                 return flags // _STOP
             if flags & _SAVE:
                 self._collect()
-                if self.comm.is_root and self.save is not None:
-                    with self._lock:
-                        self.save(self.states)
+                self._save()
                 saved = time.monotonic()
 
     def _steps_done(self) -> int:
@@ -148,6 +146,15 @@ class Ensemble:
                 stepper.post(self.states)
             taken = time.perf_counter() - begin
             length = max(1, min(2 * length, int(length * SLICE_SECONDS / max(taken, 1e-9))))
+
+    def _save(self) -> None:
+        """Rank 0 saves; an error (a full disk, say) reaches every rank."""
+        def write() -> None:
+            if self.save is not None:
+                with self._lock:
+                    self.save(self.states)
+
+        self.comm.from_root(write)
 
     def _collect(self) -> None:
         """Bring the states of all ranks to rank 0."""

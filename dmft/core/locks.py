@@ -6,7 +6,7 @@ import fcntl
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dmft.core.errors import FileError
@@ -49,8 +49,9 @@ def _acquire(place: Path, target: Path) -> int:
             return handle        # a file system without locks: go on, there is no better to be had
         # The holder before us may have removed the file between our open and our lock.
         if place.exists() and os.path.samestat(os.fstat(handle), os.stat(place)):
-            os.ftruncate(handle, 0)
-            os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
+            with suppress(OSError):     # on a full disk the lock holds without its note
+                os.ftruncate(handle, 0)
+                os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
             return handle
         os.close(handle)
 

@@ -9,10 +9,12 @@ Checkpoints are the same files under another name, and need it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -82,9 +84,11 @@ class Writer:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self.file = h5py.File(self._part, "w")
+            self.file.attrs.update(self._attrs)
         except OSError as error:
+            with suppress(OSError):         # nor is there a half-made file left behind
+                self._part.unlink(missing_ok=True)
             raise _unwritable(self.path, error) from None
-        self.file.attrs.update(self._attrs)
         return self
 
     def create(self, name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> None:
@@ -127,8 +131,11 @@ def _sync(path: Path) -> None:
 
 
 def _unwritable(path: Path, error: BaseException) -> FileError:
-    reason = getattr(error, "strerror", None) or str(error)
-    return FileError(f"{path}: cannot be written: {' '.join(reason.split())}")
+    told = re.search(r"errno = (\d+)", str(error))         # HDF5 wraps what the system said
+    number = int(told[1]) if told else getattr(error, "errno", None)
+    reason = os.strerror(number) if number else " ".join(str(error).split())
+    remedy = "; make room, then go on with --resume" if number in (errno.ENOSPC, errno.EDQUOT) else ""
+    return FileError(f"{path}: cannot be written: {reason}{remedy}")
 
 
 # --- the seal ---------------------------------------------------------------------------------------------
