@@ -1,0 +1,77 @@
+"""Aging: does an algorithm that has been running for longer forget more slowly where it was?
+
+Gradient descent and persistent SGD on phase retrieval, with few samples. C(t_w + tau, t_w) is what is left after tau of
+the direction at t_w; the integrated response is what a constant force that acts from t_w on has achieved. In equilibrium
+neither would depend on t_w.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+import dmft
+from dmft.core.parallel import world
+from dmft.look.aging import integrated_response
+from dmft.plots.aging import draw_correlation, draw_response
+from dmft.plots.style import new_figure, save
+
+RUN = """
+[problem]
+alpha = 2.0
+m0 = 0.3
+[algorithm]
+kind = "gd"
+learning_rate = 0.02
+t_max = 20.0
+[theory]
+samples = 20000
+replicas = 8
+"""
+ALGORITHMS = {"gradient descent": {"kind": "gd"},
+              "persistent SGD": {"kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 1.0}}
+
+
+def half_life(kernels, w: int) -> float:
+    """Time after t_w at which half of the decay seen up to the end has happened."""
+    C = kernels.C[w:, w]
+    half = (C[0] + C[-1]) / 2
+    return float(kernels.t[w:][np.argmax(half >= C)] - kernels.t[w])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--output", type=Path, default=Path("runs/out/studies"))
+    options = parser.parse_args()
+    base = dmft.parse_run(RUN)
+    if options.quick:
+        base = base.replace(samples=500, replicas=3, t_max=2.0)
+    results = {}
+    for name, changes in ALGORITHMS.items():
+        path = options.output / f"aging-{changes['kind']}{'-quick' if options.quick else ''}.h5"
+        results[name] = dmft.solve(base.replace(title=name, **changes), output=path, resume=True)
+    if not world().is_root:
+        return
+    print(f"{'':<18}{'t_w':>8}{'half-life of C':>16}{'response at the end':>21}")
+    for name, theory in results.items():
+        kernels = theory.kernels
+        for t_w in (0.0, theory.t[-1] / 16, theory.t[-1] / 4):
+            w = int(np.argmin(np.abs(kernels.t - t_w)))
+            print(f"{name:<18}{kernels.t[w]:>8.3g}{half_life(kernels, w):>16.3g}{integrated_response(kernels, w)[1][-1]:>21.3g}")
+    figure = new_figure(11.0, 8.0)
+    axes = figure.subplots(2, 2)
+    for row, (name, theory) in zip(axes, results.items()):
+        draw_correlation(row[0], theory.kernels, base.algorithm.learning_rate)
+        draw_response(row[1], theory.kernels, base.algorithm.learning_rate)
+        row[0].set_title(f"{name}: correlation")
+        row[1].set_title(f"{name}: integrated response")
+    picture = options.output / "aging.png"
+    save(figure, picture)
+    print(f"picture: {picture}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""The example studies run as they stand."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+STUDIES = Path(__file__).resolve().parents[2] / "runs" / "studies"
+
+
+def _run(script: str, folder: Path) -> str:
+    done = subprocess.run([sys.executable, str(STUDIES / script), "--quick", "--output", str(folder)], capture_output=True,
+                          text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_aging(tmp_path):
+    """Both algorithms forget what they were at the start faster than what they are later; the response table is filled."""
+    text = _run("aging.py", tmp_path)
+    assert len(re.findall(r"^(?:gradient descent|persistent SGD)\s+[\d.]+\s+[\d.]+\s+[\d.]+$", text, re.MULTILINE)) == 6
+    assert (tmp_path / "aging.png").stat().st_size > 20_000
+
+
+@pytest.mark.slow
+def test_small_steps(tmp_path):
+    """The extrapolation predicts a finer step within its errors, and a second start finds everything done."""
+    text = _run("small_steps.py", tmp_path)
+    z = [float(word) for word in re.findall(r"\+- [\d.e+-]+\s+[\d.]+ \+- [\d.e+-]+\s+(-?[\d.]+)$", text, re.MULTILINE)]
+    assert len(z) > 5 and max(map(abs, z)) < 5
+    assert (tmp_path / "small-steps.png").exists() and _run("small_steps.py", tmp_path) == text
+
+
+def test_every_study_is_run_by_a_test():
+    named = set(re.findall(r'_run\("(\w+\.py)"', Path(__file__).read_text()))
+    assert named == {path.name for path in STUDIES.glob("*.py")}
