@@ -54,6 +54,13 @@ class Sweep:
         return {key: np.array([np.nan if value is None else float(value) for value in values])
                 for key, values in self.parameters.items() if all(_is_number(value) for value in values)}
 
+    def axis(self) -> str:
+        """The key that a picture has on its axis: the number that takes most values. The dimension is what curves are drawn
+        for, rather than what they are drawn against."""
+        numbers = {key: len(set(values[np.isfinite(values)])) for key, values in self.numeric().items()}
+        keys = [key for key in numbers if key != "simulation.dimension"] or list(numbers) or ["problem.alpha"]
+        return max(keys, key=lambda key: (numbers.get(key, 0), key == "problem.alpha"))
+
     def save(self, path: Path) -> None:
         """Write the table; parameters that are not numbers go into an attribute, as JSON, like the names of the files."""
         numbers = self.numeric()

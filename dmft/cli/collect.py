@@ -94,15 +94,13 @@ def _times(text: str | None) -> list[float] | None:
 
 def _axis(sweep: Sweep, wanted: str | None) -> str:
     """The key for the axis of the picture."""
-    numbers = {key: len(set(values[np.isfinite(values)])) for key, values in sweep.numeric().items()}
-    if wanted is not None:
-        if wanted not in numbers:
-            raise UserError(f"--against {wanted}: not a number that differs between these results "
-                            f"(there is {', '.join(numbers) or 'none'})")
-        return wanted
-    # The dimension is what curves are drawn for, rather than what they are drawn against.
-    keys = [key for key in numbers if key != "simulation.dimension"] or list(numbers) or ["problem.alpha"]
-    return max(keys, key=lambda key: (numbers.get(key, 0), key == "problem.alpha"))
+    if wanted is None:
+        return sweep.axis()
+    numbers = sweep.numeric()
+    if wanted not in numbers:
+        raise UserError(f"--against {wanted}: not a number that differs between these results "
+                        f"(there is {', '.join(numbers) or 'none'})")
+    return wanted
 
 
 def _print_table(sweep: Sweep) -> None:

@@ -11,7 +11,6 @@ import argparse
 from pathlib import Path
 
 from dmft.core.command import EXIT_DONE
-from dmft.core.errors import FileError
 from dmft.core.parallel import world
 
 
@@ -48,4 +47,5 @@ def draw_file(opened, output: Path) -> None:
         from dmft.plots.convergence import draw as draw_study
         draw_study(opened.result, output)
     else:
-        raise FileError(f"{opened.path}: no picture for a {opened.kind} file")
+        from dmft.plots.sweep import draw as draw_sweep
+        draw_sweep(opened.result, opened.result.axis(), output)

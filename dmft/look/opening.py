@@ -10,7 +10,7 @@ from dmft.core import store
 from dmft.core.config import Run, parse_run
 from dmft.core.errors import FileError, RunError
 from dmft.look.live import partial_theory
-from dmft.result import Theory, from_stored
+from dmft.result import from_stored
 
 # Arrays that only --resume needs, and that may be large.
 INNER = ("state/", "active/", "finished/")
@@ -19,7 +19,7 @@ INNER = ("state/", "active/", "finished/")
 @dataclass(frozen=True)
 class Opened:
     """A file: its header, its run (None where the kind has another sort of run file), and its contents as an object:
-    Theory, SimulationResult, onepass Trajectory or Ensemble, Study; None for a kind with no object of its own."""
+    Theory, SimulationResult, onepass Trajectory or Ensemble, Study, Sweep."""
 
     header: store.Stored
     run: Run | None
@@ -67,13 +67,9 @@ def _result(header: store.Stored) -> Any:
         if header.kind == "convergence":
             from dmft.study import load_study
             return load_study(header.path)
+        if header.kind == "sweep":
+            from dmft.look.sweeps import load_sweep
+            return load_sweep(header.path)
     except KeyError as error:
         raise FileError(f"{header.path}: a {header.kind} file without the dataset {error}; make it again") from None
-    return None
-
-
-def require_theory(opened: Opened) -> Theory:
-    """The theory in a file, or a FileError."""
-    if not isinstance(opened.result, Theory):
-        raise FileError(f"{opened.path}: a {opened.kind} file, but a theory file is wanted")
-    return opened.result
+    raise FileError(f"{header.path}: a {header.kind} file, which nothing here reads")

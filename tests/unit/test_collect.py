@@ -71,3 +71,11 @@ def test_complaints_are_one_line(dmft_main, results, tmp_path):
                              ([str(results), "--times", "x"], "--times"), ([str(results), "--against", "problem.m0"], "--against")]:
         done = dmft_main("collect", *arguments)
         assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_table_can_be_looked_at_and_drawn_again(dmft_main, results, tmp_path):
+    assert dmft_main("collect", str(results), "-o", "s.h5", "--plot", "first.png").returncode == 0
+    done = dmft_main("plot", "s.h5", "-o", "again.png")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "again.png").read_bytes() == (tmp_path / "first.png").read_bytes()
+    assert dmft_main("inspect", "s.h5").returncode == 0 and dmft_main("export", "s.h5", "--csv", "tables").returncode == 0
