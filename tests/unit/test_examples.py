@@ -20,7 +20,7 @@ CURVES = ("m", "loss", "mse", "nu_hat", "nu_hat_direct", "delta_nu", "mu", "q")
 def test_every_schema_so_far_has_examples():
     found = {(path.parent.name, path.stem) for path in EXAMPLES}
     for schema in range(1, store.SCHEMA_VERSION + 1):
-        assert {(f"schema-{schema}", kind) for kind in ("theory", "simulation", "onepass")} <= found
+        assert {(f"schema-{schema}", kind) for kind in ("theory", "simulation", "onepass", "convergence")} <= found
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
@@ -68,3 +68,10 @@ def test_a_onepass_file(path):
 def test_old_files_can_be_compared(dmft_main, folder):
     done = dmft_main("compare", str(folder / "theory.h5"), str(folder / "simulation.h5"))
     assert done.returncode == 0 and done.stdout.splitlines()[-1].startswith("max |z| = ")
+
+
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.stem == "convergence"], ids=lambda path: path.parent.name)
+def test_a_convergence_study(path):
+    study = dmft.load(path)
+    assert list(study.axes) == ["samples", "learning_rate"] and "order" in repr(study)
+    assert study["learning_rate"].limit["M_C"].shape == 2 * study["learning_rate"].kernel_t.shape
