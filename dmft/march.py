@@ -86,4 +86,5 @@ class March:
             self.kernels[name][:] = array
         for name, array in own.items():
             getattr(self.samples, name)[...] = array
-        self.samples.n, self.diverged = self.macro.n, bool(shared["diverged"])
+        self.samples.resume_at(self.macro.n)
+        self.diverged = bool(shared["diverged"])

@@ -61,7 +61,7 @@ def make_fields(loss: Loss):
 
 
 @njit(cache=True, parallel=True)
-def _row_sums(block, weight, h0, h, m, eta, v, g, gp, g_h0, G, row, Y, stein, out):
+def _row_sums(block, used, weight, h0, h, m, eta, v, g, gp, g_h0, G, row, Y, stein, out):
     """out (blocks, SCALARS + 2 slots): sums over the samples of each block; the last block may be shorter."""
     slots = G.shape[1]
     for b in prange(out.shape[0]):
@@ -83,9 +83,9 @@ def _row_sums(block, weight, h0, h, m, eta, v, g, gp, g_h0, G, row, Y, stein, ou
                 line[STEIN_COV] += w * direct * (direct - other)
             if eta * gp[i] > 2.0:
                 line[UNSTABLE] += w
-            for j in range(slots):
+            for j in range(used):
                 line[SCALARS + j] += wg * G[i, j]
-            for j in range(slots):
+            for j in range(used):
                 line[SCALARS + slots + j] += wgp * row[i, j]
 
 
@@ -156,11 +156,11 @@ def _advance(block, blocks, n, eta, drive, merges, slot, offset, stop, batch, no
              g, gp, g_h0, m, stein, h, s, H, G, X, T, row, Y, Y_past, ahead, step_ahead, first_row):
     a, keep, memory, chi_weights, chi_sd, thermal = drive
     fraction, p_on, p_off, kind = batch
-    slots = len(memory)
+    used = stop[slot]  # no slot beyond holds anything yet
     for b in prange(blocks):
-        pulled = np.empty(slots, T.dtype)
+        pulled = np.empty(used, T.dtype)
         memory_t = memory.astype(T.dtype)
-        for j in range(slots):
+        for j in range(used):
             if abs(memory_t[j]) < TINY:
                 memory_t[j] = 0.0
         for i in range(b * block, min((b + 1) * block, len(h))):
@@ -168,23 +168,23 @@ def _advance(block, blocks, n, eta, drive, merges, slot, offset, stop, batch, no
             z *= sign[i]
             if n < z_first.shape[1]:
                 z = z_first[i, n]
-            chi = dot(chi_weights, X[i], slots) + chi_sd * z
-            past = dot(memory, H[i], slots)
+            chi = dot(chi_weights, X[i], used) + chi_sd * z
+            past = dot(memory, H[i], used)
             h_next = a * (keep * h[i] + eta * (past + chi - g[i]) + thermal * sign[i] * xi)
             # tangents: T_{n+1,J}, and the present row T_{n,J} goes into the past
             Ti = T[i]
             if step_ahead < 0:
                 pulled[:] = 0.0
             else:
-                pulled[:] = ahead[i, step_ahead]
-            _gather(Ti, memory_t, offset, stop, first_row, slots, pulled)
+                pulled[:] = ahead[i, step_ahead, :used]
+            _gather(Ti, memory_t, offset, stop, first_row, used, pulled)
             slope = a * (keep - eta * gp[i])
-            for j in range(slots):
+            for j in range(used):
                 pulled[j] = slope * row[i, j] + a * eta * pulled[j]
                 if abs(pulled[j]) < TINY:
                     pulled[j] = 0.0
             if stein:
-                response = dot(memory, Y_past[i], slots) - gp[i] * (Y[i] + m) - g_h0[i]
+                response = dot(memory, Y_past[i], used) - gp[i] * (Y[i] + m) - g_h0[i]
                 y_next = a * (keep * Y[i] + eta * response)
             for k in range(merges.shape[0]):
                 older, newer, into = merges[k, 0], merges[k, 1], merges[k, 2]
@@ -197,9 +197,8 @@ def _advance(block, blocks, n, eta, drive, merges, slot, offset, stop, batch, no
                 if stein:
                     _merge_vector(Y_past[i], older, newer, into)
             o = offset[slot]
-            for j in range(stop[slot]):
+            for j in range(used):
                 Ti[o + j] = row[i, j]
-            for j in range(slots):
                 row[i, j] = pulled[j]
             row[i, slot] = -a * eta * gp[i]
             H[i, slot], G[i, slot], X[i, slot] = h[i], g[i], chi
@@ -244,6 +243,7 @@ class Samples:
         self.fields = Fields(*(np.empty(count) for _ in range(4)))
         self._evaluate = make_fields(problem.loss)
         self._ahead, self._first_row = np.zeros((0, 0, 0), dtype), 0
+        self._used = 0  # slots in use, rounded up to what a row holds
         self._sums = np.empty((self.blocks, SCALARS + 2 * slots))
 
     def row_sums(self, m: float) -> np.ndarray:
@@ -251,7 +251,7 @@ class Samples:
         d = self.draws
         self._evaluate(self.h, d.h0, m, self.s, self.problem.gradient_scale, *self.fields)
         v, g, gp, g_h0 = self.fields
-        _row_sums(self.block, self.weight, d.h0, self.h, m, self.problem.eta, v, g, gp, g_h0, self.G, self.row, self.Y,
+        _row_sums(self.block, self._used, self.weight, d.h0, self.h, m, self.problem.eta, v, g, gp, g_h0, self.G, self.row, self.Y,
                   self.stein, self._sums)
         return self._sums
 
@@ -262,7 +262,11 @@ class Samples:
                  (p.batch_fraction, p.p_on, p.p_off, p.batch), self.keys[0], self.keys[1], d.label, d.sign, d.z,
                  f.g, f.gp, f.g_h0, m, self.stein, self.h, self.s, self.H, self.G, self.X, self.T, self.row, self.Y,
                  self.Y_past, self._ahead, self.n - self._first_row if len(self._ahead) else -1, self._first_row)
-        self.n += 1
+        self.n, self._used = self.n + 1, int(self.stop[plan.slot])
+
+    def resume_at(self, n: int) -> None:
+        """The arrays have been set to those of step n."""
+        self.n, self._used = n, len(self.stop)
 
     def look_ahead(self, memories: np.ndarray) -> None:
         """The memories (steps, slots) of the steps to come are known (iteration, full history): pull the present past
