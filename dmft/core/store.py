@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -64,6 +65,33 @@ def save(path: str | Path, kind: str, run_text: str, arrays: Mapping[str, np.nda
             writer.file.create_dataset(name, data=array)
 
 
+class _Sink(io.FileIO):
+    """A file that swallows what the disk refuses and remembers it: HDF5 crashes when a write fails under it."""
+
+    error: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        try:
+            while len(rest) and self.error is None:
+                rest = rest[super().write(rest):]
+        except OSError as error:
+            self.error = error
+        return size
+
+    def truncate(self, size: int | None = None) -> int:
+        try:
+            return super().truncate(size)
+        except OSError as error:
+            self.error = self.error or error
+            return size or 0
+
+    def check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+
 class Writer:
     """Writes a file piece by piece, for arrays too large for memory; the file appears when the block ends well.
 
@@ -83,7 +111,8 @@ class Writer:
     def __enter__(self) -> Writer:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.file = h5py.File(self._part, "w")
+            self._sink = _Sink(self._part, "w+")
+            self.file = h5py.File(self._sink, "w")
             self.file.attrs.update(self._attrs)
         except OSError as error:
             with suppress(OSError):         # nor is there a half-made file left behind
@@ -94,14 +123,18 @@ class Writer:
     def create(self, name: str, shape: tuple[int, ...], dtype: Any = np.float64) -> None:
         """A dataset to be filled by `write`."""
         self.file.create_dataset(name, shape, dtype)
+        self._sink.check()
 
     def write(self, name: str, index: Any, values: np.ndarray) -> None:
         self.file[name][index] = values
+        self._sink.check()
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
             self.file.close()
+            self._sink.close()
             if error is None:
+                self._sink.check()
                 with open(self._part, "ab") as file:
                     file.write(_seal(self._part, os.path.getsize(self._part)))
                 _sync(self._part)
