@@ -8,9 +8,9 @@ RIDGES = (0.0, 0.1, 1.0)
 _KINDS = (("gd", "GD"), ("sgd", r"SGD, $\ell = 0.5$"), ("persistent_sgd", r"persistent SGD, $\ell = 0.5$, $\tau = 1$"))
 
 _SIZES = {
-    "quick": Size({"simulation.dimension": 300, "simulation.instances": 32},
+    "quick": Size({"simulation.dimension": 300, "simulation.instances": 32, "algorithm.t_max": 100.0},
                   {"theory.samples": 2000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 1.0}),
-    "standard": Size({"simulation.dimension": 500, "simulation.instances": 40},
+    "standard": Size({"simulation.dimension": 300, "simulation.instances": 32, "algorithm.t_max": 500.0},
                      {"theory.samples": 8000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 2.0}),
     "full": Size(theory={"algorithm.t_max": 20.0}),
 }

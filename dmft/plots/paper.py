@@ -44,7 +44,7 @@ def draw(figure: Figure, data: Mapping[str, Data], caption: str, paths: list[Pat
             ax.set_title(panel.title, fontsize=10)
         if panel.inset:
             _make_room(ax, panel.observable)
-            inset = ax.inset_axes((0.17, 0.45, 0.36, 0.32) if panel.observable == "m" else (0.15, 0.11, 0.36, 0.3))
+            inset = ax.inset_axes((0.17, 0.45, 0.36, 0.32) if panel.observable == "m" else (0.16, 0.16, 0.36, 0.27))
             _panel(inset, panel, panel.inset, shown, small=True)
         if panel.legend:
             _legend(ax, panel, shown)
