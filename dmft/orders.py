@@ -6,6 +6,7 @@ One quantity (a curve, or the lower triangle of a kernel) on the times that all 
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,8 +47,9 @@ def distances(quantity: Quantity, finest: int, paired: bool) -> dict[str, np.nda
     z_rms = np.sqrt(_ratio((z**2).sum(axis=1), told_count))
     z_max = np.where(told_count > 0, z.max(axis=1, initial=0.0), np.nan)
     noise = np.zeros(len(mean)) if paired else np.sqrt((error**2 + error[finest] ** 2).sum(axis=1)) / norm
-    spread = (error**2).sum(axis=1) * quantity.counts
-    squares = (gap**2).sum(axis=1) + spread * (1.0 - 1.0 / quantity.counts) - (0.0 if paired else (error[finest] ** 2).sum())
+    known = np.nan_to_num(error)            # one replica: its distance is that of the mean
+    spread = (known**2).sum(axis=1) * quantity.counts
+    squares = (gap**2).sum(axis=1) + spread * (1.0 - 1.0 / quantity.counts) - (0.0 if paired else (known[finest] ** 2).sum())
     squares[finest] = spread[finest]
     found = {"distance": np.linalg.norm(gap, axis=1) / norm, "noise": noise, "z_rms": z_rms, "z_max": z_max,
              "replica_distance": np.sqrt(np.maximum(squares, 0.0)) / norm}
@@ -92,11 +94,12 @@ def order_in_step(step: np.ndarray, quantity: Quantity) -> tuple[float, float]:
     known = bool(np.all(np.isfinite(sigma)) and np.all(sigma > 0))
     x = step / step[coarsest]
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", OptimizeWarning)      # no covariance: the error below becomes NaN
             found, covariance = curve_fit(lambda x, y0, a, p: y0 + a * x**p, x, y, p0=(y[finest], y[coarsest] - y[finest], 1.0),
                                           sigma=sigma if known else None, absolute_sigma=known,
                                           bounds=((-np.inf, -np.inf, LOWEST), (np.inf, np.inf, HIGHEST)))
-    except (RuntimeError, ValueError, OptimizeWarning):
+    except (RuntimeError, ValueError):
         return np.nan, np.nan
     if not 1.01 * LOWEST < found[2] < 0.99 * HIGHEST:
         return np.nan, np.nan       # the noise is larger than the curvature that tells the order

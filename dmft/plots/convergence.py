@@ -60,9 +60,11 @@ def _distances(panel: Axes, axis: Axis) -> None:
         panel.plot(axis.values, guide, "--", color=BLACK, linewidth=1, label=f"slope {power:g}")
     panel.set_yscale("log")
     panel.set_ylabel("relative distance of one replica" if axis.name == "samples" else "relative distance from the finest")
-    panel.legend(fontsize="x-small", title="fitted order" if any(np.isfinite(o) for o, _ in axis.orders.values()) else None,
-                 title_fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
     _parameter_axis(panel, axis)
+    if shown.size:
+        fitted = any(np.isfinite(order) for order, _ in axis.orders.values())
+        panel.legend(fontsize="x-small", title="fitted order" if fitted else None, title_fontsize="x-small", loc="upper left",
+                     bbox_to_anchor=(1.0, 1.0))
 
 
 def _in_errors(panel: Axes, axis: Axis) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from dmft.comparison import Curve
@@ -28,11 +29,16 @@ def time_axis(axis: Axes, log: bool, label: str = "t") -> None:
     axis.set_xlabel(rf"${label} + \eta$" if log else f"${label}$")
     if log:
         axis.set_xscale("log")
-        low, high = axis.get_xlim()
-        if high < 200 * low:
-            axis.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-            axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axis.xaxis.set_minor_formatter(NullFormatter())
+        tidy_ticks(axis.xaxis)
+
+
+def tidy_ticks(axis: XAxis | YAxis) -> None:
+    """Ticks 1, 2, 5 in plain numbers on a logarithmic axis of a short span."""
+    low, high = axis.get_view_interval()
+    if high < 200 * low:
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
 
 
 def log_where_positive(axis: Axes, values: np.ndarray) -> None:

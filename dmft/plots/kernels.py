@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize, SymLogNorm
 
+from dmft.plots.curves import tidy_ticks
 from dmft.result import Kernels
 
 TITLES = {"M_C": "$M_C(t, t')$", "M_R": "$M_R(t, t')$", "C": "$C(t, t')$", "R": "$R(t, t')$"}
@@ -24,6 +25,8 @@ def draw_kernel(axis: Axes, kernels: Kernels, name: str, eta: float) -> None:
     edges = np.concatenate(([x[0] / np.sqrt(x[1] / x[0])], np.sqrt(x[1:] * x[:-1]), [x[-1] * np.sqrt(x[-1] / x[-2])]))
     mesh = axis.pcolormesh(edges, edges, values, rasterized=True, **colours)
     axis.set(xscale="log", yscale="log", aspect="equal", title=TITLES[name], xlabel=r"$t' + \eta$", ylabel=r"$t + \eta$")
+    tidy_ticks(axis.xaxis)
+    tidy_ticks(axis.yaxis)
     axis.figure.colorbar(mesh, ax=axis, shrink=0.8)
 
 

@@ -70,6 +70,7 @@ def test_distances_in_norm_and_in_errors():
     assert paired["z_max"][0] == pytest.approx(2.5) and paired["noise"][0] == 0
     nothing = distances(Quantity(mean, np.full((2, 2), np.nan), np.array([1, 1])), 1, False)
     assert np.isnan(nothing["z_rms"][0]) and nothing["distance"][0] > 0
+    assert nothing["replica_distance"][0] == nothing["distance"][0]
 
 
 def test_other_fits():
