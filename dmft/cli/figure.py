@@ -1,13 +1,14 @@
 """Make a figure of the paper: compute its data, or reuse what is there, then draw it (PDF and PNG).
 
 Data and pictures go to runs/out/NAME/SIZE/. Without --quick or --full the size is between the two. --full takes the
-paper's sizes: days on one machine. --commands prints one command per result instead of running them, for srun,
-mpirun or other machines; once their results are there, the same call of `dmft figure` only draws.
+paper's sizes: days on one machine. --commands prints one command per result instead of running them, for mpirun or
+other machines, --submit the same for Slurm; once the results are there, the same call of `dmft figure` only draws.
 
 examples:
   dmft figure --list
   dmft figure fig2 --quick                    minutes
   dmft figure fig2 --full --commands          what to run elsewhere
+  dmft figure fig2 --full --submit | sh       one Slurm job per result (dmft submit)
   dmft figure all --quick
 """
 
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     size.add_argument("--quick", action="store_true", help="a smaller version in minutes; the caption says what is smaller")
     size.add_argument("--full", action="store_true", help="the paper's sizes")
     parser.add_argument("--commands", action="store_true", help="print the commands that make the data, run none")
+    parser.add_argument("--submit", action="store_true", help="print the dmft submit commands for them, run none")
     parser.add_argument("--force", action="store_true", help="compute afresh what is there")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path, default=OUT, help="where results go (default runs/out)")
@@ -47,8 +49,8 @@ def run(options: argparse.Namespace) -> int:
     size = "quick" if options.quick else "full" if options.full else "standard"
     figures = list(FIGURES.values()) if options.name == "all" else [get(FIGURES, options.name)]
     for figure in figures:
-        if options.commands:
-            _print([job.command for job in jobs(figure, size, options.output)])
+        if options.commands or options.submit:
+            _print([job.submission if options.submit else job.command for job in jobs(figure, size, options.output)])
             continue
         code = make(figure, size, options.force, options.quiet, lambda text: say(text, quiet=options.quiet), options.output)
         if code:

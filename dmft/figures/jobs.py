@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,14 +34,23 @@ class Job:
     output: Path
 
     @property
-    def words(self) -> list[str]:
+    def arguments(self) -> list[str]:
         sets = [word for override in self.overrides for word in ("--set", override)]
-        return ["run" if self.half == "simulation" else "solve", str(self.run_file), *sets, "-o", str(self.output)]
+        return [str(self.run_file), *sets, "-o", str(self.output)]
+
+    @property
+    def words(self) -> list[str]:
+        return ["run" if self.half == "simulation" else "solve", *self.arguments]
 
     @property
     def command(self) -> str:
         """As typed in a shell."""
-        return " ".join(["sgd-sim" if self.half == "simulation" else "dmft", *map(_quoted, self.words)])
+        return shlex.join(["sgd-sim" if self.half == "simulation" else "dmft", *self.words])
+
+    @property
+    def submission(self) -> str:
+        """The same as a Slurm job."""
+        return shlex.join(["dmft", "submit", *self.arguments, *(["--simulate"] if self.half == "simulation" else [])])
 
     def run(self) -> Run:
         """The run that the result will hold."""
@@ -118,7 +128,3 @@ def _overrides(*parts: Changes) -> tuple[str, ...]:
     for part in parts:
         merged.update(part)
     return tuple(f"{key}={to_toml_value(value)}" for key, value in merged.items())
-
-
-def _quoted(word: str) -> str:
-    return f"'{word}'" if set(word) & set("[]\"' ") else word

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -106,7 +107,11 @@ def test_commands_are_printed_and_nothing_runs(tiny, dmft_main, tmp_path):
     lines = done.stdout.splitlines()
     assert len(lines) == 3 and lines[0].startswith("sgd-sim run runs/tiny/gd.toml -o runs/out/tiny/full/gd.simulation.h5")
     assert lines[1].startswith("dmft solve") and "--set algorithm.learning_rate=0.1" in lines[2]
+    done = dmft_main("figure", "tiny", "--full", "--submit")
+    line = done.stdout.splitlines()[0]
+    assert line == "dmft submit runs/tiny/gd.toml -o runs/out/tiny/full/gd.simulation.h5 --simulate"
     assert not (tmp_path / "runs" / "out").exists()
+    assert dmft_main(*shlex.split(line)[1:], "--dry-run").returncode == 0
 
 
 def test_wrong_names_are_one_line(dmft_main):
