@@ -80,7 +80,9 @@ def _make_room(ax, observable: str) -> None:
     """Below falling errors, for the inset, and above them, for the legend; rising overlaps leave both free."""
     if observable != "m":
         low, high = ax.get_ylim()
+        ticks = [tick for tick in ax.get_yticks() if 0.0 <= tick <= high]
         ax.set_ylim(low - 0.35 * (high - low), high + 0.35 * (high - low))
+        ax.set_yticks(ticks)
 
 
 def look(found: Data) -> tuple[str, str, Any]:
