@@ -47,8 +47,10 @@ bench: $(STAMP)
 test-cluster: $(STAMP)
 	@$(ONE_THREAD) $(BIN)/python -m pytest -q tests/slurm
 
+# SIGKILLs, full disks, damaged files. KILLS: how many at random moments.
+KILLS ?= 50
 test-faults: $(STAMP)
-	@$(ONE_THREAD) $(BIN)/python -m pytest -q tests/faults
+	@FAULT_KILLS=$(KILLS) $(ONE_THREAD) $(BIN)/python -m pytest -q tests/faults
 
 clean:
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

@@ -63,10 +63,8 @@ def test_scancel_leaves_a_checkpoint_that_resumes(site, serial, launcher):
     assert_same(site.folder / "slow.h5", serial)
 
 
-@pytest.mark.parametrize("launcher", ["srun", "mpirun"])
-def test_a_dead_rank_ends_the_others_and_the_job_goes_on(site, serial, launcher):
-    choice = [] if launcher == "srun" else ["--launcher", packaged_mpirun()]
-    job = site.slow_job("--nodes", "2", *choice)
+def test_a_dead_rank_ends_the_others_and_the_job_goes_on(site, serial):
+    job = site.slow_job("--nodes", "2")
     site.crawl.unlink()
     os.kill(site.ranks("slow.h5")[-1], signal.SIGKILL)
     shown = site.cluster.finish(job)

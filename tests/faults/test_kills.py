@@ -1,0 +1,108 @@
+"""SIGKILL at random moments: whatever is under the final names is whole, and --resume ends at the same result."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import HANG, KILLS, wait_until  # type: ignore[import-not-found]
+
+from dmft.core import store
+
+
+def progress(bench) -> float:
+    """How far the checkpoint has come; it must be whole. 0 without one."""
+    stored = store.load_checkpoint(bench.output)
+    if stored is None:
+        return 0.0
+    return float(stored.attrs["progress"]) if bench.kind == "theory" else float(np.maximum(stored.arrays["state/step"], 0).sum())
+
+
+def kill_again_and_again(bench, expected, fault, kills: int, rng) -> None:
+    """Start, kill at a random moment of the work, look at what is left, go on; a finished result is checked and removed."""
+    for _ in range(kills):
+        before = progress(bench)
+        seen = bench.checkpoint.stat().st_mtime_ns if bench.checkpoint.exists() else 0
+        process = bench.start("--resume")
+
+        def moved(process=process, seen=seen) -> bool:
+            return process.poll() is not None or (bench.checkpoint.exists() and bench.checkpoint.stat().st_mtime_ns != seen)
+
+        wait_until(moved)
+        time.sleep(rng.uniform(0.0, 0.3))
+        writing = any(bench.folder.glob("*.part"))
+        process.kill()
+        process.communicate(timeout=HANG)
+        with fault(writing):
+            if bench.output.exists():
+                bench.holds(expected)
+                for path in (bench.output, bench.checkpoint):
+                    path.unlink(missing_ok=True)
+            else:
+                assert progress(bench) >= before
+    bench.resumes_to(expected)
+
+
+def test_kill_of_the_solver(bench, undisturbed, fault):
+    kill_again_and_again(bench, undisturbed["theory"], fault, KILLS, np.random.default_rng(1))
+
+
+def test_kill_of_the_simulator(simulation, undisturbed, fault):
+    kill_again_and_again(simulation, undisturbed["simulation"], fault, max(2, KILLS // 5), np.random.default_rng(2))
+
+
+def ranks_of(launcher: int) -> list[int]:
+    """Process ids of the ranks below mpirun."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except (OSError, IndexError):
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    found, waiting = [], [launcher]
+    while waiting:
+        below = children.get(waiting.pop(), [])
+        waiting += below
+        found += [pid for pid in below if b"-m\0" in _command_line(pid) and b"mpirun" not in _command_line(pid)]
+    return sorted(found)
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+@pytest.mark.parametrize("kind", ["theory", "simulation"])
+def test_kill_of_one_rank_of_two(request, undisturbed, fault, kind):
+    """The other rank ends too, and soon; the checkpoint is whole, and one rank takes it to the end."""
+    bench = request.getfixturevalue("bench" if kind == "theory" else "simulation")
+    rng = np.random.default_rng(3)
+    for victim in [0, 1] * max(1, KILLS // 20):
+        process = bench.start("--resume", ranks=2)
+        seen = bench.checkpoint.stat().st_mtime_ns if bench.checkpoint.exists() else 0
+        wait_until(lambda process=process, seen=seen: process.poll() is not None or (
+            bench.checkpoint.exists() and bench.checkpoint.stat().st_mtime_ns != seen))
+        time.sleep(rng.uniform(0.0, 0.2))
+        pids = ranks_of(process.pid)
+        writing = any(bench.folder.glob("*.part"))
+        if len(pids) == 2:
+            os.kill(pids[victim], signal.SIGKILL)
+        with fault(writing):
+            process.communicate(timeout=HANG)
+            assert not any(_command_line(pid) for pid in pids), "a rank lives on"
+            if bench.output.exists():
+                bench.holds(undisturbed[kind])
+                bench.output.unlink()
+                bench.checkpoint.unlink(missing_ok=True)
+            else:
+                assert process.returncode != 0
+                progress(bench)
+    bench.resumes_to(undisturbed[kind])
