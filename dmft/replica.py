@@ -33,8 +33,7 @@ class Setup:
     @classmethod
     def from_run(cls, run: Run, start: Guess | None = None) -> Setup:
         theory, problem = run.theory, Problem.from_run(run)
-        reduction = theory.variance_reduction
-        parts = frozenset(PARTS if reduction is True else reduction or ())
+        parts = wanted_parts(run) - (frozenset() if problem.loss.stein else {"stein"})
         iterate = theory.method == "iterate"
         per_level = None if iterate else blocks_per_level(
             theory.history, theory.blocks_per_level, problem.steps, theory.samples
@@ -60,6 +59,12 @@ class Setup:
             history = History(self.problem.steps, self.per_level)
             per_sample = bytes_per_sample(history, "stein" in self.parts, np.dtype(self.tangent_type).itemsize)
             check_memory(here, per_sample, "full" if history.full else "dyadic")
+
+
+def wanted_parts(run: Run) -> frozenset[str]:
+    """The parts of the variance reduction that a run asks for; Setup.parts are those that its loss allows."""
+    reduction = run.theory.variance_reduction
+    return frozenset(PARTS if reduction is True else reduction or ())
 
 
 class Replica:

@@ -22,7 +22,7 @@ from dmft.core.progress import Progress, say
 from dmft.core.resume import grown
 from dmft.ensemble import Ensemble
 from dmft.iterate import Guess, Iteration
-from dmft.replica import Replica, Setup
+from dmft.replica import Replica, Setup, wanted_parts
 from dmft.result import Theory, ensemble_of, from_stored, load, make_theory
 
 MOST_REPLICAS = 4096  # target_error asks for no more
@@ -73,6 +73,9 @@ class _Solver:
         if self.setup.problem.mirrored:
             say("warning: m0 = 0: in the limit of infinite dimension m stays exactly 0 (samples come in mirrored pairs); "
                 "escape at finite dimension is seen by the simulator (sgd-sim run)", quiet=self.quiet)
+        if self.setup.parts != wanted_parts(self.run):
+            say(f"note: the loss {self.run.problem.loss!r} has jumps: solving without the Stein control variate",
+                quiet=self.quiet)
         wanted, diverged = self.run.theory.replicas, False
         while not diverged:
             if self.finished >= wanted:

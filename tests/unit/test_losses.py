@@ -38,6 +38,10 @@ def test_a_users_loss():
     (("not a name", lambda h, h0: h, lambda h, h0: 1.0, lambda h, h0: 0.0), "not a name"),
     (("wrong", lambda h, h0: h**2, lambda h, h0: h, lambda h, h0: 1.0), "dv is not the derivative of v"),
     (("wrong", lambda h, h0: h**2, lambda h, h0: 2 * h, lambda h, h0: 1.0), "d2v is not the derivative of dv"),
+    (("wrong", lambda h, h0: h**2 * h0**2, lambda h, h0: 2 * h * h0 * abs(h0), lambda h, h0: 2 * h0**2),
+     "dv is not the derivative of v in h"),       # wrong for h0 < 0 alone
+    (("wrong", lambda h, h0: 0.5 * (h - h0) ** 2, lambda h, h0: h - h0, lambda h, h0: 1.0, lambda h, h0: 1.0),
+     "dv_dh0 is not the derivative of dv in h0"),
     (("wrong", lambda h, h0: str(h).upper(), lambda h, h0: h, lambda h, h0: 1.0), "does not compile"),
     (("wrong", lambda h: h, lambda h, h0: h, lambda h, h0: 1.0), "does not compile"),
 ])
@@ -46,6 +50,21 @@ def test_slips_in_a_users_loss(arguments, message):
         register_loss(*arguments)
     assert "\n" not in str(caught.value)
     assert arguments[0] == "linear" or pytest.raises(UserError, get_loss, arguments[0])
+
+
+def test_jumps_forbid_the_stein_control_variate():
+    """Gaussian integration by parts misses the delta function of a jump, in h0 (sign labels) or in h (|h - h0|)."""
+    sign = register_loss("sign_for_tests", lambda h, h0: np.log1p(np.exp(-h * np.sign(h0))),
+                         lambda h, h0: -np.sign(h0) / (1 + np.exp(h * np.sign(h0))),
+                         lambda h, h0: 0.25 / np.cosh(h / 2) ** 2)
+    gap = register_loss("gap_for_tests", lambda h, h0: abs(h - h0), lambda h, h0: np.sign(h - h0), lambda h, h0: 0.0)
+    kink = register_loss("kink_for_tests", lambda h, h0: 0.5 * (h - abs(h0)) ** 2, lambda h, h0: h - abs(h0),
+                         lambda h, h0: 1.0, lambda h, h0: -np.sign(h0))
+    assert not sign.stein and not gap.stein and kink.stein
+    for name in ("phase_retrieval", "linear"):
+        built_in = get_loss(name)
+        own = register_loss(f"{name}_again", built_in.v, built_in.dv, built_in.d2v)
+        assert built_in.stein and own.stein
 
 
 def test_unknown_names_get_a_hint():

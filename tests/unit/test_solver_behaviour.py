@@ -104,6 +104,18 @@ def test_a_loss_of_ones_own():
     np.testing.assert_array_equal(own.m, built_in.m)
 
 
+def test_labels_with_a_jump_are_solved_without_stein(capsys):
+    """Logistic loss with labels sign(h0): mu(0) of every variance reduction is that of plain sampling."""
+    dmft.register_loss("logistic_sign", lambda h, h0: np.log1p(np.exp(-h * np.sign(h0))),
+                       lambda h, h0: -np.sign(h0) / (1 + np.exp(h * np.sign(h0))), lambda h, h0: 0.25 / np.cosh(h / 2) ** 2)
+    problem = {"loss": "logistic_sign"}
+    reduced, plain = (dmft.solve(make_run({"kind": "gd"}, problem, steps=2, samples=4000, replicas=8, **reduction))
+                      for reduction in ({}, {"variance_reduction": False}))
+    assert capsys.readouterr().err.count("without the Stein control variate") == 1
+    assert abs(reduced.mu[0] - plain.mu[0]) < 4 * np.hypot(reduced.mu_error[0], plain.mu_error[0])
+    assert plain.mu_error[0] < 0.05 * abs(plain.mu[0])
+
+
 def test_generalization_agrees_with_the_closed_form():
     run = make_run({"kind": "gd"}, {"constraint": "ridge", "ridge": 0.1}, steps=4, samples=64, replicas=2)
     theory = dmft.solve(run, quiet=True)
