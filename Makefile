@@ -50,7 +50,7 @@ test-cluster: $(STAMP)
 # SIGKILLs, full disks, damaged files. KILLS: how many at random moments.
 KILLS ?= 50
 test-faults: $(STAMP)
-	@FAULT_KILLS=$(KILLS) $(ONE_THREAD) $(BIN)/python -m pytest -q tests/faults
+	@FAULT_KILLS=$(KILLS) $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 tests/faults
 
 clean:
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

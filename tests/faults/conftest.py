@@ -159,6 +159,17 @@ def fault():
     return counted
 
 
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):         # a process of pytest-xdist hands its count on
+        session.config.workeroutput["faults"] = dict(_count)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    for name, number in getattr(node, "workeroutput", {}).get("faults", {}).items():
+        _count[name] += number
+
+
 def pytest_terminal_summary(terminalreporter):
     if _count["tried"]:
         terminalreporter.write_line(f"faults: {_count['tried']} tried, {_count['survived']} survived "
