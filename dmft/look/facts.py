@@ -46,6 +46,8 @@ def progress(opened: Opened) -> dict[str, Any]:
     header, result = opened.header, opened.result
     if opened.kind == "simulation":
         share = result.states.progress(result.run.algorithm.steps)
+    elif opened.kind == "onepass":
+        share = result.instances / result.attrs["asked"]
     else:
         share = float(header.attrs.get("progress", 0.0))
     gone = share - float(header.attrs.get("progress_before", 0.0))
@@ -59,6 +61,8 @@ def progress(opened: Opened) -> dict[str, Any]:
         found["replicas_under_way"] = [{"t": float(result.t[n - 1]) if n else 0.0} for n in reached if n < result.t.size]
     elif opened.kind == "simulation":
         found["instances_done"] = int(result.states.finished(result.run.algorithm.steps).sum())
+    elif opened.kind == "onepass":
+        found["instances_done"] = result.instances
     return found
 
 

@@ -63,7 +63,7 @@ def _result(header: store.Stored) -> Any:
             return sgd_sim.load(header.path)
         if header.kind == "onepass":
             import onepass.result
-            return onepass.result.load(header.path)
+            return _partial_ensemble(header) if header.is_checkpoint else onepass.result.load(header.path)
         if header.kind == "convergence":
             from dmft.study import load_study
             return load_study(header.path)
@@ -73,3 +73,12 @@ def _result(header: store.Stored) -> Any:
     except KeyError as error:
         raise FileError(f"{header.path}: a {header.kind} file without the dataset {error}; make it again") from None
     raise FileError(f"{header.path}: a {header.kind} file, which nothing here reads")
+
+
+def _partial_ensemble(header: store.Stored) -> Any:
+    """The instances of a one-pass run under way that have finished."""
+    from onepass import ensemble, runfile
+
+    run = runfile.parse_run(header.run_text, str(header.path))
+    flat = store.read(header.path, "flat")
+    return ensemble.assemble(run.model, run.time.grid(), flat, run.simulation.process, {"asked": run.simulation.instances})

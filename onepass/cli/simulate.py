@@ -77,7 +77,8 @@ def _instances(the_run: runfile.Run, done: np.ndarray, job: command.Job, stop: c
     def begin(x: np.ndarray, i: int):
         return begin_process(x, s.dimension, s.seed, i)
 
-    saved = time.monotonic()
+    start = saved = time.monotonic()
+    before = len(done) / s.instances  # by earlier jobs, for the rate of this one
     with Progress(s.instances, s.process, job.quiet) as progress:
         while len(done) < s.instances:
             a_round = range(len(done), min(len(done) + comm.size * numba.get_num_threads(), s.instances))
@@ -90,15 +91,16 @@ def _instances(the_run: runfile.Run, done: np.ndarray, job: command.Job, stop: c
             progress.update(len(done))
             code = stop.poll() if len(done) < s.instances else 0
             if code or comm.agree(int(time.monotonic() - saved > s.checkpoint_interval)):
-                comm.from_root(partial(_checkpoint, job, the_run, done))
+                attrs = {"outcome": "stopped", "wall_time": time.monotonic() - start, "progress_before": before}
+                comm.from_root(partial(_checkpoint, job, the_run, done, attrs))
                 saved = time.monotonic()
             if code:
                 raise Stopped(f"stopped, {len(done)} of {s.instances} instances done; go on with --resume", code)
     return done
 
 
-def _checkpoint(job: command.Job, the_run: runfile.Run, done: np.ndarray) -> None:
-    store.save_checkpoint(job.output, "onepass", the_run.to_toml(), {"flat": done}, {})
+def _checkpoint(job: command.Job, the_run: runfile.Run, done: np.ndarray, attrs: store.Attributes) -> None:
+    store.save_checkpoint(job.output, "onepass", the_run.to_toml(), {"flat": done}, attrs)
 
 
 def _stored(job: command.Job, the_run: runfile.Run) -> np.ndarray:

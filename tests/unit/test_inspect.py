@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,6 +82,18 @@ def test_live_checkpoint_tells_progress_and_partial_curves(results, dmft_main):
     assert np.array_equal(whole.replicas["m"][0], results.result.replicas["m"][0])
     assert np.isfinite(whole.m).all() and np.isfinite(whole.m_error).sum() == 11
     assert np.array_equal(whole.m[:11], results.result.replicas["m"][:2, :11].mean(axis=0))
+
+
+def test_live_onepass_checkpoint(dmft_main, tmp_path):
+    """Four of twenty instances done: a fifth, and their mean."""
+    from onepass import runfile
+
+    run = runfile.load_run(Path(__file__).resolve().parents[2] / "runs/arnaboldi/figure1.toml", ["simulation.instances=20"])
+    flat = np.random.default_rng(1).uniform(size=(4, run.time.grid().size, run.model.layout.size))
+    store.save_checkpoint(tmp_path / "one.h5", "onepass", run.to_toml(), {"flat": flat}, {"wall_time": 10.0, "progress_before": 0.1})
+    facts = _json(dmft_main, tmp_path / "one.h5")
+    assert facts["progress"]["share"] == pytest.approx(0.2) and facts["progress"]["seconds_left"] == pytest.approx(80.0)
+    assert facts["progress"]["instances_done"] == 4 and facts["curves"][0]["M[0,0]_error"] > 0
 
 
 def test_a_result_to_come_stands_for_its_checkpoint(results):
