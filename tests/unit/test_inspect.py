@@ -90,7 +90,8 @@ def test_live_onepass_checkpoint(dmft_main, tmp_path):
 
     run = runfile.load_run(Path(__file__).resolve().parents[2] / "runs/arnaboldi/figure1.toml", ["simulation.instances=20"])
     flat = np.random.default_rng(1).uniform(size=(4, run.time.grid().size, run.model.layout.size))
-    store.save_checkpoint(tmp_path / "one.h5", "onepass", run.to_toml(), {"flat": flat}, {"wall_time": 10.0, "progress_before": 0.1})
+    attrs = {"wall_time": 10.0, "progress_before": 0.1}
+    store.save_checkpoint(tmp_path / "one.h5", "onepass", run.to_toml(), {"flat": flat}, attrs)
     facts = _json(dmft_main, tmp_path / "one.h5")
     assert facts["progress"]["share"] == pytest.approx(0.2) and facts["progress"]["seconds_left"] == pytest.approx(80.0)
     assert facts["progress"]["instances_done"] == 4 and facts["curves"][0]["M[0,0]_error"] > 0
