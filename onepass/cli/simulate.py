@@ -91,7 +91,7 @@ def _instances(the_run: runfile.Run, done: np.ndarray, job: command.Job, stop: c
             progress.update(len(done))
             code = stop.poll() if len(done) < s.instances else 0
             if code or comm.agree(int(time.monotonic() - saved > s.checkpoint_interval)):
-                attrs = {"outcome": "stopped", "wall_time": time.monotonic() - start, "progress_before": before}
+                attrs: store.Attributes = {"outcome": "stopped", "wall_time": time.monotonic() - start, "progress_before": before}
                 comm.from_root(partial(_checkpoint, job, the_run, done, attrs))
                 saved = time.monotonic()
             if code:
