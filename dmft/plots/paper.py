@@ -81,7 +81,7 @@ def _make_room(ax, observable: str) -> None:
     if observable != "m":
         low, high = ax.get_ylim()
         ticks = [tick for tick in ax.get_yticks() if 0.0 <= tick <= high]
-        ax.set_ylim(low - 0.35 * (high - low), high + 0.35 * (high - low))
+        ax.set_ylim(low - 0.35 * (high - low), high + 0.5 * (high - low))
         ax.set_yticks(ticks)
 
 
