@@ -5,10 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from dmft.core.config import Run, load_run, parse_run
-from dmft.core.errors import UserError
-from dmft.core.losses import register_loss
-from dmft.version import __version__
+from dmft._cache import name_cache
+
+name_cache()        # before anything is compiled
+
+from dmft.core.config import Run, load_run, parse_run  # noqa: E402
+from dmft.core.errors import UserError  # noqa: E402
+from dmft.core.losses import register_loss  # noqa: E402
+from dmft.version import __version__  # noqa: E402
 
 # The solver is imported when it is first asked for: sgd_sim and onepass share dmft.core alone.
 _LAZY = {"solve": "dmft.replicas", "load": "dmft.result", "convergence_study": "dmft.convergence"}

@@ -23,7 +23,8 @@ _COS = tuple(_F((np.pi / 2) ** (2 * i) * (-1) ** i / np.prod(np.arange(1.0, 2 * 
 _LN2, _ROOT2, _HALF, _SCALE = _F(np.log(2.0)), _F(np.sqrt(2.0)), _F(0.5), _F(2.0**-32)
 
 
-def buffers() -> np.ndarray:
+@njit(cache=True, nogil=True)
+def buffers():
     """Work space for one thread."""
     return np.empty((4, BLOCK // 2), np.uint64)
 
