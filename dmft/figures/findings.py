@@ -31,10 +31,6 @@ class Agreement:
     bound: float
     until: float
 
-    @property
-    def within(self) -> bool:
-        return self.worst <= self.bound
-
 
 def theory_curve(theory: Theory, name: str) -> Curve:
     """A curve of the theory, with its number of replicas."""
