@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import t as student
@@ -23,7 +23,10 @@ class Curve:
 
     def at(self, times: np.ndarray, tolerance: float) -> Curve:
         """The same curve at some of its times."""
-        index = _match(times, self.t, tolerance)
+        return self.where(_match(times, self.t, tolerance))
+
+    def where(self, index: np.ndarray) -> Curve:
+        """The same curve at the times of an index or a mask."""
         return Curve(self.t[index], self.mean[index], self.error[index], self.count)
 
 
@@ -38,9 +41,20 @@ class Comparison:
     z: np.ndarray
 
     @property
+    def usable(self) -> np.ndarray:
+        """(n,): whether both sides are finite at each time. The error of a single solution is unknown (NaN), not infinite."""
+        errors = np.isinf(self.theory.error) | np.isinf(self.simulation.error)
+        return np.isfinite(self.theory.mean) & np.isfinite(self.simulation.mean) & ~errors
+
+    def where(self, mask: np.ndarray) -> Comparison:
+        """The same comparison at some of its times."""
+        return replace(self, t=self.t[mask], theory=self.theory.where(mask), simulation=self.simulation.where(mask),
+                       z=self.z[mask])
+
+    @property
     def degrees_of_freedom(self) -> np.ndarray:
         """(n,): Welch's degrees of freedom of z at each time."""
-        a, b = np.nan_to_num(self.theory.error) ** 2, self.simulation.error ** 2
+        a, b = np.nan_to_num(self.theory.error) ** 2, np.nan_to_num(self.simulation.error) ** 2
         below = a**2 / max(self.theory.count - 1, 1) + b**2 / max(self.simulation.count - 1, 1)
         most = max(self.theory.count + self.simulation.count - 2, 1)
         return np.where(below > 0.0, (a + b) ** 2 / np.where(below > 0.0, below, 1.0), most)

@@ -1,7 +1,8 @@
 """Hold a theory file against simulations of the same experiment: a table, a verdict, a picture.
 
 Times are those that all files share. Several simulations at different dimensions N are carried to N = infinity by a
-straight line in 1/N. Errors are standard errors of the mean, over replicas and over instances.
+straight line in 1/N. Errors are standard errors of the mean, over replicas and over instances. Times at which a side has
+diverged are left out, and named.
 
 examples:
   dmft compare demo.theory.h5 demo.simulation.h5
@@ -26,6 +27,8 @@ from dmft.core.parallel import world
 OBSERVABLES = ("m", "loss", "mse", "q")
 # Changes between the runs of the files that do not make them different experiments.
 _FREE = ("title", "algorithm.t_max")
+_SOUND = ("done", "converged", "noise floor")     # outcomes of a theory that stands
+_MOST_NAMED = 6                                   # times named one by one in a note
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +46,9 @@ def run(options: argparse.Namespace) -> int:
     simulations = [_read(path, "simulation") for path in options.simulations]
     for path, (_, run_of) in zip(options.simulations, simulations):
         _note_differences(theory_run, run_of, path)
+    outcome = str(theory.attrs.get("outcome", "unknown"))
+    if outcome not in _SOUND:
+        print(f"note: {options.theory}: the outcome of the theory is '{outcome}'")
     dimensions = [run_of.simulation.dimension for _, run_of in simulations]
     comparisons = []
     for name in options.observable or ["m"]:
@@ -51,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
         if result.t.size == 0:
             raise FileError(f"{options.theory} and {', '.join(map(str, options.simulations))}: no time in common; "
                             "simulate with the same learning_rate")
+        result = _finite(result, f"{options.theory} and {', '.join(map(str, options.simulations))}")
         _print_table(result, dimensions)
         comparisons.append(result)
     _print_bias(theory)
@@ -91,6 +98,18 @@ def _instances(stored: store.Stored, name: str) -> Curve:
     if left_out:
         print(f"note: {stored.path}: {left_out} diverged or unfinished instances left out")
     return curve
+
+
+def _finite(result: Comparison, source: str) -> Comparison:
+    """The comparison at the times at which both sides are finite: NaN is no agreement."""
+    lost = result.t[~result.usable]
+    if lost.size == result.t.size:
+        raise FileError(f"{source}: no common time at which {result.observable} is finite on both sides; nothing to compare")
+    if lost.size:
+        few = lost.size <= _MOST_NAMED
+        named = ", ".join(f"{t:g}" for t in lost) if few else f"{lost[0]:g} ... {lost[-1]:g} ({lost.size} times)"
+        print(f"note: {result.observable}: t = {named} left out, where theory or simulation is not finite (diverged)")
+    return result.where(result.usable)
 
 
 def _note_differences(theory: Run, simulation: Run, path: Path) -> None:

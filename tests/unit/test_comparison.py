@@ -15,12 +15,13 @@ T = 0.02 * np.arange(101)
 M = 0.5 + 0.2 * T
 
 
-def _theory(path, text, shift=0.0, replicas=8):
+def _theory(path, text, shift=0.0, replicas=8, diverged_from=101, outcome="done"):
     rng = np.random.default_rng(1)
     m = M + shift * T + 1e-3 * rng.standard_normal((replicas, 101)) * np.sqrt(T)
+    m[:, diverged_from:] = np.nan
     error = m.std(axis=0, ddof=1) / np.sqrt(replicas) if replicas > 1 else np.full(101, np.nan)
     arrays = {"t": T, "m": m.mean(axis=0), "m_error": error, "replicas/m": m}
-    store.save(path, "theory", parse_run(text).to_toml(), arrays, {"outcome": "done"})
+    store.save(path, "theory", parse_run(text).to_toml(), arrays, {"outcome": outcome})
 
 
 def _simulation(path, text, dimension=1000, slope=0.0, kind="simulation", nan_rows=0):
@@ -96,6 +97,25 @@ def test_one_replica_and_another_experiment_are_noted(dmft_main, tmp_path, demo_
     done = dmft_main("compare", "theory.h5", "sim.h5")
     _max_z(done)
     assert "one replica" in done.stdout and "problem.alpha 3.0 / 2.5" in done.stdout
+
+
+def test_diverged_times_are_left_out_and_named(dmft_main, tmp_path, demo_text):
+    _theory(tmp_path / "theory.h5", demo_text, diverged_from=40, outcome="diverged")
+    _simulation(tmp_path / "sim.h5", demo_text)
+    done = dmft_main("compare", "theory.h5", "sim.h5")
+    assert _max_z(done) < 4.0
+    assert "t = 1, 2 left out" in done.stdout and "outcome of the theory is 'diverged'" in done.stdout
+    assert " nan " not in done.stdout
+    _theory(tmp_path / "theory.h5", demo_text, diverged_from=0, outcome="diverged")
+    done = dmft_main("compare", "theory.h5", "sim.h5")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "agree" not in done.stdout
+
+
+def test_one_instance_of_a_wrong_theory_is_seen():
+    """The error of one instance is NaN; the bound must not be."""
+    t, nan = np.zeros(1), np.full(1, np.nan)
+    result = compare("m", Curve(t, t + 0.5, t + 0.001, 8), [Curve(t, t + 0.9, nan, 1)], [1000], 1e-5)
+    assert abs(result.z[0]) > result.bound
 
 
 def test_wrong_files_are_one_line(dmft_main, tmp_path, demo_text):
