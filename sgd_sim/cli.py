@@ -14,6 +14,7 @@ from dmft.core.errors import Stopped
 from dmft.core.locks import lock
 from dmft.core.parallel import world
 from dmft.core.progress import Progress, say
+from dmft.version import __version__
 from sgd_sim import archive
 from sgd_sim.ensemble import Ensemble
 from sgd_sim.result import SimulationResult, make_result
@@ -24,15 +25,28 @@ from sgd_sim.states import States, empty_states
 SOLVED = 1e-7     # training loss below which the teacher counts as found, as in the paper
 
 
+_EPILOG = """examples:
+  sgd-sim run runs/demo.toml                                   simulate; the result goes under runs/out/
+  sgd-sim run runs/demo.toml --set simulation.dimension=2000   change a key of the run file
+  sgd-sim run runs/demo.toml --resume                          go on after a stop, or extend a finished result
+  mpirun -n 4 sgd-sim run runs/demo.toml -o demo.h5            instances spread over ranks, the same numbers
+
+exit codes: 0 done, 2 bad input, 3 every instance diverged, 75 stopped (--resume goes on), 130 interrupted"""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point of `sgd-sim`."""
     return command.main_wrapper(_main, arguments)
 
 
 def _main(arguments: Sequence[str] | None) -> int:
-    parser = command.Parser(prog="sgd-sim", description="Simulate learning dynamics at finite dimension.")
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = command.Parser(prog="sgd-sim", description="Simulate learning dynamics at finite dimension.", epilog=_EPILOG,
+                            formatter_class=layout)
+    parser.add_argument("--version", action="version", version=f"sgd-sim {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    run_parser = commands.add_parser("run", help="run the instances of a run file", description=run_job.__doc__)
+    run_parser = commands.add_parser("run", help="run the instances of a run file", description=run_job.__doc__,
+                                     epilog=_EPILOG, formatter_class=layout)
     command.run_options(run_parser)
     options = parser.parse_args(arguments)
     return run_job(options)
@@ -41,9 +55,10 @@ def _main(arguments: Sequence[str] | None) -> int:
 def run_job(options: argparse.Namespace) -> int:
     """Simulate every instance of RUN.toml and write their curves to a result file."""
     job = command.read_job(options, "simulation")
-    check(job.run)
     comm, begin = world(), time.monotonic()
     with ExitStack() as stack:
+        stack.enter_context(command.naming(options.run))
+        check(job.run)
         comm.from_root(lambda: stack.enter_context(lock(job.output)))
         states = comm.from_root(lambda: resumed_states(job.run, job.output)) if job.resume else empty_states(job.run)
         if bool(states.finished(job.run.algorithm.steps).all()) and comm.from_root(lambda: _holds(job)):

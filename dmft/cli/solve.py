@@ -19,6 +19,7 @@ from dmft.core.command import (
     EXIT_DONE,
     EXIT_NOT_CONVERGED,
     StopSignals,
+    naming,
     read_job,
     run_options,
 )
@@ -36,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     job = read_job(options, "theory")
     with ExitStack() as stack:
+        stack.enter_context(naming(options.run))
         world().from_root(lambda: stack.enter_context(lock(job.output)))
         stop = stack.enter_context(StopSignals(job.time_limit))
         result = dmft.solve(job.run, output=job.output, resume=job.resume, quiet=job.quiet, stop=stop, attrs=job.attrs)

@@ -8,7 +8,8 @@ import runpy
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,6 +20,8 @@ from dmft.core import schema, store
 from dmft.core.config import Run, load_run
 from dmft.core.errors import FileError, Stopped, UserError
 from dmft.core.parallel import world
+from dmft.core.progress import say
+from dmft.core.resume import check_plugins
 
 EXIT_DONE, EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_NOT_CONVERGED, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 2, 3, 4, 75, 130
 OUT = Path("runs/out")
@@ -76,6 +79,10 @@ def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any] = 
     run = world().from_root(lambda: load(options.run, overrides))
     output = options.output or default_output(options.run, kind)
     world().from_root(lambda: _check_output(output, options.resume, options.force))
+    if options.resume:
+        world().from_root(lambda: _check_plugins(output, attrs))
+    if isinstance(run, Run):
+        _note_last_time(run, options.quiet)
     return Job(run, output, options.resume, options.force, options.quiet, seconds(options.time_limit), attrs)
 
 
@@ -95,6 +102,31 @@ def _check_output(output: Path, resume: bool, force: bool) -> None:
         raise FileError(f"{output}: has a checkpoint of a stopped run; --resume goes on from it, --force starts afresh")
 
 
+def _check_plugins(output: Path, attrs: dict[str, str]) -> None:
+    stored = store.checkpoint_header(output)
+    if stored is None and output.exists():
+        stored = store.load_header(output)
+    if stored is not None:
+        check_plugins(stored.attrs, attrs, str(stored.path))
+
+
+def _note_last_time(run: Run, quiet: bool) -> None:
+    t_max, eta, last = run.algorithm.t_max, run.algorithm.learning_rate, run.algorithm.last_time
+    if abs(last - t_max) > 1e-6 * t_max:
+        say(f"note: t_max = {t_max:g} is not a multiple of learning_rate = {eta:g}: the last time is {last:g}", quiet=quiet)
+
+
+@contextmanager
+def naming(run_file: str) -> Iterator[None]:
+    """Name the run file in errors about its keys ("[section] key ...") that show only after it was read."""
+    try:
+        yield
+    except UserError as error:
+        if str(error).startswith("["):
+            raise type(error)(f"{run_file}: {error}") from None
+        raise
+
+
 def load_plugin(path: str) -> str:
     """Run a user's Python file (for its register_loss calls); returns its sha256."""
     try:
@@ -104,7 +136,7 @@ def load_plugin(path: str) -> str:
         raise UserError(f"{path}: {error}") from None
     except OSError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"{path}: the plugin fails: {type(error).__name__}: {' '.join(str(error).split())}") from None
     return digest
 

@@ -70,7 +70,7 @@ class ProblemConfig:
     alpha: float = option(number(0.0, above=True), doc="samples per dimension")
     loss: str = option(text, "phase_retrieval", "phase_retrieval, linear or a registered name")
     start: str = option(choice("warm", "random", "spectral"), "warm", "random and spectral: simulation only")
-    m0: float | None = option(number(-1.0, 1.0), None, "initial overlap with the teacher")
+    m0: float | None = option(number(-1.0, 1.0, above=True, below=True), None, "initial overlap with the teacher")
     constraint: str = option(choice("sphere", "ridge"), "sphere", "what keeps the weights bounded")
     ridge: float = option(number(0.0), 0.0, "strength lambda")
 
@@ -111,6 +111,11 @@ class AlgorithmConfig:
     def steps(self) -> int:
         """n: times run over 0, eta, ..., n eta."""
         return max(1, round(self.t_max / self.learning_rate))
+
+    @property
+    def last_time(self) -> float:
+        """n eta: t_max rounded to a whole number of steps."""
+        return self.steps * self.learning_rate
 
     def temperatures(self) -> np.ndarray:
         """(steps,): the temperature of each step; a schedule is constant from each of its times on."""
@@ -268,7 +273,7 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
 def _cross_checks(algorithm: AlgorithmConfig, source: str) -> None:
     eta, tau, ell = algorithm.learning_rate, algorithm.persistence, algorithm.batch_fraction
     steps = algorithm.t_max / eta
-    if not 0.5 <= steps <= MAX_STEPS:
+    if eta > algorithm.t_max or steps > MAX_STEPS:
         raise schema.bad_value(source, "algorithm", "t_max", algorithm.t_max,
                                f"between one step and {MAX_STEPS:g} steps of learning_rate = {eta:g}")
     if tau is None:

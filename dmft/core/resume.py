@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from dmft.core.config import Run, changes, parse_run
-from dmft.core.errors import RunError
+from dmft.core.errors import FileError, RunError
 from dmft.core.schema import to_toml_value
 
 GROWABLE = {"theory": ("theory.replicas", "theory.target_error", "theory.max_sweeps", "algorithm.t_max"),
@@ -36,6 +36,19 @@ def grown(stored_run: str, new: Run, kind: str, source: str, growable: Iterable[
         raise RunError(f"{source}: --resume with another run is refused: {'; '.join(refused)}; "
                        "--force starts afresh, -o keeps both")
     return found
+
+
+def check_plugins(stored: Mapping[str, object], given: Mapping[str, str], source: str) -> None:
+    """Refuse to go on with a plugin that changed. Both map "plugin:NAME" (among other attributes) to a sha256.
+
+    A plugin that is not given again is left to the run: its loss is then unknown, and refused as such.
+    """
+    hashes = {value for key, value in given.items() if key.startswith("plugin:")}
+    changed = [key.removeprefix("plugin:") for key, value in stored.items()
+               if key.startswith("plugin:") and hashes and value not in hashes]
+    if changed:
+        raise FileError(f"{source}: --resume with another plugin is refused: {', '.join(changed)} has changed since; "
+                        "--force starts afresh, -o keeps both")
 
 
 def _shown(value: object) -> str:

@@ -17,7 +17,8 @@ BAD_INPUT = [
     [], ["frobnicate"], ["solve"], ["solve", "none.toml"], ["solve", "demo.toml", "--nonsense"],
     ["solve", "demo.toml", "--set", "theory.sampels=3"], ["solve", "demo.toml", "--resume", "--force"],
     ["solve", "demo.toml", "--time-limit", "soon"], ["solve", "demo.toml", "--plugin", "none.py"],
-    ["solve", "demo.toml", "--plugin", "broken.py"], ["solve", "demo.toml", "-o", "taken.h5"], ["solve", "demo.toml", "-o", "."],
+    ["solve", "demo.toml", "--plugin", "broken.py"], ["solve", "demo.toml", "--plugin", "leaves.py"],
+    ["solve", "demo.toml", "-o", "taken.h5"], ["solve", "demo.toml", "-o", "."],
     ["solve", "demo.toml", "-o", "stopped.h5"],
 ]
 
@@ -28,9 +29,49 @@ def test_bad_input_is_exit_2_and_one_line(arguments, tmp_path, demo_text, dmft_m
     (tmp_path / "taken.h5").write_text("")
     store.checkpoint_path(tmp_path / "stopped.h5").write_text("")
     (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "leaves.py").write_text("raise SystemExit(0)\n")
     done = dmft_main(*arguments)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and done.stdout == ""
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.py", "demo.toml", "stopped.h5.checkpoint", "taken.h5"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "broken.py", "demo.toml", "leaves.py", "stopped.h5.checkpoint", "taken.h5"]
+
+
+@pytest.mark.parametrize("settings", [["theory.device=gpu"], ["problem.start=random"]])
+def test_errors_after_reading_name_the_run_file(settings, tmp_path, demo_text, dmft_main):
+    text = demo_text.replace("m0 = 0.5\n", "") if "problem.start=random" in settings else demo_text
+    (tmp_path / "demo.toml").write_text(text)
+    done = dmft_main("solve", "demo.toml", *(word for setting in settings for word in ("--set", setting)))
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and ": demo.toml: [" in done.stderr
+
+
+def _job(*arguments):
+    parser = command.Parser()
+    command.run_options(parser)
+    return command.read_job(parser.parse_args(arguments), "theory")
+
+
+def test_a_last_time_that_is_not_t_max_is_told(tmp_path, demo_text, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo.toml").write_text(demo_text)
+    _job("demo.toml", "--set", "algorithm.t_max=1.995")
+    assert "the last time is 2" in capsys.readouterr().err
+    _job("demo.toml", "--set", "algorithm.t_max=0.06")
+    assert capsys.readouterr().err == ""
+
+
+def test_resume_refuses_a_changed_plugin(tmp_path, demo_text, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo.toml").write_text(demo_text)
+    plugin = tmp_path / "mine.py"
+    plugin.write_text("a = 1\n")
+    resumed = ["demo.toml", "-o", "a.h5", "--resume", "--plugin", "mine.py"]
+    first = _job(*resumed)
+    store.save("a.h5", "theory", first.run.to_toml(), {}, first.attrs)
+    _job(*resumed)
+    plugin.write_text("a = 2\n")
+    with pytest.raises(FileError, match="mine.py has changed"):
+        _job(*resumed)
+    _job("demo.toml", "-o", "a.h5", "--force", "--plugin", "mine.py")
 
 
 @pytest.mark.parametrize("arguments, words", [

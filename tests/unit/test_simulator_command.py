@@ -13,6 +13,7 @@ import pytest
 
 import sgd_sim
 from dmft.core import store
+from dmft.version import __version__
 from sgd_sim.cli import main
 
 SMALL = "\n[simulation]\ndimension = 60\ninstances = 4\n"
@@ -55,6 +56,22 @@ def test_bad_input_is_one_line(command):
     assert code == 2 and "t_max" in message and len(message.splitlines()) == 1
     code, message = command("--set", "simulation.dimension=2000000")
     assert code == 2 and "GB" in message and len(message.splitlines()) == 1
+
+
+def test_errors_after_reading_name_the_run_file(command):
+    for setting in ("simulation.record=[1.0,5.0]", "simulation.device=gpu"):
+        code, message = command("--set", setting)
+        assert code == 2 and ": a.toml: [simulation]" in message and len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments, words", [(["--version"], [f"sgd-sim {__version__}"]),
+                                              (["--help"], ["examples:", "exit codes"]),
+                                              (["run", "--help"], ["--resume", "examples:", "exit codes"])])
+def test_help_teaches(arguments, words, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(arguments)
+    shown = capsys.readouterr().out
+    assert not end.value.code and all(word in shown for word in words)
 
 
 def test_resume_grows_and_computes_only_what_is_new(command, monkeypatch):
