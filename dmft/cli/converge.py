@@ -22,6 +22,7 @@ from dmft.core.command import (
     EXIT_NOT_CONVERGED,
     Job,
     StopSignals,
+    naming,
     read_job,
     run_options,
 )
@@ -60,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
     job = read_job(options, "convergence")
     world().from_root(lambda: _check_points(points_folder(job.output), job))
     with ExitStack() as stack:
+        stack.enter_context(naming(options.run))
         world().from_root(lambda: stack.enter_context(lock(job.output)))
         stop = stack.enter_context(StopSignals(job.time_limit))
         study = convergence_study(job.run, options.samples, options.learning_rate, options.blocks_per_level, options.mixing,
