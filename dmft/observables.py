@@ -17,13 +17,14 @@ def mse(loss: str, m: np.ndarray, q: np.ndarray) -> np.ndarray:
     return q + 1 - 4 / np.pi * (gap + m * np.arctan2(m, gap))
 
 
-def generalization(f: Callable[[np.ndarray, np.ndarray], np.ndarray], m: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Eq. B.6: average of f(y, y_hat) over a new sample, y = |x|, y_hat = |z|, (x, z) Gaussian with variances 1, q
-    and covariance m. f is called with arrays and must work elementwise.
+def generalization(f: Callable[[np.ndarray, np.ndarray], np.ndarray], m: np.ndarray, q: np.ndarray, signed: bool = False
+                   ) -> np.ndarray:
+    """Eq. B.6: average of f(y, y_hat) over a new sample, y = |x|, y_hat = |z| (signed: x and z themselves), (x, z)
+    Gaussian with variances 1, q and covariance m. f is called with arrays and must work elementwise.
 
-    By symmetry (x, z) -> (-x, -z) half the plane is enough; in polar coordinates of the whitened plane the kinks of
-    |x| and |z| lie on two rays, so each sector is smooth and Gauss-Legendre in the angle is exact to rounding for
-    smooth f."""
+    By symmetry (x, z) -> (-x, -z) half the plane is enough (signed: f is averaged over both halves); in polar
+    coordinates of the whitened plane the kinks of |x| and |z| lie on two rays, so each sector is smooth and
+    Gauss-Legendre in the angle is exact to rounding for smooth f."""
     m, q = np.broadcast_arrays(np.asarray(m, float), np.asarray(q, float))
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     radius = 6.5 * (nodes + 1)  # to 13 standard deviations
@@ -38,6 +39,7 @@ def generalization(f: Callable[[np.ndarray, np.ndarray], np.ndarray], m: np.ndar
             phi = low + 0.5 * (high - low) * (nodes + 1)
             x = np.outer(radius, np.cos(phi))
             z = m[i] * x + gap * np.outer(radius, np.sin(phi))
-            total += 0.5 * (high - low) * radial @ f(np.abs(x), np.abs(z)) @ weights
+            values = 0.5 * (f(x, z) + f(-x, -z)) if signed else f(np.abs(x), np.abs(z))
+            total += 0.5 * (high - low) * radial @ values @ weights
         out[i] = total
     return out

@@ -9,11 +9,11 @@ import numpy as np
 from dmft.blocks import Summing, blocks_for
 from dmft.core.config import Run
 from dmft.history import History
-from dmft.iterate import Guess, Iteration, Options
+from dmft.iterate import SUM_BLOCKS, Guess, Iteration, Options
 from dmft.kernels import saved_steps
 from dmft.march import March
 from dmft.problem import Problem
-from dmft.resources import blocks_per_level, bytes_per_sample, check_memory
+from dmft.resources import HALF, blocks_per_level, bytes_per_sample, check_memory
 from dmft.sampling import PARTS, Sampling
 
 SOLUTIONS = ("whole", "half")
@@ -52,13 +52,20 @@ class Setup:
         count = self.run.theory.samples if solution == "whole" else max(1, self.run.theory.samples // 2)
         return count + count % 2 if self.problem.mirrored else count
 
-    def check_memory(self, comm: Summing, groups_here: int) -> None:
-        """Refuse what does not fit, before any work is done."""
-        if self.run.theory.method == "march":
-            here = blocks_for(self.samples("whole"), comm).count * groups_here
-            history = History(self.problem.steps, self.per_level)
-            per_sample = bytes_per_sample(history, "stein" in self.parts, np.dtype(self.tangent_type).itemsize)
-            check_memory(here, per_sample, "full" if history.full else "dyadic")
+    def check_memory(self, comm: Summing, room: float) -> None:
+        """Refuse what does not fit into `room` bytes on this rank, before any work is done."""
+        rows = self.problem.steps + 1
+        if self.run.theory.method == "iterate":
+            here = blocks_for(self.samples("whole"), comm, SUM_BLOCKS)
+            # partial sums of every block (M_C and M_R rows), and some twenty matrices of both solutions
+            check_memory((2 * len(here.here) + 20) * 8.0 * rows**2, room, here.count, "iterate")
+            return
+        here = blocks_for(self.samples("whole"), comm)
+        # The layout of the longest full history would itself be too large to make: count it instead.
+        history = History(min(self.problem.steps, 20_000) if self.per_level is None else self.problem.steps, self.per_level)
+        per_sample = bytes_per_sample(history, "stein" in self.parts, np.dtype(self.tangent_type).itemsize)
+        macroscopic = 8 * 8.0 * history.slots**2
+        check_memory(HALF * here.count * per_sample + macroscopic, room, here.count, "full" if history.full else "dyadic")
 
 
 def wanted_parts(run: Run) -> frozenset[str]:

@@ -16,18 +16,19 @@ from dmft.checkpoint import Checkpoint, group_roots
 from dmft.core import store
 from dmft.core.command import exit_code_of
 from dmft.core.config import Run
-from dmft.core.errors import RunError, Stopped
+from dmft.core.errors import FileError, RunError, Stopped
+from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm, world
 from dmft.core.progress import Progress, say
 from dmft.core.resume import grown
 from dmft.ensemble import Ensemble
 from dmft.iterate import Guess, Iteration
 from dmft.replica import Replica, Setup, wanted_parts
-from dmft.result import Theory, ensemble_of, from_stored, load, make_theory
+from dmft.result import Theory, ensemble_of, load, make_theory, theory_of
 
 MOST_REPLICAS = 4096  # target_error asks for no more
 UNSTABLE_SHARE = 1e-4  # weight of samples beyond the stability of the explicit step that is worth a warning
-RUNNING, DIVERGED, SAVE = 4, 8, 16  # beside the stop bits 1 and 2 of StopSignals
+RUNNING, SAVE, DIVERGED = 4, 8, 16  # beside the stop bits 1 and 2 of StopSignals; DIVERGED << group for each group
 
 
 class Stop(Protocol):
@@ -87,8 +88,9 @@ class _Solver:
 
     def _take_up(self, checkpoint: Checkpoint) -> Theory | None:
         """Enter what is on disk; returns the result if it is complete."""
-        header = checkpoint.header()
-        kind = "theory"
+        header, kind = checkpoint.header(), "theory"
+        if header is not None and header.kind != kind:
+            raise FileError(f"{header.path}: the checkpoint of a {header.kind} run; name another file with -o")
         if header is not None:
             longer = "algorithm.t_max" in self.comm.from_root(
                 lambda: grown(header.run_text, self.run, kind, str(header.path)))
@@ -99,7 +101,7 @@ class _Solver:
                 self.ensemble = checkpoint.restore_ensemble(header)
                 self.progress_before = float(header.attrs["progress"])
         elif self.comm.from_root(lambda: self.output is not None and self.output.exists()):
-            theory = from_stored(store.load(self.output))  # type: ignore[arg-type]
+            theory = theory_of(store.load(self.output))  # type: ignore[arg-type]
             keys = self.comm.from_root(lambda: grown(
                 store.load_header(self.output).run_text, self.run, kind, str(self.output)))  # type: ignore[arg-type]
             if "algorithm.t_max" in keys:
@@ -138,28 +140,35 @@ class _Solver:
         groups = min(len(pending), self.comm.size)
         group = self.comm.split(groups)
         indices = pending[:groups]
-        self.setup.check_memory(group, 1)
+        self.setup.check_memory(group, free_bytes(self.comm))
         replica = Replica(self.setup, indices[group.group], group)
         if self.checkpoint:
             self.checkpoint.restore_replica(replica)
         label = f"{self.run.theory.method}, replicas {indices[0] + 1}-{indices[-1] + 1} of {wanted}"
+        first_diverged = groups
         with Progress(1.0, label, self.quiet) as progress:
             while True:
-                flags = self.comm.agree(self._flags(replica))
+                flags = self.comm.agree(self._flags(replica, group.group, first_diverged))
                 if flags & 3:
                     self._stop(flags, replica, indices)
-                if not flags & RUNNING or flags & DIVERGED:
+                if flags >= DIVERGED:
+                    first_diverged = (flags // DIVERGED & -(flags // DIVERGED)).bit_length() - 1
+                if not flags & RUNNING:
                     break
                 if flags & SAVE:
                     self._save(replica, indices)
                 if not replica.done:
                     replica.step()
                 progress.update(replica.progress, _note(replica))
-        self._collect(replica, indices)
-        return bool(flags & DIVERGED)
+        self._collect(replica, indices, min(first_diverged + 1, groups))
+        group.free()
+        return first_diverged < groups
 
-    def _flags(self, replica: Replica) -> int:
-        flags = self.stop.flags | (0 if replica.done else RUNNING) | (DIVERGED if replica.whole.diverged else 0)
+    def _flags(self, replica: Replica, group: int, first_diverged: int) -> int:
+        """A divergence ends the run, but replicas before it are finished: the result must not depend on which of them
+        ran side by side."""
+        flags = self.stop.flags | (RUNNING if not replica.done and group < first_diverged else 0)
+        flags |= DIVERGED << group if replica.whole.diverged else 0
         due = time.monotonic() - self.saved >= self.run.theory.checkpoint_interval
         return flags | (SAVE if self.checkpoint and due and self.comm.is_root else 0)
 
@@ -177,9 +186,9 @@ class _Solver:
         self.checkpoint.write(self.ensemble if self.comm.is_root else None, replica, indices, share, attrs)
         self.saved = time.monotonic()
 
-    def _collect(self, replica: Replica, indices: list[int]) -> None:
-        """Bring the solutions of all groups to the root, in order of replica."""
-        roots = group_roots(self.comm.size, len(indices))
+    def _collect(self, replica: Replica, indices: list[int], kept: int) -> None:
+        """Bring the solutions of the first `kept` groups to the root, in order of replica."""
+        roots = group_roots(self.comm.size, len(indices))[:kept]
         outcomes = self.comm.gather(replica.outcome())
         for rank in roots:
             if self.comm.is_root:
@@ -189,7 +198,7 @@ class _Solver:
             elif rank == self.comm.rank:
                 for array in replica.solution().values():
                     self.comm.send_array(array, 0)
-        self.finished += len(indices)
+        self.finished += kept
         if self.checkpoint:
             self.checkpoint.waiting -= set(indices)
 
@@ -208,7 +217,7 @@ class _Solver:
         theory = self.comm.from_root(finish)
         if self.checkpoint:
             self.checkpoint.remove()
-        _tell(theory, self.quiet)
+        _tell(theory)
         return theory
 
 
@@ -221,20 +230,20 @@ def _note(replica: Replica) -> str:
     return f"t = {whole.n * replica.setup.problem.eta:.2f}, m = {whole.curves['m'][whole.n - 1]:.4f}"
 
 
-def _tell(theory: Theory, quiet: bool) -> None:
+def _tell(theory: Theory) -> None:
+    """What went wrong, or may have; said even when progress is not."""
     reached = int(np.isfinite(theory.m).sum()) - 1
     if theory.outcome == "diverged":
         eta = theory.run.algorithm.learning_rate
         say(f"diverged at t = {eta * (reached + 1):g}: samples left all bounds, most likely because the learning rate {eta:g} is "
             "too large for the tail of |h| (the explicit step is unstable where learning_rate * v'' > 2); take a smaller "
-            "algorithm.learning_rate, or theory.variance_reduction without \"weights\"", quiet=quiet)
+            "algorithm.learning_rate, or theory.variance_reduction without \"weights\"")
     elif theory.outcome == "sweep limit":
-        say(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}: raise it with --resume, or use method = \"march\"",
-            quiet=quiet)
+        say(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}: raise it with --resume, or use method = \"march\"")
     share = np.nanmax(theory.unstable) if reached >= 0 else 0.0
     if theory.outcome != "diverged" and share > UNSTABLE_SHARE:
         say(f"warning: samples of total weight up to {share:.1g} were at learning_rate * v'' > 2, where the explicit step is "
-            "unstable; a smaller learning rate is safer", quiet=quiet)
+            "unstable; a smaller learning rate is safer")
 
 
 def _start(run: Run, comm: Comm) -> Guess | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from dmft.core.errors import UserError
 from dmft.history import History
 
@@ -25,26 +23,16 @@ def blocks_per_level(history: str, per_level: int, steps: int, samples: int) -> 
     return None if history == "full" else per_level
 
 
-def available_bytes() -> int:
-    """Memory that can be had now, by the kernel's own estimate; a lot where it gives none."""
-    try:
-        with open("/proc/meminfo") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return 1 << 62
-
-
-def check_memory(samples_here: int, per_sample: int, history: str, available: int | None = None) -> None:
-    """UserError, with the largest sample count that fits, when the samples on this machine would not."""
-    room = 0.9 * (available_bytes() if available is None else available)
-    need = HALF * samples_here * per_sample
-    if need > room:
-        fits = int(room / (HALF * per_sample))
-        remedy = 'theory.history = "dyadic" or ' if history == "full" else ""
-        raise UserError(
-            f"[theory] samples: the {history} history needs {need / 2**30:.1f} GiB here and {room / 2**30:.1f} GiB are "
-            f"free; take {remedy}at most {fits} samples a rank group on this machine, or more nodes"
-        )
+def check_memory(need: float, room: float, samples_here: int, history: str) -> None:
+    """UserError, with the largest sample count that fits, when the `need` of this rank exceeds the `room` it has."""
+    if need <= 0.9 * room:
+        return
+    fits = int(0.9 * max(room, 0) / need * samples_here)
+    if history == "iterate":
+        remedy = 'take fewer steps, or method = "march", whose memory does not grow with the square of the steps'
+    else:
+        remedy = f"take at most {fits} samples for each rank here, or more nodes" if fits else "use a larger machine"
+        if history == "full":
+            remedy = f'take theory.history = "dyadic", or {remedy.removeprefix("take ")}'
+    raise UserError(f"[theory] {history}: {need / 2**30:.1f} GiB are needed and {max(room, 0) / 2**30:.1f} GiB are free for "
+                    f"each process; {remedy}")

@@ -69,8 +69,9 @@ class Theory:
                 f"{theory.samples} samples: {self.outcome}, {at}>")
 
     def generalization(self, f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-        """Eq. B.6 along the run: average of f(y, y_hat) over a new sample; f elementwise on arrays."""
-        return generalization(f, self.m, self.q)
+        """Eq. B.6 along the run, at the mean overlaps: average of f(y, y_hat) over a new sample; f elementwise on arrays.
+        Labels are |h0| and |h|, or h0 and h for the linear loss."""
+        return generalization(f, self.m, self.q, signed=self.run.problem.loss == "linear")
 
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over t, replicas over (replica, t), kernels over (t_kernel, t_prime), with units."""
@@ -134,14 +135,21 @@ def load(path: str | Path) -> Any:
     if stored.kind == "convergence":
         from dmft.study import load_study
         return load_study(path)
+    return theory_of(stored)
+
+
+def theory_of(stored: store.Stored) -> Theory:
+    """A Theory from the contents of its file; FileError when it is not one, or incomplete."""
     if stored.kind != "theory" or stored.is_checkpoint:
-        raise FileError(f"{path}: not a theory result but a {'checkpoint' if stored.is_checkpoint else stored.kind} file; "
+        raise FileError(f"{stored.path}: not a theory result but a {'checkpoint' if stored.is_checkpoint else stored.kind} file; "
                         "sgd_sim.load and onepass.load read theirs, dmft inspect shows any")
-    return from_stored(stored)
+    try:
+        return _from_stored(stored)
+    except (KeyError, TypeError) as error:
+        raise FileError(f"{stored.path}: a theory result that lacks {error}; make it again") from None
 
 
-def from_stored(stored: store.Stored) -> Theory:
-    """A Theory from the contents of its file."""
+def _from_stored(stored: store.Stored) -> Theory:
     def part(prefix: str) -> dict[str, np.ndarray]:
         return {name[len(prefix):]: array for name, array in stored.arrays.items() if name.startswith(prefix)}
 

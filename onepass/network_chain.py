@@ -16,9 +16,9 @@ from numba import njit
 
 from dmft.core import streams
 from dmft.core.errors import RunError
+from dmft.core.memory import available_bytes
 from onepass import overlaps
 from sgd_sim.activations import Activation
-from sgd_sim.memory import available_bytes
 from sgd_sim.onepass_networks import NetworkSGD, embed
 
 if TYPE_CHECKING:

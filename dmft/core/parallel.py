@@ -127,7 +127,7 @@ class Comm:
     def split(self, groups: int) -> Comm:
         """Cut the ranks into that many groups of neighbours (fewer when there are fewer ranks)."""
         groups = max(1, min(groups, self.size))
-        if self.size == 1:
+        if self._comm is None:
             return Comm()
         colour = self.rank * groups // self.size
         return Comm(self._comm.Split(colour, self.rank), colour)
@@ -148,6 +148,11 @@ class Comm:
         for first in range(0, data.size, _MESSAGE):
             self._comm.Recv(data[first:first + _MESSAGE], source=source, tag=tag)
         return array
+
+    def free(self) -> None:
+        """Give back a group made by `split`; an MPI library has only some thousands."""
+        if self._comm is not None:
+            self._comm.Free()
 
     def barrier(self) -> None:
         if self.size > 1:

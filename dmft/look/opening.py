@@ -10,7 +10,7 @@ from dmft.core import store
 from dmft.core.config import Run, parse_run
 from dmft.core.errors import FileError, RunError
 from dmft.look.live import partial_theory
-from dmft.result import from_stored
+from dmft.result import theory_of
 
 # Arrays that only --resume needs, and that may be large.
 INNER = ("state/", "active/", "finished/")
@@ -57,7 +57,7 @@ def _run(header: store.Stored) -> Run | None:
 def _result(header: store.Stored) -> Any:
     try:
         if header.kind == "theory":
-            return partial_theory(header) if header.is_checkpoint else from_stored(store.load(header.path))
+            return partial_theory(header) if header.is_checkpoint else theory_of(store.load(header.path))
         if header.kind == "simulation":
             import sgd_sim
             return sgd_sim.load(header.path)

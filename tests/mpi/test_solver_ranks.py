@@ -105,3 +105,23 @@ def test_another_run_is_refused(run_file, tmp_path):
     done = subprocess.run(command(1, run_file, output, "--resume", "--set", "problem.alpha=2.5"), capture_output=True, text=True)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1 and "problem.alpha: 3.0 -> 2.5" in done.stderr
+
+
+def test_a_foreign_file_is_refused(run_file, tmp_path):
+    """--resume on a simulation result: one line, no traceback."""
+    output = tmp_path / "a.h5"
+    store.save(output, "simulation", run_file.read_text(), {"t": np.zeros(2)}, {"outcome": "done"})
+    done = subprocess.run(command(1, run_file, output, "--resume"), capture_output=True, text=True)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "simulation" in done.stderr
+
+
+def test_divergence_does_not_depend_on_ranks(run_file, tmp_path):
+    """A diverged replica ends the run; those before it count in full, those after it not at all."""
+    options = ["--set", "problem.constraint=ridge", "--set", "problem.ridge=0.1", "--set", "algorithm.learning_rate=0.1",
+               "--set", "algorithm.t_max=3.0"]
+    results = []
+    for ranks in (1, 3):
+        done = subprocess.run(command(ranks, run_file, tmp_path / f"{ranks}.h5", *options), capture_output=True, text=True)
+        assert done.returncode == 3 and "diverged at t" in done.stderr
+        results.append(store.load(tmp_path / f"{ranks}.h5").arrays)
+    same(*results)

@@ -9,6 +9,7 @@ import dmft
 from dmft.core.errors import UserError
 from dmft.history import History
 from dmft.kernels import saved_steps
+from dmft.observables import generalization, mse
 from dmft.resources import blocks_per_level, bytes_per_sample, check_memory
 from tests.solver_cases import ALGORITHMS, make_run
 
@@ -73,8 +74,11 @@ def test_iterate_starts_from_a_file(tmp_path):
 def test_memory_is_refused_before_any_work():
     per_sample = bytes_per_sample(History(2000), True)
     with pytest.raises(UserError, match="at most [0-9]+ samples"):
-        check_memory(100_000, per_sample, "full", available=2**30)
-    check_memory(10, per_sample, "full", available=2**30)
+        check_memory(100_000 * per_sample, 2**30, 100_000, "full")
+    check_memory(10 * per_sample, 2**30, 10, "full")
+    for too_large in ({"method": "iterate"}, {"history": "full"}):
+        with pytest.raises(UserError, match="GiB"):
+            dmft.solve(make_run({"kind": "gd"}, steps=50_000, replicas=1, **too_large), quiet=True)
 
 
 def test_history_is_chosen_by_size():
@@ -119,5 +123,10 @@ def test_labels_with_a_jump_are_solved_without_stein(capsys):
 def test_generalization_agrees_with_the_closed_form():
     run = make_run({"kind": "gd"}, {"constraint": "ridge", "ridge": 0.1}, steps=4, samples=64, replicas=2)
     theory = dmft.solve(run, quiet=True)
+    # mse is the mean over replicas, generalization is taken at the mean overlaps: they differ by the spread of 64 samples
     np.testing.assert_allclose(theory.generalization(lambda y, y_hat: (y - y_hat) ** 2), theory.mse, rtol=2e-3)
+    exact = mse("phase_retrieval", theory.m, theory.q)
+    np.testing.assert_allclose(theory.generalization(lambda y, y_hat: (y - y_hat) ** 2), exact, rtol=1e-10)
+    linear = generalization(lambda y, y_hat: (y - y_hat) ** 2, theory.m, theory.q, signed=True)
+    np.testing.assert_allclose(linear, mse("linear", theory.m, theory.q), rtol=1e-10)
     assert theory.generalization(lambda y, y_hat: np.ones_like(y)) == pytest.approx(1, abs=1e-10)
