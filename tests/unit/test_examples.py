@@ -20,7 +20,7 @@ CURVES = ("m", "loss", "mse", "nu_hat", "nu_hat_direct", "delta_nu", "mu", "q")
 def test_every_schema_so_far_has_examples():
     found = {(path.parent.name, path.stem) for path in EXAMPLES}
     for schema in range(1, store.SCHEMA_VERSION + 1):
-        assert {(f"schema-{schema}", kind) for kind in ("theory", "simulation", "onepass", "convergence")} <= found
+        assert {(f"schema-{schema}", kind) for kind in store.KINDS} <= found
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
