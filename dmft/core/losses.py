@@ -30,6 +30,7 @@ class Loss:
     d2v: Scalar       # d2v/dh2
     dv_dh0: Scalar    # d2v/dh dh0, wanted by the Stein control variate alone
     stein: bool = True    # whether <h0 v'> = <dv'/dh0 + m v''>, on which that control variate rests
+    cuda: str = ""        # the same four functions for a GPU, see CUDA below; "" where there are none
 
 
 @njit(cache=True)
@@ -72,9 +73,23 @@ def _linear_dv_dh0(h, h0):
     return -1.0 + 0.0 * h
 
 
+# For a GPU a loss is CUDA C++: these four functions, in the precision of whoever calls them.
+_PHASE_CUDA = """
+template <typename real> __device__ real loss_v(real h, real h0) { real d = h * h - h0 * h0; return real(0.25) * d * d; }
+template <typename real> __device__ real loss_dv(real h, real h0) { return h * (h * h - h0 * h0); }
+template <typename real> __device__ real loss_d2v(real h, real h0) { return real(3) * h * h - h0 * h0; }
+template <typename real> __device__ real loss_dv_dh0(real h, real h0) { return real(-2) * h * h0; }
+"""
+_LINEAR_CUDA = """
+template <typename real> __device__ real loss_v(real h, real h0) { return real(0.5) * (h - h0) * (h - h0); }
+template <typename real> __device__ real loss_dv(real h, real h0) { return h - h0; }
+template <typename real> __device__ real loss_d2v(real, real) { return real(1); }
+template <typename real> __device__ real loss_dv_dh0(real, real) { return real(-1); }
+"""
+
 _BUILT_IN = {
-    "phase_retrieval": Loss("phase_retrieval", _phase_v, _phase_dv, _phase_d2v, _phase_dv_dh0),
-    "linear": Loss("linear", _linear_v, _linear_dv, _linear_d2v, _linear_dv_dh0),
+    "phase_retrieval": Loss("phase_retrieval", _phase_v, _phase_dv, _phase_d2v, _phase_dv_dh0, cuda=_PHASE_CUDA),
+    "linear": Loss("linear", _linear_v, _linear_dv, _linear_d2v, _linear_dv_dh0, cuda=_LINEAR_CUDA),
 }
 _losses = dict(_BUILT_IN)
 
@@ -93,12 +108,14 @@ def get_loss(name: str) -> Loss:
     raise UserError(f"unknown loss {name!r} (known: {', '.join(_losses)}; a plugin may register more){hint}")
 
 
-def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar | None = None) -> Loss:
+def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar | None = None, cuda: str = "") -> Loss:
     """Make a user's loss known under `name`: elementwise v, dv/dh and d2v/dh2 of (h, h0).
 
     The functions are compiled and the derivatives compared with differences here, so that a slip shows at once
     and not as a wrong result. Without dv_dh0 a central difference of dv in h0 is used. A loss with jumps (labels
-    sign(h0), say) is solved without the Stein control variate, which would miss them.
+    sign(h0), say) is solved without the Stein control variate, which would miss them. `cuda` is wanted for
+    device = "gpu" alone: CUDA C++ that defines loss_v, loss_dv, loss_d2v and loss_dv_dh0 as templates over the
+    floating-point type, like those of the built-in losses above.
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise UserError(f"register_loss: {name!r} is not a name (letters, digits and underscores)")
@@ -111,7 +128,7 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar 
     _check_derivative(name, "d2v", d2v, "dv in h", lambda h, h0, step: dv(h + step, h0))
     if dv_dh0 is not None:
         _check_derivative(name, "dv_dh0", mixed, "dv in h0", lambda h, h0, step: dv(h, h0 + step))
-    loss = Loss(name, v, dv, d2v, mixed, _obeys_stein(dv, d2v, mixed))
+    loss = Loss(name, v, dv, d2v, mixed, _obeys_stein(dv, d2v, mixed), cuda)
     _losses[name] = loss
     return loss
 
