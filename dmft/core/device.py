@@ -1,0 +1,100 @@
+"""The GPU, where there is one: the only module that imports CuPy.
+
+`gpu()` gives a `Gpu`: arrays on the card, and kernels compiled from CUDA C++ sources. Numerics are handed this object
+and never see CuPy, so that a test can hand them one that runs the same sources on the CPU (tests/gpu).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dmft.core.errors import UserError
+
+CUDA = Path(__file__).resolve().parent.parent / "cuda"  # sources that solver and simulator share
+REMEDY = 'take device = "cpu", or run on a machine with an NVIDIA GPU and CuPy (pip install "dmft[gpu]", docs/gpu.md)'
+
+# launch(grid, block, arguments, shared memory in bytes); NumPy scalars and device arrays as arguments
+Kernel = Callable[[tuple[int, ...], tuple[int, ...], Sequence[Any], int], None]
+
+
+def source(path: Path) -> str:
+    return path.read_text()
+
+
+class Gpu:
+    """One card, through CuPy."""
+
+    def __init__(self, cupy: Any, number: int):
+        self._cupy = cupy
+        cupy.cuda.Device(number).use()
+
+    @property
+    def name(self) -> str:
+        """What the card calls itself."""
+        properties = self._cupy.cuda.runtime.getDeviceProperties(self._cupy.cuda.runtime.getDevice())
+        return properties["name"].decode()
+
+    def free_bytes(self) -> int:
+        """Memory of the card that is not taken yet."""
+        return int(self._cupy.cuda.runtime.memGetInfo()[0])
+
+    def put(self, array: np.ndarray) -> Any:
+        """A copy on the card."""
+        return self._cupy.asarray(array)
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Any:
+        return self._cupy.zeros(shape, dtype)
+
+    def get(self, array: Any) -> np.ndarray:
+        """A copy on the host; waits for everything that was launched before."""
+        return self._cupy.asnumpy(array)
+
+    def fill(self, array: Any, values: np.ndarray) -> None:
+        """Overwrite an array on the card."""
+        array.set(np.ascontiguousarray(values, array.dtype))
+
+    def wait(self) -> None:
+        """Until everything that was launched has been done."""
+        self._cupy.cuda.runtime.deviceSynchronize()
+
+    def kernels(self, text: str, names: Sequence[str]) -> dict[str, Kernel]:
+        """Kernels of a CUDA C++ source (extern "C"), compiled for this card; CuPy keeps what it compiled on disk."""
+        return dict(zip(names, _compiled(self, text, tuple(names)), strict=True))
+
+
+@lru_cache
+def _compiled(gpu: Gpu, text: str, names: tuple[str, ...]) -> list[Kernel]:
+    module = gpu._cupy.RawModule(code=text, options=("--std=c++17",))
+    return [_launcher(module.get_function(name)) for name in names]
+
+
+def _launcher(function: Any) -> Kernel:
+    def launch(grid: tuple[int, ...], block: tuple[int, ...], arguments: Sequence[Any], shared: int) -> None:
+        if shared > 48 << 10:  # more than that a kernel gets only when asked for
+            function.max_dynamic_shared_size_bytes = shared
+        function(grid, block, tuple(arguments), shared_mem=shared)
+
+    return launch
+
+
+@lru_cache
+def gpu(section: str, rank: int = 0) -> Gpu:
+    """The card of this rank (ranks of a node take its cards in turn); UserError, in one line, where there is none.
+
+    section: of the run file that asked for it, for the message."""
+    try:
+        import cupy  # noqa: PLC0415 - optional, and slow to import
+    except ImportError:
+        raise UserError(f'[{section}] device = "gpu": CuPy is not installed; {REMEDY}') from None
+    try:
+        cards = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise UserError(f'[{section}] device = "gpu": no GPU found ({str(error).splitlines()[0]}); {REMEDY}') from None
+    if not cards:
+        raise UserError(f'[{section}] device = "gpu": no GPU found; {REMEDY}')
+    return Gpu(cupy, rank % cards)
