@@ -2,7 +2,8 @@
 
 Instance i belongs to rank i mod P. On a rank, instances (batches of them on a shared landscape) go to threads as
 these become free; those left when there are fewer than threads, and those whose data are large, run one at a time
-with their rows spread over the threads. No such choice changes a number. Threads post where their instances stand
+with their rows spread over the threads. On a GPU as many as it can hold are stepped together. No such choice changes a
+number. Threads post where their instances stand
 after every slice of work, so that a checkpoint never has to wait for them; the main thread alone talks to other
 ranks.
 """
@@ -19,7 +20,9 @@ import numba
 import numpy as np
 
 from dmft.core.config import Run
+from dmft.core.device import gpu
 from dmft.core.parallel import Comm
+from sgd_sim.gpu import GpuTrajectories, gpu_batches
 from sgd_sim.landscape import data_bytes, make_landscape
 from sgd_sim.memory import SMALL, hold_together
 from sgd_sim.shared import SharedTrajectories, batches
@@ -27,6 +30,7 @@ from sgd_sim.states import PER_INSTANCE, States
 from sgd_sim.trajectory import Stepper, Trajectory
 
 SLICE_SECONDS = 0.25      # work between two posts
+GPU_SLICE_SECONDS = 1.0   # a GPU idles while it is posted from
 ROUND_SECONDS = 0.25      # between two looks at signals and other ranks
 
 _UNFINISHED, _SAVE, _STOP = 1, 2, 4   # flags of a round; wishes to stop are shifted up by _STOP
@@ -98,9 +102,12 @@ class Ensemble:
             numba.set_num_threads(threads)   # holds for this thread, which is the one that starts parallel loops
             left = self.mine[~self.states.finished(self.steps)[self.mine]]
             simulation, alpha = self.run.simulation, self.run.problem.alpha
+            if simulation.device == "gpu":
+                self._on_gpu(left)
+                return
             if simulation.landscape == "shared":
                 if left.size:
-                    landscape = make_landscape(simulation.seed, 0, simulation.dimension, alpha, threads > 1)
+                    landscape = make_landscape(simulation.seed, 0, simulation.dimension, alpha, threads > 1, simulation.precision)
                     self._in_threads([partial(SharedTrajectories, self.run, batch, self.states, landscape)
                                       for batch in batches(left, self.states.step, threads)], threads)
                 return
@@ -113,6 +120,11 @@ class Ensemble:
                 self._finish(partial(Trajectory, self.run, i, self.states, True))
         except BaseException as failure:   # noqa: BLE001 - handed to the main thread, which raises it
             self._failure = failure
+
+    def _on_gpu(self, left: np.ndarray) -> None:
+        card = gpu("simulation", self.comm.rank)
+        for batch in gpu_batches(self.run, left, self.states.step, card):
+            self._finish(partial(GpuTrajectories, self.run, batch, self.states, card), GPU_SLICE_SECONDS)
 
     def _in_threads(self, jobs: Sequence[Callable[[], Stepper]], threads: int) -> None:
         waiting: queue.SimpleQueue[Callable[[], Stepper]] = queue.SimpleQueue()
@@ -134,7 +146,7 @@ class Ensemble:
         for worker in workers:
             worker.join()
 
-    def _finish(self, make: Callable[[], Stepper]) -> None:
+    def _finish(self, make: Callable[[], Stepper], slice_seconds: float = SLICE_SECONDS) -> None:
         """Make a stepper and take it to the end, in slices."""
         if self._halt.is_set():
             return
@@ -145,7 +157,7 @@ class Ensemble:
             with self._lock:
                 stepper.post(self.states)
             taken = time.perf_counter() - begin
-            length = max(1, min(2 * length, int(length * SLICE_SECONDS / max(taken, 1e-9))))
+            length = max(1, min(2 * length, int(length * slice_seconds / max(taken, 1e-9))))
 
     def _save(self) -> None:
         """Rank 0 saves; an error (a full disk, say) reaches every rank."""

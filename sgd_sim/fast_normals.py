@@ -17,9 +17,9 @@ _W0, _W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _LOW, _SHIFT = np.uint64(0xFFFFFFFF), np.uint64(32)
 _ONE, _MANTISSA = np.uint32(0x3F800000), np.uint32(0x007FFFFF)
 _F = np.float32
-_LOG = tuple(_F(2.0 / (2 * i + 1)) for i in range(5))
-_SIN = tuple(_F((np.pi / 2) ** (2 * i + 1) * (-1) ** i / np.prod(np.arange(1.0, 2 * i + 2))) for i in range(5))
-_COS = tuple(_F((np.pi / 2) ** (2 * i) * (-1) ** i / np.prod(np.arange(1.0, 2 * i + 1))) for i in range(6))
+LOG = tuple(_F(2.0 / (2 * i + 1)) for i in range(5))
+SIN = tuple(_F((np.pi / 2) ** (2 * i + 1) * (-1) ** i / np.prod(np.arange(1.0, 2 * i + 2))) for i in range(5))
+COS = tuple(_F((np.pi / 2) ** (2 * i) * (-1) ** i / np.prod(np.arange(1.0, 2 * i + 1))) for i in range(6))
 _LN2, _ROOT2, _HALF, _SCALE = _F(np.log(2.0)), _F(np.sqrt(2.0)), _F(0.5), _F(2.0**-32)
 
 
@@ -75,13 +75,13 @@ def fill_block(stream, index, first, out, work):
         e = e + _F(1.0) if big else e
         f = (x - _F(1.0)) / (x + _F(1.0))
         g = f * f
-        s = ((((_LOG[4] * g + _LOG[3]) * g + _LOG[2]) * g + _LOG[1]) * g + _LOG[0]) * f
+        s = ((((LOG[4] * g + LOG[3]) * g + LOG[2]) * g + LOG[1]) * g + LOG[0]) * f
         u[i] = np.sqrt(max(_F(-2.0) * (e * _LN2 + s), _F(0.0)))
     for i in range(half):  # the top two bits of the word are a quadrant, the others an angle within it
         y = _F(np.int32(angle[i] & np.uint32(0x3FFFFFFF))) * (_F(4.0) * _SCALE) - _HALF
         z = y * y
-        s = ((((_SIN[4] * z + _SIN[3]) * z + _SIN[2]) * z + _SIN[1]) * z + _SIN[0]) * y
-        c = ((((_COS[5] * z + _COS[4]) * z + _COS[3]) * z + _COS[2]) * z + _COS[1]) * z + _COS[0]
+        s = ((((SIN[4] * z + SIN[3]) * z + SIN[2]) * z + SIN[1]) * z + SIN[0]) * y
+        c = ((((COS[5] * z + COS[4]) * z + COS[3]) * z + COS[2]) * z + COS[1]) * z + COS[0]
         q = angle[i] >> np.uint32(30)
         odd = (q & np.uint32(1)) == np.uint32(1)
         sine = c if odd else s

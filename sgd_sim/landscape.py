@@ -1,7 +1,7 @@
 """The data set and teacher of one instance: x_mu iid N(0, 1), w0 on the sphere, h0_mu = x_mu.w0/sqrt(N).
 
-The float32 matrix *is* the data set; fields of the teacher are taken from it in float64. Everything is a
-function of (seed, index), so nothing of it is ever stored.
+The matrix rounded to float32, or to float16, *is* the data set; fields of the teacher are taken from it in float64.
+Everything is a function of (seed, index), so nothing of it is ever stored.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from dmft.core import streams
 from sgd_sim.fast_normals import BLOCK, buffers, fill_block
 from sgd_sim.rows import aligned, padded
 from sgd_sim.tiles import TILE
+
+_MAGNITUDE, _SMALLEST_NORMAL = np.uint32(0x7FFFFFFF), np.uint32(0x38800000)   # 2^-14, of float16
 
 TEST_ROWS = 256   # fresh samples, outside the training set, on which the error is measured
 
@@ -41,16 +43,23 @@ def data_bytes(dimension: int, alpha: float) -> int:
     return 4 * (m + TEST_ROWS + 2 * TILE) * padded(n)
 
 
-def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads: bool = False) -> Landscape:
-    """The landscape number `index`; `threads` spreads its rows over threads, with the same numbers."""
+def make_teacher(seed: int, index: int, n: int) -> np.ndarray:
+    """w0 of the landscape number `index`, (N,)."""
+    return on_sphere(streams.generator(seed, "simulation/teacher", index).standard_normal(n))
+
+
+def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads: bool = False,
+                   precision: str = "float32") -> Landscape:
+    """The landscape number `index`; `threads` spreads its rows over threads, with the same numbers. precision: what the
+    data are rounded to."""
     n, m = sizes(dimension, alpha)
-    w0 = on_sphere(streams.generator(seed, "simulation/teacher", index).standard_normal(n))
+    w0 = make_teacher(seed, index, n)
     fill = _fill_in_threads if threads else _fill
     parts = []
     for purpose, rows in (("simulation/data", m), ("simulation/test", TEST_ROWS)):
         block, fields = aligned((-(-rows // TILE) * TILE, padded(n))), np.empty(rows)
         block[rows:] = 0.0
-        fill(streams.key(seed, purpose, index), block, w0, fields)
+        fill(streams.key(seed, purpose, index), block, w0, fields, precision == "float16")
         parts += [block, fields]
     return Landscape(parts[0], parts[1], w0, parts[2], parts[3])
 
@@ -61,7 +70,19 @@ def on_sphere(vector: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def _fill_row(stream, row, data, w0, fields):
+def round_to_half(bits):
+    """Round float32 below 65504 in size, given as their bits, to the nearest float16, in place; ties to even."""
+    for i in range(bits.size):
+        if bits[i] & _MAGNITUDE < _SMALLEST_NORMAL:    # float16 has steps of 2^-24 here
+            sign, x = bits[i] & ~_MAGNITUDE, bits[i:i + 1].view(np.float32)
+            x[0] = np.rint(x[0] * np.float32(2.0**24)) * np.float32(2.0**-24)
+            bits[i] |= sign
+        else:
+            bits[i] = (bits[i] + np.uint32(0xFFF) + ((bits[i] >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xFFFFE000)
+
+
+@njit(cache=True, nogil=True)
+def _fill_row(stream, row, data, w0, fields, half):
     """One row of standard normals and its field x.w0/sqrt(N)."""
     n, normals, work = w0.size, np.empty(BLOCK), buffers()
     field = 0.0
@@ -69,18 +90,21 @@ def _fill_row(stream, row, data, w0, fields):
         fill_block(stream, row, first, normals, work)
         for j in range(first, min(first + BLOCK, n)):
             data[row, j] = normals[j - first]
+        if half:
+            round_to_half(data[row, first:min(first + BLOCK, n)].view(np.uint32))
+        for j in range(first, min(first + BLOCK, n)):
             field += np.float64(data[row, j]) * w0[j]
     data[row, n:] = np.float32(0.0)
     fields[row] = field / np.sqrt(n)
 
 
 @njit(cache=True, nogil=True)
-def _fill(stream, data, w0, fields):
+def _fill(stream, data, w0, fields, half):
     for row in range(fields.size):
-        _fill_row(stream, row, data, w0, fields)
+        _fill_row(stream, row, data, w0, fields, half)
 
 
 @njit(cache=True, parallel=True)
-def _fill_in_threads(stream, data, w0, fields):
+def _fill_in_threads(stream, data, w0, fields, half):
     for row in prange(fields.size):
-        _fill_row(stream, row, data, w0, fields)
+        _fill_row(stream, row, data, w0, fields, half)

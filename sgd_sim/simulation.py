@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from dmft.core.config import Run
-from dmft.core.errors import UserError
+from dmft.core.device import gpu
 from dmft.core.parallel import world
 from dmft.core.progress import Progress
 from sgd_sim.ensemble import Ensemble
+from sgd_sim.gpu import gpu_batches
 from sgd_sim.memory import check_memory
 from sgd_sim.result import SimulationResult, make_result
 from sgd_sim.states import empty_states
@@ -23,6 +26,7 @@ def simulate(run: Run, quiet: bool = True) -> SimulationResult:
 
 def check(run: Run) -> None:
     """UserError for a run that cannot be simulated here: no such device, not enough memory."""
-    if run.simulation.device != "cpu":
-        raise UserError(f'[simulation] device = "{run.simulation.device}": simulations run on "cpu"')
-    check_memory(run, world())
+    if run.simulation.device == "gpu":
+        gpu_batches(run, np.arange(1), np.zeros(1), gpu("simulation", world().rank))
+    else:
+        check_memory(run, world())

@@ -23,10 +23,19 @@ def start_weights(problem: ProblemConfig, landscape: Landscape, work: Work, seed
     warm, ridge: m0 w0 + z with z ~ N(0, I), eq. C.2. random: z alone (of length sqrt(N) on the sphere); its overlap
     has a random sign. spectral: see `spectral_start`.
     """
-    w0 = landscape.w0
-    z = generator(seed, "simulation/start", instance).standard_normal(w0.size)
+    z = start_noise(seed, instance, landscape.w0.size)
     if problem.start == "spectral":
         return spectral_start(landscape, work, z, threads)
+    return plain_start(problem, landscape.w0, z)
+
+
+def start_noise(seed: int, instance: int, n: int) -> np.ndarray:
+    """(N,) normals behind the start of an instance."""
+    return generator(seed, "simulation/start", instance).standard_normal(n)
+
+
+def plain_start(problem: ProblemConfig, w0: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """A warm or random start from a teacher and normals z."""
     m0 = problem.m0 or 0.0
     if problem.constraint == "ridge":
         return m0 * w0 + z
@@ -34,6 +43,12 @@ def start_weights(problem: ProblemConfig, landscape: Landscape, work: Work, seed
         return on_sphere(z)
     normal = on_sphere(z - (z @ w0 / w0.size) * w0)
     return m0 * w0 + np.sqrt(1.0 - m0 * m0) * normal
+
+
+def spectral_weights(h0: np.ndarray) -> np.ndarray:
+    """T(h0^2) of `spectral_start`."""
+    y = h0**2
+    return np.where(y <= TRIM * y.mean(), y, 0.0)
 
 
 @cfunc("float64(float64, float64)")
@@ -46,8 +61,7 @@ def spectral_start(landscape: Landscape, work: Work, guess: np.ndarray, threads:
 
     Power iteration from `guess`. Labels do not tell w from -w: the sign is chosen so that the overlap is >= 0.
     """
-    y = landscape.h0**2
-    weights = np.where(y <= TRIM * y.mean(), y, 0.0)
+    weights = spectral_weights(landscape.h0)
     w = on_sphere(guess)
     for _ in range(MOST_ITERATIONS):
         work.e[:w.size] = w

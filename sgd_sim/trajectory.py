@@ -35,7 +35,8 @@ class Trajectory:
     def __init__(self, run: Run, instance: int, states: States, threads: bool):
         simulation, problem = run.simulation, run.problem
         self.instance, self.threads = instance, threads
-        self.landscape = make_landscape(simulation.seed, instance, simulation.dimension, problem.alpha, threads)
+        self.landscape = make_landscape(simulation.seed, instance, simulation.dimension, problem.alpha, threads,
+                                        simulation.precision)
         self.work = make_work(self.landscape)
         samples = self.landscape.h0.size
         self.rule, self.noise = make_rule(run, samples), make_noise(simulation.seed, instance)

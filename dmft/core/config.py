@@ -174,6 +174,7 @@ class SimulationConfig:
     seed: int = option(integer(0), 1, "names the random numbers")
     checkpoint_interval: float = option(number(0.0), 60.0, "seconds")
     device: str = option(choice("cpu", "gpu"), "cpu", "where the instances live")
+    precision: str = option(choice("float32", "float16"), "float32", "what the data are rounded to, labels included")
 
 
 SECTIONS: dict[str, type] = {"problem": ProblemConfig, "algorithm": AlgorithmConfig,

@@ -1,0 +1,176 @@
+// The one pass over the data of a step: a row is read once, into registers, for its field and for the gradient.
+//
+// A block takes a chunk of the rows of an instance. A team of warps holds ROWS rows at a time: their products with e,
+// their coefficients, then their part of the gradient, which stays in registers until the chunk is done.
+
+// Coefficient of a row in the gradient, and its field.
+__device__ inline float coefficient(float product, double h0, double sign, double scale, int weight, int mode, double &field) {
+    field = sign * h0 + ROOT * (double)product;
+    if (mode & PRODUCT) return (float)(h0 * field);   // of the spectral start, whose weights are handed over as h0
+    return weight ? (float)(scale * weight * loss_dv<double>(field, h0)) : 0.0f;
+}
+
+// fields (instances, rows) where mode has ALL, and partial (instances, chunks, PADDED) = sum over a chunk of c_mu x_mu.
+// data, h0: of the instance's landscape, `apart` rows behind that of the instance before (0: all share one). e (instances, PADDED);
+// s: mini-batches of the persistent chain or of fixed size, from first_s on; streams: of the mini-batches. Grid (chunks, instances).
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
+pass_over_rows(const Stored *data, const double *h0, i64 apart, int rows, const float *e, const double *sign, const int *live,
+               int mode, int batch, i64 step, const u64 *streams, u64 enter, u64 on, u64 off, unsigned char *s, i64 first_s,
+               double scale, float *partial, double *fields) {
+    extern __shared__ double shared[];
+    const int instance = blockIdx.y, thread = threadIdx.x, lane = thread % LANES, warp = thread / LANES;
+    if (!live[instance]) return;
+    const int first = blockIdx.x * CHUNK, count = min(CHUNK, rows - first);
+    Quad *quads = (Quad *)shared;   // e, later the gradients of the warps; sums of the warps of a team
+    unsigned short *list = (unsigned short *)((char *)shared + ROOM);
+    unsigned char *weight = (unsigned char *)(list + CHUNK + 2);
+    data += ((i64)instance * apart + first) * STRIDE;
+    h0 += (i64)instance * apart + first;
+    fields += (i64)instance * rows + first;
+    e += (i64)instance * PADDED;
+    const double side = sign[instance];
+
+    if (s) s += first_s + (i64)instance * rows;
+    if (!(mode & DRAW) || batch == FULL) {
+        for (int i = thread; i < count; i += THREADS) weight[i] = mode & DRAW ? 1 : 0;
+    } else if (batch == BERNOULLI || batch == PERSISTENT) {
+        draw_rows(batch, streams[instance], step, first, count, enter, on, off, s, weight);
+    } else {
+        for (int i = thread; i < count; i += THREADS) weight[i] = s[first + i];
+    }
+#if TEAM == 1
+    for (int i = thread; i < PADDED / 4; i += THREADS) quads[i] = ((const Quad *)e)[i];
+#else
+    float e_part[VECTORS][WIDTH];
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++)
+#pragma unroll
+        for (int p = 0; p < WIDTH / 4; p++) {
+            Quad q = ((const Quad *)e)[p * SPAN * VECTORS + thread + v * SPAN];
+            e_part[v][4 * p] = q.x, e_part[v][4 * p + 1] = q.y, e_part[v][4 * p + 2] = q.z, e_part[v][4 * p + 3] = q.w;
+        }
+    float *sums = (float *)shared, *factors = sums + ROWS * TEAM;
+#endif
+    __syncthreads();
+    if (warp == 0) {
+        int end = list_rows(weight, count, mode & ALL, list);
+        if (lane == 0) list[CHUNK] = end;
+    }
+    __syncthreads();
+    const int listed = list[CHUNK], place = thread % SPAN;
+
+    float gradient[VECTORS][WIDTH];
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++)
+#pragma unroll
+        for (int j = 0; j < WIDTH; j++) gradient[v][j] = 0.0f;
+
+    for (int k = (warp / TEAM) * ROWS; k < listed; k += (WARPS / TEAM) * ROWS) {
+        Vector held[ROWS][VECTORS];
+        double teacher[ROWS];
+        float product[ROWS], factor[ROWS];
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            const bool there = k + r < listed;
+            const int row = there ? list[k + r] : 0;
+            const Vector *address = (const Vector *)(data + (i64)row * STRIDE) + place;
+#pragma unroll
+            for (int v = 0; v < VECTORS; v++) {
+                held[r][v] = {0, 0, 0, 0};
+                if (there && ((v + 1) * SPAN <= PARTS || v * SPAN + place < PARTS)) held[r][v] = stream_in(address + v * SPAN);
+            }
+            teacher[r] = there ? h0[row] : 0.0;
+            product[r] = 0.0f;
+        }
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++) {
+            float x[WIDTH];
+#if TEAM == 1
+            float e_now[WIDTH];
+#pragma unroll
+            for (int p = 0; p < WIDTH / 4; p++) {
+                Quad q = quads[p * SPAN * VECTORS + place + v * SPAN];
+                e_now[4 * p] = q.x, e_now[4 * p + 1] = q.y, e_now[4 * p + 2] = q.z, e_now[4 * p + 3] = q.w;
+            }
+#else
+            const float *e_now = e_part[v];
+#endif
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                unpack(held[r][v], x);
+#pragma unroll
+                for (int j = 0; j < WIDTH; j++) product[r] = fmaf(x[j], e_now[j], product[r]);
+            }
+        }
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            for (int offset = LANES / 2; offset > 0; offset /= 2) product[r] += __shfl_xor_sync(ALL_LANES, product[r], offset);
+#if TEAM == 1
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) {
+            factor[r] = 0.0f;
+            if (k + r < listed) {
+                const int row = list[k + r];
+                double field;
+                factor[r] = coefficient(product[r], teacher[r], side, scale, weight[row], mode, field);
+                if ((mode & ALL) && lane == 0) fields[row] = field;
+            }
+        }
+#else
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (lane == 0) sums[r * TEAM + warp] = product[r];
+        __syncthreads();
+#pragma unroll
+        for (int r = 0; r < ROWS; r++)
+            if (thread == r * LANES) {   // one thread of warp r
+                factors[r] = 0.0f;
+                if (k + r < listed) {
+                    double total = 0.0, field;
+                    for (int part = 0; part < TEAM; part++) total += sums[r * TEAM + part];
+                    const int row = list[k + r];
+                    factors[r] = coefficient((float)total, teacher[r], side, scale, weight[row], mode, field);
+                    if (mode & ALL) fields[row] = field;
+                }
+            }
+        __syncthreads();
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) factor[r] = factors[r];
+#endif
+#pragma unroll
+        for (int v = 0; v < VECTORS; v++)
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                float x[WIDTH];
+                unpack(held[r][v], x);
+#pragma unroll
+                for (int j = 0; j < WIDTH; j++) gradient[v][j] = fmaf(factor[r], x[j], gradient[v][j]);
+            }
+    }
+
+    Quad *out = (Quad *)(partial + ((i64)instance * gridDim.x + blockIdx.x) * PADDED);
+#if TEAM == 1
+    __syncthreads();   // e is no longer wanted
+    Quad *mine = quads + warp * (PADDED / 4);
+#else
+    Quad *mine = out;
+#endif
+#pragma unroll
+    for (int v = 0; v < VECTORS; v++)
+#pragma unroll
+        for (int p = 0; p < WIDTH / 4; p++)
+            mine[p * SPAN * VECTORS + place + v * SPAN] = {gradient[v][4 * p], gradient[v][4 * p + 1], gradient[v][4 * p + 2],
+                                                           gradient[v][4 * p + 3]};
+#if TEAM == 1
+    __syncthreads();
+    for (int i = thread; i < PADDED / 4; i += THREADS) {
+        Quad total = quads[i];
+#pragma unroll
+        for (int other = 1; other < WARPS; other++) {
+            Quad q = quads[other * (PADDED / 4) + i];
+            total.x += q.x, total.y += q.y, total.z += q.z, total.w += q.w;
+        }
+        out[i] = total;
+    }
+#endif
+}

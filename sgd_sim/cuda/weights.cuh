@@ -1,0 +1,129 @@
+// What happens to the weights between two passes, and what is recorded of them. One block an instance.
+
+#define COLUMNS ((N + UPDATE_THREADS - 1) / UPDATE_THREADS)   // of a thread
+
+// Gradient of column c: the chunks, first to last.
+__device__ inline double total_of(const float *partial, int chunks, int c) {
+    const float *place = partial + position(c);
+    double total = 0.0;
+#pragma unroll 8
+    for (int chunk = 0; chunk < chunks; chunk++) total += place[(i64)chunk * PADDED];
+    return total;
+}
+
+// m, sign and e of weights u (a thread's columns of them) at a step; an overlap that is no number ends the instance.
+__device__ inline void measure(const double *u, const double *w0, i64 step, float *e, double *m, double *sign, int *live,
+                               i64 *diverged_at, double *room) {
+    double product = 0.0;
+#pragma unroll
+    for (int k = 0; k < COLUMNS; k++) {
+        int c = threadIdx.x + k * UPDATE_THREADS;
+        if (c < N) product += u[k] * w0[c];
+    }
+    const double overlap = block_sum(product, room) / N, side = overlap >= 0.0 ? 1.0 : -1.0;
+#pragma unroll
+    for (int k = 0; k < COLUMNS; k++) {
+        int c = threadIdx.x + k * UPDATE_THREADS;
+        if (c < N) e[position(c)] = (float)(u[k] - side * w0[c]);
+    }
+    if (threadIdx.x > 0) return;
+    *m = overlap;
+    *sign = side;
+    if (!is_number(overlap)) *live = 0, *diverged_at = step;
+}
+
+// One step of the weights, eq. [sgd-step], then what the pass of the next step needs. apart: numbers between teachers, 0 when
+// instances share one; noise: sqrt(2 T eta). chunks = 0: no step, measure only, at `step`.
+extern "C" __global__ void __launch_bounds__(UPDATE_THREADS)
+update(double *w, const double *w0, i64 apart, const float *partial, int chunks, i64 step, double decay, double rate,
+       double noise, const u64 *streams, int sphere, float *e, double *m, double *sign, int *live, i64 *diverged_at) {
+    extern __shared__ double shared[];
+    const i64 instance = blockIdx.x;
+    if (!live[instance]) return;
+    w += instance * N, w0 += instance * apart, partial += instance * chunks * PADDED;
+    double u[COLUMNS], square = 0.0;
+#pragma unroll
+    for (int k = 0; k < COLUMNS; k++) {
+        int c = threadIdx.x + k * UPDATE_THREADS;
+        u[k] = 0.0;
+        if (c >= N) continue;
+        u[k] = w[c];
+        if (chunks) u[k] = decay * u[k] - rate * total_of(partial, chunks, c);
+        if (noise > 0.0) u[k] += noise * one_normal(streams[instance], (u64)step, c);
+        square += u[k] * u[k];
+    }
+    if (chunks) {
+        if (sphere) {
+            const double a_n = 1.0 / sqrt(block_sum(square, shared) / N);
+#pragma unroll
+            for (int k = 0; k < COLUMNS; k++) u[k] *= a_n;
+        }
+#pragma unroll
+        for (int k = 0; k < COLUMNS; k++) {
+            int c = threadIdx.x + k * UPDATE_THREADS;
+            if (c < N) w[c] = u[k];
+        }
+    }
+    measure(u, w0, chunks ? step + 1 : step, e + instance * PADDED, m + instance, sign + instance, live + instance,
+            diverged_at + instance, shared);
+}
+
+// m, loss, q and the error on fresh samples into curves[instance, :, column]; a loss that is no number ends the instance.
+extern "C" __global__ void record(const double *w, const double *m, const double *fields, const double *h0, i64 apart, int rows,
+                                  const double *test_fields, const double *test_h0, i64 test_apart, int tests, int absolute,
+                                  i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at) {
+    extern __shared__ double shared[];
+    const i64 instance = blockIdx.x;
+    if (!live[instance]) return;
+    w += instance * N, fields += instance * rows, h0 += instance * apart;
+    test_fields += instance * tests, test_h0 += instance * test_apart, curves += instance * 4 * columns;
+    double loss = 0.0, square = 0.0, error = 0.0;
+    for (int i = threadIdx.x; i < rows; i += blockDim.x) loss += loss_v<double>(fields[i], h0[i]);
+    for (int i = threadIdx.x; i < N; i += blockDim.x) square += w[i] * w[i];
+    for (int i = threadIdx.x; i < tests; i += blockDim.x) {
+        double a = test_fields[i], b = test_h0[i], difference = absolute ? fabs(a) - fabs(b) : a - b;
+        error += difference * difference;
+    }
+    loss = block_sum(loss, shared) / rows;
+    square = block_sum(square, shared) / N;
+    error = block_sum(error, shared) / tests;
+    if (threadIdx.x > 0) return;
+    if (!is_number(loss)) {
+        live[instance] = 0, diverged_at[instance] = step;
+        for (int quantity = 0; quantity < 4; quantity++)
+            for (int c = column; c < columns; c++) curves[quantity * columns + c] = loss - loss;   // NaN
+        return;
+    }
+    curves[column] = m[instance];
+    curves[columns + column] = loss;
+    curves[2 * columns + column] = square;
+    curves[3 * columns + column] = error;
+}
+
+// One step of the power iteration of the spectral start: w = e = the gradient on the sphere; live = 0 when w has come to rest.
+extern "C" __global__ void __launch_bounds__(UPDATE_THREADS)
+power_step(double *w, const float *partial, int chunks, double tolerance, float *e, int *live) {
+    extern __shared__ double shared[];
+    const i64 instance = blockIdx.x;
+    if (!live[instance]) return;
+    w += instance * N, partial += instance * chunks * PADDED, e += instance * PADDED;
+    double u[COLUMNS], square = 0.0, moved = 0.0;
+#pragma unroll
+    for (int k = 0; k < COLUMNS; k++) {
+        int c = threadIdx.x + k * UPDATE_THREADS;
+        u[k] = c < N ? total_of(partial, chunks, c) : 0.0;
+        square += u[k] * u[k];
+    }
+    const double scale = 1.0 / sqrt(block_sum(square, shared) / N);
+#pragma unroll
+    for (int k = 0; k < COLUMNS; k++) {
+        int c = threadIdx.x + k * UPDATE_THREADS;
+        if (c >= N) continue;
+        u[k] *= scale;
+        moved += (u[k] - w[c]) * (u[k] - w[c]);
+        w[c] = u[k];
+        e[position(c)] = (float)u[k];
+    }
+    moved = block_sum(moved, shared) / N;
+    if (threadIdx.x == 0 && moved < tolerance * tolerance) live[instance] = 0;
+}

@@ -1,0 +1,212 @@
+"""Instances on a GPU: the dynamics of `dynamics`, many instances at a time, one pass over their data per step.
+
+Data, teachers' fields, mini-batches and thermal noise are made on the card from the streams of the CPU; weights are
+kept in float64 there. Steps are launched without waiting for them, records stay on the card until they are posted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dmft.core.config import Run
+from dmft.core.device import Gpu
+from dmft.core.errors import RunError
+from dmft.core.losses import get_loss
+from dmft.core.streams import key
+from sgd_sim import minibatch
+from sgd_sim.dynamics import make_noise, make_rule
+from sgd_sim.gpu_layout import KERNELS, WIDEST, Layout, make_layout
+from sgd_sim.landscape import TEST_ROWS, make_teacher, on_sphere, sizes
+from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, spectral_weights, start_noise
+from sgd_sim.states import NOT_STARTED, States
+
+DRAW, ALL, PRODUCT = 1, 2, 4          # modes of a pass, as in cuda/minibatch.cuh
+AHEAD = 16                            # steps whose mini-batches of fixed size are drawn at a time
+LOOK_EVERY = 20                       # power iterations between two looks at how many are done
+MOST_SHARED = 200 << 10               # bytes of shared memory of a block
+NULL = np.uint64(0)
+FIXED_SIZE = (minibatch.WITHOUT_REPLACEMENT, minibatch.WITH_REPLACEMENT)
+
+
+def layout_of(run: Run) -> Layout:
+    """The layout of a run's instances; RunError for what cannot run on a GPU."""
+    n, samples = sizes(run.simulation.dimension, run.problem.alpha)
+    if n > WIDEST:
+        raise RunError(f'[simulation] dimension = {n}: device = "gpu" takes at most {WIDEST}; set device = "cpu"')
+    if not get_loss(run.problem.loss).cuda:
+        raise RunError(f'[simulation] device = "gpu": the loss {run.problem.loss!r} has no CUDA source; register it with '
+                       'cuda = ..., or set device = "cpu"')
+    return make_layout(n, samples, run.simulation.precision)
+
+
+def landscape_bytes(layout: Layout) -> int:
+    """Memory of one landscape on the card."""
+    return (layout.samples + TEST_ROWS) * (layout.stride * np.dtype(layout.stored).itemsize + 8)
+
+
+def instance_bytes(run: Run, layout: Layout) -> int:
+    """Memory of one instance on the card, besides its landscape."""
+    blocks = max(layout.chunks(layout.samples), layout.chunks(TEST_ROWS))
+    batches = layout.samples * (5 * AHEAD if run.algorithm.kind == "sgd" else 1)
+    return 4 * layout.padded * (blocks + 1) + 16 * layout.n + 8 * (layout.samples + TEST_ROWS) + batches + 4096
+
+
+def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) -> list[np.ndarray]:
+    """Instances that stand at the same step, cut into batches that the card can hold. RunError if it holds none."""
+    layout = layout_of(run)
+    shared = run.simulation.landscape == "shared"
+    room, each = int(0.9 * gpu.free_bytes()), instance_bytes(run, layout) + (0 if shared else landscape_bytes(layout))
+    most = (room - (landscape_bytes(layout) if shared else 0)) // each
+    if most < 1:
+        raise RunError(f'[simulation] dimension = {layout.n}: an instance at alpha = {run.problem.alpha:g} needs '
+                       f'{each / 1e9:.1f} GB of the GPU, {room / 1e9:.1f} GB are free; lower dimension or set device = "cpu"')
+    found = []
+    for step in np.unique(steps[instances]):
+        here = instances[steps[instances] == step]
+        found += np.array_split(here, -(-here.size // most))
+    return found
+
+
+class GpuTrajectories:
+    """A batch of instances on a GPU; all stand at the same step."""
+
+    def __init__(self, run: Run, instances: np.ndarray, states: States, gpu: Gpu):
+        simulation, seed = run.simulation, run.simulation.seed
+        self.run, self.instances, self.gpu, self.layout = run, instances, gpu, layout_of(run)
+        self.rule, self.steps = make_rule(run, self.layout.samples), run.algorithm.steps
+        self.kernels = gpu.kernels(self.layout.code(get_loss(run.problem.loss).cuda), KERNELS)
+        self.shared = simulation.landscape == "shared"
+        self.record, self.temperatures = states.record, run.algorithm.temperatures()
+        self.step, self.drawn = max(0, int(states.step[instances[0]])), -1
+        count, n, samples, put, zeros = instances.size, self.layout.n, self.layout.samples, gpu.put, gpu.zeros
+        self.blocks = max(self.layout.chunks(samples), self.layout.chunks(TEST_ROWS))
+
+        streams = [make_noise(seed, i) for i in instances]
+        self.batch_streams, self.thermal_streams = (put(np.array([s[k] for s in streams])) for k in (0, 1))
+        landscapes = np.array([0]) if self.shared else instances
+        teachers = np.array([make_teacher(seed, i, n) for i in landscapes])
+        self.w0, self.teacher_apart = put(teachers), np.int64(0 if self.shared else n)
+        self.data, self.h0, self.apart = self._rows("simulation/data", landscapes, samples)
+        self.test, self.test_h0, self.test_apart = self._rows("simulation/test", landscapes, TEST_ROWS)
+        self.e = zeros((count, self.layout.padded), np.float32)
+        self.partial = zeros((count, self.blocks, self.layout.padded), np.float32)
+        self.fields, self.test_fields = zeros((count, samples)), zeros((count, TEST_ROWS))
+        self.m, self.sign = zeros(count), put(np.ones(count))
+        self.curves, self.diverged_at = put(states.curves[instances]), put(np.full(count, -1, np.int64))
+        self.live, self._live = put(np.ones(count, np.int32)), np.ones(count, np.int32)
+        self.s: Any = NULL
+        if self.rule.batch == minibatch.PERSISTENT:
+            self.s = put(np.ascontiguousarray(states.s[instances]))
+        elif self.rule.batch in FIXED_SIZE:
+            self.s = zeros((AHEAD, count, samples), np.uint8)
+        if states.step[instances[0]] == NOT_STARTED:
+            self._start(teachers)
+        else:
+            self.w = put(states.w[instances])
+        self._update(self.step, 0)
+
+    def _rows(self, purpose: str, landscapes: np.ndarray, rows: int) -> tuple[Any, Any, np.int64]:
+        """Data of landscapes, their teachers' fields, and the rows between two landscapes that instances see."""
+        data = self.gpu.zeros((landscapes.size, rows, self.layout.stride), self.layout.stored)
+        fields = self.gpu.zeros((landscapes.size, rows))
+        streams = self.gpu.put(np.array([key(self.run.simulation.seed, purpose, i) for i in landscapes]))
+        self.kernels["fill_rows"]((rows, landscapes.size), (128,), (streams, self.w0, np.int32(rows), data, fields), 256)
+        return data, fields, np.int64(0 if self.shared else rows)
+
+    def _start(self, teachers: np.ndarray) -> None:
+        """Weights at t = 0, as `starts.start_weights`."""
+        problem, seed, n = self.run.problem, self.run.simulation.seed, self.layout.n
+        own = [teachers[0 if self.shared else k] for k in range(self.instances.size)]
+        noise = [start_noise(seed, i, n) for i in self.instances]
+        if problem.start != "spectral":
+            self.w = self.gpu.put(np.array([plain_start(problem, w0, z) for w0, z in zip(own, noise)]))
+            return
+        self.w = self.gpu.put(np.array([on_sphere(z) for z in noise]))
+        found = self._power_iteration()
+        self.w = self.gpu.put(np.array([w if w @ w0 >= 0.0 else -w for w, w0 in zip(found, own)]))
+
+    def _power_iteration(self) -> np.ndarray:
+        """The spectral start from the guesses in w, but for its sign."""
+        count, layout = self.instances.size, self.layout
+        weights = self.gpu.put(np.array([spectral_weights(h0) for h0 in self.gpu.get(self.h0)]))
+        zero, moving = self.gpu.zeros(count), self.gpu.put(np.ones(count, np.int32))
+        self._update(0, 0, self.gpu.zeros((count, layout.n)))   # e = w
+        for iteration in range(MOST_ITERATIONS):
+            self._pass(self.data, weights, self.apart, layout.samples, PRODUCT | ALL, 0, self.fields, zero, moving)
+            self.kernels["power_step"]((count,), (layout.update_threads,), (
+                self.w, self.partial, np.int32(layout.chunks(layout.samples)), np.float64(TOLERANCE), self.e, moving), 256)
+            if iteration % LOOK_EVERY == LOOK_EVERY - 1 and not self.gpu.get(moving).any():
+                break
+        return self.gpu.get(self.w)
+
+    def _pass(self, data: Any, h0: Any, apart: np.int64, rows: int, mode: int, step: int, fields: Any, sign: Any,
+              live: Any) -> None:
+        rule, layout, count = self.rule, self.layout, self.instances.size
+        slot = step % AHEAD * count * layout.samples if rule.batch in FIXED_SIZE else 0
+        self.kernels["pass_over_rows"]((layout.chunks(rows), count), (32 * layout.warps,), (
+            data, h0, apart, np.int32(rows), self.e, sign, live, np.int32(mode), np.int32(rule.batch), np.int64(step),
+            self.batch_streams, np.uint64(rule.enter), np.uint64(rule.switch_on), np.uint64(rule.switch_off), self.s,
+            np.int64(slot), np.float64(rule.scale), self.partial, fields), layout.pass_bytes)
+
+    def _update(self, step: int, chunks: int, w0: Any = None) -> None:
+        """A step of the weights from the gradients of so many chunks, or with none a look at where they are: m, e = w -+ w0."""
+        rule, n = self.rule, self.layout.n
+        noise = np.sqrt(2.0 * self.temperatures[step] * rule.eta) if chunks else 0.0
+        self.kernels["update"]((self.instances.size,), (self.layout.update_threads,), (
+            self.w, self.w0 if w0 is None else w0, self.teacher_apart, self.partial, np.int32(chunks), np.int64(step),
+            np.float64(1.0 - rule.eta * rule.ridge), np.float64(rule.eta / np.sqrt(n)), np.float64(noise),
+            self.thermal_streams, np.int32(rule.sphere), self.e, self.m, self.sign, self.live, self.diverged_at), 256)
+
+    def _draw_ahead(self, step: int) -> None:
+        """Mini-batches of fixed size for a step and those after it."""
+        if self.drawn > step:
+            return
+        rule, samples, count = self.rule, self.layout.samples, self.instances.size
+        shared, scratch = 4 * (1024 + samples), NULL
+        if shared > MOST_SHARED:
+            shared, scratch = 4 * 1024, self.gpu.zeros((AHEAD, count, samples), np.uint32)
+        self.kernels["draw_fixed_size"]((count, AHEAD), (128,), (
+            np.int32(rule.batch), np.int32(samples), np.int32(rule.batch_rows), self.batch_streams, self.live, np.int64(step),
+            np.int32(AHEAD), self.s, scratch), shared)
+        self.drawn = step + AHEAD
+
+    def _see(self, step: int, mode: int) -> None:
+        """The pass of a step; with ALL, everything is recorded."""
+        samples = self.layout.samples
+        if mode & ALL:
+            self._pass(self.test, self.test_h0, self.test_apart, TEST_ROWS, ALL, step, self.test_fields, self.sign, self.live)
+        self._pass(self.data, self.h0, self.apart, samples, mode, step, self.fields, self.sign, self.live)
+        if mode & ALL:
+            self.kernels["record"]((self.instances.size,), (256,), (
+                self.w, self.m, self.fields, self.h0, self.apart, np.int32(samples), self.test_fields, self.test_h0,
+                self.test_apart, np.int32(TEST_ROWS), np.int32(self.rule.absolute), np.int64(step), self.curves,
+                np.int32(np.searchsorted(self.record, step)), np.int32(self.record.size), self.live, self.diverged_at), 256)
+
+    def advance(self, last: int) -> None:
+        """Go on to step `last`; a record there is made when the run goes on, or now if this is the end."""
+        wanted = set(self.record[(self.record >= self.step) & (self.record <= last)].tolist())
+        chunks = self.layout.chunks(self.layout.samples)
+        for step in range(self.step, last):
+            if self.rule.batch in FIXED_SIZE:
+                self._draw_ahead(step)
+            self._see(step, DRAW | (ALL if step in wanted else 0))
+            self._update(step, chunks)
+        if last == self.steps and last in wanted:
+            self._see(last, ALL)
+        self.step = last
+        self._live = self.gpu.get(self.live)   # waits
+
+    @property
+    def finished(self) -> bool:
+        """Whether no instance is left to step."""
+        return not self._live.any()
+
+    def post(self, states: States) -> None:
+        """Copy where the instances stand into the states."""
+        chosen, diverged = self.instances, self.gpu.get(self.diverged_at)
+        states.step[chosen], states.diverged_at[chosen] = np.where(diverged < 0, self.step, diverged), diverged
+        states.w[chosen], states.curves[chosen] = self.gpu.get(self.w), self.gpu.get(self.curves)
+        if self.rule.batch == minibatch.PERSISTENT:
+            states.s[chosen] = self.gpu.get(self.s)
