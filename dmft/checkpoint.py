@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dmft.blocks import blocks_for
 from dmft.core import store
 from dmft.core.parallel import Comm
 from dmft.ensemble import Ensemble
@@ -80,8 +79,7 @@ class Checkpoint:
                       for name in header.shapes if name.startswith(prefix + "shared/")}
             own = {}
             if isinstance(solver, March):
-                blocks = blocks_for(solver.sampling.samples, replica.comm)
-                lines = slice(blocks.first, blocks.first + blocks.count)
+                lines = slice(solver.blocks.first, solver.blocks.first + solver.blocks.count)
                 own = {name: store.read(self.path, f"{prefix}own/{name}", lines) for name in solver.own()}
             solver.restore(shared, own)
 

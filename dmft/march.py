@@ -6,10 +6,15 @@ which is also what a checkpoint holds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 import numpy as np
 
-from dmft.blocks import Summing, blocks_for, normalised
+from dmft.blocks import LARGEST_BLOCK_COUNT, Summing, blocks_for, normalised
+from dmft.core.device import Gpu
 from dmft.estimators import CURVES, curve_row, exploded, kernel_row
+from dmft.gpu_samples import BLOCKS, GpuSamples
 from dmft.history import History
 from dmft.kernels import KERNELS, saved_row
 from dmft.macro import Macro
@@ -22,14 +27,15 @@ class March:
     """One solution at step n = 0 .. steps."""
 
     def __init__(self, problem: Problem, sampling: Sampling, per_level: int | None, grid: np.ndarray, comm: Summing,
-                 dtype=np.float64):
+                 dtype=np.float64, gpu: Gpu | None = None):
         self.problem, self.sampling, self.grid, self.comm = problem, sampling, grid, comm
         self.history = History(problem.steps, per_level)
         self.macro = Macro(problem, self.history)
-        self.blocks = blocks_for(sampling.samples, comm)
+        self.blocks = blocks_for(sampling.samples, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
         draws = draw(problem, sampling, self.blocks.first, self.blocks.count)
         weight = normalised(draws.weight, self.blocks, comm)
-        self.samples = Samples(problem, self.history, draws, weight, self.blocks.size, sampling.keys, sampling.stein, dtype)
+        kind = partial(GpuSamples, gpu) if gpu else Samples
+        self.samples = kind(problem, self.history, draws, weight, self.blocks.size, sampling.keys, sampling.stein, dtype)
         self.curves = {name: np.full(problem.steps + 1, np.nan) for name in CURVES}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
         self.diverged = False
@@ -71,10 +77,10 @@ class March:
         arrays |= {f"kernels/{name}": array for name, array in self.kernels.items()}
         return arrays | {"diverged": np.array(self.diverged)}
 
-    def own(self) -> dict[str, np.ndarray]:
-        return {name: getattr(self.samples, name) for name in Samples.ARRAYS}
+    def own(self) -> Mapping[str, np.ndarray]:
+        return self.samples.own()
 
-    def restore(self, shared: dict[str, np.ndarray], own: dict[str, np.ndarray]) -> None:
+    def restore(self, shared: dict[str, np.ndarray], own: Mapping[str, np.ndarray]) -> None:
         def part(prefix: str) -> dict[str, np.ndarray]:
             return {name[len(prefix) :]: array for name, array in shared.items() if name.startswith(prefix)}
 
@@ -84,7 +90,5 @@ class March:
             self.curves[name][:] = array
         for name, array in part("kernels/").items():
             self.kernels[name][:] = array
-        for name, array in own.items():
-            getattr(self.samples, name)[...] = array
-        self.samples.resume_at(self.macro.n)
+        self.samples.restore(own, self.macro.n)
         self.diverged = bool(shared["diverged"])

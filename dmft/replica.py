@@ -8,6 +8,7 @@ import numpy as np
 
 from dmft.blocks import Summing, blocks_for
 from dmft.core.config import Run
+from dmft.core.device import Gpu
 from dmft.history import History
 from dmft.iterate import SUM_BLOCKS, Guess, Iteration, Options
 from dmft.kernels import saved_steps
@@ -29,9 +30,10 @@ class Setup:
     per_level: int | None
     grid: np.ndarray  # steps at which kernels are kept
     start: Guess | None = None
+    gpu: Gpu | None = None
 
     @classmethod
-    def from_run(cls, run: Run, start: Guess | None = None) -> Setup:
+    def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None) -> Setup:
         theory, problem = run.theory, Problem.from_run(run)
         parts = wanted_parts(run) - (frozenset() if problem.loss.stein else {"stein"})
         iterate = theory.method == "iterate"
@@ -39,7 +41,7 @@ class Setup:
             theory.history, theory.blocks_per_level, problem.steps, theory.samples
         )
         grid = np.arange(problem.steps + 1) if iterate else saved_steps(problem.steps, theory.kernel_points)
-        return cls(problem, run, parts, per_level, grid, start)
+        return cls(problem, run, parts, per_level, grid, start, gpu)
 
     @property
     def tangent_type(self) -> type:
@@ -85,7 +87,7 @@ class Replica:
         s, theory = self.setup, self.setup.run.theory
         sampling = Sampling(s.samples(solution), theory.seed, (self.index,), s.parts)
         if theory.method == "march":
-            return March(s.problem, sampling, s.per_level, s.grid, self.comm, s.tangent_type)
+            return March(s.problem, sampling, s.per_level, s.grid, self.comm, s.tangent_type, s.gpu)
         options = Options(theory.mixing, theory.tolerance, theory.max_sweeps, theory.noise == "fresh")
         return Iteration(s.problem, sampling, options, s.grid, self.comm, s.start)
 

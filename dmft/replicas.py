@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from dmft.checkpoint import Checkpoint, group_roots
 from dmft.core import store
 from dmft.core.command import exit_code_of
 from dmft.core.config import Run
+from dmft.core.device import Gpu, gpu
 from dmft.core.errors import FileError, RunError, Stopped
 from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm, world
@@ -48,8 +50,6 @@ def solve(run: Run, output: str | Path | None = None, resume: bool = False, quie
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from
     the checkpoint, or extend a finished result. stop: polled every step (core.command.StopSignals).
     """
-    if run.theory.device == "gpu":
-        raise RunError('[theory] device = "gpu": theory runs on "cpu"')
     return _Solver(run, Path(output) if output else None, quiet, stop or _Never(), attrs or {}, comm or world()).go(resume)
 
 
@@ -59,7 +59,7 @@ class _Solver:
     def __init__(self, run: Run, output: Path | None, quiet: bool, stop: Stop, attrs: dict[str, Any], comm: Comm):
         self.run, self.output, self.quiet, self.stop, self.attrs = run, output, quiet, stop, attrs
         self.comm = comm
-        self.setup = Setup.from_run(run, _start(run, comm))
+        self.setup = Setup.from_run(run, _start(run, comm), _card(run, comm))
         self.checkpoint = Checkpoint(output, run.to_toml(), self.comm) if output else None
         self.ensemble = Ensemble()  # filled on the root; elsewhere only counted
         self.finished = 0
@@ -111,7 +111,7 @@ class _Solver:
                 return theory
             elif "theory.max_sweeps" in keys and theory.outcome == "sweep limit":
                 say("more sweeps allowed: iterating again with the stored kernels as first guess", quiet=self.quiet)
-                self.setup = Setup.from_run(self.run, guess_from(theory, self.run))
+                self.setup = replace(self.setup, start=guess_from(theory, self.run))
             else:
                 self.ensemble = ensemble_of(theory)
         self.finished = self.ensemble.count
@@ -140,7 +140,7 @@ class _Solver:
         groups = min(len(pending), self.comm.size)
         group = self.comm.split(groups)
         indices = pending[:groups]
-        self.setup.check_memory(group, free_bytes(self.comm))
+        self.setup.check_memory(group, self._room())
         replica = Replica(self.setup, indices[group.group], group)
         if self.checkpoint:
             self.checkpoint.restore_replica(replica)
@@ -163,6 +163,10 @@ class _Solver:
         self._collect(replica, indices, min(first_diverged + 1, groups))
         group.free()
         return first_diverged < groups
+
+    def _room(self) -> int:
+        """Bytes that the samples of this rank may take."""
+        return self.setup.gpu.free_bytes() if self.setup.gpu else free_bytes(self.comm)
 
     def _flags(self, replica: Replica, group: int, first_diverged: int) -> int:
         """A divergence ends the run, but replicas before it are finished: the result must not depend on which of them
@@ -244,6 +248,15 @@ def _tell(theory: Theory) -> None:
     if theory.outcome != "diverged" and share > UNSTABLE_SHARE:
         say(f"warning: samples of total weight up to {share:.1g} were at learning_rate * v'' > 2, where the explicit step is "
             "unstable; a smaller learning rate is safer")
+
+
+def _card(run: Run, comm: Comm) -> Gpu | None:
+    """The GPU of this rank, where the run asks for one."""
+    if run.theory.device == "cpu":
+        return None
+    if run.theory.method == "iterate":
+        raise RunError('[theory] device = "gpu": only method = "march" runs there; take device = "cpu" for iterate')
+    return gpu("theory", *comm.on_node())
 
 
 def _start(run: Run, comm: Comm) -> Guess | None:

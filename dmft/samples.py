@@ -12,6 +12,7 @@ Random numbers are functions of (stream, sample index, step), so nothing of them
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -264,8 +265,14 @@ class Samples:
                  self.Y_past, self._ahead, self.n - self._first_row if len(self._ahead) else -1, self._first_row)
         self.n, self._used = self.n + 1, int(self.stop[plan.slot])
 
-    def resume_at(self, n: int) -> None:
-        """The arrays have been set to those of step n."""
+    def own(self) -> Mapping[str, np.ndarray]:
+        """The state, one line per sample: what a checkpoint holds."""
+        return {name: getattr(self, name) for name in self.ARRAYS}
+
+    def restore(self, own: Mapping[str, np.ndarray], n: int) -> None:
+        """Take up the state of step n."""
+        for name, array in own.items():
+            getattr(self, name)[...] = array
         self.n, self._used = n, len(self.stop)
 
     def look_ahead(self, memories: np.ndarray) -> None:

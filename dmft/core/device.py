@@ -27,10 +27,10 @@ def source(path: Path) -> str:
 
 
 class Gpu:
-    """One card, through CuPy."""
+    """One card, through CuPy, with the number of ranks that share it."""
 
-    def __init__(self, cupy: Any, number: int):
-        self._cupy = cupy
+    def __init__(self, cupy: Any, number: int, sharers: int):
+        self._cupy, self.sharers = cupy, sharers
         cupy.cuda.Device(number).use()
 
     @property
@@ -40,8 +40,8 @@ class Gpu:
         return properties["name"].decode()
 
     def free_bytes(self) -> int:
-        """Memory of the card that is not taken yet."""
-        return int(self._cupy.cuda.runtime.memGetInfo()[0])
+        """This rank's share of the memory of the card that is not taken yet."""
+        return int(self._cupy.cuda.runtime.memGetInfo()[0]) // self.sharers
 
     def put(self, array: np.ndarray) -> Any:
         """A copy on the card."""
@@ -83,10 +83,9 @@ def _launcher(function: Any) -> Kernel:
 
 
 @lru_cache
-def gpu(section: str, rank: int = 0) -> Gpu:
-    """The card of this rank (ranks of a node take its cards in turn); UserError, in one line, where there is none.
-
-    section: of the run file that asked for it, for the message."""
+def gpu(section: str, rank: int = 0, ranks: int = 1) -> Gpu:
+    """The card of rank `rank` of the `ranks` on this node, which take its cards in turn; UserError, in one line, where
+    there is none. section: of the run file that asked for it, for the message."""
     try:
         import cupy  # noqa: PLC0415 - optional, and slow to import
     except ImportError:
@@ -97,4 +96,4 @@ def gpu(section: str, rank: int = 0) -> Gpu:
         raise UserError(f'[{section}] device = "gpu": no GPU found ({str(error).splitlines()[0]}); {REMEDY}') from None
     if not cards:
         raise UserError(f'[{section}] device = "gpu": no GPU found; {REMEDY}')
-    return Gpu(cupy, rank % cards)
+    return Gpu(cupy, rank % cards, -(-ranks // cards))

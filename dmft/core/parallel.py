@@ -192,10 +192,16 @@ class Comm:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
         if self.size == 1:
             return cores
+        return max(1, cores // self.on_node()[1])
+
+    def on_node(self) -> tuple[int, int]:
+        """Number of this rank among the ranks of its node, and how many there are. Every rank must call it."""
+        if self.size == 1:
+            return 0, 1
         neighbours = self._comm.Split_type(_mpi().COMM_TYPE_SHARED)
-        count = neighbours.Get_size()
+        place = neighbours.Get_rank(), neighbours.Get_size()
         neighbours.Free()
-        return max(1, cores // count)
+        return place
 
 
 _world: Comm | None = None

@@ -1,0 +1,80 @@
+"""The march on a GPU: time, and share of the card's read bandwidth. Needs an NVIDIA GPU and CuPy.
+
+python benchmarks/bench_gpu_march.py [STEPS [SAMPLES]]      (default: 10000 100000)
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.common import GD, PERSISTENT, problem, table  # noqa: E402
+from dmft.core.device import Gpu, gpu  # noqa: E402
+from dmft.core.parallel import Comm  # noqa: E402
+from dmft.march import March  # noqa: E402
+from dmft.sampling import PARTS, Sampling  # noqa: E402
+
+READ = """
+extern "C" __global__ void read(long long count, const float4 *in, float *out) {
+    float sum = 0;
+    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < count; i += (long long)gridDim.x * blockDim.x) {
+        float4 x = in[i];
+        sum += x.x + x.y + x.z + x.w;
+    }
+    if (sum == 0.5f) *out = sum;
+}
+"""
+
+
+def read_bandwidth(card: Gpu, gigabytes: int = 8) -> float:
+    """Bytes a second of a kernel that only reads, best of five."""
+    count = (gigabytes << 30) // 16
+    data, out = card.zeros(4 * count, np.float32), card.zeros(1, np.float32)
+    kernel = card.kernels(READ, ["read"])["read"]
+    best = 0.0
+    for _ in range(6):
+        card.wait()
+        began = time.perf_counter()
+        kernel((132 * 16,), (512,), (np.int64(count), data, out), 0)
+        card.wait()
+        best = max(best, 16 * count / (time.perf_counter() - began))
+    return best
+
+
+def one(name: str, algorithm: dict, steps: int, samples: int, card: Gpu, limit: float) -> list:
+    """A whole march, with the share of the bandwidth over its last hundred steps, when the history is full."""
+    march = March(problem(algorithm, steps, m0=0.5), Sampling(samples, 1, (0,), frozenset(PARTS)), 16, np.arange(10), Comm(),
+                  np.float32, card)
+    began = time.perf_counter()
+    while not march.done:
+        if march.n == steps - 100:
+            card.wait()
+            late = time.perf_counter()
+        march.step()
+    card.wait()
+    total, late = time.perf_counter() - began, (time.perf_counter() - late) / 100
+    history, lowest = march.history, min(march.history.order)
+    # the tangents of the rows in use, once; of every vector over slots (H, G, X, row, and Y_past) what a step reads
+    read = samples * (4 * sum(history.stop[s] - lowest for s in history.order) + (history.slots - lowest) * (5 * 8 + 2 * 4))
+    return [name, f"{steps}", f"{samples}", f"{total:.1f}", f"{1e3 * late:.2f}", f"{read / late / 1e12:.2f}",
+            f"{read / late / limit:.0%}", f"{march.curves['m'][-1]:.4f}"]
+
+
+def main() -> None:
+    steps, samples = (int(text) for text in (sys.argv[1:] + ["10000", "100000"][len(sys.argv) - 1:])[:2])
+    card = gpu("theory")
+    limit = read_bandwidth(card)
+    warm = one("warm", PERSISTENT, 200, 100, card, limit)
+    assert warm
+    table(f"march on {card.name}, read bandwidth measured {limit / 1e12:.2f} TB/s, dyadic history, alpha = 3, m0 = 0.5, eta = 0.01",
+          ["algorithm", "n", "K", "seconds", "ms a step at the end", "TB/s", "of the bandwidth", "m(end)"],
+          [one(name, algorithm, steps, samples, card, limit) for name, algorithm in (("gd", GD), ("persistent_sgd", PERSISTENT))])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""Samples on a GPU: the same operations as samples.Samples, with the sources in dmft/cuda/march.cu.
+
+The card holds everything that has one line per sample; the host keeps the kernels' small linear algebra (macro.py),
+which is a few hundred numbers wide and would not fill a card. A step crosses the bus twice: the sums of row n go up,
+what drives the samples comes down. Random numbers are those of the CPU, so results differ by rounding alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from dmft.core.device import CUDA, Gpu, source
+from dmft.core.errors import RunError
+from dmft.history import History, Plan
+from dmft.macro import Drive
+from dmft.problem import Problem
+from dmft.samples import SCALARS, Samples
+from dmft.sampling import Draws
+
+KERNELS = ("fields", "row_sums", "add_parts", "advance")
+BLOCKS = 32  # blocks of samples that are summed on the host (exactly, over all ranks)
+PARTS = 16  # parts of a block that are summed on the card, so that all of it works
+THREADS = 512  # of one sample's step, at most
+ALIGNED = 32  # columns of tangents are read from a multiple of this on
+
+
+class OnDevice(Mapping):
+    """The arrays of some samples by name, each brought to the host when it is asked for: they may be large."""
+
+    def __init__(self, gpu: Gpu, arrays: dict):
+        self._gpu, self._arrays = gpu, arrays
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._gpu.get(self._arrays[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+
+class GpuSamples:
+    """A range of samples of one replica at step n, on a card."""
+
+    def __init__(self, gpu: Gpu, problem: Problem, history: History, draws: Draws, weight: np.ndarray, block: int,
+                 keys: tuple[np.uint64, np.uint64], stein: bool, dtype=np.float64):
+        if not problem.loss.cuda:
+            raise RunError(f'[theory] device = "gpu": the loss {problem.loss.name!r} has no CUDA source; give '
+                           'register_loss its cuda argument, or take device = "cpu"')
+        count, slots = len(draws.h), history.slots
+        self.gpu, self.problem, self.history, self.block, self.keys, self.stein = gpu, problem, history, block, keys, stein
+        self.count, self.slots, self.blocks = count, slots, -(-count // block)
+        self.part = -(-block // PARTS)
+        self.parts = -(-block // self.part)
+        self.n = 0
+        kind = "float" if np.dtype(dtype) == np.float32 else "double"
+        text = "\n".join((source(CUDA / "philox.cuh"), problem.loss.cuda, f"typedef {kind} tangent;", source(CUDA / "march.cu")))
+        self.kernel = gpu.kernels(text, KERNELS)
+        self.itemsize = np.dtype(dtype).itemsize
+        self.arrays = {"h": gpu.put(draws.h), "s": gpu.put(draws.s)}
+        self.arrays |= {name: gpu.zeros((count, slots)) for name in ("H", "G", "X")}
+        self.arrays |= {"T": gpu.zeros((count, history.packed), dtype), "row": gpu.zeros((count, slots), dtype),
+                        "Y": gpu.zeros(count), "Y_past": gpu.zeros((count, slots if stein else 0))}
+        assert tuple(self.arrays) == Samples.ARRAYS  # a checkpoint goes on on either device
+        self.weight, self.h0, self.sign = gpu.put(weight), gpu.put(draws.h0), gpu.put(draws.sign)
+        self.label, self.z = gpu.put(draws.label.astype(np.int64)), gpu.put(np.ascontiguousarray(draws.z))
+        self.z_steps = draws.z.shape[1]
+        self.offset, self.stop = gpu.put(history.offset.astype(np.int32)), gpu.put(history.stop.astype(np.int32))
+        self.g, self.gp, self.g_h0 = (gpu.zeros(count) for _ in range(3))
+        self.terms = gpu.zeros((SCALARS, count))
+        self.partial = gpu.zeros((self.blocks, self.parts, SCALARS + 2 * slots))
+        self.sums = gpu.zeros((self.blocks, SCALARS + 2 * slots))
+        self.vectors = gpu.zeros((2, slots))
+        self.plan = gpu.zeros((slots + history.levels, 3), np.int32)  # rows of tangents in use, then merges
+
+    def row_sums(self, m: float) -> np.ndarray:
+        """As Samples.row_sums."""
+        a, columns = self.arrays, SCALARS + 2 * self.slots
+        self.kernel["fields"]((-(-self.count // 256),), (256,), (
+            np.int32(self.count), np.float64(m), np.float64(self.problem.eta), np.float64(self.problem.gradient_scale),
+            np.int32(self.stein), self.weight, self.h0, a["h"], a["s"], a["Y"], self.g, self.gp, self.g_h0, self.terms), 0)
+        width = min(-(-columns // 32) * 32, THREADS)
+        self.kernel["row_sums"]((self.blocks, self.parts), (width,), (
+            np.int32(self.count), np.int32(self.block), np.int32(self.part), np.int32(self.slots), self.weight, self.g,
+            self.gp, self.terms, a["G"], a["row"], self.partial), 0)
+        self.kernel["add_parts"]((self.blocks,), (width,), (
+            np.int32(self.parts), np.int32(columns), self.partial, self.sums), 0)
+        return self.gpu.get(self.sums)
+
+    def advance(self, m: float, drive: Drive, plan: Plan) -> None:
+        """As Samples.advance."""
+        p, a, history = self.problem, self.arrays, self.history
+        used = int(history.stop[plan.slot])
+        begin = min(history.order) // ALIGNED * ALIGNED
+        rows = np.flatnonzero(drive.memory)  # the others hold nothing, or nothing that counts
+        lines = np.zeros((self.slots + history.levels, 3), np.int32)
+        lines[: len(rows)] = np.column_stack((rows, history.offset[rows], history.stop[rows]))
+        lines[self.slots : self.slots + len(plan.merges)] = plan.merges
+        self.gpu.fill(self.plan, lines)
+        self.gpu.fill(self.vectors, np.stack((drive.memory, drive.chi_weights)))
+        wide = min(-(-(used - begin) // 32) * 32, THREADS)
+        block = (wide, max(1, THREADS // wide))
+        shared = 3 * 8 * block[0] * block[1] + 3 * self.itemsize * self.slots
+        self.kernel["advance"]((self.count,), block, (
+            np.int32(self.slots), np.int32(begin), np.int32(used), np.int64(history.packed), np.int64(self.n), np.float64(p.eta),
+            np.float64(drive.a), np.float64(drive.keep), np.float64(drive.chi_sd), np.float64(drive.thermal), np.float64(m),
+            np.int32(self.stein), np.int32(len(rows)), np.int32(len(plan.merges)), np.int32(plan.slot), self.plan,
+            self.plan[self.slots :], self.vectors, self.offset, self.stop, np.int32(p.batch), np.float64(p.batch_fraction),
+            np.float64(p.p_on), np.float64(p.p_off), *self.keys, self.label, self.sign, np.int32(self.z_steps), self.z,
+            self.g, self.gp, self.g_h0, *a.values()), shared)
+        self.n += 1
+
+    def own(self) -> Mapping[str, np.ndarray]:
+        """As Samples.own."""
+        return OnDevice(self.gpu, self.arrays)
+
+    def restore(self, own: Mapping[str, np.ndarray], n: int) -> None:
+        """As Samples.restore."""
+        for name, array in own.items():
+            self.gpu.fill(self.arrays[name], array)
+        self.n = n

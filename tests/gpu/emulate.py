@@ -1,0 +1,150 @@
+"""CUDA C++ run on the CPU, so that sources for the GPU are tested where there is none.
+
+`HostGpu` stands in for dmft.core.device.Gpu: arrays are NumPy arrays, and a source is compiled by the host's C++
+compiler behind a few definitions. The threads of a block are coroutines that take turns: each runs to its next
+__syncthreads(), then the next one does, which is what a barrier asks for. Blocks run one after the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+COMPILER = shutil.which("g++") or shutil.which("c++")
+# -Bsymbolic: a kernel named as a function of the C library (advance) is still the kernel
+FLAGS = ("-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-Wl,-Bsymbolic")
+
+_BEFORE = """
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <ucontext.h>
+#include <vector>
+using std::min; using std::max;
+#define __global__
+#define __device__
+#define __shared__
+#define __restrict__
+struct Index { unsigned x, y, z; };
+static Index threadIdx, blockIdx, blockDim, gridDim;
+static double shared[1 << 15];
+static ucontext_t turns;
+static std::vector<ucontext_t> contexts;
+static unsigned present_thread;
+static void __syncthreads() { swapcontext(&contexts[present_thread], &turns); }
+"""
+
+_AFTER = """
+static std::function<void()> body;
+static std::vector<char> ended;
+static void one_thread() { body(); ended[present_thread] = 1; swapcontext(&contexts[present_thread], &turns); }
+
+static void run_blocks(unsigned gx, unsigned gy, unsigned bx, unsigned by) {
+    const size_t stack = 1 << 16;
+    const unsigned threads = bx * by;
+    std::vector<char> stacks(stack * threads);
+    contexts.resize(threads);
+    gridDim = {gx, gy, 1}, blockDim = {bx, by, 1};
+    for (unsigned y = 0; y < gy; y++)
+        for (unsigned x = 0; x < gx; x++) {
+            blockIdx = {x, y, 0};
+            ended.assign(threads, 0);
+            std::fill(shared, shared + (1 << 15), std::nan(""));
+            for (unsigned t = 0; t < threads; t++) {
+                getcontext(&contexts[t]);
+                contexts[t].uc_stack.ss_sp = stacks.data() + stack * t;
+                contexts[t].uc_stack.ss_size = stack;
+                contexts[t].uc_link = &turns;
+                makecontext(&contexts[t], one_thread, 0);
+            }
+            for (bool going = true; going;) {
+                going = false;
+                for (unsigned t = 0; t < threads; t++)
+                    if (!ended[t]) {
+                        present_thread = t, threadIdx = {t % bx, t / bx, 0}, going = true;
+                        swapcontext(&turns, &contexts[t]);
+                    }
+            }
+        }
+}
+"""
+
+
+def _runner(text: str, name: str) -> str:
+    """A host function that runs a kernel over a grid."""
+    parameters = re.search(rf'extern "C" __global__ void {name}\(([^)]*)\)', text)
+    assert parameters, f"no kernel {name}"
+    listed = " ".join(parameters[1].split())
+    names = [re.split(r"[ *]", one)[-1] for one in listed.split(",")]
+    return (f'extern "C" void run_{name}(unsigned gx, unsigned gy, unsigned bx, unsigned by, {listed}) {{\n'
+            f"    body = [=] {{ {name}({', '.join(names)}); }};\n    run_blocks(gx, gy, bx, by);\n}}\n")
+
+
+@lru_cache
+def _library(text: str, names: tuple[str, ...]) -> ctypes.CDLL:
+    assert COMPILER
+    folder = Path(tempfile.gettempdir()) / "dmft-emulated-cuda"
+    folder.mkdir(exist_ok=True)
+    whole = _BEFORE + text + _AFTER + "".join(_runner(text, name) for name in names)
+    path = folder / f"{hashlib.sha256(repr((whole, FLAGS)).encode()).hexdigest()[:24]}.so"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            code, made = Path(work) / "kernels.cpp", Path(work) / "kernels.so"
+            code.write_text(whole)
+            subprocess.run([COMPILER, *FLAGS, str(code), "-o", str(made)], check=True)
+            made.rename(path)
+    return ctypes.CDLL(str(path))
+
+
+def _argument(value):
+    if isinstance(value, np.ndarray):
+        assert value.flags.c_contiguous
+        return ctypes.c_void_p(value.ctypes.data)
+    return np.ctypeslib.as_ctypes_type(value.dtype)(value)
+
+
+class HostGpu:
+    """What numerics ask of a Gpu, on the host."""
+
+    name = "emulated"
+
+    def free_bytes(self) -> int:
+        return 1 << 30
+
+    def put(self, array):
+        return np.array(array)
+
+    def zeros(self, shape, dtype=np.float64):
+        return np.zeros(shape, dtype)
+
+    def get(self, array):
+        return np.array(array)
+
+    def fill(self, array, values):
+        array[...] = values
+
+    def wait(self):
+        pass
+
+    def kernels(self, text, names):
+        library = _library(text, tuple(names))
+
+        def launcher(name):
+            function = getattr(library, f"run_{name}")
+
+            def launch(grid, block, arguments, shared):
+                assert shared <= 8 << 15
+                sizes = [ctypes.c_uint(n) for n in ((*grid, 1)[:2] + (*block, 1)[:2])]
+                function(*sizes, *(_argument(value) for value in arguments))
+
+            return launch
+
+        return {name: launcher(name) for name in names}
