@@ -70,11 +70,11 @@ def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) ->
 
 
 class GpuTrajectories:
-    """A batch of instances on a GPU; all stand at the same step."""
+    """A batch of instances on a GPU; all stand at the same step. layout: for benchmarks that try another one."""
 
-    def __init__(self, run: Run, instances: np.ndarray, states: States, gpu: Gpu):
+    def __init__(self, run: Run, instances: np.ndarray, states: States, gpu: Gpu, layout: Layout | None = None):
         simulation, seed = run.simulation, run.simulation.seed
-        self.run, self.instances, self.gpu, self.layout = run, instances, gpu, layout_of(run)
+        self.run, self.instances, self.gpu, self.layout = run, instances, gpu, layout or layout_of(run)
         self.rule, self.steps = make_rule(run, self.layout.samples), run.algorithm.steps
         self.kernels = gpu.kernels(self.layout.code(get_loss(run.problem.loss).cuda), KERNELS)
         self.shared = simulation.landscape == "shared"

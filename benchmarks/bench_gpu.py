@@ -1,0 +1,124 @@
+"""The simulator on a GPU: step times of figure 2 at the paper's size against the bandwidth of the same card.
+
+    python benchmarks/bench_gpu.py [--instances 500] [--steps 400] [--layouts]
+
+N = 1000, alpha = 3: 12 MB of float32 an instance. The bandwidth is that of a kernel that only reads the same array. A step
+of gradient descent reads all data once; persistent SGD at l = 0.5 half of them. Times are those of whole steps, launches
+and updates included, from a clock that waits for the card; --layouts tries other ways to share out the work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from dmft.core.config import parse_run
+from dmft.core.device import gpu
+from sgd_sim.gpu import GpuTrajectories, layout_of
+from sgd_sim.states import empty_states
+
+RUN = """
+[problem]
+alpha = 3.0
+m0 = 0.2
+[algorithm]
+kind = "gd"
+learning_rate = 0.01
+t_max = 1000.0
+"""
+KINDS = {
+    "gd": {},
+    "sgd, bernoulli": {"kind": "sgd", "batch_fraction": 0.5},
+    "sgd, with_replacement": {"kind": "sgd", "batch_fraction": 0.5, "minibatch": "with_replacement"},
+    "sgd, without_replacement": {"kind": "sgd", "batch_fraction": 0.5, "minibatch": "without_replacement"},
+    "persistent_sgd": {"kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 1.0},
+    "langevin": {"kind": "langevin", "temperature": 0.5},
+    "gd, shared landscape": {"landscape": "shared"},
+}
+LAYOUTS = [{}, {"resident": 1}, {"rows": 1, "resident": 3}, {"rows": 4, "resident": 1}, {"warps": 4, "resident": 4}, {"warps": 4, "resident": 5, "rows": 1},
+           {"warps": 16, "resident": 1}, {"chunk": 376}, {"chunk": 96}, {"chunk": 752}, {"warps": 4, "resident": 4, "chunk": 376}]
+READ = """
+struct __align__(16) Vector { unsigned x, y, z, w; };
+extern "C" __global__ void read(const Vector *data, long long count, unsigned *out) {
+    unsigned sum = 0;
+    long long stride = (long long)gridDim.x * blockDim.x, i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i + 7 * stride < count; i += 8 * stride) {
+        Vector v[8];
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(v[k].x), "=r"(v[k].y), "=r"(v[k].z), "=r"(v[k].w) : "l"(data + i + k * stride));
+#pragma unroll
+        for (int k = 0; k < 8; k++) sum += v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
+    }
+    if (sum == 12345u) *out = sum;
+}
+"""
+
+
+def bandwidth(card, array, rounds: int = 20) -> float:
+    """Bytes per second of reading an array, the best of some numbers of blocks."""
+    read, out, best = card.kernels(READ, ["read"])["read"], card.zeros(1, np.uint32), 0.0
+    for blocks in (132 * 4, 132 * 8, 132 * 16, 132 * 64):
+        for _ in range(rounds + 1):
+            begin = time.perf_counter()
+            read((blocks,), (256,), (array, np.int64(array.nbytes // 16), out), 0)
+            card.wait()
+            best = max(best, array.nbytes / (time.perf_counter() - begin))
+    return best
+
+
+def step_seconds(stepper: GpuTrajectories, steps: int) -> float:
+    """Time of a step, the middle one of three slices."""
+    stepper.advance(stepper.step + 20)
+    times = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        stepper.advance(stepper.step + steps)
+        times.append((time.perf_counter() - begin) / steps)
+    return sorted(times)[1]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--instances", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--layouts", action="store_true")
+    options = parser.parse_args()
+    card, rate = gpu("simulation"), 0.0
+    run = parse_run(RUN).replace(instances=options.instances, record=[0.0])
+    print(f"{card.name}: N = 1000, M = 3000, {options.instances} instances")
+    for precision in ("float32", "float16"):
+        for kind, changes in KINDS.items():
+            this = run.replace({"simulation.precision": precision, **changes})
+            begin = time.perf_counter()
+            stepper = GpuTrajectories(this, np.arange(options.instances), empty_states(this), card)
+            card.wait()
+            made = time.perf_counter() - begin
+            if not rate:
+                rate = bandwidth(card, stepper.data)
+                print(f"read bandwidth {rate / 1e12:.3f} TB/s\n\n| data | algorithm | us a step | of the bandwidth | 100 000 steps |\n"
+                      "|---|---|---|---|---|")
+            seconds = step_seconds(stepper, options.steps)
+            share = this.algorithm.batch_fraction if "with_" not in kind else 1.0 - np.exp(-0.5)
+            read = stepper.data.nbytes * share / rate
+            print(f"| {precision} | {kind} | {1e6 * seconds:.0f} | {100 * read / seconds:.0f} % | {1e5 * seconds:.1f} s | made in {made:.2f} s",
+                  flush=True)
+            del stepper
+        for changes in LAYOUTS if options.layouts else []:
+            this = run.replace({"simulation.precision": precision})
+            layout = replace(layout_of(this), **changes)
+            try:
+                stepper = GpuTrajectories(this, np.arange(options.instances), empty_states(this), card, layout)
+                seconds = step_seconds(stepper, options.steps)
+                print(f"  {precision} {changes}: {1e6 * seconds:.0f} us, {100 * stepper.data.nbytes / rate / seconds:.1f} %", flush=True)
+                del stepper
+            except Exception as error:   # noqa: BLE001 - a layout that the card does not take
+                print(f"  {precision} {changes}: {type(error).__name__} {str(error)[:200]}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
