@@ -105,8 +105,8 @@ def main() -> None:
             seconds = step_seconds(stepper, options.steps)
             share = this.algorithm.batch_fraction if "with_" not in kind else 1.0 - np.exp(-0.5)
             read = stepper.data.nbytes * share / rate
-            print(f"| {precision} | {kind} | {1e6 * seconds:.0f} | {100 * read / seconds:.0f} % | {1e5 * seconds:.1f} s | made in {made:.2f} s",
-                  flush=True)
+            print(f"| {precision} | {kind} | {1e6 * seconds:.0f} | {100 * read / seconds:.0f} % | {1e5 * seconds:.1f} s | "
+                  f"made in {made:.2f} s", flush=True)
             del stepper
         for changes in LAYOUTS if options.layouts else []:
             this = run.replace({"simulation.precision": precision})
@@ -114,7 +114,8 @@ def main() -> None:
             try:
                 stepper = GpuTrajectories(this, np.arange(options.instances), empty_states(this), card, layout)
                 seconds = step_seconds(stepper, options.steps)
-                print(f"  {precision} {changes}: {1e6 * seconds:.0f} us, {100 * stepper.data.nbytes / rate / seconds:.1f} %", flush=True)
+                print(f"  {precision} {changes}: {1e6 * seconds:.0f} us, {100 * stepper.data.nbytes / rate / seconds:.1f} %",
+                      flush=True)
                 del stepper
             except Exception as error:   # noqa: BLE001 - a layout that the card does not take
                 print(f"  {precision} {changes}: {type(error).__name__} {str(error)[:200]}", flush=True)

@@ -20,7 +20,7 @@ import numba
 import numpy as np
 
 from dmft.core.config import Run
-from dmft.core.device import gpu
+from dmft.core.device import Gpu, gpu
 from dmft.core.parallel import Comm
 from sgd_sim.gpu import GpuTrajectories, gpu_batches
 from sgd_sim.landscape import data_bytes, make_landscape
@@ -51,11 +51,13 @@ class Ensemble:
         self.mine = np.arange(comm.rank, run.simulation.instances, comm.size)
         self._lock, self._halt = threading.Lock(), threading.Event()
         self._failure: BaseException | None = None
+        self._card: Gpu | None = None
 
     def go(self) -> int:
         """Run to the end: 0, or the agreed stop flags when stopped before. Rank 0 then holds all instances."""
         threads = max(1, min(self.comm.threads(), numba.get_num_threads()))
         together = hold_together(self.run, threads, self.comm)
+        self._card = gpu("simulation", *self.comm.on_node()) if self.run.simulation.device == "gpu" else None
         driver = threading.Thread(target=self._drive, args=(threads, together), daemon=True)
         driver.start()
         stopped = self._watch(driver)
@@ -102,8 +104,8 @@ class Ensemble:
             numba.set_num_threads(threads)   # holds for this thread, which is the one that starts parallel loops
             left = self.mine[~self.states.finished(self.steps)[self.mine]]
             simulation, alpha = self.run.simulation, self.run.problem.alpha
-            if simulation.device == "gpu":
-                self._on_gpu(left)
+            if self._card is not None:
+                self._on_gpu(left, self._card)
                 return
             if simulation.landscape == "shared":
                 if left.size:
@@ -121,8 +123,8 @@ class Ensemble:
         except BaseException as failure:   # noqa: BLE001 - handed to the main thread, which raises it
             self._failure = failure
 
-    def _on_gpu(self, left: np.ndarray) -> None:
-        card = gpu("simulation", self.comm.rank)
+    def _on_gpu(self, left: np.ndarray, card: Gpu) -> None:
+        card.use()
         for batch in gpu_batches(self.run, left, self.states.step, card):
             self._finish(partial(GpuTrajectories, self.run, batch, self.states, card), GPU_SLICE_SECONDS)
 

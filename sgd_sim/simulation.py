@@ -27,6 +27,6 @@ def simulate(run: Run, quiet: bool = True) -> SimulationResult:
 def check(run: Run) -> None:
     """UserError for a run that cannot be simulated here: no such device, not enough memory."""
     if run.simulation.device == "gpu":
-        gpu_batches(run, np.arange(1), np.zeros(1), gpu("simulation", world().rank))
+        gpu_batches(run, np.arange(1), np.zeros(1), gpu("simulation", *world().on_node()))
     else:
         check_memory(run, world())

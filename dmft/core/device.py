@@ -30,8 +30,12 @@ class Gpu:
     """One card, through CuPy, with the number of ranks that share it."""
 
     def __init__(self, cupy: Any, number: int, sharers: int):
-        self._cupy, self.sharers = cupy, sharers
-        cupy.cuda.Device(number).use()
+        self._cupy, self._number, self.sharers = cupy, number, sharers
+        self.use()
+
+    def use(self) -> None:
+        """Make this the card of the calling thread."""
+        self._cupy.cuda.Device(self._number).use()
 
     @property
     def name(self) -> str:
@@ -40,8 +44,8 @@ class Gpu:
         return properties["name"].decode()
 
     def free_bytes(self) -> int:
-        """This rank's share of the memory of the card that is not taken yet."""
-        return int(self._cupy.cuda.runtime.memGetInfo()[0]) // self.sharers
+        """This rank's share of the memory of the card that is not taken yet, and what CuPy keeps of arrays that are gone."""
+        return int(self._cupy.cuda.runtime.memGetInfo()[0]) // self.sharers + self._cupy.get_default_memory_pool().free_bytes()
 
     def put(self, array: np.ndarray) -> Any:
         """A copy on the card."""

@@ -2,7 +2,7 @@
 
 `HostGpu` stands in for dmft.core.device.Gpu: arrays are NumPy arrays, and a source is compiled by the host's C++
 compiler behind a few definitions. The threads of a block are coroutines that take turns: each runs to its next
-__syncthreads(), then the next one does, which is what a barrier asks for. Blocks run one after the other.
+barrier and goes on when all have arrived. Shuffles and votes are barriers of a warp. Blocks run one after the other.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ FLAGS = ("-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-Wl,-Bsymbolic")
 _BEFORE = """
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <ucontext.h>
 #include <vector>
@@ -33,19 +34,62 @@ using std::min; using std::max;
 #define __device__
 #define __shared__
 #define __restrict__
+#define __launch_bounds__(...)
+#define __align__(bytes) alignas(bytes)
 struct Index { unsigned x, y, z; };
 static Index threadIdx, blockIdx, blockDim, gridDim;
 static double shared[1 << 15];
 static ucontext_t turns;
 static std::vector<ucontext_t> contexts;
 static unsigned present_thread;
-static void __syncthreads() { swapcontext(&contexts[present_thread], &turns); }
+static void swap_turns() { swapcontext(&contexts[present_thread], &turns); }
+
+struct Barrier {
+    unsigned members = 0, arrived = 0, round = 0;
+    void release() { if (members && arrived == members) arrived = 0, round++; }
+    void wait() {
+        unsigned mine = round;
+        arrived++;
+        release();
+        while (round == mine) swap_turns();
+    }
+    void leave() { members--; release(); }
+};
+static Barrier block_barrier, warp_barriers[32];
+static unsigned long long said[1024];
+static void __syncthreads() { block_barrier.wait(); }
+static void __syncwarp(unsigned = 0) { warp_barriers[present_thread / 32].wait(); }
+template <typename T> static T __shfl_xor_sync(unsigned, T value, int offset) {
+    memcpy(&said[present_thread], &value, sizeof value);
+    __syncwarp();
+    memcpy(&value, &said[present_thread ^ offset], sizeof value);
+    __syncwarp();
+    return value;
+}
+static unsigned __ballot_sync(unsigned, bool vote) {
+    said[present_thread] = vote;
+    __syncwarp();
+    unsigned votes = 0, first = present_thread / 32 * 32;
+    for (unsigned lane = 0; lane < 32; lane++) votes |= (unsigned)said[first + lane] << lane;
+    __syncwarp();
+    return votes;
+}
+static int __popc(unsigned bits) { return __builtin_popcount(bits); }
+static unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
+static float __uint_as_float(unsigned u) { float x; memcpy(&x, &u, 4); return x; }
+static unsigned atomicAdd(unsigned *place, unsigned more) { unsigned old = *place; *place += more; return old; }
 """
 
 _AFTER = """
 static std::function<void()> body;
 static std::vector<char> ended;
-static void one_thread() { body(); ended[present_thread] = 1; swapcontext(&contexts[present_thread], &turns); }
+static void one_thread() {
+    body();
+    ended[present_thread] = 1;
+    block_barrier.leave();
+    warp_barriers[present_thread / 32].leave();
+    swap_turns();
+}
 
 static void run_blocks(unsigned gx, unsigned gy, unsigned bx, unsigned by) {
     const size_t stack = 1 << 16;
@@ -57,6 +101,8 @@ static void run_blocks(unsigned gx, unsigned gy, unsigned bx, unsigned by) {
         for (unsigned x = 0; x < gx; x++) {
             blockIdx = {x, y, 0};
             ended.assign(threads, 0);
+            block_barrier = {threads};
+            for (unsigned warp = 0; 32 * warp < threads; warp++) warp_barriers[warp] = {min(32u, threads - 32 * warp)};
             std::fill(shared, shared + (1 << 15), std::nan(""));
             for (unsigned t = 0; t < threads; t++) {
                 getcontext(&contexts[t]);
@@ -80,7 +126,7 @@ static void run_blocks(unsigned gx, unsigned gy, unsigned bx, unsigned by) {
 
 def _runner(text: str, name: str) -> str:
     """A host function that runs a kernel over a grid."""
-    parameters = re.search(rf'extern "C" __global__ void {name}\(([^)]*)\)', text)
+    parameters = re.search(rf'extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s+)?{name}\(([^)]*)\)', text)
     assert parameters, f"no kernel {name}"
     listed = " ".join(parameters[1].split())
     names = [re.split(r"[ *]", one)[-1] for one in listed.split(",")]
@@ -115,6 +161,9 @@ class HostGpu:
     """What numerics ask of a Gpu, on the host."""
 
     name = "emulated"
+
+    def use(self):
+        pass
 
     def free_bytes(self) -> int:
         return 1 << 30
