@@ -19,10 +19,11 @@ from dmft.problem import Problem
 from dmft.samples import SCALARS, Samples
 from dmft.sampling import Draws
 
-KERNELS = ("fields", "row_sums", "add_parts", "advance")
+KERNELS = ("fields", "row_sums", "add_parts", "past", "move")
 BLOCKS = 32  # blocks of samples that are summed on the host (exactly, over all ranks)
 PARTS = 16  # parts of a block that are summed on the card, so that all of it works
-THREADS = 512  # of one sample's step, at most
+WARPS = 8  # samples that one block of threads takes on, if they fit into
+SHARED = 40 << 10  # bytes of shared memory
 ALIGNED = 32  # columns of tangents are read from a multiple of this on
 
 
@@ -70,7 +71,7 @@ class GpuSamples:
         self.z_steps = draws.z.shape[1]
         self.offset, self.stop = gpu.put(history.offset.astype(np.int32)), gpu.put(history.stop.astype(np.int32))
         self.g, self.gp, self.g_h0 = (gpu.zeros(count) for _ in range(3))
-        self.terms = gpu.zeros((SCALARS, count))
+        self.terms, self.dots = gpu.zeros((SCALARS, count)), gpu.zeros((3, count))
         self.partial = gpu.zeros((self.blocks, self.parts, SCALARS + 2 * slots))
         self.sums = gpu.zeros((self.blocks, SCALARS + 2 * slots))
         self.vectors = gpu.zeros((2, slots))
@@ -82,7 +83,7 @@ class GpuSamples:
         self.kernel["fields"]((-(-self.count // 256),), (256,), (
             np.int32(self.count), np.float64(m), np.float64(self.problem.eta), np.float64(self.problem.gradient_scale),
             np.int32(self.stein), self.weight, self.h0, a["h"], a["s"], a["Y"], self.g, self.gp, self.g_h0, self.terms), 0)
-        width = min(-(-columns // 32) * 32, THREADS)
+        width = min(-(-columns // 32) * 32, 512)
         self.kernel["row_sums"]((self.blocks, self.parts), (width,), (
             np.int32(self.count), np.int32(self.block), np.int32(self.part), np.int32(self.slots), self.weight, self.g,
             self.gp, self.terms, a["G"], a["row"], self.partial), 0)
@@ -101,16 +102,20 @@ class GpuSamples:
         lines[self.slots : self.slots + len(plan.merges)] = plan.merges
         self.gpu.fill(self.plan, lines)
         self.gpu.fill(self.vectors, np.stack((drive.memory, drive.chi_weights)))
-        wide = min(-(-(used - begin) // 32) * 32, THREADS)
-        block = (wide, max(1, THREADS // wide))
-        shared = 3 * 8 * block[0] * block[1] + 3 * self.itemsize * self.slots
-        self.kernel["advance"]((self.count,), block, (
-            np.int32(self.slots), np.int32(begin), np.int32(used), np.int64(history.packed), np.int64(self.n), np.float64(p.eta),
-            np.float64(drive.a), np.float64(drive.keep), np.float64(drive.chi_sd), np.float64(drive.thermal), np.float64(m),
-            np.int32(self.stein), np.int32(len(rows)), np.int32(len(plan.merges)), np.int32(plan.slot), self.plan,
-            self.plan[self.slots :], self.vectors, self.offset, self.stop, np.int32(p.batch), np.float64(p.batch_fraction),
-            np.float64(p.p_on), np.float64(p.p_off), *self.keys, self.label, self.sign, np.int32(self.z_steps), self.z,
-            self.g, self.gp, self.g_h0, *a.values()), shared)
+        shared = 16 * self.slots + 8  # struct Pull, 12 or 16 bytes
+        warps = max(1, min(WARPS, (SHARED - shared) // (2 * self.itemsize * self.slots)))
+        shared += warps * 2 * self.itemsize * self.slots
+        eta, scale, keep = np.float64(p.eta), np.float64(drive.a), np.float64(drive.keep)
+        count, slots, slot, stein = (np.int32(x) for x in (self.count, self.slots, plan.slot, self.stein))
+        self.kernel["past"]((-(-self.count // warps),), (32 * warps,), (
+            count, slots, np.int32(begin), np.int32(used), np.int64(history.packed), eta, scale, keep, stein,
+            np.int32(len(rows)), np.int32(len(plan.merges)), slot, self.plan, self.plan[self.slots :], self.vectors,
+            self.offset, self.stop, self.gp, self.dots, a["H"], a["G"], a["X"], a["T"], a["row"], a["Y_past"]), shared)
+        self.kernel["move"]((-(-self.count // 128),), (128,), (
+            count, slots, slot, np.int64(self.n), eta, scale, keep, np.float64(drive.chi_sd), np.float64(drive.thermal),
+            np.float64(m), stein, np.int32(p.batch), np.float64(p.batch_fraction), np.float64(p.p_on), np.float64(p.p_off),
+            *self.keys, self.label, self.sign, np.int32(self.z_steps), self.z, self.g, self.gp, self.g_h0, self.dots,
+            a["h"], a["s"], a["H"], a["G"], a["X"], a["Y"], a["Y_past"]), 0)
         self.n += 1
 
     def own(self) -> Mapping[str, np.ndarray]:

@@ -5,7 +5,9 @@
 
 #define SCALARS 9  // columns of row_sums before the kernels, as in samples.py
 #define TINY 1e-18 // responses below this are zero, as in samples.py
-#define AHEAD 8    // rows of tangents a thread loads before it adds them
+#define LANES 32
+#define WIDE 7     // columns of tangents that a lane adds at a time
+#define AHEAD 2    // rows of them that it loads before it adds them
 
 enum { FULL_BATCH, BERNOULLI, POISSON, PERSISTENT };
 
@@ -90,115 +92,126 @@ template <typename real> __device__ inline void merge_vector(real *v, const int 
     v[merge[2]] = sum;
 }
 
-// Sums of `terms` numbers a thread over all threads, in a fixed order; every thread gets them in total[].
-template <int terms> __device__ inline void block_sum(double *value, double *scratch) {
-    int thread = threadIdx.y * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
-    for (int k = 0; k < terms; k++) scratch[k * threads + thread] = value[k];
-    __syncthreads();
-    int width = 1;
-    while (width < threads) width *= 2;
-    for (width /= 2; width > 0; width /= 2) {
-        if (thread < width && thread + width < threads)
-            for (int k = 0; k < terms; k++) scratch[k * threads + thread] += scratch[k * threads + thread + width];
-        __syncthreads();
-    }
-    for (int k = 0; k < terms; k++) value[k] = scratch[k * threads];
-    __syncthreads();
+__device__ inline double warp_sum(double x) {
+    for (int step = LANES / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+    return x;
 }
 
-// One step of every sample, a block of threads each: threads x over columns (slots as sources), y over rows (slots as
-// history) of its tangents. Eqs. [dmft-h], [dmft-T].
-//
-// rows (active, 3): slot, offset and length of the rows that hold something; merges (count, 3): older, newer, into.
-// vectors (2, slots): memory and chi_weights. Slots before `begin`, of levels that have not been reached, hold nothing.
-extern "C" __global__ void advance(
-    int slots, int begin, int used, long long packed, long long n, double eta, double a, double keep, double chi_sd, double thermal,
-    double m, int stein, int active, int merges, int slot, const int *rows, const int *merge, const double *vectors,
-    const int *offset, const int *stop, int kind, double fraction, double p_on, double p_off,
-    unsigned long long noise_key, unsigned long long batch_key, const long long *label, const double *sign, int z_steps,
-    const double *z_first, const double *g, const double *gp, const double *g_h0, double *h, double *s, double *H, double *G,
-    double *X, tangent *T, tangent *row, double *Y, double *Y_past) {
-    extern __shared__ double shared[];
-    const int threads = blockDim.x * blockDim.y, thread = threadIdx.y * blockDim.x + threadIdx.x;
-    double *scratch = shared;                            // (3, threads), then (y, x) of tangents
-    tangent *pulled = (tangent *)(scratch + 3 * threads); // (slots,)
-    tangent *present = pulled + slots;                    // (slots,) row n
-    tangent *weights = present + slots;                   // (active,)
+// A row of the tangents that is in use: where it begins, how far it goes, and how strongly step n pulls on it.
+struct Pull {
+    int offset, length;
+    tangent weight;
+};
 
-    const long long i = blockIdx.x;
+// The past of every sample at step n: dots (3, count) = chi_weights.X, memory.H and memory.Y_past, the next row of
+// tangents, and the merges of the history. One warp a sample, lanes over the slots as sources. Eqs. [dmft-h], [dmft-T].
+//
+// rows (active, 3): slot, offset and length of the rows that hold something; merge (merges, 3): older, newer, into.
+// vectors (2, slots): memory and chi_weights. Slots before `begin`, of levels that have not been reached, hold nothing.
+extern "C" __global__ void past(int count, int slots, int begin, int used, long long packed, double eta, double a,
+                                double keep, int stein, int active, int merges, int slot, const int *rows,
+                                const int *merge, const double *vectors, const int *offset, const int *stop,
+                                const double *gp, double *dots, double *H, double *G, double *X, tangent *T, tangent *row,
+                                double *Y_past) {
+    extern __shared__ double shared[];
+    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
+    Pull *pulls = (Pull *)shared;                                       // (slots,) the same for all samples
+    tangent *present = (tangent *)(pulls + slots) + 2 * warp * slots;   // (slots,) row n of this sample
+    tangent *pulled = present + slots;                                  // (slots,) row n + 1
     const double *memory = vectors, *chi_weights = vectors + slots;
+    for (int k = threadIdx.x; k < active; k += blockDim.x)
+        pulls[k] = {rows[3 * k + 1], rows[3 * k + 2], flushed((tangent)memory[rows[3 * k]])};
+    __syncthreads();
+
+    const long long i = (long long)blockIdx.x * warps + warp;
+    if (i >= count) return;
     H += i * slots, G += i * slots, X += i * slots, row += i * slots, T += i * packed;
     if (stein) Y_past += i * slots;
 
-    double dots[3] = {0.0, 0.0, 0.0};
-    for (int j = begin + thread; j < used; j += threads) {
-        dots[0] += chi_weights[j] * X[j];
-        dots[1] += memory[j] * H[j];
-        if (stein) dots[2] += memory[j] * Y_past[j];
+    double noise = 0.0, pull = 0.0, response = 0.0;
+    for (int j = begin + lane; j < used; j += LANES) {
+        noise += chi_weights[j] * X[j];
+        pull += memory[j] * H[j];
+        if (stein) response += memory[j] * Y_past[j];
         present[j] = row[j];
     }
-    for (int k = thread; k < active; k += threads) weights[k] = flushed((tangent)memory[rows[3 * k]]);
-    block_sum<3>(dots, scratch);
+    noise = warp_sum(noise), pull = warp_sum(pull), response = warp_sum(response);
+    if (lane == 0) dots[i] = noise, dots[count + i] = pull, dots[2ll * count + i] = response;
 
     // What the past tangents pull: one pass over T, the bulk of all work.
-    const double slope = a * (keep - eta * gp[i]);
-    tangent *partial = (tangent *)scratch;
-    for (int low = begin; low < used; low += blockDim.x) {
-        int j = low + threadIdx.x;
-        tangent sum = 0;
-        for (int k = threadIdx.y * AHEAD; k < active; k += blockDim.y * AHEAD) {
-            tangent loaded[AHEAD];
+    const tangent slope = a * (keep - eta * gp[i]), strength = a * eta;
+    for (int low = begin; low < used; low += LANES * WIDE) {
+        tangent sum[WIDE] = {};
+        for (int k = 0; k < active; k += AHEAD) {
+            tangent loaded[AHEAD][WIDE];
 #pragma unroll
-            for (int u = 0; u < AHEAD; u++)
-                loaded[u] = k + u < active && j < rows[3 * (k + u) + 2] ? T[rows[3 * (k + u) + 1] + j] : tangent(0);
+            for (int r = 0; r < AHEAD; r++) {
+                const int length = k + r < active ? pulls[k + r].length : 0;
+                const tangent *from = T + (k + r < active ? pulls[k + r].offset : 0);
 #pragma unroll
-            for (int u = 0; u < AHEAD; u++)
-                if (k + u < active) sum += weights[k + u] * loaded[u];
+                for (int c = 0; c < WIDE; c++) {
+                    const int j = low + LANES * c + lane;
+                    loaded[r][c] = j < length ? from[j] : tangent(0);
+                }
+            }
+#pragma unroll
+            for (int r = 0; r < AHEAD; r++)
+                if (k + r < active)
+#pragma unroll
+                    for (int c = 0; c < WIDE; c++) sum[c] += pulls[k + r].weight * loaded[r][c];
         }
-        partial[thread] = sum;
-        __syncthreads();
-        if (threadIdx.y == 0 && j < used) {
-            for (int y = 1; y < blockDim.y; y++) sum += partial[y * blockDim.x + threadIdx.x];
-            pulled[j] = flushed((tangent)(tangent(slope) * present[j] + tangent(a * eta) * sum));
+#pragma unroll
+        for (int c = 0; c < WIDE; c++) {
+            const int j = low + LANES * c + lane;
+            if (j < used) pulled[j] = flushed((tangent)(slope * present[j] + strength * sum[c]));
         }
-        __syncthreads();
     }
+    __syncwarp();
 
     // Blocks of the history that become one.
     for (int k = 0; k < merges; k++) {
         const int *now = merge + 3 * k;
-        int older = now[0], newer = now[1], into = now[2], later = max(older, newer);
-        for (int r = thread; r < slots; r += threads)
+        const int older = now[0], newer = now[1], into = now[2], later = max(older, newer);
+        for (int r = lane; r < slots; r += LANES)
             if (stop[r] > later) merge_vector(T + offset[r], now);
-        __syncthreads();
-        for (int j = thread; j < stop[older]; j += threads) {
+        __syncwarp();
+        for (int j = lane; j < stop[older]; j += LANES) {
             if (j < stop[into]) T[offset[into] + j] = T[offset[older] + j] + T[offset[newer] + j];
             T[offset[older] + j] = T[offset[newer] + j] = 0;
         }
-        if (thread == 0) merge_vector(H, now);
-        if (thread == 1) merge_vector(G, now);
-        if (thread == 2) merge_vector(X, now);
-        if (thread == 3) merge_vector(present, now);
-        if (thread == 4) merge_vector(pulled, now);
-        if (thread == 5 && stein) merge_vector(Y_past, now);
-        __syncthreads();
+        if (lane == 0) merge_vector(H, now);
+        if (lane == 1) merge_vector(G, now);
+        if (lane == 2) merge_vector(X, now);
+        if (lane == 3) merge_vector(present, now);
+        if (lane == 4) merge_vector(pulled, now);
+        if (lane == 5 && stein) merge_vector(Y_past, now);
+        __syncwarp();
     }
 
-    for (int j = begin + thread; j < used; j += threads) {
+    for (int j = begin + lane; j < used; j += LANES) {
         T[offset[slot] + j] = present[j];
         row[j] = j == slot ? (tangent)(-a * eta * gp[i]) : pulled[j];
     }
-    if (thread > 0) return;
+}
 
+// From step n to n + 1, once `past` has been through; step n goes into `slot`. One thread a sample. Eq. [dmft-h].
+extern "C" __global__ void move(int count, int slots, int slot, long long n, double eta, double a, double keep,
+                                double chi_sd, double thermal, double m, int stein, int kind, double fraction, double p_on,
+                                double p_off, unsigned long long noise_key, unsigned long long batch_key,
+                                const long long *label, const double *sign, int z_steps, const double *z_first,
+                                const double *g, const double *gp, const double *g_h0, const double *dots, double *h,
+                                double *s, double *H, double *G, double *X, double *Y, double *Y_past) {
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count) return;
     double z, xi;
     normal2(noise_key, label[i], n, z, xi);
     z = n < z_steps ? z_first[i * z_steps + n] : z * sign[i];
-    double chi = dots[0] + chi_sd * z;
-    H[slot] = h[i], G[slot] = g[i], X[slot] = chi;
-    h[i] = a * (keep * h[i] + eta * (dots[1] + chi - g[i]) + thermal * sign[i] * xi);
+    const double chi = dots[i] + chi_sd * z;
+    H[i * slots + slot] = h[i], G[i * slots + slot] = g[i], X[i * slots + slot] = chi;
+    h[i] = a * (keep * h[i] + eta * (dots[count + i] + chi - g[i]) + thermal * sign[i] * xi);
     if (stein) {
-        Y_past[slot] = Y[i];
-        Y[i] = a * (keep * Y[i] + eta * (dots[2] - gp[i] * (Y[i] + m) - g_h0[i]));
+        Y_past[i * slots + slot] = Y[i];
+        Y[i] = a * (keep * Y[i] + eta * (dots[2ll * count + i] - gp[i] * (Y[i] + m) - g_h0[i]));
     }
     if (kind != FULL_BATCH) {
         double u, unused;

@@ -8,6 +8,7 @@ import pytest
 
 from dmft import gpu_samples
 from dmft.core.config import parse_run
+from dmft.core.device import source
 from dmft.core.parallel import Comm
 from dmft.march import March
 from dmft.problem import Problem
@@ -36,7 +37,7 @@ t_max = {0.02 * steps}
 """))
 
 
-def solved(p: Problem, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 40) -> March:
+def solved(p: Problem, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16) -> March:
     sampling = Sampling(samples, 3, (0,), frozenset(parts))
     march = March(p, sampling, per_level, np.arange(0, p.steps + 1, 5), Comm(), dtype, gpu)
     while not march.done:
@@ -46,15 +47,16 @@ def solved(p: Problem, per_level: int | None, dtype, gpu=None, parts=PARTS, samp
 
 @pytest.fixture(autouse=True)
 def small_blocks(card, monkeypatch):
-    """Emulated: few threads a block, to be quick, and fewer than there are slots, so that columns come in turns."""
+    """Emulated: few samples a block, and few columns a lane, so that slots come in turns in a small test too."""
     if isinstance(card, HostGpu):
-        monkeypatch.setattr(gpu_samples, "THREADS", 32)
+        monkeypatch.setattr(gpu_samples, "WARPS", 3)
         monkeypatch.setattr(gpu_samples, "ALIGNED", 4)
+        monkeypatch.setattr(gpu_samples, "source", lambda path: source(path).replace("#define WIDE 7", "#define WIDE 1"))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_gpu_march_is_the_march(card, algorithm):
-    p = problem(algorithm, 40)
+    p = problem(algorithm, 26)
     want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
     assert want.history.levels > 2
     # Without mini-batches M_C is nearly singular, and the weights of chi on its past amplify rounding.
@@ -71,21 +73,21 @@ def test_the_gpu_march_is_the_march(card, algorithm):
     ("m0 = 0.4", "phase_retrieval", ()),
 ], ids=["ridge, linear", "mirrored", "plain"])
 def test_constraints_losses_and_plain_sampling(card, extra, loss, parts):
-    p = problem("persistent", 30, extra, loss)
+    p = problem("persistent", 36, extra, loss)
     want, got = (solved(p, None, np.float64, gpu, parts) for gpu in (None, card))
     for name, curve in want.curves.items():
         np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-9, err_msg=name)
 
 
 def test_single_precision_tangents(card):
-    p = problem("gd", 40)
+    p = problem("gd", 26)
     want, got = (solved(p, 4, np.float32, gpu) for gpu in (None, card))
     np.testing.assert_allclose(got.curves["m"], want.curves["m"], atol=1e-6)
 
 
 def test_a_broken_merge_is_seen(card):
     """Twin: tangents that forget what a merged block held must change the result."""
-    p = problem("gd", 40)
+    p = problem("gd", 26)
     want = solved(p, 4, np.float64)
 
     class Forgetful(type(card)):
@@ -102,8 +104,8 @@ def test_a_broken_merge_is_seen(card):
 
 
 def test_a_checkpoint_goes_on_on_the_other_device(card):
-    p = problem("persistent", 30)
-    sampling, grid = Sampling(40, 3, (0,), frozenset(PARTS)), np.arange(0, 31, 5)
+    p = problem("persistent", 26)
+    sampling, grid = Sampling(16, 3, (0,), frozenset(PARTS)), np.arange(0, 27, 5)
     first, second = (March(p, sampling, 4, grid, Comm(), np.float64, gpu) for gpu in (card, None))
     for _ in range(17):
         first.step()
