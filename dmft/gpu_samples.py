@@ -19,12 +19,17 @@ from dmft.problem import Problem
 from dmft.samples import SCALARS, Samples
 from dmft.sampling import Draws
 
-KERNELS = ("fields", "row_sums", "add_parts", "past", "move")
+KERNELS = ("fields", "row_sums", "add_parts", "past", "merge_columns", "merge_rows", "move")
 BLOCKS = 32  # blocks of samples that are summed on the host (exactly, over all ranks)
-PARTS = 16  # parts of a block that are summed on the card, so that all of it works
-WARPS = 8  # samples that one block of threads takes on, if they fit into
-SHARED = 40 << 10  # bytes of shared memory
+PARTS = 32  # parts of a block that are summed on the card, so that all of it works
+WARPS = 8  # samples that one block of threads takes on
+PULL_BYTES = 16  # of struct Pull, at most
 ALIGNED = 32  # columns of tangents are read from a multiple of this on
+
+
+def over(threads: int, block: int = 256) -> tuple[tuple[int], tuple[int]]:
+    """Grid and block of a kernel with that many threads."""
+    return (-(-threads // block),), (block,)
 
 
 class OnDevice(Mapping):
@@ -76,11 +81,13 @@ class GpuSamples:
         self.sums = gpu.zeros((self.blocks, SCALARS + 2 * slots))
         self.vectors = gpu.zeros((2, slots))
         self.plan = gpu.zeros((slots + history.levels, 3), np.int32)  # rows of tangents in use, then merges
+        self.merges = self.plan[slots:]
+        self.next = gpu.zeros((count, slots), dtype)
 
     def row_sums(self, m: float) -> np.ndarray:
         """As Samples.row_sums."""
         a, columns = self.arrays, SCALARS + 2 * self.slots
-        self.kernel["fields"]((-(-self.count // 256),), (256,), (
+        self.kernel["fields"](*over(self.count), (
             np.int32(self.count), np.float64(m), np.float64(self.problem.eta), np.float64(self.problem.gradient_scale),
             np.int32(self.stein), self.weight, self.h0, a["h"], a["s"], a["Y"], self.g, self.gp, self.g_h0, self.terms), 0)
         width = min(-(-columns // 32) * 32, 512)
@@ -102,16 +109,21 @@ class GpuSamples:
         lines[self.slots : self.slots + len(plan.merges)] = plan.merges
         self.gpu.fill(self.plan, lines)
         self.gpu.fill(self.vectors, np.stack((drive.memory, drive.chi_weights)))
-        shared = 16 * self.slots + 8  # struct Pull, 12 or 16 bytes
-        warps = max(1, min(WARPS, (SHARED - shared) // (2 * self.itemsize * self.slots)))
-        shared += warps * 2 * self.itemsize * self.slots
-        eta, scale, keep = np.float64(p.eta), np.float64(drive.a), np.float64(drive.keep)
-        count, slots, slot, stein = (np.int32(x) for x in (self.count, self.slots, plan.slot, self.stein))
-        self.kernel["past"]((-(-self.count // warps),), (32 * warps,), (
-            count, slots, np.int32(begin), np.int32(used), np.int64(history.packed), eta, scale, keep, stein,
-            np.int32(len(rows)), np.int32(len(plan.merges)), slot, self.plan, self.plan[self.slots :], self.vectors,
-            self.offset, self.stop, self.gp, self.dots, a["H"], a["G"], a["X"], a["T"], a["row"], a["Y_past"]), shared)
-        self.kernel["move"]((-(-self.count // 128),), (128,), (
+        eta, scale, keep, packed = np.float64(p.eta), np.float64(drive.a), np.float64(drive.keep), np.int64(history.packed)
+        count, slots, slot, stein, merges = (
+            np.int32(x) for x in (self.count, self.slots, plan.slot, self.stein, len(plan.merges)))
+        columns = np.int32(begin), np.int32(used)
+        self.kernel["past"]((-(-self.count // WARPS),), (32 * WARPS,), (
+            count, slots, *columns, packed, eta, scale, keep, stein, np.int32(len(rows)), self.plan, self.vectors, self.gp,
+            self.dots, a["H"], a["X"], a["T"], a["row"], a["Y_past"], self.next), PULL_BYTES * len(rows))
+        if merges:
+            self.kernel["merge_columns"](*over(self.count * (self.slots + 6)), (
+                count, slots, packed, stein, merges, self.merges, self.offset, self.stop, a["H"], a["G"], a["X"], a["T"],
+                a["row"], a["Y_past"], self.next), 0)
+        self.kernel["merge_rows"](*over(self.count * (used - begin)), (
+            count, slots, *columns, packed, eta, scale, merges, slot, self.merges, self.offset, self.stop, self.gp, a["T"],
+            a["row"], self.next), 0)
+        self.kernel["move"](*over(self.count), (
             count, slots, slot, np.int64(self.n), eta, scale, keep, np.float64(drive.chi_sd), np.float64(drive.thermal),
             np.float64(m), stein, np.int32(p.batch), np.float64(p.batch_fraction), np.float64(p.p_on), np.float64(p.p_off),
             *self.keys, self.label, self.sign, np.int32(self.z_steps), self.z, self.g, self.gp, self.g_h0, self.dots,

@@ -103,21 +103,18 @@ struct Pull {
     tangent weight;
 };
 
-// The past of every sample at step n: dots (3, count) = chi_weights.X, memory.H and memory.Y_past, the next row of
-// tangents, and the merges of the history. One warp a sample, lanes over the slots as sources. Eqs. [dmft-h], [dmft-T].
+// The past of every sample at step n: dots (3, count) = chi_weights.X, memory.H and memory.Y_past, and next (count, slots),
+// the next row of tangents. One warp a sample, lanes over the slots as sources. Eqs. [dmft-h], [dmft-T].
 //
-// rows (active, 3): slot, offset and length of the rows that hold something; merge (merges, 3): older, newer, into.
-// vectors (2, slots): memory and chi_weights. Slots before `begin`, of levels that have not been reached, hold nothing.
+// rows (active, 3): slot, offset and length of the rows that hold something. vectors (2, slots): memory and chi_weights.
+// Slots before `begin`, of levels that have not been reached, hold nothing.
 extern "C" __global__ void past(int count, int slots, int begin, int used, long long packed, double eta, double a,
-                                double keep, int stein, int active, int merges, int slot, const int *rows,
-                                const int *merge, const double *vectors, const int *offset, const int *stop,
-                                const double *gp, double *dots, double *H, double *G, double *X, tangent *T, tangent *row,
-                                double *Y_past) {
+                                double keep, int stein, int active, const int *rows, const double *vectors,
+                                const double *gp, double *dots, const double *H, const double *X, const tangent *T,
+                                const tangent *row, const double *Y_past, tangent *next) {
     extern __shared__ double shared[];
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
-    Pull *pulls = (Pull *)shared;                                       // (slots,) the same for all samples
-    tangent *present = (tangent *)(pulls + slots) + 2 * warp * slots;   // (slots,) row n of this sample
-    tangent *pulled = present + slots;                                  // (slots,) row n + 1
+    Pull *pulls = (Pull *)shared; // (active,) the same for all samples
     const double *memory = vectors, *chi_weights = vectors + slots;
     for (int k = threadIdx.x; k < active; k += blockDim.x)
         pulls[k] = {rows[3 * k + 1], rows[3 * k + 2], flushed((tangent)memory[rows[3 * k]])};
@@ -125,7 +122,7 @@ extern "C" __global__ void past(int count, int slots, int begin, int used, long 
 
     const long long i = (long long)blockIdx.x * warps + warp;
     if (i >= count) return;
-    H += i * slots, G += i * slots, X += i * slots, row += i * slots, T += i * packed;
+    H += i * slots, X += i * slots, row += i * slots, next += i * slots, T += i * packed;
     if (stein) Y_past += i * slots;
 
     double noise = 0.0, pull = 0.0, response = 0.0;
@@ -133,7 +130,6 @@ extern "C" __global__ void past(int count, int slots, int begin, int used, long 
         noise += chi_weights[j] * X[j];
         pull += memory[j] * H[j];
         if (stein) response += memory[j] * Y_past[j];
-        present[j] = row[j];
     }
     noise = warp_sum(noise), pull = warp_sum(pull), response = warp_sum(response);
     if (lane == 0) dots[i] = noise, dots[count + i] = pull, dots[2ll * count + i] = response;
@@ -163,38 +159,53 @@ extern "C" __global__ void past(int count, int slots, int begin, int used, long 
 #pragma unroll
         for (int c = 0; c < WIDE; c++) {
             const int j = low + LANES * c + lane;
-            if (j < used) pulled[j] = flushed((tangent)(slope * present[j] + strength * sum[c]));
+            if (j < used) next[j] = flushed((tangent)(slope * row[j] + strength * sum[c]));
         }
-    }
-    __syncwarp();
-
-    // Blocks of the history that become one.
-    for (int k = 0; k < merges; k++) {
-        const int *now = merge + 3 * k;
-        const int older = now[0], newer = now[1], into = now[2], later = max(older, newer);
-        for (int r = lane; r < slots; r += LANES)
-            if (stop[r] > later) merge_vector(T + offset[r], now);
-        __syncwarp();
-        for (int j = lane; j < stop[older]; j += LANES) {
-            if (j < stop[into]) T[offset[into] + j] = T[offset[older] + j] + T[offset[newer] + j];
-            T[offset[older] + j] = T[offset[newer] + j] = 0;
-        }
-        if (lane == 0) merge_vector(H, now);
-        if (lane == 1) merge_vector(G, now);
-        if (lane == 2) merge_vector(X, now);
-        if (lane == 3) merge_vector(present, now);
-        if (lane == 4) merge_vector(pulled, now);
-        if (lane == 5 && stein) merge_vector(Y_past, now);
-        __syncwarp();
-    }
-
-    for (int j = begin + lane; j < used; j += LANES) {
-        T[offset[slot] + j] = present[j];
-        row[j] = j == slot ? (tangent)(-a * eta * gp[i]) : pulled[j];
     }
 }
 
-// From step n to n + 1, once `past` has been through; step n goes into `slot`. One thread a sample. Eq. [dmft-h].
+// Blocks of the history that become one, as columns: of every row of the tangents, and of six vectors. merge (merges, 3):
+// older, newer, into; the newest ones last. One thread a sample and row: few numbers, far apart.
+// All merges of columns may come before those of rows: both are sums, and a row has no column newer than its level.
+extern "C" __global__ void merge_columns(int count, int slots, long long packed, int stein, int merges, const int *merge,
+                                         const int *offset, const int *stop, double *H, double *G, double *X, tangent *T,
+                                         tangent *row, double *Y_past, tangent *next) {
+    const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x, lines = slots + 6, i = thread / lines;
+    if (i >= count) return;
+    const int r = thread % lines, vector = r - slots;
+    for (int k = 0; k < merges; k++) {
+        const int *now = merge + 3 * k;
+        if (r < slots) {
+            if (stop[r] > max(now[0], now[1])) merge_vector(T + i * packed + offset[r], now);
+        } else if (vector == 0) merge_vector(H + i * slots, now);
+        else if (vector == 1) merge_vector(G + i * slots, now);
+        else if (vector == 2) merge_vector(X + i * slots, now);
+        else if (vector == 3) merge_vector(row + i * slots, now);
+        else if (vector == 4) merge_vector(next + i * slots, now);
+        else if (stein) merge_vector(Y_past + i * slots, now);
+    }
+}
+
+// The same as rows of the tangents; then row n goes into `slot` and row n + 1 becomes the present one. One thread a sample
+// and column.
+extern "C" __global__ void merge_rows(int count, int slots, int begin, int used, long long packed, double eta, double a,
+                                      int merges, int slot, const int *merge, const int *offset, const int *stop,
+                                      const double *gp, tangent *T, tangent *row, const tangent *next) {
+    const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x, columns = used - begin, i = thread / columns;
+    if (i >= count) return;
+    const int j = begin + thread % columns;
+    T += i * packed, row += i * slots, next += i * slots;
+    for (int k = 0; k < merges; k++) {
+        const int older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
+        if (j >= stop[older]) continue;
+        if (j < stop[into]) T[offset[into] + j] = T[offset[older] + j] + T[offset[newer] + j];
+        T[offset[older] + j] = T[offset[newer] + j] = 0;
+    }
+    T[offset[slot] + j] = row[j];
+    row[j] = j == slot ? (tangent)(-a * eta * gp[i]) : next[j];
+}
+
+// From step n to n + 1, once the past has been seen to; step n goes into `slot`. One thread a sample. Eq. [dmft-h].
 extern "C" __global__ void move(int count, int slots, int slot, long long n, double eta, double a, double keep,
                                 double chi_sd, double thermal, double m, int stein, int kind, double fraction, double p_on,
                                 double p_off, unsigned long long noise_key, unsigned long long batch_key,
