@@ -100,6 +100,7 @@ class _Solver:
             else:
                 self.ensemble = checkpoint.restore_ensemble(header)
                 self.progress_before = float(header.attrs["progress"])
+                say(f"going on from {header.path}, {100 * self.progress_before:.0f} % done", quiet=self.quiet)
         elif self.comm.from_root(lambda: self.output is not None and self.output.exists()):
             theory = theory_of(store.load(self.output))  # type: ignore[arg-type]
             keys = self.comm.from_root(lambda: grown(

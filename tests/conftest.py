@@ -10,27 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.run_files import run_text
+
 ROOT = Path(__file__).resolve().parent.parent
 # Commands started by tests must find this checkout, whatever folder they run in.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-
-DEMO = """
-[problem]
-alpha = 3.0
-m0 = 0.5
-[algorithm]
-kind = "persistent_sgd"
-learning_rate = 0.02
-t_max = 2.0
-batch_fraction = 0.5
-persistence = 1.0
-"""
 
 
 @pytest.fixture
 def demo_text() -> str:
     """A small valid run file."""
-    return DEMO
+    return run_text()
 
 
 @pytest.fixture

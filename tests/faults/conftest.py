@@ -16,30 +16,15 @@ import numpy as np
 import pytest
 
 from dmft.core import store
+from tests.conftest import mpirun
+from tests.run_files import run_text
 
 HANG = 60.0                                          # seconds after a fault in which everything must end
 PATIENCE = 240.0                                     # seconds for a whole run, on a busy machine
 KILLS = int(os.environ.get("FAULT_KILLS", "50"))     # SIGKILLs at random moments; CI takes fewer
 
-RUN = """
-[problem]
-alpha = 3.0
-m0 = 0.5
-[algorithm]
-kind = "persistent_sgd"
-learning_rate = 0.02
-t_max = 1.6
-batch_fraction = 0.5
-persistence = 1.0
-[theory]
-samples = 100
-replicas = 2
-checkpoint_interval = 0.05
-[simulation]
-dimension = 400
-instances = 200
-checkpoint_interval = 0.05
-"""
+RUN = run_text(t_max=1.6, theory={"samples": 100, "replicas": 2, "checkpoint_interval": 0.05},
+               simulation={"dimension": 400, "instances": 200, "checkpoint_interval": 0.05})
 COMMANDS = {"theory": ("dmft", "solve"), "simulation": ("sgd_sim", "run")}
 _count = {"tried": 0, "survived": 0, "in the middle of a write": 0}
 
@@ -94,8 +79,16 @@ class Bench:
         _, errors = process.communicate(timeout=HANG)
         assert process.returncode == 75 and self.checkpoint.exists() and not self.output.exists(), errors
 
-    def resumes_to(self, expected: dict[str, np.ndarray], **options) -> None:
-        done = self.go("--resume", **options)
+    def alone(self, *options: str) -> dict[str, np.ndarray]:
+        """The result of the run with these options that nothing happened to; it is not kept."""
+        done = self.go("--set", f"{self.kind}.checkpoint_interval=1000", *options)
+        assert done.returncode == 0, done.stderr
+        arrays = store.load(self.output).arrays
+        self.output.unlink()
+        return arrays
+
+    def resumes_to(self, expected: dict[str, np.ndarray], *options: str) -> None:
+        done = self.go("--resume", *options)
         assert done.returncode == 0, done.stderr
         self.holds(expected)
         left = sorted(path.name for path in self.folder.iterdir())
@@ -110,18 +103,11 @@ class Bench:
         assert different == []
 
 
-def mpirun() -> str:
-    found = Path(sys.executable).parent / "mpirun"
-    if not found.exists():
-        pytest.skip("no mpirun beside this Python")
-    return str(found)
-
-
-def wait_until(condition, seconds: float = PATIENCE) -> None:
+def wait_until(condition, seconds: float = PATIENCE, nap: float = 0.01) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "hangs"
-        time.sleep(0.01)
+        time.sleep(nap)
 
 
 @pytest.fixture
@@ -139,16 +125,13 @@ def undisturbed(tmp_path_factory):
     """{kind: arrays of the result that nothing happened to}."""
     results = {}
     for kind in COMMANDS:
-        bench = Bench(tmp_path_factory.mktemp(kind) / "bench", kind)
-        done = bench.go("--set", f"{kind}.checkpoint_interval=1000")
-        assert done.returncode == 0, done.stderr
-        results[kind] = store.load(bench.output).arrays
+        results[kind] = Bench(tmp_path_factory.mktemp(kind) / "bench", kind).alone()
     return results
 
 
 @pytest.fixture
 def fault():
-    """fault(name): count a fault; it has survived when the block ends well."""
+    """fault(writing): count a fault, in the middle of a write or not; it has survived when the block ends well."""
     @contextmanager
     def counted(writing: bool = False):
         _count["tried"] += 1

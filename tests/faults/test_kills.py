@@ -55,6 +55,75 @@ def test_kill_of_the_simulator(simulation, undisturbed, fault):
     kill_again_and_again(simulation, undisturbed["simulation"], fault, max(2, KILLS // 5), np.random.default_rng(2))
 
 
+# Larger checkpoints, of some 5 MB: writing one takes long enough to be met in the middle.
+LARGER = {"theory": ["--set", "theory.samples=200"], "simulation": ["--set", "simulation.instances=1000"]}
+PARTS = {"checkpoint": "a.h5.checkpoint.*.part", "result": "a.h5.[0-9]*.part"}
+
+
+def kill_in_write(bench, part: str, rng, *options: str) -> bool:
+    """Start, wait for a file under construction, kill. Whether one was left behind, i.e. the kill was in time."""
+    process = bench.start("--resume", *options)
+    wait_until(lambda: any(bench.folder.glob(part)) or process.poll() is not None, nap=0.0)
+    time.sleep(rng.uniform(0.0, 0.02))
+    process.kill()
+    process.communicate(timeout=HANG)
+    return any(bench.folder.glob(part))
+
+
+@pytest.mark.parametrize("part", ["checkpoint", "result"])
+@pytest.mark.parametrize("kind", ["theory", "simulation"])
+def test_kill_in_the_middle_of_a_write(request, tmp_path, fault, kind, part):
+    """A new checkpoint, or the result, half written: the checkpoint before it is whole, and goes on."""
+    bench = request.getfixturevalue("bench" if kind == "theory" else "simulation")
+    rng, wanted, hits = np.random.default_rng(5), max(2, KILLS // 10), 0
+    expected = bench.alone(*LARGER[kind])
+    for _ in range(5 * wanted):
+        before = progress(bench)
+        hit = kill_in_write(bench, PARTS[part], rng, *LARGER[kind])
+        hits += hit
+        with fault(hit):
+            assert progress(bench) >= before
+            if bench.output.exists():
+                assert not hit or part == "checkpoint"
+                bench.holds(expected)
+                for path in (bench.output, bench.checkpoint):
+                    path.unlink(missing_ok=True)
+        if hits == wanted:
+            break
+    assert hits == wanted, f"only {hits} of {5 * wanted} kills met a write"
+    bench.resumes_to(expected, *LARGER[kind])
+
+
+def test_grace_shorter_than_the_write(bench, undisturbed, fault):
+    """A warning, and SIGKILL while the checkpoint it asked for is being written: the one before counts, byte for byte."""
+    bench.interrupted(0.1)
+    before = bench.checkpoint.read_bytes()
+    seldom = ["--set", "theory.checkpoint_interval=1000"]
+    for _ in range(max(2, KILLS // 10)):
+        process = bench.start("--resume", *seldom)
+        wait_until((bench.folder / "a.h5.lock").exists)
+        wait_until(lambda process=process: catches(process.pid, signal.SIGUSR1))
+        process.send_signal(signal.SIGUSR1)
+        wait_until(lambda process=process: any(bench.folder.glob(PARTS["checkpoint"])) or process.poll() is not None, nap=0.0)
+        process.kill()
+        process.communicate(timeout=HANG)
+        writing = any(bench.folder.glob(PARTS["checkpoint"]))
+        with fault(writing):
+            if writing:
+                assert bench.checkpoint.read_bytes() == before
+            before = bench.checkpoint.read_bytes()
+    bench.resumes_to(undisturbed["theory"])
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler of its own for a signal."""
+    try:
+        mask = (Path(f"/proc/{pid}/status").read_text().partition("SigCgt:")[2].split() or ["0"])[0]
+    except OSError:
+        return False
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
 def ranks_of(launcher: int) -> list[int]:
     """Process ids of the ranks below mpirun."""
     children: dict[int, list[int]] = {}

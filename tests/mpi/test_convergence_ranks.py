@@ -5,23 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.core import store
-
-RUN = """
-[problem]
-alpha = 3.0
-m0 = 0.5
-[algorithm]
-kind = "gd"
-learning_rate = 0.02
-t_max = 0.1
-[theory]
-samples = 64
-replicas = 2
-"""
+from tests.run_files import run_text
 
 
 def test_points_over_ranks_give_the_same_study(run_python, tmp_path):
-    (tmp_path / "run.toml").write_text(RUN)
+    (tmp_path / "run.toml").write_text(run_text("gd", t_max=0.1, theory={"samples": 64, "replicas": 2}))
     for ranks in (1, 3):
         done = run_python("-m", "dmft", "converge", "run.toml", "--samples", "32,64", "--quiet", "-o", f"{ranks}.h5", ranks=ranks,
                           timeout=240)

@@ -12,24 +12,12 @@ import numpy as np
 import pytest
 
 from dmft.core import store
+from tests.brake import Brake
 from tests.conftest import mpirun
+from tests.run_files import run_text
 
-RUN = """
-[problem]
-alpha = 3.0
-m0 = 0.5
-[algorithm]
-kind = "persistent_sgd"
-learning_rate = 0.02
-t_max = 1.2
-batch_fraction = 0.5
-persistence = 0.5
-[theory]
-samples = 300
-replicas = 3
-history = "dyadic"
-blocks_per_level = 8
-"""
+RUN = run_text(t_max=1.2, algorithm={"persistence": 0.5},
+               theory={"samples": 300, "replicas": 3, "history": "dyadic", "blocks_per_level": 8})
 
 
 def command(ranks: int, run: Path, output: Path, *options: str) -> list[str]:
@@ -72,18 +60,26 @@ def test_one_replica_over_ranks_and_iterate(run_file, tmp_path):
         same(solve(1, run_file, tmp_path / f"{method}1.h5", *options), solve(3, run_file, tmp_path / f"{method}3.h5", *options))
 
 
-def test_stop_and_resume_on_other_ranks(run_file, serial, tmp_path):
-    """Stopped by SIGTERM as soon as a first checkpoint stands, resumed with two ranks: the same bits."""
-    output = tmp_path / "a.h5"
+ITERATE = ["--set", "theory.method=iterate", "--set", "theory.replicas=2", "--set", "algorithm.t_max=0.3"]
+
+
+@pytest.mark.parametrize("method, ranks, later", [("march", 1, 2), ("march", 2, 1), ("iterate", 1, 2), ("iterate", 2, 1)])
+def test_stop_and_resume_on_other_ranks(run_file, serial, tmp_path, method, ranks, later):
+    """Stopped by a signal in the middle, resumed on another number of ranks: the same bits."""
+    options = ITERATE if method == "iterate" else []
+    expected = solve(1, run_file, tmp_path / "whole.h5", *options) if options else serial
+    output, brake = tmp_path / "a.h5", Brake(tmp_path, 0.2)
     checkpoint = store.checkpoint_path(output)
-    job = subprocess.Popen(command(1, run_file, output, "--set", "theory.checkpoint_interval=0.0"))
-    deadline = time.monotonic() + 120
+    job = subprocess.Popen(command(ranks, run_file, output, *options, "--set", "theory.checkpoint_interval=0.0",
+                                   "--plugin", str(brake.plugin)))
+    deadline = time.monotonic() + 240
     while not checkpoint.exists() and time.monotonic() < deadline and job.poll() is None:
         time.sleep(0.01)
-    job.send_signal(signal.SIGTERM)
+    job.send_signal(signal.SIGUSR1 if ranks > 1 else signal.SIGTERM)        # mpirun passes only USR1 on to its ranks
     assert job.wait(60) == 75
     assert checkpoint.exists() and not output.exists()
-    same(serial, solve(2, run_file, output, "--resume"))
+    assert 0.0 <= store.load_header(checkpoint).attrs["progress"] < 0.5
+    same(expected, solve(later, run_file, output, "--resume", *options))
     assert not checkpoint.exists()
 
 

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "scontrol", "squeue", "scancel", "sinfo")
+PATIENCE = 600.0        # seconds; only what hangs for good takes so long
 _PLACES = os.pathsep.join(["/usr/sbin", "/usr/local/sbin", "/sbin"])
 
 CONFIG = """
@@ -42,8 +43,8 @@ ReturnToService=2
 KillWait=30
 MinJobAge=600
 MailProg=/bin/true
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 RealMemory=8000
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=2 RealMemory=8000
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=4 RealMemory=8000
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=4 RealMemory=8000
 PartitionName=main Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -64,10 +65,10 @@ class Cluster:
     def __init__(self, folder: Path):
         self.folder = folder
         self.daemons: list[subprocess.Popen] = []
-        # One thread a rank: the two virtual nodes share the cores of this machine. slurmd's own limits go to jobs.
-        self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
-        for name in [name for name in self.environment if name.startswith(("PMI", "SLURM_")) and name != "SLURM_CONF"]:
-            del self.environment[name]
+        # NOLOCAL: MPICH names the memory that the ranks of a node share after the job step, so the two virtual nodes, on
+        # one /dev/shm, would take each other's. Without it the ranks talk through the network, as between real nodes.
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "SLURM_"))}
+        self.environment |= {"SLURM_CONF": str(folder / "slurm.conf"), "MPIR_CVAR_NOLOCAL": "1"}
 
     def __enter__(self) -> Cluster:
         try:
@@ -76,7 +77,7 @@ class Cluster:
             self._start("slurmctld", "-D", "-f", self.environment["SLURM_CONF"])
             for node in ("n1", "n2"):
                 self._start("slurmd", "-D", "-N", node, "-f", self.environment["SLURM_CONF"])
-            self.wait_until(self._up, 30, "the nodes to come up")
+            self.wait_until(self._up, "the nodes to come up")
         except BaseException:
             self.__exit__()
             raise
@@ -115,7 +116,7 @@ class Cluster:
         place = self.folder / "munge"
         self._start("munged", "--foreground", "--force", f"--key-file={place}/key", f"--socket={place}/socket",
                     f"--pid-file={place}/pid", f"--log-file={place}/log", f"--seed-file={place}/seed")
-        self.wait_until(lambda: (place / "socket").exists(), 10, "munged")
+        self.wait_until((place / "socket").exists, "munged")
 
     def _start(self, name: str, *arguments: str) -> None:
         with open(self.folder / f"{name}.{len(self.daemons)}.out", "wb") as log:
@@ -130,7 +131,7 @@ class Cluster:
     # --- using
 
     def command(self, *words: str, **options) -> subprocess.CompletedProcess:
-        return subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=60, **options)
+        return subprocess.run(words, env=self.environment, capture_output=True, text=True, timeout=PATIENCE, **options)
 
     def ask(self, name: str, *arguments: str, check: bool = True) -> str:
         done = self.command(program(name), *arguments)
@@ -145,26 +146,30 @@ class Cluster:
     def state(self, job: str) -> str:
         return self.show(job).get("JobState", "UNKNOWN")
 
-    def hasten(self, job: str) -> None:
-        """Start a requeued job now; Slurm would let it wait for two minutes."""
-        time.sleep(1.1)
-        self.ask("scontrol", "update", f"jobid={job}", "StartTime=now")
+    def restarts(self, job: str) -> int:
+        return int(self.show(job).get("Restarts", 0))
 
-    def finish(self, job: str, seconds: float = 90) -> dict[str, str]:
+    def hasten(self, job: str) -> None:
+        """Let a requeued job start now; Slurm would let it wait for two minutes. Other jobs are left alone."""
+        shown = self.show(job)
+        if shown["JobState"] == "PENDING" and shown["Reason"] == "BeginTime" and int(shown["Restarts"]) > 0:
+            time.sleep(1.1)
+            self.ask("scontrol", "update", f"jobid={job}", "StartTime=now")
+
+    def finish(self, job: str) -> dict[str, str]:
         """Wait for the end of a job, across requeues."""
         def ended() -> bool:
-            shown = self.show(job)
-            if shown["JobState"] == "PENDING" and int(shown["Restarts"]) > 0 and shown["Reason"] == "BeginTime":
-                self.hasten(job)
-            return shown["JobState"] not in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING")
+            self.hasten(job)
+            return self.state(job) not in ("PENDING", "RUNNING", "COMPLETING", "CONFIGURING")
 
-        self.wait_until(ended, seconds, f"job {job}")
+        self.wait_until(ended, f"job {job}")
         return self.show(job)
 
-    def wait_until(self, condition, seconds: float, what: str) -> None:
-        deadline = time.monotonic() + seconds
+    def wait_until(self, condition, what: str) -> None:
+        """Wait for something to happen, for as long as a busy machine may need."""
+        deadline = time.monotonic() + PATIENCE
         while not condition():
-            assert time.monotonic() < deadline, f"waited {seconds} s in vain for {what}\n{self.logs()}"
+            assert time.monotonic() < deadline, f"waited {PATIENCE:.0f} s in vain for {what}\n{self.logs()}"
             time.sleep(0.2)
 
     def logs(self) -> str:

@@ -32,6 +32,13 @@ def site(cluster, tmp_path):
     return Site(cluster, tmp_path)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def limited(cluster, serial, tmp_path_factory):
+    """A job that meets its time limit, of one minute, while the other tests run: its folder and its id."""
+    site = Site(cluster, tmp_path_factory.mktemp("limited"))
+    return site, site.submit_slow("--nodes", "2", "--time", "00:01:00")
+
+
 @pytest.fixture(scope="session")
 def serial(tmp_path_factory):
     """The result of the run on one rank, without Slurm."""

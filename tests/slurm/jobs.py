@@ -1,4 +1,4 @@
-"""What the tests of jobs share: a small run, a brake for it, and a user's folder on the cluster."""
+"""What the tests of jobs share: a small run and a user's folder on the cluster."""
 
 from __future__ import annotations
 
@@ -13,38 +13,11 @@ import numpy as np
 from cluster import Cluster
 
 from dmft.core import store
+from tests.brake import Brake
+from tests.run_files import run_text
 
-RUN = """
-[problem]
-alpha = 3.0
-m0 = 0.5
-[algorithm]
-kind = "persistent_sgd"
-learning_rate = 0.02
-t_max = 1.6
-batch_fraction = 0.5
-persistence = 1.0
-[theory]
-samples = 200
-replicas = 2
-checkpoint_interval = 1000.0
-[simulation]
-dimension = 50
-instances = 8
-"""
-
-# While the file `crawl` lies beside it, this plugin lets every step of the march take half a second.
-CRAWL = """
-import time
-from pathlib import Path
-from dmft.march import March
-_step, _flag = March.step, Path(__file__).with_name("crawl")
-def crawl(self):
-    if _flag.exists():
-        time.sleep(0.5)
-    _step(self)
-March.step = crawl
-"""
+RUN = run_text(t_max=1.6, theory={"samples": 200, "replicas": 2, "checkpoint_interval": 1000.0},
+               simulation={"dimension": 50, "instances": 8})
 
 
 class Site:
@@ -53,8 +26,6 @@ class Site:
     def __init__(self, cluster: Cluster, folder: Path):
         self.cluster, self.folder = cluster, folder
         (folder / "run.toml").write_text(RUN)
-        (folder / "crawl.py").write_text(CRAWL)
-        self.crawl = folder / "crawl"
 
     def dmft(self, *arguments: str) -> subprocess.CompletedProcess:
         return self.cluster.command(sys.executable, "-m", "dmft", *arguments, cwd=self.folder)
@@ -69,11 +40,16 @@ class Site:
         path = self.folder / name
         return path.read_text() if path.exists() else ""
 
-    def slow_job(self, *arguments: str) -> str:
-        """Submit a job of two ranks that crawls until `crawl` is removed, and wait until it computes."""
-        self.crawl.touch()
+    def submit_slow(self, *arguments: str) -> str:
+        """A job of two ranks whose march takes a second for every step until the brake is released."""
+        self.brake = Brake(self.folder, 1.0)
         job, = self.submit("--plugin", "crawl.py", "-o", "slow.h5", "--ranks", "2", *arguments)
-        self.cluster.wait_until(lambda: len(self.ranks("slow.h5")) == 2, 60, "the ranks to start")
+        return job
+
+    def slow_job(self, *arguments: str) -> str:
+        """The same, once it computes."""
+        job = self.submit_slow(*arguments)
+        self.cluster.wait_until(lambda: len(self.ranks("slow.h5")) == 2, "the ranks to start")
         return job
 
     def ranks(self, output: str) -> list[int]:
@@ -101,7 +77,8 @@ def project(folder: Path, root: Path) -> Path:
     for name in ("dmft", "slurm"):
         os.symlink(root / name, place / name)
     for name, module in (("dmft", "dmft"), ("sgd-sim", "sgd_sim")):
-        (binaries / name).write_text(f'#!/bin/sh\nexec {sys.executable} -m {module} "$@"\n')
+        # -P: not through the link in the current folder, for whose path there is no compiled code yet.
+        (binaries / name).write_text(f'#!/bin/sh\nexec {sys.executable} -P -m {module} "$@"\n')
         (binaries / name).chmod(0o755)
     return place
 

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 from jobs import assert_same, project
 
 from dmft.core import store
+from tests.conftest import mpirun
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def packaged_mpirun() -> str:
-    beside = Path(sys.executable).parent / "mpirun"
-    found = str(beside) if beside.exists() else shutil.which("mpirun")
-    if found is None:
-        pytest.skip("no mpirun")
-    return found
-
-
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 def test_two_ranks_over_two_nodes_equal_the_serial_run(site, serial, launcher):
-    choice = [] if launcher == "srun" else ["--launcher", packaged_mpirun()]
+    choice = [] if launcher == "srun" else ["--launcher", mpirun()]
     job, = site.submit("--ranks", "2", "--nodes", "2", "-o", "two.h5", *choice)
     shown = site.cluster.finish(job)
     assert shown["JobState"] == "COMPLETED" and shown["NumNodes"] == "2", site.log("two.log")
@@ -35,23 +26,9 @@ def test_two_ranks_over_two_nodes_equal_the_serial_run(site, serial, launcher):
     assert store.load_header(site.folder / "two.h5").attrs["ranks"] == 2
 
 
-def test_time_limit_requeues_and_resumes_to_the_same_result(site, serial):
-    """A real limit of one minute: USR1, checkpoint, exit 75, requeue, resume. Nothing is lost and nothing differs."""
-    job = site.slow_job("--nodes", "2", "--time", "00:01:00")
-    site.cluster.wait_until(lambda: site.cluster.show(job)["Restarts"] == "1", 90, "the requeue")
-    assert (site.folder / "slow.h5.checkpoint").exists(), site.log("slow.log")
-    reached = store.load_header(site.folder / "slow.h5.checkpoint").attrs["progress"]
-    site.crawl.unlink()
-    shown = site.cluster.finish(job)
-    log = site.log("slow.log")
-    assert shown["JobState"] == "COMPLETED", log
-    assert 0.1 < reached < 1.0 and "stopped after a checkpoint" in log and "requeued job" in log and "start 2 on" in log
-    assert_same(site.folder / "slow.h5", serial)
-
-
 @pytest.mark.parametrize("launcher", ["srun", "mpirun"])
 def test_scancel_leaves_a_checkpoint_that_resumes(site, serial, launcher):
-    choice = [] if launcher == "srun" else ["--launcher", packaged_mpirun()]
+    choice = [] if launcher == "srun" else ["--launcher", mpirun()]
     job = site.slow_job(*choice)
     site.cluster.ask("scancel", job)
     shown = site.cluster.finish(job)
@@ -65,7 +42,7 @@ def test_scancel_leaves_a_checkpoint_that_resumes(site, serial, launcher):
 
 def test_a_dead_rank_ends_the_others_and_the_job_goes_on(site, serial):
     job = site.slow_job("--nodes", "2")
-    site.crawl.unlink()
+    site.brake.release()
     os.kill(site.ranks("slow.h5")[-1], signal.SIGKILL)
     shown = site.cluster.finish(job)
     assert shown["JobState"] == "COMPLETED" and "trying again from the checkpoint" in site.log("slow.log")
@@ -74,7 +51,7 @@ def test_a_dead_rank_ends_the_others_and_the_job_goes_on(site, serial):
 
 def test_sweep_of_six_points_is_collected(site):
     job, = site.submit("--array", "problem.alpha=2,2.5,3", "--array", "problem.m0=0.3,0.5", "-o", "sweep")
-    site.cluster.wait_until(lambda: not site.cluster.ask("squeue", "-h", "-j", job, check=False).strip(), 90, "the array")
+    site.cluster.wait_until(lambda: not site.cluster.ask("squeue", "-h", "-j", job, check=False).strip(), "the array")
     names = {path.name for path in (site.folder / "sweep").glob("*.theory.h5")}
     assert len(names) == 6 and "alpha-2.5_m0-0.3.theory.h5" in names, site.log("sweep/run.theory.0.log")
     done = site.dmft("collect", "sweep", "--times", "0.5,1.5")
@@ -132,3 +109,24 @@ def test_a_wrong_run_file_fails_fast(site, user_project):
 def test_submit_refuses_a_wrong_run_file(site):
     done = site.dmft("submit", "run.toml", "--set", "problem.alpha=-1")
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_time_limit_requeues_and_resumes_to_the_same_result(limited, serial):
+    """A real limit of one minute: USR1, checkpoint, exit 75, requeue, resume. Nothing is lost and nothing differs."""
+    site, job = limited
+    checkpoint = site.folder / "slow.h5.checkpoint"
+
+    def requeued() -> bool:
+        if site.cluster.restarts(job) and not checkpoint.exists():
+            site.cluster.hasten(job)        # the machine was so busy that the job was warned before it computed
+        return site.cluster.restarts(job) > 0 and checkpoint.exists()
+
+    site.cluster.wait_until(requeued, "the requeue")
+    reached = store.load_header(checkpoint).attrs["progress"]
+    site.brake.release()
+    shown = site.cluster.finish(job)
+    log = site.log("slow.log")
+    assert shown["JobState"] == "COMPLETED", log
+    assert 0.0 < reached < 1.0 and "stopped after a checkpoint" in log and "requeued job" in log, log
+    assert re.search(r"going on from .*slow.h5.checkpoint", log), log
+    assert_same(site.folder / "slow.h5", serial)

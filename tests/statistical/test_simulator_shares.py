@@ -12,20 +12,9 @@ import pytest
 
 import sgd_sim
 from dmft.core.config import parse_run
+from tests.run_files import run_text
 
-RUN = """
-[problem]
-alpha = 3.0
-m0 = 0.2
-[algorithm]
-kind = "gd"
-learning_rate = 0.02
-t_max = 100.0
-[simulation]
-dimension = 100
-instances = 120
-record = [100.0]
-"""
+RUN = run_text("gd", t_max=100.0, problem={"m0": 0.2}, simulation={"dimension": 100, "instances": 120, "record": [100.0]})
 PERSISTENT = {"kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 1.0}
 INDEPENDENT = {"gd": (87, 250), "persistent": (165, 250)}   # found, of
 

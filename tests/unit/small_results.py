@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-SMALL = """
-title = "small"
-[problem]
-alpha = 3.0
-m0 = 0.5
-[algorithm]
-kind = "persistent_sgd"
-learning_rate = 0.02
-t_max = 0.4
-batch_fraction = 0.5
-persistence = 1.0
-[theory]
-samples = 200
-replicas = 4
-[simulation]
-dimension = 40
-instances = 12
-"""
+from tests.run_files import run_text
+
+SMALL = 'title = "small"\n' + run_text(
+    t_max=0.4, theory={"samples": 200, "replicas": 4}, simulation={"dimension": 40, "instances": 12})
 
 
 class StopAfter:

@@ -11,23 +11,14 @@ import dmft
 import sgd_sim
 from dmft.core import store
 from dmft.core.config import parse_run
-
-DEMO = """
-[problem]
-alpha = 3.0
-m0 = 0.5
-[algorithm]
-kind = "gd"
-learning_rate = 0.02
-t_max = 0.4
-"""
+from tests.run_files import run_text
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """Theories at two alpha, simulations at two alpha and two dimensions."""
     folder = tmp_path_factory.mktemp("sweep")
-    run = parse_run(DEMO).replace(samples=40, replicas=2, instances=6, record=[0.0, 0.1, 0.2, 0.4])
+    run = parse_run(run_text("gd", t_max=0.4)).replace(samples=40, replicas=2, instances=6, record=[0.0, 0.1, 0.2, 0.4])
     for alpha in (2.0, 3.0):
         dmft.solve(run.replace(alpha=alpha), output=folder / f"a{alpha}.theory.h5", quiet=True)
         for dimension in (10, 20):

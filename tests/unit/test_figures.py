@@ -12,26 +12,14 @@ import pytest
 from dmft.core.config import load_run
 from dmft.figures import FIGURES, findings, jobs, validation
 from dmft.figures.model import SIZES, Figure, Panel, Series, Size
+from tests.run_files import run_text
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = [*(f"fig{k}" for k in range(1, 8)), *(f"figB{k}" for k in range(1, 5))]
 RUN_FILES = [path for path in sorted((ROOT / "runs").rglob("*.toml")) if "out" not in path.relative_to(ROOT).parts]
 
-TINY = """
-[problem]
-alpha = 3.0
-m0 = 0.5
-[algorithm]
-kind = "gd"
-learning_rate = 0.05
-t_max = 1.0
-[theory]
-samples = 200
-replicas = 4
-[simulation]
-dimension = 40
-instances = 6
-"""
+TINY = run_text("gd", t_max=1.0, algorithm={"learning_rate": 0.05}, theory={"samples": 200, "replicas": 4},
+                simulation={"dimension": 40, "instances": 6})
 
 
 def test_every_figure_of_the_paper_is_there(dmft_main):
