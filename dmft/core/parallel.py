@@ -134,9 +134,8 @@ class Comm:
 
     def send_array(self, array: np.ndarray, to: int, tag: int = 0) -> None:
         """Send an array of any size to another rank."""
-        array = np.ascontiguousarray(array)
         self._comm.send((array.dtype.str, array.shape), dest=to, tag=tag)
-        data = array.reshape(-1).view(np.uint8)
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         for first in range(0, data.size, _MESSAGE):
             self._comm.Send(data[first:first + _MESSAGE], dest=to, tag=tag)
 

@@ -28,8 +28,10 @@ assert comm.bcast("root" if comm.is_root else "other") == "root"
 last = comm.size - 1
 if comm.size > 1 and comm.rank == last:
     comm.send_array(np.arange(12.0).reshape(3, 4), 0)
+    comm.send_array(np.array(5), 0)
 if comm.size > 1 and comm.is_root:
     np.testing.assert_array_equal(comm.recv_array(last), np.arange(12.0).reshape(3, 4))
+    assert comm.recv_array(last).shape == ()
 replicas = comm.split(2)
 assert replicas.agree(1 << comm.rank) < 1 << comm.size
 assert sum(comm.gather(1 / replicas.size)) == min(2, comm.size)
