@@ -16,7 +16,7 @@ from dmft.core.config import Run
 from dmft.core.errors import RunError, Stopped, UserError
 from dmft.core.parallel import Comm, world
 from dmft.core.progress import say
-from dmft.replicas import Stop, solve
+from dmft.replicas import Stop, check, solve
 from dmft.result import Theory
 from dmft.study import PAIRED, SMALL_IS_FINE, Study, load_study, make_axis
 
@@ -103,15 +103,16 @@ def _solve_all(points: list[Point], output: Path | None, resume: bool, quiet: bo
     mine = _share(points, min(len(points), comm.size))[group.group]
     solved: dict[int, Theory] = {}
     trouble: UserError | Stopped | None = None
-    for i in mine:
-        point = points[i]
-        say(f"point {i + 1} of {len(points)}: {point.axis} = {point.value:g}", quiet=quiet)
-        try:
+    try:
+        for i in mine:      # what cannot be solved is refused before anything is said or done
+            check(points[i].run, group)
+        for i in mine:
+            point = points[i]
+            say(f"point {i + 1} of {len(points)}: {point.axis} = {point.value:g}", quiet=quiet)
             solved[i] = solve(point.run, output=point.file(output) if output else None, resume=resume, quiet=True, stop=stop,
                               attrs=attrs, comm=group)
-        except (UserError, Stopped) as error:
-            trouble = error
-            break
+    except (UserError, Stopped) as error:
+        trouble = error
     # Every group tells how it ended, so that all ranks end alike.
     for other in comm.gather(trouble):
         if other is not None:

@@ -53,6 +53,21 @@ def solve(run: Run, output: str | Path | None = None, resume: bool = False, quie
     return _Solver(run, Path(output) if output else None, quiet, stop or _Never(), attrs or {}, comm or world()).go(resume)
 
 
+def check(run: Run, comm: Comm) -> None:
+    """Refuse a run that cannot be set up, or does not fit into the memory of these ranks, before any work is done."""
+    Setup.from_run(run).check_memory(comm, free_bytes(comm))
+
+
+def outcome_if_complete(run: Run, output: Path) -> str:
+    """Outcome of a stored result that already is the whole result of this run; "" when there is something left to do."""
+    if store.checkpoint_path(output).exists() or not output.exists():
+        return ""
+    stored = store.load_header(output)
+    if stored.kind != "theory" or grown(stored.run_text, run, "theory", str(output)):
+        return ""
+    return str(stored.attrs["outcome"])
+
+
 class _Solver:
     """One call of solve."""
 
@@ -108,7 +123,6 @@ class _Solver:
             if "algorithm.t_max" in keys:
                 say("t_max grew: marching again from t = 0 (same numbers)", quiet=self.quiet)
             elif not keys:
-                say(f"{self.output}: complete ({theory.outcome}); nothing to do", quiet=self.quiet)
                 return theory
             elif "theory.max_sweeps" in keys and theory.outcome == "sweep limit":
                 say("more sweeps allowed: iterating again with the stored kernels as first guess", quiet=self.quiet)

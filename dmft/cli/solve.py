@@ -26,6 +26,7 @@ from dmft.core.command import (
 from dmft.core.locks import lock
 from dmft.core.parallel import world
 from dmft.core.progress import say
+from dmft.replicas import outcome_if_complete
 
 EXIT_CODES = {"diverged": EXIT_DIVERGED, "sweep limit": EXIT_NOT_CONVERGED}
 
@@ -39,6 +40,9 @@ def run(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         stack.enter_context(naming(options.run))
         world().from_root(lambda: stack.enter_context(lock(job.output)))
+        if job.resume and (outcome := world().from_root(lambda: outcome_if_complete(job.run, job.output))):
+            say(f"{job.output}: complete ({outcome}); nothing to do", quiet=job.quiet)
+            return EXIT_DONE
         stop = stack.enter_context(StopSignals(job.time_limit))
         result = dmft.solve(job.run, output=job.output, resume=job.resume, quiet=job.quiet, stop=stop, attrs=job.attrs)
     say(f"{job.output}: {result!r}", quiet=job.quiet)

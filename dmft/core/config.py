@@ -105,7 +105,7 @@ class AlgorithmConfig:
     minibatch: str = option(choice("bernoulli", "without_replacement", "with_replacement"), "bernoulli",
                             "how sgd draws its mini-batch")
     temperature: float | Schedule = option(_temperature, 0.0, "a number or a schedule [[0.0, T0], [t1, T1], ...]")
-    rescale_gradient: bool = option(boolean, True, "divide the gradient by the batch fraction")
+    rescale_gradient: bool = option(boolean, True, "divide the gradient by the batch fraction (1 with gd and langevin)")
 
     @property
     def steps(self) -> int:

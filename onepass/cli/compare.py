@@ -40,11 +40,11 @@ def _compare(options: argparse.Namespace) -> int:
         if paths.instances - int(paths.diverged.sum()) < 2:
             raise FileError(f"{path}: fewer than two finite instances; there is no error to compare with")
         ensembles.append(paths)
-    worst = 0.0
+    worst = np.nan      # until something was compared
     for path, paths in zip(options.simulations, ensembles, strict=True):
         if ode.run_text.split("[time]")[0] != paths.run_text.split("[time]")[0]:
             print(f"note: {path}: another model or start than the ODE")
-        worst = max(worst, _table(ode, paths, options, path))
+        worst = np.fmax(worst, _table(ode, paths, options, path))
     if options.plot:
         from dmft.plots.onepass_compare import draw_comparison
 
@@ -83,7 +83,7 @@ def entries(ode: Trajectory, paths: Ensemble, name: str) -> list[tuple[str, Comp
 def _table(ode: Trajectory, paths: Ensemble, options: argparse.Namespace, source: Path) -> float:
     print(f"{source}: {paths.source}, d = {paths.attrs.get('dimension')}, {paths.instances} instances")
     print(f"{'t':>10}  {'entry':<10} {'ODE':>13}  {'simulation':>13} +- {'error':<9}  {'z':>7}")
-    worst = 0.0
+    worst, left_out = np.nan, []
     for name in _names(ode, paths, options.statistic, source):
         found = entries(ode, paths, name)
         if not found:
@@ -91,8 +91,15 @@ def _table(ode: Trajectory, paths: Ensemble, options: argparse.Namespace, source
         if found[0][1].t.size == 0:
             raise FileError(f"{options.ode} and {source}: no time in common")
         for i, t in enumerate(found[0][1].t):
-            label, c = max(found, key=lambda pair: abs(pair[1].z[i]))
+            told = [(label, c) for label, c in found if np.isfinite(c.z[i])]
+            left_out += [f"{label} at t = {t:g}" for label, c in found if not np.isfinite(c.z[i])]
+            if not told:
+                continue
+            label, c = max(told, key=lambda pair: abs(pair[1].z[i]))
             print(f"{t:10.4g}  {label:<10} {c.theory.mean[i]:13.7f}  {c.simulation.mean[i]:13.7f} +- "
                   f"{c.simulation.error[i]:<9.2g}  {c.z[i]:7.2f}")  # fmt: skip
-            worst = max(worst, abs(float(c.z[i])))
+            worst = np.fmax(worst, abs(float(c.z[i])))
+    if left_out:
+        more = f" and {len(left_out) - 3} more" if len(left_out) > 3 else ""
+        print(f"note: {source}: {', '.join(left_out[:3])}{more} left out, where the ODE or the simulation is not finite")
     return worst

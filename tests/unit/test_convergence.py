@@ -115,6 +115,7 @@ def test_the_command(dmft_main, tmp_path, small):
 @pytest.mark.parametrize("words, told", [
     (["--samples", "1000"], "two values"), (["--samples", "a,b"], "whole numbers"), ([], "needs values"),
     (["--mixing", "0.5,1"], "iterate"), (["--learning-rate", "0.02,-1"], "learning_rate"), (["--samples", "1,2.5"], "whole"),
+    (["--samples", "64,1000000000000"], "GiB"),
 ])
 def test_slips_are_one_line(dmft_main, tmp_path, small, words, told):
     Path(tmp_path / "run.toml").write_text(small.to_toml())

@@ -102,6 +102,22 @@ def test_solve_simulate_compare_and_load(run_path, tmp_path, capsys):
     assert "onepass solve" in capsys.readouterr().err
 
 
+def test_what_is_not_finite_is_named_and_never_agreement(run_path, tmp_path, capsys):
+    ode, sim = tmp_path / "ode.h5", tmp_path / "sim.h5"
+    assert main(["solve", str(run_path), "-o", str(ode), "--quiet"]) == 0
+    assert main(["simulate", str(run_path), "-o", str(sim), "--quiet"]) == 0
+    path = onepass.load(ode)
+    for first, last_line in ((2, "max |z| = "), (0, "max |z| = nan")):
+        for array in path.arrays.values():
+            array[first:] = np.nan
+        path.save(ode)
+        capsys.readouterr()
+        assert main(["compare", str(ode), str(sim)]) == 0
+        out = capsys.readouterr().out
+        assert f"M[0,0] at t = {path.t[first]:g}" in out and "left out" in out and out.splitlines()[-1].startswith(last_line)
+        assert (float(out.rpartition("=")[2]) < 6) == (first > 0)
+
+
 def test_more_instances_extend_a_result_and_equal_a_fresh_one(run_path, tmp_path):
     grown, fresh = tmp_path / "grown.h5", tmp_path / "fresh.h5"
     more = ["--set", "simulation.instances=9", "--quiet"]

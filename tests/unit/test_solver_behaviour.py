@@ -11,6 +11,7 @@ from dmft.history import History
 from dmft.kernels import saved_steps
 from dmft.observables import generalization, mse
 from dmft.resources import blocks_per_level, bytes_per_sample, check_memory
+from tests.run_files import run_text
 from tests.solver_cases import ALGORITHMS, make_run
 
 
@@ -58,6 +59,21 @@ def test_iterate_tells_when_it_does_not_converge(capsys):
     assert theory.outcome == "sweep limit"
     assert theory.history.shape == (3, 1)
     assert "max_sweeps" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("outcome", "code", "changes"), [
+    ("diverged", 3, {"constraint": "ridge", "ridge": 0.1, "learning_rate": 0.2, "t_max": 6.0}),
+    ("sweep limit", 4, {"method": "iterate", "max_sweeps": 2, "mixing": 0.5, "t_max": 0.2}),
+])
+def test_a_complete_result_is_left_alone_whatever_its_outcome(dmft_main, tmp_path, outcome, code, changes):
+    """3 and 4 tell of what happened in this job; --resume with nothing to do is well done, and says what lies there."""
+    run = dmft.parse_run(run_text(theory={"samples": 64, "replicas": 1})).replace(**changes)
+    (tmp_path / "a.toml").write_text(run.to_toml())
+    assert dmft_main("solve", "a.toml", "-o", "a.h5").returncode == code
+    before = (tmp_path / "a.h5").read_bytes()
+    again = dmft_main("solve", "a.toml", "-o", "a.h5", "--resume")
+    assert again.returncode == 0 and again.stderr == f"a.h5: complete ({outcome}); nothing to do\n"
+    assert (tmp_path / "a.h5").read_bytes() == before
 
 
 def test_iterate_starts_from_a_file(tmp_path):
