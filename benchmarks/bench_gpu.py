@@ -38,8 +38,8 @@ KINDS = {
     "langevin": {"kind": "langevin", "temperature": 0.5},
     "gd, shared landscape": {"landscape": "shared"},
 }
-LAYOUTS = [{}, {"resident": 1}, {"rows": 1, "resident": 3}, {"rows": 4, "resident": 1}, {"warps": 4, "resident": 4}, {"warps": 4, "resident": 5, "rows": 1},
-           {"warps": 16, "resident": 1}, {"chunk": 376}, {"chunk": 96}, {"chunk": 752}, {"warps": 4, "resident": 4, "chunk": 376}]
+LAYOUTS = [{}, {"chunk": 188}, {"chunk": 752}, {"rows": 1, "resident": 3}, {"rows": 4, "resident": 1}, {"warps": 4, "resident": 4},
+           {"warps": 16, "resident": 1}]
 READ = """
 struct __align__(16) Vector { unsigned x, y, z, w; };
 extern "C" __global__ void read(const Vector *data, long long count, unsigned *out) {
@@ -99,14 +99,14 @@ def main() -> None:
             card.wait()
             made = time.perf_counter() - begin
             if not rate:
-                rate = bandwidth(card, stepper.data)
-                print(f"read bandwidth {rate / 1e12:.3f} TB/s\n\n| data | algorithm | us a step | of the bandwidth | 100 000 steps |\n"
-                      "|---|---|---|---|---|")
+                rate = bandwidth(card, stepper.data[0])
+                print(f"read bandwidth {rate / 1e12:.3f} TB/s\n\n| data | algorithm | us a step | of the bandwidth | 100 000 steps "
+                      "| to make |\n|---|---|---|---|---|---|")
             seconds = step_seconds(stepper, options.steps)
             share = this.algorithm.batch_fraction if "with_" not in kind else 1.0 - np.exp(-0.5)
-            read = stepper.data.nbytes * share / rate
+            read = stepper.data[0].nbytes * share / rate
             print(f"| {precision} | {kind} | {1e6 * seconds:.0f} | {100 * read / seconds:.0f} % | {1e5 * seconds:.1f} s | "
-                  f"made in {made:.2f} s", flush=True)
+                  f"{made:.2f} s |", flush=True)
             del stepper
         for changes in LAYOUTS if options.layouts else []:
             this = run.replace({"simulation.precision": precision})
@@ -114,7 +114,7 @@ def main() -> None:
             try:
                 stepper = GpuTrajectories(this, np.arange(options.instances), empty_states(this), card, layout)
                 seconds = step_seconds(stepper, options.steps)
-                print(f"  {precision} {changes}: {1e6 * seconds:.0f} us, {100 * stepper.data.nbytes / rate / seconds:.1f} %",
+                print(f"  {precision} {changes}: {1e6 * seconds:.0f} us, {100 * stepper.data[0].nbytes / rate / seconds:.1f} %",
                       flush=True)
                 del stepper
             except Exception as error:   # noqa: BLE001 - a layout that the card does not take

@@ -22,7 +22,7 @@ from sgd_sim.landscape import TEST_ROWS, make_teacher, on_sphere, sizes
 from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, spectral_weights, start_noise
 from sgd_sim.states import NOT_STARTED, States
 
-DRAW, ALL, PRODUCT = 1, 2, 4          # modes of a pass, as in cuda/minibatch.cuh
+DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8   # modes of a pass, as in cuda/minibatch.cuh
 AHEAD = 16                            # steps whose mini-batches of fixed size are drawn at a time
 LOOK_EVERY = 20                       # power iterations between two looks at how many are done
 MOST_SHARED = 200 << 10               # bytes of shared memory of a block
@@ -87,12 +87,11 @@ class GpuTrajectories:
         self.batch_streams, self.thermal_streams = (put(np.array([s[k] for s in streams])) for k in (0, 1))
         landscapes = np.array([0]) if self.shared else instances
         teachers = np.array([make_teacher(seed, i, n) for i in landscapes])
-        self.w0, self.teacher_apart = put(teachers), np.int64(0 if self.shared else n)
-        self.data, self.h0, self.apart = self._rows("simulation/data", landscapes, samples)
-        self.test, self.test_h0, self.test_apart = self._rows("simulation/test", landscapes, TEST_ROWS)
-        self.e = zeros((count, self.layout.padded), np.float32)
+        self.w0 = put(teachers)
+        self.data = self._rows("simulation/data", landscapes, samples)
+        self.test = self._rows("simulation/test", landscapes, TEST_ROWS)
+        self.e, self.arrived = zeros((count, self.layout.padded), np.float32), zeros(count, np.uint32)
         self.partial = zeros((count, self.blocks, self.layout.padded), np.float32)
-        self.fields, self.test_fields = zeros((count, samples)), zeros((count, TEST_ROWS))
         self.m, self.sign = zeros(count), put(np.ones(count))
         self.curves, self.diverged_at = put(states.curves[instances]), put(np.full(count, -1, np.int64))
         self.live, self._live = put(np.ones(count, np.int32)), np.ones(count, np.int32)
@@ -101,19 +100,25 @@ class GpuTrajectories:
             self.s = put(np.ascontiguousarray(states.s[instances]))
         elif self.rule.batch in FIXED_SIZE:
             self.s = zeros((AHEAD, count, samples), np.uint8)
+        rule = self.rule
+        self.batch = (np.int32(rule.batch), self.batch_streams, np.uint64(rule.enter), np.uint64(rule.switch_on),
+                      np.uint64(rule.switch_off), self.s, np.float64(rule.scale))
+        self.w = put(states.w[instances])
+        self.weights = (self.w, self.w0, np.int64(0 if self.shared else n), np.float64(1.0 - rule.eta * rule.ridge),
+                        np.float64(rule.eta / np.sqrt(n)), self.thermal_streams, np.int32(rule.sphere), self.e, self.m, self.sign,
+                        self.live, self.diverged_at)
         if states.step[instances[0]] == NOT_STARTED:
             self._start(teachers)
-        else:
-            self.w = put(states.w[instances])
-        self._update(self.step, 0)
+        self._update(self.step, np.float64(0.0), 0)
 
-    def _rows(self, purpose: str, landscapes: np.ndarray, rows: int) -> tuple[Any, Any, np.int64]:
-        """Data of landscapes, their teachers' fields, and the rows between two landscapes that instances see."""
+    def _rows(self, purpose: str, landscapes: np.ndarray, rows: int) -> tuple:
+        """Data of landscapes, their teachers' fields, the rows between two landscapes that instances see, the number of rows,
+        and room for the fields of the instances."""
         data = self.gpu.zeros((landscapes.size, rows, self.layout.stride), self.layout.stored)
         fields = self.gpu.zeros((landscapes.size, rows))
         streams = self.gpu.put(np.array([key(self.run.simulation.seed, purpose, i) for i in landscapes]))
         self.kernels["fill_rows"]((rows, landscapes.size), (128,), (streams, self.w0, np.int32(rows), data, fields), 256)
-        return data, fields, np.int64(0 if self.shared else rows)
+        return data, fields, np.int64(0 if self.shared else rows), np.int32(rows), self.gpu.zeros((self.instances.size, rows))
 
     def _start(self, teachers: np.ndarray) -> None:
         """Weights at t = 0, as `starts.start_weights`."""
@@ -121,43 +126,44 @@ class GpuTrajectories:
         own = [teachers[0 if self.shared else k] for k in range(self.instances.size)]
         noise = [start_noise(seed, i, n) for i in self.instances]
         if problem.start != "spectral":
-            self.w = self.gpu.put(np.array([plain_start(problem, w0, z) for w0, z in zip(own, noise)]))
+            self.gpu.fill(self.w, np.array([plain_start(problem, w0, z) for w0, z in zip(own, noise)]))
             return
-        self.w = self.gpu.put(np.array([on_sphere(z) for z in noise]))
+        self.gpu.fill(self.w, np.array([on_sphere(z) for z in noise]))
         found = self._power_iteration()
-        self.w = self.gpu.put(np.array([w if w @ w0 >= 0.0 else -w for w, w0 in zip(found, own)]))
+        self.gpu.fill(self.w, np.array([w if w @ w0 >= 0.0 else -w for w, w0 in zip(found, own)]))
 
     def _power_iteration(self) -> np.ndarray:
         """The spectral start from the guesses in w, but for its sign."""
         count, layout = self.instances.size, self.layout
-        weights = self.gpu.put(np.array([spectral_weights(h0) for h0 in self.gpu.get(self.h0)]))
+        data, h0, *rest = self.data
+        rows = (data, self.gpu.put(np.array([spectral_weights(each) for each in self.gpu.get(h0)])), *rest)
         zero, moving = self.gpu.zeros(count), self.gpu.put(np.ones(count, np.int32))
-        self._update(0, 0, self.gpu.zeros((count, layout.n)))   # e = w
+        self._update(0, np.float64(0.0), 0, self.gpu.zeros((count, layout.n)))   # e = w
         for iteration in range(MOST_ITERATIONS):
-            self._pass(self.data, weights, self.apart, layout.samples, PRODUCT | ALL, 0, self.fields, zero, moving)
-            self.kernels["power_step"]((count,), (layout.update_threads,), (
+            self._pass(PRODUCT | ALL, 0, rows, zero, moving)
+            self.kernels["power_step"]((count,), (layout.threads,), (
                 self.w, self.partial, np.int32(layout.chunks(layout.samples)), np.float64(TOLERANCE), self.e, moving), 256)
             if iteration % LOOK_EVERY == LOOK_EVERY - 1 and not self.gpu.get(moving).any():
                 break
         return self.gpu.get(self.w)
 
-    def _pass(self, data: Any, h0: Any, apart: np.int64, rows: int, mode: int, step: int, fields: Any, sign: Any,
-              live: Any) -> None:
+    def _pass(self, mode: int, step: int, rows: tuple, side: Any, going: Any) -> None:
+        """A pass over rows (data, h0, apart, number, fields), with the given signs, of the instances that are going."""
         rule, layout, count = self.rule, self.layout, self.instances.size
         slot = step % AHEAD * count * layout.samples if rule.batch in FIXED_SIZE else 0
-        self.kernels["pass_over_rows"]((layout.chunks(rows), count), (32 * layout.warps,), (
-            data, h0, apart, np.int32(rows), self.e, sign, live, np.int32(mode), np.int32(rule.batch), np.int64(step),
-            self.batch_streams, np.uint64(rule.enter), np.uint64(rule.switch_on), np.uint64(rule.switch_off), self.s,
-            np.int64(slot), np.float64(rule.scale), self.partial, fields), layout.pass_bytes)
+        noise = self._noise(step) if mode & STEP else np.float64(0.0)
+        self.kernels["pass_over_rows"]((layout.chunks(int(rows[3])), count), (layout.threads,), (
+            np.int32(mode), np.int64(step), np.int64(slot), noise, *rows, side, going, *self.batch, self.arrived, self.partial,
+            *self.weights), layout.pass_bytes)
 
-    def _update(self, step: int, chunks: int, w0: Any = None) -> None:
+    def _noise(self, step: int) -> np.float64:
+        return np.sqrt(2.0 * self.temperatures[step] * self.rule.eta)
+
+    def _update(self, step: int, noise: np.float64, chunks: int, w0: Any = None) -> None:
         """A step of the weights from the gradients of so many chunks, or with none a look at where they are: m, e = w -+ w0."""
-        rule, n = self.rule, self.layout.n
-        noise = np.sqrt(2.0 * self.temperatures[step] * rule.eta) if chunks else 0.0
-        self.kernels["update"]((self.instances.size,), (self.layout.update_threads,), (
-            self.w, self.w0 if w0 is None else w0, self.teacher_apart, self.partial, np.int32(chunks), np.int64(step),
-            np.float64(1.0 - rule.eta * rule.ridge), np.float64(rule.eta / np.sqrt(n)), np.float64(noise),
-            self.thermal_streams, np.int32(rule.sphere), self.e, self.m, self.sign, self.live, self.diverged_at), 256)
+        weights = self.weights if w0 is None else (self.w, w0, *self.weights[2:])
+        self.kernels["update"]((self.instances.size,), (self.layout.threads,), (
+            np.int64(step), noise, self.partial, np.int32(chunks), *weights), 256)
 
     def _draw_ahead(self, step: int) -> None:
         """Mini-batches of fixed size for a step and those after it."""
@@ -172,29 +178,29 @@ class GpuTrajectories:
             np.int32(AHEAD), self.s, scratch), shared)
         self.drawn = step + AHEAD
 
-    def _see(self, step: int, mode: int) -> None:
-        """The pass of a step; with ALL, everything is recorded."""
-        samples = self.layout.samples
-        if mode & ALL:
-            self._pass(self.test, self.test_h0, self.test_apart, TEST_ROWS, ALL, step, self.test_fields, self.sign, self.live)
-        self._pass(self.data, self.h0, self.apart, samples, mode, step, self.fields, self.sign, self.live)
-        if mode & ALL:
-            self.kernels["record"]((self.instances.size,), (256,), (
-                self.w, self.m, self.fields, self.h0, self.apart, np.int32(samples), self.test_fields, self.test_h0,
-                self.test_apart, np.int32(TEST_ROWS), np.int32(self.rule.absolute), np.int64(step), self.curves,
-                np.int32(np.searchsorted(self.record, step)), np.int32(self.record.size), self.live, self.diverged_at), 256)
+    def _look(self, step: int, mode: int) -> None:
+        """A pass that takes all fields, and their record."""
+        self._pass(ALL, step, self.test, self.sign, self.live)
+        self._pass(mode | ALL, step, self.data, self.sign, self.live)
+        (_, h0, apart, rows, fields), (_, test_h0, test_apart, tests, test_fields) = self.data, self.test
+        column = np.int32(np.searchsorted(self.record, step))
+        self.kernels["record"]((self.instances.size,), (self.layout.threads,), (
+            self.w, self.m, fields, h0, apart, rows, test_fields, test_h0, test_apart, tests, np.int32(self.rule.absolute),
+            np.int64(step), self.curves, column, np.int32(self.record.size), self.live, self.diverged_at), 256)
 
     def advance(self, last: int) -> None:
         """Go on to step `last`; a record there is made when the run goes on, or now if this is the end."""
         wanted = set(self.record[(self.record >= self.step) & (self.record <= last)].tolist())
-        chunks = self.layout.chunks(self.layout.samples)
         for step in range(self.step, last):
             if self.rule.batch in FIXED_SIZE:
                 self._draw_ahead(step)
-            self._see(step, DRAW | (ALL if step in wanted else 0))
-            self._update(step, chunks)
+            if step in wanted:
+                self._look(step, DRAW)
+                self._update(step, self._noise(step), self.layout.chunks(self.layout.samples))
+            else:
+                self._pass(DRAW | STEP, step, self.data, self.sign, self.live)
         if last == self.steps and last in wanted:
-            self._see(last, ALL)
+            self._look(last, 0)
         self.step = last
         self._live = self.gpu.get(self.live)   # waits
 

@@ -16,10 +16,11 @@ from sgd_sim import fast_normals
 
 ONE_WARP = 1024
 WIDEST = 16384
-CHUNK_ROWS = 192            # of a block, about: its gradient is 1/192 of what it has read
+CHUNK_ROWS = 384            # of a block, about: what it does before and after its rows is small beside them
+CHUNK_ROWS_WIDE = 192       # of rows shared by all warps: there may be few instances of that size
 LANES = 32
 KERNELS = ("fill_rows", "draw_fixed_size", "pass_over_rows", "update", "record", "power_step")
-SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "rows.cuh", "weights.cuh")
+SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "rows.cuh")
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,11 @@ class Layout:
     rows: int
     resident: int
     chunk: int
-    update_threads: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return LANES * self.warps
 
     @property
     def stored(self) -> type:
@@ -56,13 +61,12 @@ class Layout:
     def pass_bytes(self) -> int:
         """Shared memory of pass_over_rows."""
         room = 4 * self.warps * self.padded if self.team == 1 else 16 * (-(-self.rows * (self.team + 1) // 4))
-        return room + 3 * self.chunk + 4
+        return max(room, 256) + 3 * self.chunk + 4
 
     def code(self, loss: str) -> str:
         """The CUDA source of all kernels, for a loss."""
         numbers = {"N": self.n, "STRIDE": self.stride, "HALF": int(self.half), "TEAM": self.team, "WARPS": self.warps,
-                   "VECTORS": self.vectors, "ROWS": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk,
-                   "UPDATE_THREADS": self.update_threads}
+                   "VECTORS": self.vectors, "ROWS": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk}
         lines = [f"#define {name} {value}" for name, value in numbers.items()]
         for name, values in (("LOG", fast_normals.LOG), ("SIN", fast_normals.SIN), ("COS", fast_normals.COS)):
             lines += [f"#define {name}{k} {float(value)!r}f" for k, value in enumerate(values)]
@@ -76,13 +80,13 @@ def make_layout(n: int, samples: int, precision: str) -> Layout:
     width, sector = (8, 16) if half else (4, 8)      # numbers in 16 and in 32 bytes
     stride = -(-n // sector) * sector
     if n <= ONE_WARP:
-        team, warps, registers = 1, 8, 64
+        team, warps, registers, height = 1, 8, 64, CHUNK_ROWS
     else:
         team = warps = 8 if n <= WIDEST // 2 else 16
-        registers = 48
+        registers, height = 48, CHUNK_ROWS_WIDE
     vectors = -(-stride // (width * LANES * team))
     rows = 1
     while rows < 8 and 2 * rows * vectors * width <= registers:
         rows *= 2
-    chunk = -(-samples // (-(-samples // CHUNK_ROWS) * 4)) * 4
-    return Layout(n, samples, stride, half, team, warps, vectors, rows, 2 if warps == 8 else 1, chunk, 256 if n <= 2048 else 1024)
+    chunk = -(-samples // (-(-samples // height) * 4)) * 4
+    return Layout(n, samples, stride, half, team, warps, vectors, rows, 2 if warps == 8 else 1, chunk)

@@ -10,7 +10,6 @@
 //   ROWS       rows that a team holds at a time
 //   RESIDENT   blocks of pass_over_rows that a multiprocessor should hold
 //   CHUNK      rows of a block, a multiple of 4
-//   UPDATE_THREADS  threads of a block that works on the weights of an instance
 //   LOG0.., SIN0.., COS0..  coefficients of sgd_sim/fast_normals.py
 // All sums have a fixed order that depends on these alone: an instance has the same numbers in any batch.
 
@@ -35,7 +34,7 @@ typedef float Stored;
 #if TEAM == 1
 #define ROOM (4 * WARPS * PADDED)  // bytes of shared memory of pass_over_rows, before its list of rows
 #else
-#define ROOM (16 * ((ROWS * (TEAM + 1) + 3) / 4))
+#define ROOM (16 * ((ROWS * (TEAM + 1) + 3) / 4) > 256 ? 16 * ((ROWS * (TEAM + 1) + 3) / 4) : 256)
 #endif
 
 struct __align__(16) Quad { float x, y, z, w; };
@@ -62,6 +61,11 @@ __device__ inline Vector stream_in(const Vector *address) {   // read once: not 
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(address));
     return v;
 }
+__device__ inline float fresh(const float *address) {   // from where all multiprocessors write to
+    float x;
+    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(address));
+    return x;
+}
 #else   // the host's compiler, in tests
 inline void from_halves(unsigned bits, float &low, float &high) {
     _Float16 h[2];
@@ -70,6 +74,7 @@ inline void from_halves(unsigned bits, float &low, float &high) {
 }
 inline unsigned to_half(float x) { _Float16 h = (_Float16)x; unsigned short b; __builtin_memcpy(&b, &h, 2); return b; }
 inline Vector stream_in(const Vector *address) { return *address; }
+inline float fresh(const float *address) { return *address; }
 #endif
 
 #if HALF

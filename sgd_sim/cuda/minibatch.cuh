@@ -1,7 +1,8 @@
 // Which samples a step uses, as in sgd_sim/minibatch.py and with its numbers.
 
 enum { FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT };
-enum { DRAW = 1, ALL = 2, PRODUCT = 4 };   // of a pass: draw the mini-batch; take the fields of all rows; see coefficient
+// Modes of a pass: draw the mini-batch; take the fields of all rows; see `coefficient`; step the weights afterwards.
+enum { DRAW = 1, ALL = 2, PRODUCT = 4, STEP = 8 };
 
 // weight[0..count) for rows first, first + 1, ... (first: a multiple of 4); kept in s (rows of this instance) for the chain.
 __device__ inline void draw_rows(int batch, u64 stream, i64 step, int first, int count, u64 enter, u64 on, u64 off,

@@ -11,15 +11,19 @@ __device__ inline float coefficient(float product, double h0, double sign, doubl
 }
 
 // fields (instances, rows) where mode has ALL, and partial (instances, chunks, PADDED) = sum over a chunk of c_mu x_mu.
-// data, h0: of the instance's landscape, `apart` rows behind that of the instance before (0: all share one). e (instances, PADDED);
-// s: mini-batches of the persistent chain or of fixed size, from first_s on; streams: of the mini-batches. Grid (chunks, instances).
+// data, h0: of the instance's landscape, `apart` rows behind that of the instance before (0: all share one); side, going:
+// sign and live, or what the spectral start has for them. s: mini-batches of the persistent chain or of fixed size, from
+// first_s on; streams: of the mini-batches. With STEP the last block of an instance to arrive (counted in `arrived`) steps
+// its weights: the sum of the partial gradients has its order whichever block that is. Grid (chunks, instances).
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-pass_over_rows(const Stored *data, const double *h0, i64 apart, int rows, const float *e, const double *sign, const int *live,
-               int mode, int batch, i64 step, const u64 *streams, u64 enter, u64 on, u64 off, unsigned char *s, i64 first_s,
-               double scale, float *partial, double *fields) {
+pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data, const double *h0, i64 apart, int rows,
+               double *fields, const double *side, const int *going, int batch, const u64 *streams, u64 enter, u64 on, u64 off,
+               unsigned char *s, double scale, unsigned *arrived, float *partial,
+               double *w, const double *w0, i64 w0_apart, double decay, double rate, const u64 *thermal, int sphere,
+               float *e, double *m, double *sign, int *live, i64 *diverged_at) {
     extern __shared__ double shared[];
     const int instance = blockIdx.y, thread = threadIdx.x, lane = thread % LANES, warp = thread / LANES;
-    if (!live[instance]) return;
+    if (!going[instance]) return;
     const int first = blockIdx.x * CHUNK, count = min(CHUNK, rows - first);
     Quad *quads = (Quad *)shared;   // e, later the gradients of the warps; sums of the warps of a team
     unsigned short *list = (unsigned short *)((char *)shared + ROOM);
@@ -27,8 +31,8 @@ pass_over_rows(const Stored *data, const double *h0, i64 apart, int rows, const 
     data += ((i64)instance * apart + first) * STRIDE;
     h0 += (i64)instance * apart + first;
     fields += (i64)instance * rows + first;
-    e += (i64)instance * PADDED;
-    const double side = sign[instance];
+    const Quad *e_quads = (const Quad *)(e + (i64)instance * PADDED);
+    const double nearer = side[instance];
 
     if (s) s += first_s + (i64)instance * rows;
     if (!(mode & DRAW) || batch == FULL) {
@@ -39,14 +43,14 @@ pass_over_rows(const Stored *data, const double *h0, i64 apart, int rows, const 
         for (int i = thread; i < count; i += THREADS) weight[i] = s[first + i];
     }
 #if TEAM == 1
-    for (int i = thread; i < PADDED / 4; i += THREADS) quads[i] = ((const Quad *)e)[i];
+    for (int i = thread; i < PADDED / 4; i += THREADS) quads[i] = e_quads[i];
 #else
     float e_part[VECTORS][WIDTH];
 #pragma unroll
     for (int v = 0; v < VECTORS; v++)
 #pragma unroll
         for (int p = 0; p < WIDTH / 4; p++) {
-            Quad q = ((const Quad *)e)[p * SPAN * VECTORS + thread + v * SPAN];
+            Quad q = e_quads[p * SPAN * VECTORS + thread + v * SPAN];
             e_part[v][4 * p] = q.x, e_part[v][4 * p + 1] = q.y, e_part[v][4 * p + 2] = q.z, e_part[v][4 * p + 3] = q.w;
         }
     float *sums = (float *)shared, *factors = sums + ROWS * TEAM;
@@ -112,7 +116,7 @@ pass_over_rows(const Stored *data, const double *h0, i64 apart, int rows, const 
             if (k + r < listed) {
                 const int row = list[k + r];
                 double field;
-                factor[r] = coefficient(product[r], teacher[r], side, scale, weight[row], mode, field);
+                factor[r] = coefficient(product[r], teacher[r], nearer, scale, weight[row], mode, field);
                 if ((mode & ALL) && lane == 0) fields[row] = field;
             }
         }
@@ -129,7 +133,7 @@ pass_over_rows(const Stored *data, const double *h0, i64 apart, int rows, const 
                     double total = 0.0, field;
                     for (int part = 0; part < TEAM; part++) total += sums[r * TEAM + part];
                     const int row = list[k + r];
-                    factors[r] = coefficient((float)total, teacher[r], side, scale, weight[row], mode, field);
+                    factors[r] = coefficient((float)total, teacher[r], nearer, scale, weight[row], mode, field);
                     if (mode & ALL) fields[row] = field;
                 }
             }
@@ -173,4 +177,15 @@ pass_over_rows(const Stored *data, const double *h0, i64 apart, int rows, const 
         out[i] = total;
     }
 #endif
+
+    if (!(mode & STEP)) return;
+    __threadfence();
+    __syncthreads();
+    if (thread == 0) list[0] = atomicAdd(&arrived[instance], 1u) == gridDim.x - 1;
+    __syncthreads();
+    if (!list[0]) return;
+    __threadfence();
+    if (thread == 0) arrived[instance] = 0;
+    step_weights(instance, step, noise, partial, gridDim.x, shared, w, w0, w0_apart, decay, rate, thermal, sphere, e, m, sign, live,
+                 diverged_at);
 }

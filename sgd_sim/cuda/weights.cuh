@@ -1,13 +1,13 @@
-// What happens to the weights between two passes, and what is recorded of them. One block an instance.
+// What happens to the weights between two passes, and what is recorded of them. One block of THREADS an instance.
 
-#define COLUMNS ((N + UPDATE_THREADS - 1) / UPDATE_THREADS)   // of a thread
+#define COLUMNS ((N + THREADS - 1) / THREADS)   // of a thread
 
 // Gradient of column c: the chunks, first to last.
 __device__ inline double total_of(const float *partial, int chunks, int c) {
     const float *place = partial + position(c);
     double total = 0.0;
 #pragma unroll 8
-    for (int chunk = 0; chunk < chunks; chunk++) total += place[(i64)chunk * PADDED];
+    for (int chunk = 0; chunk < chunks; chunk++) total += fresh(place + (i64)chunk * PADDED);
     return total;
 }
 
@@ -17,13 +17,13 @@ __device__ inline void measure(const double *u, const double *w0, i64 step, floa
     double product = 0.0;
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
-        int c = threadIdx.x + k * UPDATE_THREADS;
+        int c = threadIdx.x + k * THREADS;
         if (c < N) product += u[k] * w0[c];
     }
     const double overlap = block_sum(product, room) / N, side = overlap >= 0.0 ? 1.0 : -1.0;
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
-        int c = threadIdx.x + k * UPDATE_THREADS;
+        int c = threadIdx.x + k * THREADS;
         if (c < N) e[position(c)] = (float)(u[k] - side * w0[c]);
     }
     if (threadIdx.x > 0) return;
@@ -32,40 +32,46 @@ __device__ inline void measure(const double *u, const double *w0, i64 step, floa
     if (!is_number(overlap)) *live = 0, *diverged_at = step;
 }
 
-// One step of the weights, eq. [sgd-step], then what the pass of the next step needs. apart: numbers between teachers, 0 when
-// instances share one; noise: sqrt(2 T eta). chunks = 0: no step, measure only, at `step`.
-extern "C" __global__ void __launch_bounds__(UPDATE_THREADS)
-update(double *w, const double *w0, i64 apart, const float *partial, int chunks, i64 step, double decay, double rate,
-       double noise, const u64 *streams, int sphere, float *e, double *m, double *sign, int *live, i64 *diverged_at) {
-    extern __shared__ double shared[];
-    const i64 instance = blockIdx.x;
-    if (!live[instance]) return;
-    w += instance * N, w0 += instance * apart, partial += instance * chunks * PADDED;
+// One step of the weights, eq. [sgd-step], then what the pass of the next step needs. w0_apart: numbers between teachers, 0
+// when instances share one; noise: sqrt(2 T eta). chunks = 0: no step, measure only, at `step`. All threads of a block.
+__device__ inline void step_weights(i64 instance, i64 step, double noise, const float *partial, int chunks, double *room,
+                                    double *w, const double *w0, i64 w0_apart, double decay, double rate, const u64 *thermal, int sphere,
+                                    float *e, double *m, double *sign, int *live, i64 *diverged_at) {
+    w += instance * N, w0 += instance * w0_apart, partial += instance * chunks * PADDED;
     double u[COLUMNS], square = 0.0;
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
-        int c = threadIdx.x + k * UPDATE_THREADS;
+        int c = threadIdx.x + k * THREADS;
         u[k] = 0.0;
         if (c >= N) continue;
         u[k] = w[c];
         if (chunks) u[k] = decay * u[k] - rate * total_of(partial, chunks, c);
-        if (noise > 0.0) u[k] += noise * one_normal(streams[instance], (u64)step, c);
+        if (noise > 0.0) u[k] += noise * one_normal(thermal[instance], (u64)step, c);
         square += u[k] * u[k];
     }
     if (chunks) {
         if (sphere) {
-            const double a_n = 1.0 / sqrt(block_sum(square, shared) / N);
+            const double a_n = 1.0 / sqrt(block_sum(square, room) / N);
 #pragma unroll
             for (int k = 0; k < COLUMNS; k++) u[k] *= a_n;
         }
 #pragma unroll
         for (int k = 0; k < COLUMNS; k++) {
-            int c = threadIdx.x + k * UPDATE_THREADS;
+            int c = threadIdx.x + k * THREADS;
             if (c < N) w[c] = u[k];
         }
     }
     measure(u, w0, chunks ? step + 1 : step, e + instance * PADDED, m + instance, sign + instance, live + instance,
-            diverged_at + instance, shared);
+            diverged_at + instance, room);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+update(i64 step, double noise, const float *partial, int chunks, double *w, const double *w0, i64 w0_apart, double decay, double rate, const u64 *thermal, int sphere,
+       float *e, double *m, double *sign, int *live, i64 *diverged_at) {
+    extern __shared__ double shared[];
+    if (live[blockIdx.x])
+        step_weights(blockIdx.x, step, noise, partial, chunks, shared, w, w0, w0_apart, decay, rate, thermal, sphere, e, m, sign,
+                     live, diverged_at);
 }
 
 // m, loss, q and the error on fresh samples into curves[instance, :, column]; a loss that is no number ends the instance.
@@ -101,7 +107,7 @@ extern "C" __global__ void record(const double *w, const double *m, const double
 }
 
 // One step of the power iteration of the spectral start: w = e = the gradient on the sphere; live = 0 when w has come to rest.
-extern "C" __global__ void __launch_bounds__(UPDATE_THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS)
 power_step(double *w, const float *partial, int chunks, double tolerance, float *e, int *live) {
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
@@ -110,14 +116,14 @@ power_step(double *w, const float *partial, int chunks, double tolerance, float 
     double u[COLUMNS], square = 0.0, moved = 0.0;
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
-        int c = threadIdx.x + k * UPDATE_THREADS;
+        int c = threadIdx.x + k * THREADS;
         u[k] = c < N ? total_of(partial, chunks, c) : 0.0;
         square += u[k] * u[k];
     }
     const double scale = 1.0 / sqrt(block_sum(square, shared) / N);
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
-        int c = threadIdx.x + k * UPDATE_THREADS;
+        int c = threadIdx.x + k * THREADS;
         if (c >= N) continue;
         u[k] *= scale;
         moved += (u[k] - w[c]) * (u[k] - w[c]);
