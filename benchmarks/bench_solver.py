@@ -63,8 +63,8 @@ def iterate_sweep(n: int, samples: int) -> float:
     """A typical sweep: the fifth, when the memory kernel is there."""
     solver = iteration(problem(PERSISTENT, n), samples, 0.5, 1e-9)
     for _ in range(4):
-        solver.step()
-    return seconds(solver.step)
+        solver.sweep()
+    return seconds(solver.sweep)
 
 
 def on_ranks(ranks: int, samples: int) -> float:

@@ -24,7 +24,7 @@ from dmft.sampling import Draws, Sampling, draw
 SUM_BLOCKS = 24  # partial sums of n x n kernels kept at a time
 OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
 PANEL = 16  # steps whose response to the past is gathered at once
-CHUNK = 32  # samples walked together: their tangents should stay in cache
+CHUNK = 64  # samples walked together
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,24 @@ class Sweep:
     noise: float
 
 
+@dataclass
+class Pass:
+    """A sweep under way: what drives its paths, and the sums over those walked so far."""
+
+    sampling: Sampling
+    drives: list[Drive]
+    m: np.ndarray
+    closings: list[tuple[float, dict[str, float]]]  # q and the closing figures of every row
+    sound: int  # rows that the guess leaves sound
+    draws: Draws
+    weight: np.ndarray
+    partial: np.ndarray  # (blocks here, steps + 1, SCALARS + 2 slots)
+    turn: int = 0
+
+
 class Iteration:
-    """The fixed-point iteration of one solution, one sweep a `step`."""
+    """The fixed-point iteration of one solution. A `step` walks one block of samples on every rank, so that a stop need not
+    wait for a sweep; a sweep that was not finished is walked again after a restart."""
 
     def __init__(self, problem: Problem, sampling: Sampling, options: Options, grid: np.ndarray, comm: Summing,
                  start: Guess | None = None):
@@ -108,6 +124,8 @@ class Iteration:
         self.guess = start or starting_guess(problem, self._first_row())
         self.residuals: list[float] = []
         self.outcome = ""
+        self._pass: Pass | None = None
+        self._samples: Samples | None = None  # arrays that serve one block after the other
         self.curves = {name: np.full(problem.steps + 1, np.nan) for name in CURVES}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
 
@@ -133,11 +151,27 @@ class Iteration:
         draws = draw(self.problem, sampling, self.blocks.first, self.blocks.count)
         return draws, normalised(draws.weight, self.blocks, self.comm)
 
+    def sweep(self) -> None:
+        """Steps to the end of the sweep."""
+        before = self.n
+        while self.n == before:
+            self.step()
+
     def step(self) -> None:
-        """One sweep; the residual is taken before mixing, or a small `mixing` would fake convergence."""
-        options, fresh = self.options, self.options.fresh_noise
-        sampling = replace(self.sampling, name=(*self.sampling.name, self.n)) if fresh else self.sampling
-        sweep = self._sweep(sampling)
+        """Walk the next block of samples; after the last one, mix."""
+        if self._pass is None:
+            self._pass = self._begin()
+        under_way, here = self._pass, len(self.blocks.here)
+        if under_way.turn < here:
+            self._walk_block(under_way)
+        under_way.turn += 1
+        if under_way.turn >= -(-self.blocks.total // self.blocks.ranks):  # the same number on every rank
+            self._pass = None
+            self._mix(self._end(under_way))
+
+    def _mix(self, sweep: Sweep) -> None:
+        """The residual is taken before mixing, or a small `mixing` would fake convergence."""
+        options = self.options
         rows = self.problem.steps + 1
         known = distance(self.guess, sweep.kernels, sweep.sound)
         residual = known if sweep.sound == rows else np.inf
@@ -146,7 +180,7 @@ class Iteration:
         if known < options.tolerance:
             # Rows that have converged determine the next one: if that one explodes, the equations do.
             self.outcome = "converged" if sweep.sound == rows else "diverged"
-        elif fresh and residual < 2 * sweep.noise:
+        elif options.fresh_noise and residual < 2 * sweep.noise:
             self.outcome = "noise floor"
         elif self.n >= options.max_sweeps:
             self.outcome = "sweep limit"
@@ -154,21 +188,32 @@ class Iteration:
         if self.done:
             self._save_kernels()
 
-    def _sweep(self, sampling: Sampling) -> Sweep:
-        rows, slots = self.problem.steps + 1, self.history.slots
-        drives, m, macro_rows, sound = self._close_all()
-        draws, weight = self._draws(sampling)
-        partial = np.zeros((len(self.blocks.here), rows, SCALARS + 2 * slots))
-        for b in range(len(self.blocks.here)):
-            low, high = b * self.blocks.size, min((b + 1) * self.blocks.size, self.blocks.count)
-            for first in range(low, high, CHUNK):
-                part = slice(first, min(first + CHUNK, high))
-                self._walk(sampling, Draws(*(array[part] for array in draws)), weight[part], drives, m, partial[b])
-        count, shape = len(partial), partial.shape[1:]
-        flat = partial.reshape(count, -1)
-        sums = self.comm.sum_exact(flat, self.blocks.total).reshape(shape)
+    def _begin(self) -> Pass:
+        fresh = self.options.fresh_noise
+        sampling = replace(self.sampling, name=(*self.sampling.name, self.n)) if fresh else self.sampling
+        partial = np.zeros((len(self.blocks.here), self.problem.steps + 1, SCALARS + 2 * self.history.slots))
+        return Pass(sampling, *self._close_all(), *self._draws(sampling), partial)
+
+    def _walk_block(self, under_way: Pass) -> None:
+        low = under_way.turn * self.blocks.size
+        high = min(low + self.blocks.size, self.blocks.count)
+        for first in range(low, high, CHUNK):
+            part = slice(first, min(first + CHUNK, high))
+            draws = Draws(*(array[part] for array in under_way.draws))
+            self._walk(self._fresh(under_way.sampling, draws, under_way.weight[part]), under_way)
+
+    def _fresh(self, sampling: Sampling, draws: Draws, weight: np.ndarray) -> Samples:
+        if self._samples is None or len(self._samples.h) != len(draws.h) or self._samples.keys != sampling.keys:
+            self._samples = Samples(self.problem, self.history, draws, weight, CHUNK // 4, sampling.keys, sampling.stein)
+        else:
+            self._samples.restart(draws, weight)
+        return self._samples
+
+    def _end(self, under_way: Pass) -> Sweep:
+        flat = under_way.partial.reshape(len(under_way.partial), -1)
+        sums = self.comm.sum_exact(flat, self.blocks.total).reshape(under_way.partial.shape[1:])
         noise = self._noise(flat, sums) if self.options.fresh_noise else 0.0
-        return self._collect(sums, m, macro_rows, sound, noise)
+        return self._collect(sums, under_way, noise)
 
     def _close_all(self) -> tuple[list[Drive], np.ndarray, list[tuple[float, dict[str, float]]], int]:
         """Drives of every step, m, and (q, closing figures) of every row, from the guess; rows that stay sound."""
@@ -189,11 +234,10 @@ class Iteration:
                 macro.advance(row, macro.history.push(n))
         return drives, m, closings, self.problem.steps + 1
 
-    def _walk(self, sampling: Sampling, draws: Draws, weight: np.ndarray, drives: list[Drive], m: np.ndarray,
-              out: np.ndarray) -> None:
-        """Whole paths of some samples; adds their row sums to out (steps+1, ...)."""
-        samples = Samples(self.problem, self.history, draws, weight, CHUNK // 4, sampling.keys, sampling.stein)
+    def _walk(self, samples: Samples, under_way: Pass) -> None:
+        """Whole paths of some samples; adds their row sums to the block's."""
         no_merges = np.zeros((0, 3), np.int64)
+        drives, m, out = under_way.drives, under_way.m, under_way.partial[under_way.turn]
         for n, drive in enumerate(drives):
             if n % PANEL == 0:
                 samples.look_ahead(np.array([ahead.memory for ahead in drives[n : n + PANEL]]))
@@ -201,9 +245,9 @@ class Iteration:
             if n < self.problem.steps:
                 samples.advance(m[n], drive, Plan(no_merges, n, 0))
 
-    def _collect(self, sums: np.ndarray, m: np.ndarray, closings: list[tuple[float, dict[str, float]]], sound: int,
-                 noise: float) -> Sweep:
+    def _collect(self, sums: np.ndarray, under_way: Pass, noise: float) -> Sweep:
         problem, rows = self.problem, self.problem.steps + 1
+        m, closings, sound = under_way.m, under_way.closings, under_way.sound
         new = Guess(*(np.zeros_like(getattr(self.guess, name)) for name in Guess.PARTS))
         curves = {name: np.full(rows, np.nan) for name in CURVES}
         for n in range(sound):

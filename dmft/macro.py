@@ -103,11 +103,8 @@ class Macro:
     def _noise(self, row: Row) -> tuple[np.ndarray, float]:
         """Weights (slots,) and standard deviation of chi_n given the past."""
         order = np.array(self.history.order, np.int64)
-        size = len(order)
-        S = self.M_C[np.ix_(order, order)]
-        S[np.diag_indices(size)] += self.jitter[order]
-        self.floored += factor_rows(S, self.factor, self.factor_from, size)
-        weights, left = conditional(self.factor, row.M_C[order], row.M_C_now * (1 + JITTER), size)
+        self.floored += factor_rows(self.M_C, self.jitter, order, self.factor, self.factor_from)
+        weights, left = conditional(self.factor, row.M_C[order], row.M_C_now * (1 + JITTER), len(order))
         spread = np.zeros(self.history.slots)
         spread[order] = weights
         return spread, float(np.sqrt(max(left, 0.01 * JITTER * row.M_C_now)))

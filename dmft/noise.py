@@ -38,16 +38,18 @@ def dot(a, b, n):
 
 
 @njit(cache=True)
-def factor_rows(S, L, start, size):
-    """Rows start .. size-1 of the lower Cholesky factor L of S (both in order of time), in place. Returns the
-    number of pivots that rounding made non-positive; they are set to the smallest share of the diagonal that
-    the jitter would have left."""
+def factor_rows(M_C, jitter, order, L, start):
+    """Rows from `start` on of the lower Cholesky factor L, in order of time, of S = M_C + jitter (over slots; `order` lists
+    them in time), in place. Returns the number of pivots that rounding made non-positive; they are set to the smallest
+    share of the diagonal that the jitter would have left."""
     floored = 0
-    for i in range(start, size):
+    for i in range(start, len(order)):
+        covariance = M_C[order[i]]
         for j in range(i):
-            L[i, j] = (S[i, j] - dot(L[i], L[j], j)) / L[j, j]
-        pivot = S[i, i] - dot(L[i], L[i], i)
-        least = 0.01 * JITTER * S[i, i]
+            L[i, j] = (covariance[order[j]] - dot(L[i], L[j], j)) / L[j, j]
+        variance = covariance[order[i]] + jitter[order[i]]
+        pivot = variance - dot(L[i], L[i], i)
+        least = 0.01 * JITTER * variance
         if not pivot > least:
             floored += 1
             pivot = max(least, 1e-300)

@@ -32,6 +32,12 @@ GP, GH0, V, GH, GG, STEIN, STEIN_GAP2, STEIN_COV, UNSTABLE = range(9)
 SCALARS = 9
 # Responses below this are zero: products of two of them would be denormal in single precision, and slow.
 TINY = 1e-18
+# A sample with eta g' > STABLE overshoots: its explicit step has |dh_{n+1}/dh_n| > 1 with the sign turned. A sample that keeps
+# doing so is on a chaotic orbit, whose tangent grows exponentially while the average response that it stands for does not.
+# So an overshooting step leaves no response beyond BOUND; a single overshoot, which is sound, stays well below.
+STABLE = 2.0
+BOUND = 10.0
+TILE = 128  # columns of the tangents worked on at a time where several steps are known
 
 
 class Fields(NamedTuple):
@@ -82,7 +88,7 @@ def _row_sums(block, used, weight, h0, h, m, eta, v, g, gp, g_h0, G, row, Y, ste
                 line[STEIN] += w * other
                 line[STEIN_GAP2] += w * (direct - other) ** 2
                 line[STEIN_COV] += w * direct * (direct - other)
-            if eta * gp[i] > 2.0:
+            if eta * gp[i] > STABLE:
                 line[UNSTABLE] += w
             for j in range(used):
                 line[SCALARS + j] += wg * G[i, j]
@@ -187,6 +193,11 @@ def _advance(block, blocks, n, eta, drive, merges, slot, offset, stop, batch, no
             if stein:
                 response = dot(memory, Y_past[i], used) - gp[i] * (Y[i] + m) - g_h0[i]
                 y_next = a * (keep * Y[i] + eta * response)
+            if eta * gp[i] > STABLE:
+                for j in range(used):
+                    pulled[j] = min(max(pulled[j], -BOUND), BOUND)
+                if stein:
+                    y_next = min(max(y_next, -BOUND), BOUND)
             for k in range(merges.shape[0]):
                 older, newer, into = merges[k, 0], merges[k, 1], merges[k, 2]
                 _merge_packed(Ti, older, newer, into, offset, stop)
@@ -212,17 +223,49 @@ def _advance(block, blocks, n, eta, drive, merges, slot, offset, stop, batch, no
                 s[i] = next_weight(kind, s[i], u, fraction, p_on, p_off)
 
 
+@njit(cache=True, fastmath={"contract"})
+def _pull_sample(T, memories, offset, stop, first, buffer, out):
+    """out (steps, slots): sum_I memories_{step,I} T_{IJ} over rows I < first of one sample; first and the number of steps are
+    multiples of four. Four rows meet four steps in a tile of columns that stays in the nearest cache, and each sum runs over
+    the rows in the order of `_gather`. The fixed distances in the buffer show the compiler that nothing overlaps."""
+    for step in range(0, memories.shape[0], 4):
+        out[step : step + 4] = 0.0
+        m0, m1, m2, m3 = memories[step], memories[step + 1], memories[step + 2], memories[step + 3]
+        for left in range(0, first, TILE):
+            buffer[:] = 0.0
+            for row in range(left, first, 4):
+                a0, a1, a2, a3 = m0[row], m0[row + 1], m0[row + 2], m0[row + 3]
+                b0, b1, b2, b3 = m1[row], m1[row + 1], m1[row + 2], m1[row + 3]
+                c0, c1, c2, c3 = m2[row], m2[row + 1], m2[row + 2], m2[row + 3]
+                d0, d1, d2, d3 = m3[row], m3[row + 1], m3[row + 2], m3[row + 3]
+                if (a0 == 0.0 and a1 == 0.0 and a2 == 0.0 and a3 == 0.0 and b0 == 0.0 and b1 == 0.0 and b2 == 0.0 and b3 == 0.0
+                        and c0 == 0.0 and c1 == 0.0 and c2 == 0.0 and c3 == 0.0 and d0 == 0.0 and d1 == 0.0 and d2 == 0.0
+                        and d3 == 0.0):
+                    continue
+                start, length = offset[row] + left, stop[row]
+                width = min(TILE, length - left)
+                r0 = T[start : start + width]
+                r1 = T[start + length : start + length + width]
+                r2 = T[start + 2 * length : start + 2 * length + width]
+                r3 = T[start + 3 * length : start + 3 * length + width]
+                for j in range(width):
+                    t0, t1, t2, t3 = r0[j], r1[j], r2[j], r3[j]
+                    buffer[j] = a3 * t3 + (a2 * t2 + (a1 * t1 + (a0 * t0 + buffer[j])))
+                    buffer[TILE + j] = b3 * t3 + (b2 * t2 + (b1 * t1 + (b0 * t0 + buffer[TILE + j])))
+                    buffer[2 * TILE + j] = c3 * t3 + (c2 * t2 + (c1 * t1 + (c0 * t0 + buffer[2 * TILE + j])))
+                    buffer[3 * TILE + j] = d3 * t3 + (d2 * t2 + (d1 * t1 + (d0 * t0 + buffer[3 * TILE + j])))
+            for k in range(4):
+                for j in range(min(TILE, first - left)):
+                    out[step + k, left + j] = buffer[k * TILE + j]
+
+
 @njit(cache=True, parallel=True)
 def _pull(block, blocks, memories, T, offset, stop, first, out):
-    """For several steps to come, whose memories (steps, slots) are known: what the rows before `first` will pull.
-    A group of rows is read once for all steps."""
-    steps, slots = memories.shape
+    """For several steps to come, whose memories (steps, slots) are known: what the rows before `first` will pull."""
     for b in prange(blocks):
+        buffer = np.empty(4 * TILE, T.dtype)
         for i in range(b * block, min((b + 1) * block, len(T))):
-            out[i] = 0.0
-            for row in range(0, first, 4):
-                for step in range(steps):
-                    _gather(T[i], memories[step], offset, stop, row, row + 4, out[i, step])
+            _pull_sample(T[i], memories, offset, stop, first, buffer, out[i])
 
 
 class Samples:
@@ -233,19 +276,30 @@ class Samples:
     def __init__(self, problem: Problem, history: History, draws: Draws, weight: np.ndarray, block: int,
                  keys: tuple[np.uint64, np.uint64], stein: bool, dtype=np.float64):
         count, slots = len(draws.h), history.slots
-        self.problem, self.draws, self.weight, self.block, self.keys = problem, draws, weight, block, keys
-        self.offset, self.stop, self.stein = history.offset, history.stop, stein
+        self.problem, self.block, self.keys, self.stein = problem, block, keys, stein
+        self.offset, self.stop = history.offset, history.stop
         self.blocks = -(-count // block)
-        self.n = 0
-        self.h, self.s = draws.h.copy(), draws.s.copy()
+        self.h, self.s = np.empty(count), np.empty(count)
         self.H, self.G, self.X = (np.zeros((count, slots)) for _ in range(3))
         self.T, self.row = np.zeros((count, history.packed), dtype), np.zeros((count, slots), dtype)
         self.Y, self.Y_past = np.zeros(count), np.zeros((count, slots if stein else 0))
         self.fields = Fields(*(np.empty(count) for _ in range(4)))
         self._evaluate = make_fields(problem.loss)
-        self._ahead, self._first_row = np.zeros((0, 0, 0), dtype), 0
-        self._used = 0  # slots in use, rounded up to what a row holds
+        self._ahead = np.zeros((count, 0, slots), dtype)  # what the rows before `_pulled` pull at the steps from there on
         self._sums = np.empty((self.blocks, SCALARS + 2 * slots))
+        self._start(draws, weight)
+
+    def _start(self, draws: Draws, weight: np.ndarray) -> None:
+        self.draws, self.weight = draws, weight
+        self.n, self._used = 0, 0  # slots in use, rounded up to what a row holds
+        self._looks_ahead, self._pulled = False, 0
+        self.h[:], self.s[:] = draws.h, draws.s
+
+    def restart(self, draws: Draws, weight: np.ndarray) -> None:
+        """As many other samples, at step 0, in the same arrays: fresh ones cost more than they hold."""
+        for array in (self.H, self.G, self.X, self.T, self.row, self.Y, self.Y_past):
+            array[...] = 0.0
+        self._start(draws, weight)
 
     def row_sums(self, m: float) -> np.ndarray:
         """(blocks, SCALARS + 2 slots): weighted sums for row n, given m_n. Sets the present Fields."""
@@ -262,7 +316,7 @@ class Samples:
         _advance(self.block, self.blocks, self.n, p.eta, drive, plan.merges, plan.slot, self.offset, self.stop,
                  (p.batch_fraction, p.p_on, p.p_off, p.batch), self.keys[0], self.keys[1], d.label, d.sign, d.z,
                  f.g, f.gp, f.g_h0, m, self.stein, self.h, self.s, self.H, self.G, self.X, self.T, self.row, self.Y,
-                 self.Y_past, self._ahead, self.n - self._first_row if len(self._ahead) else -1, self._first_row)
+                 self.Y_past, self._ahead, self.n - self._pulled if self._looks_ahead else -1, self._pulled)
         self.n, self._used = self.n + 1, int(self.stop[plan.slot])
 
     def own(self) -> Mapping[str, np.ndarray]:
@@ -277,8 +331,11 @@ class Samples:
 
     def look_ahead(self, memories: np.ndarray) -> None:
         """The memories (steps, slots) of the steps to come are known (iteration, full history): pull the present past
-        for all of them at once, which reads the tangents once instead of once a step."""
-        self._first_row = self.n - self.n % GROUP
-        self._ahead = np.empty((len(self.h), len(memories), memories.shape[1]), self.T.dtype)
-        _pull(self.block, self.blocks, memories.astype(self.T.dtype), self.T, self.offset, self.stop, self._first_row,
-              self._ahead)
+        for all of them at once, which reads the tangents once instead of once a step. n: a multiple of four."""
+        steps, slots = -(-len(memories) // GROUP) * GROUP, memories.shape[1]
+        padded = np.zeros((steps, slots), self.T.dtype)
+        padded[: len(memories)] = memories
+        if self._ahead.shape[1] < steps:
+            self._ahead = np.empty((len(self.h), steps, slots), self.T.dtype)
+        _pull(self.block, self.blocks, padded, self.T, self.offset, self.stop, self.n, self._ahead)
+        self._looks_ahead, self._pulled = True, self.n
