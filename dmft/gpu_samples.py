@@ -117,10 +117,11 @@ class GpuSamples:
             count, slots, *columns, packed, eta, scale, keep, stein, np.int32(len(rows)), self.plan, self.vectors, self.gp,
             self.dots, a["H"], a["X"], a["T"], a["row"], a["Y_past"], self.next), PULL_BYTES * len(rows))
         if merges:
-            self.kernel["merge_columns"](*over(self.count * (self.slots + 6)), (
+            (blocks,), block = over(self.count, 128)
+            self.kernel["merge_columns"]((blocks, self.slots + 6), block, (
                 count, slots, packed, stein, merges, self.merges, self.offset, self.stop, a["H"], a["G"], a["X"], a["T"],
                 a["row"], a["Y_past"], self.next), 0)
-        self.kernel["merge_rows"](*over(self.count * (used - begin)), (
+        self.kernel["merge_rows"]((-(-self.count // WARPS),), (32, WARPS), (
             count, slots, *columns, packed, eta, scale, merges, slot, self.merges, self.offset, self.stop, self.gp, a["T"],
             a["row"], self.next), 0)
         self.kernel["move"](*over(self.count), (

@@ -86,10 +86,9 @@ __device__ inline double next_weight(int kind, double s, double u, double fracti
 
 template <typename real> __device__ inline real flushed(real x) { return fabs((double)x) < TINY ? real(0) : x; }
 
-template <typename real> __device__ inline void merge_vector(real *v, const int *merge) {
-    real sum = v[merge[0]] + v[merge[1]];
-    v[merge[0]] = v[merge[1]] = 0;
-    v[merge[2]] = sum;
+template <typename real> __device__ inline void merge_vector(real *v, int older, int newer, int into) {
+    v[into] = v[older] + v[newer];
+    v[older] = v[newer] = 0;
 }
 
 __device__ inline double warp_sum(double x) {
@@ -165,44 +164,46 @@ extern "C" __global__ void past(int count, int slots, int begin, int used, long 
 }
 
 // Blocks of the history that become one, as columns: of every row of the tangents, and of six vectors. merge (merges, 3):
-// older, newer, into; the newest ones last. One thread a sample and row: few numbers, far apart.
+// older, newer, into; the newest ones last. Grid (samples, slots + 6): neighbouring threads do the same to other samples.
 // All merges of columns may come before those of rows: both are sums, and a row has no column newer than its level.
 extern "C" __global__ void merge_columns(int count, int slots, long long packed, int stein, int merges, const int *merge,
                                          const int *offset, const int *stop, double *H, double *G, double *X, tangent *T,
                                          tangent *row, double *Y_past, tangent *next) {
-    const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x, lines = slots + 6, i = thread / lines;
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, line = i * slots;
     if (i >= count) return;
-    const int r = thread % lines, vector = r - slots;
+    const int r = blockIdx.y, vector = r - slots;
     for (int k = 0; k < merges; k++) {
-        const int *now = merge + 3 * k;
-        if (r < slots) {
-            if (stop[r] > max(now[0], now[1])) merge_vector(T + i * packed + offset[r], now);
-        } else if (vector == 0) merge_vector(H + i * slots, now);
-        else if (vector == 1) merge_vector(G + i * slots, now);
-        else if (vector == 2) merge_vector(X + i * slots, now);
-        else if (vector == 3) merge_vector(row + i * slots, now);
-        else if (vector == 4) merge_vector(next + i * slots, now);
-        else if (stein) merge_vector(Y_past + i * slots, now);
+        const int older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
+        if (vector < 0) {
+            if (stop[r] > max(older, newer)) merge_vector(T + i * packed + offset[r], older, newer, into);
+        } else if (vector == 0) merge_vector(H + line, older, newer, into);
+        else if (vector == 1) merge_vector(G + line, older, newer, into);
+        else if (vector == 2) merge_vector(X + line, older, newer, into);
+        else if (vector == 3) merge_vector(row + line, older, newer, into);
+        else if (vector == 4) merge_vector(next + line, older, newer, into);
+        else if (stein) merge_vector(Y_past + line, older, newer, into);
     }
 }
 
-// The same as rows of the tangents; then row n goes into `slot` and row n + 1 becomes the present one. One thread a sample
-// and column.
+// The same as rows of the tangents; then row n goes into `slot` and row n + 1 becomes the present one. Threads x over
+// columns, y over samples.
 extern "C" __global__ void merge_rows(int count, int slots, int begin, int used, long long packed, double eta, double a,
                                       int merges, int slot, const int *merge, const int *offset, const int *stop,
                                       const double *gp, tangent *T, tangent *row, const tangent *next) {
-    const long long thread = (long long)blockIdx.x * blockDim.x + threadIdx.x, columns = used - begin, i = thread / columns;
+    const long long i = (long long)blockIdx.x * blockDim.y + threadIdx.y;
     if (i >= count) return;
-    const int j = begin + thread % columns;
     T += i * packed, row += i * slots, next += i * slots;
-    for (int k = 0; k < merges; k++) {
-        const int older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
-        if (j >= stop[older]) continue;
-        if (j < stop[into]) T[offset[into] + j] = T[offset[older] + j] + T[offset[newer] + j];
-        T[offset[older] + j] = T[offset[newer] + j] = 0;
+    const tangent now = -a * eta * gp[i];
+    for (int j = begin + threadIdx.x; j < used; j += blockDim.x) {
+        for (int k = 0; k < merges; k++) {
+            const int older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
+            if (j >= stop[older]) continue;
+            if (j < stop[into]) T[offset[into] + j] = T[offset[older] + j] + T[offset[newer] + j];
+            T[offset[older] + j] = T[offset[newer] + j] = 0;
+        }
+        T[offset[slot] + j] = row[j];
+        row[j] = j == slot ? now : next[j];
     }
-    T[offset[slot] + j] = row[j];
-    row[j] = j == slot ? (tangent)(-a * eta * gp[i]) : next[j];
 }
 
 // From step n to n + 1, once the past has been seen to; step n goes into `slot`. One thread a sample. Eq. [dmft-h].
