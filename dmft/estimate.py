@@ -27,6 +27,7 @@ STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
 START = 10.0               # s to start and to compile
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
 DISK = 100e6               # bytes a second to a busy shared file system
+LOOK = 0.5                 # s between two looks of the simulator at its stop signals, at most
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Estimate:
     seconds: float           # from start to end on the given ranks
     rank_bytes: float        # memory of one rank
     checkpoint_bytes: float
+    step_seconds: float      # between two looks at the stop signals: a step of the march, a sweep of the iteration
 
     def text(self) -> str:
         return (f"estimate (rough, from measured rates): {time_text(self.seconds)} of running time, "
@@ -43,8 +45,9 @@ class Estimate:
 
     @property
     def stop_seconds(self) -> float:
-        """How long before a time limit the job must be warned, to write its checkpoint in peace."""
-        return 10.0 + 2.0 * self.checkpoint_bytes / DISK
+        """How long before a time limit the job must be warned, to write its checkpoint in peace: time for the step at
+        hand, for a checkpoint that is being written already and for the last one, all taken twice, and to end."""
+        return 30.0 + 2.0 * (self.step_seconds + 2.0 * self.checkpoint_bytes / DISK)
 
 
 def size_text(count: float) -> str:
@@ -64,15 +67,18 @@ def _theory(run: Run, ranks: int, cores: int) -> Estimate:
         history = History(steps, blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples))
         constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
         work = samples * steps * (constant + rate * history.packed)
+        looks = steps
         resident = state = samples * bytes_per_sample(history, True)
     else:
-        work = samples * 0.5 * steps**2 * ITERATE_PAIR * min(theory.max_sweeps, ITERATE_SWEEPS)
+        looks = min(theory.max_sweeps, ITERATE_SWEEPS)
+        work = samples * 0.5 * steps**2 * ITERATE_PAIR * looks
         resident, state = samples * 24.0 * steps, 32.0 * steps**2
     groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
     rounds = -(-theory.replicas // groups)
-    seconds = START + rounds * work * groups / (ranks * cores)
+    replica = work * groups / (ranks * cores)
     kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2
-    return Estimate(seconds, PROCESS + resident * groups / ranks + kernels, state * groups + kernels)
+    return Estimate(START + rounds * replica, PROCESS + resident * groups / ranks + kernels, state * groups + kernels,
+                    replica / looks)
 
 
 def _simulation(run: Run, ranks: int, cores: int) -> Estimate:
@@ -85,4 +91,4 @@ def _simulation(run: Run, ranks: int, cores: int) -> Estimate:
     work = entries * (DRAW_ENTRY * (1.0 / share if shared else drawn) + step * run.algorithm.steps * count)
     states = count * (8.0 * n + run.problem.alpha * n)
     held = 4.0 * entries * (1 if shared else min(cores, -(-count // ranks)))
-    return Estimate(START + share * work / cores, PROCESS + held + states, states)
+    return Estimate(START + share * work / cores, PROCESS + held + states, states, LOOK)

@@ -20,7 +20,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from dmft.cluster.points import Point, grid
@@ -144,12 +144,13 @@ class _Submission:
 
     def _resources(self, cost: Estimate) -> Resources:
         options = self.options
-        limit = seconds(options.time) or min(max(2.0 * cost.seconds, SHORTEST), LONGEST)
+        limit = seconds(options.time, "--time") or min(max(2.0 * cost.seconds, SHORTEST), LONGEST)
         if limit < 60.0:
             raise UserError(f"--time {options.time}: Slurm counts time limits in minutes; at least 00:01:00")
         warning = min(cost.stop_seconds, limit / 3.0)
         if warning < cost.stop_seconds:
-            print(f"warning: checkpoints may take longer than the {warning:.0f} s that --time {options.time} leaves for them")
+            print(f"warning: the last checkpoint may need {cost.stop_seconds:.0f} s; --time {options.time} leaves {warning:.0f} s. "
+                  "If that is too short, the job ends at its limit with the checkpoint before: submit it again")
         return Resources(options.ranks, options.nodes, options.cores, limit, cost.rank_bytes, warning, options.launcher)
 
     def _submit(self, script: Script, resources: Resources | None) -> str | None:
@@ -173,5 +174,4 @@ class _Submission:
 
 
 def _largest(costs: list[Estimate]) -> Estimate:
-    return Estimate(max(cost.seconds for cost in costs), max(cost.rank_bytes for cost in costs),
-                    max(cost.checkpoint_bytes for cost in costs))
+    return Estimate(*(max(getattr(cost, field.name) for cost in costs) for field in fields(Estimate)))

@@ -141,8 +141,8 @@ def load_plugin(path: str) -> str:
     return digest
 
 
-def seconds(text: str | None) -> float | None:
-    """HH:MM:SS, MM:SS or plain seconds."""
+def seconds(text: str | None, option: str = "--time-limit") -> float | None:
+    """HH:MM:SS, MM:SS or plain seconds, as given with that option."""
     if text is None:
         return None
     try:
@@ -152,7 +152,7 @@ def seconds(text: str | None) -> float | None:
     except ValueError:
         total = -1.0
     if not 0.0 < total < float("inf"):
-        raise UserError(f"--time-limit {schema.to_toml_value(text)}: write HH:MM:SS or a number of seconds")
+        raise UserError(f"{option} {schema.to_toml_value(text)}: write HH:MM:SS or a number of seconds")
     return total
 
 

@@ -114,6 +114,16 @@ def test_the_estimate_follows_the_work(demo_text):
     assert large.seconds > 10 * small.seconds and large.rank_bytes > 4.0 * 3 * 4000**2
 
 
+def test_large_checkpoints_and_long_sweeps_are_warned_earlier(demo_text):
+    """At 100 MB/s: a full history of GB takes minutes to write, and a sweep of the iteration is not cut short."""
+    run = parse_run(demo_text)
+    small, full, sweeps = (estimate(run.replace(**changes), "theory") for changes in (
+        {"samples": 100}, {"samples": 20_000, "t_max": 20.0, "history": "full"}, {"method": "iterate", "t_max": 20.0}))
+    assert 30 <= small.stop_seconds < 35
+    assert full.checkpoint_bytes > 2e9 and full.stop_seconds > 4 * full.checkpoint_bytes / 1e8
+    assert sweeps.checkpoint_bytes < 1e9 and sweeps.stop_seconds > 2 * sweeps.seconds / (60 * run.theory.replicas) > 60
+
+
 def test_the_estimate_of_memory_covers_what_the_solver_allocates(demo_text):
     """The arrays of one replica with its half, on one rank."""
     from dmft.core.parallel import Comm
