@@ -52,6 +52,8 @@ class Estimate:
 
 def size_text(count: float) -> str:
     """Bytes as people say them."""
+    if count < 2**20:
+        return "less than 1 MiB"
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 

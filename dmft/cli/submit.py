@@ -169,7 +169,8 @@ class _Submission:
             raise UserError(f"sbatch refused {place}: {done.stderr.strip()}; {shlex.join(['sbatch', str(place)])} tries again")
         job = done.stdout.strip().split(";")[0]
         outputs = self.folder if script.array or not resources else self._output(self.points[0], script.name.rpartition(".")[2])
-        print(f"job {job}: {script.name}\n  output: {outputs}\n  log:    {script.log}\n  script: {place}")
+        tasks = f" (%a from 0 to {len(script.commands) - 1})" if script.array else ""
+        print(f"job {job}: {script.name}\n  output: {outputs}\n  log:    {script.log}{tasks}\n  script: {place}")
         return job
 
 
