@@ -10,6 +10,7 @@
 //   ROWS       rows that a team holds at a time
 //   RESIDENT   blocks of pass_over_rows that a multiprocessor should hold
 //   CHUNK      rows of a block, a multiple of 4
+//   DEPTH      stages of rows on their way (pipeline.cuh); 0: rows are loaded when they are wanted. Only with TEAM = 1
 //   LOG0.., SIN0.., COS0..  coefficients of sgd_sim/fast_normals.py
 // All sums have a fixed order that depends on these alone: an instance has the same numbers in any batch.
 
@@ -31,8 +32,10 @@ typedef float Stored;
 #endif
 #define PARTS (STRIDE / WIDTH)     // vectors of a row
 #define PADDED (SPAN * VECTORS * WIDTH)
-#if TEAM == 1
-#define ROOM (4 * WARPS * PADDED)  // bytes of shared memory of pass_over_rows, before its list of rows
+#if TEAM == 1   // bytes of shared memory of pass_over_rows, before its list of rows: stages, later gradients of the warps
+#define STAGES (WARPS * DEPTH * ROWS * STRIDE * (int)sizeof(Stored))
+#define GRADIENTS (4 * WARPS * PADDED)
+#define ROOM ((STAGES > GRADIENTS ? STAGES : GRADIENTS) + 4 * PADDED)
 #else
 #define ROOM (16 * ((ROWS * (TEAM + 1) + 3) / 4) > 256 ? 16 * ((ROWS * (TEAM + 1) + 3) / 4) : 256)
 #endif

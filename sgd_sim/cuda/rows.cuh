@@ -25,7 +25,15 @@ pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data
     const int instance = blockIdx.y, thread = threadIdx.x, lane = thread % LANES, warp = thread / LANES;
     if (!going[instance]) return;
     const int first = blockIdx.x * CHUNK, count = min(CHUNK, rows - first);
-    Quad *quads = (Quad *)shared;   // e, later the gradients of the warps; sums of the warps of a team
+#if TEAM == 1
+    Quad *quads = (Quad *)((char *)shared + ROOM) - PADDED / 4;   // e
+#endif
+#if DEPTH
+    __shared__ u64 barriers[WARPS * DEPTH];
+    char *stages = (char *)shared + warp * DEPTH * STAGE_BYTES;
+    u64 *full = barriers + warp * DEPTH;
+    if (lane == 0) start_stages(full);
+#endif
     unsigned short *list = (unsigned short *)((char *)shared + ROOM);
     unsigned char *weight = (unsigned char *)(list + CHUNK + 2);
     data += ((i64)instance * apart + first) * STRIDE;
@@ -69,7 +77,15 @@ pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data
 #pragma unroll
         for (int j = 0; j < WIDTH; j++) gradient[v][j] = 0.0f;
 
-    for (int k = (warp / TEAM) * ROWS; k < listed; k += (WARPS / TEAM) * ROWS) {
+    const int start = (warp / TEAM) * ROWS, stride = (WARPS / TEAM) * ROWS;
+#if DEPTH
+    if (lane == 0)
+        for (int stage = 0; stage < DEPTH && start + stage * stride < listed; stage++)
+            fill_stage(stages + stage * STAGE_BYTES, full + stage, data, list, start + stage * stride, listed);
+    int stage = 0;
+    unsigned parity = 0;
+#endif
+    for (int k = start; k < listed; k += stride) {
         Vector held[ROWS][VECTORS];
         double teacher[ROWS];
         float product[ROWS], factor[ROWS];
@@ -77,15 +93,27 @@ pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data
         for (int r = 0; r < ROWS; r++) {
             const bool there = k + r < listed;
             const int row = there ? list[k + r] : 0;
+#if DEPTH
+            if (r == 0) wait_for(full + stage, parity);
+            const Vector *address = (const Vector *)(stages + stage * STAGE_BYTES + r * ROW_BYTES) + place;
+#else
             const Vector *address = (const Vector *)(data + (i64)row * STRIDE) + place;
+#endif
 #pragma unroll
             for (int v = 0; v < VECTORS; v++) {
                 held[r][v] = {0, 0, 0, 0};
-                if (there && ((v + 1) * SPAN <= PARTS || v * SPAN + place < PARTS)) held[r][v] = stream_in(address + v * SPAN);
+                if (there && ((v + 1) * SPAN <= PARTS || v * SPAN + place < PARTS))
+                    held[r][v] = DEPTH ? address[v * SPAN] : stream_in(address + v * SPAN);
             }
             teacher[r] = there ? h0[row] : 0.0;
             product[r] = 0.0f;
         }
+#if DEPTH
+        __syncwarp();   // all lanes hold their part of these rows
+        if (lane == 0 && k + DEPTH * stride < listed)
+            fill_stage(stages + stage * STAGE_BYTES, full + stage, data, list, k + DEPTH * stride, listed);
+        if (++stage == DEPTH) stage = 0, parity ^= 1;
+#endif
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             float x[WIDTH];
@@ -154,8 +182,8 @@ pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data
 
     Quad *out = (Quad *)(partial + ((i64)instance * gridDim.x + blockIdx.x) * PADDED);
 #if TEAM == 1
-    __syncthreads();   // e is no longer wanted
-    Quad *mine = quads + warp * (PADDED / 4);
+    __syncthreads();   // no more rows: their place is taken by gradients
+    Quad *gradients = (Quad *)shared, *mine = gradients + warp * (PADDED / 4);
 #else
     Quad *mine = out;
 #endif
@@ -168,10 +196,10 @@ pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data
 #if TEAM == 1
     __syncthreads();
     for (int i = thread; i < PADDED / 4; i += THREADS) {
-        Quad total = quads[i];
+        Quad total = gradients[i];
 #pragma unroll
         for (int other = 1; other < WARPS; other++) {
-            Quad q = quads[other * (PADDED / 4) + i];
+            Quad q = gradients[other * (PADDED / 4) + i];
             total.x += q.x, total.y += q.y, total.z += q.z, total.w += q.w;
         }
         out[i] = total;
