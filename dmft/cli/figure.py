@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     size.add_argument("--full", action="store_true", help="the paper's sizes")
     parser.add_argument("--commands", action="store_true", help="print the commands that make the data, run none")
     parser.add_argument("--submit", action="store_true", help="print the dmft submit commands for them, run none")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where results are computed (docs/gpu.md)")
     parser.add_argument("--force", action="store_true", help="compute afresh what is there")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path, default=OUT, help="where results go (default runs/out)")
@@ -50,9 +51,11 @@ def run(options: argparse.Namespace) -> int:
     figures = list(FIGURES.values()) if options.name == "all" else [get(FIGURES, options.name)]
     for figure in figures:
         if options.commands or options.submit:
-            _print([job.submission if options.submit else job.command for job in jobs(figure, size, options.output)])
+            todo = jobs(figure, size, options.output, options.device)
+            _print([job.submission if options.submit else job.command for job in todo])
             continue
-        code = make(figure, size, options.force, options.quiet, lambda text: say(text, quiet=options.quiet), options.output)
+        code = make(figure, size, options.force, options.quiet, lambda text: say(text, quiet=options.quiet), options.output,
+                    options.device)
         if code:
             return code
         if world().is_root:

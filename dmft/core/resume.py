@@ -10,8 +10,8 @@ from dmft.core.schema import to_toml_value
 
 GROWABLE = {"theory": ("theory.replicas", "theory.target_error", "theory.max_sweeps", "algorithm.t_max"),
             "simulation": ("simulation.instances", "algorithm.t_max")}
-# Changes that touch no number of the result.
-_HARMLESS = ("title", "theory.checkpoint_interval", "simulation.checkpoint_interval")
+# Changes that touch no number of the result (of another device: no more than its rounding).
+_HARMLESS = ("title", "theory.checkpoint_interval", "simulation.checkpoint_interval", "theory.device", "simulation.device")
 
 
 def grown(stored_run: str, new: Run, kind: str, source: str, growable: Iterable[str] | None = None) -> list[str]:

@@ -4,7 +4,9 @@
 // Every sum has a fixed order, so a run repeats to the last bit on one kind of card.
 
 #define SCALARS 9  // columns of row_sums before the kernels, as in samples.py
-#define TINY 1e-18 // responses below this are zero, as in samples.py
+#define TINY 1e-18 // responses below this are zero, and those that an overshooting step (eta g' > STABLE) leaves are
+#define STABLE 2.0 // bounded, as in samples.py
+#define BOUND 10.0
 #define LANES 32
 #define WIDE 7     // columns of tangents that a lane adds at a time
 #define AHEAD 2    // rows of them that it loads before it adds them
@@ -32,7 +34,7 @@ extern "C" __global__ void fields(int count, double m, double eta, double scale,
                            stein ? w * other : 0.0,
                            w * (direct - other) * (direct - other),
                            w * direct * (direct - other),
-                           eta * curvature > 2.0 ? w : 0.0};
+                           eta * curvature > STABLE ? w : 0.0};
     for (int c = 0; c < SCALARS; c++) terms[(long long)c * count + i] = row[c];
 }
 
@@ -85,6 +87,7 @@ __device__ inline double next_weight(int kind, double s, double u, double fracti
 }
 
 template <typename real> __device__ inline real flushed(real x) { return fabs((double)x) < TINY ? real(0) : x; }
+template <typename real> __device__ inline real bounded(real x) { return min(max(x, real(-BOUND)), real(BOUND)); }
 
 template <typename real> __device__ inline void merge_vector(real *v, int older, int newer, int into) {
     v[into] = v[older] + v[newer];
@@ -124,17 +127,18 @@ extern "C" __global__ void past(int count, int slots, int begin, int used, long 
     H += i * slots, X += i * slots, row += i * slots, next += i * slots, T += i * packed;
     if (stein) Y_past += i * slots;
 
-    double noise = 0.0, pull = 0.0, response = 0.0;
+    double noise = 0.0, pull = 0.0, teacher = 0.0;
     for (int j = begin + lane; j < used; j += LANES) {
         noise += chi_weights[j] * X[j];
         pull += memory[j] * H[j];
-        if (stein) response += memory[j] * Y_past[j];
+        if (stein) teacher += memory[j] * Y_past[j];
     }
-    noise = warp_sum(noise), pull = warp_sum(pull), response = warp_sum(response);
-    if (lane == 0) dots[i] = noise, dots[count + i] = pull, dots[2ll * count + i] = response;
+    noise = warp_sum(noise), pull = warp_sum(pull), teacher = warp_sum(teacher);
+    if (lane == 0) dots[i] = noise, dots[count + i] = pull, dots[2ll * count + i] = teacher;
 
     // What the past tangents pull: one pass over T, the bulk of all work.
     const tangent slope = a * (keep - eta * gp[i]), strength = a * eta;
+    const bool overshoots = eta * gp[i] > STABLE;
     for (int low = begin; low < used; low += LANES * WIDE) {
         tangent sum[WIDE] = {};
         for (int k = 0; k < active; k += AHEAD) {
@@ -158,7 +162,9 @@ extern "C" __global__ void past(int count, int slots, int begin, int used, long 
 #pragma unroll
         for (int c = 0; c < WIDE; c++) {
             const int j = low + LANES * c + lane;
-            if (j < used) next[j] = flushed((tangent)(slope * row[j] + strength * sum[c]));
+            if (j >= used) continue;
+            const tangent response = flushed((tangent)(slope * row[j] + strength * sum[c]));
+            next[j] = overshoots ? bounded(response) : response;
         }
     }
 }
@@ -223,7 +229,8 @@ extern "C" __global__ void move(int count, int slots, int slot, long long n, dou
     h[i] = a * (keep * h[i] + eta * (dots[count + i] + chi - g[i]) + thermal * sign[i] * xi);
     if (stein) {
         Y_past[i * slots + slot] = Y[i];
-        Y[i] = a * (keep * Y[i] + eta * (dots[2ll * count + i] - gp[i] * (Y[i] + m) - g_h0[i]));
+        const double response = a * (keep * Y[i] + eta * (dots[2ll * count + i] - gp[i] * (Y[i] + m) - g_h0[i]));
+        Y[i] = eta * gp[i] > STABLE ? bounded(response) : response;
     }
     if (kind != FULL_BATCH) {
         double u, unused;

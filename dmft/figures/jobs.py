@@ -66,7 +66,7 @@ class Data:
     theory: Theory | None
 
 
-def jobs(figure: Figure, size: str, out: Path = OUT) -> list[Job]:
+def jobs(figure: Figure, size: str, out: Path = OUT, device: str = "cpu") -> list[Job]:
     """All halves of all series, in the order of the figure."""
     chosen, found = figure.sizes[size], []
     for series in figure.chosen(size):
@@ -74,16 +74,18 @@ def jobs(figure: Figure, size: str, out: Path = OUT) -> list[Job]:
             changes = chosen.simulation if half == "simulation" else chosen.theory
             if changes is None or not getattr(series, half):
                 continue
-            overrides = _overrides(series.changes, changes, chosen.by_series.get(series.name, {}))
+            where = {} if device == "cpu" else {f"{half}.device": device}
+            overrides = _overrides(series.changes, changes, chosen.by_series.get(series.name, {}), where)
             found.append(Job(series, half, run_file(figure.name, series.run), overrides,
                              out / figure.name / size / f"{series.name}.{half}.h5"))
     return found
 
 
-def make(figure: Figure, size: str, force: bool, quiet: bool, say: Callable[[str], None], out: Path = OUT) -> int:
+def make(figure: Figure, size: str, force: bool, quiet: bool, say: Callable[[str], None], out: Path = OUT, device: str = "cpu"
+         ) -> int:
     """Run the jobs whose results are missing or incomplete; the exit code of the first that fails."""
     from dmft.cli import main as dmft_main
-    todo = jobs(figure, size, out)
+    todo = jobs(figure, size, out, device)
     for k, job in enumerate(todo):
         say(f"[{k + 1}/{len(todo)}] {job.half}: {job.series.label or job.series.name}")
         words = [*job.words, "--force" if force else "--resume", *(["--quiet"] if quiet else [])]

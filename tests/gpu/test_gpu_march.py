@@ -3,6 +3,8 @@ for the host and tested all the same."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -83,6 +85,13 @@ def test_single_precision_tangents(card):
     p = problem("gd", 26)
     want, got = (solved(p, 4, np.float32, gpu) for gpu in (None, card))
     np.testing.assert_allclose(got.curves["m"], want.curves["m"], atol=1e-6)
+
+
+def test_overshooting_samples_are_bounded_alike(card):
+    p = replace(problem("persistent", 26), eta=0.3)
+    want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
+    assert want.curves["unstable"][:5].max() > 0.01 and np.isfinite(want.curves["m"][:10]).all()
+    np.testing.assert_allclose(got.curves["m"], want.curves["m"], rtol=1e-7)
 
 
 def test_a_broken_merge_is_seen(card):
