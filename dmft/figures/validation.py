@@ -49,7 +49,7 @@ VALIDATION = Figure(
         "quick": Size(theory={"theory.samples": 2000, "theory.replicas": 4, "algorithm.t_max": 2.0},
                       simulation={"algorithm.t_max": 2.0, "simulation.record": [0.5, 2.0]}, by_series=_instances((60, 30, 6))),
         "standard": Size(by_series=_instances((400, 200, 80))),
-        "full": Size(theory={"theory.replicas": 16}, by_series=_instances((3200, 1600, 640))),
+        "full": Size(theory={"theory.samples": 256_000, "theory.blocks_per_level": 16}, by_series=_instances((6400, 3200, 1280))),
     },
 )
 
