@@ -38,8 +38,7 @@ KINDS = {
     "langevin": {"kind": "langevin", "temperature": 0.5},
     "gd, shared landscape": {"landscape": "shared"},
 }
-LAYOUTS = [{"depth": 0}, {"depth": 1}, {"depth": 2}, {"depth": 3}, {"depth": 3, "rows": 1}, {"depth": 6, "rows": 1},
-           {"depth": 2, "rows": 1}, {"depth": 2, "warps": 4, "resident": 4}, {"depth": 1, "chunk": 752}, {"depth": 0, "chunk": 752}]
+LAYOUTS = [{"chunk": 188}, {"chunk": 752}, {"rows": 1, "resident": 3}, {"warps": 4, "resident": 4}, {"warps": 16, "resident": 1}]
 READ = """
 struct __align__(16) Vector { unsigned x, y, z, w; };
 extern "C" __global__ void read(const Vector *data, long long count, unsigned *out) {

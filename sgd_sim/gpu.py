@@ -23,7 +23,7 @@ from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, spectral_wei
 from sgd_sim.states import NOT_STARTED, States
 
 DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8   # modes of a pass, as in cuda/minibatch.cuh
-AHEAD = 16                            # steps whose mini-batches of fixed size are drawn at a time
+AHEAD = 16                            # steps of a launch, and whose mini-batches of fixed size are drawn at a time
 LOOK_EVERY = 20                       # power iterations between two looks at how many are done
 MOST_SHARED = 200 << 10               # bytes of shared memory of a block
 NULL = np.uint64(0)
@@ -78,7 +78,7 @@ class GpuTrajectories:
         self.rule, self.steps = make_rule(run, self.layout.samples), run.algorithm.steps
         self.kernels = gpu.kernels(self.layout.code(get_loss(run.problem.loss).cuda), KERNELS)
         self.shared = simulation.landscape == "shared"
-        self.record, self.temperatures = states.record, run.algorithm.temperatures()
+        self.record, self.noise = states.record, np.sqrt(2.0 * run.algorithm.temperatures() * run.algorithm.learning_rate)
         self.step, self.drawn = max(0, int(states.step[instances[0]])), -1
         count, n, samples, put, zeros = instances.size, self.layout.n, self.layout.samples, gpu.put, gpu.zeros
         self.blocks = max(self.layout.chunks(samples), self.layout.chunks(TEST_ROWS))
@@ -91,6 +91,7 @@ class GpuTrajectories:
         self.data = self._rows("simulation/data", landscapes, samples)
         self.test = self._rows("simulation/test", landscapes, TEST_ROWS)
         self.e, self.arrived = zeros((count, self.layout.padded), np.float32), zeros(count, np.uint32)
+        self.noises, self.tickets, self.taken = put(self.noise), zeros(1, np.uint64), 0
         self.partial = zeros((count, self.blocks, self.layout.padded), np.float32)
         self.m, self.sign = zeros(count), put(np.ones(count))
         self.curves, self.diverged_at = put(states.curves[instances]), put(np.full(count, -1, np.int64))
@@ -106,10 +107,10 @@ class GpuTrajectories:
         self.w = put(states.w[instances])
         self.weights = (self.w, self.w0, np.int64(0 if self.shared else n), np.float64(1.0 - rule.eta * rule.ridge),
                         np.float64(rule.eta / np.sqrt(n)), self.thermal_streams, np.int32(rule.sphere), self.e, self.m, self.sign,
-                        self.live, self.diverged_at)
+                        self.live, self.diverged_at, put(np.full(count, self.step)))
         if states.step[instances[0]] == NOT_STARTED:
             self._start(teachers)
-        self._update(self.step, np.float64(0.0), 0)
+        self._update(self.step, 0)
 
     def _rows(self, purpose: str, landscapes: np.ndarray, rows: int) -> tuple:
         """Data of landscapes, their teachers' fields, the rows between two landscapes that instances see, the number of rows,
@@ -138,7 +139,7 @@ class GpuTrajectories:
         data, h0, *rest = self.data
         rows = (data, self.gpu.put(np.array([spectral_weights(each) for each in self.gpu.get(h0)])), *rest)
         zero, moving = self.gpu.zeros(count), self.gpu.put(np.ones(count, np.int32))
-        self._update(0, np.float64(0.0), 0, self.gpu.zeros((count, layout.n)))   # e = w
+        self._update(0, 0, self.gpu.zeros((count, layout.n)))   # e = w
         for iteration in range(MOST_ITERATIONS):
             self._pass(PRODUCT | ALL, 0, rows, zero, moving)
             self.kernels["power_step"]((count,), (layout.threads,), (
@@ -147,28 +148,24 @@ class GpuTrajectories:
                 break
         return self.gpu.get(self.w)
 
-    def _pass(self, mode: int, step: int, rows: tuple, side: Any, going: Any) -> None:
-        """A pass over rows (data, h0, apart, number, fields), with the given signs, of the instances that are going."""
-        rule, layout, count = self.rule, self.layout, self.instances.size
-        slot = step % AHEAD * count * layout.samples if rule.batch in FIXED_SIZE else 0
-        noise = self._noise(step) if mode & STEP else np.float64(0.0)
-        self.kernels["pass_over_rows"]((layout.chunks(int(rows[3])), count), (layout.threads,), (
-            np.int32(mode), np.int64(step), np.int64(slot), noise, *rows, side, going, *self.batch, self.arrived, self.partial,
-            *self.weights), layout.pass_bytes)
+    def _pass(self, mode: int, step: int, rows: tuple, side: Any, going: Any, steps: int = 1) -> None:
+        """Passes over rows (data, h0, apart, number, fields), with the given signs, of the instances that are going."""
+        layout, count = self.layout, self.instances.size
+        blocks = layout.chunks(int(rows[3])) * count * steps
+        self.kernels["pass_over_rows"]((blocks,), (layout.threads,), (
+            np.int32(mode), np.int64(step), np.uint64(self.taken), self.tickets, np.int32(count), np.int32(AHEAD), self.noises,
+            *rows, side, going, *self.batch, self.arrived, self.partial, *self.weights), layout.pass_bytes)
+        self.taken += blocks
 
-    def _noise(self, step: int) -> np.float64:
-        return np.sqrt(2.0 * self.temperatures[step] * self.rule.eta)
-
-    def _update(self, step: int, noise: np.float64, chunks: int, w0: Any = None) -> None:
+    def _update(self, step: int, chunks: int, w0: Any = None) -> None:
         """A step of the weights from the gradients of so many chunks, or with none a look at where they are: m, e = w -+ w0."""
+        noise = self.noise[step] if chunks else np.float64(0.0)
         weights = self.weights if w0 is None else (self.w, w0, *self.weights[2:])
         self.kernels["update"]((self.instances.size,), (self.layout.threads,), (
             np.int64(step), noise, self.partial, np.int32(chunks), *weights), 256)
 
     def _draw_ahead(self, step: int) -> None:
         """Mini-batches of fixed size for a step and those after it."""
-        if self.drawn > step:
-            return
         rule, samples, count = self.rule, self.layout.samples, self.instances.size
         shared, scratch = 4 * (1024 + samples), NULL
         if shared > MOST_SHARED:
@@ -191,14 +188,20 @@ class GpuTrajectories:
     def advance(self, last: int) -> None:
         """Go on to step `last`; a record there is made when the run goes on, or now if this is the end."""
         wanted = set(self.record[(self.record >= self.step) & (self.record <= last)].tolist())
-        for step in range(self.step, last):
-            if self.rule.batch in FIXED_SIZE:
+        step = self.step
+        while step < last:
+            if self.rule.batch in FIXED_SIZE and step >= self.drawn:
                 self._draw_ahead(step)
             if step in wanted:
                 self._look(step, DRAW)
-                self._update(step, self._noise(step), self.layout.chunks(self.layout.samples))
-            else:
-                self._pass(DRAW | STEP, step, self.data, self.sign, self.live)
+                self._update(step, self.layout.chunks(self.layout.samples))
+                step += 1
+                continue
+            end = min([last, step + AHEAD, *(other for other in wanted if other > step)])
+            if self.rule.batch in FIXED_SIZE:
+                end = min(end, self.drawn)
+            self._pass(DRAW | STEP, step, self.data, self.sign, self.live, end - step)
+            step = end
         if last == self.steps and last in wanted:
             self._look(last, 0)
         self.step = last

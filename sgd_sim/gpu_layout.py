@@ -20,7 +20,7 @@ CHUNK_ROWS = 384            # of a block, about: what it does before and after i
 CHUNK_ROWS_WIDE = 192       # of rows shared by all warps: there may be few instances of that size
 LANES = 32
 KERNELS = ("fill_rows", "draw_fixed_size", "pass_over_rows", "update", "record", "power_step")
-SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "pipeline.cuh", "rows.cuh")
+SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "rows.cuh")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,6 @@ class Layout:
     rows: int
     resident: int
     chunk: int
-    depth: int = 0
 
     @property
     def threads(self) -> int:
@@ -61,17 +60,13 @@ class Layout:
     @property
     def pass_bytes(self) -> int:
         """Shared memory of pass_over_rows."""
-        room = max(256, 16 * (-(-self.rows * (self.team + 1) // 4)))
-        if self.team == 1:
-            stages = self.depth * self.rows * self.stride * np.dtype(self.stored).itemsize
-            room = self.warps * max(stages, 4 * self.padded) + 4 * self.padded
-        return room + 3 * self.chunk + 4
+        room = 4 * self.warps * self.padded if self.team == 1 else 16 * (-(-self.rows * (self.team + 1) // 4))
+        return max(room, 256) + 11 * self.chunk + 20
 
     def code(self, loss: str) -> str:
         """The CUDA source of all kernels, for a loss."""
         numbers = {"N": self.n, "STRIDE": self.stride, "HALF": int(self.half), "TEAM": self.team, "WARPS": self.warps,
-                   "VECTORS": self.vectors, "ROWS": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk,
-                   "DEPTH": self.depth}
+                   "VECTORS": self.vectors, "ROWS": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk}
         lines = [f"#define {name} {value}" for name, value in numbers.items()]
         for name, values in (("LOG", fast_normals.LOG), ("SIN", fast_normals.SIN), ("COS", fast_normals.COS)):
             lines += [f"#define {name}{k} {float(value)!r}f" for k, value in enumerate(values)]

@@ -10,7 +10,6 @@
 //   ROWS       rows that a team holds at a time
 //   RESIDENT   blocks of pass_over_rows that a multiprocessor should hold
 //   CHUNK      rows of a block, a multiple of 4
-//   DEPTH      stages of rows on their way (pipeline.cuh); 0: rows are loaded when they are wanted. Only with TEAM = 1
 //   LOG0.., SIN0.., COS0..  coefficients of sgd_sim/fast_normals.py
 // All sums have a fixed order that depends on these alone: an instance has the same numbers in any batch.
 
@@ -32,10 +31,8 @@ typedef float Stored;
 #endif
 #define PARTS (STRIDE / WIDTH)     // vectors of a row
 #define PADDED (SPAN * VECTORS * WIDTH)
-#if TEAM == 1   // bytes of shared memory of pass_over_rows, before its list of rows: stages, later gradients of the warps
-#define STAGES (WARPS * DEPTH * ROWS * STRIDE * (int)sizeof(Stored))
-#define GRADIENTS (4 * WARPS * PADDED)
-#define ROOM ((STAGES > GRADIENTS ? STAGES : GRADIENTS) + 4 * PADDED)
+#if TEAM == 1
+#define ROOM (4 * WARPS * PADDED)  // bytes of shared memory of pass_over_rows, before its list of rows
 #else
 #define ROOM (16 * ((ROWS * (TEAM + 1) + 3) / 4) > 256 ? 16 * ((ROWS * (TEAM + 1) + 3) / 4) : 256)
 #endif
@@ -64,11 +61,42 @@ __device__ inline Vector stream_in(const Vector *address) {   // read once: not 
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(address));
     return v;
 }
-__device__ inline float fresh(const float *address) {   // from where all multiprocessors write to
+// What other blocks of the same launch may have written: past the first-level cache, which does not know of it.
+__device__ inline float fresh(const float *address) {
     float x;
-    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(address));
+    asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(address) : "memory");
     return x;
 }
+__device__ inline double fresh(const double *address) {
+    double x;
+    asm volatile("ld.global.cg.f64 %0, [%1];" : "=d"(x) : "l"(address) : "memory");
+    return x;
+}
+__device__ inline unsigned fresh(const unsigned char *address) {
+    unsigned x;
+    asm volatile("ld.global.cg.u8 %0, [%1];" : "=r"(x) : "l"(address) : "memory");
+    return x;
+}
+__device__ inline Quad fresh(const Quad *address) {
+    Quad q;
+    asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(q.x), "=f"(q.y), "=f"(q.z), "=f"(q.w) : "l"(address) : "memory");
+    return q;
+}
+__device__ inline i64 acquire(const i64 *address) {
+    i64 x;
+    asm volatile("ld.acquire.gpu.global.s64 %0, [%1];" : "=l"(x) : "l"(address) : "memory");
+    return x;
+}
+__device__ inline int acquire(const int *address) {
+    int x;
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(x) : "l"(address) : "memory");
+    return x;
+}
+__device__ inline void release(i64 *address, i64 x) {
+    asm volatile("st.release.gpu.global.s64 [%0], %1;" ::"l"(address), "l"(x) : "memory");
+}
+__device__ inline void rest() { asm volatile("nanosleep.u32 100;"); }
 #else   // the host's compiler, in tests
 inline void from_halves(unsigned bits, float &low, float &high) {
     _Float16 h[2];
@@ -77,7 +105,10 @@ inline void from_halves(unsigned bits, float &low, float &high) {
 }
 inline unsigned to_half(float x) { _Float16 h = (_Float16)x; unsigned short b; __builtin_memcpy(&b, &h, 2); return b; }
 inline Vector stream_in(const Vector *address) { return *address; }
-inline float fresh(const float *address) { return *address; }
+template <typename T> inline T fresh(const T *address) { return *address; }
+template <typename T> inline T acquire(const T *address) { return *address; }
+inline void release(i64 *address, i64 x) { *address = x; }
+inline void rest() {}
 #endif
 
 #if HALF

@@ -15,7 +15,7 @@ __device__ inline void draw_rows(int batch, u64 stream, i64 step, int first, int
             int row = 4 * call + k;
             bool in = word < enter;
             if (batch == PERSISTENT) {
-                if (step > 0) in = s[first + row] ? word >= off : word < on;
+                if (step > 0) in = fresh(s + first + row) ? word >= off : word < on;
                 s[first + row] = in;
             }
             weight[row] = in;

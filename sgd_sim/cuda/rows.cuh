@@ -10,39 +10,50 @@ __device__ inline float coefficient(float product, double h0, double sign, doubl
     return weight ? (float)(scale * weight * loss_dv<double>(field, h0)) : 0.0f;
 }
 
+// `steps` steps from first_step on. Blocks draw tickets (from ticket 0 of this launch, `no_tickets` of the counter) and take
+// chunk by chunk, instance by instance, step by step; one that is early waits until its instance is ready. Earlier tickets
+// never wait for later ones, so there is always one at work, and the card is full until the last step ends.
+//
 // fields (instances, rows) where mode has ALL, and partial (instances, chunks, PADDED) = sum over a chunk of c_mu x_mu.
 // data, h0: of the instance's landscape, `apart` rows behind that of the instance before (0: all share one); side, going:
 // sign and live, or what the spectral start has for them. s: mini-batches of the persistent chain or of fixed size, from
 // first_s on; streams: of the mini-batches. With STEP the last block of an instance to arrive (counted in `arrived`) steps
-// its weights: the sum of the partial gradients has its order whichever block that is. Grid (chunks, instances).
+// its weights: the sum of the partial gradients has its order whichever block that is; noises (all steps): sqrt(2 T eta).
+// Grid (chunks * instances * steps).
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data, const double *h0, i64 apart, int rows,
-               double *fields, const double *side, const int *going, int batch, const u64 *streams, u64 enter, u64 on, u64 off,
+pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int instances, int ahead, const double *noises,
+               const Stored *data, const double *h0, i64 apart, int rows, double *fields, const double *side, const int *going, int batch, const u64 *streams, u64 enter, u64 on, u64 off,
                unsigned char *s, double scale, unsigned *arrived, float *partial,
                double *w, const double *w0, i64 w0_apart, double decay, double rate, const u64 *thermal, int sphere,
-               float *e, double *m, double *sign, int *live, i64 *diverged_at) {
+               float *e, double *m, double *sign, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
-    const int instance = blockIdx.y, thread = threadIdx.x, lane = thread % LANES, warp = thread / LANES;
-    if (!going[instance]) return;
-    const int first = blockIdx.x * CHUNK, count = min(CHUNK, rows - first);
-#if TEAM == 1
-    Quad *quads = (Quad *)((char *)shared + ROOM) - PADDED / 4;   // e
-#endif
-#if DEPTH
-    __shared__ u64 barriers[WARPS * DEPTH];
-    char *stages = (char *)shared + warp * DEPTH * STAGE_BYTES;
-    u64 *full = barriers + warp * DEPTH;
-    if (lane == 0) start_stages(full);
-#endif
-    unsigned short *list = (unsigned short *)((char *)shared + ROOM);
+    Quad *quads = (Quad *)shared;   // e, later the gradients of the warps; sums of the warps of a team
+    double *teachers = (double *)((char *)shared + ROOM);   // h0 of the chunk
+    i64 *work = (i64 *)(teachers + CHUNK);                  // what all threads must know: ticket, whether to go on
+    unsigned short *list = (unsigned short *)(work + 2);
     unsigned char *weight = (unsigned char *)(list + CHUNK + 2);
+    const int thread = threadIdx.x, lane = thread % LANES, warp = thread / LANES, chunks = (rows + CHUNK - 1) / CHUNK;
+    if (thread == 0) {
+        const u64 ticket = atomicAdd(tickets, 1ull) - no_tickets, whose = ticket / chunks;
+        const i64 when = first_step + (i64)(whose / instances);
+        if (mode & STEP)
+            while (acquire(ready + whose % instances) < when && acquire(going + whose % instances)) rest();
+        work[0] = ticket;
+        work[1] = acquire(going + whose % instances);
+    }
+    __syncthreads();
+    if (!work[1]) return;
+    const int chunk = work[0] % chunks, instance = work[0] / chunks % instances;
+    const i64 step = first_step + work[0] / chunks / instances;
+    const int first = chunk * CHUNK, count = min(CHUNK, rows - first);
     data += ((i64)instance * apart + first) * STRIDE;
     h0 += (i64)instance * apart + first;
     fields += (i64)instance * rows + first;
     const Quad *e_quads = (const Quad *)(e + (i64)instance * PADDED);
-    const double nearer = side[instance];
+    const double nearer = fresh(side + instance);
 
-    if (s) s += first_s + (i64)instance * rows;
+    if (s) s += ((batch == PERSISTENT ? 0 : step % ahead * instances) + instance) * rows;
+    for (int i = thread; i < count; i += THREADS) teachers[i] = h0[i];
     if (!(mode & DRAW) || batch == FULL) {
         for (int i = thread; i < count; i += THREADS) weight[i] = mode & DRAW ? 1 : 0;
     } else if (batch == BERNOULLI || batch == PERSISTENT) {
@@ -51,14 +62,14 @@ pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data
         for (int i = thread; i < count; i += THREADS) weight[i] = s[first + i];
     }
 #if TEAM == 1
-    for (int i = thread; i < PADDED / 4; i += THREADS) quads[i] = e_quads[i];
+    for (int i = thread; i < PADDED / 4; i += THREADS) quads[i] = fresh(e_quads + i);
 #else
     float e_part[VECTORS][WIDTH];
 #pragma unroll
     for (int v = 0; v < VECTORS; v++)
 #pragma unroll
         for (int p = 0; p < WIDTH / 4; p++) {
-            Quad q = e_quads[p * SPAN * VECTORS + thread + v * SPAN];
+            Quad q = fresh(e_quads + p * SPAN * VECTORS + thread + v * SPAN);
             e_part[v][4 * p] = q.x, e_part[v][4 * p + 1] = q.y, e_part[v][4 * p + 2] = q.z, e_part[v][4 * p + 3] = q.w;
         }
     float *sums = (float *)shared, *factors = sums + ROWS * TEAM;
@@ -77,43 +88,21 @@ pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data
 #pragma unroll
         for (int j = 0; j < WIDTH; j++) gradient[v][j] = 0.0f;
 
-    const int start = (warp / TEAM) * ROWS, stride = (WARPS / TEAM) * ROWS;
-#if DEPTH
-    if (lane == 0)
-        for (int stage = 0; stage < DEPTH && start + stage * stride < listed; stage++)
-            fill_stage(stages + stage * STAGE_BYTES, full + stage, data, list, start + stage * stride, listed);
-    int stage = 0;
-    unsigned parity = 0;
-#endif
-    for (int k = start; k < listed; k += stride) {
+    for (int k = (warp / TEAM) * ROWS; k < listed; k += (WARPS / TEAM) * ROWS) {
         Vector held[ROWS][VECTORS];
-        double teacher[ROWS];
         float product[ROWS], factor[ROWS];
 #pragma unroll
         for (int r = 0; r < ROWS; r++) {
             const bool there = k + r < listed;
             const int row = there ? list[k + r] : 0;
-#if DEPTH
-            if (r == 0) wait_for(full + stage, parity);
-            const Vector *address = (const Vector *)(stages + stage * STAGE_BYTES + r * ROW_BYTES) + place;
-#else
             const Vector *address = (const Vector *)(data + (i64)row * STRIDE) + place;
-#endif
 #pragma unroll
             for (int v = 0; v < VECTORS; v++) {
                 held[r][v] = {0, 0, 0, 0};
-                if (there && ((v + 1) * SPAN <= PARTS || v * SPAN + place < PARTS))
-                    held[r][v] = DEPTH ? address[v * SPAN] : stream_in(address + v * SPAN);
+                if (there && ((v + 1) * SPAN <= PARTS || v * SPAN + place < PARTS)) held[r][v] = stream_in(address + v * SPAN);
             }
-            teacher[r] = there ? h0[row] : 0.0;
             product[r] = 0.0f;
         }
-#if DEPTH
-        __syncwarp();   // all lanes hold their part of these rows
-        if (lane == 0 && k + DEPTH * stride < listed)
-            fill_stage(stages + stage * STAGE_BYTES, full + stage, data, list, k + DEPTH * stride, listed);
-        if (++stage == DEPTH) stage = 0, parity ^= 1;
-#endif
 #pragma unroll
         for (int v = 0; v < VECTORS; v++) {
             float x[WIDTH];
@@ -144,7 +133,7 @@ pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data
             if (k + r < listed) {
                 const int row = list[k + r];
                 double field;
-                factor[r] = coefficient(product[r], teacher[r], nearer, scale, weight[row], mode, field);
+                factor[r] = coefficient(product[r], teachers[row], nearer, scale, weight[row], mode, field);
                 if ((mode & ALL) && lane == 0) fields[row] = field;
             }
         }
@@ -161,7 +150,7 @@ pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data
                     double total = 0.0, field;
                     for (int part = 0; part < TEAM; part++) total += sums[r * TEAM + part];
                     const int row = list[k + r];
-                    factors[r] = coefficient((float)total, teacher[r], nearer, scale, weight[row], mode, field);
+                    factors[r] = coefficient((float)total, teachers[row], nearer, scale, weight[row], mode, field);
                     if (mode & ALL) fields[row] = field;
                 }
             }
@@ -180,10 +169,10 @@ pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data
             }
     }
 
-    Quad *out = (Quad *)(partial + ((i64)instance * gridDim.x + blockIdx.x) * PADDED);
+    Quad *out = (Quad *)(partial + ((i64)instance * chunks + chunk) * PADDED);
 #if TEAM == 1
-    __syncthreads();   // no more rows: their place is taken by gradients
-    Quad *gradients = (Quad *)shared, *mine = gradients + warp * (PADDED / 4);
+    __syncthreads();   // e is no longer wanted
+    Quad *mine = quads + warp * (PADDED / 4);
 #else
     Quad *mine = out;
 #endif
@@ -196,10 +185,10 @@ pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data
 #if TEAM == 1
     __syncthreads();
     for (int i = thread; i < PADDED / 4; i += THREADS) {
-        Quad total = gradients[i];
+        Quad total = quads[i];
 #pragma unroll
         for (int other = 1; other < WARPS; other++) {
-            Quad q = gradients[other * (PADDED / 4) + i];
+            Quad q = quads[other * (PADDED / 4) + i];
             total.x += q.x, total.y += q.y, total.z += q.z, total.w += q.w;
         }
         out[i] = total;
@@ -209,11 +198,11 @@ pass_over_rows(int mode, i64 step, i64 first_s, double noise, const Stored *data
     if (!(mode & STEP)) return;
     __threadfence();
     __syncthreads();
-    if (thread == 0) list[0] = atomicAdd(&arrived[instance], 1u) == gridDim.x - 1;
+    if (thread == 0) work[0] = atomicAdd(&arrived[instance], 1u) == chunks - 1;
     __syncthreads();
-    if (!list[0]) return;
+    if (!work[0]) return;
     __threadfence();
     if (thread == 0) arrived[instance] = 0;
-    step_weights(instance, step, noise, partial, gridDim.x, shared, w, w0, w0_apart, decay, rate, thermal, sphere, e, m, sign, live,
-                 diverged_at);
+    step_weights(instance, step, noises[step], partial, chunks, shared, w, w0, w0_apart, decay, rate, thermal, sphere, e, m, sign, live,
+                 diverged_at, ready);
 }

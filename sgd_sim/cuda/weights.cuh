@@ -33,10 +33,11 @@ __device__ inline void measure(const double *u, const double *w0, i64 step, floa
 }
 
 // One step of the weights, eq. [sgd-step], then what the pass of the next step needs. w0_apart: numbers between teachers, 0
-// when instances share one; noise: sqrt(2 T eta). chunks = 0: no step, measure only, at `step`. All threads of a block.
+// when instances share one; noise: sqrt(2 T eta). chunks = 0: no step, measure only, at `step`. ready: the step at which an
+// instance stands. All threads of a block.
 __device__ inline void step_weights(i64 instance, i64 step, double noise, const float *partial, int chunks, double *room,
                                     double *w, const double *w0, i64 w0_apart, double decay, double rate, const u64 *thermal, int sphere,
-                                    float *e, double *m, double *sign, int *live, i64 *diverged_at) {
+                                    float *e, double *m, double *sign, int *live, i64 *diverged_at, i64 *ready) {
     w += instance * N, w0 += instance * w0_apart, partial += instance * chunks * PADDED;
     double u[COLUMNS], square = 0.0;
 #pragma unroll
@@ -44,7 +45,7 @@ __device__ inline void step_weights(i64 instance, i64 step, double noise, const 
         int c = threadIdx.x + k * THREADS;
         u[k] = 0.0;
         if (c >= N) continue;
-        u[k] = w[c];
+        u[k] = fresh(w + c);
         if (chunks) u[k] = decay * u[k] - rate * total_of(partial, chunks, c);
         if (noise > 0.0) u[k] += noise * one_normal(thermal[instance], (u64)step, c);
         square += u[k] * u[k];
@@ -61,17 +62,22 @@ __device__ inline void step_weights(i64 instance, i64 step, double noise, const 
             if (c < N) w[c] = u[k];
         }
     }
-    measure(u, w0, chunks ? step + 1 : step, e + instance * PADDED, m + instance, sign + instance, live + instance,
-            diverged_at + instance, room);
+    if (chunks) step++;
+    measure(u, w0, step, e + instance * PADDED, m + instance, sign + instance, live + instance, diverged_at + instance, room);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        release(ready + instance, step);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 update(i64 step, double noise, const float *partial, int chunks, double *w, const double *w0, i64 w0_apart, double decay, double rate, const u64 *thermal, int sphere,
-       float *e, double *m, double *sign, int *live, i64 *diverged_at) {
+       float *e, double *m, double *sign, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     if (live[blockIdx.x])
         step_weights(blockIdx.x, step, noise, partial, chunks, shared, w, w0, w0_apart, decay, rate, thermal, sphere, e, m, sign,
-                     live, diverged_at);
+                     live, diverged_at, ready);
 }
 
 // m, loss, q and the error on fresh samples into curves[instance, :, column]; a loss that is no number ends the instance.

@@ -83,7 +83,7 @@ static unsigned __ballot_sync(unsigned, bool vote) {
 static int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
 static float __uint_as_float(unsigned u) { float x; memcpy(&x, &u, 4); return x; }
-static unsigned atomicAdd(unsigned *place, unsigned more) { unsigned old = *place; *place += more; return old; }
+template <typename T> static T atomicAdd(T *place, T more) { T old = *place; *place += more; return old; }
 """
 
 _AFTER = """
