@@ -183,7 +183,8 @@ class GpuTrajectories:
         column = np.int32(np.searchsorted(self.record, step))
         self.kernels["record"]((self.instances.size,), (self.layout.threads,), (
             self.w, self.m, fields, h0, apart, rows, test_fields, test_h0, test_apart, tests, np.int32(self.rule.absolute),
-            np.int64(step), self.curves, column, np.int32(self.record.size), self.live, self.diverged_at), 256)
+            np.int64(step), self.curves, column, np.int32(self.record.size), self.live, self.diverged_at,
+            self.weights[-1]), 256)
 
     def advance(self, last: int) -> None:
         """Go on to step `last`; a record there is made when the run goes on, or now if this is the end."""

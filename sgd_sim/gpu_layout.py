@@ -17,6 +17,7 @@ from sgd_sim import fast_normals
 ONE_WARP = 1024
 WIDEST = 16384
 CHUNK_ROWS = 384            # of a block, about: what it does before and after its rows is small beside them
+CHUNK_ROWS_HALF = 768       # in float16: as many bytes
 CHUNK_ROWS_WIDE = 192       # of rows shared by all warps: there may be few instances of that size
 LANES = 32
 KERNELS = ("fill_rows", "draw_fixed_size", "pass_over_rows", "update", "record", "power_step")
@@ -80,7 +81,7 @@ def make_layout(n: int, samples: int, precision: str) -> Layout:
     width, sector = (8, 16) if half else (4, 8)      # numbers in 16 and in 32 bytes
     stride = -(-n // sector) * sector
     if n <= ONE_WARP:
-        team, warps, registers, height = 1, 8, 64, CHUNK_ROWS
+        team, warps, registers, height = 1, 8, 64, CHUNK_ROWS_HALF if half else CHUNK_ROWS
     else:
         team = warps = 8 if n <= WIDEST // 2 else 16
         registers, height = 48, CHUNK_ROWS_WIDE

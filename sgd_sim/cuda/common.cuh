@@ -21,6 +21,7 @@ typedef long long i64;
 #define THREADS (LANES * WARPS)
 #define ROOT (1.0 / sqrt((double)N))
 #define ALL_LANES 0xffffffffu
+#define ENDED (1ll << 62)          // step at which an instance stands that has diverged
 
 #if HALF
 typedef unsigned short Stored;
@@ -88,11 +89,6 @@ __device__ inline i64 acquire(const i64 *address) {
     asm volatile("ld.acquire.gpu.global.s64 %0, [%1];" : "=l"(x) : "l"(address) : "memory");
     return x;
 }
-__device__ inline int acquire(const int *address) {
-    int x;
-    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(x) : "l"(address) : "memory");
-    return x;
-}
 __device__ inline void release(i64 *address, i64 x) {
     asm volatile("st.release.gpu.global.s64 [%0], %1;" ::"l"(address), "l"(x) : "memory");
 }
@@ -106,7 +102,7 @@ inline void from_halves(unsigned bits, float &low, float &high) {
 inline unsigned to_half(float x) { _Float16 h = (_Float16)x; unsigned short b; __builtin_memcpy(&b, &h, 2); return b; }
 inline Vector stream_in(const Vector *address) { return *address; }
 template <typename T> inline T fresh(const T *address) { return *address; }
-template <typename T> inline T acquire(const T *address) { return *address; }
+inline i64 acquire(const i64 *address) { return *address; }
 inline void release(i64 *address, i64 x) { *address = x; }
 inline void rest() {}
 #endif

@@ -10,39 +10,33 @@ __device__ inline float coefficient(float product, double h0, double sign, doubl
     return weight ? (float)(scale * weight * loss_dv<double>(field, h0)) : 0.0f;
 }
 
-// `steps` steps from first_step on. Blocks draw tickets (from ticket 0 of this launch, `no_tickets` of the counter) and take
-// chunk by chunk, instance by instance, step by step; one that is early waits until its instance is ready. Earlier tickets
-// never wait for later ones, so there is always one at work, and the card is full until the last step ends.
-//
 // fields (instances, rows) where mode has ALL, and partial (instances, chunks, PADDED) = sum over a chunk of c_mu x_mu.
 // data, h0: of the instance's landscape, `apart` rows behind that of the instance before (0: all share one); side, going:
-// sign and live, or what the spectral start has for them. s: mini-batches of the persistent chain or of fixed size, from
-// first_s on; streams: of the mini-batches. With STEP the last block of an instance to arrive (counted in `arrived`) steps
-// its weights: the sum of the partial gradients has its order whichever block that is; noises (all steps): sqrt(2 T eta).
+// sign and live, or what the spectral start has for them. s: mini-batches of the persistent chain (instances, rows), or of
+// fixed size (ahead, instances, rows); streams: of the mini-batches.
+//
+// With STEP, the last block of an instance to arrive (counted in `arrived`) steps its weights: the sum of the partial
+// gradients has its order whichever block that is. noises: sqrt(2 T eta) of all steps.
+//
+// One launch makes several steps, from first_step on. Blocks draw tickets (the first of this launch is no_tickets) and take
+// chunk by chunk, instance by instance, step by step; one that is early waits until its instance is ready. Earlier tickets
+// never wait for later ones, so there is always one at work, and the card is full until the last step ends.
 // Grid (chunks * instances * steps).
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int instances, int ahead, const double *noises,
-               const Stored *data, const double *h0, i64 apart, int rows, double *fields, const double *side, const int *going, int batch, const u64 *streams, u64 enter, u64 on, u64 off,
-               unsigned char *s, double scale, unsigned *arrived, float *partial,
-               double *w, const double *w0, i64 w0_apart, double decay, double rate, const u64 *thermal, int sphere,
-               float *e, double *m, double *sign, int *live, i64 *diverged_at, i64 *ready) {
+               const Stored *data, const double *h0, i64 apart, int rows, double *fields, const double *side, const int *going,
+               int batch, const u64 *streams, u64 enter, u64 on, u64 off, unsigned char *s, double scale, unsigned *arrived,
+               float *partial, double *w, const double *w0, i64 w0_apart, double decay, double rate, const u64 *thermal,
+               int sphere, float *e, double *m, double *sign, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     Quad *quads = (Quad *)shared;   // e, later the gradients of the warps; sums of the warps of a team
     double *teachers = (double *)((char *)shared + ROOM);   // h0 of the chunk
-    i64 *work = (i64 *)(teachers + CHUNK);                  // what all threads must know: ticket, whether to go on
+    i64 *work = (i64 *)(teachers + CHUNK);                  // what all threads must know: ticket; where the instance stands
     unsigned short *list = (unsigned short *)(work + 2);
     unsigned char *weight = (unsigned char *)(list + CHUNK + 2);
     const int thread = threadIdx.x, lane = thread % LANES, warp = thread / LANES, chunks = (rows + CHUNK - 1) / CHUNK;
-    if (thread == 0) {
-        const u64 ticket = atomicAdd(tickets, 1ull) - no_tickets, whose = ticket / chunks;
-        const i64 when = first_step + (i64)(whose / instances);
-        if (mode & STEP)
-            while (acquire(ready + whose % instances) < when && acquire(going + whose % instances)) rest();
-        work[0] = ticket;
-        work[1] = acquire(going + whose % instances);
-    }
+    if (thread == 0) work[0] = atomicAdd(tickets, 1ull) - no_tickets;
     __syncthreads();
-    if (!work[1]) return;
     const int chunk = work[0] % chunks, instance = work[0] / chunks % instances;
     const i64 step = first_step + work[0] / chunks / instances;
     const int first = chunk * CHUNK, count = min(CHUNK, rows - first);
@@ -50,17 +44,27 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     h0 += (i64)instance * apart + first;
     fields += (i64)instance * rows + first;
     const Quad *e_quads = (const Quad *)(e + (i64)instance * PADDED);
-    const double nearer = fresh(side + instance);
-
     if (s) s += ((batch == PERSISTENT ? 0 : step % ahead * instances) + instance) * rows;
+
+    // What does not depend on the step before, then the wait for it.
     for (int i = thread; i < count; i += THREADS) teachers[i] = h0[i];
     if (!(mode & DRAW) || batch == FULL) {
         for (int i = thread; i < count; i += THREADS) weight[i] = mode & DRAW ? 1 : 0;
-    } else if (batch == BERNOULLI || batch == PERSISTENT) {
+    } else if (batch == BERNOULLI) {
         draw_rows(batch, streams[instance], step, first, count, enter, on, off, s, weight);
-    } else {
+    } else if (batch != PERSISTENT) {
         for (int i = thread; i < count; i += THREADS) weight[i] = s[first + i];
     }
+    if (thread == 0) {
+        i64 stands = going[instance] ? step : ENDED;
+        if (mode & STEP)
+            while ((stands = acquire(ready + instance)) < step) rest();
+        work[1] = stands;
+    }
+    __syncthreads();
+    if (work[1] == ENDED) return;
+    if (mode & DRAW && batch == PERSISTENT) draw_rows(batch, streams[instance], step, first, count, enter, on, off, s, weight);
+    const double nearer = fresh(side + instance);
 #if TEAM == 1
     for (int i = thread; i < PADDED / 4; i += THREADS) quads[i] = fresh(e_quads + i);
 #else

@@ -11,8 +11,9 @@ __device__ inline double total_of(const float *partial, int chunks, int c) {
     return total;
 }
 
-// m, sign and e of weights u (a thread's columns of them) at a step; an overlap that is no number ends the instance.
-__device__ inline void measure(const double *u, const double *w0, i64 step, float *e, double *m, double *sign, int *live,
+// m, sign and e of weights u (a thread's columns of them) at a step; an overlap that is no number ends the instance. Whether
+// it goes on.
+__device__ inline bool measure(const double *u, const double *w0, i64 step, float *e, double *m, double *sign, int *live,
                                i64 *diverged_at, double *room) {
     double product = 0.0;
 #pragma unroll
@@ -26,10 +27,12 @@ __device__ inline void measure(const double *u, const double *w0, i64 step, floa
         int c = threadIdx.x + k * THREADS;
         if (c < N) e[position(c)] = (float)(u[k] - side * w0[c]);
     }
-    if (threadIdx.x > 0) return;
-    *m = overlap;
-    *sign = side;
-    if (!is_number(overlap)) *live = 0, *diverged_at = step;
+    if (threadIdx.x == 0) {
+        *m = overlap;
+        *sign = side;
+        if (!is_number(overlap)) *live = 0, *diverged_at = step;
+    }
+    return is_number(overlap);
 }
 
 // One step of the weights, eq. [sgd-step], then what the pass of the next step needs. w0_apart: numbers between teachers, 0
@@ -63,11 +66,12 @@ __device__ inline void step_weights(i64 instance, i64 step, double noise, const 
         }
     }
     if (chunks) step++;
-    measure(u, w0, step, e + instance * PADDED, m + instance, sign + instance, live + instance, diverged_at + instance, room);
+    const bool goes_on = measure(u, w0, step, e + instance * PADDED, m + instance, sign + instance, live + instance,
+                                 diverged_at + instance, room);
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
-        release(ready + instance, step);
+        release(ready + instance, goes_on ? step : ENDED);
     }
 }
 
@@ -83,7 +87,7 @@ update(i64 step, double noise, const float *partial, int chunks, double *w, cons
 // m, loss, q and the error on fresh samples into curves[instance, :, column]; a loss that is no number ends the instance.
 extern "C" __global__ void record(const double *w, const double *m, const double *fields, const double *h0, i64 apart, int rows,
                                   const double *test_fields, const double *test_h0, i64 test_apart, int tests, int absolute,
-                                  i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at) {
+                                  i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
     if (!live[instance]) return;
@@ -101,7 +105,7 @@ extern "C" __global__ void record(const double *w, const double *m, const double
     error = block_sum(error, shared) / tests;
     if (threadIdx.x > 0) return;
     if (!is_number(loss)) {
-        live[instance] = 0, diverged_at[instance] = step;
+        live[instance] = 0, diverged_at[instance] = step, ready[instance] = ENDED;
         for (int quantity = 0; quantity < 4; quantity++)
             for (int c = column; c < columns; c++) curves[quantity * columns + c] = loss - loss;   // NaN
         return;
