@@ -13,6 +13,7 @@ from sgd_sim.gpu import GpuTrajectories, gpu_batches
 from sgd_sim.starts import start_weights
 from sgd_sim.states import States, empty_states
 from sgd_sim.trajectory import Trajectory
+from tests.run_files import run_text
 
 PERSISTENT = {"kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 0.1}
 SGD = {"kind": "sgd", "batch_fraction": 0.4}
@@ -34,19 +35,8 @@ CASES = {
 
 def run_of(**changes) -> Run:
     """Few steps, not all of them recorded; rows of more than one chunk."""
-    return parse_run("""
-[problem]
-alpha = 6.5
-m0 = 0.3
-[algorithm]
-kind = "gd"
-learning_rate = 0.02
-t_max = 0.12
-[simulation]
-dimension = 60
-instances = 2
-record = [0.0, 0.04, 0.12]
-""").replace(changes)
+    return parse_run(run_text("gd", t_max=0.12, problem={"alpha": 6.5, "m0": 0.3}, simulation={
+        "dimension": 60, "instances": 2, "record": [0.0, 0.04, 0.12]})).replace(changes)
 
 
 def on_gpu(run: Run, card, stops=(), instances=None) -> States:

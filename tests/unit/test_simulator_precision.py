@@ -8,6 +8,7 @@ import pytest
 from dmft.core.config import parse_run
 from dmft.core.errors import RunError
 from sgd_sim.landscape import make_landscape, round_to_half
+from tests.run_files import run_text
 
 
 def test_rounding_is_that_of_float16():
@@ -30,7 +31,7 @@ def test_labels_are_made_of_the_rounded_data():
 
 
 def test_precision_is_a_key_of_the_run():
-    text = '[problem]\nalpha = 3.0\nm0 = 0.5\n[algorithm]\nkind = "gd"\nlearning_rate = 0.02\nt_max = 1.0\n'
+    text = run_text("gd")
     assert parse_run(text).simulation.precision == "float32"
     run = parse_run(text, overrides=["simulation.precision=float16"])
     assert parse_run(run.to_toml()) == run
