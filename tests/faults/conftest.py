@@ -79,16 +79,8 @@ class Bench:
         _, errors = process.communicate(timeout=HANG)
         assert process.returncode == 75 and self.checkpoint.exists() and not self.output.exists(), errors
 
-    def alone(self, *options: str) -> dict[str, np.ndarray]:
-        """The result of the run with these options that nothing happened to; it is not kept."""
-        done = self.go("--set", f"{self.kind}.checkpoint_interval=1000", *options)
-        assert done.returncode == 0, done.stderr
-        arrays = store.load(self.output).arrays
-        self.output.unlink()
-        return arrays
-
-    def resumes_to(self, expected: dict[str, np.ndarray], *options: str) -> None:
-        done = self.go("--resume", *options)
+    def resumes_to(self, expected: dict[str, np.ndarray]) -> None:
+        done = self.go("--resume")
         assert done.returncode == 0, done.stderr
         self.holds(expected)
         left = sorted(path.name for path in self.folder.iterdir())
@@ -125,7 +117,10 @@ def undisturbed(tmp_path_factory):
     """{kind: arrays of the result that nothing happened to}."""
     results = {}
     for kind in COMMANDS:
-        results[kind] = Bench(tmp_path_factory.mktemp(kind) / "bench", kind).alone()
+        bench = Bench(tmp_path_factory.mktemp(kind) / "bench", kind)
+        done = bench.go("--set", f"{kind}.checkpoint_interval=1000")
+        assert done.returncode == 0, done.stderr
+        results[kind] = store.load(bench.output).arrays
     return results
 
 

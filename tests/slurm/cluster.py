@@ -84,12 +84,18 @@ class Cluster:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if len(self.daemons) > 1:
-            subprocess.run([program("scancel"), "--quiet", "--state=PENDING", "--user", str(os.getuid())],
-                           env=self.environment, capture_output=True, timeout=20)
-            subprocess.run([program("scancel"), "--quiet", "--full", "--signal=KILL", "--user", str(os.getuid())],
-                           env=self.environment, capture_output=True, timeout=20)
-            time.sleep(0.5)
+        try:
+            if len(self.daemons) > 1:
+                self._cancel_everything()
+        finally:
+            self._stop_daemons()
+
+    def _cancel_everything(self) -> None:
+        for which in (["--state=PENDING"], ["--full", "--signal=KILL"]):
+            self.command(program("scancel"), "--quiet", *which, "--user", str(os.getuid()))
+        time.sleep(0.5)
+
+    def _stop_daemons(self) -> None:
         for daemon in reversed(self.daemons):
             daemon.send_signal(signal.SIGTERM)
             try:
