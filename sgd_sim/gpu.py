@@ -26,6 +26,7 @@ DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8   # modes of a pass, as in cuda/minibatch.
 AHEAD = 16                            # steps of a launch, and whose mini-batches of fixed size are drawn at a time
 LOOK_EVERY = 20                       # power iterations between two looks at how many are done
 MOST_SHARED = 200 << 10               # bytes of shared memory of a block
+MOST_TOGETHER = 65535                 # instances of a batch: the second side of a grid
 NULL = np.uint64(0)
 FIXED_SIZE = (minibatch.WITHOUT_REPLACEMENT, minibatch.WITH_REPLACEMENT)
 
@@ -58,7 +59,7 @@ def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) ->
     layout = layout_of(run)
     shared = run.simulation.landscape == "shared"
     room, each = int(0.9 * gpu.free_bytes()), instance_bytes(run, layout) + (0 if shared else landscape_bytes(layout))
-    most = (room - (landscape_bytes(layout) if shared else 0)) // each
+    most = min((room - (landscape_bytes(layout) if shared else 0)) // each, MOST_TOGETHER)
     if most < 1:
         raise RunError(f'[simulation] dimension = {layout.n}: an instance at alpha = {run.problem.alpha:g} needs '
                        f'{each / 1e9:.1f} GB of the GPU, {room / 1e9:.1f} GB are free; lower dimension or set device = "cpu"')

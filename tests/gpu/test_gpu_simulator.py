@@ -6,9 +6,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import sgd_sim
 from dmft.core.config import Run, parse_run
 from dmft.core.errors import RunError
 from dmft.core.losses import register_loss
+from sgd_sim.cli import main
 from sgd_sim.gpu import GpuTrajectories, gpu_batches
 from sgd_sim.starts import start_weights
 from sgd_sim.states import States, empty_states
@@ -128,6 +130,21 @@ def test_small_losses_are_right(card):
     assert want[1, 1] < 1e-12
     np.testing.assert_allclose(got[1], want[1], rtol=1e-3)
     np.testing.assert_allclose(1.0 - got[0], 1.0 - want[0], rtol=1e-3, atol=2e-16)
+
+
+def test_the_whole_way_and_on(card, monkeypatch, tmp_path):
+    """The command with --device gpu: what it writes is what a batch gives; more instances later are only computed themselves."""
+    for module in ("simulation", "ensemble"):
+        monkeypatch.setattr(f"sgd_sim.{module}.gpu", lambda section, rank, ranks: card)
+    run = run_of(**PERSISTENT)
+    (tmp_path / "a.toml").write_text(run.to_toml())
+    command = ["run", str(tmp_path / "a.toml"), "-o", str(tmp_path / "a.h5"), "--device", "gpu", "--quiet"]
+    assert main(command) == 0
+    assert main([*command, "--resume", "--set", "simulation.instances=3"]) == 0
+    want = on_gpu(run.replace({"simulation.instances": 3, "simulation.device": "gpu"}), card)
+    got = sgd_sim.load(tmp_path / "a.h5").states
+    np.testing.assert_array_equal(got.w, want.w)
+    np.testing.assert_array_equal(got.curves, want.curves)
 
 
 def test_batches_hold_what_the_card_holds(card, monkeypatch):
