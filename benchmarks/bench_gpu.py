@@ -14,27 +14,19 @@ import time
 from dataclasses import replace
 
 import numpy as np
+from bench_simulator import PERSISTENT, RUN
 
 from dmft.core.config import parse_run
 from dmft.core.device import gpu
 from sgd_sim.gpu import GpuTrajectories, layout_of
 from sgd_sim.states import empty_states
 
-RUN = """
-[problem]
-alpha = 3.0
-m0 = 0.2
-[algorithm]
-kind = "gd"
-learning_rate = 0.01
-t_max = 1000.0
-"""
 KINDS = {
     "gd": {},
     "sgd, bernoulli": {"kind": "sgd", "batch_fraction": 0.5},
     "sgd, with_replacement": {"kind": "sgd", "batch_fraction": 0.5, "minibatch": "with_replacement"},
     "sgd, without_replacement": {"kind": "sgd", "batch_fraction": 0.5, "minibatch": "without_replacement"},
-    "persistent_sgd": {"kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 1.0},
+    "persistent_sgd": PERSISTENT,
     "langevin": {"kind": "langevin", "temperature": 0.5},
     "gd, shared landscape": {"landscape": "shared"},
 }
@@ -88,7 +80,7 @@ def main() -> None:
     parser.add_argument("--layouts", action="store_true")
     options = parser.parse_args()
     card, rate = gpu("simulation"), 0.0
-    run = parse_run(RUN).replace(instances=options.instances, record=[0.0])
+    run = parse_run(RUN).replace(instances=options.instances)
     print(f"{card.name}: N = 1000, M = 3000, {options.instances} instances")
     for precision in ("float32", "float16"):
         for kind, changes in KINDS.items():
@@ -103,9 +95,8 @@ def main() -> None:
                       "| to make |\n|---|---|---|---|---|---|")
             seconds = step_seconds(stepper, options.steps)
             share = this.algorithm.batch_fraction if "with_" not in kind else 1.0 - np.exp(-0.5)
-            read = stepper.data[0].nbytes * share / rate
-            print(f"| {precision} | {kind} | {1e6 * seconds:.0f} | {100 * read / seconds:.0f} % | {1e5 * seconds:.1f} s | "
-                  f"{made:.2f} s |", flush=True)
+            used = f"{100 * stepper.data[0].nbytes * share / rate / seconds:.0f} %" if "shared" not in kind else ""
+            print(f"| {precision} | {kind} | {1e6 * seconds:.0f} | {used} | {1e5 * seconds:.1f} s | {made:.2f} s |", flush=True)
             del stepper
         for changes in LAYOUTS if options.layouts else []:
             this = run.replace({"simulation.precision": precision})
