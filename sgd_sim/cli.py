@@ -67,6 +67,8 @@ def run_job(options: argparse.Namespace) -> int:
         stop = stack.enter_context(command.StopSignals(job.time_limit))
 
         before = states.progress(job.run.algorithm.steps)     # by earlier jobs, for the rate of this one
+        if before:
+            say(f"{job.output}: going on, {100 * before:.0f} % done", quiet=job.quiet)
 
         def attrs() -> store.Attributes:
             return {**job.attrs, "ranks": comm.size, "wall_time": time.monotonic() - begin}

@@ -19,7 +19,7 @@ import numba
 from dmft.core import schema, store
 from dmft.core.config import Run, load_run
 from dmft.core.errors import FileError, Stopped, UserError
-from dmft.core.parallel import world
+from dmft.core.parallel import launched_rank, world
 from dmft.core.progress import say
 from dmft.core.resume import check_plugins
 
@@ -231,8 +231,9 @@ def _end(message: str, exit_code: int) -> int:
     message = " ".join(message.split())
     try:
         comm = world()
-    except UserError:
-        sys.stderr.write(message + "\n")
+    except UserError:       # MPI does not work: every process says so, one is enough
+        if launched_rank() == 0:
+            sys.stderr.write(message + "\n")
         return exit_code
     if not comm.all_arrive():
         comm.abort(message if comm.is_root else f"{message} (rank {comm.rank})", exit_code)

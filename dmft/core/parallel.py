@@ -234,6 +234,14 @@ def _expected_ranks() -> int:
     return 1
 
 
+def launched_rank() -> int:
+    """Which of the processes of a launcher this is, also where MPI cannot tell; 0 without a launcher."""
+    for name in ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"):
+        if os.environ.get(name, "").isdigit():
+            return int(os.environ[name])
+    return 0
+
+
 def _start() -> Comm:
     expected = _expected_ranks()
     launched = expected > 1 or any(name.startswith(_LAUNCHER) for name in os.environ)

@@ -80,7 +80,8 @@ def test_resume_grows_and_computes_only_what_is_new(command, monkeypatch):
     made = []
     original = sgd_sim.ensemble.Trajectory
     monkeypatch.setattr(sgd_sim.ensemble, "Trajectory", lambda run, i, *rest: made.append(int(i)) or original(run, i, *rest))
-    assert command("--resume", "--set", "simulation.instances=6")[0] == 0
+    code, message = command("--resume", "--set", "simulation.instances=6")
+    assert code == 0 and "going on, 67 % done" in message
     assert sorted(made) == [4, 5]
     assert command("--resume", "--set", "simulation.instances=6", "--set", "algorithm.t_max=2.5")[0] == 0
     command("--set", "simulation.instances=6", "--set", "algorithm.t_max=2.5", output="b.h5")
