@@ -16,10 +16,11 @@ import numpy as np
 from dmft.core import store
 from dmft.core.parallel import Comm
 from dmft.ensemble import Ensemble
+from dmft.iterate import Guess
 from dmft.march import March
 from dmft.replica import SOLUTIONS, Replica
 
-FINISHED = "finished/"
+FINISHED, START = "finished/", "start/"
 
 
 def group_roots(ranks: int, groups: int) -> list[int]:
@@ -68,6 +69,11 @@ class Checkpoint:
         ensemble.restore(arrays, [text for text in str(header.attrs["outcomes"]).split(",") if text])
         return ensemble
 
+    def restore_start(self, header: store.Stored) -> Guess | None:
+        """The first guess of replicas that have not begun, where it is not the paper's: the file it came from may be gone."""
+        parts = {name[len(START):]: store.read(self.path, name) for name in header.shapes if name.startswith(START)}
+        return Guess(**parts) if parts else None
+
     def restore_replica(self, replica: Replica) -> None:
         """Bring a replica to where the checkpoint left it; one that is not in it stays at its start."""
         if replica.index not in self.waiting:
@@ -101,6 +107,8 @@ class Checkpoint:
                 with store.Writer(self.path, "theory", self.run_text, {**attrs, **extra}, checkpoint=True) as writer:
                     for name, array in ensemble.state().items():
                         _put(writer, Piece(FINISHED + name, np.asarray(array)))
+                    for name, array in (replica.setup.start.arrays() if replica.setup.start else {}).items():
+                        _put(writer, Piece(START + name, array))
                     for name in kept:
                         _put(writer, Piece(name, store.read(self.path, name)))
                     for piece in pieces:

@@ -40,6 +40,11 @@ class Guess:
 
     PARTS = ("delta_nu", "mu", "M_C", "M_R")
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What a checkpoint holds of it."""
+        given = {} if self.m is None else {"m": self.m}
+        return {name: getattr(self, name) for name in self.PARTS} | given
+
     def row(self, n: int, slots: int) -> Row:
         def past(kernel: np.ndarray) -> np.ndarray:
             line = np.zeros(slots)
@@ -184,9 +189,9 @@ class Iteration:
             self.outcome = "noise floor"
         elif self.n >= options.max_sweeps:
             self.outcome = "sweep limit"
-        self.guess = self.guess.mixed(sweep.kernels, 1.0 if self.done else options.mixing, sweep.sound)
         if self.done:
-            self._save_kernels()
+            self._save_kernels(self.guess.mixed(sweep.kernels, 1.0, sweep.sound))
+        self.guess = self.guess.mixed(sweep.kernels, options.mixing, sweep.sound)
 
     def _begin(self) -> Pass:
         fresh = self.options.fresh_noise
@@ -270,10 +275,10 @@ class Iteration:
         kernels = slice(SCALARS, None)
         return float(np.sqrt(variance[:, kernels].sum()) / np.linalg.norm(sums[:, kernels]))
 
-    def _save_kernels(self) -> None:
+    def _save_kernels(self, guess: Guess) -> None:
         macro = Macro(self.problem, History(self.problem.steps))
         for n in range(self.problem.steps + 1):
-            row = self.guess.row(n, self.history.slots)
+            row = guess.row(n, self.history.slots)
             _, closed = macro.close(row)
             saved_row(self.kernels, self.grid, macro, row, self.curves["m"])
             if not 0 < closed["norm"] < 1e60 or n == self.problem.steps:
@@ -283,9 +288,7 @@ class Iteration:
     # What a checkpoint holds, as for the march.
 
     def shared(self) -> dict[str, np.ndarray]:
-        arrays = {f"guess/{name}": getattr(self.guess, name) for name in Guess.PARTS}
-        if self.guess.m is not None:
-            arrays["guess/m"] = self.guess.m
+        arrays = {f"guess/{name}": array for name, array in self.guess.arrays().items()}
         arrays |= {f"curves/{name}": array for name, array in self.curves.items()}
         arrays |= {f"kernels/{name}": array for name, array in self.kernels.items()}
         return arrays | {"residuals": np.array(self.residuals, float), "outcome": np.array(OUTCOMES.index(self.outcome))}
@@ -297,6 +300,9 @@ class Iteration:
         self.guess = Guess(**{name: shared[f"guess/{name}"] for name in Guess.PARTS}, m=shared.get("guess/m"))
         self.residuals = list(shared["residuals"])
         self.outcome = OUTCOMES[int(shared["outcome"])]
+        if self.outcome == "sweep limit" and self.n < self.options.max_sweeps:
+            self.outcome = ""  # more sweeps are allowed now
+        self._pass = None
         for kind, arrays in (("curves", self.curves), ("kernels", self.kernels)):
             for name in arrays:
                 arrays[name] = shared[f"{kind}/{name}"]

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
+from dmft.core.config import Run
+from dmft.core.errors import RunError
 from dmft.macro import Macro, Row
 
 KERNELS = ("M_C", "M_R", "C", "R")
 ALL_UP_TO = 512
 POINTS = 256
+
+
+def kept_steps(run: Run) -> np.ndarray:
+    """Steps at which a march keeps kernels, by theory.kernel_points: a count, or the nearest steps of a list of times."""
+    points, algorithm = run.theory.kernel_points, run.algorithm
+    if isinstance(points, int):
+        return saved_steps(algorithm.steps, points)
+    times = np.array(points)
+    if times[-1] > (algorithm.steps + 0.5) * algorithm.learning_rate:
+        raise RunError(f"[theory] kernel_points = [..., {times[-1]:g}]: beyond algorithm.t_max = {algorithm.t_max:g}; leave it out "
+                       "or raise t_max")
+    return np.unique(np.rint(times / algorithm.learning_rate).astype(np.int64))
 
 
 def saved_steps(steps: int, points: int = 0) -> np.ndarray:

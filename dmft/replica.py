@@ -11,7 +11,7 @@ from dmft.core.config import Run
 from dmft.core.device import Gpu
 from dmft.history import History
 from dmft.iterate import SUM_BLOCKS, Guess, Iteration, Options
-from dmft.kernels import saved_steps
+from dmft.kernels import kept_steps
 from dmft.march import March
 from dmft.problem import Problem
 from dmft.resources import HALF, blocks_per_level, bytes_per_sample, check_memory
@@ -40,7 +40,7 @@ class Setup:
         per_level = None if iterate else blocks_per_level(
             theory.history, theory.blocks_per_level, problem.steps, theory.samples
         )
-        grid = np.arange(problem.steps + 1) if iterate else saved_steps(problem.steps, theory.kernel_points)
+        grid = np.arange(problem.steps + 1) if iterate else kept_steps(run)
         return cls(problem, run, parts, per_level, grid, start, gpu)
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 from dmft.checkpoint import Checkpoint, group_roots
 from dmft.core import store
 from dmft.core.command import exit_code_of
-from dmft.core.config import Run
+from dmft.core.config import Run, parse_run
 from dmft.core.device import Gpu, gpu
 from dmft.core.errors import FileError, RunError, Stopped
 from dmft.core.memory import free_bytes
@@ -24,6 +24,7 @@ from dmft.core.parallel import Comm, world
 from dmft.core.progress import Progress, say
 from dmft.core.resume import grown
 from dmft.ensemble import Ensemble
+from dmft.guesses import guess_from, guess_of
 from dmft.iterate import Guess, Iteration
 from dmft.replica import Replica, Setup, wanted_parts
 from dmft.result import Theory, ensemble_of, load, make_theory, theory_of
@@ -74,7 +75,7 @@ class _Solver:
     def __init__(self, run: Run, output: Path | None, quiet: bool, stop: Stop, attrs: dict[str, Any], comm: Comm):
         self.run, self.output, self.quiet, self.stop, self.attrs = run, output, quiet, stop, attrs
         self.comm = comm
-        self.setup = Setup.from_run(run, _start(run, comm), _card(run, comm))
+        self.setup = Setup.from_run(run, gpu=_card(run, comm))
         self.checkpoint = Checkpoint(output, run.to_toml(), self.comm) if output else None
         self.ensemble = Ensemble()  # filled on the root; elsewhere only counted
         self.finished = 0
@@ -86,6 +87,8 @@ class _Solver:
             complete = self._take_up(self.checkpoint)
             if complete is not None:
                 return complete
+        if self.setup.start is None:
+            self.setup = replace(self.setup, start=_start(self.run, self.comm))
         if self.setup.problem.mirrored:
             say("warning: m0 = 0: in the limit of infinite dimension m stays exactly 0 (samples come in mirrored pairs); "
                 "escape at finite dimension is seen by the simulator (sgd-sim run)", quiet=self.quiet)
@@ -107,21 +110,18 @@ class _Solver:
         if header is not None and header.kind != kind:
             raise FileError(f"{header.path}: the checkpoint of a {header.kind} run; name another file with -o")
         if header is not None:
-            longer = "algorithm.t_max" in self.comm.from_root(
-                lambda: grown(header.run_text, self.run, kind, str(header.path)))
-            if longer:
+            keys = self.comm.from_root(lambda: grown(header.run_text, self.run, kind, str(header.path)))
+            if "algorithm.t_max" in keys:
                 checkpoint.waiting = set()
-                say("t_max grew: marching again from t = 0 (same numbers)", quiet=self.quiet)
+                self._begin_again(header.run_text)
             else:
-                self.ensemble = checkpoint.restore_ensemble(header)
-                self.progress_before = float(header.attrs["progress"])
-                say(f"going on from {header.path}, {100 * self.progress_before:.0f} % done", quiet=self.quiet)
+                self._go_on(checkpoint, header, "theory.max_sweeps" in keys)
         elif self.comm.from_root(lambda: self.output is not None and self.output.exists()):
             theory = theory_of(store.load(self.output))  # type: ignore[arg-type]
             keys = self.comm.from_root(lambda: grown(
                 store.load_header(self.output).run_text, self.run, kind, str(self.output)))  # type: ignore[arg-type]
             if "algorithm.t_max" in keys:
-                say("t_max grew: marching again from t = 0 (same numbers)", quiet=self.quiet)
+                self._begin_again(theory.run.to_toml())
             elif not keys:
                 return theory
             elif "theory.max_sweeps" in keys and theory.outcome == "sweep limit":
@@ -131,6 +131,27 @@ class _Solver:
                 self.ensemble = ensemble_of(theory)
         self.finished = self.ensemble.count
         return None
+
+    def _go_on(self, checkpoint: Checkpoint, header: store.Stored, more_sweeps: bool) -> None:
+        """Enter the finished replicas of a checkpoint, and the first guess that they had."""
+        self.ensemble = checkpoint.restore_ensemble(header)
+        self.progress_before = float(header.attrs["progress"])
+        start = checkpoint.restore_start(header)
+        if more_sweeps and "sweep limit" in self.ensemble.outcomes:
+            # The kernels of single replicas are not kept, so none of them can go on by itself.
+            say("more sweeps allowed: finished replicas iterate again with their mean kernels as first guess", quiet=self.quiet)
+            start, self.ensemble = guess_of(self.ensemble, self.run), Ensemble()
+        else:
+            say(f"going on from {header.path}, {100 * self.progress_before:.0f} % done", quiet=self.quiet)
+        self.setup = replace(self.setup, start=start)
+
+    def _begin_again(self, old_text: str) -> None:
+        """t_max grew. Samples of a finished march are not kept, and one under way has its arrays laid out for its own length."""
+        old = Setup.from_run(parse_run(old_text, any_loss=True))
+        same = old.per_level == self.setup.per_level
+        what = ("the same random numbers, so the curves up to the old t_max change by rounding alone" if same else
+                'history = "auto" is now dyadic, which changes the curves up to the old t_max slightly')
+        say(f"t_max grew: solving again from t = 0 ({what})", quiet=self.quiet)
 
     def _more(self, wanted: int) -> int:
         """How many replicas the target error needs; grows at most twofold at a time, by the same rule at any rank count."""
@@ -278,21 +299,3 @@ def _start(run: Run, comm: Comm) -> Guess | None:
     if run.theory.method != "iterate" or not run.theory.start_from:
         return None
     return comm.from_root(lambda: guess_from(load(run.theory.start_from), run))
-
-
-def guess_from(theory: Theory, run: Run) -> Guess:
-    """Kernels of a result as the first guess of a run at the same learning rate; a longer run goes on with the last row."""
-    rows, eta = run.algorithm.steps + 1, run.algorithm.learning_rate
-    if theory.run.algorithm.learning_rate != eta:
-        raise RunError(f"[theory] start_from: {run.theory.start_from} has learning_rate "
-                       f"{theory.run.algorithm.learning_rate:g}, this run {eta:g}; they must agree")
-    if len(theory.kernels.t) != len(theory.t):
-        raise RunError(f"[theory] start_from: {run.theory.start_from} keeps its kernels on a subset of its times; "
-                       "solve it with theory.kernel_points at least its number of steps + 1")
-
-    def padded(array: np.ndarray) -> np.ndarray:
-        array = array[tuple(slice(0, rows) for _ in array.shape)]
-        return np.pad(array, [(0, rows - len(array))] * array.ndim, mode="edge")
-
-    return Guess(padded(theory.delta_nu), padded(theory.mu), np.tril(padded(theory.kernels.M_C)),
-                 np.tril(eta * padded(theory.kernels.M_R), -1))

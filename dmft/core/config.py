@@ -42,10 +42,8 @@ def _temperature(value: Any) -> float | Schedule:
     return schedule
 
 
-def _record(value: Any) -> str | tuple[float, ...]:
-    if isinstance(value, str):
-        return choice("linear", "log")(value)
-    wanted = "linear, log or a list of increasing times >= 0"
+def _times(wanted: str, value: Any) -> tuple[float, ...]:
+    """Increasing times >= 0, at least one."""
     try:
         times = schema.array(wanted, 1, number(0.0))(value)
     except ValueError:
@@ -53,6 +51,22 @@ def _record(value: Any) -> str | tuple[float, ...]:
     if not times or any(b <= a for a, b in pairwise(times)):
         raise ValueError(wanted)
     return times
+
+
+def _record(value: Any) -> str | tuple[float, ...]:
+    if isinstance(value, str):
+        return choice("linear", "log")(value)
+    return _times("linear, log or a list of increasing times >= 0", value)
+
+
+def _kernel_points(value: Any) -> int | tuple[float, ...]:
+    wanted = "an integer >= 0 or a list of increasing times >= 0"
+    if isinstance(value, (list, tuple)):
+        return _times(wanted, value)
+    try:
+        return integer(0)(value)
+    except ValueError:
+        raise ValueError(wanted) from None
 
 
 def _variance_reduction(value: Any) -> bool | tuple[str, ...]:
@@ -157,7 +171,8 @@ class TheoryConfig:
     start_from: str = option(text, "", "iterate: a theory file whose kernels are the first guess")
     history: str = option(choice("auto", "full", "dyadic"), "auto", "march: how the past is kept")
     blocks_per_level: int = option(integer(2), 16, "march, dyadic: blocks kept of each size")
-    kernel_points: int = option(integer(0), 0, "march: times at which kernels are kept; 0: chosen by the length of the run")
+    kernel_points: int | tuple[float, ...] = option(_kernel_points, 0, "march: times at which kernels are kept, a count or a list; "
+                                                    "0: chosen by the length of the run")
     variance_reduction: bool | tuple[str, ...] = option(_variance_reduction, True, "or a list of parts")
     checkpoint_interval: float = option(number(0.0), 60.0, "seconds")
     device: str = option(choice("cpu", "gpu"), "cpu", "where the samples live")

@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dmft.core.parallel import Comm
+from dmft.iterate import Iteration, Options
+from dmft.kernels import saved_steps
+from dmft.problem import Problem
+from dmft.sampling import PARTS, Sampling
 from tests.solver_cases import ALGORITHMS, CONSTRAINTS, SMOOTH, make_iteration, make_march, make_run
 
 
@@ -63,14 +68,29 @@ def test_fresh_noise_stops_at_the_noise_floor():
     assert 0 < iteration.residuals[-1] < iteration.residuals[0]
 
 
-def test_an_iteration_goes_on_from_its_arrays():
-    run = make_run(ALGORITHMS["sgd"])
-    whole = make_iteration(run)
-    part = make_iteration(run, max_sweeps=5)
-    saved = {name: np.array(array) for name, array in part.shared().items()}
-    again = make_iteration(run, max_sweeps=1)
-    again.restore(saved, {})
-    assert again.residuals == whole.residuals[:5]
-    for name in ("delta_nu", "mu", "M_C", "M_R"):
-        # the part stopped at its sweep limit, where new kernels are taken whole; undamped that is the same
-        assert_array_equal(getattr(again.guess, name), getattr(part.guess, name))
+def started(run, max_sweeps: int, mixing: float = 0.7) -> Iteration:
+    problem = Problem.from_run(run)
+    return Iteration(problem, Sampling(400, 1, (0,), frozenset(PARTS)), Options(mixing, 1e-9, max_sweeps, False),
+                     saved_steps(problem.steps), Comm())
+
+
+@pytest.mark.parametrize("limit", [5, 80])
+def test_an_iteration_goes_on_from_its_arrays(limit):
+    """What a checkpoint holds is all there is: stopped within the sixth sweep, or at a sweep limit that is raised then, and
+    taken up by another object, it ends with the same bits."""
+    run = make_run(ALGORITHMS["sgd"], steps=25)
+    whole, part, again = started(run, 80), started(run, limit), started(run, 80)
+    for _ in range(5):
+        part.sweep()
+    if not part.done:
+        part.step()
+    assert (part.outcome, part.n) == ("sweep limit" if limit == 5 else "", 5)
+    again.restore({name: np.array(array) for name, array in part.shared().items()}, {})
+    for iteration in (whole, again):
+        while not iteration.done:
+            iteration.step()
+    assert again.outcome == whole.outcome == "converged"
+    assert again.residuals == whole.residuals and len(whole.residuals) > 10
+    for kind in ("curves", "kernels"):
+        for name, array in getattr(whole, kind).items():
+            assert_array_equal(getattr(again, kind)[name], array, err_msg=name)
