@@ -1,6 +1,6 @@
 """The dyadic march: cost against steps, what coarsening changes, what each variance-reduction part buys, bandwidth.
 
-python benchmarks/bench_march.py [scaling] [coarsening] [variance] [same-error] [bandwidth]     (default: all)
+python benchmarks/bench_march.py [scaling] [coarsening] [shift] [variance] [same-error] [bandwidth]     (default: all)
 """
 
 from __future__ import annotations
@@ -57,6 +57,21 @@ def coarsening() -> None:
             rows.append([f"{m0}", per_level, f"{change:.1e}", "< 5e-4" if per_level == 16 else ""])
     table("(coarsening) largest |m(dyadic) - m(full)|, gd, alpha = 3, eta = 0.01, n = 1000, K = 500, same random numbers",
           ["m0", "blocks per level", "change", "demanded"], rows)
+
+
+def shift(seeds: int = 240, samples: int = 1000) -> None:
+    """Mean change of m by the dyadic history where single solutions take another path: persistent SGD, same random numbers."""
+    at, eta, rows = [0.5, 1.0, 1.5], 0.02, []
+    p = problem(PERSISTENT, round(at[-1] / eta), eta)
+    steps = [round(t / eta) for t in at]
+    full = np.array([march(p, samples, None, seed).curves["m"][steps] for seed in range(seeds)])
+    rows.append(["full", *(f"{a:.4f}, spread {b:.4f}" for a, b in zip(full.mean(axis=0), full.std(axis=0, ddof=1), strict=True))])
+    for per_level in (8, 16):
+        change = np.array([march(p, samples, per_level, seed).curves["m"][steps] for seed in range(seeds)]) - full
+        rows.append([f"{per_level} blocks - full", *(f"{a:+.4f} +- {b:.4f}" for a, b in zip(
+            change.mean(axis=0), change.std(axis=0, ddof=1) / np.sqrt(seeds), strict=True))])
+    table(f"(shift) m at t, persistent SGD, alpha = 3, m0 = 0.5, eta = {eta}, K = {samples}, {seeds} seeds, same random numbers",
+          ["history", *map(str, at)], rows)
 
 
 def variance() -> None:
@@ -146,7 +161,7 @@ def bandwidth() -> None:
           "GB/s of a plain read", "fraction"], rows)
 
 
-PARTS_OF_THIS = {"scaling": scaling, "coarsening": coarsening, "variance": variance, "same-error": same_error,
+PARTS_OF_THIS = {"scaling": scaling, "coarsening": coarsening, "shift": shift, "variance": variance, "same-error": same_error,
                  "bandwidth": bandwidth}
 
 if __name__ == "__main__":

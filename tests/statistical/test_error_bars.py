@@ -11,6 +11,10 @@ from tests.solver_cases import make_run
 
 SEEDS, REPLICAS, STEPS = 100, 4, 6
 TIMES = [2, 4, 6]
+# Tails widen the law of a variance. Over 400 replicas of these runs the excess kurtosis of m is 0.67, 0.18, 0.17 at the three times
+# (plain) and at most 0.06 (reduced). With 0.67 the logarithm of the ratio below has a standard deviation of
+# sqrt(2/99 + 0.67/400 + 2/300 + 0.67/400) = 0.174 instead of 0.164: at 3.9 of them, a factor of 1.04.
+TAILS = 1.1
 
 
 def truth_and_runs(parts: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -31,8 +35,7 @@ def test_z_scores_follow_student(parts):
     # and the spread over seeds is what the bars say: chi-squared with SEEDS * (REPLICAS - 1) degrees of freedom
     ratio = m.var(axis=0, ddof=1) / np.mean(error**2, axis=0)
     low, high = stats.f(SEEDS - 1, SEEDS * (REPLICAS - 1)).ppf([5e-5, 1 - 5e-5])
-    # heavy tails of g widen the law of a variance; 1.3 covers the measured kurtosis
-    assert np.all((ratio > low / 1.3) & (ratio < high * 1.3)), ratio
+    assert np.all((ratio > low / TAILS) & (ratio < high * TAILS)), ratio
     # twins: bars three times too small fail the first test, bars two times too small the second
     assert all(stats.kstest(3 * z[:, i], stats.t(REPLICAS - 1).cdf).pvalue < 1e-4 for i in range(len(TIMES)))
-    assert np.all(4 * ratio > high * 1.3)
+    assert np.all(4 * ratio > high * TAILS)
