@@ -25,6 +25,7 @@ SUM_BLOCKS = 24  # partial sums of n x n kernels kept at a time
 OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
 PANEL = 16  # steps whose response to the past is gathered at once
 CHUNK = 64  # samples walked together
+STEP_WORK = 2e9  # multiply-adds of tangents in a step, about: some tenths of a second between two looks for a stop
 
 
 @dataclass(frozen=True)
@@ -118,8 +119,8 @@ class Pass:
 
 
 class Iteration:
-    """The fixed-point iteration of one solution. A `step` walks one block of samples on every rank, so that a stop need not
-    wait for a sweep; a sweep that was not finished is walked again after a restart."""
+    """The fixed-point iteration of one solution. A `step` walks a few blocks of samples on every rank, so that a stop need not
+    wait for a long sweep; a sweep that was not finished is walked again after a restart."""
 
     def __init__(self, problem: Problem, sampling: Sampling, options: Options, grid: np.ndarray, comm: Summing,
                  start: Guess | None = None):
@@ -163,14 +164,16 @@ class Iteration:
             self.step()
 
     def step(self) -> None:
-        """Walk the next block of samples; after the last one, mix."""
+        """Walk the next blocks of samples; after the last one, mix."""
         if self._pass is None:
             self._pass = self._begin()
-        under_way, here = self._pass, len(self.blocks.here)
-        if under_way.turn < here:
-            self._walk_block(under_way)
-        under_way.turn += 1
-        if under_way.turn >= -(-self.blocks.total // self.blocks.ranks):  # the same number on every rank
+        under_way, turns = self._pass, -(-self.blocks.total // self.blocks.ranks)  # the same number on every rank
+        last = min(under_way.turn + 1 + int(STEP_WORK / (self.blocks.size * (self.problem.steps + 1) ** 3 / 6)), turns)
+        while under_way.turn < last:
+            if under_way.turn < len(self.blocks.here):
+                self._walk_block(under_way)
+            under_way.turn += 1
+        if last == turns:
             self._pass = None
             self._mix(self._end(under_way))
 
