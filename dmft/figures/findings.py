@@ -48,7 +48,7 @@ def against(theory: Theory, simulations: list[SimulationResult], observable: str
 def agreement(theory: Theory, simulation: SimulationResult, observable: str) -> Agreement | None:
     """How far apart they are; None where they share no time with error bars."""
     found = against(theory, [simulation], observable)
-    good = np.isfinite(found.z) & (found.t > 0.0)
+    good = np.isfinite(found.z) & np.isfinite(found.theory.error) & (found.t > 0.0)  # a single replica has no error bar
     if not good.any():
         return None
     return Agreement(observable, float(np.abs(found.z[good]).max()), found.bound, float(found.t[good].max()))
