@@ -51,8 +51,9 @@ def on_gpu(run: Run, card, stops=(), instances=None) -> States:
     return states
 
 
-def on_cpu(run: Run) -> States:
-    states = empty_states(run)
+def on_cpu(run: Run, states: States | None = None) -> States:
+    """All instances to the end, from their start or from where `states` left them."""
+    states = empty_states(run) if states is None else states
     for i in range(run.simulation.instances):
         trajectory = Trajectory(run, i, states, False)
         trajectory.advance(run.algorithm.steps)
@@ -71,6 +72,14 @@ def assert_close(got: States, want: States, rounding: float = 3e-6) -> None:
 def test_the_gpu_does_what_the_cpu_does(card, case):
     run = run_of(**CASES[case])
     assert_close(on_gpu(run, card), on_cpu(run))
+
+
+def test_a_stopped_run_goes_on_on_the_other_device(card):
+    run, states = run_of(**PERSISTENT), empty_states(run_of(**PERSISTENT))
+    stepper = GpuTrajectories(run, np.arange(run.simulation.instances), states, card)
+    stepper.advance(3)
+    stepper.post(states)
+    assert_close(on_cpu(run, states), on_cpu(run))
 
 
 def test_data_are_those_of_the_cpu(card):
