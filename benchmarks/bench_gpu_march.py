@@ -13,37 +13,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.bench_gpu import bandwidth  # noqa: E402
 from benchmarks.common import GD, PERSISTENT, problem, table  # noqa: E402
 from dmft.core.device import Gpu, gpu  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
 from dmft.march import March  # noqa: E402
 from dmft.sampling import PARTS, Sampling  # noqa: E402
-
-READ = """
-extern "C" __global__ void read(long long count, const float4 *in, float *out) {
-    float sum = 0;
-    for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < count; i += (long long)gridDim.x * blockDim.x) {
-        float4 x = in[i];
-        sum += x.x + x.y + x.z + x.w;
-    }
-    if (sum == 0.5f) *out = sum;
-}
-"""
-
-
-def read_bandwidth(card: Gpu, gigabytes: int = 8) -> float:
-    """Bytes a second of a kernel that only reads, best of five."""
-    count = (gigabytes << 30) // 16
-    data, out = card.zeros(4 * count, np.float32), card.zeros(1, np.float32)
-    kernel = card.kernels(READ, ["read"])["read"]
-    best = 0.0
-    for _ in range(6):
-        card.wait()
-        began = time.perf_counter()
-        kernel((132 * 16,), (512,), (np.int64(count), data, out), 0)
-        card.wait()
-        best = max(best, 16 * count / (time.perf_counter() - began))
-    return best
 
 
 def one(name: str, algorithm: dict, steps: int, samples: int, card: Gpu, limit: float) -> list:
@@ -68,7 +43,7 @@ def one(name: str, algorithm: dict, steps: int, samples: int, card: Gpu, limit: 
 def main() -> None:
     steps, samples = (int(text) for text in (sys.argv[1:] + ["10000", "100000"][len(sys.argv) - 1:])[:2])
     card = gpu("theory")
-    limit = read_bandwidth(card)
+    limit = bandwidth(card, card.zeros(2 << 30, np.float32))
     warm = one("warm", PERSISTENT, 200, 100, card, limit)
     assert warm
     table(f"march on {card.name}, read bandwidth measured {limit / 1e12:.2f} TB/s, dyadic history, alpha = 3, m0 = 0.5, eta = 0.01",
