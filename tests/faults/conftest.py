@@ -16,11 +16,13 @@ import numpy as np
 import pytest
 
 from dmft.core import store
+from dmft.core.errors import FileError
 from tests.conftest import mpirun
 from tests.run_files import run_text
 
 HANG = 60.0                                          # seconds after a fault in which everything must end
-PATIENCE = 240.0                                     # seconds for a whole run, on a busy machine
+PATIENCE = 600.0                                     # seconds for a whole run, on a busy machine
+TRIALS = 20                                          # of what must come while a run is at work
 KILLS = int(os.environ.get("FAULT_KILLS", "50"))     # SIGKILLs at random moments; CI takes fewer
 
 RUN = run_text(t_max=1.6, theory={"samples": 100, "replicas": 2, "checkpoint_interval": 0.05},
@@ -72,12 +74,28 @@ class Bench:
 
     def interrupted(self, share: float = 0.2) -> None:
         """Bring the run to where it has a checkpoint and is not done."""
-        process = self.start("--resume")
-        wait_until(lambda: process.poll() is not None or (
-            self.checkpoint.exists() and store.load_header(self.checkpoint).attrs.get("progress", 1.0) >= share))
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=HANG)
-        assert process.returncode == 75 and self.checkpoint.exists() and not self.output.exists(), errors
+        for _ in range(TRIALS):
+            process = self.start("--resume")
+            wait_until(lambda process=process: process.poll() is not None or self._reached(share))
+            process.send_signal(signal.SIGTERM)
+            _, errors = process.communicate(timeout=HANG)
+            if process.returncode == 75:
+                assert self.checkpoint.exists() and not self.output.exists(), errors
+                return
+            self.too_late(errors)
+        raise AssertionError("the run was always over before the signal came")
+
+    def _reached(self, share: float) -> bool:
+        try:
+            return self.checkpoint.exists() and store.load_header(self.checkpoint).attrs.get("progress", 1.0) >= share
+        except FileError:       # removed this very moment, because the run is done
+            return True
+
+    def too_late(self, errors: str) -> None:
+        """On a busy machine a run may be over before a test gets its turn: the result is whole; make room for another trial."""
+        store.load(self.output)
+        assert not errors.strip(), errors
+        self.output.unlink()
 
     def resumes_to(self, expected: dict[str, np.ndarray]) -> None:
         done = self.go("--resume")

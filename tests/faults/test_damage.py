@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import KILLS, PATIENCE, Bench, wait_until  # type: ignore[import-not-found]
+from conftest import HANG, KILLS, PATIENCE, TRIALS, Bench, wait_until  # type: ignore[import-not-found]
 
 
 @pytest.fixture
@@ -122,9 +122,15 @@ def test_damaged_result_is_noticed(bench, undisturbed, fault):
 @pytest.mark.parametrize("kind", ["theory", "simulation"])
 def test_two_jobs_on_one_output(request, undisturbed, fault, kind):
     bench = request.getfixturevalue("bench" if kind == "theory" else "simulation")
-    first = bench.start("--resume", "--set", f"{kind}.seed=1")
-    wait_until((bench.folder / "a.h5.lock").exists)
-    os.kill(first.pid, signal.SIGSTOP)           # holds the lock for as long as we like
+    for _ in range(TRIALS):
+        first = bench.start("--resume", "--set", f"{kind}.seed=1")
+        lock = bench.folder / "a.h5.lock"
+        wait_until(lambda first=first, lock=lock: lock.exists() or first.poll() is not None)
+        os.kill(first.pid, signal.SIGSTOP)       # holds the lock for as long as we like
+        if lock.exists():
+            break
+        os.kill(first.pid, signal.SIGCONT)
+        bench.too_late(first.communicate(timeout=HANG)[1])
     try:
         with fault():
             bench.refused("--resume", saying=f"another job is writing it (process {first.pid}")
