@@ -1,6 +1,6 @@
 """The dyadic march: cost against steps, what coarsening changes, what each variance-reduction part buys, bandwidth.
 
-python benchmarks/bench_march.py [scaling] [coarsening] [shift] [variance] [same-error] [bandwidth]     (default: all)
+python benchmarks/bench_march.py [scaling] [coarsening] [shift] [samples] [variance] [same-error] [bandwidth]     (default: all)
 """
 
 from __future__ import annotations
@@ -72,6 +72,21 @@ def shift(seeds: int = 240, samples: int = 1000) -> None:
             change.mean(axis=0), change.std(axis=0, ddof=1) / np.sqrt(seeds), strict=True))])
     table(f"(shift) m at t, persistent SGD, alpha = 3, m0 = 0.5, eta = {eta}, K = {samples}, {seeds} seeds, same random numbers",
           ["history", *map(str, at)], rows)
+
+
+def samples() -> None:
+    """Where m lies over independent solutions, against the number of samples: bias and skewness, persistent SGD."""
+    at, eta = [0.5, 1.0, 1.5, 2.0], 0.02
+    steps = [round(t / eta) for t in at]
+    for alpha in (2.0, 3.0):
+        p, rows = problem(PERSISTENT, steps[-1], eta, alpha), []
+        for count, seeds in ((1000, 100), (4000, 60), (16_000, 60), (64_000, 10)):
+            m = np.array([march(p, count, 8, seed).curves["m"][steps] for seed in range(seeds)])
+            mean, error, middle = m.mean(axis=0), m.std(axis=0, ddof=1) / np.sqrt(seeds), np.median(m, axis=0)
+            rows.append([count, seeds, *(f"{a:.4f} +- {b:.4f}, median {c:.4f}" for a, b, c in zip(mean, error, middle, strict=True)),
+                         f"{m[:, -1].min():.3f}"])
+        table(f"(samples) m at t, persistent SGD, alpha = {alpha:g}, m0 = 0.5, eta = {eta}, 8 blocks per level",
+              ["K", "seeds", *map(str, at), "least m(2)"], rows)
 
 
 def variance() -> None:
@@ -161,8 +176,8 @@ def bandwidth() -> None:
           "GB/s of a plain read", "fraction"], rows)
 
 
-PARTS_OF_THIS = {"scaling": scaling, "coarsening": coarsening, "shift": shift, "variance": variance, "same-error": same_error,
-                 "bandwidth": bandwidth}
+PARTS_OF_THIS = {"scaling": scaling, "coarsening": coarsening, "shift": shift, "samples": samples, "variance": variance,
+                 "same-error": same_error, "bandwidth": bandwidth}
 
 if __name__ == "__main__":
     for chosen in sys.argv[1:] or PARTS_OF_THIS:

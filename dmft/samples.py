@@ -226,14 +226,22 @@ def _advance(block, blocks, n, eta, drive, merges, slot, offset, stop, batch, no
 @njit(cache=True, fastmath={"contract"})
 def _pull_sample(T, memories, offset, stop, first, buffer, out):
     """out (steps, slots): sum_I memories_{step,I} T_{IJ} over rows I < first of one sample; first and the number of steps are
-    multiples of four. Four rows meet four steps in a tile of columns that stays in the nearest cache, and each sum runs over
-    the rows in the order of `_gather`. The fixed distances in the buffer show the compiler that nothing overlaps."""
-    for step in range(0, memories.shape[0], 4):
-        out[step : step + 4] = 0.0
-        m0, m1, m2, m3 = memories[step], memories[step + 1], memories[step + 2], memories[step + 3]
-        for left in range(0, first, TILE):
-            buffer[:] = 0.0
-            for row in range(left, first, 4):
+    multiples of four. Four rows meet four steps at a time, in a tile of columns whose sums (buffer, steps x TILE) stay in the
+    nearest cache; each sum runs over the rows in the order of `_gather`. The fixed distances in the buffer show the compiler
+    that nothing overlaps."""
+    steps = memories.shape[0]
+    out[:] = 0.0
+    for left in range(0, first, TILE):
+        buffer[:] = 0.0
+        for row in range(left, first, 4):
+            start, length = offset[row] + left, stop[row]
+            width = min(TILE, length - left)
+            r0 = T[start : start + width]
+            r1 = T[start + length : start + length + width]
+            r2 = T[start + 2 * length : start + 2 * length + width]
+            r3 = T[start + 3 * length : start + 3 * length + width]
+            for step in range(0, steps, 4):
+                m0, m1, m2, m3 = memories[step], memories[step + 1], memories[step + 2], memories[step + 3]
                 a0, a1, a2, a3 = m0[row], m0[row + 1], m0[row + 2], m0[row + 3]
                 b0, b1, b2, b3 = m1[row], m1[row + 1], m1[row + 2], m1[row + 3]
                 c0, c1, c2, c3 = m2[row], m2[row + 1], m2[row + 2], m2[row + 3]
@@ -242,28 +250,23 @@ def _pull_sample(T, memories, offset, stop, first, buffer, out):
                         and c0 == 0.0 and c1 == 0.0 and c2 == 0.0 and c3 == 0.0 and d0 == 0.0 and d1 == 0.0 and d2 == 0.0
                         and d3 == 0.0):
                     continue
-                start, length = offset[row] + left, stop[row]
-                width = min(TILE, length - left)
-                r0 = T[start : start + width]
-                r1 = T[start + length : start + length + width]
-                r2 = T[start + 2 * length : start + 2 * length + width]
-                r3 = T[start + 3 * length : start + 3 * length + width]
+                b = buffer[step * TILE : (step + 4) * TILE]
                 for j in range(width):
                     t0, t1, t2, t3 = r0[j], r1[j], r2[j], r3[j]
-                    buffer[j] = a3 * t3 + (a2 * t2 + (a1 * t1 + (a0 * t0 + buffer[j])))
-                    buffer[TILE + j] = b3 * t3 + (b2 * t2 + (b1 * t1 + (b0 * t0 + buffer[TILE + j])))
-                    buffer[2 * TILE + j] = c3 * t3 + (c2 * t2 + (c1 * t1 + (c0 * t0 + buffer[2 * TILE + j])))
-                    buffer[3 * TILE + j] = d3 * t3 + (d2 * t2 + (d1 * t1 + (d0 * t0 + buffer[3 * TILE + j])))
-            for k in range(4):
-                for j in range(min(TILE, first - left)):
-                    out[step + k, left + j] = buffer[k * TILE + j]
+                    b[j] = a3 * t3 + (a2 * t2 + (a1 * t1 + (a0 * t0 + b[j])))
+                    b[TILE + j] = b3 * t3 + (b2 * t2 + (b1 * t1 + (b0 * t0 + b[TILE + j])))
+                    b[2 * TILE + j] = c3 * t3 + (c2 * t2 + (c1 * t1 + (c0 * t0 + b[2 * TILE + j])))
+                    b[3 * TILE + j] = d3 * t3 + (d2 * t2 + (d1 * t1 + (d0 * t0 + b[3 * TILE + j])))
+        for step in range(steps):
+            for j in range(min(TILE, first - left)):
+                out[step, left + j] = buffer[step * TILE + j]
 
 
 @njit(cache=True, parallel=True)
 def _pull(block, blocks, memories, T, offset, stop, first, out):
     """For several steps to come, whose memories (steps, slots) are known: what the rows before `first` will pull."""
     for b in prange(blocks):
-        buffer = np.empty(4 * TILE, T.dtype)
+        buffer = np.empty(memories.shape[0] * TILE, T.dtype)
         for i in range(b * block, min((b + 1) * block, len(T))):
             _pull_sample(T[i], memories, offset, stop, first, buffer, out[i])
 
