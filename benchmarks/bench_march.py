@@ -83,7 +83,7 @@ def samples() -> None:
         for count, seeds in ((1000, 100), (4000, 60), (16_000, 60), (64_000, 10)):
             m = np.array([march(p, count, 8, seed).curves["m"][steps] for seed in range(seeds)])
             mean, error, middle = m.mean(axis=0), m.std(axis=0, ddof=1) / np.sqrt(seeds), np.median(m, axis=0)
-            rows.append([count, seeds, *(f"{a:.4f} +- {b:.4f}, median {c:.4f}" for a, b, c in zip(mean, error, middle, strict=True)),
+            rows.append([count, seeds, *(f"{a:.4f} +- {b:.4f}, median {c:.4f}" for a, b, c in zip(mean, error, middle)),
                          f"{m[:, -1].min():.3f}"])
         table(f"(samples) m at t, persistent SGD, alpha = {alpha:g}, m0 = 0.5, eta = {eta}, 8 blocks per level",
               ["K", "seeds", *map(str, at), "least m(2)"], rows)
