@@ -141,8 +141,9 @@ class Checkpoint:
         if not isinstance(solver, March):
             return
         first = solver.blocks.first if mine else int(self.comm.recv_array(rank)[0])
-        for name, own in solver.own().items():
-            yield Piece(f"{prefix}own/{name}", own if mine else self.comm.recv_array(rank), first,
+        own = solver.own()      # by name: on a GPU each array is brought here when it is asked for
+        for name in own:
+            yield Piece(f"{prefix}own/{name}", own[name] if mine else self.comm.recv_array(rank), first,
                         solver.sampling.samples if leads else 0)
 
     def _exchange(self, shared: dict[str, np.ndarray] | None, rank: int) -> dict[str, np.ndarray]:

@@ -1,8 +1,9 @@
-"""The import arrows, read from the source: who may know whom, and the three libraries with one owner each."""
+"""The import arrows, read from the source: who may know whom, and the libraries with one owner each."""
 
 from __future__ import annotations
 
 import ast
+import configparser
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("dmft", "sgd_sim", "onepass")
 # library: the only place that may import it
-OWNERS = {"mpi4py": "dmft.core.parallel", "h5py": "dmft.core.store", "matplotlib": "dmft.plots"}
+OWNERS = {"mpi4py": "dmft.core.parallel", "h5py": "dmft.core.store", "matplotlib": "dmft.plots", "cupy": "dmft.core.device"}
 # Everything between the core and the shell: no files, ranks, terminals or pictures below this line.
 NUMERICS_FREE_OF = ("dmft.core.store", "dmft.core.progress", "dmft.core.command", "dmft.plots", "dmft.cli", "argparse")
 NUMERICS = ("problem", "sampling", "samples", "history", "macro", "noise", "blocks", "estimators", "kernels", "march",
-            "iterate", "observables")
+            "iterate", "observables", "gpu_samples")
 SHELL = ("dmft.cli", "dmft.plots", "dmft.look", "dmft.report", "dmft.figures", "sgd_sim.cli", "onepass.cli")
 
 
@@ -94,3 +95,14 @@ def test_no_pickles_and_no_global_seeds():
 def test_files_stay_small():
     long = {module: length for module, file in MODULES.items() if (length := len(file.read_text().splitlines())) > 400}
     assert long == {}
+
+
+def test_an_installed_package_has_its_cuda_sources():
+    """Folders of sources are no packages: setup.cfg must name them by their path from one."""
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg")
+    patterns = [pattern.strip() for pattern in setup["options.package_data"]["*"].split(",")]
+    packages = [file.parent for file in MODULES.values() if file.name == "__init__.py"]
+    shipped = {file for package in packages for pattern in patterns for file in package.glob(pattern)}
+    sources = {file for package in PACKAGES for file in (ROOT / package).rglob("*.cu*")}
+    assert len(sources) > 5 and sources <= shipped
