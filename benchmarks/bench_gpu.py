@@ -18,6 +18,7 @@ from bench_simulator import PERSISTENT, RUN
 
 from dmft.core.config import parse_run
 from dmft.core.device import gpu
+from dmft.core.errors import UserError
 from sgd_sim.gpu import GpuTrajectories, layout_of
 from sgd_sim.states import empty_states
 
@@ -79,7 +80,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--layouts", action="store_true")
     options = parser.parse_args()
-    card, rate = gpu("simulation"), 0.0
+    try:
+        card, rate = gpu("simulation"), 0.0
+    except UserError as error:
+        return print(f"left out: {error}")
     run = parse_run(RUN).replace(instances=options.instances)
     print(f"{card.name}: N = 1000, M = 3000, {options.instances} instances")
     for precision in ("float32", "float16"):

@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.bench_gpu import bandwidth  # noqa: E402
 from benchmarks.common import GD, PERSISTENT, problem, table  # noqa: E402
 from dmft.core.device import Gpu, gpu  # noqa: E402
+from dmft.core.errors import UserError  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
 from dmft.march import March  # noqa: E402
 from dmft.sampling import PARTS, Sampling  # noqa: E402
@@ -42,7 +43,10 @@ def one(name: str, algorithm: dict, steps: int, samples: int, card: Gpu, limit: 
 
 def main() -> None:
     steps, samples = (int(text) for text in (sys.argv[1:] + ["10000", "100000"][len(sys.argv) - 1:])[:2])
-    card = gpu("theory")
+    try:
+        card = gpu("theory")
+    except UserError as error:
+        return print(f"left out: {error}")
     limit = bandwidth(card, card.zeros(2 << 30, np.float32))
     warm = one("warm", PERSISTENT, 200, 100, card, limit)
     assert warm

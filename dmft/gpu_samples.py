@@ -57,6 +57,9 @@ class GpuSamples:
             raise RunError(f'[theory] device = "gpu": the loss {problem.loss.name!r} has no CUDA source; give '
                            'register_loss its cuda argument, or take device = "cpu"')
         count, slots = len(draws.h), history.slots
+        if PULL_BYTES * slots > gpu.shared_bytes:
+            raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
+                           f'{gpu.shared_bytes // PULL_BYTES}; take history = "dyadic", or device = "cpu"')
         self.gpu, self.problem, self.history, self.block, self.keys, self.stein = gpu, problem, history, block, keys, stein
         self.count, self.slots, self.blocks = count, slots, -(-count // block)
         self.part = -(-block // PARTS)

@@ -56,7 +56,8 @@ def solve(run: Run, output: str | Path | None = None, resume: bool = False, quie
 
 def check(run: Run, comm: Comm) -> None:
     """Refuse a run that cannot be set up, or does not fit into the memory of these ranks, before any work is done."""
-    Setup.from_run(run).check_memory(comm, free_bytes(comm))
+    setup = Setup.from_run(run, gpu=_card(run, comm))
+    setup.check_memory(comm, _room(setup, comm))
 
 
 def outcome_if_complete(run: Run, output: Path) -> str:
@@ -176,7 +177,9 @@ class _Solver:
         groups = min(len(pending), self.comm.size)
         group = self.comm.split(groups)
         indices = pending[:groups]
-        self.setup.check_memory(group, self._room())
+        room = _room(self.setup, self.comm)
+        self.comm.barrier()     # nobody takes memory before all have seen what is free
+        self.setup.check_memory(group, room)
         replica = Replica(self.setup, indices[group.group], group)
         if self.checkpoint:
             self.checkpoint.restore_replica(replica)
@@ -199,10 +202,6 @@ class _Solver:
         self._collect(replica, indices, min(first_diverged + 1, groups))
         group.free()
         return first_diverged < groups
-
-    def _room(self) -> int:
-        """Bytes that the samples of this rank may take."""
-        return self.setup.gpu.free_bytes() if self.setup.gpu else free_bytes(self.comm)
 
     def _flags(self, replica: Replica, group: int, first_diverged: int) -> int:
         """A divergence ends the run, but replicas before it are finished: the result must not depend on which of them
@@ -293,6 +292,11 @@ def _card(run: Run, comm: Comm) -> Gpu | None:
     if run.theory.method == "iterate":
         raise RunError('[theory] device = "gpu": only method = "march" runs there; take device = "cpu" for iterate')
     return gpu("theory", *comm.on_node())
+
+
+def _room(setup: Setup, comm: Comm) -> int:
+    """Bytes that the samples of this rank may take."""
+    return setup.gpu.free_bytes() if setup.gpu else free_bytes(comm)
 
 
 def _start(run: Run, comm: Comm) -> Guess | None:

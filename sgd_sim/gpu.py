@@ -16,16 +16,16 @@ from dmft.core.errors import RunError
 from dmft.core.losses import get_loss
 from dmft.core.streams import key
 from sgd_sim import minibatch
-from sgd_sim.dynamics import make_noise, make_rule
+from sgd_sim.dynamics import RECORDED, make_noise, make_rule
 from sgd_sim.gpu_layout import KERNELS, WIDEST, Layout, make_layout
 from sgd_sim.landscape import TEST_ROWS, make_teacher, on_sphere, sizes
+from sgd_sim.recording import record_steps
 from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, spectral_weights, start_noise
 from sgd_sim.states import NOT_STARTED, States
 
 DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8   # modes of a pass, as in cuda/minibatch.cuh
 AHEAD = 16                            # steps of a launch, and whose mini-batches of fixed size are drawn at a time
 LOOK_EVERY = 20                       # power iterations between two looks at how many are done
-MOST_SHARED = 200 << 10               # bytes of shared memory of a block
 MOST_TOGETHER = 65535                 # instances of a batch: the second side of a grid
 NULL = np.uint64(0)
 FIXED_SIZE = (minibatch.WITHOUT_REPLACEMENT, minibatch.WITH_REPLACEMENT)
@@ -51,7 +51,9 @@ def instance_bytes(run: Run, layout: Layout) -> int:
     """Memory of one instance on the card, besides its landscape."""
     blocks = max(layout.chunks(layout.samples), layout.chunks(TEST_ROWS))
     batches = layout.samples * (5 * AHEAD if run.algorithm.kind == "sgd" else 1)
-    return 4 * layout.padded * (blocks + 1) + 16 * layout.n + 8 * (layout.samples + TEST_ROWS) + batches + 4096
+    start = 8 * (layout.n + layout.samples) if run.problem.start == "spectral" else 0
+    curves = 8 * len(RECORDED) * record_steps(run).size
+    return 4 * layout.padded * (blocks + 1) + 16 * layout.n + 8 * (layout.samples + TEST_ROWS) + batches + start + curves + 4096
 
 
 def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) -> list[np.ndarray]:
@@ -169,7 +171,7 @@ class GpuTrajectories:
         """Mini-batches of fixed size for a step and those after it."""
         rule, samples, count = self.rule, self.layout.samples, self.instances.size
         shared, scratch = 4 * (1024 + samples), NULL
-        if shared > MOST_SHARED:
+        if shared > self.gpu.shared_bytes:
             shared, scratch = 4 * 1024, self.gpu.zeros((AHEAD, count, samples), np.uint32)
         self.kernels["draw_fixed_size"]((count, AHEAD), (128,), (
             np.int32(rule.batch), np.int32(samples), np.int32(rule.batch_rows), self.batch_streams, self.live, np.int64(step),

@@ -45,6 +45,16 @@ def mpirun() -> str:
 
 
 @pytest.fixture
+def with_cupy(monkeypatch):
+    """with_cupy(module): what `import cupy` gives from now on; None: it is not installed, as on most machines."""
+    from dmft.core.device import gpu
+
+    gpu.cache_clear()
+    yield lambda cupy: monkeypatch.setitem(sys.modules, "cupy", cupy)
+    gpu.cache_clear()
+
+
+@pytest.fixture
 def dmft_main(tmp_path, monkeypatch, capsys):
     """dmft_main(*arguments): the command `dmft` in a fresh folder, inside this process (no start-up time)."""
     from dmft.cli import main

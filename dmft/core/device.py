@@ -40,8 +40,16 @@ class Gpu:
     @property
     def name(self) -> str:
         """What the card calls itself."""
-        properties = self._cupy.cuda.runtime.getDeviceProperties(self._cupy.cuda.runtime.getDevice())
-        return properties["name"].decode()
+        return self._properties["name"].decode()
+
+    @property
+    def shared_bytes(self) -> int:
+        """The most shared memory that a block of threads may have on this card."""
+        return int(self._properties["sharedMemPerBlockOptin"])
+
+    @property
+    def _properties(self) -> dict[str, Any]:
+        return self._cupy.cuda.runtime.getDeviceProperties(self._number)
 
     def free_bytes(self) -> int:
         """This rank's share of the memory of the card that is not taken yet, and what CuPy keeps of arrays that are gone."""
@@ -73,12 +81,20 @@ class Gpu:
 
 @lru_cache
 def _compiled(gpu: Gpu, text: str, names: tuple[str, ...]) -> list[Kernel]:
-    module = gpu._cupy.RawModule(code=text, options=("--std=c++17",))
-    return [_launcher(module.get_function(name)) for name in names]
+    cupy = gpu._cupy
+    try:
+        module = cupy.RawModule(code=text, options=("--std=c++17",))
+        return [_launcher(module.get_function(name)) for name in names]
+    except (cupy.cuda.compiler.CompileException, RuntimeError) as error:  # a user's loss, an old card, no CUDA toolkit
+        lines = str(error).splitlines() or [type(error).__name__]
+        reason = next((line for line in lines if "error" in line), lines[0]).strip()
+        raise UserError(f'device = "gpu": kernels do not compile: {reason}; see docs/gpu.md, or take device = "cpu"') from error
 
 
 def _launcher(function: Any) -> Kernel:
     def launch(grid: tuple[int, ...], block: tuple[int, ...], arguments: Sequence[Any], shared: int) -> None:
+        if 0 in grid:  # a rank without samples: CUDA refuses to launch nothing
+            return
         if shared > 48 << 10:  # more than that a kernel gets only when asked for
             function.max_dynamic_shared_size_bytes = shared
         function(grid, block, tuple(arguments), shared_mem=shared)
@@ -92,8 +108,10 @@ def gpu(section: str, rank: int = 0, ranks: int = 1) -> Gpu:
     there is none. section: of the run file that asked for it, for the message."""
     try:
         import cupy  # noqa: PLC0415 - optional, and slow to import
-    except ImportError:
-        raise UserError(f'[{section}] device = "gpu": CuPy is not installed; {REMEDY}') from None
+    except ImportError as error:
+        told = [line.strip() for line in str(error).splitlines() if line.strip(" =")]
+        reason = "is not installed" if error.name == "cupy" or not told else f"cannot be loaded ({told[-1]})"
+        raise UserError(f'[{section}] device = "gpu": CuPy {reason}; {REMEDY}') from None
     try:
         cards = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:

@@ -33,6 +33,4 @@ def _lines(path: str) -> list[str]:
 
 def free_bytes(comm: Comm) -> int:
     """What this process may use when the ranks of a machine share its memory evenly."""
-    cores = len(os.sched_getaffinity(0))
-    ranks = max(1, cores // comm.threads()) if comm.size > 1 else 1
-    return available_bytes() // ranks - OVERHEAD
+    return available_bytes() // comm.on_node()[1] - OVERHEAD

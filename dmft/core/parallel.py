@@ -63,11 +63,12 @@ def _scales(largest: np.ndarray, total_blocks: int) -> np.ndarray:
 class Comm:
     """A group of ranks. `Comm()` is the serial one."""
 
-    def __init__(self, mpi_comm: Any = None, group: int = 0):
+    def __init__(self, mpi_comm: Any = None, group: int = 0, place: tuple[int, int] | None = None):
         self._comm = mpi_comm
         self.rank: int = mpi_comm.Get_rank() if mpi_comm is not None else 0
         self.size: int = mpi_comm.Get_size() if mpi_comm is not None else 1
         self.group = group        # index of this group among those of the `split` that made it
+        self._place = place if mpi_comm is not None else (0, 1)     # see `on_node`
 
     @property
     def is_root(self) -> bool:
@@ -130,7 +131,7 @@ class Comm:
         if self._comm is None:
             return Comm()
         colour = self.rank * groups // self.size
-        return Comm(self._comm.Split(colour, self.rank), colour)
+        return Comm(self._comm.Split(colour, self.rank), colour, self.on_node())
 
     def send_array(self, array: np.ndarray, to: int, tag: int = 0) -> None:
         """Send an array of any size to another rank."""
@@ -189,18 +190,16 @@ class Comm:
     def threads(self) -> int:
         """Cores for this rank when the ranks of a node share its cores evenly."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-        if self.size == 1:
-            return cores
         return max(1, cores // self.on_node()[1])
 
     def on_node(self) -> tuple[int, int]:
-        """Number of this rank among the ranks of its node, and how many there are. Every rank must call it."""
-        if self.size == 1:
-            return 0, 1
-        neighbours = self._comm.Split_type(_mpi().COMM_TYPE_SHARED)
-        place = neighbours.Get_rank(), neighbours.Get_size()
-        neighbours.Free()
-        return place
+        """Number of this rank among the ranks of its node, and how many there are; in a group made by `split` those of the
+        other groups count too, for all share the node. Every rank must call it."""
+        if self._place is None:
+            neighbours = self._comm.Split_type(_mpi().COMM_TYPE_SHARED)
+            self._place = neighbours.Get_rank(), neighbours.Get_size()
+            neighbours.Free()
+        return self._place
 
 
 _world: Comm | None = None

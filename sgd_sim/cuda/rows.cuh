@@ -207,6 +207,6 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     if (!work[0]) return;
     __threadfence();
     if (thread == 0) arrived[instance] = 0;
-    step_weights(instance, step, noises[step], partial, chunks, shared, w, w0, w0_apart, decay, rate, thermal, sphere, e, m, sign, live,
-                 diverged_at, ready);
+    step_weights(instance, step, noises[step], partial, chunks, shared, w, w0, w0_apart, decay, rate, thermal, sphere, e, m, sign,
+                 live, diverged_at, ready);
 }

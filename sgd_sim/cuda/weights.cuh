@@ -39,8 +39,8 @@ __device__ inline bool measure(const double *u, const double *w0, i64 step, floa
 // when instances share one; noise: sqrt(2 T eta). chunks = 0: no step, measure only, at `step`. ready: the step at which an
 // instance stands. All threads of a block.
 __device__ inline void step_weights(i64 instance, i64 step, double noise, const float *partial, int chunks, double *room,
-                                    double *w, const double *w0, i64 w0_apart, double decay, double rate, const u64 *thermal, int sphere,
-                                    float *e, double *m, double *sign, int *live, i64 *diverged_at, i64 *ready) {
+                                    double *w, const double *w0, i64 w0_apart, double decay, double rate, const u64 *thermal,
+                                    int sphere, float *e, double *m, double *sign, int *live, i64 *diverged_at, i64 *ready) {
     w += instance * N, w0 += instance * w0_apart, partial += instance * chunks * PADDED;
     double u[COLUMNS], square = 0.0;
 #pragma unroll
@@ -76,8 +76,8 @@ __device__ inline void step_weights(i64 instance, i64 step, double noise, const 
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-update(i64 step, double noise, const float *partial, int chunks, double *w, const double *w0, i64 w0_apart, double decay, double rate, const u64 *thermal, int sphere,
-       float *e, double *m, double *sign, int *live, i64 *diverged_at, i64 *ready) {
+update(i64 step, double noise, const float *partial, int chunks, double *w, const double *w0, i64 w0_apart, double decay,
+       double rate, const u64 *thermal, int sphere, float *e, double *m, double *sign, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     if (live[blockIdx.x])
         step_weights(blockIdx.x, step, noise, partial, chunks, shared, w, w0, w0_apart, decay, rate, thermal, sphere, e, m, sign,

@@ -148,7 +148,7 @@ def _runner(text: str, name: str) -> str:
 @lru_cache
 def _library(text: str, names: tuple[str, ...]) -> ctypes.CDLL:
     assert COMPILER
-    folder = Path(tempfile.gettempdir()) / "dmft-emulated-cuda"
+    folder = Path(__file__).parent / "__pycache__"  # nobody else's: what lies there is run
     folder.mkdir(exist_ok=True)
     whole = _BEFORE + text + _AFTER + "".join(_runner(text, name) for name in names)
     path = folder / f"{hashlib.sha256(repr((whole, FLAGS)).encode()).hexdigest()[:24]}.so"
@@ -172,6 +172,7 @@ class HostGpu:
     """What numerics ask of a Gpu, on the host."""
 
     name = "emulated"
+    shared_bytes = 8 << 15  # of the array `shared` above
 
     def use(self):
         pass
@@ -201,7 +202,7 @@ class HostGpu:
             function = getattr(library, f"run_{name}")
 
             def launch(grid, block, arguments, shared):
-                assert shared <= 8 << 15
+                assert shared <= HostGpu.shared_bytes
                 sizes = [ctypes.c_uint(n) for n in ((*grid, 1)[:2] + (*block, 1)[:2])]
                 function(*sizes, *(_argument(value) for value in arguments))
 

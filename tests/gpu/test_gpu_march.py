@@ -92,6 +92,7 @@ def test_overshooting_samples_are_bounded_alike(card):
     want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
     assert want.curves["unstable"][:5].max() > 0.01 and np.isfinite(want.curves["m"][:10]).all()
     np.testing.assert_allclose(got.curves["m"], want.curves["m"], rtol=1e-7)
+    assert got.diverged == want.diverged
 
 
 def test_a_broken_merge_is_seen(card):

@@ -11,7 +11,7 @@ from dmft.core.config import Run, parse_run
 from dmft.core.errors import RunError
 from dmft.core.losses import register_loss
 from sgd_sim.cli import main
-from sgd_sim.gpu import GpuTrajectories, gpu_batches
+from sgd_sim.gpu import AHEAD, GpuTrajectories, gpu_batches
 from sgd_sim.starts import start_weights
 from sgd_sim.states import States, empty_states
 from sgd_sim.trajectory import Trajectory
@@ -36,9 +36,9 @@ CASES = {
 
 
 def run_of(**changes) -> Run:
-    """Few steps, not all of them recorded; rows of more than one chunk."""
-    return parse_run(run_text("gd", t_max=0.12, problem={"alpha": 6.5, "m0": 0.3}, simulation={
-        "dimension": 60, "instances": 2, "record": [0.0, 0.04, 0.12]})).replace(changes)
+    """A few more steps than one launch makes, not all of them recorded; rows of more than one chunk."""
+    return parse_run(run_text("gd", t_max=0.02 * (AHEAD + 4), problem={"alpha": 6.5, "m0": 0.3}, simulation={
+        "dimension": 60, "instances": 2, "record": [0.0, 0.04, 0.02 * (AHEAD + 4)]})).replace(changes)
 
 
 def on_gpu(run: Run, card, stops=(), instances=None) -> States:

@@ -35,6 +35,7 @@ if comm.size > 1 and comm.is_root:
 replicas = comm.split(2)
 assert replicas.agree(1 << comm.rank) < 1 << comm.size
 assert sum(comm.gather(1 / replicas.size)) == min(2, comm.size)
+assert replicas.on_node() == comm.on_node() == (comm.rank, comm.size)      # groups share cores, memory and GPUs of a node
 sums = comm.gather(hashlib.sha256(total.tobytes()).hexdigest())
 assert len(set(sums)) == 1
 if comm.is_root:

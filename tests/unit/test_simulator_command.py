@@ -58,7 +58,8 @@ def test_bad_input_is_one_line(command):
     assert code == 2 and "GB" in message and len(message.splitlines()) == 1
 
 
-def test_errors_after_reading_name_the_run_file(command):
+def test_errors_after_reading_name_the_run_file(command, with_cupy):
+    with_cupy(None)
     for setting in ("simulation.record=[1.0,5.0]", "simulation.device=gpu"):
         code, message = command("--set", setting)
         assert code == 2 and ": a.toml: [simulation]" in message and len(message.splitlines()) == 1

@@ -105,7 +105,8 @@ def test_files(run, tmp_path):
         sgd_sim.load(tmp_path / "b.h5")
 
 
-def test_what_does_not_fit_is_refused_before_the_work(run):
+def test_what_does_not_fit_is_refused_before_the_work(run, with_cupy):
+    with_cupy(None)
     with pytest.raises(UserError, match="dimension.*GB"):
         sgd_sim.simulate(run.replace(dimension=3_000_000))
     with pytest.raises(UserError, match="gpu"):
