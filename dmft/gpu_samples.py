@@ -53,9 +53,6 @@ class GpuSamples:
 
     def __init__(self, gpu: Gpu, problem: Problem, history: History, draws: Draws, weight: np.ndarray, block: int,
                  keys: tuple[np.uint64, np.uint64], stein: bool, dtype=np.float64):
-        if not problem.loss.cuda:
-            raise RunError(f'[theory] device = "gpu": the loss {problem.loss.name!r} has no CUDA source; give '
-                           'register_loss its cuda argument, or take device = "cpu"')
         count, slots = len(draws.h), history.slots
         if PULL_BYTES * slots > gpu.shared_bytes:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '

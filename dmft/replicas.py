@@ -19,6 +19,8 @@ from dmft.core.command import exit_code_of
 from dmft.core.config import Run, parse_run
 from dmft.core.device import Gpu, gpu
 from dmft.core.errors import FileError, RunError, Stopped
+from dmft.core.gpu_loss import check_cuda
+from dmft.core.losses import get_loss
 from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm, world
 from dmft.core.progress import Progress, say
@@ -291,7 +293,9 @@ def _card(run: Run, comm: Comm) -> Gpu | None:
         return None
     if run.theory.method == "iterate":
         raise RunError('[theory] device = "gpu": only method = "march" runs there; take device = "cpu" for iterate')
-    return gpu("theory", *comm.on_node())
+    card = gpu("theory", *comm.on_node())
+    check_cuda(card, get_loss(run.problem.loss), "theory")
+    return card
 
 
 def _room(setup: Setup, comm: Comm) -> int:

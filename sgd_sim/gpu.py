@@ -13,6 +13,7 @@ import numpy as np
 from dmft.core.config import Run
 from dmft.core.device import Gpu
 from dmft.core.errors import RunError
+from dmft.core.gpu_loss import check_cuda
 from dmft.core.losses import get_loss
 from dmft.core.streams import key
 from sgd_sim import minibatch
@@ -36,9 +37,6 @@ def layout_of(run: Run) -> Layout:
     n, samples = sizes(run.simulation.dimension, run.problem.alpha)
     if n > WIDEST:
         raise RunError(f'[simulation] dimension = {n}: device = "gpu" takes at most {WIDEST}; set device = "cpu"')
-    if not get_loss(run.problem.loss).cuda:
-        raise RunError(f'[simulation] device = "gpu": the loss {run.problem.loss!r} has no CUDA source; register it with '
-                       'cuda = ..., or set device = "cpu"')
     return make_layout(n, samples, run.simulation.precision)
 
 
@@ -59,6 +57,7 @@ def instance_bytes(run: Run, layout: Layout) -> int:
 def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) -> list[np.ndarray]:
     """Instances that stand at the same step, cut into batches that the card can hold. RunError if it holds none."""
     layout = layout_of(run)
+    check_cuda(gpu, get_loss(run.problem.loss), "simulation")
     shared = run.simulation.landscape == "shared"
     room, each = int(0.9 * gpu.free_bytes()), instance_bytes(run, layout) + (0 if shared else landscape_bytes(layout))
     most = min((room - (landscape_bytes(layout) if shared else 0)) // each, MOST_TOGETHER)

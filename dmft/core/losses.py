@@ -99,6 +99,11 @@ def loss_names() -> list[str]:
     return list(_losses)
 
 
+def built_in(name: str) -> bool:
+    """Whether a loss is one of ours."""
+    return name in _BUILT_IN
+
+
 def get_loss(name: str) -> Loss:
     """The loss of that name; UserError when there is none."""
     if name in _losses:
@@ -115,11 +120,11 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar 
     and not as a wrong result. Without dv_dh0 a central difference of dv in h0 is used. A loss with jumps (labels
     sign(h0), say) is solved without the Stein control variate, which would miss them. `cuda` is wanted for
     device = "gpu" alone: CUDA C++ that defines loss_v, loss_dv, loss_d2v and loss_dv_dh0 as templates over the
-    floating-point type, like those of the built-in losses above.
+    floating-point type, like those of the built-in losses above; they are compared with the Python functions on the GPU.
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise UserError(f"register_loss: {name!r} is not a name (letters, digits and underscores)")
-    if name in _BUILT_IN:
+    if built_in(name):
         raise UserError(f"register_loss: {name!r} is built in; choose another name")
     functions = [_jit(name, function) for function in (v, dv, d2v)]
     mixed = _jit(name, dv_dh0) if dv_dh0 is not None else _difference_in_h0(functions[1])
@@ -154,14 +159,14 @@ def _difference_in_h0(dv: Scalar) -> Scalar:
 
 
 # 40 points that fill |h|, |h0| < 2.5 evenly (additive recurrence of the plastic number) and lie on no likely kink.
-_POINTS = [tuple(5.0 * ((0.5 + n * np.array([0.7548776662466927, 0.5698402909980532])) % 1.0) - 2.5) for n in range(1, 41)]
+POINTS = [tuple(5.0 * ((0.5 + n * np.array([0.7548776662466927, 0.5698402909980532])) % 1.0) - 2.5) for n in range(1, 41)]
 _MOST_KINKS = 2
 
 
 def _check_derivative(name: str, slope_name: str, slope: Scalar, of: str, moved: Callable[[float, float, float], float]) -> None:
     """Refuse a slope that differs from (moved(h, h0, step) - moved(h, h0, -step)) / 2 step; a few points may be kinks."""
     step, wrong = 1e-5, 0
-    for h, h0 in _POINTS:
+    for h, h0 in POINTS:
         difference = (moved(h, h0, step) - moved(h, h0, -step)) / (2.0 * step)
         wrong += not abs(slope(h, h0) - difference) <= 1e-4 * (1.0 + abs(difference))
     if wrong > _MOST_KINKS:

@@ -156,6 +156,32 @@ def test_the_whole_way_and_on(card, monkeypatch, tmp_path):
     np.testing.assert_array_equal(got.curves, want.curves)
 
 
+QUARTIC = """
+template <typename real> __device__ real loss_v(real h, real h0) { real d = h - h0; return real(0.25) * d * d * d * d; }
+template <typename real> __device__ real loss_dv(real h, real h0) { real d = h - h0; return d * d * d; }
+template <typename real> __device__ real loss_d2v(real h, real h0) { real d = h - h0; return real(3) * d * d; }
+template <typename real> __device__ real loss_dv_dh0(real h, real h0) { real d = h - h0; return real(-3) * d * d; }
+"""
+
+
+def quartic(name: str, cuda: str) -> str:
+    register_loss(name, lambda h, h0: 0.25 * (h - h0) ** 4, lambda h, h0: (h - h0) ** 3, lambda h, h0: 3.0 * (h - h0) ** 2,
+                  cuda=cuda)
+    return name
+
+
+def test_a_loss_of_ones_own(card):
+    """Its CUDA source is held against its Python functions before anything is computed with it."""
+    run = run_of(loss=quartic("quartic", QUARTIC))
+    gpu_batches(run, np.arange(1), np.zeros(1), card)
+    assert_close(on_gpu(run, card), on_cpu(run))
+    for name, right, wrong in (("dv", "return d * d * d;", "return d * d;"), ("d2v", "real(3)", "real(2)"),
+                               ("dv_dh0", "real(-3)", "real(3)"), ("v", "0.25", "0.5")):
+        slip = run_of(loss=quartic(f"slip_in_{name}", QUARTIC.replace(right, wrong)))
+        with pytest.raises(RunError, match=rf"loss_{name} in the CUDA source of 'slip_in_{name}' is not its {name}"):
+            gpu_batches(slip, np.arange(1), np.zeros(1), card)
+
+
 def test_batches_hold_what_the_card_holds(card, monkeypatch):
     run, steps = run_of(dimension=100, instances=7), np.array([0, 0, 4, 0, 0, 0, 0])
     monkeypatch.setattr(type(card), "free_bytes", lambda self: 1_700_000)
