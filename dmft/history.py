@@ -56,10 +56,13 @@ class History:
 
     def _free(self, level: int) -> int:
         low = (self.levels - 1 - level) * self.width
-        for slot in range(low, low + self.per_level):
-            if self.size[slot] == 0:
-                return slot
-        raise AssertionError(f"no free slot at level {level}")
+        empty = np.flatnonzero(self.size[low : low + self.per_level] == 0)
+        assert len(empty), f"no free slot at level {level}"
+        return low + int(empty[0])
+
+    def _count(self, level: int) -> int:
+        low = (self.levels - 1 - level) * self.width
+        return int(np.count_nonzero(self.size[low : low + self.per_level]))
 
     def _of_level(self, level: int) -> list[int]:
         low = (self.levels - 1 - level) * self.width
@@ -68,7 +71,7 @@ class History:
     def push(self, step: int) -> Plan:
         """Make room for `step` and enter it; tells what the arrays that follow this history must do."""
         full = 0
-        while full < self.levels and len(self._of_level(full)) >= self.per_level:
+        while full < self.levels and self._count(full) >= self.per_level:
             full += 1
         merges, position = [], len(self.order)
         for level in range(full - 1, -1, -1):

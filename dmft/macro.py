@@ -39,27 +39,27 @@ class Drive(NamedTuple):
 
 
 @njit(cache=True)
-def _next_row(eta, keep, memory, correlation, c_now, Q, R, Q_row, Q_now, R_row):
+def _next_row(eta, keep, memory, correlation, c_now, Q, R, Q_row, Q_now, R_row, used):
     """x_j, x_n, q_u without the thermal part, and the unnormalised next row of R. Eqs. [dmft-Q], [dmft-R].
 
-    memory, correlation: kernel values across blocks, (slots,); Q, R: block sums, (slots, slots)."""
-    slots = len(memory)
-    b = np.empty(slots)
+    memory, correlation: kernel values across blocks, (slots,); Q, R: block sums, (slots, slots); used: slots from here on
+    hold nothing yet."""
+    b = np.zeros(len(memory))
     x = keep * Q_row
     r = keep * R_row
-    b_now = eta * dot(R_row, correlation, slots)
-    x_now = keep * Q_now + eta * dot(memory, Q_row, slots) + eta * b_now
-    for i in range(slots):
-        b[i] = eta * dot(R[i], correlation, slots)
-    for i in range(slots):
+    b_now = eta * dot(R_row, correlation, used)
+    x_now = keep * Q_now + eta * dot(memory, Q_row, used) + eta * b_now
+    for i in range(used):
+        b[i] = eta * dot(R[i], correlation, used)
+    for i in range(used):
         weight = eta * memory[i]
         if weight != 0.0:
-            for j in range(slots):
+            for j in range(used):
                 x[j] += weight * Q[i, j]
                 r[j] += weight * R[i, j]
     x += eta * b
-    b_z = keep * b_now + eta * dot(memory, b, slots) + eta * c_now
-    q_u = keep * x_now + eta * dot(memory, x, slots) + eta * b_z
+    b_z = keep * b_now + eta * dot(memory, b, used) + eta * c_now
+    q_u = keep * x_now + eta * dot(memory, x, used) + eta * b_z
     return x, x_now, q_u, r
 
 
@@ -120,7 +120,8 @@ class Macro:
         keep = 1 - eta * row.delta_nu - eta * p.ridge
         temperature = p.temperature[min(self.n, p.steps - 1)]
         x, x_now, q_u, r = _next_row(
-            eta, keep, memory, correlation, row.M_C_now, self.Q, self.R, self.Q_row, self.Q_now, self.R_row
+            eta, keep, memory, correlation, row.M_C_now, self.Q, self.R, self.Q_row, self.Q_now, self.R_row,
+            min(-(-(max(self.history.order, default=-1) + 1) // 8) * 8, self.history.slots),  # `dot` adds by eights
         )
         q_u += 2 * temperature * eta
         m_u = (1 - eta * p.ridge) * self.m - eta * row.mu
