@@ -7,10 +7,12 @@ an exact sum has no order. Random numbers are keyed by sample, never by rank (se
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +24,7 @@ Value = TypeVar("Value")
 
 _SLICE = 8 << 20          # bytes; large in-place reductions go twice as fast in slices of this size
 _MESSAGE = 1 << 30        # bytes; one MPI message must stay below 2 GiB
+START_LIMIT = 300         # seconds; MPI that is not up by then never will be (DMFT_MPI_START sets another limit, 0 none)
 _LAUNCHER = ("PMI_RANK", "PMI_FD", "PMI2_", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
              "MPI_LOCALRANKID")
 
@@ -241,13 +244,30 @@ def launched_rank() -> int:
     return 0
 
 
+@contextmanager
+def _end_if_stuck(ranks: int) -> Iterator[None]:
+    """End this process (SIGALRM) when MPI does not come up: launcher and library sometimes lose a message of each other's, and
+    all ranks then wait for ever. The batch scripts take that for a death and try again. Only the system can end it: MPI waits
+    in C and gives no Python handler a chance."""
+    limit = int(os.environ.get("DMFT_MPI_START", START_LIMIT)) if ranks > 1 else 0
+    if not limit or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
+        yield
+        return
+    before = signal.alarm(limit)
+    try:
+        yield
+    finally:
+        signal.alarm(before)
+
+
 def _start() -> Comm:
     expected = _expected_ranks()
     launched = expected > 1 or any(name.startswith(_LAUNCHER) for name in os.environ)
     if not launched:
         return Comm()
     try:
-        comm = Comm(_mpi().COMM_WORLD)
+        with _end_if_stuck(expected):
+            comm = Comm(_mpi().COMM_WORLD)
     except (ImportError, RuntimeError) as error:
         if expected == 1:
             return Comm()

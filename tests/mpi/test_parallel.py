@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -135,3 +139,14 @@ def test_the_wrong_launcher_is_told_once(run_python, monkeypatch, rank):
     monkeypatch.setenv("SLURM_PROCID", str(rank))
     done = run_python("-m", "dmft", "solve", "missing.toml")
     assert done.returncode == 2 and done.stderr.count("each sees itself alone") == (rank == 0), done.stderr
+
+
+def test_ranks_that_never_start_end_themselves(tmp_path):
+    """A launcher that loses a message leaves all ranks waiting inside the MPI library, where Python hears nothing."""
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "__init__.py").write_text("")
+    (tmp_path / "mpi4py" / "MPI.py").write_text("import time\ntime.sleep(60)\n")
+    path = os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])
+    environment = os.environ | {"PMI_SIZE": "2", "PMI_RANK": "0", "DMFT_MPI_START": "1", "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", "from dmft.core.parallel import world; world()"], env=environment, timeout=50)
+    assert done.returncode == -signal.SIGALRM

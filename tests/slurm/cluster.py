@@ -68,7 +68,7 @@ class Cluster:
         # NOLOCAL: MPICH names the memory that the ranks of a node share after the job step, so the two virtual nodes, on
         # one /dev/shm, would take each other's. Without it the ranks talk through the network, as between real nodes.
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith(("PMI", "SLURM_"))}
-        self.environment |= {"SLURM_CONF": str(folder / "slurm.conf"), "MPIR_CVAR_NOLOCAL": "1"}
+        self.environment |= {"SLURM_CONF": str(folder / "slurm.conf"), "MPIR_CVAR_NOLOCAL": "1", "DMFT_MPI_START": "60"}
 
     def __enter__(self) -> Cluster:
         try:
