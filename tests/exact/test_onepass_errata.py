@@ -128,6 +128,7 @@ def test_second_layer_rate_is_gamma_over_d():
     along = (sgd.w - w) @ x
     # w_j += (2 gamma/p) E l_j x and a_j += (gamma/(p d)) E l_j^2, so delta a_j/(delta w_j.x) = l_j |x|/(2 d)
     ratio = (sgd.a - 1) / along
+    assert np.isfinite(ratio).all()
     assert_allclose(ratio[1] / ratio[0], (w @ x)[1] / (w @ x)[0], rtol=1e-8)
     assert_allclose(np.abs(ratio), np.abs(w @ x) / (2 * d), rtol=1e-8)  # l_j |x|^-1 times |x| cancels
 
