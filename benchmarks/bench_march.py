@@ -1,6 +1,6 @@
 """The dyadic march: cost against steps, what coarsening changes, what each variance-reduction part buys, bandwidth.
 
-python benchmarks/bench_march.py [scaling] [coarsening] [shift] [samples] [variance] [same-error] [bandwidth]     (default: all)
+python benchmarks/bench_march.py [scaling coarsening sensitivity shift samples variance same-error bandwidth]     (default: all)
 """
 
 from __future__ import annotations
@@ -57,6 +57,18 @@ def coarsening() -> None:
             rows.append([f"{m0}", per_level, f"{change:.1e}", "< 5e-4" if per_level == 16 else ""])
     table("(coarsening) largest |m(dyadic) - m(full)|, gd, alpha = 3, eta = 0.01, n = 1000, K = 500, same random numbers",
           ["m0", "blocks per level", "change", "demanded"], rows)
+
+
+def sensitivity() -> None:
+    """What a small change of m0 itself does to m, same random numbers: no coarsening can do less harm than that."""
+    rows = []
+    for m0 in (0.5, 0.2):
+        base = march(problem(GD, 1000, m0=m0), 500, 16).curves["m"]
+        for change in (1e-9, 1e-6):
+            moved = np.abs(march(problem(GD, 1000, m0=m0 + change), 500, 16).curves["m"] - base)
+            rows.append([m0, f"{change:g}", f"{moved[50]:.1e}", f"{moved[1000]:.1e}", f"{moved.max():.1e}"])
+    table("(sensitivity) |change of m| for a change of m0, gd, alpha = 3, eta = 0.01, n = 1000, K = 500",
+          ["m0", "change of m0", "t = 0.5", "t = 10", "largest"], rows)
 
 
 def shift(seeds: int = 240, samples: int = 1000) -> None:
@@ -176,7 +188,8 @@ def bandwidth() -> None:
           "GB/s of a plain read", "fraction"], rows)
 
 
-PARTS_OF_THIS = {"scaling": scaling, "coarsening": coarsening, "shift": shift, "samples": samples, "variance": variance,
+PARTS_OF_THIS = {"scaling": scaling, "coarsening": coarsening, "sensitivity": sensitivity, "shift": shift, "samples": samples,
+                 "variance": variance,
                  "same-error": same_error, "bandwidth": bandwidth}
 
 if __name__ == "__main__":
