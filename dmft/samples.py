@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit, prange
 
 from dmft.core.losses import Loss
+from dmft.core.prefetch import LINE, prefetch
 from dmft.core.streams import normal2, uniform2
 from dmft.history import GROUP, History, Plan
 from dmft.macro import Drive
@@ -37,6 +38,7 @@ TINY = 1e-18
 # So an overshooting step leaves no response beyond BOUND; a single overshoot, which is sound, stays well below.
 STABLE = 2.0
 BOUND = 10.0
+AHEAD = 2048  # tangents that are on their way while others are worked on
 TILE = 128  # columns of the tangents worked on at a time where several steps are known
 
 
@@ -120,12 +122,15 @@ def next_weight(batch, s, u, fraction, p_on, p_off):
 @njit(cache=True, fastmath={"contract"})
 def _gather(T, memory, offset, stop, first, last, out):
     """out_J += sum_I memory_I T_{IJ} over rows first <= I < last (multiples of four), four packed rows at a time. The
-    order is written out; "contract" only lets each product and sum be one rounding."""
+    order is written out; "contract" only lets each product and sum be one rounding. Four short rows do not look like a stream to
+    the memory system, so what comes next, of this sample or of the one after it, is asked for ahead."""
     for i in range(first, last, 4):
         c0, c1, c2, c3 = memory[i], memory[i + 1], memory[i + 2], memory[i + 3]
         if c0 == 0.0 and c1 == 0.0 and c2 == 0.0 and c3 == 0.0:
             continue
         length = stop[i]
+        for k in range(0, 4 * length, LINE // T.itemsize):
+            prefetch(T, offset[i] + AHEAD + k)
         r0 = T[offset[i] : offset[i] + length]
         r1 = T[offset[i + 1] : offset[i + 1] + length]
         r2 = T[offset[i + 2] : offset[i + 2] + length]
