@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 LARGEST_BLOCK_COUNT = 512
+POOLS = 16  # of samples that may split: many, so that ranks can share them; large, so that few samples do not fill one
 
 
 class Summing(Protocol):
@@ -21,12 +22,17 @@ class Summing(Protocol):
 
 @dataclass(frozen=True)
 class Blocks:
-    """All samples of a solution, and the contiguous range of blocks that one rank holds."""
+    """All samples of a solution in blocks, and the contiguous range of blocks that one rank holds.
+
+    Where samples may split (splitting.py) a block, then also called a pool, has `spare` empty places after its samples, and its
+    places are summed in `parts` equal parts."""
 
     samples: int
     size: int
     rank: int
     ranks: int
+    spare: int = 0
+    parts: int = 1
 
     @property
     def total(self) -> int:
@@ -46,6 +52,32 @@ class Blocks:
         """Samples on this rank."""
         return max(0, min(self.here.stop * self.size, self.samples) - self.first)
 
+    @property
+    def places(self) -> int:
+        """Places of a block."""
+        return self.size + self.spare
+
+    @property
+    def lines(self) -> slice:
+        """The places of this rank among all of `all_lines`."""
+        if not self.spare:
+            return slice(self.first, self.first + self.count)
+        return slice(self.here.start * self.places, self.here.stop * self.places)
+
+    @property
+    def all_lines(self) -> int:
+        return self.total * self.places if self.spare else self.samples
+
+    def spread(self, array: np.ndarray) -> np.ndarray:
+        """(count, ...) -> (places on this rank, ...): zeros in empty places."""
+        if not self.spare:
+            return array
+        out = np.zeros((len(self.here), self.places, *array.shape[1:]), array.dtype)
+        for k in range(len(out)):
+            samples = array[k * self.size : (k + 1) * self.size]
+            out[k, : len(samples)] = samples
+        return out.reshape(-1, *array.shape[1:])
+
 
 def blocks_for(samples: int, comm: Summing, most: int = LARGEST_BLOCK_COUNT) -> Blocks:
     """At most `most` blocks, of a size that depends on the number of samples alone (and is even, so that mirrored
@@ -54,6 +86,12 @@ def blocks_for(samples: int, comm: Summing, most: int = LARGEST_BLOCK_COUNT) -> 
     while -(-samples // size) > most or (size < 64 and samples >= 32 * size):
         size *= 2
     return Blocks(samples, size, comm.rank, comm.size)
+
+
+def pools_for(samples: int, comm: Summing, spare: float, parts: int) -> Blocks:
+    """At most POOLS blocks with empty places, `spare` as a share of the samples."""
+    size = blocks_for(samples, comm, POOLS).size
+    return Blocks(samples, size, comm.rank, comm.size, int(spare * size), parts)
 
 
 def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing) -> np.ndarray:

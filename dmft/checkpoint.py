@@ -85,8 +85,7 @@ class Checkpoint:
                       for name in header.shapes if name.startswith(prefix + "shared/")}
             own = {}
             if isinstance(solver, March):
-                lines = slice(solver.blocks.first, solver.blocks.first + solver.blocks.count)
-                own = {name: store.read(self.path, f"{prefix}own/{name}", lines) for name in solver.own()}
+                own = {name: store.read(self.path, f"{prefix}own/{name}", solver.blocks.lines) for name in solver.own()}
             solver.restore(shared, own)
 
     def write(self, ensemble: Ensemble | None, replica: Replica, groups: list[int], progress: float,
@@ -140,11 +139,11 @@ class Checkpoint:
             yield Piece(f"{prefix}shared/{name}", np.asarray(array))
         if not isinstance(solver, March):
             return
-        first = solver.blocks.first if mine else int(self.comm.recv_array(rank)[0])
+        first = solver.blocks.lines.start if mine else int(self.comm.recv_array(rank)[0])
         own = solver.own()      # by name: on a GPU each array is brought here when it is asked for
         for name in own:
             yield Piece(f"{prefix}own/{name}", own[name] if mine else self.comm.recv_array(rank), first,
-                        solver.sampling.samples if leads else 0)
+                        solver.blocks.all_lines if leads else 0)
 
     def _exchange(self, shared: dict[str, np.ndarray] | None, rank: int) -> dict[str, np.ndarray]:
         if shared is not None:
@@ -162,7 +161,7 @@ class Checkpoint:
                 for array in shared.values():
                     self.comm.send_array(np.asarray(array), 0)
             if isinstance(solver, March):
-                self.comm.send_array(np.array([solver.blocks.first]), 0)
+                self.comm.send_array(np.array([solver.blocks.lines.start]), 0)
                 for array in solver.own().values():
                     self.comm.send_array(array, 0)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from dmft import splitting
 from dmft.core.device import CUDA, Gpu, source
 from dmft.core.errors import RunError
 from dmft.history import History, Plan
@@ -19,7 +20,7 @@ from dmft.problem import Problem
 from dmft.samples import SCALARS, Samples
 from dmft.sampling import Draws
 
-KERNELS = ("fields", "row_sums", "add_parts", "past", "merge_columns", "merge_rows", "move")
+KERNELS = ("fields", "row_sums", "add_parts", "past", "merge_columns", "merge_rows", "move", "shares")
 BLOCKS = 32  # blocks of samples that are summed on the host (exactly, over all ranks)
 PARTS = 32  # parts of a block that are summed on the card, so that all of it works
 WARPS = 8  # samples that one block of threads takes on
@@ -69,10 +70,10 @@ class GpuSamples:
         self.arrays = {"h": gpu.put(draws.h), "s": gpu.put(draws.s)}
         self.arrays |= {name: gpu.zeros((count, slots)) for name in ("H", "G", "X")}
         self.arrays |= {"T": gpu.zeros((count, history.packed), dtype), "row": gpu.zeros((count, slots), dtype),
-                        "Y": gpu.zeros(count), "Y_past": gpu.zeros((count, slots if stein else 0))}
+                        "Y": gpu.zeros(count), "Y_past": gpu.zeros((count, slots if stein else 0)),
+                        "weight": gpu.put(weight), "label": gpu.put(draws.label.astype(np.int64)), "h0": gpu.put(draws.h0)}
         assert tuple(self.arrays) == Samples.ARRAYS  # a checkpoint goes on on either device
-        self.weight, self.h0, self.sign = gpu.put(weight), gpu.put(draws.h0), gpu.put(draws.sign)
-        self.label, self.z = gpu.put(draws.label.astype(np.int64)), gpu.put(np.ascontiguousarray(draws.z))
+        self.sign, self.z = gpu.put(draws.sign), gpu.put(np.ascontiguousarray(draws.z))
         self.z_steps = draws.z.shape[1]
         self.offset, self.stop = gpu.put(history.offset.astype(np.int32)), gpu.put(history.stop.astype(np.int32))
         self.g, self.gp, self.g_h0 = (gpu.zeros(count) for _ in range(3))
@@ -89,10 +90,10 @@ class GpuSamples:
         a, columns = self.arrays, SCALARS + 2 * self.slots
         self.kernel["fields"](*over(self.count), (
             np.int32(self.count), np.float64(m), np.float64(self.problem.eta), np.float64(self.problem.gradient_scale),
-            np.int32(self.stein), self.weight, self.h0, a["h"], a["s"], a["Y"], self.g, self.gp, self.g_h0, self.terms), 0)
+            np.int32(self.stein), a["weight"], a["h0"], a["h"], a["s"], a["Y"], self.g, self.gp, self.g_h0, self.terms), 0)
         width = min(-(-columns // 32) * 32, 512)
         self.kernel["row_sums"]((self.blocks, self.parts), (width,), (
-            np.int32(self.count), np.int32(self.block), np.int32(self.part), np.int32(self.slots), self.weight, self.g,
+            np.int32(self.count), np.int32(self.block), np.int32(self.part), np.int32(self.slots), a["weight"], self.g,
             self.gp, self.terms, a["G"], a["row"], self.partial), 0)
         self.kernel["add_parts"]((self.blocks,), (width,), (
             np.int32(self.parts), np.int32(columns), self.partial, self.sums), 0)
@@ -114,8 +115,8 @@ class GpuSamples:
             np.int32(x) for x in (self.count, self.slots, plan.slot, self.stein, len(plan.merges)))
         columns = np.int32(begin), np.int32(used)
         self.kernel["past"]((-(-self.count // WARPS),), (32 * WARPS,), (
-            count, slots, *columns, packed, eta, scale, keep, stein, np.int32(len(rows)), self.plan, self.vectors, self.gp,
-            self.dots, a["H"], a["X"], a["T"], a["row"], a["Y_past"], self.next), PULL_BYTES * len(rows))
+            count, slots, *columns, packed, eta, scale, keep, stein, np.int32(len(rows)), self.plan, self.vectors, a["weight"],
+            self.gp, self.dots, a["H"], a["X"], a["T"], a["row"], a["Y_past"], self.next), PULL_BYTES * len(rows))
         if merges:
             (blocks,), block = over(self.count, 128)
             self.kernel["merge_columns"]((blocks, self.slots + 6), block, (
@@ -127,9 +128,24 @@ class GpuSamples:
         self.kernel["move"](*over(self.count), (
             count, slots, slot, np.int64(self.n), eta, scale, keep, np.float64(drive.chi_sd), np.float64(drive.thermal),
             np.float64(m), stein, np.int32(p.batch), np.float64(p.batch_fraction), np.float64(p.p_on), np.float64(p.p_off),
-            *self.keys, self.label, self.sign, np.int32(self.z_steps), self.z, self.g, self.gp, self.g_h0, self.dots,
+            *self.keys, a["label"], self.sign, np.int32(self.z_steps), self.z, self.g, self.gp, self.g_h0, self.dots,
             a["h"], a["s"], a["H"], a["G"], a["X"], a["Y"], a["Y_past"]), 0)
         self.n += 1
+
+    def split(self, key: np.uint64, places: int, spare: int, threshold: float) -> None:
+        """As Samples.split; which samples, the host decides."""
+        a = self.arrays
+        self.kernel["shares"](*over(32 * self.count), (
+            np.int32(self.count), np.int32(self.slots), a["weight"], a["row"], self.dots), 0)
+        chosen = splitting.pairs(self.gpu.get(self.dots[0]), self.gpu.get(a["weight"]), places, spare, threshold)
+        if not len(chosen):
+            return
+        copies = splitting.labels(self.gpu.get(a["label"])[chosen[:, 0]], key, self.n)
+        old, new = (self.gpu.put(np.ascontiguousarray(lines)) for lines in chosen.T)
+        a["weight"][old] *= 0.5
+        for array in a.values():
+            array[new] = array[old]
+        a["label"][new] = self.gpu.put(copies)
 
     def own(self) -> Mapping[str, np.ndarray]:
         """As Samples.own."""

@@ -11,7 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from dmft.blocks import LARGEST_BLOCK_COUNT, Summing, blocks_for, normalised
+from dmft import splitting
+from dmft.blocks import LARGEST_BLOCK_COUNT, Blocks, Summing, blocks_for, normalised, pools_for
 from dmft.core.device import Gpu
 from dmft.estimators import CURVES, curve_row, exploded, kernel_row
 from dmft.gpu_samples import BLOCKS, GpuSamples
@@ -20,7 +21,14 @@ from dmft.kernels import KERNELS, saved_row
 from dmft.macro import Macro
 from dmft.problem import Problem
 from dmft.samples import Samples
-from dmft.sampling import Sampling, draw
+from dmft.sampling import Draws, Sampling, draw
+
+
+def march_blocks(problem: Problem, samples: int, parts: frozenset[str], comm: Summing, gpu: Gpu | None) -> Blocks:
+    """The blocks of a march, with places for copies where samples split."""
+    if splitting.helps(problem, parts):
+        return pools_for(samples, comm, splitting.SPARE, 1 if gpu else splitting.PARTS)
+    return blocks_for(samples, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
 
 
 class March:
@@ -31,11 +39,14 @@ class March:
         self.problem, self.sampling, self.grid, self.comm = problem, sampling, grid, comm
         self.history = History(problem.steps, per_level)
         self.macro = Macro(problem, self.history)
-        self.blocks = blocks_for(sampling.samples, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
-        draws = draw(problem, sampling, self.blocks.first, self.blocks.count)
-        weight = normalised(draws.weight, self.blocks, comm)
+        self.blocks = blocks = march_blocks(problem, sampling.samples, sampling.parts, comm, gpu)
+        draws = draw(problem, sampling, blocks.first, blocks.count)
+        weight = blocks.spread(normalised(draws.weight, blocks, comm))
+        draws = Draws(*(blocks.spread(array) for array in draws))
+        draws = draws._replace(sign=np.where(weight > 0, draws.sign, 1.0))  # of copies to come
         kind = partial(GpuSamples, gpu) if gpu else Samples
-        self.samples = kind(problem, self.history, draws, weight, self.blocks.size, sampling.keys, sampling.stein, dtype)
+        size = blocks.places // blocks.parts
+        self.samples = kind(problem, self.history, draws, weight, size, sampling.keys, sampling.stein, dtype)
         self.curves = {name: np.full(problem.steps + 1, np.nan) for name in CURVES}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
         self.diverged = False
@@ -52,7 +63,7 @@ class March:
         """Estimate row n, record it, and go to n+1 (the last row is only recorded)."""
         macro, problem, n = self.macro, self.problem, self.macro.n
         m = macro.m
-        sums = self.comm.sum_exact(self.samples.row_sums(m), self.blocks.total)
+        sums = self.comm.sum_exact(self.samples.row_sums(m), self.blocks.total * self.blocks.parts)
         if exploded(sums):
             self.diverged = True
             return
@@ -67,6 +78,9 @@ class March:
             plan = self.history.push(n)
             self.samples.advance(m, drive, plan)
             macro.advance(row, plan)
+            if self.blocks.spare and splitting.due(problem, n + 1):
+                self.samples.split(self.sampling.split_key, self.blocks.places, self.blocks.spare,
+                                   splitting.THRESHOLD / self.sampling.samples)
 
     # What a checkpoint holds. `shared` is the same on every rank; `own` has one line per sample of this rank.
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dmft.blocks import LARGEST_BLOCK_COUNT, Summing, blocks_for
+from dmft.blocks import Summing, blocks_for
 from dmft.core.config import Run
 from dmft.core.device import Gpu
-from dmft.gpu_samples import BLOCKS
 from dmft.history import History
 from dmft.iterate import SUM_BLOCKS, Guess, Iteration, Options
 from dmft.kernels import kept_steps
-from dmft.march import March
+from dmft.march import March, march_blocks
 from dmft.problem import Problem
 from dmft.resources import HALF, blocks_per_level, bytes_per_sample, check_memory
 from dmft.sampling import PARTS, Sampling
@@ -63,12 +62,13 @@ class Setup:
             # partial sums of every block (M_C and M_R rows), and some twenty matrices of both solutions
             check_memory((2 * len(here.here) + 20) * 8.0 * rows**2, room, here.count, "iterate")
             return
-        here = blocks_for(self.samples("whole"), comm, BLOCKS if self.gpu else LARGEST_BLOCK_COUNT)
+        here = march_blocks(self.problem, self.samples("whole"), self.parts, comm, self.gpu)
         # The layout of the longest full history would itself be too large to make: count it instead.
         history = History(min(self.problem.steps, 20_000) if self.per_level is None else self.problem.steps, self.per_level)
         per_sample = bytes_per_sample(history, "stein" in self.parts, np.dtype(self.tangent_type).itemsize)
         macroscopic = 8 * 8.0 * history.slots**2
-        check_memory(HALF * here.count * per_sample + macroscopic, room, here.count, "full" if history.full else "dyadic")
+        need = HALF * (here.lines.stop - here.lines.start) * per_sample + macroscopic
+        check_memory(need, room, here.count, "full" if history.full else "dyadic")
 
 
 def wanted_parts(run: Run) -> frozenset[str]:

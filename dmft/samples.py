@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
+from dmft import splitting
 from dmft.core.losses import Loss
 from dmft.core.prefetch import LINE, prefetch
 from dmft.core.streams import normal2, uniform2
@@ -78,6 +79,8 @@ def _row_sums(block, used, weight, h0, h, m, eta, v, g, gp, g_h0, G, row, Y, ste
         line[:] = 0.0
         for i in range(b * block, min((b + 1) * block, len(h))):
             w = weight[i]
+            if w == 0.0:  # an empty place
+                continue
             wg, wgp = w * g[i], w * gp[i]
             line[GP] += wgp
             line[GH0] += wg * h0[i]
@@ -164,8 +167,8 @@ def _merge_packed(T, older, newer, into, offset, stop):
 
 
 @njit(cache=True, parallel=True)
-def _advance(block, blocks, n, eta, drive, merges, slot, offset, stop, batch, noise_key, batch_key, index, sign, z_first,
-             g, gp, g_h0, m, stein, h, s, H, G, X, T, row, Y, Y_past, ahead, step_ahead, first_row):
+def _advance(block, blocks, n, eta, drive, merges, slot, offset, stop, batch, noise_key, batch_key, weight, index, sign,
+             z_first, g, gp, g_h0, m, stein, h, s, H, G, X, T, row, Y, Y_past, ahead, step_ahead, first_row):
     a, keep, memory, chi_weights, chi_sd, thermal = drive
     fraction, p_on, p_off, kind = batch
     used = stop[slot]  # no slot beyond holds anything yet
@@ -176,6 +179,8 @@ def _advance(block, blocks, n, eta, drive, merges, slot, offset, stop, batch, no
             if abs(memory_t[j]) < TINY:
                 memory_t[j] = 0.0
         for i in range(b * block, min((b + 1) * block, len(h))):
+            if weight[i] == 0.0:
+                continue
             z, xi = normal2(noise_key, index[i], n)
             z *= sign[i]
             if n < z_first.shape[1]:
@@ -276,10 +281,21 @@ def _pull(block, blocks, memories, T, offset, stop, first, out):
             _pull_sample(T[i], memories, offset, stop, first, buffer, out[i])
 
 
-class Samples:
-    """A range of samples of one replica at step n, in blocks of `block` samples."""
+@njit(cache=True, parallel=True)
+def _shares(weight, row, out):
+    """out (count,): weight times sum_J |T_nJ|."""
+    for i in prange(len(weight)):
+        response = 0.0
+        if weight[i] > 0.0:
+            for j in range(row.shape[1]):
+                response += abs(np.float64(row[i, j]))
+        out[i] = weight[i] * response
 
-    ARRAYS = ("h", "s", "H", "G", "X", "T", "row", "Y", "Y_past")
+
+class Samples:
+    """A range of samples of one replica at step n, in blocks of `block` samples. A weight of 0 marks an empty place."""
+
+    ARRAYS = ("h", "s", "H", "G", "X", "T", "row", "Y", "Y_past", "weight", "label", "h0")
 
     def __init__(self, problem: Problem, history: History, draws: Draws, weight: np.ndarray, block: int,
                  keys: tuple[np.uint64, np.uint64], stein: bool, dtype=np.float64):
@@ -298,7 +314,8 @@ class Samples:
         self._start(draws, weight)
 
     def _start(self, draws: Draws, weight: np.ndarray) -> None:
-        self.draws, self.weight = draws, weight
+        self.weight, self.label, self.h0 = weight.copy(), draws.label.astype(np.int64), draws.h0.copy()
+        self.sign, self.z = draws.sign, draws.z
         self.n, self._used = 0, 0  # slots in use, rounded up to what a row holds
         self._looks_ahead, self._pulled = False, 0
         self.h[:], self.s[:] = draws.h, draws.s
@@ -311,21 +328,31 @@ class Samples:
 
     def row_sums(self, m: float) -> np.ndarray:
         """(blocks, SCALARS + 2 slots): weighted sums for row n, given m_n. Sets the present Fields."""
-        d = self.draws
-        self._evaluate(self.h, d.h0, m, self.s, self.problem.gradient_scale, *self.fields)
+        self._evaluate(self.h, self.h0, m, self.s, self.problem.gradient_scale, *self.fields)
         v, g, gp, g_h0 = self.fields
-        _row_sums(self.block, self._used, self.weight, d.h0, self.h, m, self.problem.eta, v, g, gp, g_h0, self.G, self.row, self.Y,
-                  self.stein, self._sums)
+        _row_sums(self.block, self._used, self.weight, self.h0, self.h, m, self.problem.eta, v, g, gp, g_h0, self.G, self.row,
+                  self.Y, self.stein, self._sums)
         return self._sums
 
     def advance(self, m: float, drive: Drive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""
-        p, d, f = self.problem, self.draws, self.fields
+        p, f = self.problem, self.fields
         _advance(self.block, self.blocks, self.n, p.eta, drive, plan.merges, plan.slot, self.offset, self.stop,
-                 (p.batch_fraction, p.p_on, p.p_off, p.batch), self.keys[0], self.keys[1], d.label, d.sign, d.z,
-                 f.g, f.gp, f.g_h0, m, self.stein, self.h, self.s, self.H, self.G, self.X, self.T, self.row, self.Y,
+                 (p.batch_fraction, p.p_on, p.p_off, p.batch), self.keys[0], self.keys[1], self.weight, self.label, self.sign,
+                 self.z, f.g, f.gp, f.g_h0, m, self.stein, self.h, self.s, self.H, self.G, self.X, self.T, self.row, self.Y,
                  self.Y_past, self._ahead, self.n - self._pulled if self._looks_ahead else -1, self._pulled)
         self.n, self._used = self.n + 1, int(self.stop[plan.slot])
+
+    def split(self, key: np.uint64, places: int, spare: int, threshold: float) -> None:
+        """Copy samples whose share of the response exceeds the threshold into empty places; pools of `places` lines."""
+        shares = np.empty(len(self.h))
+        _shares(self.weight, self.row, shares)
+        chosen = splitting.pairs(shares, self.weight, places, spare, threshold)
+        old, new = chosen.T
+        self.weight[old] *= 0.5
+        for array in self.own().values():
+            array[new] = array[old]
+        self.label[new] = splitting.labels(self.label[old], key, self.n)
 
     def own(self) -> Mapping[str, np.ndarray]:
         """The state, one line per sample: what a checkpoint holds."""

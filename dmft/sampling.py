@@ -7,7 +7,8 @@ Variance reduction, each part switchable:
   independent scrambling per replica, so that replicas still give honest error bars;
 - "weights": h0 and h(0) are drawn WIDER times too wide and weighted back: g ~ h^3 lives in the tails.
   (Much wider and samples start where the explicit step is unstable, eta v'' > 2.)
-- "stein" is an estimator, not a draw: see samples.py.
+- "stein" is an estimator, not a draw: see samples.py;
+- "splitting" happens on the way, in the march: see splitting.py.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dmft.problem import BERNOULLI, PERSISTENT, POISSON, Problem
 
 SOBOL_STEPS = 10
 WIDER = 1.2
-PARTS = ("sobol", "weights", "stein")
+PARTS = ("sobol", "weights", "stein", "splitting")
 
 
 class Draws(NamedTuple):
@@ -91,6 +92,11 @@ class Sampling:
     def keys(self) -> tuple[np.uint64, np.uint64]:
         """Streams of the Gaussian noises and of the mini-batches."""
         return streams.key(self.seed, "chi", *self.name), streams.key(self.seed, "batch", *self.name)
+
+    @property
+    def split_key(self) -> np.uint64:
+        """Stream of the labels of samples that come from splitting."""
+        return streams.key(self.seed, "split", *self.name)
 
 
 def draw(problem: Problem, sampling: Sampling, first: int, count: int) -> Draws:

@@ -45,7 +45,10 @@ def make_run(algorithm: dict, problem: dict | None = None, steps: int = 40, eta:
     return parse_run("\n".join(lines))
 
 
-def make_march(run: Run, samples: int = 400, per_level: int | None = None, seed: int = 1, parts=PARTS,
+FIXED = tuple(part for part in PARTS if part != "splitting")  # parts that leave the samples what they are, as iterate has them
+
+
+def make_march(run: Run, samples: int = 400, per_level: int | None = None, seed: int = 1, parts=FIXED,
                dtype=np.float64, comm: Comm | None = None) -> March:
     """A march run to its end."""
     problem = Problem.from_run(run)

@@ -23,7 +23,7 @@ from dmft.core.schema import boolean, choice, integer, number, option, text
 
 Schedule = tuple[tuple[float, float], ...]
 
-VARIANCE_PARTS = ("sobol", "weights", "stein")
+VARIANCE_PARTS = ("sobol", "weights", "stein", "splitting")
 MAX_STEPS = 10**9
 
 

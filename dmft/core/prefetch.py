@@ -11,11 +11,11 @@ LINE = 64  # bytes that one hint brings
 
 
 @intrinsic
-def prefetch(_context, array, index):  # type: ignore[no-untyped-def]
+def prefetch(_context, array, index):
     """prefetch(array, index): fetch the line of array[index] for reading. The index may lie beyond the end: an address that
     is not there is left alone."""
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):
         kind = signature.args[0]
         view = context.make_array(kind)(context, builder, args[0])
         address = cgutils.get_item_pointer(context, builder, kind, view, [args[1]], wraparound=False)

@@ -112,7 +112,7 @@ struct Pull {
 // Slots before `begin`, of levels that have not been reached, hold nothing.
 extern "C" __global__ void past(int count, int slots, int begin, int used, long long packed, double eta, double a,
                                 double keep, int stein, int active, const int *rows, const double *vectors,
-                                const double *gp, double *dots, const double *H, const double *X, const tangent *T,
+                                const double *weight, const double *gp, double *dots, const double *H, const double *X, const tangent *T,
                                 const tangent *row, const double *Y_past, tangent *next) {
     extern __shared__ double shared[];
     const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
@@ -123,7 +123,7 @@ extern "C" __global__ void past(int count, int slots, int begin, int used, long 
     __syncthreads();
 
     const long long i = (long long)blockIdx.x * warps + warp;
-    if (i >= count) return;
+    if (i >= count || weight[i] == 0.0) return; // an empty place
     H += i * slots, X += i * slots, row += i * slots, next += i * slots, T += i * packed;
     if (stein) Y_past += i * slots;
 
@@ -167,6 +167,17 @@ extern "C" __global__ void past(int count, int slots, int begin, int used, long 
             next[j] = overshoots ? bounded(response) : response;
         }
     }
+}
+
+// out (count,): weight times sum_J |T_nJ|. One warp a sample.
+extern "C" __global__ void shares(int count, int slots, const double *weight, const tangent *row, double *out) {
+    const int lane = threadIdx.x % LANES;
+    const long long i = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / LANES;
+    if (i >= count) return;
+    double response = 0.0;
+    for (int j = lane; j < slots; j += LANES) response += fabs((double)row[i * slots + j]);
+    response = warp_sum(response);
+    if (lane == 0) out[i] = weight[i] * response;
 }
 
 // Blocks of the history that become one, as columns: of every row of the tangents, and of six vectors. merge (merges, 3):
