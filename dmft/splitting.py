@@ -50,17 +50,14 @@ def pairs(share, weight, places, spare, threshold):
         high = low + places
         empty = np.count_nonzero(weight[low:high] == 0.0)
         limit = threshold * (spare / max(empty, 1)) ** 2
-        if share[low:high].max() <= limit:
-            continue
+        heavy = low + np.flatnonzero(share[low:high] > limit)
         free = low
-        for k in np.argsort(-share[low:high], kind="mergesort"):
-            if share[low + k] <= limit:
-                break
+        for k in heavy[np.argsort(-share[heavy], kind="mergesort")]:
             while free < high and weight[free] > 0.0:
                 free += 1
             if free == high:
                 break
-            out[count] = low + k, free
+            out[count] = k, free
             count, free = count + 1, free + 1
     return out[:count]
 

@@ -111,7 +111,7 @@ FIG7 = Figure(
     sizes={
         "quick": Size({"simulation.instances": 16, "algorithm.t_max": 1000.0}, None, only=_both(SMALL_DIMENSIONS)),
         "standard": Size({"simulation.instances": 50}, None, only=_both(SMALL_DIMENSIONS)),
-        "full": Size({"simulation.instances": 256, "simulation.precision": "float16", "algorithm.t_max": 2000.0}, None,
+        "full": Size({"simulation.instances": 256, "simulation.precision": "float16", "algorithm.t_max": 1000.0}, None,
                      only=_both(DIMENSIONS),
                      by_series={f"gd_N{n}": {"algorithm.t_max": 300.0} for n in DIMENSIONS}  # a plateau by then
                      | {"persistent_sgd_N2500": {"simulation.instances": 128}}),
