@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dmft import gpu_samples
+from dmft import gpu_samples, splitting
 from dmft.core.config import parse_run
 from dmft.core.device import source
 from dmft.core.parallel import Comm
@@ -95,6 +95,16 @@ def test_overshooting_samples_are_bounded_alike(card):
     assert got.diverged == want.diverged
 
 
+def test_samples_split_alike(card, monkeypatch):
+    monkeypatch.setattr(splitting, "THRESHOLD", 0.3)  # of sixteen samples few are near the barrier
+    p = problem("persistent", 26)
+    want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
+    assert np.count_nonzero(want.samples.weight) >= 16 + 3
+    for name in ("weight", "label", "h0"):
+        np.testing.assert_array_equal(got.samples.own()[name], want.samples.own()[name], err_msg=name)
+    np.testing.assert_allclose(got.curves["m"], want.curves["m"], rtol=1e-8)
+
+
 def test_a_broken_merge_is_seen(card):
     """Twin: tangents that forget what a merged block held must change the result."""
     p = problem("gd", 26)
@@ -113,12 +123,14 @@ def test_a_broken_merge_is_seen(card):
     assert np.abs(got.curves["m"] - want.curves["m"]).max() > 1e-6
 
 
-def test_a_checkpoint_goes_on_on_the_other_device(card):
+def test_a_checkpoint_goes_on_on_the_other_device(card, monkeypatch):
+    monkeypatch.setattr(splitting, "THRESHOLD", 0.3)
     p = problem("persistent", 26)
     sampling, grid = Sampling(16, 3, (0,), frozenset(PARTS)), np.arange(0, 27, 5)
     first, second = (March(p, sampling, 4, grid, Comm(), np.float64, gpu) for gpu in (card, None))
     for _ in range(17):
         first.step()
+    assert np.count_nonzero(first.samples.own()["weight"]) > 16  # copies go on too
     second.restore({k: np.array(v) for k, v in first.shared().items()}, {k: np.array(v) for k, v in first.own().items()})
     for march in (first, second):
         while not march.done:
