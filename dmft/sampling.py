@@ -26,7 +26,8 @@ from dmft.problem import BERNOULLI, PERSISTENT, POISSON, Problem
 
 SOBOL_STEPS = 10
 WIDER = 1.2
-PARTS = ("sobol", "weights", "stein", "splitting")
+FIXED = ("sobol", "weights", "stein")  # leave the samples what they are: the iteration has these
+PARTS = (*FIXED, "splitting")
 
 
 class Draws(NamedTuple):

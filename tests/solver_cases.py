@@ -10,7 +10,7 @@ from dmft.iterate import Iteration, Options
 from dmft.kernels import saved_steps
 from dmft.march import March
 from dmft.problem import Problem
-from dmft.sampling import PARTS, Sampling
+from dmft.sampling import FIXED, Sampling
 
 ALGORITHMS = {
     "gd": {"kind": "gd"},
@@ -45,9 +45,6 @@ def make_run(algorithm: dict, problem: dict | None = None, steps: int = 40, eta:
     return parse_run("\n".join(lines))
 
 
-FIXED = tuple(part for part in PARTS if part != "splitting")  # parts that leave the samples what they are, as iterate has them
-
-
 def make_march(run: Run, samples: int = 400, per_level: int | None = None, seed: int = 1, parts=FIXED,
                dtype=np.float64, comm: Comm | None = None) -> March:
     """A march run to its end."""
@@ -63,7 +60,7 @@ def make_iteration(run: Run, samples: int = 400, mixing: float = 1.0, tolerance:
                    fresh: bool = False) -> Iteration:
     """An iteration run to its end."""
     problem = Problem.from_run(run)
-    sampling = Sampling(samples, 1, (0,), frozenset(PARTS))
+    sampling = Sampling(samples, 1, (0,), frozenset(FIXED))
     iteration = Iteration(problem, sampling, Options(mixing, tolerance, max_sweeps, fresh), saved_steps(problem.steps), Comm())
     while not iteration.done:
         iteration.step()
