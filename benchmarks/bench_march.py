@@ -76,10 +76,10 @@ def shift(seeds: int = 240, samples: int = 1000) -> None:
     at, eta, rows = [0.5, 1.0, 1.5], 0.02, []
     p = problem(PERSISTENT, round(at[-1] / eta), eta)
     steps = [round(t / eta) for t in at]
-    full = np.array([march(p, samples, None, seed).curves["m"][steps] for seed in range(seeds)])
+    full = np.array([march(p, samples, None, seed, FIXED).curves["m"][steps] for seed in range(seeds)])
     rows.append(["full", *(f"{a:.4f}, spread {b:.4f}" for a, b in zip(full.mean(axis=0), full.std(axis=0, ddof=1), strict=True))])
     for per_level in (8, 16):
-        change = np.array([march(p, samples, per_level, seed).curves["m"][steps] for seed in range(seeds)]) - full
+        change = np.array([march(p, samples, per_level, seed, FIXED).curves["m"][steps] for seed in range(seeds)]) - full
         rows.append([f"{per_level} blocks - full", *(f"{a:+.4f} +- {b:.4f}" for a, b in zip(
             change.mean(axis=0), change.std(axis=0, ddof=1) / np.sqrt(seeds), strict=True))])
     table(f"(shift) m at t, persistent SGD, alpha = 3, m0 = 0.5, eta = {eta}, K = {samples}, {seeds} seeds, same random numbers",
@@ -87,18 +87,18 @@ def shift(seeds: int = 240, samples: int = 1000) -> None:
 
 
 def samples() -> None:
-    """Where m lies over independent solutions, against the number of samples: bias and skewness, persistent SGD."""
-    at, eta = [0.5, 1.0, 1.5, 2.0], 0.02
+    """Where m lies over independent solutions, against the number of samples: bias and skewness, with and without splitting."""
+    at, eta, rows = [0.5, 1.0, 1.5, 2.0], 0.02, []
     steps = [round(t / eta) for t in at]
-    for alpha in (2.0, 3.0):
-        p, rows = problem(PERSISTENT, steps[-1], eta, alpha), []
-        for count, seeds in ((1000, 100), (4000, 60), (16_000, 60), (64_000, 10)):
-            m = np.array([march(p, count, 8, seed).curves["m"][steps] for seed in range(seeds)])
+    p = problem(PERSISTENT, steps[-1], eta, 2.0)
+    for label, parts in (("no", FIXED), ("yes", PARTS)):
+        for count, seeds in ((1000, 100), (4000, 60), (16_000, 40), (64_000, 10)):
+            m = np.array([march(p, count, 8, seed, parts).curves["m"][steps] for seed in range(seeds)])
             mean, error, middle = m.mean(axis=0), m.std(axis=0, ddof=1) / np.sqrt(seeds), np.median(m, axis=0)
-            rows.append([count, seeds, *(f"{a:.4f} +- {b:.4f}, median {c:.4f}" for a, b, c in zip(mean, error, middle)),
-                         f"{m[:, -1].min():.3f}"])
-        table(f"(samples) m at t, persistent SGD, alpha = {alpha:g}, m0 = 0.5, eta = {eta}, 8 blocks per level",
-              ["K", "seeds", *map(str, at), "least m(2)"], rows)
+            rows.append([label, count, seeds, *(f"{a:.4f} +- {b:.4f}, median {c:.4f}" for a, b, c in zip(mean, error, middle)),
+                         f"{m[:, -1].std(ddof=1):.4f}", f"{m[:, -1].min():.3f}"])
+    table(f"(samples) m at t, persistent SGD, alpha = 2, m0 = 0.5, eta = {eta}, 8 blocks per level",
+          ["splitting", "K", "seeds", *map(str, at), "spread of m(2)", "least m(2)"], rows)
 
 
 def variance() -> None:

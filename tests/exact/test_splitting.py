@@ -1,4 +1,4 @@
-"""Samples that split: weights and pasts are kept exactly, the law of the solution is the same, and no sample outweighs the others."""
+"""Samples that split: weights and pasts are kept exactly, the law of a solution is the same, no sample outweighs the others."""
 
 from __future__ import annotations
 
@@ -131,7 +131,8 @@ def test_a_march_with_copies_goes_on_to_the_same_bits(eager):
 
 
 @pytest.mark.parametrize("algorithm, problem, spare", [
-    (PERSISTENT, {}, True), ({"kind": "sgd", "batch_fraction": 0.5}, {}, True), ({"kind": "langevin", "temperature": 0.3}, {}, True),
+    (PERSISTENT, {}, True), ({"kind": "sgd", "batch_fraction": 0.5}, {}, True),
+    ({"kind": "langevin", "temperature": 0.3}, {}, True),
     ({"kind": "gd"}, {}, False), (PERSISTENT, {"m0": 0.0}, False),
 ], ids=["persistent", "sgd", "langevin", "gd", "mirrored"])
 def test_samples_split_where_noise_tells_copies_apart(algorithm, problem, spare):
