@@ -123,7 +123,7 @@ def variance() -> None:
 def same_error() -> None:
     """(c) Time to the same error on m(t = 5), n = 500, against the reference run to convergence."""
     numba.set_num_threads(1)
-    samples, seeds, n = 1500, 16, 500
+    samples, seeds, n = 1500, 40, 500
     reference_sweep(10, 2)
     one = reference_sweep(n, samples)
     sweeps, _ = sweeps_needed(80, 300)

@@ -35,6 +35,7 @@ t_max = 5.0
 [theory]
 replicas = 1
 history = "full"
+variance_reduction = false
 """
 
 
