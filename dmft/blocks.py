@@ -25,14 +25,14 @@ class Blocks:
     """All samples of a solution in blocks, and the contiguous range of blocks that one rank holds.
 
     Where samples may split (splitting.py) a block, then also called a pool, has `spare` empty places after its samples, and its
-    places are summed in `parts` equal parts."""
+    places are summed in `sums` equal parts."""
 
     samples: int
     size: int
     rank: int
     ranks: int
     spare: int = 0
-    parts: int = 1
+    sums: int = 1
 
     @property
     def total(self) -> int:
@@ -76,7 +76,7 @@ class Blocks:
         for k in range(len(out)):
             samples = array[k * self.size : (k + 1) * self.size]
             out[k, : len(samples)] = samples
-        return out.reshape(-1, *array.shape[1:])
+        return out.reshape(len(out) * self.places, *array.shape[1:])
 
 
 def blocks_for(samples: int, comm: Summing, most: int = LARGEST_BLOCK_COUNT) -> Blocks:
@@ -88,10 +88,12 @@ def blocks_for(samples: int, comm: Summing, most: int = LARGEST_BLOCK_COUNT) -> 
     return Blocks(samples, size, comm.rank, comm.size)
 
 
-def pools_for(samples: int, comm: Summing, spare: float, parts: int) -> Blocks:
+def pools_for(samples: int, comm: Summing, spare: float, sums: int) -> Blocks:
     """At most POOLS blocks with empty places, `spare` as a share of the samples."""
     size = blocks_for(samples, comm, POOLS).size
-    return Blocks(samples, size, comm.rank, comm.size, int(spare * size), parts)
+    blocks = Blocks(samples, size, comm.rank, comm.size, int(spare * size), sums)
+    assert blocks.places % sums == 0, "a part must not reach into another pool, perhaps on another rank"
+    return blocks
 
 
 def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing) -> np.ndarray:

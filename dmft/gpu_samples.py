@@ -2,7 +2,8 @@
 
 The card holds everything that has one line per sample; the host keeps the kernels' small linear algebra (macro.py),
 which is a few hundred numbers wide and would not fill a card. A step crosses the bus twice: the sums of row n go up,
-what drives the samples comes down. Random numbers are those of the CPU, so results differ by rounding alone.
+what drives the samples comes down. Random numbers are those of the CPU, so results differ by rounding alone
+(until rounding decides whether a sample splits).
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ class GpuSamples:
         self.kernel["move"](*over(self.count), (
             count, slots, slot, np.int64(self.n), eta, scale, keep, np.float64(drive.chi_sd), np.float64(drive.thermal),
             np.float64(m), stein, np.int32(p.batch), np.float64(p.batch_fraction), np.float64(p.p_on), np.float64(p.p_off),
-            *self.keys, a["label"], self.sign, np.int32(self.z_steps), self.z, self.g, self.gp, self.g_h0, self.dots,
+            *self.keys, a["weight"], a["label"], self.sign, np.int32(self.z_steps), self.z, self.g, self.gp, self.g_h0, self.dots,
             a["h"], a["s"], a["H"], a["G"], a["X"], a["Y"], a["Y_past"]), 0)
         self.n += 1
 
@@ -143,8 +144,7 @@ class GpuSamples:
         copies = splitting.labels(self.gpu.get(a["label"])[chosen[:, 0]], key, self.n)
         old, new = (self.gpu.put(np.ascontiguousarray(lines)) for lines in chosen.T)
         a["weight"][old] *= 0.5
-        for array in a.values():
-            array[new] = array[old]
+        splitting.copy(a.values(), old, new)
         a["label"][new] = self.gpu.put(copies)
 
     def own(self) -> Mapping[str, np.ndarray]:

@@ -27,7 +27,7 @@ from dmft.sampling import Draws, Sampling, draw
 def march_blocks(problem: Problem, samples: int, parts: frozenset[str], comm: Summing, gpu: Gpu | None) -> Blocks:
     """The blocks of a march, with places for copies where samples split."""
     if splitting.helps(problem, parts):
-        return pools_for(samples, comm, splitting.SPARE, 1 if gpu else splitting.PARTS)
+        return pools_for(samples, comm, splitting.SPARE, 1 if gpu else splitting.SUMS)
     return blocks_for(samples, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
 
 
@@ -43,9 +43,9 @@ class March:
         draws = draw(problem, sampling, blocks.first, blocks.count)
         weight = blocks.spread(normalised(draws.weight, blocks, comm))
         draws = Draws(*(blocks.spread(array) for array in draws))
-        draws = draws._replace(sign=np.where(weight > 0, draws.sign, 1.0))  # of copies to come
+        draws = draws._replace(sign=np.where(weight > 0, draws.sign, 1.0))  # empty places too: copies come there
         kind = partial(GpuSamples, gpu) if gpu else Samples
-        size = blocks.places // blocks.parts
+        size = blocks.places // blocks.sums
         self.samples = kind(problem, self.history, draws, weight, size, sampling.keys, sampling.stein, dtype)
         self.curves = {name: np.full(problem.steps + 1, np.nan) for name in CURVES}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
@@ -63,7 +63,7 @@ class March:
         """Estimate row n, record it, and go to n+1 (the last row is only recorded)."""
         macro, problem, n = self.macro, self.problem, self.macro.n
         m = macro.m
-        sums = self.comm.sum_exact(self.samples.row_sums(m), self.blocks.total * self.blocks.parts)
+        sums = self.comm.sum_exact(self.samples.row_sums(m), self.blocks.total * self.blocks.sums)
         if exploded(sums):
             self.diverged = True
             return
@@ -82,7 +82,7 @@ class March:
                 self.samples.split(self.sampling.split_key, self.blocks.places, self.blocks.spare,
                                    splitting.THRESHOLD / self.sampling.samples)
 
-    # What a checkpoint holds. `shared` is the same on every rank; `own` has one line per sample of this rank.
+    # What a checkpoint holds. `shared` is the same on every rank; `own` has one line per place of this rank.
 
     def shared(self) -> dict[str, np.ndarray]:
         arrays = {f"macro/{name}": array for name, array in self.macro.state().items()}

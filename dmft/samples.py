@@ -58,14 +58,16 @@ def make_fields(loss: Loss):
     v, dv, d2v, dv_dh0 = loss.v, loss.dv, loss.d2v, loss.dv_dh0
 
     @njit
-    def fields(h, h0, m, s, scale, out_v, g, gp, g_h0):
+    def fields(weight, h, h0, m, s, scale, out_v, g, gp, g_h0):
         for i in range(len(h)):
+            if weight[i] == 0.0:  # an empty place
+                continue
             field = h[i] + m * h0[i]
-            weight = scale * s[i]
+            batch = scale * s[i]
             out_v[i] = v(field, h0[i])
-            g[i] = weight * dv(field, h0[i])
-            gp[i] = weight * d2v(field, h0[i])
-            g_h0[i] = weight * dv_dh0(field, h0[i])
+            g[i] = batch * dv(field, h0[i])
+            gp[i] = batch * d2v(field, h0[i])
+            g_h0[i] = batch * dv_dh0(field, h0[i])
 
     return fields
 
@@ -79,7 +81,7 @@ def _row_sums(block, used, weight, h0, h, m, eta, v, g, gp, g_h0, G, row, Y, ste
         line[:] = 0.0
         for i in range(b * block, min((b + 1) * block, len(h))):
             w = weight[i]
-            if w == 0.0:  # an empty place
+            if w == 0.0:
                 continue
             wg, wgp = w * g[i], w * gp[i]
             line[GP] += wgp
@@ -328,7 +330,7 @@ class Samples:
 
     def row_sums(self, m: float) -> np.ndarray:
         """(blocks, SCALARS + 2 slots): weighted sums for row n, given m_n. Sets the present Fields."""
-        self._evaluate(self.h, self.h0, m, self.s, self.problem.gradient_scale, *self.fields)
+        self._evaluate(self.weight, self.h, self.h0, m, self.s, self.problem.gradient_scale, *self.fields)
         v, g, gp, g_h0 = self.fields
         _row_sums(self.block, self._used, self.weight, self.h0, self.h, m, self.problem.eta, v, g, gp, g_h0, self.G, self.row,
                   self.Y, self.stein, self._sums)
@@ -350,12 +352,11 @@ class Samples:
         chosen = splitting.pairs(shares, self.weight, places, spare, threshold)
         old, new = chosen.T
         self.weight[old] *= 0.5
-        for array in self.own().values():
-            array[new] = array[old]
+        splitting.copy(self.own().values(), old, new)
         self.label[new] = splitting.labels(self.label[old], key, self.n)
 
     def own(self) -> Mapping[str, np.ndarray]:
-        """The state, one line per sample: what a checkpoint holds."""
+        """The state, one line per place: what a checkpoint holds."""
         return {name: getattr(self, name) for name in self.ARRAYS}
 
     def restore(self, own: Mapping[str, np.ndarray], n: int) -> None:

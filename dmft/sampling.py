@@ -22,12 +22,13 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from dmft.core import streams
+from dmft.core.config import VARIANCE_PARTS
 from dmft.problem import BERNOULLI, PERSISTENT, POISSON, Problem
 
 SOBOL_STEPS = 10
 WIDER = 1.2
-FIXED = ("sobol", "weights", "stein")  # leave the samples what they are: the iteration has these
-PARTS = (*FIXED, "splitting")
+PARTS = VARIANCE_PARTS
+FIXED = tuple(part for part in PARTS if part != "splitting")  # leave the samples what they are: all that the iteration can use
 
 
 class Draws(NamedTuple):

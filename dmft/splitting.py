@@ -1,16 +1,18 @@
 """Splitting: a sample that carries much of the response goes on as two, each with half its weight. Eq. [splitting].
 
-Near the barrier h = 0 between its two wells a sample has g' < 0, and its tangents grow as exp(|g'| t) for as long as it
-stays; few stay long, and these few carry a share of the response that does not shrink. Left alone, tangents have a tail so
-heavy that a solution nearly always misses some of the response, and at times has far too much of it. Two copies with
-half the weight and noise of their own leave all averages unchanged, and the barrier is left by many light samples
+Near the barrier h = 0 between its two wells a sample has g' < 0, and its tangents grow as exp(|g'| t) for as long as
+it stays; few stay long, and these few carry a share of the response that does not shrink. Left alone, tangents have a
+tail so heavy that a solution nearly always misses some of the response, and at times has far too much of it. Two copies
+with half the weight and noise of their own leave all averages unchanged, and the barrier is left by many light samples
 instead of a few heavy ones.
 
-Weights only ever halve, and a copy shares its past: M_C stays the Gram matrix of one set of samples. (Removing samples again would
-break that, and with it chi.)
+Weights only ever halve, and a copy shares its past: M_C stays the Gram matrix of one set of samples. (Removing samples
+again would break that, and with it chi.)
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 from numba import njit
@@ -20,7 +22,8 @@ from dmft.problem import FULL_BATCH, Problem
 from dmft.sampling import SOBOL_STEPS
 
 SPARE = 0.5  # empty places for copies, as a share of the samples
-PARTS = 4  # of a pool that are summed side by side on a CPU
+SUMS = 4  # parts of a pool that are summed side by side on a CPU
+LINES = 256  # samples copied at a time: their tangents may be large
 THRESHOLD = 2.0  # a sample splits where its weight times sum_k |T_nk| exceeds this times the mean weight; typical is 0.6
 INTERVAL = 0.05  # time between two looks: tangents grow by less than 2 meanwhile
 _INDEX = np.int64(0xFFFFFFFF)
@@ -49,7 +52,7 @@ def pairs(share, weight, places, spare, threshold):
     for low in range(0, len(share), places):
         high = low + places
         empty = np.count_nonzero(weight[low:high] == 0.0)
-        limit = threshold * (spare / max(empty, 1)) ** 2
+        limit = threshold * max(1.0, spare / max(empty, 1)) ** 2
         heavy = low + np.flatnonzero(share[low:high] > limit)
         free = low
         for k in heavy[np.argsort(-share[heavy], kind="mergesort")]:
@@ -60,6 +63,13 @@ def pairs(share, weight, places, spare, threshold):
             out[count] = k, free
             count, free = count + 1, free + 1
     return out[:count]
+
+
+def copy(arrays: Iterable, old: np.ndarray, new: np.ndarray) -> None:
+    """Lines `old` to lines `new` in every array, on either device."""
+    for array in arrays:
+        for k in range(0, len(old), LINES):
+            array[new[k : k + LINES]] = array[old[k : k + LINES]]
 
 
 @njit(cache=True)

@@ -19,7 +19,13 @@ extern "C" __global__ void fields(int count, double m, double eta, double scale,
                                   double *gp, double *g_h0, double *terms) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;
-    double field = h[i] + m * h0[i], batch = scale * s[i], w = weight[i];
+    const double w = weight[i];
+    if (w == 0.0) { // an empty place
+        g[i] = gp[i] = g_h0[i] = 0.0;
+        for (int c = 0; c < SCALARS; c++) terms[(long long)c * count + i] = 0.0;
+        return;
+    }
+    double field = h[i] + m * h0[i], batch = scale * s[i];
     double slope = batch * loss_dv<double>(field, h0[i]), curvature = batch * loss_d2v<double>(field, h0[i]);
     double mixed = batch * loss_dv_dh0<double>(field, h0[i]);
     double direct = slope * h0[i], other = stein ? curvature * (Y[i] + m) + mixed : direct;
@@ -227,11 +233,11 @@ extern "C" __global__ void merge_rows(int count, int slots, int begin, int used,
 extern "C" __global__ void move(int count, int slots, int slot, long long n, double eta, double a, double keep,
                                 double chi_sd, double thermal, double m, int stein, int kind, double fraction, double p_on,
                                 double p_off, unsigned long long noise_key, unsigned long long batch_key,
-                                const long long *label, const double *sign, int z_steps, const double *z_first,
+                                const double *weight, const long long *label, const double *sign, int z_steps, const double *z_first,
                                 const double *g, const double *gp, const double *g_h0, const double *dots, double *h,
                                 double *s, double *H, double *G, double *X, double *Y, double *Y_past) {
     const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= count) return;
+    if (i >= count || weight[i] == 0.0) return;
     double z, xi;
     normal2(noise_key, label[i], n, z, xi);
     z = n < z_steps ? z_first[i * z_steps + n] : z * sign[i];

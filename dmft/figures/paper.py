@@ -112,7 +112,8 @@ FIG7 = Figure(
     sizes={
         "quick": Size({"simulation.instances": 16, "algorithm.t_max": 1000.0}, None, only=_both(SMALL_DIMENSIONS[:-1])),
         "standard": Size({"simulation.instances": 64, "algorithm.t_max": 1000.0}, None, only=_both(SMALL_DIMENSIONS),
-                         by_series={f"gd_N{n}": {"simulation.instances": 32, "algorithm.t_max": PLATEAU} for n in SMALL_DIMENSIONS}),
+                         by_series={f"gd_N{n}": {"simulation.instances": 32, "algorithm.t_max": PLATEAU}
+                                    for n in SMALL_DIMENSIONS}),
         "full": Size({"simulation.precision": "float16"}, None, only=_both(DIMENSIONS),
                      by_series={f"{run}_N{n}": {"simulation.instances": 64 if n == 2500 else 256, "algorithm.t_max": until}
                                 for run, until in (("gd", PLATEAU), ("persistent_sgd", 1000.0)) for n in DIMENSIONS}),

@@ -37,6 +37,8 @@ def test_most_important_samples_split_first_and_a_full_pool_is_choosy():
     # one of two places left: the threshold is four times as high
     assert splitting.pairs(share, weight, 6, 2, 1.9).tolist() == [[1, 4], [0, 5], [6, 11]]
     assert splitting.pairs(share, weight, 6, 2, 2.1).tolist() == [[1, 4], [0, 5]]
+    # more room than spare places, in a last pool with few samples: not choosier than elsewhere, and not less so
+    assert splitting.pairs(np.array([3.0, 0, 0, 0, 0, 0]), np.eye(6)[0], 6, 2, 3.1).tolist() == []
 
 
 def test_copies_have_numbers_of_their_own_and_the_index_of_their_first_sample():
@@ -114,6 +116,13 @@ def test_no_sample_outweighs_the_others():
         return 4000 * found
 
     assert largest(PARTS) < 10 < 100 < largest(FIXED)
+
+
+@pytest.mark.parametrize("samples", [1, 37, 300])
+def test_splitting_alone_and_any_number_of_samples(eager, samples):
+    march = make_march(run_of(20), samples=samples, parts=("splitting",))
+    assert copies(march) > 0 and march.samples.weight.sum() == pytest.approx(1.0, abs=1e-14)
+    assert np.isfinite(march.curves["m"]).all()
 
 
 def test_a_march_with_copies_goes_on_to_the_same_bits(eager):

@@ -12,6 +12,9 @@ import numpy as np
 import pytest
 
 from dmft.core import store
+from dmft.core.config import parse_run
+from dmft.core.parallel import Comm
+from dmft.replica import Replica, Setup
 from tests.brake import Brake
 from tests.conftest import mpirun
 from tests.run_files import run_text
@@ -46,6 +49,14 @@ def run_file(tmp_path_factory):
 @pytest.fixture(scope="module")
 def serial(run_file):
     return solve(1, run_file, run_file.with_name("serial.h5"))
+
+
+def test_samples_of_this_run_split():
+    """So the tests below see copies on their ranks."""
+    replica = Replica(Setup.from_run(parse_run(RUN)), 0, Comm())
+    while not replica.done:
+        replica.step()
+    assert np.count_nonzero(replica.whole.samples.weight) > 300
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
