@@ -36,6 +36,13 @@ def test_small_steps(tmp_path):
     assert (tmp_path / "small-steps.png").exists() and _run("small_steps.py", tmp_path) == text
 
 
+@pytest.mark.slow
+def test_recovery(tmp_path):
+    """A line for every share, with a time for every dimension."""
+    line = r"^ *(?:10|25|50)%(?: +(?:\d+|inf) \+- (?:\d+|nan)){3}"
+    assert len(re.findall(line, _run("recovery.py", tmp_path), re.MULTILINE)) == 3
+
+
 def test_every_study_is_run_by_a_test():
     named = set(re.findall(r'_run\("(\w+\.py)"', Path(__file__).read_text()))
     assert named == {path.name for path in STUDIES.glob("*.py")}
