@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dmft import splitting
 from dmft.core.config import Run
 from dmft.core.progress import time_text
 from dmft.history import History
+from dmft.problem import Problem
+from dmft.replica import wanted_parts
 from dmft.resources import HALF, blocks_per_level, bytes_per_sample
-from dmft.splitting import SPARE
 
 # Seconds for a sample and step of the march: a constant, and per packed tangent of the history.
 # Measured: full 100, 200, 400 steps: 3.9, 9.2, 30 us; dyadic (16) 200, 1000, 3000 steps: 3.6, 6.8, 11.4 us.
@@ -67,8 +69,8 @@ def _theory(run: Run, ranks: int, cores: int) -> Estimate:
     theory, steps = run.theory, run.algorithm.steps
     samples = HALF * theory.samples
     if theory.method == "march":
-        if run.algorithm.batch_fraction < 1 or run.algorithm.temperatures().any():
-            samples *= 1 + SPARE  # samples may split
+        if splitting.helps(Problem.from_run(run), wanted_parts(run)):
+            samples *= 1 + splitting.SPARE
         history = History(steps, blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples))
         constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
         work = samples * steps * (constant + rate * history.packed)
