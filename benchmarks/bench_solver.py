@@ -74,7 +74,8 @@ def on_ranks(ranks: int, samples: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
         run, out = Path(folder) / "run.toml", Path(folder) / "out.h5"
         run.write_text(RUN + f"samples = {samples}\n")
-        launcher = [str(Path(sys.executable).parent / "mpirun"), "-n", str(ranks)] if ranks > 1 else []
+        beside = Path(sys.executable).parent / "mpirun"
+        launcher = [str(beside if beside.exists() else "mpirun"), "-n", str(ranks)] if ranks > 1 else []
         environment = os.environ | {"NUMBA_NUM_THREADS": "1"}
         command = [*launcher, sys.executable, "-m", "dmft", "solve", str(run), "-o", str(out), "--quiet"]
         subprocess.run(command, check=True, env=environment)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 import numpy as np
@@ -17,7 +19,9 @@ class Summing(Protocol):
     rank: int
     size: int
 
-    def sum_exact(self, partials: np.ndarray, total_blocks: int) -> np.ndarray: ...
+    def sum_exact(self, partials: np.ndarray) -> np.ndarray: ...
+
+    def sums_exact(self, several: Sequence[np.ndarray]) -> list[np.ndarray]: ...
 
 
 @dataclass(frozen=True)
@@ -81,9 +85,9 @@ class Blocks:
 
 def blocks_for(samples: int, comm: Summing, most: int = LARGEST_BLOCK_COUNT) -> Blocks:
     """At most `most` blocks, of a size that depends on the number of samples alone (and is even, so that mirrored
-    pairs stay together)."""
+    pairs stay together); so many that a few ranks can share them evenly."""
     size = 8
-    while -(-samples // size) > most or (size < 64 and samples >= 32 * size):
+    while -(-samples // size) > most or (size < 64 and samples >= 128 * size):
         size *= 2
     return Blocks(samples, size, comm.rank, comm.size)
 
@@ -96,7 +100,23 @@ def pools_for(samples: int, comm: Summing, spare: float, sums: int) -> Blocks:
     return blocks
 
 
+class Solver(Protocol):
+    """A solution in the making: a step is made of terms to be added over all blocks, and of what is done with the sums."""
+
+    def terms(self) -> list[np.ndarray]: ...
+
+    def take(self, totals: list[np.ndarray]) -> None: ...
+
+
+def step_together(solvers: Sequence[Solver], comm: Summing) -> None:
+    """One step of each, with a single reduction over the ranks for all of them."""
+    terms = [solver.terms() for solver in solvers]
+    totals = iter(comm.sums_exact([lines for own in terms for lines in own]))
+    for solver, own in zip(solvers, terms, strict=True):
+        solver.take(list(islice(totals, len(own))))
+
+
 def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing) -> np.ndarray:
     """Importance weights of the samples on this rank, made to add up to one over all samples."""
     sums = [weight[b * blocks.size : (b + 1) * blocks.size].sum() for b in range(len(blocks.here))]
-    return weight / comm.sum_exact(np.array(sums).reshape(-1, 1), blocks.total)[0]
+    return weight / comm.sum_exact(np.array(sums).reshape(-1, 1))[0]

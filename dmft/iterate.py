@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dmft.blocks import Summing, blocks_for, normalised
+from dmft.blocks import Summing, blocks_for, normalised, step_together
 from dmft.estimators import CURVES, curve_row, exploded, kernel_row
 from dmft.history import History, Plan
 from dmft.kernels import KERNELS, saved_row
@@ -151,7 +151,7 @@ class Iteration:
         """Row 0, which needs no kernels."""
         draws, weight = self._draws(self.sampling)
         samples = Samples(self.problem, History(1), draws, weight, self.blocks.size, self.sampling.keys, False)
-        return kernel_row(self.problem, self.comm.sum_exact(samples.row_sums(self.problem.m0), self.blocks.total), False)
+        return kernel_row(self.problem, self.comm.sum_exact(samples.row_sums(self.problem.m0)), False)
 
     def _draws(self, sampling: Sampling) -> tuple[Draws, np.ndarray]:
         draws = draw(self.problem, sampling, self.blocks.first, self.blocks.count)
@@ -164,7 +164,10 @@ class Iteration:
             self.step()
 
     def step(self) -> None:
-        """Walk the next blocks of samples; after the last one, mix."""
+        step_together([self], self.comm)
+
+    def terms(self) -> list[np.ndarray]:
+        """Walk the next blocks of samples; after the last one, their sums (with fresh noise also the squares of these)."""
         if self._pass is None:
             self._pass = self._begin()
         under_way, turns = self._pass, -(-self.blocks.total // self.blocks.ranks)  # the same number on every rank
@@ -173,9 +176,18 @@ class Iteration:
             if under_way.turn < len(self.blocks.here):
                 self._walk_block(under_way)
             under_way.turn += 1
-        if last == turns:
-            self._pass = None
-            self._mix(self._end(under_way))
+        if last < turns:
+            return []
+        flat = under_way.partial.reshape(len(under_way.partial), -1)
+        return [flat, flat**2] if self.options.fresh_noise else [flat]
+
+    def take(self, totals: list[np.ndarray]) -> None:
+        """At the end of a sweep, mix what it found."""
+        if totals and self._pass is not None:
+            under_way, self._pass = self._pass, None
+            sums, *squares = (total.reshape(under_way.partial.shape[1:]) for total in totals)
+            noise = self._noise(sums, squares[0]) if squares else 0.0
+            self._mix(self._collect(sums, under_way, noise))
 
     def _mix(self, sweep: Sweep) -> None:
         """The residual is taken before mixing, or a small `mixing` would fake convergence."""
@@ -216,12 +228,6 @@ class Iteration:
         else:
             self._samples.restart(draws, weight)
         return self._samples
-
-    def _end(self, under_way: Pass) -> Sweep:
-        flat = under_way.partial.reshape(len(under_way.partial), -1)
-        sums = self.comm.sum_exact(flat, self.blocks.total).reshape(under_way.partial.shape[1:])
-        noise = self._noise(flat, sums) if self.options.fresh_noise else 0.0
-        return self._collect(sums, under_way, noise)
 
     def _close_all(self) -> tuple[list[Drive], np.ndarray, list[tuple[float, dict[str, float]]], int]:
         """Drives of every step, m, and (q, closing figures) of every row, from the guess; rows that stay sound."""
@@ -270,10 +276,9 @@ class Iteration:
                 curves[name][n] = value
         return Sweep(new, curves, sound, noise)
 
-    def _noise(self, flat: np.ndarray, sums: np.ndarray) -> float:
+    def _noise(self, sums: np.ndarray, squares: np.ndarray) -> float:
         """Relative Monte-Carlo error of the kernels of one sweep, from the spread over blocks."""
         blocks = self.blocks.total
-        squares = self.comm.sum_exact(flat**2, blocks).reshape(sums.shape)
         variance = np.maximum(squares - sums**2 / blocks, 0) * blocks / max(blocks - 1, 1)
         kernels = slice(SCALARS, None)
         return float(np.sqrt(variance[:, kernels].sum()) / np.linalg.norm(sums[:, kernels]))

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from dmft import splitting
-from dmft.blocks import LARGEST_BLOCK_COUNT, Blocks, Summing, blocks_for, normalised, pools_for
+from dmft.blocks import LARGEST_BLOCK_COUNT, Blocks, Summing, blocks_for, normalised, pools_for, step_together
 from dmft.core.device import Gpu
 from dmft.estimators import CURVES, curve_row, exploded, kernel_row
 from dmft.gpu_samples import BLOCKS, GpuSamples
@@ -60,10 +60,16 @@ class March:
         return self.diverged or np.isfinite(self.curves["m"][-1])
 
     def step(self) -> None:
-        """Estimate row n, record it, and go to n+1 (the last row is only recorded)."""
+        step_together([self], self.comm)
+
+    def terms(self) -> list[np.ndarray]:
+        """What row n of the kernels needs, one line per block."""
+        return [self.samples.row_sums(self.macro.m)]
+
+    def take(self, totals: list[np.ndarray]) -> None:
+        """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
         macro, problem, n = self.macro, self.problem, self.macro.n
-        m = macro.m
-        sums = self.comm.sum_exact(self.samples.row_sums(m), self.blocks.total * self.blocks.sums)
+        m, sums = macro.m, totals[0]
         if exploded(sums):
             self.diverged = True
             return

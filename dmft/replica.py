@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dmft.blocks import Summing, blocks_for
+from dmft.blocks import Summing, blocks_for, step_together
 from dmft.core.config import Run
 from dmft.core.device import Gpu
 from dmft.history import History
@@ -107,9 +107,7 @@ class Replica:
         return 1.0 if self.done else min(self.whole.n / total, 1.0)
 
     def step(self) -> None:
-        for solver in self.solvers.values():
-            if not solver.done:
-                solver.step()
+        step_together([solver for solver in self.solvers.values() if not solver.done], self.comm)
 
     def outcome(self) -> str:
         if self.whole.diverged:

@@ -32,6 +32,7 @@ from dmft.replica import Replica, Setup, wanted_parts
 from dmft.result import Theory, ensemble_of, load, make_theory, theory_of
 
 MOST_REPLICAS = 4096  # target_error asks for no more
+LOOK = 0.2  # seconds between looks of the ranks at each other's flags
 UNSTABLE_SHARE = 1e-4  # weight of samples beyond the stability of the explicit step that is worth a warning
 RUNNING, SAVE, DIVERGED = 4, 8, 16  # beside the stop bits 1 and 2 of StopSignals; DIVERGED << group for each group
 
@@ -51,7 +52,8 @@ def solve(run: Run, output: str | Path | None = None, resume: bool = False, quie
     With `comm` the same holds for that group of ranks.
 
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from
-    the checkpoint, or extend a finished result. stop: polled every step (core.command.StopSignals).
+    the checkpoint, or extend a finished result. stop: polled every step, on several ranks some times a second
+    (core.command.StopSignals).
     """
     return _Solver(run, Path(output) if output else None, quiet, stop or _Never(), attrs or {}, comm or world()).go(resume)
 
@@ -186,7 +188,7 @@ class _Solver:
         if self.checkpoint:
             self.checkpoint.restore_replica(replica)
         label = f"{self.run.theory.method}, replicas {indices[0] + 1}-{indices[-1] + 1} of {wanted}"
-        first_diverged = groups
+        first_diverged, steps = groups, 1
         with Progress(1.0, label, self.quiet) as progress:
             while True:
                 flags = self.comm.agree(self._flags(replica, group.group, first_diverged))
@@ -198,12 +200,25 @@ class _Solver:
                     break
                 if flags & SAVE:
                     self._save(replica, indices)
-                if not replica.done:
-                    replica.step()
-                progress.update(replica.progress, _note(replica))
+                began = time.monotonic()
+                for _ in range(steps):
+                    if not replica.done:
+                        replica.step()
+                    progress.update(replica.progress, _note(replica))
+                steps = self._until_look(steps, time.monotonic() - began)
         self._collect(replica, indices, min(first_diverged + 1, groups))
         group.free()
         return first_diverged < groups
+
+    def _until_look(self, steps: int, took: float) -> int:
+        """How many steps to go, the same on every rank, before all look at each other's flags again: LOOK seconds or less, if the
+        last ones are a guide. One rank alone need not ask."""
+        if self.comm.size == 1:
+            return 1
+        took = self.comm.largest(took)
+        if took > LOOK:
+            return max(1, steps // 2)
+        return 2 * steps if took < LOOK / 2 else steps
 
     def _flags(self, replica: Replica, group: int, first_diverged: int) -> int:
         """A divergence ends the run, but replicas before it are finished: the result must not depend on which of them

@@ -1,7 +1,7 @@
 """Ranks: the only module that knows MPI. Without MPI, or without a launcher, everything runs as one rank.
 
-Results must not depend on the number of ranks, bit for bit. So sums over blocks are exact (`Comm.sum_exact`):
-an exact sum has no order. Random numbers are keyed by sample, never by rank (see streams).
+Results must not depend on the number of ranks, bit for bit. So sums over blocks have no order (`Comm.sum_exact`, exact_sum).
+Random numbers are keyed by sample, never by rank (see streams).
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
-from numba import njit
 
+from dmft.core import exact_sum
 from dmft.core.errors import UserError
 
 Value = TypeVar("Value")
@@ -27,40 +28,6 @@ _MESSAGE = 1 << 30        # bytes; one MPI message must stay below 2 GiB
 START_LIMIT = 300         # seconds; MPI that is not up by then never will be (DMFT_MPI_START sets another limit, 0 none)
 _LAUNCHER = ("PMI_RANK", "PMI_FD", "PMI2_", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
              "MPI_LOCALRANKID")
-
-
-@njit(cache=True)
-def _largest(partials):
-    """Elementwise maximum of |partials| over blocks, infinite where any of them is not finite."""
-    blocks, length = partials.shape
-    out = np.zeros(length)
-    for b in range(blocks):
-        for i in range(length):
-            value = abs(partials[b, i])
-            if not value <= 1.7e308:
-                value = np.inf
-            if value > out[i]:
-                out[i] = value
-    return out
-
-
-@njit(cache=True)
-def _to_integers(partials, scale):
-    """Sum over blocks of round(partials * scale), in 64-bit integers."""
-    blocks, length = partials.shape
-    out = np.zeros(length, np.int64)
-    for b in range(blocks):
-        for i in range(length):
-            if scale[i] > 0.0:
-                out[i] += np.int64(np.rint(partials[b, i] * scale[i]))
-    return out
-
-
-def _scales(largest: np.ndarray, total_blocks: int) -> np.ndarray:
-    """Powers of two that make total_blocks values up to `largest` fit into 63 bits; 0 for hopeless elements."""
-    exponent = np.frexp(np.where(np.isfinite(largest), largest, 0.0))[1]
-    shift = 61 - exponent - int(total_blocks).bit_length()
-    return np.where(np.isfinite(largest), np.ldexp(1.0, np.clip(shift, -1000, 1000)), 0.0)
 
 
 class Comm:
@@ -83,29 +50,28 @@ class Comm:
             return int(flags)
         return int(self._comm.allreduce(int(flags), op=_mpi().BOR))
 
-    def sum_exact(self, partials: np.ndarray, total_blocks: int) -> np.ndarray:
+    def largest(self, value: float) -> float:
+        """The largest of a number over the ranks."""
+        return float(self._comm.allreduce(value, op=_mpi().MAX)) if self.size > 1 else value
+
+    def sum_exact(self, partials: np.ndarray) -> np.ndarray:
         """Sum over all blocks of all ranks: partials (blocks here, L) -> (L,), the same bits at any rank count.
+        An element with a partial that is not finite is NaN on every rank."""
+        return self.sums_exact([partials])[0]
 
-        Each element is scaled by a power of two taken from its largest partial anywhere, rounded to a 64-bit
-        integer, added exactly, and scaled back: relative to that largest partial the error is below
-        2**-61 total_blocks**2 (for values above 1e-280). An element with a partial that is not finite is NaN on every rank.
-        """
-        partials = np.ascontiguousarray(partials, dtype=np.float64)
-        largest = self._reduce(_largest(partials), "MAX")
-        scale = _scales(largest, total_blocks)
-        total = self._reduce(_to_integers(partials, scale), "SUM")
-        bad = scale == 0.0
-        result = total / np.where(bad, 1.0, scale)
-        result[bad] = np.nan
-        return result
-
-    def _reduce(self, array: np.ndarray, operation: str) -> np.ndarray:
-        """Elementwise Allreduce in place, in slices."""
+    def sums_exact(self, several: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """`sum_exact` of several arrays by a single reduction."""
+        ends = np.cumsum([0, *(partials.shape[1] for partials in several)])
+        totals = np.empty((ends[-1], exact_sum.WIDTH), np.int64)
+        for partials, first, last in zip(several, ends, ends[1:], strict=False):
+            exact_sum.digits(np.ascontiguousarray(partials, np.float64), totals[first:last])
         if self.size > 1:
-            op, step = getattr(_mpi(), operation), _SLICE // array.itemsize
-            for first in range(0, array.size, step):
-                self._comm.Allreduce(_mpi().IN_PLACE, array[first:first + step], op=op)
-        return array
+            operation, unit = _exact_sum_mpi()
+            step = _SLICE // (totals.itemsize * exact_sum.WIDTH)
+            for first in range(0, len(totals), step):
+                here = totals[first : first + step]
+                self._comm.Allreduce(_mpi().IN_PLACE, [here, len(here), unit], op=operation)
+        return np.split(exact_sum.value(totals), ends[1:-1]) if several else []
 
     def bcast(self, value: Value, root: int = 0) -> Value:
         """The root's value on every rank."""
@@ -219,6 +185,16 @@ def world() -> Comm:
 def _mpi() -> Any:
     from mpi4py import MPI
     return MPI
+
+
+@lru_cache
+def _exact_sum_mpi() -> tuple[Any, Any]:
+    """The addition of exact_sum as an operation of MPI, and its unit, which MPI must not cut."""
+    def add(more: Any, total: Any, _: Any) -> None:
+        shape = (-1, exact_sum.WIDTH)
+        exact_sum.add(np.frombuffer(more, np.int64).reshape(shape), np.frombuffer(total, np.int64).reshape(shape))
+
+    return _mpi().Op.Create(add, commute=True), _mpi().INT64_T.Create_contiguous(exact_sum.WIDTH).Commit()
 
 
 def library() -> str:

@@ -8,11 +8,9 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
 from dmft.core.errors import UserError
-from dmft.core.parallel import Comm
 
 PROGRAM = """
 import hashlib, sys
@@ -24,7 +22,7 @@ rng = np.random.default_rng(7)
 blocks, length = 11, 200
 partials = rng.standard_normal((blocks, length)) * 10.0 ** rng.integers(-12, 12, (blocks, length))
 partials[3, 5], partials[2, 6], partials[:, 7] = np.nan, np.inf, 0.0
-total = comm.sum_exact(partials[comm.rank::comm.size], blocks)
+total = comm.sum_exact(partials[comm.rank::comm.size])
 assert np.isnan(total[5]) and np.isnan(total[6]) and total[7] == 0.0
 assert comm.agree(1 << comm.rank) == (1 << comm.size) - 1
 assert comm.gather(comm.rank) == list(range(comm.size))
@@ -58,25 +56,41 @@ def test_the_same_bits_at_any_number_of_ranks(run_python):
     assert len(set(answers.values())) == 1
 
 
-def test_exact_sums_are_close_to_and_steadier_than_plain_ones():
-    rng = np.random.default_rng(1)
-    partials = rng.standard_normal((64, 1000)) * 10.0 ** rng.integers(-3, 3, (64, 1))
-    total = Comm().sum_exact(partials, 64)
-    largest = np.abs(partials).max(axis=0)
-    assert np.max(np.abs(total - partials.sum(axis=0)) / largest) < 1e-13
-    order = rng.permutation(64)
-    np.testing.assert_array_equal(Comm().sum_exact(partials[order], 64), total)
-    assert np.any(partials[order].sum(axis=0) != partials.sum(axis=0))
+COUNTS = """
+from dmft.core.config import parse_run
+from dmft.core.parallel import world
+from dmft.replica import Replica, Setup
+from tests.run_files import run_text
+
+class Counting:
+    reductions = 0
+
+    def __init__(self, comm):
+        self._comm = comm
+
+    def __getattr__(self, name):
+        if name.lower() in ("allreduce", "allgather", "gather", "reduce", "bcast"):
+            Counting.reductions += 1
+        return getattr(self._comm, name)
+
+comm = world()
+comm._comm = Counting(comm._comm)
+replica = Replica(Setup.from_run(parse_run(run_text(t_max=1.0, theory={"samples": 100}))), 0, comm)
+Counting.reductions, steps = 0, 0
+while not replica.done:
+    replica.step()
+    steps += 1
+if comm.is_root:
+    print(comm.size, steps, Counting.reductions)
+"""
 
 
-@pytest.mark.parametrize("scale", [1e-280, 1e-30, 1.0, 1e30, 1e300])
-def test_exact_sums_at_any_scale(scale):
-    partials = np.array([[1.0, -1.0], [0.25, 1.0], [0.5, 0.0]]) * scale
-    np.testing.assert_allclose(Comm().sum_exact(partials, 3), [1.75 * scale, 0.0], rtol=1e-12)
-
-
-def test_no_blocks_on_a_rank():
-    np.testing.assert_array_equal(Comm().sum_exact(np.empty((0, 3)), 4), np.zeros(3))
+def test_a_step_of_the_march_takes_one_reduction(run_python):
+    """For the whole solution and that of half the samples together."""
+    done = run_python("-c", COUNTS, ranks=2)
+    assert done.returncode == 0, done.stderr
+    ranks, steps, reductions = map(int, done.stdout.split())
+    assert ranks == 2 and steps > 10 and reductions == steps
 
 
 FAILS = """

@@ -1,0 +1,100 @@
+"""Sums that do not depend on their order: the same bits however the terms are spread over ranks.
+
+A term is cut into its digits to the base 2**32, whose places are fixed once and for all, and digits are added as integers. Of each
+sum the three highest places that any of its terms reaches are kept, which leaves an error below 2**-63 of the largest term for
+each term; places below are dropped, and which ones that are depends on the largest term alone. So digits of parts can be added in
+any order, without knowing beforehand how large the terms elsewhere are: one reduction is enough.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+WIDTH = 4  # numbers of a sum: place of its highest digit, and three digits from there downwards
+ZERO = -64  # place of a sum without terms, below that of any number
+BAD = 64  # place of a sum with a term that is not finite
+BASE = 2.0**32
+TILE = 512  # sums worked on at a time
+
+
+@njit(cache=True)
+def _places(terms, first, place, half):
+    """Highest place that the terms of each sum from `first` on reach, and 2**(-16 place), 0 where there is nothing to add."""
+    largest = np.zeros(len(place))
+    for b in range(len(terms)):
+        for i in range(len(place)):
+            size = abs(terms[b, first + i])
+            if not size <= largest[i]:
+                largest[i] = size if size < np.inf else np.inf  # also for NaN
+    for i in range(len(place)):
+        place[i], half[i] = ZERO, 0.0
+        if largest[i] == np.inf:
+            place[i] = BAD
+        elif largest[i] > 0.0:
+            place[i] = (math.frexp(largest[i])[1] - 1) >> 5
+            half[i] = math.ldexp(1.0, -16 * place[i])
+
+
+@njit(cache=True)
+def digits(terms, out):
+    """Terms (count, sums) -> out (sums, WIDTH), to be joined by `add` and read by `value`."""
+    half, places = np.empty(TILE), np.empty(TILE, np.int64)
+    tile = np.empty((WIDTH - 1, TILE), np.int64)  # digit by digit: the compiler makes vectors of that
+    for first in range(0, len(out), TILE):
+        width = min(TILE, len(out) - first)
+        _places(terms, first, places[:width], half)
+        tile[:] = 0
+        for b in range(len(terms)):
+            for i in range(width):
+                if half[i] != 0.0:
+                    rest = terms[b, first + i] * half[i] * half[i]  # twice: the whole factor may be beyond all numbers
+                    digit = np.trunc(rest)
+                    tile[0, i] += np.int64(digit)
+                    rest = (rest - digit) * BASE
+                    digit = np.trunc(rest)
+                    tile[1, i] += np.int64(digit)
+                    tile[2, i] += np.int64((rest - digit) * BASE)
+        for i in range(width):
+            out[first + i, 0] = places[i]
+            for k in range(1, WIDTH):
+                out[first + i, k] = tile[k - 1, i]
+
+
+@njit(cache=True)
+def add(more, total):
+    """total += more, both (sums, WIDTH)."""
+    for i in range(len(total)):
+        place = max(total[i, 0], more[i, 0])
+        down = place - total[i, 0]
+        if down:
+            for k in range(WIDTH - 1, 0, -1):
+                total[i, k] = total[i, k - down] if k - down >= 1 else 0
+            total[i, 0] = place
+        down = place - more[i, 0]
+        for k in range(1 + down, WIDTH):
+            total[i, k] += more[i, k - down]
+
+
+@njit(cache=True)
+def _carried(high, middle, low):
+    """The same number with the lower digits from 0 to the base; its sign is that of the highest."""
+    middle += low >> 32
+    return high + (middle >> 32), middle & 0xFFFFFFFF, low & 0xFFFFFFFF
+
+
+@njit(cache=True)
+def value(total):
+    """(sums, WIDTH) -> (sums,); NaN for sums with a term that was not finite."""
+    out = np.empty(len(total))
+    for i in range(len(total)):
+        place, high, middle, low = total[i]
+        sign = 1.0 if _carried(high, middle, low)[0] >= 0 else -1.0
+        if sign < 0.0:
+            high, middle, low = -high, -middle, -low
+        high, middle, low = _carried(high, middle, low)
+        size = np.float64(high) * BASE * BASE + (np.float64(middle) * BASE + np.float64(low))
+        out[i] = np.nan if place == BAD else sign * math.ldexp(size, 32 * (place - 2))
+    return out
