@@ -15,7 +15,7 @@ from dmft.core.command import OUT
 from dmft.figures import FIGURES, jobs
 from sgd_sim.cli import SOLVED
 
-SHARES = (0.1, 0.25, 0.5)
+SHARES = (0.05, 0.1, 0.25, 0.5)
 DRAWS = 1000
 
 
@@ -32,26 +32,32 @@ def time_of_share(times: np.ndarray, share: float) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="the quick runs of figure 7")
+    runs_of = parser.add_mutually_exclusive_group()
+    runs_of.add_argument("--quick", action="store_true", help="the quick runs of figure 7")
+    runs_of.add_argument("--full", action="store_true", help="those at the paper's dimensions (make them on a GPU first)")
     parser.add_argument("--output", type=Path, default=OUT, metavar="DIR", help="where `dmft figure -o` keeps its results")
     options = parser.parse_args()
-    size, figure = "quick" if options.quick else "standard", FIGURES["fig7"]
+    size, figure = "quick" if options.quick else "full" if options.full else "standard", FIGURES["fig7"]
     jobs.make(figure, size, False, True, print, options.output)
     found = jobs.load(figure, size, options.output)
-    runs = {sim.run.simulation.dimension: solved_at(sim.t, sim.loss) for name, data in found.items()
-            if name.startswith("persistent_sgd") and (sim := data.simulation) is not None}
-    rng, log_n = np.random.default_rng(1), np.log(list(runs))
+    sims = [data.simulation for name, data in found.items() if name.startswith("persistent_sgd") and data.simulation is not None]
+    runs = {sim.run.simulation.dimension: solved_at(sim.t, sim.loss) for sim in sims}
+    rng, log_n, last = np.random.default_rng(1), np.log(list(runs)), max(sim.t[-1] for sim in sims)
     print("share " + "".join(f"{f'N = {n}':>16}" for n in runs) + "   power of N   chi-squared of a line in log N")
     for share in SHARES:
         values = np.array([time_of_share(times, share) for times in runs.values()])
         drawn = np.array([time_of_share(rng.choice(times, (DRAWS, len(times))), share) for times in runs.values()])
-        errors = np.array([np.std(line[np.isfinite(line)]) if np.isfinite(line).any() else np.nan for line in drawn])
-        text = f"{share:5.0%} " + "".join(f"{f'{a:.0f} +- {b:.0f}':>16}" for a, b in zip(values, errors, strict=True))
-        if np.isfinite(values).all():
-            powers = [np.polyfit(log_n, np.log(line), 1)[0] for line in drawn.T if np.isfinite(line).all()]
-            fit = np.polyval(np.polyfit(log_n, values, 1, w=1 / errors), log_n)
-            text += (f"   {np.polyfit(log_n, np.log(values), 1)[0]:.2f} +- {np.std(powers):.2f}"
-                     f"   {(((values - fit) / errors) ** 2).sum():.1f} with {len(runs) - 2} degrees of freedom")
+        reached = np.isfinite(values)
+        errors = np.array([np.std(line[np.isfinite(line)]) if known else np.inf
+                           for line, known in zip(drawn, reached, strict=True)])
+        text = f"{share:5.0%} " + "".join(f"{f'{a:.0f} +- {b:.0f}' if a < np.inf else f'beyond {last:.0f}':>16}"
+                                          for a, b in zip(values, errors, strict=True))
+        if reached.sum() > 2:
+            x, y, sd, lines = log_n[reached], values[reached], errors[reached], drawn[reached].T
+            powers = [np.polyfit(x, np.log(line), 1)[0] for line in lines if np.isfinite(line).all()]
+            fit = np.polyval(np.polyfit(x, y, 1, w=1 / sd), x)
+            text += (f"   {np.polyfit(x, np.log(y), 1)[0]:.2f} +- {np.std(powers):.2f}"
+                     f"   {(((y - fit) / sd) ** 2).sum():.1f} with {len(x) - 2} degrees of freedom")
         print(text)
 
 
