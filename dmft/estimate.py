@@ -10,9 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dmft import splitting
+from dmft.blocks import blocks_for
 from dmft.core.config import Run
+from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.history import History
+from dmft.iterate import SUM_BLOCKS, iteration_bytes
 from dmft.problem import Problem
 from dmft.replica import wanted_parts
 from dmft.resources import HALF, blocks_per_level, bytes_per_sample
@@ -30,7 +33,7 @@ STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
 START = 10.0               # s to start and to compile
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
 DISK = 100e6               # bytes a second to a busy shared file system
-LOOK = 0.5                 # s between two looks of the simulator at its stop signals, at most
+LOOK = 0.5                 # s between two looks of the simulator, or of several ranks, at stop signals, at most
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class Estimate:
     seconds: float           # from start to end on the given ranks
     rank_bytes: float        # memory of one rank
     checkpoint_bytes: float
-    step_seconds: float      # between two looks at the stop signals: a step of the march, a sweep of the iteration
+    step_seconds: float      # between two looks at the stop signals: a step of the march, a sweep of the iteration, or LOOK
 
     def text(self) -> str:
         return (f"estimate (rough, from measured rates): {time_text(self.seconds)} of running time, "
@@ -68,6 +71,7 @@ def estimate(run: Run, kind: str, ranks: int = 1, cores: int = 1) -> Estimate:
 def _theory(run: Run, ranks: int, cores: int) -> Estimate:
     theory, steps = run.theory, run.algorithm.steps
     samples = HALF * theory.samples
+    groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
     if theory.method == "march":
         if splitting.helps(Problem.from_run(run), wanted_parts(run)):
             samples *= 1 + splitting.SPARE
@@ -79,13 +83,15 @@ def _theory(run: Run, ranks: int, cores: int) -> Estimate:
     else:
         looks = min(theory.max_sweeps, ITERATE_SWEEPS)
         work = samples * 0.5 * steps**2 * ITERATE_PAIR * looks
-        resident, state = samples * 24.0 * steps, 32.0 * steps**2
-    groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
+        state = 32.0 * steps**2
+        totals = [blocks_for(count, Comm(), SUM_BLOCKS).total for count in (theory.samples, theory.samples // 2)]
+        blocks = [-(-total * groups // ranks) for total in totals]
+        resident = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks) * ranks / groups
     rounds = -(-theory.replicas // groups)
     replica = work * groups / (ranks * cores)
     kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2
     return Estimate(START + rounds * replica, PROCESS + resident * groups / ranks + kernels, state * groups + kernels,
-                    replica / looks)
+                    max(replica / looks, LOOK))
 
 
 def _simulation(run: Run, ranks: int, cores: int) -> Estimate:

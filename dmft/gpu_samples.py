@@ -22,7 +22,7 @@ from dmft.samples import SCALARS, Samples
 from dmft.sampling import Draws
 
 KERNELS = ("fields", "row_sums", "add_parts", "past", "merge_columns", "merge_rows", "move", "shares")
-BLOCKS = 32  # blocks of samples that are summed on the host (exactly, over all ranks)
+BLOCKS = 32  # blocks of samples that are summed on the host, over all ranks, in no order
 PARTS = 32  # parts of a block that are summed on the card, so that all of it works
 WARPS = 8  # samples that one block of threads takes on
 PULL_BYTES = 16  # of struct Pull, at most

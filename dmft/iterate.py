@@ -9,10 +9,12 @@ before are sound), so that the guess repairs itself from the start instead of po
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
 from dmft.blocks import Summing, blocks_for, normalised, step_together
+from dmft.core import exact_sum
 from dmft.estimators import CURVES, curve_row, exploded, kernel_row
 from dmft.history import History, Plan
 from dmft.kernels import KERNELS, saved_row
@@ -26,6 +28,13 @@ OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
 PANEL = 16  # steps whose response to the past is gathered at once
 CHUNK = 64  # samples walked together
 STEP_WORK = 2e9  # multiply-adds of tangents in a step, about: some tenths of a second between two looks for a stop
+
+
+def iteration_bytes(steps: int, blocks: int, fresh_noise: bool) -> float:
+    """Memory of one solution on a rank with that many blocks: in units of a matrix over all times, the sums of every block with
+    digits and values of the total, twice with their squares; the tangents of the samples under way; guesses, kernels, drives."""
+    sums = 2 * (blocks + exact_sum.WIDTH + 1) * (2 if fresh_noise else 1)
+    return 8.0 * (steps + 1) ** 2 * (sums + CHUNK / 2 + 10)
 
 
 @dataclass(frozen=True)
@@ -178,7 +187,7 @@ class Iteration:
             under_way.turn += 1
         if last < turns:
             return []
-        flat = under_way.partial.reshape(len(under_way.partial), -1)
+        flat = under_way.partial.reshape(len(under_way.partial), prod(under_way.partial.shape[1:]))  # no -1: none may be here
         return [flat, flat**2] if self.options.fresh_noise else [flat]
 
     def take(self, totals: list[np.ndarray]) -> None:

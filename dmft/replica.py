@@ -10,7 +10,7 @@ from dmft.blocks import Summing, blocks_for, step_together
 from dmft.core.config import Run
 from dmft.core.device import Gpu
 from dmft.history import History
-from dmft.iterate import SUM_BLOCKS, Guess, Iteration, Options
+from dmft.iterate import SUM_BLOCKS, Guess, Iteration, Options, iteration_bytes
 from dmft.kernels import kept_steps
 from dmft.march import March, march_blocks
 from dmft.problem import Problem
@@ -56,11 +56,11 @@ class Setup:
 
     def check_memory(self, comm: Summing, room: float) -> None:
         """Refuse what does not fit into `room` bytes on this rank, before any work is done."""
-        rows = self.problem.steps + 1
         if self.run.theory.method == "iterate":
-            here = blocks_for(self.samples("whole"), comm, SUM_BLOCKS)
-            # partial sums of every block (M_C and M_R rows), and some twenty matrices of both solutions
-            check_memory((2 * len(here.here) + 20) * 8.0 * rows**2, room, here.count, "iterate")
+            blocks = [blocks_for(self.samples(solution), comm, SUM_BLOCKS) for solution in SOLUTIONS]
+            fresh = self.run.theory.noise == "fresh"
+            need = sum(iteration_bytes(self.problem.steps, len(each.here), fresh) for each in blocks)
+            check_memory(need, room, blocks[0].count, "iterate")
             return
         here = march_blocks(self.problem, self.samples("whole"), self.parts, comm, self.gpu)
         # The layout of the longest full history would itself be too large to make: count it instead.

@@ -212,12 +212,12 @@ class _Solver:
 
     def _until_look(self, steps: int, took: float) -> int:
         """How many steps to go, the same on every rank, before all look at each other's flags again: LOOK seconds or less, if the
-        last ones are a guide. One rank alone need not ask."""
+        last ones, which took so long, are a guide. One rank alone need not ask."""
         if self.comm.size == 1:
             return 1
         took = self.comm.largest(took)
         if took > LOOK:
-            return max(1, steps // 2)
+            return max(1, int(steps * LOOK / took))
         return 2 * steps if took < LOOK / 2 else steps
 
     def _flags(self, replica: Replica, group: int, first_diverged: int) -> int:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-# While the file `crawl` lies beside it, every step of the march and every sweep of the iteration takes that much longer.
+# While the file `crawl` lies beside it, every step of a replica takes that much longer.
 _PLUGIN = """
 import time
 from pathlib import Path
-from dmft.iterate import Iteration
-from dmft.march import March
+from dmft.replica import Replica
 _flag = Path(__file__).with_name("crawl")
-def slowed(step):
-    def crawl(self):
-        if _flag.exists():
-            time.sleep({seconds})
-        step(self)
-    return crawl
-March.step, Iteration.step = slowed(March.step), slowed(Iteration.step)
+_step = Replica.step
+def crawl(self):
+    if _flag.exists():
+        time.sleep({seconds})
+    _step(self)
+Replica.step = crawl
 """
 
 

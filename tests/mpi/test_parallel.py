@@ -15,14 +15,18 @@ from dmft.core.errors import UserError
 PROGRAM = """
 import hashlib, sys
 import numpy as np
-from dmft.core.parallel import world
+from dmft.core import parallel
+from dmft.core.parallel import Comm, world
 
 comm = world()
 rng = np.random.default_rng(7)
 blocks, length = 11, 200
 partials = rng.standard_normal((blocks, length)) * 10.0 ** rng.integers(-12, 12, (blocks, length))
 partials[3, 5], partials[2, 6], partials[:, 7] = np.nan, np.inf, 0.0
+parallel._SLICE = 64 * 32      # 64 sums at a time
 total = comm.sum_exact(partials[comm.rank::comm.size])
+few = partials[:2]      # of three ranks one has none of them
+assert np.array_equal(comm.sum_exact(few[comm.rank::comm.size]), Comm().sum_exact(few))
 assert np.isnan(total[5]) and np.isnan(total[6]) and total[7] == 0.0
 assert comm.agree(1 << comm.rank) == (1 << comm.size) - 1
 assert comm.gather(comm.rank) == list(range(comm.size))

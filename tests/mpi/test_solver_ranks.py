@@ -64,10 +64,12 @@ def test_march_on_ranks(ranks, run_file, serial, tmp_path):
     same(serial, solve(ranks, run_file, tmp_path / "a.h5"))
 
 
-def test_one_replica_over_ranks_and_iterate(run_file, tmp_path):
+@pytest.mark.parametrize("samples", [300, 16])
+def test_one_replica_over_ranks_and_iterate(run_file, tmp_path, samples):
+    """16 samples are fewer blocks than ranks: one of them has none."""
     for method in ("march", "iterate"):
         options = ["--set", "theory.replicas=1", "--set", f"theory.method={method}", "--set", "algorithm.t_max=0.3",
-                   "--set", "theory.mixing=1.0"]
+                   "--set", "theory.mixing=1.0", "--set", f"theory.samples={samples}"]
         same(solve(1, run_file, tmp_path / f"{method}1.h5", *options), solve(3, run_file, tmp_path / f"{method}3.h5", *options))
 
 
