@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dmft.core import command, store
@@ -102,6 +103,13 @@ def test_time_limits(text, value):
 def test_bad_time_limits(text):
     with pytest.raises(UserError):
         command.seconds(text)
+
+
+def test_memory_that_runs_out_is_one_line(capsys):
+    """NumPy and CuPy both raise a MemoryError."""
+    code = command.main_wrapper(lambda _: np.empty((1 << 40, 1 << 20)).size)
+    error = capsys.readouterr().err
+    assert code == 2 and error.count("\n") == 1 and "out of memory (Unable to allocate" in error and "--resume" in error
 
 
 WAITS = """
