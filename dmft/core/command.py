@@ -216,7 +216,7 @@ def main_wrapper(command: Callable[[Sequence[str] | None], int], arguments: Sequ
     except (UserError, Stopped) as error:
         return _end(f"{_program()}: {error}", error.exit_code)
     except MemoryError as error:    # of the host or of a card, which others may use too
-        return _end(f"{_program()}: out of memory ({error}); take fewer samples or instances, or more ranks on other nodes or cards; "
+        return _end(f"{_program()}: out of memory ({error}); take fewer samples or instances, or more nodes or cards; "
                     "--resume goes on from the last checkpoint", EXIT_BAD_INPUT)
     except KeyboardInterrupt:
         return _end(f"{_program()}: interrupted", EXIT_INTERRUPTED)
