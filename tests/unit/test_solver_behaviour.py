@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 import dmft
+from dmft.blocks import blocks_for
 from dmft.core.errors import UserError
+from dmft.core.parallel import Comm
 from dmft.history import History
+from dmft.iterate import SUM_BLOCKS, iteration_bytes
 from dmft.kernels import saved_steps
 from dmft.observables import generalization, mse
+from dmft.replica import SOLUTIONS, Replica, Setup
 from dmft.resources import blocks_per_level, bytes_per_sample, check_memory
 from tests.run_files import run_text
 from tests.solver_cases import ALGORITHMS, make_run
@@ -95,6 +101,25 @@ def test_memory_is_refused_before_any_work():
     for too_large in ({"method": "iterate"}, {"history": "full"}):
         with pytest.raises(UserError, match="GiB"):
             dmft.solve(make_run({"kind": "gd"}, steps=50_000, replicas=1, **too_large), quiet=True)
+
+
+@pytest.mark.parametrize("noise", ["frozen", "fresh"])
+def test_an_iteration_takes_the_memory_that_was_asked_for(noise):
+    """What NumPy allocates at most, both solutions at work, against what is checked before the start."""
+    steps = 160
+    run = make_run(ALGORITHMS["sgd"], steps=steps, samples=600, replicas=1, method="iterate", noise=noise)
+    setup = Setup.from_run(run)
+    need = sum(iteration_bytes(steps, len(blocks_for(setup.samples(name), Comm(), SUM_BLOCKS).here), noise == "fresh")
+               for name in SOLUTIONS)
+    tracemalloc.start()
+    try:
+        replica = Replica(setup, 0, Comm())
+        while replica.whole.n < 2:
+            replica.step()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0.7 * need < peak < 1.1 * need
 
 
 def test_history_is_chosen_by_size():
