@@ -61,13 +61,8 @@ class Comparison:
 
     @property
     def bound(self) -> float:
-        """|z| that chance exceeds anywhere in the table."""
-        return chance_bound(self.z.size, self.degrees_of_freedom)
-
-
-def chance_bound(values: int, degrees_of_freedom: np.ndarray | int) -> float:
-    """|z| that chance exceeds anywhere among so many values with probability 1 % at most (Student, Bonferroni)."""
-    return float(np.max(student.isf(0.005 / values, degrees_of_freedom)))
+        """|z| that chance exceeds anywhere in the table with probability 1 % at most (Student, Bonferroni)."""
+        return float(np.max(student.isf(0.005 / self.z.size, self.degrees_of_freedom)))
 
 
 def instances_curve(t: np.ndarray, values: np.ndarray) -> Curve:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from dmft.comparison import chance_bound
 from dmft.core.config import Run
 from dmft.look.opening import Opened
 from dmft.result import Kernels, Theory
@@ -59,8 +58,7 @@ def _theory(theory: Theory) -> list[Check]:
         found.append(Check("nu_hat: A.29 against A.19, largest relative gap", gap, None,
                            f"O(eta), here eta = {eta:g}: a large gap says that the learning rate is coarse"))
         z = _largest(in_errors(theory.nu_gap, theory.nu_gap_error, 1e-9))
-        chance = chance_bound(theory.t.size, max(len(theory.replicas["m"]) - 1, 1))  # two replicas hardly know their error
-        found.append(Check("nu_hat: exact identity, largest deviation in standard errors", z, _below(z, max(SIGMAS, chance)),
+        found.append(Check("nu_hat: exact identity, largest deviation in standard errors", z, _below(z, SIGMAS),
                            "the solution is not consistent: take more samples or a smaller learning rate"))
     if theory.bias:
         # The bias itself is known with an error; what it surely exceeds counts.

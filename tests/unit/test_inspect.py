@@ -62,15 +62,6 @@ def test_what_looks_off_is_told(results, dmft_main, edited, name, spoil, word):
     assert any(word in text for text in _json(dmft_main, path)["warnings"])
 
 
-def test_an_error_that_is_small_by_chance_is_no_reason_to_warn(results, dmft_main, edited):
-    """Of four replicas, at one of 21 times: Student's bound is 17 errors; a hundred are beyond it."""
-    for errors, told in ((12.0, False), (100.0, True)):
-        error = store.read(results.theory, "nu_gap_error").copy()
-        error[7] = abs(store.read(results.theory, "nu_gap")[7]) / errors
-        path = edited(results.theory, {"nu_gap_error": error})
-        assert any("not consistent" in text for text in _json(dmft_main, path)["warnings"]) == told
-
-
 def test_diverged_simulations_and_changed_sources_are_told(results, dmft_main, edited):
     diverged = np.arange(12) < 3
     m = store.read(results.simulation, "m").copy()
