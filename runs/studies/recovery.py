@@ -17,6 +17,7 @@ from sgd_sim.cli import SOLVED
 
 SHARES = (0.05, 0.1, 0.25, 0.5)
 DRAWS = 1000
+KNOWN = 0.95  # of the draws must reach the share before the end, or only a bound is known
 
 
 def solved_at(t: np.ndarray, loss: np.ndarray) -> np.ndarray:
@@ -30,6 +31,14 @@ def time_of_share(times: np.ndarray, share: float) -> np.ndarray:
     return np.sort(times, axis=-1)[..., int(share * times.shape[-1])]
 
 
+def fits(log_n: np.ndarray, times: np.ndarray, errors: np.ndarray, drawn: np.ndarray) -> str:
+    """Power of N, and how far the times are from a straight line in log N."""
+    powers = [np.polyfit(log_n, np.log(line), 1)[0] for line in drawn.T if np.isfinite(line).all()]
+    line = np.polyval(np.polyfit(log_n, times, 1, w=1 / errors), log_n)
+    return (f"   {np.polyfit(log_n, np.log(times), 1)[0]:.2f} +- {np.std(powers):.2f}"
+            f"   {(((times - line) / errors) ** 2).sum():.1f} with {len(times) - 2} degrees of freedom")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     runs_of = parser.add_mutually_exclusive_group()
@@ -38,27 +47,21 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=OUT, metavar="DIR", help="where `dmft figure -o` keeps its results")
     options = parser.parse_args()
     size, figure = "quick" if options.quick else "full" if options.full else "standard", FIGURES["fig7"]
-    jobs.make(figure, size, False, True, print, options.output)
+    if code := jobs.make(figure, size, False, True, print, options.output):
+        raise SystemExit(code)
     found = jobs.load(figure, size, options.output)
     sims = [data.simulation for name, data in found.items() if name.startswith("persistent_sgd") and data.simulation is not None]
     runs = {sim.run.simulation.dimension: solved_at(sim.t, sim.loss) for sim in sims}
     rng, log_n, last = np.random.default_rng(1), np.log(list(runs)), max(sim.t[-1] for sim in sims)
     print("share " + "".join(f"{f'N = {n}':>16}" for n in runs) + "   power of N   chi-squared of a line in log N")
     for share in SHARES:
-        values = np.array([time_of_share(times, share) for times in runs.values()])
-        drawn = np.array([time_of_share(rng.choice(times, (DRAWS, len(times))), share) for times in runs.values()])
-        reached = np.isfinite(values)
-        errors = np.array([np.std(line[np.isfinite(line)]) if known else np.inf
-                           for line, known in zip(drawn, reached, strict=True)])
-        text = f"{share:5.0%} " + "".join(f"{f'{a:.0f} +- {b:.0f}' if a < np.inf else f'beyond {last:.0f}':>16}"
-                                          for a, b in zip(values, errors, strict=True))
-        if reached.sum() > 2:
-            x, y, sd, lines = log_n[reached], values[reached], errors[reached], drawn[reached].T
-            powers = [np.polyfit(x, np.log(line), 1)[0] for line in lines if np.isfinite(line).all()]
-            fit = np.polyval(np.polyfit(x, y, 1, w=1 / sd), x)
-            text += (f"   {np.polyfit(x, np.log(y), 1)[0]:.2f} +- {np.std(powers):.2f}"
-                     f"   {(((y - fit) / sd) ** 2).sum():.1f} with {len(x) - 2} degrees of freedom")
-        print(text)
+        times = np.array([time_of_share(run, share) for run in runs.values()])
+        drawn = np.array([time_of_share(rng.choice(run, (DRAWS, len(run))), share) for run in runs.values()])
+        known = np.isfinite(drawn).mean(axis=1) > KNOWN
+        errors = np.array([np.std(line[np.isfinite(line)]) if good else np.inf for line, good in zip(drawn, known, strict=True)])
+        print(f"{share:5.0%} " + "".join(f"{f'{a:.0f} +- {b:.0f}' if b < np.inf else f'>= {min(a, last):.0f}':>16}"
+                                         for a, b in zip(times, errors, strict=True))
+              + (fits(log_n[known], times[known], errors[known], drawn[known]) if known.sum() > 2 else ""))
 
 
 if __name__ == "__main__":
