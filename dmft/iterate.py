@@ -9,6 +9,7 @@ before are sound), so that the guess repairs itself from the start instead of po
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -158,9 +159,14 @@ class Iteration:
 
     def _first_row(self) -> Row:
         """Row 0, which needs no kernels."""
-        draws, weight = self._draws(self.sampling)
+        draws, weight = self._frozen
         samples = Samples(self.problem, History(1), draws, weight, self.blocks.size, self.sampling.keys, False)
         return kernel_row(self.problem, self.comm.sum_exact(samples.row_sums(self.problem.m0)), False)
+
+    @cached_property
+    def _frozen(self) -> tuple[Draws, np.ndarray]:
+        """What every sweep starts from unless its noise is fresh."""
+        return self._draws(self.sampling)
 
     def _draws(self, sampling: Sampling) -> tuple[Draws, np.ndarray]:
         draws = draw(self.problem, sampling, self.blocks.first, self.blocks.count)
@@ -221,7 +227,7 @@ class Iteration:
         fresh = self.options.fresh_noise
         sampling = replace(self.sampling, name=(*self.sampling.name, self.n)) if fresh else self.sampling
         partial = np.zeros((len(self.blocks.here), self.problem.steps + 1, SCALARS + 2 * self.history.slots))
-        return Pass(sampling, *self._close_all(), *self._draws(sampling), partial)
+        return Pass(sampling, *self._close_all(), *(self._draws(sampling) if fresh else self._frozen), partial)
 
     def _walk_block(self, under_way: Pass) -> None:
         low = under_way.turn * self.blocks.size

@@ -61,6 +61,7 @@ def test_the_same_bits_at_any_number_of_ranks(run_python):
 
 
 COUNTS = """
+import sys
 from dmft.core.config import parse_run
 from dmft.core.parallel import world
 from dmft.replica import Replica, Setup
@@ -79,22 +80,22 @@ class Counting:
 
 comm = world()
 comm._comm = Counting(comm._comm)
-replica = Replica(Setup.from_run(parse_run(run_text(t_max=1.0, theory={"samples": 100}))), 0, comm)
+replica = Replica(Setup.from_run(parse_run(run_text(t_max=0.4, theory={"samples": 100, "method": sys.argv[1]}))), 0, comm)
 Counting.reductions, steps = 0, 0
-while not replica.done:
+while not replica.done and steps < 15:
     replica.step()
     steps += 1
 if comm.is_root:
-    print(comm.size, steps, Counting.reductions)
+    print(comm.size, steps, Counting.reductions, replica.whole.n)
 """
 
 
-def test_a_step_of_the_march_takes_one_reduction(run_python):
-    """For the whole solution and that of half the samples together."""
-    done = run_python("-c", COUNTS, ranks=2)
+@pytest.mark.parametrize("method", ["march", "iterate"])
+def test_a_step_or_sweep_takes_one_reduction(run_python, method):
+    """For the whole solution and that of half the samples together; sweeps of this size are a step each."""
+    done = run_python("-c", COUNTS, method, ranks=2, timeout=300)  # both ranks may have to compile
     assert done.returncode == 0, done.stderr
-    ranks, steps, reductions = map(int, done.stdout.split())
-    assert ranks == 2 and steps > 10 and reductions == steps
+    assert done.stdout.split() == ["2", "15", "15", "15"]
 
 
 FAILS = """

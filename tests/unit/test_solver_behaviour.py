@@ -119,7 +119,7 @@ def test_an_iteration_takes_the_memory_that_was_asked_for(noise):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert 0.7 * need < peak < 1.1 * need
+    assert 0.7 * need < peak < 1.1 * need  # measured 0.88 and 0.86: guesses, kernels and drives are counted roughly
 
 
 def test_history_is_chosen_by_size():
