@@ -16,10 +16,10 @@ from dataclasses import replace
 import numpy as np
 from bench_simulator import PERSISTENT, RUN
 
-from dmft.core.config import parse_run
 from dmft.core.device import gpu
 from dmft.core.errors import UserError
-from sgd_sim.gpu import GpuTrajectories, layout_of
+from dmft.model.runfile import parse_run
+from sgd_sim.gpu.trajectories import GpuTrajectories, layout_of
 from sgd_sim.states import empty_states
 
 KINDS = {

@@ -18,8 +18,8 @@ from benchmarks.common import GD, PERSISTENT, problem, table  # noqa: E402
 from dmft.core.device import Gpu, gpu  # noqa: E402
 from dmft.core.errors import UserError  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
-from dmft.march import March  # noqa: E402
-from dmft.sampling import PARTS, Sampling  # noqa: E402
+from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
+from dmft.solvers.march import March  # noqa: E402
 
 
 def one(name: str, algorithm: dict, steps: int, samples: int, card: Gpu, limit: float) -> list:

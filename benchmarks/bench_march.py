@@ -21,8 +21,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.bench_solver import reference_sweep, sweeps_needed  # noqa: E402
 from benchmarks.common import GD, PERSISTENT, march, problem, seconds, table  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
-from dmft.march import March  # noqa: E402
-from dmft.sampling import FIXED, PARTS, Sampling  # noqa: E402
+from dmft.samples.sampling import FIXED, PARTS, Sampling  # noqa: E402
+from dmft.solvers.march import March  # noqa: E402
 
 SEEDS = 100
 ROUNDS = 3  # of timings, of which the best counts: what else uses the memory of the machine only adds

@@ -21,10 +21,10 @@ import time
 import numpy as np
 from numba import njit
 
-from dmft.core.config import parse_run
-from sgd_sim.shared import SharedTrajectories
+from dmft.model.runfile import parse_run
+from sgd_sim.cpu.shared import SharedTrajectories
+from sgd_sim.cpu.trajectory import Trajectory
 from sgd_sim.states import empty_states
-from sgd_sim.trajectory import Trajectory
 
 RUN = """
 [problem]

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import reference  # noqa: E402
 from benchmarks.common import PERSISTENT, iteration, march, problem, seconds, table  # noqa: E402
-from dmft.sampling import Sampling, draw  # noqa: E402
+from dmft.samples.sampling import Sampling, draw  # noqa: E402
 
 PEER_NS = 4.0
 PAIRS = 7  # of runs on one and on two ranks, side by side: a neighbour on the memory of the machine spoils some

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dmft.core.config import parse_run
 from dmft.core.parallel import Comm
-from dmft.iterate import Iteration, Options
-from dmft.kernels import saved_steps
-from dmft.march import March
-from dmft.problem import Problem
-from dmft.sampling import PARTS, Sampling
+from dmft.equations.kernels import saved_steps
+from dmft.model.experiment import Problem
+from dmft.model.runfile import parse_run
+from dmft.samples.sampling import PARTS, Sampling
+from dmft.solvers.iterate import Iteration, Options
+from dmft.solvers.march import March
 
 PERSISTENT = 'kind = "persistent_sgd"\nbatch_fraction = 0.5\npersistence = 1.0'
 GD = 'kind = "gd"'

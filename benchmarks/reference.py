@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from dmft.core.streams import normal2, uniform2
-from dmft.noise import JITTER
+from dmft.equations.noise import JITTER
 
 
 @njit(cache=True)

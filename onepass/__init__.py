@@ -1,18 +1,19 @@
 """One-pass SGD in low-dimensional terms: ODE, SDE, exact finite-dimensional chain and direct simulation."""
 
-from onepass.binary_mixture import BinaryMixture
-from onepass.check import check_effective
-from onepass.committee import Committee
-from onepass.effective import EffectiveDynamics, fixed_point, linearise
-from onepass.localizable import localizability
-from onepass.problem import Problem, built_in_problem
-from onepass.quadratic import QuadraticNetwork
-from onepass.rescaled import Rescaled
+from onepass.effective.check import check_effective
+from onepass.effective.dynamics import EffectiveDynamics, fixed_point, linearise
+from onepass.effective.localizable import localizability
+from onepass.effective.problem import Problem, built_in_problem
+from onepass.effective.rescaled import Rescaled
+from onepass.mixtures.binary_mixture import BinaryMixture
+from onepass.mixtures.xor_mixture import XorMixture
+from onepass.networks import exit_times, landscape
+from onepass.networks.committee import Committee
+from onepass.networks.quadratic import QuadraticNetwork
 from onepass.result import Ensemble, Trajectory, load
-from onepass.spiked import SpikedTensor
-from onepass.spiked_near_zero import SpikedNearZero
-from onepass.xor_mixture import XorMixture
-from sgd_sim.activations import register_activation
+from onepass.spiked.near_zero import SpikedNearZero
+from onepass.spiked.tensor import SpikedTensor
+from sgd_sim.models.activations import register_activation
 
 __all__ = [
     "BinaryMixture",
@@ -28,7 +29,9 @@ __all__ = [
     "XorMixture",
     "built_in_problem",
     "check_effective",
+    "exit_times",
     "fixed_point",
+    "landscape",
     "linearise",
     "load",
     "localizability",

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core.errors import FileError
-from dmft.core.quantities import to_dataset
+from dmft.model.quantities import to_dataset
 
 
 @dataclass

@@ -37,13 +37,13 @@ import numpy as np
 from dmft.core import schema
 from dmft.core.errors import RunError
 from dmft.core.schema import boolean, choice, integer, number, option, text
-from onepass.binary_mixture import BinaryMixture
-from onepass.committee import Committee
+from onepass.mixtures.binary_mixture import BinaryMixture
+from onepass.mixtures.xor_mixture import XorMixture
 from onepass.model import Model
+from onepass.networks.committee import Committee
+from onepass.networks.quadratic import QuadraticNetwork
 from onepass.ode import increasing_times
-from onepass.quadratic import QuadraticNetwork
-from onepass.spiked import SpikedTensor
-from onepass.xor_mixture import XorMixture
+from onepass.spiked.tensor import SpikedTensor
 
 _VECTOR = schema.array("a list of numbers", 1, number())
 _MATRIX = schema.array("a list of rows of numbers", 2, number())
@@ -172,6 +172,10 @@ class Run:
             "time": dataclasses.asdict(self.time),
             "simulation": dataclasses.asdict(self.simulation),
         }
+
+    def notes(self) -> list[str]:
+        """What a user should know about this run before it begins."""
+        return []
 
     def to_toml(self) -> str:
         """The completed run file."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from dmft.core import store
-from dmft.core.config import Run, parse_run
 from dmft.core.errors import FileError
-from sgd_sim.dynamics import RECORDED
+from dmft.model.runfile import Run, parse_run
+from sgd_sim.cpu.dynamics import RECORDED
 from sgd_sim.landscape import sizes
 from sgd_sim.recording import mean_square_error
 from sgd_sim.states import States

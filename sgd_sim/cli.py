@@ -14,6 +14,7 @@ from dmft.core.errors import Stopped
 from dmft.core.locks import lock
 from dmft.core.parallel import world
 from dmft.core.progress import Progress, say
+from dmft.model.runfile import load_run
 from dmft.version import __version__
 from sgd_sim import archive
 from sgd_sim.ensemble import Ensemble
@@ -54,7 +55,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 def run_job(options: argparse.Namespace) -> int:
     """Simulate every instance of RUN.toml and write their curves to a result file."""
-    job = command.read_job(options, "simulation")
+    job = command.read_job(options, "simulation", load_run)
     comm, begin = world(), time.monotonic()
     with ExitStack() as stack:
         stack.enter_context(command.naming(options.run))

@@ -19,15 +19,15 @@ from functools import partial
 import numba
 import numpy as np
 
-from dmft.core.config import Run
 from dmft.core.device import Gpu, gpu
 from dmft.core.parallel import Comm
-from sgd_sim.gpu import GpuTrajectories, gpu_batches
+from dmft.model.runfile import Run
+from sgd_sim.cpu.shared import SharedTrajectories, batches
+from sgd_sim.cpu.trajectory import Stepper, Trajectory
+from sgd_sim.gpu.trajectories import GpuTrajectories, gpu_batches
 from sgd_sim.landscape import data_bytes, make_landscape
 from sgd_sim.memory import SMALL, hold_together
-from sgd_sim.shared import SharedTrajectories, batches
 from sgd_sim.states import PER_INSTANCE, States
-from sgd_sim.trajectory import Stepper, Trajectory
 
 SLICE_SECONDS = 0.25      # work between two posts
 GPU_SLICE_SECONDS = 1.0   # a GPU idles while it is posted from

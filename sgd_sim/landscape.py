@@ -12,9 +12,9 @@ import numpy as np
 from numba import njit, prange
 
 from dmft.core import streams
-from sgd_sim.fast_normals import BLOCK, buffers, fill_block
-from sgd_sim.rows import aligned, padded
-from sgd_sim.tiles import TILE
+from sgd_sim.cpu.fast_normals import BLOCK, buffers, fill_block
+from sgd_sim.cpu.rows import aligned, padded
+from sgd_sim.cpu.tiles import TILE
 
 _MAGNITUDE, _SMALLEST_NORMAL = np.uint32(0x7FFFFFFF), np.uint32(0x38800000)   # 2^-14, of float16
 

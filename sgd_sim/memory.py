@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dmft.core.config import Run
 from dmft.core.errors import UserError
 from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm
+from dmft.model.runfile import Run
 from sgd_sim.landscape import data_bytes, sizes
 
 LARGE = 256 << 20          # larger data: one instance at a time, rows over threads

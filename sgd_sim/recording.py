@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dmft.core.config import Run
 from dmft.core.errors import RunError
+from dmft.model.runfile import Run
 
 PER_DECADE = 20
 MOST_LINEAR = 400

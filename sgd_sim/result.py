@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from dmft.core.config import Run
-from dmft.core.quantities import to_dataset
+from dmft.model.quantities import to_dataset
+from dmft.model.runfile import Run
 from sgd_sim import archive
-from sgd_sim.dynamics import RECORDED
+from sgd_sim.cpu.dynamics import RECORDED
 from sgd_sim.recording import mean_square_error
 from sgd_sim.states import States
 

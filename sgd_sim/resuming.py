@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dmft.core import store
-from dmft.core.config import Run
-from dmft.core.resume import grown
+from dmft.model.resume import grown
+from dmft.model.runfile import Run
 from sgd_sim.archive import unpack
 from sgd_sim.states import States, empty_states, grown_states
 

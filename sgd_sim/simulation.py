@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from dmft.core.config import Run
 from dmft.core.device import gpu
 from dmft.core.parallel import world
 from dmft.core.progress import Progress
+from dmft.model.runfile import Run
 from sgd_sim.ensemble import Ensemble
-from sgd_sim.gpu import gpu_batches
+from sgd_sim.gpu.trajectories import gpu_batches
 from sgd_sim.memory import check_memory
 from sgd_sim.result import SimulationResult, make_result
 from sgd_sim.states import empty_states

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import cfunc
 
-from dmft.core.config import ProblemConfig
 from dmft.core.streams import generator
-from sgd_sim.dynamics import Work, weighted_rows
+from dmft.model.runfile import ProblemConfig
+from sgd_sim.cpu.dynamics import Work, weighted_rows
 from sgd_sim.landscape import Landscape, on_sphere
 
 TRIM = 9.0            # labels above TRIM times their mean are left out (Chen and Candes, truncated spectral start)

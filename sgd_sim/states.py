@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dmft.core.config import Run
-from sgd_sim.dynamics import RECORDED
+from dmft.model.runfile import Run
+from sgd_sim.cpu.dynamics import RECORDED
 from sgd_sim.landscape import sizes
 from sgd_sim.recording import record_steps
 

@@ -8,7 +8,7 @@ from pathlib import Path
 _PLUGIN = """
 import time
 from pathlib import Path
-from dmft.replica import Replica
+from dmft.running.replica import Replica
 _flag = Path(__file__).with_name("crawl")
 _step = Replica.step
 def crawl(self):

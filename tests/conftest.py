@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.results import edited, results
 from tests.run_files import run_text
+
+__all__ = ["edited", "results"]
 
 ROOT = Path(__file__).resolve().parent.parent
 # Commands started by tests must find this checkout, whatever folder they run in.
@@ -70,3 +73,20 @@ def dmft_main(tmp_path, monkeypatch, capsys):
         return subprocess.CompletedProcess(arguments, code, captured.out, captured.err)
 
     return start
+
+
+@pytest.fixture(params=["emulated", "card"])
+def card(request):
+    """A Gpu: a real card where there is one, and the same sources compiled for the host."""
+    from dmft.core.device import gpu
+    from dmft.core.errors import UserError
+    from tests.emulate import COMPILER, HostGpu
+
+    if request.param == "emulated":
+        if COMPILER is None:
+            pytest.skip("no C++ compiler to run CUDA sources on the host")
+        return HostGpu()
+    try:
+        return gpu("theory")
+    except UserError as error:
+        pytest.skip(f"no GPU here: {error}")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from dmft.core.config import Run, parse_run
 from dmft.core.parallel import Comm
-from dmft.iterate import Iteration, Options
-from dmft.kernels import saved_steps
-from dmft.march import March
-from dmft.problem import Problem
-from dmft.sampling import FIXED, Sampling
+from dmft.equations.kernels import saved_steps
+from dmft.model.experiment import Problem
+from dmft.model.runfile import Run, parse_run
+from dmft.samples.sampling import FIXED, Sampling
+from dmft.solvers.iterate import Iteration, Options
+from dmft.solvers.march import March
 
 ALGORITHMS = {
     "gd": {"kind": "gd"},

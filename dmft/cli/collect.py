@@ -20,10 +20,10 @@ import numpy as np
 import sgd_sim
 from dmft.core import store
 from dmft.core.command import EXIT_DONE
-from dmft.core.config import parse_run
 from dmft.core.errors import FileError, UserError
 from dmft.core.parallel import world
-from dmft.sweep import KINDS, Row, Sweep, make_sweep, value_of
+from dmft.model.runfile import parse_run
+from dmft.scans.scan import KINDS, Row, Sweep, make_sweep, value_of
 from sgd_sim.cli import SOLVED
 
 
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
     _print_table(sweep)
     sweep.save(output)
     print(f"table: {output}")
-    from dmft.plots.sweep import draw
+    from dmft.plots.scan import draw
     picture = options.plot or output.with_suffix(".png")
     draw(sweep, against, picture)
     print(f"picture: {picture}")

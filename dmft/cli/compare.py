@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dmft.comparison import Comparison, Curve, compare, instances_curve
 from dmft.core import store
 from dmft.core.command import EXIT_DONE
-from dmft.core.config import Run, changes, parse_run
 from dmft.core.errors import FileError
 from dmft.core.parallel import world
+from dmft.model.runfile import Run, changes, parse_run
+from dmft.result.comparison import Comparison, Curve, compare, instances_curve
 
 OBSERVABLES = ("m", "loss", "mse", "q")
 # Changes between the runs of the files that do not make them different experiments.

@@ -30,6 +30,7 @@ from dmft.core.errors import FileError, UserError
 from dmft.core.locks import lock
 from dmft.core.parallel import world
 from dmft.core.progress import say
+from dmft.model.runfile import load_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,11 +55,11 @@ def _numbers(text: str) -> list[float]:
 
 
 def run(options: argparse.Namespace) -> int:
-    from dmft.convergence import convergence_study, points_folder
+    from dmft.convergence.runs import convergence_study, points_folder
 
     if options.device:
         raise UserError("--device: set it with --set theory.device=...")
-    job = read_job(options, "convergence")
+    job = read_job(options, "convergence", load_run)
     world().from_root(lambda: _check_points(points_folder(job.output), job))
     with ExitStack() as stack:
         stack.enter_context(naming(options.run))

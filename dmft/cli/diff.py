@@ -16,7 +16,7 @@ from dmft.core.parallel import world
 from dmft.core.schema import to_toml_value
 
 if TYPE_CHECKING:
-    from dmft.look.difference import Difference
+    from dmft.inspection.difference import Difference
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from dmft.look.difference import difference
-    from dmft.look.opening import open_file
+    from dmft.inspection.difference import difference
+    from dmft.inspection.opening import open_file
 
     if world().is_root:
         a, b = open_file(options.a), open_file(options.b)

@@ -21,8 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from dmft.look.opening import open_file
-    from dmft.look.tables import export_csv
+    from dmft.inspection.opening import open_file
+    from dmft.inspection.tables import export_csv
 
     if world().is_root:
         folder = options.csv

@@ -17,14 +17,18 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from dmft.cli import main as dmft_command
 from dmft.core.command import EXIT_DONE, OUT
 from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from dmft.core.progress import say
-from dmft.figures import FIGURES, validation
-from dmft.figures.findings import caption, shares, table
-from dmft.figures.jobs import jobs, load, make
-from dmft.figures.model import Figure, get
+from dmft.paper import FIGURES, validation
+from dmft.paper.figure import Figure, get
+from dmft.paper.findings import caption, shares, table
+from dmft.paper.jobs import jobs, load, make
+from sgd_sim.cli import main as simulation_command
+
+COMMANDS = {"theory": dmft_command, "simulation": simulation_command}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,8 +58,8 @@ def run(options: argparse.Namespace) -> int:
             todo = jobs(figure, size, options.output, options.device)
             _print([job.submission if options.submit else job.command for job in todo])
             continue
-        code = make(figure, size, options.force, options.quiet, lambda text: say(text, quiet=options.quiet), options.output,
-                    options.device)
+        code = make(figure, size, COMMANDS, options.force, options.quiet, lambda text: say(text, quiet=options.quiet),
+                    options.output, options.device)
         if code:
             return code
         if world().is_root:
@@ -73,7 +77,7 @@ def _show(figure: Figure, size: str, out: Path) -> None:
     _print(validation.table(data) if figure is validation.VALIDATION else table(figure, data))
     if not figure.panels:
         return
-    from dmft.plots.paper import draw
+    from dmft.paper.drawing import draw
     text = caption(figure.about, figure.note, jobs(figure, size, out), jobs(figure, "full", out))
     text += f" {shares(data)}" if figure.shares else ""
     paths = [out / figure.name / size / f"{figure.name}{suffix}" for suffix in (".png", ".pdf")]

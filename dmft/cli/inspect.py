@@ -22,9 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from dmft.look.facts import facts
-    from dmft.look.opening import open_file
-    from dmft.look.page import page
+    from dmft.inspection.facts import facts
+    from dmft.inspection.opening import open_file
+    from dmft.inspection.page import page
 
     if world().is_root:
         found = facts(open_file(options.file))

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from dmft.look.opening import open_file
+    from dmft.inspection.opening import open_file
 
     if world().is_root:
         opened = open_file(options.file)
@@ -40,12 +40,12 @@ def draw_file(opened, output: Path) -> None:
         from dmft.plots.simulation import draw as draw_simulation
         draw_simulation(opened.result, output)
     elif opened.kind == "onepass":
-        from dmft.look.curves import curves_of
+        from dmft.inspection.curves import curves_of
         from dmft.plots.onepass import draw as draw_onepass
         draw_onepass(curves_of(opened), f"{opened.path.name}: {opened.result.source}", output)
     elif opened.kind == "convergence":
         from dmft.plots.convergence import draw as draw_study
         draw_study(opened.result, output)
     else:
-        from dmft.plots.sweep import draw as draw_sweep
+        from dmft.plots.scan import draw as draw_sweep
         draw_sweep(opened.result, opened.result.axis(), output)

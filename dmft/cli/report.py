@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from dmft.look.opening import open_file
+    from dmft.inspection.opening import open_file
     from dmft.report import write_report
 
     if world().is_root:

@@ -26,7 +26,8 @@ from dmft.core.command import (
 from dmft.core.locks import lock
 from dmft.core.parallel import world
 from dmft.core.progress import say
-from dmft.replicas import outcome_if_complete
+from dmft.model.runfile import load_run
+from dmft.running.runner import outcome_if_complete
 
 EXIT_CODES = {"diverged": EXIT_DIVERGED, "sweep limit": EXIT_NOT_CONVERGED}
 
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    job = read_job(options, "theory")
+    job = read_job(options, "theory", load_run)
     with ExitStack() as stack:
         stack.enter_context(naming(options.run))
         world().from_root(lambda: stack.enter_context(lock(job.output)))

@@ -26,9 +26,9 @@ from pathlib import Path
 from dmft.cluster.points import Point, grid
 from dmft.cluster.script import SRUN, Resources, Script
 from dmft.core.command import EXIT_DONE, default_output, seconds
-from dmft.core.config import Run, load_run
 from dmft.core.errors import FileError, UserError
-from dmft.estimate import Estimate, estimate
+from dmft.model.runfile import Run, load_run
+from dmft.running.cost import Estimate, estimate
 
 PROGRAMS = {"theory": ("dmft", "solve"), "simulation": ("sgd_sim", "run")}
 SHORTEST, LONGEST = 600.0, 86400.0      # seconds of a stretch when --time is not given

@@ -8,7 +8,7 @@ import runpy
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +17,9 @@ from typing import Any, NoReturn
 import numba
 
 from dmft.core import schema, store
-from dmft.core.config import Run, load_run
 from dmft.core.errors import FileError, Stopped, UserError
 from dmft.core.parallel import launched_rank, world
 from dmft.core.progress import say
-from dmft.core.resume import check_plugins
 
 EXIT_DONE, EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_NOT_CONVERGED, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 2, 3, 4, 75, 130
 OUT = Path("runs/out")
@@ -55,7 +53,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
 class Job:
     """A command line understood: what to compute, where to put it, and how to behave."""
 
-    run: Run
+    run: Any
     output: Path
     resume: bool
     force: bool
@@ -64,11 +62,11 @@ class Job:
     attrs: dict[str, str]           # for the result file: hashes of plugins
 
 
-def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any] = load_run) -> Job:
+def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any]) -> Job:
     """The job that `run_options` describe, for results of that kind ("theory", "simulation").
 
     The root rank reads the run file and looks at the output; every rank gets its answer or its error. `load`
-    reads the run file (path, overrides); onepass has its own.
+    reads the run file (path, overrides).
     """
     attrs = {}
     for plugin in options.plugin:
@@ -81,8 +79,8 @@ def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any] = 
     world().from_root(lambda: _check_output(output, options.resume, options.force))
     if options.resume:
         world().from_root(lambda: _check_plugins(output, attrs))
-    if isinstance(run, Run):
-        _note_last_time(run, options.quiet)
+    for note in run.notes():
+        say(f"note: {note}", quiet=options.quiet)
     return Job(run, output, options.resume, options.force, options.quiet, seconds(options.time_limit), attrs)
 
 
@@ -110,10 +108,17 @@ def _check_plugins(output: Path, attrs: dict[str, str]) -> None:
         check_plugins(stored.attrs, attrs, str(stored.path))
 
 
-def _note_last_time(run: Run, quiet: bool) -> None:
-    t_max, eta, last = run.algorithm.t_max, run.algorithm.learning_rate, run.algorithm.last_time
-    if abs(last - t_max) > 1e-6 * t_max:
-        say(f"note: t_max = {t_max:g} is not a multiple of learning_rate = {eta:g}: the last time is {last:g}", quiet=quiet)
+def check_plugins(stored: Mapping[str, object], given: Mapping[str, str], source: str) -> None:
+    """Refuse to go on with a plugin that changed. Both map "plugin:NAME" (among other attributes) to a sha256.
+
+    A plugin that is not given again is left to the run: its loss is then unknown, and refused as such.
+    """
+    hashes = {value for key, value in given.items() if key.startswith("plugin:")}
+    changed = [key.removeprefix("plugin:") for key, value in stored.items()
+               if key.startswith("plugin:") and hashes and value not in hashes]
+    if changed:
+        raise FileError(f"{source}: --resume with another plugin is refused: {', '.join(changed)} has changed since; "
+                        "--force starts afresh, -o keeps both")
 
 
 @contextmanager

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from dmft.look.aging import correlation_slice, integrated_response, waiting_times
+from dmft.inspection.aging import correlation_slice, integrated_response, waiting_times
 from dmft.plots.curves import time_axis
 from dmft.plots.style import CYCLE
-from dmft.result import Kernels
+from dmft.result.theory import Kernels
 
 
 def draw_correlation(axis: Axes, kernels: Kernels, eta: float) -> None:

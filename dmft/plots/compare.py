@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dmft.comparison import Comparison
 from dmft.plots.style import BLACK, BLUE, ORANGE, new_figure, save
+from dmft.result.comparison import Comparison
 
 LABELS = {"m": "overlap m", "loss": "training loss", "mse": "mean square error", "q": "squared norm q"}
 

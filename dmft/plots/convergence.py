@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, NullLocator
 
+from dmft.convergence.study import EXPECTED, PAIRED, QUANTITIES, Axis, Study
 from dmft.plots.curves import time_axis
 from dmft.plots.style import BLACK, CYCLE, new_figure, save
-from dmft.study import EXPECTED, PAIRED, QUANTITIES, Axis, Study
 
 MARKS = "os^vD<>pP"
 PARAMETER = {"samples": "samples $K$", "learning_rate": r"learning rate $\eta$", "blocks_per_level": "blocks per level",

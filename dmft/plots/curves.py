@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from dmft.comparison import Curve
 from dmft.plots.style import BLUE
+from dmft.result.comparison import Curve
 
 LABELS = {"m": "overlap $m$", "loss": "training loss", "mse": "mean square error", "q": "squared norm $q$",
           "nu_hat": r"$\hat\nu$", "mse_fresh": "error on fresh samples"}

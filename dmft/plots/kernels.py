@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm, Normalize, SymLogNorm
 
 from dmft.plots.curves import tidy_ticks
-from dmft.result import Kernels
+from dmft.result.theory import Kernels
 
 TITLES = {"M_C": "$M_C(t, t')$", "M_R": "$M_R(t, t')$", "C": "$C(t, t')$", "R": "$R(t, t')$"}
 

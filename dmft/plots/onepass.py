@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dmft.comparison import Curve
 from dmft.plots.curves import draw_curve
 from dmft.plots.style import CYCLE, new_figure, save
+from dmft.result.comparison import Curve
 
 COLUMNS = 3
 

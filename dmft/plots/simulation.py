@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from dmft.comparison import Curve
-from dmft.look.checks import SOLVED
+from dmft.inspection.checks import SOLVED
 from dmft.plots.curves import LABELS, draw_curve, log_where_positive, time_axis
 from dmft.plots.style import BLACK, BLUE, GREEN, ORANGE, new_figure, save
+from dmft.result.comparison import Curve
 from sgd_sim.result import SimulationResult
 
 MOST_LINES = 200

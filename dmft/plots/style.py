@@ -8,13 +8,31 @@ from pathlib import Path
 from dmft.core.errors import FileError, UserError
 
 try:
+    from matplotlib import colormaps, colors
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
 except ImportError:
     raise UserError("pictures need matplotlib; install the extra [plot]") from None
 
 BLUE, ORANGE, GREEN, PINK, SKY, AMBER, YELLOW, BLACK = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#F0E442", "#000000")
 CYCLE = (BLUE, ORANGE, GREEN, PINK, SKY, AMBER, BLACK)
+
+
+__all__ = ["AMBER", "BLACK", "BLUE", "CYCLE", "GREEN", "ORANGE", "PINK", "SKY", "YELLOW", "Figure", "Line2D", "Patch",
+           "new_figure", "save", "scale_colour", "tinted"]
+
+
+def scale_colour(share: float) -> str:
+    """The colour of a number between 0 and 1 on a scale that prints well."""
+    return colors.to_hex(colormaps["viridis"](share))
+
+
+def tinted(colour: str, share: float) -> str:
+    """A colour mixed with white, of which it keeps `share`."""
+    red, green, blue = (share * part + (1.0 - share) for part in colors.to_rgb(colour))
+    return colors.to_hex((red, green, blue))
 
 
 def new_figure(width: float = 7.0, height: float = 4.5) -> Figure:

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from dmft.comparison import Curve
-from dmft.kernels import KERNELS
+from dmft.equations.kernels import KERNELS
 from dmft.plots.aging import draw_correlation, draw_response
 from dmft.plots.curves import LABELS, draw_curve, log_where_positive
 from dmft.plots.kernels import draw_kernel
 from dmft.plots.style import BLUE, GREEN, ORANGE, PINK, new_figure, save
-from dmft.result import Theory
+from dmft.result.comparison import Curve
+from dmft.result.theory import Theory
 
 
 def draw(theory: Theory, path: Path) -> None:

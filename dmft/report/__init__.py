@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from dmft.core.errors import FileError, UserError
-from dmft.look.opening import Opened
+from dmft.inspection.opening import Opened
 from dmft.report.data import page_data
 from dmft.report.numbers import to_json
 from dmft.report.tables import page_tables

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from dmft.kernels import KERNELS
-from dmft.look.aging import correlation_slice, integrated_response
-from dmft.look.checks import SOLVED
-from dmft.look.curves import MAIN, curves_of
-from dmft.look.opening import Opened
-from dmft.result import Kernels, Theory
-from dmft.study import EXPECTED, QUANTITIES, Axis, Study
+from dmft.convergence.study import EXPECTED, QUANTITIES, Axis, Study
+from dmft.equations.kernels import KERNELS
+from dmft.inspection.aging import correlation_slice, integrated_response
+from dmft.inspection.checks import SOLVED
+from dmft.inspection.curves import MAIN, curves_of
+from dmft.inspection.opening import Opened
+from dmft.result.theory import Kernels, Theory
 
 MOST_KERNEL_TIMES = 96      # per axis of a kernel on the page
 MOST_POINTS = 600           # of a curve

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from dmft.comparison import compare
-from dmft.core.config import changes
+from dmft.convergence.study import Study
 from dmft.core.schema import to_toml_value
-from dmft.look.curves import curves_of
-from dmft.look.facts import facts
-from dmft.look.opening import Opened
+from dmft.inspection.curves import curves_of
+from dmft.inspection.facts import facts
+from dmft.inspection.opening import Opened
+from dmft.model.runfile import changes
 from dmft.report.data import file_labels
-from dmft.result import Theory
-from dmft.study import Study
+from dmft.result.comparison import compare
+from dmft.result.theory import Theory
 
 MOST_ROWS = 24
 # Differences between two runs that leave the experiment the same.

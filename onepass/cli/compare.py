@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dmft.comparison import Comparison, Curve, compare, instances_curve
 from dmft.core.command import EXIT_DONE
 from dmft.core.errors import FileError
 from dmft.core.parallel import world
+from dmft.result.comparison import Comparison, Curve, compare, instances_curve
 from onepass.result import Ensemble, Trajectory, load
 
 

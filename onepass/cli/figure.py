@@ -8,30 +8,37 @@ from __future__ import annotations
 import argparse
 import difflib
 import time
-from importlib import import_module
 from pathlib import Path
 
 from dmft.core import command
 from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from dmft.core.progress import say
+from onepass.papers.arnaboldi import drawing as arnaboldi_drawing
+from onepass.papers.arnaboldi import numbers as arnaboldi
+from onepass.papers.benarous import drawing as benarous_drawing
+from onepass.papers.benarous import numbers as benarous
+from onepass.papers.bocchi import drawing as bocchi_drawing
+from onepass.papers.bocchi import numbers as bocchi
+from onepass.papers.loureiro import drawing as loureiro_drawing
+from onepass.papers.loureiro import numbers as loureiro
 
 # name: (numbers, drawing, what it shows)
 FIGURES = {
-    "arnaboldi1": ("figures.arnaboldi.figure1", "arnaboldi.draw_paths", "one unit: SGD and SDE from one start, exit times"),
-    "arnaboldi2": ("figures.arnaboldi.figure2", "arnaboldi.draw_ratios", "measured exit times over formulas"),
-    "arnaboldi3": ("figures.arnaboldi.figure3", "arnaboldi.draw_largest", "largest overlap, second layer fixed or trained"),
-    "arnaboldi4": ("figures.arnaboldi.figure4", "arnaboldi.draw_runs", "ODE and SGD, five and twenty units"),
-    "arnaboldi5": ("figures.arnaboldi.figure5", "arnaboldi.draw_paths", "two units: SGD and SDE from one start"),
-    "escape": ("figures.arnaboldi.scalings", "arnaboldi.draw_scalings", "escape by exponent, ODE distance, gain by width"),
-    "benarous1": ("figures.benarous.figure1", "benarous.draw_spiked", "spiked matrices and tensors"),
-    "benarous2": ("figures.benarous.figure2", "benarous.draw_mixture", "binary Gaussian mixture"),
-    "benarous3": ("figures.benarous.figure3", "benarous.draw_mixture", "XOR Gaussian mixture"),
-    "bocchi1": ("figures.bocchi.figure1", "bocchi.draw_overlaps", "order parameters, ODE and chain"),
-    "bocchi2": ("figures.bocchi.figure2", "bocchi.draw_rates", "optimal learning rate"),
-    "bocchi3": ("figures.bocchi.figure3", "bocchi.draw_selection", "the selected solution, conserved S(t) (figures 3, 4)"),
-    "bocchi5": ("figures.bocchi.figure5", "bocchi.draw_dimensions", "degrees of freedom, manifold (figures 5, 6)"),
-    "loureiro": ("figures.loureiro.regimes", "loureiro.draw_regimes", "regimes of erf committees, mean-field reduction"),
+    "arnaboldi1": (arnaboldi.figure1, arnaboldi_drawing.draw_paths, "one unit: SGD and SDE from one start, exit times"),
+    "arnaboldi2": (arnaboldi.figure2, arnaboldi_drawing.draw_ratios, "measured exit times over formulas"),
+    "arnaboldi3": (arnaboldi.figure3, arnaboldi_drawing.draw_largest, "largest overlap, second layer fixed or trained"),
+    "arnaboldi4": (arnaboldi.figure4, arnaboldi_drawing.draw_runs, "ODE and SGD, five and twenty units"),
+    "arnaboldi5": (arnaboldi.figure5, arnaboldi_drawing.draw_paths, "two units: SGD and SDE from one start"),
+    "escape": (arnaboldi.scalings, arnaboldi_drawing.draw_scalings, "escape by exponent, ODE distance, gain by width"),
+    "benarous1": (benarous.figure1, benarous_drawing.draw_spiked, "spiked matrices and tensors"),
+    "benarous2": (benarous.figure2, benarous_drawing.draw_mixture, "binary Gaussian mixture"),
+    "benarous3": (benarous.figure3, benarous_drawing.draw_mixture, "XOR Gaussian mixture"),
+    "bocchi1": (bocchi.figure1, bocchi_drawing.draw_overlaps, "order parameters, ODE and chain"),
+    "bocchi2": (bocchi.figure2, bocchi_drawing.draw_rates, "optimal learning rate"),
+    "bocchi3": (bocchi.figure3, bocchi_drawing.draw_selection, "the selected solution, conserved S(t) (figures 3, 4)"),
+    "bocchi5": (bocchi.figure5, bocchi_drawing.draw_dimensions, "degrees of freedom, manifold (figures 5, 6)"),
+    "loureiro": (loureiro.regimes, loureiro_drawing.draw_regimes, "regimes of erf committees, mean-field reduction"),
 }
 
 
@@ -59,13 +66,9 @@ def _figure(options: argparse.Namespace) -> int:
     numbers, drawing, what = FIGURES[options.name]
     begin = time.monotonic()
     say(f"{options.name}: {what}", quiet=options.quiet)
-    data = _function(f"onepass.{numbers}")(options.quick)
+    data = numbers(options.quick)
     output = options.output or command.OUT / "figures" / f"{options.name}.png"
-    _function(f"dmft.plots.{drawing}")(data, output)
+    drawing(data, output)
     say(f"drew {output} in {time.monotonic() - begin:.0f} s", quiet=options.quiet)
     return command.EXIT_DONE
 
-
-def _function(name: str):
-    module, _, function = name.rpartition(".")
-    return getattr(import_module(module), function)

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     job = command.read_job(options, "simulation", runfile.load_run)
-    the_run: runfile.Run = job.run  # type: ignore[assignment]
+    the_run: runfile.Run = job.run
     comm, begin = world(), time.monotonic()
     with ExitStack() as stack:
         comm.from_root(lambda: stack.enter_context(lock(job.output)))

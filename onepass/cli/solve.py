@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
 def _solve(job: command.Job) -> int:
     """One path is too little work to share: the root rank does it."""
     begin = time.monotonic()
-    the_run: runfile.Run = job.run  # type: ignore[assignment]
+    the_run: runfile.Run = job.run
     if job.resume and job.output.exists() and not _longer(job, the_run):
         say(f"{job.output}: complete, nothing to do", quiet=job.quiet)
         return command.EXIT_DONE

@@ -14,7 +14,7 @@ import numpy as np
 
 import dmft
 from dmft.core.parallel import world
-from dmft.look.aging import integrated_response
+from dmft.inspection.aging import integrated_response
 from dmft.plots.aging import draw_correlation, draw_response
 from dmft.plots.style import new_figure, save
 

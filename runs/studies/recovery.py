@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from dmft.core.command import OUT
-from dmft.figures import FIGURES, jobs
+from dmft.paper import FIGURES, jobs
 from sgd_sim.cli import SOLVED
 
 SHARES = (0.05, 0.1, 0.25, 0.5)

@@ -1,0 +1,1 @@
+"""Convergence studies: runs at several settings, fitted orders, limits."""

@@ -1,0 +1,137 @@
+"""convergence_study: solve a run at several samples, learning rates, blocks_per_level or mixings, and compare.
+
+Every point is an ordinary theory run with its own file beside the output, so a study goes on point by point, and
+inside a point. Under MPI the points are shared out among groups of ranks; no number depends on how.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dmft.convergence.study import PAIRED, SMALL_IS_FINE, Study, load_study, make_axis
+from dmft.core.errors import RunError, Stopped, UserError
+from dmft.core.parallel import Comm, world
+from dmft.core.progress import say
+from dmft.model.runfile import Run
+from dmft.result.theory import Theory
+from dmft.running.runner import Stop, check, solve
+
+AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
+
+
+@dataclass(frozen=True)
+class Point:
+    axis: str
+    value: float
+    run: Run
+
+    @property
+    def cost(self) -> float:
+        """Rough, to share points out evenly."""
+        return float(self.run.theory.samples) * self.run.algorithm.steps**2
+
+    def file(self, output: Path) -> Path:
+        return points_folder(output) / f"{self.axis}-{self.value:g}.h5"
+
+
+def points_folder(output: Path) -> Path:
+    """Where the points of a study keep their files."""
+    return output.with_name(f"{output.name}.points")
+
+
+def convergence_study(run: Run, samples: Sequence[int] = (), learning_rate: Sequence[float] = (),
+                      blocks_per_level: Sequence[int] = (), mixing: Sequence[float] = (), *, output: str | Path | None = None,
+                      resume: bool = False, quiet: bool = False, stop: Stop | None = None,
+                      attrs: dict[str, Any] | None = None) -> Study:
+    """Vary one parameter at a time around `run` and compare all curves and kernels with the finest point of its axis.
+
+    Points in samples and learning_rate have seeds of their own, so that their errors are independent; those in
+    blocks_per_level and mixing share their random numbers. Every rank of the job must call this and gets the study.
+    """
+    comm = world()
+    points = _points(run, {"samples": samples, "learning_rate": learning_rate, "blocks_per_level": blocks_per_level,
+                           "mixing": mixing})
+    place = Path(output) if output else None
+    begin = time.monotonic()
+    theories = _solve_all(points, place, resume, quiet, stop, attrs or {}, comm)
+
+    def finish() -> Study:
+        axes = {}
+        for name in dict.fromkeys(point.axis for point in points):
+            mine = [i for i, point in enumerate(points) if point.axis == name]
+            axes[name] = make_axis(name, [points[i].value for i in mine], [theories[i] for i in mine])
+        study = Study(run, axes, {**(attrs or {}), "ranks": comm.size, "wall_time": time.monotonic() - begin})
+        if place:
+            study.save(place)
+        return study
+
+    return comm.from_root(finish)
+
+
+def _points(run: Run, asked: dict[str, Sequence[float]]) -> list[Point]:
+    """All solutions of a study, each axis from coarse to fine."""
+    asked = {name: values for name, values in asked.items() if len(values)}
+    if not asked:
+        raise RunError(f"a convergence study needs values of {', '.join(AXES)}")
+    points = []
+    for name, values in asked.items():
+        distinct = sorted(set(values), reverse=name in SMALL_IS_FINE)
+        if len(distinct) < 2:
+            raise RunError(f"{name}: a convergence study needs two values at least, not {list(values)}")
+        if name == "mixing" and run.theory.method != "iterate":
+            raise RunError('mixing: only theory.method = "iterate" mixes; set it in the run file or with --set')
+        if name == "blocks_per_level" and run.theory.method != "march":
+            raise RunError('blocks_per_level: only theory.method = "march" compresses its history')
+        for i, value in enumerate(distinct):
+            changes: dict[str, Any] = {name: value}
+            if name == "blocks_per_level":
+                changes["theory.history"] = "dyadic"
+            if name not in PAIRED:
+                changes["theory.seed"] = run.theory.seed + i
+            points.append(Point(name, value, run.replace(changes)))
+    return points
+
+
+def _solve_all(points: list[Point], output: Path | None, resume: bool, quiet: bool, stop: Stop | None,
+               attrs: dict[str, Any], comm: Comm) -> list[Theory]:
+    """The solutions of all points in order, on every rank."""
+    group = comm.split(min(len(points), comm.size))
+    mine = _share(points, min(len(points), comm.size))[group.group]
+    solved: dict[int, Theory] = {}
+    trouble: UserError | Stopped | None = None
+    try:
+        for i in mine:      # what cannot be solved is refused before anything is said or done
+            check(points[i].run, group)
+        for i in mine:
+            point = points[i]
+            say(f"point {i + 1} of {len(points)}: {point.axis} = {point.value:g}", quiet=quiet)
+            solved[i] = solve(point.run, output=point.file(output) if output else None, resume=resume, quiet=True, stop=stop,
+                              attrs=attrs, comm=group)
+    except (UserError, Stopped) as error:
+        trouble = error
+    # Every group tells how it ended, so that all ranks end alike.
+    for other in comm.gather(trouble):
+        if other is not None:
+            raise other
+    everything: dict[int, Theory] = {}
+    for part in comm.gather(solved if group.is_root else {}):
+        everything |= part
+    return [everything[i] for i in range(len(points))]
+
+
+def _share(points: list[Point], groups: int) -> list[list[int]]:
+    """Points for each group: the dearest first, each to the group with the least work so far."""
+    shares: list[list[int]] = [[] for _ in range(groups)]
+    work = [0.0] * groups
+    for i in sorted(range(len(points)), key=lambda i: -points[i].cost):
+        least = work.index(min(work))
+        shares[least].append(i)
+        work[least] += points[i].cost
+    return shares
+
+
+__all__ = ["AXES", "convergence_study", "load_study"]

@@ -1,0 +1,68 @@
+"""A convergence study as text for a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmft.convergence.fits import contraction
+
+if TYPE_CHECKING:
+    from dmft.convergence.study import Axis, Study
+
+_MEANING = {
+    "samples": "distance of one replica from the finest point; expected to fall as samples^-1/2",
+    "learning_rate": "distance from the finest point; expected of first order in learning_rate",
+    "blocks_per_level": "distance from the finest point, the same random numbers",
+    "mixing": "distance from the smallest mixing, the same random numbers; the fixed point does not depend on it",
+}
+
+
+def study_text(study: Study) -> str:
+    run = study.run
+    head = (f"convergence of {run.algorithm.kind}, alpha = {run.problem.alpha:g}, eta = {run.algorithm.learning_rate:g}, "
+            f"{run.theory.method}, {run.theory.replicas} replicas of {run.theory.samples} samples: {study.outcome}")
+    return "\n\n".join([head, *(_axis(axis) for axis in study.axes.values())])
+
+
+def _axis(axis: Axis) -> str:
+    from dmft.convergence.study import QUANTITIES
+
+    measure = "replica_distance" if axis.name == "samples" else "distance"
+    ordered = any(np.isfinite(order) for order, _ in axis.orders.values())
+    lines = [f"{axis.name}: {_MEANING[axis.name]}",
+             f"{axis.t.size} common times, kernels on {axis.kernel_t.size}; relative distance, (rms difference in standard errors)",
+             f"{'':<10}" + "".join(f"{value:>18g}" for value in axis.values) + (f"{'order':>16}" if ordered else "")]
+    for q in QUANTITIES:
+        pairs = zip(axis.table[measure][q], axis.table["z_rms"][q])
+        cells = [f"{distance:.2e} {'(' + _short(z) + ')':<7}" for distance, z in pairs]
+        lines.append(f"{q:<10}" + "".join(f"{cell:>18}" for cell in cells) + (f"{_order(axis.orders[q]):>16}" if ordered else ""))
+    bad = [f"{value:g}: {outcome}" for value, outcome in zip(axis.values, axis.outcomes)
+           if outcome in ("diverged", "sweep limit")]
+    lines += [f"not sound: {', '.join(bad)}"] if bad else []
+    if axis.name == "learning_rate" and not ordered:
+        lines.append("an order needs three learning rates")
+    if "m" in axis.limit:
+        m, error = axis.limit["m"], axis.limit["m_error"]
+        loss, loss_error = axis.limit["loss"], axis.limit["loss_error"]
+        lines.append(f"limit learning_rate -> 0 (Richardson): m({axis.t[-1]:g}) = {m[-1]:.6f} +- {error[-1]:.2g}, "
+                     f"loss({axis.t[-1]:g}) = {loss[-1]:.6g} +- {loss_error[-1]:.2g}")
+    if axis.residuals is not None:
+        for value, line in zip(axis.values, axis.residuals):
+            good = line[np.isfinite(line)]
+            if good.size:
+                lines.append(f"{value:>12g}: {good.size} sweeps, last residual {good[-1]:.1e}, "
+                             f"contraction {contraction(line):.3f} a sweep")
+    return "\n".join(lines)
+
+
+def _short(value: float) -> str:
+    return "-" if not np.isfinite(value) else f"{value:.2g}" if value == 0 or 0.01 <= value < 1000 else f"{value:.0e}"
+
+
+def _order(pair: tuple[float, float]) -> str:
+    order, error = pair
+    if not np.isfinite(order):
+        return "-"
+    return f"{order:.2f} +- {error:.2f}" if np.isfinite(error) else f"{order:.2f}"

@@ -1,0 +1,68 @@
+"""The two-time kernels on the grid of saved times: which times, and the rows at them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.core.errors import RunError
+from dmft.equations.weights import Macro, Row
+from dmft.model.runfile import Run
+
+KERNELS = ("M_C", "M_R", "C", "R")
+ALL_UP_TO = 512
+POINTS = 256
+
+
+def kept_steps(run: Run) -> np.ndarray:
+    """Steps at which a march keeps kernels, by theory.kernel_points: a count, or the nearest steps of a list of times."""
+    points, algorithm = run.theory.kernel_points, run.algorithm
+    if isinstance(points, int):
+        return saved_steps(algorithm.steps, points)
+    times = np.array(points)
+    if times[-1] > (algorithm.steps + 0.5) * algorithm.learning_rate:
+        raise RunError(f"[theory] kernel_points = [..., {times[-1]:g}]: beyond algorithm.t_max = {algorithm.t_max:g}; leave it out "
+                       "or raise t_max")
+    return np.unique(np.rint(times / algorithm.learning_rate).astype(np.int64))
+
+
+def saved_steps(steps: int, points: int = 0) -> np.ndarray:
+    """Steps at which kernels are kept: all of them in a short run, else the first quarter of the points one by
+    one and the rest evenly in the logarithm of time, always with the last step. points = 0: chosen here."""
+    if steps + 1 <= (points or ALL_UP_TO):
+        return np.arange(steps + 1)
+    points = points or POINTS
+    dense = max(points // 4, 1)
+    # Rounding removes some of the log-spaced steps, so ask for more until the number fits.
+    wanted = points - dense
+    for count in range(wanted, 20 * points):
+        late = np.unique(np.round(np.geomspace(dense, steps, count)).astype(np.int64))
+        if len(late) >= wanted:
+            break
+    return np.union1d(np.arange(dense), late)
+
+
+def saved_row(kernels: dict[str, np.ndarray], grid: np.ndarray, macro: Macro, row: Row, m: np.ndarray) -> None:
+    """Enter row n into the saved kernels where n is a saved step; m (steps+1,) is known up to n. M_R and R are
+    densities in time, zero on and above the diagonal; values inside an old block are interpolated between the
+    middles of blocks."""
+    n, history = macro.n, macro.history
+    i = int(np.searchsorted(grid, n))
+    if i == len(grid) or grid[i] != n:
+        return
+    order = np.array(history.order, np.int64)
+    size, centres = history.size[order], history.centres()
+    past, upto = grid[:i], grid[: i + 1]
+
+    def symmetric(sums: np.ndarray, now: float) -> np.ndarray:
+        return np.interp(upto, np.append(centres, n), np.append(sums[order] / size, now))
+
+    def causal(sums: np.ndarray) -> np.ndarray:
+        return np.interp(past, centres, sums[order] / size) if n else np.zeros(0)
+
+    M_C = symmetric(row.M_C, row.M_C_now)
+    C = symmetric(macro.Q_row, macro.Q_now) + m[n] * m[upto]
+    for name, values in (("M_C", M_C), ("C", C)):
+        kernels[name][i, : i + 1] = values
+        kernels[name][: i + 1, i] = values
+    kernels["M_R"][i, :i] = causal(row.M_R) / macro.problem.eta
+    kernels["R"][i, :i] = causal(macro.R_row)

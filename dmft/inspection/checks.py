@@ -1,0 +1,106 @@
+"""Is a result sound? Figures that must be small, each with a bound and a word on what it means when they are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dmft.inspection.opening import Opened
+from dmft.model.runfile import Run
+from dmft.result.theory import Kernels, Theory
+
+SOLVED = 1e-7               # training loss below which the teacher counts as found
+SIGMAS = 6.0                # of the largest of many correlated deviations before it is called suspicious
+UNSTABLE_WEIGHT = 1e-4
+
+
+@dataclass(frozen=True)
+class Check:
+    """One figure; `fine` is None where there is nothing to hold it against."""
+
+    name: str
+    value: float
+    fine: bool | None
+    meaning: str
+
+
+def checks(opened: Opened) -> list[Check]:
+    """All checks that a file of its kind allows."""
+    result = opened.result
+    if isinstance(result, Theory):
+        return [*_theory(result), *_kernels(result.kernels, result.run)]
+    return _simulation(result) if opened.kind == "simulation" else []
+
+
+def _largest(values: np.ndarray) -> float:
+    good = np.abs(values)[np.isfinite(values)]
+    return float(good.max()) if good.size else float("nan")
+
+
+def _below(value: float, bound: float) -> bool | None:
+    return None if np.isnan(value) else value <= bound
+
+
+def in_errors(difference: np.ndarray, error: np.ndarray, floor: float = 1e-12) -> np.ndarray:
+    """Deviations in units of their error; NaN where there is no error."""
+    good = np.isfinite(error)
+    return np.where(good, difference / np.sqrt(np.where(good, error, 1.0) ** 2 + floor**2), np.nan)
+
+
+def _theory(theory: Theory) -> list[Check]:
+    sphere, eta = theory.run.problem.constraint == "sphere", theory.run.algorithm.learning_rate
+    found = []
+    if sphere:
+        scale = max(_largest(theory.nu_hat), 1e-300)
+        gap = _largest(theory.nu_hat - theory.nu_hat_direct) / scale
+        found.append(Check("nu_hat: A.29 against A.19, largest relative gap", gap, None,
+                           f"O(eta), here eta = {eta:g}: a large gap says that the learning rate is coarse"))
+        z = _largest(in_errors(theory.nu_gap, theory.nu_gap_error, 1e-9))
+        found.append(Check("nu_hat: exact identity, largest deviation in standard errors", z, _below(z, SIGMAS),
+                           "the solution is not consistent: take more samples or a smaller learning rate"))
+    if theory.bias:
+        # The bias itself is known with an error; what it surely exceeds counts.
+        sure = np.maximum(np.abs(theory.bias["m"]) - 3.0 * theory.bias["m_error"], 0.0)
+        z = _largest(in_errors(sure, theory.m_error))
+        found.append(Check("finite-sample bias of m, surely at least, in its standard errors", z, _below(z, 1.0),
+                           "error bars are smaller than the bias: take more samples, not more replicas"))
+    weight = _largest(theory.unstable)
+    found.append(Check("weight of samples with learning_rate * v'' > 2", weight, _below(weight, UNSTABLE_WEIGHT),
+                       "the explicit step is unstable for them: take a smaller learning rate"))
+    if theory.history is not None and len(theory.history):
+        last = _largest(np.array([line[np.isfinite(line)][-1:] for line in theory.history.T if np.isfinite(line).any()]))
+        bound = theory.run.theory.tolerance
+        found.append(Check("residual of the last sweep", last, last <= bound or theory.outcome == "noise floor",
+                           "not converged: raise max_sweeps, lower mixing, or march"))
+    return found
+
+
+def _kernels(kernels: Kernels, run: Run) -> list[Check]:
+    reached = np.isfinite(np.diag(kernels.M_C))
+    if not reached.any():
+        return []
+    M_C, C, M_R, R = (getattr(kernels, name)[np.ix_(reached, reached)] for name in ("M_C", "C", "M_R", "R"))
+    eigenvalues = np.linalg.eigvalsh((M_C + M_C.T) / 2)
+    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
+    found = [Check("smallest eigenvalue of M_C over the largest", smallest / largest if largest > 0 else 0.0,
+                   smallest >= -1e-4 * largest, "M_C is no covariance: the history may be compressed too much (blocks_per_level)"),
+             Check("M_R and R on and above the diagonal", max(_largest(np.triu(M_R)), _largest(np.triu(R))),
+                   not (np.triu(M_R).any() or np.triu(R).any()), "responses must be causal: the file was changed")]
+    if run.problem.constraint == "sphere":
+        off = _largest(np.diag(C) - 1.0)
+        found.append(Check("C(t,t) - 1", off, off < 1e-6, "the sphere is left: rounding, or a divergence"))
+    return found
+
+
+def _simulation(result: Any) -> list[Check]:
+    share = float(result.diverged.mean())
+    found = [Check("share of diverged instances", share, share == 0.0, "the learning rate is too large for some landscapes")]
+    if result.run.problem.constraint == "sphere":
+        off = _largest(result.q - 1.0)
+        found.append(Check("q - 1", off, off < 1e-5, "weights left the sphere"))
+    solved = result.share_below(SOLVED)
+    found.append(Check(f"share of instances with loss < {SOLVED:g} at the end", float(solved.share[-1]), None,
+                       f"between {solved.low[-1]:.3f} and {solved.high[-1]:.3f} with 95 % confidence"))
+    return found

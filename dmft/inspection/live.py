@@ -1,0 +1,69 @@
+"""The checkpoint of a theory run as a Theory: finished replicas whole, those under way as far as they have come."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.core import store
+from dmft.equations.kernels import KERNELS
+from dmft.model.observables import mse
+from dmft.model.runfile import parse_run
+from dmft.result.theory import CURVES, Kernels, Theory
+from dmft.running.replica import Setup
+
+
+def partial_theory(header: store.Stored) -> Theory:
+    """Curves are means over the replicas that have reached a time, NaN beyond. Kernels are those of the finished
+    replicas, or of the first one under way (NaN in rows not reached) while none has finished. No samples are read."""
+    run = parse_run(header.run_text, str(header.path), any_loss=True)
+    t = run.algorithm.learning_rate * np.arange(run.algorithm.steps + 1)
+    active = sorted({int(name.split("/")[1]) for name in header.shapes if name.startswith("active/")})
+
+    def read(name: str) -> np.ndarray:
+        return store.read(header.path, name)
+
+    replicas = {}
+    for name in CURVES:
+        if name == "mse":
+            continue
+        rows = [read(f"active/{i}/whole/shared/curves/{name}") for i in active]
+        if header.shapes.get("finished/replicas/m", (0, 0))[0]:
+            rows = [*read(f"finished/replicas/{name}"), *rows]
+        replicas[name] = np.array(rows).reshape(len(rows), t.size)
+    replicas["mse"] = mse(run.problem.loss, replicas["m"], replicas["q"])
+    curves = {}
+    for name in CURVES:
+        curves[name], curves[f"{name}_error"] = _mean_and_error(replicas[name])
+    return Theory(run, str(header.attrs.get("outcome", "running")), t, curves, replicas, {}, _kernels(header, run, active, t),
+                  None, dict(header.attrs))
+
+
+def _mean_and_error(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Over the replicas that are finite at each time; NaN where there is none, or one alone for the error."""
+    good = np.isfinite(rows)
+    count = good.sum(axis=0)
+    mean = np.where(good, rows, 0.0).sum(axis=0) / np.maximum(count, 1)
+    squares = np.where(good, (rows - mean) ** 2, 0.0).sum(axis=0)
+    error = np.sqrt(squares / np.maximum(count * (count - 1), 1))
+    return np.where(count > 0, mean, np.nan), np.where(count > 1, error, np.nan)
+
+
+def _kernels(header: store.Stored, run, active: list[int], t: np.ndarray) -> Kernels:
+    grid = Setup.from_run(run).grid
+    arrays = {}
+    finished = header.shapes.get("finished/replicas/half_m", (0,))[0]
+    for name in KERNELS:
+        mean, squares = f"finished/state/{name}_mean", f"finished/state/{name}_squares"
+        if mean in header.shapes:
+            arrays[name] = store.read(header.path, mean)
+            arrays[f"{name}_error"] = (np.sqrt(store.read(header.path, squares) / (finished * (finished - 1)))
+                                       if finished > 1 else np.full_like(arrays[name], np.nan))
+        elif active:
+            kernel = store.read(header.path, f"active/{active[0]}/whole/shared/kernels/{name}")
+            m = store.read(header.path, f"active/{active[0]}/whole/shared/curves/m")
+            reached = np.isfinite(m)[grid]
+            arrays[name] = np.where(reached[:, None] & reached, kernel, np.nan)
+            arrays[f"{name}_error"] = np.full_like(kernel, np.nan)
+        else:
+            arrays[name] = arrays[f"{name}_error"] = np.full((grid.size, grid.size), np.nan)
+    return Kernels(t[grid], **arrays)

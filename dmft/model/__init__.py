@@ -1,0 +1,1 @@
+"""The experiment, shared by theory and simulator: run files, losses, constraints, mini-batches, observables."""

@@ -1,0 +1,321 @@
+"""Run files: one TOML file describes one physical experiment, read by theory and simulation alike.
+
+`load_run` gives a `Run` of four frozen sections with every default filled in. Keys that the chosen kind,
+start or constraint does not use are refused in a file; here they hold neutral values (batch_fraction 1,
+persistence None, ridge 0, temperature 0) and are left out of `Run.to_toml`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dmft.core import schema
+from dmft.core.errors import RunError, UserError
+from dmft.core.schema import boolean, choice, integer, number, option, text
+from dmft.model.losses import get_loss
+
+Schedule = tuple[tuple[float, float], ...]
+
+VARIANCE_PARTS = ("sobol", "weights", "stein", "splitting")
+MAX_STEPS = 10**9
+
+
+def _temperature(value: Any) -> float | Schedule:
+    """A number >= 0, or [[time, temperature], ...] with times increasing from 0."""
+    if not isinstance(value, (list, tuple)):
+        return number(0.0)(value)
+    wanted = "a number >= 0 or a schedule [[0.0, T0], [t1, T1], ...] with increasing times and temperatures >= 0"
+    try:
+        schedule = schema.array(wanted, 2, number(0.0))(value)
+    except ValueError:
+        raise ValueError(wanted) from None
+    times = [row[0] for row in schedule if len(row) == 2]
+    if not schedule or len(times) < len(schedule) or times[0] != 0.0 or any(b <= a for a, b in pairwise(times)):
+        raise ValueError(wanted)
+    return schedule
+
+
+def _times(wanted: str, value: Any) -> tuple[float, ...]:
+    """Increasing times >= 0, at least one."""
+    try:
+        times = schema.array(wanted, 1, number(0.0))(value)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if not times or any(b <= a for a, b in pairwise(times)):
+        raise ValueError(wanted)
+    return times
+
+
+def _record(value: Any) -> str | tuple[float, ...]:
+    if isinstance(value, str):
+        return choice("linear", "log")(value)
+    return _times("linear, log or a list of increasing times >= 0", value)
+
+
+def _kernel_points(value: Any) -> int | tuple[float, ...]:
+    wanted = "an integer >= 0 or a list of increasing times >= 0"
+    if isinstance(value, (list, tuple)):
+        return _times(wanted, value)
+    try:
+        return integer(0)(value)
+    except ValueError:
+        raise ValueError(wanted) from None
+
+
+def _variance_reduction(value: Any) -> bool | tuple[str, ...]:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, (list, tuple)) and all(isinstance(part, str) and part in VARIANCE_PARTS for part in value):
+        return tuple(value)
+    raise ValueError(f"true, false or a list of {', '.join(VARIANCE_PARTS)}")
+
+
+@dataclass(frozen=True)
+class ProblemConfig:
+    """[problem]: the data, the loss and the start."""
+
+    alpha: float = option(number(0.0, above=True), doc="samples per dimension")
+    loss: str = option(text, "phase_retrieval", "phase_retrieval, linear or a registered name")
+    start: str = option(choice("warm", "random", "spectral"), "warm", "random and spectral: simulation only")
+    m0: float | None = option(number(-1.0, 1.0, above=True, below=True), None, "initial overlap with the teacher")
+    constraint: str = option(choice("sphere", "ridge"), "sphere", "what keeps the weights bounded")
+    ridge: float = option(number(0.0), 0.0, "strength lambda")
+
+    def unused(self) -> dict[str, str]:
+        """Keys that these settings do not use, each with the reason."""
+        keys = {}
+        if self.start != "warm":
+            keys["m0"] = f'start = "{self.start}"'
+        if self.constraint != "ridge":
+            keys["ridge"] = f'constraint = "{self.constraint}"'
+        return keys
+
+    def needed(self) -> dict[str, str]:
+        """Keys that these settings need although they have a default, each with the reason."""
+        keys = {}
+        if self.start == "warm":
+            keys["m0"] = 'start = "warm"'
+        if self.constraint == "ridge":
+            keys["ridge"] = 'constraint = "ridge"'
+        return keys
+
+
+@dataclass(frozen=True)
+class AlgorithmConfig:
+    """[algorithm]: the dynamics of the weights, in steps of learning_rate up to t_max."""
+
+    kind: str = option(choice("gd", "sgd", "persistent_sgd", "langevin"), doc="gd, sgd, persistent_sgd or langevin")
+    learning_rate: float = option(number(0.0, above=True), doc="eta, the time of one step")
+    t_max: float = option(number(0.0, above=True), doc="final time")
+    batch_fraction: float = option(number(0.0, 1.0, above=True), 1.0, "share of samples in a mini-batch")
+    persistence: float | None = option(number(0.0, above=True), None, "tau, how long a sample stays out of the batch")
+    minibatch: str = option(choice("bernoulli", "without_replacement", "with_replacement"), "bernoulli",
+                            "how sgd draws its mini-batch")
+    temperature: float | Schedule = option(_temperature, 0.0, "a number or a schedule [[0.0, T0], [t1, T1], ...]")
+    rescale_gradient: bool = option(boolean, True, "divide the gradient by the batch fraction (1 with gd and langevin)")
+
+    @property
+    def steps(self) -> int:
+        """n: times run over 0, eta, ..., n eta."""
+        return max(1, round(self.t_max / self.learning_rate))
+
+    @property
+    def last_time(self) -> float:
+        """n eta: t_max rounded to a whole number of steps."""
+        return self.steps * self.learning_rate
+
+    def temperatures(self) -> np.ndarray:
+        """(steps,): the temperature of each step; a schedule is constant from each of its times on."""
+        if not isinstance(self.temperature, tuple):
+            return np.full(self.steps, self.temperature)
+        result = np.empty(self.steps)
+        for time, value in self.temperature:
+            # A step that begins at the time itself, up to rounding, belongs to the new temperature.
+            result[int(min(np.ceil(time / self.learning_rate - 1e-6), self.steps)):] = value
+        return result
+
+    def unused(self) -> dict[str, str]:
+        """Keys that this kind does not use, each with the reason."""
+        reason = f'kind = "{self.kind}"'
+        used_by = {"batch_fraction": ("sgd", "persistent_sgd"), "persistence": ("persistent_sgd",),
+                   "minibatch": ("sgd",)}
+        return {key: reason for key, kinds in used_by.items() if self.kind not in kinds}
+
+    def needed(self) -> dict[str, str]:
+        """Keys that this kind needs although they have a default, each with the reason."""
+        keys = {"sgd": ["batch_fraction"], "persistent_sgd": ["batch_fraction", "persistence"],
+                "langevin": ["temperature"]}.get(self.kind, [])
+        return dict.fromkeys(keys, f'kind = "{self.kind}"')
+
+
+@dataclass(frozen=True)
+class TheoryConfig:
+    """[theory]: how the mean-field equations are solved."""
+
+    method: str = option(choice("march", "iterate"), "march", "one causal sweep, or damped fixed-point sweeps")
+    samples: int = option(integer(1), 20000, "per replica, over all ranks")
+    replicas: int = option(integer(1), 8, "independent solutions, for the error bars")
+    target_error: float = option(number(0.0), 0.0, "> 0: add replicas until m_error is below it everywhere")
+    seed: int = option(integer(0), 1, "names the random numbers")
+    mixing: float = option(number(0.0, 1.0, above=True), 0.5, "iterate: weight of the new kernels")
+    noise: str = option(choice("frozen", "fresh"), "frozen", "iterate: random numbers of every sweep")
+    tolerance: float = option(number(0.0), 1e-8, "iterate: stop when the residual is below")
+    max_sweeps: int = option(integer(1), 200, "iterate: stop after this many sweeps")
+    start_from: str = option(text, "", "iterate: a theory file whose kernels are the first guess")
+    history: str = option(choice("auto", "full", "dyadic"), "auto", "march: how the past is kept")
+    blocks_per_level: int = option(integer(2), 16, "march, dyadic: blocks kept of each size")
+    kernel_points: int | tuple[float, ...] = option(_kernel_points, 0, "march: times at which kernels are kept, a count or a list; "
+                                                    "0: chosen by the length of the run")
+    variance_reduction: bool | tuple[str, ...] = option(_variance_reduction, True, "or a list of parts")
+    checkpoint_interval: float = option(number(0.0), 60.0, "seconds")
+    device: str = option(choice("cpu", "gpu"), "cpu", "where the samples live")
+
+
+@dataclass(frozen=True)
+class SimulationConfig:
+    """[simulation]: direct runs of the algorithm at finite dimension."""
+
+    dimension: int = option(integer(2), 1000, "N")
+    instances: int = option(integer(1), 100, "independent runs")
+    landscape: str = option(choice("fresh", "shared"), "fresh", "new data for every run, or one data set, many starts")
+    record: str | tuple[float, ...] = option(_record, "log", "linear, log or a list of times")
+    seed: int = option(integer(0), 1, "names the random numbers")
+    checkpoint_interval: float = option(number(0.0), 60.0, "seconds")
+    device: str = option(choice("cpu", "gpu"), "cpu", "where the instances live")
+    precision: str = option(choice("float32", "float16"), "float32", "what the data are rounded to, labels included")
+
+
+SECTIONS: dict[str, type] = {"problem": ProblemConfig, "algorithm": AlgorithmConfig,
+                             "theory": TheoryConfig, "simulation": SimulationConfig}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One experiment, complete: what a run file says and every default it leaves out."""
+
+    problem: ProblemConfig
+    algorithm: AlgorithmConfig
+    theory: TheoryConfig
+    simulation: SimulationConfig
+    title: str = ""
+
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """{section: {key: value}} of the keys in use."""
+        return {name: _used(getattr(self, name)) for name in SECTIONS}
+
+    def notes(self) -> list[str]:
+        """What a user should know about this run before it begins."""
+        t_max, eta, last = self.algorithm.t_max, self.algorithm.learning_rate, self.algorithm.last_time
+        if abs(last - t_max) > 1e-6 * t_max:
+            return [f"t_max = {t_max:g} is not a multiple of learning_rate = {eta:g}: the last time is {last:g}"]
+        return []
+
+    def to_toml(self) -> str:
+        """The completed run file; parsing it gives this Run again."""
+        return schema.dump({"title": self.title}, self.tables())
+
+    def replace(self, changes: Mapping[str, Any] | None = None, /, **fields: Any) -> Run:
+        """A copy with fields changed, through the same checks as a file.
+
+        Bare names set every section that has the key (`seed`); `replace({"theory.seed": 2})` sets one. Keys
+        that a changed kind, start or constraint no longer uses are dropped.
+        """
+        title, tables, given = self.title, self.tables(), set()
+        for name, value in {**(changes or {}), **fields}.items():
+            section, dot, key = name.rpartition(".")
+            if name == "title":
+                title = value
+                continue
+            homes = [section] if dot else [home for home, cls in SECTIONS.items() if key in _field_names(cls)]
+            if not homes or homes[0] not in SECTIONS:
+                raise RunError(f"replace: a run has no field {name!r}")
+            for home in homes:
+                tables[home][key] = value.item() if isinstance(value, np.generic) else value
+                given.add((home, key))
+        for home in ("problem", "algorithm"):
+            for key in _unused_of(home, tables[home]):
+                if (home, key) not in given:
+                    tables[home].pop(key, None)
+        return _build({"title": title, **tables}, "replace", any_loss=False)
+
+
+def _field_names(cls: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(cls)]
+
+
+def _used(section: Any) -> dict[str, Any]:
+    unused = section.unused() if hasattr(section, "unused") else {}
+    return {key: getattr(section, key) for key in _field_names(type(section)) if key not in unused}
+
+
+def _unused_of(home: str, table: Mapping[str, Any]) -> dict[str, str]:
+    """Keys unused under the settings of a table that is not checked yet (wrong settings show later)."""
+    switches = {key: table[key] for key in ("start", "constraint", "kind") if key in table}
+    if home == "problem":
+        return ProblemConfig(alpha=1.0, **switches).unused()
+    return AlgorithmConfig(learning_rate=1.0, t_max=1.0, **switches).unused()
+
+
+def load_run(path: str | Path, overrides: Iterable[str] = ()) -> Run:
+    """Read a run file; `overrides` are texts "section.key=value" as after --set. RunError says what is wrong."""
+    return parse_run(schema.read_text(path), str(path), overrides)
+
+
+def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] = (), any_loss: bool = False) -> Run:
+    """A Run from TOML text. `any_loss` accepts a loss that is not registered, as readers of results must."""
+    return _build(schema.read_toml(content, source, overrides), source, any_loss)
+
+
+def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
+    parts = schema.parse(document, source, SECTIONS, {"title": text})
+    for name in ("problem", "algorithm"):
+        section, table = parts[name], document.get(name, {})
+        docs = {field.name: field.metadata["doc"] for field in dataclasses.fields(section)}
+        for key, reason in section.needed().items():
+            if key not in table:
+                raise schema.missing_key(source, name, key, docs[key], f": needed with {reason}")
+        for key, reason in section.unused().items():
+            if key in table:
+                raise RunError(f"{source}: [{name}] key '{key}' is not used with {reason}; remove it")
+    _cross_checks(parts["algorithm"], source)
+    if not any_loss:
+        try:
+            get_loss(parts["problem"].loss)
+        except UserError as error:
+            raise RunError(f"{source}: [problem] loss: {error}") from None
+    return Run(**parts)
+
+
+def _cross_checks(algorithm: AlgorithmConfig, source: str) -> None:
+    eta, tau, ell = algorithm.learning_rate, algorithm.persistence, algorithm.batch_fraction
+    steps = algorithm.t_max / eta
+    if eta > algorithm.t_max or steps > MAX_STEPS:
+        raise schema.bad_value(source, "algorithm", "t_max", algorithm.t_max,
+                               f"between one step and {MAX_STEPS:g} steps of learning_rate = {eta:g}")
+    if tau is None:
+        return
+    smallest = eta * max(1.0, (1.0 - ell) / ell)
+    if tau < smallest * (1.0 - 1e-12):
+        raise schema.bad_value(source, "algorithm", "persistence", tau,
+                               f">= {smallest:g}: switching probabilities eta/tau and (1-l)eta/(l tau) must be <= 1")
+
+
+def changes(old: Run, new: Run) -> list[tuple[str, Any, Any]]:
+    """What differs: ("section.key", old value, new value); a key that one side does not use shows as None."""
+    found: list[tuple[str, Any, Any]] = []
+    if old.title != new.title:
+        found.append(("title", old.title, new.title))
+    before, after = old.tables(), new.tables()
+    for name, cls in SECTIONS.items():
+        for key in _field_names(cls):
+            pair = before[name].get(key), after[name].get(key)
+            if pair[0] != pair[1]:
+                found.append((f"{name}.{key}", *pair))
+    return found

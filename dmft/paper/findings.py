@@ -1,0 +1,144 @@
+"""What a figure's data say in numbers: end points, shares of solved runs, distance of theory and simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dmft.model.runfile import Run
+from dmft.paper.figure import Figure
+from dmft.paper.jobs import Data, Job
+from dmft.result.comparison import Comparison, Curve, compare, instances_curve
+from dmft.result.theory import Theory
+from sgd_sim import SimulationResult
+from sgd_sim.cli import SOLVED
+
+HIGH = 0.9  # overlap that counts as recovered, for times
+
+# What a caption tells when a size changes it, in the order of telling: (key, words).
+TOLD = (("simulation.dimension", "N"), ("simulation.instances", "instances"), ("algorithm.t_max", "t up to"),
+        ("theory.samples", "samples"), ("theory.replicas", "replicas"))
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Largest |z| of theory against simulation over common times t > 0, and what chance allows (99 %)."""
+
+    observable: str
+    worst: float
+    bound: float
+    until: float
+
+
+def theory_curve(theory: Theory, name: str) -> Curve:
+    """A curve of the theory, with its number of replicas."""
+    return Curve(theory.t, theory.curves[name], theory.curves[f"{name}_error"], len(theory.replicas["m"]))
+
+
+def against(theory: Theory, simulations: list[SimulationResult], observable: str) -> Comparison:
+    """Theory against one simulation, or several at different N carried to infinity."""
+    curves = [instances_curve(sim.t, getattr(sim, observable)) for sim in simulations]
+    eta = theory.run.algorithm.learning_rate
+    return compare(observable, theory_curve(theory, observable), curves,
+                   [sim.run.simulation.dimension for sim in simulations], 1e-3 * eta)
+
+
+def agreement(theory: Theory, simulation: SimulationResult, observable: str) -> Agreement | None:
+    """How far apart they are; None where they share no time with error bars."""
+    found = against(theory, [simulation], observable)
+    good = np.isfinite(found.z) & np.isfinite(found.theory.error) & (found.t > 0.0)  # a single replica has no error bar
+    if not good.any():
+        return None
+    return Agreement(observable, float(np.abs(found.z[good]).max()), found.bound, float(found.t[good].max()))
+
+
+def table(figure: Figure, data: Mapping[str, Data]) -> list[str]:
+    """One line a series: where it ends, how many runs found the teacher, and how theory compares."""
+    ridge = any(panel.observable == "mse_fresh" for panel in figure.panels)
+    rows = [f"{'series':<22} {'N':>5} {'runs':>4} {'t':>5} {'mean m':>17} {'median':>7} {'med. loss':>9} {'loss < 1e-7':>20} "
+            f"{'m = 0.9 at':>10}" + (f" {'mse':>17} {'its rise':>17}" if ridge else "") + "  theory"]
+    for name, found in data.items():
+        sim, theory = found.simulation, found.theory
+        if sim is None:
+            continue
+        mean, error, median, share = sim.mean(), sim.error(), sim.median(), sim.share_below(SOLVED)
+        text = (f"{name:<22} {sim.run.simulation.dimension:5d} {sim.instances:4d} {sim.t[-1]:5g} "
+                f"{mean.m[-1]:8.4f} +- {error.m[-1]:.4f} {median.m[-1]:7.4f} {median.loss[-1]:9.2g} "
+                f"{100 * share.share[-1]:4.0f} % ({100 * share.low[-1]:2.0f} to {100 * share.high[-1]:3.0f} %) "
+                f"{first_passage(sim.t, median.m, HIGH):10.3g}")
+        if ridge:
+            rise, rise_error = largest_rise(sim.mse_fresh)
+            text += f" {mean.mse_fresh[-1]:8.4f} +- {error.mse_fresh[-1]:.4f} {rise:8.4f} +- {rise_error:.4f}"
+        if theory is not None:
+            text += "  " + ", ".join(_agreement_text(theory, sim, observable) for observable in ("m", "loss"))
+        rows.append(text)
+    return rows
+
+
+def first_passage(t: np.ndarray, values: np.ndarray, level: float) -> float:
+    """The first recorded time at which a curve is above the level; NaN when it never is."""
+    above = np.flatnonzero(values > level)
+    return float(t[above[0]]) if above.size else float("nan")
+
+
+def largest_rise(values: np.ndarray) -> tuple[float, float]:
+    """How far the mean of curves (instances, times) climbs again after a minimum, and the error of that difference.
+
+    Chosen where it is largest, so it is above zero by a few errors even for curves that only fall.
+    """
+    good = values[np.isfinite(values).all(axis=1)]
+    if good.shape[0] < 2:
+        return float("nan"), float("nan")
+    mean = good.mean(axis=0)
+    lowest = np.minimum.accumulate(mean)
+    top = int(np.argmax(mean - lowest))
+    bottom = int(np.argmin(mean[: top + 1]))
+    difference = good[:, top] - good[:, bottom]
+    return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(good.shape[0]))
+
+
+def _agreement_text(theory: Theory, simulation: SimulationResult, observable: str) -> str:
+    found = agreement(theory, simulation, observable)
+    if found is None:
+        return f"{observable}: no common times"
+    return f"{observable}: max |z| = {found.worst:.1f} to t = {found.until:g} (99 % bound {found.bound:.1f})"
+
+
+def shares(data: Mapping[str, Data]) -> str:
+    """A sentence for the caption: the share of runs of each series that found the teacher by the end."""
+    told = []
+    for found in data.values():
+        if found.simulation is not None:
+            share = found.simulation.share_below(SOLVED)
+            told.append(f"{found.series.label.split(',')[0]} {100 * share.share[-1]:.0f} % "
+                        f"({100 * share.low[-1]:.0f} to {100 * share.high[-1]:.0f} %)")
+    return f"Training loss below {SOLVED:g} at the end (95 % interval): {', '.join(told)}."
+
+
+def caption(title: str, note: str, jobs: list[Job], full: list[Job]) -> str:
+    """What is shown, and what is smaller than in the paper: as ranges over the series."""
+    said = []
+    for half, word in (("simulation", "Simulation"), ("theory", "Theory")):
+        ours, theirs = ([job.run() for job in some if job.half == half] for some in (jobs, full))
+        if ours:
+            told = [_told(ours, theirs, key, words) for key, words in TOLD if key.split(".")[0] in (half, "algorithm")]
+            said.append(f"{word}: {', '.join(told)}.")
+    left_out = len({job.series.name for job in full} - {job.series.name for job in jobs})
+    if left_out:
+        said.append(f"Series left out: {left_out}.")
+    if any(job.half == "theory" for job in full) and not any(job.half == "theory" for job in jobs):
+        said.append("No theory.")
+    head = title[0].upper() + title[1:] + "."
+    return " ".join([head, *said, *([note] if note else [])])
+
+
+def _told(ours: list[Run], theirs: list[Run], key: str, words: str) -> str:
+    section, name = key.split(".")
+    values, full = (sorted({getattr(getattr(run, section), name) for run in runs}) for runs in (ours, theirs))
+    return f"{words} {_range(values)}" + (f" (full size {_range(full)})" if full and values != full else "")
+
+
+def _range(values: list[float]) -> str:
+    return f"{values[0]:g}" if len(values) == 1 else f"{values[0]:g} to {values[-1]:g}"

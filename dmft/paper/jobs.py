@@ -1,0 +1,132 @@
+"""The commands that make the data of a figure, each result under its own name, so that a second call reuses it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+import dmft
+from dmft.core.command import EXIT_DIVERGED, EXIT_DONE, OUT
+from dmft.core.errors import FileError
+from dmft.core.schema import to_toml_value
+from dmft.model.runfile import Run, load_run
+from dmft.paper.figure import Changes, Figure, Series
+from dmft.result.theory import Theory
+from sgd_sim import SimulationResult
+from sgd_sim import load as load_simulation
+
+HALVES = ("simulation", "theory")
+Command = Callable[[Sequence[str]], int]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One half of a series: `words` follow `sgd-sim run` or `dmft solve`."""
+
+    series: Series
+    half: str
+    run_file: Path
+    overrides: tuple[str, ...]
+    output: Path
+
+    @property
+    def arguments(self) -> list[str]:
+        sets = [word for override in self.overrides for word in ("--set", override)]
+        return [str(self.run_file), *sets, "-o", str(self.output)]
+
+    @property
+    def words(self) -> list[str]:
+        return ["run" if self.half == "simulation" else "solve", *self.arguments]
+
+    @property
+    def command(self) -> str:
+        """As typed in a shell."""
+        return shlex.join(["sgd-sim" if self.half == "simulation" else "dmft", *self.words])
+
+    @property
+    def submission(self) -> str:
+        """The same as a Slurm job."""
+        return shlex.join(["dmft", "submit", *self.arguments, *(["--simulate"] if self.half == "simulation" else [])])
+
+    def run(self) -> Run:
+        """The run that the result will hold."""
+        return load_run(self.run_file, self.overrides)
+
+
+@dataclass(frozen=True)
+class Data:
+    """What was computed for a series; a half that a size leaves out is None."""
+
+    series: Series
+    simulation: SimulationResult | None
+    theory: Theory | None
+
+
+def jobs(figure: Figure, size: str, out: Path = OUT, device: str = "cpu") -> list[Job]:
+    """All halves of all series, in the order of the figure."""
+    chosen, found = figure.sizes[size], []
+    for series in figure.chosen(size):
+        for half in HALVES:
+            changes = chosen.simulation if half == "simulation" else chosen.theory
+            if changes is None or not getattr(series, half):
+                continue
+            where = {} if device == "cpu" else {f"{half}.device": device}
+            overrides = _overrides(series.changes, changes, chosen.by_series.get(series.name, {}), where)
+            found.append(Job(series, half, run_file(figure.name, series.run), overrides,
+                             out / figure.name / size / f"{series.name}.{half}.h5"))
+    return found
+
+
+def make(figure: Figure, size: str, commands: Mapping[str, Command], force: bool, quiet: bool, say: Callable[[str], None],
+         out: Path = OUT, device: str = "cpu") -> int:
+    """Run the jobs whose results are missing or incomplete, each by the command of its half; the exit code of the first
+    that fails."""
+    todo = jobs(figure, size, out, device)
+    for k, job in enumerate(todo):
+        say(f"[{k + 1}/{len(todo)}] {job.half}: {job.series.label or job.series.name}")
+        words = [*job.words, "--force" if force else "--resume", *(["--quiet"] if quiet else [])]
+        code = commands[job.half](words)
+        if code not in (EXIT_DONE, EXIT_DIVERGED):
+            return code
+    return EXIT_DONE
+
+
+def load(figure: Figure, size: str, out: Path = OUT) -> dict[str, Data]:
+    """The results that are there, by name of series."""
+    halves: dict[str, dict[str, object]] = {}
+    series_of = {}
+    for job in jobs(figure, size, out):
+        if not job.output.exists():
+            continue
+        result = _simulation(job.output) if job.half == "simulation" else dmft.load(job.output)
+        halves.setdefault(job.series.name, {})[job.half] = result
+        series_of[job.series.name] = job.series
+    return {name: Data(series_of[name], found.get("simulation"), found.get("theory"))  # type: ignore[arg-type]
+            for name, found in halves.items()}
+
+
+def _simulation(path: Path) -> SimulationResult:
+    """A simulation; from a random start the loss cannot tell w from -w, so the overlap is taken without its sign."""
+    result = load_simulation(path)
+    return result if result.run.problem.start == "warm" else replace(result, m=np.abs(result.m))
+
+
+def run_file(figure: str, stem: str) -> Path:
+    """runs/FIGURE/STEM.toml, here or in the checkout that this package is part of."""
+    relative = Path("runs") / figure / f"{stem}.toml"
+    beside = Path(__file__).resolve().parents[2] / relative
+    for path in (relative, beside):
+        if path.exists():
+            return path
+    raise FileError(f"{relative}: not found; run in a checkout of the repository, which holds the run files")
+
+
+def _overrides(*parts: Changes) -> tuple[str, ...]:
+    merged: dict[str, object] = {}
+    for part in parts:
+        merged.update(part)
+    return tuple(f"{key}={to_toml_value(value)}" for key, value in merged.items())

@@ -1,0 +1,1 @@
+"""Replicas of a solution: running them over ranks, adding them up, checkpoints, cost."""

@@ -1,0 +1,107 @@
+"""What a run will cost: memory, time and size of its checkpoint, before it is submitted. An estimate, not a promise.
+
+Times are counts of the work times rates measured once, on one core of a shared 2-core x86-64 server with AVX-512
+(`process_time` of solve and simulate in the cases noted below). Another machine, and the traffic on its memory, change
+them: expect a factor of two either way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dmft.core.parallel import Comm
+from dmft.core.progress import time_text
+from dmft.equations.history import History
+from dmft.model.experiment import Problem
+from dmft.model.runfile import Run
+from dmft.running.replica import wanted_parts
+from dmft.running.resources import HALF, blocks_per_level, bytes_per_sample
+from dmft.samples import splitting
+from dmft.solvers.blocks import blocks_for
+from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
+
+# Seconds for a sample and step of the march: a constant, and per packed tangent of the history.
+# Measured: full 100, 200, 400 steps: 3.9, 9.2, 30 us; dyadic (16) 200, 1000, 3000 steps: 3.6, 6.8, 11.4 us.
+MARCH_FULL = (2.0e-6, 0.35e-9)
+MARCH_DYADIC = (0.6e-6, 1.15e-9)
+ITERATE_PAIR = 45e-9       # s per sample, sweep and pair of times; measured 32 to 72 ns at 100 and 200 steps
+ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
+# Seconds per entry of the data matrix: to draw it, and to read it in one step of the dynamics.
+# Measured: 8 to 11 ns; 0.10 to 0.19 ns up to dimension 1000 and 0.35 ns at 2000, where the cache ends.
+DRAW_ENTRY = 10e-9
+STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
+START = 10.0               # s to start and to compile
+PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
+DISK = 100e6               # bytes a second to a busy shared file system
+LOOK = 0.5                 # s between two looks of the simulator, or of several ranks, at stop signals, at most
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one job needs."""
+
+    seconds: float           # from start to end on the given ranks
+    rank_bytes: float        # memory of one rank
+    checkpoint_bytes: float
+    step_seconds: float      # between two looks at the stop signals: a step of the march, a sweep of the iteration, or LOOK
+
+    def text(self) -> str:
+        return (f"estimate (rough, from measured rates): {time_text(self.seconds)} of running time, "
+                f"{size_text(self.rank_bytes)} of memory a rank, checkpoints of {size_text(self.checkpoint_bytes)}")
+
+    @property
+    def stop_seconds(self) -> float:
+        """How long before a time limit the job must be warned, to write its checkpoint in peace: time for the step at
+        hand, for a checkpoint that is being written already and for the last one, all taken twice, and to end."""
+        return 30.0 + 2.0 * (self.step_seconds + 2.0 * self.checkpoint_bytes / DISK)
+
+
+def size_text(count: float) -> str:
+    """Bytes as people say them."""
+    if count < 2**20:
+        return "less than 1 MiB"
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
+
+
+def estimate(run: Run, kind: str, ranks: int = 1, cores: int = 1) -> Estimate:
+    """For kind "theory" or "simulation" on that many ranks with that many cores each."""
+    return _theory(run, ranks, cores) if kind == "theory" else _simulation(run, ranks, cores)
+
+
+def _theory(run: Run, ranks: int, cores: int) -> Estimate:
+    theory, steps = run.theory, run.algorithm.steps
+    samples = HALF * theory.samples
+    groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
+    if theory.method == "march":
+        if splitting.helps(Problem.from_run(run), wanted_parts(run)):
+            samples *= 1 + splitting.SPARE
+        history = History(steps, blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples))
+        constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
+        work = samples * steps * (constant + rate * history.packed)
+        looks = steps
+        resident = state = samples * bytes_per_sample(history, True)
+    else:
+        looks = min(theory.max_sweeps, ITERATE_SWEEPS)
+        work = samples * 0.5 * steps**2 * ITERATE_PAIR * looks
+        state = 32.0 * steps**2
+        totals = [blocks_for(count, Comm(), SUM_BLOCKS).total for count in (theory.samples, theory.samples // 2)]
+        blocks = [-(-total * groups // ranks) for total in totals]
+        resident = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks) * ranks / groups
+    rounds = -(-theory.replicas // groups)
+    replica = work * groups / (ranks * cores)
+    kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2
+    return Estimate(START + rounds * replica, PROCESS + resident * groups / ranks + kernels, state * groups + kernels,
+                    max(replica / looks, LOOK))
+
+
+def _simulation(run: Run, ranks: int, cores: int) -> Estimate:
+    n, count = run.simulation.dimension, run.simulation.instances
+    entries = run.problem.alpha * n * n
+    step = STEP_ENTRY if entries < LARGE_ENTRIES else STEP_ENTRY_LARGE
+    shared = run.simulation.landscape == "shared"
+    drawn = 1 if shared else count
+    share = -(-count // ranks) / count                   # of the rank with most instances
+    work = entries * (DRAW_ENTRY * (1.0 / share if shared else drawn) + step * run.algorithm.steps * count)
+    states = count * (8.0 * n + run.problem.alpha * n)
+    held = 4.0 * entries * (1 if shared else min(cores, -(-count // ranks)))
+    return Estimate(START + share * work / cores, PROCESS + held + states, states, LOOK)

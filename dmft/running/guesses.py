@@ -1,0 +1,39 @@
+"""First guesses of the iteration that come from kernels found before: of a result file, or of the replicas of a checkpoint."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.core.errors import RunError
+from dmft.model.runfile import Run
+from dmft.result.statistics import Ensemble
+from dmft.result.theory import Theory
+from dmft.solvers.iterate import Guess
+
+
+def guess_from(theory: Theory, run: Run) -> Guess:
+    """Kernels of a result as the first guess of a run at the same learning rate; a longer run goes on with the last row."""
+    eta = run.algorithm.learning_rate
+    if theory.run.algorithm.learning_rate != eta:
+        raise RunError(f"[theory] start_from: {run.theory.start_from} has learning_rate "
+                       f"{theory.run.algorithm.learning_rate:g}, this run {eta:g}; they must agree")
+    if len(theory.kernels.t) != len(theory.t):
+        raise RunError(f"[theory] start_from: {run.theory.start_from} keeps its kernels on a subset of its times; "
+                       "solve it with theory.kernel_points at least its number of steps + 1")
+    return _guess(run, theory.delta_nu, theory.mu, theory.kernels.M_C, theory.kernels.M_R)
+
+
+def guess_of(ensemble: Ensemble, run: Run) -> Guess:
+    """Mean kernels of the finished replicas of the same run."""
+    kernels = ensemble.kernel_mean
+    return _guess(run, ensemble.mean("delta_nu"), ensemble.mean("mu"), kernels["M_C"], kernels["M_R"])
+
+
+def _guess(run: Run, delta_nu: np.ndarray, mu: np.ndarray, M_C: np.ndarray, M_R: np.ndarray) -> Guess:
+    rows = run.algorithm.steps + 1
+
+    def padded(array: np.ndarray) -> np.ndarray:
+        array = array[tuple(slice(0, rows) for _ in array.shape)]
+        return np.pad(array, [(0, rows - len(array))] * array.ndim, mode="edge")
+
+    return Guess(padded(delta_nu), padded(mu), np.tril(padded(M_C)), np.tril(run.algorithm.learning_rate * padded(M_R), -1))

@@ -1,0 +1,38 @@
+"""What a run will need: which history to keep, and whether it fits into memory."""
+
+from __future__ import annotations
+
+from dmft.core.errors import UserError
+from dmft.equations.history import History
+
+FULL_STEPS = 200  # up to here the full history costs little more than the dyadic one
+FULL_BYTES = 1 << 30  # and its tangents must stay below this
+HALF = 1.5  # the solution with half the samples, for the bias, runs along
+
+
+def bytes_per_sample(history: History, stein: bool, itemsize: int = 8) -> int:
+    """Resident numbers of one sample: packed tangents, and a few arrays over slots."""
+    return history.packed * itemsize + (4 + stein) * history.slots * 8 + 200
+
+
+def blocks_per_level(history: str, per_level: int, steps: int, samples: int) -> int | None:
+    """The setting `theory.history` resolved: None for the full history."""
+    if history == "auto":
+        small = steps <= FULL_STEPS and samples * bytes_per_sample(History(steps), True) <= FULL_BYTES
+        history = "full" if small else "dyadic"
+    return None if history == "full" else per_level
+
+
+def check_memory(need: float, room: float, samples_here: int, history: str) -> None:
+    """UserError, with the largest sample count that fits, when the `need` of this rank exceeds the `room` it has."""
+    if need <= 0.9 * room:
+        return
+    fits = int(0.9 * max(room, 0) / need * samples_here)
+    if history == "iterate":
+        remedy = 'take fewer steps, or method = "march", whose memory does not grow with the square of the steps'
+    else:
+        remedy = f"take at most {fits} samples for each rank here, or more nodes" if fits else "use a larger machine"
+        if history == "full":
+            remedy = f'take theory.history = "dyadic", or {remedy.removeprefix("take ")}'
+    raise UserError(f"[theory] {history}: {need / 2**30:.1f} GiB are needed and {max(room, 0) / 2**30:.1f} GiB are free for "
+                    f"each process; {remedy}")

@@ -1,0 +1,1 @@
+"""Samples of the effective process: how they are drawn, stepped and split, on CPU and GPU."""

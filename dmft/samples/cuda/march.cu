@@ -1,0 +1,257 @@
+// Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
+//
+// Put before this file: philox.cuh, the CUDA source of the loss, and `typedef float tangent;` (or double).
+// Every sum has a fixed order, so a run repeats to the last bit on one kind of card.
+
+#define SCALARS 9  // columns of row_sums before the kernels, as in samples.py
+#define TINY 1e-18 // responses below this are zero, and those that an overshooting step (eta g' > STABLE) leaves are
+#define STABLE 2.0 // bounded, as in samples.py
+#define BOUND 10.0
+#define LANES 32
+#define WIDE 7     // columns of tangents that a lane adds at a time
+#define AHEAD 2    // rows of them that it loads before it adds them
+
+enum { FULL_BATCH, BERNOULLI, POISSON, PERSISTENT };
+
+// Loss derivatives of every sample, and its terms in the nine averages, terms (SCALARS, count).
+extern "C" __global__ void fields(int count, double m, double eta, double scale, int stein, const double *weight,
+                                  const double *h0, const double *h, const double *s, const double *Y, double *g,
+                                  double *gp, double *g_h0, double *terms) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    const double w = weight[i];
+    if (w == 0.0) { // an empty place
+        g[i] = gp[i] = g_h0[i] = 0.0;
+        for (int c = 0; c < SCALARS; c++) terms[(long long)c * count + i] = 0.0;
+        return;
+    }
+    double field = h[i] + m * h0[i], batch = scale * s[i];
+    double slope = batch * loss_dv<double>(field, h0[i]), curvature = batch * loss_d2v<double>(field, h0[i]);
+    double mixed = batch * loss_dv_dh0<double>(field, h0[i]);
+    double direct = slope * h0[i], other = stein ? curvature * (Y[i] + m) + mixed : direct;
+    g[i] = slope;
+    gp[i] = curvature;
+    g_h0[i] = mixed;
+    double row[SCALARS] = {w * curvature,
+                           w * direct,
+                           w * loss_v<double>(field, h0[i]),
+                           w * slope * field,
+                           w * slope * slope,
+                           stein ? w * other : 0.0,
+                           w * (direct - other) * (direct - other),
+                           w * direct * (direct - other),
+                           eta * curvature > STABLE ? w : 0.0};
+    for (int c = 0; c < SCALARS; c++) terms[(long long)c * count + i] = row[c];
+}
+
+// out (blocks, parts, SCALARS + 2 slots): sums over the samples of each part of a block. Grid (blocks, parts).
+extern "C" __global__ void row_sums(int count, int block, int part, int slots, const double *weight, const double *g,
+                                    const double *gp, const double *terms, const double *G, const tangent *row,
+                                    double *out) {
+    int first = blockIdx.x * block + blockIdx.y * part, columns = SCALARS + 2 * slots;
+    int last = min(min(first + part, (int)(blockIdx.x + 1) * block), count);
+    double *line = out + ((long long)blockIdx.x * gridDim.y + blockIdx.y) * columns;
+    for (int c = threadIdx.x; c < columns; c += blockDim.x) {
+        double sum = 0.0;
+        if (c < SCALARS) {
+#pragma unroll 8
+            for (int i = first; i < last; i++) sum += terms[(long long)c * count + i];
+        } else if (c < SCALARS + slots) {
+#pragma unroll 8
+            for (int i = first; i < last; i++) sum += weight[i] * g[i] * G[(long long)i * slots + c - SCALARS];
+        } else {
+#pragma unroll 8
+            for (int i = first; i < last; i++) sum += weight[i] * gp[i] * row[(long long)i * slots + c - SCALARS - slots];
+        }
+        line[c] = sum;
+    }
+}
+
+// out (blocks, columns) = sum over parts of in (blocks, parts, columns), in order. Grid (blocks).
+extern "C" __global__ void add_parts(int parts, int columns, const double *in, double *out) {
+    for (int c = threadIdx.x; c < columns; c += blockDim.x) {
+        double sum = 0.0;
+        for (int p = 0; p < parts; p++) sum += in[((long long)blockIdx.x * parts + p) * columns + c];
+        out[(long long)blockIdx.x * columns + c] = sum;
+    }
+}
+
+// Mini-batch weight at the next step from a uniform u. Eq. [persistent-chain].
+__device__ inline double next_weight(int kind, double s, double u, double fraction, double p_on, double p_off) {
+    if (kind == BERNOULLI) return u < fraction ? 1.0 : 0.0;
+    if (kind == PERSISTENT) return u < (s > 0.5 ? 1.0 - p_off : p_on) ? 1.0 : 0.0;
+    if (kind == POISSON) {
+        double term = exp(-fraction), below = term, drawn = 0.0;
+        while (u >= below && drawn < 39.0) {
+            drawn += 1.0;
+            term *= fraction / drawn;
+            below += term;
+        }
+        return drawn;
+    }
+    return 1.0;
+}
+
+template <typename real> __device__ inline real flushed(real x) { return fabs((double)x) < TINY ? real(0) : x; }
+template <typename real> __device__ inline real bounded(real x) { return min(max(x, real(-BOUND)), real(BOUND)); }
+
+template <typename real> __device__ inline void merge_vector(real *v, int older, int newer, int into) {
+    v[into] = v[older] + v[newer];
+    v[older] = v[newer] = 0;
+}
+
+__device__ inline double warp_sum(double x) {
+    for (int step = LANES / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
+    return x;
+}
+
+// A row of the tangents that is in use: where it begins, how far it goes, and how strongly step n pulls on it.
+struct Pull {
+    int offset, length;
+    tangent weight;
+};
+
+// The past of every sample at step n: dots (3, count) = chi_weights.X, memory.H and memory.Y_past, and next (count, slots),
+// the next row of tangents. One warp a sample, lanes over the slots as sources. Eqs. [dmft-h], [dmft-T].
+//
+// rows (active, 3): slot, offset and length of the rows that hold something. vectors (2, slots): memory and chi_weights.
+// Slots before `begin`, of levels that have not been reached, hold nothing.
+extern "C" __global__ void past(int count, int slots, int begin, int used, long long packed, double eta, double a,
+                                double keep, int stein, int active, const int *rows, const double *vectors,
+                                const double *weight, const double *gp, double *dots, const double *H, const double *X, const tangent *T,
+                                const tangent *row, const double *Y_past, tangent *next) {
+    extern __shared__ double shared[];
+    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
+    Pull *pulls = (Pull *)shared; // (active,) the same for all samples
+    const double *memory = vectors, *chi_weights = vectors + slots;
+    for (int k = threadIdx.x; k < active; k += blockDim.x)
+        pulls[k] = {rows[3 * k + 1], rows[3 * k + 2], flushed((tangent)memory[rows[3 * k]])};
+    __syncthreads();
+
+    const long long i = (long long)blockIdx.x * warps + warp;
+    if (i >= count || weight[i] == 0.0) return; // an empty place
+    H += i * slots, X += i * slots, row += i * slots, next += i * slots, T += i * packed;
+    if (stein) Y_past += i * slots;
+
+    double noise = 0.0, pull = 0.0, teacher = 0.0;
+    for (int j = begin + lane; j < used; j += LANES) {
+        noise += chi_weights[j] * X[j];
+        pull += memory[j] * H[j];
+        if (stein) teacher += memory[j] * Y_past[j];
+    }
+    noise = warp_sum(noise), pull = warp_sum(pull), teacher = warp_sum(teacher);
+    if (lane == 0) dots[i] = noise, dots[count + i] = pull, dots[2ll * count + i] = teacher;
+
+    // What the past tangents pull: one pass over T, the bulk of all work.
+    const tangent slope = a * (keep - eta * gp[i]), strength = a * eta;
+    const bool overshoots = eta * gp[i] > STABLE;
+    for (int low = begin; low < used; low += LANES * WIDE) {
+        tangent sum[WIDE] = {};
+        for (int k = 0; k < active; k += AHEAD) {
+            tangent loaded[AHEAD][WIDE];
+#pragma unroll
+            for (int r = 0; r < AHEAD; r++) {
+                const int length = k + r < active ? pulls[k + r].length : 0;
+                const tangent *from = T + (k + r < active ? pulls[k + r].offset : 0);
+#pragma unroll
+                for (int c = 0; c < WIDE; c++) {
+                    const int j = low + LANES * c + lane;
+                    loaded[r][c] = j < length ? from[j] : tangent(0);
+                }
+            }
+#pragma unroll
+            for (int r = 0; r < AHEAD; r++)
+                if (k + r < active)
+#pragma unroll
+                    for (int c = 0; c < WIDE; c++) sum[c] += pulls[k + r].weight * loaded[r][c];
+        }
+#pragma unroll
+        for (int c = 0; c < WIDE; c++) {
+            const int j = low + LANES * c + lane;
+            if (j >= used) continue;
+            const tangent response = flushed((tangent)(slope * row[j] + strength * sum[c]));
+            next[j] = overshoots ? bounded(response) : response;
+        }
+    }
+}
+
+// out (count,): weight times sum_J |T_nJ|. One warp a sample.
+extern "C" __global__ void shares(int count, int slots, const double *weight, const tangent *row, double *out) {
+    const int lane = threadIdx.x % LANES;
+    const long long i = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / LANES;
+    if (i >= count) return;
+    double response = 0.0;
+    for (int j = lane; j < slots; j += LANES) response += fabs((double)row[i * slots + j]);
+    response = warp_sum(response);
+    if (lane == 0) out[i] = weight[i] * response;
+}
+
+// Blocks of the history that become one, as columns: of every row of the tangents, and of six vectors. merge (merges, 3):
+// older, newer, into; the newest ones last. Grid (samples, slots + 6): neighbouring threads do the same to other samples.
+// All merges of columns may come before those of rows: both are sums, and a row has no column newer than its level.
+extern "C" __global__ void merge_columns(int count, int slots, long long packed, int stein, int merges, const int *merge,
+                                         const int *offset, const int *stop, double *H, double *G, double *X, tangent *T,
+                                         tangent *row, double *Y_past, tangent *next) {
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, line = i * slots;
+    if (i >= count) return;
+    const int r = blockIdx.y, vector = r - slots;
+    for (int k = 0; k < merges; k++) {
+        const int older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
+        if (vector < 0) {
+            if (stop[r] > max(older, newer)) merge_vector(T + i * packed + offset[r], older, newer, into);
+        } else if (vector == 0) merge_vector(H + line, older, newer, into);
+        else if (vector == 1) merge_vector(G + line, older, newer, into);
+        else if (vector == 2) merge_vector(X + line, older, newer, into);
+        else if (vector == 3) merge_vector(row + line, older, newer, into);
+        else if (vector == 4) merge_vector(next + line, older, newer, into);
+        else if (stein) merge_vector(Y_past + line, older, newer, into);
+    }
+}
+
+// The same as rows of the tangents; then row n goes into `slot` and row n + 1 becomes the present one. Threads x over
+// columns, y over samples.
+extern "C" __global__ void merge_rows(int count, int slots, int begin, int used, long long packed, double eta, double a,
+                                      int merges, int slot, const int *merge, const int *offset, const int *stop,
+                                      const double *gp, tangent *T, tangent *row, const tangent *next) {
+    const long long i = (long long)blockIdx.x * blockDim.y + threadIdx.y;
+    if (i >= count) return;
+    T += i * packed, row += i * slots, next += i * slots;
+    const tangent now = -a * eta * gp[i];
+    for (int j = begin + threadIdx.x; j < used; j += blockDim.x) {
+        for (int k = 0; k < merges; k++) {
+            const int older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
+            if (j >= stop[older]) continue;
+            if (j < stop[into]) T[offset[into] + j] = T[offset[older] + j] + T[offset[newer] + j];
+            T[offset[older] + j] = T[offset[newer] + j] = 0;
+        }
+        T[offset[slot] + j] = row[j];
+        row[j] = j == slot ? now : next[j];
+    }
+}
+
+// From step n to n + 1, once the past has been seen to; step n goes into `slot`. One thread a sample. Eq. [dmft-h].
+extern "C" __global__ void move(int count, int slots, int slot, long long n, double eta, double a, double keep,
+                                double chi_sd, double thermal, double m, int stein, int kind, double fraction, double p_on,
+                                double p_off, unsigned long long noise_key, unsigned long long batch_key,
+                                const double *weight, const long long *label, const double *sign, int z_steps, const double *z_first,
+                                const double *g, const double *gp, const double *g_h0, const double *dots, double *h,
+                                double *s, double *H, double *G, double *X, double *Y, double *Y_past) {
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count || weight[i] == 0.0) return;
+    double z, xi;
+    normal2(noise_key, label[i], n, z, xi);
+    z = n < z_steps ? z_first[i * z_steps + n] : z * sign[i];
+    const double chi = dots[i] + chi_sd * z;
+    H[i * slots + slot] = h[i], G[i * slots + slot] = g[i], X[i * slots + slot] = chi;
+    h[i] = a * (keep * h[i] + eta * (dots[count + i] + chi - g[i]) + thermal * sign[i] * xi);
+    if (stein) {
+        Y_past[i * slots + slot] = Y[i];
+        const double response = a * (keep * Y[i] + eta * (dots[2ll * count + i] - gp[i] * (Y[i] + m) - g_h0[i]));
+        Y[i] = eta * gp[i] > STABLE ? bounded(response) : response;
+    }
+    if (kind != FULL_BATCH) {
+        double u, unused;
+        uniform2(batch_key, label[i], n + 1, u, unused);
+        s[i] = next_weight(kind, s[i], u, fraction, p_on, p_off);
+    }
+}

@@ -1,0 +1,1 @@
+"""Scans over parameters: many results gathered into one table."""

@@ -1,0 +1,38 @@
+"""A sweep file read back, as far as its picture needs it: parameters and curves at a few times, without the runs' own files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from dmft.core import store
+from dmft.core.errors import FileError
+from dmft.model.runfile import parse_run
+from dmft.scans.scan import CURVES, SHARES, Row, Sweep
+
+
+def load_sweep(path: str | Path) -> Sweep:
+    """Read what `dmft collect` wrote. Rows know their parameters; their curves in time are not in the file."""
+    stored = store.load(path)
+    if stored.kind != "sweep":
+        raise FileError(f"{path}: a {stored.kind} file, not a sweep")
+    others = json.loads(stored.attrs["other_parameters"])
+    parameters = {}
+    for key in json.loads(stored.attrs["keys"]):
+        numbers = stored.arrays.get(f"parameters/{key}")
+        parameters[key] = others[key] if numbers is None else [None if np.isnan(x) else x for x in numbers.tolist()]
+    base, nothing = parse_run(stored.run_text, str(path), any_loss=True), np.zeros(0)
+    rows = []
+    for i, (file, simulated) in enumerate(zip(json.loads(stored.attrs["files"]), stored.arrays["is_simulation"])):
+        mine = {key: _whole(values[i]) for key, values in parameters.items() if values[i] is not None}
+        rows.append(Row(Path(file), "simulation" if simulated else "theory", base.replace(mine), int(stored.arrays["count"][i]),
+                        nothing, nothing, nothing, nothing, nothing))
+    arrays = {name: stored.arrays[name] for name in (*CURVES, *SHARES)}
+    return Sweep(rows, stored.arrays["times"], float(stored.attrs["threshold"]), parameters, arrays)
+
+
+def _whole(value: object) -> object:
+    """Whole numbers come back from the file as floats."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

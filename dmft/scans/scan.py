@@ -1,0 +1,134 @@
+"""A sweep as one table: a row per result file, the keys in which the runs differ, and the curves at a few times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dmft.core import store
+from dmft.model.runfile import Run
+
+KINDS = ("theory", "simulation")
+_IRRELEVANT = ("checkpoint_interval", "device")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One result: means and errors over its times (n,), and of simulations how many instances have learned."""
+
+    path: Path
+    kind: str
+    run: Run
+    count: int                  # replicas or instances
+    t: np.ndarray
+    m: np.ndarray
+    m_error: np.ndarray
+    loss: np.ndarray
+    loss_error: np.ndarray
+    share: np.ndarray | None = None         # of instances below the threshold, with its interval
+    share_low: np.ndarray | None = None
+    share_high: np.ndarray | None = None
+
+
+CURVES = ("m", "m_error", "loss", "loss_error")
+SHARES = ("share", "share_low", "share_high")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """parameters: key -> value of each row (None where the row's kind does not use it); arrays (rows, times)."""
+
+    rows: list[Row]
+    times: np.ndarray
+    threshold: float
+    parameters: dict[str, list[Any]]
+    arrays: dict[str, np.ndarray]
+
+    def numeric(self) -> dict[str, np.ndarray]:
+        """The parameters that are numbers, NaN where unused."""
+        return {key: np.array([np.nan if value is None else float(value) for value in values])
+                for key, values in self.parameters.items() if all(_is_number(value) for value in values)}
+
+    def axis(self) -> str:
+        """The key that a picture has on its axis: the number that takes most values. The dimension is what curves are drawn
+        for, rather than what they are drawn against."""
+        numbers = {key: len(set(values[np.isfinite(values)])) for key, values in self.numeric().items()}
+        keys = [key for key in numbers if key != "simulation.dimension"] or list(numbers) or ["problem.alpha"]
+        return max(keys, key=lambda key: (numbers.get(key, 0), key == "problem.alpha"))
+
+    def save(self, path: Path) -> None:
+        """Write the table; parameters that are not numbers go into an attribute, as JSON, like the names of the files."""
+        numbers = self.numeric()
+        arrays = {f"parameters/{key}": values for key, values in numbers.items()}
+        arrays |= {"times": self.times, "count": np.array([row.count for row in self.rows]),
+                   "is_simulation": np.array([row.kind == "simulation" for row in self.rows]), **self.arrays}
+        others = {key: values for key, values in self.parameters.items() if key not in numbers}
+        store.save(path, "sweep", self.rows[0].run.to_toml(), arrays, {
+            "outcome": "done", "threshold": self.threshold, "other_parameters": json.dumps(others),
+            "files": json.dumps([str(row.path) for row in self.rows]), "keys": json.dumps(list(self.parameters))})
+
+
+def make_sweep(rows: Sequence[Row], times: Sequence[float] | None, threshold: float) -> Sweep:
+    """Sort the rows by their parameters and read their curves off at `times` (default: three, up to the shortest end)."""
+    keys = swept_keys(rows)
+    ordered = sorted(rows, key=lambda row: (KINDS.index(row.kind), [_rank(value_of(row, key)) for key in keys]))
+    if times is None:
+        end = min(float(row.t[-1]) for row in rows)
+        times = [end / 4, end / 2, end]
+    at = np.array(times, float)
+    arrays = {name: np.array([_interpolated(row, getattr(row, name), at) for row in ordered]) for name in CURVES}
+    arrays |= {name: np.array([_last_before(row, getattr(row, name), at) for row in ordered]) for name in SHARES}
+    return Sweep(ordered, at, threshold, {key: [value_of(row, key) for row in ordered] for key in keys}, arrays)
+
+
+def swept_keys(rows: Sequence[Row]) -> list[str]:
+    """The keys in which runs differ; [theory] is compared among theories, [simulation] among simulations."""
+    found = []
+    sections = rows[0].run.tables()
+    for section in sections:
+        users = [row for row in rows if section not in KINDS or row.kind == section]
+        names = dict.fromkeys(name for row in users for name in row.run.tables()[section])
+        for name in names:
+            values = {_rank(row.run.tables()[section].get(name)) for row in users}
+            if len(values) > 1 and name not in _IRRELEVANT:
+                found.append(f"{section}.{name}")
+    return found
+
+
+def value_of(row: Row, key: str) -> Any:
+    """The value of a key in a row's run; None where it plays no role."""
+    section, _, name = key.partition(".")
+    if section in KINDS and section != row.kind:
+        return None
+    return row.run.tables()[section].get(name)
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _rank(value: Any) -> tuple[int, float, str]:
+    """Sorts numbers by size, before everything else."""
+    return (0, float(value), "") if value is not None and _is_number(value) else (1, 0.0, str(value))
+
+
+def _interpolated(row: Row, values: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """Straight lines between recorded times; NaN beyond the end."""
+    slack = 1e-9 * max(1.0, float(row.t[-1]))
+    inside = (at >= row.t[0] - slack) & (at <= row.t[-1] + slack)
+    return np.where(inside, np.interp(at, row.t, values), np.nan)
+
+
+def _last_before(row: Row, values: np.ndarray | None, at: np.ndarray) -> np.ndarray:
+    """The value at the last recorded time that is not later: shares are counts, which are not interpolated."""
+    if values is None:
+        return np.full(at.shape, np.nan)
+    slack = 1e-9 * max(1.0, float(row.t[-1]))
+    index = np.searchsorted(row.t, at + slack, side="right") - 1
+    inside = (index >= 0) & (at <= row.t[-1] + slack)
+    return np.where(inside, values[np.maximum(index, 0)], np.nan)

@@ -1,0 +1,331 @@
+"""The damped fixed point of the paper's appendix A.1: guess all kernels, draw whole paths, re-estimate, mix, repeat.
+
+It uses the same samples, rows and macroscopic recursion as the march, with full history, so that with the same
+random numbers its fixed point is the march. Causality helps: undamped, the first k steps are exact after k sweeps.
+A bad guess may make paths explode at some step; rows from there on are then not accepted in that sweep (the rows
+before are sound), so that the guess repairs itself from the start instead of poisoning everything with NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from dmft.core import exact_sum
+from dmft.equations.history import History, Plan
+from dmft.equations.kernels import KERNELS, saved_row
+from dmft.equations.rows import CURVES, SCALARS, curve_row, exploded, kernel_row
+from dmft.equations.weights import Drive, Macro, Row
+from dmft.model.experiment import Problem
+from dmft.samples.process import Samples
+from dmft.samples.sampling import Draws, Sampling, draw
+from dmft.solvers.blocks import Summing, blocks_for, normalised, step_together
+
+SUM_BLOCKS = 24  # partial sums of n x n kernels kept at a time
+OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
+PANEL = 16  # steps whose response to the past is gathered at once
+CHUNK = 64  # samples walked together
+STEP_WORK = 2e9  # multiply-adds of tangents in a step, about: some tenths of a second between two looks for a stop
+
+
+def iteration_bytes(steps: int, blocks: int, fresh_noise: bool) -> float:
+    """Memory of one solution on a rank with that many blocks: in units of a matrix over all times, the sums of every block with
+    digits and values of the total, twice with their squares; the tangents of the samples under way; guesses, kernels, drives."""
+    sums = 2 * (blocks + exact_sum.WIDTH + 1) * (2 if fresh_noise else 1)
+    return 8.0 * (steps + 1) ** 2 * (sums + CHUNK / 2 + 10)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """All rows of the kernels: delta_nu, mu (steps+1,); M_C, eta M_R (steps+1, steps+1), lower triangles.
+    m is given only in the first sweep, where the paper holds it constant."""
+
+    delta_nu: np.ndarray
+    mu: np.ndarray
+    M_C: np.ndarray
+    M_R: np.ndarray
+    m: np.ndarray | None = None
+
+    PARTS = ("delta_nu", "mu", "M_C", "M_R")
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What a checkpoint holds of it."""
+        given = {} if self.m is None else {"m": self.m}
+        return {name: getattr(self, name) for name in self.PARTS} | given
+
+    def row(self, n: int, slots: int) -> Row:
+        def past(kernel: np.ndarray) -> np.ndarray:
+            line = np.zeros(slots)
+            line[:n] = kernel[n, :n]
+            return line
+
+        return Row(self.delta_nu[n], self.mu[n], self.M_C[n, n], past(self.M_C), past(self.M_R))
+
+    def mixed(self, new: Guess, weight: float, upto: int) -> Guess:
+        """`weight` of the new kernels in rows below `upto`, the old ones beyond."""
+        parts = {}
+        for name in self.PARTS:
+            old = getattr(self, name).copy()
+            old[:upto] = (1 - weight) * old[:upto] + weight * getattr(new, name)[:upto]
+            parts[name] = old
+        return Guess(**parts)
+
+
+def distance(old: Guess, new: Guess, upto: int) -> float:
+    """Largest relative change |new - old| / |new| (Frobenius) over delta_nu, mu, M_C, M_R in rows below `upto`."""
+    worst = 0.0
+    for name in Guess.PARTS:
+        a, b = getattr(old, name)[:upto], getattr(new, name)[:upto]
+        norm = float(np.linalg.norm(b))
+        change = float(np.linalg.norm(b - a))
+        worst = max(worst, change / norm if norm > 0 else change)
+    return worst
+
+
+def starting_guess(problem: Problem, first: Row) -> Guess:
+    """The paper's: m = m0, M_R = 0, M_C(t,t) = M_C(0,0), a tenth of it off the diagonal, delta_nu and mu as at t = 0."""
+    n = problem.steps + 1
+    M_C = np.tril(np.full((n, n), 0.1 * first.M_C_now))
+    np.fill_diagonal(M_C, first.M_C_now)
+    return Guess(np.full(n, first.delta_nu), np.full(n, first.mu), M_C, np.zeros((n, n)), np.full(n, problem.m0))
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the iteration is damped and stopped."""
+
+    mixing: float
+    tolerance: float
+    max_sweeps: int
+    fresh_noise: bool
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What one sweep found: new kernels, curves, rows that are sound, and the Monte-Carlo error of the kernels."""
+
+    kernels: Guess
+    curves: dict[str, np.ndarray]
+    sound: int
+    noise: float
+
+
+@dataclass
+class Pass:
+    """A sweep under way: what drives its paths, and the sums over those walked so far."""
+
+    sampling: Sampling
+    drives: list[Drive]
+    m: np.ndarray
+    closings: list[tuple[float, dict[str, float]]]  # q and the closing figures of every row
+    sound: int  # rows that the guess leaves sound
+    draws: Draws
+    weight: np.ndarray
+    partial: np.ndarray  # (blocks here, steps + 1, SCALARS + 2 slots)
+    turn: int = 0
+
+
+class Iteration:
+    """The fixed-point iteration of one solution. A `step` walks a few blocks of samples on every rank, so that a stop need not
+    wait for a long sweep; a sweep that was not finished is walked again after a restart."""
+
+    def __init__(self, problem: Problem, sampling: Sampling, options: Options, grid: np.ndarray, comm: Summing,
+                 start: Guess | None = None):
+        self.problem, self.sampling, self.options, self.grid, self.comm = problem, sampling, options, grid, comm
+        self.history = History(problem.steps)
+        self.blocks = blocks_for(sampling.samples, comm, SUM_BLOCKS)
+        self.guess = start or starting_guess(problem, self._first_row())
+        self.residuals: list[float] = []
+        self.outcome = ""
+        self._pass: Pass | None = None
+        self._samples: Samples | None = None  # arrays that serve one block after the other
+        self.curves = {name: np.full(problem.steps + 1, np.nan) for name in CURVES}
+        self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
+
+    @property
+    def n(self) -> int:
+        return len(self.residuals)
+
+    @property
+    def done(self) -> bool:
+        return bool(self.outcome)
+
+    @property
+    def diverged(self) -> bool:
+        return self.outcome == "diverged"
+
+    def _first_row(self) -> Row:
+        """Row 0, which needs no kernels."""
+        draws, weight = self._frozen
+        samples = Samples(self.problem, History(1), draws, weight, self.blocks.size, self.sampling.keys, False)
+        return kernel_row(self.problem, self.comm.sum_exact(samples.row_sums(self.problem.m0)), False)
+
+    @cached_property
+    def _frozen(self) -> tuple[Draws, np.ndarray]:
+        """What every sweep starts from unless its noise is fresh."""
+        return self._draws(self.sampling)
+
+    def _draws(self, sampling: Sampling) -> tuple[Draws, np.ndarray]:
+        draws = draw(self.problem, sampling, self.blocks.first, self.blocks.count)
+        return draws, normalised(draws.weight, self.blocks, self.comm)
+
+    def sweep(self) -> None:
+        """Steps to the end of the sweep."""
+        before = self.n
+        while self.n == before:
+            self.step()
+
+    def step(self) -> None:
+        step_together([self], self.comm)
+
+    def terms(self) -> list[np.ndarray]:
+        """Walk the next blocks of samples; after the last one, their sums (with fresh noise also the squares of these)."""
+        if self._pass is None:
+            self._pass = self._begin()
+        under_way, turns = self._pass, -(-self.blocks.total // self.blocks.ranks)  # the same number on every rank
+        last = min(under_way.turn + 1 + int(STEP_WORK / (self.blocks.size * (self.problem.steps + 1) ** 3 / 6)), turns)
+        while under_way.turn < last:
+            if under_way.turn < len(self.blocks.here):
+                self._walk_block(under_way)
+            under_way.turn += 1
+        if last < turns:
+            return []
+        flat = under_way.partial.reshape(len(under_way.partial), prod(under_way.partial.shape[1:]))  # no -1: none may be here
+        return [flat, flat**2] if self.options.fresh_noise else [flat]
+
+    def take(self, totals: list[np.ndarray]) -> None:
+        """At the end of a sweep, mix what it found."""
+        if totals and self._pass is not None:
+            under_way, self._pass = self._pass, None
+            sums, *squares = (total.reshape(under_way.partial.shape[1:]) for total in totals)
+            noise = self._noise(sums, squares[0]) if squares else 0.0
+            self._mix(self._collect(sums, under_way, noise))
+
+    def _mix(self, sweep: Sweep) -> None:
+        """The residual is taken before mixing, or a small `mixing` would fake convergence."""
+        options = self.options
+        rows = self.problem.steps + 1
+        known = distance(self.guess, sweep.kernels, sweep.sound)
+        residual = known if sweep.sound == rows else np.inf
+        self.residuals.append(residual)
+        self.curves = sweep.curves
+        if known < options.tolerance:
+            # Rows that have converged determine the next one: if that one explodes, the equations do.
+            self.outcome = "converged" if sweep.sound == rows else "diverged"
+        elif options.fresh_noise and residual < 2 * sweep.noise:
+            self.outcome = "noise floor"
+        elif self.n >= options.max_sweeps:
+            self.outcome = "sweep limit"
+        if self.done:
+            self._save_kernels(self.guess.mixed(sweep.kernels, 1.0, sweep.sound))
+        self.guess = self.guess.mixed(sweep.kernels, options.mixing, sweep.sound)
+
+    def _begin(self) -> Pass:
+        fresh = self.options.fresh_noise
+        sampling = replace(self.sampling, name=(*self.sampling.name, self.n)) if fresh else self.sampling
+        partial = np.zeros((len(self.blocks.here), self.problem.steps + 1, SCALARS + 2 * self.history.slots))
+        return Pass(sampling, *self._close_all(), *(self._draws(sampling) if fresh else self._frozen), partial)
+
+    def _walk_block(self, under_way: Pass) -> None:
+        low = under_way.turn * self.blocks.size
+        high = min(low + self.blocks.size, self.blocks.count)
+        for first in range(low, high, CHUNK):
+            part = slice(first, min(first + CHUNK, high))
+            draws = Draws(*(array[part] for array in under_way.draws))
+            self._walk(self._fresh(under_way.sampling, draws, under_way.weight[part]), under_way)
+
+    def _fresh(self, sampling: Sampling, draws: Draws, weight: np.ndarray) -> Samples:
+        if self._samples is None or len(self._samples.h) != len(draws.h) or self._samples.keys != sampling.keys:
+            self._samples = Samples(self.problem, self.history, draws, weight, CHUNK // 4, sampling.keys, sampling.stein)
+        else:
+            self._samples.restart(draws, weight)
+        return self._samples
+
+    def _close_all(self) -> tuple[list[Drive], np.ndarray, list[tuple[float, dict[str, float]]], int]:
+        """Drives of every step, m, and (q, closing figures) of every row, from the guess; rows that stay sound."""
+        macro = Macro(self.problem, History(self.problem.steps))
+        drives: list[Drive] = []
+        closings: list[tuple[float, dict[str, float]]] = []
+        m = np.full(self.problem.steps + 1, np.nan)
+        for n in range(self.problem.steps + 1):
+            row = self.guess.row(n, self.history.slots)
+            m[n] = macro.m
+            given = None if self.guess.m is None else self.guess.m[n]
+            drive, closed = macro.close(row, given)
+            if not 0 < closed["norm"] < 1e60:
+                return drives, m, closings, n
+            drives.append(drive)
+            closings.append((macro.q, closed))
+            if n < self.problem.steps:
+                macro.advance(row, macro.history.push(n))
+        return drives, m, closings, self.problem.steps + 1
+
+    def _walk(self, samples: Samples, under_way: Pass) -> None:
+        """Whole paths of some samples; adds their row sums to the block's."""
+        no_merges = np.zeros((0, 3), np.int64)
+        drives, m, out = under_way.drives, under_way.m, under_way.partial[under_way.turn]
+        for n, drive in enumerate(drives):
+            if n % PANEL == 0:
+                samples.look_ahead(np.array([ahead.memory for ahead in drives[n : n + PANEL]]))
+            out[n] += samples.row_sums(m[n]).sum(axis=0)
+            if n < self.problem.steps:
+                samples.advance(m[n], drive, Plan(no_merges, n, 0))
+
+    def _collect(self, sums: np.ndarray, under_way: Pass, noise: float) -> Sweep:
+        problem, rows = self.problem, self.problem.steps + 1
+        m, closings, sound = under_way.m, under_way.closings, under_way.sound
+        new = Guess(*(np.zeros_like(getattr(self.guess, name)) for name in Guess.PARTS))
+        curves = {name: np.full(rows, np.nan) for name in CURVES}
+        for n in range(sound):
+            if exploded(sums[n]):
+                sound = n
+                break
+            row = kernel_row(problem, sums[n], self.sampling.stein)
+            new.delta_nu[n], new.mu[n], new.M_C[n, n] = row.delta_nu, row.mu, row.M_C_now
+            new.M_C[n, :n], new.M_R[n, :n] = row.M_C[:n], row.M_R[:n]
+            q, closed = closings[n]
+            for name, value in curve_row(problem, n, m[n], q, row, sums[n], closed).items():
+                curves[name][n] = value
+        return Sweep(new, curves, sound, noise)
+
+    def _noise(self, sums: np.ndarray, squares: np.ndarray) -> float:
+        """Relative Monte-Carlo error of the kernels of one sweep, from the spread over blocks."""
+        blocks = self.blocks.total
+        variance = np.maximum(squares - sums**2 / blocks, 0) * blocks / max(blocks - 1, 1)
+        kernels = slice(SCALARS, None)
+        return float(np.sqrt(variance[:, kernels].sum()) / np.linalg.norm(sums[:, kernels]))
+
+    def _save_kernels(self, guess: Guess) -> None:
+        macro = Macro(self.problem, History(self.problem.steps))
+        for n in range(self.problem.steps + 1):
+            row = guess.row(n, self.history.slots)
+            _, closed = macro.close(row)
+            saved_row(self.kernels, self.grid, macro, row, self.curves["m"])
+            if not 0 < closed["norm"] < 1e60 or n == self.problem.steps:
+                break
+            macro.advance(row, macro.history.push(n))
+
+    # What a checkpoint holds, as for the march.
+
+    def shared(self) -> dict[str, np.ndarray]:
+        arrays = {f"guess/{name}": array for name, array in self.guess.arrays().items()}
+        arrays |= {f"curves/{name}": array for name, array in self.curves.items()}
+        arrays |= {f"kernels/{name}": array for name, array in self.kernels.items()}
+        return arrays | {"residuals": np.array(self.residuals, float), "outcome": np.array(OUTCOMES.index(self.outcome))}
+
+    def own(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore(self, shared: dict[str, np.ndarray], own: dict[str, np.ndarray]) -> None:
+        self.guess = Guess(**{name: shared[f"guess/{name}"] for name in Guess.PARTS}, m=shared.get("guess/m"))
+        self.residuals = list(shared["residuals"])
+        self.outcome = OUTCOMES[int(shared["outcome"])]
+        if self.outcome == "sweep limit" and self.n < self.options.max_sweeps:
+            self.outcome = ""  # more sweeps are allowed now
+        self._pass = None
+        for kind, arrays in (("curves", self.curves), ("kernels", self.kernels)):
+            for name in arrays:
+                arrays[name] = shared[f"{kind}/{name}"]

@@ -1,0 +1,1 @@
+"""Effective dynamics of summary statistics, and its checks."""

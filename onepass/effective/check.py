@@ -1,0 +1,132 @@
+"""Does an effective model describe its SGD? Monte-Carlo at one point of finite dimension against f, g and Sigma.
+
+At x, with g_s the gradient on fresh data s, Phi the population loss and V the covariance of g_s,
+
+    A_n u       = E <g_s, grad u>                        against  f(u)
+    delta L_n u = (delta/2) tr(V Hess u)                 against  g(u)
+    J V J^T     = Cov(<g_s, grad u>)                     against  Sigma(u)
+
+The derivatives of u along a gradient are differences u(x +- eps g), so statistics are all that is needed; they are exact
+for statistics of second degree. Errors come from independent blocks of samples. The limits hold up to O(1/n): a finite
+`allowance` (default 2/n times the size of each quantity) is granted before a difference counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dmft.core import streams
+from dmft.core.errors import RunError
+from onepass.effective.dynamics import EffectiveModel
+from onepass.effective.problem import Problem
+
+
+def slopes(problem: Problem, x: np.ndarray, direction: np.ndarray, centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """<grad u, d> and <d, Hess u d>, each (size,), for a direction d; centre = u(x)."""
+    length = float(np.linalg.norm(direction))
+    if length == 0.0:
+        return np.zeros_like(centre), np.zeros_like(centre)
+    eps = 1e-3 * (1.0 + float(np.linalg.norm(x))) / length
+    up, down = problem.statistics(x + eps * direction), problem.statistics(x - eps * direction)
+    return (up - down) / (2.0 * eps), (up - 2.0 * centre + down) / eps**2
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Monte-Carlo mean and error against the model's value, elementwise."""
+
+    value: np.ndarray
+    error: np.ndarray
+    model: np.ndarray
+
+    def z(self, allowance: float) -> np.ndarray:
+        """Differences beyond allowance * size, in errors; a difference at round-off level is 0."""
+        scale = np.maximum(np.max(np.abs(self.model)), np.max(np.abs(self.value)))
+        excess = np.maximum(np.abs(self.value - self.model) - allowance * scale - 1e-9 * scale, 0.0)
+        return excess / np.maximum(self.error, 1e-300)
+
+
+@dataclass(frozen=True)
+class Check:
+    """Result of `check_effective`: the three comparisons at one point."""
+
+    f: Estimate
+    g: Estimate
+    sigma: Estimate
+    names: tuple[str, ...]
+    allowance: float
+
+    def z(self) -> dict[str, float]:
+        """Largest z of each comparison."""
+        return {name: float(np.max(getattr(self, name).z(self.allowance))) for name in ("f", "g", "sigma")}
+
+    @property
+    def agrees(self) -> bool:
+        """No difference beyond five errors (and the finite-dimension allowance)."""
+        return max(self.z().values()) < 5.0
+
+    def table(self) -> str:
+        """One line per statistic: f and g of SGD with errors, and of the model."""
+        lines = [f"{'statistic':>10} {'A_n u':>12} {'+-':>9} {'f':>12} {'delta L_n u':>12} {'+-':>9} {'g':>12}"]
+        for i, name in enumerate(self.names):
+            lines.append(
+                f"{name:>10} {self.f.value[i]:12.6f} {self.f.error[i]:9.2g} {self.f.model[i]:12.6f}"
+                f" {self.g.value[i]:12.6f} {self.g.error[i]:9.2g} {self.g.model[i]:12.6f}"
+            )
+        worst = self.z()
+        lines.append("max z: " + ", ".join(f"{name} {worst[name]:.2f}" for name in worst))
+        return "\n".join(lines)
+
+
+def check_effective(
+    model: EffectiveModel, problem: Problem, x: np.ndarray, samples: int = 8000, blocks: int = 40, seed: int = 1,
+    allowance: float | None = None,
+) -> Check:
+    """Compare the model with the SGD of `problem` at the point x (P,)."""
+    if samples < 2 * blocks:
+        raise RunError(f"samples = {samples}; need at least {2 * blocks}, two per block")
+    per_block = samples // blocks
+    centre = problem.statistics(x)
+    if centre.shape != (model.layout.size,):
+        raise RunError(f"the problem has {centre.size} statistics, the model {model.layout.size}")
+    first = np.empty((blocks, per_block, centre.size))
+    second = np.empty((blocks, centre.size))
+    means = np.empty((blocks, x.size))
+    for b in range(blocks):
+        rng = streams.generator(seed, "check-effective", b)
+        total, curve = np.zeros_like(x), np.zeros_like(centre)
+        for s in range(per_block):
+            gradient = problem.gradient(x, rng)
+            first[b, s], bend = slopes(problem, x, gradient, centre)
+            total += gradient
+            curve += bend
+        means[b], second[b] = total / per_block, curve / per_block
+
+    pooled = first.reshape(-1, centre.size)
+    f = Estimate(pooled.mean(0), pooled.std(0, ddof=1) / np.sqrt(len(pooled)), model.population_drift(centre))
+
+    def bilinear(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+        return 0.25 * (slopes(problem, x, p + q, centre)[1] - slopes(problem, x, p - q, centre)[1])
+
+    # grad Phi from other blocks than its partner: no bias of order P/samples
+    others = (means.sum(0) - means) / (blocks - 1)
+    square = np.stack([bilinear(means[b], others[b]) for b in range(blocks)])
+    corrector = 0.5 * problem.delta * (second - square)
+    g = Estimate(corrector.mean(0), corrector.std(0, ddof=1) / np.sqrt(blocks), model.corrector(centre))
+
+    by_block = np.stack([np.atleast_2d(np.cov(first[b].T)) for b in range(blocks)])
+    sigma = Estimate(by_block.mean(0), by_block.std(0, ddof=1) / np.sqrt(blocks), model.covariance(centre))
+    names = tuple(_flat_names(model))
+    return Check(f, g, sigma, names, 2.0 * problem.delta / max(model.step, 1e-300) if allowance is None else allowance)
+
+
+def _flat_names(model: EffectiveModel) -> list[str]:
+    """A name for each entry of the flat vector, e.g. R[0,1]."""
+    names = []
+    for name, shape in model.layout.shapes.items():
+        for i in np.ndindex(*shape):
+            if name not in model.layout.symmetric or i[0] <= i[1]:
+                names.append(name + (f"[{','.join(map(str, i))}]" if i else ""))
+    return names

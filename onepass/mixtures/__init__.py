@@ -1,0 +1,1 @@
+"""Binary and XOR Gaussian mixtures."""

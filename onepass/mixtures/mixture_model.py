@@ -1,0 +1,144 @@
+"""The common part of the mixture models: layout, validity, drift from the integrals, noise, chain and SGD."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+
+from dmft.core import streams
+from dmft.core.errors import RunError
+from onepass.effective.dynamics import EffectiveModel
+from onepass.layout import Layout
+from onepass.mixtures import mixture
+from onepass.process import KernelProcess
+from sgd_sim.models import mixtures as sgd
+
+
+@cache
+def _layout(p: int, r: int) -> Layout:
+    return Layout({"v": (p,), "m": (p,) if r == 1 else (p, r), "R": (p, p)}, frozenset({"R"}))
+
+
+class MixtureModel(EffectiveModel):
+    """A network of `neurons` ReLU units on a mixture of 2 `directions` Gaussians with `labels` (directions, 2), s = +1 first.
+
+    Subclasses are frozen dataclasses with snr, ridge, step and give `integrals`."""
+
+    neurons: ClassVar[int]
+    directions: ClassVar[int]
+    labels: ClassVar[np.ndarray]
+    slide_width: ClassVar[float] = 0.0  # see mixture.limit_integrals
+    noise_points: ClassVar[int] = 10  # log2 of the quasi-Monte-Carlo points of the noise covariance (error about 1 %)
+
+    snr: float
+    ridge: float
+
+    def __post_init__(self):
+        if not self.snr > 0:
+            raise RunError(f"snr = {self.snr}; need a number > 0 (inf allowed)")
+        if not (self.ridge >= 0 and np.isfinite(self.ridge)):
+            raise RunError(f"ridge = {self.ridge}; need a finite number >= 0")
+        if not (self.step >= 0 and np.isfinite(self.step)):
+            raise RunError(f"step = {self.step}; need a finite number >= 0 (0: the population flow)")
+
+    def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A (p, r), Ap (p, p), B (p, p) at finite snr, for m (p, r)."""
+        raise NotImplementedError
+
+    @property
+    def layout(self) -> Layout:
+        return _layout(self.neurons, self.directions)
+
+    def split(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """v (p,), m (p, r), R (p, p) of one flat vector, as new contiguous arrays."""
+        arrays = self.layout.unpack(x)
+        return arrays["v"].copy(), arrays["m"].reshape(self.neurons, self.directions).copy(), arrays["R"]
+
+    def join(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> np.ndarray:
+        """The inverse of `split`."""
+        return self.layout.pack({"v": v, "m": m.reshape(self.layout.shapes["m"]), "R": R})
+
+    @property
+    def start_variance(self) -> float:
+        """N times the variance of a weight at a random start."""
+        return 1.0
+
+    def random_start(self, dimension: int, instances: int, seed: int = 1) -> dict[str, np.ndarray]:
+        """Statistics of v ~ N(0, I), W iid N(0, start_variance/N), instances first; those of an instance depend on its number
+        alone. R is a Wishart matrix, drawn by its triangular root, so that the cost does not depend on N."""
+        p, r = self.neurons, self.directions
+        spread = np.sqrt(self.start_variance / dimension)
+        v, m, root = np.empty((instances, p)), np.empty((instances,) + self.layout.shapes["m"]), np.empty((instances, p, p))
+        for i in range(instances):
+            rng = streams.generator(seed, "mixture-start", i)
+            v[i] = rng.standard_normal(p)
+            m[i] = spread * rng.standard_normal(m.shape[1:])
+            root[i] = np.tril(rng.standard_normal((p, p)), -1) + np.diag(np.sqrt(rng.chisquare(dimension - r - np.arange(p))))
+        return {"v": v, "m": m, "R": spread**2 * root @ np.swapaxes(root, -1, -2)}
+
+    def validate(self, arrays: dict[str, np.ndarray], dimension: int | None) -> None:
+        lowest = np.min(np.linalg.eigvalsh(arrays["R"]))
+        if lowest < -1e-10 * max(1.0, np.max(np.abs(arrays["R"]))):
+            raise RunError(f"initial R is not a covariance: its smallest eigenvalue is {lowest:.3g}")
+        m = arrays["m"].reshape(arrays["m"].shape[: arrays["v"].ndim] + (self.directions,))
+        norms = np.diagonal(arrays["R"], axis1=-2, axis2=-1) + np.sum(m**2, axis=-1)
+        if np.isfinite(self.snr) and np.any(norms <= 0.0):
+            raise RunError("initial: a neuron has m = 0 and R = 0; W = 0 has no activation law at finite snr, give it a little R")
+        least = self.directions + self.neurons
+        if dimension is not None and dimension < least:
+            raise RunError(f"dimension = {dimension}; need at least {least}: {self.directions} means and {self.neurons} neurons")
+
+    def _f_and_g(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        f, g = np.empty(x.shape), np.empty(x.shape)
+        for index in np.ndindex(x.shape[:-1]):
+            v, m, R = self.split(x[index])
+            if np.isinf(self.snr):
+                A = mixture.limit_integrals(v, m, self.labels, self.slide_width)
+                Ap = B = np.zeros_like(R)
+            else:
+                A, Ap, B = self.integrals(v, m, R)
+            f[index], g[index] = mixture.assemble_drift(v, m, R, A, Ap, B, self.ridge, self.step / self.snr)
+        return f, g
+
+    def population_drift(self, x: np.ndarray) -> np.ndarray:
+        return self._f_and_g(x)[0]
+
+    def corrector(self, x: np.ndarray) -> np.ndarray:
+        return self._f_and_g(x)[1]
+
+    def drift(self, x: np.ndarray) -> np.ndarray:
+        f, g = self._f_and_g(x)
+        return g - f
+
+    def covariance(self, x: np.ndarray) -> np.ndarray:
+        nodes = mixture.normal_nodes(self.directions + self.neurons, self.noise_points)
+        out = np.empty(x.shape + x.shape[-1:])
+        for index in np.ndindex(x.shape[:-1]):
+            out[index] = mixture.gradient_covariance(*self.split(x[index]), self.snr, self.labels, nodes)
+        return out
+
+    def retract(self, x: np.ndarray) -> np.ndarray:
+        """The noise of a finite step can push R out of the covariances: cut the negative eigenvalues."""
+        for index in np.ndindex(x.shape[:-1]):
+            v, m, R = self.split(x[index])
+            values, vectors = np.linalg.eigh(R)
+            if values[0] < 0.0:
+                x[index] = self.join(v, m, (vectors * np.maximum(values, 0.0)) @ vectors.T)
+        return x
+
+    def chain_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> KernelProcess:
+        rng = streams.generator(seed, "mixture-chain", instance)
+        args = (self.time_step(dimension), self.ridge, self.snr, self.labels, dimension, rng)
+        return KernelProcess(mixture.chain_advance, self.split(x0), args, self.join)
+
+    def sgd_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> KernelProcess:
+        rng = streams.generator(seed, "mixture-sgd", instance)
+        v, m, R = self.split(x0)
+        args = (self.time_step(dimension), self.ridge, self.snr, self.labels, rng)
+
+        def read(v: np.ndarray, W: np.ndarray) -> np.ndarray:
+            return self.join(*sgd.statistics(v, W, self.directions))
+
+        return KernelProcess(sgd.advance, (v, sgd.start_weights(m, R, dimension)), args, read)

@@ -1,0 +1,1 @@
+"""Two-layer networks: drift, exact chain, landscape, exit times."""

@@ -1,0 +1,62 @@
+"""The committee for large width: Q = M P^-1 M^T + diag(q), which holds up to O(p^-1/2 + d^-1/2).
+
+Each unit keeps its teacher overlaps m_i, its perpendicular norm q_i and a_i; different units' perpendicular parts
+count as orthogonal, which random starts in high dimension make true and the dynamics preserves for p -> infinity.
+The state is O(p k) instead of O(p^2) and an evaluation costs O(p (p+k)^2) instead of O(p^2 (p+k)^2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from dmft.core.errors import RunError
+from onepass.layout import Layout
+from onepass.model import Model
+from onepass.networks.committee import Committee
+
+
+@dataclass(frozen=True)
+class MeanFieldCommittee(Model):
+    """The reduction of one Committee, solvable only as an ODE. Statistics a, M and q (width,); Q is rebuilt."""
+
+    full: Committee
+
+    @property
+    def layout(self) -> Layout:
+        p, k = self.full.width, self.full.teacher_width
+        return Layout({"a": (p,), "M": (p, k), "q": (p,)})
+
+    def start(self, initial: Mapping[str, np.ndarray], dimension: int | None = None) -> np.ndarray:
+        """From a full start {a, M, Q}: the off-diagonal part of Q beyond M P^-1 M^T is dropped."""
+        s = self.full.layout.unpack(self.full.start(initial))
+        if s["M"].ndim != 2:
+            raise RunError("the mean-field reduction takes one start, not an ensemble")
+        return self.layout.pack({"a": s["a"], "M": s["M"], "q": np.diagonal(s["Q"] - self._along(s["M"]))})
+
+    def _along(self, m: np.ndarray) -> np.ndarray:
+        return m @ np.linalg.solve(self.full.P, np.swapaxes(m, -1, -2))
+
+    def rebuild(self, s: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Full statistics a, M, Q, leading axes allowed."""
+        return {"a": s["a"], "M": s["M"], "Q": self._along(s["M"]) + s["q"][..., :, None] * np.eye(self.full.width)}
+
+    def drift(self, x: np.ndarray) -> np.ndarray:
+        s = self.rebuild(self.layout.unpack(x))
+        b = self.full.brackets_of(s, diagonal=True)
+        norm = np.diagonal(b["Q"])
+        dm = b["M"]
+        if self.full.sphere:
+            dm = dm - 0.5 * s["M"] * norm[:, None]
+            norm = np.zeros_like(norm)
+        dq = norm - 2.0 * np.sum(dm * np.linalg.solve(self.full.P, s["M"].T).T, axis=1)
+        return self.layout.pack({"a": b["a"], "M": dm, "q": dq})
+
+    def observables(self, statistics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        full = self.rebuild(statistics)
+        return {"Q": full["Q"], **self.full.observables(full)}
+
+    def to_toml(self) -> str:
+        return self.full.to_toml() + 'reduction = "mean_field"\n'

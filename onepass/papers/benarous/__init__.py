@@ -1,0 +1,1 @@
+"""Numbers and drawing of the figures."""

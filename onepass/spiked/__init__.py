@@ -1,0 +1,1 @@
+"""Spiked matrices and tensors."""

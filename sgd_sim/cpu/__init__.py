@@ -1,0 +1,1 @@
+"""The dynamics of an instance on a CPU."""

@@ -1,0 +1,287 @@
+"""The dynamics of one instance: w_{n+1} = a_n [w_n - eta sum_mu g_mu x_mu/sqrt(N) - eta lambda w_n + noise].
+Eq. [sgd-step].
+
+w is kept in float64. The pass over the data sees the deviation e = w -+ w0 from the nearer of the two solutions,
+rounded to float32, and h_mu = +-h0_mu + x_mu.e/sqrt(N): the rounding of float32 is relative to e, so that the
+overlap and the loss stay right (to about 1e-6 of 1 - m and of the loss) however near to the solution w is.
+
+Rows are worked on in fixed blocks whose gradients are added in a fixed order: the same numbers whether the
+blocks are done one after the other or in threads. Files, ranks and run files are unknown here.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numba import cfunc, njit, prange
+
+from dmft.core.streams import key
+from dmft.model.losses import Loss, get_loss
+from dmft.model.runfile import Run
+from sgd_sim.cpu import minibatch
+from sgd_sim.cpu.fast_normals import BLOCK, buffers, fill_block
+from sgd_sim.cpu.rows import aligned, call_scalar, padded, pass_over_rows
+from sgd_sim.landscape import Landscape
+
+RECORDED = ("m", "loss", "q", "mse_fresh")   # the rows of a curves array
+
+_MOST_BLOCKS = 32
+_SMALLEST_BLOCK = 192
+
+
+class Rule(NamedTuple):
+    """What a step does, as plain numbers: addresses of the loss, algorithm, constraint, thresholds of the draws."""
+
+    v: int
+    dv: int
+    absolute: bool        # the error on fresh samples is that of |h| (sign-blind losses) or of h
+    sphere: bool
+    eta: float
+    ridge: float
+    scale: float          # 1/l, or 1 without rescaling
+    batch: int            # kind of mini-batch
+    batch_rows: int       # rows of a mini-batch of fixed size
+    enter: int
+    switch_on: int
+    switch_off: int
+
+
+class Noise(NamedTuple):
+    """Streams of one instance."""
+
+    batch: np.uint64
+    thermal: np.uint64
+
+
+class State(NamedTuple):
+    """What an instance carries from step to step: weights (N,) and the last mini-batch (M,)."""
+
+    w: np.ndarray
+    s: np.ndarray
+
+
+class Work(NamedTuple):
+    """Scratch of one worker, so that stepping allocates nothing."""
+
+    rows: np.ndarray        # (M,) samples to visit, block by block
+    fields: np.ndarray      # (M,)
+    test_fields: np.ndarray
+    test_rows: np.ndarray
+    test_weight: np.ndarray
+    order: np.ndarray       # (M,)
+    words: np.ndarray       # random bits of the mini-batch
+    e: np.ndarray           # (padded N,) float32
+    partial: np.ndarray     # (blocks, padded N) float32, gradient of each block
+    total: np.ndarray       # (N,) gradient
+    normals: np.ndarray     # scratch of thermal noise
+    buffers: np.ndarray
+
+
+def make_work(landscape: Landscape) -> Work:
+    """Scratch for instances on landscapes of this shape."""
+    samples, n, tests = landscape.h0.size, landscape.w0.size, landscape.test_h0.size
+    e, partial = aligned((padded(n),)), aligned((-(-samples // block_rows(samples)), padded(n)))
+    e[:] = 0.0
+    return Work(np.empty(samples, np.int64), np.empty(samples), np.empty(tests), np.arange(tests),
+                np.zeros(tests, np.uint8), np.empty(samples, np.int64), minibatch.make_words(samples), e, partial,
+                np.empty(n), np.empty(BLOCK), buffers())
+
+
+@njit(cache=True, nogil=True)
+def block_rows(samples):
+    """Rows of a block, by the number of samples alone; whole groups of draws."""
+    return max(_SMALLEST_BLOCK, -(-samples // (_MOST_BLOCKS * 4)) * 4)
+
+
+@cache
+def _compiled(loss: Loss):
+    """v and dv of a loss as C functions; kept, since kernels hold their addresses."""
+    v, dv = loss.v, loss.dv
+    return (cfunc("float64(float64, float64)")(lambda h, h0: v(h, h0)),
+            cfunc("float64(float64, float64)")(lambda h, h0: dv(h, h0)))
+
+
+def make_rule(run: Run, samples: int) -> Rule:
+    """The rule of a run with `samples` data rows."""
+    problem, algorithm = run.problem, run.algorithm
+    ell, eta = algorithm.batch_fraction, algorithm.learning_rate
+    v, dv = _compiled(get_loss(problem.loss))
+    batch, switch_on, switch_off = minibatch.FULL, 0.0, 0.0
+    if algorithm.kind == "sgd":
+        batch = minibatch.KINDS[algorithm.minibatch]
+    elif algorithm.persistence is not None:
+        tau = algorithm.persistence
+        batch, switch_on, switch_off = minibatch.PERSISTENT, eta / tau, (1.0 - ell) * eta / (ell * tau)
+    return Rule(v.address, dv.address, problem.loss != "linear", problem.constraint == "sphere", eta, problem.ridge,
+                1.0 / ell if algorithm.rescale_gradient else 1.0, batch, max(1, round(ell * samples)),
+                *(minibatch.threshold(p) for p in (ell, switch_on, switch_off)))
+
+
+def make_noise(seed: int, instance: int) -> Noise:
+    """The streams of mini-batches and of thermal noise of an instance."""
+    return Noise(key(seed, "simulation/minibatch", instance), key(seed, "simulation/thermal", instance))
+
+
+@njit(cache=True, nogil=True)
+def list_rows(weight, first, last, everything, backward, rows):
+    """Put the rows of first..last with weight > 0 (or all) into rows[first:], in order or backward; returns their end."""
+    end = first
+    for k in range(last - first):
+        mu = last - 1 - k if backward else first + k
+        rows[end] = mu   # without branches: which rows are in is random
+        end += everything or weight[mu] > 0
+    return end
+
+
+@njit(cache=True, nogil=True)
+def _do_block(b, height, data, h0, sign, everything, draw, step, rule, stream, s, work):
+    first, last = b * height, min((b + 1) * height, h0.size)
+    if draw == minibatch.BERNOULLI or draw == minibatch.PERSISTENT:
+        minibatch.draw_rows(draw, s, first, last, stream, step, rule.enter, rule.switch_on, rule.switch_off,
+                            work.words)
+    end = list_rows(s, first, last, everything, step % 2 == 1, work.rows)
+    work.partial[b, :] = np.float32(0.0)
+    pass_over_rows(data, work.rows[first:end], work.e, sign, 1.0 / np.sqrt(work.total.size), h0, s, rule.scale,
+                   rule.dv, work.partial[b], work.fields)
+
+
+@njit(cache=True, nogil=True)
+def _blocks(height, data, h0, sign, everything, draw, step, rule, stream, s, work):
+    # Every other step goes backward: the rows that one step ends with are still in the second-level cache then.
+    blocks = work.partial.shape[0]
+    for k in range(blocks):
+        b = k if step % 2 == 0 else blocks - 1 - k
+        _do_block(b, height, data, h0, sign, everything, draw, step, rule, stream, s, work)
+
+
+@njit(cache=True, parallel=True)
+def _blocks_in_threads(height, data, h0, sign, everything, draw, step, rule, stream, s, work):
+    for b in prange(work.partial.shape[0]):
+        _do_block(b, height, data, h0, sign, everything, draw, step, rule, stream, s, work)
+
+
+@njit(cache=True, nogil=True)
+def add_blocks(partial, total):
+    """total = sum of the rows of partial, first to last, in float64."""
+    for i in range(total.size):
+        total[i] = partial[0, i]
+    for b in range(1, partial.shape[0]):
+        for i in range(total.size):
+            total[i] += partial[b, i]
+
+
+def weighted_rows(data: np.ndarray, weights: np.ndarray, times: int, work: Work, threads: bool) -> None:
+    """work.total = sum_mu weights[mu] x_mu (x_mu.e)/sqrt(N) for work.e; times: address of (field, weight) -> product."""
+    rule = Rule(0, times, False, False, 0.0, 0.0, 1.0, minibatch.FULL, 0, 0, 0, 0)
+    blocks = _blocks_in_threads if threads else _blocks
+    blocks(block_rows(weights.size), data, weights, 0.0, True, minibatch.FULL, 0, rule, np.uint64(0),
+           np.ones(weights.size, np.uint8), work)
+    add_blocks(work.partial, work.total)
+
+
+@njit(cache=True, nogil=True)
+def overlap(a, b):
+    """a.b/N."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total / a.size
+
+
+@njit(cache=True, nogil=True)
+def update(w, rule, temperature, stream, step, work):
+    """One step of the weights from the gradient sum_mu g_mu x_mu in work.total."""
+    n = w.size
+    decay, rate = 1.0 - rule.eta * rule.ridge, rule.eta / np.sqrt(n)
+    for i in range(n):
+        w[i] = decay * w[i] - rate * work.total[i]
+    if temperature > 0.0:
+        add_noise(w, np.sqrt(2.0 * temperature * rule.eta), stream, step, work.normals, work.buffers)
+    if rule.sphere:
+        a_n = 1.0 / np.sqrt(overlap(w, w))
+        for i in range(n):
+            w[i] *= a_n
+
+
+@njit(cache=True, nogil=True)
+def add_noise(w, size, stream, step, normals, work):
+    """w += size times the standard normals of a step; normals, work: scratch."""
+    for first in range(0, w.size, BLOCK):
+        fill_block(stream, step, first, normals, work)
+        for i in range(first, min(first + BLOCK, w.size)):
+            w[i] += size * normals[i - first]
+
+
+@njit(cache=True, nogil=True)
+def mean_loss(v, fields, h0):
+    """Average of the loss over samples."""
+    total = 0.0
+    for mu in range(h0.size):
+        total += call_scalar(v, fields[mu], h0[mu])
+    return total / h0.size
+
+
+@njit(cache=True, nogil=True)
+def mean_square_error(absolute, fields, h0):
+    """(B.7) over samples: of |h| as an estimate of |h0|, or of h itself."""
+    total = 0.0
+    for mu in range(h0.size):
+        error = abs(fields[mu]) - abs(h0[mu]) if absolute else fields[mu] - h0[mu]
+        total += error * error
+    return total / h0.size
+
+
+@njit(cache=True, nogil=True)
+def advance(landscape, rule, noise, temperatures, state, work, first, last, record, curves, threads):
+    """Take an instance from step first to step last; returns the step at which it diverged, or -1.
+
+    record: increasing steps to be recorded, those in [first, last] into their columns of curves (len(RECORDED),
+    len(record)). A record at `last` is made before the mini-batch of that step is drawn, and made again with the
+    same numbers when the run goes on.
+    """
+    w, s, w0, h0 = state.w, state.s, landscape.w0, landscape.h0
+    height = block_rows(h0.size)
+    column = np.searchsorted(record, first)
+    for step in range(first, last + 1):
+        wanted = column < record.size and record[column] == step
+        draw = rule.batch
+        if step == last:
+            if not wanted:
+                break
+            draw = minibatch.FULL
+        m = overlap(w, w0)
+        if not np.isfinite(m):
+            curves[:, column:] = np.nan
+            return step
+        sign = 1.0 if m >= 0.0 else -1.0
+        for i in range(w.size):
+            work.e[i] = w[i] - sign * w0[i]
+        if draw == minibatch.WITHOUT_REPLACEMENT or draw == minibatch.WITH_REPLACEMENT:
+            minibatch.draw_fixed_size(draw, s, rule.batch_rows, noise.batch, step, work.order)
+        if threads:
+            _blocks_in_threads(height, landscape.data, h0, sign, wanted, draw, step, rule, noise.batch, s, work)
+        else:
+            _blocks(height, landscape.data, h0, sign, wanted, draw, step, rule, noise.batch, s, work)
+        add_blocks(work.partial, work.total)
+        if wanted:
+            _record(landscape, rule, w, m, sign, work, curves[:, column])
+            if not np.isfinite(curves[1, column]):
+                curves[:, column:] = np.nan
+                return step
+            column += 1
+        if step < last:
+            update(w, rule, temperatures[step], noise.thermal, step, work)
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def _record(landscape, rule, w, m, sign, work, row):
+    """Put m, loss, q and the error on fresh samples into a row; work.partial is overwritten."""
+    pass_over_rows(landscape.test, work.test_rows, work.e, sign, 1.0 / np.sqrt(w.size), landscape.test_h0,
+                   work.test_weight, 0.0, rule.dv, work.partial[0], work.test_fields)
+    row[0] = m
+    row[1] = mean_loss(rule.v, work.fields, landscape.h0)
+    row[2] = overlap(w, w)
+    row[3] = mean_square_error(rule.absolute, work.test_fields, landscape.test_h0)

@@ -1,0 +1,274 @@
+"""Many starts on one landscape, stepped together: the dynamics of `dynamics`, start by start in its own lane.
+
+Fields are H = X E and gradients X^T G, with one column (lane) a start; E holds the deviations from the nearer
+solution, as there. Batches are 16, 32 or 64 lanes wide, empty lanes stay at zero.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numba import cfunc, njit, types
+
+from dmft.model.losses import Loss, get_loss
+from dmft.model.runfile import Run
+from sgd_sim.cpu import minibatch
+from sgd_sim.cpu.dynamics import RECORDED, add_noise, make_noise, make_rule, make_work
+from sgd_sim.cpu.fast_normals import BLOCK, buffers
+from sgd_sim.cpu.rows import aligned, call_many, call_scalar
+from sgd_sim.cpu.tiles import TILE, WIDTHS, add_transposed, times
+from sgd_sim.landscape import Landscape
+from sgd_sim.starts import start_weights
+from sgd_sim.states import NOT_STARTED, States
+
+SUM_ROWS = 32 * TILE      # rows whose gradients are added in float32, before they go to the float64 sum
+
+
+class Lanes(NamedTuple):
+    """State and scratch of a batch of starts."""
+
+    w: np.ndarray            # (N, lanes)
+    s: np.ndarray            # (lanes, M) uint8
+    live: np.ndarray         # (lanes,) bool: not empty, not diverged
+    m: np.ndarray            # (lanes,)
+    q: np.ndarray            # (lanes,)
+    sign: np.ndarray         # (lanes,)
+    weight: np.ndarray       # (M, lanes) uint8, s transposed
+    e: np.ndarray            # (N, lanes) float32
+    h: np.ndarray            # (rows of data, lanes) float32: x.e, then coefficients
+    test_h: np.ndarray
+    d: np.ndarray            # (N, lanes) float32
+    total: np.ndarray        # (N, lanes)
+    order: np.ndarray        # (M,)
+    words: np.ndarray        # random bits of a mini-batch
+    normals: np.ndarray      # scratch of thermal noise
+    buffers: np.ndarray
+
+
+def make_lanes(landscape: Landscape, width: int) -> Lanes:
+    """Empty lanes."""
+    samples, n = landscape.h0.size, landscape.w0.size
+    return Lanes(np.zeros((n, width)), np.ones((width, samples), np.uint8), np.zeros(width, np.bool_), np.zeros(width),
+                 np.zeros(width), np.ones(width), np.ones((samples, width), np.uint8), aligned((n, width)),
+                 aligned((landscape.data.shape[0], width)), aligned((landscape.test.shape[0], width)),
+                 aligned((n, width)), np.empty((n, width)), np.empty(samples, np.int64),
+                 minibatch.make_words(samples), np.empty(BLOCK), buffers())
+
+
+@cache
+def _coefficients(loss: Loss):
+    """C function that turns products x.e into coefficients scale s dv(h, h0); one call for all samples, so that the
+    loss is compiled into the loop."""
+    dv = loss.dv
+    pointers = (types.CPointer(types.float32), types.CPointer(types.float64), types.CPointer(types.float64),
+                types.CPointer(types.uint8))
+
+    @cfunc(types.void(*pointers, types.intp, types.intp, types.float64, types.float64))
+    def coefficients(products, h0, sign, weight, samples, lanes, root, scale):
+        h, teacher, side = numba.carray(products, (samples, lanes)), numba.carray(h0, samples), numba.carray(sign, lanes)
+        s = numba.carray(weight, (samples, lanes))
+        for mu in range(samples):
+            for lane in range(lanes):
+                field = side[lane] * teacher[mu] + root * h[mu, lane]
+                h[mu, lane] = scale * s[mu, lane] * dv(field, teacher[mu])
+
+    return coefficients
+
+
+@njit(cache=True, nogil=True)
+def _overlaps(a, b, out):
+    """out[lane] = a[:, lane].b[:, lane]/N."""
+    out[:] = 0.0
+    for i in range(a.shape[0]):
+        for lane in range(a.shape[1]):
+            out[lane] += a[i, lane] * b[i, lane]
+    for lane in range(a.shape[1]):
+        out[lane] /= a.shape[0]
+
+
+@njit(cache=True, nogil=True)
+def _overlaps_with(a, w0, out):
+    """out[lane] = a[:, lane].w0/N."""
+    out[:] = 0.0
+    for i in range(a.shape[0]):
+        for lane in range(a.shape[1]):
+            out[lane] += a[i, lane] * w0[i]
+    for lane in range(a.shape[1]):
+        out[lane] /= a.shape[0]
+
+
+@njit(cache=True, nogil=True)
+def _draw(rule, lanes, streams, step):
+    """The mini-batch of every lane."""
+    width, samples = lanes.s.shape
+    for lane in range(width):
+        if not lanes.live[lane]:
+            continue
+        if rule.batch == minibatch.BERNOULLI or rule.batch == minibatch.PERSISTENT:
+            minibatch.draw_rows(rule.batch, lanes.s[lane], 0, samples, streams[lane], step, rule.enter, rule.switch_on,
+                                rule.switch_off, lanes.words)
+        else:
+            minibatch.draw_fixed_size(rule.batch, lanes.s[lane], rule.batch_rows, streams[lane], step, lanes.order)
+    for mu in range(samples):
+        for lane in range(width):
+            lanes.weight[mu, lane] = lanes.s[lane, mu]
+
+
+@njit(cache=True, nogil=True)
+def _update(rule, lanes, temperature, streams, step):
+    """One step of the weights from the gradients in lanes.total, as `dynamics.update`."""
+    n, width = lanes.w.shape
+    decay, rate = 1.0 - rule.eta * rule.ridge, rule.eta / np.sqrt(n)
+    for i in range(n):
+        for lane in range(width):
+            lanes.w[i, lane] = decay * lanes.w[i, lane] - rate * lanes.total[i, lane]
+    if temperature > 0.0:
+        size = np.sqrt(2.0 * temperature * rule.eta)
+        for lane in range(width):
+            if lanes.live[lane]:
+                add_noise(lanes.w[:, lane], size, streams[lane], step, lanes.normals, lanes.buffers)
+    if rule.sphere:
+        _overlaps(lanes.w, lanes.w, lanes.q)
+        for lane in range(width):
+            lanes.q[lane] = 1.0 / np.sqrt(lanes.q[lane]) if lanes.live[lane] else 0.0
+        for i in range(n):
+            for lane in range(width):
+                lanes.w[i, lane] *= lanes.q[lane]
+
+
+@njit(cache=True, nogil=True)
+def _record(landscape, rule, lanes, column, curves):
+    """Put m, loss, q and the error on fresh samples of every live lane into curves[:, :, column]."""
+    root = 1.0 / np.sqrt(lanes.w.shape[0])
+    times(landscape.test, lanes.e, lanes.test_h)
+    _overlaps(lanes.w, lanes.w, lanes.q)
+    for lane in range(lanes.live.size):
+        if not lanes.live[lane]:
+            continue
+        loss, error = 0.0, 0.0
+        for mu in range(landscape.h0.size):
+            h0 = landscape.h0[mu]
+            loss += call_scalar(rule.v, lanes.sign[lane] * h0 + root * lanes.h[mu, lane], h0)
+        for mu in range(landscape.test_h0.size):
+            h0 = landscape.test_h0[mu]
+            h = lanes.sign[lane] * h0 + root * lanes.test_h[mu, lane]
+            difference = abs(h) - abs(h0) if rule.absolute else h - h0
+            error += difference * difference
+        curves[lane, 0, column] = lanes.m[lane]
+        curves[lane, 1, column] = loss / landscape.h0.size
+        curves[lane, 2, column] = lanes.q[lane]
+        curves[lane, 3, column] = error / landscape.test_h0.size
+
+
+@njit(cache=True, nogil=True)
+def _drop(lanes, lane, column, curves):
+    """Take a diverged lane out."""
+    lanes.live[lane] = False
+    lanes.w[:, lane] = 0.0
+    lanes.e[:, lane] = np.float32(0.0)
+    curves[lane, :, column:] = np.nan
+
+
+@njit(cache=True, nogil=True)
+def advance_lanes(landscape, rule, coefficients, streams, temperatures, lanes, first, last, record, curves, diverged_at):
+    """Take all lanes from step first to step last; like `dynamics.advance`.
+
+    streams: (2, lanes) of mini-batches and thermal noise; curves: (lanes, len(RECORDED), R); diverged_at: (lanes,).
+    """
+    w0, h0, data = landscape.w0, landscape.h0, landscape.data
+    n, width = lanes.w.shape
+    root, column = 1.0 / np.sqrt(n), np.searchsorted(record, first)
+    for step in range(first, last + 1):
+        wanted = column < record.size and record[column] == step
+        if step == last and not wanted:
+            break
+        _overlaps_with(lanes.w, w0, lanes.m)
+        for lane in range(width):
+            lanes.sign[lane] = 1.0 if lanes.m[lane] >= 0.0 else -1.0
+            if lanes.live[lane] and not np.isfinite(lanes.m[lane]):
+                diverged_at[lane] = step
+                _drop(lanes, lane, column, curves)
+        for i in range(n):
+            for lane in range(width):
+                lanes.e[i, lane] = (lanes.w[i, lane] - lanes.sign[lane] * w0[i]) * lanes.live[lane]
+        times(data, lanes.e, lanes.h)
+        if wanted:
+            _record(landscape, rule, lanes, column, curves)
+            for lane in range(width):
+                if lanes.live[lane] and not np.isfinite(curves[lane, 1, column]):
+                    diverged_at[lane] = step
+                    _drop(lanes, lane, column, curves)
+            column += 1
+        if step == last:
+            break
+        if rule.batch != minibatch.FULL:
+            _draw(rule, lanes, streams[0], step)
+        call_many(coefficients, lanes.h.ctypes.data, h0.ctypes.data, lanes.sign.ctypes.data, lanes.weight.ctypes.data,
+                  h0.size, width, root, rule.scale)
+        lanes.total[:] = 0.0
+        for top in range(0, data.shape[0], SUM_ROWS):
+            lanes.d[:] = np.float32(0.0)
+            add_transposed(data, lanes.h, top, min(top + SUM_ROWS, data.shape[0]), lanes.d)
+            for i in range(n):
+                for lane in range(width):
+                    lanes.total[i, lane] += lanes.d[i, lane]
+        _update(rule, lanes, temperatures[step], streams[1], step)
+
+
+def batches(instances: np.ndarray, steps: np.ndarray, threads: int) -> list[np.ndarray]:
+    """Instances that stand at the same step, cut into batches as wide as keeps every thread busy."""
+    found = []
+    for step in np.unique(steps[instances]):
+        here = instances[steps[instances] == step]
+        each = -(-here.size // threads)
+        width = next((width for width in WIDTHS if width >= each), WIDTHS[-1])
+        found += [here[first:first + width] for first in range(0, here.size, width)]
+    return found
+
+
+class SharedTrajectories:
+    """A batch of instances on one landscape; all stand at the same step."""
+
+    def __init__(self, run: Run, instances: np.ndarray, states: States, landscape: Landscape):
+        problem, seed = run.problem, run.simulation.seed
+        width = min(width for width in WIDTHS if width >= instances.size)
+        self.instances, self.landscape, self.lanes = instances, landscape, make_lanes(landscape, width)
+        self.rule, self.coefficients = make_rule(run, landscape.h0.size), _coefficients(get_loss(problem.loss)).address
+        self.temperatures, self.record = run.algorithm.temperatures(), states.record
+        self.streams = np.zeros((2, width), np.uint64)
+        self.curves, self.diverged_at = np.full((width, len(RECORDED), states.record.size), np.nan), np.full(width, -1)
+        self.step = max(0, int(states.step[instances[0]]))
+        work = make_work(landscape)
+        for lane, i in enumerate(instances):
+            self.streams[:, lane] = make_noise(seed, i)
+            self.curves[lane] = states.curves[i]
+            self.lanes.live[lane] = True
+            if states.step[i] == NOT_STARTED:
+                self.lanes.w[:, lane] = start_weights(problem, landscape, work, seed, i)
+            else:
+                self.lanes.w[:, lane] = states.w[i]
+                if states.s.shape[1]:
+                    self.lanes.s[lane] = states.s[i]
+
+    @property
+    def finished(self) -> bool:
+        """Whether no lane is left to step."""
+        return not self.lanes.live.any()
+
+    def advance(self, last: int) -> None:
+        """Go on to step `last`."""
+        advance_lanes(self.landscape, self.rule, self.coefficients, self.streams, self.temperatures, self.lanes,
+                      self.step, last, self.record, self.curves, self.diverged_at)
+        self.step = last
+
+    def post(self, states: States) -> None:
+        """Copy where the instances stand into the states."""
+        for lane, i in enumerate(self.instances):
+            diverged = self.diverged_at[lane]
+            states.step[i], states.diverged_at[i] = self.step if diverged < 0 else diverged, diverged
+            states.w[i], states.curves[i] = self.lanes.w[:, lane], self.curves[lane]
+            if states.s.shape[1]:
+                states.s[i] = self.lanes.s[lane]

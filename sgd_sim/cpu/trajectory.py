@@ -1,0 +1,75 @@
+"""Instances being stepped. The ensemble knows only `step`, `advance` and `post`."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from dmft.model.runfile import Run
+from sgd_sim.cpu.dynamics import State, advance, make_noise, make_rule, make_work
+from sgd_sim.landscape import make_landscape
+from sgd_sim.starts import start_weights
+from sgd_sim.states import NOT_STARTED, States
+
+
+class Stepper(Protocol):
+    """Some instances on their way."""
+
+    step: int
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to step, because all have diverged."""
+
+    def advance(self, last: int) -> None:
+        """Go on to step `last`."""
+
+    def post(self, states: States) -> None:
+        """Copy where the instances stand into the states."""
+
+
+class Trajectory:
+    """One instance on its own landscape, from the start or from where its state stands."""
+
+    def __init__(self, run: Run, instance: int, states: States, threads: bool):
+        simulation, problem = run.simulation, run.problem
+        self.instance, self.threads = instance, threads
+        self.landscape = make_landscape(simulation.seed, instance, simulation.dimension, problem.alpha, threads,
+                                        simulation.precision)
+        self.work = make_work(self.landscape)
+        samples = self.landscape.h0.size
+        self.rule, self.noise = make_rule(run, samples), make_noise(simulation.seed, instance)
+        self.temperatures = run.algorithm.temperatures()
+        self.record, self.curves = states.record, states.curves[instance].copy()
+        self.step, self.diverged_at = int(states.step[instance]), int(states.diverged_at[instance])
+        s = np.ones(samples, np.uint8)
+        if self.step == NOT_STARTED:
+            self.step = 0
+            w = start_weights(problem, self.landscape, self.work, simulation.seed, instance, threads)
+        else:
+            w = states.w[instance].copy()
+            if states.s.shape[1]:
+                s[:] = states.s[instance]
+        self.state = State(w, s)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the instance has diverged."""
+        return self.diverged_at >= 0
+
+    def advance(self, last: int) -> None:
+        """Go on to step `last`."""
+        self.diverged_at = advance(self.landscape, self.rule, self.noise, self.temperatures, self.state, self.work,
+                                   self.step, last, self.record, self.curves, self.threads)
+        self.step = last if self.diverged_at < 0 else self.diverged_at
+
+    def post(self, states: States) -> None:
+        """Copy where the instance stands into the states."""
+        i = self.instance
+        states.step[i], states.diverged_at[i] = self.step, self.diverged_at
+        states.w[i], states.curves[i] = self.state.w, self.curves
+        if states.s.shape[1]:
+            states.s[i] = self.state.s
+
+

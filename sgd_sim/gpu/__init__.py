@@ -1,0 +1,1 @@
+"""The dynamics of many instances on a GPU."""

@@ -1,0 +1,93 @@
+"""How the kernels of sgd_sim/gpu/cuda share out an instance: by its size and precision alone, never by what else runs.
+
+Up to ONE_WARP columns a warp takes whole rows and holds its part of the gradient in registers; wider rows are
+shared by all warps of a block.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dmft.core.device import CUDA, source
+from sgd_sim.cpu import fast_normals
+
+ONE_WARP = 1024
+WIDEST = 16384
+CHUNK_ROWS = 384            # of a block, about: what it does before and after its rows is small beside them
+CHUNK_ROWS_HALF = 768       # in float16: as many bytes
+CHUNK_ROWS_WIDE = 128       # of rows shared by all warps: there may be few instances of that size
+LANES = 32
+KERNELS = ("fill_rows", "draw_fixed_size", "pass_over_rows", "update", "record", "power_step")
+SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "rows.cuh")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Numbers that the kernels are compiled with; see sgd_sim/gpu/cuda/common.cuh."""
+
+    n: int
+    samples: int
+    stride: int
+    half: bool
+    team: int
+    warps: int
+    vectors: int
+    rows: int
+    resident: int
+    chunk: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return LANES * self.warps
+
+    @property
+    def stored(self) -> type:
+        """The type of the data on the card."""
+        return np.float16 if self.half else np.float32
+
+    @property
+    def padded(self) -> int:
+        """Numbers of e and of a gradient."""
+        return LANES * self.team * self.vectors * (8 if self.half else 4)
+
+    def chunks(self, rows: int) -> int:
+        """Blocks that so many rows take."""
+        return -(-rows // self.chunk)
+
+    @property
+    def pass_bytes(self) -> int:
+        """Shared memory of pass_over_rows."""
+        room = 4 * self.warps * self.padded if self.team == 1 else 16 * (-(-self.rows * (self.team + 1) // 4))
+        return max(room, 256) + 11 * self.chunk + 20
+
+    def code(self, loss: str) -> str:
+        """The CUDA source of all kernels, for a loss."""
+        numbers = {"N": self.n, "STRIDE": self.stride, "HALF": int(self.half), "TEAM": self.team, "WARPS": self.warps,
+                   "VECTORS": self.vectors, "ROWS": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk}
+        lines = [f"#define {name} {value}" for name, value in numbers.items()]
+        for name, values in (("LOG", fast_normals.LOG), ("SIN", fast_normals.SIN), ("COS", fast_normals.COS)):
+            lines += [f"#define {name}{k} {float(value)!r}f" for k, value in enumerate(values)]
+        folder = Path(__file__).parent / "cuda"
+        return "\n".join([*lines, source(CUDA / "philox.cuh"), loss, *(source(folder / name) for name in SOURCES)])
+
+
+def make_layout(n: int, samples: int, precision: str) -> Layout:
+    """The layout of instances of a size."""
+    half = precision == "float16"
+    width, sector = (8, 16) if half else (4, 8)      # numbers in 16 and in 32 bytes
+    stride = -(-n // sector) * sector
+    if n <= ONE_WARP:
+        team, warps, registers, height = 1, 8, 64, CHUNK_ROWS_HALF if half else CHUNK_ROWS
+    else:
+        team = warps = 8 if n <= WIDEST // 2 else 16
+        registers, height = 48, CHUNK_ROWS_WIDE
+    vectors = -(-stride // (width * LANES * team))
+    rows = 1
+    while rows < 8 and 2 * rows * vectors * width <= registers:
+        rows *= 2
+    chunk = -(-samples // (-(-samples // height) * 4)) * 4
+    return Layout(n, samples, stride, half, team, warps, vectors, rows, 2 if warps == 8 else 1, chunk)

@@ -1,0 +1,224 @@
+"""Instances on a GPU: the dynamics of `dynamics`, many instances at a time, one pass over their data per step.
+
+Data, teachers' fields, mini-batches and thermal noise are made on the card from the streams of the CPU; weights are
+kept in float64 there. Steps are launched without waiting for them, records stay on the card until they are posted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dmft.core.device import Gpu
+from dmft.core.errors import RunError
+from dmft.core.streams import key
+from dmft.model.cuda_loss import check_cuda
+from dmft.model.losses import get_loss
+from dmft.model.runfile import Run
+from sgd_sim.cpu import minibatch
+from sgd_sim.cpu.dynamics import RECORDED, make_noise, make_rule
+from sgd_sim.gpu.layout import KERNELS, WIDEST, Layout, make_layout
+from sgd_sim.landscape import TEST_ROWS, make_teacher, on_sphere, sizes
+from sgd_sim.recording import record_steps
+from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, spectral_weights, start_noise
+from sgd_sim.states import NOT_STARTED, States
+
+DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8   # modes of a pass, as in cuda/minibatch.cuh
+AHEAD = 16                            # steps of a launch, and whose mini-batches of fixed size are drawn at a time
+LOOK_EVERY = 20                       # power iterations between two looks at how many are done
+MOST_TOGETHER = 65535                 # instances of a batch: the second side of a grid
+NULL = np.uint64(0)
+FIXED_SIZE = (minibatch.WITHOUT_REPLACEMENT, minibatch.WITH_REPLACEMENT)
+
+
+def layout_of(run: Run) -> Layout:
+    """The layout of a run's instances; RunError for what cannot run on a GPU."""
+    n, samples = sizes(run.simulation.dimension, run.problem.alpha)
+    if n > WIDEST:
+        raise RunError(f'[simulation] dimension = {n}: device = "gpu" takes at most {WIDEST}; set device = "cpu"')
+    return make_layout(n, samples, run.simulation.precision)
+
+
+def landscape_bytes(layout: Layout) -> int:
+    """Memory of one landscape on the card."""
+    return (layout.samples + TEST_ROWS) * (layout.stride * np.dtype(layout.stored).itemsize + 8)
+
+
+def instance_bytes(run: Run, layout: Layout) -> int:
+    """Memory of one instance on the card, besides its landscape."""
+    blocks = max(layout.chunks(layout.samples), layout.chunks(TEST_ROWS))
+    batches = layout.samples * (5 * AHEAD if run.algorithm.kind == "sgd" else 1)
+    start = 8 * (layout.n + layout.samples) if run.problem.start == "spectral" else 0
+    curves = 8 * len(RECORDED) * record_steps(run).size
+    return 4 * layout.padded * (blocks + 1) + 16 * layout.n + 8 * (layout.samples + TEST_ROWS) + batches + start + curves + 4096
+
+
+def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) -> list[np.ndarray]:
+    """Instances that stand at the same step, cut into batches that the card can hold. RunError if it holds none."""
+    layout = layout_of(run)
+    check_cuda(gpu, get_loss(run.problem.loss), "simulation")
+    shared = run.simulation.landscape == "shared"
+    room, each = int(0.9 * gpu.free_bytes()), instance_bytes(run, layout) + (0 if shared else landscape_bytes(layout))
+    most = min((room - (landscape_bytes(layout) if shared else 0)) // each, MOST_TOGETHER)
+    if most < 1:
+        raise RunError(f'[simulation] dimension = {layout.n}: an instance at alpha = {run.problem.alpha:g} needs '
+                       f'{each / 1e9:.1f} GB of the GPU, {room / 1e9:.1f} GB are free; lower dimension or set device = "cpu"')
+    found = []
+    for step in np.unique(steps[instances]):
+        here = instances[steps[instances] == step]
+        found += np.array_split(here, -(-here.size // most))
+    return found
+
+
+class GpuTrajectories:
+    """A batch of instances on a GPU; all stand at the same step. layout: for benchmarks that try another one."""
+
+    def __init__(self, run: Run, instances: np.ndarray, states: States, gpu: Gpu, layout: Layout | None = None):
+        simulation, seed = run.simulation, run.simulation.seed
+        self.run, self.instances, self.gpu, self.layout = run, instances, gpu, layout or layout_of(run)
+        self.rule, self.steps = make_rule(run, self.layout.samples), run.algorithm.steps
+        self.kernels = gpu.kernels(self.layout.code(get_loss(run.problem.loss).cuda), KERNELS)
+        self.shared = simulation.landscape == "shared"
+        self.record, self.noise = states.record, np.sqrt(2.0 * run.algorithm.temperatures() * run.algorithm.learning_rate)
+        self.step, self.drawn = max(0, int(states.step[instances[0]])), -1
+        count, n, samples, put, zeros = instances.size, self.layout.n, self.layout.samples, gpu.put, gpu.zeros
+        self.blocks = max(self.layout.chunks(samples), self.layout.chunks(TEST_ROWS))
+
+        streams = [make_noise(seed, i) for i in instances]
+        self.batch_streams, self.thermal_streams = (put(np.array([s[k] for s in streams])) for k in (0, 1))
+        landscapes = np.array([0]) if self.shared else instances
+        teachers = np.array([make_teacher(seed, i, n) for i in landscapes])
+        self.w0 = put(teachers)
+        self.data = self._rows("simulation/data", landscapes, samples)
+        self.test = self._rows("simulation/test", landscapes, TEST_ROWS)
+        self.e, self.arrived = zeros((count, self.layout.padded), np.float32), zeros(count, np.uint32)
+        self.noises, self.tickets, self.taken = put(self.noise), zeros(1, np.uint64), 0
+        self.partial = zeros((count, self.blocks, self.layout.padded), np.float32)
+        self.m, self.sign = zeros(count), put(np.ones(count))
+        self.curves, self.diverged_at = put(states.curves[instances]), put(np.full(count, -1, np.int64))
+        self.live, self._live = put(np.ones(count, np.int32)), np.ones(count, np.int32)
+        self.s: Any = NULL
+        if self.rule.batch == minibatch.PERSISTENT:
+            self.s = put(np.ascontiguousarray(states.s[instances]))
+        elif self.rule.batch in FIXED_SIZE:
+            self.s = zeros((AHEAD, count, samples), np.uint8)
+        rule = self.rule
+        self.batch = (np.int32(rule.batch), self.batch_streams, np.uint64(rule.enter), np.uint64(rule.switch_on),
+                      np.uint64(rule.switch_off), self.s, np.float64(rule.scale))
+        self.w = put(states.w[instances])
+        self.weights = (self.w, self.w0, np.int64(0 if self.shared else n), np.float64(1.0 - rule.eta * rule.ridge),
+                        np.float64(rule.eta / np.sqrt(n)), self.thermal_streams, np.int32(rule.sphere), self.e, self.m, self.sign,
+                        self.live, self.diverged_at, put(np.full(count, self.step)))
+        if states.step[instances[0]] == NOT_STARTED:
+            self._start(teachers)
+        self._update(self.step, 0)
+
+    def _rows(self, purpose: str, landscapes: np.ndarray, rows: int) -> tuple:
+        """Data of landscapes, their teachers' fields, the rows between two landscapes that instances see, the number of rows,
+        and room for the fields of the instances."""
+        data = self.gpu.zeros((landscapes.size, rows, self.layout.stride), self.layout.stored)
+        fields = self.gpu.zeros((landscapes.size, rows))
+        streams = self.gpu.put(np.array([key(self.run.simulation.seed, purpose, i) for i in landscapes]))
+        self.kernels["fill_rows"]((rows, landscapes.size), (128,), (streams, self.w0, np.int32(rows), data, fields), 256)
+        return data, fields, np.int64(0 if self.shared else rows), np.int32(rows), self.gpu.zeros((self.instances.size, rows))
+
+    def _start(self, teachers: np.ndarray) -> None:
+        """Weights at t = 0, as `starts.start_weights`."""
+        problem, seed, n = self.run.problem, self.run.simulation.seed, self.layout.n
+        own = [teachers[0 if self.shared else k] for k in range(self.instances.size)]
+        noise = [start_noise(seed, i, n) for i in self.instances]
+        if problem.start != "spectral":
+            self.gpu.fill(self.w, np.array([plain_start(problem, w0, z) for w0, z in zip(own, noise)]))
+            return
+        self.gpu.fill(self.w, np.array([on_sphere(z) for z in noise]))
+        found = self._power_iteration()
+        self.gpu.fill(self.w, np.array([w if w @ w0 >= 0.0 else -w for w, w0 in zip(found, own)]))
+
+    def _power_iteration(self) -> np.ndarray:
+        """The spectral start from the guesses in w, but for its sign."""
+        count, layout = self.instances.size, self.layout
+        data, h0, *rest = self.data
+        rows = (data, self.gpu.put(np.array([spectral_weights(each) for each in self.gpu.get(h0)])), *rest)
+        zero, moving = self.gpu.zeros(count), self.gpu.put(np.ones(count, np.int32))
+        self._update(0, 0, self.gpu.zeros((count, layout.n)))   # e = w
+        for iteration in range(MOST_ITERATIONS):
+            self._pass(PRODUCT | ALL, 0, rows, zero, moving)
+            self.kernels["power_step"]((count,), (layout.threads,), (
+                self.w, self.partial, np.int32(layout.chunks(layout.samples)), np.float64(TOLERANCE), self.e, moving), 256)
+            if iteration % LOOK_EVERY == LOOK_EVERY - 1 and not self.gpu.get(moving).any():
+                break
+        return self.gpu.get(self.w)
+
+    def _pass(self, mode: int, step: int, rows: tuple, side: Any, going: Any, steps: int = 1) -> None:
+        """Passes over rows (data, h0, apart, number, fields), with the given signs, of the instances that are going."""
+        layout, count = self.layout, self.instances.size
+        blocks = layout.chunks(int(rows[3])) * count * steps
+        self.kernels["pass_over_rows"]((blocks,), (layout.threads,), (
+            np.int32(mode), np.int64(step), np.uint64(self.taken), self.tickets, np.int32(count), np.int32(AHEAD), self.noises,
+            *rows, side, going, *self.batch, self.arrived, self.partial, *self.weights), layout.pass_bytes)
+        self.taken += blocks
+
+    def _update(self, step: int, chunks: int, w0: Any = None) -> None:
+        """A step of the weights from the gradients of so many chunks, or with none a look at where they are: m, e = w -+ w0."""
+        noise = self.noise[step] if chunks else np.float64(0.0)
+        weights = self.weights if w0 is None else (self.w, w0, *self.weights[2:])
+        self.kernels["update"]((self.instances.size,), (self.layout.threads,), (
+            np.int64(step), noise, self.partial, np.int32(chunks), *weights), 256)
+
+    def _draw_ahead(self, step: int) -> None:
+        """Mini-batches of fixed size for a step and those after it."""
+        rule, samples, count = self.rule, self.layout.samples, self.instances.size
+        shared, scratch = 4 * (1024 + samples), NULL
+        if shared > self.gpu.shared_bytes:
+            shared, scratch = 4 * 1024, self.gpu.zeros((AHEAD, count, samples), np.uint32)
+        self.kernels["draw_fixed_size"]((count, AHEAD), (128,), (
+            np.int32(rule.batch), np.int32(samples), np.int32(rule.batch_rows), self.batch_streams, self.live, np.int64(step),
+            np.int32(AHEAD), self.s, scratch), shared)
+        self.drawn = step + AHEAD
+
+    def _look(self, step: int, mode: int) -> None:
+        """A pass that takes all fields, and their record."""
+        self._pass(ALL, step, self.test, self.sign, self.live)
+        self._pass(mode | ALL, step, self.data, self.sign, self.live)
+        (_, h0, apart, rows, fields), (_, test_h0, test_apart, tests, test_fields) = self.data, self.test
+        column = np.int32(np.searchsorted(self.record, step))
+        self.kernels["record"]((self.instances.size,), (self.layout.threads,), (
+            self.w, self.m, fields, h0, apart, rows, test_fields, test_h0, test_apart, tests, np.int32(self.rule.absolute),
+            np.int64(step), self.curves, column, np.int32(self.record.size), self.live, self.diverged_at,
+            self.weights[-1]), 256)
+
+    def advance(self, last: int) -> None:
+        """Go on to step `last`; a record there is made when the run goes on, or now if this is the end."""
+        wanted = set(self.record[(self.record >= self.step) & (self.record <= last)].tolist())
+        step = self.step
+        while step < last:
+            if self.rule.batch in FIXED_SIZE and step >= self.drawn:
+                self._draw_ahead(step)
+            if step in wanted:
+                self._look(step, DRAW)
+                self._update(step, self.layout.chunks(self.layout.samples))
+                step += 1
+                continue
+            end = min([last, step + AHEAD, *(other for other in wanted if other > step)])
+            if self.rule.batch in FIXED_SIZE:
+                end = min(end, self.drawn)
+            self._pass(DRAW | STEP, step, self.data, self.sign, self.live, end - step)
+            step = end
+        if last == self.steps and last in wanted:
+            self._look(last, 0)
+        self.step = last
+        self._live = self.gpu.get(self.live)   # waits
+
+    @property
+    def finished(self) -> bool:
+        """Whether no instance is left to step."""
+        return not self._live.any()
+
+    def post(self, states: States) -> None:
+        """Copy where the instances stand into the states."""
+        chosen, diverged = self.instances, self.gpu.get(self.diverged_at)
+        states.step[chosen], states.diverged_at[chosen] = np.where(diverged < 0, self.step, diverged), diverged
+        states.w[chosen], states.curves[chosen] = self.gpu.get(self.w), self.gpu.get(self.curves)
+        if self.rule.batch == minibatch.PERSISTENT:
+            states.s[chosen] = self.gpu.get(self.s)

@@ -1,0 +1,136 @@
+"""dmft submit without a cluster: scripts, grids, estimates and complaints."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dmft.cluster.points import grid
+from dmft.core.errors import RunError
+from dmft.model.runfile import parse_run
+from dmft.running.cost import estimate
+
+pytestmark = pytest.mark.cli
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def run_file(tmp_path, demo_text):
+    (tmp_path / "a.toml").write_text(demo_text)
+
+
+def test_grid_takes_every_combination_and_keeps_lists_whole():
+    points = grid(["problem.alpha=2,2.5", "algorithm.temperature=0.1,[[0.0, 1.0], [2.0, 0.0]]"])
+    assert [point.settings for point in points] == [
+        ("problem.alpha=2", "algorithm.temperature=0.1"), ("problem.alpha=2", "algorithm.temperature=[[0.0, 1.0], [2.0, 0.0]]"),
+        ("problem.alpha=2.5", "algorithm.temperature=0.1"),
+        ("problem.alpha=2.5", "algorithm.temperature=[[0.0, 1.0], [2.0, 0.0]]")]
+    assert points[0].name == "alpha-2_temperature-0.1" and len({point.name for point in points}) == 4
+    assert all(set(point.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-_") for point in points)
+
+
+@pytest.mark.parametrize("array", ["problem.alpha", "alpha=1,2", "problem.alpha=1,,2", "problem.alpha=", "problem.alpha=2,2"])
+def test_a_grid_with_a_slip_is_refused(array):
+    with pytest.raises(RunError, match="--array"):
+        grid([array])
+
+
+def test_dry_run_shows_a_script_that_bash_reads(dmft_main, run_file, tmp_path):
+    done = dmft_main("submit", "a.toml", "--ranks", "8", "--nodes", "2", "--time", "02:00:00", "-o", "out/b c.h5", "--dry-run",
+                     "--set", 'title="it\'s"', "--sbatch=--partition=long")
+    assert done.returncode == 0 and "estimate" in done.stdout
+    script = tmp_path / "out" / "a.theory.sbatch"
+    text = script.read_text()
+    assert text in done.stdout
+    for line in ("--nodes=2", "--ntasks=8", "--time=02:00:00", "--requeue", "--partition=long", "--open-mode=append"):
+        assert f"#SBATCH {line}\n" in text
+    assert "#SBATCH --signal=B:USR1@" in text and "srun --mpi=pmi2" in text and "--resume" in text
+    assert subprocess.run(["bash", "-n", str(script)]).returncode == 0
+
+
+def test_the_script_passes_words_on_whole(dmft_main, run_file, tmp_path):
+    """Spaces, quotes and lists survive the way through bash, also in an array."""
+    dmft_main("submit", "a.toml", "--array", "algorithm.temperature=0.0,[[0.0, 1.0], [2.0, 0.0]]", "-o", "sweep dir", "--dry-run",
+              "--set", 'title="it\'s $HOME"')
+    script = tmp_path / "sweep dir" / "a.theory.sbatch"
+    shown = script.read_text().replace('survive "${launch[@]}" "${command[@]}"', 'printf "%s\\n" "${command[@]}"')
+    done = subprocess.run(["bash", "-c", shown], capture_output=True, text=True,
+                          env={"SLURM_ARRAY_TASK_ID": "1", "PATH": "/usr/bin:/bin"})
+    words = done.stdout.splitlines()
+    assert 'title="it\'s $HOME"' in words and "algorithm.temperature=[[0.0, 1.0], [2.0, 0.0]]" in words
+    assert str(tmp_path / "sweep dir" / "temperature-0.0-1.0-2.0-0.0.theory.h5") in words
+
+
+def test_complaints_are_one_line(dmft_main, run_file, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for arguments, words in [([], "sbatch is not found"), (["--ranks", "0"], "at least 1"), (["--nodes", "3"], "no more nodes"),
+                             (["--array", "problem.alpha=1,-2", "--dry-run"], "alpha = -2"),
+                             (["--time", "soon", "--dry-run"], "HH:MM:SS"), (["--time", "30", "--dry-run"], "at least 00:01:00")]:
+        done = dmft_main("submit", "a.toml", *arguments)
+        assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "slurm").glob("*.sbatch")) + [ROOT / "slurm" / "chain.sh"], ids=lambda p: p.name)
+def test_the_scripts_are_bash(script):
+    assert subprocess.run(["bash", "-n", str(script)]).returncode == 0
+
+
+# --- survive.sh with a stand-in for Slurm
+
+SURVIVE = """
+scontrol() {{ echo "scontrol $*" >> calls; [ "$1" = show ] && echo "JobState={state}"; return 0; }}
+sleep() {{ :; }}
+SLURM_JOB_ID=7
+source {survive}
+step() {{ read -r code < codes; tail -n +2 codes > rest; mv rest codes; return "$code"; }}
+survive step
+"""
+
+
+@pytest.mark.parametrize(("codes", "state", "end", "requeued"), [
+    ([0], "RUNNING", 0, False), ([2], "RUNNING", 2, False), ([3], "RUNNING", 3, False), ([130], "RUNNING", 130, False),
+    ([75], "RUNNING", 75, True), ([75], "COMPLETING", 75, False), ([137, 1, 0], "RUNNING", 0, False),
+    ([9, 9, 9, 0], "RUNNING", 9, False), ([137, 75], "RUNNING", 75, True)])
+def test_what_a_job_does_with_an_exit_code(tmp_path, codes, state, end, requeued):
+    (tmp_path / "codes").write_text("\n".join(map(str, codes)) + "\n")
+    (tmp_path / "calls").touch()
+    text = SURVIVE.format(state=state, survive=ROOT / "dmft" / "cluster" / "survive.sh")
+    done = subprocess.run(["bash", "-c", text], cwd=tmp_path, capture_output=True, text=True, timeout=20)
+    assert done.returncode == end, done.stderr
+    assert ("scontrol requeue 7" in (tmp_path / "calls").read_text()) == requeued
+
+
+# --- estimates
+
+def test_the_estimate_follows_the_work(demo_text):
+    run = parse_run(demo_text).replace(samples=2000)
+    one = estimate(run, "theory")
+    twice = estimate(run.replace(samples=4000), "theory")
+    assert (twice.seconds - 10) / (one.seconds - 10) == pytest.approx(2.0)
+    eight = estimate(run, "theory", ranks=8)
+    assert (one.seconds - 10) / (eight.seconds - 10) == pytest.approx(8.0)
+    small, large = (estimate(run.replace(dimension=n), "simulation") for n in (1000, 4000))
+    assert large.seconds > 10 * small.seconds and large.rank_bytes > 4.0 * 3 * 4000**2
+
+
+def test_large_checkpoints_and_long_sweeps_are_warned_earlier(demo_text):
+    """At 100 MB/s: a full history of GB takes minutes to write, and a sweep of the iteration is not cut short."""
+    run = parse_run(demo_text)
+    small, full, sweeps = (estimate(run.replace(**changes), "theory") for changes in (
+        {"samples": 100}, {"samples": 20_000, "t_max": 20.0, "history": "full"}, {"method": "iterate", "t_max": 20.0}))
+    assert 30 <= small.stop_seconds < 35
+    assert full.checkpoint_bytes > 2e9 and full.stop_seconds > 4 * full.checkpoint_bytes / 1e8
+    assert sweeps.checkpoint_bytes < 1e9 and sweeps.stop_seconds > 2 * sweeps.seconds / (60 * run.theory.replicas) > 60
+
+
+def test_the_estimate_of_memory_covers_what_the_solver_allocates(demo_text):
+    """The arrays of one replica with its half, on one rank."""
+    from dmft.core.parallel import Comm
+    from dmft.running.replica import Replica, Setup
+    run = parse_run(demo_text).replace(samples=500, replicas=1)
+    replica = Replica(Setup.from_run(run), 0, Comm())
+    held = sum(array.nbytes for solver in replica.solvers.values() for array in solver.own().values())
+    assert 0.5 < held / estimate(run, "theory").checkpoint_bytes < 1.05

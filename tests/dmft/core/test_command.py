@@ -1,0 +1,163 @@
+"""Exit codes, options, stop signals, output names and plugins."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dmft.core import command, store
+from dmft.core.errors import FileError, UserError
+from dmft.model.runfile import load_run
+from dmft.version import __version__
+
+pytestmark = pytest.mark.cli
+
+BAD_INPUT = [
+    [], ["frobnicate"], ["solve"], ["solve", "none.toml"], ["solve", "demo.toml", "--nonsense"],
+    ["solve", "demo.toml", "--set", "theory.sampels=3"], ["solve", "demo.toml", "--resume", "--force"],
+    ["solve", "demo.toml", "--time-limit", "soon"], ["solve", "demo.toml", "--plugin", "none.py"],
+    ["solve", "demo.toml", "--plugin", "broken.py"], ["solve", "demo.toml", "--plugin", "leaves.py"],
+    ["solve", "demo.toml", "-o", "taken.h5"], ["solve", "demo.toml", "-o", "."],
+    ["solve", "demo.toml", "-o", "stopped.h5"],
+]
+
+
+@pytest.mark.parametrize("arguments", BAD_INPUT, ids=[" ".join(arguments) for arguments in BAD_INPUT])
+def test_bad_input_is_exit_2_and_one_line(arguments, tmp_path, demo_text, dmft_main):
+    (tmp_path / "demo.toml").write_text(demo_text)
+    (tmp_path / "taken.h5").write_text("")
+    store.checkpoint_path(tmp_path / "stopped.h5").write_text("")
+    (tmp_path / "broken.py").write_text("1 / 0\n")
+    (tmp_path / "leaves.py").write_text("raise SystemExit(0)\n")
+    done = dmft_main(*arguments)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and done.stdout == ""
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "broken.py", "demo.toml", "leaves.py", "stopped.h5.checkpoint", "taken.h5"]
+
+
+@pytest.mark.parametrize("command_line", [["solve"], ["converge", "--samples", "20,40"]], ids=["solve", "converge"])
+@pytest.mark.parametrize("setting", ["theory.device=gpu", "problem.start=random"])
+def test_errors_after_reading_name_the_run_file(command_line, setting, tmp_path, demo_text, dmft_main, with_cupy):
+    with_cupy(None)
+    text = demo_text.replace("m0 = 0.5\n", "") if setting == "problem.start=random" else demo_text
+    (tmp_path / "demo.toml").write_text(text)
+    done = dmft_main(*command_line, "demo.toml", "--quiet", "--set", setting)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and ": demo.toml: [" in done.stderr
+
+
+def _job(*arguments):
+    parser = command.Parser()
+    command.run_options(parser)
+    return command.read_job(parser.parse_args(arguments), "theory", load_run)
+
+
+def test_a_last_time_that_is_not_t_max_is_told(tmp_path, demo_text, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo.toml").write_text(demo_text)
+    _job("demo.toml", "--set", "algorithm.t_max=1.995")
+    assert "the last time is 2" in capsys.readouterr().err
+    _job("demo.toml", "--set", "algorithm.t_max=0.06")
+    assert capsys.readouterr().err == ""
+
+
+def test_resume_refuses_a_changed_plugin(tmp_path, demo_text, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo.toml").write_text(demo_text)
+    plugin = tmp_path / "mine.py"
+    plugin.write_text("a = 1\n")
+    resumed = ["demo.toml", "-o", "a.h5", "--resume", "--plugin", "mine.py"]
+    first = _job(*resumed)
+    store.save("a.h5", "theory", first.run.to_toml(), {}, first.attrs)
+    _job(*resumed)
+    plugin.write_text("a = 2\n")
+    with pytest.raises(FileError, match="mine.py has changed"):
+        _job(*resumed)
+    _job("demo.toml", "-o", "a.h5", "--force", "--plugin", "mine.py")
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--version"], [f"dmft {__version__}"]), (["--help"], ["examples:", "exit codes", "compare"]),
+    (["solve", "--help"], ["--resume", "examples:"]), (["compare", "--help"], ["--plot", "examples:"])])
+def test_help_teaches(dmft_main, arguments, words):
+    done = dmft_main(*arguments)
+    assert done.returncode == 0 and done.stderr == ""
+    for word in words:
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize("run, name", [("runs/demo.toml", "runs/out/demo.theory.h5"), ("mine.toml", "runs/out/mine.theory.h5"),
+                                       ("runs/fig2/gd.toml", "runs/out/fig2/gd.theory.h5"),
+                                       ("/a/runs/fig2/gd.toml", "runs/out/fig2/gd.theory.h5")])
+def test_default_output(run, name):
+    assert command.default_output(run, "theory") == Path(name)
+
+
+@pytest.mark.parametrize("text, value", [("90", 90.0), ("1:30", 90.0), ("02:00:00", 7200.0), (None, None)])
+def test_time_limits(text, value):
+    assert command.seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1:x", "nan", "inf"])
+def test_bad_time_limits(text):
+    with pytest.raises(UserError):
+        command.seconds(text)
+
+
+def test_memory_that_runs_out_is_one_line(capsys):
+    """NumPy and CuPy both raise a MemoryError."""
+    code = command.main_wrapper(lambda _: np.empty(1 << 56).size)
+    error = capsys.readouterr().err
+    assert code == 2 and error.count("\n") == 1 and "out of memory (Unable to allocate" in error and "--resume" in error
+
+
+WAITS = """
+import sys, time
+from dmft.core.command import StopSignals, main_wrapper
+from dmft.core.errors import Stopped
+
+def wait(arguments):
+    with StopSignals(float(sys.argv[1]) if len(sys.argv) > 1 else None) as stop:
+        print("ready", flush=True)
+        for _ in range(1000):
+            if code := stop.poll():
+                raise Stopped("stopped; --resume goes on", code)
+            time.sleep(0.02)
+    return 0
+
+sys.exit(main_wrapper(wait))
+"""
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)])
+def test_signals(number, code):
+    with subprocess.Popen([sys.executable, "-c", WAITS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        _, error = process.communicate(timeout=20)
+    assert process.returncode == code and error.count("\n") == 1 and "--resume" in error
+
+
+def test_time_limit_is_a_stop_agreed_by_all_ranks(run_python):
+    done = run_python("-c", WAITS, "0.3", ranks=2)
+    assert done.returncode == 75 and done.stderr.count("--resume") == 1
+
+
+def test_plugins_register_losses_and_are_hashed(tmp_path):
+    path = tmp_path / "plugin.py"
+    path.write_text("import dmft\ndmft.register_loss('from_plugin', lambda h, h0: (h - h0)**2, lambda h, h0: 2*(h - h0),"
+                    " lambda h, h0: 2.0 + 0*h)\n")
+    assert command.load_plugin(str(path)) == store.sha256_of(path)
+    from dmft.model.losses import get_loss
+    assert get_loss("from_plugin").dv(1.0, 0.0) == 2.0
+    with pytest.raises(FileError):
+        command.load_plugin(str(tmp_path / "none.py"))
+
+
+def test_the_module_runs_as_a_command(run_python):
+    done = run_python("-m", "dmft", "--version")
+    assert done.returncode == 0 and done.stdout == f"dmft {__version__}\n"

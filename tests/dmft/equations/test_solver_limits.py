@@ -1,0 +1,129 @@
+"""Cases in which two different settings must give the same digits, or a known value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from dmft.equations.history import History, Plan
+from dmft.equations.weights import Drive
+from dmft.model.experiment import Problem
+from dmft.samples.process import SCALARS, Samples
+from dmft.samples.sampling import Sampling, draw
+from tests.solver_cases import ALGORITHMS, CONSTRAINTS, make_march, make_run
+
+
+def same(a, b):
+    for name in a.curves:
+        assert_array_equal(a.curves[name], b.curves[name], err_msg=name)
+    for name in a.kernels:
+        assert_array_equal(a.kernels[name], b.kernels[name], err_msg=name)
+
+
+@pytest.mark.parametrize("algorithm", [
+    {"kind": "sgd", "batch_fraction": 1.0},
+    {"kind": "sgd", "batch_fraction": 1.0, "minibatch": "without_replacement"},
+    {"kind": "persistent_sgd", "batch_fraction": 1.0, "persistence": 0.5},
+    {"kind": "langevin", "temperature": 0.0},
+])
+def test_full_batch_and_no_heat_are_gradient_descent(algorithm):
+    same(make_march(make_run(algorithm)), make_march(make_run({"kind": "gd"})))
+
+
+def test_with_replacement_is_not_gradient_descent_at_full_batch():
+    poisson = make_march(make_run({"kind": "sgd", "batch_fraction": 1.0, "minibatch": "with_replacement"}))
+    assert np.abs(poisson.curves["m"] - make_march(make_run({"kind": "gd"})).curves["m"]).max() > 1e-3
+
+
+def test_shortest_persistence_is_bernoulli():
+    eta, fraction = 0.02, 0.4
+    persistent = {"kind": "persistent_sgd", "batch_fraction": fraction, "persistence": eta / fraction}
+    same(make_march(make_run(persistent)), make_march(make_run({"kind": "sgd", "batch_fraction": fraction})))
+
+
+def test_without_replacement_has_the_limit_of_bernoulli():
+    same(make_march(make_run(ALGORITHMS["sgd without replacement"])), make_march(make_run(ALGORITHMS["sgd"])))
+
+
+def test_a_longer_run_keeps_the_shorter_one():
+    short, long = make_march(make_run(ALGORITHMS["persistent"], steps=6)), make_march(make_run(ALGORITHMS["persistent"], steps=25))
+    for name in short.curves:
+        assert_array_equal(short.curves[name][:6], long.curves[name][:6], err_msg=name)
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS)
+def test_shapes_of_the_kernels(constraint):
+    march = make_march(make_run(ALGORITHMS["persistent"], CONSTRAINTS[constraint]))
+    k, n = march.kernels, march.problem.steps
+    assert_array_equal(k["M_C"], k["M_C"].T)
+    assert np.linalg.eigvalsh(k["M_C"]).min() > -1e-12 * k["M_C"].max()
+    for name in ("M_R", "R"):
+        assert_array_equal(k[name], np.tril(k[name], -1))
+        assert np.all(np.diag(k[name], -1) != 0)
+    if constraint == "sphere":
+        assert_allclose(np.diag(k["C"]), 1, rtol=0, atol=1e-12)
+        a = 1 / (1 + march.problem.eta * march.curves["nu_hat"][:n])
+        assert_allclose(np.diag(k["R"], -1), a, rtol=1e-12)              # R(n+1, n) = a_n
+    else:
+        assert_allclose(np.diag(k["C"])[0], 1 + march.problem.m0**2, rtol=1e-14)
+        assert_allclose(np.diag(k["R"], -1), 1, rtol=1e-12)
+
+
+def test_sign_of_the_fields_does_not_matter():
+    """(h, h0, noise) -> -(h, h0, noise) leaves every sum as it is, to the last bit."""
+    problem = Problem.from_run(make_run(ALGORITHMS["persistent and hot"]))
+    sampling = Sampling(64, 1, (0,), frozenset({"sobol", "stein"}))
+    draws = draw(problem, sampling, 0, 64)
+    mirrored = draws._replace(h0=-draws.h0, h=-draws.h, z=-draws.z, sign=-draws.sign)
+    sums = []
+    for start in (draws, mirrored):
+        history = History(problem.steps)
+        samples = Samples(problem, history, start, np.full(64, 1 / 64), 8, sampling.keys, True)
+        slots = history.slots
+        rng = np.random.default_rng(0)
+        for n in range(12):
+            line = samples.row_sums(0.3)
+            memory, weights = np.zeros(slots), np.zeros(slots)
+            memory[:n], weights[:n] = 0.1 * rng.standard_normal(n), 0.3 * rng.standard_normal(n)
+            samples.advance(0.3, Drive(0.98, 0.9, memory, weights, 0.5, 0.1), Plan(np.zeros((0, 3), np.int64), n, 0))
+        sums.append(line.copy())
+    assert_array_equal(sums[0], sums[1])
+
+
+def test_tangents_are_derivatives():
+    """T_{nk} and the Stein tangent against differences of paths with the kernels held fixed."""
+    problem = Problem.from_run(make_run(ALGORITHMS["persistent and hot"]))
+    sampling = Sampling(16, 3, (0,), frozenset({"stein"}))
+    start, n_end, k, step = draw(problem, sampling, 0, 16), 9, 4, 1e-6
+    rng = np.random.default_rng(1)
+    kernels = [(0.3 * rng.standard_normal(n), 0.3 * rng.standard_normal(n)) for n in range(n_end)]
+
+    def path(shift: float = 0.0, shift_h0: float = 0.0) -> Samples:
+        history = History(problem.steps)
+        samples = Samples(problem, history, start._replace(h0=start.h0 + shift_h0), np.full(16, 1 / 16), 8, sampling.keys, True)
+        for n, (memory, weights) in enumerate(kernels):
+            kept = samples.h.copy()
+            samples.h += shift * (n == k)          # enters g alone: the perturbation P_k
+            samples.row_sums(0.3)
+            samples.h[:] = kept
+            full = [np.zeros(history.slots) for _ in range(2)]
+            full[0][:n], full[1][:n] = memory, weights
+            samples.advance(0.3, Drive(0.98, 0.9, full[0], full[1], 0.5, 0.1), Plan(np.zeros((0, 3), np.int64), n, 0))
+        return samples
+
+    base = path()
+    response = (path(step).h - path(-step).h) / (2 * step)
+    assert np.abs(response).max() > 1e-3
+    assert_allclose(base.row[:, k], response, rtol=1e-6, atol=1e-9)
+    stein = (path(0, step).h - path(0, -step).h) / (2 * step)
+    assert_allclose(base.Y, stein, rtol=1e-6, atol=1e-9)
+
+
+def test_zero_overlap_stays_zero():
+    march = make_march(make_run(ALGORITHMS["persistent"], {"m0": 0.0}), samples=64)
+    assert march.problem.mirrored
+    assert_array_equal(march.curves["m"], 0)
+    assert_array_equal(march.samples.h[::2], -march.samples.h[1::2])
+    sums = march.samples.row_sums(0.0)
+    assert np.all(sums[:, 1] == 0) and sums.shape[1] > SCALARS            # <g h0>: pairs cancel

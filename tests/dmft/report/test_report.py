@@ -1,0 +1,136 @@
+"""dmft report: one page that needs nothing else, looked at in a real browser."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import chromium
+import numpy as np
+import pytest
+
+import dmft
+from dmft.inspection.aging import integrated_response
+
+pytest.importorskip("plotly")
+
+READY = "document.body && document.body.dataset.ready === 'yes'"
+needs_browser = pytest.mark.skipif(chromium.find() is None, reason="no Chromium on this machine (apt-get install chromium); "
+                                   "the report was not looked at in a browser")
+
+
+@pytest.fixture(scope="module")
+def page(results, tmp_path_factory) -> Path:
+    """A report of a theory, its simulation, a live checkpoint, a study, and a one-pass result."""
+    from dmft.cli import main
+
+    folder = tmp_path_factory.mktemp("report")
+    run = results.run.replace(kind="gd", samples=64, replicas=3, t_max=0.16, title="<b>study</b> & 'more' </script>")
+    dmft.convergence_study(run, samples=[32, 64], learning_rate=[0.04, 0.02], output=folder / "study.h5", quiet=True)
+    files = [results.theory, results.simulation, results.live, folder / "study.h5", results.ensemble]
+    assert main(["report", *map(str, files), "-o", str(folder / "report.html")]) == 0
+    return folder / "report.html"
+
+
+def _without_scripts(text: str) -> str:
+    return re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+
+
+def test_the_page_asks_for_nothing_else(page):
+    """No address outside the scripts; inside, the browser is told to refuse the network."""
+    text = page.read_text()
+    bare = _without_scripts(text)
+    assert re.findall(r"(?:src|href)\s*=\s*[\"'](?!data:,)([^\"']*)", bare) == []
+    assert "default-src 'none'" in bare and "url(" not in bare and len(text) < 20e6
+
+
+def test_user_text_is_shown_not_run(page):
+    bare = _without_scripts(page.read_text())
+    assert "<b>study</b>" not in bare and "&lt;b&gt;study&lt;/b&gt;" in bare
+
+
+def test_tables_hold_comparison_convergence_runs_and_provenance(page, results):
+    bare = _without_scripts(page.read_text())
+    for words in ("Theory against simulation", "max |z| =", "Convergence tables", "limit of small learning rates", "Run parameters",
+                  "algorithm.learning_rate", "Provenance", "numpy_version", "Checks"):
+        assert words in bare
+    assert f"{results.result.m[-1]:.4g}" in bare
+
+
+def test_data_are_the_numbers_of_the_files(page, results):
+    text = page.read_text()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL).group(1))
+    theory = next(curve for curve in data["observables"]["m"] if curve["label"] == "theory.h5")
+    assert theory["mean"] == pytest.approx(results.result.m.tolist(), rel=1e-5)
+    assert [curve["kind"] for curve in data["observables"]["m"]] == ["theory", "simulation", "theory"]
+    assert {axis["name"] for axis in data["axes"]} == {"samples", "learning_rate"}
+
+
+def test_an_existing_page_is_kept(page, results, dmft_main):
+    done = dmft_main("report", str(results.theory), "-o", str(page))
+    assert done.returncode == 2 and "--force" in done.stderr
+
+
+def test_without_plotly_one_line_says_so(results, dmft_main, monkeypatch):
+    import sys
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    done = dmft_main("report", str(results.theory), "-o", "x.html")
+    assert done.returncode == 2 and "[report]" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@needs_browser
+def test_in_the_browser(page, results, tmp_path):
+    """Loads without console errors or requests; plots are drawn; the slider, keys and the address move the slices."""
+    kernels = results.result.kernels
+    with chromium.Page(chromium.find(), page.as_uri() + "#t_w=0.1") as browser:
+        browser.wait_for(READY)
+        assert browser.evaluate("document.querySelectorAll('.plot svg.main-svg').length > 20")
+        assert browser.evaluate("[...document.querySelectorAll('.plot')].every(div => div.data.length > 0)")
+        # The address asked for t_w = 0.1, step 5.
+        assert browser.evaluate("document.getElementById('waiting-text-0').textContent") == "t_w = 0.1"
+        assert _slice(browser, "C") == pytest.approx(kernels.C[5:, 5].tolist(), rel=1e-5)
+        assert _slice(browser, "F") == pytest.approx(integrated_response(kernels, 5)[1].tolist(), rel=1e-5, abs=1e-12)
+        assert float(browser.evaluate("document.querySelectorAll('#slice-values-0 tr')[5].cells[1].textContent")) == pytest.approx(
+            kernels.C[-1, 5], rel=1e-5)
+        # A real key press on the slider: one step later.
+        browser.evaluate("document.getElementById('waiting-0').focus()")
+        browser.press("ArrowRight", 39)
+        browser.wait_for("document.getElementById('waiting-text-0').textContent === 't_w = 0.12'")
+        assert _slice(browser, "C") == pytest.approx(kernels.C[6:, 6].tolist(), rel=1e-5)
+        # Linear time: t itself; the heat map follows the choice of kernel.
+        browser.evaluate("document.getElementById('log-time').click()")
+        assert browser.evaluate("document.getElementById('curve-m').layout.xaxis.type") == "linear"
+        assert browser.evaluate("document.getElementById('curve-m').data[2].x[0]") == 0
+        browser.evaluate("(c => { c.value = 'R'; c.dispatchEvent(new Event('change')); })(document.getElementById('map-choice-0'))")
+        shown = browser.evaluate("document.getElementById('map-0').data[0].z[20][0]")
+        assert shown == pytest.approx(kernels.R[20, 0], rel=1e-5)
+        tools = browser.evaluate("[...document.querySelectorAll('.modebar-btn')].map(button => button.dataset.title)")
+        assert tools and not any(re.search("share|cloud", title, re.IGNORECASE) for title in tools)
+        browser.screenshot(tmp_path / "report.png")
+        assert browser.errors == []
+        assert [url for url in browser.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    _is_a_picture(tmp_path / "report.png")
+
+
+@needs_browser
+def test_the_browser_test_sees_errors(tmp_path):
+    """The negative twin: a page that fails and asks the network is caught."""
+    bad = tmp_path / "bad.html"
+    bad.write_text("<body><img src='http://localhost:9/x.png'><script>document.body.dataset.ready='yes'; nonsense();</script>")
+    with chromium.Page(chromium.find(), bad.as_uri()) as browser:
+        browser.wait_for(READY)
+        browser.evaluate("new Promise(done => setTimeout(done, 300))")
+        assert any("nonsense" in text for text in browser.errors)
+        assert any(url.startswith("http:") for url in browser.requests)
+
+
+def _slice(browser: chromium.Page, part: str) -> list[float]:
+    """The highlighted curve, drawn last."""
+    return browser.evaluate(f"(d => d[d.length - 1].y)(document.getElementById('slice-{part}-0').data)")
+
+
+def _is_a_picture(path: Path) -> None:
+    """Not blank: many colours."""
+    image = pytest.importorskip("matplotlib.image").imread(path)
+    assert image.shape[0] > 500 and len(np.unique((image[::7, ::7, :3] * 15).astype(int).reshape(-1, 3), axis=0)) > 20

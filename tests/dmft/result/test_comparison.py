@@ -1,0 +1,127 @@
+"""dmft compare: z, extrapolation in 1/N, what is printed, and that wrong physics is seen."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from dmft.core import store
+from dmft.model.runfile import parse_run
+from dmft.result.comparison import Curve, compare, extrapolate, instances_curve
+
+T = 0.02 * np.arange(101)
+M = 0.5 + 0.2 * T
+
+
+def _theory(path, text, shift=0.0, replicas=8, diverged_from=101, outcome="done"):
+    rng = np.random.default_rng(1)
+    m = M + shift * T + 1e-3 * rng.standard_normal((replicas, 101)) * np.sqrt(T)
+    m[:, diverged_from:] = np.nan
+    error = m.std(axis=0, ddof=1) / np.sqrt(replicas) if replicas > 1 else np.full(101, np.nan)
+    arrays = {"t": T, "m": m.mean(axis=0), "m_error": error, "replicas/m": m}
+    store.save(path, "theory", parse_run(text).to_toml(), arrays, {"outcome": outcome})
+
+
+def _simulation(path, text, dimension=1000, slope=0.0, kind="simulation", nan_rows=0):
+    rng = np.random.default_rng(dimension)
+    index = np.array([0, 1, 2, 5, 10, 20, 50, 100])
+    m = M[index] + slope * T[index] / dimension + 5e-3 * rng.standard_normal((40, 8)) * np.sqrt(T[index])
+    m[:nan_rows, 4:] = np.nan
+    run = parse_run(text).replace(dimension=dimension)
+    store.save(path, kind, run.to_toml(), {"t": T[index], "m": m, "diverged": np.isnan(m).any(axis=1)}, {})
+
+
+def test_z_is_the_difference_in_standard_errors():
+    theory = Curve(np.array([0.0, 1.0]), np.array([0.5, 0.7]), np.array([0.0, 0.03]), 8)
+    simulation = Curve(np.array([1.0]), np.array([0.65]), np.array([0.04]), 30)
+    result = compare("m", theory, [simulation], [1000], 1e-5)
+    assert result.z == pytest.approx([1.0], rel=1e-6)
+    assert 7 < result.degrees_of_freedom[0] < 36
+
+
+def test_extrapolation_finds_the_intercept_and_its_error():
+    """Two dimensions: the line through the points; y(0) = 2 y(2N) - y(N), error by propagation."""
+    t = np.zeros(1)
+    small, large = Curve(t, np.array([0.6]), np.array([0.01]), 50), Curve(t, np.array([0.65]), np.array([0.02]), 50)
+    result = extrapolate([small, large], [500, 1000])
+    assert result.mean[0] == pytest.approx(0.7)
+    assert result.error[0] == pytest.approx(np.hypot(2 * 0.02, 0.01), rel=1e-6)
+    pooled = extrapolate([small, small], [500, 500])
+    assert pooled.mean[0] == pytest.approx(0.6) and pooled.error[0] == pytest.approx(0.01 / np.sqrt(2), rel=1e-6)
+
+
+def test_diverged_instances_are_left_out():
+    values = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, np.nan]])
+    curve = instances_curve(np.array([0.0, 1.0]), values)
+    assert curve.count == 2 and curve.mean == pytest.approx([2.0, 3.0]) and curve.error == pytest.approx([1.0, 1.0])
+
+
+def _max_z(done) -> float:
+    assert done.returncode == 0, done.stderr
+    match = re.fullmatch(r"max \|z\| = (\d+\.\d+)", done.stdout.splitlines()[-1])
+    assert match
+    return float(match[1])
+
+
+def test_table_verdict_picture_and_last_line(dmft_main, tmp_path, demo_text):
+    _theory(tmp_path / "theory.h5", demo_text)
+    _simulation(tmp_path / "sim.h5", demo_text, nan_rows=2)
+    done = dmft_main("compare", "theory.h5", "sim.h5", "--plot", "new/picture.png")
+    assert _max_z(done) < 4.0
+    assert "agree" in done.stdout and "8 replicas, 38 instances" in done.stdout and "2 diverged" in done.stdout
+    rows = [line for line in done.stdout.splitlines() if line.count("+-") == 2 and "theory" not in line]
+    assert len(rows) == 8 and rows[-1].split()[0] == "2"
+    assert (tmp_path / "new" / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_wrong_theory_is_seen(dmft_main, tmp_path, demo_text):
+    _theory(tmp_path / "theory.h5", demo_text, shift=0.01)
+    _simulation(tmp_path / "sim.h5", demo_text)
+    done = dmft_main("compare", "theory.h5", "sim.h5")
+    assert _max_z(done) > 5.0 and "differ" in done.stdout
+
+
+def test_finite_size_is_extrapolated_away(dmft_main, tmp_path, demo_text):
+    _theory(tmp_path / "theory.h5", demo_text)
+    for dimension in (200, 400, 800):
+        _simulation(tmp_path / f"{dimension}.h5", demo_text, dimension, slope=5.0)
+    assert _max_z(dmft_main("compare", "theory.h5", "800.h5")) > 5.0
+    assert _max_z(dmft_main("compare", "theory.h5", "200.h5", "400.h5", "800.h5")) < 4.0
+
+
+def test_one_replica_and_another_experiment_are_noted(dmft_main, tmp_path, demo_text):
+    _theory(tmp_path / "theory.h5", demo_text, replicas=1)
+    _simulation(tmp_path / "sim.h5", demo_text.replace("alpha = 3.0", "alpha = 2.5"))
+    done = dmft_main("compare", "theory.h5", "sim.h5")
+    _max_z(done)
+    assert "one replica" in done.stdout and "problem.alpha 3.0 / 2.5" in done.stdout
+
+
+def test_diverged_times_are_left_out_and_named(dmft_main, tmp_path, demo_text):
+    _theory(tmp_path / "theory.h5", demo_text, diverged_from=40, outcome="diverged")
+    _simulation(tmp_path / "sim.h5", demo_text)
+    done = dmft_main("compare", "theory.h5", "sim.h5")
+    assert _max_z(done) < 4.0
+    assert "t = 1, 2 left out" in done.stdout and "outcome of the theory is 'diverged'" in done.stdout
+    assert " nan " not in done.stdout
+    _theory(tmp_path / "theory.h5", demo_text, diverged_from=0, outcome="diverged")
+    done = dmft_main("compare", "theory.h5", "sim.h5")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "agree" not in done.stdout
+
+
+def test_one_instance_of_a_wrong_theory_is_seen():
+    """The error of one instance is NaN; the bound must not be."""
+    t, nan = np.zeros(1), np.full(1, np.nan)
+    result = compare("m", Curve(t, t + 0.5, t + 0.001, 8), [Curve(t, t + 0.9, nan, 1)], [1000], 1e-5)
+    assert abs(result.z[0]) > result.bound
+
+
+def test_wrong_files_are_one_line(dmft_main, tmp_path, demo_text):
+    _theory(tmp_path / "theory.h5", demo_text)
+    _simulation(tmp_path / "sim.h5", demo_text)
+    for files in (["sim.h5", "theory.h5"], ["theory.h5", "none.h5"], ["theory.h5", "sim.h5", "--observable", "q"],
+                  ["theory.h5"]):
+        done = dmft_main("compare", *files)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and "Traceback" not in done.stderr

@@ -1,0 +1,77 @@
+"""The whole solver with device = "gpu": both solutions of a replica, divergence, stops, and what is refused."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import numpy as np
+import pytest
+
+import dmft
+from dmft.core.errors import RunError, Stopped, UserError
+from dmft.model.losses import register_loss
+from dmft.model.runfile import parse_run
+from tests.run_files import run_text
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture(autouse=True)
+def on_this_card(card, monkeypatch):
+    monkeypatch.setattr("dmft.running.runner.gpu", lambda section, rank, ranks: card)
+
+
+class After:
+    """Wants to stop at the given look at its flags."""
+
+    def __init__(self, looks: int):
+        self._looks, self._seen = looks, count(1)
+
+    @property
+    def flags(self) -> int:
+        return int(next(self._seen) >= self._looks)
+
+
+def run_of(device: str = "gpu", **changes):
+    theory = {"samples": 24, "replicas": 2, "history": "dyadic", "blocks_per_level": 4, "device": device}
+    return parse_run(run_text(t_max=0.36, theory=theory)).replace(changes)
+
+
+def test_the_solver_on_a_gpu_gives_what_it_gives_on_the_cpu():
+    got, want = dmft.solve(run_of(), quiet=True), dmft.solve(run_of("cpu"), quiet=True)
+    assert got.outcome == want.outcome == "done"
+    for name in ("m", "m_error", "loss"):
+        np.testing.assert_allclose(getattr(got, name), getattr(want, name), rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_a_stopped_run_goes_on_to_the_last_bit(tmp_path):
+    """Through the checkpoint file, in the middle of the second replica."""
+    with pytest.raises(Stopped, match="--resume goes on"):
+        dmft.solve(run_of(), tmp_path / "a.h5", quiet=True, stop=After(27))
+    got, want = dmft.solve(run_of(), tmp_path / "a.h5", resume=True, quiet=True), dmft.solve(run_of(), quiet=True)
+    np.testing.assert_array_equal(got.m, want.m)
+    np.testing.assert_array_equal(got.loss, want.loss)
+
+
+def test_divergence_is_told_as_on_the_cpu(capsys):
+    changes = {"learning_rate": 1.0, "t_max": 30.0, "constraint": "ridge", "ridge": 0.1, "replicas": 1}
+    ends, said = [], []
+    for device in ("gpu", "cpu"):
+        theory = dmft.solve(run_of(device, **changes), quiet=True)
+        ends.append((theory.outcome, int(np.isfinite(theory.m).sum())))
+        said.append(capsys.readouterr().err)
+    assert ends[0] == ends[1] and ends[0][0] == "diverged" and said[0] == said[1] and "diverged at t" in said[0]
+
+
+def test_what_a_gpu_does_not_take_is_one_line(card, monkeypatch):
+    with pytest.raises(RunError, match='only method = "march" runs there'):
+        dmft.solve(run_of(method="iterate"), quiet=True)
+    register_loss("without_cuda", lambda h, h0: (h - h0) ** 2, lambda h, h0: 2.0 * (h - h0), lambda h, h0: 2.0 + 0.0 * h)
+    with pytest.raises(RunError, match="'without_cuda' has no CUDA source"):
+        dmft.solve(run_of(loss="without_cuda"), quiet=True)
+    monkeypatch.setattr(type(card), "shared_bytes", 160)
+    with pytest.raises(RunError, match='of 20 steps one by one is too long for this card, which takes 10; take history = "dyadic"'):
+        dmft.solve(run_of(history="full"), quiet=True)
+    monkeypatch.setattr(type(card), "free_bytes", lambda self: 1000)
+    with pytest.raises(UserError, match=r"\[theory\] dyadic: .* GiB are needed and 0.0 GiB are free"):
+        dmft.solve(run_of(), quiet=True)

@@ -1,0 +1,173 @@
+"""What a user meets: refusals, warnings, divergence, the wanted error, memory, a loss of one's own."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+import dmft
+from dmft.core.errors import UserError
+from dmft.core.parallel import Comm
+from dmft.equations.history import History
+from dmft.equations.kernels import saved_steps
+from dmft.model.observables import generalization, mse
+from dmft.running.replica import SOLUTIONS, Replica, Setup
+from dmft.running.resources import blocks_per_level, bytes_per_sample, check_memory
+from dmft.solvers.blocks import blocks_for
+from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
+from tests.run_files import run_text
+from tests.solver_cases import ALGORITHMS, make_run
+
+
+def test_a_large_step_diverges_and_says_so(tmp_path, capsys):
+    run = make_run({"kind": "gd"}, {"m0": 0.5, "constraint": "ridge", "ridge": 0.1}, steps=30, eta=0.3, samples=200, replicas=2)
+    theory = dmft.solve(run, output=tmp_path / "a.h5")
+    assert theory.outcome == "diverged"
+    reached = np.isfinite(theory.m).sum()
+    assert 0 < reached < 31
+    told = capsys.readouterr().err
+    assert "diverged at t =" in told and "learning_rate" in told
+    assert dmft.load(tmp_path / "a.h5").outcome == "diverged"
+
+
+@pytest.mark.parametrize("start", ["random", "spectral"])
+def test_starts_that_only_the_simulator_has(start):
+    run = dmft.parse_run(f'[problem]\nalpha = 3.0\nstart = "{start}"\n[algorithm]\nkind = "gd"\nlearning_rate = 0.02\nt_max = 0.1')
+    with pytest.raises(UserError, match="simulator"):
+        dmft.solve(run, quiet=True)
+
+
+def test_zero_start_warns_and_stays(capsys):
+    theory = dmft.solve(make_run({"kind": "gd"}, {"m0": 0.0}, steps=5, samples=101, replicas=2))
+    assert np.all(theory.m == 0)
+    assert "m stays exactly 0" in capsys.readouterr().err
+
+
+def test_target_error_adds_replicas():
+    run = make_run(ALGORITHMS["sgd"], {"m0": 0.5}, steps=5, samples=200, replicas=2)
+    loose = dmft.solve(run, quiet=True)
+    target = loose.m_error.max() / 2
+    tight = dmft.solve(run.replace(target_error=target), quiet=True)
+    assert len(tight.replicas["m"]) > 2
+    assert tight.m_error.max() <= target
+
+
+def test_one_replica_has_no_error_bar():
+    theory = dmft.solve(make_run({"kind": "gd"}, steps=3, samples=50, replicas=1), quiet=True)
+    assert np.all(np.isnan(theory.m_error)) and np.all(np.isnan(theory.kernels.M_C_error))
+
+
+def test_iterate_tells_when_it_does_not_converge(capsys):
+    run = make_run(ALGORITHMS["sgd"], steps=20, samples=50, replicas=1, method="iterate", max_sweeps=3)
+    theory = dmft.solve(run)
+    assert theory.outcome == "sweep limit"
+    assert theory.history.shape == (3, 1)
+    assert "max_sweeps" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("outcome", "code", "changes"), [
+    ("diverged", 3, {"constraint": "ridge", "ridge": 0.1, "learning_rate": 0.2, "t_max": 6.0}),
+    ("sweep limit", 4, {"method": "iterate", "max_sweeps": 2, "mixing": 0.5, "t_max": 0.2}),
+])
+def test_a_complete_result_is_left_alone_whatever_its_outcome(dmft_main, tmp_path, outcome, code, changes):
+    """3 and 4 tell of what happened in this job; --resume with nothing to do is well done, and says what lies there."""
+    run = dmft.parse_run(run_text(theory={"samples": 64, "replicas": 1})).replace(**changes)
+    (tmp_path / "a.toml").write_text(run.to_toml())
+    assert dmft_main("solve", "a.toml", "-o", "a.h5").returncode == code
+    before = (tmp_path / "a.h5").read_bytes()
+    again = dmft_main("solve", "a.toml", "-o", "a.h5", "--resume")
+    assert again.returncode == 0 and again.stderr == f"a.h5: complete ({outcome}); nothing to do\n"
+    assert (tmp_path / "a.h5").read_bytes() == before
+
+
+def test_iterate_starts_from_a_file(tmp_path):
+    run = make_run(ALGORITHMS["sgd"], steps=15, samples=100, replicas=1, method="iterate", mixing=1.0, tolerance=1e-10)
+    first = dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
+    again = dmft.solve(run.replace(start_from=str(tmp_path / "a.h5")), quiet=True)
+    assert len(again.history) == 1 < len(first.history)
+    longer = dmft.solve(run.replace(start_from=str(tmp_path / "a.h5"), t_max=0.4), quiet=True)
+    assert longer.outcome == "converged"
+    with pytest.raises(UserError, match="learning_rate"):
+        dmft.solve(run.replace(start_from=str(tmp_path / "a.h5"), learning_rate=0.01), quiet=True)
+
+
+def test_memory_is_refused_before_any_work():
+    per_sample = bytes_per_sample(History(2000), True)
+    with pytest.raises(UserError, match="at most [0-9]+ samples"):
+        check_memory(100_000 * per_sample, 2**30, 100_000, "full")
+    check_memory(10 * per_sample, 2**30, 10, "full")
+    for too_large in ({"method": "iterate"}, {"history": "full"}):
+        with pytest.raises(UserError, match="GiB"):
+            dmft.solve(make_run({"kind": "gd"}, steps=50_000, replicas=1, **too_large), quiet=True)
+
+
+@pytest.mark.parametrize("noise", ["frozen", "fresh"])
+def test_an_iteration_takes_the_memory_that_was_asked_for(noise):
+    """What NumPy allocates at most, both solutions at work, against what is checked before the start."""
+    steps = 160
+    run = make_run(ALGORITHMS["sgd"], steps=steps, samples=600, replicas=1, method="iterate", noise=noise)
+    setup = Setup.from_run(run)
+    need = sum(iteration_bytes(steps, len(blocks_for(setup.samples(name), Comm(), SUM_BLOCKS).here), noise == "fresh")
+               for name in SOLUTIONS)
+    tracemalloc.start()
+    try:
+        replica = Replica(setup, 0, Comm())
+        while replica.whole.n < 2:
+            replica.step()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0.7 * need < peak < 1.1 * need  # measured 0.88 and 0.86: guesses, kernels and drives are counted roughly
+
+
+def test_history_is_chosen_by_size():
+    assert blocks_per_level("auto", 16, 100, 1000) is None
+    assert blocks_per_level("auto", 16, 5000, 1000) == 16
+    assert blocks_per_level("auto", 16, 200, 10_000_000) == 16
+    assert blocks_per_level("dyadic", 8, 50, 10) == 8
+
+
+@pytest.mark.parametrize(("steps", "points"), [(10, 0), (511, 0), (512, 0), (100_000, 0), (5000, 40)])
+def test_saved_steps(steps, points):
+    grid = saved_steps(steps, points)
+    assert grid[0] == 0 and grid[-1] == steps and np.all(np.diff(grid) > 0)
+    assert len(grid) <= max(512, points)
+    if points:
+        assert abs(len(grid) - points) <= 2
+
+
+def test_a_loss_of_ones_own():
+    def v(h, h0):
+        return 0.5 * (h - h0) ** 2
+
+    dmft.register_loss("squared_gap", v, lambda h, h0: h - h0, lambda h, h0: 1.0)
+    problem = {"constraint": "ridge", "ridge": 0.2}
+    own, built_in = (dmft.solve(make_run({"kind": "gd"}, {"loss": name, **problem}, steps=8, samples=64, replicas=2,
+                                         variance_reduction=False), quiet=True) for name in ("squared_gap", "linear"))
+    np.testing.assert_array_equal(own.m, built_in.m)
+
+
+def test_labels_with_a_jump_are_solved_without_stein(capsys):
+    """Logistic loss with labels sign(h0): mu(0) of every variance reduction is that of plain sampling."""
+    dmft.register_loss("logistic_sign", lambda h, h0: np.log1p(np.exp(-h * np.sign(h0))),
+                       lambda h, h0: -np.sign(h0) / (1 + np.exp(h * np.sign(h0))), lambda h, h0: 0.25 / np.cosh(h / 2) ** 2)
+    problem = {"loss": "logistic_sign"}
+    reduced, plain = (dmft.solve(make_run({"kind": "gd"}, problem, steps=2, samples=4000, replicas=8, **reduction))
+                      for reduction in ({}, {"variance_reduction": False}))
+    assert capsys.readouterr().err.count("without the Stein control variate") == 1
+    assert abs(reduced.mu[0] - plain.mu[0]) < 4 * np.hypot(reduced.mu_error[0], plain.mu_error[0])
+    assert plain.mu_error[0] < 0.05 * abs(plain.mu[0])
+
+
+def test_generalization_agrees_with_the_closed_form():
+    run = make_run({"kind": "gd"}, {"constraint": "ridge", "ridge": 0.1}, steps=4, samples=64, replicas=2)
+    theory = dmft.solve(run, quiet=True)
+    # mse is the mean over replicas, generalization is taken at the mean overlaps: they differ by the spread of 64 samples
+    np.testing.assert_allclose(theory.generalization(lambda y, y_hat: (y - y_hat) ** 2), theory.mse, rtol=2e-3)
+    exact = mse("phase_retrieval", theory.m, theory.q)
+    np.testing.assert_allclose(theory.generalization(lambda y, y_hat: (y - y_hat) ** 2), exact, rtol=1e-10)
+    linear = generalization(lambda y, y_hat: (y - y_hat) ** 2, theory.m, theory.q, signed=True)
+    np.testing.assert_allclose(linear, mse("linear", theory.m, theory.q), rtol=1e-10)
+    assert theory.generalization(lambda y, y_hat: np.ones_like(y)) == pytest.approx(1, abs=1e-10)

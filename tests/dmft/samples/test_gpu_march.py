@@ -1,0 +1,141 @@
+"""The march on a GPU against the march on the CPU: same numbers, up to rounding. Without a GPU its sources are compiled
+for the host and tested all the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dmft.core.device import source
+from dmft.core.parallel import Comm
+from dmft.model.experiment import Problem
+from dmft.model.runfile import parse_run
+from dmft.samples import gpu as gpu_samples
+from dmft.samples import splitting
+from dmft.samples.sampling import PARTS, Sampling
+from dmft.solvers.march import March
+from tests.emulate import HostGpu
+
+pytestmark = pytest.mark.gpu
+
+ALGORITHMS = {
+    "gd": 'kind = "gd"',
+    "sgd": 'kind = "sgd"\nbatch_fraction = 0.5',
+    "poisson": 'kind = "sgd"\nbatch_fraction = 0.5\nminibatch = "with_replacement"',
+    "persistent": 'kind = "persistent_sgd"\nbatch_fraction = 0.5\npersistence = 0.3',
+    "langevin": 'kind = "langevin"\ntemperature = 0.2',
+}
+
+
+def problem(algorithm: str, steps: int, extra: str = 'm0 = 0.4', loss: str = "phase_retrieval") -> Problem:
+    return Problem.from_run(parse_run(f"""
+[problem]
+alpha = 2.0
+loss = "{loss}"
+{extra}
+[algorithm]
+{ALGORITHMS[algorithm]}
+learning_rate = 0.02
+t_max = {0.02 * steps}
+"""))
+
+
+def solved(p: Problem, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16) -> March:
+    sampling = Sampling(samples, 3, (0,), frozenset(parts))
+    march = March(p, sampling, per_level, np.arange(0, p.steps + 1, 5), Comm(), dtype, gpu)
+    while not march.done:
+        march.step()
+    return march
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(card, monkeypatch):
+    """Emulated: few samples a block, and few columns a lane, so that slots come in turns in a small test too."""
+    if isinstance(card, HostGpu):
+        monkeypatch.setattr(gpu_samples, "WARPS", 3)
+        monkeypatch.setattr(gpu_samples, "ALIGNED", 4)
+        monkeypatch.setattr(gpu_samples, "source", lambda path: source(path).replace("#define WIDE 7", "#define WIDE 1"))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_the_gpu_march_is_the_march(card, algorithm):
+    p = problem(algorithm, 26)
+    want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
+    assert want.history.levels > 2
+    # Without mini-batches M_C is nearly singular, and the weights of chi on its past amplify rounding.
+    close = 1e-6 if algorithm in ("gd", "langevin") else 1e-8
+    for name, curve in want.curves.items():
+        np.testing.assert_allclose(got.curves[name], curve, rtol=close, atol=close / 10, err_msg=name)
+    for name, kernel in want.kernels.items():
+        np.testing.assert_allclose(got.kernels[name], kernel, rtol=10 * close, atol=close, err_msg=name)
+
+
+@pytest.mark.parametrize("extra, loss, parts", [
+    ('constraint = "ridge"\nridge = 0.3\nm0 = 0.4', "linear", PARTS),
+    ("m0 = 0.0", "phase_retrieval", PARTS),
+    ("m0 = 0.4", "phase_retrieval", ()),
+], ids=["ridge, linear", "mirrored", "plain"])
+def test_constraints_losses_and_plain_sampling(card, extra, loss, parts):
+    p = problem("persistent", 36, extra, loss)
+    want, got = (solved(p, None, np.float64, gpu, parts) for gpu in (None, card))
+    for name, curve in want.curves.items():
+        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-9, err_msg=name)
+
+
+def test_single_precision_tangents(card):
+    p = problem("gd", 26)
+    want, got = (solved(p, 4, np.float32, gpu) for gpu in (None, card))
+    np.testing.assert_allclose(got.curves["m"], want.curves["m"], atol=1e-6)
+
+
+def test_overshooting_samples_are_bounded_alike(card):
+    p = replace(problem("persistent", 26), eta=0.3)
+    want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
+    assert want.curves["unstable"][:5].max() > 0.01 and np.isfinite(want.curves["m"][:10]).all()
+    np.testing.assert_allclose(got.curves["m"], want.curves["m"], rtol=1e-7)
+    assert got.diverged == want.diverged
+
+
+def test_samples_split_alike(card, monkeypatch):
+    monkeypatch.setattr(splitting, "THRESHOLD", 0.3)  # of sixteen samples few are near the barrier
+    p = problem("persistent", 26)
+    want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
+    assert np.count_nonzero(want.samples.weight) >= 16 + 3
+    for name in ("weight", "label", "h0"):
+        np.testing.assert_array_equal(got.samples.own()[name], want.samples.own()[name], err_msg=name)
+    np.testing.assert_allclose(got.curves["m"], want.curves["m"], rtol=1e-8)
+
+
+def test_a_broken_merge_is_seen(card):
+    """Twin: tangents that forget what a merged block held must change the result."""
+    p = problem("gd", 26)
+    want = solved(p, 4, np.float64)
+
+    class Forgetful(type(card)):
+        def kernels(self, text, names):
+            broken = text.replace("T[offset[into] + j] = T[offset[older] + j] + T[offset[newer] + j];",
+                                  "T[offset[into] + j] = T[offset[newer] + j];")
+            assert broken != text
+            return super().kernels(broken, names)
+
+    forgetful = object.__new__(Forgetful)
+    forgetful.__dict__.update(card.__dict__)
+    got = solved(p, 4, np.float64, forgetful)
+    assert np.abs(got.curves["m"] - want.curves["m"]).max() > 1e-6
+
+
+def test_a_checkpoint_goes_on_on_the_other_device(card, monkeypatch):
+    monkeypatch.setattr(splitting, "THRESHOLD", 0.3)
+    p = problem("persistent", 26)
+    sampling, grid = Sampling(16, 3, (0,), frozenset(PARTS)), np.arange(0, 27, 5)
+    first, second = (March(p, sampling, 4, grid, Comm(), np.float64, gpu) for gpu in (card, None))
+    for _ in range(17):
+        first.step()
+    assert np.count_nonzero(first.samples.own()["weight"]) > 16  # copies go on too
+    second.restore({k: np.array(v) for k, v in first.shared().items()}, {k: np.array(v) for k, v in first.own().items()})
+    for march in (first, second):
+        while not march.done:
+            march.step()
+    np.testing.assert_allclose(first.curves["m"], second.curves["m"], rtol=1e-9)

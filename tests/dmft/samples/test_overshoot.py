@@ -1,0 +1,52 @@
+"""A sample beyond the stability of the explicit step does not take over the response."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.equations.history import History
+from dmft.equations.weights import Drive
+from dmft.model.experiment import Problem
+from dmft.samples.process import BOUND, STABLE, Samples
+from dmft.samples.sampling import Draws
+from tests.solver_cases import make_run
+
+STEPS, ETA = 60, 0.04
+
+
+def alone(h0: float, h: float) -> tuple[np.ndarray, np.ndarray]:
+    """|h| and the largest |tangent| at each step of one sample left to itself: no memory, no noise, m = 0."""
+    problem = Problem.from_run(make_run({"kind": "gd"}, steps=STEPS, eta=ETA))
+    history = History(STEPS)
+    draws = Draws(np.zeros(1, np.int64), np.ones(1), np.full(1, h0), np.full(1, h), np.ones(1), np.ones(1), np.zeros((1, 0)))
+    samples = Samples(problem, history, draws, np.ones(1), 8, (np.uint64(1), np.uint64(2)), False)
+    drive = Drive(1.0, 1.0, np.zeros(history.slots), np.zeros(history.slots), 0.0, 0.0)
+    path, response = [], []
+    for n in range(STEPS):
+        samples.row_sums(0.0)
+        samples.advance(0.0, drive, history.push(n))
+        path.append(samples.h[0])
+        response.append(np.abs(samples.row).max())
+    return np.array(path), np.array(response)
+
+
+def growth(path: np.ndarray, h0: float) -> float:
+    """Product of |dh_{n+1}/dh_n| along a path."""
+    return float(np.prod(np.abs(1 - ETA * (3 * path**2 - h0**2))))
+
+
+def test_a_chaotic_sample_leaves_a_bounded_response():
+    h0 = np.sqrt(1.4 / ETA)
+    path, response = alone(h0, 3.0)
+    assert np.abs(path).max() < 12 and (ETA * (3 * path**2 - h0**2) > STABLE).mean() > 0.3      # it stays, and overshoots often
+    assert growth(path, h0) > 1e7                   # what its tangent would have grown to
+    assert response.max() < 4 * BOUND
+
+
+def test_a_sound_sample_is_not_touched():
+    """Stable, after one overshoot at the start: tangents are the products of slopes."""
+    path, response = alone(1.0, 4.9)
+    slopes = 1 - ETA * (3 * np.append(4.9, path[:-1]) ** 2 - 1)
+    assert slopes[0] < -1 and np.all(np.abs(slopes[1:]) < 1.05)
+    exact = np.abs([max(abs((1 - slopes[k]) * np.prod(slopes[k + 1 : n + 1])) for k in range(n + 1)) for n in range(STEPS)])
+    np.testing.assert_allclose(response, exact, rtol=1e-12)

@@ -1,0 +1,66 @@
+"""Exit times, escape by information exponent and distance from the ODE, measured on the exact chain and on SGD."""
+
+import numpy as np
+import pytest
+
+import onepass
+from onepass.networks import exit_times, scaling
+from onepass.networks.first_passage import measure_exit, overlap_measure, risk_measure
+
+pytestmark = pytest.mark.statistical
+
+
+def test_exit_time_of_one_unit_needs_the_noise_correction():
+    gamma, d, threshold = 1 / 12, 500, 0.1
+    net = onepass.QuadraticNetwork(1, 1, gamma, constraint="sphere")
+    found = measure_exit(net, d, 500, risk_measure(net, threshold), 5.0)
+    assert found.share == 1.0
+    # the correction is itself of leading order in 1/d; at d = 1000 (slow test) it holds within 0.01
+    assert abs(found.mean - exit_times.one_unit_with_noise(d, gamma, 0.0, threshold)) < 4 * found.error + 0.03
+    assert exit_times.one_unit_quenched(d, gamma, 0.0, threshold) - found.mean > 5 * found.error
+
+
+def test_sgd_and_chain_exit_alike():
+    net = onepass.QuadraticNetwork(2, 1, 0.2, 0.1, constraint="sphere")
+    measure = risk_measure(net, 0.1)
+    chain = measure_exit(net, 200, 100, measure, 4.0)
+    sgd = measure_exit(net, 200, 100, measure, 4.0, process="sgd", seed=2)
+    assert abs(chain.mean - sgd.mean) < 4.5 * np.hypot(chain.error, sgd.error)
+
+
+def test_exit_from_zero_overlap_is_that_of_the_ornstein_uhlenbeck_process():
+    d, gamma, threshold = 3000, 1 / 12, 0.01
+    net = onepass.QuadraticNetwork(1, 1, gamma, constraint="sphere")
+    start = {"M": [[0.0]], "Q": [[1.0]]}
+    level = np.sqrt(threshold)
+    found = measure_exit(net, d, 100, overlap_measure(level), 6.0, initial=start, resolution=2e-3)
+    assert abs(found.mean - exit_times.ornstein_uhlenbeck(d, gamma, 0.0, threshold)) < 4.5 * found.error
+
+
+def test_steps_to_escape_for_information_exponents_one_and_two():
+    one = scaling.escape_steps(1, (100, 400, 1600), 24)
+    assert abs(one.fit.slope - 1.0) < 0.1
+    two = scaling.escape_steps(2, (100, 400, 1600), 24)
+    assert 1.1 < two.fit.slope < 1.4  # d log d over this range
+    d = np.asarray(two.dimensions)
+    per = two.steps / (d * np.log(d))
+    assert per.max() / per.min() < 1.35
+
+
+@pytest.mark.slow
+def test_steps_to_escape_for_information_exponent_three():
+    three = scaling.escape_steps(3, (30, 60, 120), 16)
+    assert abs(three.fit.slope - 2.0) < 4.5 * three.fit.slope_error + 0.15
+
+
+def test_distance_from_the_ode_falls_as_the_square_root_of_the_time_step():
+    cases = [(1, 500), (1, 2000), (2, 1000), (2, 4000), (4, 8000)]
+    nets = [onepass.QuadraticNetwork(p, 1, 0.1 * p, constraint="sphere") for p, _ in cases]
+
+    def start(net):
+        return {"M": np.full((net.width, 1), 0.3), "Q": 0.5 * np.eye(net.width) + 0.5}
+
+    tau, distance, fit = scaling.ode_distance(nets, [d for _, d in cases], start, np.linspace(0.1, 0.5, 5), 60)
+    assert np.all(np.diff(distance[np.argsort(tau)]) > -0.2 * distance.max())
+    assert abs(fit.slope - 0.5) < 4.5 * fit.slope_error + 0.05
+    assert abs(fit.slope - 1.0) > 5 * fit.slope_error

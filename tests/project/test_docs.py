@@ -1,0 +1,74 @@
+"""The documents say what the code does."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dmft.model.runfile import SECTIONS, load_run
+
+ROOT = Path(__file__).resolve().parents[2]
+LABEL = re.compile(r"\[((?:dmft|sgd|persistent)-[A-Za-z]+|mse|ridge|stein|splitting|dyadic)\]")
+
+
+def _toml_of(document: str) -> dict:
+    text = re.search(r"```toml\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    assert text
+    return tomllib.loads(text[1])
+
+
+def test_every_key_of_a_run_file_is_documented_with_its_default():
+    documented = _toml_of("docs/run-files.md")
+    for name, cls in SECTIONS.items():
+        fields = {field.name: field.default for field in dataclasses.fields(cls)}
+        assert list(documented[name]) and set(documented[name]) == set(fields)
+        # Keys that only some kinds use show an example instead of their neutral value.
+        examples = {"m0", "ridge", "batch_fraction", "persistence"}
+        for key, default in fields.items():
+            if default is not dataclasses.MISSING and key not in examples:
+                assert documented[name][key] == default, key
+
+
+def test_the_run_file_of_the_readme_is_that_of_the_demo():
+    demo = tomllib.loads((ROOT / "runs/demo.toml").read_text())
+    shown = _toml_of("README.md")
+    assert shown == {name: demo[name] for name in shown}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "runs").rglob("*.toml")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_run_file_that_is_shipped_is_valid(path):
+    text = path.read_text()
+    if "[model]" not in text:           # onepass has its own run files
+        load_run(path)
+
+
+def _links(document: Path) -> list[str]:
+    return [link for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text()) if not link.startswith("http")]
+
+
+@pytest.mark.parametrize("document", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name)
+def test_links_lead_somewhere(document):
+    assert [link for link in _links(document) if not (document.parent / link).exists()] == []
+
+
+def _docstring_labels() -> set[str]:
+    found: set[str] = set()
+    for package in ("dmft", "sgd_sim"):
+        for file in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                    found |= set(LABEL.findall(ast.get_docstring(node) or ""))
+    return found
+
+
+def test_equations_and_docstrings_cite_each_other():
+    documented = set(re.findall(r"\*\*\[([A-Za-z-]+)\]\*\*", (ROOT / "docs/equations.md").read_text()))
+    assert len(documented) >= 15 and all(LABEL.fullmatch(f"[{label}]") for label in documented)
+    cited = _docstring_labels()
+    assert documented - cited == set(), "equations that no docstring cites"
+    assert cited - documented == set(), "labels that docs/equations.md does not explain"

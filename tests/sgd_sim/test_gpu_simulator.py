@@ -1,0 +1,201 @@
+"""The simulator on a GPU against that on the CPU: the same mini-batches, data and noise, so the same curves up to
+rounding. Without a GPU its sources are compiled for the host and tested all the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sgd_sim
+from dmft.core.errors import RunError
+from dmft.model.losses import register_loss
+from dmft.model.runfile import Run, parse_run
+from sgd_sim.cli import main
+from sgd_sim.cpu.trajectory import Trajectory
+from sgd_sim.gpu.trajectories import AHEAD, GpuTrajectories, gpu_batches
+from sgd_sim.starts import start_weights
+from sgd_sim.states import States, empty_states
+from tests.run_files import run_text
+
+pytestmark = pytest.mark.gpu
+
+PERSISTENT = {"kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 0.1}
+SGD = {"kind": "sgd", "batch_fraction": 0.4}
+CASES = {
+    "gd": {},
+    "bernoulli": SGD,
+    "without_replacement": {**SGD, "minibatch": "without_replacement"},
+    "with_replacement": {**SGD, "minibatch": "with_replacement"},
+    "persistent": PERSISTENT,
+    "langevin": {"kind": "langevin", "temperature": [[0.0, 0.5], [0.06, 0.0]]},
+    "both noises, not rescaled": {**PERSISTENT, "temperature": 0.3, "rescale_gradient": False},
+    "ridge": {"constraint": "ridge", "ridge": 0.4, "m0": -0.3},
+    "random start": {"start": "random"},
+    "float16": {**PERSISTENT, "precision": "float16"},
+    "a row for all warps": {"dimension": 1030, "alpha": 0.1, "t_max": 0.06, "record": [0.04]},
+    "linear": {"loss": "linear"},
+}
+
+
+def run_of(**changes) -> Run:
+    """A few more steps than one launch makes, not all of them recorded; rows of more than one chunk."""
+    return parse_run(run_text("gd", t_max=0.02 * (AHEAD + 4), problem={"alpha": 6.5, "m0": 0.3}, simulation={
+        "dimension": 60, "instances": 2, "record": [0.0, 0.04, 0.02 * (AHEAD + 4)]})).replace(changes)
+
+
+def on_gpu(run: Run, card, stops=(), instances=None) -> States:
+    """All instances to the end, in one batch; with a fresh batch from what was posted at every stop."""
+    states, instances = empty_states(run), np.arange(run.simulation.instances) if instances is None else np.array(instances)
+    for last in (*stops, run.algorithm.steps):
+        stepper = GpuTrajectories(run, instances, states, card)
+        stepper.advance(last)
+        stepper.post(states)
+    return states
+
+
+def on_cpu(run: Run, states: States | None = None) -> States:
+    """All instances to the end, from their start or from where `states` left them."""
+    states = empty_states(run) if states is None else states
+    for i in range(run.simulation.instances):
+        trajectory = Trajectory(run, i, states, False)
+        trajectory.advance(run.algorithm.steps)
+        trajectory.post(states)
+    return states
+
+
+def assert_close(got: States, want: States, rounding: float = 3e-6) -> None:
+    np.testing.assert_array_equal(got.s, want.s)
+    np.testing.assert_array_equal((got.step, got.diverged_at), (want.step, want.diverged_at))
+    np.testing.assert_allclose(got.w, want.w, rtol=0.0, atol=rounding)
+    np.testing.assert_allclose(got.curves, want.curves, rtol=rounding)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_gpu_does_what_the_cpu_does(card, case):
+    run = run_of(**CASES[case])
+    assert_close(on_gpu(run, card), on_cpu(run))
+
+
+def test_a_stopped_run_goes_on_on_the_other_device(card):
+    run, states = run_of(**PERSISTENT), empty_states(run_of(**PERSISTENT))
+    stepper = GpuTrajectories(run, np.arange(run.simulation.instances), states, card)
+    stepper.advance(3)
+    stepper.post(states)
+    assert_close(on_cpu(run, states), on_cpu(run))
+
+
+def test_data_are_those_of_the_cpu(card):
+    """A last bit may differ where the compilers fuse differently, and then one in 8000 may round to another float16."""
+    for precision in ("float32", "float16"):
+        run = run_of(precision=precision, dimension=600, alpha=0.1, instances=1)
+        data = card.get(GpuTrajectories(run, np.array([0]), empty_states(run), card).data[0])[0]
+        landscape = Trajectory(run, 0, empty_states(run), False).landscape
+        want = landscape.data[:60, :600]
+        np.testing.assert_allclose(data[:, :600].astype(np.float32), want, rtol=1e-3, atol=2e-6)
+        assert np.mean(data[:, :600] == want) > 0.9 and np.all(data[:, 600:] == 0)
+
+
+def test_spectral_start(card):
+    """The power iterations stop within 1e-7 of each other a step, not of the eigenvector."""
+    run = run_of(start="spectral", t_max=0.02, record=[0.02])
+    assert_close(on_gpu(run, card), on_cpu(run), 1e-3)
+
+
+def test_shared_landscape(card):
+    run = run_of(landscape="shared", **PERSISTENT)
+    want, landscape = empty_states(run), Trajectory(run, 0, empty_states(run), False).landscape
+    for i in range(2):
+        trajectory = Trajectory(run, i, want, False)
+        trajectory.landscape = landscape
+        trajectory.state.w[:] = start_weights(run.problem, landscape, trajectory.work, run.simulation.seed, i)
+        trajectory.advance(run.algorithm.steps)
+        trajectory.post(want)
+    assert_close(on_gpu(run, card), want)
+
+
+@pytest.mark.parametrize("changes", [PERSISTENT, {**SGD, "minibatch": "without_replacement"}], ids=["persistent", "fixed size"])
+def test_an_instance_depends_on_itself_alone(card, changes):
+    """The same bits alone, in a batch, after a stop, and whatever is recorded."""
+    run = run_of(**changes)
+    states = on_gpu(run, card)
+    for other in (on_gpu(run, card, stops=(2, 3)), on_gpu(run, card, instances=[1])):
+        np.testing.assert_array_equal(other.w[1], states.w[1])
+        np.testing.assert_array_equal(other.curves[1], states.curves[1])
+    np.testing.assert_array_equal(on_gpu(run.replace(record="linear"), card).w, states.w)
+    with pytest.raises(AssertionError):     # another seed is another instance
+        np.testing.assert_array_equal(on_gpu(run.replace({"simulation.seed": 2}), card).w, states.w)
+
+
+def test_divergence_ends_one_instance(card):
+    run = run_of(learning_rate=1.2, t_max=14.4, record=[0.0, 1.2, 6.0, 14.4], alpha=1.0, constraint="ridge", ridge=0.1, instances=4)
+    want, got = on_cpu(run), on_gpu(run, card)
+    assert (want.diverged_at > 0).any()
+    np.testing.assert_array_equal(got.diverged_at, want.diverged_at)
+    np.testing.assert_array_equal(got.step, want.step)
+    np.testing.assert_array_equal(np.isnan(got.curves), np.isnan(want.curves))
+
+
+def test_small_losses_are_right(card):
+    run = run_of(m0=0.95, alpha=4.0, dimension=30, learning_rate=0.05, t_max=20.0, record=[8.0, 20.0], instances=1)
+    want, got = on_cpu(run).curves[0], on_gpu(run, card).curves[0]
+    assert want[1, 1] < 1e-12
+    np.testing.assert_allclose(got[1], want[1], rtol=1e-3)
+    np.testing.assert_allclose(1.0 - got[0], 1.0 - want[0], rtol=1e-3, atol=2e-16)
+
+
+def test_the_whole_way_and_on(card, monkeypatch, tmp_path):
+    """The command with --device gpu: what it writes is what a batch gives; more instances later are only computed themselves."""
+    for module in ("simulation", "ensemble"):
+        monkeypatch.setattr(f"sgd_sim.{module}.gpu", lambda section, rank, ranks: card)
+    run = run_of(**PERSISTENT)
+    (tmp_path / "a.toml").write_text(run.to_toml())
+    command = ["run", str(tmp_path / "a.toml"), "-o", str(tmp_path / "a.h5"), "--device", "gpu", "--quiet"]
+    assert main(command) == 0
+    assert main([*command, "--resume", "--set", "simulation.instances=3"]) == 0
+    want = on_gpu(run.replace({"simulation.instances": 3, "simulation.device": "gpu"}), card)
+    got = sgd_sim.load(tmp_path / "a.h5").states
+    np.testing.assert_array_equal(got.w, want.w)
+    np.testing.assert_array_equal(got.curves, want.curves)
+
+
+QUARTIC = """
+template <typename real> __device__ real loss_v(real h, real h0) { real d = h - h0; return real(0.25) * d * d * d * d; }
+template <typename real> __device__ real loss_dv(real h, real h0) { real d = h - h0; return d * d * d; }
+template <typename real> __device__ real loss_d2v(real h, real h0) { real d = h - h0; return real(3) * d * d; }
+template <typename real> __device__ real loss_dv_dh0(real h, real h0) { real d = h - h0; return real(-3) * d * d; }
+"""
+
+
+def quartic(name: str, cuda: str) -> str:
+    register_loss(name, lambda h, h0: 0.25 * (h - h0) ** 4, lambda h, h0: (h - h0) ** 3, lambda h, h0: 3.0 * (h - h0) ** 2,
+                  cuda=cuda)
+    return name
+
+
+def test_a_loss_of_ones_own(card):
+    """Its CUDA source is held against its Python functions before anything is computed with it."""
+    run = run_of(loss=quartic("quartic", QUARTIC))
+    gpu_batches(run, np.arange(1), np.zeros(1), card)
+    assert_close(on_gpu(run, card), on_cpu(run))
+    for name, right, wrong in (("dv", "return d * d * d;", "return d * d;"), ("d2v", "real(3)", "real(2)"),
+                               ("dv_dh0", "real(-3)", "real(3)"), ("v", "0.25", "0.5")):
+        slip = run_of(loss=quartic(f"slip_in_{name}", QUARTIC.replace(right, wrong)))
+        with pytest.raises(RunError, match=rf"loss_{name} in the CUDA source of 'slip_in_{name}' is not its {name}"):
+            gpu_batches(slip, np.arange(1), np.zeros(1), card)
+
+
+def test_batches_hold_what_the_card_holds(card, monkeypatch):
+    run, steps = run_of(dimension=100, instances=7), np.array([0, 0, 4, 0, 0, 0, 0])
+    monkeypatch.setattr(type(card), "free_bytes", lambda self: 1_700_000)
+    assert [batch.tolist() for batch in gpu_batches(run, np.arange(7), steps, card)] == [[0, 1, 3], [4, 5, 6], [2]]
+    monkeypatch.setattr(type(card), "free_bytes", lambda self: 1000)
+    with pytest.raises(RunError, match="dimension = 100: an instance at alpha = 6.5 needs"):
+        gpu_batches(run, np.arange(7), steps, card)
+
+
+def test_what_a_gpu_does_not_take_is_one_line(card):
+    with pytest.raises(RunError, match="at most 16384"):
+        gpu_batches(run_of(dimension=20000), np.arange(1), np.zeros(1), card)
+    register_loss("no_cuda", lambda h, h0: (h - h0) ** 2, lambda h, h0: 2.0 * (h - h0), lambda h, h0: 2.0 + 0.0 * h)
+    with pytest.raises(RunError, match="'no_cuda' has no CUDA source"):
+        gpu_batches(run_of(loss="no_cuda"), np.arange(1), np.zeros(1), card)

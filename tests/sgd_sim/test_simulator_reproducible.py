@@ -1,0 +1,132 @@
+"""An instance depends on (seed, index) alone: not on threads, slices, neighbours, nor on how often the run was resumed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import sgd_sim
+from dmft.core.parallel import Comm
+from dmft.model.runfile import parse_run
+from sgd_sim import ensemble, memory
+from sgd_sim.cpu import shared
+from sgd_sim.cpu.dynamics import State, advance, make_noise, make_rule, make_work
+from sgd_sim.ensemble import Ensemble
+from sgd_sim.landscape import make_landscape
+from sgd_sim.starts import start_weights
+from sgd_sim.states import empty_states, grown_states
+
+KINDS = {
+    "gd": {"kind": "gd"},
+    "persistent": {},
+    "without replacement, thermal": {"kind": "sgd", "batch_fraction": 0.3, "minibatch": "without_replacement",
+                                     "temperature": 0.1},
+    "ridge": {"constraint": "ridge", "ridge": 0.3},
+}
+
+
+@pytest.fixture
+def run(demo_text):
+    return parse_run(demo_text).replace(dimension=110, instances=3, t_max=1.0)
+
+
+def assert_same(a, b, instances=slice(None)):
+    for name in ("m", "loss", "q", "mse", "mse_fresh"):
+        np.testing.assert_array_equal(getattr(a, name)[instances], getattr(b, name)[instances])
+
+
+@pytest.mark.parametrize("landscape", ["fresh", "shared"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_growing_is_the_same_as_running_at_once(run, kind, landscape):
+    """In t_max and in instances, from the states of the shorter run."""
+    run = run.replace(landscape=landscape, **KINDS[kind])
+    states = empty_states(run)
+    assert Ensemble(run, states, Comm()).go() == 0
+    longer = run.replace(t_max=1.7, instances=20)
+    grown = grown_states(states, longer)
+    assert Ensemble(longer, grown, Comm()).go() == 0
+    whole = sgd_sim.simulate(longer)
+    np.testing.assert_array_equal(grown.curves, whole.states.curves)
+    np.testing.assert_array_equal(grown.w, whole.states.w)
+    assert_same(sgd_sim.simulate(run.replace(instances=1)), sgd_sim.simulate(run), slice(0, 1))
+
+
+@pytest.mark.parametrize("landscape", ["fresh", "shared"])
+def test_stopping_in_the_middle_of_an_instance(run, landscape, monkeypatch):
+    monkeypatch.setattr(ensemble, "SLICE_SECONDS", 0.0)        # one step a slice
+    run = run.replace(landscape=landscape, t_max=3.0)
+    states, saved = empty_states(run), []
+    while True:
+        seen = []
+
+        def stop(seen=seen, states=states):
+            """Stop as soon as some instance has gone ten steps further."""
+            seen.append(states.step.copy())
+            return int(bool(np.any(np.maximum(states.step, 0) - np.maximum(seen[0], 0) >= 10)))
+
+        monkeypatch.setattr(ensemble, "ROUND_SECONDS", 0.001)
+        if Ensemble(run, states, Comm(), stop, saved.append).go() == 0:
+            break
+    assert saved and any(0 < step < run.algorithm.steps for step in states.record)
+    np.testing.assert_array_equal(states.curves, sgd_sim.simulate(run).states.curves)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_slices_rows_in_threads_and_records_change_nothing(run, kind):
+    run = run.replace(dimension=300, t_max=0.6, **KINDS[kind])
+    found = []
+    for threads, cuts, record in ((False, [0, 30], [0, 30]), (True, [0, 1, 8, 30], [0, 30]), (False, [0, 30], range(31))):
+        landscape = make_landscape(1, 0, 300, 3.0, threads)
+        work = make_work(landscape)
+        state = State(start_weights(run.problem, landscape, work, 1, 0, threads), np.ones(900, np.uint8))
+        record = np.array(record)
+        curves = np.zeros((4, record.size))
+        for first, last in zip(cuts[:-1], cuts[1:]):
+            advance(landscape, make_rule(run, 900), make_noise(1, 0), run.algorithm.temperatures(), state, work, first, last,
+                    record, curves, threads)
+        found.append((state.w, curves[:, [0, -1]]))
+    for w, curves in found[1:]:
+        np.testing.assert_array_equal(w, found[0][0])
+        np.testing.assert_array_equal(curves, found[0][1])
+
+
+def test_width_of_a_batch_of_starts_changes_nothing(run, monkeypatch):
+    run = run.replace(landscape="shared", instances=40, temperature=0.1)
+    wide = sgd_sim.simulate(run)
+    for widths in ((16,), (32,)):
+        monkeypatch.setattr(shared, "WIDTHS", widths)
+        assert_same(sgd_sim.simulate(run), wide)
+
+
+SCRIPT = """
+import sys, numpy as np, sgd_sim
+from sgd_sim import memory, ensemble
+from dmft.model.runfile import parse_run
+memory.SMALL = ensemble.SMALL = 0
+run = parse_run(sys.stdin.read())
+np.save(sys.argv[1], np.stack([sgd_sim.simulate(run.replace(landscape=l)).states.curves for l in ("fresh", "shared")]))
+"""
+
+
+def test_threads_change_nothing(run, tmp_path, monkeypatch):
+    """Three instances: two side by side, then one with its rows in two threads."""
+    text = run.to_toml()
+    monkeypatch.setattr(memory, "SMALL", 0)
+    here = [sgd_sim.simulate(run.replace(landscape=landscape)).states.curves for landscape in ("fresh", "shared")]
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path / "two.npy")], input=text, text=True, check=True,
+                   env=environment, timeout=240)
+    np.testing.assert_array_equal(np.load(tmp_path / "two.npy"), np.stack(here))
+
+
+def test_instances_are_independent_of_each_other(run):
+    result = sgd_sim.simulate(run)
+    assert len(np.unique(result.loss[:, 0])) == 3
+    starts = sgd_sim.simulate(run.replace(landscape="shared", start="random")).m[:, 0]
+    assert len(np.unique(starts)) == 3
+    other = sgd_sim.simulate(run.replace(seed=2))
+    assert not np.any(other.loss == result.loss)

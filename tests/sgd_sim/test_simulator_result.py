@@ -1,0 +1,122 @@
+"""Recording times, errors by formula, and the statistics of a result."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import sgd_sim
+from dmft.core.errors import FileError, RunError, UserError
+from dmft.model.runfile import parse_run
+from sgd_sim.recording import mean_square_error, record_steps
+
+
+@pytest.fixture
+def run(demo_text):
+    return parse_run(demo_text).replace(dimension=20, instances=5)
+
+
+@pytest.mark.parametrize("record", ["log", "linear", [0.0, 0.5, 1.99]])
+def test_a_longer_run_finds_the_steps_it_needs(run, record):
+    run = run.replace(record=record)
+    for t_max, longer in ((2.0, 3.0), (2.0, 50.0), (30.0, 1000.0)):
+        short, long = record_steps(run.replace(t_max=t_max)), record_steps(run.replace(t_max=longer))
+        end = run.replace(t_max=t_max).algorithm.steps
+        assert set(long[long <= end]) <= set(short)
+        assert (np.diff(short) > 0).all()
+        assert short[-1] == end or isinstance(record, list)
+
+
+def test_long_runs_make_small_files(run):
+    steps = record_steps(run.replace(t_max=1000.0, learning_rate=0.01))
+    assert 80 < steps.size < 120 and steps[-1] == 100000
+    assert record_steps(run.replace(t_max=1000.0, learning_rate=0.01, record="linear")).size < 410
+
+
+def test_times_beyond_the_end_are_refused(run):
+    with pytest.raises(RunError, match="t_max"):
+        record_steps(run.replace(record=[1.0, 2.5]))
+
+
+def test_mse_formula(run):
+    """(B.8) is the mean of (|x| - |y|)^2 over Gaussians with covariance (q, m; m, 1)."""
+    rng = np.random.default_rng(0)
+    y, z = rng.standard_normal((2, 400000))
+    for m, q in ((0.3, 1.0), (-0.8, 1.3), (1.0, 1.0), (0.0, 0.7)):
+        squares = (np.abs(m * y + np.sqrt(q - m * m) * z) - np.abs(y)) ** 2
+        value = mean_square_error(run, np.array(m), np.array(q))
+        assert abs(squares.mean() - value) < 4 * squares.std() / np.sqrt(y.size) + 1e-12
+    linear = run.replace(loss="linear")
+    assert mean_square_error(linear, np.array(0.3), np.array(1.2)) == pytest.approx(1.6)
+
+
+def test_statistics(run):
+    result = sgd_sim.simulate(run)
+    assert result.m.shape == result.loss.shape == result.mse.shape == (5, result.t.size)
+    np.testing.assert_allclose(result.mean().m, result.m.mean(axis=0))
+    np.testing.assert_allclose(result.error()["loss"], result.loss.std(axis=0, ddof=1) / np.sqrt(5))
+    np.testing.assert_allclose(result.median().q, np.median(result.q, axis=0))
+    np.testing.assert_allclose(result.quantile(0.2).mse, np.quantile(result.mse, 0.2, axis=0))
+    share = result.share_below(np.median(result.loss[:, -1]) * (1 + 1e-12))
+    assert share.count[-1] == 3 and share.share[-1] == 0.6
+    # Wilson's interval, by hand: (p + z^2/2n +- z sqrt(p(1-p)/n + z^2/4n^2)) / (1 + z^2/n)
+    z = 1.959963984540054
+    half = z * np.sqrt(0.6 * 0.4 / 5 + z * z / 100)
+    assert share.low[-1] == pytest.approx((0.6 + z * z / 10 - half) / (1 + z * z / 5))
+    assert share.high[-1] == pytest.approx((0.6 + z * z / 10 + half) / (1 + z * z / 5))
+    none = result.share_below(0.0)
+    assert none.share[0] == 0.0 and none.low[0] == 0.0 and 0.3 < none.high[0] < 0.6
+
+
+def test_diverged_instances_are_left_out_of_means_but_not_of_shares(run):
+    result = sgd_sim.simulate(run)
+    loss = result.loss.copy()
+    loss[0, 3:] = np.nan
+    broken = replace(result, loss=loss)
+    np.testing.assert_allclose(broken.mean().loss[4], loss[1:, 4].mean())
+    np.testing.assert_allclose(broken.quantile(0.5).loss[4], np.median(loss[1:, 4]))
+    assert broken.share_below(1e9).share[4] == 0.8
+    assert np.isnan(replace(result, loss=np.full_like(loss, np.nan)).mean().loss).all()
+
+
+def test_divergence_is_recorded_and_the_others_go_on(run):
+    run = run.replace(constraint="ridge", ridge=0.1, instances=12, record="linear", t_max=3.0)
+    for landscape in ("fresh", "shared"):
+        run = run.replace(landscape=landscape)
+        # between steps that all instances bear and steps that none does there are some that a part bears
+        results = (sgd_sim.simulate(run.replace(learning_rate=rate)) for rate in np.arange(0.02, 0.1, 0.004).round(3))
+        result = next(result for result in results if 0 < result.diverged.sum() < 12)
+        run = result.run
+        assert np.isnan(result.m[result.diverged, -1]).all() and np.isfinite(result.m[~result.diverged]).all()
+        alone = sgd_sim.simulate(run.replace(instances=int(np.argmin(result.diverged)) + 1))
+        np.testing.assert_array_equal(result.m[:alone.instances], alone.m)
+
+
+def test_files(run, tmp_path):
+    result = sgd_sim.simulate(run)
+    result.save(tmp_path / "a.h5")
+    again = sgd_sim.load(tmp_path / "a.h5")
+    assert again.run == result.run
+    for name in ("t", "m", "loss", "q", "mse", "mse_fresh", "diverged"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(result, name))
+    with pytest.raises(FileError):
+        sgd_sim.load(tmp_path / "b.h5")
+
+
+def test_what_does_not_fit_is_refused_before_the_work(run, with_cupy):
+    with_cupy(None)
+    with pytest.raises(UserError, match="dimension.*GB"):
+        sgd_sim.simulate(run.replace(dimension=3_000_000))
+    with pytest.raises(UserError, match="gpu"):
+        sgd_sim.simulate(run.replace({"simulation.device": "gpu"}))
+
+
+def test_spectral_start(run):
+    """The overlap of the trimmed spectral estimate at alpha = 6 is well above that of a random start."""
+    run = run.replace(start="spectral", dimension=300, alpha=6.0, instances=6, t_max=0.02)
+    spectral = sgd_sim.simulate(run)
+    assert (spectral.m[:, 0] > 0.4).all() and np.allclose(spectral.q[:, 0], 1.0)
+    X_start = sgd_sim.simulate(run.replace(start="random"))
+    assert np.abs(X_start.m[:, 0]).max() < 5 / np.sqrt(300)
