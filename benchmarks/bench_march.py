@@ -174,8 +174,8 @@ def bandwidth() -> None:
         for _ in range(600):
             solver.step()
         used = solver.history.size.reshape(-1, 4).max(axis=1) > 0
-        touched = 4 * solver.samples.T.shape[0] * int((solver.history.stop.reshape(-1, 4).sum(axis=1) * used).sum())
-        T = solver.samples.T
+        touched = 4 * solver.samples.tangents.T.shape[0] * int((solver.history.stop.reshape(-1, 4).sum(axis=1) * used).sum())
+        T = solver.samples.tangents.T
         data, out = T[:, : touched // (4 * len(T))].copy(), np.empty(len(T), np.float32)
         _read(data, out)
         reads = [wall_seconds(lambda: _read(data, out)) for _ in range(20)]     # noqa: B023 (called at once)

@@ -18,8 +18,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import reference  # noqa: E402
 from benchmarks.common import PERSISTENT, iteration, march, problem, seconds, table  # noqa: E402
+from dmft.equations import reference  # noqa: E402
 from dmft.samples.sampling import Sampling, draw  # noqa: E402
 
 PEER_NS = 4.0
@@ -47,18 +47,20 @@ def reference_sweep(n: int, samples: int) -> float:
     # kernels small enough for paths to stay finite; their values do not change the work
     m = np.full(rows, 0.5)
     memory, factor = np.tril(np.full((rows, rows), 1e-3), -1), np.tril(np.full((rows, rows), 1e-3))
-    return seconds(lambda: reference.sweep(p.eta, p.alpha, p.batch_fraction, p.p_on, p.p_off, np.full(rows, 0.99),
-                                           np.full(rows, 0.94), m, factor, memory, draws.h0, draws.h, draws.s,
-                                           np.full(samples, 1 / samples), *sampling.keys))
+    sweep = reference.make_sweep(p.data.loss)
+    return seconds(lambda: sweep(p.eta, p.gradient_scale, p.temperature, p.batch.chain(), sampling.keys, m, np.full(rows, 0.99),
+                                 np.full(rows, 0.94), factor, memory, draws.name, draws.sign, draws.k, draws.y, draws.sd,
+                                 draws.h, draws.s, np.full(samples, 1 / samples), draws.z))
 
 
 def sweeps_needed(n: int, samples: int) -> tuple[int, float]:
     """Sweeps of the reference to 1e-6 at a smaller n, and how far its m is from the march."""
     p = problem(PERSISTENT, n)
     sampling = Sampling(samples, 1, (0,), frozenset())
-    m, count, converged = reference.solve(p, sampling, draw(p, sampling, 0, samples), 0.5, 1e-6, 300)
-    assert converged
-    return count, float(np.abs(m - march(p, samples, None, parts=()).curves["m"]).max())
+    draws, weight = draw(p, sampling, 0, samples), np.full(samples, 1 / samples)
+    _, weights, count = reference.solve(p, draws, weight, sampling.keys, 0.5, 1e-6, 300)
+    assert count < 300
+    return count, float(np.abs(weights.m - march(p, samples, None, parts=()).curves["m"]).max())
 
 
 def iterate_sweep(n: int, samples: int) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dmft.core.parallel import Comm
 from dmft.equations.kernels import saved_steps
-from dmft.model.experiment import Problem
+from dmft.model.experiment import Experiment
 from dmft.model.runfile import parse_run
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.iterate import Iteration, Options
@@ -19,12 +19,12 @@ PERSISTENT = 'kind = "persistent_sgd"\nbatch_fraction = 0.5\npersistence = 1.0'
 GD = 'kind = "gd"'
 
 
-def problem(algorithm: str, steps: int, eta: float = 0.01, alpha: float = 3.0, m0: float = 0.5) -> Problem:
-    return Problem.from_run(parse_run(f"[problem]\nalpha = {alpha}\nm0 = {m0}\n[algorithm]\nlearning_rate = {eta}\n"
+def problem(algorithm: str, steps: int, eta: float = 0.01, alpha: float = 3.0, m0: float = 0.5) -> Experiment:
+    return Experiment.from_run(parse_run(f"[problem]\nalpha = {alpha}\nm0 = {m0}\n[algorithm]\nlearning_rate = {eta}\n"
                                       f"t_max = {eta * steps}\n{algorithm}\n"))
 
 
-def march(p: Problem, samples: int, per_level: int | None, seed: int = 1, parts=PARTS, dtype=None) -> March:
+def march(p: Experiment, samples: int, per_level: int | None, seed: int = 1, parts=PARTS, dtype=None) -> March:
     """A march to its end; a dyadic history keeps its tangents in single precision, as the solver does."""
     dtype = dtype or (np.float64 if per_level is None else np.float32)
     solver = March(p, Sampling(samples, seed, (0,), frozenset(parts)), per_level, saved_steps(p.steps), Comm(), dtype)
@@ -33,7 +33,7 @@ def march(p: Problem, samples: int, per_level: int | None, seed: int = 1, parts=
     return solver
 
 
-def iteration(p: Problem, samples: int, mixing: float, tolerance: float, parts=()) -> Iteration:
+def iteration(p: Experiment, samples: int, mixing: float, tolerance: float, parts=()) -> Iteration:
     return Iteration(p, Sampling(samples, 1, (0,), frozenset(parts)), Options(mixing, tolerance, 500, False),
                      saved_steps(p.steps), Comm())
 

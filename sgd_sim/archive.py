@@ -8,17 +8,17 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.errors import FileError
+from dmft.model.experiment import known_errors
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.cpu.dynamics import RECORDED
 from sgd_sim.landscape import sizes
-from sgd_sim.recording import mean_square_error
 from sgd_sim.states import States
 
 
 def to_arrays(run: Run, states: States) -> dict[str, np.ndarray]:
     """The datasets of a file: curves (instances, times), and under state/ what a longer run goes on from."""
     arrays = {name: states.curves[:, k] for k, name in enumerate(RECORDED)}
-    arrays["mse"] = mean_square_error(run, arrays["m"], arrays["q"])
+    arrays |= known_errors(run, arrays["m"], arrays["q"])
     arrays["t"] = states.record * run.algorithm.learning_rate
     arrays["diverged"] = states.diverged_at >= 0
     arrays["state/record"], arrays["state/step"], arrays["state/w"] = states.record, states.step, states.w

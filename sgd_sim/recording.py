@@ -1,4 +1,4 @@
-"""When an instance is recorded, and the error that follows from its overlaps.
+"""When an instance is recorded.
 
 A run that grows in t_max must find everything it needs in the shorter run: the steps recorded below the old end
 are, for every choice, a subset of those that the shorter run recorded.
@@ -38,11 +38,3 @@ def record_steps(run: Run) -> np.ndarray:
                            f"{run.algorithm.t_max:g}; leave it out or raise t_max")
         chosen = np.rint(times / eta)
     return np.unique(chosen.astype(np.int64))
-
-
-def mean_square_error(run: Run, m: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """(B.8) with q0 = 1, the error of |h| as an estimate of |h0| on fresh samples; q + 1 - 2 m for the linear loss."""
-    if run.problem.loss == "linear":
-        return q + 1.0 - 2.0 * m
-    spread = np.sqrt(np.maximum(q - m * m, 0.0))
-    return q + 1.0 - 4.0 / np.pi * (spread + m * np.arctan2(m, spread))

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from dmft.model.experiment import known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
 from sgd_sim import archive
 from sgd_sim.cpu.dynamics import RECORDED
-from sgd_sim.recording import mean_square_error
 from sgd_sim.states import States
 
 CURVES = ("m", "loss", "q", "mse", "mse_fresh")
@@ -109,7 +109,7 @@ class SimulationResult:
 def make_result(run: Run, states: States) -> SimulationResult:
     """The result that the states amount to."""
     curves = {name: states.curves[:, k] for k, name in enumerate(RECORDED)}
-    curves["mse"] = mean_square_error(run, curves["m"], curves["q"])
+    curves |= known_errors(run, curves["m"], curves["q"])
     return SimulationResult(run=run, t=states.record * run.algorithm.learning_rate, **curves,
                             diverged=states.diverged_at >= 0, states=states)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dmft.core.parallel import Comm
 from dmft.equations.kernels import saved_steps
-from dmft.model.experiment import Problem
+from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run, parse_run
 from dmft.samples.sampling import FIXED, Sampling
 from dmft.solvers.iterate import Iteration, Options
@@ -48,7 +48,7 @@ def make_run(algorithm: dict, problem: dict | None = None, steps: int = 40, eta:
 def make_march(run: Run, samples: int = 400, per_level: int | None = None, seed: int = 1, parts=FIXED,
                dtype=np.float64, comm: Comm | None = None) -> March:
     """A march run to its end."""
-    problem = Problem.from_run(run)
+    problem = Experiment.from_run(run)
     sampling = Sampling(samples, seed, (0,), frozenset(parts))
     march = March(problem, sampling, per_level, saved_steps(problem.steps), comm or Comm(), dtype)
     while not march.done:
@@ -57,10 +57,10 @@ def make_march(run: Run, samples: int = 400, per_level: int | None = None, seed:
 
 
 def make_iteration(run: Run, samples: int = 400, mixing: float = 1.0, tolerance: float = 1e-13, max_sweeps: int = 80,
-                   fresh: bool = False) -> Iteration:
+                   fresh: bool = False, parts=FIXED) -> Iteration:
     """An iteration run to its end."""
-    problem = Problem.from_run(run)
-    sampling = Sampling(samples, 1, (0,), frozenset(FIXED))
+    problem = Experiment.from_run(run)
+    sampling = Sampling(samples, 1, (0,), frozenset(parts))
     iteration = Iteration(problem, sampling, Options(mixing, tolerance, max_sweeps, fresh), saved_steps(problem.steps), Comm())
     while not iteration.done:
         iteration.step()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.core.errors import RunError
-from dmft.equations.weights import Macro, Row
+from dmft.equations.weights import Row, WeightDynamics
 from dmft.model.runfile import Run
 
 KERNELS = ("M_C", "M_R", "C", "R")
@@ -41,11 +41,11 @@ def saved_steps(steps: int, points: int = 0) -> np.ndarray:
     return np.union1d(np.arange(dense), late)
 
 
-def saved_row(kernels: dict[str, np.ndarray], grid: np.ndarray, macro: Macro, row: Row, m: np.ndarray) -> None:
+def saved_row(kernels: dict[str, np.ndarray], grid: np.ndarray, weights: WeightDynamics, row: Row, m: np.ndarray) -> None:
     """Enter row n into the saved kernels where n is a saved step; m (steps+1,) is known up to n. M_R and R are
     densities in time, zero on and above the diagonal; values inside an old block are interpolated between the
     middles of blocks."""
-    n, history = macro.n, macro.history
+    n, history, state = weights.n, weights.history, weights.state
     i = int(np.searchsorted(grid, n))
     if i == len(grid) or grid[i] != n:
         return
@@ -60,9 +60,9 @@ def saved_row(kernels: dict[str, np.ndarray], grid: np.ndarray, macro: Macro, ro
         return np.interp(past, centres, sums[order] / size) if n else np.zeros(0)
 
     M_C = symmetric(row.M_C, row.M_C_now)
-    C = symmetric(macro.Q_row, macro.Q_now) + m[n] * m[upto]
+    C = symmetric(state.Q_row, state.Q_now) + m[n] * m[upto]
     for name, values in (("M_C", M_C), ("C", C)):
         kernels[name][i, : i + 1] = values
         kernels[name][: i + 1, i] = values
-    kernels["M_R"][i, :i] = causal(row.M_R) / macro.problem.eta
-    kernels["R"][i, :i] = causal(macro.R_row)
+    kernels["M_R"][i, :i] = causal(row.M_R) / weights.experiment.eta
+    kernels["R"][i, :i] = causal(state.R_row)

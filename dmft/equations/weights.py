@@ -1,4 +1,4 @@
-"""The macroscopic side of a solution: m, a, nu_hat, C = Q + m m^T and R from one row of kernels at a time.
+"""The weights w as the theory sees them: m, C = Q + m m^T and R from one row of kernels at a time.
 
 Everything at step n+1 follows from rows <= n, so the same object serves the march, which estimates each row
 just before it is needed, and the iteration, which is given all rows. Arrays over slots hold sums over the steps
@@ -7,14 +7,15 @@ of a block (history.py); a kernel row divided by block sizes is its value, taken
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from dmft.equations.history import History, Plan
 from dmft.equations.noise import JITTER, conditional, dot, factor_rows
-from dmft.model.experiment import Problem
+from dmft.model.experiment import Experiment
 
 
 class Row(NamedTuple):
@@ -81,84 +82,128 @@ def merge_vector(v: np.ndarray, older: int, newer: int, into: int) -> None:
     v[older] = v[newer] = 0.0
 
 
-class Macro:
-    """State of the macroscopic recursion at step n."""
+class NextRow(NamedTuple):
+    """Row n+1 of Q and R against the past, before step n itself enters the past, and m_{n+1}."""
 
-    ARRAYS = ("Q", "R", "M_C", "Q_row", "R_row", "jitter", "factor")
+    Q_row: np.ndarray  # (slots,) a_n x_j
+    Q_with_last: float  # a_n x_n
+    Q_now: float  # a_n^2 q_u
+    R_row: np.ndarray  # (slots,)
+    R_last: float  # a_n
+    m: float
 
-    def __init__(self, problem: Problem, history: History):
-        slots = history.slots
-        self.problem, self.history = problem, history
-        self.Q, self.R, self.M_C, self.factor = (np.zeros((slots, slots)) for _ in range(4))
-        self.Q_row, self.R_row = np.zeros(slots), np.zeros(slots)
-        self.jitter = np.zeros(slots)
-        self.n, self.m, self.Q_now = 0, problem.m0, problem.q_start - problem.m0**2
-        self.factor_from, self.floored = 0, 0
+
+class Closing(NamedTuple):
+    """What row n of the kernels decides: how samples move on, where the weights go, and figures for the curves."""
+
+    drive: Drive
+    next: NextRow
+    nu_hat: float
+    norm: float  # q_u + m_u^2, of the step before it is scaled
+    x_now: float  # x_n of [dmft-Q]
+    m_u: float
+
+
+@dataclass
+class WeightState:
+    """The arrays of the recursion at step n: matrices and vectors over slots, and a few numbers."""
+
+    Q: np.ndarray  # (slots, slots) block sums
+    R: np.ndarray
+    M_C: np.ndarray
+    factor: np.ndarray  # Cholesky factor of M_C with jitter, in order of time
+    Q_row: np.ndarray  # (slots,) Q(n, j)
+    R_row: np.ndarray
+    jitter: np.ndarray
+    n: int
+    m: float
+    Q_now: float  # Q(n, n)
+    factor_from: int  # rows of the factor from here on are to be made again
+    floored: int  # pivots that rounding made non-positive
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> WeightState:
+        """What `arrays` gave."""
+        values: dict[str, Any] = {name: array.item() if array.ndim == 0 else np.array(array) for name, array in arrays.items()}
+        return cls(**values)
+
+    @classmethod
+    def at_start(cls, slots: int, m0: float, Q0: float) -> WeightState:
+        Q, R, M_C, factor = (np.zeros((slots, slots)) for _ in range(4))
+        Q_row, R_row, jitter = (np.zeros(slots) for _ in range(3))
+        return cls(Q, R, M_C, factor, Q_row, R_row, jitter, 0, m0, Q0, 0, 0)
+
+
+class WeightDynamics:
+    """The macroscopic recursion, one row of kernels at a time."""
+
+    def __init__(self, experiment: Experiment, history: History):
+        self.experiment, self.history = experiment, history
+        self.state = WeightState.at_start(history.slots, experiment.m0, experiment.q_start - experiment.m0**2)
+
+    @property
+    def n(self) -> int:
+        return self.state.n
+
+    @property
+    def m(self) -> float:
+        return self.state.m
 
     @property
     def q(self) -> float:
         """C(n, n), 1 on the sphere."""
-        return self.Q_now + self.m**2
+        return self.state.Q_now + self.state.m**2
 
     def _noise(self, row: Row) -> tuple[np.ndarray, float]:
         """Weights (slots,) and standard deviation of chi_n given the past."""
-        order = np.array(self.history.order, np.int64)
-        self.floored += factor_rows(self.M_C, self.jitter, order, self.factor, self.factor_from)
-        weights, left = conditional(self.factor, row.M_C[order], row.M_C_now * (1 + JITTER), len(order))
+        state, order = self.state, np.array(self.history.order, np.int64)
+        state.floored += factor_rows(state.M_C, state.jitter, order, state.factor, state.factor_from)
+        weights, left = conditional(state.factor, row.M_C[order], row.M_C_now * (1 + JITTER), len(order))
         spread = np.zeros(self.history.slots)
         spread[order] = weights
         return spread, float(np.sqrt(max(left, 0.01 * JITTER * row.M_C_now)))
 
-    def close(self, row: Row, m_given: float | None = None) -> tuple[Drive, dict[str, float]]:
-        """From row n: what drives the samples, and a_n, nu_hat, x_n. Eqs. [dmft-a], [dmft-m], [dmft-nu].
+    def close(self, row: Row, m_given: float | None = None) -> Closing:
+        """What follows from row n. Eqs. [dmft-a], [dmft-m], [dmft-nu].
 
         Does not move on: `advance` does, so that the last row of a run can be closed for its nu_hat alone.
         m_given fixes m_{n+1} (the paper's starting guess holds m constant)."""
-        p, eta = self.problem, self.problem.eta
+        e, state, eta = self.experiment, self.state, self.experiment.eta
         size = np.maximum(self.history.size, 1)
         memory, correlation = row.M_R / size, row.M_C / size
-        keep = 1 - eta * row.delta_nu - eta * p.ridge
-        temperature = p.temperature[min(self.n, p.steps - 1)]
+        decay, inertia = e.constraint.decay, e.update.inertia(state.n)
+        keep = inertia - eta * row.delta_nu - eta * decay
+        temperature = e.temperature[min(state.n, e.steps - 1)]
         x, x_now, q_u, r = _next_row(
-            eta, keep, memory, correlation, row.M_C_now, self.Q, self.R, self.Q_row, self.Q_now, self.R_row,
+            eta, keep, memory, correlation, row.M_C_now, state.Q, state.R, state.Q_row, state.Q_now, state.R_row,
             min(-(-(max(self.history.order, default=-1) + 1) // 8) * 8, self.history.slots),  # `dot` adds by eights
         )
         q_u += 2 * temperature * eta
-        m_u = (1 - eta * p.ridge) * self.m - eta * row.mu
+        m_u = (inertia - eta * decay) * state.m - eta * row.mu
         norm = q_u + m_u**2
-        a = 1 / np.sqrt(norm) if p.sphere and norm > 0 else (1.0 if not p.sphere else np.nan)
-        self._next = (a * x, a * x_now, a**2 * q_u, a * r, a, a * m_u if m_given is None else m_given)
-        weights, sd = self._noise(row)
-        drive = Drive(a, keep, memory, weights, sd, float(np.sqrt(2 * temperature * eta)))
-        nu_hat = (1 / a - 1) / eta if p.sphere else p.ridge
-        return drive, {"nu_hat": nu_hat, "norm": norm, "x_now": x_now, "m_u": m_u, "a": a}
+        a = e.constraint.scale(norm)
+        following = NextRow(a * x, a * x_now, a**2 * q_u, a * r, a, a * m_u if m_given is None else m_given)
+        drive = Drive(a, keep, memory, *self._noise(row), float(np.sqrt(2 * temperature * eta)))
+        return Closing(drive, following, e.constraint.multiplier(a, eta), norm, x_now, m_u)
 
-    def advance(self, row: Row, plan: Plan) -> None:
+    def advance(self, row: Row, following: NextRow, plan: Plan) -> None:
         """Enter row n into the past (plan made by History.push for step n) and move to step n+1."""
-        Q_row, R_row, M_C = self.Q_row, self.R_row, row.M_C.copy()
-        x, x_now, q_next, r, a, m_next = self._next
-        jitter = self.jitter
+        state = self.state
+        Q_row, R_row, M_C = state.Q_row, state.R_row, row.M_C.copy()
+        x, r = following.Q_row, following.R_row
         for older, newer, into in plan.merges:
-            for matrix in (self.Q, self.R, self.M_C):
+            for matrix in (state.Q, state.R, state.M_C):
                 merge_matrix(matrix, older, newer, into)
-            for vector in (Q_row, R_row, M_C, x, r, jitter):
+            for vector in (Q_row, R_row, M_C, x, r, state.jitter):
                 merge_vector(vector, older, newer, into)
         s = plan.slot
-        self.Q[s], self.Q[:, s], self.Q[s, s] = Q_row, Q_row, self.Q_now
-        self.R[s] = R_row
-        self.M_C[s], self.M_C[:, s], self.M_C[s, s] = M_C, M_C, row.M_C_now
-        jitter[s] = JITTER * row.M_C_now
-        x[s], r[s] = x_now, a
-        self.Q_row, self.R_row, self.Q_now = x, r, q_next
-        self.m, self.n, self.factor_from = m_next, self.n + 1, plan.factor_from
-
-    def state(self) -> dict[str, np.ndarray]:
-        arrays = {name: getattr(self, name) for name in self.ARRAYS}
-        scalars = [self.n, self.m, self.Q_now, self.factor_from, self.floored]
-        return arrays | {"scalars": np.array(scalars, float)}
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        for name in self.ARRAYS:
-            getattr(self, name)[...] = arrays[name]
-        n, self.m, self.Q_now, factor_from, floored = arrays["scalars"]
-        self.n, self.factor_from, self.floored = int(n), int(factor_from), int(floored)
+        state.Q[s], state.Q[:, s], state.Q[s, s] = Q_row, Q_row, state.Q_now
+        state.R[s] = R_row
+        state.M_C[s], state.M_C[:, s], state.M_C[s, s] = M_C, M_C, row.M_C_now
+        state.jitter[s] = JITTER * row.M_C_now
+        x[s], r[s] = following.Q_with_last, following.R_last
+        state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
+        state.m, state.n, state.factor_from = following.m, state.n + 1, plan.factor_from

@@ -6,7 +6,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.equations.kernels import KERNELS
-from dmft.model.observables import mse
+from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
 from dmft.result.theory import CURVES, Kernels, Theory
 from dmft.running.replica import Setup
@@ -30,7 +30,7 @@ def partial_theory(header: store.Stored) -> Theory:
         if header.shapes.get("finished/replicas/m", (0, 0))[0]:
             rows = [*read(f"finished/replicas/{name}"), *rows]
         replicas[name] = np.array(rows).reshape(len(rows), t.size)
-    replicas["mse"] = mse(run.problem.loss, replicas["m"], replicas["q"])
+    replicas |= known_errors(run, replicas["m"], replicas["q"])
     curves = {}
     for name in CURVES:
         curves[name], curves[f"{name}_error"] = _mean_and_error(replicas[name])

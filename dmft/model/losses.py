@@ -18,6 +18,7 @@ from numba.core.errors import NumbaError
 from dmft.core.errors import UserError
 
 Scalar = Callable[[float, float], float]
+LABELS = ("abs", "field")  # a sample tells |h0| and |h| is the prediction, or h0 and h
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Loss:
     dv_dh0: Scalar    # d2v/dh dh0, wanted by the Stein control variate alone
     stein: bool = True    # whether <h0 v'> = <dv'/dh0 + m v''>, on which that control variate rests
     cuda: str = ""        # the same four functions for a GPU, see CUDA below; "" where there are none
+    labels: str = ""      # what a sample tells of h0: one of LABELS, or "" where the loss does not say
 
 
 @njit(cache=True)
@@ -88,8 +90,9 @@ template <typename real> __device__ real loss_dv_dh0(real, real) { return real(-
 """
 
 _BUILT_IN = {
-    "phase_retrieval": Loss("phase_retrieval", _phase_v, _phase_dv, _phase_d2v, _phase_dv_dh0, cuda=_PHASE_CUDA),
-    "linear": Loss("linear", _linear_v, _linear_dv, _linear_d2v, _linear_dv_dh0, cuda=_LINEAR_CUDA),
+    "phase_retrieval": Loss("phase_retrieval", _phase_v, _phase_dv, _phase_d2v, _phase_dv_dh0, cuda=_PHASE_CUDA,
+                            labels="abs"),
+    "linear": Loss("linear", _linear_v, _linear_dv, _linear_d2v, _linear_dv_dh0, cuda=_LINEAR_CUDA, labels="field"),
 }
 _losses = dict(_BUILT_IN)
 
@@ -113,8 +116,12 @@ def get_loss(name: str) -> Loss:
     raise UserError(f"unknown loss {name!r} (known: {', '.join(_losses)}; a plugin may register more){hint}")
 
 
-def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar | None = None, cuda: str = "") -> Loss:
+def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar | None = None, cuda: str = "",
+                  labels: str = "") -> Loss:
     """Make a user's loss known under `name`: elementwise v, dv/dh and d2v/dh2 of (h, h0).
+
+    `labels` says what a sample tells: "field" (h0, and h is the prediction) or "abs" (|h0| and |h|). It decides what errors
+    on new samples mean; without it results have no `mse`.
 
     The functions are compiled and the derivatives compared with differences here, so that a slip shows at once
     and not as a wrong result. Without dv_dh0 a central difference of dv in h0 is used. A loss with jumps (labels
@@ -126,6 +133,8 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar 
         raise UserError(f"register_loss: {name!r} is not a name (letters, digits and underscores)")
     if built_in(name):
         raise UserError(f"register_loss: {name!r} is built in; choose another name")
+    if labels and labels not in LABELS:
+        raise UserError(f"register_loss: {name!r}: labels = {labels!r}; one of {', '.join(LABELS)}, or nothing")
     functions = [_jit(name, function) for function in (v, dv, d2v)]
     mixed = _jit(name, dv_dh0) if dv_dh0 is not None else _difference_in_h0(functions[1])
     v, dv, d2v = functions
@@ -133,7 +142,7 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar 
     _check_derivative(name, "d2v", d2v, "dv in h", lambda h, h0, step: dv(h + step, h0))
     if dv_dh0 is not None:
         _check_derivative(name, "dv_dh0", mixed, "dv in h0", lambda h, h0, step: dv(h, h0 + step))
-    loss = Loss(name, v, dv, d2v, mixed, _obeys_stein(dv, d2v, mixed), cuda)
+    loss = Loss(name, v, dv, d2v, mixed, _obeys_stein(dv, d2v, mixed), cuda, labels)
     _losses[name] = loss
     return loss
 

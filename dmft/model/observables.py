@@ -9,10 +9,13 @@ import numpy as np
 NODES = 96
 
 
-def mse(loss: str, m: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Mean squared error on a new sample: labels |h0| and |h| (B.8 with q0 = 1), or h0 and h for the linear loss."""
-    if loss == "linear":
-        return q + 1 - 2 * m
+def field_error(m: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Mean squared error of h as an estimate of h0 on a new sample. Eq. [mse]."""
+    return q + 1 - 2 * m
+
+
+def magnitude_error(m: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Mean squared error of |h| as an estimate of |h0| on a new sample: (B.8) with q0 = 1. Eq. [mse]."""
     gap = np.sqrt(np.maximum(q - m**2, 0))
     return q + 1 - 4 / np.pi * (gap + m * np.arctan2(m, gap))
 

@@ -20,26 +20,12 @@ from dmft.core import schema
 from dmft.core.errors import RunError, UserError
 from dmft.core.schema import boolean, choice, integer, number, option, text
 from dmft.model.losses import get_loss
-
-Schedule = tuple[tuple[float, float], ...]
+from dmft.model.minibatches import Persistent
+from dmft.model.schedules import Points, scheduled
+from dmft.model.starts import STARTS
 
 VARIANCE_PARTS = ("sobol", "weights", "stein", "splitting")
 MAX_STEPS = 10**9
-
-
-def _temperature(value: Any) -> float | Schedule:
-    """A number >= 0, or [[time, temperature], ...] with times increasing from 0."""
-    if not isinstance(value, (list, tuple)):
-        return number(0.0)(value)
-    wanted = "a number >= 0 or a schedule [[0.0, T0], [t1, T1], ...] with increasing times and temperatures >= 0"
-    try:
-        schedule = schema.array(wanted, 2, number(0.0))(value)
-    except ValueError:
-        raise ValueError(wanted) from None
-    times = [row[0] for row in schedule if len(row) == 2]
-    if not schedule or len(times) < len(schedule) or times[0] != 0.0 or any(b <= a for a, b in pairwise(times)):
-        raise ValueError(wanted)
-    return schedule
 
 
 def _times(wanted: str, value: Any) -> tuple[float, ...]:
@@ -83,7 +69,7 @@ class ProblemConfig:
 
     alpha: float = option(number(0.0, above=True), doc="samples per dimension")
     loss: str = option(text, "phase_retrieval", "phase_retrieval, linear or a registered name")
-    start: str = option(choice("warm", "random", "spectral"), "warm", "random and spectral: simulation only")
+    start: str = option(choice(*STARTS), "warm", "random and spectral: simulation only")
     m0: float | None = option(number(-1.0, 1.0, above=True, below=True), None, "initial overlap with the teacher")
     constraint: str = option(choice("sphere", "ridge"), "sphere", "what keeps the weights bounded")
     ridge: float = option(number(0.0), 0.0, "strength lambda")
@@ -118,7 +104,7 @@ class AlgorithmConfig:
     persistence: float | None = option(number(0.0, above=True), None, "tau, how long a sample stays out of the batch")
     minibatch: str = option(choice("bernoulli", "without_replacement", "with_replacement"), "bernoulli",
                             "how sgd draws its mini-batch")
-    temperature: float | Schedule = option(_temperature, 0.0, "a number or a schedule [[0.0, T0], [t1, T1], ...]")
+    temperature: float | Points = option(scheduled("T", 0.0), 0.0, "a number or a schedule [[0.0, T0], [t1, T1], ...]")
     rescale_gradient: bool = option(boolean, True, "divide the gradient by the batch fraction (1 with gd and langevin)")
 
     @property
@@ -130,16 +116,6 @@ class AlgorithmConfig:
     def last_time(self) -> float:
         """n eta: t_max rounded to a whole number of steps."""
         return self.steps * self.learning_rate
-
-    def temperatures(self) -> np.ndarray:
-        """(steps,): the temperature of each step; a schedule is constant from each of its times on."""
-        if not isinstance(self.temperature, tuple):
-            return np.full(self.steps, self.temperature)
-        result = np.empty(self.steps)
-        for time, value in self.temperature:
-            # A step that begins at the time itself, up to rounding, belongs to the new temperature.
-            result[int(min(np.ceil(time / self.learning_rate - 1e-6), self.steps)):] = value
-        return result
 
     def unused(self) -> dict[str, str]:
         """Keys that this kind does not use, each with the reason."""
@@ -301,7 +277,7 @@ def _cross_checks(algorithm: AlgorithmConfig, source: str) -> None:
                                f"between one step and {MAX_STEPS:g} steps of learning_rate = {eta:g}")
     if tau is None:
         return
-    smallest = eta * max(1.0, (1.0 - ell) / ell)
+    smallest = Persistent.shortest(ell, eta)
     if tau < smallest * (1.0 - 1e-12):
         raise schema.bad_value(source, "algorithm", "persistence", tau,
                                f">= {smallest:g}: switching probabilities eta/tau and (1-l)eta/(l tau) must be <= 1")

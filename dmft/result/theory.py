@@ -12,13 +12,15 @@ import numpy as np
 from dmft.core import store
 from dmft.core.errors import FileError
 from dmft.equations.kernels import KERNELS
-from dmft.model.observables import generalization, mse
+from dmft.model.experiment import Experiment, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
 from dmft.result.statistics import Ensemble, standard_error
 
 # nu_gap is the residual of the exact identity for nu_hat; unstable the weight of samples with eta g' > 2.
 CURVES = ("m", "loss", "mse", "nu_hat", "nu_hat_direct", "delta_nu", "mu", "q", "nu_gap", "unstable")
+
+ERRORS = ("mse",)  # of these, results have what the data model knows
 
 
 @dataclass(frozen=True)
@@ -70,8 +72,8 @@ class Theory:
 
     def generalization(self, f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
         """Eq. B.6 along the run, at the mean overlaps: average of f(y, y_hat) over a new sample; f elementwise on arrays.
-        Labels are |h0| and |h|, or h0 and h for the linear loss."""
-        return generalization(f, self.m, self.q, signed=self.run.problem.loss == "linear")
+        Labels and predictions are |h0| and |h|, or h0 and h, as the loss declares."""
+        return Experiment.from_run(self.run).data.generalization(f, self.m, self.q)
 
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over t, replicas over (replica, t), kernels over (t_kernel, t_prime), with units."""
@@ -102,9 +104,11 @@ def make_theory(run: Run, ensemble: Ensemble, grid: np.ndarray, attrs: dict[str,
     """Means and errors of the finished replicas."""
     t = run.algorithm.learning_rate * np.arange(run.algorithm.steps + 1)
     replicas = {name: np.array(values) for name, values in ensemble.curves.items()}
-    replicas["mse"] = mse(run.problem.loss, replicas["m"], replicas["q"])
+    replicas |= known_errors(run, replicas["m"], replicas["q"])
     curves = {}
     for name in CURVES:
+        if name not in replicas:
+            continue
         curves[name], curves[f"{name}_error"] = replicas[name].mean(axis=0), standard_error(replicas[name])
     bias, bias_error = ensemble.bias()
     kernels = Kernels(
@@ -145,7 +149,8 @@ def _from_stored(stored: store.Stored) -> Theory:
         return {name[len(prefix):]: array for name, array in stored.arrays.items() if name.startswith(prefix)}
 
     run = parse_run(stored.run_text, str(stored.path), any_loss=True)
-    curves = {name: stored.arrays[name] for base in CURVES for name in (base, f"{base}_error")}
+    curves = {name: stored.arrays[name] for base in CURVES for name in (base, f"{base}_error")
+              if base in stored.arrays or base not in ERRORS}
     attrs = {name: value for name, value in stored.attrs.items() if name != "outcome"}
     state = {f"state/{name}": array for name, array in part("state/").items()}
     return Theory(run, stored.attrs["outcome"], stored.arrays["t"], curves, part("replicas/"), part("bias/"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.equations.history import History
-from dmft.model.experiment import Problem
+from dmft.model.experiment import theory_experiment
 from dmft.model.runfile import Run
 from dmft.running.replica import wanted_parts
 from dmft.running.resources import HALF, blocks_per_level, bytes_per_sample
@@ -73,7 +73,7 @@ def _theory(run: Run, ranks: int, cores: int) -> Estimate:
     samples = HALF * theory.samples
     groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
     if theory.method == "march":
-        if splitting.helps(Problem.from_run(run), wanted_parts(run)):
+        if splitting.helps(theory_experiment(run), wanted_parts(run)):
             samples *= 1 + splitting.SPARE
         history = History(steps, blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples))
         constant, rate = MARCH_FULL if history.full else MARCH_DYADIC

@@ -9,7 +9,7 @@ import numpy as np
 from dmft.core.device import Gpu
 from dmft.equations.history import History
 from dmft.equations.kernels import kept_steps
-from dmft.model.experiment import Problem
+from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import Run
 from dmft.running.resources import HALF, blocks_per_level, bytes_per_sample, check_memory
 from dmft.samples.sampling import PARTS, Sampling
@@ -24,7 +24,7 @@ SOLUTIONS = ("whole", "half")
 class Setup:
     """Everything that the replicas of a run have in common."""
 
-    problem: Problem
+    problem: Experiment
     run: Run
     parts: frozenset[str]
     per_level: int | None
@@ -34,8 +34,8 @@ class Setup:
 
     @classmethod
     def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None) -> Setup:
-        theory, problem = run.theory, Problem.from_run(run)
-        parts = wanted_parts(run) - (frozenset() if problem.loss.stein else {"stein"})
+        theory, problem = run.theory, theory_experiment(run)
+        parts = wanted_parts(run) - (frozenset() if problem.data.stein else {"stein"})
         iterate = theory.method == "iterate"
         per_level = None if iterate else blocks_per_level(
             theory.history, theory.blocks_per_level, problem.steps, theory.samples

@@ -1,4 +1,4 @@
-"""Where samples start and what drives them: (h0, h(0), s(0)), importance weights, and the first normals of chi.
+"""Where samples start and what drives them: (k, y, sd) of their data, h(0), s(0), importance weights, first normals of chi.
 
 A sample is known by its index among all samples of a replica, so any range of samples can be drawn on any rank.
 Variance reduction, each part switchable:
@@ -7,7 +7,7 @@ Variance reduction, each part switchable:
   independent scrambling per replica, so that replicas still give honest error bars;
 - "weights": h0 and h(0) are drawn WIDER times too wide and weighted back: g ~ h^3 lives in the tails.
   (Much wider and samples start where the explicit step is unstable, eta v'' > 2.)
-- "stein" is an estimator, not a draw: see samples.py;
+- "stein" is an estimator, not a draw: see equations/rows.py;
 - "splitting" happens on the way, in the march: see splitting.py.
 """
 
@@ -22,7 +22,7 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from dmft.core import streams
-from dmft.model.experiment import BERNOULLI, PERSISTENT, POISSON, Problem
+from dmft.model.experiment import Experiment
 from dmft.model.runfile import VARIANCE_PARTS
 
 SOBOL_STEPS = 10
@@ -34,33 +34,15 @@ FIXED = tuple(part for part in PARTS if part != "splitting")  # leave the sample
 class Draws(NamedTuple):
     """The start of a range of samples."""
 
-    label: np.ndarray  # (count,) key of the sample's later random numbers
+    name: np.ndarray  # (count,) names the sample's later random numbers
     sign: np.ndarray  # (count,) -1 for the mirror image of a pair (m0 = 0)
-    h0: np.ndarray  # (count,)
+    k: np.ndarray  # (count,) coefficient of the input along w0
+    y: np.ndarray  # (count,) label of the sample in the data
+    sd: np.ndarray  # (count,) spread of the input
     h: np.ndarray  # (count,) h(0)
     s: np.ndarray  # (count,) s(0)
     weight: np.ndarray  # (count,) not normalised
     z: np.ndarray  # (count, steps) first normals behind chi
-
-
-def start_weight(problem: Problem, u: np.ndarray) -> np.ndarray:
-    """s(0) from uniforms, by the law of the mini-batch. Eq. [persistent-chain]."""
-    if problem.batch in (BERNOULLI, PERSISTENT):
-        return (u < problem.batch_fraction).astype(float)
-    if problem.batch == POISSON:
-        return poisson(problem.batch_fraction, u)
-    return np.ones_like(u)
-
-
-def poisson(mean: float, u: np.ndarray) -> np.ndarray:
-    """Poisson variates by inversion; a mean of at most 1 needs few terms."""
-    term = np.exp(-mean)
-    below, count = term, np.zeros_like(u)
-    for k in range(1, 40):
-        count += u >= below
-        term *= mean / k
-        below += term
-    return count
 
 
 def _unit_cube(seed: int, name: tuple[int, ...], first: int, count: int, dimensions: int, sobol: bool) -> np.ndarray:
@@ -101,14 +83,14 @@ class Sampling:
         return streams.key(self.seed, "split", *self.name)
 
 
-def draw(problem: Problem, sampling: Sampling, first: int, count: int) -> Draws:
+def draw(experiment: Experiment, sampling: Sampling, first: int, count: int) -> Draws:
     """Samples first .. first+count-1 of a solution."""
     seed, name, parts = sampling.seed, sampling.name, sampling.parts
     sobol = "sobol" in parts
     z_steps = SOBOL_STEPS if sobol else 0  # also in a shorter run: the scrambling depends on the dimension
     index = np.arange(first, first + count)
     sign = np.ones(count)
-    if problem.mirrored:
+    if experiment.mirrored:
         sign[index % 2 == 1] = -1
         index = index // 2
     low = index[0] if count else 0
@@ -118,11 +100,11 @@ def draw(problem: Problem, sampling: Sampling, first: int, count: int) -> Draws:
     y0, y = ndtri(points[:, 0]), ndtri(points[:, 1])
     weight = wider**2 * np.exp(-0.5 * (wider**2 - 1) * (y0**2 + y**2))
     return Draws(
-        label=index,
+        name=index,
         sign=sign,
-        h0=wider * y0,
-        h=sign * wider * np.sqrt(problem.h_start_variance) * y,
-        s=start_weight(problem, points[:, 2]),
+        **experiment.data.draw(wider * y0)._asdict(),
+        h=sign * wider * np.sqrt(experiment.h_start_variance) * y,
+        s=experiment.batch.first(points[:, 2]),
         weight=weight,
         z=sign[:, None] * ndtri(points[:, 3:]),
     )

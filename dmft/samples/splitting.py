@@ -18,27 +18,26 @@ import numpy as np
 from numba import njit
 
 from dmft.core.streams import philox
-from dmft.model.experiment import FULL_BATCH, Problem
+from dmft.model.experiment import Experiment
 from dmft.samples.sampling import SOBOL_STEPS
 
 SPARE = 0.5  # empty places for copies, as a share of the samples
 SUMS = 4  # parts of a pool that are summed side by side on a CPU
 LINES = 256  # samples copied at a time: their tangents may be large
 THRESHOLD = 2.0  # a sample splits where its weight times sum_k |T_nk| exceeds this times the mean weight; typical is 0.6
-INTERVAL = 0.05  # time between two looks: tangents grow by less than 2 meanwhile
+INTERVAL = 0.05  # time between two rounds of splitting: tangents grow by less than a factor of 2 meanwhile
 _INDEX = np.int64(0xFFFFFFFF)
 
 
-def helps(problem: Problem, parts: frozenset[str]) -> bool:
+def helps(experiment: Experiment, parts: frozenset[str]) -> bool:
     """Whether copies of a sample go different ways at all: gradient descent without noise has nothing to tell them apart.
     Mirrored pairs must stay pairs."""
-    noisy = problem.batch != FULL_BATCH or bool(np.any(problem.temperature > 0))
-    return "splitting" in parts and noisy and not problem.mirrored
+    return "splitting" in parts and experiment.noisy and not experiment.mirrored
 
 
-def due(problem: Problem, n: int) -> bool:
-    """Whether step n is one to look. The first normals behind chi belong to the places of samples, so not before these are used."""
-    return n >= SOBOL_STEPS and n % max(1, round(INTERVAL / problem.eta)) == 0
+def due(experiment: Experiment, n: int) -> bool:
+    """True every INTERVAL, after SOBOL_STEPS: the first normals are stored per array slot, which copies would share."""
+    return n >= SOBOL_STEPS and n % max(1, round(INTERVAL / experiment.eta)) == 0
 
 
 @njit(cache=True)
@@ -73,8 +72,8 @@ def copy(arrays: Iterable, old: np.ndarray, new: np.ndarray) -> None:
 
 
 @njit(cache=True)
-def labels(old, key, n):
-    """Labels of copies: the index of the first sample of the line in 32 bits, then 31 bits that make the copy's own numbers."""
+def new_names(old, key, n):
+    """Names of copies: the index of the first sample of the line in 32 bits, then 31 bits that make the copy's own numbers."""
     out = np.empty_like(old)
     for i in range(len(old)):
         word, _ = philox(key, old[i], n)

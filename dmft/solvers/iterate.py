@@ -18,8 +18,8 @@ from dmft.core import exact_sum
 from dmft.equations.history import History, Plan
 from dmft.equations.kernels import KERNELS, saved_row
 from dmft.equations.rows import CURVES, SCALARS, curve_row, exploded, kernel_row
-from dmft.equations.weights import Drive, Macro, Row
-from dmft.model.experiment import Problem
+from dmft.equations.weights import Closing, Row, WeightDynamics
+from dmft.model.experiment import Experiment
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Draws, Sampling, draw
 from dmft.solvers.blocks import Summing, blocks_for, normalised, step_together
@@ -28,7 +28,7 @@ SUM_BLOCKS = 24  # partial sums of n x n kernels kept at a time
 OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
 PANEL = 16  # steps whose response to the past is gathered at once
 CHUNK = 64  # samples walked together
-STEP_WORK = 2e9  # multiply-adds of tangents in a step, about: some tenths of a second between two looks for a stop
+STEP_WORK = 2e9  # multiply-adds of tangents per `step()`, so that stop signals are polled every few tenths of a second
 
 
 def iteration_bytes(steps: int, blocks: int, fresh_noise: bool) -> float:
@@ -85,12 +85,12 @@ def distance(old: Guess, new: Guess, upto: int) -> float:
     return worst
 
 
-def starting_guess(problem: Problem, first: Row) -> Guess:
+def starting_guess(experiment: Experiment, first: Row) -> Guess:
     """The paper's: m = m0, M_R = 0, M_C(t,t) = M_C(0,0), a tenth of it off the diagonal, delta_nu and mu as at t = 0."""
-    n = problem.steps + 1
+    n = experiment.steps + 1
     M_C = np.tril(np.full((n, n), 0.1 * first.M_C_now))
     np.fill_diagonal(M_C, first.M_C_now)
-    return Guess(np.full(n, first.delta_nu), np.full(n, first.mu), M_C, np.zeros((n, n)), np.full(n, problem.m0))
+    return Guess(np.full(n, first.delta_nu), np.full(n, first.mu), M_C, np.zeros((n, n)), np.full(n, experiment.m0))
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ class Pass:
     """A sweep under way: what drives its paths, and the sums over those walked so far."""
 
     sampling: Sampling
-    drives: list[Drive]
+    closings: list[Closing]  # what follows from each row of the guess
     m: np.ndarray
-    closings: list[tuple[float, dict[str, float]]]  # q and the closing figures of every row
+    q: np.ndarray
     sound: int  # rows that the guess leaves sound
     draws: Draws
     weight: np.ndarray
@@ -132,17 +132,17 @@ class Iteration:
     """The fixed-point iteration of one solution. A `step` walks a few blocks of samples on every rank, so that a stop need not
     wait for a long sweep; a sweep that was not finished is walked again after a restart."""
 
-    def __init__(self, problem: Problem, sampling: Sampling, options: Options, grid: np.ndarray, comm: Summing,
+    def __init__(self, experiment: Experiment, sampling: Sampling, options: Options, grid: np.ndarray, comm: Summing,
                  start: Guess | None = None):
-        self.problem, self.sampling, self.options, self.grid, self.comm = problem, sampling, options, grid, comm
-        self.history = History(problem.steps)
+        self.experiment, self.sampling, self.options, self.grid, self.comm = experiment, sampling, options, grid, comm
+        self.history = History(experiment.steps)
         self.blocks = blocks_for(sampling.samples, comm, SUM_BLOCKS)
-        self.guess = start or starting_guess(problem, self._first_row())
+        self.guess = start or starting_guess(experiment, self._first_row())
         self.residuals: list[float] = []
         self.outcome = ""
         self._pass: Pass | None = None
         self._samples: Samples | None = None  # arrays that serve one block after the other
-        self.curves = {name: np.full(problem.steps + 1, np.nan) for name in CURVES}
+        self.curves = {name: np.full(experiment.steps + 1, np.nan) for name in CURVES}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
 
     @property
@@ -160,8 +160,8 @@ class Iteration:
     def _first_row(self) -> Row:
         """Row 0, which needs no kernels."""
         draws, weight = self._frozen
-        samples = Samples(self.problem, History(1), draws, weight, self.blocks.size, self.sampling.keys, False)
-        return kernel_row(self.problem, self.comm.sum_exact(samples.row_sums(self.problem.m0)), False)
+        samples = Samples(self.experiment, History(1), draws, weight, self.blocks.size, self.sampling.keys, False)
+        return kernel_row(self.experiment, self.comm.sum_exact(samples.row_sums(self.experiment.m0)), False)
 
     @cached_property
     def _frozen(self) -> tuple[Draws, np.ndarray]:
@@ -169,7 +169,7 @@ class Iteration:
         return self._draws(self.sampling)
 
     def _draws(self, sampling: Sampling) -> tuple[Draws, np.ndarray]:
-        draws = draw(self.problem, sampling, self.blocks.first, self.blocks.count)
+        draws = draw(self.experiment, sampling, self.blocks.first, self.blocks.count)
         return draws, normalised(draws.weight, self.blocks, self.comm)
 
     def sweep(self) -> None:
@@ -186,7 +186,7 @@ class Iteration:
         if self._pass is None:
             self._pass = self._begin()
         under_way, turns = self._pass, -(-self.blocks.total // self.blocks.ranks)  # the same number on every rank
-        last = min(under_way.turn + 1 + int(STEP_WORK / (self.blocks.size * (self.problem.steps + 1) ** 3 / 6)), turns)
+        last = min(under_way.turn + 1 + int(STEP_WORK / (self.blocks.size * (self.experiment.steps + 1) ** 3 / 6)), turns)
         while under_way.turn < last:
             if under_way.turn < len(self.blocks.here):
                 self._walk_block(under_way)
@@ -207,7 +207,7 @@ class Iteration:
     def _mix(self, sweep: Sweep) -> None:
         """The residual is taken before mixing, or a small `mixing` would fake convergence."""
         options = self.options
-        rows = self.problem.steps + 1
+        rows = self.experiment.steps + 1
         known = distance(self.guess, sweep.kernels, sweep.sound)
         residual = known if sweep.sound == rows else np.inf
         self.residuals.append(residual)
@@ -226,7 +226,7 @@ class Iteration:
     def _begin(self) -> Pass:
         fresh = self.options.fresh_noise
         sampling = replace(self.sampling, name=(*self.sampling.name, self.n)) if fresh else self.sampling
-        partial = np.zeros((len(self.blocks.here), self.problem.steps + 1, SCALARS + 2 * self.history.slots))
+        partial = np.zeros((len(self.blocks.here), self.experiment.steps + 1, SCALARS + 2 * self.history.slots))
         return Pass(sampling, *self._close_all(), *(self._draws(sampling) if fresh else self._frozen), partial)
 
     def _walk_block(self, under_way: Pass) -> None:
@@ -238,56 +238,53 @@ class Iteration:
             self._walk(self._fresh(under_way.sampling, draws, under_way.weight[part]), under_way)
 
     def _fresh(self, sampling: Sampling, draws: Draws, weight: np.ndarray) -> Samples:
-        if self._samples is None or len(self._samples.h) != len(draws.h) or self._samples.keys != sampling.keys:
-            self._samples = Samples(self.problem, self.history, draws, weight, CHUNK // 4, sampling.keys, sampling.stein)
+        if self._samples is None or self._samples.count != len(draws.h) or tuple(self._samples.keys) != sampling.keys:
+            self._samples = Samples(self.experiment, self.history, draws, weight, CHUNK // 4, sampling.keys, sampling.stein)
         else:
             self._samples.restart(draws, weight)
         return self._samples
 
-    def _close_all(self) -> tuple[list[Drive], np.ndarray, list[tuple[float, dict[str, float]]], int]:
-        """Drives of every step, m, and (q, closing figures) of every row, from the guess; rows that stay sound."""
-        macro = Macro(self.problem, History(self.problem.steps))
-        drives: list[Drive] = []
-        closings: list[tuple[float, dict[str, float]]] = []
-        m = np.full(self.problem.steps + 1, np.nan)
-        for n in range(self.problem.steps + 1):
+    def _close_all(self) -> tuple[list[Closing], np.ndarray, np.ndarray, int]:
+        """What follows from every row of the guess, m and q at every step, and how many rows stay sound."""
+        rows = self.experiment.steps + 1
+        weights = WeightDynamics(self.experiment, History(self.experiment.steps))
+        closings: list[Closing] = []
+        m, q = np.full(rows, np.nan), np.full(rows, np.nan)
+        for n in range(rows):
             row = self.guess.row(n, self.history.slots)
-            m[n] = macro.m
-            given = None if self.guess.m is None else self.guess.m[n]
-            drive, closed = macro.close(row, given)
-            if not 0 < closed["norm"] < 1e60:
-                return drives, m, closings, n
-            drives.append(drive)
-            closings.append((macro.q, closed))
-            if n < self.problem.steps:
-                macro.advance(row, macro.history.push(n))
-        return drives, m, closings, self.problem.steps + 1
+            m[n], q[n] = weights.m, weights.q
+            closing = weights.close(row, None if self.guess.m is None else self.guess.m[n])
+            if exploded(np.zeros(0), closing.norm):
+                return closings, m, q, n
+            closings.append(closing)
+            if n < self.experiment.steps:
+                weights.advance(row, closing.next, weights.history.push(n))
+        return closings, m, q, rows
 
     def _walk(self, samples: Samples, under_way: Pass) -> None:
         """Whole paths of some samples; adds their row sums to the block's."""
         no_merges = np.zeros((0, 3), np.int64)
-        drives, m, out = under_way.drives, under_way.m, under_way.partial[under_way.turn]
-        for n, drive in enumerate(drives):
+        closings, m, out = under_way.closings, under_way.m, under_way.partial[under_way.turn]
+        for n, closing in enumerate(closings):
             if n % PANEL == 0:
-                samples.look_ahead(np.array([ahead.memory for ahead in drives[n : n + PANEL]]))
+                samples.look_ahead(np.array([ahead.drive.memory for ahead in closings[n : n + PANEL]]))
             out[n] += samples.row_sums(m[n]).sum(axis=0)
-            if n < self.problem.steps:
-                samples.advance(m[n], drive, Plan(no_merges, n, 0))
+            if n < self.experiment.steps:
+                samples.advance(m[n], closing.drive, Plan(no_merges, n, 0))
 
     def _collect(self, sums: np.ndarray, under_way: Pass, noise: float) -> Sweep:
-        problem, rows = self.problem, self.problem.steps + 1
-        m, closings, sound = under_way.m, under_way.closings, under_way.sound
+        experiment, rows, sound = self.experiment, self.experiment.steps + 1, under_way.sound
         new = Guess(*(np.zeros_like(getattr(self.guess, name)) for name in Guess.PARTS))
         curves = {name: np.full(rows, np.nan) for name in CURVES}
         for n in range(sound):
             if exploded(sums[n]):
                 sound = n
                 break
-            row = kernel_row(problem, sums[n], self.sampling.stein)
+            row = kernel_row(experiment, sums[n], self.sampling.stein)
             new.delta_nu[n], new.mu[n], new.M_C[n, n] = row.delta_nu, row.mu, row.M_C_now
             new.M_C[n, :n], new.M_R[n, :n] = row.M_C[:n], row.M_R[:n]
-            q, closed = closings[n]
-            for name, value in curve_row(problem, n, m[n], q, row, sums[n], closed).items():
+            figures = curve_row(experiment, n, under_way.m[n], under_way.q[n], row, sums[n], under_way.closings[n])
+            for name, value in figures.items():
                 curves[name][n] = value
         return Sweep(new, curves, sound, noise)
 
@@ -299,14 +296,14 @@ class Iteration:
         return float(np.sqrt(variance[:, kernels].sum()) / np.linalg.norm(sums[:, kernels]))
 
     def _save_kernels(self, guess: Guess) -> None:
-        macro = Macro(self.problem, History(self.problem.steps))
-        for n in range(self.problem.steps + 1):
+        weights = WeightDynamics(self.experiment, History(self.experiment.steps))
+        for n in range(self.experiment.steps + 1):
             row = guess.row(n, self.history.slots)
-            _, closed = macro.close(row)
-            saved_row(self.kernels, self.grid, macro, row, self.curves["m"])
-            if not 0 < closed["norm"] < 1e60 or n == self.problem.steps:
+            closing = weights.close(row)
+            saved_row(self.kernels, self.grid, weights, row, self.curves["m"])
+            if exploded(np.zeros(0), closing.norm) or n == self.experiment.steps:
                 break
-            macro.advance(row, macro.history.push(n))
+            weights.advance(row, closing.next, weights.history.push(n))
 
     # What a checkpoint holds, as for the march.
 

@@ -1,6 +1,6 @@
 """The causal march: all samples go forward together, each row of the kernels is estimated just before it is used.
 
-One sweep, no damping, no question of convergence. The state is an explicit set of arrays (`state`, `restore`),
+One sweep, no damping, no question of convergence. The state is an explicit set of arrays (`shared`, `own`, `restore`),
 which is also what a checkpoint holds.
 """
 
@@ -15,8 +15,8 @@ from dmft.core.device import Gpu
 from dmft.equations.history import History
 from dmft.equations.kernels import KERNELS, saved_row
 from dmft.equations.rows import CURVES, curve_row, exploded, kernel_row
-from dmft.equations.weights import Macro
-from dmft.model.experiment import Problem
+from dmft.equations.weights import WeightDynamics, WeightState
+from dmft.model.experiment import Experiment
 from dmft.samples import splitting
 from dmft.samples.gpu import BLOCKS, GpuSamples
 from dmft.samples.process import Samples
@@ -24,9 +24,9 @@ from dmft.samples.sampling import Draws, Sampling, draw
 from dmft.solvers.blocks import LARGEST_BLOCK_COUNT, Blocks, Summing, blocks_for, normalised, pools_for, step_together
 
 
-def march_blocks(problem: Problem, samples: int, parts: frozenset[str], comm: Summing, gpu: Gpu | None) -> Blocks:
+def march_blocks(experiment: Experiment, samples: int, parts: frozenset[str], comm: Summing, gpu: Gpu | None) -> Blocks:
     """The blocks of a march, with places for copies where samples split."""
-    if splitting.helps(problem, parts):
+    if splitting.helps(experiment, parts):
         return pools_for(samples, comm, splitting.SPARE, 1 if gpu else splitting.SUMS)
     return blocks_for(samples, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
 
@@ -34,29 +34,30 @@ def march_blocks(problem: Problem, samples: int, parts: frozenset[str], comm: Su
 class March:
     """One solution at step n = 0 .. steps."""
 
-    def __init__(self, problem: Problem, sampling: Sampling, per_level: int | None, grid: np.ndarray, comm: Summing,
+    def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, grid: np.ndarray, comm: Summing,
                  dtype=np.float64, gpu: Gpu | None = None):
-        self.problem, self.sampling, self.grid, self.comm = problem, sampling, grid, comm
-        self.history = History(problem.steps, per_level)
-        self.macro = Macro(problem, self.history)
-        self.blocks = blocks = march_blocks(problem, sampling.samples, sampling.parts, comm, gpu)
-        draws = draw(problem, sampling, blocks.first, blocks.count)
+        self.experiment, self.sampling, self.grid, self.comm = experiment, sampling, grid, comm
+        self.history = History(experiment.steps, per_level)
+        self.weights = WeightDynamics(experiment, self.history)
+        self.blocks = blocks = march_blocks(experiment, sampling.samples, sampling.parts, comm, gpu)
+        draws = draw(experiment, sampling, blocks.first, blocks.count)
         weight = blocks.spread(normalised(draws.weight, blocks, comm))
         draws = Draws(*(blocks.spread(array) for array in draws))
         draws = draws._replace(sign=np.where(weight > 0, draws.sign, 1.0))  # empty places too: copies come there
         kind = partial(GpuSamples, gpu) if gpu else Samples
         size = blocks.places // blocks.sums
-        self.samples = kind(problem, self.history, draws, weight, size, sampling.keys, sampling.stein, dtype)
-        self.curves = {name: np.full(problem.steps + 1, np.nan) for name in CURVES}
+        self.samples = kind(experiment, self.history, draws, weight, size, sampling.keys, sampling.stein, dtype)
+        self.curves = {name: np.full(experiment.steps + 1, np.nan) for name in CURVES}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
         self.diverged = False
 
     @property
     def n(self) -> int:
-        return self.macro.n
+        return self.weights.n
 
     @property
     def done(self) -> bool:
+        """True if finished or diverged."""
         return self.diverged or np.isfinite(self.curves["m"][-1])
 
     def step(self) -> None:
@@ -64,34 +65,34 @@ class March:
 
     def terms(self) -> list[np.ndarray]:
         """What row n of the kernels needs, one line per block."""
-        return [self.samples.row_sums(self.macro.m)]
+        return [self.samples.row_sums(self.weights.m)]
 
     def take(self, totals: list[np.ndarray]) -> None:
         """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
-        macro, problem, n = self.macro, self.problem, self.macro.n
-        m, sums = macro.m, totals[0]
+        weights, experiment, n = self.weights, self.experiment, self.weights.n
+        m, sums = weights.m, totals[0]
         if exploded(sums):
             self.diverged = True
             return
-        row = kernel_row(problem, sums, self.sampling.stein)
-        drive, closed = macro.close(row)
-        for name, value in curve_row(problem, n, m, macro.q, row, sums, closed).items():
+        row = kernel_row(experiment, sums, self.sampling.stein)
+        closing = weights.close(row)
+        for name, value in curve_row(experiment, n, m, weights.q, row, sums, closing).items():
             self.curves[name][n] = value
-        saved_row(self.kernels, self.grid, macro, row, self.curves["m"])
-        if exploded(sums, closed):
+        saved_row(self.kernels, self.grid, weights, row, self.curves["m"])
+        if exploded(sums, closing.norm):
             self.diverged = True
-        elif n < problem.steps:
+        elif n < experiment.steps:
             plan = self.history.push(n)
-            self.samples.advance(m, drive, plan)
-            macro.advance(row, plan)
-            if self.blocks.spare and splitting.due(problem, n + 1):
+            self.samples.advance(m, closing.drive, plan)
+            weights.advance(row, closing.next, plan)
+            if self.blocks.spare and splitting.due(experiment, n + 1):
                 self.samples.split(self.sampling.split_key, self.blocks.places, self.blocks.spare,
                                    splitting.THRESHOLD / self.sampling.samples)
 
     # What a checkpoint holds. `shared` is the same on every rank; `own` has one line per place of this rank.
 
     def shared(self) -> dict[str, np.ndarray]:
-        arrays = {f"macro/{name}": array for name, array in self.macro.state().items()}
+        arrays = {f"weights/{name}": array for name, array in self.weights.state.arrays().items()}
         arrays |= {f"history/{name}": array for name, array in self.history.state().items()}
         arrays |= {f"curves/{name}": array for name, array in self.curves.items()}
         arrays |= {f"kernels/{name}": array for name, array in self.kernels.items()}
@@ -104,11 +105,11 @@ class March:
         def part(prefix: str) -> dict[str, np.ndarray]:
             return {name[len(prefix) :]: array for name, array in shared.items() if name.startswith(prefix)}
 
-        self.macro.restore(part("macro/"))
+        self.weights.state = WeightState.from_arrays(part("weights/"))
         self.history.restore(part("history/"))
         for name, array in part("curves/").items():
             self.curves[name][:] = array
         for name, array in part("kernels/").items():
             self.kernels[name][:] = array
-        self.samples.restore(own, self.macro.n)
+        self.samples.restore(own, self.weights.n)
         self.diverged = bool(shared["diverged"])

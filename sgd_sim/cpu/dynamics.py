@@ -18,7 +18,8 @@ import numpy as np
 from numba import cfunc, njit, prange
 
 from dmft.core.streams import key
-from dmft.model.losses import Loss, get_loss
+from dmft.model.experiment import Experiment
+from dmft.model.losses import Loss
 from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
 from sgd_sim.cpu.fast_normals import BLOCK, buffers, fill_block
@@ -105,18 +106,12 @@ def _compiled(loss: Loss):
 
 def make_rule(run: Run, samples: int) -> Rule:
     """The rule of a run with `samples` data rows."""
-    problem, algorithm = run.problem, run.algorithm
-    ell, eta = algorithm.batch_fraction, algorithm.learning_rate
-    v, dv = _compiled(get_loss(problem.loss))
-    batch, switch_on, switch_off = minibatch.FULL, 0.0, 0.0
-    if algorithm.kind == "sgd":
-        batch = minibatch.KINDS[algorithm.minibatch]
-    elif algorithm.persistence is not None:
-        tau = algorithm.persistence
-        batch, switch_on, switch_off = minibatch.PERSISTENT, eta / tau, (1.0 - ell) * eta / (ell * tau)
-    return Rule(v.address, dv.address, problem.loss != "linear", problem.constraint == "sphere", eta, problem.ridge,
-                1.0 / ell if algorithm.rescale_gradient else 1.0, batch, max(1, round(ell * samples)),
-                *(minibatch.threshold(p) for p in (ell, switch_on, switch_off)))
+    experiment = Experiment.from_run(run)
+    law, constraint = experiment.batch, experiment.constraint
+    v, dv = _compiled(experiment.data.loss)
+    return Rule(v.address, dv.address, not experiment.data.signed, constraint.fixes_norm, experiment.eta, constraint.decay,
+                experiment.gradient_scale, minibatch.kind_of(law, run.algorithm.minibatch), max(1, round(law.fraction * samples)),
+                *(minibatch.threshold(p) for p in (law.fraction, law.chain().p_on, law.chain().p_off)))
 
 
 def make_noise(seed: int, instance: int) -> Noise:

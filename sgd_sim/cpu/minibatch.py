@@ -11,14 +11,22 @@ import numpy as np
 from numba import njit
 
 from dmft.core.streams import uniform2
+from dmft.model.minibatches import Bernoulli, FullBatch, MiniBatch, Persistent, Poisson
 from sgd_sim.cpu.fast_normals import philox_words
 
 FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT = range(5)
-KINDS = {"bernoulli": BERNOULLI, "without_replacement": WITHOUT_REPLACEMENT, "with_replacement": WITH_REPLACEMENT}
 
 ROWS_PER_CALL = 4
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
+
+
+def kind_of(law: MiniBatch, drawn: str) -> int:
+    """How whole mini-batches of a law are drawn. Bernoulli stands for two: independent rows, or a fixed number of them
+    (drawn = "without_replacement"), which have the same limit."""
+    if isinstance(law, Bernoulli) and drawn == "without_replacement":
+        return WITHOUT_REPLACEMENT
+    return {FullBatch: FULL, Bernoulli: BERNOULLI, Poisson: WITH_REPLACEMENT, Persistent: PERSISTENT}[type(law)]
 
 
 def threshold(probability: float) -> int:

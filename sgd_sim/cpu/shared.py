@@ -13,6 +13,7 @@ import numba
 import numpy as np
 from numba import cfunc, njit, types
 
+from dmft.model.experiment import Experiment
 from dmft.model.losses import Loss, get_loss
 from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
@@ -237,7 +238,7 @@ class SharedTrajectories:
         width = min(width for width in WIDTHS if width >= instances.size)
         self.instances, self.landscape, self.lanes = instances, landscape, make_lanes(landscape, width)
         self.rule, self.coefficients = make_rule(run, landscape.h0.size), _coefficients(get_loss(problem.loss)).address
-        self.temperatures, self.record = run.algorithm.temperatures(), states.record
+        self.temperatures, self.record = Experiment.from_run(run).temperature, states.record
         self.streams = np.zeros((2, width), np.uint64)
         self.curves, self.diverged_at = np.full((width, len(RECORDED), states.record.size), np.nan), np.full(width, -1)
         self.step = max(0, int(states.step[instances[0]]))

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from sgd_sim.cpu.dynamics import State, advance, make_noise, make_rule, make_work
 from sgd_sim.landscape import make_landscape
@@ -40,7 +41,7 @@ class Trajectory:
         self.work = make_work(self.landscape)
         samples = self.landscape.h0.size
         self.rule, self.noise = make_rule(run, samples), make_noise(simulation.seed, instance)
-        self.temperatures = run.algorithm.temperatures()
+        self.temperatures = Experiment.from_run(run).temperature
         self.record, self.curves = states.record, states.curves[instance].copy()
         self.step, self.diverged_at = int(states.step[instance]), int(states.diverged_at[instance])
         s = np.ones(samples, np.uint8)

@@ -8,6 +8,7 @@ from simulator_reference import phase_dv, phase_loss, reference
 
 import sgd_sim
 from dmft.core import streams
+from dmft.model.experiment import Experiment
 from dmft.model.runfile import parse_run
 from sgd_sim.cpu import minibatch
 from sgd_sim.cpu.dynamics import add_noise, make_rule, make_work
@@ -64,7 +65,7 @@ def drawn(run, samples, instance):
     normals, scratch = np.zeros((algorithm.steps, run.simulation.dimension)), (np.empty(BLOCK), buffers())
     for step in range(algorithm.steps):
         add_noise(normals[step], 1.0, streams.key(run.simulation.seed, "simulation/thermal", instance), step, *scratch)
-    return np.array(path), np.sqrt(2.0 * algorithm.temperatures() * algorithm.learning_rate)[:, None] * normals
+    return np.array(path), np.sqrt(2.0 * Experiment.from_run(run).temperature * algorithm.learning_rate)[:, None] * normals
 
 
 def reference_curves(run, instance, landscape_index):

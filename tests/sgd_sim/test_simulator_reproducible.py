@@ -11,6 +11,7 @@ import pytest
 
 import sgd_sim
 from dmft.core.parallel import Comm
+from dmft.model.experiment import Experiment
 from dmft.model.runfile import parse_run
 from sgd_sim import ensemble, memory
 from sgd_sim.cpu import shared
@@ -78,7 +79,7 @@ def test_stopping_in_the_middle_of_an_instance(run, landscape, monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_slices_rows_in_threads_and_records_change_nothing(run, kind):
     run = run.replace(dimension=300, t_max=0.6, **KINDS[kind])
-    found = []
+    found, temperature = [], Experiment.from_run(run).temperature
     for threads, cuts, record in ((False, [0, 30], [0, 30]), (True, [0, 1, 8, 30], [0, 30]), (False, [0, 30], range(31))):
         landscape = make_landscape(1, 0, 300, 3.0, threads)
         work = make_work(landscape)
@@ -86,7 +87,7 @@ def test_slices_rows_in_threads_and_records_change_nothing(run, kind):
         record = np.array(record)
         curves = np.zeros((4, record.size))
         for first, last in zip(cuts[:-1], cuts[1:]):
-            advance(landscape, make_rule(run, 900), make_noise(1, 0), run.algorithm.temperatures(), state, work, first, last,
+            advance(landscape, make_rule(run, 900), make_noise(1, 0), temperature, state, work, first, last,
                     record, curves, threads)
         found.append((state.w, curves[:, [0, -1]]))
     for w, curves in found[1:]:

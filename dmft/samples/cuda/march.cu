@@ -1,41 +1,36 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
-// Put before this file: philox.cuh, the CUDA source of the loss, and `typedef float tangent;` (or double).
-// Every sum has a fixed order, so a run repeats to the last bit on one kind of card.
+// dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `tangent`, and
+// the constants SCALARS, TINY, STABLE and BOUND of the Python sources. Every sum has a fixed order, so a run repeats to the last
+// bit on one kind of card.
 
-#define SCALARS 9  // columns of row_sums before the kernels, as in samples.py
-#define TINY 1e-18 // responses below this are zero, and those that an overshooting step (eta g' > STABLE) leaves are
-#define STABLE 2.0 // bounded, as in samples.py
-#define BOUND 10.0
 #define LANES 32
 #define WIDE 7     // columns of tangents that a lane adds at a time
 #define AHEAD 2    // rows of them that it loads before it adds them
 
-enum { FULL_BATCH, BERNOULLI, POISSON, PERSISTENT };
-
-// Loss derivatives of every sample, and its terms in the nine averages, terms (SCALARS, count).
+// The loss of every sample, and its terms in the averages, terms (SCALARS, count).
 extern "C" __global__ void fields(int count, double m, double eta, double scale, int stein, const double *weight,
-                                  const double *h0, const double *h, const double *s, const double *Y, double *g,
-                                  double *gp, double *g_h0, double *terms) {
+                                  const double *k, const double *y, const double *sd, const double *h, const double *s,
+                                  const double *Y, double *g, double *gp, double *g_y, double *terms) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;
     const double w = weight[i];
     if (w == 0.0) { // an empty place
-        g[i] = gp[i] = g_h0[i] = 0.0;
+        g[i] = gp[i] = g_y[i] = 0.0;
         for (int c = 0; c < SCALARS; c++) terms[(long long)c * count + i] = 0.0;
         return;
     }
-    double field = h[i] + m * h0[i], batch = scale * s[i];
-    double slope = batch * loss_dv<double>(field, h0[i]), curvature = batch * loss_d2v<double>(field, h0[i]);
-    double mixed = batch * loss_dv_dh0<double>(field, h0[i]);
-    double direct = slope * h0[i], other = stein ? curvature * (Y[i] + m) + mixed : direct;
+    double raw = h[i] + m * k[i], field = sd[i] * raw, batch = scale * s[i] * sd[i];
+    double slope = batch * loss_dv<double>(field, y[i]), curvature = batch * sd[i] * loss_d2v<double>(field, y[i]);
+    double mixed = batch * loss_dv_dh0<double>(field, y[i]);
+    double direct = slope * k[i], other = stein ? curvature * (Y[i] + m) + mixed : direct;
     g[i] = slope;
     gp[i] = curvature;
-    g_h0[i] = mixed;
+    g_y[i] = mixed;
     double row[SCALARS] = {w * curvature,
                            w * direct,
-                           w * loss_v<double>(field, h0[i]),
-                           w * slope * field,
+                           w * loss_v<double>(field, y[i]),
+                           w * slope * raw,
                            w * slope * slope,
                            stein ? w * other : 0.0,
                            w * (direct - other) * (direct - other),
@@ -74,22 +69,6 @@ extern "C" __global__ void add_parts(int parts, int columns, const double *in, d
         for (int p = 0; p < parts; p++) sum += in[((long long)blockIdx.x * parts + p) * columns + c];
         out[(long long)blockIdx.x * columns + c] = sum;
     }
-}
-
-// Mini-batch weight at the next step from a uniform u. Eq. [persistent-chain].
-__device__ inline double next_weight(int kind, double s, double u, double fraction, double p_on, double p_off) {
-    if (kind == BERNOULLI) return u < fraction ? 1.0 : 0.0;
-    if (kind == PERSISTENT) return u < (s > 0.5 ? 1.0 - p_off : p_on) ? 1.0 : 0.0;
-    if (kind == POISSON) {
-        double term = exp(-fraction), below = term, drawn = 0.0;
-        while (u >= below && drawn < 39.0) {
-            drawn += 1.0;
-            term *= fraction / drawn;
-            below += term;
-        }
-        return drawn;
-    }
-    return 1.0;
 }
 
 template <typename real> __device__ inline real flushed(real x) { return fabs((double)x) < TINY ? real(0) : x; }
@@ -233,25 +212,21 @@ extern "C" __global__ void merge_rows(int count, int slots, int begin, int used,
 extern "C" __global__ void move(int count, int slots, int slot, long long n, double eta, double a, double keep,
                                 double chi_sd, double thermal, double m, int stein, int kind, double fraction, double p_on,
                                 double p_off, unsigned long long noise_key, unsigned long long batch_key,
-                                const double *weight, const long long *label, const double *sign, int z_steps, const double *z_first,
-                                const double *g, const double *gp, const double *g_h0, const double *dots, double *h,
+                                const double *weight, const long long *name, const double *sign, int z_steps, const double *z_first,
+                                const double *g, const double *gp, const double *g_y, const double *dots, double *h,
                                 double *s, double *H, double *G, double *X, double *Y, double *Y_past) {
     const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count || weight[i] == 0.0) return;
     double z, xi;
-    normal2(noise_key, label[i], n, z, xi);
+    normal2(noise_key, name[i], n, z, xi);
     z = n < z_steps ? z_first[i * z_steps + n] : z * sign[i];
     const double chi = dots[i] + chi_sd * z;
     H[i * slots + slot] = h[i], G[i * slots + slot] = g[i], X[i * slots + slot] = chi;
     h[i] = a * (keep * h[i] + eta * (dots[count + i] + chi - g[i]) + thermal * sign[i] * xi);
     if (stein) {
         Y_past[i * slots + slot] = Y[i];
-        const double response = a * (keep * Y[i] + eta * (dots[2ll * count + i] - gp[i] * (Y[i] + m) - g_h0[i]));
+        const double response = a * (keep * Y[i] + eta * (dots[2ll * count + i] - gp[i] * (Y[i] + m) - g_y[i]));
         Y[i] = eta * gp[i] > STABLE ? bounded(response) : response;
     }
-    if (kind != FULL_BATCH) {
-        double u, unused;
-        uniform2(batch_key, label[i], n + 1, u, unused);
-        s[i] = next_weight(kind, s[i], u, fraction, p_on, p_off);
-    }
+    s[i] = next_weight({kind, fraction, p_on, p_off}, s[i], batch_key, name[i], n);
 }

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dmft.equations.history import GROUP, History
 from dmft.equations.weights import merge_matrix
-from dmft.samples.process import _gather, _merge_packed
+from dmft.samples.tangents import gather, merge_packed
 from tests.solver_cases import ALGORITHMS, CONSTRAINTS, make_march, make_run
 
 
@@ -39,14 +39,14 @@ def test_packed_tangents_follow_the_square_matrix():
     for step in range(steps):
         plan = history.push(step)
         for older, newer, into in plan.merges:
-            _merge_packed(packed, older, newer, into, history.offset, history.stop)
+            merge_packed(packed, older, newer, into, history.offset, history.stop)
             merge_matrix(square, older, newer, into)
         row = np.where((history.size > 0) & (np.arange(history.slots) != plan.slot), rng.standard_normal(history.slots), 0)
         packed[history.offset[plan.slot] : history.offset[plan.slot] + history.stop[plan.slot]] = row
         square[plan.slot] = row
         memory, out = rng.standard_normal(history.slots), np.zeros(history.slots)
         memory[history.size == 0] = 0
-        _gather(packed, memory, history.offset, history.stop, 0, history.slots, out)
+        gather(packed, memory, history.offset, history.stop, 0, history.slots, out)
         assert_allclose(out, memory @ square, rtol=0, atol=1e-12)
 
 
@@ -102,7 +102,7 @@ def test_a_march_goes_on_from_its_arrays(at):
     whole = make_march(run, per_level=8)
 
     def fresh() -> March:
-        return March(whole.problem, whole.sampling, 8, saved_steps(70), Comm())
+        return March(whole.experiment, whole.sampling, 8, saved_steps(70), Comm())
 
     first, second = fresh(), fresh()
     for _ in range(at):

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dmft.equations.history import History, Plan
 from dmft.equations.weights import Drive
-from dmft.model.experiment import Problem
+from dmft.model.experiment import Experiment
 from dmft.samples.process import SCALARS, Samples
 from dmft.samples.sampling import Sampling, draw
 from tests.solver_cases import ALGORITHMS, CONSTRAINTS, make_march, make_run
@@ -55,7 +55,7 @@ def test_a_longer_run_keeps_the_shorter_one():
 @pytest.mark.parametrize("constraint", CONSTRAINTS)
 def test_shapes_of_the_kernels(constraint):
     march = make_march(make_run(ALGORITHMS["persistent"], CONSTRAINTS[constraint]))
-    k, n = march.kernels, march.problem.steps
+    k, n = march.kernels, march.experiment.steps
     assert_array_equal(k["M_C"], k["M_C"].T)
     assert np.linalg.eigvalsh(k["M_C"]).min() > -1e-12 * k["M_C"].max()
     for name in ("M_R", "R"):
@@ -63,19 +63,19 @@ def test_shapes_of_the_kernels(constraint):
         assert np.all(np.diag(k[name], -1) != 0)
     if constraint == "sphere":
         assert_allclose(np.diag(k["C"]), 1, rtol=0, atol=1e-12)
-        a = 1 / (1 + march.problem.eta * march.curves["nu_hat"][:n])
+        a = 1 / (1 + march.experiment.eta * march.curves["nu_hat"][:n])
         assert_allclose(np.diag(k["R"], -1), a, rtol=1e-12)              # R(n+1, n) = a_n
     else:
-        assert_allclose(np.diag(k["C"])[0], 1 + march.problem.m0**2, rtol=1e-14)
+        assert_allclose(np.diag(k["C"])[0], 1 + march.experiment.m0**2, rtol=1e-14)
         assert_allclose(np.diag(k["R"], -1), 1, rtol=1e-12)
 
 
 def test_sign_of_the_fields_does_not_matter():
     """(h, h0, noise) -> -(h, h0, noise) leaves every sum as it is, to the last bit."""
-    problem = Problem.from_run(make_run(ALGORITHMS["persistent and hot"]))
+    problem = Experiment.from_run(make_run(ALGORITHMS["persistent and hot"]))
     sampling = Sampling(64, 1, (0,), frozenset({"sobol", "stein"}))
     draws = draw(problem, sampling, 0, 64)
-    mirrored = draws._replace(h0=-draws.h0, h=-draws.h, z=-draws.z, sign=-draws.sign)
+    mirrored = draws._replace(k=-draws.k, y=-draws.y, h=-draws.h, z=-draws.z, sign=-draws.sign)
     sums = []
     for start in (draws, mirrored):
         history = History(problem.steps)
@@ -93,7 +93,7 @@ def test_sign_of_the_fields_does_not_matter():
 
 def test_tangents_are_derivatives():
     """T_{nk} and the Stein tangent against differences of paths with the kernels held fixed."""
-    problem = Problem.from_run(make_run(ALGORITHMS["persistent and hot"]))
+    problem = Experiment.from_run(make_run(ALGORITHMS["persistent and hot"]))
     sampling = Sampling(16, 3, (0,), frozenset({"stein"}))
     start, n_end, k, step = draw(problem, sampling, 0, 16), 9, 4, 1e-6
     rng = np.random.default_rng(1)
@@ -101,29 +101,30 @@ def test_tangents_are_derivatives():
 
     def path(shift: float = 0.0, shift_h0: float = 0.0) -> Samples:
         history = History(problem.steps)
-        samples = Samples(problem, history, start._replace(h0=start.h0 + shift_h0), np.full(16, 1 / 16), 8, sampling.keys, True)
+        draws = start._replace(k=start.k + shift_h0, y=start.y + shift_h0)
+        samples = Samples(problem, history, draws, np.full(16, 1 / 16), 8, sampling.keys, True)
         for n, (memory, weights) in enumerate(kernels):
-            kept = samples.h.copy()
-            samples.h += shift * (n == k)          # enters g alone: the perturbation P_k
+            kept = samples.state.h.copy()
+            samples.state.h[:] += shift * (n == k)          # enters g alone: the perturbation P_k
             samples.row_sums(0.3)
-            samples.h[:] = kept
+            samples.state.h[:] = kept
             full = [np.zeros(history.slots) for _ in range(2)]
             full[0][:n], full[1][:n] = memory, weights
             samples.advance(0.3, Drive(0.98, 0.9, full[0], full[1], 0.5, 0.1), Plan(np.zeros((0, 3), np.int64), n, 0))
         return samples
 
     base = path()
-    response = (path(step).h - path(-step).h) / (2 * step)
+    response = (path(step).state.h - path(-step).state.h) / (2 * step)
     assert np.abs(response).max() > 1e-3
-    assert_allclose(base.row[:, k], response, rtol=1e-6, atol=1e-9)
-    stein = (path(0, step).h - path(0, -step).h) / (2 * step)
-    assert_allclose(base.Y, stein, rtol=1e-6, atol=1e-9)
+    assert_allclose(base.tangents.row[:, k], response, rtol=1e-6, atol=1e-9)
+    stein = (path(0, step).state.h - path(0, -step).state.h) / (2 * step)
+    assert_allclose(base.state.Y, stein, rtol=1e-6, atol=1e-9)
 
 
 def test_zero_overlap_stays_zero():
     march = make_march(make_run(ALGORITHMS["persistent"], {"m0": 0.0}), samples=64)
-    assert march.problem.mirrored
+    assert march.experiment.mirrored
     assert_array_equal(march.curves["m"], 0)
-    assert_array_equal(march.samples.h[::2], -march.samples.h[1::2])
+    assert_array_equal(march.samples.state.h[::2], -march.samples.state.h[1::2])
     sums = march.samples.row_sums(0.0)
     assert np.all(sums[:, 1] == 0) and sums.shape[1] > SCALARS            # <g h0>: pairs cancel

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import dmft
-from dmft.model.experiment import Problem
-from dmft.samples.sampling import Sampling, draw, poisson
+from dmft.model.experiment import Experiment
+from dmft.model.minibatches import Poisson
+from dmft.samples.sampling import Sampling, draw
 from tests.solver_cases import ALGORITHMS, CONSTRAINTS, make_run
 
 ALPHA, M0 = 3.0, 0.3
@@ -38,13 +39,13 @@ def test_moments_of_phase_retrieval(algorithm, constraint, parts):
 
 def test_poisson_weights():
     u = (np.arange(200_000) + 0.5) / 200_000
-    s = poisson(0.5, u)
+    s = Poisson(0.5).first(u)
     assert s.mean() == pytest.approx(0.5, abs=1e-4)
     assert s.var() == pytest.approx(0.5, abs=1e-4)
 
 
 def test_samples_are_the_same_in_any_split():
-    problem = Problem.from_run(make_run(ALGORITHMS["persistent"]))
+    problem = Experiment.from_run(make_run(ALGORITHMS["persistent"]))
     for parts in (frozenset(), frozenset({"sobol", "weights"})):
         sampling = Sampling(100, 1, (0,), parts)
         whole = draw(problem, sampling, 0, 100)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dmft.core.errors import RunError
 from dmft.core.schema import to_toml_value
+from dmft.model.experiment import Experiment
 from dmft.model.resume import grown
 from dmft.model.runfile import SECTIONS, Run, changes, load_run, parse_run
 
@@ -124,8 +125,8 @@ def test_steps_and_temperatures(demo_text):
     run = parse_run(demo_text, overrides=["algorithm.temperature=[[0, 0.5], [1.0, 0.25], [1.5, 0]]"])
     assert run.algorithm.steps == 100
     expected = np.repeat([0.5, 0.25, 0.0], [50, 25, 25])
-    np.testing.assert_array_equal(run.algorithm.temperatures(), expected)
-    np.testing.assert_array_equal(parse_run(demo_text).algorithm.temperatures(), np.zeros(100))
+    np.testing.assert_array_equal(Experiment.from_run(run).temperature, expected)
+    np.testing.assert_array_equal(Experiment.from_run(parse_run(demo_text)).temperature, np.zeros(100))
 
 
 def test_replace_sets_bare_and_dotted_names_through_the_same_checks(demo_text):

@@ -12,7 +12,7 @@ from dmft.core.errors import UserError
 from dmft.core.parallel import Comm
 from dmft.equations.history import History
 from dmft.equations.kernels import saved_steps
-from dmft.model.observables import generalization, mse
+from dmft.model.observables import field_error, generalization, magnitude_error
 from dmft.running.replica import SOLUTIONS, Replica, Setup
 from dmft.running.resources import blocks_per_level, bytes_per_sample, check_memory
 from dmft.solvers.blocks import blocks_for
@@ -166,8 +166,8 @@ def test_generalization_agrees_with_the_closed_form():
     theory = dmft.solve(run, quiet=True)
     # mse is the mean over replicas, generalization is taken at the mean overlaps: they differ by the spread of 64 samples
     np.testing.assert_allclose(theory.generalization(lambda y, y_hat: (y - y_hat) ** 2), theory.mse, rtol=2e-3)
-    exact = mse("phase_retrieval", theory.m, theory.q)
+    exact = magnitude_error(theory.m, theory.q)
     np.testing.assert_allclose(theory.generalization(lambda y, y_hat: (y - y_hat) ** 2), exact, rtol=1e-10)
     linear = generalization(lambda y, y_hat: (y - y_hat) ** 2, theory.m, theory.q, signed=True)
-    np.testing.assert_allclose(linear, mse("linear", theory.m, theory.q), rtol=1e-10)
+    np.testing.assert_allclose(linear, field_error(theory.m, theory.q), rtol=1e-10)
     assert theory.generalization(lambda y, y_hat: np.ones_like(y)) == pytest.approx(1, abs=1e-10)

@@ -58,7 +58,7 @@ def test_samples_of_this_run_split():
     replica = Replica(Setup.from_run(parse_run(RUN)), 0, Comm())
     while not replica.done:
         replica.step()
-    assert np.count_nonzero(replica.whole.samples.weight) > 300
+    assert np.count_nonzero(replica.whole.samples.state.weight) > 300
 
 
 @pytest.mark.parametrize("ranks", [2, 3])

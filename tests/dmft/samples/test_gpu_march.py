@@ -10,7 +10,7 @@ import pytest
 
 from dmft.core.device import source
 from dmft.core.parallel import Comm
-from dmft.model.experiment import Problem
+from dmft.model.experiment import Experiment
 from dmft.model.runfile import parse_run
 from dmft.samples import gpu as gpu_samples
 from dmft.samples import splitting
@@ -29,8 +29,8 @@ ALGORITHMS = {
 }
 
 
-def problem(algorithm: str, steps: int, extra: str = 'm0 = 0.4', loss: str = "phase_retrieval") -> Problem:
-    return Problem.from_run(parse_run(f"""
+def problem(algorithm: str, steps: int, extra: str = 'm0 = 0.4', loss: str = "phase_retrieval") -> Experiment:
+    return Experiment.from_run(parse_run(f"""
 [problem]
 alpha = 2.0
 loss = "{loss}"
@@ -42,7 +42,7 @@ t_max = {0.02 * steps}
 """))
 
 
-def solved(p: Problem, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16) -> March:
+def solved(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16) -> March:
     sampling = Sampling(samples, 3, (0,), frozenset(parts))
     march = March(p, sampling, per_level, np.arange(0, p.steps + 1, 5), Comm(), dtype, gpu)
     while not march.done:
@@ -102,8 +102,8 @@ def test_samples_split_alike(card, monkeypatch):
     monkeypatch.setattr(splitting, "THRESHOLD", 0.3)  # of sixteen samples few are near the barrier
     p = problem("persistent", 26)
     want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
-    assert np.count_nonzero(want.samples.weight) >= 16 + 3
-    for name in ("weight", "label", "h0"):
+    assert np.count_nonzero(want.samples.state.weight) >= 16 + 3
+    for name in ("state/weight", "state/name", "state/k"):
         np.testing.assert_array_equal(got.samples.own()[name], want.samples.own()[name], err_msg=name)
     np.testing.assert_allclose(got.curves["m"], want.curves["m"], rtol=1e-8)
 
@@ -133,7 +133,7 @@ def test_a_checkpoint_goes_on_on_the_other_device(card, monkeypatch):
     first, second = (March(p, sampling, 4, grid, Comm(), np.float64, gpu) for gpu in (card, None))
     for _ in range(17):
         first.step()
-    assert np.count_nonzero(first.samples.own()["weight"]) > 16  # copies go on too
+    assert np.count_nonzero(first.samples.own()["state/weight"]) > 16  # copies go on too
     second.restore({k: np.array(v) for k, v in first.shared().items()}, {k: np.array(v) for k, v in first.own().items()})
     for march in (first, second):
         while not march.done:

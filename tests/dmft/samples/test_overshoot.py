@@ -6,9 +6,10 @@ import numpy as np
 
 from dmft.equations.history import History
 from dmft.equations.weights import Drive
-from dmft.model.experiment import Problem
-from dmft.samples.process import BOUND, STABLE, Samples
+from dmft.model.experiment import Experiment
+from dmft.samples.process import Samples
 from dmft.samples.sampling import Draws
+from dmft.samples.tangents import BOUND, STABLE
 from tests.solver_cases import make_run
 
 STEPS, ETA = 60, 0.04
@@ -16,17 +17,18 @@ STEPS, ETA = 60, 0.04
 
 def alone(h0: float, h: float) -> tuple[np.ndarray, np.ndarray]:
     """|h| and the largest |tangent| at each step of one sample left to itself: no memory, no noise, m = 0."""
-    problem = Problem.from_run(make_run({"kind": "gd"}, steps=STEPS, eta=ETA))
+    problem = Experiment.from_run(make_run({"kind": "gd"}, steps=STEPS, eta=ETA))
     history = History(STEPS)
-    draws = Draws(np.zeros(1, np.int64), np.ones(1), np.full(1, h0), np.full(1, h), np.ones(1), np.ones(1), np.zeros((1, 0)))
+    draws = Draws(name=np.zeros(1, np.int64), sign=np.ones(1), k=np.full(1, h0), y=np.full(1, h0), sd=np.ones(1),
+                  h=np.full(1, h), s=np.ones(1), weight=np.ones(1), z=np.zeros((1, 0)))
     samples = Samples(problem, history, draws, np.ones(1), 8, (np.uint64(1), np.uint64(2)), False)
     drive = Drive(1.0, 1.0, np.zeros(history.slots), np.zeros(history.slots), 0.0, 0.0)
     path, response = [], []
     for n in range(STEPS):
         samples.row_sums(0.0)
         samples.advance(0.0, drive, history.push(n))
-        path.append(samples.h[0])
-        response.append(np.abs(samples.row).max())
+        path.append(samples.state.h[0])
+        response.append(np.abs(samples.tangents.row).max())
     return np.array(path), np.array(response)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dmft.core.parallel import Comm
-from dmft.model.experiment import Problem
+from dmft.model.experiment import Experiment
 from dmft.samples import splitting
 from dmft.samples.process import Samples
 from dmft.samples.sampling import FIXED, PARTS, Sampling
@@ -21,7 +21,7 @@ def run_of(steps: int, algorithm: dict | None = None, **problem):
 
 
 def copies(march: March) -> int:
-    return int(np.count_nonzero(march.samples.weight)) - march.sampling.samples
+    return int(np.count_nonzero(march.samples.state.weight)) - march.sampling.samples
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def test_most_important_samples_split_first_and_a_full_pool_is_choosy():
 
 def test_copies_have_numbers_of_their_own_and_the_index_of_their_first_sample():
     old = np.arange(1000)
-    once, other = splitting.labels(old, np.uint64(7), 12), splitting.labels(old, np.uint64(7), 14)
-    twice = splitting.labels(once, np.uint64(7), 16)
+    once, other = splitting.new_names(old, np.uint64(7), 12), splitting.new_names(old, np.uint64(7), 14)
+    twice = splitting.new_names(once, np.uint64(7), 16)
     everything = np.concatenate((old, once, other, twice))
     assert len(np.unique(everything)) == 4000 and everything.min() >= 0
     for labels in (once, other, twice):
@@ -54,15 +54,15 @@ def test_copies_have_numbers_of_their_own_and_the_index_of_their_first_sample():
 def gram_gap(march: March) -> float:
     """Largest distance of M_C(n, k) from the Gram matrix of the samples as they are now, in units of its diagonal."""
     samples, n = march.samples, march.n
-    gram = (march.problem.alpha * (samples.weight[:, None] * samples.G).T @ samples.G)[:n, :n]
+    gram = (march.experiment.alpha * (samples.state.weight[:, None] * samples.past.G).T @ samples.past.G)[:n, :n]
     size = np.sqrt(np.diag(gram))
-    return float((np.abs(march.macro.M_C[:n, :n] - gram) / np.outer(size, size)).max())
+    return float((np.abs(march.weights.state.M_C[:n, :n] - gram) / np.outer(size, size)).max())
 
 
 def test_m_c_stays_the_gram_matrix_of_the_samples(eager):
     march = make_march(run_of(30), samples=200, parts=PARTS)
     assert copies(march) > 50
-    assert march.samples.weight.sum() == pytest.approx(1.0, abs=1e-14)
+    assert march.samples.state.weight.sum() == pytest.approx(1.0, abs=1e-14)
     assert gram_gap(march) < 1e-13
 
 
@@ -71,14 +71,14 @@ def test_a_copy_that_keeps_the_whole_weight_is_seen(eager, monkeypatch):
 
     class Greedy(Samples):
         def split(self, *arguments):
-            before = self.weight.copy()
+            before = self.state.weight.copy()
             super().split(*arguments)
-            halved = (before > 0) & (self.weight < before)
-            self.weight[halved] = before[halved]
+            halved = (before > 0) & (self.state.weight < before)
+            self.state.weight[halved] = before[halved]
 
     monkeypatch.setattr("dmft.solvers.march.Samples", Greedy)
     march = make_march(run_of(11), samples=200, parts=PARTS)  # the kernels of a longer one explode
-    assert march.samples.weight.sum() > 1.01
+    assert march.samples.state.weight.sum() > 1.01
     assert gram_gap(march) > 1e-3
 
 
@@ -95,9 +95,9 @@ def test_the_law_of_a_solution_is_the_same(eager, monkeypatch):
     original = Samples.split
 
     def confused(self, *arguments):
-        empty = self.weight == 0.0
+        empty = self.state.weight == 0.0
         original(self, *arguments)
-        self.h0[empty & (self.weight > 0.0)] *= -1.0
+        self.state.k[empty & (self.state.weight > 0.0)] *= -1.0
 
     monkeypatch.setattr(Samples, "split", confused)
     assert abs(ends(PARTS, range(150)).mean() - without.mean()) > 4 * error
@@ -107,12 +107,12 @@ def test_no_sample_outweighs_the_others():
     """The largest share of the response, in units of a typical sample's, up to t = 1."""
 
     def largest(parts) -> float:
-        problem = Problem.from_run(run_of(50))
+        problem = Experiment.from_run(run_of(50))
         march = March(problem, Sampling(4000, 7, (0,), frozenset(parts)), 8, np.array([0]), Comm(), np.float32)
         found = 0.0
         while not march.done:
             march.step()
-            found = max(found, float((march.samples.weight * np.abs(march.samples.row).sum(axis=1)).max()))
+            found = max(found, float((march.samples.state.weight * np.abs(march.samples.tangents.row).sum(axis=1)).max()))
         return 4000 * found
 
     assert largest(PARTS) < 10 < 100 < largest(FIXED)
@@ -121,12 +121,12 @@ def test_no_sample_outweighs_the_others():
 @pytest.mark.parametrize("samples", [1, 37, 300])
 def test_splitting_alone_and_any_number_of_samples(eager, samples):
     march = make_march(run_of(20), samples=samples, parts=("splitting",))
-    assert copies(march) > 0 and march.samples.weight.sum() == pytest.approx(1.0, abs=1e-14)
+    assert copies(march) > 0 and march.samples.state.weight.sum() == pytest.approx(1.0, abs=1e-14)
     assert np.isfinite(march.curves["m"]).all()
 
 
 def test_a_march_with_copies_goes_on_to_the_same_bits(eager):
-    problem, sampling = Problem.from_run(run_of(40)), Sampling(200, 1, (0,), frozenset(PARTS))
+    problem, sampling = Experiment.from_run(run_of(40)), Sampling(200, 1, (0,), frozenset(PARTS))
     first, second = (March(problem, sampling, 4, np.arange(41), Comm(), np.float32) for _ in range(2))
     for _ in range(25):
         first.step()
@@ -145,5 +145,5 @@ def test_a_march_with_copies_goes_on_to_the_same_bits(eager):
     ({"kind": "gd"}, {}, False), (PERSISTENT, {"m0": 0.0}, False),
 ], ids=["persistent", "sgd", "langevin", "gd", "mirrored"])
 def test_samples_split_where_noise_tells_copies_apart(algorithm, problem, spare):
-    p = Problem.from_run(run_of(20, algorithm, **problem))
+    p = Experiment.from_run(run_of(20, algorithm, **problem))
     assert bool(March(p, Sampling(64, 1, (0,), frozenset(PARTS)), None, np.array([0]), Comm()).blocks.spare) == spare

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dmft.core.parallel import Comm
 from dmft.equations.kernels import saved_steps
-from dmft.model.experiment import Problem
+from dmft.model.experiment import Experiment
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.iterate import Iteration, Options
 from tests.solver_cases import ALGORITHMS, CONSTRAINTS, SMOOTH, make_iteration, make_march, make_run
@@ -69,7 +69,7 @@ def test_fresh_noise_stops_at_the_noise_floor():
 
 
 def started(run, max_sweeps: int, mixing: float = 0.7) -> Iteration:
-    problem = Problem.from_run(run)
+    problem = Experiment.from_run(run)
     return Iteration(problem, Sampling(400, 1, (0,), frozenset(PARTS)), Options(mixing, 1e-9, max_sweeps, False),
                      saved_steps(problem.steps), Comm())
 

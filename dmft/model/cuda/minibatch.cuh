@@ -1,0 +1,22 @@
+// The mini-batch weight of a sample at the next step: what `next_weight` of dmft/model/minibatches.py does on a CPU, which puts
+// the codes of the laws and MOST_DRAWS before this text. Eq. [persistent-chain].
+
+struct Chain {
+    int kind;
+    double fraction, p_on, p_off;
+};
+
+__device__ inline double next_weight(const Chain &chain, double s, unsigned long long key, long long label, long long n) {
+    if (chain.kind == FULL_BATCH) return 1.0;
+    double u, unused;
+    uniform2(key, label, n + 1, u, unused);
+    if (chain.kind == BERNOULLI) return u < chain.fraction ? 1.0 : 0.0;
+    if (chain.kind == PERSISTENT) return u < (s > 0.5 ? 1.0 - chain.p_off : chain.p_on) ? 1.0 : 0.0;
+    double term = exp(-chain.fraction), below = term, drawn = 0.0;
+    while (u >= below && drawn < MOST_DRAWS) {
+        drawn += 1.0;
+        term *= chain.fraction / drawn;
+        below += term;
+    }
+    return drawn;
+}

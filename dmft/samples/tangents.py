@@ -1,0 +1,136 @@
+"""Tangents of a sample, T_nk = dh_n/dP_k, where P_k shifts the argument of g at step k alone. Eq. [dmft-T].
+
+Against every slot of the history as source, and every slot as the time at which they are felt: `packed` numbers a sample,
+row after row (equations/history.py). Reading them once a step is nearly all the work of a march.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit, prange
+
+from dmft.core.prefetch import LINE, prefetch
+
+# Responses below this are zero: products of two of them would be denormal in single precision, and slow.
+TINY = 1e-18
+# A sample with eta g' > STABLE overshoots: its explicit step has |dh_{n+1}/dh_n| > 1 with the sign turned. A sample that keeps
+# doing so is on a chaotic orbit, whose tangent grows exponentially while the average response that it stands for does not.
+# So an overshooting step leaves no response beyond BOUND; a single overshoot, which is sound, stays well below.
+STABLE = 2.0
+BOUND = 10.0
+AHEAD = 2048  # prefetch distance, in tangent entries
+TILE = 128  # columns of the tangents worked on at a time where several steps are known
+
+
+class Tangents(NamedTuple):
+    """The tangents of some samples."""
+
+    T: np.ndarray  # (count, packed) T_IJ of past slots
+    row: np.ndarray  # (count, slots) T_nJ of the present step
+
+
+class Ahead(NamedTuple):
+    """Memory sums that were computed ahead over the rows before `first`, for the steps from there on (iteration)."""
+
+    sums: np.ndarray  # (count, steps, slots)
+    step: int  # which of the steps this one is; -1 where nothing was computed ahead
+    first: int
+
+
+@njit(cache=True, fastmath={"contract"})
+def gather(T, memory, offset, stop, first, last, out):
+    """out_J += sum_I memory_I T_{IJ} over rows first <= I < last (multiples of four), four packed rows at a time.
+
+    The order is written out; "contract" only lets each product and sum be one rounding. Four short rows do not look like a
+    stream to the memory system, so what comes next, of this sample or of the one after it, is prefetched."""
+    for i in range(first, last, 4):
+        c0, c1, c2, c3 = memory[i], memory[i + 1], memory[i + 2], memory[i + 3]
+        if c0 == 0.0 and c1 == 0.0 and c2 == 0.0 and c3 == 0.0:
+            continue
+        length = stop[i]
+        for k in range(0, 4 * length, LINE // T.itemsize):
+            prefetch(T, offset[i] + AHEAD + k)
+        r0 = T[offset[i] : offset[i] + length]
+        r1 = T[offset[i + 1] : offset[i + 1] + length]
+        r2 = T[offset[i + 2] : offset[i + 2] + length]
+        r3 = T[offset[i + 3] : offset[i + 3] + length]
+        for j in range(length):
+            out[j] = c3 * r3[j] + (c2 * r2[j] + (c1 * r1[j] + (c0 * r0[j] + out[j])))
+
+
+@njit(cache=True)
+def merge_packed(T, older, newer, into, offset, stop):
+    """Merge two blocks in the packed tangents of one sample: columns, then rows."""
+    for i in range(len(offset)):
+        if stop[i] > older and stop[i] > newer:
+            o = offset[i]
+            T[o + into] = T[o + older] + T[o + newer]
+            T[o + older] = 0.0
+            T[o + newer] = 0.0
+    a, b, c = offset[older], offset[newer], offset[into]
+    for j in range(stop[into]):
+        T[c + j] = T[a + j] + T[b + j]
+    for j in range(stop[older]):
+        T[a + j] = 0.0
+        T[b + j] = 0.0
+
+
+@njit(cache=True, fastmath={"contract"})
+def _pull_sample(T, memories, offset, stop, first, buffer, out):
+    """out (steps, slots): sum_I memories_{step,I} T_{IJ} over rows I < first of one sample; first and the number of steps are
+    multiples of four. Four rows meet four steps at a time, in a tile of columns whose sums (buffer, steps x TILE) stay in the
+    nearest cache; each sum runs over the rows in the order of `gather`. The fixed distances in the buffer show the compiler
+    that nothing overlaps."""
+    steps = memories.shape[0]
+    out[:] = 0.0
+    for left in range(0, first, TILE):
+        buffer[:] = 0.0
+        for row in range(left, first, 4):
+            start, length = offset[row] + left, stop[row]
+            width = min(TILE, length - left)
+            r0 = T[start : start + width]
+            r1 = T[start + length : start + length + width]
+            r2 = T[start + 2 * length : start + 2 * length + width]
+            r3 = T[start + 3 * length : start + 3 * length + width]
+            for step in range(0, steps, 4):
+                m0, m1, m2, m3 = memories[step], memories[step + 1], memories[step + 2], memories[step + 3]
+                a0, a1, a2, a3 = m0[row], m0[row + 1], m0[row + 2], m0[row + 3]
+                b0, b1, b2, b3 = m1[row], m1[row + 1], m1[row + 2], m1[row + 3]
+                c0, c1, c2, c3 = m2[row], m2[row + 1], m2[row + 2], m2[row + 3]
+                d0, d1, d2, d3 = m3[row], m3[row + 1], m3[row + 2], m3[row + 3]
+                if (a0 == 0.0 and a1 == 0.0 and a2 == 0.0 and a3 == 0.0 and b0 == 0.0 and b1 == 0.0 and b2 == 0.0 and b3 == 0.0
+                        and c0 == 0.0 and c1 == 0.0 and c2 == 0.0 and c3 == 0.0 and d0 == 0.0 and d1 == 0.0 and d2 == 0.0
+                        and d3 == 0.0):
+                    continue
+                b = buffer[step * TILE : (step + 4) * TILE]
+                for j in range(width):
+                    t0, t1, t2, t3 = r0[j], r1[j], r2[j], r3[j]
+                    b[j] = a3 * t3 + (a2 * t2 + (a1 * t1 + (a0 * t0 + b[j])))
+                    b[TILE + j] = b3 * t3 + (b2 * t2 + (b1 * t1 + (b0 * t0 + b[TILE + j])))
+                    b[2 * TILE + j] = c3 * t3 + (c2 * t2 + (c1 * t1 + (c0 * t0 + b[2 * TILE + j])))
+                    b[3 * TILE + j] = d3 * t3 + (d2 * t2 + (d1 * t1 + (d0 * t0 + b[3 * TILE + j])))
+        for step in range(steps):
+            for j in range(min(TILE, first - left)):
+                out[step, left + j] = buffer[step * TILE + j]
+
+
+@njit(cache=True, parallel=True)
+def pull(block, blocks, memories, T, offset, stop, first, out):
+    """The memory sums of the next steps, whose memories (steps, slots) are known, over the rows before `first`."""
+    for b in prange(blocks):
+        buffer = np.empty(memories.shape[0] * TILE, T.dtype)
+        for i in range(b * block, min((b + 1) * block, len(T))):
+            _pull_sample(T[i], memories, offset, stop, first, buffer, out[i])
+
+
+@njit(cache=True, parallel=True)
+def shares(weight, row, out):
+    """out (count,): share of each sample in the response, its weight times sum_J |T_nJ|."""
+    for i in prange(len(weight)):
+        response = 0.0
+        if weight[i] > 0.0:
+            for j in range(row.shape[1]):
+                response += abs(np.float64(row[i, j]))
+        out[i] = weight[i] * response
