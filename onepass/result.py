@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core.errors import FileError
+from dmft.model import layouts
 from dmft.model.quantities import to_dataset
 
 
@@ -97,6 +98,7 @@ def load(path: str | Path) -> Trajectory:
     stored = store.load(path)
     if stored.kind != "onepass":
         raise FileError(f"{path}: holds {stored.kind!r}, not a one-pass result; use dmft inspect")
+    layouts.check(stored)
     arrays, attrs = dict(stored.arrays), dict(stored.attrs)
     t = arrays.pop("t")
     source, ensemble = attrs.pop("source", "ode"), bool(attrs.pop("ensemble", False))

@@ -8,6 +8,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.errors import FileError
+from dmft.model import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.cpu.dynamics import RECORDED
@@ -66,4 +67,5 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
     if stored.kind != "simulation":
         raise FileError(f"{stored.path}: holds a {stored.kind} result, not a simulation")
     run = parse_run(stored.run_text, str(stored.path), any_loss=True)
+    layouts.check(stored, {"instance": run.simulation.instances, "dimension": run.simulation.dimension})
     return run, from_arrays(run, stored.arrays)

@@ -20,6 +20,22 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
+@pytest.fixture(autouse=True)
+def registries_restored():
+    """Losses and activations that a test registers are forgotten after it."""
+    from dmft.model import losses
+    from sgd_sim.models import activations
+
+    tables = [table for module, known in ((losses, "phase_retrieval"), (activations, "erf"))
+              for table in vars(module).values() if isinstance(table, dict) and known in table]
+    assert tables, "the registries are elsewhere now"
+    before = [dict(table) for table in tables]
+    yield
+    for table, content in zip(tables, before):
+        table.clear()
+        table.update(content)
+
+
 @pytest.fixture
 def demo_text() -> str:
     """A small valid run file."""

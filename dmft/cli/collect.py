@@ -22,6 +22,7 @@ from dmft.core import store
 from dmft.core.command import EXIT_DONE
 from dmft.core.errors import FileError, UserError
 from dmft.core.parallel import world
+from dmft.model import layouts
 from dmft.model.runfile import parse_run
 from dmft.scans.scan import KINDS, Row, Sweep, make_sweep, value_of
 from sgd_sim.cli import SOLVED
@@ -73,6 +74,7 @@ def _row(path: Path, threshold: float) -> Row | None:
     if header.kind not in KINDS:
         return None
     experiment = parse_run(header.run_text, str(path), any_loss=True)
+    layouts.check(header)
     if header.kind == "theory":
         t, m, m_error, loss, loss_error = (store.read(path, name) for name in ("t", "m", "m_error", "loss", "loss_error"))
         return Row(path, "theory", experiment, header.shapes["replicas/m"][0], t, m, m_error, loss, loss_error)

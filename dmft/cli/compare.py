@@ -21,6 +21,7 @@ from dmft.core import store
 from dmft.core.command import EXIT_DONE
 from dmft.core.errors import FileError
 from dmft.core.parallel import world
+from dmft.model import layouts
 from dmft.model.runfile import Run, changes, parse_run
 from dmft.result.comparison import Comparison, Curve, compare, instances_curve
 
@@ -75,6 +76,7 @@ def _read(path: Path, kind: str) -> tuple[store.Stored, Run]:
     stored = store.load(path)
     if stored.kind != kind:
         raise FileError(f"{path}: a {stored.kind} file, but a {kind} file is wanted (dmft compare THEORY.h5 SIM.h5 ...)")
+    layouts.check(stored, needed=("t",))
     return stored, parse_run(stored.run_text, str(path), any_loss=True)
 
 

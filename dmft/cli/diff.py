@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from dmft.core.command import EXIT_DONE
 from dmft.core.parallel import world
 from dmft.core.schema import to_toml_value
+from dmft.core.text import visible
 
 if TYPE_CHECKING:
     from dmft.inspection.difference import Difference
@@ -42,11 +43,11 @@ def _print(found: Difference) -> None:
     if found.provenance:
         print("\nMADE BY")
         for key, old, new in found.provenance:
-            print(f"  {key}: {_shown(old)} -> {_shown(new)}")
+            print(f"  {visible(key)}: {_shown(old)} -> {_shown(new)}")
     for side, names in (("A", found.only_a), ("B", found.only_b)):
         if names:
             more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-            print(f"\nONLY IN {side}\n  {', '.join(names[:12])}{more}")
+            print(f"\nONLY IN {side}\n  {visible(', '.join(names[:12]))}{more}")
     if found.curves:
         print(f"\nCURVES\n  {'':<14}{'times':>6}  {'largest B - A':>14}  {'at t':>8}  {'max |z|':>8}  {'chance':>7}  "
               "beyond chance at t")
@@ -72,4 +73,4 @@ def _print(found: Difference) -> None:
 def _shown(value: object) -> str:
     if value is None:
         return "absent"
-    return to_toml_value(value) if isinstance(value, (str, bool, int, float, tuple, list)) else str(value)
+    return visible(to_toml_value(value) if isinstance(value, (str, bool, int, float, tuple, list)) else str(value))

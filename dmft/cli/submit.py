@@ -24,7 +24,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from dmft.cluster.points import Point, grid
-from dmft.cluster.script import SRUN, Resources, Script
+from dmft.cluster.script import SRUN, Resources, Script, plain
 from dmft.core.command import EXIT_DONE, default_output, seconds
 from dmft.core.errors import FileError, UserError
 from dmft.model.runfile import Run, load_run
@@ -61,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
     if min(options.ranks, options.nodes, options.cores) < 1 or options.nodes > options.ranks:
         raise UserError(f"--ranks {options.ranks} --nodes {options.nodes} --cores {options.cores}: each at least 1, and "
                         "no more nodes than ranks")
+    _refuse_control_characters(options)
     points = grid(options.array) if options.array else [Point(())]
     runs = [_load(options, point) for point in points]
     if not options.dry_run and shutil.which("sbatch") is None:
@@ -73,8 +74,20 @@ def run(options: argparse.Namespace) -> int:
     else:
         submission.compute("simulation" if options.simulate else "theory", runs)
     if options.array:
-        print(f"when done: dmft collect {submission.folder}")
+        print(f"when done: {shlex.join(['dmft', 'collect', str(submission.folder)])}")
     return EXIT_DONE
+
+
+def _refuse_control_characters(options: argparse.Namespace) -> None:
+    """Everything from outside that names something in the scripts."""
+    plain("run file", str(options.run))
+    plain("-o", str(options.output or ""))
+    for option in options.sbatch:
+        if not plain("--sbatch", option).startswith("-"):
+            raise UserError(f"--sbatch {option!r}: not an option; write e.g. --sbatch=--partition=long")
+    for plugin in options.plugin:
+        plain("--plugin", str(plugin))
+    plain("folder", str(_folder(options)))
 
 
 def _load(options: argparse.Namespace, point: Point) -> Run:
@@ -139,7 +152,7 @@ class _Submission:
     def _script(self, kind: str, commands: list[list[str]]) -> Script:
         array = bool(self.options.array)
         output = self._output(self.points[0], kind)
-        log = self.folder / f"{self.options.run.stem}.{kind}.%a.log" if array else output.with_suffix(".log")
+        log = self.folder / f"{self.options.run.stem}.{kind}.log" if array else output.with_suffix(".log")
         return Script(f"{self.options.run.stem}.{kind}", log, commands, array, self.options.sbatch)
 
     def _resources(self, cost: Estimate) -> Resources:
@@ -169,7 +182,7 @@ class _Submission:
             raise UserError(f"sbatch refused {place}: {done.stderr.strip()}; {shlex.join(['sbatch', str(place)])} tries again")
         job = done.stdout.strip().split(";")[0]
         outputs = self.folder if script.array or not resources else self._output(self.points[0], script.name.rpartition(".")[2])
-        tasks = f" (%a from 0 to {len(script.commands) - 1})" if script.array else ""
+        tasks = f", with .0 to .{len(script.commands) - 1} before its ending" if script.array else ""
         print(f"job {job}: {script.name}\n  output: {outputs}\n  log:    {script.log}{tasks}\n  script: {place}")
         return job
 

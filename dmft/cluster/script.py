@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from dmft.core.errors import UserError
+
 SRUN = "srun --mpi=pmi2 --kill-on-bad-exit=1"
+
+
+def plain(what: str, text: str) -> str:
+    """`text` itself, for a line of a batch script. Quoting makes any printable text harmless there; a line break would begin a
+    line of its own, which Slurm or the shell obeys, so control characters are refused."""
+    if not text.isprintable():
+        raise UserError(f"{what} {ascii(text)}: control characters and line breaks cannot go into a batch script; choose "
+                        "another name")
+    return text
 
 
 @dataclass(frozen=True)
@@ -41,14 +52,14 @@ class Script:
     """One command, or an array with one command per task, and what sbatch must know about it."""
 
     name: str
-    log: Path
+    log: Path               # of an array: with the number of each task before its ending
     commands: Sequence[Sequence[str]]
     array: bool
     options: Sequence[str] = ()
 
     def resumable(self, resources: Resources) -> str:
         """A script that goes on, requeued and resumed, until its command is done."""
-        launcher = shlex.split(resources.launcher) if resources.ranks > 1 else []
+        launcher = _words(resources.launcher) if resources.ranks > 1 else []
         lines = [
             *self._head(resources.options()),
             files("dmft.cluster").joinpath("survive.sh").read_text(),
@@ -67,12 +78,24 @@ class Script:
 
     def _head(self, options: Sequence[str]) -> list[str]:
         tasks = [f"--array=0-{len(self.commands) - 1}"] if self.array else []
-        everything = [f"--job-name={self.name}", f"--output={self.log}", "--open-mode=append", *tasks, *options,
+        everything = [f"--job-name={self.name}", f"--output={self._log_pattern()}", "--open-mode=append", *tasks, *options,
                       *self.options]
-        return ["#!/bin/bash", *(f"#SBATCH {shlex.join([option])}" for option in everything), ""]
+        return ["#!/bin/bash", *(f"#SBATCH {shlex.quote(plain('option of sbatch', option))}" for option in everything), ""]
+
+    def _log_pattern(self) -> str:
+        """The log as Slurm wants it: a percent sign of the path itself is doubled, %a is the number of a task."""
+        log = str(self.log).replace("%", "%%")
+        return f"{log.removesuffix('.log')}.%a.log" if self.array else log
 
     def _choose(self) -> list[str]:
         if not self.array:
             return [f"command=({shlex.join(self.commands[0])})"]
         return ["commands=(", *(f"    {shlex.quote(shlex.join(command))}" for command in self.commands), ")",
                 'eval "command=(${commands[$SLURM_ARRAY_TASK_ID]})"']
+
+
+def _words(launcher: str) -> list[str]:
+    try:
+        return shlex.split(plain("--launcher", launcher))
+    except ValueError as error:
+        raise UserError(f"--launcher {launcher!r}: {error}") from None

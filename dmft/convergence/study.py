@@ -15,6 +15,7 @@ from dmft.convergence.fits import MEASURES, Quantity
 from dmft.core import store
 from dmft.core.errors import FileError, UserError
 from dmft.equations.kernels import KERNELS
+from dmft.model import layouts
 from dmft.model.runfile import Run, parse_run
 from dmft.result.comparison import common_indices
 from dmft.result.theory import Theory
@@ -223,6 +224,7 @@ def load_study(path: str | Path) -> Study:
     stored = store.load(path)
     if stored.kind != "convergence":
         raise FileError(f"{path}: a {stored.kind} file, not a convergence study")
+    layouts.check(stored)
 
     def part(prefix: str) -> dict[str, np.ndarray]:
         return {name[len(prefix):]: array for name, array in stored.arrays.items() if name.startswith(prefix)}

@@ -20,6 +20,7 @@ from dmft.core import schema, store
 from dmft.core.errors import FileError, Stopped, UserError
 from dmft.core.parallel import launched_rank, world
 from dmft.core.progress import say
+from dmft.core.text import visible
 
 EXIT_DONE, EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_NOT_CONVERGED, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 2, 3, 4, 75, 130
 OUT = Path("runs/out")
@@ -236,7 +237,7 @@ def _program() -> str:
 
 
 def _end(message: str, exit_code: int) -> int:
-    message = " ".join(message.split())
+    message = visible(" ".join(message.split()))
     try:
         comm = world()
     except UserError:       # MPI does not work: every process says so, one is enough

@@ -52,6 +52,7 @@ class Stored:
     arrays: dict[str, np.ndarray] = field(repr=False)
     shapes: dict[str, tuple[int, ...]] = field(repr=False)
     is_checkpoint: bool = False
+    dtypes: dict[str, np.dtype] = field(default_factory=dict, repr=False)
 
 
 # --- writing ----------------------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ def load_header(path: str | Path) -> Stored:
 def read(path: str | Path, name: str, index: Any = ()) -> np.ndarray:
     """One dataset, or a part of it, without reading the rest."""
     with _opened(path) as file:
-        if name not in file:
+        if not _own_dataset(file, name):
             raise FileError(f"{path}: has no dataset '{name}' (it has {', '.join(_describe(Path(path), file).shapes)})")
         return np.asarray(file[name][index])
 
@@ -261,14 +262,41 @@ def _describe(path: Path, file: h5py.File) -> Stored:
         raise FileError(f"{path}: written by a newer version (schema {schema}, this package reads up to "
                         f"{SCHEMA_VERSION}); update the package")
     shapes: dict[str, tuple[int, ...]] = {}
+    dtypes: dict[str, np.dtype] = {}
+    most = _UNPACKED * os.path.getsize(path) + (1 << 26)
 
     def visit(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset):
-            shapes[name] = item.shape
+            _check_dataset(path, name, item, most)
+            shapes[name], dtypes[name] = item.shape, item.dtype
 
     file.visititems(visit)
     others = {name: value for name, value in attrs.items() if name not in _OWN}
-    return Stored(path, kind, schema, attrs["run"], others, {}, shapes, bool(attrs.get("checkpoint", False)))
+    return Stored(path, kind, schema, attrs["run"], others, {}, shapes, bool(attrs.get("checkpoint", False)), dtypes)
+
+
+_UNPACKED = 1100        # compressed data are smaller than what they stand for by this factor at most
+
+
+def _check_dataset(path: Path, name: str, item: h5py.Dataset, most: int) -> None:
+    """Refuse what this package never writes, before a byte of it is read: text, nothing at all, data that lie in other files, and
+    shapes that promise more than the file can hold."""
+    problem = ""
+    if item.shape is None or item.dtype.kind not in "biuf":
+        problem = "holds no numbers"
+    elif item.is_virtual or item.external:
+        problem = "lies in another file"
+    elif item.nbytes > most:
+        problem = f"declares {item.nbytes} bytes, more than a file of {os.path.getsize(path)} bytes can hold"
+    if problem:
+        raise FileError(f"{path}: not whole inside: the dataset {ascii(name)} {problem}; make it again")
+
+
+def _own_dataset(file: h5py.File, name: str) -> bool:
+    """Whether a name is a dataset of this file itself, not a link into another one."""
+    parts = name.split("/")
+    links = [file.get("/".join(parts[:k + 1]), getlink=True) for k in range(len(parts))]
+    return all(isinstance(link, h5py.HardLink) for link in links) and isinstance(file[name], h5py.Dataset)
 
 
 def _plain_attribute(value: Any) -> Any:

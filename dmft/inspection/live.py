@@ -6,6 +6,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.equations.kernels import KERNELS
+from dmft.model import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
 from dmft.result.theory import CURVES, Kernels, Theory
@@ -17,6 +18,7 @@ def partial_theory(header: store.Stored) -> Theory:
     replicas, or of the first one under way (NaN in rows not reached) while none has finished. No samples are read."""
     run = parse_run(header.run_text, str(header.path), any_loss=True)
     t = run.algorithm.learning_rate * np.arange(run.algorithm.steps + 1)
+    layouts.check(header, {"time": t.size, "saved": Setup.from_run(run).grid.size})
     active = sorted({int(name.split("/")[1]) for name in header.shapes if name.startswith("active/")})
 
     def read(name: str) -> np.ndarray:

@@ -6,6 +6,7 @@ from typing import Any
 
 from dmft.core.progress import time_text
 from dmft.core.schema import to_toml_value
+from dmft.core.text import visible
 
 # The section of a run file that did not make a result of that kind.
 _OTHER_HALF = {"theory": "simulation", "convergence": "simulation", "simulation": "theory"}
@@ -30,13 +31,14 @@ def page(facts: dict[str, Any]) -> str:
 
 
 def _section(title: str, lines: list[str]) -> str:
-    return "\n".join([title.upper(), *(f"  {line}" for line in lines)])
+    return "\n".join([title.upper(), *(f"  {visible(line)}" for line in lines)])
 
 
 def _head(facts: dict[str, Any]) -> str:
     what = f"checkpoint of a {facts['kind']} run" if facts["checkpoint"] else f"{facts['kind']} result"
     title = facts["run"].get("title", "")
-    return f"{facts['file']}: {what}, {facts['outcome'] or 'no outcome stored'}" + (f"\n{title}" if title else "")
+    shown = f"\n{visible(str(title))}" if title else ""
+    return visible(f"{facts['file']}: {what}, {facts['outcome'] or 'no outcome stored'}") + shown
 
 
 def _progress(progress: dict[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ import numpy as np
 from dmft.core import store
 from dmft.core.errors import FileError
 from dmft.equations.kernels import KERNELS
+from dmft.model import layouts
 from dmft.model.experiment import Experiment, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
@@ -138,23 +139,19 @@ def theory_of(stored: store.Stored) -> Theory:
     if stored.kind != "theory" or stored.is_checkpoint:
         raise FileError(f"{stored.path}: not a theory result but a {'checkpoint' if stored.is_checkpoint else stored.kind} file; "
                         "sgd_sim.load and onepass.load read theirs, dmft inspect shows any")
-    try:
-        return _from_stored(stored)
-    except (KeyError, TypeError) as error:
-        raise FileError(f"{stored.path}: a theory result that lacks {error}; make it again") from None
+    run = parse_run(stored.run_text, str(stored.path), any_loss=True)
+    layouts.check(stored, {"time": run.algorithm.steps + 1})
 
-
-def _from_stored(stored: store.Stored) -> Theory:
     def part(prefix: str) -> dict[str, np.ndarray]:
         return {name[len(prefix):]: array for name, array in stored.arrays.items() if name.startswith(prefix)}
 
-    run = parse_run(stored.run_text, str(stored.path), any_loss=True)
     curves = {name: stored.arrays[name] for base in CURVES for name in (base, f"{base}_error")
               if base in stored.arrays or base not in ERRORS}
     attrs = {name: value for name, value in stored.attrs.items() if name != "outcome"}
     state = {f"state/{name}": array for name, array in part("state/").items()}
-    return Theory(run, stored.attrs["outcome"], stored.arrays["t"], curves, part("replicas/"), part("bias/"),
-                  Kernels(**part("kernels/")), stored.arrays.get("history"), attrs, state)
+    kernels = Kernels(**{name: stored.arrays[f"kernels/{name}"] for name in Kernels.__annotations__})
+    return Theory(run, stored.attrs["outcome"], stored.arrays["t"], curves, part("replicas/"), part("bias/"), kernels,
+                  stored.arrays.get("history"), attrs, state)
 
 
 def ensemble_of(theory: Theory) -> Ensemble:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.errors import FileError
+from dmft.model import layouts
 from dmft.model.runfile import parse_run
 from dmft.scans.scan import CURVES, SHARES, Row, Sweep
 
@@ -18,6 +19,7 @@ def load_sweep(path: str | Path) -> Sweep:
     stored = store.load(path)
     if stored.kind != "sweep":
         raise FileError(f"{path}: a {stored.kind} file, not a sweep")
+    layouts.check(stored)
     others = json.loads(stored.attrs["other_parameters"])
     parameters = {}
     for key in json.loads(stored.attrs["keys"]):

@@ -1,0 +1,119 @@
+"""The k-th write, fsync, rename or open of a short run fails, for every k: either the old file or the new one is whole, the message
+is one line, nothing is left over, and --resume gives the same bits. Inside one process, so that hundreds are affordable."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import os
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dmft.cli
+import sgd_sim.cli
+from dmft.core import store
+from tests.run_files import run_text
+
+MOST = int(os.environ.get("FAULT_CALLS", "60"))       # of one kind of call; spread evenly where there are more
+
+RUN = run_text(t_max=0.06, theory={"samples": 32, "replicas": 2, "checkpoint_interval": 1e-6},
+               simulation={"dimension": 20, "instances": 3, "checkpoint_interval": 1e-6})
+COMMANDS = {"theory": (dmft.cli.main, ["solve"], RUN), "simulation": (sgd_sim.cli.main, ["run"], RUN)}
+
+
+class Saboteur:
+    """Counts the calls of one kind and lets the k-th fail."""
+
+    def __init__(self, k: int | None):
+        self.k, self.count = k, 0
+
+    def strikes(self) -> bool:
+        self.count += 1
+        return self.count - 1 == self.k
+
+    def call(self, honest):
+        def called(*arguments, **options):
+            if self.strikes():
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return honest(*arguments, **options)
+        return called
+
+    def write(self, honest):
+        """A disk that refuses a write: the file under HDF5 remembers it."""
+        def written(sink, data):
+            if self.strikes():
+                sink.error = sink.error or OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                return len(memoryview(data).cast("B"))
+            return honest(sink, data)
+        return written
+
+    def opener(self, honest, folder: Path):
+        """Only files of the run: Python opens its own sources too."""
+        def opened(path, *arguments, **options):
+            if str(folder) in os.path.abspath(str(path)) and "a.h5" in str(path) and self.strikes():
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return honest(path, *arguments, **options)
+        return opened
+
+
+def sabotage(patch, kind: str, k: int | None, folder: Path) -> Saboteur:
+    saboteur = Saboteur(k)
+    if kind == "write":
+        patch.setattr(store._Sink, "write", saboteur.write(store._Sink.write))
+    elif kind == "open":
+        patch.setattr(os, "open", saboteur.opener(os.open, folder))
+        patch.setattr(builtins, "open", saboteur.opener(builtins.open, folder))
+    else:
+        patch.setattr(os, kind, saboteur.call(getattr(os, kind)))
+    return saboteur
+
+
+def go(command: str, folder: Path, *options: str) -> tuple[int, str]:
+    main, words, text = COMMANDS[command]
+    folder.mkdir(exist_ok=True)
+    (folder / "a.toml").write_text(text)
+    errors = StringIO()
+    with chdir(folder), redirect_stderr(errors), redirect_stdout(StringIO()):
+        code = main([*words, "a.toml", "-o", "a.h5", "--quiet", *options])
+    return code, errors.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["fsync", "replace", "open", "write"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_call_may_fail(tmp_path, command, kind, fault):
+    assert go(command, tmp_path / "whole") == (0, "")
+    expected = store.load(tmp_path / "whole" / "a.h5").arrays
+    with pytest.MonkeyPatch.context() as patch:
+        counted = sabotage(patch, kind, None, tmp_path)
+        assert go(command, tmp_path / "counted")[0] == 0
+    assert counted.count > 0
+    chosen = np.unique(np.linspace(0, counted.count - 1, MOST).astype(int)) if counted.count > MOST else range(counted.count)
+    refused = 0
+    for k in map(int, chosen):
+        folder = tmp_path / str(k)
+        with fault(writing=kind == "write"):
+            with pytest.MonkeyPatch.context() as patch:
+                sabotage(patch, kind, k, folder)
+                try:
+                    code, errors = go(command, folder)
+                except BaseException as error:
+                    raise AssertionError(f"{command}: {kind} number {k}: {error!r}") from error
+            # How many checkpoints a run writes depends on the clock: a call may come too late to fail.
+            assert code in (0, 2), (kind, k, errors)
+            refused += code == 2
+            if code == 2:
+                assert len(errors.splitlines()) == 1 and "a.h5" in errors, (kind, k, errors)
+            for path in folder.glob("a.h5*"):
+                assert path.suffix in (".h5", ".checkpoint"), (kind, k, path.name)
+                store.load(path)
+            code, errors = go(command, folder, "--resume")
+            assert code == 0, (kind, k, errors)
+            arrays = store.load(folder / "a.h5").arrays
+            assert arrays.keys() == expected.keys(), (kind, k)
+            for name, array in expected.items():
+                np.testing.assert_array_equal(arrays[name], array, err_msg=f"{kind} {k} {name}")
+    assert refused > 0

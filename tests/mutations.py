@@ -1,0 +1,216 @@
+"""Single-line mutations for tests/mutate.py: each is a slip that somebody could make, and that must not go unnoticed."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+EQUATIONS = ("tests/dmft/equations",)
+SOLVERS = ("tests/dmft/equations/test_first_steps.py", "tests/dmft/equations/test_solver_limits.py",
+           "tests/dmft/equations/test_linear_loss.py", "tests/dmft/solvers/test_march_and_iterate.py")
+FIRST_STEPS = SOLVERS[:1]
+DYADIC = ("tests/dmft/equations/test_dyadic_history.py",)
+MOMENTS = ("tests/dmft/equations/test_start_moments.py", "tests/dmft/equations/test_linear_loss.py")
+TEMPERATURE = ("tests/dmft/equations/test_temperature.py",)
+SPLITTING = ("tests/dmft/samples/test_splitting.py", "tests/dmft/samples/test_overshoot.py")
+GPU_MARCH = ("tests/dmft/samples/test_gpu_march.py",)
+LOSSES = ("tests/dmft/model/test_losses.py",)
+RUN_FILES = ("tests/dmft/model/test_run_files.py",)
+STORE = ("tests/dmft/core/test_store.py", "tests/dmft/core/test_locks.py")
+STREAMS = ("tests/dmft/core/test_streams.py", "tests/sgd_sim/test_fast_normals.py")
+EXACT = ("tests/dmft/core/test_exact_sum.py",)
+COMPARISON = ("tests/dmft/result/test_comparison.py",)
+ORDERS = ("tests/dmft/convergence/test_orders.py",)
+RUNNING = ("tests/dmft/running/test_solver_behaviour.py", "tests/dmft/running/test_error_bars.py")
+RESUME = ("tests/dmft/running/test_solver_resume.py",)
+SUBMIT = ("tests/dmft/cluster",)
+INSPECT = ("tests/dmft/inspection",)
+SIMULATOR = ("tests/sgd_sim/test_simulator_reference.py", "tests/sgd_sim/test_simulator_laws.py")
+MINIBATCH = ("tests/sgd_sim/test_simulator_minibatch.py", "tests/sgd_sim/test_simulator_laws.py")
+SIMULATOR_RESULT = ("tests/sgd_sim/test_simulator_result.py", "tests/sgd_sim/test_simulator_shares.py",
+                    "tests/sgd_sim/test_simulator_limits.py")
+REPRODUCIBLE = ("tests/sgd_sim/test_simulator_reproducible.py",)
+GPU_SIMULATOR = ("tests/sgd_sim/test_gpu_simulator.py",)
+ONEPASS = ("tests/onepass/test_onepass_laws.py", "tests/onepass/test_onepass_machinery.py")
+QUADRATIC = ("tests/onepass/test_onepass_quadratic.py",)
+QUADRATIC_LAW = ("tests/onepass/test_onepass_quadratic_law.py",)
+COMMITTEE = ("tests/onepass/test_onepass_committee.py",)
+SPIKED = ("tests/onepass/test_onepass_laws.py", "tests/onepass/test_effective_sgd.py",
+             "tests/onepass/test_effective_fixed_points.py")
+MIXTURES = ("tests/onepass/test_onepass_laws.py", "tests/onepass/test_mixture_integrals.py",
+             "tests/onepass/test_effective_sgd.py")
+
+
+class Mutation(NamedTuple):
+    """Replace `old`, which stands once below `folder`, by `new`: one of the tests must fail."""
+
+    name: str
+    folder: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+# Mutations that change nothing a test could see, each with the reason.
+EQUIVALENT: dict[str, str] = {}
+
+MUTATIONS = [
+    # --- the nine that were found to survive
+    Mutation("temperature of the next step in the weights", "dmft/equations",
+             "temperature = p.temperature[min(self.n, p.steps - 1)]",
+             "temperature = p.temperature[min(self.n + 1, p.steps - 1)]", TEMPERATURE),
+    Mutation("nu_hat_direct without T", "dmft/equations", "temperature - overlap", "-overlap", TEMPERATURE),
+    Mutation("no trimming in the spectral start", "sgd_sim", "y <= TRIM * y.mean()", "y >= 0.0", SIMULATOR),
+    Mutation("no second look after a lock is taken", "dmft/core",
+             "if place.exists() and os.path.samestat(os.fstat(handle), os.stat(place)):", "if True:", STORE),
+    Mutation("p_off of the simulator without l", "sgd_sim", "(1.0 - ell) * eta / (ell * tau)", "(1.0 - ell) * eta / tau",
+             MINIBATCH),
+    Mutation("noise of the SDE from the start of the step", "onepass", "model.covariance(x + 0.5 * h * model.drift(x))",
+             "model.covariance(x)", ONEPASS),
+    Mutation("random start of spiked models with n degrees", "onepass/spiked", "rng.chisquare(dimension - 1)",
+             "rng.chisquare(dimension)", ONEPASS),
+    Mutation("R of mixtures is not cut", "onepass/mixtures", "if values[0] < 0.0:", "if False:", ONEPASS),
+    Mutation("steps of an ensemble are cut", "onepass", "np.rint(t / tau)", "np.floor(t / tau)", ONEPASS),
+    # --- the macroscopic equations
+    Mutation("no ridge in keep", "dmft/equations", "keep = 1 - eta * row.delta_nu - eta * p.ridge",
+             "keep = 1 - eta * row.delta_nu",
+             FIRST_STEPS),
+    Mutation("sign of delta_nu", "dmft/equations", "keep = 1 - eta * row.delta_nu", "keep = 1 + eta * row.delta_nu",
+             FIRST_STEPS),
+    Mutation("m without mu", "dmft/equations", "* self.m - eta * row.mu", "* self.m", FIRST_STEPS),
+    Mutation("half the heat", "dmft/equations", "q_u += 2 * temperature * eta", "q_u += temperature * eta", TEMPERATURE),
+    Mutation("memory of Q lost", "dmft/equations", "x[j] += weight * Q[i, j]", "x[j] += weight * Q[j, i] * 0.0", FIRST_STEPS),
+    Mutation("memory of R lost", "dmft/equations", "r[j] += weight * R[i, j]", "r[j] += 0.0 * R[i, j]", FIRST_STEPS),
+    Mutation("M_C(n, n) missing from q_u", "dmft/equations", "+ eta * dot(memory, b, used) + eta * c_now",
+             "+ eta * dot(memory, b, used)", FIRST_STEPS),
+    Mutation("nu_hat to first order", "dmft/equations", "(1 / a - 1) / eta", "(1 - a) / eta", FIRST_STEPS),
+    Mutation("response at the new slot", "dmft/equations", "x[s], r[s] = x_now, a", "x[s], r[s] = x_now, 1.0", FIRST_STEPS),
+    Mutation("sign of M_R", "dmft/equations", "M_R=-alpha *", "M_R=alpha *", SOLVERS),
+    Mutation("M_C without alpha on the diagonal", "dmft/equations", "M_C_now=alpha * sums[GG]", "M_C_now=sums[GG]", SOLVERS),
+    Mutation("regression of Stein with the wrong sign", "dmft/equations", "direct - covariance / variance * gap",
+             "direct + covariance / variance * gap", (*MOMENTS, *RUNNING)),
+    Mutation("variance of chi without the part explained", "dmft/equations", "left = variance - dot(half, half, size)",
+             "left = variance", SOLVERS),
+    Mutation("jitter missing from the variance drawn", "dmft/equations", "row.M_C_now * (1 + JITTER)", "row.M_C_now",
+             SOLVERS),
+    Mutation("blocks merge too early", "dmft/equations", "self._count(full) >= self.per_level",
+             "self._count(full) >= self.per_level - 1",
+             DYADIC),
+    Mutation("a merged block forgets its first step", "dmft/equations",
+             "self.first[into], self.size[into] = self.first[older],",
+             "self.first[into], self.size[into] = self.first[newer],", DYADIC),
+    Mutation("variance of the start with ridge", "dmft/model", "1 - self.m0**2 if self.sphere else 1.0",
+             "1 - self.m0**2", MOMENTS),
+    Mutation("gradient not rescaled", "dmft/model", "1 / fraction if algorithm.rescale_gradient else 1.0", "1.0", SOLVERS),
+    Mutation("p_off of the theory without l", "dmft/model", "(1 - fraction) * eta / (fraction * algorithm.persistence)",
+             "(1 - fraction) * eta / algorithm.persistence", SOLVERS),
+    # --- samples
+    Mutation("tangent without its own loss", "dmft/samples", "slope = a * (keep - eta * gp[i])", "slope = a * keep",
+             SOLVERS),
+    Mutation("response at its own step", "dmft/samples", "row[i, slot] = -a * eta * gp[i]",
+             "row[i, slot] = -eta * gp[i]", SOLVERS),
+    Mutation("path without its gradient", "dmft/samples", "eta * (past + chi - g[i])", "eta * (past + chi)", SOLVERS),
+    Mutation("thermal noise not mirrored", "dmft/samples", "thermal * sign[i] * xi", "thermal * xi", SOLVERS),
+    Mutation("persistent chain leaves with p_on", "dmft/samples", "return 1.0 if u < 1.0 - p_off else 0.0",
+             "return 1.0 if u < 1.0 - p_on else 0.0", SOLVERS),
+    Mutation("Stein tangent without the teacher", "dmft/samples", "gp[i] * (Y[i] + m) - g_h0[i]\n",
+             "gp[i] * Y[i] - g_h0[i]\n", SOLVERS),
+    Mutation("weights of the wide start", "dmft/samples", "-0.5 * (wider**2 - 1)", "-0.5 * (wider - 1)", MOMENTS),
+    Mutation("batch of the step before", "dmft/samples", "uniform2(batch_key, index[i], n + 1)",
+             "uniform2(batch_key, index[i], n)",
+             (*SOLVERS, "tests/dmft/samples/test_gpu_march.py")),
+    Mutation("a split sample keeps its weight", "dmft/samples", "self.weight[old] *= 0.5", "self.weight[old] *= 1.0",
+             SPLITTING),
+    Mutation("copies share their numbers", "dmft/samples", "self.label[new] =", "_unused =", SPLITTING),
+    Mutation("no bound on overshooting tangents", "dmft/samples", "pulled[j] = min(max(pulled[j], -BOUND), BOUND)",
+             "pulled[j] = pulled[j]", SPLITTING),
+    Mutation("iteration looks one row too far", "dmft/samples", "for j in range(min(TILE, first - left)):",
+             "for j in range(min(TILE, first - left) - 1):", SOLVERS),
+    Mutation("Poisson counts cut at one", "dmft/samples", "while u >= below and count < 39.0:",
+             "while u >= below and count < 1.0:",
+             (*SOLVERS, *GPU_MARCH)),
+    # --- model, statistics, comparison
+    Mutation("second derivative of the loss", "dmft/model", "return 3.0 * h * h - h0 * h0", "return 3.0 * h * h - h0",
+             LOSSES),
+    Mutation("derivative of the loss", "dmft/model", "return h * (h * h - h0 * h0)\n", "return h * (h * h - h0)\n", LOSSES),
+    Mutation("mse without its angle", "dmft/model", "4 / np.pi * (gap + m * np.arctan2(m, gap))", "4 / np.pi * gap",
+             (*RUNNING, *SIMULATOR_RESULT)),
+    Mutation("schedule begins a step late", "dmft/model", "np.ceil(time / self.learning_rate - 1e-6)",
+             "np.ceil(time / self.learning_rate + 1e-6)", (*RUN_FILES, *TEMPERATURE)),
+    Mutation("standard error without ddof", "dmft/result", "np.std(values, axis=0, ddof=1) / np.sqrt(count)",
+             "np.std(values, axis=0) / np.sqrt(count)", RUNNING),
+    Mutation("Welford adds the wrong gap", "dmft/result", "squares += gap * (array - mean)", "squares += gap * gap",
+             RUNNING),
+    Mutation("bias with the wrong sign", "dmft/result", "np.array(self.half_m) - np.array(self.curves[\"m\"])",
+             "np.array(self.curves[\"m\"]) - np.array(self.half_m)", RUNNING),
+    Mutation("errors added, not their squares", "dmft/result",
+             "np.nan_to_num(theory.error) ** 2 + np.nan_to_num(simulation.error) ** 2",
+             "np.nan_to_num(theory.error) ** 2", COMPARISON),
+    Mutation("extrapolation returns the slope", "dmft/result", "(s2 * y0 - s1 * y1) / determinant",
+             "(s0 * y1 - s1 * y0) / determinant",
+             COMPARISON),
+    Mutation("bound without Bonferroni", "dmft/result", "0.005 / self.z.size", "0.005", COMPARISON),
+    # --- files and streams
+    Mutation("checksum is not compared", "dmft/core", "if seal != _seal(path, size - _SEAL_LENGTH):", "if False:", STORE),
+    Mutation("newer files are read", "dmft/core", "if schema > SCHEMA_VERSION:", "if False:", STORE),
+    Mutation("strays are left", "dmft/core", "stray.unlink(missing_ok=True)", "pass", STORE),
+    Mutation("a key without its replica", "dmft/core", "\"/\".join(str(int(i)) for i in index)", "\"\"", STREAMS),
+    Mutation("a digit of an exact sum is dropped", "dmft/core", "tile[2, i] += np.int64((rest - digit) * BASE)", "pass",
+             EXACT),
+    Mutation("any key may change on resume", "dmft/model", "if key in allowed and (", "if True or (", RESUME),
+    # --- the simulator
+    Mutation("no normalisation on the sphere", "sgd_sim/cpu", "w[i] *= a_n", "w[i] *= 1.0", SIMULATOR),
+    Mutation("gradient does not start from zero", "sgd_sim/cpu", "np.float32(0.0)\n    pass_over_rows(data",
+             "np.float32(0.001)\n    pass_over_rows(data", SIMULATOR),
+    Mutation("heat on a shared landscape", "sgd_sim/cpu", "size = np.sqrt(2.0 * temperature * rule.eta)",
+             "size = np.sqrt(temperature * rule.eta)", SIMULATOR),
+    Mutation("heat on its own landscape", "sgd_sim/cpu", "add_noise(w, np.sqrt(2.0 * temperature * rule.eta)",
+             "add_noise(w, np.sqrt(temperature * rule.eta)", SIMULATOR),
+    Mutation("replacement draws miss the last row", "sgd_sim/cpu", "s[int(u * s.size)] += 1",
+             "s[int(u * (s.size - 1))] += 1", MINIBATCH),
+    Mutation("biased Fisher-Yates", "sgd_sim/cpu", "j = k + int(u * (s.size - k))", "j = int(u * s.size)", MINIBATCH),
+    Mutation("loss from the wrong fields", "sgd_sim/cpu", "mean_loss(rule.v, work.fields, landscape.h0)",
+             "mean_loss(rule.v, work.fields, landscape.h0 * 1.0001)", SIMULATOR),
+    Mutation("warm start not normal to the teacher", "sgd_sim", "on_sphere(z - (z @ w0 / w0.size) * w0)", "on_sphere(z)",
+             (*SIMULATOR_RESULT, *SIMULATOR)),
+    Mutation("diverged instances in the mean", "sgd_sim", "total / np.maximum(number, 1)", "total / values.shape[0]",
+             SIMULATOR_RESULT),
+    Mutation("Wilson interval without its centre", "sgd_sim", "(share + z * z / (2 * n))", "share", SIMULATOR_RESULT),
+    # --- CUDA sources, emulated on the host
+    Mutation("GPU: tangents without g'", "dmft/samples/cuda", "slope = a * (keep - eta * gp[i])", "slope = a * keep",
+             GPU_MARCH),
+    Mutation("GPU: chi without its past", "dmft/samples/cuda", "noise += chi_weights[j] * X[j];", "noise += 0.0 * X[j];",
+             GPU_MARCH),
+    Mutation("GPU: persistent chain", "dmft/samples/cuda", "s > 0.5 ? 1.0 - p_off : p_on", "s > 0.5 ? 1.0 - p_on : p_on",
+             GPU_MARCH),
+    Mutation("GPU: merged tangents lost", "dmft/samples/cuda", "v[into] = v[older] + v[newer];", "v[into] = v[newer];",
+             GPU_MARCH),
+    Mutation("GPU: no heat in the weights", "sgd_sim/gpu/cuda", "u[k] += noise * one_normal(",
+             "u[k] += 0.5 * noise * one_normal(",
+             GPU_SIMULATOR),
+    Mutation("GPU: chain forgets", "sgd_sim/gpu/cuda", "word >= off : word < on", "word >= on : word < on", GPU_SIMULATOR),
+    Mutation("GPU: fresh error signed", "sgd_sim/gpu/cuda", "absolute ? fabs(a) - fabs(b) : a - b", "a - b", GPU_SIMULATOR),
+    # --- one pass
+    Mutation("quadratic: no second-order term", "onepass/networks", "(4.0 * self.gamma / p) * pair * e2[..., :p, :p]",
+             "0.0 * pair * e2[..., :p, :p]", QUADRATIC),
+    Mutation("quadratic: moments of E^2", "onepass/networks", "t1**2 + 2.0 * t2 + noise", "t1**2 + t2 + noise", QUADRATIC),
+    Mutation("quadratic: covariance keeps the mean", "onepass/networks",
+             "second_moment - mean[..., :, None] * mean[..., None, :]",
+             "second_moment", (*QUADRATIC_LAW, *QUADRATIC)),
+    Mutation("random overlaps with d degrees", "onepass/networks", "rng.chisquare(dimension - k - np.arange(width))",
+             "rng.chisquare(dimension - np.arange(width))", (*QUADRATIC, *COMMITTEE)),
+    Mutation("spiked: chain with n degrees", "onepass/spiked", "rng.chisquare(dimension - 2) if",
+             "rng.chisquare(dimension) if", SPIKED),
+    Mutation("spiked: ridge missing", "onepass/spiked", "(m * m + r2) ** (k - 1) + 2.0 * self.ridge",
+             "(m * m + r2) ** (k - 1)", SPIKED),
+    Mutation("spiked: noise across", "onepass/spiked", "4.0 * r2 * (iso + aniso * r2)", "4.0 * r2 * iso", SPIKED),
+    Mutation("mixtures: corrector missing", "onepass/mixtures", "g[place] = gain * v[i] * v[j] * B[i, j]",
+             "g[place] = 0.0", MIXTURES),
+    Mutation("mixtures: degrees of freedom", "onepass/mixtures", "freedom = dimension - r - p", "freedom = dimension",
+             MIXTURES),
+    Mutation("mixtures: covariance keeps the mean", "onepass/mixtures", "second[a, b] -= mean[a] * mean[b]",
+             "second[a, b] -= 0.0", MIXTURES),
+    Mutation("chain restarts at every record", "onepass", "process.advance(int(target) - done)",
+             "process.advance(int(target))", ONEPASS),
+    Mutation("diverged instances in the mean of onepass", "onepass", "kept = ~self.diverged if self.diverged.size",
+             "kept = self.diverged | True if self.diverged.size", ("tests/onepass/test_onepass_machinery.py",)),
+]
