@@ -7,8 +7,9 @@ from onepass.effective.problem import Problem, built_in_problem
 from onepass.effective.rescaled import Rescaled
 from onepass.mixtures.binary_mixture import BinaryMixture
 from onepass.mixtures.xor_mixture import XorMixture
-from onepass.networks import exit_times, landscape
+from onepass.networks import exit_times, hermite, landscape
 from onepass.networks.committee import Committee
+from onepass.networks.multi_index import MultiIndexNetwork
 from onepass.networks.quadratic import QuadraticNetwork
 from onepass.result import Ensemble, Trajectory, load
 from onepass.spiked.near_zero import SpikedNearZero
@@ -20,6 +21,7 @@ __all__ = [
     "Committee",
     "EffectiveDynamics",
     "Ensemble",
+    "MultiIndexNetwork",
     "Problem",
     "QuadraticNetwork",
     "Rescaled",
@@ -31,6 +33,7 @@ __all__ = [
     "check_effective",
     "exit_times",
     "fixed_point",
+    "hermite",
     "landscape",
     "linearise",
     "load",

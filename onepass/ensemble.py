@@ -4,31 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Protocol
 
 import numba
 import numpy as np
 
 from dmft.core.errors import RunError
+from onepass.dynamics import Dynamics
 from onepass.ode import increasing_times
+from onepass.process import Process
 from onepass.result import Ensemble
 
-if TYPE_CHECKING:
-    from onepass.model import Model
 
-
-class Process(Protocol):
-    """One instance on its way. `advance` should release the interpreter lock (Numba `nogil`), so that instances
-    run in threads."""
-
-    def advance(self, steps: int) -> None:
-        """Take that many SGD steps."""
-
-    def flat(self) -> np.ndarray:
-        """The statistics now, (layout.size,)."""
-
-
-def instance_starts(model: Model, initial: Mapping[str, np.ndarray], instances: int, dimension: int) -> np.ndarray:
+def instance_starts(model: Dynamics, initial: Mapping[str, np.ndarray], instances: int, dimension: int) -> np.ndarray:
     """Starting statistics (instances, size): one start for all, or arrays with instances first."""
     if instances < 1:
         raise RunError(f"instances = {instances}; need at least 1")
@@ -38,9 +25,12 @@ def instance_starts(model: Model, initial: Mapping[str, np.ndarray], instances: 
     return np.array(np.broadcast_to(x0, (instances, model.layout.size)))
 
 
-def assemble(model: Model, t: np.ndarray, flat: np.ndarray, source: str, attrs: dict) -> Ensemble:
-    """Ensemble from flat statistics (instances, times, size)."""
-    diverged = ~np.isfinite(flat).all(axis=(1, 2))
+def assemble(model: Dynamics, t: np.ndarray, flat: np.ndarray, source: str, attrs: dict) -> Ensemble:
+    """Ensemble from flat statistics (instances, times, size); an instance that exploded is NaN from there on."""
+    with np.errstate(invalid="ignore"):
+        lost = np.logical_or.accumulate(~(np.abs(flat) <= model.largest_statistic).all(axis=2), axis=1)
+    diverged = lost[:, -1]
+    flat = np.where(lost[:, :, None], np.nan, flat)
     arrays = model.with_observables(model.layout.unpack(flat))
     outcome = "diverged" if diverged.any() else "done"
     return Ensemble(t, arrays, source, model.to_toml(), {"outcome": outcome, **attrs}, diverged=diverged)
@@ -52,7 +42,7 @@ def step_counts(t: np.ndarray, tau: float) -> np.ndarray:
 
 
 def run(
-    model: Model,
+    model: Dynamics,
     begin: Callable[[np.ndarray, int], Process],
     x0: np.ndarray,
     steps: np.ndarray,
@@ -85,7 +75,7 @@ def run(
 
 
 def run_ensemble(
-    model: Model,
+    model: Dynamics,
     begin: Callable[[np.ndarray, int], Process],
     source: str,
     dimension: int,

@@ -11,7 +11,7 @@ from dmft.core.errors import UserError
 
 
 @dataclass(frozen=True)
-class Layout:
+class StatisticsLayout:
     """Order, shapes and symmetry of a model's statistics.
 
     `shapes` maps names to shapes, in the order of the flat vector. A statistic named in `symmetric` is a symmetric

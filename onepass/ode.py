@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
 from dmft.core.errors import RunError
+from onepass.dynamics import Dynamics
 from onepass.result import Trajectory
-
-if TYPE_CHECKING:
-    from onepass.model import Model
 
 Event = Callable[[float, dict[str, np.ndarray]], float]
 
@@ -26,7 +23,7 @@ def increasing_times(times) -> np.ndarray:
 
 
 def solve(
-    model: Model,
+    model: Dynamics,
     initial: Mapping[str, np.ndarray],
     times,
     rtol: float = 1e-8,

@@ -1,11 +1,23 @@
-"""A Process (see ensemble.py) made of a Numba kernel and the arrays it moves."""
+"""One instance of a finite-dimensional process: what drivers ask of it, and its usual form, a Numba kernel with its arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
+
+
+class Process(Protocol):
+    """One instance on its way. `advance` should release the interpreter lock (Numba `nogil`), so that instances
+    run in threads."""
+
+    def advance(self, steps: int) -> None:
+        """Take that many SGD steps."""
+
+    def flat(self) -> np.ndarray:
+        """The statistics now, (layout.size,)."""
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
     title = "phase retrieval, three units"
     [model]
-    kind = "QuadraticNetwork"       # Committee | SpikedTensor | BinaryMixture | XorMixture
+    kind = "QuadraticNetwork"       # Committee | MultiIndexNetwork | SpikedTensor | BinaryMixture | XorMixture
     width = 3                       # and the other fields of that model
     gamma = 0.15
     [initial]
@@ -41,6 +41,7 @@ from onepass.mixtures.binary_mixture import BinaryMixture
 from onepass.mixtures.xor_mixture import XorMixture
 from onepass.model import Model
 from onepass.networks.committee import Committee
+from onepass.networks.multi_index import MultiIndexNetwork
 from onepass.networks.quadratic import QuadraticNetwork
 from onepass.ode import increasing_times
 from onepass.spiked.tensor import SpikedTensor
@@ -87,6 +88,18 @@ _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
             "reduction": (choice("none", "mean_field"), "none"),
         },
     ),
+    "MultiIndexNetwork": (
+        MultiIndexNetwork,
+        {
+            "link": (text, "product"),
+            **{key: _NETWORK[key] for key in ("width", "teacher_width", "gamma", "noise", "constraint", "teacher_overlaps")},
+            "activation": (text, "erf"),
+            "uses": (integer(1), 1),
+            "batch": (integer(1), 1),
+            "weight_decay": (number(0.0), 0.0),
+            "rate_decay": (_VECTOR, (1.0, 0.0)),
+        },
+    ),
     "SpikedTensor": (
         SpikedTensor,
         {
@@ -125,7 +138,7 @@ class TimeConfig:
 
 
 @dataclass(frozen=True)
-class SimulationConfig:
+class ProcessConfig:
     """[simulation]: the finite-dimensional process."""
 
     process: str = option(choice("sgd", "chain", "sde"), "sgd", "what runs")
@@ -136,7 +149,7 @@ class SimulationConfig:
 
 
 @dataclass(frozen=True)
-class Run:
+class OnePassRun:
     """One experiment. `model_keys` and `initial_keys` are the completed sections."""
 
     title: str
@@ -144,7 +157,7 @@ class Run:
     model_keys: Mapping[str, Any]
     initial_keys: Mapping[str, Any]
     time: TimeConfig
-    simulation: SimulationConfig
+    simulation: ProcessConfig
 
     def start(self, instances: int | None = None) -> dict[str, np.ndarray]:
         """Initial statistics: those given, or the first random start (`instances`: that many, instances first)."""
@@ -182,7 +195,7 @@ class Run:
         return schema.dump({"title": self.title}, self.tables())
 
 
-def grown(old: Run, new: Run, growable: Iterable[str], harmless: Iterable[str], source: str) -> list[str]:
+def grown(old: OnePassRun, new: OnePassRun, growable: Iterable[str], harmless: Iterable[str], source: str) -> list[str]:
     """Keys among `growable` that grew from one run to the other; any other change but those of `harmless` keys (a
     section's name and a dot stand for all of it) is refused with the difference shown."""
     found, refused = [], []
@@ -201,12 +214,12 @@ def grown(old: Run, new: Run, growable: Iterable[str], harmless: Iterable[str], 
     return found
 
 
-def load_run(path: str | Path, overrides: Iterable[str] = ()) -> Run:
+def load_run(path: str | Path, overrides: Iterable[str] = ()) -> OnePassRun:
     """Read a run file."""
     return parse_run(schema.read_text(path), str(path), overrides)
 
 
-def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] = ()) -> Run:
+def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] = ()) -> OnePassRun:
     """A Run from TOML text, or a RunError that names file, section, key and remedy."""
     document = schema.read_toml(content, source, overrides)
     table = document.get("model")
@@ -221,7 +234,7 @@ def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] =
     cls, keys = _KINDS[kind]
     model_section = _section("Model", {"kind": (choice(kind), kind), **keys})
     initial_section = _section("Initial", {"start": (choice("given", "random"), "given"), **_statistics(cls, keys, table)})
-    sections = {"model": model_section, "initial": initial_section, "time": TimeConfig, "simulation": SimulationConfig}
+    sections = {"model": model_section, "initial": initial_section, "time": TimeConfig, "simulation": ProcessConfig}
     parsed = schema.parse(document, source, sections, {"title": text})
     model_keys = _used(parsed["model"])
     arguments = {key: value for key, value in model_keys.items() if key not in ("kind", "reduction")}
@@ -230,7 +243,7 @@ def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] =
     except RunError as error:
         raise RunError(f"{source}: [model] {error}") from None
     initial = _initial(parsed["initial"], model, source)
-    run = Run(parsed.get("title", ""), model, model_keys, initial, parsed["time"], parsed["simulation"])
+    run = OnePassRun(parsed.get("title", ""), model, model_keys, initial, parsed["time"], parsed["simulation"])
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they come again when the run is computed
@@ -250,7 +263,8 @@ def _section(name: str, keys: Mapping[str, tuple[schema.Check, Any]]) -> type:
 
 def _statistics(cls: type[Model], keys: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, tuple]:
     """Names of the statistics with checks of their depth; empty stands for "not given"."""
-    depth = {QuadraticNetwork: {"a": 1, "M": 2, "Q": 2}, Committee: {"a": 1, "M": 2, "Q": 2}, SpikedTensor: {"m": 0, "r2": 0},
+    depth = {QuadraticNetwork: {"a": 1, "M": 2, "Q": 2}, Committee: {"a": 1, "M": 2, "Q": 2},
+             MultiIndexNetwork: {"a": 1, "M": 2, "Q": 2, "clock": 0}, SpikedTensor: {"m": 0, "r2": 0},
              BinaryMixture: {"v": 1, "m": 1, "R": 2}, XorMixture: {"v": 1, "m": 2, "R": 2}}[cls]  # fmt: skip
     checks = {0: number(), 1: _VECTOR, 2: _MATRIX}
     return {name: (checks[d], ()) for name, d in depth.items()}
@@ -268,7 +282,7 @@ def _initial(section: Any, model: Model, source: str) -> dict[str, Any]:
         if given:
             raise RunError(f'{source}: [initial] {given[0]} is not used with start = "random"')
         return keys
-    missing = [name for name in model.layout.shapes if name not in keys and name != "a"]
+    missing = [name for name in model.layout.shapes if name not in keys and name not in ("a", "clock")]
     if missing:
         raise schema.missing_key(source, "initial", missing[0], "statistic at t = 0", ', or start = "random"')
     for name in given:

@@ -7,17 +7,14 @@ One SGD step of duration tau changes the statistics by tau times a random bracke
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dmft.core import streams
+from onepass.dynamics import Dynamics
 from onepass.ensemble import assemble, instance_starts
 from onepass.ode import increasing_times
 from onepass.result import Ensemble
-
-if TYPE_CHECKING:
-    from onepass.model import Model
 
 
 def symmetric_root(c: np.ndarray) -> np.ndarray:
@@ -28,7 +25,7 @@ def symmetric_root(c: np.ndarray) -> np.ndarray:
 
 
 def diffuse(
-    model: Model,
+    model: Dynamics,
     dimension: int,
     instances: int,
     initial: Mapping[str, np.ndarray],

@@ -5,18 +5,44 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Callable, Sequence
+from types import ModuleType
 
 from dmft.core import command
 from dmft.core.progress import say
 from dmft.version import __version__
 
-COMMANDS = {
-    "solve": "the ODE of a run file",
-    "simulate": "instances of SGD, of its exact chain, or of its SDE",
-    "compare": "hold an ODE file against simulations",
-    "figure": "a figure of the companion papers",
+
+# Each command is imported when it is asked for: start-up stays fast, and what a command needs is not missed by others.
+def _solve() -> ModuleType:
+    from onepass.cli import solve
+
+    return solve
+
+
+def _simulate() -> ModuleType:
+    from onepass.cli import simulate
+
+    return simulate
+
+
+def _compare() -> ModuleType:
+    from onepass.cli import compare
+
+    return compare
+
+
+def _figure() -> ModuleType:
+    from onepass.cli import figure
+
+    return figure
+
+
+COMMANDS: dict[str, tuple[Callable[[], ModuleType], str]] = {
+    "solve": (_solve, "the ODE of a run file"),
+    "simulate": (_simulate, "instances of SGD, of its exact chain, or of its SDE"),
+    "compare": (_compare, "hold an ODE file against simulations"),
+    "figure": (_figure, "a figure of the companion papers"),
 }
 _EPILOG = """examples:
   onepass solve runs/arnaboldi/figure1.toml                      the deterministic limit
@@ -44,11 +70,11 @@ def _main(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--version", action="version", version=f"onepass {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     asked = next((word for word in words if not word.startswith("-")), None)
-    for name, summary in COMMANDS.items():
+    for name, (load, summary) in COMMANDS.items():
         if name != asked:
             subparsers.add_parser(name, help=summary, add_help=False)
             continue
-        module = import_module(f"onepass.cli.{name}")
+        module = load()
         subparser = subparsers.add_parser(
             name, help=summary, description=module.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
         )

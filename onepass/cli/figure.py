@@ -8,37 +8,77 @@ from __future__ import annotations
 import argparse
 import difflib
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
 
 from dmft.core import command
 from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from dmft.core.progress import say
-from onepass.papers.arnaboldi import drawing as arnaboldi_drawing
 from onepass.papers.arnaboldi import numbers as arnaboldi
-from onepass.papers.benarous import drawing as benarous_drawing
 from onepass.papers.benarous import numbers as benarous
-from onepass.papers.bocchi import drawing as bocchi_drawing
 from onepass.papers.bocchi import numbers as bocchi
-from onepass.papers.loureiro import drawing as loureiro_drawing
 from onepass.papers.loureiro import numbers as loureiro
 
-# name: (numbers, drawing, what it shows)
+
+# Drawings are imported when a picture is drawn: the list of figures is shown without matplotlib.
+def _arnaboldi() -> ModuleType:
+    from onepass.papers.arnaboldi import drawing
+
+    return drawing
+
+
+def _benarous() -> ModuleType:
+    from onepass.papers.benarous import drawing
+
+    return drawing
+
+
+def _bocchi() -> ModuleType:
+    from onepass.papers.bocchi import drawing
+
+    return drawing
+
+
+def _loureiro() -> ModuleType:
+    from onepass.papers.loureiro import drawing
+
+    return drawing
+
+
+class PaperFigure(NamedTuple):
+    """What computes a figure's numbers (quick or not), what gives the function that draws them, and what it shows."""
+
+    numbers: Callable[[bool], Any]
+    drawing: Callable[[], Callable[[Any, Path], None]]
+    shows: str
+
+
 FIGURES = {
-    "arnaboldi1": (arnaboldi.figure1, arnaboldi_drawing.draw_paths, "one unit: SGD and SDE from one start, exit times"),
-    "arnaboldi2": (arnaboldi.figure2, arnaboldi_drawing.draw_ratios, "measured exit times over formulas"),
-    "arnaboldi3": (arnaboldi.figure3, arnaboldi_drawing.draw_largest, "largest overlap, second layer fixed or trained"),
-    "arnaboldi4": (arnaboldi.figure4, arnaboldi_drawing.draw_runs, "ODE and SGD, five and twenty units"),
-    "arnaboldi5": (arnaboldi.figure5, arnaboldi_drawing.draw_paths, "two units: SGD and SDE from one start"),
-    "escape": (arnaboldi.scalings, arnaboldi_drawing.draw_scalings, "escape by exponent, ODE distance, gain by width"),
-    "benarous1": (benarous.figure1, benarous_drawing.draw_spiked, "spiked matrices and tensors"),
-    "benarous2": (benarous.figure2, benarous_drawing.draw_mixture, "binary Gaussian mixture"),
-    "benarous3": (benarous.figure3, benarous_drawing.draw_mixture, "XOR Gaussian mixture"),
-    "bocchi1": (bocchi.figure1, bocchi_drawing.draw_overlaps, "order parameters, ODE and chain"),
-    "bocchi2": (bocchi.figure2, bocchi_drawing.draw_rates, "optimal learning rate"),
-    "bocchi3": (bocchi.figure3, bocchi_drawing.draw_selection, "the selected solution, conserved S(t) (figures 3, 4)"),
-    "bocchi5": (bocchi.figure5, bocchi_drawing.draw_dimensions, "degrees of freedom, manifold (figures 5, 6)"),
-    "loureiro": (loureiro.regimes, loureiro_drawing.draw_regimes, "regimes of erf committees, mean-field reduction"),
+    "arnaboldi1": PaperFigure(
+        arnaboldi.figure1, lambda: _arnaboldi().draw_paths, "one unit: SGD and SDE from one start, exit times"
+    ),
+    "arnaboldi2": PaperFigure(arnaboldi.figure2, lambda: _arnaboldi().draw_ratios, "measured exit times over formulas"),
+    "arnaboldi3": PaperFigure(
+        arnaboldi.figure3, lambda: _arnaboldi().draw_largest, "largest overlap, second layer fixed or trained"
+    ),
+    "arnaboldi4": PaperFigure(arnaboldi.figure4, lambda: _arnaboldi().draw_runs, "ODE and SGD, five and twenty units"),
+    "arnaboldi5": PaperFigure(arnaboldi.figure5, lambda: _arnaboldi().draw_paths, "two units: SGD and SDE from one start"),
+    "escape": PaperFigure(
+        arnaboldi.scalings, lambda: _arnaboldi().draw_scalings, "escape by exponent, ODE distance, gain by width"
+    ),
+    "benarous1": PaperFigure(benarous.figure1, lambda: _benarous().draw_spiked, "spiked matrices and tensors"),
+    "benarous2": PaperFigure(benarous.figure2, lambda: _benarous().draw_mixture, "binary Gaussian mixture"),
+    "benarous3": PaperFigure(benarous.figure3, lambda: _benarous().draw_mixture, "XOR Gaussian mixture"),
+    "bocchi1": PaperFigure(bocchi.figure1, lambda: _bocchi().draw_overlaps, "order parameters, ODE and chain"),
+    "bocchi2": PaperFigure(bocchi.figure2, lambda: _bocchi().draw_rates, "optimal learning rate"),
+    "bocchi3": PaperFigure(
+        bocchi.figure3, lambda: _bocchi().draw_selection, "the selected solution, conserved S(t) (figures 3, 4)"
+    ),
+    "bocchi5": PaperFigure(bocchi.figure5, lambda: _bocchi().draw_dimensions, "degrees of freedom, manifold (figures 5, 6)"),
+    "loureiro": PaperFigure(loureiro.regimes, lambda: _loureiro().draw_regimes, "regimes of erf committees, mean-field reduction"),
 }
 
 
@@ -56,19 +96,19 @@ def run(options: argparse.Namespace) -> int:
 
 def _figure(options: argparse.Namespace) -> int:
     if options.list or options.name is None:
-        for name, (_, _, what) in FIGURES.items():
-            print(f"{name:<12} {what}")
+        for name, figure in FIGURES.items():
+            print(f"{name:<12} {figure.shows}")
         return command.EXIT_DONE
     if options.name not in FIGURES:
         near = difflib.get_close_matches(options.name, FIGURES, 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise UserError(f"no figure '{options.name}' (onepass figure --list){hint}")
-    numbers, drawing, what = FIGURES[options.name]
+    figure = FIGURES[options.name]
     begin = time.monotonic()
-    say(f"{options.name}: {what}", quiet=options.quiet)
-    data = numbers(options.quick)
+    say(f"{options.name}: {figure.shows}", quiet=options.quiet)
+    draw = figure.drawing()  # before the work: without matplotlib this ends here
+    data = figure.numbers(options.quick)
     output = options.output or command.OUT / "figures" / f"{options.name}.png"
-    drawing(data, output)
+    draw(data, output)
     say(f"drew {output} in {time.monotonic() - begin:.0f} s", quiet=options.quiet)
     return command.EXIT_DONE
-

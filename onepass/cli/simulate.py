@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     job = command.read_job(options, "simulation", runfile.load_run)
-    the_run: runfile.Run = job.run
+    the_run: runfile.OnePassRun = job.run
     comm, begin = world(), time.monotonic()
     with ExitStack() as stack:
         comm.from_root(lambda: stack.enter_context(lock(job.output)))
@@ -52,22 +52,22 @@ def run(options: argparse.Namespace) -> int:
     return _summary(result, job)
 
 
-def _nothing(the_run: runfile.Run) -> np.ndarray:
+def _nothing(the_run: runfile.OnePassRun) -> np.ndarray:
     return np.zeros((0, the_run.time.grid().size, the_run.model.layout.size))
 
 
-def _diffuse(the_run: runfile.Run) -> Ensemble:
+def _diffuse(the_run: runfile.OnePassRun) -> Ensemble:
     s = the_run.simulation
     start = _starts(the_run, s.instances)
     return the_run.model.diffuse(s.dimension, s.instances, start, the_run.time.grid(), s.seed)
 
 
-def _starts(the_run: runfile.Run, instances: int) -> dict[str, np.ndarray]:
+def _starts(the_run: runfile.OnePassRun, instances: int) -> dict[str, np.ndarray]:
     random = the_run.initial_keys["start"] == "random"
     return the_run.start(instances) if random else the_run.start()
 
 
-def _instances(the_run: runfile.Run, done: np.ndarray, job: command.Job, stop: command.StopSignals) -> np.ndarray:
+def _instances(the_run: runfile.OnePassRun, done: np.ndarray, job: command.Job, stop: command.StopSignals) -> np.ndarray:
     """All instances, in rounds over ranks and threads, with a checkpoint now and then."""
     comm, s, model = world(), the_run.simulation, the_run.model
     x0 = ensemble.instance_starts(model, _starts(the_run, s.instances), s.instances, s.dimension)
@@ -99,11 +99,11 @@ def _instances(the_run: runfile.Run, done: np.ndarray, job: command.Job, stop: c
     return done
 
 
-def _checkpoint(job: command.Job, the_run: runfile.Run, done: np.ndarray, attrs: store.Attributes) -> None:
+def _checkpoint(job: command.Job, the_run: runfile.OnePassRun, done: np.ndarray, attrs: store.Attributes) -> None:
     store.save_checkpoint(job.output, "onepass", the_run.to_toml(), {"flat": done}, attrs)
 
 
-def _stored(job: command.Job, the_run: runfile.Run) -> np.ndarray:
+def _stored(job: command.Job, the_run: runfile.OnePassRun) -> np.ndarray:
     """Finished instances of a checkpoint or of a smaller result of the same run."""
     checkpoint = store.load_checkpoint(job.output)
     if checkpoint is None and not job.output.exists():
@@ -116,7 +116,7 @@ def _stored(job: command.Job, the_run: runfile.Run) -> np.ndarray:
     return the_run.model.layout.pack({name: stored.arrays[name] for name in the_run.model.layout.shapes})
 
 
-def _refuse_changes(old: runfile.Run, new: runfile.Run, source: str) -> None:
+def _refuse_changes(old: runfile.OnePassRun, new: runfile.OnePassRun, source: str) -> None:
     harmless = ("simulation.checkpoint_interval", "time.rtol", "time.method")
     grew = runfile.grown(old, new, ("simulation.instances",), harmless, source)
     if not grew:

@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
 def _solve(job: command.Job) -> int:
     """One path is too little work to share: the root rank does it."""
     begin = time.monotonic()
-    the_run: runfile.Run = job.run
+    the_run: runfile.OnePassRun = job.run
     if job.resume and job.output.exists() and not _longer(job, the_run):
         say(f"{job.output}: complete, nothing to do", quiet=job.quiet)
         return command.EXIT_DONE
@@ -41,7 +41,7 @@ def _solve(job: command.Job) -> int:
     return command.EXIT_DONE
 
 
-def _longer(job: command.Job, the_run: runfile.Run) -> bool:
+def _longer(job: command.Job, the_run: runfile.OnePassRun) -> bool:
     """Whether the stored path must go on to a later t_max; other changes are refused."""
     old = runfile.parse_run(store.load_header(job.output).run_text, str(job.output))
     simulated = () if the_run.initial_keys["start"] == "random" else ("simulation.",)

@@ -34,7 +34,7 @@ def slopes(problem: Problem, x: np.ndarray, direction: np.ndarray, centre: np.nd
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MeasuredLimit:
     """Monte-Carlo mean and error against the model's value, elementwise."""
 
     value: np.ndarray
@@ -49,12 +49,12 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Check:
+class EffectiveCheck:
     """Result of `check_effective`: the three comparisons at one point."""
 
-    f: Estimate
-    g: Estimate
-    sigma: Estimate
+    f: MeasuredLimit
+    g: MeasuredLimit
+    sigma: MeasuredLimit
     names: tuple[str, ...]
     allowance: float
 
@@ -83,7 +83,7 @@ class Check:
 def check_effective(
     model: EffectiveModel, problem: Problem, x: np.ndarray, samples: int = 8000, blocks: int = 40, seed: int = 1,
     allowance: float | None = None,
-) -> Check:
+) -> EffectiveCheck:
     """Compare the model with the SGD of `problem` at the point x (P,)."""
     if samples < 2 * blocks:
         raise RunError(f"samples = {samples}; need at least {2 * blocks}, two per block")
@@ -105,7 +105,7 @@ def check_effective(
         means[b], second[b] = total / per_block, curve / per_block
 
     pooled = first.reshape(-1, centre.size)
-    f = Estimate(pooled.mean(0), pooled.std(0, ddof=1) / np.sqrt(len(pooled)), model.population_drift(centre))
+    f = MeasuredLimit(pooled.mean(0), pooled.std(0, ddof=1) / np.sqrt(len(pooled)), model.population_drift(centre))
 
     def bilinear(p: np.ndarray, q: np.ndarray) -> np.ndarray:
         return 0.25 * (slopes(problem, x, p + q, centre)[1] - slopes(problem, x, p - q, centre)[1])
@@ -114,12 +114,12 @@ def check_effective(
     others = (means.sum(0) - means) / (blocks - 1)
     square = np.stack([bilinear(means[b], others[b]) for b in range(blocks)])
     corrector = 0.5 * problem.delta * (second - square)
-    g = Estimate(corrector.mean(0), corrector.std(0, ddof=1) / np.sqrt(blocks), model.corrector(centre))
+    g = MeasuredLimit(corrector.mean(0), corrector.std(0, ddof=1) / np.sqrt(blocks), model.corrector(centre))
 
     by_block = np.stack([np.atleast_2d(np.cov(first[b].T)) for b in range(blocks)])
-    sigma = Estimate(by_block.mean(0), by_block.std(0, ddof=1) / np.sqrt(blocks), model.covariance(centre))
+    sigma = MeasuredLimit(by_block.mean(0), by_block.std(0, ddof=1) / np.sqrt(blocks), model.covariance(centre))
     names = tuple(_flat_names(model))
-    return Check(f, g, sigma, names, 2.0 * problem.delta / max(model.step, 1e-300) if allowance is None else allowance)
+    return EffectiveCheck(f, g, sigma, names, 2.0 * problem.delta / max(model.step, 1e-300) if allowance is None else allowance)
 
 
 def _flat_names(model: EffectiveModel) -> list[str]:

@@ -21,9 +21,9 @@ import numpy as np
 from dmft.core import streams
 from dmft.core.errors import RunError
 from onepass.effective.problem import GradientProcess
-from onepass.ensemble import Process
-from onepass.layout import Layout
+from onepass.layout import StatisticsLayout
 from onepass.model import Model
+from onepass.process import Process
 
 
 class EffectiveModel(Model):
@@ -49,6 +49,9 @@ class EffectiveModel(Model):
         if self.step <= 0.0:
             raise RunError("step = 0 is the population flow; SGD, chain and SDE need step > 0")
         return self.step / dimension
+
+    def step_constant(self) -> float:
+        return self.step
 
     def start(self, initial: Mapping[str, np.ndarray], dimension: int | None = None) -> np.ndarray:
         shapes = self.layout.shapes
@@ -85,8 +88,8 @@ class EffectiveDynamics(EffectiveModel):
     sgd: Callable[[np.ndarray, int], tuple] | None = None
 
     @property
-    def layout(self) -> Layout:
-        return Layout(self.shapes, self.symmetric)
+    def layout(self) -> StatisticsLayout:
+        return StatisticsLayout(self.shapes, self.symmetric)
 
     def population_drift(self, x: np.ndarray) -> np.ndarray:
         return self.f(x)
@@ -120,13 +123,13 @@ def jacobian(model: Model, x: np.ndarray, width: float = 1e-5) -> np.ndarray:
 
 def fixed_point(model: Model, guess: Mapping[str, np.ndarray], tolerance: float = 1e-12) -> dict[str, np.ndarray]:
     """Newton's method on the drift from a guess; steps by least squares, so that points of a manifold of fixed points
-    (the rings) are found too."""
-    x = model.start(guess)
+    (the rings) are found too. What the dynamics cannot change (a fixed second layer, norms on the sphere) stays."""
+    x, movable = model.start(guess), model.movable()
     for _ in range(100):
         h = model.drift(x)
         if np.max(np.abs(h)) < tolerance:
             return model.layout.unpack(x)
-        x = x - np.linalg.lstsq(jacobian(model, x), h, rcond=1e-9)[0]
+        x[movable] -= np.linalg.lstsq(jacobian(model, x)[:, movable], h, rcond=1e-9)[0]
     raise RunError(f"Newton's method found no fixed point: |drift| = {np.max(np.abs(model.drift(x))):.3g} after 100 steps")
 
 
@@ -136,6 +139,12 @@ class LinearSDE:
 
     A: np.ndarray
     S: np.ndarray
+
+    def rates(self) -> np.ndarray:
+        """Eigenvalues of A by rising real part; the point attracts if all real parts (but those of directions that
+        cannot change, which are 0) are negative."""
+        values = np.linalg.eigvals(self.A)
+        return values[np.argsort(values.real)]
 
     def mean(self, t: float, start: np.ndarray) -> np.ndarray:
         """E u(t) from u(0) = start."""
@@ -159,10 +168,12 @@ class LinearSDE:
         return 0.5 * (total + total.T)
 
 
-def linearise(model: EffectiveModel, point: Mapping[str, np.ndarray]) -> LinearSDE:
-    """The rescaled effective dynamics (eq. 2.7) of sqrt(n)(u - u*) at a fixed point u*: A = d(-f + g)/du, S = c Sigma."""
-    x = model.start(point)
-    return LinearSDE(jacobian(model, x), model.step * model.covariance(x))
+def linearise(model: Model, point: Mapping[str, np.ndarray]) -> LinearSDE:
+    """The rescaled effective dynamics (eq. 2.7) of sqrt(n)(u - u*) at a fixed point u*: A = d(-f + g)/du, S = c Sigma.
+    For networks n is d and c = gamma/p. Rows and columns of what the dynamics cannot change are 0."""
+    x, movable = model.start(point), model.movable()
+    A = jacobian(model, x) * np.outer(movable, movable)
+    return LinearSDE(A, model.step_constant() * model.covariance(x))
 
 
 def compare(theory, ensemble, name: str) -> np.ndarray:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from onepass.effective.dynamics import EffectiveModel
-from onepass.ensemble import Process
-from onepass.layout import Layout
+from onepass.layout import StatisticsLayout
+from onepass.process import Process
 
 
 @dataclass
@@ -46,7 +46,11 @@ class Rescaled(EffectiveModel):
         return self.base.step
 
     @property
-    def layout(self) -> Layout:
+    def largest_statistic(self) -> float:  # type: ignore[override]
+        return self.base.largest_statistic * max(1.0, float(self.factor.max()))
+
+    @property
+    def layout(self) -> StatisticsLayout:
         return self.base.layout
 
     @property

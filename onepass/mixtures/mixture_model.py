@@ -10,15 +10,15 @@ import numpy as np
 from dmft.core import streams
 from dmft.core.errors import RunError
 from onepass.effective.dynamics import EffectiveModel
-from onepass.layout import Layout
+from onepass.layout import StatisticsLayout
 from onepass.mixtures import mixture
 from onepass.process import KernelProcess
 from sgd_sim.models import mixtures as sgd
 
 
 @cache
-def _layout(p: int, r: int) -> Layout:
-    return Layout({"v": (p,), "m": (p,) if r == 1 else (p, r), "R": (p, p)}, frozenset({"R"}))
+def _layout(p: int, r: int) -> StatisticsLayout:
+    return StatisticsLayout({"v": (p,), "m": (p,) if r == 1 else (p, r), "R": (p, p)}, frozenset({"R"}))
 
 
 class MixtureModel(EffectiveModel):
@@ -48,7 +48,7 @@ class MixtureModel(EffectiveModel):
         raise NotImplementedError
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> StatisticsLayout:
         return _layout(self.neurons, self.directions)
 
     def split(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -9,21 +9,17 @@ A step costs O((p + k)^3) and does not depend on d.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numba import njit
 
 from dmft.core import streams
 from dmft.core.errors import RunError
 from dmft.core.memory import available_bytes
+from onepass.layout import StatisticsLayout
 from onepass.networks import overlaps
+from onepass.networks.teacher_student import TeacherStudent
 from sgd_sim.models.activations import Activation
 from sgd_sim.models.networks import NetworkSGD, embed
-
-if TYPE_CHECKING:
-    from onepass.layout import Layout
-    from onepass.networks.network import Network
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -89,7 +85,7 @@ def _chain(s, ds, s_star, rng, om, factor, a, a_star, numbers, sphere, dimension
 class NetworkChain:
     """One instance of the exact chain."""
 
-    def __init__(self, net: Network, student: Activation, teacher: Activation, x0, dimension: int, rng):
+    def __init__(self, net: TeacherStudent, student: Activation, teacher: Activation, x0, dimension: int, rng):
         self.net, self.dimension, self.rng = net, dimension, rng
         k, p = net.teacher_width, net.width
         start = net.layout.unpack(x0)
@@ -113,14 +109,14 @@ class NetworkChain:
 class NetworkInstance(NetworkSGD):
     """Direct SGD that reports its overlaps as flat statistics."""
 
-    layout: Layout
+    layout: StatisticsLayout
 
     def flat(self) -> np.ndarray:
         a, m, q = self.overlaps()
         return self.layout.pack({"a": a, "M": m, "Q": q})
 
 
-def sgd_instance(net: Network, student: Activation, teacher: Activation, x0, dimension: int, seed: int, instance: int):
+def sgd_instance(net: TeacherStudent, student: Activation, teacher: Activation, x0, dimension: int, seed: int, instance: int):
     """Weights in a random frame with the given overlaps, ready for SGD."""
     wanted = 8 * dimension * 4 * (net.width + net.teacher_width)  # weights, and what it takes to make them
     if wanted > available_bytes():

@@ -17,7 +17,7 @@ from dmft.core.errors import RunError
 from onepass.networks.overlaps import random_overlaps
 
 
-class Estimate(NamedTuple):
+class ExitTimeEstimate(NamedTuple):
     """A mean and its standard error (0 where it is computed, not sampled)."""
 
     mean: float
@@ -54,7 +54,7 @@ def annealed(width: int, dimension: int, gamma: float, noise: float, threshold: 
 
 def quenched(
     width: int, dimension: int, gamma: float, noise: float, threshold: float, samples: int = 20000, seed: int = 1
-) -> Estimate:
+) -> ExitTimeEstimate:
     """Mean of the exit time over random starts: E log[(T p(p+1) d + (2 mu0 p - tau0)(1-T))/(2 mu0 p)]/(2 omega_M),
     mu0 = d sum m_j^2, tau0 = d sum_{j != l} Q_jl^2. For p = 1 by quadrature over the exact law of m0^2, Beta(1/2,
     (d-1)/2); else over `samples` exact draws."""
@@ -63,12 +63,12 @@ def quenched(
     omega = _growing(p, gamma, noise)
     if p == 1:
         law = beta(0.5, (d - 1) / 2.0)
-        return Estimate(law_mean(lambda u: np.log(t / u + 1.0 - t), law) / (2.0 * omega), 0.0)
+        return ExitTimeEstimate(law_mean(lambda u: np.log(t / u + 1.0 - t), law) / (2.0 * omega), 0.0)
     start = random_overlaps(p, np.eye(1), d, samples, seed, sphere=True)
     mu = d * np.sum(start["M"] ** 2, axis=(1, 2))
     tau = d * (np.sum(start["Q"] ** 2, axis=(1, 2)) - p)
     times = np.log((t * p * (p + 1) * d + (2 * mu * p - tau) * (1 - t)) / (2 * mu * p)) / (2.0 * omega)
-    return Estimate(float(times.mean()), float(times.std(ddof=1) / np.sqrt(samples)))
+    return ExitTimeEstimate(float(times.mean()), float(times.std(ddof=1) / np.sqrt(samples)))
 
 
 def law_mean(f, law) -> float:
@@ -137,8 +137,9 @@ def ornstein_uhlenbeck(
 
 
 def optimal_gamma(width: int, noise: float = 0.0) -> float:
-    """The gamma that minimises the steps of the linear formulas: p^3/(8 + 2p + (2 + Delta) p^2). For p >= 2 it lies
-    above `recovery_limit`: the plateau would be left soonest, but the teacher is never recovered."""
+    """The gamma that minimises the steps of the linear formulas: p^3/(8 + 2p + (2 + Delta) p^2). For p >= 2 and
+    Delta < 4 - 2/p - 8/p^2 it lies above `recovery_limit`; at any noise the plateau would be left soonest, but the teacher is
+    not recovered."""
     p = width
     return p**3 / (8.0 + 2.0 * p + (2.0 + noise) * p * p)
 
@@ -169,7 +170,8 @@ def formal_gain(noise: float) -> float:
 
 def honest_gain(x: float, noise: float = 0.0) -> float:
     """The same ratio with wide networks at gamma = x p, x < 1/6, where recovery is stable:
-    2 (12 + Delta) x (1 - x (1 + Delta/2)), which is 3.33 at x = 1/6 without noise."""
+    2 (12 + Delta) x (1 - x (1 + Delta/2)), which is 3.33 at x = 1/6 without noise. This is the limit d -> infinity; it is
+    approached from above, as 1/log d."""
     if not 0.0 < x <= 1.0 / 6.0:
         raise RunError(f"x = gamma/p = {x:g}; recovery is stable for 0 < x < 1/6")
     return 2.0 * (12.0 + noise) * x * (1.0 - x * (1.0 + noise / 2.0))

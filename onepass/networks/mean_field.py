@@ -13,25 +13,30 @@ from dataclasses import dataclass
 import numpy as np
 
 from dmft.core.errors import RunError
-from onepass.layout import Layout
+from onepass.layout import StatisticsLayout
 from onepass.model import Model
-from onepass.networks.committee import Committee
+from onepass.networks import overlaps
+from onepass.networks.committee_equations import CommitteeEquations
 
 
 @dataclass(frozen=True)
 class MeanFieldCommittee(Model):
-    """The reduction of one Committee, solvable only as an ODE. Statistics a, M and q (width,); Q is rebuilt."""
+    """The reduction of one committee, solvable only as an ODE. Statistics a, M and q (width,); Q is rebuilt."""
 
-    full: Committee
+    full: CommitteeEquations
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> StatisticsLayout:
         p, k = self.full.width, self.full.teacher_width
-        return Layout({"a": (p,), "M": (p, k), "q": (p,)})
+        return StatisticsLayout({"a": (p,), "M": (p, k), "q": (p,)})
 
     def start(self, initial: Mapping[str, np.ndarray], dimension: int | None = None) -> np.ndarray:
         """From a full start {a, M, Q}: the off-diagonal part of Q beyond M P^-1 M^T is dropped."""
-        s = self.full.layout.unpack(self.full.start(initial))
+        self.full.check_rule(diagonal=True)
+        if overlaps.smallest_eigenvalue(self.full.P) < 1e-10:
+            raise RunError("the mean-field reduction needs independent teacher vectors; these teacher_overlaps have no inverse")
+        full = overlaps.check_start(initial, self.full.layout, self.full.P, self.full.sphere, None)
+        s = self.full.layout.unpack(full)
         if s["M"].ndim != 2:
             raise RunError("the mean-field reduction takes one start, not an ensemble")
         return self.layout.pack({"a": s["a"], "M": s["M"], "q": np.diagonal(s["Q"] - self._along(s["M"]))})

@@ -12,12 +12,12 @@ import numpy as np
 
 from dmft.core import streams
 from dmft.core.errors import RunError
-from onepass.layout import Layout
+from onepass.layout import StatisticsLayout
 
 
 @lru_cache(maxsize=64)
-def network_layout(width: int, teacher_width: int) -> Layout:
-    return Layout({"a": (width,), "M": (width, teacher_width), "Q": (width, width)}, frozenset({"Q"}))
+def network_layout(width: int, teacher_width: int) -> StatisticsLayout:
+    return StatisticsLayout({"a": (width,), "M": (width, teacher_width), "Q": (width, width)}, frozenset({"Q"}))
 
 
 def omega(m: np.ndarray, q: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -46,7 +46,7 @@ def check_covariance(matrix: np.ndarray, name: str) -> None:
 
 
 def check_start(
-    initial: Mapping[str, np.ndarray], layout: Layout, p: np.ndarray, sphere: bool, dimension: int | None
+    initial: Mapping[str, np.ndarray], layout: StatisticsLayout, p: np.ndarray, sphere: bool, dimension: int | None
 ) -> np.ndarray:
     """Packed starting statistics after every check; a defaults to ones."""
     arrays = {"a": np.ones(layout.shapes["a"]), **{name: np.asarray(value, float) for name, value in initial.items()}}

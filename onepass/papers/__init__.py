@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from onepass.runfile import Run, load_run
+from onepass.runfile import OnePassRun, load_run
 
 
-def study(name: str, quick: Iterable[str] = ()) -> Run:
+def study(name: str, quick: Iterable[str] = ()) -> OnePassRun:
     """The run file runs/NAME of this checkout, with changes."""
     here = Path("runs") / name
     return load_run(here if here.exists() else Path(__file__).resolve().parents[2] / "runs" / name, quick)

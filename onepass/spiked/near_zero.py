@@ -5,7 +5,8 @@
 
 S = lambda for k = 2 and 0 for k >= 3 at fixed signal. With the diverging signal lambda_n = Lambda n^{(k-2)/2} the signal
 term is 2k Lambda m~^{k-1}, that is S = Lambda m~^{k-2}: for k >= 3 this is not an Ornstein-Uhlenbeck process, and there is
-no critical Lambda; at r2 = c = 1 a start beyond |m~| = Lambda^{-1/(k-2)} escapes along the drift.
+no critical Lambda; at r2 = c = 1 a start beyond m~ = Lambda^{-1/(k-2)} escapes along the drift. For even k so does one
+beyond the mirror image; for odd k the drift points back to zero at every m~ < 0.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from onepass.effective.dynamics import EffectiveModel
 from onepass.effective.rescaled import Rescaled
-from onepass.layout import Layout
+from onepass.layout import StatisticsLayout
 from onepass.spiked.tensor import SpikedTensor
 
 
@@ -34,8 +35,8 @@ class SpikedNearZero(EffectiveModel):
     diverging: bool = False
 
     @property
-    def layout(self) -> Layout:
-        return Layout({"m": (), "r2": ()})
+    def layout(self) -> StatisticsLayout:
+        return StatisticsLayout({"m": (), "r2": ()})
 
     def at(self, dimension: int) -> Rescaled:
         """The same statistics of SGD in dimension n: chain and simulate."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
-from onepass.spiked.tensor import SpikedTensor
+from onepass.spiked.parameters import SpikedParameters
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class FixedPoint:
     stable: bool
 
 
-def _branch(model: SpikedTensor, rho: float) -> tuple[float, float, float]:
+def _branch(model: SpikedParameters, rho: float) -> tuple[float, float, float]:
     """(m, r2, lambda) of the fixed point with R^2 = rho; m = 0 and lambda = inf where rho is below r2."""
     k = model.order
     K = k * rho ** (k - 1)
@@ -40,7 +40,7 @@ def _branch(model: SpikedTensor, rho: float) -> tuple[float, float, float]:
     return m, r2, (K + model.ridge) / (k * m ** (k - 2))
 
 
-def critical_signal(model: SpikedTensor) -> float:
+def critical_signal(model: SpikedParameters) -> float:
     """lambda_c: the smallest signal with a stable fixed point m != 0.
 
     Without ridge c^{k/2} ((2k-2)/k)^{k-1} (k/(k-2))^{(k-2)/2}, taken at m^2 = c (k-2)/k, and c for k = 2."""
@@ -62,7 +62,7 @@ def critical_signal(model: SpikedTensor) -> float:
     return float(best.fun)
 
 
-def _grid(model: SpikedTensor) -> np.ndarray:
+def _grid(model: SpikedParameters) -> np.ndarray:
     """Values of rho between which lambda(rho) is monotone: from far below to far above the scales of c, beta and lambda."""
     k, c = model.order, model.step
     top = max(c, (model.ridge / k) ** (1.0 / (k - 1)), model.signal ** (2.0 / k), 1e-6)
@@ -70,7 +70,7 @@ def _grid(model: SpikedTensor) -> np.ndarray:
     return np.union1d(grid, [c * (2.0 * k - 2.0) / k, c * (1.0 + 1e-9)]) if c > 0.0 else grid
 
 
-def informative(model: SpikedTensor) -> list[tuple[float, float]]:
+def informative(model: SpikedParameters) -> list[tuple[float, float]]:
     """(m, r2) of the fixed points with m > 0, in rising order of R."""
     if model.order == 2:
         if model.signal <= critical_signal(model):
@@ -87,7 +87,7 @@ def informative(model: SpikedTensor) -> list[tuple[float, float]]:
     return [_branch(model, brentq(gap, grid[i], grid[i + 1], xtol=1e-15, rtol=8.9e-16))[:2] for i in crossings]
 
 
-def _radii(model: SpikedTensor) -> list[float]:
+def _radii(model: SpikedParameters) -> list[float]:
     """Values of r2 > 0 of the fixed points with m = 0: k r^{k-2} (c - r) = beta."""
     k, c = model.order, model.step
     coefficients = np.zeros(k)  # -k r^{k-1} + k c r^{k-2} - beta, highest power first
@@ -98,7 +98,7 @@ def _radii(model: SpikedTensor) -> list[float]:
     return real
 
 
-def fixed_points(model: SpikedTensor) -> list[FixedPoint]:
+def fixed_points(model: SpikedParameters) -> list[FixedPoint]:
     """All fixed points, mirror images included: "origin", "uninformative" (m = 0), and among those with m != 0 "m_star"
     where stable and "m_dagger" where not. At the origin the linearisation vanishes for k >= 3 without ridge; there
     r2' = 4 k c r2^{k-1} > 0 still repels."""
@@ -113,7 +113,7 @@ def fixed_points(model: SpikedTensor) -> list[FixedPoint]:
     return points
 
 
-def _eigenvalues(model: SpikedTensor, m: float, r2: float) -> np.ndarray:
+def _eigenvalues(model: SpikedParameters, m: float, r2: float) -> np.ndarray:
     """Eigenvalues of the derivatives of (m', r2') with respect to (m, r2), by rising real part."""
     k, square = model.order, m * m + r2
     power, slope = square ** (k - 1), (k - 1) * square ** (k - 2)  # d power/d r2; d power/d m = 2 m slope

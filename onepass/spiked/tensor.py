@@ -17,9 +17,11 @@ from numba import njit
 from dmft.core import streams
 from dmft.core.errors import RunError
 from onepass.effective.dynamics import EffectiveModel
-from onepass.layout import Layout
+from onepass.layout import StatisticsLayout
 from onepass.process import KernelProcess
 from onepass.result import Ensemble
+from onepass.spiked import phases
+from onepass.spiked.parameters import SpikedParameters
 from sgd_sim.models import spiked as sgd
 
 
@@ -42,44 +44,34 @@ def chain_advance(u, steps, delta, order, signal, ridge, dimension, rng):
 
 
 @dataclass(frozen=True)
-class SpikedTensor(EffectiveModel):
+class SpikedTensor(SpikedParameters, EffectiveModel):
     """Tensor PCA of the given order by one-pass SGD with delta = step/n; `literal` draws whole matrices (order 2 only).
 
     Statistics m and r2 (scalars)."""
 
-    order: int
-    signal: float
-    step: float = 1.0
-    ridge: float = 0.0
     literal: bool = False
 
     def __post_init__(self):
-        if int(self.order) != self.order or self.order < 2:
-            raise RunError(f"order = {self.order}; need an integer >= 2")
-        if not (self.signal >= 0 and np.isfinite(self.signal)):
-            raise RunError(f"signal = {self.signal}; need a finite number >= 0")
-        if not (self.step >= 0 and np.isfinite(self.step)):
-            raise RunError(f"step = {self.step}; need a finite number >= 0 (0: the population flow)")
-        if not (self.ridge >= 0 and np.isfinite(self.ridge)):
-            raise RunError(f"ridge = {self.ridge}; need a finite number >= 0")
+        super().__post_init__()
         if self.literal and self.order != 2:
             raise RunError(f"literal = true needs order = 2, not {self.order}: a tensor of order 3 or more is too large to draw")
 
     @property
-    def layout(self) -> Layout:
-        return Layout({"m": (), "r2": ()})
+    def largest_statistic(self) -> float:  # type: ignore[override]
+        """Ten times the scale of the fixed points: a run beyond it grows with every step, as a power 2k - 1 of itself."""
+        return 10.0 * (1.0 + self.step + self.signal ** (2.0 / self.order))
 
-    def fixed_points(self) -> list:
-        """All fixed points with their stability, see spiked_phases."""
-        from onepass.spiked.phases import fixed_points
+    @property
+    def layout(self) -> StatisticsLayout:
+        return StatisticsLayout({"m": (), "r2": ()})
 
-        return fixed_points(self)
+    def fixed_points(self) -> list[phases.FixedPoint]:
+        """All fixed points with their stability (phases.py)."""
+        return phases.fixed_points(self)
 
     def critical_signal(self) -> float:
-        """lambda_c, see spiked_phases."""
-        from onepass.spiked.phases import critical_signal
-
-        return critical_signal(self)
+        """lambda_c: the smallest signal with a stable fixed point m != 0 (phases.py)."""
+        return phases.critical_signal(self)
 
     def random_start(self, dimension: int, instances: int, seed: int = 1) -> dict[str, np.ndarray]:
         """Statistics of x ~ N(0, I/n), instances first; those of an instance depend on its number alone."""

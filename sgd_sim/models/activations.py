@@ -57,10 +57,21 @@ def _sech2(x):
     return 1.0 - tanh(x) ** 2
 
 
+@cfunc(_SIGNATURE, cache=True)
+def _relu(x):
+    return max(x, 0.0)
+
+
+@cfunc(_SIGNATURE, cache=True)
+def _step(x):
+    return 1.0 if x > 0.0 else 0.0
+
+
 BUILT_IN = {
     "quadratic": Activation("quadratic", _square, _twice),
     "erf": Activation("erf", _erf, _gauss),
     "tanh": Activation("tanh", _tanh, _sech2),
+    "relu": Activation("relu", _relu, _step),
 }
 _compiled: dict[Callable, Any] = {}
 

@@ -105,6 +105,23 @@ def test_diverging_signal_is_not_an_ou_process():
     assert np.mean(sgd < printed[1]) < 0.2 and np.mean(sgd < printed[2]) < 0.35
 
 
+def test_diverging_signal_of_odd_order_pulls_back_from_below():
+    """k = 3, u1 = -3: the drift points inwards, far beyond -Lambda^{-1/(k-2)} = -2; for k = 4 it points outwards there."""
+    limit, n, initial, t = SpikedNearZero(3, 0.5, diverging=True), 100_000, {"m": -3.0, "r2": 1.0}, 0.1
+    for below in (-2.5, -3.0, -10.0):
+        assert limit.drift(np.array([below, 1.0]))[0] > 0.0
+        assert SpikedNearZero(4, 0.5, diverging=True).drift(np.array([below, 1.0]))[0] < 0.0
+    sgd = limit.at(n).chain(n, 300, initial, [t]).m[:, 0]
+    paths = limit.diffuse(1, 4000, initial, [t], step=5e-4).m[:, 0]
+    assert np.isfinite(sgd).all() and np.isfinite(paths).all()  # nothing explodes
+    below = np.array([np.mean(sgd < x) for x in np.percentile(paths, [25, 50, 75])])
+    errors = np.sqrt(0.1875 / 300 + 0.1875 / 4000) * np.array([1.0, 1.15, 1.0])
+    assert np.all(np.abs(below - [0.25, 0.5, 0.75]) < 4 * errors)
+    assert np.percentile(sgd, 25) > -2.0  # all but a few came back through the supposed boundary
+    mirrored = np.percentile(-limit.diffuse(1, 1000, {"m": 3.0, "r2": 1.0}, [t], step=5e-4).m[:, 0], 25)
+    assert not np.mean(sgd < mirrored) > 0.05  # what "outwards on both sides" would give
+
+
 def test_escape_from_zero_takes_n_log_n_steps():
     """Order 2 above the threshold from a random start: the escape time steps/n grows as log(n)/(8 (lambda - 1))."""
     model, sizes, means, errors = SpikedTensor(2, 1.5), (1000, 30000), [], []

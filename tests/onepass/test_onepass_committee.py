@@ -68,8 +68,8 @@ def test_tanh_rule_converges_in_its_nodes_and_refuses_what_is_hopeless():
     drifts = [net.drift(net.start(s)) for net in values]
     assert np.abs(drifts[0] - drifts[2]).max() < 2e-7
     assert np.abs(drifts[1] - drifts[2]).max() < 1e-10
-    with pytest.raises(UserError, match=r"41\^6 .* points"):
-        onepass.Committee("tanh", 4, 2, 0.3).solve(start(4, 2), [1.0])
+    with pytest.raises(UserError, match="an evaluation would take about .* s"):
+        onepass.Committee("tanh", 60, 2, 0.3).solve(start(60, 2), [1.0])
 
 
 def test_other_teacher_activation_and_user_functions():
@@ -85,12 +85,12 @@ def test_other_teacher_activation_and_user_functions():
         onepass.Committee(erf, 1)
     with pytest.raises(UserError, match="not the derivative"):
         onepass.Committee((erf, erf), 1)
-    with pytest.raises(UserError, match="allowed: quadratic, erf, tanh"):
-        onepass.Committee("relu", 1)
+    with pytest.raises(UserError, match="allowed: quadratic, erf, tanh, relu"):
+        onepass.Committee("gelu", 1)
 
 
 def test_noise_covariance_against_the_tensor_rule():
-    """The quasi-random covariance: of M against E[(a s' ls E)^2] from a fine product rule."""
+    """Of M against E[(a s' ls E)^2] from a fine product rule."""
     s = start(1, 1)
     net = onepass.Committee("erf", 1, 1, 0.3, 0.0)
     found = net.covariance(net.start(s))[1, 1]
@@ -101,7 +101,7 @@ def test_noise_covariance_against_the_tensor_rule():
     u = z @ np.linalg.cholesky(om).T
     s_of, ds_of = np.vectorize(erf), np.vectorize(d_erf)
     b = s["a"][0] * ds_of(u[:, 0]) * u[:, 1] * (s_of(u[:, 1]) - s["a"][0] * s_of(u[:, 0]))
-    assert_allclose(found, weight @ b**2 - (weight @ b) ** 2, rtol=0.02)
+    assert_allclose(found, weight @ b**2 - (weight @ b) ** 2, rtol=1e-6)
 
 
 def test_mean_field_reduction_approaches_the_full_ode_as_the_width_grows():

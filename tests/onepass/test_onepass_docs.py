@@ -24,5 +24,5 @@ def test_the_examples_run(name, blocks, said, capsys):
 def test_the_run_file_of_the_page_is_valid_and_shows_the_defaults():
     text = (Path(__file__).resolve().parents[2] / "docs" / "one-pass.md").read_text()
     run = runfile.parse_run(re.findall(r"```toml\n(.*?)```", text, re.S)[0])
-    assert run.simulation == runfile.SimulationConfig()
+    assert run.simulation == runfile.ProcessConfig()
     assert run.time == runfile.TimeConfig()

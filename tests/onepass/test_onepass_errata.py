@@ -104,7 +104,7 @@ def test_unconstrained_unit_is_as_printed():
 
 
 def test_noise_of_wide_networks_carries_the_width():
-    """Arnaboldi (25), (27), (39), (41) print sqrt(gamma/d): right for p = 1 only, else sqrt(gamma/(p d))."""
+    """Arnaboldi (25), (27), (39), (41), written for p = 1, have sqrt(gamma/d); for general p it is sqrt(gamma/(p d))."""
     p, d, n, t = 2, 2000, 1500, 0.02
     net = onepass.QuadraticNetwork(p, 1, 0.2, constraint="sphere")
     start = {"M": np.array([[0.5], [0.2]]), "Q": np.array([[1.0, 0.3], [0.3, 1.0]])}

@@ -81,6 +81,9 @@ def test_optimal_rate_lies_above_the_recovery_limit_for_wide_networks():
     best = np.array([exit_times.optimal_gamma(int(n)) for n in p])
     limit = np.array([exit_times.recovery_limit(int(n)) for n in p])
     assert best[0] < limit[0] and np.all(best[1:] > limit[1:])
+    for n in (2, 3, 5, 20):  # with noise up to 4 - 2/p - 8/p^2
+        edge = 4.0 - 2.0 / n - 8.0 / n**2
+        assert exit_times.optimal_gamma(n, edge - 1e-6) > exit_times.recovery_limit(n) > exit_times.optimal_gamma(n, edge + 1e-6)
     assert_allclose(exit_times.optimal_gamma(1, 0.5), 1 / 12.5)
     grid = np.linspace(0.6, 1.4, 81) * exit_times.optimal_gamma(5, 0.3)
     steps = [exit_times.steps(exit_times.annealed(5, 1000, g, 0.3, 0.1), 5, 1000, g) for g in grid]
@@ -95,6 +98,30 @@ def test_gain_formal_and_honest():
     wide = exit_times.steps(exit_times.annealed(10**4, d, x * 10**4, 0.0, t), 10**4, d, x * 10**4)
     ratio = exit_times.fewest_steps(1, d, 0.0, t) / wide
     assert_allclose(ratio, exit_times.honest_gain(x), rtol=0.05)  # logarithms of d differ by a constant
+
+
+@pytest.mark.filterwarnings("ignore:gamma")
+@pytest.mark.parametrize("noise", [0.0, 0.5, 2.0, 8.0])
+def test_the_optimal_rate_does_not_recover_the_teacher_at_any_noise(noise):
+    """Also where it lies below p/6 (p = 2: noise above 1); a tenth of the rate recovers it as far as the noise allows."""
+    for p in (2, 3):
+        w = np.random.default_rng(1).normal(size=(p, 200))
+        w[:, 0] *= 3.0
+        w /= np.linalg.norm(w, axis=1)[:, None]
+        ends = []
+        for gamma in (exit_times.optimal_gamma(p, noise), 0.02 * p):
+            net = onepass.QuadraticNetwork(p, 1, gamma, noise, constraint="sphere")
+            ends.append(net.solve({"M": w[:, :1], "Q": w @ w.T}, [60.0], rtol=1e-5).risk[0] - noise / 2.0)
+        assert ends[0] > 0.8 and ends[1] < 0.2
+
+
+def test_the_honest_gain_is_approached_from_above():
+    gains = []
+    for d in (10**3, 10**6, 10**12):
+        wide = exit_times.steps(exit_times.annealed(10**5, d, 10**5 / 6, 0.0, 0.1), 10**5, d, 10**5 / 6)
+        gains.append(exit_times.fewest_steps(1, d, 0.0, 0.1) / wide)
+    assert gains[0] > gains[1] > gains[2] > exit_times.honest_gain(1 / 6)
+    assert_allclose(gains[0], 3.92, atol=0.02)
 
 
 def test_recovery_is_stable_just_below_the_limit_and_unstable_above():

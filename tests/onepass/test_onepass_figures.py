@@ -22,3 +22,14 @@ def test_list_and_unknown_names(capsys):
     assert [name for name in FIGURES if name not in listed] == [] and len(FIGURES) >= 3
     assert main(["figure", "bochi1"]) == 2
     assert "did you mean 'bocchi1'" in capsys.readouterr().err
+
+
+BARE = "import sys; sys.modules['matplotlib'] = None; from onepass.cli import main; sys.exit(main({}))"
+
+
+def test_the_list_needs_no_matplotlib(run_python):
+    """The drawings, and matplotlib with them, are imported only when a picture is drawn."""
+    done = run_python("-c", BARE.format(["figure", "--list"]))
+    assert done.returncode == 0 and "bocchi5" in done.stdout
+    done = run_python("-c", BARE.format(["figure", "bocchi5"]))
+    assert done.returncode == 2 and "matplotlib" in done.stderr

@@ -7,7 +7,7 @@ import pytest
 
 from dmft.core import streams
 from dmft.core.errors import UserError
-from onepass.layout import Layout
+from onepass.layout import StatisticsLayout
 from onepass.model import Model
 
 
@@ -19,7 +19,7 @@ class Decay(Model):
 
     @property
     def layout(self):
-        return Layout({"x": (), "S": (2, 2)}, frozenset({"S"}))
+        return StatisticsLayout({"x": (), "S": (2, 2)}, frozenset({"S"}))
 
     def start(self, initial, dimension=None):
         return self.layout.pack(initial)
@@ -53,7 +53,7 @@ START = {"x": 1.0, "S": np.array([[1.0, 0.5], [0.5, 2.0]])}
 
 
 def test_layout_round_trip_with_leading_axes():
-    layout = Layout({"a": (2,), "S": (3, 3), "s": ()}, frozenset({"S"}))
+    layout = StatisticsLayout({"a": (2,), "S": (3, 3), "s": ()}, frozenset({"S"}))
     rng = np.random.default_rng(0)
     s = rng.normal(size=(5, 3, 3))
     arrays = {"a": rng.normal(size=2), "S": s + s.swapaxes(1, 2), "s": np.arange(5.0)}

@@ -68,6 +68,21 @@ def test_loss_reduction_from_the_plateau_and_from_unit_norms():
     assert abs(falls.mean() - relax - expected) < 4.5 * error + 1e-3 * expected
 
 
+def test_loss_reduction_counted_from_the_plateau():
+    """(13) as the paper counts it: norms on the plateau, overlaps N(0, eps^2) there; growth as exp(16 t/p*)."""
+    p, k, eps, t = 6, 3, 1e-4, 6.0
+    falls = []
+    for i in range(150):
+        start = phases.random_orthogonal_start(p, k, eps, 3, i)
+        start["Q"] = p / (p + 2.0) * np.eye(p)
+        falls.append(1 - 2 * solve(p, k, 1e-9, start, [t], rtol=1e-7, atol=1e-14).risk[0] / phases.plateau_risk(p, k))
+    falls, expected = np.array(falls), phases.loss_reduction(t / p, eps, p, k)
+    error = falls.std() / np.sqrt(len(falls))
+    assert abs(falls.mean() - expected) < 4.5 * error + 1e-3 * expected
+    from_unit_norms = phases.loss_reduction(t / p, eps, p, k, from_unit_norms=True)
+    assert abs(falls.mean() - from_unit_norms) > 5 * error
+
+
 @pytest.mark.parametrize("eta", [1e-3, 0.2])
 def test_s_is_conserved_from_orthonormal_students_and_selects_the_solution(eta):
     p, k = 6, 3

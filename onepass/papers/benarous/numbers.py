@@ -16,7 +16,7 @@ from onepass.mixtures.xor_components import fixed_point_of
 from onepass.mixtures.xor_mixture import XorMixture
 from onepass.papers import study
 from onepass.result import Ensemble
-from onepass.runfile import Run
+from onepass.runfile import OnePassRun
 from onepass.spiked.phases import FixedPoint, fixed_points
 from onepass.spiked.tensor import SpikedTensor
 
@@ -107,7 +107,7 @@ def _manifolds(model: SpikedTensor, point: FixedPoint) -> tuple[list[np.ndarray]
     return curves
 
 
-def _spiked_panel(run: Run, initial: dict, runs: int, width: float) -> SpikedPanel:
+def _spiked_panel(run: OnePassRun, initial: dict, runs: int, width: float) -> SpikedPanel:
     model, n, t = run.model, run.simulation.dimension, run.time.grid()
     assert isinstance(model, SpikedTensor)
     sgd = model.simulate(n, runs, initial, t, run.simulation.seed)
@@ -151,7 +151,7 @@ def _printed_sign(sde: LinearSDE, pull: np.ndarray) -> LinearSDE:
     return LinearSDE(sde.A + 2.0 * np.tile(pull, (2, 2)), sde.S)
 
 
-def _ends(name: str, quick: bool) -> tuple[Run, Ensemble]:
+def _ends(name: str, quick: bool) -> tuple[OnePassRun, Ensemble]:
     """SGD of a run file from random starts, at the last time alone."""
     run = study(name, ["simulation.dimension=100", "simulation.instances=100"] if quick else [])
     s = run.simulation

@@ -1,0 +1,111 @@
+"""Covariance of the brackets of a committee: what the increments of a, M and Q scatter about their means in one step.
+
+Brackets hold up to the second power of the error and of s', so their covariance needs averages over all p + k fields
+at once. Up to MOST_FIELDS fields it is a product trapezoid rule over the fields and three Gauss-Hermite nodes for the
+label noise (exact: no power above four occurs). Beyond, and for activations with a kink, quasi-random points in
+independent scramblings, whose scatter measures the error; heavy tails (fast growing activations) show in it, and are
+refused.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numba import njit
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from dmft.core.errors import RunError
+from onepass.networks.field_moments import trapezoid_grid
+from sgd_sim.models.activations import Activation
+
+NODES = {1: 57, 2: 41, 3: 33, 4: 25}  # by number of fields
+MOST_FIELDS = max(NODES)
+SCRAMBLINGS = 8
+LOG2_POINTS, LOG2_POINTS_WITH_KINKS = 11, 13  # a scrambling
+LARGEST_ERROR = 0.02
+
+
+@lru_cache(maxsize=4)
+def _sobol_normals(dimensions: int, log2_points: int) -> np.ndarray:
+    """Quasi-random standard normals (SCRAMBLINGS, 2^log2_points, dimensions), the same at every call."""
+    parts = [qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng([20221, i])).random_base2(log2_points)
+             for i in range(SCRAMBLINGS)]  # fmt: skip
+    return ndtri(np.clip(np.stack(parts), 2.0**-53, 1.0 - 2.0**-53))
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def _covariance(s, ds, s_star, root, points, label_noise, weights, a, a_star, rate, gamma):
+    """Covariance (size, size) in the flat order a, M, upper triangle of Q; label_noise (N,) is sqrt(Delta) z."""
+    p, k = len(a), len(a_star)
+    n = p + k
+    size = p + p * k + p * (p + 1) // 2
+    mean, second = np.zeros(size), np.zeros((size, size))
+    u, value, kick, b = np.empty(n), np.empty(p), np.empty(p), np.empty(size)
+    for index in range(len(weights)):
+        error = label_noise[index]
+        for i in range(n):
+            total = 0.0
+            for l in range(n):
+                total += root[i, l] * points[index, l]
+            u[i] = total
+            if i < p:
+                value[i] = s(total)
+                error -= a[i] * value[i] / p
+            else:
+                error += a_star[i - p] * s_star(total) / k
+        place = p + p * k
+        for i in range(p):
+            kick[i] = a[i] * error * ds(u[i])
+            b[i] = rate * error * value[i]
+            for r in range(k):
+                b[p + i * k + r] = kick[i] * u[p + r]
+        for i in range(p):
+            for j in range(i, p):
+                b[place] = kick[i] * u[j] + kick[j] * u[i] + gamma / p * kick[i] * kick[j]
+                place += 1
+        w = weights[index]
+        for i in range(size):
+            mean[i] += w * b[i]
+            for j in range(i + 1):
+                second[i, j] += w * b[i] * b[j]
+    for i in range(size):
+        for j in range(i + 1):
+            second[i, j] -= mean[i] * mean[j]
+            second[j, i] = second[i, j]
+    return second
+
+
+def bracket_covariance(
+    pair: tuple[Activation, Activation], om: np.ndarray, a: np.ndarray, a_star: np.ndarray, noise: float, rate: float,
+    gamma: float, smooth: bool,
+) -> np.ndarray:  # fmt: skip
+    """Covariance of the brackets before any projection, for fields N(0, om), student first. `smooth`: no kinks."""
+    student, teacher = pair
+    values, vectors = np.linalg.eigh(om)
+    root = np.ascontiguousarray((vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T)
+    n = len(om)
+
+    def average(points: np.ndarray, label_noise: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return _covariance(student.s, student.ds, teacher.s, root, points, label_noise, weights, a, a_star, rate, gamma)
+
+    if smooth and n <= MOST_FIELDS:
+        points, weights = trapezoid_grid(n, NODES[n])
+        if noise == 0.0:
+            return average(points, np.zeros(len(points)), weights)
+        z = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])
+        label_noise = np.repeat(np.sqrt(noise) * z, len(points))
+        return average(np.tile(points, (3, 1)), label_noise, np.repeat([1 / 6, 2 / 3, 1 / 6], len(points)) * np.tile(weights, 3))
+    normals = _sobol_normals(n + 1, LOG2_POINTS if smooth else LOG2_POINTS_WITH_KINKS)
+    equal = np.full(normals.shape[1], 1.0 / normals.shape[1])
+    parts = np.stack([average(part[:, :n].copy(), np.sqrt(noise) * part[:, n], equal) for part in normals])
+    found = parts.mean(0)
+    scale = np.sqrt(np.maximum(np.outer(np.diagonal(found), np.diagonal(found)), 1e-300))
+    error = float((parts.std(0, ddof=1) / np.sqrt(len(parts)) / scale).max())
+    if error > LARGEST_ERROR:
+        raise RunError(
+            f"the noise of {n} fields is known to {100 * error:.0f} % only: the activation grows too fast for quasi-random points; "
+            f"the SDE takes up to {MOST_FIELDS} fields of such a kind if it is smooth, chain(...) any number"
+        )
+    return found

@@ -1,0 +1,128 @@
+"""Teachers that are any function of a few directions: y = g(u_1, ..., u_k), compiled; and one-pass SGD on them.
+
+A link is a C function g(u, k) of a pointer to the k fields. SGD here takes mini-batches, uses a sample several times in
+a row, decays its weights and its learning rate; it is written plainly, on vectors of full length, as the independent
+baseline of onepass.networks.multi_index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import cfunc, njit, types
+from numba.core.errors import NumbaError
+
+from dmft.core.errors import RunError
+
+_SIGNATURE = types.float64(types.CPointer(types.float64), types.int64)
+
+
+class Link(NamedTuple):
+    """A name and a C function of (pointer to the fields, their number)."""
+
+    name: str
+    g: Any
+
+
+@cfunc(_SIGNATURE, cache=True)
+def _product(u, k):
+    total = 1.0
+    for i in range(k):
+        total *= u[i]
+    return total
+
+
+@cfunc(_SIGNATURE, cache=True)
+def _staircase(u, k):
+    total = 0.0
+    step = 1.0
+    for i in range(k):
+        step *= u[i]
+        total += step
+    return total
+
+
+@cfunc(_SIGNATURE, cache=True)
+def _hermite3(u, k):
+    total = 0.0
+    for i in range(k):
+        total += (u[i] * u[i] * u[i] - 3.0 * u[i]) / 2.449489742783178
+    return total / k
+
+
+BUILT_IN_LINKS = {
+    "product": Link("product", _product),
+    "staircase": Link("staircase", _staircase),
+    "hermite3": Link("hermite3", _hermite3),
+}
+
+
+def link(what: str | Callable | Link) -> Link:
+    """A built-in by name, or a function g(u, k) of the fields u[0], ..., u[k-1] that Numba compiles."""
+    if isinstance(what, Link):
+        return what
+    if isinstance(what, str):
+        if what not in BUILT_IN_LINKS:
+            raise RunError(f"link = {what!r}; allowed: {', '.join(BUILT_IN_LINKS)}, or a function g(u, k)")
+        return BUILT_IN_LINKS[what]
+    try:
+        return Link(getattr(what, "__name__", "user"), cfunc(_SIGNATURE)(what))
+    except NumbaError as problem:
+        reason = str(problem).splitlines()[0]
+        raise RunError(f"link {getattr(what, '__name__', what)}: Numba cannot compile it as g(u, k) ({reason})") from None
+
+
+@njit(cache=True)
+def evaluate(g, fields):
+    """g of each row of fields (n, k)."""
+    out = np.empty(len(fields))
+    row = np.empty(fields.shape[1])
+    for i in range(len(fields)):
+        row[:] = fields[i]
+        out[i] = g(row.ctypes, len(row))
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def advance(w, clock, steps, s, ds, g, w_star, a, gamma, noise, weight_decay, rate_decay, sphere, uses, batch, rng):
+    """Take SGD steps in w (p, d), norms of order sqrt(d); clock (1,) counts the time gamma/(p d) a step. With c_j = (gamma/p)
+    rate a_j E s'(l_j) a use of a sample moves its own fields by c_j |x|^2; the sum of the kicks over its uses, over the
+    batch, moves the weights. rate = (1 + clock/rate_decay[0])^-rate_decay[1]."""
+    p, d = w.shape
+    k = len(w_star)
+    x = np.empty((batch, d))
+    fields, targets, kick, total = np.empty(p), np.empty(k), np.empty(p), np.empty((batch, p))
+    for _ in range(steps):
+        rate = (1.0 + clock[0] / rate_decay[0]) ** -rate_decay[1]
+        for n in range(batch):
+            square = 0.0
+            for i in range(d):
+                x[n, i] = rng.standard_normal() / np.sqrt(d)
+                square += x[n, i] ** 2
+            for j in range(p):
+                fields[j] = np.dot(w[j], x[n])
+            for r in range(k):
+                targets[r] = np.dot(w_star[r], x[n])
+            y = g(targets.ctypes, k) + np.sqrt(noise) * rng.standard_normal()
+            total[n, :] = 0.0
+            for _ in range(uses):
+                error = y
+                for j in range(p):
+                    error -= a[j] * s(fields[j]) / p
+                for j in range(p):
+                    kick[j] = gamma / p * rate * a[j] * error * ds(fields[j])
+                for j in range(p):
+                    total[n, j] += kick[j]
+                    fields[j] += kick[j] * square
+        keep = 1.0 - gamma * rate * weight_decay / (p * d)
+        for j in range(p):
+            for i in range(d):
+                w[j, i] *= keep
+            for n in range(batch):
+                for i in range(d):
+                    w[j, i] += total[n, j] / batch * x[n, i]
+            if sphere:
+                w[j] *= np.sqrt(d) / np.sqrt(np.dot(w[j], w[j]))
+        clock[0] += gamma / (p * d)
