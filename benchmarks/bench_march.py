@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.bench_solver import reference_sweep, sweeps_needed  # noqa: E402
 from benchmarks.common import GD, PERSISTENT, march, problem, seconds, table  # noqa: E402
+from dmft.core.averages import standard_error  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
 from dmft.samples.sampling import FIXED, PARTS, Sampling  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
@@ -83,7 +84,7 @@ def shift(seeds: int = 240, samples: int = 1000) -> None:
     for per_level in (8, 16):
         change = np.array([march(p, samples, per_level, seed, FIXED).curves["m"][steps] for seed in range(seeds)]) - full
         rows.append([f"{per_level} blocks - full", *(f"{a:+.4f} +- {b:.4f}" for a, b in zip(
-            change.mean(axis=0), change.std(axis=0, ddof=1) / np.sqrt(seeds), strict=True))])
+            change.mean(axis=0), standard_error(change), strict=True))])
     table(f"(shift) m at t, persistent SGD, alpha = 3, m0 = 0.5, eta = {eta}, K = {samples}, {seeds} seeds, same random numbers",
           ["history", *map(str, at)], rows)
 
@@ -96,7 +97,7 @@ def samples() -> None:
     for label, parts in (("no", FIXED), ("yes", PARTS)):
         for count, seeds in ((1000, 100), (4000, 60), (16_000, 40), (64_000, 10)):
             m = np.array([march(p, count, 8, seed, parts).curves["m"][steps] for seed in range(seeds)])
-            mean, error, middle = m.mean(axis=0), m.std(axis=0, ddof=1) / np.sqrt(seeds), np.median(m, axis=0)
+            mean, error, middle = m.mean(axis=0), standard_error(m), np.median(m, axis=0)
             rows.append([label, count, seeds, *(f"{a:.4f} +- {b:.4f}, median {c:.4f}" for a, b, c in zip(mean, error, middle)),
                          f"{m[:, -1].std(ddof=1):.4f}", f"{m[:, -1].min():.3f}"])
     table(f"(samples) m at t, persistent SGD, alpha = 2, m0 = 0.5, eta = {eta}, 8 blocks per level",

@@ -1,26 +1,49 @@
-"""Dynamical mean-field theory of stochastic gradient descent: `dmft.load_run`, `dmft.solve`, `dmft.load`."""
+"""Dynamical mean-field theory of stochastic gradient descent.
+
+    run    = dmft.load_run("runs/demo.toml")      a run file; parse_run reads its text
+    theory = dmft.solve(run)                      curves and kernels with errors: theory.m, theory.m_error, theory.plot()
+    theory = dmft.load("theory.h5")               the same from a file
+    dmft.compare(theory, simulation)              theory against sgd_sim.simulate(run): a table and a verdict
+    dmft.convergence_study(run, samples=[...])    how the solution converges
+    dmft.report([files], "page.html")             one page for the browser
+    dmft.register_loss("name", v, dv, d2v)        a loss of your own
+
+Bad input raises dmft.UserError, one line that says what to mend.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dmft._cache import name_cache
+from dmft.core.errors import UserError
+from dmft.version import __version__
+
+if TYPE_CHECKING:
+    from dmft.api import compare, convergence_study, load, report, solve
+    from dmft.model.losses import register_loss
+    from dmft.model.runfile import Run, load_run, parse_run
+
+__all__ = ["Run", "UserError", "__version__", "compare", "convergence_study", "load", "load_run", "parse_run", "register_loss",
+           "report", "solve"]
 
 name_cache()        # before anything is compiled
 
-from dmft.core.errors import UserError  # noqa: E402
-from dmft.model.losses import register_loss  # noqa: E402
-from dmft.model.runfile import Run, load_run, parse_run  # noqa: E402
-from dmft.version import __version__  # noqa: E402
-
-# The solver is imported when it is first asked for: sgd_sim and onepass share dmft.core alone.
-_LAZY = {"solve": "dmft.running.runner", "load": "dmft.inspection.loading", "convergence_study": "dmft.convergence.runs"}
-
-__all__ = ["Run", "UserError", "__version__", "load_run", "parse_run", "register_loss"]
-
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'dmft' has no attribute {name!r}")
-    return getattr(import_module(_LAZY[name]), name)
+    """The solver and everything else that takes time to import, when it is first asked for: sgd_sim and onepass import
+    this package for its run files alone."""
+    if name in ("Run", "load_run", "parse_run"):
+        from dmft.model import runfile
+        return getattr(runfile, name)
+    if name == "register_loss":
+        from dmft.model.losses import register_loss
+        return register_loss
+    if name in __all__:
+        from dmft import api
+        return getattr(api, name)
+    raise AttributeError(f"module 'dmft' has no attribute {name!r}; it offers {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

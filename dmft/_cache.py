@@ -1,7 +1,7 @@
 """Where compiled code is kept: in a folder named after the sources it was compiled from.
 
-Numba looks only at the file of a function, not at the functions it calls from other files; after an update, code compiled
-from the old callees would go on being used, silently. So the folder's name is a hash of all sources of the packages.
+Numba checks only the file of a function, not the files of the functions it calls: after an update, code compiled from old
+callees would silently stay in use. So the folder's name is a hash of all sources of the packages.
 """
 
 from __future__ import annotations
@@ -42,6 +42,6 @@ def name_cache() -> None:
     for folder in (root / "dmft" / "__pycache__" / name, user / "dmft" / name):
         if _writable(folder):
             os.environ["NUMBA_CACHE_DIR"] = str(folder)
-            if "numba" in sys.modules:      # imported before us: it has read its environment already
+            if "numba" in sys.modules:      # imported before this package: it has already read the environment
                 sys.modules["numba"].config.CACHE_DIR = str(folder)
             return

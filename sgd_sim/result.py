@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from dmft.core.averages import error_text, finite_error, finite_mean
+from dmft.core.notebook import html_card, sparkline
 from dmft.model.experiment import known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
@@ -16,7 +18,7 @@ from sgd_sim import archive
 from sgd_sim.cpu.dynamics import RECORDED
 from sgd_sim.states import States
 
-CURVES = ("m", "loss", "q", "mse", "mse_fresh")
+INSTANCE_CURVES = ("m", "loss", "q", "mse", "mse_fresh")
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,9 @@ class Share:
     instances: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class SimulationResult:
-    """Curves (instances, times); NaN where an instance had diverged or, in a live file, has not arrived.
+    """Curves (instances, times); NaN where an instance has diverged or, in a checkpoint, has not got that far.
 
     mse is (B.8) from m and q; mse_fresh is the same error measured on samples outside the training set. Statistics
     leave out NaN, except `share_below`, for which a diverged instance is not below.
@@ -66,13 +68,34 @@ class SimulationResult:
     def instances(self) -> int:
         return self.m.shape[0]
 
+    def __repr__(self) -> str:
+        return f"<SimulationResult {self._about()}: {self._at_end('m')}>"
+
+    def _repr_html_(self) -> str:
+        mean = self.mean()
+        curves = [(name, self._at_end(name), sparkline(self.t, mean[name])) for name in ("m", "loss")]
+        return html_card(self.run.title or "simulation", {"run": self._about(), "diverged": int(self.diverged.sum())}, curves)
+
+    def _about(self) -> str:
+        run = self.run
+        return (f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, N = {run.simulation.dimension}, "
+                f"{self.instances} instances")
+
+    def _at_end(self, name: str) -> str:
+        mean, error = self.mean()[name], self.error()[name]
+        reached = np.flatnonzero(np.isfinite(mean))
+        if not reached.size:
+            return "nothing recorded yet"
+        last = reached[-1]
+        return f"mean {name}({self.t[last]:g}) = {mean[last]:.5f} +- {error_text(error[last], '.5f')}"
+
     def mean(self) -> Curves:
         """Average over instances."""
-        return self._each(_mean)
+        return self._each(finite_mean)
 
     def error(self) -> Curves:
         """Standard error of the mean; NaN with fewer than two instances."""
-        return self._each(_error)
+        return self._each(finite_error)
 
     def median(self) -> Curves:
         """Median over instances."""
@@ -94,7 +117,7 @@ class SimulationResult:
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over (instance, t), with units."""
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
-            name: (("instance", "t"), getattr(self, name)) for name in CURVES}
+            name: (("instance", "t"), getattr(self, name)) for name in INSTANCE_CURVES}
         variables["diverged"] = (("instance",), self.diverged)
         return to_dataset(variables, {"t": self.t}, {"kind": "simulation", "run": self.run.to_toml()})
 
@@ -103,11 +126,11 @@ class SimulationResult:
         archive.save(path, self.run, self.states)
 
     def _each(self, statistic) -> Curves:
-        return Curves(*(statistic(getattr(self, name)) for name in CURVES))
+        return Curves(*(statistic(getattr(self, name)) for name in INSTANCE_CURVES))
 
 
 def make_result(run: Run, states: States) -> SimulationResult:
-    """The result that the states amount to."""
+    """The result of the recorded states of all instances."""
     curves = {name: states.curves[:, k] for k, name in enumerate(RECORDED)}
     curves |= known_errors(run, curves["m"], curves["q"])
     return SimulationResult(run=run, t=states.record * run.algorithm.learning_rate, **curves,
@@ -117,20 +140,6 @@ def make_result(run: Run, states: States) -> SimulationResult:
 def load(path: str | Path) -> SimulationResult:
     """Read a result file, or the checkpoint of a run under way."""
     return make_result(*archive.load(path))
-
-
-def _mean(values: np.ndarray) -> np.ndarray:
-    good = np.isfinite(values)
-    number = good.sum(axis=0)
-    total = np.where(good, values, 0.0).sum(axis=0)
-    return np.where(number > 0, total / np.maximum(number, 1), np.nan)
-
-
-def _error(values: np.ndarray) -> np.ndarray:
-    good = np.isfinite(values)
-    number = good.sum(axis=0)
-    square = np.where(good, (values - _mean(values)) ** 2, 0.0).sum(axis=0)
-    return np.where(number > 1, np.sqrt(square / np.maximum(number - 1, 1) / np.maximum(number, 1)), np.nan)
 
 
 def _quantile(values: np.ndarray, p: float) -> np.ndarray:

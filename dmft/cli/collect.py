@@ -1,8 +1,8 @@
-"""Gather the results of a sweep (theory, simulation or both) into one table and a picture.
+"""Gather the results of a scan (theory, simulation or both) into one table and a picture.
 
 The table has a row per result file in DIR: the keys in which the runs differ, m and loss at a few times with their
 errors and, of simulations, the share of instances whose training loss is below a threshold, with its 95 % binomial
-interval. The picture shows m, and that share, against the swept key (threshold curves), for each dimension.
+interval. The picture shows m, and that share, against the scanned key (threshold curves), for each dimension.
 
 examples:
   dmft collect runs/out/demo                                 writes runs/out/demo/sweep.h5 and sweep.png
@@ -18,13 +18,14 @@ from pathlib import Path
 import numpy as np
 
 import sgd_sim
+from dmft.cli.extras import needs_pictures
 from dmft.core import store
 from dmft.core.command import EXIT_DONE
 from dmft.core.errors import FileError, UserError
 from dmft.core.parallel import world
 from dmft.model import layouts
 from dmft.model.runfile import parse_run
-from dmft.scans.scan import KINDS, Row, Sweep, make_sweep, value_of
+from dmft.scans.scan import KINDS, Scan, ScanRow, make_scan, value_of
 from sgd_sim.cli import SOLVED
 
 
@@ -32,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", type=Path, help="folder with the result files, searched to any depth")
     parser.add_argument("-o", "--output", metavar="FILE.h5", type=Path, help="the table (default: DIR/sweep.h5)")
     parser.add_argument("--plot", metavar="FILE.png", type=Path, help="the picture (default: beside the table)")
-    parser.add_argument("--times", metavar="T1,T2,...", help="times at which to look (default: three, up to the shortest end)")
+    parser.add_argument("--times", metavar="T1,T2,...",
+                        help="times to tabulate (default: a quarter, half and all of the shortest run)")
     parser.add_argument("--threshold", metavar="X", type=float, default=SOLVED,
                         help=f"training loss below which an instance has succeeded (default {SOLVED:g})")
     parser.add_argument("--against", metavar="section.key", help="the key on the axis (default: the one with most values)")
@@ -41,20 +43,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if not world().is_root:
         return EXIT_DONE
+    needs_pictures()
+    from dmft.plots.scan import draw  # matplotlib is an extra
+
     output = options.output or options.folder / "sweep.h5"
     rows = [row for path in _results(options.folder) if (row := _row(path, options.threshold))]
     if not rows:
         raise FileError(f"{options.folder}: no result of a theory or simulation in it")
-    sweep = make_sweep(rows, _times(options.times), options.threshold)
-    against = _axis(sweep, options.against)
+    scan = make_scan(rows, _times(options.times), options.threshold)
+    against = _axis(scan, options.against)
     if output.exists() and store.load_header(output).kind != "sweep":
-        raise FileError(f"{output}: exists and is no table of a sweep; -o names another")
-    _print_table(sweep)
-    sweep.save(output)
+        raise FileError(f"{output}: exists and is not a table of a scan; -o names another")
+    _print_table(scan)
+    scan.save(output)
     print(f"table: {output}")
-    from dmft.plots.scan import draw
     picture = options.plot or output.with_suffix(".png")
-    draw(sweep, against, picture)
+    draw(scan, against, picture)
     print(f"picture: {picture}")
     return EXIT_DONE
 
@@ -68,7 +72,7 @@ def _results(folder: Path) -> list[Path]:
     return sorted(folder.rglob("*.h5"))
 
 
-def _row(path: Path, threshold: float) -> Row | None:
+def _row(path: Path, threshold: float) -> ScanRow | None:
     """A result as a row of the table; None for files of other kinds."""
     header = store.load_header(path)
     if header.kind not in KINDS:
@@ -77,10 +81,10 @@ def _row(path: Path, threshold: float) -> Row | None:
     layouts.check(header)
     if header.kind == "theory":
         t, m, m_error, loss, loss_error = (store.read(path, name) for name in ("t", "m", "m_error", "loss", "loss_error"))
-        return Row(path, "theory", experiment, header.shapes["replicas/m"][0], t, m, m_error, loss, loss_error)
+        return ScanRow(path, "theory", experiment, header.shapes["replicas/m"][0], t, m, m_error, loss, loss_error)
     result = sgd_sim.load(path)
     mean, error, share = result.mean(), result.error(), result.share_below(threshold)
-    return Row(path, "simulation", experiment, result.instances, result.t, mean.m, error.m, mean.loss, error.loss,
+    return ScanRow(path, "simulation", experiment, result.instances, result.t, mean.m, error.m, mean.loss, error.loss,
                share.share, share.low, share.high)
 
 
@@ -94,31 +98,31 @@ def _times(text: str | None) -> list[float] | None:
     return times
 
 
-def _axis(sweep: Sweep, wanted: str | None) -> str:
+def _axis(scan: Scan, wanted: str | None) -> str:
     """The key for the axis of the picture."""
     if wanted is None:
-        return sweep.axis()
-    numbers = sweep.numeric()
+        return scan.axis()
+    numbers = scan.numeric()
     if wanted not in numbers:
         raise UserError(f"--against {wanted}: not a number that differs between these results "
                         f"(there is {', '.join(numbers) or 'none'})")
     return wanted
 
 
-def _print_table(sweep: Sweep) -> None:
-    keys = list(sweep.parameters)
+def _print_table(scan: Scan) -> None:
+    keys = list(scan.parameters)
     names = [key.partition(".")[2] for key in keys]
-    heads = ["file of", *names, *(f"m({time:g})" for time in sweep.times)]
-    shares = np.isfinite(sweep.arrays["share"]).any()
+    heads = ["file of", *names, *(f"m({time:g})" for time in scan.times)]
+    shares = np.isfinite(scan.arrays["share"]).any()
     if shares:
-        heads += [f"loss < {sweep.threshold:g} at {time:g}" for time in sweep.times]
+        heads += [f"loss < {scan.threshold:g} at {time:g}" for time in scan.times]
     lines = [heads]
-    for i, row in enumerate(sweep.rows):
+    for i, row in enumerate(scan.rows):
         line = [row.kind, *("" if (value := value_of(row, key)) is None else str(value) for key in keys)]
-        line += [f"{m:.5f} +- {error:.1g}" for m, error in zip(sweep.arrays["m"][i], sweep.arrays["m_error"][i])]
+        line += [f"{m:.5f} +- {error:.1g}" for m, error in zip(scan.arrays["m"][i], scan.arrays["m_error"][i])]
         if shares:
             line += ["" if np.isnan(share) else f"{100 * share:.1f} % ({100 * low:.1f} to {100 * high:.1f})" for share, low, high
-                     in zip(*(sweep.arrays[name][i] for name in ("share", "share_low", "share_high")))]
+                     in zip(*(scan.arrays[name][i] for name in ("share", "share_low", "share_high")))]
         lines.append(line)
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
     for line in lines:

@@ -16,6 +16,7 @@ import argparse
 from contextlib import ExitStack
 from pathlib import Path
 
+from dmft.cli.extras import needs_pictures
 from dmft.core.command import (
     EXIT_DIVERGED,
     EXIT_DONE,
@@ -57,6 +58,8 @@ def _numbers(text: str) -> list[float]:
 def run(options: argparse.Namespace) -> int:
     from dmft.convergence.runs import convergence_study, points_folder
 
+    if options.plot:
+        needs_pictures()
     if options.device:
         raise UserError("--device: set it with --set theory.device=...")
     job = read_job(options, "convergence", load_run)

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from dmft.core.command import EXIT_DONE
 from dmft.core.parallel import world
 from dmft.core.schema import to_toml_value
 from dmft.core.text import visible
-
-if TYPE_CHECKING:
-    from dmft.inspection.difference import Difference
+from dmft.inspection.difference import Difference, difference
+from dmft.inspection.opening import open_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,9 +24,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from dmft.inspection.difference import difference
-    from dmft.inspection.opening import open_file
-
     if world().is_root:
         a, b = open_file(options.a), open_file(options.b)
         print(f"A: {a.path}: {a.kind}{', live' if a.live else ''}\nB: {b.path}: {b.kind}{', live' if b.live else ''}")

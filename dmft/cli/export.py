@@ -12,6 +12,8 @@ from pathlib import Path
 from dmft.core.command import EXIT_DONE
 from dmft.core.errors import FileError
 from dmft.core.parallel import world
+from dmft.inspection.opening import open_file
+from dmft.inspection.tables import export_csv
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,9 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from dmft.inspection.opening import open_file
-    from dmft.inspection.tables import export_csv
-
     if world().is_root:
         folder = options.csv
         if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not options.force)):

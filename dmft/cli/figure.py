@@ -15,20 +15,30 @@ examples:
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
-from dmft.cli import main as dmft_command
-from dmft.core.command import EXIT_DONE, OUT
+from dmft.cli import solve
+from dmft.cli.extras import needs_pictures
+from dmft.core.command import EXIT_DONE, OUT, Parser, main_wrapper
 from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from dmft.core.progress import say
 from dmft.paper import FIGURES, validation
-from dmft.paper.figure import Figure, get
+from dmft.paper.computations import Command, computations, load, make
+from dmft.paper.figure import PaperFigure, get
 from dmft.paper.findings import caption, shares, table
-from dmft.paper.jobs import jobs, load, make
 from sgd_sim.cli import main as simulation_command
 
-COMMANDS = {"theory": dmft_command, "simulation": simulation_command}
+
+def _solve_command(words: Sequence[str]) -> int:
+    """`dmft solve`, without its name, in this process."""
+    parser = Parser(prog="dmft solve")
+    solve.add_arguments(parser)
+    return main_wrapper(lambda _: solve.run(parser.parse_args(list(words)[1:])))
+
+
+COMMANDS: dict[str, Command] = {"theory": _solve_command, "simulation": simulation_command}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--commands", action="store_true", help="print the commands that make the data, run none")
     parser.add_argument("--submit", action="store_true", help="print the dmft submit commands for them, run none")
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where results are computed (docs/gpu.md)")
+    parser.add_argument("--no-caption", action="store_true", help="leave the caption out of the picture; it is printed anyway")
     parser.add_argument("--force", action="store_true", help="compute afresh what is there")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path, default=OUT, help="where results go (default runs/out)")
@@ -55,15 +66,17 @@ def run(options: argparse.Namespace) -> int:
     figures = list(FIGURES.values()) if options.name == "all" else [get(FIGURES, options.name)]
     for figure in figures:
         if options.commands or options.submit:
-            todo = jobs(figure, size, options.output, options.device)
-            _print([job.submission if options.submit else job.command for job in todo])
+            todo = computations(figure, size, options.output, options.device)
+            _print([one.submission if options.submit else one.command for one in todo])
             continue
+        if figure.panels:
+            needs_pictures()
         code = make(figure, size, COMMANDS, options.force, options.quiet, lambda text: say(text, quiet=options.quiet),
                     options.output, options.device)
         if code:
             return code
         if world().is_root:
-            _show(figure, size, options.output)
+            _show(figure, size, options.output, not options.no_caption)
     return EXIT_DONE
 
 
@@ -72,14 +85,15 @@ def _print(lines: list[str]) -> None:
         print("\n".join(lines))
 
 
-def _show(figure: Figure, size: str, out: Path) -> None:
+def _show(figure: PaperFigure, size: str, out: Path, with_caption: bool) -> None:
     data = load(figure, size, out)
     _print(validation.table(data) if figure is validation.VALIDATION else table(figure, data))
     if not figure.panels:
         return
-    from dmft.paper.drawing import draw
-    text = caption(figure.about, figure.note, jobs(figure, size, out), jobs(figure, "full", out))
+    from dmft.paper.drawing import draw  # matplotlib is an extra
+    text = caption(figure.about, figure.note, computations(figure, size, out), computations(figure, "full", out))
     text += f" {shares(data)}" if figure.shares else ""
     paths = [out / figure.name / size / f"{figure.name}{suffix}" for suffix in (".png", ".pdf")]
-    draw(figure, data, f"{figure.name} ({size}). {text}", paths)
+    draw(figure, data, f"{figure.name} ({size}). {text}" if with_caption else "", paths)
+    _print([f"{figure.name} ({size}). {text}"])
     _print([f"picture: {path}" for path in paths])

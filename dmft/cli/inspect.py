@@ -14,6 +14,9 @@ from pathlib import Path
 
 from dmft.core.command import EXIT_DONE
 from dmft.core.parallel import world
+from dmft.inspection.facts import facts
+from dmft.inspection.opening import open_file
+from dmft.inspection.page import page
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,10 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from dmft.inspection.facts import facts
-    from dmft.inspection.opening import open_file
-    from dmft.inspection.page import page
-
     if world().is_root:
         found = facts(open_file(options.file))
         print(json.dumps(found, indent=1, allow_nan=False) if options.json else page(found))

@@ -10,8 +10,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from dmft.cli.extras import needs_pictures
 from dmft.core.command import EXIT_DONE
 from dmft.core.parallel import world
+from dmft.inspection.opening import open_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,31 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from dmft.inspection.opening import open_file
-
     if world().is_root:
+        needs_pictures()
+        from dmft.plots.any_file import draw  # matplotlib is an extra
+
         opened = open_file(options.file)
         output = options.output or Path(str(opened.path).removesuffix(".checkpoint").removesuffix(".h5") + ".png")
-        draw_file(opened, output)
+        draw(opened, output)
         print(f"picture: {output}")
     return EXIT_DONE
-
-
-def draw_file(opened, output: Path) -> None:
-    """The picture that suits the kind of file."""
-    if opened.kind == "theory":
-        from dmft.plots.theory import draw
-        draw(opened.result, output)
-    elif opened.kind == "simulation":
-        from dmft.plots.simulation import draw as draw_simulation
-        draw_simulation(opened.result, output)
-    elif opened.kind == "onepass":
-        from dmft.inspection.curves import curves_of
-        from dmft.plots.onepass import draw as draw_onepass
-        draw_onepass(curves_of(opened), f"{opened.path.name}: {opened.result.source}", output)
-    elif opened.kind == "convergence":
-        from dmft.plots.convergence import draw as draw_study
-        draw_study(opened.result, output)
-    else:
-        from dmft.plots.scan import draw as draw_sweep
-        draw_sweep(opened.result, opened.result.axis(), output)

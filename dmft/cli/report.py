@@ -4,7 +4,7 @@ The page needs no network and no other file. Any result files and live checkpoin
 
 examples:
   dmft report runs/out/demo.theory.h5 runs/out/demo.simulation.h5 -o report.html
-  dmft report study.h5 -o study.html
+  dmft report study.h5 -o study.html --title "Convergence at alpha = 2" --notes "before the change of the sampler"
 """
 
 from __future__ import annotations
@@ -12,24 +12,23 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from dmft import api
+from dmft.cli.extras import needs_report
 from dmft.core.command import EXIT_DONE
-from dmft.core.errors import FileError
 from dmft.core.parallel import world
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", type=Path, nargs="+", help="result files or checkpoints")
     parser.add_argument("-o", "--output", metavar="FILE.html", type=Path, required=True, help="the page")
+    parser.add_argument("--title", default="", help="title of the page (default: the titles of the runs)")
+    parser.add_argument("--notes", default="", help="a paragraph below the title")
     parser.add_argument("--force", action="store_true", help="overwrite an existing page")
 
 
 def run(options: argparse.Namespace) -> int:
-    from dmft.inspection.opening import open_file
-    from dmft.report import write_report
-
     if world().is_root:
-        if options.output.exists() and not options.force:
-            raise FileError(f"{options.output}: exists; --force overwrites it")
-        write_report([open_file(path) for path in options.files], options.output)
-        print(f"report: {options.output}")
+        needs_report()
+        place = api.report(options.files, options.output, force=options.force, title=options.title, notes=options.notes)
+        print(f"report: {place}")
     return EXIT_DONE

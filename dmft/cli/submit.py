@@ -10,7 +10,7 @@ examples:
   dmft submit runs/demo.toml --simulate --ranks 8               simulation
   dmft submit runs/demo.toml --compare                          theory and simulation, then dmft compare
   dmft submit runs/demo.toml --array problem.alpha=2,2.5,3 --array problem.m0=0.1,0.2
-  dmft collect runs/out/demo                                    gather that sweep
+  dmft collect runs/out/demo                                    gather that scan
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ import sys
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from dmft.cluster.points import Point, grid
+from dmft.cluster.points import GridPoint, grid
 from dmft.cluster.script import SRUN, Resources, Script, plain
-from dmft.core.command import EXIT_DONE, default_output, seconds
+from dmft.core.command import EXIT_DONE, default_output, load_plugin, seconds
 from dmft.core.errors import FileError, UserError
 from dmft.model.runfile import Run, load_run
 from dmft.running.cost import Estimate, estimate
@@ -62,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         raise UserError(f"--ranks {options.ranks} --nodes {options.nodes} --cores {options.cores}: each at least 1, and "
                         "no more nodes than ranks")
     _refuse_control_characters(options)
-    points = grid(options.array) if options.array else [Point(())]
+    points = grid(options.array) if options.array else [GridPoint(())]
     runs = [_load(options, point) for point in points]
     if not options.dry_run and shutil.which("sbatch") is None:
         raise UserError("sbatch is not found: this machine has no Slurm; log in to the cluster, or use --dry-run to see "
@@ -90,16 +90,15 @@ def _refuse_control_characters(options: argparse.Namespace) -> None:
     plain("folder", str(_folder(options)))
 
 
-def _load(options: argparse.Namespace, point: Point) -> Run:
-    """Every point is read before anything is submitted: a slip shows now, not in the queue."""
-    from dmft.core.command import load_plugin
+def _load(options: argparse.Namespace, point: GridPoint) -> Run:
+    """The run of a point, read before anything is submitted: a slip shows now, not in the queue."""
     for plugin in options.plugin:
         load_plugin(str(plugin))
     return load_run(options.run, [*options.overrides, *point.settings])
 
 
 def _folder(options: argparse.Namespace) -> Path:
-    """Where results, scripts and logs go: beside the output; sweeps and comparisons have a folder of their own."""
+    """Where results, scripts and logs go: beside the output; scans and comparisons have a folder of their own."""
     output = options.output or default_output(options.run, "theory")
     if options.array or options.compare:
         return (options.output or output.parent / options.run.stem).absolute()
@@ -111,7 +110,7 @@ class _Submission:
     """The scripts of one `dmft submit`."""
 
     options: argparse.Namespace
-    points: list[Point]
+    points: list[GridPoint]
     folder: Path
 
     def compute(self, kind: str, runs: list[Run]) -> str | None:
@@ -140,10 +139,10 @@ class _Submission:
         script = self._script("compare", commands)
         return self._submit(replace(script, options=[*script.options, wait, "--kill-on-invalid-dep=yes"]), None)
 
-    def _name(self, point: Point, kind: str) -> str:
+    def _name(self, point: GridPoint, kind: str) -> str:
         return f"{point.name or self.options.run.stem}.{kind}"
 
-    def _output(self, point: Point, kind: str) -> Path:
+    def _output(self, point: GridPoint, kind: str) -> Path:
         single = not (self.options.array or self.options.compare)
         if single:
             return (self.options.output or default_output(self.options.run, kind)).absolute()

@@ -1,1 +1,1 @@
-"""Batch jobs: what goes into a Slurm script, and how a sweep is cut into points."""
+"""Batch jobs: what goes into a Slurm script, and the grid of a scan."""

@@ -1,4 +1,4 @@
-"""A sweep: the grid of `--array section.key=v1,v2,...`, one point per job, one result file per point."""
+"""The grid of a scan: `--array section.key=v1,v2,...`, one point per job, one result file per point."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_POINTS = 10000     # sites rarely allow larger arrays
 
 
 @dataclass(frozen=True)
-class Point:
+class GridPoint:
     """One point of a grid: `section.key=value` texts for --set, and a name for its files."""
 
     settings: tuple[str, ...]
@@ -24,9 +24,9 @@ class Point:
         return "_".join(_file_name(text.partition(".")[2] or text) for text in self.settings)
 
 
-def grid(arrays: Sequence[str]) -> list[Point]:
-    """All combinations, the last array running fastest."""
-    points = [Point(settings) for settings in itertools.product(*map(_values, arrays))]
+def grid(arrays: Sequence[str]) -> list[GridPoint]:
+    """All combinations of the values; the last array varies fastest."""
+    points = [GridPoint(settings) for settings in itertools.product(*map(_values, arrays))]
     if len(points) > MOST_POINTS:
         raise RunError(f"--array: {len(points)} points; at most {MOST_POINTS} go into one submission")
     names = [point.name for point in points]

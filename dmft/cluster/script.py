@@ -1,4 +1,4 @@
-"""The text of a batch script. What keeps a job alive is in survive.sh, which every such script carries whole."""
+"""The text of a batch script. The shell functions that stop, requeue and resume a job are in survive.sh, copied into each."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Resources:
     cores: int              # per rank
     seconds: float          # time limit of one stretch; the job is requeued until it is done
     rank_bytes: float
-    warning: float          # seconds before the time limit at which USR1 comes
+    warning: float          # seconds before the time limit at which USR1 is sent
     launcher: str = SRUN
 
     def options(self) -> list[str]:
-        per_core = -(-int(1.3 * self.rank_bytes / self.cores) // 2**20)     # MiB, with room to err
+        per_core = -(-int(1.3 * self.rank_bytes / self.cores) // 2**20)     # MiB, with a margin
         return [f"--nodes={self.nodes}", f"--ntasks={self.ranks}", f"--cpus-per-task={self.cores}",
                 f"--mem-per-cpu={per_core}M", f"--time={clock(self.seconds)}", "--requeue",
                 f"--signal=B:USR1@{self.warning:.0f}"]

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import OptimizeWarning, curve_fit
 
-LOWEST, HIGHEST = 0.05, 6.0     # orders that are believed
+from dmft.core.averages import standard_error
+
+LOWEST, HIGHEST = 0.05, 6.0     # fitted orders outside this range are rejected
 TINY = 1e-9         # errors below this are rounding: every replica agrees (C(t,t) = 1)
 
 
@@ -65,8 +67,8 @@ def _ratio(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def order_in_samples(samples: np.ndarray, replica_distance: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
     """p and its error in distance ~ samples**-p, from the distance of single replicas.
 
-    A root mean square over R replicas is known to 1/sqrt(2 (R - 1)) if all entries go up and down together; more
-    entries can only make it better known, so the error is on the safe side.
+    A root mean square over R replicas has the relative error 1/sqrt(2 (R - 1)) if all entries fluctuate together; if they do
+    not, the error is smaller, so this one is conservative.
     """
     good = np.isfinite(replica_distance) & (replica_distance > 0) & (counts > 1)
     x, y = np.log(samples[good]), np.log(replica_distance[good])
@@ -82,7 +84,7 @@ def order_in_step(step: np.ndarray, quantity: Quantity) -> tuple[float, float]:
     """p and its error in y = y_0 + A step**p, needs three points.
 
     y is projected on the direction from the finest to the coarsest point, where the signal is; the error of that
-    number comes from the replicas where they are kept, else errors are added as if all entries moved together.
+    number comes from the replicas where they are kept; otherwise errors are added as if all entries fluctuated together.
     """
     finest, coarsest = int(np.argmin(step)), int(np.argmax(step))
     direction = quantity.mean[coarsest] - quantity.mean[finest]
@@ -102,7 +104,7 @@ def order_in_step(step: np.ndarray, quantity: Quantity) -> tuple[float, float]:
     except (RuntimeError, ValueError):
         return np.nan, np.nan
     if not 1.01 * LOWEST < found[2] < 0.99 * HIGHEST:
-        return np.nan, np.nan       # the noise is larger than the curvature that tells the order
+        return np.nan, np.nan       # noise hides the curvature that determines the order
     error = float(np.sqrt(covariance[2, 2])) if known else np.nan
     return float(found[2]), error if np.isfinite(error) else np.nan
 
@@ -111,8 +113,7 @@ def projected_error(quantity: Quantity, direction: np.ndarray) -> np.ndarray:
     """(points,): standard error of y @ direction."""
     if quantity.replicas is None:
         return quantity.error @ np.abs(direction)
-    return np.array([np.std(rows @ direction, ddof=1) / np.sqrt(len(rows)) if len(rows) > 1 else np.nan
-                     for rows in quantity.replicas])
+    return np.array([standard_error(rows @ direction) for rows in quantity.replicas])
 
 
 def order_by_distance(values: np.ndarray, distance: np.ndarray) -> tuple[float, float]:
@@ -156,7 +157,7 @@ def _intercept(step: np.ndarray, mean: np.ndarray, error: np.ndarray) -> tuple[n
 
 
 def contraction(residuals: np.ndarray) -> float:
-    """Factor by which a residual falls a sweep, over the second half of the sweeps; NaN when there are too few."""
+    """Factor by which the residual falls per sweep, over the second half of the sweeps; NaN when there are too few."""
     good = residuals[np.isfinite(residuals) & (residuals > 0)]
     late = good[len(good) // 2:]
     if len(late) < 3:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dmft.convergence.study import PAIRED, SMALL_IS_FINE, Study, load_study, make_axis
+from dmft.convergence.axis import PAIRED, SMALL_IS_FINE, make_axis
+from dmft.convergence.study import Study, load_study
 from dmft.core.errors import RunError, Stopped, UserError
 from dmft.core.parallel import Comm, world
 from dmft.core.progress import say

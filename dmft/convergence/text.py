@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import numpy as np
 
+from dmft.convergence.axis import COMPARED, Axis
 from dmft.convergence.fits import contraction
-
-if TYPE_CHECKING:
-    from dmft.convergence.study import Axis, Study
+from dmft.model.runfile import Run
 
 _MEANING = {
     "samples": "distance of one replica from the finest point; expected to fall as samples^-1/2",
@@ -19,28 +18,26 @@ _MEANING = {
 }
 
 
-def study_text(study: Study) -> str:
-    run = study.run
+def study_text(run: Run, outcome: str, axes: Mapping[str, Axis]) -> str:
+    """Heading and one table per axis: distances, how many standard errors they are, fitted orders."""
     head = (f"convergence of {run.algorithm.kind}, alpha = {run.problem.alpha:g}, eta = {run.algorithm.learning_rate:g}, "
-            f"{run.theory.method}, {run.theory.replicas} replicas of {run.theory.samples} samples: {study.outcome}")
-    return "\n\n".join([head, *(_axis(axis) for axis in study.axes.values())])
+            f"{run.theory.method}, {run.theory.replicas} replicas of {run.theory.samples} samples: {outcome}")
+    return "\n\n".join([head, *(_axis(axis) for axis in axes.values())])
 
 
 def _axis(axis: Axis) -> str:
-    from dmft.convergence.study import QUANTITIES
-
     measure = "replica_distance" if axis.name == "samples" else "distance"
     ordered = any(np.isfinite(order) for order, _ in axis.orders.values())
     lines = [f"{axis.name}: {_MEANING[axis.name]}",
              f"{axis.t.size} common times, kernels on {axis.kernel_t.size}; relative distance, (rms difference in standard errors)",
              f"{'':<10}" + "".join(f"{value:>18g}" for value in axis.values) + (f"{'order':>16}" if ordered else "")]
-    for q in QUANTITIES:
+    for q in COMPARED:
         pairs = zip(axis.table[measure][q], axis.table["z_rms"][q])
         cells = [f"{distance:.2e} {'(' + _short(z) + ')':<7}" for distance, z in pairs]
         lines.append(f"{q:<10}" + "".join(f"{cell:>18}" for cell in cells) + (f"{_order(axis.orders[q]):>16}" if ordered else ""))
     bad = [f"{value:g}: {outcome}" for value, outcome in zip(axis.values, axis.outcomes)
            if outcome in ("diverged", "sweep limit")]
-    lines += [f"not sound: {', '.join(bad)}"] if bad else []
+    lines += [f"not usable: {', '.join(bad)}"] if bad else []
     if axis.name == "learning_rate" and not ordered:
         lines.append("an order needs three learning rates")
     if "m" in axis.limit:
@@ -53,7 +50,7 @@ def _axis(axis: Axis) -> str:
             good = line[np.isfinite(line)]
             if good.size:
                 lines.append(f"{value:>12g}: {good.size} sweeps, last residual {good[-1]:.1e}, "
-                             f"contraction {contraction(line):.3f} a sweep")
+                             f"contraction {contraction(line):.3f} per sweep")
     return "\n".join(lines)
 
 

@@ -1,1 +1,1 @@
-"""Looking into files: one view of every kind of result and of live checkpoints. Reads, computes no physics."""
+"""Inspection of result files and live checkpoints of every kind: checks, tables, differences. Reads files, computes no physics."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from dmft.inspection.opening import Opened
 from dmft.result.comparison import Curve
-from dmft.result.theory import CURVES, Theory
+from dmft.result.theory import THEORY_CURVES, Theory
 
 # What the reader of a result asks for; the rest of a theory's curves are diagnostics.
 MAIN = ("m", "loss", "mse", "q")
@@ -20,8 +20,9 @@ def curves_of(opened: Opened) -> dict[str, Curve]:
     """Curves by name; empty for kinds without a time axis. Components of an array are named M[0,1]."""
     result = opened.result
     if isinstance(result, Theory):
-        return {name: Curve(result.t, result.curves[name], result.curves[f"{name}_error"], len(result.replicas["m"]))
-                for name in CURVES}
+        found = result.curves
+        return {name: Curve(result.t, found[name], found[f"{name}_error"], len(result.replicas["m"]))
+                for name in THEORY_CURVES if name in found}
     if opened.kind == "simulation":
         mean, error = result.mean(), result.error()
         return {name: Curve(result.t, mean[name], error[name], result.instances)

@@ -54,7 +54,7 @@ class Difference:
 
 
 def difference(a: Opened, b: Opened) -> Difference:
-    """b against a; of different kinds, what they have in common."""
+    """What differs from a to b; for files of different kinds, in what they have in common."""
     run = changes(a.run, b.run) if a.run is not None and b.run is not None else _attributes(
         {"run": a.header.run_text}, {"run": b.header.run_text})
     mine, others = curves_of(a), curves_of(b)

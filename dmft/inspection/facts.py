@@ -1,4 +1,4 @@
-"""Everything `dmft inspect` tells of a file, as plain data (JSON)."""
+"""Everything `dmft inspect` says about a file, as plain data (JSON)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def facts(opened: Opened) -> dict[str, Any]:
 
 
 def progress(opened: Opened) -> dict[str, Any]:
-    """How far a job under way has come at its last checkpoint, its rate, and how long it will still take from there."""
+    """Progress of a running job at its last checkpoint: share done, rate, and the time still needed."""
     header, result = opened.header, opened.result
     if opened.kind == "simulation":
         share = result.states.progress(result.run.algorithm.steps)
@@ -88,7 +88,7 @@ def _tables(run_text: str) -> dict[str, Any]:
 
 
 def _at_decades(opened: Opened) -> list[dict[str, Any]]:
-    """One row a time; curves that the kind calls its main ones."""
+    """The main curves at 1, 2 and 5 of every decade of time, one row per time."""
     curves = curves_of(opened)
     names = [name for name in ("m", "loss", "mse", "nu_hat") if name in curves] or list(curves)[:4]
     if not names:
@@ -105,7 +105,7 @@ def _at_decades(opened: Opened) -> list[dict[str, Any]]:
 
 
 def _array(header: store.Stored, name: str) -> dict[str, Any]:
-    """Shape and range; of the arrays that only --resume needs, shape alone."""
+    """Shape and range of an array; only the shape of those that just --resume needs."""
     shape = header.shapes[name]
     found: dict[str, Any] = {"name": name, "shape": list(shape)}
     if name.startswith(INNER):

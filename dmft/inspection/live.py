@@ -1,21 +1,24 @@
-"""The checkpoint of a theory run as a Theory: finished replicas whole, those under way as far as they have come."""
+"""The checkpoint of a theory run as a Theory: finished replicas, and running ones up to the step they have reached."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from dmft.core import store
+from dmft.core.averages import finite_error, finite_mean, welford_error
 from dmft.equations.kernels import KERNELS
 from dmft.model import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
-from dmft.result.theory import CURVES, Kernels, Theory
+from dmft.result.theory import THEORY_CURVES, Kernels, Theory
 from dmft.running.replica import Setup
 
 
 def partial_theory(header: store.Stored) -> Theory:
     """Curves are means over the replicas that have reached a time, NaN beyond. Kernels are those of the finished
-    replicas, or of the first one under way (NaN in rows not reached) while none has finished. No samples are read."""
+    replicas or, while none has finished, of the first running one (NaN in rows not reached). No samples are read."""
     run = parse_run(header.run_text, str(header.path), any_loss=True)
     t = run.algorithm.learning_rate * np.arange(run.algorithm.steps + 1)
     layouts.check(header, {"time": t.size, "saved": Setup.from_run(run).grid.size})
@@ -25,7 +28,7 @@ def partial_theory(header: store.Stored) -> Theory:
         return store.read(header.path, name)
 
     replicas = {}
-    for name in CURVES:
+    for name in THEORY_CURVES:
         if name == "mse":
             continue
         rows = [read(f"active/{i}/whole/shared/curves/{name}") for i in active]
@@ -33,21 +36,11 @@ def partial_theory(header: store.Stored) -> Theory:
             rows = [*read(f"finished/replicas/{name}"), *rows]
         replicas[name] = np.array(rows).reshape(len(rows), t.size)
     replicas |= known_errors(run, replicas["m"], replicas["q"])
-    curves = {}
-    for name in CURVES:
-        curves[name], curves[f"{name}_error"] = _mean_and_error(replicas[name])
-    return Theory(run, str(header.attrs.get("outcome", "running")), t, curves, replicas, {}, _kernels(header, run, active, t),
-                  None, dict(header.attrs))
-
-
-def _mean_and_error(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Over the replicas that are finite at each time; NaN where there is none, or one alone for the error."""
-    good = np.isfinite(rows)
-    count = good.sum(axis=0)
-    mean = np.where(good, rows, 0.0).sum(axis=0) / np.maximum(count, 1)
-    squares = np.where(good, (rows - mean) ** 2, 0.0).sum(axis=0)
-    error = np.sqrt(squares / np.maximum(count * (count - 1), 1))
-    return np.where(count > 0, mean, np.nan), np.where(count > 1, error, np.nan)
+    curves: dict[str, Any] = {}
+    for name, values in replicas.items():
+        curves[name], curves[f"{name}_error"] = finite_mean(values), finite_error(values)
+    return Theory(run=run, outcome=str(header.attrs.get("outcome", "running")), t=t, **curves, replicas=replicas, bias={},
+                  kernels=_kernels(header, run, active, t), attrs=dict(header.attrs))
 
 
 def _kernels(header: store.Stored, run, active: list[int], t: np.ndarray) -> Kernels:
@@ -58,8 +51,7 @@ def _kernels(header: store.Stored, run, active: list[int], t: np.ndarray) -> Ker
         mean, squares = f"finished/state/{name}_mean", f"finished/state/{name}_squares"
         if mean in header.shapes:
             arrays[name] = store.read(header.path, mean)
-            arrays[f"{name}_error"] = (np.sqrt(store.read(header.path, squares) / (finished * (finished - 1)))
-                                       if finished > 1 else np.full_like(arrays[name], np.nan))
+            arrays[f"{name}_error"] = welford_error(store.read(header.path, squares), finished)
         elif active:
             kernel = store.read(header.path, f"active/{active[0]}/whole/shared/kernels/{name}")
             m = store.read(header.path, f"active/{active[0]}/whole/shared/curves/m")

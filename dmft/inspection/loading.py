@@ -10,6 +10,6 @@ from dmft.result.theory import Theory, theory_of
 
 
 def load(path: str | Path) -> Theory | Study:
-    """Read a theory file as a Theory, a convergence study as a Study; others go to the half that wrote them."""
+    """Read a theory file as a Theory, a convergence study as a Study; for other kinds the error names what reads them."""
     stored = store.load(path)
     return load_study(path) if stored.kind == "convergence" else theory_of(stored)

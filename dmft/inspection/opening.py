@@ -1,4 +1,4 @@
-"""Open any file of the project as the object that its half of the package makes of it."""
+"""Open any result file or checkpoint of the project as the object that it stores."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import sgd_sim
+from dmft.convergence.study import load_study
 from dmft.core import store
 from dmft.core.errors import FileError, RunError
 from dmft.inspection.live import partial_theory
 from dmft.model.runfile import Run, parse_run
 from dmft.result.theory import theory_of
+from dmft.scans.reading import load_scan
 
 # Arrays that only --resume needs, and that may be large.
 INNER = ("state/", "active/", "finished/")
@@ -19,7 +22,7 @@ INNER = ("state/", "active/", "finished/")
 @dataclass(frozen=True)
 class Opened:
     """A file: its header, its run (None where the kind has another sort of run file), and its contents as an object:
-    Theory, SimulationResult, onepass Trajectory or Ensemble, Study, Sweep."""
+    Theory, SimulationResult, onepass Trajectory or Ensemble, Study, Scan."""
 
     header: store.Stored
     run: Run | None
@@ -39,7 +42,7 @@ class Opened:
 
 
 def open_file(path: str | Path) -> Opened:
-    """Read a result file or a checkpoint. A result that is not there yet stands for its checkpoint."""
+    """Read a result file or a checkpoint; while a result does not exist yet, its checkpoint is read instead."""
     path = Path(path)
     if not path.exists() and store.checkpoint_path(path).exists():
         path = store.checkpoint_path(path)
@@ -59,24 +62,21 @@ def _result(header: store.Stored) -> Any:
         if header.kind == "theory":
             return partial_theory(header) if header.is_checkpoint else theory_of(store.load(header.path))
         if header.kind == "simulation":
-            import sgd_sim
             return sgd_sim.load(header.path)
         if header.kind == "onepass":
-            import onepass.result
+            import onepass.result  # a third package: only its own files need it
             return _partial_ensemble(header) if header.is_checkpoint else onepass.result.load(header.path)
         if header.kind == "convergence":
-            from dmft.convergence.study import load_study
             return load_study(header.path)
         if header.kind == "sweep":
-            from dmft.scans.reading import load_sweep
-            return load_sweep(header.path)
+            return load_scan(header.path)
     except KeyError as error:
         raise FileError(f"{header.path}: a {header.kind} file without the dataset {error}; make it again") from None
     raise FileError(f"{header.path}: a {header.kind} file, which nothing here reads")
 
 
 def _partial_ensemble(header: store.Stored) -> Any:
-    """The instances of a one-pass run under way that have finished."""
+    """The finished instances of a running one-pass job."""
     from onepass import ensemble, runfile
 
     run = runfile.parse_run(header.run_text, str(header.path))

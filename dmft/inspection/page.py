@@ -1,14 +1,15 @@
-"""The facts on a file as a page for people."""
+"""The facts about a file as text for a terminal."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from dmft.core.averages import error_text
 from dmft.core.progress import time_text
 from dmft.core.schema import to_toml_value
 from dmft.core.text import visible
 
-# The section of a run file that did not make a result of that kind.
+# The section of the run file that results of a kind do not depend on.
 _OTHER_HALF = {"theory": "simulation", "convergence": "simulation", "simulation": "theory"}
 
 
@@ -80,8 +81,12 @@ def _curves(rows: list[dict[str, Any]]) -> list[str]:
     lines = [f"{'t':>10}" + "".join(f"  {name:>12} +- {'error':<8}" for name in names)]
     for row in rows:
         lines.append(f"{row['t']:10.4g}" + "".join(
-            f"  {_number(row[name], '12.6g')} +- {_number(row[name + '_error'], '<8.2g')}" for name in names))
+            f"  {_number(row[name], '12.6g')} +- {_error(row[name + '_error'])}" for name in names))
     return [line.rstrip() for line in lines]
+
+
+def _error(value: float | None) -> str:
+    return error_text(float("nan") if value is None else value, "<8.2g")
 
 
 def _number(value: float | None, form: str) -> str:
@@ -90,10 +95,10 @@ def _number(value: float | None, form: str) -> str:
 
 
 def _check(check: dict[str, Any]) -> str:
-    verdict = {True: "fine", False: "LOOK", None: ""}[check["fine"]]
+    verdict = {True: "fine", False: "CHECK", None: ""}[check["fine"]]
     value = "-" if check["value"] is None else f"{check['value']:.3g}"
     note = f"  ({check['meaning']})" if check["fine"] is None else ""
-    return f"{verdict:<5}{value:>10}  {check['name']}{note}"
+    return f"{verdict:<6}{value:>10}  {check['name']}{note}"
 
 
 def _provenance(facts: dict[str, Any]) -> list[str]:
@@ -107,7 +112,7 @@ def _provenance(facts: dict[str, Any]) -> list[str]:
 
 
 def _arrays(arrays: list[dict[str, Any]]) -> list[str]:
-    """A line each, except for what only --resume needs: one line in all."""
+    """One line per array; those that only --resume needs share one line."""
     shown = [array for array in arrays if "min" in array]
     width = max((len(array["name"]) for array in shown), default=0)
     lines = []

@@ -9,27 +9,41 @@ from typing import Any
 
 import numpy as np
 
-from dmft.paper.figure import Figure, Panel
+from dmft.model.runfile import Run
+from dmft.paper.computations import Data
+from dmft.paper.figure import Panel, PaperFigure
 from dmft.paper.findings import SOLVED
-from dmft.paper.jobs import Data
-from dmft.plots.style import BLACK, BLUE, GREEN, ORANGE, PINK, Line2D, Patch, new_figure, save, scale_colour, tinted
+from dmft.plots.curves import tidy_ticks, time_axis
+from dmft.plots.style import (
+    BAND,
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    PINK,
+    Line2D,
+    Patch,
+    new_figure,
+    save,
+    scale_colour,
+    tinted,
+)
 
 # algorithm: colour, marker and line style, after the paper's red triangles, green squares and blue dots
-LOOKS = {"gd": (ORANGE, "^", "-"), "sgd": (GREEN, "s", ":"), "persistent_sgd": (BLUE, "o", "--"),
+APPEARANCE = {"gd": (ORANGE, "^", "-"), "sgd": (GREEN, "s", ":"), "persistent_sgd": (BLUE, "o", "--"),
          "langevin": (PINK, "D", "-")}
 SCAN_MARKERS = "os^DvPX"
 LABELS = {"m": "magnetization $m$", "loss": "training loss", "mse": "mean square error", "mse_fresh": "mean square error"}
-FLOOR = 1e-9  # of logarithmic losses: below, single precision of the data speaks
-BAND = 2.0  # standard errors
-POINTS = 28  # simulation points a curve on a logarithmic axis
+FLOOR = 1e-9  # of logarithmic losses: below it the single precision of the data shows
+POINTS = 28  # simulation points on a curve
 
 
-def draw(figure: Figure, data: Mapping[str, Data], caption: str, paths: list[Path]) -> None:
-    """All panels and the caption below them, into each of the paths."""
+def draw(figure: PaperFigure, data: Mapping[str, Data], caption: str, paths: list[Path]) -> None:
+    """All panels and, unless it is empty, the caption below them, into each of the paths."""
     panels = [panel for panel in figure.panels if any(name in data for name in panel.series)]
     rows = -(-len(panels) // figure.columns)
     lines = textwrap.wrap(caption, 64 * figure.columns)
-    below = 0.17 * len(lines) + 0.12  # inches of caption
+    below = 0.17 * len(lines) + 0.12 if lines else 0.0  # inches of caption
     height = 3.3 * rows + below
     picture = new_figure(4.3 * figure.columns, height)
     picture.set_layout_engine("constrained", rect=(0.0, below / height, 1.0, 1.0 - below / height))
@@ -47,7 +61,8 @@ def draw(figure: Figure, data: Mapping[str, Data], caption: str, paths: list[Pat
             _panel(inset, panel, panel.inset, shown, small=True)
         if panel.legend:
             _legend(ax, panel, shown)
-    picture.text(0.01, 0.06 / height, "\n".join(lines), fontsize=8, va="bottom", ha="left", linespacing=1.25)
+    if lines:
+        picture.text(0.01, 0.06 / height, "\n".join(lines), fontsize=8, va="bottom", ha="left", linespacing=1.25)
     for path in paths:
         save(picture, path)
 
@@ -62,21 +77,23 @@ def _panel(ax, panel: Panel, observable: str, shown: Mapping[str, Data], small: 
             _simulation(ax, found, observable, panel, small)
         if found.theory is not None:
             _theory(ax, found, observable, log_y)
-    ax.set_xscale("log")
+    eta = min(_run(found).algorithm.learning_rate for found in shown.values())
+    time_axis(ax, True, eta)
     if log_y:
         ax.set_yscale("log")
         low = ax.get_ylim()[0]
         ax.set_ylim(bottom=max(low, FLOOR))
+        tidy_ticks(ax.yaxis)
     elif observable == "m":
         ax.set_ylim(top=1.03)
-    ax.set_xlabel(r"$t + \eta$", fontsize=8 if small else 10, labelpad=1 if small else 4)
+    ax.set_xlabel("$t$", fontsize=8 if small else 10, labelpad=1 if small else 4)
     ax.set_ylabel(LABELS.get(observable, observable), fontsize=7 if small else 10, labelpad=1 if small else 4)
     ax.tick_params(which="both", labelsize=6 if small else 8)
     ax.grid(alpha=0.2, linewidth=0.5)
 
 
 def _make_room(ax, observable: str) -> None:
-    """Below falling errors, for the inset, and above them, for the legend; rising overlaps leave both free."""
+    """Extend the axis below falling errors, for the inset, and above them, for the legend; rising overlaps leave both free."""
     if observable != "m":
         low, high = ax.get_ylim()
         ticks = [tick for tick in ax.get_yticks() if 0.0 <= tick <= high]
@@ -84,12 +101,15 @@ def _make_room(ax, observable: str) -> None:
         ax.set_yticks(ticks)
 
 
-def look(found: Data) -> tuple[str, str, Any]:
-    """Colour, marker and line style: of the algorithm, or its place in a scan."""
+def _run(found: Data) -> Run:
     result = found.simulation if found.simulation is not None else found.theory
     assert result is not None
-    kind = result.run.algorithm.kind
-    colour, marker, line = LOOKS[kind]
+    return result.run
+
+
+def appearance(found: Data) -> tuple[str, str, Any]:
+    """Colour, marker and line style: of the algorithm, or of the place in a scan."""
+    colour, marker, line = APPEARANCE[_run(found).algorithm.kind]
     shade = found.series.shade
     if shade is not None:
         colour = scale_colour(0.92 * shade)
@@ -97,24 +117,22 @@ def look(found: Data) -> tuple[str, str, Any]:
     return tinted(colour, found.series.tint), marker, line
 
 
-def _x(result) -> np.ndarray:
-    return result.t + result.run.algorithm.learning_rate
-
-
 def _thinned(x: np.ndarray) -> np.ndarray:
-    """Indices of about POINTS points, even on a logarithmic axis."""
+    """Indices of about POINTS of the times x > 0, even on a logarithmic axis."""
     wanted = np.linspace(np.log(x[0]), np.log(x[-1]), POINTS)
     return np.unique(np.abs(np.log(x)[None, :] - wanted[:, None]).argmin(axis=1))
 
 
 def _simulation(ax, found: Data, observable: str, panel: Panel, small: bool) -> None:
-    sim, (colour, marker, _) = found.simulation, look(found)
+    sim, (colour, marker, _) = found.simulation, appearance(found)
     assert sim is not None
-    x = _x(sim)
-    keep = _thinned(x)
+    x = sim.t
+    keep = _thinned(x + sim.run.algorithm.learning_rate)
     size = 1.6 if small else 3.2
     if panel.statistic == "median":
-        values, low, high = (sim.quantile(p)[observable] for p in (0.5, 0.25, 0.75))
+        # The rank of the median has the standard error sqrt(n)/2: 2 of them to each side.
+        half = min(0.5 * BAND / np.sqrt(sim.instances), 0.5)
+        values, low, high = (sim.quantile(p)[observable] for p in (0.5, 0.5 - half, 0.5 + half))
         ax.plot(x, values, color=colour, linewidth=0.6, alpha=0.6)
         ax.plot(x[keep], values[keep], marker, color=colour, markersize=size, markeredgewidth=0)
         if len(panel.series) <= 3:
@@ -130,22 +148,23 @@ def _simulation(ax, found: Data, observable: str, panel: Panel, small: bool) -> 
 
 
 def _theory(ax, found: Data, observable: str, log_y: bool) -> None:
-    theory, (colour, _, line) = found.theory, look(found)
+    theory, (colour, _, line) = found.theory, appearance(found)
     assert theory is not None
     name = "mse" if observable == "mse_fresh" else observable
-    mean, error = theory.curves[name], BAND * np.nan_to_num(theory.curves[f"{name}_error"])
-    x, floor = _x(theory), FLOOR if log_y else -np.inf
+    curves = theory.curves
+    mean, error = curves[name], BAND * np.nan_to_num(curves[f"{name}_error"])
+    x, floor = theory.t, FLOOR if log_y else -np.inf
     ax.fill_between(x, np.maximum(mean - error, floor), mean + error, color=colour, alpha=0.28, linewidth=0)
     ax.plot(x, mean, line, color=colour, linewidth=1.6)
 
 
 def _instances(ax, found: Data, observable: str) -> None:
-    """One line a run: blue where it found the teacher by the end, vermilion where it did not."""
+    """One line per run: blue where it found the teacher by the end, vermilion where it did not."""
     sim = found.simulation
     assert sim is not None
     solved = sim.loss[:, -1] < SOLVED
     for curve, good in sorted(zip(getattr(sim, observable), solved), key=lambda pair: bool(pair[1])):
-        ax.plot(_x(sim), curve, color=BLUE if good else ORANGE, linewidth=0.7, alpha=0.6)
+        ax.plot(sim.t, curve, color=BLUE if good else ORANGE, linewidth=0.7, alpha=0.6)
 
 
 def _legend(ax, panel: Panel, shown: Mapping[str, Data]) -> None:
@@ -155,7 +174,7 @@ def _legend(ax, panel: Panel, shown: Mapping[str, Data]) -> None:
     else:
         handles = []
         for found in shown.values():
-            colour, marker, line = look(found)
+            colour, marker, line = appearance(found)
             handles.append(Line2D([], [], color=colour, marker=marker, linestyle=line if found.theory is not None else "none",
                                   markersize=4, label=found.series.label))
         if any(found.theory is not None for found in shown.values()):

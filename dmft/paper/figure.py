@@ -17,8 +17,7 @@ class Series:
     """One experiment: a run file of the figure's folder, changed where it is one of a scan.
 
     shade: place in a scan, 0 to 1, for the colour; None takes the colour of the algorithm. tint: strength of that
-    colour. theory, simulation: which
-    halves are computed.
+    colour. theory, simulation: which halves are computed.
     """
 
     name: str
@@ -46,7 +45,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes: an observable of some series against t + eta.
+    """One pair of axes: an observable of some series against t.
 
     statistic: mean | median | instances (one line each). inset: a second observable in a corner.
     overlaps_line: draw (B.8) at the averaged overlaps in black, over the error measured on fresh samples.
@@ -63,8 +62,8 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A figure of the paper. `columns` panels a row; `about` says what the paper shows; full = the run files' sizes."""
+class PaperFigure:
+    """A figure of the paper: `columns` panels in a row; `about` says what the paper shows; full: the sizes of the run files."""
 
     name: str
     about: str
@@ -88,12 +87,17 @@ class Figure:
         return tuple(series for series in self.series if not only or series.name in only)
 
 
+def plain_text(label: str) -> str:
+    """A label without its LaTeX, for a terminal: "SGD, $\\ell = 0.5$" -> "SGD, l = 0.5"."""
+    return label.replace(r"\ell", "l").replace("\\", "").replace("$", "")
+
+
 def scan(count: int) -> list[float]:
     """Shades of a scan of `count` values."""
     return [i / max(count - 1, 1) for i in range(count)]
 
 
-def get(figures: Mapping[str, Figure], name: str) -> Figure:
+def get(figures: Mapping[str, PaperFigure], name: str) -> PaperFigure:
     """A figure by its name."""
     if name not in figures:
         raise UserError(f"no figure '{name}'; there are {', '.join(figures)} (dmft figure --list tells more)")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
+from dmft.core.averages import standard_error
 from dmft.model.runfile import Run
-from dmft.paper.figure import Figure
-from dmft.paper.jobs import Data, Job
+from dmft.paper.computations import Computation, Data
+from dmft.paper.figure import PaperFigure, Series, plain_text
 from dmft.result.comparison import Comparison, Curve, compare, instances_curve
 from dmft.result.theory import Theory
 from sgd_sim import SimulationResult
@@ -17,7 +18,7 @@ from sgd_sim.cli import SOLVED
 
 HIGH = 0.9  # overlap that counts as recovered, for times
 
-# What a caption tells when a size changes it, in the order of telling: (key, words).
+# Keys whose values a caption states, in this order: (key, words).
 TOLD = (("simulation.dimension", "N"), ("simulation.instances", "instances"), ("algorithm.t_max", "t up to"),
         ("theory.samples", "samples"), ("theory.replicas", "replicas"))
 
@@ -34,11 +35,12 @@ class Agreement:
 
 def theory_curve(theory: Theory, name: str) -> Curve:
     """A curve of the theory, with its number of replicas."""
-    return Curve(theory.t, theory.curves[name], theory.curves[f"{name}_error"], len(theory.replicas["m"]))
+    curves = theory.curves
+    return Curve(theory.t, curves[name], curves[f"{name}_error"], len(theory.replicas["m"]))
 
 
 def against(theory: Theory, simulations: list[SimulationResult], observable: str) -> Comparison:
-    """Theory against one simulation, or several at different N carried to infinity."""
+    """Theory against one simulation, or several at different N extrapolated to infinity."""
     curves = [instances_curve(sim.t, getattr(sim, observable)) for sim in simulations]
     eta = theory.run.algorithm.learning_rate
     return compare(observable, theory_curve(theory, observable), curves,
@@ -54,8 +56,8 @@ def agreement(theory: Theory, simulation: SimulationResult, observable: str) -> 
     return Agreement(observable, float(np.abs(found.z[good]).max()), found.bound, float(found.t[good].max()))
 
 
-def table(figure: Figure, data: Mapping[str, Data]) -> list[str]:
-    """One line a series: where it ends, how many runs found the teacher, and how theory compares."""
+def table(figure: PaperFigure, data: Mapping[str, Data]) -> list[str]:
+    """One line per series: where it ends, how many runs found the teacher, and how theory compares."""
     ridge = any(panel.observable == "mse_fresh" for panel in figure.panels)
     rows = [f"{'series':<22} {'N':>5} {'runs':>4} {'t':>5} {'mean m':>17} {'median':>7} {'med. loss':>9} {'loss < 1e-7':>20} "
             f"{'m = 0.9 at':>10}" + (f" {'mse':>17} {'its rise':>17}" if ridge else "") + "  theory"]
@@ -96,7 +98,7 @@ def largest_rise(values: np.ndarray) -> tuple[float, float]:
     top = int(np.argmax(mean - lowest))
     bottom = int(np.argmin(mean[: top + 1]))
     difference = good[:, top] - good[:, bottom]
-    return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(good.shape[0]))
+    return float(difference.mean()), float(standard_error(difference))
 
 
 def _agreement_text(theory: Theory, simulation: SimulationResult, observable: str) -> str:
@@ -112,26 +114,55 @@ def shares(data: Mapping[str, Data]) -> str:
     for found in data.values():
         if found.simulation is not None:
             share = found.simulation.share_below(SOLVED)
-            told.append(f"{found.series.label.split(',')[0]} {100 * share.share[-1]:.0f} % "
+            told.append(f"{plain_text(found.series.label).split(',')[0]} {100 * share.share[-1]:.0f} % "
                         f"({100 * share.low[-1]:.0f} to {100 * share.high[-1]:.0f} %)")
     return f"Training loss below {SOLVED:g} at the end (95 % interval): {', '.join(told)}."
 
 
-def caption(title: str, note: str, jobs: list[Job], full: list[Job]) -> str:
-    """What is shown, and what is smaller than in the paper: as ranges over the series."""
-    said = []
+def caption(title: str, note: str, ours: list[Computation], full: list[Computation]) -> str:
+    """What is shown, with which parameters, and what is smaller than in the paper: as ranges over the series, in plain text."""
+    runs = [one.run() for one in ours]
+    said = [_parameters(runs)]
     for half, word in (("simulation", "Simulation"), ("theory", "Theory")):
-        ours, theirs = ([job.run() for job in some if job.half == half] for some in (jobs, full))
-        if ours:
-            told = [_told(ours, theirs, key, words) for key, words in TOLD if key.split(".")[0] in (half, "algorithm")]
+        mine, theirs = ([one.run() for one in some if one.half == half] for some in (ours, full))
+        if mine:
+            told = [_told(mine, theirs, key, words) for key, words in TOLD if key.split(".")[0] in (half, "algorithm")]
             said.append(f"{word}: {', '.join(told)}.")
-    left_out = len({job.series.name for job in full} - {job.series.name for job in jobs})
+    shown = {one.series.name: one.series.label for one in ours}
+    left_out = dict.fromkeys(_named(one.series, shown.values()) for one in full if one.series.name not in shown)
     if left_out:
-        said.append(f"Series left out: {left_out}.")
-    if any(job.half == "theory" for job in full) and not any(job.half == "theory" for job in jobs):
-        said.append("No theory.")
+        said.append(f"Left out at this size, to save time: {'; '.join(left_out)}.")
+    if any(one.half == "theory" for one in full) and not any(one.half == "theory" for one in ours):
+        said.append("No theory at this size.")
+    bands = "Bands and bars: 2 standard errors."
     head = title[0].upper() + title[1:] + "."
-    return " ".join([head, *said, *([note] if note else [])])
+    return " ".join([head, *said, *([note] if note else []), bands])
+
+
+def _named(series: Series, others: Collection[str]) -> str:
+    """The label of a series; with what it changes where another series has the same label."""
+    changed = ", ".join(f"{key.partition('.')[2]} = {value}" for key, value in series.changes.items())
+    return plain_text(series.label) + (f" ({changed})" if series.label in others and changed else "")
+
+
+def _parameters(runs: list[Run]) -> str:
+    """alpha, start, learning rate, and when the temperature is switched off."""
+    told = [f"alpha = {_range(sorted({run.problem.alpha for run in runs}))}"]
+    warm = sorted({run.problem.m0 for run in runs if run.problem.m0 is not None})
+    told += [f"m0 = {_range(warm)}"] if warm else [f"{runs[0].problem.start} start"]
+    told.append(f"eta = {_range(sorted({run.algorithm.learning_rate for run in runs}))}")
+    off = sorted({t for run in runs for t in _switched_off(run.algorithm.temperature)})
+    if off:
+        told.append(f"temperature switched off at t = {_range(off)}")
+    return ", ".join(told) + "."
+
+
+def _switched_off(temperature: object) -> list[float]:
+    """The time at which a schedule [[time, T], ...] reaches T = 0 for good; none for a constant."""
+    if not isinstance(temperature, (list, tuple)) or len(temperature) < 2:
+        return []
+    (time, last), warm = temperature[-1], any(value > 0 for _, value in temperature)
+    return [float(time)] if last == 0 and warm else []
 
 
 def _told(ours: list[Run], theirs: list[Run], key: str, words: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dmft.paper.figure import Figure, Panel, Series, Size
+from dmft.paper.figure import Panel, PaperFigure, Series, Size
 
 STARTS = (("gd_m50", 0.5), ("gd_m65", 0.65), ("gd_m80", 0.8))
 THREE = (
@@ -11,7 +11,7 @@ THREE = (
     Series("persistent_sgd", "persistent_sgd", r"persistent SGD, $\ell = 0.5$, $\tau = 1$"),
 )
 
-FIG1 = Figure(
+FIG1 = PaperFigure(
     "fig1", "GD from three warm starts: average against theory (above), single runs on one landscape (below)",
     series=(
         *(Series(name, name, "GD") for name, _ in STARTS),
@@ -32,7 +32,7 @@ FIG1 = Figure(
     note="Paper: alpha = 2; N, eta and the number of seeds are not in its text; N = 1000, eta = 0.01 chosen here.",
 )
 
-FIG2 = Figure(
+FIG2 = PaperFigure(
     "fig2", "GD, SGD and persistent SGD: average overlap and training loss, share of runs that find the teacher",
     series=(*THREE, Series("sgd_bernoulli", "sgd_bernoulli", "SGD, Bernoulli mini-batches")),
     panels=(Panel("", ("gd", "sgd", "persistent_sgd")),
@@ -50,7 +50,7 @@ FIG2 = Figure(
     shares=True,
 )
 
-FIG3 = Figure(
+FIG3 = PaperFigure(
     "fig3", "single runs of GD, SGD and persistent SGD",
     series=THREE,
     panels=tuple(Panel(series.label, (series.name,), statistic="instances", legend=series.name == "gd") for series in THREE),
@@ -64,9 +64,9 @@ FIG3 = Figure(
 )
 
 
-def _against_theory(name: str, about: str, run: str, label: str, note: str) -> Figure:
+def _against_theory(name: str, about: str, run: str, label: str, note: str) -> PaperFigure:
     """Figures 5 and 6: m and loss of one algorithm, simulation over theory."""
-    return Figure(
+    return PaperFigure(
         name, about,
         series=(Series(run, run, label),),
         panels=(Panel("", (run,)), Panel("", (run,), "loss", legend=False)),
@@ -90,8 +90,8 @@ FIG6 = _against_theory(
     "The paper's parameters are not in its text; alpha = 3, m0 = 0.5, T = 0.5 chosen here.")
 
 DIMENSIONS = (100, 500, 1000, 2500)
-SMALL_DIMENSIONS = (100, 200, 400, 800)  # of the smaller versions; the smallest leaves out the last
-PLATEAU = 300.0  # GD rests by then
+SMALL_DIMENSIONS = (100, 200, 400, 800)  # for the smaller sizes; "quick" leaves out the last
+PLATEAU = 300.0  # GD has stopped moving by then
 
 
 def _random_start(run: str, dimension: int) -> Series:
@@ -104,7 +104,7 @@ def _both(dimensions: tuple[int, ...]) -> tuple[str, ...]:
 
 
 _ALL_DIMENSIONS = tuple(sorted({*DIMENSIONS, *SMALL_DIMENSIONS}))
-FIG7 = Figure(
+FIG7 = PaperFigure(
     "fig7", "GD and persistent SGD from random starts at several dimensions",
     series=tuple(_random_start(run, n) for n in _ALL_DIMENSIONS for run in ("gd", "persistent_sgd")),
     panels=tuple(Panel(f"$N = {n}$", _both((n,)), statistic="median", inset="loss", legend=n == 100) for n in _ALL_DIMENSIONS),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dmft.paper.figure import Figure, Panel, Series, Size
+from dmft.paper.figure import Panel, PaperFigure, Series, Size
 
 STARTS = (("m02", 0.2), ("m05", 0.5))
 ALGORITHMS = (("gd", "GD"), ("persistent_sgd", r"persistent SGD, $\ell = 0.5$, $\tau = 1$"))
 
-LONGTIMES = Figure(
+LONGTIMES = PaperFigure(
     "longtimes", "GD and persistent SGD to t = 1000, theory beside finite dimension",
     series=tuple(Series(f"{run}_{start}", run, label, {"problem.m0": m0}) for start, m0 in STARTS for run, label in ALGORITHMS),
     panels=tuple(Panel(f"$m_0 = {m0}$", tuple(f"{run}_{start}" for run, _ in ALGORITHMS), observable, log_y=observable == "loss",

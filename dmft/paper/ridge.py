@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dmft.paper.figure import Figure, Panel, Series, Size
+from dmft.paper.figure import Panel, PaperFigure, Series, Size
 
 RIDGES = (0.0, 0.1, 1.0)
 _KINDS = (("gd", "GD"), ("sgd", r"SGD, $\ell = 0.5$"), ("persistent_sgd", r"persistent SGD, $\ell = 0.5$, $\tau = 1$"))
@@ -15,7 +15,7 @@ _SIZES = {
     "full": Size(theory={"algorithm.t_max": 20.0}),
 }
 
-FIGB1 = Figure(
+FIGB1 = PaperFigure(
     "figB1", "mean square error with ridge 0, 0.1 and 1: double descent",
     series=tuple(Series(f"{run}_ridge{ridge:g}", run, label, {"problem.ridge": ridge})
                  for ridge in RIDGES for run, label in _KINDS),
@@ -26,7 +26,7 @@ FIGB1 = Figure(
     note="Black lines: (B.8) at the averaged overlaps of the simulations.",
 )
 
-FIGB2 = Figure(
+FIGB2 = PaperFigure(
     "figB2", "mean square error with ridge 0.5, gradient rescaled by the batch fraction (left) or not (right)",
     series=tuple(Series(f"{run}_{word}", run, label, {"algorithm.rescale_gradient": rescale})
                  for word, rescale in (("rescaled", True), ("plain", False)) for run, label in _KINDS),

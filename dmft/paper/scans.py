@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dmft.paper.figure import Figure, Panel, Series, Size, scan
+from dmft.paper.figure import Panel, PaperFigure, Series, Size, scan
 
 BATCHES = (0.01, 0.05, 0.1, 0.3, 0.9, 0.95, 1.0)
 SMALL_STEPS = {0.01: 0.0025, 0.05: 0.0025, 0.1: 0.005}  # learning rates of the caption
@@ -44,7 +44,7 @@ def _cooled_at(cooling: float) -> dict[str, dict[str, object]]:
     return {series.name: _schedule(T, cooling) for series, T in zip(_RIGHT, TEMPERATURES)}
 
 
-FIG4 = Figure(
+FIG4 = PaperFigure(
     "fig4", "median overlap and loss over batch size (left), persistence time (centre), temperature (right)",
     series=(*_LEFT, *_CENTRE, _SGD, *_RIGHT),
     panels=(
@@ -81,7 +81,7 @@ def _with_rates(rates: tuple[float, ...]) -> tuple[str, ...]:
     return tuple(f"{run}_eta{eta:g}" for run, _ in _KINDS for eta in rates)
 
 
-FIGB3 = Figure(
+FIGB3 = PaperFigure(
     "figB3", "learning-rate scan: SGD tends to GD, persistent SGD does not",
     series=_RATE_SERIES,
     panels=(Panel("", tuple(s.name for s in _RATE_SERIES)),
@@ -99,7 +99,7 @@ FIGB3 = Figure(
 )
 
 _SINGLE = _persistences("persistent_sgd", (0.05, 0.5, 2.0, 5.0))
-FIGB4 = Figure(
+FIGB4 = PaperFigure(
     "figB4", "single runs of persistent SGD at several persistence times",
     series=tuple(_SINGLE),
     panels=tuple(Panel(s.label, (s.name,), statistic="instances", legend=k == 0) for k, s in enumerate(_SINGLE)),

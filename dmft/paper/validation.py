@@ -1,4 +1,4 @@
-"""Theory against simulation carried to N = infinity: four algorithms, two sample complexities, three times."""
+"""Theory against simulation extrapolated to N = infinity: four algorithms, two sample complexities, three times."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from scipy.stats import t as student
 
-from dmft.paper.figure import Figure, Series, Size
+from dmft.paper.computations import Data
+from dmft.paper.figure import PaperFigure, Series, Size
 from dmft.paper.findings import against
-from dmft.paper.jobs import Data
 
 KINDS = ("gd", "sgd", "persistent_sgd", "langevin")
 ALPHAS = (2, 3)
@@ -45,7 +45,7 @@ HEAVY_TAILED = {"gd_alpha2": {"theory.samples": 256_000, "theory.replicas": 24},
                 "sgd_alpha2": {"theory.samples": 256_000, "theory.replicas": 16},
                 "persistent_sgd_alpha2": {"theory.samples": 128_000, "theory.replicas": 48}}
 
-VALIDATION = Figure(
+VALIDATION = PaperFigure(
     "validation", "table, no picture: theory against simulation carried to N = infinity",
     series=tuple(_series()),
     panels=(),
@@ -61,7 +61,7 @@ VALIDATION = Figure(
 
 
 def table(data: Mapping[str, Data]) -> list[str]:
-    """Markdown: one row a quantity; `not run` where a half is missing."""
+    """Markdown: one row per quantity; `not run` where a half is missing."""
     rows = ["| algorithm | alpha | t | quantity | theory | its bias | simulation, N to infinity | z | 99.9 % of chance | verdict |",
             "|---|---|---|---|---|---|---|---|---|---|"]
     for alpha in ALPHAS:

@@ -7,17 +7,17 @@ from matplotlib.axes import Axes
 
 from dmft.inspection.aging import correlation_slice, integrated_response, waiting_times
 from dmft.plots.curves import time_axis
-from dmft.plots.style import CYCLE
+from dmft.plots.style import BAND, CYCLE
 from dmft.result.theory import Kernels
 
 
 def draw_correlation(axis: Axes, kernels: Kernels, eta: float) -> None:
-    """C(t_w + tau, t_w) against tau + eta."""
+    """C(t_w + tau, t_w) against tau, for several waiting times t_w."""
     for color, w in zip(CYCLE, waiting_times(kernels)):
         tau, value, error = correlation_slice(kernels, w)
-        _line(axis, tau + eta, value, error, color, f"$t_w = {kernels.t[w]:.3g}$")
+        _line(axis, tau, value, error, color, f"$t_w = {kernels.t[w]:.3g}$")
     axis.set_ylabel(r"$C(t_w + \tau, t_w)$")
-    time_axis(axis, True, r"\tau")
+    time_axis(axis, True, eta, r"\tau")
     axis.legend(fontsize="small")
 
 
@@ -25,13 +25,13 @@ def draw_response(axis: Axes, kernels: Kernels, eta: float) -> None:
     """Response at t_w + tau to a force that acts from t_w on."""
     for color, w in zip(CYCLE, waiting_times(kernels)):
         tau, value, error = integrated_response(kernels, w)
-        _line(axis, tau + eta, value, error, color, f"$t_w = {kernels.t[w]:.3g}$")
+        _line(axis, tau, value, error, color, f"$t_w = {kernels.t[w]:.3g}$")
     axis.set_ylabel(r"$\int_{t_w}^{t_w+\tau} R(t_w + \tau, s)\, \mathrm{d}s$")
-    time_axis(axis, True, r"\tau")
+    time_axis(axis, True, eta, r"\tau")
     axis.legend(fontsize="small")
 
 
 def _line(axis: Axes, x: np.ndarray, value: np.ndarray, error: np.ndarray, color: str, label: str) -> None:
-    band = 2.0 * np.nan_to_num(error)
+    band = BAND * np.nan_to_num(error)
     axis.fill_between(x, value - band, value + band, color=color, alpha=0.25, linewidth=0)
     axis.plot(x, value, color=color, label=label)

@@ -2,37 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from dmft.plots.style import BLACK, BLUE, ORANGE, new_figure, save
-from dmft.result.comparison import Comparison
+from dmft.inspection.against import AgainstSimulations
+from dmft.plots.curves import LABELS, time_axis
+from dmft.plots.style import BAND, BLACK, BLUE, ORANGE, Figure, new_figure, save
+from dmft.result.comparison import AGREE, Comparison
 
-LABELS = {"m": "overlap m", "loss": "training loss", "mse": "mean square error", "q": "squared norm q"}
 
-
-def draw(comparisons: Sequence[Comparison], learning_rate: float, title: str, path: Path) -> None:
-    """One column per observable; t + learning_rate on a logarithmic axis, so that t = 0 is seen."""
-    figure = new_figure(1.0 + 5.0 * len(comparisons), 5.5)
-    axes = figure.subplots(2, len(comparisons), sharex=True, squeeze=False, height_ratios=(3, 1))
-    for (upper, lower), result in zip(axes.T, comparisons):
-        x = result.t + learning_rate
-        error = 2.0 * np.nan_to_num(result.theory.error)
-        upper.fill_between(x, result.theory.mean - error, result.theory.mean + error, color=BLUE, alpha=0.3,
-                           linewidth=0)
-        upper.plot(x, result.theory.mean, color=BLUE, label="theory")
-        upper.errorbar(x, result.simulation.mean, 2.0 * np.nan_to_num(result.simulation.error), color=ORANGE, fmt="o",
-                       markersize=3.5, capsize=2, label="simulation")
-        upper.set_ylabel(LABELS.get(result.observable, result.observable))
-        upper.legend(title="bands and bars: 2 standard errors")
-        lower.axhspan(-2, 2, color=BLACK, alpha=0.08, linewidth=0)
+def draw(found: AgainstSimulations, path: Path | None) -> Figure:
+    """One column per observable, z below; the title says the verdict."""
+    eta = found.run.algorithm.learning_rate
+    figure = new_figure(1.0 + 5.0 * len(found.comparisons), 5.8)
+    axes = figure.subplots(2, len(found.comparisons), squeeze=False, height_ratios=(3, 1))
+    for (upper, lower), result in zip(axes.T, found.comparisons):
+        _values(upper, result)
+        time_axis(upper, True, eta)
+        upper.set_xlabel("")
+        lower.axhspan(-result.bound, result.bound, color=BLACK, alpha=0.08, linewidth=0)
         lower.axhline(0.0, color=BLACK, linewidth=0.8)
-        lower.plot(x, result.z, "o", color=ORANGE, markersize=3.5)
-        lower.set_ylabel("z")
-        lower.set_xlabel(r"$t + \eta$")
-        lower.set_xscale("log")
-    if title:
-        figure.suptitle(title)
-    save(figure, path)
+        lower.plot(result.t, result.z, "o", color=ORANGE, markersize=3.5)
+        lower.set_ylabel("$z$")
+        time_axis(lower, True, eta)
+        lower.set_xlim(upper.get_xlim())
+        if result.blind.any():
+            for axis in (upper, lower):
+                _mark_blind(axis, result)
+    title = found.run.title
+    figure.suptitle((f"{title}\n" if title else "") + f"verdict: {found.verdict}; max |z| = {found.max_z:.2f}", fontsize="medium",
+                    color=BLACK if found.verdict == AGREE else ORANGE)
+    return save(figure, path)
+
+
+def _values(axis, result: Comparison) -> None:
+    a, b = result.theory, result.simulation
+    band = BAND * np.nan_to_num(a.error)
+    axis.fill_between(result.t, a.mean - band, a.mean + band, color=BLUE, alpha=0.3, linewidth=0)
+    axis.plot(result.t, a.mean, color=BLUE, label="theory")
+    axis.errorbar(result.t, b.mean, BAND * np.nan_to_num(b.error), color=ORANGE, fmt="o", markersize=3.5, capsize=2,
+                  label="simulation")
+    axis.set_ylabel(LABELS.get(result.observable, result.observable))
+    axis.legend(title="bands and bars: 2 standard errors\ngrey below: chance (99 %)", fontsize="small", title_fontsize="small")
+
+
+def _mark_blind(axis, result: Comparison) -> None:
+    """Times whose errors could hide a disagreement, as a hatched stretch."""
+    t = result.t[result.blind]
+    axis.axvspan(t[0], t[-1], facecolor="none", edgecolor="0.7", hatch="//", linewidth=0, zorder=0)

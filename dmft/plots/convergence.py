@@ -1,4 +1,4 @@
-"""The picture of a convergence study: distances against the parameter, and what the axis says beside it."""
+"""The picture of a convergence study: distances against the parameter, beside curves or residuals."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from dmft.convergence.study import EXPECTED, PAIRED, QUANTITIES, Axis, Study
-from dmft.plots.curves import time_axis
-from dmft.plots.style import BLACK, CYCLE, new_figure, save
+from dmft.convergence.axis import COMPARED, EXPECTED, PAIRED, Axis
+from dmft.convergence.study import Study
+from dmft.inspection.titles import experiment_text
+from dmft.plots.curves import tidy_ticks, time_axis
+from dmft.plots.style import BAND, BLACK, CYCLE, Figure, new_figure, save
 
 MARKS = "os^vD<>pP"
 PARAMETER = {"samples": "samples $K$", "learning_rate": r"learning rate $\eta$", "blocks_per_level": "blocks per level",
              "mixing": "mixing"}
 
 
-def draw(study: Study, path: Path) -> None:
-    """One row an axis: distances in norm; in standard errors; and m at several points, or residuals against sweeps."""
+def draw(study: Study, path: Path | None) -> Figure:
+    """One row per axis: distances in norm; in standard errors; and m at several points, or residuals against sweeps."""
     figure = new_figure(17.0, 0.8 + 4.6 * len(study.axes))
     axes = figure.subplots(len(study.axes), 3, squeeze=False)
     for row, axis in zip(axes, study.axes.values()):
@@ -29,23 +31,28 @@ def draw(study: Study, path: Path) -> None:
         else:
             _curves(row[2], axis, study.run.algorithm.learning_rate)
     run = study.run
-    what = f"convergence: {run.algorithm.kind}, alpha = {run.problem.alpha:g}, {run.theory.replicas} replicas"
+    what = f"convergence of {experiment_text(run)}, {run.theory.replicas} replicas"
     figure.suptitle(f"{run.title}\n{what}" if run.title else what)
-    save(figure, path)
+    return save(figure, path)
 
 
 def _parameter_axis(panel: Axes, axis: Axis) -> None:
     panel.set(xscale="log", xlabel=PARAMETER[axis.name])
     panel.xaxis.set_minor_locator(NullLocator())
     panel.xaxis.set_minor_formatter(NullFormatter())
-    panel.set_xticks(axis.values, [f"{value:g}" for value in axis.values])
+    # Neighbours closer than a fifth of a decade would overprint: only the first of them is labelled.
+    shown: list[float] = []
+    for value in sorted(axis.values):
+        if not shown or value > 1.55 * shown[-1]:
+            shown.append(float(value))
+    panel.set_xticks(axis.values, [f"{value:g}" if value in shown else "" for value in axis.values])
 
 
 def _distances(panel: Axes, axis: Axis) -> None:
     """Relative distances of all quantities; dashed: the expected order."""
     measure = "replica_distance" if axis.name == "samples" else "distance"
     shown = np.zeros(0)
-    for k, q in enumerate(QUANTITIES):
+    for k, q in enumerate(COMPARED):
         distance = np.where(axis.table[measure][q] > 0, axis.table[measure][q], np.nan)
         if np.isfinite(distance).any():
             order, error = axis.orders[q]
@@ -59,6 +66,7 @@ def _distances(panel: Axes, axis: Axis) -> None:
         guide = shown.max() * (axis.values / axis.values[0]) ** power * 1.6
         panel.plot(axis.values, guide, "--", color=BLACK, linewidth=1, label=f"slope {power:g}")
     panel.set_yscale("log")
+    tidy_ticks(panel.yaxis)
     panel.set_ylabel("relative distance of one replica" if axis.name == "samples" else "relative distance from the finest")
     _parameter_axis(panel, axis)
     if shown.size:
@@ -69,11 +77,12 @@ def _distances(panel: Axes, axis: Axis) -> None:
 
 def _in_errors(panel: Axes, axis: Axis) -> None:
     last = axis.finest
-    for k, q in enumerate(QUANTITIES):
+    for k, q in enumerate(COMPARED):
         panel.plot(axis.values[:last], axis.table["z_rms"][q][:last], MARKS[k] + "-", color=CYCLE[k % len(CYCLE)], markersize=5,
                    linewidth=1.2)
     panel.axhline(1.0, color=BLACK, linestyle="--", linewidth=1)
     panel.set_yscale("log")
+    tidy_ticks(panel.yaxis)
     panel.set_ylabel("rms difference / error bar of the finest" if axis.name in PAIRED else "rms difference / its standard error")
     _parameter_axis(panel, axis)
 
@@ -85,11 +94,11 @@ def _curves(panel: Axes, axis: Axis, eta: float) -> None:
     if "m" in axis.limit:
         lines.append((r"limit $\eta \to 0$", axis.limit["m"], axis.limit["m_error"]))
     for i, (label, m, error) in enumerate(lines):
-        band, color = 2.0 * np.nan_to_num(error), CYCLE[i % len(CYCLE)]
-        panel.fill_between(axis.t + eta, m - finest - band, m - finest + band, color=color, alpha=0.2, linewidth=0)
-        panel.plot(axis.t + eta, m - finest, ("-", "--", "-.", ":")[i % 4], color=color, label=label)
+        band, color = BAND * np.nan_to_num(error), CYCLE[i % len(CYCLE)]
+        panel.fill_between(axis.t, m - finest - band, m - finest + band, color=color, alpha=0.2, linewidth=0)
+        panel.plot(axis.t, m - finest, ("-", "--", "-.", ":")[i % 4], color=color, label=label)
     panel.set_ylabel("$m$ less $m$ of the finest (bands: 2 standard errors)")
-    time_axis(panel, True)
+    time_axis(panel, True, eta)
     panel.legend(fontsize="small")
 
 

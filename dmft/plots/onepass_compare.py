@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dmft.plots.style import CYCLE, new_figure, save
+from dmft.plots.style import BAND, CYCLE, Figure, new_figure, save
 
 _MAX_LINES = 12
 
@@ -36,13 +36,13 @@ def _panels(names: list[str]):
 def _finish(axis, name: str, lines: int) -> None:
     axis.set_xlabel("t")
     axis.set_ylabel(name)
-    if 1 < lines <= 6:
-        axis.legend(fontsize=7)
+    if lines > 1:
+        axis.legend(fontsize=7 if lines <= 6 else 6, ncols=1 + (lines - 1) // 6)
     if name == "risk":
         axis.set_yscale("log")
 
 
-def draw_comparison(ode, ensembles, path: Path) -> None:
+def draw_comparison(ode, ensembles, path: Path) -> Figure:
     """Statistics that vary. Lines: the ODE. Bars: mean and two standard errors of each ensemble, one marker per file."""
     names = [name for name in ode.arrays if name in ensembles[0].arrays and np.ptp(ode.arrays[name])]
     figure, axes = _panels(names)
@@ -55,9 +55,9 @@ def draw_comparison(ode, ensembles, path: Path) -> None:
             pairs = zip(_entries(mean.arrays[name], name, 1), _entries(error.arrays[name], name, 1))
             for i, ((_, m), (_, e)) in enumerate(list(pairs)[:_MAX_LINES]):
                 every = slice(None, None, max(1, len(ensemble.t) // 15))
-                axis.errorbar(ensemble.t[every], m[every], 2 * e[every], fmt=marker, markersize=3, capsize=2,
+                axis.errorbar(ensemble.t[every], m[every], BAND * e[every], fmt=marker, markersize=3, capsize=2,
                               linewidth=0.8, color=CYCLE[i % len(CYCLE)])
         _finish(axis, name, len(lines))
     sources = ", ".join(f"{e.source} d = {e.attrs.get('dimension')}" for e in ensembles)
     figure.suptitle(f"lines: ODE; bars: {sources}, 2 standard errors", fontsize=9)
-    save(figure, path)
+    return save(figure, path)

@@ -8,15 +8,16 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dmft.inspection.checks import SOLVED
+from dmft.inspection.titles import experiment_text
 from dmft.plots.curves import LABELS, draw_curve, log_where_positive, time_axis
-from dmft.plots.style import BLACK, BLUE, GREEN, ORANGE, new_figure, save
+from dmft.plots.style import BLACK, BLUE, GREEN, ORANGE, Figure, new_figure, save
 from dmft.result.comparison import Curve
 from sgd_sim.result import SimulationResult
 
 MOST_LINES = 200
 
 
-def draw(result: SimulationResult, path: Path) -> None:
+def draw(result: SimulationResult, path: Path | None) -> Figure:
     """Upper row on logarithmic, lower on linear time: m, loss, share of instances below thresholds of the loss."""
     eta = result.run.algorithm.learning_rate
     figure = new_figure(15.0, 8.0)
@@ -26,18 +27,17 @@ def draw(result: SimulationResult, path: Path) -> None:
             _instances(axis, result, name, eta, log)
         _shares(row[2], result, eta, log)
     run = result.run
-    what = (f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, eta = {eta:g}, N = {run.simulation.dimension}, "
+    what = (f"{experiment_text(run)}, N = {run.simulation.dimension}, "
             f"{result.instances} instances, {int(result.diverged.sum())} diverged; bands: 2 standard errors of the mean")
     figure.suptitle(f"{run.title}\n{what}" if run.title else what)
-    save(figure, path)
+    return save(figure, path)
 
 
 def _instances(axis: Axes, result: SimulationResult, name: str, eta: float, log: bool) -> None:
     values = getattr(result, name)
-    x = result.t + (eta if log else 0.0)
-    axis.plot(x, values[:MOST_LINES].T, color=BLACK, alpha=max(0.08, min(0.5, 8.0 / len(values))), linewidth=0.7)
+    axis.plot(result.t, values[:MOST_LINES].T, color=BLACK, alpha=max(0.08, min(0.5, 8.0 / len(values))), linewidth=0.7)
     draw_curve(axis, Curve(result.t, result.mean()[name], result.error()[name], result.instances), eta, log, BLUE, "mean")
-    axis.plot(x, result.median()[name], "--", color=ORANGE, label="median")
+    axis.plot(result.t, result.median()[name], "--", color=ORANGE, label="median")
     axis.set_ylabel(LABELS[name])
     axis.plot([], [], color=BLACK, alpha=0.5, linewidth=0.7, label="instances")
     if name == "loss":
@@ -46,15 +46,14 @@ def _instances(axis: Axes, result: SimulationResult, name: str, eta: float, log:
 
 
 def _shares(axis: Axes, result: SimulationResult, eta: float, log: bool) -> None:
-    x = result.t + (eta if log else 0.0)
     thresholds = sorted({SOLVED, *_decades_below(result.loss)}, reverse=True)
     for color, style, threshold in zip((BLUE, ORANGE, GREEN), ("-", "--", ":"), thresholds):
         share = result.share_below(threshold)
-        axis.fill_between(x, share.low, share.high, color=color, alpha=0.2, linewidth=0)
-        axis.plot(x, share.share, style, color=color, label=f"loss < {threshold:g}")
+        axis.fill_between(result.t, share.low, share.high, color=color, alpha=0.2, linewidth=0)
+        axis.plot(result.t, share.share, style, color=color, label=f"loss < {threshold:g}")
     axis.set_ylim(-0.03, 1.03)
     axis.set_ylabel("share of instances (95 % Wilson)")
-    time_axis(axis, log)
+    time_axis(axis, log, eta)
     axis.legend(fontsize="small")
 
 

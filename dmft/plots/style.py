@@ -18,9 +18,9 @@ except ImportError:
 BLUE, ORANGE, GREEN, PINK, SKY, AMBER, YELLOW, BLACK = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#F0E442", "#000000")
 CYCLE = (BLUE, ORANGE, GREEN, PINK, SKY, AMBER, BLACK)
+BAND = 2.0      # standard errors: half the height of every band and bar
 
-
-__all__ = ["AMBER", "BLACK", "BLUE", "CYCLE", "GREEN", "ORANGE", "PINK", "SKY", "YELLOW", "Figure", "Line2D", "Patch",
+__all__ = ["AMBER", "BAND", "BLACK", "BLUE", "CYCLE", "GREEN", "ORANGE", "PINK", "SKY", "YELLOW", "Figure", "Line2D", "Patch",
            "new_figure", "save", "scale_colour", "tinted"]
 
 
@@ -40,8 +40,10 @@ def new_figure(width: float = 7.0, height: float = 4.5) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a picture whole or not at all; the format is that of the file name."""
+def save(figure: Figure, path: Path | None) -> Figure:
+    """Write a picture whole or not at all, in the format of the file name; with None only return it."""
+    if path is None:
+        return figure
     part = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix or '.png'}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,3 +52,4 @@ def save(figure: Figure, path: Path) -> None:
     except (OSError, ValueError) as error:
         part.unlink(missing_ok=True)
         raise FileError(f"{path}: cannot be drawn: {' '.join(str(error).split())}") from None
+    return figure

@@ -8,15 +8,16 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dmft.equations.kernels import KERNELS
+from dmft.inspection.titles import experiment_text
 from dmft.plots.aging import draw_correlation, draw_response
 from dmft.plots.curves import LABELS, draw_curve, log_where_positive
 from dmft.plots.kernels import draw_kernel
-from dmft.plots.style import BLUE, GREEN, ORANGE, PINK, new_figure, save
+from dmft.plots.style import BLUE, GREEN, ORANGE, PINK, Figure, new_figure, save
 from dmft.result.comparison import Curve
 from dmft.result.theory import Theory
 
 
-def draw(theory: Theory, path: Path) -> None:
+def draw(theory: Theory, path: Path | None) -> Figure:
     """Three rows: m and loss on logarithmic and linear time; multipliers, residual or mse, aging; the four kernels."""
     eta = theory.run.algorithm.learning_rate
     figure = new_figure(19.0, 12.0)
@@ -30,22 +31,24 @@ def draw(theory: Theory, path: Path) -> None:
     if theory.history is not None and len(theory.history):
         draw_residuals(axes[1, 1], theory.history, theory.run.theory.tolerance)
     else:
-        draw_curve(axes[1, 1], _curve(theory, "mse"), eta, True)
-        axes[1, 1].set_ylabel(LABELS["mse"])
+        name = "mse" if theory.mse is not None else "q"
+        draw_curve(axes[1, 1], _curve(theory, name), eta, True)
+        axes[1, 1].set_ylabel(LABELS[name])
     draw_correlation(axes[1, 2], theory.kernels, eta)
     draw_response(axes[1, 3], theory.kernels, eta)
     for axis, name in zip(axes[2], KERNELS):
         draw_kernel(axis, theory.kernels, name, eta)
     run = theory.run
     count = len(theory.replicas["m"])
-    what = (f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, eta = {eta:g}, {count} x {run.theory.samples} samples, "
-            f"{theory.outcome}; " + ("bands: 2 standard errors" if count > 1 else "one replica, no error bands"))
+    bands = "bands: 2 standard errors" if count > 1 else "one replica, no error bands"
+    what = f"{experiment_text(run)}, {count} x {run.theory.samples} samples, {theory.outcome}; {bands}"
     figure.suptitle(f"{run.title}\n{what}" if run.title else what)
-    save(figure, path)
+    return save(figure, path)
 
 
 def _curve(theory: Theory, name: str) -> Curve:
-    return Curve(theory.t, theory.curves[name], theory.curves[f"{name}_error"], len(theory.replicas["m"]))
+    curves = theory.curves
+    return Curve(theory.t, curves[name], curves[f"{name}_error"], len(theory.replicas["m"]))
 
 
 def _multipliers(axis: Axes, theory: Theory, eta: float) -> None:
@@ -59,7 +62,7 @@ def _multipliers(axis: Axes, theory: Theory, eta: float) -> None:
 
 
 def draw_residuals(axis: Axes, history: np.ndarray, tolerance: float) -> None:
-    """Residual before mixing against sweep, one line a replica."""
+    """Residual before mixing against sweep, one line per replica."""
     for line in history.T:
         axis.plot(np.arange(1, len(line) + 1), line, color=BLUE, alpha=0.5)
     if tolerance > 0:

@@ -1,4 +1,4 @@
-"""Theory against simulation: means and errors on a common grid of times, and how many errors they are apart."""
+"""Theory against simulation: means and errors on a common grid of times, and their distance in standard errors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import t as student
 
+from dmft.core.averages import mean_and_error
+
 # Simulations hold single-precision data: differences below this carry no information.
 ROUNDING = 1e-6
+# A combined error above this share of the largest value in the simulation could hide a wrong theory.
+BLIND_SHARE = 0.1
+# A theory that is this many times larger than anything in the simulation has blown up.
+BLOWN_UP = 10.0
+
+AGREE, DISAGREE, CANNOT_TELL, DIVERGED = "agree", "disagree", "cannot tell", "diverged"
+# In order of gravity: several verdicts are summed up by the last of them in this list.
+VERDICTS = (AGREE, CANNOT_TELL, DISAGREE, DIVERGED)
 
 
 @dataclass(frozen=True)
@@ -42,7 +52,7 @@ class Comparison:
 
     @property
     def usable(self) -> np.ndarray:
-        """(n,): whether both sides are finite at each time. The error of a single solution is unknown (NaN), not infinite."""
+        """(n,): True where both sides are finite. The error of a single solution is unknown (NaN), not infinite."""
         errors = np.isinf(self.theory.error) | np.isinf(self.simulation.error)
         return np.isfinite(self.theory.mean) & np.isfinite(self.simulation.mean) & ~errors
 
@@ -60,6 +70,38 @@ class Comparison:
         return np.where(below > 0.0, (a + b) ** 2 / np.where(below > 0.0, below, 1.0), most)
 
     @property
+    def worst(self) -> float:
+        """The largest |z|."""
+        return float(np.max(np.abs(self.z)))
+
+    @property
+    def scale(self) -> float:
+        """The largest |value| of the simulation: what errors are measured against."""
+        return float(np.nanmax(np.abs(self.simulation.mean), initial=0.0))
+
+    @property
+    def blind(self) -> np.ndarray:
+        """(n,): where the combined error is unknown, or above BLIND_SHARE of the scale."""
+        a, b = self.theory.error, self.simulation.error
+        unknown = np.isnan(a) & np.isnan(b)
+        return unknown | (np.hypot(np.nan_to_num(a), np.nan_to_num(b)) > BLIND_SHARE * self.scale + ROUNDING)
+
+    @property
+    def blown_up(self) -> np.ndarray:
+        """(n,): where the theory is far above everything in the simulation, with an error as large as that."""
+        return (np.abs(self.theory.mean) > BLOWN_UP * self.scale + ROUNDING) & (self.theory.error > self.scale)
+
+    @property
+    def verdict(self) -> str:
+        """One of VERDICTS: diverged where a side is not finite or the theory has blown up; disagree where |z| exceeds
+        `bound`; cannot tell where the errors are so large that they could hide a disagreement."""
+        if not self.usable.all() or self.blown_up.any():
+            return DIVERGED
+        if np.max(np.where(np.isnan(self.theory.error) & np.isnan(self.simulation.error), 0.0, np.abs(self.z))) > self.bound:
+            return DISAGREE
+        return CANNOT_TELL if self.blind.any() else AGREE
+
+    @property
     def bound(self) -> float:
         """|z| that chance exceeds anywhere in the table with probability 1 % at most (Student, Bonferroni)."""
         return float(np.max(student.isf(0.005 / self.z.size, self.degrees_of_freedom)))
@@ -68,12 +110,10 @@ class Comparison:
 def instances_curve(t: np.ndarray, values: np.ndarray) -> Curve:
     """Mean and standard error over instances, values (instances, times); diverged instances (NaN) left out."""
     good = values[np.isfinite(values).all(axis=1)]
-    count = good.shape[0]
-    if count == 0:
+    if len(good) == 0:
         empty = np.full(t.shape, np.nan)
         return Curve(t, empty, empty, 0)
-    error = good.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.full(t.shape, np.nan)
-    return Curve(t, good.mean(axis=0), error, count)
+    return Curve(t, *mean_and_error(good), len(good))
 
 
 def common_times(curves: Sequence[Curve], tolerance: float) -> np.ndarray:
@@ -100,10 +140,10 @@ def _match(times: np.ndarray, grid: np.ndarray, tolerance: float) -> np.ndarray:
 
 
 def extrapolate(curves: Sequence[Curve], dimensions: Sequence[int]) -> Curve:
-    """Simulations at several dimensions N, on the same times, carried to N = infinity.
+    """Simulations at several dimensions N, on the same times, extrapolated to N = infinity.
 
-    With different dimensions: the intercept of a straight line in 1/N, weighted by the errors. With one
-    dimension alone: the weighted mean.
+    Different dimensions: the intercept of a straight line in 1/N, weighted by the errors. A single dimension: the
+    weighted mean.
     """
     x = 1.0 / np.asarray(dimensions, float)
     means = np.array([curve.mean for curve in curves])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dmft.core.averages import standard_error, welford_error
+
 
 class Ensemble:
     """Finished replicas of one run."""
@@ -51,10 +53,7 @@ class Ensemble:
         return standard_error(np.array(self.curves[name]))
 
     def kernel_error(self, name: str) -> np.ndarray:
-        squares = self.kernel_squares[name]
-        if self.count < 2:
-            return np.full_like(squares, np.nan)
-        return np.sqrt(squares / (self.count * (self.count - 1)))
+        return welford_error(self.kernel_squares[name], self.count)
 
     def bias(self) -> tuple[np.ndarray, np.ndarray]:
         """Estimated bias of m at the sample count used, and its error. A bias c/K makes half the samples differ by
@@ -87,11 +86,3 @@ class Ensemble:
                 self.kernel_squares[name.removeprefix("state/").removesuffix("_squares")] = array.copy()
             elif name == "history":
                 self.residuals = [line[~np.isnan(line)] for line in array.T]
-
-
-def standard_error(values: np.ndarray) -> np.ndarray:
-    """Of the mean over the first axis; NaN for a single replica, which has no error bar."""
-    count = len(values)
-    if count < 2:
-        return np.full(values.shape[1:], np.nan)
-    return np.std(values, axis=0, ddof=1) / np.sqrt(count)

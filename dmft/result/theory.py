@@ -1,30 +1,28 @@
-"""The result of a theory run: curves and kernels with their errors, as arrays, and as a file."""
+"""The result of a theory run: curves and kernels with their errors as arrays, and the file that holds them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dmft.core import store
+from dmft.core.averages import mean_and_error
 from dmft.core.errors import FileError
+from dmft.core.notebook import html_card, sparkline
 from dmft.equations.kernels import KERNELS
 from dmft.model import layouts
 from dmft.model.experiment import Experiment, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
-from dmft.result.statistics import Ensemble, standard_error
-
-# nu_gap is the residual of the exact identity for nu_hat; unstable the weight of samples with eta g' > 2.
-CURVES = ("m", "loss", "mse", "nu_hat", "nu_hat_direct", "delta_nu", "mu", "q", "nu_gap", "unstable")
-
-ERRORS = ("mse",)  # of these, results have what the data model knows
+from dmft.result import pictures
+from dmft.result.statistics import Ensemble
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Kernels:
     """Two-time kernels on the saved times t (P,); each (P, P), with its standard error. M_R[i, j] = M_R(t_i, t_j) and
     R likewise are densities, zero for j >= i."""
@@ -39,37 +37,80 @@ class Kernels:
     C_error: np.ndarray
     R_error: np.ndarray
 
+    def __repr__(self) -> str:
+        until = f" up to t = {self.t[-1]:g}" if self.t.size else ""
+        return f"<Kernels {', '.join(KERNELS)} on {self.t.size} saved times{until}>"
 
-@dataclass(frozen=True)
+    def _repr_html_(self) -> str:
+        rows = [(f"{name}(t, 0)", "", sparkline(self.t, getattr(self, name)[:, 0])) for name in KERNELS]
+        return html_card("two-time kernels", {"saved times": self.t.size}, rows)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Theory:
-    """Curves over t (n+1,) as attributes: m, loss, mse, nu_hat (A.29), nu_hat_direct (A.19), delta_nu, mu, q, and the
-    standard error of each over replicas under the same name with _error."""
+    """Curves over t (n+1,), means over replicas, each with its standard error under the same name with _error.
+
+    nu_hat is the multiplier of the sphere by (A.29), nu_hat_direct by (A.19); nu_gap the residual of the exact identity
+    for nu_hat; unstable the weight of samples with learning_rate * v'' > 2. mse is None where the loss declares no error.
+    """
 
     run: Run
     outcome: str
     t: np.ndarray
-    curves: dict[str, np.ndarray] = field(repr=False)
-    replicas: dict[str, np.ndarray] = field(repr=False)  # name -> (replicas, n+1)
-    bias: dict[str, np.ndarray] = field(repr=False)  # m, m_error: estimated finite-sample bias
-    kernels: Kernels = field(repr=False)
-    history: np.ndarray | None = field(default=None, repr=False)  # iterate: residual before mixing, (sweeps, replicas)
-    attrs: dict[str, Any] = field(default_factory=dict, repr=False)
-    state: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # what more replicas are added to
+    m: np.ndarray
+    m_error: np.ndarray
+    loss: np.ndarray
+    loss_error: np.ndarray
+    mse: np.ndarray | None = None
+    mse_error: np.ndarray | None = None
+    nu_hat: np.ndarray
+    nu_hat_error: np.ndarray
+    nu_hat_direct: np.ndarray
+    nu_hat_direct_error: np.ndarray
+    delta_nu: np.ndarray
+    delta_nu_error: np.ndarray
+    mu: np.ndarray
+    mu_error: np.ndarray
+    q: np.ndarray
+    q_error: np.ndarray
+    nu_gap: np.ndarray
+    nu_gap_error: np.ndarray
+    unstable: np.ndarray
+    unstable_error: np.ndarray
+    replicas: dict[str, np.ndarray]             # name -> (replicas, n+1)
+    bias: dict[str, np.ndarray]                 # m, m_error: estimated finite-sample bias
+    kernels: Kernels
+    history: np.ndarray | None = None           # iterate: residual before mixing, (sweeps, replicas)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    state: dict[str, np.ndarray] = field(default_factory=dict)  # what more replicas are added to
 
-    def __getattr__(self, name: str) -> np.ndarray:
-        if name.startswith("__") or name == "curves":
-            raise AttributeError(name)
-        try:
-            return self.curves[name]
-        except KeyError:
-            raise AttributeError(f"a theory result has no {name!r}; it has t, {', '.join(self.curves)}, kernels") from None
+    @property
+    def curves(self) -> dict[str, np.ndarray]:
+        """All curves that this result has, and their errors, by name."""
+        found = {key: getattr(self, key) for name in THEORY_CURVES for key in (name, f"{name}_error")}
+        return {key: array for key, array in found.items() if array is not None}
 
     def __repr__(self) -> str:
-        a, theory = self.run.algorithm, self.run.theory
-        reached = int(np.isfinite(self.m).sum()) - 1
-        at = f"m({self.t[reached]:g}) = {self.m[reached]:.5f} +- {self.m_error[reached]:.5f}" if reached >= 0 else "no step"
-        return (f"<Theory {a.kind}, alpha = {self.run.problem.alpha:g}, {theory.method}, {len(self.replicas['m'])} replicas of "
-                f"{theory.samples} samples: {self.outcome}, {at}>")
+        theory, count = self.run.theory, len(self.replicas["m"])
+        return (f"<Theory {self.run.algorithm.kind}, alpha = {self.run.problem.alpha:g}, {theory.method}, {count} replicas of "
+                f"{theory.samples} samples: {self.outcome}, {self._at_end('m')}>")
+
+    def _repr_html_(self) -> str:
+        run = self.run
+        facts = {"run": f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, learning rate {run.algorithm.learning_rate:g}",
+                 "solved by": f"{run.theory.method}, {len(self.replicas['m'])} replicas of {run.theory.samples} samples",
+                 "outcome": self.outcome}
+        curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in ("m", "loss", "nu_hat")]
+        return html_card(run.title or "theory", facts, curves)
+
+    def _at_end(self, name: str) -> str:
+        values, errors = self.curves[name], self.curves[f"{name}_error"]
+        last = int(np.isfinite(values).sum()) - 1
+        return f"{name}({self.t[last]:g}) = {values[last]:.5f} +- {errors[last]:.5f}" if last >= 0 else "no step"
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw curves and kernels; returns the matplotlib Figure, written to `path` when one is given."""
+        return pictures.draw(self, path)
 
     def generalization(self, f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
         """Eq. B.6 along the run, at the mean overlaps: average of f(y, y_hat) over a new sample; f elementwise on arrays.
@@ -101,16 +142,21 @@ class Theory:
         store.save(path, "theory", self.run.to_toml(), arrays, {**self.attrs, **(attrs or {}), "outcome": self.outcome})
 
 
+# Names of the curves of a theory, in the order of its fields, and those that some results lack.
+_FIELDS = {one.name: one for one in fields(Theory)}
+THEORY_CURVES = tuple(name for name in _FIELDS if f"{name}_error" in _FIELDS)
+_OPTIONAL = tuple(name for name in THEORY_CURVES if _FIELDS[name].default is not MISSING)
+
+
 def make_theory(run: Run, ensemble: Ensemble, grid: np.ndarray, attrs: dict[str, Any]) -> Theory:
     """Means and errors of the finished replicas."""
     t = run.algorithm.learning_rate * np.arange(run.algorithm.steps + 1)
     replicas = {name: np.array(values) for name, values in ensemble.curves.items()}
     replicas |= known_errors(run, replicas["m"], replicas["q"])
-    curves = {}
-    for name in CURVES:
-        if name not in replicas:
-            continue
-        curves[name], curves[f"{name}_error"] = replicas[name].mean(axis=0), standard_error(replicas[name])
+    curves: dict[str, Any] = {}
+    for name in THEORY_CURVES:
+        if name in replicas or name not in _OPTIONAL:
+            curves[name], curves[f"{name}_error"] = mean_and_error(replicas[name])
     bias, bias_error = ensemble.bias()
     kernels = Kernels(
         t[grid],
@@ -122,8 +168,8 @@ def make_theory(run: Run, ensemble: Ensemble, grid: np.ndarray, attrs: dict[str,
     replicas["half_m"] = state.pop("replicas/half_m")
     kept = {name: array for name, array in state.items() if name.startswith("state/")}
     outcome = worst(ensemble.outcomes)
-    return Theory(run, outcome, t, curves, replicas, {"m": bias, "m_error": bias_error}, kernels, history,
-                  {**attrs, "outcomes": ",".join(ensemble.outcomes)}, kept)
+    return Theory(run=run, outcome=outcome, t=t, **curves, replicas=replicas, bias={"m": bias, "m_error": bias_error},
+                  kernels=kernels, history=history, attrs={**attrs, "outcomes": ",".join(ensemble.outcomes)}, state=kept)
 
 
 def worst(outcomes: list[str]) -> str:
@@ -145,13 +191,13 @@ def theory_of(stored: store.Stored) -> Theory:
     def part(prefix: str) -> dict[str, np.ndarray]:
         return {name[len(prefix):]: array for name, array in stored.arrays.items() if name.startswith(prefix)}
 
-    curves = {name: stored.arrays[name] for base in CURVES for name in (base, f"{base}_error")
-              if base in stored.arrays or base not in ERRORS}
+    curves: dict[str, Any] = {key: stored.arrays[key] for name in THEORY_CURVES if name in stored.arrays
+                              or name not in _OPTIONAL for key in (name, f"{name}_error")}
     attrs = {name: value for name, value in stored.attrs.items() if name != "outcome"}
     state = {f"state/{name}": array for name, array in part("state/").items()}
     kernels = Kernels(**{name: stored.arrays[f"kernels/{name}"] for name in Kernels.__annotations__})
-    return Theory(run, stored.attrs["outcome"], stored.arrays["t"], curves, part("replicas/"), part("bias/"), kernels,
-                  stored.arrays.get("history"), attrs, state)
+    return Theory(run=run, outcome=stored.attrs["outcome"], t=stored.arrays["t"], **curves, replicas=part("replicas/"),
+                  bias=part("bias/"), kernels=kernels, history=stored.arrays.get("history"), attrs=attrs, state=state)
 
 
 def ensemble_of(theory: Theory) -> Ensemble:

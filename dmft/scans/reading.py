@@ -1,4 +1,4 @@
-"""A sweep file read back, as far as its picture needs it: parameters and curves at a few times, without the runs' own files."""
+"""A scan read back from its file: parameters and curves at a few times, without the result files that it was gathered from."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dmft.core import store
 from dmft.core.errors import FileError
 from dmft.model import layouts
 from dmft.model.runfile import parse_run
-from dmft.scans.scan import CURVES, SHARES, Row, Sweep
+from dmft.scans.scan import SCAN_CURVES, SCAN_SHARES, Scan, ScanRow
 
 
-def load_sweep(path: str | Path) -> Sweep:
+def load_scan(path: str | Path) -> Scan:
     """Read what `dmft collect` wrote. Rows know their parameters; their curves in time are not in the file."""
     stored = store.load(path)
     if stored.kind != "sweep":
-        raise FileError(f"{path}: a {stored.kind} file, not a sweep")
+        raise FileError(f"{path}: a {stored.kind} file, not a scan of parameters")
     layouts.check(stored)
     others = json.loads(stored.attrs["other_parameters"])
     parameters = {}
@@ -29,10 +29,10 @@ def load_sweep(path: str | Path) -> Sweep:
     rows = []
     for i, (file, simulated) in enumerate(zip(json.loads(stored.attrs["files"]), stored.arrays["is_simulation"])):
         mine = {key: _whole(values[i]) for key, values in parameters.items() if values[i] is not None}
-        rows.append(Row(Path(file), "simulation" if simulated else "theory", base.replace(mine), int(stored.arrays["count"][i]),
+        rows.append(ScanRow(Path(file), "simulation" if simulated else "theory", base.replace(mine), int(stored.arrays["count"][i]),
                         nothing, nothing, nothing, nothing, nothing))
-    arrays = {name: stored.arrays[name] for name in (*CURVES, *SHARES)}
-    return Sweep(rows, stored.arrays["times"], float(stored.attrs["threshold"]), parameters, arrays)
+    arrays = {name: stored.arrays[name] for name in (*SCAN_CURVES, *SCAN_SHARES)}
+    return Scan(rows, stored.arrays["times"], float(stored.attrs["threshold"]), parameters, arrays)
 
 
 def _whole(value: object) -> object:

@@ -1,4 +1,4 @@
-"""A sweep as one table: a row per result file, the keys in which the runs differ, and the curves at a few times."""
+"""A scan as one table: a row per result file, the keys in which the runs differ, and the curves at a few times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _IRRELEVANT = ("checkpoint_interval", "device")
 
 
 @dataclass(frozen=True)
-class Row:
+class ScanRow:
     """One result: means and errors over its times (n,), and of simulations how many instances have learned."""
 
     path: Path
@@ -35,15 +35,15 @@ class Row:
     share_high: np.ndarray | None = None
 
 
-CURVES = ("m", "m_error", "loss", "loss_error")
-SHARES = ("share", "share_low", "share_high")
+SCAN_CURVES = ("m", "m_error", "loss", "loss_error")
+SCAN_SHARES = ("share", "share_low", "share_high")
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Scan:
     """parameters: key -> value of each row (None where the row's kind does not use it); arrays (rows, times)."""
 
-    rows: list[Row]
+    rows: list[ScanRow]
     times: np.ndarray
     threshold: float
     parameters: dict[str, list[Any]]
@@ -73,20 +73,20 @@ class Sweep:
             "files": json.dumps([str(row.path) for row in self.rows]), "keys": json.dumps(list(self.parameters))})
 
 
-def make_sweep(rows: Sequence[Row], times: Sequence[float] | None, threshold: float) -> Sweep:
+def make_scan(rows: Sequence[ScanRow], times: Sequence[float] | None, threshold: float) -> Scan:
     """Sort the rows by their parameters and read their curves off at `times` (default: three, up to the shortest end)."""
-    keys = swept_keys(rows)
+    keys = scanned_keys(rows)
     ordered = sorted(rows, key=lambda row: (KINDS.index(row.kind), [_rank(value_of(row, key)) for key in keys]))
     if times is None:
         end = min(float(row.t[-1]) for row in rows)
         times = [end / 4, end / 2, end]
     at = np.array(times, float)
-    arrays = {name: np.array([_interpolated(row, getattr(row, name), at) for row in ordered]) for name in CURVES}
-    arrays |= {name: np.array([_last_before(row, getattr(row, name), at) for row in ordered]) for name in SHARES}
-    return Sweep(ordered, at, threshold, {key: [value_of(row, key) for row in ordered] for key in keys}, arrays)
+    arrays = {name: np.array([_interpolated(row, getattr(row, name), at) for row in ordered]) for name in SCAN_CURVES}
+    arrays |= {name: np.array([_last_before(row, getattr(row, name), at) for row in ordered]) for name in SCAN_SHARES}
+    return Scan(ordered, at, threshold, {key: [value_of(row, key) for row in ordered] for key in keys}, arrays)
 
 
-def swept_keys(rows: Sequence[Row]) -> list[str]:
+def scanned_keys(rows: Sequence[ScanRow]) -> list[str]:
     """The keys in which runs differ; [theory] is compared among theories, [simulation] among simulations."""
     found = []
     sections = rows[0].run.tables()
@@ -100,7 +100,7 @@ def swept_keys(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def value_of(row: Row, key: str) -> Any:
+def value_of(row: ScanRow, key: str) -> Any:
     """The value of a key in a row's run; None where it plays no role."""
     section, _, name = key.partition(".")
     if section in KINDS and section != row.kind:
@@ -117,14 +117,14 @@ def _rank(value: Any) -> tuple[int, float, str]:
     return (0, float(value), "") if value is not None and _is_number(value) else (1, 0.0, str(value))
 
 
-def _interpolated(row: Row, values: np.ndarray, at: np.ndarray) -> np.ndarray:
+def _interpolated(row: ScanRow, values: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Straight lines between recorded times; NaN beyond the end."""
     slack = 1e-9 * max(1.0, float(row.t[-1]))
     inside = (at >= row.t[0] - slack) & (at <= row.t[-1] + slack)
     return np.where(inside, np.interp(at, row.t, values), np.nan)
 
 
-def _last_before(row: Row, values: np.ndarray | None, at: np.ndarray) -> np.ndarray:
+def _last_before(row: ScanRow, values: np.ndarray | None, at: np.ndarray) -> np.ndarray:
     """The value at the last recorded time that is not later: shares are counts, which are not interpolated."""
     if values is None:
         return np.full(at.shape, np.nan)

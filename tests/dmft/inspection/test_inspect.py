@@ -64,6 +64,19 @@ def test_what_looks_off_is_told(results, dmft_main, edited, name, spoil, word):
     assert any(word in text for text in _json(dmft_main, path)["warnings"])
 
 
+def _bias_warnings(dmft_main, edited, results, bias: float, bias_error: float, bar: float) -> list[str]:
+    one = np.ones(21)
+    path = edited(results.theory, {"bias/m": bias * one, "bias/m_error": bias_error * one, "m_error": bar * one})
+    return [text for text in _json(dmft_main, path)["warnings"] if "bias" in text]
+
+
+def test_a_bias_larger_than_the_error_bar_is_told(results, dmft_main, edited):
+    """As the FAQ says: -0.030 +- 0.016 beside a bar of 0.0073 is a warning; a bias below the bar, or below its noise, is not."""
+    assert "more samples" in _bias_warnings(dmft_main, edited, results, -0.030, 0.016, 0.0073)[0]
+    assert _bias_warnings(dmft_main, edited, results, -0.005, 0.002, 0.0073) == []
+    assert _bias_warnings(dmft_main, edited, results, -0.030, 0.030, 0.0073) == []
+
+
 def test_diverged_simulations_and_changed_sources_are_told(results, dmft_main, edited):
     diverged = np.arange(12) < 3
     m = store.read(results.simulation, "m").copy()

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from dmft.model.runfile import load_run
-from dmft.paper import FIGURES, findings, jobs, validation
-from dmft.paper.figure import SIZES, Figure, Panel, Series, Size
+from dmft.paper import FIGURES, findings, validation
+from dmft.paper.computations import computations
+from dmft.paper.figure import SIZES, Panel, PaperFigure, Series, Size
 from tests.run_files import run_text
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -41,21 +42,51 @@ def test_every_run_file_loads(path):
 def test_every_job_of_every_size_is_a_valid_run_with_its_own_output(name, monkeypatch):
     monkeypatch.chdir(ROOT)
     for size in SIZES:
-        found = jobs.jobs(FIGURES[name], size)
+        found = computations(FIGURES[name], size)
         assert found and len({job.output for job in found}) == len(found)
         for job in found:
             job.run()
-        assert "Simulation: N " in findings.caption("x", "", found, jobs.jobs(FIGURES[name], "full"))
-    used = {job.run_file for size in SIZES for job in jobs.jobs(FIGURES[name], size)}
+        assert "Simulation: N " in findings.caption("x", "", found, computations(FIGURES[name], "full"))
+    used = {job.run_file for size in SIZES for job in computations(FIGURES[name], size)}
     assert used == set((Path("runs") / name).glob("*.toml"))
 
 
 def test_a_smaller_size_is_told_in_the_caption():
     figure = FIGURES["fig2"]
-    text = findings.caption(figure.about, figure.note, jobs.jobs(figure, "quick"), jobs.jobs(figure, "full"))
+    text = findings.caption(figure.about, figure.note, computations(figure, "quick"), computations(figure, "full"))
     assert "N 300 (full size 1000)" in text and "(full size 500)" in text and "t up to 100 (full size 1000)" in text
-    full = findings.caption(figure.about, "", jobs.jobs(figure, "full"), jobs.jobs(figure, "full"))
+    full = findings.caption(figure.about, "", computations(figure, "full"), computations(figure, "full"))
     assert "full size" not in full and "N 1000" in full
+
+
+def test_a_caption_tells_parameters_and_what_is_left_out():
+    def told(name: str, size: str) -> str:
+        figure = FIGURES[name]
+        return findings.caption(figure.about, figure.note, computations(figure, size), computations(figure, "full"))
+
+    assert "alpha = 3, m0 = 0.2, eta = 0.01." in told("fig2", "full")
+    assert "Left out at this size, to save time: SGD, Bernoulli mini-batches." in told("fig2", "quick")
+    assert "temperature switched off at t = 70" in told("fig4", "quick") and "switched off at t = 700" in told("fig4", "full")
+    assert "random start" in told("fig7", "quick") and "GD (dimension = 2500)" in told("fig7", "quick")
+    assert all("2 standard errors" in told(name, "quick") and not set("$\\") & set(told(name, "quick")) for name in NAMES)
+
+
+def test_logs_are_free_of_latex(tiny, dmft_main, monkeypatch):
+    from dataclasses import replace
+    series = (replace(tiny.series[0], label=r"SGD, $\ell = 0.5$, $\tau = 1$"), tiny.series[1])
+    monkeypatch.setitem(FIGURES, "tiny", replace(tiny, series=series))
+    done = dmft_main("figure", "tiny", "--quick")
+    assert done.returncode == 0 and "SGD, l = 0.5, tau = 1" in done.stderr
+    assert "$" not in done.stdout + done.stderr and "\\" not in done.stdout + done.stderr
+
+
+def test_a_picture_without_its_caption(tiny, dmft_main, tmp_path):
+    heights = []
+    for words in ([], ["--no-caption"]):
+        done = dmft_main("figure", "tiny", "--quick", "--quiet", *words)
+        assert done.returncode == 0 and "tiny (quick). A tiny figure." in done.stdout
+        heights.append(pytest.importorskip("matplotlib.image").imread(tmp_path / "runs/out/tiny/quick/tiny.png").shape[0])
+    assert heights[1] < heights[0]
 
 
 @pytest.fixture
@@ -64,7 +95,7 @@ def tiny(tmp_path, monkeypatch):
     folder = tmp_path / "runs" / "tiny"
     folder.mkdir(parents=True)
     (folder / "gd.toml").write_text(TINY)
-    figure = Figure("tiny", "a tiny figure",
+    figure = PaperFigure("tiny", "a tiny figure",
                     (Series("gd", "gd", "GD"), Series("fast", "gd", "fast", {"algorithm.learning_rate": 0.1}, 0.5, theory=False)),
                     (Panel("mean", ("gd", "fast"), inset="loss"), Panel("runs", ("gd",), statistic="instances"),
                      Panel("median", ("gd", "fast"), "loss", "median", log_y=True)), 3,

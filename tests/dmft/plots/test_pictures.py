@@ -7,17 +7,90 @@ import pytest
 
 from dmft.inspection.opening import open_file
 
-matplotlib = pytest.importorskip("matplotlib")
+image = pytest.importorskip("matplotlib.image")
 
 
 @pytest.mark.parametrize("kind", ("theory", "live", "simulation", "ode", "ensemble"))
 def test_every_kind_has_a_picture(results, dmft_main, tmp_path, kind, recwarn):
     done = dmft_main("plot", str(getattr(results, kind)), "-o", "picture.png")
     assert done.returncode == 0 and done.stdout == "picture: picture.png\n"
-    pixels = matplotlib.image.imread(tmp_path / "picture.png") if hasattr(matplotlib, "image") else None
-    if pixels is not None:
-        assert min(pixels.shape[:2]) > 300 and np.ptp(pixels[..., :3]) > 0.5
+    pixels = image.imread(tmp_path / "picture.png")
+    assert min(pixels.shape[:2]) > 300 and np.ptp(pixels[..., :3]) > 0.5
     assert [str(w.message) for w in recwarn if "matplotlib" in str(w.filename)] == []
+
+
+def _drawn(figure):
+    """The figure with its layout done, and what measures its texts."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    return canvas.get_renderer()
+
+
+def _collisions(figure) -> list[str]:
+    """Tick labels of one axis that overprint each other, anywhere in a figure."""
+    renderer, found = _drawn(figure), []
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            ticks = [tick for which in (axis.get_major_ticks(), axis.get_minor_ticks()) for tick in which]
+            boxes = [(tick.label1.get_window_extent(renderer), tick.label1.get_text()) for tick in ticks
+                     if low <= tick.get_loc() <= high and tick.label1.get_visible() and tick.label1.get_text()]
+            found += [f"{a} / {b}" for i, (one, a) in enumerate(boxes) for other, b in boxes[i + 1:] if one.overlaps(other)]
+    return found
+
+
+@pytest.mark.parametrize("first, last", [(0.02, 0.4), (0.02, 2.0), (0.01, 100.0), (1e-4, 1e4), (0.3, 0.9), (0.5, 0.55)])
+def test_tick_labels_of_time_do_not_overprint(first, last):
+    from dmft.plots.curves import draw_curve, tidy_ticks
+    from dmft.plots.style import new_figure
+    from dmft.result.comparison import Curve
+
+    figure = new_figure(6.5, 2.8)
+    left, right = figure.subplots(1, 2)
+    t = np.concatenate(([0.0], np.geomspace(first, last, 20)))
+    draw_curve(left, Curve(t, t, 0.1 * t, 4), first, True)
+    right.loglog(t[1:], t[1:])
+    tidy_ticks(right.xaxis)
+    tidy_ticks(right.yaxis)
+    assert _collisions(figure) == []
+    assert left.get_xlabel() == "$t$" and len([tick for tick in right.get_yticks() if first <= tick <= last]) >= 2
+
+
+def test_the_test_of_collisions_sees_them():
+    """The negative twin: matplotlib's own labels on a short logarithmic axis in a small panel."""
+    from dmft.plots.style import new_figure
+
+    figure = new_figure(1.6, 1.6)
+    axis = figure.subplots()
+    axis.semilogx([0.3, 0.9], [1.0, 2.0])
+    axis.set_xticks([0.3, 0.32, 0.34, 0.9])
+    assert _collisions(figure) != []
+
+
+def test_no_label_of_a_theory_or_a_comparison_overprints(results):
+    """Panels, heat maps and colour bars."""
+    import dmft
+
+    theory = open_file(results.theory).result
+    assert _collisions(theory.plot()) == []
+    assert _collisions(dmft.compare(theory, results.sim, observable=["m", "loss"]).plot()) == []
+
+
+def test_nine_components_are_named(results, tmp_path):
+    """A 3 x 3 matrix: six different curves when it is symmetric, nine when not, all in the legend."""
+    from dmft.plots import onepass
+    from dmft.result.comparison import Curve
+
+    t = np.linspace(0.0, 1.0, 5)
+
+    def matrix(symmetric: bool) -> dict[str, Curve]:
+        return {f"Q[{i},{j}]": Curve(t, t * (i + j if symmetric else 3 * i + j), 0 * t, 1) for i in range(3) for j in range(3)}
+
+    for symmetric, count in ((True, 6), (False, 9)):
+        axis = onepass.draw(matrix(symmetric), "", None).axes[0]
+        assert len(axis.get_legend().get_texts()) == count == len(axis.lines)
 
 
 def test_the_panels_of_a_theory(results, monkeypatch, tmp_path):
@@ -29,7 +102,7 @@ def test_the_panels_of_a_theory(results, monkeypatch, tmp_path):
     theory.draw(open_file(results.theory).result, tmp_path / "x.png")
     axes = figures[0].axes[:12]
     assert all(axis.get_xlabel() and (axis.get_ylabel() or axis.get_title()) for axis in axes)
-    assert [axis.get_xscale() for axis in axes[:4]] == ["log", "linear", "log", "linear"]
+    assert [axis.get_xscale() for axis in axes[:4]] == ["symlog", "linear", "symlog", "linear"]
     assert all(axis.collections for axis in axes[:4])
     labels = [text.get_text() for text in axes[4].get_legend().get_texts()]
     assert any("A.29" in label for label in labels) and any("A.19" in label for label in labels)

@@ -15,20 +15,22 @@ T = 0.02 * np.arange(101)
 M = 0.5 + 0.2 * T
 
 
-def _theory(path, text, shift=0.0, replicas=8, diverged_from=101, outcome="done"):
+def _theory(path, text, shift=0.0, replicas=8, diverged_from=101, outcome="done", noise=1e-3, blown_up=False):
     rng = np.random.default_rng(1)
-    m = M + shift * T + 1e-3 * rng.standard_normal((replicas, 101)) * np.sqrt(T)
+    m = M + shift * T + noise * rng.standard_normal((replicas, 101)) * np.sqrt(T)
     m[:, diverged_from:] = np.nan
+    m[0, -1] += 30_000.0 * blown_up
     error = m.std(axis=0, ddof=1) / np.sqrt(replicas) if replicas > 1 else np.full(101, np.nan)
     arrays = {"t": T, "m": m.mean(axis=0), "m_error": error, "replicas/m": m}
     store.save(path, "theory", parse_run(text).to_toml(), arrays, {"outcome": outcome})
 
 
-def _simulation(path, text, dimension=1000, slope=0.0, kind="simulation", nan_rows=0):
+def _simulation(path, text, dimension=1000, slope=0.0, kind="simulation", nan_rows=0, rounding=0.0):
     rng = np.random.default_rng(dimension)
     index = np.array([0, 1, 2, 5, 10, 20, 50, 100])
     m = M[index] + slope * T[index] / dimension + 5e-3 * rng.standard_normal((40, 8)) * np.sqrt(T[index])
     m[:nan_rows, 4:] = np.nan
+    m[::2, 0] += rounding
     run = parse_run(text).replace(dimension=dimension)
     store.save(path, kind, run.to_toml(), {"t": T[index], "m": m, "diverged": np.isnan(m).any(axis=1)}, {})
 
@@ -104,11 +106,64 @@ def test_diverged_times_are_left_out_and_named(dmft_main, tmp_path, demo_text):
     _simulation(tmp_path / "sim.h5", demo_text)
     done = dmft_main("compare", "theory.h5", "sim.h5")
     assert _max_z(done) < 4.0
+    assert "verdict: diverged: m is not finite at 2 of 8 common times; up to there they agree" in done.stdout
     assert "t = 1, 2 left out" in done.stdout and "outcome of the theory is 'diverged'" in done.stdout
     assert " nan " not in done.stdout
     _theory(tmp_path / "theory.h5", demo_text, diverged_from=0, outcome="diverged")
     done = dmft_main("compare", "theory.h5", "sim.h5")
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "agree" not in done.stdout
+
+
+def _verdict(theory: Curve, simulation: Curve) -> str:
+    return compare("loss", theory, [simulation], [1000], 1e-5).verdict
+
+
+def test_verdicts():
+    """A blown-up theory, and errors that could hide anything, are no agreement."""
+    t = np.array([0.0, 1.0, 2.0])
+    simulation = Curve(t, np.array([0.4, 0.3, 0.2]), np.full(3, 0.002), 100)
+    small = np.full(3, 0.003)
+    assert _verdict(Curve(t, simulation.mean + 0.004, small, 8), simulation) == "agree"
+    assert _verdict(Curve(t, simulation.mean + 0.1, small, 8), simulation) == "disagree"
+    assert _verdict(Curve(t, np.array([0.4, 0.3, 3564.0]), np.array([0.001, 0.002, 3600.0]), 8), simulation) == "diverged"
+    assert _verdict(Curve(t, np.array([0.4, 0.3, np.nan]), small, 8), simulation) == "diverged"
+    # A standard error of 0.05 beside values of 0.4: wrong by a quarter, and nobody could tell.
+    assert _verdict(Curve(t, simulation.mean + 0.1, np.full(3, 0.05), 8), simulation) == "cannot tell"
+    # Large everywhere and far off all the same.
+    assert _verdict(Curve(t, simulation.mean + 2.0, np.full(3, 0.05), 8), simulation) == "disagree"
+    # One replica against one instance: no error bar at all.
+    nan = np.full(3, np.nan)
+    assert _verdict(Curve(t, simulation.mean + 0.1, nan, 1), Curve(t, simulation.mean, nan, 1)) == "cannot tell"
+
+
+@pytest.mark.parametrize("error, verdict", [(1e-3, "agree"), (0.2, "cannot tell")])
+def test_the_closing_line_and_the_picture_say_the_verdict(dmft_main, tmp_path, demo_text, monkeypatch, error, verdict):
+    pytest.importorskip("matplotlib")
+    from dmft.plots import compare as drawing
+
+    titles = []
+    monkeypatch.setattr(drawing, "save", lambda figure, path: titles.append(figure.get_suptitle()))
+    _theory(tmp_path / "theory.h5", demo_text, noise=error)
+    _simulation(tmp_path / "sim.h5", demo_text)
+    done = dmft_main("compare", "theory.h5", "sim.h5", "--plot", "x.png")
+    _max_z(done)
+    assert f"\nverdict: {verdict}: " in done.stdout and f"verdict: {verdict}" in titles[0]
+
+
+def test_a_blown_up_theory_does_not_agree(dmft_main, tmp_path, demo_text):
+    _theory(tmp_path / "theory.h5", demo_text, blown_up=True)
+    _simulation(tmp_path / "sim.h5", demo_text)
+    done = dmft_main("compare", "theory.h5", "sim.h5")
+    _max_z(done)
+    assert "verdict: diverged: the theory's m has blown up from t = 2 on" in done.stdout
+
+
+def test_an_exact_start_has_error_zero(dmft_main, tmp_path, demo_text):
+    """At t = 0 every instance has m0 up to rounding: its error is printed as 0, not as 5.2e-17."""
+    _theory(tmp_path / "theory.h5", demo_text)
+    _simulation(tmp_path / "sim.h5", demo_text, rounding=1e-16)
+    first = next(line for line in dmft_main("compare", "theory.h5", "sim.h5").stdout.splitlines() if line.split()[0] == "0")
+    assert first.split()[3] == "0" and first.split()[6] == "0"
 
 
 def test_one_instance_of_a_wrong_theory_is_seen():

@@ -1,4 +1,4 @@
-"""dmft collect: the table of a sweep holds the numbers of its files."""
+"""dmft collect: the table of a scan holds the numbers of its files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.cli
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     """Theories at two alpha, simulations at two alpha and two dimensions."""
-    folder = tmp_path_factory.mktemp("sweep")
+    folder = tmp_path_factory.mktemp("scan")
     run = parse_run(run_text("gd", t_max=0.4)).replace(samples=40, replicas=2, instances=6, record=[0.0, 0.1, 0.2, 0.4])
     for alpha in (2.0, 3.0):
         dmft.solve(run.replace(alpha=alpha), output=folder / f"a{alpha}.theory.h5", quiet=True)
@@ -54,7 +54,7 @@ def test_collect_again_after_more_points_and_leave_others_alone(dmft_main, resul
     assert dmft_main("collect", str(results), "-o", "s.h5").returncode == 0
     victim = str(results / "a2.0.theory.h5")
     done = dmft_main("collect", str(results), "-o", victim)
-    assert done.returncode == 2 and "no table of a sweep" in done.stderr
+    assert done.returncode == 2 and "not a table of a scan" in done.stderr
     assert store.load(victim).kind == "theory"
 
 

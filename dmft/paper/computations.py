@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-import dmft
 from dmft.core.command import EXIT_DIVERGED, EXIT_DONE, OUT
 from dmft.core.errors import FileError
 from dmft.core.schema import to_toml_value
+from dmft.inspection.loading import load as load_theory
 from dmft.model.runfile import Run, load_run
-from dmft.paper.figure import Changes, Figure, Series
+from dmft.paper.figure import Changes, PaperFigure, Series, plain_text
 from dmft.result.theory import Theory
 from sgd_sim import SimulationResult
 from sgd_sim import load as load_simulation
@@ -24,8 +24,8 @@ Command = Callable[[Sequence[str]], int]
 
 
 @dataclass(frozen=True)
-class Job:
-    """One half of a series: `words` follow `sgd-sim run` or `dmft solve`."""
+class Computation:
+    """One result to compute: the theory or the simulation of a series. `words` are what follows `dmft` or `sgd-sim`."""
 
     series: Series
     half: str
@@ -66,8 +66,8 @@ class Data:
     theory: Theory | None
 
 
-def jobs(figure: Figure, size: str, out: Path = OUT, device: str = "cpu") -> list[Job]:
-    """All halves of all series, in the order of the figure."""
+def computations(figure: PaperFigure, size: str, out: Path = OUT, device: str = "cpu") -> list[Computation]:
+    """Everything that a figure computes, in the order of its series."""
     chosen, found = figure.sizes[size], []
     for series in figure.chosen(size):
         for half in HALVES:
@@ -76,35 +76,35 @@ def jobs(figure: Figure, size: str, out: Path = OUT, device: str = "cpu") -> lis
                 continue
             where = {} if device == "cpu" else {f"{half}.device": device}
             overrides = _overrides(series.changes, changes, chosen.by_series.get(series.name, {}), where)
-            found.append(Job(series, half, run_file(figure.name, series.run), overrides,
+            found.append(Computation(series, half, run_file(figure.name, series.run), overrides,
                              out / figure.name / size / f"{series.name}.{half}.h5"))
     return found
 
 
-def make(figure: Figure, size: str, commands: Mapping[str, Command], force: bool, quiet: bool, say: Callable[[str], None],
+def make(figure: PaperFigure, size: str, commands: Mapping[str, Command], force: bool, quiet: bool, say: Callable[[str], None],
          out: Path = OUT, device: str = "cpu") -> int:
-    """Run the jobs whose results are missing or incomplete, each by the command of its half; the exit code of the first
+    """Run the computations whose results are missing or incomplete, each by the command of its half; the exit code of the first
     that fails."""
-    todo = jobs(figure, size, out, device)
-    for k, job in enumerate(todo):
-        say(f"[{k + 1}/{len(todo)}] {job.half}: {job.series.label or job.series.name}")
-        words = [*job.words, "--force" if force else "--resume", *(["--quiet"] if quiet else [])]
-        code = commands[job.half](words)
+    todo = computations(figure, size, out, device)
+    for k, one in enumerate(todo):
+        say(f"[{k + 1}/{len(todo)}] {one.half}: {plain_text(one.series.label) or one.series.name}")
+        words = [*one.words, "--force" if force else "--resume", *(["--quiet"] if quiet else [])]
+        code = commands[one.half](words)
         if code not in (EXIT_DONE, EXIT_DIVERGED):
             return code
     return EXIT_DONE
 
 
-def load(figure: Figure, size: str, out: Path = OUT) -> dict[str, Data]:
+def load(figure: PaperFigure, size: str, out: Path = OUT) -> dict[str, Data]:
     """The results that are there, by name of series."""
     halves: dict[str, dict[str, object]] = {}
     series_of = {}
-    for job in jobs(figure, size, out):
-        if not job.output.exists():
+    for one in computations(figure, size, out):
+        if not one.output.exists():
             continue
-        result = _simulation(job.output) if job.half == "simulation" else dmft.load(job.output)
-        halves.setdefault(job.series.name, {})[job.half] = result
-        series_of[job.series.name] = job.series
+        result = _simulation(one.output) if one.half == "simulation" else load_theory(one.output)
+        halves.setdefault(one.series.name, {})[one.half] = result
+        series_of[one.series.name] = one.series
     return {name: Data(series_of[name], found.get("simulation"), found.get("theory"))  # type: ignore[arg-type]
             for name, found in halves.items()}
 

@@ -15,12 +15,18 @@
   const layout = (title, x, y) => ({ title: { text: title, font: { size: 15 }, x: 0.02, xanchor: "left" }, margin: { l: 60, r: 15, t: 40, b: 45 },
     xaxis: x, yaxis: y, legend: { orientation: "h", y: -0.22, font: { size: 11 } }, hovermode: "closest",
     paper_bgcolor: "#fff", plot_bgcolor: "#fff" });
-  // A logarithmic axis labels every decade; of a short span it also labels 2 and 5.
-  function logAxis(title, values) {
+  // Labels of a logarithmic axis: decades, six at most; of a short span 1, 2 and 5 in plain numbers.
+  function logTicks(values) {
     const good = values.filter((v) => v > 0);
-    const decades = good.length ? Math.log10(Math.max(...good) / Math.min(...good)) : 0;
-    return { ...axis(title, true), dtick: decades > 2.5 ? Math.ceil(decades / 6) : "D2" };
+    if (!good.length) return {};
+    const low = Math.min(...good), high = Math.max(...good), decades = Math.log10(high / low);
+    const every = decades > 2.3 ? Math.ceil(decades / 6) : 1, tickvals = [];
+    for (let power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)); power += 1)
+      for (const digit of decades > 2.3 ? [1] : [1, 2, 5]) if (power % every === 0) tickvals.push(Number(digit + "e" + power));
+    const text = (v) => (v >= 1e-3 && v < 1e4 ? String(v) : "10<sup>" + Math.round(Math.log10(v)) + "</sup>");
+    return { tickvals, ticktext: tickvals.map((v) => (Number(v.toExponential().split("e")[0]) === 1 ? text(v) : String(v))) };
   }
+  const logAxis = (title, values) => ({ ...axis(title, true), ...logTicks(values) });
 
   function element(parent, tag, attributes, text) {
     const made = document.createElement(tag);
@@ -29,6 +35,18 @@
     parent.appendChild(made);
     return made;
   }
+
+  // A plot is as wide as its cell when it is drawn, and cells take their final width only when all of them are there:
+  // plots are queued, and drawn together; a cell that changes later (a scroll bar, a narrower window) draws its plot again.
+  const queue = [];
+  const watcher = new ResizeObserver((entries) => entries.forEach((entry) => { if (entry.target.data) Plotly.Plots.resize(entry.target); }));
+  function plotCell(place, id) {
+    const div = document.getElementById(id) || element(place, "div", { id, class: "plot" });
+    watcher.observe(div);
+    return div;
+  }
+  function later(div, traces, shape) { queue.push(() => Plotly.react(div, traces, shape, CONFIG)); }
+  function drawQueue() { queue.splice(0).forEach((draw) => draw()); }
 
   function withBand(x, mean, error, hex, name, extra) {
     const upper = mean.map((v, i) => (v === null ? null : v + 2 * (error[i] || 0)));
@@ -44,7 +62,7 @@
     const place = document.getElementById("curve-plots");
     for (const [name, curves] of Object.entries(data.observables)) {
       const id = "curve-" + name.replace(/[^\w-]/g, "_");
-      const div = document.getElementById(id) || element(place, "div", { id, class: "plot" });
+      const div = plotCell(place, id);
       const traces = [], xs = [];
       curves.forEach((curve, i) => {
         const x = curve.t.map((t) => (log ? t + curve.eta : t));
@@ -58,8 +76,8 @@
       });
       const logY = name === "loss" && logLoss;
       const ys = curves.flatMap((curve) => curve.mean);
-      Plotly.react(div, traces, layout(NAMES[name] || name, log ? logAxis("t + η", xs) : axis("t", false),
-        logY ? logAxis("", ys) : axis("", false)), CONFIG);
+      later(div, traces, layout(NAMES[name] || name, log ? logAxis("t + η", xs) : axis("t", false),
+        logY ? logAxis("", ys) : axis("", false)));
     }
   }
 
@@ -75,9 +93,8 @@
       value: Math.floor(kernel.slices.length / 3) });
     const output = element(control, "output", { id: "waiting-text-" + k, for: "waiting-" + k });
     const grid = element(place, "div", { class: "kernel" });
-    const map = element(grid, "div", { id: "map-" + k, class: "plot" });
-    const slices = { C: element(grid, "div", { id: "slice-C-" + k, class: "plot" }),
-      F: element(grid, "div", { id: "slice-F-" + k, class: "plot" }) };
+    const map = plotCell(grid, "map-" + k);
+    const slices = Object.fromEntries(["C", "F", "M_C", "M_R"].map((part) => [part, plotCell(grid, "slice-" + part + "-" + k)]));
     const values = element(place, "table", { id: "slice-values-" + k });
 
     // Kernels span decades near the origin: their colours are then logarithmic.
@@ -87,43 +104,51 @@
       const at = (p) => flat[Math.floor(p * (flat.length - 1))];
       const log = at(0.02) > 0 && at(1) > 20 * at(0.5);
       const z = log ? rows.map((row) => row.map((v) => (v === null ? null : Math.log10(Math.max(v, at(0.02)))))) : rows;
+      const ticks = logTicks([at(0.02), at(1)]);
       const range = log ? { zmin: Math.log10(at(0.02)), zmax: Math.log10(at(1)) } : { zmin: at(0.01), zmax: at(1) };
-      Plotly.react(map, [{ type: "heatmap", x, y: x, z, text: rows, colorscale: "Cividis", ...range,
-        colorbar: { thickness: 12, tickprefix: log ? "10^" : "" },
+      later(map, [{ type: "heatmap", x, y: x, z, text: rows, colorscale: "Cividis", ...range,
+        colorbar: { thickness: 12, ...(log ? { ...ticks, tickvals: ticks.tickvals.map(Math.log10) } : {}) },
         hovertemplate: "t + η = %{y:.4g}<br>t' + η = %{x:.4g}<br>" + name + " = %{text}<extra></extra>" }],
-        layout(name + "(t, t')", logAxis("t' + η", x), logAxis("t + η", x)), CONFIG);
+        layout(name + "(t, t')", logAxis("t' + η", x), logAxis("t + η", x)));
     }
 
+    // M_C and M_R after waiting time number w: a column of the heat map.
+    const column = (name, w) => kernel.maps[name].slice(w).map((row) => row[w]);
+    const curveOf = (part, w) => (part in kernel.slices[w] ? kernel.slices[w][part] : column(part, w));
+
     function drawSlices() {
-      const now = kernel.slices[slider.value];
+      const chosen = Number(slider.value), now = kernel.slices[chosen];
       output.textContent = "t_w = " + now.t_w;
-      const titles = { C: "C(t_w + τ, t_w)", F: "integrated response" };
+      const titles = { C: "C(t_w + τ, t_w)", F: "integrated response", M_C: "M_C(t_w + τ, t_w)", M_R: "M_R(t_w + τ, t_w)" };
       const last = kernel.slices.length - 1;
-      for (const part of ["C", "F"]) {
+      Object.keys(slices).forEach((part, number) => {
         // A few fixed waiting times in grey show how the slices age.
-        const traces = [0, 0.25, 0.5, 0.75].map((share) => kernel.slices[Math.floor(share * last)]).map((slice) => ({
-          x: slice.tau.map((tau) => tau + kernel.eta), y: slice[part], mode: "lines", line: { color: "#c3c9d0", width: 1 },
-          name: "t_w = " + slice.t_w, showlegend: false, hoverinfo: "name+y" }));
+        const traces = [0, 0.25, 0.5, 0.75].map((share) => Math.floor(share * last)).map((w) => ({
+          x: kernel.slices[w].tau.map((tau) => tau + kernel.eta), y: curveOf(part, w), mode: "lines", line: { color: "#c3c9d0", width: 1 },
+          name: "t_w = " + kernel.slices[w].t_w, showlegend: false, hoverinfo: "name+y" }));
         const x = now.tau.map((tau) => tau + kernel.eta);
-        traces.push(...withBand(x, now[part], now[part + "_error"], COLOURS[part === "C" ? 0 : 1], "t_w = " + now.t_w));
-        Plotly.react(slices[part], traces, layout(titles[part], logAxis("τ + η", traces[0].x), axis("", false)), CONFIG);
-      }
+        traces.push(...withBand(x, curveOf(part, chosen), now[part + "_error"] || [], COLOURS[number], "t_w = " + now.t_w));
+        later(slices[part], traces, layout(titles[part], logAxis("τ + η", traces[0].x), axis("", false)));
+      });
       values.replaceChildren();
       const head = element(values, "tr");
       for (const word of ["τ", "C(t_w + τ, t_w)", "± error", "integrated response", "± error"]) element(head, "th", {}, word);
       const count = now.tau.length, shown = [...new Set([0, 0.25, 0.5, 0.75, 1].map((p) => Math.round(p * (count - 1))))];
       for (const i of shown) {
         const row = element(values, "tr");
-        for (const cell of [now.tau[i], now.C[i], now.C_error[i], now.F[i], now.F_error[i]]) element(row, "td", {}, cell === null ? "–" : String(cell));
+        // Errors of rounding size are zero: C(t_w, t_w) is exact.
+        for (const cell of [now.tau[i], now.C[i], now.C_error[i], now.F[i], now.F_error[i]])
+          element(row, "td", {}, cell === null ? "–" : String(Math.abs(cell) < 1e-12 ? 0 : cell));
       }
     }
 
-    choice.addEventListener("change", drawMap);
-    slider.addEventListener("input", drawSlices);
+    choice.addEventListener("change", () => { drawMap(); drawQueue(); });
+    slider.addEventListener("input", () => { drawSlices(); drawQueue(); });
     function setWaiting(t_w) {
       const gaps = kernel.slices.map((slice) => Math.abs(slice.t_w - t_w));
       slider.value = gaps.indexOf(Math.min(...gaps));
       drawSlices();
+      drawQueue();
     }
     drawMap();
     drawSlices();
@@ -139,15 +164,14 @@
         const traces = spread.levels.map((level, i) => ({ x, y: spread[name][i], name: "quantile " + level, mode: "lines",
           line: { color: level === 0.5 ? hex : faded(hex, 0.5), width: level === 0.5 ? 2.5 : 1 },
           ...(i === 0 ? {} : { fill: "tonexty", fillcolor: faded(hex, 0.12) }) }));
-        Plotly.newPlot(element(place, "div", { class: "plot", id: "spread-" + name + "-" + s }), traces,
-          layout(NAMES[name] + ": " + spread.label, logAxis("t + η", x),
-            name === "loss" ? logAxis("", spread.loss.flat()) : axis("", false)), CONFIG);
+        later(plotCell(place, "spread-" + name + "-" + s), traces, layout(NAMES[name] + ": " + spread.label, logAxis("t + η", x),
+          name === "loss" ? logAxis("", spread.loss.flat()) : axis("", false)));
       }
       const edge = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
-      Plotly.newPlot(element(place, "div", { class: "plot", id: "spread-share-" + s }), [{ ...edge, y: spread.low },
+      later(plotCell(place, "spread-share-" + s), [{ ...edge, y: spread.low },
         { ...edge, y: spread.high, fill: "tonexty", fillcolor: faded(hex, 0.2) },
         { x, y: spread.share, mode: "lines", line: { color: hex, width: 2 }, name: "share" }],
-        layout("share with loss < " + spread.threshold + " (95 %)", logAxis("t + η", x), { ...axis("", false), range: [-0.03, 1.03] }), CONFIG);
+        layout("share with loss < " + spread.threshold + " (95 %)", logAxis("t + η", x), { ...axis("", false), range: [-0.03, 1.03] }));
     });
   }
 
@@ -163,12 +187,12 @@
         traces.push({ x: study.values, y: study.values.map((v) => 1.6 * top * Math.pow(v / study.values[0], power)),
           name: "slope " + power, mode: "lines", line: { color: "#000", dash: "dash", width: 1 } });
       }
-      Plotly.newPlot(element(place, "div", { class: "plot", id: "axis-" + s }), traces, layout("distance from the finest: " + study.label,
-        { ...axis(study.name, true), tickvals: study.values }, logAxis("", Object.values(study.quantities).flat())), CONFIG);
+      later(plotCell(place, "axis-" + s), traces, layout("distance from the finest: " + study.label,
+        { ...axis(study.name, true), tickvals: study.values }, logAxis("", Object.values(study.quantities).flat())));
       if (study.residuals.length) {
-        Plotly.newPlot(element(place, "div", { class: "plot", id: "residuals-" + s }), study.residuals.map((y, i) => ({ y,
+        later(plotCell(place, "residuals-" + s), study.residuals.map((y, i) => ({ y,
           x: y.map((_, j) => j + 1), name: study.name + " = " + study.values[i], mode: "lines", line: { color: colour(i) } })),
-          layout("residual against sweep", axis("sweep", false), logAxis("", study.residuals.flat())), CONFIG);
+          layout("residual against sweep", axis("sweep", false), logAxis("", study.residuals.flat())));
       }
     });
   }
@@ -186,16 +210,17 @@
   hideEmpty();
   if (Object.keys(data.observables).length) {
     drawCurves();
-    for (const id of ["log-time", "log-loss"]) document.getElementById(id).addEventListener("change", drawCurves);
+    for (const id of ["log-time", "log-loss"]) document.getElementById(id).addEventListener("change", () => { drawCurves(); drawQueue(); });
   }
   const setters = data.kernels.filter((kernel) => kernel.slices.length).map(kernelPanel);
   function fromAddress() {
     const asked = /t_w=([\d.eE+-]+)/.exec(location.hash);
     if (asked) setters.forEach((set) => set(Number(asked[1])));
   }
-  fromAddress();
-  window.addEventListener("hashchange", fromAddress);
   drawSpreads();
   drawAxes();
+  fromAddress();
+  drawQueue();
+  window.addEventListener("hashchange", fromAddress);
   document.body.dataset.ready = "yes";
 })();

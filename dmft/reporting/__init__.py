@@ -10,15 +10,15 @@ from pathlib import Path
 
 from dmft.core.errors import FileError, UserError
 from dmft.inspection.opening import Opened
-from dmft.report.data import page_data
-from dmft.report.numbers import to_json
-from dmft.report.tables import page_tables
+from dmft.reporting.data import page_data
+from dmft.reporting.numbers import to_json
+from dmft.reporting.tables import page_tables
 from dmft.version import __version__
 
 
-def write_report(opened: Sequence[Opened], output: Path) -> None:
+def write_report(opened: Sequence[Opened], output: Path, title: str = "", notes: str = "") -> None:
     """Write the page, whole or not at all."""
-    text = report_page(opened)
+    text = report_page(opened, title, notes)
     part = output.with_name(f".{output.name}.{os.getpid()}.part")
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -29,11 +29,12 @@ def write_report(opened: Sequence[Opened], output: Path) -> None:
         raise FileError(f"{output}: cannot be written: {error.strerror}") from None
 
 
-def report_page(opened: Sequence[Opened]) -> str:
-    """The page as text."""
+def report_page(opened: Sequence[Opened], title: str = "", notes: str = "") -> str:
+    """The page as text; its title is by default made of the titles of the runs."""
     titles = list(dict.fromkeys(item.run.title for item in opened if item.run is not None and item.run.title))
     parts = {
-        "title": escape("; ".join(titles) or "dmft report"), "version": escape(__version__),
+        "title": escape(title or "; ".join(titles) or "dmft report"),
+        "notes": f"<p>{escape(notes)}</p>" if notes else "", "version": escape(__version__),
         "files": escape(", ".join(item.path.name for item in opened)), "style": _asset("page.css"), "plotly": _plotly(),
         "script": _asset("page.js"), "tables": page_tables(opened), "data": to_json(page_data(opened)),
     }
@@ -46,7 +47,7 @@ def report_page(opened: Sequence[Opened]) -> str:
 
 
 def _asset(name: str) -> str:
-    return files("dmft.report").joinpath(name).read_text(encoding="utf-8")
+    return files("dmft.reporting").joinpath(name).read_text(encoding="utf-8")
 
 
 def _plotly() -> str:

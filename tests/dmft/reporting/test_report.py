@@ -62,9 +62,11 @@ def test_tables_hold_comparison_convergence_runs_and_provenance(page, results):
 def test_data_are_the_numbers_of_the_files(page, results):
     text = page.read_text()
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL).group(1))
-    theory = next(curve for curve in data["observables"]["m"] if curve["label"] == "theory.h5")
+    labels = [curve["label"] for curve in data["observables"]["m"]]
+    assert len(set(labels)) == len(labels) and not any(".h5" in label for label in labels)
+    theory = next(curve for curve in data["observables"]["m"] if curve["label"].startswith("theory, persistent_sgd"))
     assert theory["mean"] == pytest.approx(results.result.m.tolist(), rel=1e-5)
-    assert [curve["kind"] for curve in data["observables"]["m"]] == ["theory", "simulation", "theory"]
+    assert [curve["kind"] for curve in data["observables"]["m"]] == ["theory", "simulation", "theory", "limit"]
     assert {axis["name"] for axis in data["axes"]} == {"samples", "learning_rate"}
 
 
@@ -94,6 +96,9 @@ def test_in_the_browser(page, results, tmp_path):
         assert _slice(browser, "F") == pytest.approx(integrated_response(kernels, 5)[1].tolist(), rel=1e-5, abs=1e-12)
         assert float(browser.evaluate("document.querySelectorAll('#slice-values-0 tr')[5].cells[1].textContent")) == pytest.approx(
             kernels.C[-1, 5], rel=1e-5)
+        # M_C and M_R after the same waiting time.
+        assert _slice(browser, "M_C") == pytest.approx(kernels.M_C[5:, 5].tolist(), rel=1e-5)
+        assert _slice(browser, "M_R")[1:] == pytest.approx(kernels.M_R[6:, 5].tolist(), rel=1e-5)
         # A real key press on the slider: one step later.
         browser.evaluate("document.getElementById('waiting-0').focus()")
         browser.press("ArrowRight", 39)
@@ -112,6 +117,41 @@ def test_in_the_browser(page, results, tmp_path):
         assert browser.errors == []
         assert [url for url in browser.requests if not url.startswith(("file:", "data:", "blob:"))] == []
     _is_a_picture(tmp_path / "report.png")
+
+
+def _cells(browser: chromium.Page) -> list[list[float]]:
+    """Width of each cell and of the drawing in it, once nothing moves any more."""
+    browser.wait_for(READY)
+    browser.evaluate("new Promise(done => setTimeout(done, 300))")
+    return browser.evaluate("[...document.querySelectorAll('.plot')].map(div => [div.clientWidth, "
+                            "div.querySelector('svg.main-svg').getBoundingClientRect().width])")
+
+
+@needs_browser
+@pytest.mark.parametrize("width", (1300, 1600, 1920))
+def test_every_plot_fits_its_cell(page, tmp_path, width):
+    with chromium.Page(chromium.find(), "about:blank") as browser:
+        browser.call("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1, mobile=False)
+        browser.call("Page.navigate", url=page.as_uri())
+        cells = _cells(browser)
+        assert len(cells) > 15 and all(300 < cell < width / 2 and abs(drawn - cell) <= 1.0 for cell, drawn in cells)
+        browser.screenshot(tmp_path / "page.png")
+        # A narrower window: cells and plots shrink together.
+        browser.call("Emulation.setDeviceMetricsOverride", width=900, height=1000, deviceScaleFactor=1, mobile=False)
+        assert all(abs(drawn - cell) <= 1.0 for cell, drawn in _cells(browser))
+    _is_a_picture(tmp_path / "page.png")
+
+
+@needs_browser
+def test_plots_drawn_before_their_neighbours_are_seen_not_to_fit(page, tmp_path):
+    """The negative twin: a page that draws each plot as soon as its cell is there crops the first of every grid."""
+    text = page.read_text()
+    hasty = text.replace("queue.push(() => Plotly.react(div, traces, shape, CONFIG));", "Plotly.react(div, traces, shape, CONFIG);")
+    hasty = hasty.replace("watcher.observe(div);", "")
+    assert hasty.count("watcher.observe") == 0 and hasty != text
+    (tmp_path / "hasty.html").write_text(hasty)
+    with chromium.Page(chromium.find(), (tmp_path / "hasty.html").as_uri()) as browser:
+        assert any(abs(drawn - cell) > 100.0 for cell, drawn in _cells(browser))
 
 
 @needs_browser

@@ -13,14 +13,11 @@ from dmft.core.schema import to_toml_value
 from dmft.inspection.curves import curves_of
 from dmft.inspection.facts import facts
 from dmft.inspection.opening import Opened
-from dmft.model.runfile import changes
-from dmft.report.data import file_labels
-from dmft.result.comparison import compare
+from dmft.reporting.data import file_labels, same_experiment
+from dmft.result.comparison import AGREE, DIVERGED, VERDICTS, compare
 from dmft.result.theory import Theory
 
 MOST_ROWS = 24
-# Differences between two runs that leave the experiment the same.
-_FREE = ("title", "algorithm.t_max", "theory.", "simulation.")
 
 
 def page_tables(opened: Sequence[Opened]) -> str:
@@ -57,7 +54,7 @@ def _comparisons(opened: Sequence[Opened], labels: list[str]) -> str:
     for item, label in zip(opened, labels):
         if not isinstance(item.result, Theory):
             continue
-        same = [(other, name) for other, name in simulations if _same_experiment(item, other)]
+        same = [(other, name) for other, name in simulations if item.run and other.run and same_experiment(item.run, other.run)]
         if same:
             names = ", ".join(name for _, name in same)
             parts.append(f"<h3>{escape(label)} against {escape(names)}</h3>" + _comparison(item, [other for other, _ in same]))
@@ -65,27 +62,25 @@ def _comparisons(opened: Sequence[Opened], labels: list[str]) -> str:
     return _section("Theory against simulation", "".join(parts), intro) if parts else ""
 
 
-def _same_experiment(a: Opened, b: Opened) -> bool:
-    return a.run is not None and b.run is not None and all(key.startswith(_FREE) for key, _, _ in changes(a.run, b.run))
-
-
 def _comparison(theory: Opened, simulations: list[Opened]) -> str:
     ours, theirs = curves_of(theory), [curves_of(item) for item in simulations]
     dimensions = [item.result.run.simulation.dimension for item in simulations]
-    rows, worst, bound = [], 0.0, 0.0
+    rows, worst, bound, verdicts = [], 0.0, 0.0, [AGREE]
     for name in ("m", "loss"):
         result = compare(name, ours[name], [curves[name] for curves in theirs], dimensions,
                          1e-3 * theory.result.run.algorithm.learning_rate)
         good = np.flatnonzero(np.isfinite(result.z))
         if not good.size:
             continue
-        worst, bound = max(worst, float(np.abs(result.z[good]).max())), max(bound, result.bound)
-        for i in good[np.unique(np.linspace(0, good.size - 1, MOST_ROWS).astype(int))]:
+        result = result.where(good)
+        verdicts.append(result.verdict)
+        worst, bound = max(worst, result.worst), max(bound, result.bound)
+        for i in np.unique(np.linspace(0, good.size - 1, MOST_ROWS).astype(int)):
             rows.append((name, float(result.t[i]), float(result.theory.mean[i]), float(result.theory.error[i]),
                          float(result.simulation.mean[i]), float(result.simulation.error[i]), float(result.z[i])))
-    verdict = "agree within their errors" if worst <= bound else "differ by more than their errors"
+    verdict = DIVERGED if theory.result.outcome.startswith("diverged") else max(verdicts, key=VERDICTS.index)
     return table(("", "t", "theory", "error", "simulation", "error", "z"), rows, [abs(row[-1]) > bound for row in rows]) + (
-        f"<p>max |z| = {worst:.2f}; 99 % of tables stay below {bound:.1f}: theory and simulation {verdict}.</p>")
+        f"<p>max |z| = {worst:.2f}; 99 % of tables stay below {bound:.1f}. Verdict: {verdict}.</p>")
 
 
 def _studies(opened: Sequence[Opened], labels: list[str]) -> str:
@@ -116,7 +111,7 @@ def _checks(known: list[dict[str, Any]], labels: list[str]) -> str:
         if "progress" in found:
             parts.append(f"<p>Live: {100 * found['progress']['share']:.1f} % done at its last checkpoint.</p>")
         if found["checks"]:
-            verdicts = {True: "fine", False: "look", None: ""}
+            verdicts = {True: "fine", False: "check", None: ""}
             parts.append(table(("check", "value", ""), [(c["name"], c["value"], verdicts[c["fine"]]) for c in found["checks"]],
                                [c["fine"] is False for c in found["checks"]]))
         parts.append(f'<ul class="warnings">{warnings}</ul>' if warnings else "<p>No warnings.</p>")

@@ -1,0 +1,139 @@
+"""One axis of a convergence study: solutions ordered from coarse to fine in one parameter, compared with the finest.
+
+Every quantity (curves, and the lower triangles of kernels) is brought to the times that all solutions have; `fits` then
+gives distances, orders and the limit of small learning rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dmft.convergence import fits
+from dmft.convergence.fits import MEASURES, Quantity
+from dmft.equations.kernels import KERNELS
+from dmft.result.comparison import common_indices
+from dmft.result.theory import Theory
+
+COMPARED_CURVES = ("m", "loss", "nu_hat", "delta_nu", "mu")
+COMPARED = (*COMPARED_CURVES, *KERNELS)
+# The order that theory predicts: distance ~ samples^-1/2, difference ~ learning_rate^1.
+EXPECTED = {"samples": 0.5, "learning_rate": 1.0}
+# Points of these axes use the same random numbers, so that their differences are free of Monte-Carlo noise.
+PAIRED = ("blocks_per_level", "mixing")
+SMALL_IS_FINE = ("learning_rate", "mixing")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One parameter, from coarse to fine: k points. Tables are by quantity: m, loss, nu_hat, delta_nu, mu, M_C, M_R, C, R."""
+
+    name: str
+    values: np.ndarray                          # (k,)
+    seeds: np.ndarray                           # (k,)
+    outcomes: list[str]
+    wall_times: np.ndarray                      # (k,) seconds
+    t: np.ndarray                               # (c,) times that all points have
+    kernel_t: np.ndarray                        # (d,) of them those with kernels
+    table: dict[str, dict[str, np.ndarray]] = field(repr=False)      # measure -> quantity -> (k,)
+    orders: dict[str, tuple[float, float]] = field(repr=False)       # quantity -> order, error
+    curves: dict[str, np.ndarray] = field(repr=False)                # m, m_error, ...: (k, c)
+    limit: dict[str, np.ndarray] = field(repr=False)                 # learning_rate: m, m_error (c,), M_C, ... (d, d)
+    residuals: np.ndarray | None = field(default=None, repr=False)   # iterate: (k, sweeps), NaN after the last
+
+    @property
+    def finest(self) -> int:
+        """Index of the finest point, with which the others are compared."""
+        return len(self.values) - 1
+
+
+def make_axis(name: str, values: Sequence[float], theories: Sequence[Theory]) -> Axis:
+    """Compare solutions ordered from coarse to fine with the last one. Diverged solutions are NaN in the tables."""
+    steps = np.array(values, float)
+    good = np.array([theory.outcome != "diverged" for theory in theories])
+    kept = [theory for theory, fine in zip(theories, good) if fine]
+    head = (name, steps, np.array([theory.run.theory.seed for theory in theories]), [theory.outcome for theory in theories],
+            np.array([float(theory.attrs.get("wall_time", np.nan)) for theory in theories]))
+    empty = {measure: {q: np.full(len(steps), np.nan) for q in COMPARED} for measure in MEASURES}
+    if not kept:
+        return Axis(*head, np.zeros(0), np.zeros(0), empty, dict.fromkeys(COMPARED, (np.nan, np.nan)), {}, {})
+    t, quantities, kernel_t = _aligned(kept)
+    found, table, curves, limit = {}, empty, {}, {}
+    for q, quantity in quantities.items():
+        rows = fits.distances(quantity, len(kept) - 1, name in PAIRED)
+        for measure in MEASURES:
+            table[measure][q][good] = rows[measure]
+        found[q] = _order(name, steps[good], quantity, rows)
+        if q in COMPARED_CURVES:
+            for key, array in ((q, quantity.mean), (f"{q}_error", quantity.error)):
+                curves[key] = np.full((len(steps), t.size), np.nan)
+                curves[key][good] = array
+        if name == "learning_rate" and len(kept) > 1:
+            limit[q], limit[f"{q}_error"] = (_square(array, q, kernel_t.size) for array in fits.richardson(
+                steps[good], quantity.mean, quantity.error))
+    return Axis(*head, t, kernel_t, table, found, curves, limit, _residuals(theories))
+
+
+def _order(name: str, steps: np.ndarray, quantity: Quantity, rows: dict[str, np.ndarray]) -> tuple[float, float]:
+    if name == "samples":
+        return fits.order_in_samples(steps, rows["replica_distance"], quantity.counts)
+    if name == "learning_rate":
+        return fits.order_in_step(steps, quantity)
+    if name == "blocks_per_level":
+        return fits.order_by_distance(steps[:-1], rows["distance"][:-1])
+    return np.nan, np.nan       # mixing: the fixed point does not depend on it
+
+
+def _aligned(theories: Sequence[Theory]) -> tuple[np.ndarray, dict[str, Quantity], np.ndarray]:
+    """All quantities on the times that every theory has."""
+    counts = np.array([len(theory.replicas["m"]) for theory in theories])
+    tolerance = 1e-3 * min(theory.run.algorithm.learning_rate for theory in theories)
+    index = _common([theory.t for theory in theories], tolerance)
+    saved = _common([theory.kernels.t for theory in theories], tolerance)
+    found = {}
+    for q in COMPARED_CURVES:
+        rows = [theory.replicas[q][:, i] for theory, i in zip(theories, index)]
+        found[q] = Quantity(np.array([theory.curves[q][i] for theory, i in zip(theories, index)]),
+                            np.array([theory.curves[f"{q}_error"][i] for theory, i in zip(theories, index)]), counts, rows)
+    for q in KERNELS:
+        lower = _lower(q, saved[0].size)
+        part = {label: np.array([getattr(theory.kernels, label)[np.ix_(i, i)][lower] for theory, i in zip(theories, saved)])
+                for label in (q, f"{q}_error")}
+        found[q] = Quantity(part[q], part[f"{q}_error"], counts)
+    return theories[-1].t[index[-1]], found, theories[-1].kernels.t[saved[-1]]
+
+
+def _common(grids: list[np.ndarray], tolerance: float) -> list[np.ndarray]:
+    """Indices, in each grid, of the times that all have."""
+    times = grids[-1]
+    for grid in grids[:-1]:
+        times = times[common_indices(grid, times, tolerance)[1]]
+    return [common_indices(grid, times, tolerance)[0] for grid in grids]
+
+
+def _lower(name: str, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """A kernel is given by its lower triangle; responses have nothing on the diagonal."""
+    return np.tril_indices(size, -1 if name in ("M_R", "R") else 0)
+
+
+def _square(entries: np.ndarray, name: str, size: int) -> np.ndarray:
+    """The full kernel from the entries of its lower triangle; curves are returned as they are."""
+    if name in COMPARED_CURVES:
+        return entries
+    lower, full = _lower(name, size), np.zeros((size, size))
+    full[lower] = entries
+    if name in ("M_C", "C"):
+        full.T[lower] = entries
+    return full
+
+
+def _residuals(theories: Sequence[Theory]) -> np.ndarray | None:
+    """(points, sweeps): the largest residual over replicas at each sweep, NaN after the last; None without iteration."""
+    lines = [np.nanmax(theory.history, axis=1) if theory.history is not None and len(theory.history) else np.zeros(0)
+             for theory in theories]
+    longest = max(map(len, lines))
+    if not longest:
+        return None
+    return np.array([np.pad(line, (0, longest - len(line)), constant_values=np.nan) for line in lines])

@@ -1,0 +1,53 @@
+"""Averages over independent repetitions (replicas, instances, seeds), with the standard error of the mean.
+
+Repetitions are on the first axis. A single one has no error bar: its error is NaN, never zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+ROUNDING = 1e-12        # relative to numbers of order one: a standard error below it is rounding
+
+
+def standard_error(values: np.ndarray) -> np.ndarray:
+    """Standard error of the mean of values (count, ...), shape (...); NaN when count < 2."""
+    count = len(values)
+    if count < 2:
+        return np.full(np.shape(values)[1:], np.nan)
+    return np.std(values, axis=0, ddof=1) / np.sqrt(count)
+
+
+def mean_and_error(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard error of values (count, ...), each of shape (...)."""
+    return np.mean(values, axis=0), standard_error(values)
+
+
+def finite_mean(values: np.ndarray) -> np.ndarray:
+    """Mean over the repetitions that are finite, entry by entry; NaN where none is."""
+    good = np.isfinite(values)
+    count = good.sum(axis=0)
+    total = np.where(good, values, 0.0).sum(axis=0)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def finite_error(values: np.ndarray) -> np.ndarray:
+    """Standard error of `finite_mean`; NaN where fewer than two repetitions are finite."""
+    good = np.isfinite(values)
+    count = good.sum(axis=0)
+    squares = np.where(good, (values - finite_mean(values)) ** 2, 0.0).sum(axis=0)
+    return np.where(count > 1, np.sqrt(squares / np.maximum(count - 1, 1) / np.maximum(count, 1)), np.nan)
+
+
+def welford_error(squares: np.ndarray, count: int) -> np.ndarray:
+    """Standard error of a mean whose summed squared deviations are known; NaN when count < 2."""
+    if count < 2:
+        return np.full_like(squares, np.nan)
+    return np.sqrt(squares / (count * (count - 1)))
+
+
+def error_text(error: float, form: str = ".2g") -> str:
+    """A standard error for people: "0" where it is only rounding (an exact start, say), "-" where there is none."""
+    if np.isnan(error):
+        return format("-", form.split(".")[0])
+    return format(0.0 if abs(error) < ROUNDING else error, form)
