@@ -1,4 +1,4 @@
-"""Result files of simulations. A checkpoint has the same contents, with NaN where instances have not arrived."""
+"""Files of simulations: results, and checkpoints of runs under way."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dmft.core import store
+from dmft.core.checkpoint import stored_part
 from dmft.core.errors import FileError
 from dmft.model import layouts
 from dmft.model.experiment import known_errors
@@ -15,26 +16,19 @@ from sgd_sim.cpu.dynamics import RECORDED
 from sgd_sim.landscape import sizes
 from sgd_sim.states import States
 
-
-def to_arrays(run: Run, states: States) -> dict[str, np.ndarray]:
-    """The datasets of a file: curves (instances, times), and under state/ what a longer run goes on from."""
-    arrays = {name: states.curves[:, k] for k, name in enumerate(RECORDED)}
-    arrays |= known_errors(run, arrays["m"], arrays["q"])
-    arrays["t"] = states.record * run.algorithm.learning_rate
-    arrays["diverged"] = states.diverged_at >= 0
-    arrays["state/record"], arrays["state/step"], arrays["state/w"] = states.record, states.step, states.w
-    arrays["state/diverged_at"] = states.diverged_at
-    arrays["state/s"] = np.packbits(states.s, axis=1)   # one bit a sample
-    return arrays
+PART = "instances"      # the part of a checkpoint that holds the states
 
 
-def from_arrays(run: Run, arrays: dict[str, np.ndarray]) -> States:
-    """What `to_arrays` was given."""
-    samples = sizes(run.simulation.dimension, run.problem.alpha)[1]
-    packed = arrays["state/s"]
-    s = np.unpackbits(packed, axis=1, count=samples) if packed.shape[1] else packed
-    return States(arrays["state/record"], arrays["state/step"], arrays["state/w"], s,
-                  np.stack([arrays[name] for name in RECORDED], axis=1), arrays["state/diverged_at"])
+def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.ndarray]]:
+    """The datasets of a result: curves (instances, times), and under state what a longer run goes on from."""
+    arrays = states.arrays()
+    curves = arrays.pop("curves")
+    found: dict[str, np.ndarray | dict[str, np.ndarray]] = {name: curves[:, k] for k, name in enumerate(RECORDED)}
+    m, q = (curves[:, RECORDED.index(name)] for name in ("m", "q"))
+    found |= known_errors(run, m, q)
+    found["t"] = states.record * run.algorithm.learning_rate
+    found["diverged"] = states.diverged_at >= 0
+    return found | {"state": {"record": states.record, **arrays}}
 
 
 def outcome(run: Run, states: States) -> str:
@@ -51,21 +45,21 @@ def save(path: str | Path, run: Run, states: States, attrs: store.Attributes | N
     store.save(path, "simulation", run.to_toml(), to_arrays(run, states), {"outcome": outcome(run, states), **(attrs or {})})
 
 
-def save_checkpoint(path: str | Path, run: Run, states: States, attrs: store.Attributes | None = None) -> None:
-    """Write the checkpoint of the result `path`."""
-    store.save_checkpoint(path, "simulation", run.to_toml(), to_arrays(run, states),
-                          {"outcome": outcome(run, states), **(attrs or {})})
-
-
 def load(path: str | Path) -> tuple[Run, States]:
     """Read a result file or a checkpoint."""
     return unpack(store.load(path))
 
 
 def unpack(stored: store.Stored) -> tuple[Run, States]:
-    """Run and states of a file that has been read."""
+    """Run and states of a file that has been read; in a checkpoint instances stand where they had come."""
     if stored.kind != "simulation":
         raise FileError(f"{stored.path}: holds a {stored.kind} result, not a simulation")
     run = parse_run(stored.run_text, str(stored.path), any_loss=True)
     layouts.check(stored, {"instance": run.simulation.instances, "dimension": run.simulation.dimension})
-    return run, from_arrays(run, stored.arrays)
+    samples = sizes(run.simulation.dimension, run.problem.alpha)[1]
+    if stored.is_checkpoint:
+        part = stored_part(stored, 0, PART)
+        return run, States.from_arrays(part.shared["record"], part.own, samples)
+    arrays = {name: stored.arrays[f"state/{name}"] for name in ("step", "w", "s", "diverged_at")}
+    arrays["curves"] = np.stack([stored.arrays[name] for name in RECORDED], axis=1)
+    return run, States.from_arrays(stored.arrays["state/record"], arrays, samples)

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 
-import numpy as np
-
-from dmft.core import command, store
-from dmft.core.errors import Stopped
-from dmft.core.locks import lock
-from dmft.core.parallel import world
-from dmft.core.progress import Progress, say
+from dmft.core import command
+from dmft.core.progress import say
+from dmft.core.stopping import StopSignals
 from dmft.model.runfile import load_run
 from dmft.version import __version__
-from sgd_sim import archive
-from sgd_sim.ensemble import Ensemble
-from sgd_sim.result import SimulationResult, make_result
-from sgd_sim.resuming import resumed_states
-from sgd_sim.simulation import check
-from sgd_sim.states import States, empty_states
+from sgd_sim.result import SimulationResult
+from sgd_sim.simulation import simulate_job
 
 SOLVED = 1e-7     # training loss below which the teacher counts as found, as in the paper
 
@@ -56,53 +46,17 @@ def _main(arguments: Sequence[str] | None) -> int:
 def run_job(options: argparse.Namespace) -> int:
     """Simulate every instance of RUN.toml and write their curves to a result file."""
     job = command.read_job(options, "simulation", load_run)
-    comm, begin = world(), time.monotonic()
-    with ExitStack() as stack:
-        stack.enter_context(command.naming(options.run))
-        check(job.run)
-        comm.from_root(lambda: stack.enter_context(lock(job.output)))
-        states = comm.from_root(lambda: resumed_states(job.run, job.output)) if job.resume else empty_states(job.run)
-        if bool(states.finished(job.run.algorithm.steps).all()) and comm.from_root(lambda: _holds(job)):
-            say(f"{job.output}: complete, nothing to do", quiet=job.quiet)
-            return command.EXIT_DONE
-        stop = stack.enter_context(command.StopSignals(job.time_limit))
-
-        before = states.progress(job.run.algorithm.steps)     # by earlier jobs, for the rate of this one
-        if before:
-            say(f"{job.output}: going on, {100 * before:.0f} % done", quiet=job.quiet)
-
-        def attrs() -> store.Attributes:
-            return {**job.attrs, "ranks": comm.size, "wall_time": time.monotonic() - begin}
-
-        def save(current: States) -> None:
-            archive.save_checkpoint(job.output, job.run, current, {**attrs(), "progress_before": before})
-
-        with Progress(1.0, "sgd-sim", job.quiet) as progress:
-            stopped = Ensemble(job.run, states, comm, lambda: stop.flags, save, progress.update).go()
-        if stopped:
-            raise Stopped(f"stopped, {archive.outcome(job.run, states)} done; {job.output}: go on with --resume"
-                          if comm.is_root else "stopped", command.exit_code_of(stopped))
-        comm.from_root(lambda: archive.save(job.output, job.run, states, attrs()))
-        comm.from_root(lambda: store.remove_checkpoint(job.output))
-    if comm.is_root:
-        _summary(make_result(job.run, states), str(job.output), job.quiet)
-    everything = comm.from_root(lambda: bool((states.diverged_at >= 0).all()))
-    return command.EXIT_DIVERGED if everything else command.EXIT_DONE
-
-
-def _holds(job: command.Job) -> bool:
-    """Whether the output is the result of this very run."""
-    return job.output.exists() and store.load_header(job.output).run_text == job.run.to_toml()
+    with command.naming(options.run), command.speaking(job.quiet), StopSignals(job.time_limit) as stop:
+        result, worked = simulate_job(job.run, job.output, job.resume, job.quiet, stop, job.attrs)
+    if not worked:
+        return command.EXIT_DONE
+    _summary(result, str(job.output), job.quiet)
+    return command.EXIT_DIVERGED if result.diverged.all() else command.EXIT_DONE
 
 
 def _summary(result: SimulationResult, path: str, quiet: bool) -> None:
     """The last lines of a run."""
-    diverged = int(result.diverged.sum())
-    if diverged:
-        first = np.nanmin(np.where(result.states.diverged_at >= 0, result.states.diverged_at, np.nan))
-        say(f"warning: {diverged} of {result.instances} instances diverged, the first at t = "
-            f"{first * result.run.algorithm.learning_rate:g}; a smaller learning_rate may help")
-    if diverged < result.instances:
+    if not result.diverged.all():
         mean, error, share = result.mean(), result.error(), result.share_below(SOLVED)
         say(f"t = {result.t[-1]:g}: m = {mean.m[-1]:.6f} +- {error.m[-1]:.2g}, loss = {mean.loss[-1]:.6g} +- "
             f"{error.loss[-1]:.2g}, loss < {SOLVED:g} in {100 * share.share[-1]:.1f} % "

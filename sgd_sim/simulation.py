@@ -1,32 +1,112 @@
-"""simulate(run): the whole ensemble in memory."""
+"""simulate(run): the instances of a run as a job of the driver (dmft.core.driver)."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
+from dmft.core import store
 from dmft.core.device import gpu
-from dmft.core.parallel import world
-from dmft.core.progress import Progress
+from dmft.core.driver import Ended, drive
+from dmft.core.errors import ResultWarning
+from dmft.core.parallel import Comm, world
+from dmft.core.parts import Part
+from dmft.core.stopping import Stop
+from dmft.model.resume import grown
 from dmft.model.runfile import Run
-from sgd_sim.ensemble import Ensemble
+from sgd_sim import archive
 from sgd_sim.gpu.trajectories import gpu_batches
+from sgd_sim.instances import Instances
+from sgd_sim.landscape import sizes
 from sgd_sim.memory import check_memory
-from sgd_sim.result import SimulationResult, make_result
-from sgd_sim.states import empty_states
+from sgd_sim.result import SimulationResult, load, make_result
+from sgd_sim.states import States, empty_states, grown_states
 
 
-def simulate(run: Run, quiet: bool = True) -> SimulationResult:
-    """Run every instance that the [simulation] section asks for. Under MPI every rank gets the whole result."""
-    check(run)
-    comm, states = world(), empty_states(run)
-    with Progress(1.0, "simulate", quiet) as progress:
-        Ensemble(run, states, comm, report=progress.update).go()
-    return make_result(run, comm.bcast(states))
+def simulate(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = True,
+             stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None) -> SimulationResult:
+    """Run every instance that the [simulation] section asks for. Under MPI every rank must call it, and gets the whole result.
+    With `comm` the same holds for that group of ranks.
+
+    output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from the checkpoint, or
+    extend a finished result by more instances or a later end. quiet: no progress. stop: polled a few times a second
+    (core.stopping.StopSignals).
+    """
+    return simulate_job(run, output, resume, quiet, stop, attrs, comm).result
 
 
-def check(run: Run) -> None:
+def simulate_job(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = True,
+                 stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None
+                 ) -> Ended[SimulationResult]:
+    """`simulate`, with word of whether there was anything to do."""
+    comm = comm or world()
+    check(run, comm)
+    ended = drive(SimulationJob(run), output, resume, quiet, stop, attrs, comm)
+    if ended.worked and comm.is_root:
+        _warn(ended.result)
+    return ended
+
+
+def check(run: Run, comm: Comm) -> None:
     """UserError for a run that cannot be simulated here: no such device, not enough memory."""
     if run.simulation.device == "gpu":
-        gpu_batches(run, np.arange(1), np.zeros(1), gpu("simulation", *world().on_node()))
+        gpu_batches(run, np.arange(1), np.zeros(1), gpu("simulation", *comm.on_node()))
     else:
-        check_memory(run, world())
+        check_memory(run, comm)
+
+
+def _warn(result: SimulationResult) -> None:
+    diverged, at = int(result.diverged.sum()), result.states.diverged_at
+    if diverged:
+        warnings.warn(f"{diverged} of {result.instances} instances diverged, the first at t = "
+                      f"{at[at >= 0].min() * result.run.algorithm.learning_rate:g}; a smaller learning_rate may help",
+                      ResultWarning, stacklevel=4)
+
+
+class SimulationJob:
+    """All instances of one run: a single worker on all ranks."""
+
+    kind = "simulation"
+    wanted = 1
+
+    def __init__(self, run: Run):
+        self.run, self.states = run, empty_states(run)
+        self.run_text, self.checkpoint_interval = run.to_toml(), run.simulation.checkpoint_interval
+        self.finished = 0
+
+    def compare(self, stored_text: str, source: str) -> list[str]:
+        return grown(stored_text, self.run, self.kind, source)
+
+    def take_up(self, header: store.Stored, grew: Sequence[str]) -> bool:
+        """Everything in a checkpoint is the worker's."""
+        if not header.is_checkpoint:
+            self.states = grown_states(archive.load(header.path)[1], self.run)
+        return True
+
+    def pending(self) -> list[int]:
+        return [] if self.finished else [0]
+
+    def label(self, indices: Sequence[int]) -> str:
+        return "sgd-sim"
+
+    def worker(self, index: int, group: Comm) -> Instances:
+        return Instances(self.run, self.states, group)
+
+    def enter(self, index: int, solution: Part) -> None:
+        samples = sizes(self.run.simulation.dimension, self.run.problem.alpha)[1]
+        self.states = States.from_arrays(self.states.record, solution.own, samples)
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def finish(self, attrs: dict[str, Any], output: Path | None) -> SimulationResult:
+        if output:
+            archive.save(output, self.run, self.states, attrs)
+        return make_result(self.run, self.states)
+
+    def load(self, output: Path) -> SimulationResult:
+        return load(output)

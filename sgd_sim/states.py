@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from sgd_sim.landscape import sizes
 from sgd_sim.recording import record_steps
 
 NOT_STARTED = -1
+Chosen = np.ndarray | slice     # some instances
 
 
 @dataclass
@@ -26,24 +28,34 @@ class States:
     diverged_at: np.ndarray   # (I,) step, or -1
 
     def finished(self, steps: int) -> np.ndarray:
-        """(I,) whether an instance has arrived, or will never."""
+        """(I,) true for an instance that has reached the end or has diverged."""
         return (self.step >= steps) | (self.diverged_at >= 0)
 
     def progress(self, steps: int) -> float:
         """Share of all steps of all instances that is done."""
         return float(np.where(self.finished(steps), 1.0, np.maximum(self.step, 0) / steps).mean())
 
-    def rows(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
-        """The arrays of some instances, copied."""
-        return {name: getattr(self, name)[chosen].copy() for name in PER_INSTANCE}
+    def arrays(self, chosen: Chosen = slice(None)) -> dict[str, np.ndarray]:
+        """The arrays of some instances, copied, one line each; s takes one bit a sample."""
+        arrays = {name: getattr(self, name)[chosen].copy() for name in ("step", "w", "curves", "diverged_at")}
+        return arrays | {"s": np.packbits(self.s[chosen], axis=1)}
 
-    def put(self, chosen: np.ndarray, arrays: dict[str, np.ndarray]) -> None:
-        """Put what `rows` gave."""
-        for name in PER_INSTANCE:
-            getattr(self, name)[chosen] = arrays[name]
+    @classmethod
+    def from_arrays(cls, record: np.ndarray, arrays: Mapping[str, np.ndarray], samples: int) -> States:
+        """What `arrays` was called on, for instances with that many data rows."""
+        packed = arrays["s"]
+        s = np.unpackbits(packed, axis=1, count=samples) if packed.shape[1] else packed
+        return cls(record, arrays["step"], arrays["w"], s, arrays["curves"], arrays["diverged_at"])
 
-
-PER_INSTANCE = ("step", "w", "s", "curves", "diverged_at")
+    def take_over(self, old: States, chosen: Chosen) -> None:
+        """Put these instances where those of `old` stand, whose run may have been shorter. Every step that a longer run records
+        within the old one was recorded there."""
+        for name in ("step", "w", "s", "diverged_at"):
+            getattr(self, name)[chosen] = getattr(old, name)
+        _, here, there = np.intersect1d(self.record, old.record, return_indices=True)
+        curves = self.curves[chosen]
+        curves[:, :, here] = old.curves[:, :, there]
+        self.curves[chosen] = curves
 
 
 def empty_states(run: Run) -> States:
@@ -58,9 +70,5 @@ def empty_states(run: Run) -> States:
 def grown_states(old: States, run: Run) -> States:
     """The states of a run taken over by one with more instances or a later end."""
     new = empty_states(run)
-    known = old.step.size
-    for name in ("step", "w", "s", "diverged_at"):
-        getattr(new, name)[:known] = getattr(old, name)
-    _, here, there = np.intersect1d(new.record, old.record, return_indices=True)
-    new.curves[:known, :, here] = old.curves[:, :, there]
+    new.take_over(old, slice(0, old.step.size))
     return new

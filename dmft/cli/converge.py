@@ -13,7 +13,6 @@ examples:
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack
 from pathlib import Path
 
 from dmft.cli.extras import needs_pictures
@@ -21,16 +20,16 @@ from dmft.core.command import (
     EXIT_DIVERGED,
     EXIT_DONE,
     EXIT_NOT_CONVERGED,
-    Job,
-    StopSignals,
     naming,
     read_job,
     run_options,
+    speaking,
 )
-from dmft.core.errors import FileError, UserError
-from dmft.core.locks import lock
+from dmft.core.errors import UserError
+from dmft.core.outputs import check_free
 from dmft.core.parallel import world
 from dmft.core.progress import say
+from dmft.core.stopping import StopSignals
 from dmft.model.runfile import load_run
 
 
@@ -63,11 +62,9 @@ def run(options: argparse.Namespace) -> int:
     if options.device:
         raise UserError("--device: set it with --set theory.device=...")
     job = read_job(options, "convergence", load_run)
-    world().from_root(lambda: _check_points(points_folder(job.output), job))
-    with ExitStack() as stack:
-        stack.enter_context(naming(options.run))
-        world().from_root(lambda: stack.enter_context(lock(job.output)))
-        stop = stack.enter_context(StopSignals(job.time_limit))
+    world().from_root(lambda: check_free(job.output, job.resume, job.force, points_folder(job.output)))
+    notes = ("dmft.convergence",)      # not those of every point
+    with naming(options.run), speaking(job.quiet, notes), StopSignals(job.time_limit) as stop:
         study = convergence_study(job.run, options.samples, options.learning_rate, options.blocks_per_level, options.mixing,
                                   output=job.output, resume=job.resume, quiet=job.quiet, stop=stop, attrs=job.attrs)
     if world().is_root:
@@ -78,8 +75,3 @@ def run(options: argparse.Namespace) -> int:
             print(f"picture: {options.plot}")
     say(f"{job.output}: {study.outcome}", quiet=job.quiet)
     return {"diverged": EXIT_DIVERGED, "sweep limit": EXIT_NOT_CONVERGED}.get(study.outcome.split(":")[0], EXIT_DONE)
-
-
-def _check_points(folder: Path, job: Job) -> None:
-    if folder.exists() and not (job.resume or job.force):
-        raise FileError(f"{folder}: holds points of an earlier study; --resume goes on with them, --force starts afresh")

@@ -11,23 +11,20 @@ examples:
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack
 
-import dmft
 from dmft.core.command import (
     EXIT_DIVERGED,
     EXIT_DONE,
     EXIT_NOT_CONVERGED,
-    StopSignals,
     naming,
     read_job,
     run_options,
+    speaking,
 )
-from dmft.core.locks import lock
-from dmft.core.parallel import world
 from dmft.core.progress import say
+from dmft.core.stopping import StopSignals
 from dmft.model.runfile import load_run
-from dmft.running.runner import outcome_if_complete
+from dmft.running.runner import solve_job
 
 EXIT_CODES = {"diverged": EXIT_DIVERGED, "sweep limit": EXIT_NOT_CONVERGED}
 
@@ -38,13 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     job = read_job(options, "theory", load_run)
-    with ExitStack() as stack:
-        stack.enter_context(naming(options.run))
-        world().from_root(lambda: stack.enter_context(lock(job.output)))
-        if job.resume and (outcome := world().from_root(lambda: outcome_if_complete(job.run, job.output))):
-            say(f"{job.output}: complete ({outcome}); nothing to do", quiet=job.quiet)
-            return EXIT_DONE
-        stop = stack.enter_context(StopSignals(job.time_limit))
-        result = dmft.solve(job.run, output=job.output, resume=job.resume, quiet=job.quiet, stop=stop, attrs=job.attrs)
+    with naming(options.run), speaking(job.quiet), StopSignals(job.time_limit) as stop:
+        result, worked = solve_job(job.run, job.output, job.resume, job.quiet, stop, job.attrs)
+    if not worked:
+        return EXIT_DONE
     say(f"{job.output}: {result!r}", quiet=job.quiet)
     return EXIT_CODES.get(result.outcome, EXIT_DONE)

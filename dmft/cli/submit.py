@@ -28,7 +28,7 @@ from dmft.cluster.script import SRUN, Resources, Script, plain
 from dmft.core.command import EXIT_DONE, default_output, load_plugin, seconds
 from dmft.core.errors import FileError, UserError
 from dmft.model.runfile import Run, load_run
-from dmft.running.cost import Estimate, estimate
+from dmft.running.cost import Cost, estimate
 
 PROGRAMS = {"theory": ("dmft", "solve"), "simulation": ("sgd_sim", "run")}
 SHORTEST, LONGEST = 600.0, 86400.0      # seconds of a stretch when --time is not given
@@ -154,7 +154,7 @@ class _Submission:
         log = self.folder / f"{self.options.run.stem}.{kind}.log" if array else output.with_suffix(".log")
         return Script(f"{self.options.run.stem}.{kind}", log, commands, array, self.options.sbatch)
 
-    def _resources(self, cost: Estimate) -> Resources:
+    def _resources(self, cost: Cost) -> Resources:
         options = self.options
         limit = seconds(options.time, "--time") or min(max(2.0 * cost.seconds, SHORTEST), LONGEST)
         if limit < 60.0:
@@ -186,5 +186,5 @@ class _Submission:
         return job
 
 
-def _largest(costs: list[Estimate]) -> Estimate:
-    return Estimate(*(max(getattr(cost, field.name) for cost in costs) for field in fields(Estimate)))
+def _largest(costs: list[Cost]) -> Cost:
+    return Cost(*(max(getattr(cost, field.name) for cost in costs) for field in fields(Cost)))

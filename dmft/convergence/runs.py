@@ -6,8 +6,10 @@ inside a point. Under MPI the points are shared out among groups of ranks; no nu
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,16 @@ from typing import Any
 from dmft.convergence.axis import PAIRED, SMALL_IS_FINE, make_axis
 from dmft.convergence.study import Study, load_study
 from dmft.core.errors import RunError, Stopped, UserError
+from dmft.core.locks import lock
+from dmft.core.outputs import examine
 from dmft.core.parallel import Comm, world
-from dmft.core.progress import say
+from dmft.core.progress import Progress
+from dmft.core.stopping import Stop
 from dmft.model.runfile import Run
 from dmft.result.theory import Theory
-from dmft.running.runner import Stop, check, solve
+from dmft.running.runner import check, solve
 
+_log = logging.getLogger("dmft.convergence")
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 
 
@@ -52,25 +58,37 @@ def convergence_study(run: Run, samples: Sequence[int] = (), learning_rate: Sequ
 
     Points in samples and learning_rate have seeds of their own, so that their errors are independent; those in
     blocks_per_level and mixing share their random numbers. Every rank of the job must call this and gets the study.
+    output, resume, quiet, stop, attrs: as for `solve`; the points keep files of their own beside the output.
     """
     comm = world()
     points = _points(run, {"samples": samples, "learning_rate": learning_rate, "blocks_per_level": blocks_per_level,
                            "mixing": mixing})
-    place = Path(output) if output else None
     begin = time.monotonic()
-    theories = _solve_all(points, place, resume, quiet, stop, attrs or {}, comm)
+    with ExitStack() as stack:
+        place = Path(output) if output else None
+        before = comm.from_root(lambda: _prepare(place, resume, attrs or {}, stack)) if place else 0.0
+        theories = _solve_all(points, place, resume, quiet, stop, attrs or {}, comm)
 
-    def finish() -> Study:
-        axes = {}
-        for name in dict.fromkeys(point.axis for point in points):
-            mine = [i for i, point in enumerate(points) if point.axis == name]
-            axes[name] = make_axis(name, [points[i].value for i in mine], [theories[i] for i in mine])
-        study = Study(run, axes, {**(attrs or {}), "ranks": comm.size, "wall_time": time.monotonic() - begin})
-        if place:
-            study.save(place)
-        return study
+        def finish() -> Study:
+            axes = {}
+            for name in dict.fromkeys(point.axis for point in points):
+                mine = [i for i, point in enumerate(points) if point.axis == name]
+                axes[name] = make_axis(name, [points[i].value for i in mine], [theories[i] for i in mine])
+            seconds = before + time.monotonic() - begin
+            study = Study(run, axes, {**(attrs or {}), "ranks": comm.size, "wall_time": seconds})
+            if place:
+                study.save(place)
+            return study
 
-    return comm.from_root(finish)
+        return comm.from_root(finish)
+
+
+def _prepare(output: Path, resume: bool, attrs: dict[str, Any], stack: ExitStack) -> float:
+    """Lock the output and look at what is there. A study that is resumed may have more values, so it is never complete: its points
+    are, and each compares its own run. Returns the seconds that an earlier study took."""
+    stack.enter_context(lock(output))
+    header = examine(output, "convergence", lambda text, source: [], attrs).header if resume else None
+    return float(header.attrs.get("wall_time", 0.0)) if header else 0.0
 
 
 def _points(run: Run, asked: dict[str, Sequence[float]]) -> list[Point]:
@@ -107,11 +125,14 @@ def _solve_all(points: list[Point], output: Path | None, resume: bool, quiet: bo
     try:
         for i in mine:      # what cannot be solved is refused before anything is said or done
             check(points[i].run, group)
-        for i in mine:
-            point = points[i]
-            say(f"point {i + 1} of {len(points)}: {point.axis} = {point.value:g}", quiet=quiet)
-            solved[i] = solve(point.run, output=point.file(output) if output else None, resume=resume, quiet=True, stop=stop,
-                              attrs=attrs, comm=group)
+        with Progress(sum(points[i].cost for i in mine), "converge", quiet) as progress:
+            for i in mine:
+                point = points[i]
+                if group.is_root:
+                    _log.info(f"point {i + 1} of {len(points)}: {point.axis} = {point.value:g}")
+                solved[i] = solve(point.run, output=point.file(output) if output else None, resume=resume, quiet=True, stop=stop,
+                                  attrs=attrs, comm=group)
+                progress.update(sum(points[j].cost for j in solved))
     except (UserError, Stopped) as error:
         trouble = error
     # Every group tells how it ended, so that all ranks end alike.

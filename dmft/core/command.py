@@ -1,14 +1,14 @@
-"""What the commands share: options, exit codes, stop signals, and where results go."""
+"""What the commands share: options, exit codes, where results go, and how the library's notes and warnings are printed."""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import runpy
-import signal
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,14 +16,17 @@ from typing import Any, NoReturn
 
 import numba
 
-from dmft.core import schema, store
-from dmft.core.errors import FileError, Stopped, UserError
+from dmft.core import outputs, schema, store
+from dmft.core.errors import DmftWarning, FileError, OutcomeWarning, ResultWarning, Stopped, UserError
 from dmft.core.parallel import launched_rank, world
 from dmft.core.progress import say
+from dmft.core.stopping import EXIT_INTERRUPTED
+from dmft.core.stopping import StopSignals as StopSignals
 from dmft.core.text import visible
 
-EXIT_DONE, EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_NOT_CONVERGED, EXIT_STOPPED, EXIT_INTERRUPTED = 0, 2, 3, 4, 75, 130
+EXIT_DONE, EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_NOT_CONVERGED = 0, 2, 3, 4
 OUT = Path("runs/out")
+LOGGERS = ("dmft", "sgd_sim", "onepass")
 
 
 class Parser(argparse.ArgumentParser):
@@ -77,9 +80,9 @@ def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any]) -
         overrides.append(f"{'theory' if kind == 'theory' else 'simulation'}.device={options.device}")
     run = world().from_root(lambda: load(options.run, overrides))
     output = options.output or default_output(options.run, kind)
-    world().from_root(lambda: _check_output(output, options.resume, options.force))
+    world().from_root(lambda: outputs.check_free(output, options.resume, options.force))
     if options.resume:
-        world().from_root(lambda: _check_plugins(output, attrs))
+        world().from_root(lambda: outputs.check_stored_plugins(output, attrs))
     for note in run.notes():
         say(f"note: {note}", quiet=options.quiet)
     return Job(run, output, options.resume, options.force, options.quiet, seconds(options.time_limit), attrs)
@@ -92,36 +95,6 @@ def default_output(run_path: str | Path, kind: str) -> Path:
     return OUT / study / f"{path.stem}.{kind}.h5"
 
 
-def _check_output(output: Path, resume: bool, force: bool) -> None:
-    if output.is_dir():
-        raise FileError(f"{output}: is a folder; name a file with -o")
-    if output.exists() and not (resume or force):
-        raise FileError(f"{output}: exists; --resume goes on or extends it, --force overwrites it, -o names another")
-    if store.checkpoint_path(output).exists() and not (resume or force):
-        raise FileError(f"{output}: has a checkpoint of a stopped run; --resume goes on from it, --force starts afresh")
-
-
-def _check_plugins(output: Path, attrs: dict[str, str]) -> None:
-    stored = store.checkpoint_header(output)
-    if stored is None and output.exists():
-        stored = store.load_header(output)
-    if stored is not None:
-        check_plugins(stored.attrs, attrs, str(stored.path))
-
-
-def check_plugins(stored: Mapping[str, object], given: Mapping[str, str], source: str) -> None:
-    """Refuse to go on with a plugin that changed. Both map "plugin:NAME" (among other attributes) to a sha256.
-
-    A plugin that is not given again is left to the run: its loss is then unknown, and refused as such.
-    """
-    hashes = {value for key, value in given.items() if key.startswith("plugin:")}
-    changed = [key.removeprefix("plugin:") for key, value in stored.items()
-               if key.startswith("plugin:") and hashes and value not in hashes]
-    if changed:
-        raise FileError(f"{source}: --resume with another plugin is refused: {', '.join(changed)} has changed since; "
-                        "--force starts afresh, -o keeps both")
-
-
 @contextmanager
 def naming(run_file: str) -> Iterator[None]:
     """Name the run file in errors about its keys ("[section] key ...") that show only after it was read."""
@@ -131,6 +104,41 @@ def naming(run_file: str) -> Iterator[None]:
         if str(error).startswith("["):
             raise type(error)(f"{run_file}: {error}") from None
         raise
+
+
+class _Speaker(logging.Handler):
+    """Prints what the library notes, one line each on standard error, from rank 0."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage())
+
+
+@contextmanager
+def speaking(quiet: bool, notes: Sequence[str] = LOGGERS) -> Iterator[None]:
+    """Print the notes of these loggers and the package's warnings while the block runs. Quiet: only warnings about a result."""
+    speaker = _Speaker(logging.INFO)
+    loggers = [] if quiet else [logging.getLogger(name) for name in notes]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(speaker)
+        logger.setLevel(logging.INFO)
+    try:
+        with warnings.catch_warnings():
+            shown = warnings.showwarning
+            warnings.simplefilter("default", DmftWarning)
+            warnings.showwarning = lambda message, category, *rest, **more: (
+                _say_warning(message, category, quiet) if issubclass(category, DmftWarning)
+                else shown(message, category, *rest, **more))
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeHandler(speaker)
+            logger.setLevel(level)
+
+
+def _say_warning(message: Warning | str, category: type[Warning], quiet: bool) -> None:
+    prefix = "" if issubclass(category, OutcomeWarning) else "warning: "
+    say(f"{prefix}{message}", quiet=quiet and not issubclass(category, ResultWarning))
 
 
 def load_plugin(path: str) -> str:
@@ -160,54 +168,6 @@ def seconds(text: str | None, option: str = "--time-limit") -> float | None:
     if not 0.0 < total < float("inf"):
         raise UserError(f"{option} {schema.to_toml_value(text)}: write HH:MM:SS or a number of seconds")
     return total
-
-
-class StopSignals:
-    """Remembers that the job was asked to stop, for its loop to poll.
-
-    SIGTERM, SIGUSR1 and a time limit mean exit 75, SIGINT means 130; a second SIGINT ends the job at once.
-
-    with StopSignals(time_limit) as stop:
-        for step in ...:
-            if code := stop.poll(): save a checkpoint and raise Stopped(message, code)
-    """
-
-    def __init__(self, time_limit: float | None = None):
-        self._flags = 0
-        self._deadline = None if time_limit is None else time.monotonic() + time_limit
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> StopSignals:
-        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
-            self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _note(self, number: int, frame: Any) -> None:
-        if number == signal.SIGINT and self._flags & 2:
-            raise KeyboardInterrupt
-        self._flags |= 2 if number == signal.SIGINT else 1
-
-    @property
-    def flags(self) -> int:
-        """This rank's wish: bit 1 stop, bit 2 interrupted. To be agreed over ranks."""
-        if self._deadline is not None and time.monotonic() > self._deadline:
-            self._flags |= 1
-        return self._flags
-
-    def poll(self) -> int:
-        """The exit code that the ranks agree on, 0 to go on. Every rank must call it at the same place."""
-        return exit_code_of(world().agree(self.flags))
-
-
-def exit_code_of(flags: int) -> int:
-    """Exit code of agreed stop flags; 0 when there are none."""
-    if flags & 2:
-        return EXIT_INTERRUPTED
-    return EXIT_STOPPED if flags & 1 else 0
 
 
 def main_wrapper(command: Callable[[Sequence[str] | None], int], arguments: Sequence[str] | None = None) -> int:

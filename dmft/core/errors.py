@@ -17,6 +17,18 @@ class FileError(UserError):
     """A file that is missing, damaged, foreign, newer than this package, or must not be overwritten."""
 
 
+class DmftWarning(UserWarning):
+    """Something about a run that its user should know. The commands print it as one line, unless --quiet."""
+
+
+class ResultWarning(DmftWarning):
+    """Something that is off in a result. The commands print it even with --quiet."""
+
+
+class OutcomeWarning(ResultWarning):
+    """The run did not reach what was asked for: it diverged, or did not converge. Printed without "warning:"."""
+
+
 class Stopped(Exception):
     """The command was asked to stop; a checkpoint is on disk and --resume goes on from it."""
 

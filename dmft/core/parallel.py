@@ -50,10 +50,6 @@ class Comm:
             return int(flags)
         return int(self._comm.allreduce(int(flags), op=_mpi().BOR))
 
-    def largest(self, value: float) -> float:
-        """The largest of a number over the ranks."""
-        return float(self._comm.allreduce(value, op=_mpi().MAX)) if self.size > 1 else value
-
     def sum_exact(self, partials: np.ndarray) -> np.ndarray:
         """Sum over all blocks of all ranks: partials (blocks here, L) -> (L,), the same bits at any rank count.
         An element with a partial that is not finite is NaN on every rank."""

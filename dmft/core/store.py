@@ -27,9 +27,10 @@ import numpy as np
 from dmft.core.errors import FileError
 from dmft.core.locks import lock
 from dmft.core.provenance import provenance
+from dmft.core.tree import flatten, nest
 
 __all__ = ["Stored", "Writer", "checkpoint_path", "load", "load_checkpoint", "load_header", "lock", "read",
-           "remove_checkpoint", "save", "save_checkpoint", "sha256_of"]
+           "read_group", "remove_checkpoint", "save", "save_checkpoint", "sha256_of"]
 
 SCHEMA_VERSION = 1
 KINDS = ("theory", "simulation", "onepass", "convergence", "sweep")
@@ -57,10 +58,10 @@ class Stored:
 
 # --- writing ----------------------------------------------------------------------------------------------
 
-def save(path: str | Path, kind: str, run_text: str, arrays: Mapping[str, np.ndarray], attrs: Attributes,
+def save(path: str | Path, kind: str, run_text: str, arrays: Mapping[str, Any], attrs: Attributes,
          checkpoint: bool = False) -> None:
-    """Write a whole file. Names of arrays may hold groups ("replicas/m"). Only the root rank may call this."""
-    plain = {name: _plain_array(name, array) for name, array in arrays.items()}
+    """Write a whole file. Arrays may be nested, or their names hold groups ("replicas/m"). Only the root rank may call this."""
+    plain = {name: _plain_array(name, array) for name, array in flatten(arrays).items()}
     with Writer(path, kind, run_text, attrs, checkpoint) as writer:
         for name, array in plain.items():
             writer.file.create_dataset(name, data=array)
@@ -232,6 +233,12 @@ def read(path: str | Path, name: str, index: Any = ()) -> np.ndarray:
         return np.asarray(file[name][index])
 
 
+def read_group(header: Stored, group: str) -> dict[str, Any]:
+    """Everything below a group of a file, nested; {} when it has no such group."""
+    names = flatten(nest(header.shapes).get(group, {}))
+    return nest({name: read(header.path, f"{group}/{name}") for name in names})
+
+
 @contextmanager
 def _opened(path: str | Path, partial: bool = True) -> Iterator[h5py.File]:
     try:
@@ -312,7 +319,7 @@ def checkpoint_path(path: str | Path) -> Path:
     return Path(f"{path}.checkpoint")
 
 
-def save_checkpoint(path: str | Path, kind: str, run_text: str, arrays: Mapping[str, np.ndarray],
+def save_checkpoint(path: str | Path, kind: str, run_text: str, arrays: Mapping[str, Any],
                     attrs: Attributes) -> None:
     """Write the checkpoint of the result `path`."""
     save(checkpoint_path(path), kind, run_text, arrays, attrs, checkpoint=True)

@@ -51,7 +51,8 @@ def progress(opened: Opened) -> dict[str, Any]:
     else:
         share = float(header.attrs.get("progress", 0.0))
     gone = share - float(header.attrs.get("progress_before", 0.0))
-    rate = gone / float(header.attrs["wall_time"]) if header.attrs.get("wall_time") else 0.0
+    seconds = float(header.attrs.get("wall_time", 0.0)) - float(header.attrs.get("wall_time_before", 0.0))
+    rate = gone / seconds if seconds > 0.0 else 0.0
     age = max(time.time() - header.path.stat().st_mtime, 0.0)
     found = {"share": share, "rate_per_hour": 3600.0 * rate, "seconds_left": (1.0 - share) / rate if rate > 0 else None,
              "checkpoint_age": age}

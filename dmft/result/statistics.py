@@ -6,38 +6,66 @@ Curves of every replica are kept; of the kernels only mean and summed squares (W
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
 import numpy as np
 
 from dmft.core.averages import standard_error, welford_error
+from dmft.core.tree import nest
+
+OUTCOMES = ("done", "converged", "noise floor", "sweep limit", "diverged")
 
 
-class Ensemble:
+@dataclass(frozen=True)
+class Solution:
+    """What is kept of a finished replica."""
+
+    curves: Mapping[str, np.ndarray]        # each (n+1,)
+    kernels: Mapping[str, np.ndarray]       # each (P, P), on the saved times
+    half_m: np.ndarray                      # m of the solution with half the samples, (n+1,)
+    outcome: str                            # one of OUTCOMES
+    residuals: np.ndarray | None = None     # iterate: one per sweep
+
+    def arrays(self) -> dict[str, Any]:
+        """Nested plain arrays, for `from_arrays`."""
+        arrays: dict[str, Any] = {"curves": dict(self.curves), "kernels": dict(self.kernels), "half_m": self.half_m,
+                                  "outcome": np.array(OUTCOMES.index(self.outcome))}
+        return arrays if self.residuals is None else arrays | {"residuals": self.residuals}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> Solution:
+        """From nested or flat names."""
+        found = nest(arrays)
+        return cls(found["curves"], found["kernels"], found["half_m"], OUTCOMES[int(found["outcome"])], found.get("residuals"))
+
+
+@dataclass
+class ReplicaStatistics:
     """Finished replicas of one run."""
 
-    def __init__(self) -> None:
-        self.curves: dict[str, list[np.ndarray]] = {}
-        self.half_m: list[np.ndarray] = []
-        self.residuals: list[np.ndarray] = []
-        self.outcomes: list[str] = []
-        self.kernel_mean: dict[str, np.ndarray] = {}
-        self.kernel_squares: dict[str, np.ndarray] = {}
+    curves: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    half_m: list[np.ndarray] = field(default_factory=list)
+    residuals: list[np.ndarray] = field(default_factory=list)
+    outcomes: list[str] = field(default_factory=list)
+    kernel_mean: dict[str, np.ndarray] = field(default_factory=dict)
+    kernel_squares: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
         return len(self.half_m)
 
-    def add(self, solution: dict[str, np.ndarray], outcome: str) -> None:
+    def add(self, solution: Solution) -> None:
         """Enter the next replica."""
-        for name, array in solution.items():
-            kind, _, key = name.partition("/")
-            if kind == "curves":
-                self.curves.setdefault(key, []).append(array)
-            elif kind == "kernels":
-                self._add_kernel(key, array)
-        self.half_m.append(solution["half_m"])
-        if "residuals" in solution:
-            self.residuals.append(solution["residuals"])
-        self.outcomes.append(outcome)
+        for name, curve in solution.curves.items():
+            self.curves.setdefault(name, []).append(curve)
+        for name, kernel in solution.kernels.items():
+            self._add_kernel(name, kernel)
+        self.half_m.append(solution.half_m)
+        if solution.residuals is not None:
+            self.residuals.append(solution.residuals)
+        self.outcomes.append(solution.outcome)
 
     def _add_kernel(self, name: str, array: np.ndarray) -> None:
         mean = self.kernel_mean.setdefault(name, np.zeros_like(array))
@@ -61,28 +89,31 @@ class Ensemble:
         gap = np.array(self.half_m) - np.array(self.curves["m"])
         return gap.mean(axis=0), standard_error(gap)
 
-    def state(self) -> dict[str, np.ndarray]:
-        """Plain arrays from which `restore` makes the same ensemble."""
-        arrays = {f"replicas/{name}": np.array(values) for name, values in self.curves.items()}
-        arrays |= {f"state/{name}_mean": array for name, array in self.kernel_mean.items()}
-        arrays |= {f"state/{name}_squares": array for name, array in self.kernel_squares.items()}
-        arrays["replicas/half_m"] = np.array(self.half_m)
+    def arrays(self) -> dict[str, Any]:
+        """Nested plain arrays, for `from_arrays`. Under replicas, state and history as a result file has them."""
+        arrays: dict[str, Any] = {
+            "replicas": {name: np.array(values) for name, values in self.curves.items()} | {"half_m": np.array(self.half_m)},
+            "state": {f"{name}_mean": array for name, array in self.kernel_mean.items()}
+            | {f"{name}_squares": array for name, array in self.kernel_squares.items()},
+            "outcomes": np.array([OUTCOMES.index(outcome) for outcome in self.outcomes], np.int64)}
         if self.residuals:
             longest = max(map(len, self.residuals))
             table = [np.pad(r, (0, longest - len(r)), constant_values=np.nan) for r in self.residuals]
             arrays["history"] = np.array(table).T
         return arrays
 
-    def restore(self, arrays: dict[str, np.ndarray], outcomes: list[str]) -> None:
-        self.outcomes = list(outcomes)
-        for name, array in arrays.items():
-            if name == "replicas/half_m":
-                self.half_m = list(array)
-            elif name.startswith("replicas/"):
-                self.curves[name.removeprefix("replicas/")] = list(array)
-            elif name.startswith("state/") and name.endswith("_mean"):
-                self.kernel_mean[name.removeprefix("state/").removesuffix("_mean")] = array.copy()
-            elif name.startswith("state/") and name.endswith("_squares"):
-                self.kernel_squares[name.removeprefix("state/").removesuffix("_squares")] = array.copy()
-            elif name == "history":
-                self.residuals = [line[~np.isnan(line)] for line in array.T]
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any], outcomes: Sequence[str] | None = None) -> ReplicaStatistics:
+        """From nested or flat names. outcomes: given where the arrays do not hold them."""
+        found = nest(arrays)
+        curves = {name: list(values) for name, values in found["replicas"].items()}
+        state = found.get("state", {})
+        if outcomes is None:
+            outcomes = [OUTCOMES[int(code)] for code in found["outcomes"]]
+        return cls(
+            half_m=curves.pop("half_m"), curves=curves, outcomes=list(outcomes),
+            residuals=[line[~np.isnan(line)] for line in found["history"].T] if "history" in found else [],
+            kernel_mean={name.removesuffix("_mean"): array.copy() for name, array in state.items() if name.endswith("_mean")},
+            kernel_squares={name.removesuffix("_squares"): array.copy() for name, array in state.items()
+                            if name.endswith("_squares")})
+

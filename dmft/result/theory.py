@@ -13,13 +13,14 @@ from dmft.core import store
 from dmft.core.averages import mean_and_error
 from dmft.core.errors import FileError
 from dmft.core.notebook import html_card, sparkline
+from dmft.core.tree import flatten
 from dmft.equations.kernels import KERNELS
 from dmft.model import layouts
 from dmft.model.experiment import Experiment, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
-from dmft.result.statistics import Ensemble
+from dmft.result.statistics import ReplicaStatistics
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,28 +149,28 @@ THEORY_CURVES = tuple(name for name in _FIELDS if f"{name}_error" in _FIELDS)
 _OPTIONAL = tuple(name for name in THEORY_CURVES if _FIELDS[name].default is not MISSING)
 
 
-def make_theory(run: Run, ensemble: Ensemble, grid: np.ndarray, attrs: dict[str, Any]) -> Theory:
+def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs: dict[str, Any]) -> Theory:
     """Means and errors of the finished replicas."""
     t = run.algorithm.learning_rate * np.arange(run.algorithm.steps + 1)
-    replicas = {name: np.array(values) for name, values in ensemble.curves.items()}
+    replicas = {name: np.array(values) for name, values in statistics.curves.items()}
     replicas |= known_errors(run, replicas["m"], replicas["q"])
     curves: dict[str, Any] = {}
     for name in THEORY_CURVES:
         if name in replicas or name not in _OPTIONAL:
             curves[name], curves[f"{name}_error"] = mean_and_error(replicas[name])
-    bias, bias_error = ensemble.bias()
+    bias, bias_error = statistics.bias()
     kernels = Kernels(
         t[grid],
-        **{name: ensemble.kernel_mean[name] for name in KERNELS},
-        **{f"{name}_error": ensemble.kernel_error(name) for name in KERNELS},
+        **{name: statistics.kernel_mean[name] for name in KERNELS},
+        **{f"{name}_error": statistics.kernel_error(name) for name in KERNELS},
     )
-    state = ensemble.state()
+    state = flatten(statistics.arrays())
     history = state.pop("history", None)
     replicas["half_m"] = state.pop("replicas/half_m")
     kept = {name: array for name, array in state.items() if name.startswith("state/")}
-    outcome = worst(ensemble.outcomes)
+    outcome = worst(statistics.outcomes)
     return Theory(run=run, outcome=outcome, t=t, **curves, replicas=replicas, bias={"m": bias, "m_error": bias_error},
-                  kernels=kernels, history=history, attrs={**attrs, "outcomes": ",".join(ensemble.outcomes)}, state=kept)
+                  kernels=kernels, history=history, attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=kept)
 
 
 def worst(outcomes: list[str]) -> str:
@@ -200,11 +201,9 @@ def theory_of(stored: store.Stored) -> Theory:
                   bias=part("bias/"), kernels=kernels, history=stored.arrays.get("history"), attrs=attrs, state=state)
 
 
-def ensemble_of(theory: Theory) -> Ensemble:
-    """The ensemble that a result came from, to add replicas to."""
-    ensemble = Ensemble()
+def statistics_of(theory: Theory) -> ReplicaStatistics:
+    """The statistics that a result came from, to add replicas to."""
     arrays = {f"replicas/{name}": array for name, array in theory.replicas.items() if name != "mse"} | theory.state
     if theory.history is not None:
         arrays["history"] = theory.history
-    ensemble.restore(arrays, str(theory.attrs["outcomes"]).split(","))
-    return ensemble
+    return ReplicaStatistics.from_arrays(arrays, str(theory.attrs["outcomes"]).split(","))

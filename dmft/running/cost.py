@@ -33,17 +33,17 @@ STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
 START = 10.0               # s to start and to compile
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
 DISK = 100e6               # bytes a second to a busy shared file system
-LOOK = 0.5                 # s between two looks of the simulator, or of several ranks, at stop signals, at most
+LOOK = 0.5                 # s between two polls of the stop signals by the simulator or by several ranks, at most
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Cost:
     """What one job needs."""
 
     seconds: float           # from start to end on the given ranks
     rank_bytes: float        # memory of one rank
     checkpoint_bytes: float
-    step_seconds: float      # between two looks at the stop signals: a step of the march, a sweep of the iteration, or LOOK
+    step_seconds: float      # between two polls of the stop signals: a step of the march, a sweep of the iteration, or LOOK
 
     def text(self) -> str:
         return (f"estimate (rough, from measured rates): {time_text(self.seconds)} of running time, "
@@ -51,8 +51,8 @@ class Estimate:
 
     @property
     def stop_seconds(self) -> float:
-        """How long before a time limit the job must be warned, to write its checkpoint in peace: time for the step at
-        hand, for a checkpoint that is being written already and for the last one, all taken twice, and to end."""
+        """Seconds of warning that a job needs before it is ended: 30 + 2 x (one step + two checkpoint writes, one of which may be
+        under way when the warning comes)."""
         return 30.0 + 2.0 * (self.step_seconds + 2.0 * self.checkpoint_bytes / DISK)
 
 
@@ -63,12 +63,12 @@ def size_text(count: float) -> str:
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
-def estimate(run: Run, kind: str, ranks: int = 1, cores: int = 1) -> Estimate:
+def estimate(run: Run, kind: str, ranks: int = 1, cores: int = 1) -> Cost:
     """For kind "theory" or "simulation" on that many ranks with that many cores each."""
     return _theory(run, ranks, cores) if kind == "theory" else _simulation(run, ranks, cores)
 
 
-def _theory(run: Run, ranks: int, cores: int) -> Estimate:
+def _theory(run: Run, ranks: int, cores: int) -> Cost:
     theory, steps = run.theory, run.algorithm.steps
     samples = HALF * theory.samples
     groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
@@ -90,11 +90,11 @@ def _theory(run: Run, ranks: int, cores: int) -> Estimate:
     rounds = -(-theory.replicas // groups)
     replica = work * groups / (ranks * cores)
     kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2
-    return Estimate(START + rounds * replica, PROCESS + resident * groups / ranks + kernels, state * groups + kernels,
+    return Cost(START + rounds * replica, PROCESS + resident * groups / ranks + kernels, state * groups + kernels,
                     max(replica / looks, LOOK))
 
 
-def _simulation(run: Run, ranks: int, cores: int) -> Estimate:
+def _simulation(run: Run, ranks: int, cores: int) -> Cost:
     n, count = run.simulation.dimension, run.simulation.instances
     entries = run.problem.alpha * n * n
     step = STEP_ENTRY if entries < LARGE_ENTRIES else STEP_ENTRY_LARGE
@@ -104,4 +104,4 @@ def _simulation(run: Run, ranks: int, cores: int) -> Estimate:
     work = entries * (DRAW_ENTRY * (1.0 / share if shared else drawn) + step * run.algorithm.steps * count)
     states = count * (8.0 * n + run.problem.alpha * n)
     held = 4.0 * entries * (1 if shared else min(cores, -(-count // ranks)))
-    return Estimate(START + share * work / cores, PROCESS + held + states, states, LOOK)
+    return Cost(START + share * work / cores, PROCESS + held + states, states, LOOK)

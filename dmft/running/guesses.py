@@ -6,7 +6,7 @@ import numpy as np
 
 from dmft.core.errors import RunError
 from dmft.model.runfile import Run
-from dmft.result.statistics import Ensemble
+from dmft.result.statistics import ReplicaStatistics
 from dmft.result.theory import Theory
 from dmft.solvers.iterate import Guess
 
@@ -23,10 +23,10 @@ def guess_from(theory: Theory, run: Run) -> Guess:
     return _guess(run, theory.delta_nu, theory.mu, theory.kernels.M_C, theory.kernels.M_R)
 
 
-def guess_of(ensemble: Ensemble, run: Run) -> Guess:
+def guess_of(statistics: ReplicaStatistics, run: Run) -> Guess:
     """Mean kernels of the finished replicas of the same run."""
-    kernels = ensemble.kernel_mean
-    return _guess(run, ensemble.mean("delta_nu"), ensemble.mean("mu"), kernels["M_C"], kernels["M_R"])
+    kernels = statistics.kernel_mean
+    return _guess(run, statistics.mean("delta_nu"), statistics.mean("mu"), kernels["M_C"], kernels["M_R"])
 
 
 def _guess(run: Run, delta_nu: np.ndarray, mu: np.ndarray, M_C: np.ndarray, M_R: np.ndarray) -> Guess:

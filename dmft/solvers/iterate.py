@@ -8,6 +8,7 @@ before are sound), so that the guess repairs itself from the start instead of po
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
@@ -156,6 +157,16 @@ class Iteration:
     @property
     def diverged(self) -> bool:
         return self.outcome == "diverged"
+
+    @property
+    def progress(self) -> float:
+        """Share of the sweeps that are allowed: a lower bound, most runs need fewer."""
+        return min(self.n / self.options.max_sweeps, 1.0)
+
+    @property
+    def note(self) -> str:
+        """For a progress line."""
+        return f"sweep {self.n}, residual {self.residuals[-1]:.1e}" if self.n else ""
 
     def _first_row(self) -> Row:
         """Row 0, which needs no kernels."""
@@ -316,7 +327,7 @@ class Iteration:
     def own(self) -> dict[str, np.ndarray]:
         return {}
 
-    def restore(self, shared: dict[str, np.ndarray], own: dict[str, np.ndarray]) -> None:
+    def restore(self, shared: dict[str, np.ndarray], own: Mapping[str, np.ndarray]) -> None:
         self.guess = Guess(**{name: shared[f"guess/{name}"] for name in Guess.PARTS}, m=shared.get("guess/m"))
         self.residuals = list(shared["residuals"])
         self.outcome = OUTCOMES[int(shared["outcome"])]

@@ -34,6 +34,8 @@ def march_blocks(experiment: Experiment, samples: int, parts: frozenset[str], co
 class March:
     """One solution at step n = 0 .. steps."""
 
+    residuals: list[float] | None = None  # those of an iteration
+
     def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, grid: np.ndarray, comm: Summing,
                  dtype=np.float64, gpu: Gpu | None = None):
         self.experiment, self.sampling, self.grid, self.comm = experiment, sampling, grid, comm
@@ -59,6 +61,21 @@ class March:
     def done(self) -> bool:
         """True if finished or diverged."""
         return self.diverged or np.isfinite(self.curves["m"][-1])
+
+    @property
+    def outcome(self) -> str:
+        """How it ended; "" while it has not."""
+        return "diverged" if self.diverged else "done" if self.done else ""
+
+    @property
+    def progress(self) -> float:
+        """Share of the steps taken."""
+        return min(self.n / self.experiment.steps, 1.0)
+
+    @property
+    def note(self) -> str:
+        """For a progress line."""
+        return f"t = {self.n * self.experiment.eta:.2f}, m = {self.curves['m'][self.n - 1]:.4f}" if self.n else ""
 
     def step(self) -> None:
         step_together([self], self.comm)

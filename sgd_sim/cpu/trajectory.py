@@ -1,4 +1,4 @@
-"""Instances being stepped. The ensemble knows only `step`, `advance` and `post`."""
+"""Instances being stepped. The worker (sgd_sim.instances) knows only `step`, `finished`, `advance` and `post`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def progress(bench) -> float:
     stored = store.load_checkpoint(bench.output)
     if stored is None:
         return 0.0
-    return float(stored.attrs["progress"]) if bench.kind == "theory" else float(np.maximum(stored.arrays["state/step"], 0).sum())
+    return float(stored.attrs["progress"])
 
 
 def kill_again_and_again(bench, expected, fault, kills: int, rng) -> None:

@@ -145,7 +145,7 @@ def test_small_losses_are_right(card):
 
 def test_the_whole_way_and_on(card, monkeypatch, tmp_path):
     """The command with --device gpu: what it writes is what a batch gives; more instances later are only computed themselves."""
-    for module in ("simulation", "ensemble"):
+    for module in ("simulation", "instances"):
         monkeypatch.setattr(f"sgd_sim.{module}.gpu", lambda section, rank, ranks: card)
     run = run_of(**PERSISTENT)
     (tmp_path / "a.toml").write_text(run.to_toml())

@@ -81,10 +81,10 @@ def test_resume_grows_and_computes_only_what_is_new(command, monkeypatch):
     command()
     assert "nothing to do" in command("--resume")[1]
     made = []
-    original = sgd_sim.ensemble.Trajectory
-    monkeypatch.setattr(sgd_sim.ensemble, "Trajectory", lambda run, i, *rest: made.append(int(i)) or original(run, i, *rest))
+    original = sgd_sim.instances.Trajectory
+    monkeypatch.setattr(sgd_sim.instances, "Trajectory", lambda run, i, *rest: made.append(int(i)) or original(run, i, *rest))
     code, message = command("--resume", "--set", "simulation.instances=6")
-    assert code == 0 and "going on, 67 % done" in message
+    assert code == 0 and "going on from a.h5, 67 % done" in message
     assert sorted(made) == [4, 5]
     assert command("--resume", "--set", "simulation.instances=6", "--set", "algorithm.t_max=2.5")[0] == 0
     command("--set", "simulation.instances=6", "--set", "algorithm.t_max=2.5", output="b.h5")

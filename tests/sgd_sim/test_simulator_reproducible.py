@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 import sgd_sim
-from dmft.core.parallel import Comm
+from dmft.core import store
+from dmft.core.errors import Stopped
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import parse_run
-from sgd_sim import ensemble, memory
+from sgd_sim import instances, memory
 from sgd_sim.cpu import shared
 from sgd_sim.cpu.dynamics import State, advance, make_noise, make_rule, make_work
-from sgd_sim.ensemble import Ensemble
 from sgd_sim.landscape import make_landscape
 from sgd_sim.starts import start_weights
-from sgd_sim.states import empty_states, grown_states
+from tests.small_results import StopAfter
 
 KINDS = {
     "gd": {"kind": "gd"},
@@ -42,38 +42,32 @@ def assert_same(a, b, instances=slice(None)):
 
 @pytest.mark.parametrize("landscape", ["fresh", "shared"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_growing_is_the_same_as_running_at_once(run, kind, landscape):
-    """In t_max and in instances, from the states of the shorter run."""
+def test_growing_is_the_same_as_running_at_once(run, kind, landscape, tmp_path):
+    """In t_max and in instances, from the file of the shorter run."""
     run = run.replace(landscape=landscape, **KINDS[kind])
-    states = empty_states(run)
-    assert Ensemble(run, states, Comm()).go() == 0
+    short = sgd_sim.simulate(run, tmp_path / "a.h5")
     longer = run.replace(t_max=1.7, instances=20)
-    grown = grown_states(states, longer)
-    assert Ensemble(longer, grown, Comm()).go() == 0
-    whole = sgd_sim.simulate(longer)
-    np.testing.assert_array_equal(grown.curves, whole.states.curves)
-    np.testing.assert_array_equal(grown.w, whole.states.w)
-    assert_same(sgd_sim.simulate(run.replace(instances=1)), sgd_sim.simulate(run), slice(0, 1))
+    grown, whole = sgd_sim.simulate(longer, tmp_path / "a.h5", resume=True), sgd_sim.simulate(longer)
+    np.testing.assert_array_equal(grown.states.curves, whole.states.curves)
+    np.testing.assert_array_equal(grown.states.w, whole.states.w)
+    assert_same(sgd_sim.simulate(run.replace(instances=1)), short, slice(0, 1))
 
 
 @pytest.mark.parametrize("landscape", ["fresh", "shared"])
-def test_stopping_in_the_middle_of_an_instance(run, landscape, monkeypatch):
-    monkeypatch.setattr(ensemble, "SLICE_SECONDS", 0.0)        # one step a slice
+def test_stopping_in_the_middle_of_an_instance(run, landscape, monkeypatch, tmp_path):
+    """Again and again, with more instances and a later end from the first checkpoint on."""
+    monkeypatch.setattr(instances, "SLICE_SECONDS", 0.0)        # one step a slice
+    monkeypatch.setattr(instances, "ROUND_SECONDS", 0.001)
     run = run.replace(landscape=landscape, t_max=3.0)
-    states, saved = empty_states(run), []
+    shorter, reached = run.replace(t_max=2.0, instances=2), []
     while True:
-        seen = []
-
-        def stop(seen=seen, states=states):
-            """Stop as soon as some instance has gone ten steps further."""
-            seen.append(states.step.copy())
-            return int(bool(np.any(np.maximum(states.step, 0) - np.maximum(seen[0], 0) >= 10)))
-
-        monkeypatch.setattr(ensemble, "ROUND_SECONDS", 0.001)
-        if Ensemble(run, states, Comm(), stop, saved.append).go() == 0:
+        try:
+            result = sgd_sim.simulate(run if reached else shorter, tmp_path / "a.h5", resume=True, stop=StopAfter(8))
             break
-    assert saved and any(0 < step < run.algorithm.steps for step in states.record)
-    np.testing.assert_array_equal(states.curves, sgd_sim.simulate(run).states.curves)
+        except Stopped:
+            reached += sgd_sim.load(store.checkpoint_path(tmp_path / "a.h5")).states.step.tolist()
+    assert any(0 < step < run.algorithm.steps for step in reached), reached
+    np.testing.assert_array_equal(result.states.curves, sgd_sim.simulate(run).states.curves)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -105,9 +99,9 @@ def test_width_of_a_batch_of_starts_changes_nothing(run, monkeypatch):
 
 SCRIPT = """
 import sys, numpy as np, sgd_sim
-from sgd_sim import memory, ensemble
+from sgd_sim import memory, instances
 from dmft.model.runfile import parse_run
-memory.SMALL = ensemble.SMALL = 0
+memory.SMALL = instances.SMALL = 0
 run = parse_run(sys.stdin.read())
 np.save(sys.argv[1], np.stack([sgd_sim.simulate(run.replace(landscape=l)).states.curves for l in ("fresh", "shared")]))
 """

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dmft.core import command, store
-from dmft.core.errors import FileError, UserError
+from dmft.core.errors import DmftWarning, FileError, OutcomeWarning, ResultWarning, UserError
 from dmft.model.runfile import load_run
 from dmft.version import __version__
 
@@ -113,6 +115,21 @@ def test_memory_that_runs_out_is_one_line(capsys):
     code = command.main_wrapper(lambda _: np.empty(1 << 56).size)
     error = capsys.readouterr().err
     assert code == 2 and error.count("\n") == 1 and "out of memory (Unable to allocate" in error and "--resume" in error
+
+
+@pytest.mark.parametrize("quiet, printed", [(False, "a note\nwarning: plain\nwarning: of a result\nof its end\n"),
+                                            (True, "warning: of a result\nof its end\n")])
+def test_commands_print_notes_and_warnings_of_the_library(capsys, quiet, printed):
+    logger = logging.getLogger("dmft.some.module")
+    with command.speaking(quiet):
+        logger.info("a note")
+        for text, category in (("plain", DmftWarning), ("of a result", ResultWarning), ("of its end", OutcomeWarning)):
+            warnings.warn(text, category, stacklevel=1)
+    logger.info("not here")
+    with pytest.warns(DmftWarning):
+        warnings.warn("nor this", DmftWarning, stacklevel=1)
+    assert capsys.readouterr() == ("", printed)
+    assert logging.getLogger("dmft").level == logging.NOTSET and logging.getLogger("dmft").handlers == []
 
 
 WAITS = """

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import dmft
-from dmft.core.errors import RunError, Stopped
+import sgd_sim
+from dmft.core import store
+from dmft.core.errors import FileError, RunError, Stopped
+from sgd_sim.archive import to_arrays
+from sgd_sim.states import empty_states
 from tests.small_results import StopAfter
 from tests.solver_cases import ALGORITHMS, make_run
 
@@ -19,12 +25,13 @@ def interrupted(run, path, polls: int) -> None:
         dmft.solve(run, output=path, quiet=True, stop=StopAfter(polls))
 
 
-def test_more_sweeps_for_a_checkpoint_whose_replicas_ended_at_the_limit(tmp_path, capsys):
+def test_more_sweeps_for_a_checkpoint_whose_replicas_ended_at_the_limit(tmp_path, caplog):
     """3 sweeps a replica: stopped in the second of two."""
     run = make_run(ALGORITHMS["sgd"], replicas=2, max_sweeps=3, **ITERATE)
     interrupted(run, tmp_path / "a.h5", 5)
-    result = dmft.solve(run.replace(max_sweeps=100), output=tmp_path / "a.h5", resume=True)
-    assert "more sweeps allowed" in capsys.readouterr().err
+    caplog.set_level(logging.INFO, "dmft")
+    result = dmft.solve(run.replace(max_sweeps=100), output=tmp_path / "a.h5", resume=True, quiet=True)
+    assert "more sweeps allowed" in caplog.text
     assert result.outcome == "converged" and result.attrs["outcomes"] == "converged,converged"
     assert_allclose(result.m, dmft.solve(run.replace(max_sweeps=100), quiet=True).m, rtol=0, atol=1e-7)
 
@@ -42,13 +49,44 @@ def test_a_first_guess_is_kept_with_the_checkpoint(tmp_path):
 
 
 @pytest.mark.parametrize(("steps", "words"), [(30, "rounding alone"), (201, "is now dyadic")])
-def test_a_longer_run_says_what_it_changes(tmp_path, capsys, steps, words):
+def test_a_longer_run_says_what_it_changes(tmp_path, caplog, steps, words):
     run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=1)
     first = dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
-    longer = dmft.solve(run.replace(t_max=steps * 0.02), output=tmp_path / "a.h5", resume=True)
-    assert words in capsys.readouterr().err
+    caplog.set_level(logging.INFO, "dmft")
+    longer = dmft.solve(run.replace(t_max=steps * 0.02), output=tmp_path / "a.h5", resume=True, quiet=True)
+    assert words in caplog.text
     if steps == 30:
         assert_allclose(longer.m[:21], first.m, rtol=0, atol=1e-9)
+
+
+def test_the_wall_time_of_all_stretches_is_added_up(tmp_path):
+    run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=2)
+    interrupted(run, tmp_path / "a.h5", 30)
+    checkpoint = store.checkpoint_path(tmp_path / "a.h5")
+    header = store.load_header(checkpoint)
+    changed = {**header.attrs, "wall_time": 1000.0 + header.attrs["wall_time"]}         # as if it had been slow
+    arrays = store.load(checkpoint).arrays
+    store.save(checkpoint, "theory", header.run_text, arrays, changed, checkpoint=True)
+    result = dmft.solve(run, output=tmp_path / "a.h5", resume=True, quiet=True)
+    assert 1000.0 < result.attrs["wall_time"] < 1000.0 + 600.0
+    extended = dmft.solve(run.replace(replicas=3), output=tmp_path / "a.h5", resume=True, quiet=True)
+    assert result.attrs["wall_time"] < extended.attrs["wall_time"] < 1000.0 + 1200.0
+
+
+@pytest.mark.parametrize("simulated", [False, True])
+def test_a_checkpoint_of_an_older_version_is_refused_in_one_line(tmp_path, dmft_main, simulated):
+    """And so is a look at it. Its layout is what version 1 wrote: of the simulator, the datasets of a result."""
+    run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=1).replace(dimension=20, instances=2)
+    kind, solve = ("simulation", sgd_sim.simulate) if simulated else ("theory", dmft.solve)
+    arrays = to_arrays(run, empty_states(run)) if simulated else {"finished/replicas/half_m": np.zeros(0)}
+    store.save_checkpoint(tmp_path / "a.h5", kind, run.to_toml(), arrays, {"progress": 0.5, "outcomes": ""})
+    before = store.checkpoint_path(tmp_path / "a.h5").read_bytes()
+    with pytest.raises(FileError, match="checkpoint of another version of this package .* --force"):
+        solve(run, output=tmp_path / "a.h5", resume=True, quiet=True)
+    assert store.checkpoint_path(tmp_path / "a.h5").read_bytes() == before
+    if simulated:
+        done = dmft_main("inspect", str(tmp_path / "a.h5"))
+        assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "another version" in done.stderr
 
 
 def test_kernels_at_chosen_times():

@@ -1,0 +1,124 @@
+"""The checkpoint of a job: what the job has entered so far, and the full state of the workers under way.
+
+Rank 0 writes; the other ranks send their arrays one at a time. Every rank reads its own lines back, so a run may go on with
+any number of ranks. Layout: the job's own state under the names it chooses, and active/INDEX/PART/shared|own/... for a worker.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dmft.core import store
+from dmft.core.errors import FileError
+from dmft.core.parallel import Comm
+from dmft.core.parts import Part, Piece, pieces, send
+from dmft.core.tree import flatten, nest
+from dmft.core.worker import Worker
+
+LAYOUT = 2          # of checkpoints; those without the attribute are older
+ACTIVE = "active"
+
+
+def check_layout(header: store.Stored) -> None:
+    """FileError for a checkpoint that another version of the package laid out."""
+    if header.attrs.get("checkpoint_layout") != LAYOUT:
+        raise FileError(f"{header.path}: a checkpoint of another version of this package ({header.attrs.get('package_version')}), "
+                        "which this one cannot take up; finish the run with that version, or start afresh with --force")
+
+
+def group_roots(ranks: int, groups: int) -> list[int]:
+    """Rank of the first member of each group of Comm.split, and the number of ranks at the end."""
+    return [-(-group * ranks // groups) for group in range(groups)] + [ranks]
+
+
+def stored_part(stored: store.Stored, index: int, name: str) -> Part:
+    """One part of a worker from a checkpoint that was read whole, with all its lines; for looking at runs under way."""
+    check_layout(stored)
+    found = nest(stored.arrays)[ACTIVE][str(index)][name]
+    own = found.get("own", {})
+    total = len(next(iter(own.values()))) if own else 0
+    return Part(flatten(found.get("shared", {})), own, slice(0, total), total)
+
+
+class Checkpoint:
+    """The checkpoint beside one output file."""
+
+    def __init__(self, output: Path, kind: str, run_text: str, comm: Comm):
+        self.output, self.kind, self.run_text, self.comm = output, kind, run_text, comm
+        self.path = store.checkpoint_path(output)
+        self.waiting: set[int] = set()      # workers whose state lies in the file and is not loaded
+
+    def take_up(self, header: store.Stored) -> None:
+        """From now on `restore` finds the workers of this file."""
+        self.waiting = {int(index) for index in nest(header.shapes).get(ACTIVE, {})}
+
+    def restore(self, index: int, worker: Worker) -> None:
+        """Bring a worker to where the checkpoint left it; one that is not in it stays at its start."""
+        if index not in self.waiting:
+            return
+        there = nest(store.load_header(self.path).shapes)[ACTIVE][str(index)]
+        parts = {}
+        for name, part in worker.state().items():
+            place = f"{ACTIVE}/{index}/{name}"
+            shared = {key: store.read(self.path, f"{place}/shared/{key}") for key in flatten(there[name].get("shared", {}))}
+            own = {key: store.read(self.path, f"{place}/own/{key}", part.lines) for key in part.own}
+            parts[name] = Part(shared, own, part.lines, part.total)
+        worker.restore(parts)
+
+    def write(self, state: Mapping[str, Any], worker: Worker, indices: list[int], leads: bool, attrs: dict[str, Any]) -> None:
+        """Save everything. indices: the worker of each group of ranks. state: the job's, on the root. leads: whether this rank
+        is the first of its group. Every rank calls this; an error of the root (a full disk, say) reaches all of them."""
+        parts = worker.state()
+        if not self.comm.is_root:
+            for part in parts.values():
+                send(part, self.comm, leads)
+        self.comm.from_root(lambda: self._write(state, parts, indices, attrs))
+        self.waiting |= set(indices)
+
+    def _write(self, state: Mapping[str, Any], parts: Mapping[str, Part], indices: list[int], attrs: dict[str, Any]) -> None:
+        coming = self._pieces(parts, indices)
+        try:
+            kept = [name for index in sorted(self.waiting - set(indices)) for name in self._names(index)]
+            with store.Writer(self.path, self.kind, self.run_text, {**attrs, "checkpoint_layout": LAYOUT}, True) as writer:
+                for name, array in flatten(state).items():
+                    _put(writer, Piece(name, np.asarray(array)))
+                for name in kept:
+                    _put(writer, Piece(name, store.read(self.path, name)))
+                for piece in coming:
+                    _put(writer, piece)
+        finally:
+            deque(coming, maxlen=0)     # after an error the other ranks are still sending
+
+    def _names(self, index: int) -> list[str]:
+        below = nest(store.load_header(self.path).shapes)[ACTIVE][str(index)]
+        return [f"{ACTIVE}/{index}/{name}" for name in flatten(below)]
+
+    def _pieces(self, parts: Mapping[str, Part], indices: list[int]) -> Iterator[Piece]:
+        """On the root: the pieces of every rank, in the order in which each of them sends."""
+        roots = group_roots(self.comm.size, len(indices))
+        for index, first, end in zip(indices, roots[:-1], roots[1:], strict=True):
+            for rank in range(first, end):
+                for name, part in parts.items():
+                    for piece in pieces(part, self.comm, rank, rank == first):
+                        yield piece._replace(name=f"{ACTIVE}/{index}/{name}/{piece.name}")
+
+    def remove(self) -> None:
+        if self.comm.is_root:
+            store.remove_checkpoint(self.output)
+
+
+def _put(writer: store.Writer, piece: Piece) -> None:
+    array = piece.array
+    if piece.lines is None:
+        writer.create(piece.name, array.shape, array.dtype)
+        writer.write(piece.name, (), array)
+        return
+    if piece.name not in writer.file:
+        writer.create(piece.name, (piece.total, *array.shape[1:]), array.dtype)
+    if len(array):
+        writer.write(piece.name, piece.lines, array)

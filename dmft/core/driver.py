@@ -1,0 +1,223 @@
+"""The driver of every job: lock the output, take up what is on disk, run workers in rounds over the ranks, poll stop signals,
+show progress, write checkpoints, finish.
+
+What a job and its workers are, and how to write one, is told in dmft.core.worker. Nothing of the physics comes here, and nothing
+here changes a number: a result is the same on any number of ranks and after any number of stops.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import ExitStack
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from dmft.core.checkpoint import Checkpoint, group_roots
+from dmft.core.errors import Stopped
+from dmft.core.locks import lock
+from dmft.core.outputs import Found, examine
+from dmft.core.parallel import Comm, world
+from dmft.core.parts import Part, assembled, pieces, send
+from dmft.core.progress import Progress
+from dmft.core.stopping import Never, Stop, exit_code_of
+from dmft.core.worker import Job, Worker
+
+Result = TypeVar("Result")
+
+LOOK = 0.2          # seconds between two exchanges of flags over the ranks
+_log = logging.getLogger("dmft")
+
+
+class Ended(NamedTuple, Generic[Result]):
+    """How a job ended: its result, and whether there was anything to do (no: it lay there complete)."""
+
+    result: Result
+    worked: bool
+
+
+class _News(NamedTuple):
+    """What the ranks tell each other between steps."""
+
+    stop: int           # flags of stopping.Stop
+    save: bool          # a checkpoint is due
+    running: bool
+    diverged: int       # lowest group whose worker has diverged; the number of groups if none
+    progress: float
+    took: float         # seconds since the last exchange that were spent on steps
+
+
+def drive(job: Job[Result], output: str | Path | None = None, resume: bool = False, quiet: bool = True,
+          stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None) -> Ended[Result]:
+    """Run a job to its end. Every rank of `comm` (default: of the whole job) must call it, and gets the result.
+
+    output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from the checkpoint, or
+    extend a finished result; without it an existing file is overwritten. quiet: no progress. stop: polled between steps (on
+    several ranks a few times a second); raises Stopped after a checkpoint. attrs: for the attributes of the files.
+    """
+    return _Driver(job, Path(output) if output else None, quiet, stop or Never(), attrs or {}, comm or world()).go(resume)
+
+
+class _Driver(Generic[Result]):
+    """One call of `drive`."""
+
+    def __init__(self, job: Job[Result], output: Path | None, quiet: bool, stop: Stop, attrs: dict[str, Any], comm: Comm):
+        self.job, self.output, self.quiet, self.stop, self.attrs, self.comm = job, output, quiet, stop, attrs, comm
+        self.checkpoint = Checkpoint(output, job.kind, job.run_text, comm) if output else None
+        self.source: Path | None = None     # what this run goes on from
+        self.progress_before = 0.0          # share of the work done by earlier stretches of this run, for the rate of this one
+        self.seconds_before = 0.0           # and their running time
+        self.began = self.saved = time.monotonic()
+
+    def go(self, resume: bool) -> Ended[Result]:
+        with ExitStack() as stack:
+            if self.output is not None:
+                place = self.output
+                self.comm.from_root(lambda: stack.enter_context(lock(place)))
+                if resume:
+                    found = self.comm.from_root(lambda: examine(place, self.job.kind, self.job.compare, self.attrs))
+                    if found.complete:
+                        return Ended(self._complete(place, found), False)
+                    self._take_up(found)
+            diverged = False
+            while not diverged and (pending := self.job.pending()):
+                diverged = self._round(pending[:self.comm.size])
+            return Ended(self._finish(), True)
+
+    def _complete(self, output: Path, found: Found) -> Result:
+        assert found.header is not None
+        outcome = str(found.header.attrs.get("outcome", "complete"))
+        self._note(f"{output}: complete{'' if outcome == 'complete' else f' ({outcome})'}; nothing to do")
+        return self.job.load(output)
+
+    def _take_up(self, found: Found) -> None:
+        header = found.header
+        if header is None or not self.job.take_up(header, found.grew):
+            return
+        self.source = header.path
+        self.seconds_before = float(header.attrs.get("wall_time", 0.0))
+        if header.is_checkpoint and self.checkpoint:
+            self.checkpoint.take_up(header)
+
+    # --- a round --------------------------------------------------------------------------------------------
+
+    def _round(self, indices: list[int]) -> bool:
+        """One worker per group of ranks, side by side, until all are done. Returns whether one diverged."""
+        group = self.comm.split(len(indices))
+        index = indices[group.group]
+        worker = self.job.worker(index, group)
+        try:
+            if self.checkpoint:
+                self.checkpoint.restore(index, worker)
+            diverged = self._steps(worker, group, indices)
+        finally:
+            worker.close()
+        self._collect(worker, group, indices, min(diverged + 1, len(indices)))
+        if self.checkpoint:
+            self.checkpoint.waiting -= set(indices)
+        group.free()
+        return diverged < len(indices)
+
+    def _steps(self, worker: Worker, group: Comm, indices: list[int]) -> int:
+        """Step until every worker is done. A divergence ends the job, but workers before it are finished: the result must not
+        depend on which of them ran side by side. Returns the first group that diverged, or the number of groups."""
+        diverged, steps, took = len(indices), 1, 0.0
+        with Progress(1.0, self.job.label(indices), self.quiet) as progress:
+            while True:
+                idle = worker.done or group.group > diverged
+                news = self._exchange(worker, group.group, idle, diverged, took)
+                diverged = news.diverged
+                self._tell_start(news.progress, indices)
+                progress.update(news.progress, worker.note)
+                if not news.running:
+                    return diverged
+                if news.stop:
+                    self._stop(news, worker, group, indices)
+                if news.save:
+                    self._save(news, worker, group, indices)
+                steps, begin = self._steps_to_go(steps, news.took), time.monotonic()
+                if idle:
+                    time.sleep(min(LOOK, news.took))     # others are still at work: do not spin on them
+                for _ in range(steps):
+                    if worker.done or idle:
+                        break
+                    worker.step()
+                took = time.monotonic() - begin
+
+    def _exchange(self, worker: Worker, group: int, idle: bool, diverged: int, took: float) -> _News:
+        due = self.checkpoint is not None and time.monotonic() - self.saved >= self.job.checkpoint_interval
+        if worker.diverged:
+            diverged = min(diverged, group)
+        mine = _News(self.stop.flags, due and self.comm.is_root, not idle, diverged, worker.progress, took)
+        ranks = self.comm.gather(mine)
+        return _News(reduce(or_, (news.stop for news in ranks)), any(news.save for news in ranks),
+                     any(news.running for news in ranks), min(news.diverged for news in ranks),
+                     sum(news.progress for news in ranks) / len(ranks), max(news.took for news in ranks))
+
+    def _steps_to_go(self, steps: int, took: float) -> int:
+        """Steps until the next exchange of flags, adapted to take LOOK seconds; equal on all ranks. One rank alone looks at every
+        step, and all look after the first one, whose time nobody knows."""
+        if self.comm.size == 1 or took == 0.0:
+            return 1
+        if took > LOOK:
+            return max(1, int(steps * LOOK / took))
+        return 2 * steps if took < LOOK / 2 else steps
+
+    # --- what comes between steps -----------------------------------------------------------------------------
+
+    def _tell_start(self, progress: float, indices: list[int]) -> None:
+        """At the first exchange of a run that goes on: from where, and how far it had come."""
+        if self.source is not None:
+            self.progress_before = self._share(progress, indices)
+            self._note(f"going on from {self.source}, {100 * self.progress_before:.0f} % done")
+            self.source = None
+
+    def _stop(self, news: _News, worker: Worker, group: Comm, indices: list[int]) -> None:
+        code = exit_code_of(news.stop)
+        if self.checkpoint is None:
+            raise Stopped("stopped; no output file was given, so nothing is kept", code)
+        worker.close()
+        self._save(news, worker, group, indices)
+        raise Stopped(f"stopped after a checkpoint ({self.checkpoint.path}); --resume goes on", code)
+
+    def _save(self, news: _News, worker: Worker, group: Comm, indices: list[int]) -> None:
+        assert self.checkpoint is not None
+        attrs = {**self._all_attrs(), "outcome": "stopped", "progress": self._share(news.progress, indices),
+                 "progress_before": self.progress_before, "wall_time_before": self.seconds_before}
+        self.checkpoint.write(self.job.state() if self.comm.is_root else {}, worker, indices, group.is_root, attrs)
+        self.saved = time.monotonic()
+
+    def _share(self, progress: float, indices: list[int]) -> float:
+        """Share of the whole job that is done."""
+        return (self.job.finished + progress * len(indices)) / max(self.job.wanted, self.job.finished + len(indices))
+
+    def _note(self, text: str) -> None:
+        if self.comm.is_root:
+            _log.info(text)
+
+    def _all_attrs(self) -> dict[str, Any]:
+        seconds = self.seconds_before + time.monotonic() - self.began
+        return {**self.attrs, "ranks": self.comm.size, "wall_time": seconds}
+
+    # --- the end ----------------------------------------------------------------------------------------------
+
+    def _collect(self, worker: Worker, group: Comm, indices: list[int], kept: int) -> None:
+        """Bring the solutions of the first `kept` groups to the root, in order."""
+        part = worker.solution() if group.group < kept else Part()
+        if self.comm.is_root:
+            roots = group_roots(self.comm.size, len(indices))
+            for index, first, end in zip(indices[:kept], roots, roots[1:], strict=False):
+                several = (piece for rank in range(first, end) for piece in pieces(part, self.comm, rank, rank == first))
+                self.job.enter(index, assembled(several))
+        elif group.group < kept:
+            send(part, self.comm, group.is_root)
+        self.job.finished += kept
+
+    def _finish(self) -> Result:
+        attrs = self._all_attrs()
+        result = self.comm.from_root(lambda: self.job.finish(attrs, self.output))
+        if self.checkpoint:
+            self.checkpoint.remove()
+        return result

@@ -1,0 +1,81 @@
+"""The state of a worker as arrays, and its way to the root rank: one array at a time, so that no rank ever holds more than
+one array beyond its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dmft.core.parallel import Comm
+from dmft.core.tree import flatten
+
+
+@dataclass(frozen=True)
+class Part:
+    """Arrays of one rank.
+
+    shared: (nested) arrays that are equal on all ranks of the group. own: arrays with one line per sample or instance of this
+    rank, read by name one after the other (on a GPU each is copied to the host when it is asked for). lines: which of the
+    `total` lines of the whole these are; the same on a file, whatever the number of ranks.
+    """
+
+    shared: Mapping[str, Any] = field(default_factory=dict)
+    own: Mapping[str, np.ndarray] = field(default_factory=dict)
+    lines: slice = field(default_factory=lambda: slice(0, 0))
+    total: int = 0
+
+
+class Piece(NamedTuple):
+    """An array under its name in the file ("shared/..." or "own/..."); of own arrays some lines of `total`."""
+
+    name: str
+    array: np.ndarray
+    lines: slice | None = None
+    total: int = 0
+
+
+def send(part: Part, comm: Comm, leads: bool) -> None:
+    """Send this rank's part to the root of comm, for `pieces` there. leads: first rank of its group, which sends `shared` too."""
+    shared = flatten(part.shared) if leads else {}
+    lines = (part.lines.start, part.lines.stop, part.lines.step)
+    contents = json.dumps([list(shared), list(part.own), lines, part.total])
+    comm.send_array(np.frombuffer(contents.encode(), np.uint8), 0)
+    for array in shared.values():
+        comm.send_array(np.asarray(array), 0)
+    for name in part.own:
+        comm.send_array(part.own[name], 0)
+
+
+def pieces(part: Part, comm: Comm, rank: int, leads: bool) -> Iterator[Piece]:
+    """On the root: the arrays of a rank, received if it is not the root itself, whose part is given."""
+    if rank == comm.rank:
+        for name, array in flatten(part.shared).items() if leads else ():
+            yield Piece(f"shared/{name}", np.asarray(array))
+        for name in part.own:
+            yield Piece(f"own/{name}", part.own[name], part.lines, part.total)
+        return
+    shared, own, lines, total = json.loads(bytes(comm.recv_array(rank)))
+    for name in shared:
+        yield Piece(f"shared/{name}", comm.recv_array(rank))
+    for name in own:
+        yield Piece(f"own/{name}", comm.recv_array(rank), slice(*lines), total)
+
+
+def assembled(several: Iterable[Piece]) -> Part:
+    """The pieces of all ranks of a group as one part: `shared` with flat names, `own` with all lines."""
+    shared: dict[str, np.ndarray] = {}
+    own: dict[str, np.ndarray] = {}
+    total = 0
+    for piece in several:
+        kind, _, name = piece.name.partition("/")
+        if piece.lines is None:
+            shared[name] = piece.array
+            continue
+        whole = own.setdefault(name, np.empty((piece.total, *piece.array.shape[1:]), piece.array.dtype))
+        whole[piece.lines] = piece.array
+        total = piece.total
+    return Part(shared, own, slice(0, total), total)

@@ -1,0 +1,161 @@
+"""All instances of a run over threads and ranks: the worker of a simulation (dmft.core.worker).
+
+Instance i belongs to rank i mod P. On a rank, instances (batches of them on a shared landscape) go to threads as these become
+free; those left when there are fewer than threads, and those whose data are large, run one at a time with their rows spread over
+the threads. On a GPU as many as it can hold are stepped together. No such choice changes a number. Threads post where their
+instances stand after every slice of work, so that a checkpoint never has to wait for them; the main thread alone talks to other
+ranks.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import numba
+import numpy as np
+
+from dmft.core.device import Gpu, gpu
+from dmft.core.parallel import Comm
+from dmft.core.parts import Part
+from dmft.model.runfile import Run
+from sgd_sim.archive import PART
+from sgd_sim.cpu.shared import SharedTrajectories, batches
+from sgd_sim.cpu.trajectory import Stepper, Trajectory
+from sgd_sim.gpu.trajectories import GpuTrajectories, gpu_batches
+from sgd_sim.landscape import data_bytes, make_landscape, sizes
+from sgd_sim.memory import SMALL, hold_together
+from sgd_sim.states import States
+
+SLICE_SECONDS = 0.25      # work between two posts
+GPU_SLICE_SECONDS = 1.0   # a GPU idles while it is posted from
+ROUND_SECONDS = 0.25      # of a `step`, after which the driver looks at signals and other ranks
+
+
+class Instances:
+    """Steps the unfinished instances of this rank, in place in `states`."""
+
+    diverged = False      # of an instance ends that instance alone
+    note = ""
+
+    def __init__(self, run: Run, states: States, comm: Comm):
+        self.run, self.states = run, states
+        self.steps, self.ranks = run.algorithm.steps, comm.size
+        self.lines = slice(comm.rank, run.simulation.instances, comm.size)
+        self.mine = np.arange(run.simulation.instances)[self.lines]
+        self._threads = max(1, min(comm.threads(), numba.get_num_threads()))
+        self._together = hold_together(run, self._threads, comm)
+        self._card: Gpu | None = gpu("simulation", *comm.on_node()) if run.simulation.device == "gpu" else None
+        self._lock, self._halt = threading.Lock(), threading.Event()
+        self._failure: BaseException | None = None
+        self._main: threading.Thread | None = None
+
+    # --- for the driver ---------------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        with self._lock:
+            return bool(self.states.finished(self.steps)[self.mine].all())
+
+    @property
+    def progress(self) -> float:
+        with self._lock:
+            done = np.where(self.states.finished(self.steps), self.steps, np.maximum(self.states.step, 0))
+        return float(done[self.mine].sum()) * self.ranks / (self.steps * self.run.simulation.instances)
+
+    def step(self) -> None:
+        """Let the threads work for ROUND_SECONDS."""
+        if self._main is None:
+            self._main = threading.Thread(target=self._work, daemon=True)
+            self._main.start()
+        self._main.join(ROUND_SECONDS)
+        if self._failure is not None:
+            raise self._failure
+
+    def state(self) -> dict[str, Part]:
+        return {PART: Part({"record": self.states.record}, self.solution().own, self.lines, self.run.simulation.instances)}
+
+    def restore(self, parts: Mapping[str, Part]) -> None:
+        """Instances beyond those of the checkpoint stay at their start."""
+        part, samples = parts[PART], sizes(self.run.simulation.dimension, self.run.problem.alpha)[1]
+        old = States.from_arrays(part.shared["record"], part.own, samples)
+        self.states.take_over(old, self.mine[:old.step.size])
+
+    def solution(self) -> Part:
+        """The states of this rank's instances."""
+        with self._lock:
+            return Part({}, self.states.arrays(self.lines), self.lines, self.run.simulation.instances)
+
+    def close(self) -> None:
+        """End the threads; each finishes its slice."""
+        self._halt.set()
+        if self._main is not None:
+            self._main.join()
+
+    # --- the threads ------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """Work through this rank's instances."""
+        try:
+            numba.set_num_threads(self._threads)   # holds for this thread, which is the one that starts parallel loops
+            left = self.mine[~self.states.finished(self.steps)[self.mine]]
+            simulation, alpha, threads = self.run.simulation, self.run.problem.alpha, self._threads
+            if self._card is not None:
+                self._on_gpu(left, self._card)
+                return
+            if simulation.landscape == "shared":
+                if left.size:
+                    landscape = make_landscape(simulation.seed, 0, simulation.dimension, alpha, threads > 1, simulation.precision)
+                    self._in_threads([partial(SharedTrajectories, self.run, batch, self.states, landscape)
+                                      for batch in batches(left, self.states.step, threads)], threads)
+                return
+            alone = left.size % threads if self._together else left.size
+            if data_bytes(simulation.dimension, alpha) < SMALL or threads == 1:
+                alone = 0
+            parted = left.size - alone
+            self._in_threads([partial(Trajectory, self.run, i, self.states, False) for i in left[:parted]], threads)
+            for i in left[parted:]:
+                self._to_the_end(partial(Trajectory, self.run, i, self.states, True))
+        except BaseException as failure:   # noqa: BLE001 - handed to the main thread, which raises it
+            self._failure = failure
+
+    def _on_gpu(self, left: np.ndarray, card: Gpu) -> None:
+        card.use()
+        for batch in gpu_batches(self.run, left, self.states.step, card):
+            self._to_the_end(partial(GpuTrajectories, self.run, batch, self.states, card), GPU_SLICE_SECONDS)
+
+    def _in_threads(self, jobs: Sequence[Callable[[], Stepper]], threads: int) -> None:
+        waiting: queue.SimpleQueue[Callable[[], Stepper]] = queue.SimpleQueue()
+        for job in jobs:
+            waiting.put(job)
+
+        def work() -> None:
+            try:
+                while not self._halt.is_set():
+                    self._to_the_end(waiting.get_nowait())
+            except queue.Empty:
+                return
+            except BaseException as failure:   # noqa: BLE001
+                self._failure = failure
+
+        workers = [threading.Thread(target=work, daemon=True) for _ in range(min(threads, len(jobs)))]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+    def _to_the_end(self, make: Callable[[], Stepper], slice_seconds: float = SLICE_SECONDS) -> None:
+        """Make a stepper and take it to the end, in slices."""
+        if self._halt.is_set():
+            return
+        stepper, length = make(), 1
+        while stepper.step < self.steps and not stepper.finished and not self._halt.is_set():
+            begin = time.perf_counter()
+            stepper.advance(min(self.steps, stepper.step + length))
+            with self._lock:
+                stepper.post(self.states)
+            taken = time.perf_counter() - begin
+            length = max(1, min(2 * length, int(length * slice_seconds / max(taken, 1e-9))))
