@@ -79,6 +79,8 @@ def main() -> None:
     x = net.start(state)
     erf = Committee("erf", 50, 5, 1.0)
     y = erf.start(random_state(erf))
+    others = {name: Committee(name, 4, 2, 1.0) for name in ("relu", "tanh")}
+    starts = {name: other.start(random_state(other)) for name, other in others.items()}
     reference = net.layout.unpack(net.drift(x))
     naive = seconds(lambda: naive_drift(state, net.gamma, 5), 3)
     dm, dq = naive_drift(state, net.gamma, 5)
@@ -95,6 +97,8 @@ def main() -> None:
     small = QuadraticNetwork(3, 1, 0.3, constraint="sphere")
     chains = {d: small.chain_process(small.start(random_state(small)), d, 1, 0) for d in (10**3, 10**6, 10**9)}
     erf.drift(y)
+    for name, other in others.items():
+        other.drift(starts[name])
     best: dict[str, float] = {}
 
     def keep(name: str, value: float) -> None:
@@ -105,6 +109,8 @@ def main() -> None:
     for _ in range(rounds):
         keep("matrix", seconds(lambda: net.drift(x), 20))
         keep("erf", seconds(lambda: erf.drift(y), 1))
+        for name, other in others.items():
+            keep(name, seconds(lambda other=other, name=name: other.drift(starts[name]), 1))
         keep("sgd", seconds(lambda: sgd.advance(100), 1) / 100)
         keep("triad", seconds(lambda: triad(*big), 1))
         keep("sweep", seconds(lambda: sweep(w, one), 20))
@@ -117,6 +123,8 @@ def main() -> None:
     print(f"ODE right-hand side, p = 50, k = 5: {1e6 * best['matrix']:.0f} us; double loop over the entries {1e3 * naive:.0f} ms: "
           f"{naive / best['matrix']:.0f} times (wanted: 50)")  # fmt: skip
     print(f"the same for erf, closed form: {1e3 * best['erf']:.1f} ms")
+    print(f"p = 4, k = 2: relu, closed form: {1e3 * best['relu']:.2f} ms; "
+          f"tanh, at most four fields at a time: {1e3 * best['tanh']:.0f} ms")
     print(f"direct SGD, d = {D}, p = {P}: {1e6 * best['sgd']:.1f} us a step, {moved / best['sgd'] / 1e9:.1f} GB/s of weights")
     share = 100 * moved / best["sgd"]
     print(f"  memory (triad, 64 MiB arrays) {memory / 1e9:.1f} GB/s: {share / memory:.0f} % of its limit (wanted: 60)")

@@ -23,7 +23,7 @@ from numba import njit
 
 from dmft.model.runfile import parse_run
 from sgd_sim.cpu.shared import SharedTrajectories
-from sgd_sim.cpu.trajectory import Trajectory
+from sgd_sim.cpu.trajectory import InstanceTrajectory
 from sgd_sim.states import empty_states
 
 RUN = """
@@ -108,8 +108,8 @@ def measure(rounds: int) -> dict[str, float]:
     """Best seconds of a step (or of one reading of the data) for every subject."""
     run = parse_run(RUN)
     persistent = run.replace(PERSISTENT)
-    gd = [Trajectory(run, i, empty_states(run), False) for i in range(2)]
-    psgd = [Trajectory(persistent, i, empty_states(persistent), False) for i in range(2)]
+    gd = [InstanceTrajectory(run, i, empty_states(run), False) for i in range(2)]
+    psgd = [InstanceTrajectory(persistent, i, empty_states(persistent), False) for i in range(2)]
     shared_run = run.replace(landscape="shared")
     shared, *halves = (SharedTrajectories(shared_run, starts, empty_states(shared_run), gd[0].landscape)
                        for starts in (np.arange(STARTS), np.arange(STARTS // 2), np.arange(STARTS // 2, STARTS)))

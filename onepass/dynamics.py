@@ -60,11 +60,11 @@ class Dynamics:
         raise NotImplementedError
 
     def retract(self, x: np.ndarray) -> np.ndarray:
-        """Back onto the constraint (sphere) after a step of the SDE."""
+        """Put a state back onto the constraint (the sphere) after a step of the SDE."""
         return x
 
     def check_deterministic(self, x0: np.ndarray) -> None:
-        """Warn of starts that the ODE cannot leave."""
+        """Warn of a start that the ODE can never leave."""
 
     def observables(self, statistics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Further arrays computed from the statistics, e.g. the risk."""

@@ -51,7 +51,7 @@ def run(
     progress: Callable[[int], None] | None = None,
 ) -> np.ndarray:
     """Statistics (len(indices), len(steps), size) of the instances `indices`, each started by begin(x0[i], i) and
-    recorded after the given numbers of steps. What an instance does depends on its index alone, never on threads.
+    recorded after the given numbers of steps. An instance depends on its index alone, never on threads or company.
     An instance that leaves the finite numbers is NaN from there on."""
     indices = list(indices)
     out = np.full((len(indices), len(steps), model.layout.size), np.nan)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dmft.core import store
 from dmft.core.errors import FileError
 from dmft.model import layouts
 from dmft.model.quantities import to_dataset
@@ -48,8 +49,6 @@ class Trajectory:
 
     def save(self, path: str | Path) -> None:
         """Write an HDF5 file of kind "onepass": /t and one dataset per statistic."""
-        from dmft.core import store
-
         attrs = {"source": self.source, "ensemble": isinstance(self, Ensemble), **self.attrs}
         store.save(path, "onepass", self.run_text, {"t": self.t, **self.arrays}, attrs)
 
@@ -93,8 +92,6 @@ class Ensemble(Trajectory):
 
 def load(path: str | Path) -> Trajectory:
     """Read a file written by `save`."""
-    from dmft.core import store
-
     stored = store.load(path)
     if stored.kind != "onepass":
         raise FileError(f"{path}: holds {stored.kind!r}, not a one-pass result; use dmft inspect")

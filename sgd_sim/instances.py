@@ -24,7 +24,7 @@ from dmft.core.parts import Part
 from dmft.model.runfile import Run
 from sgd_sim.archive import PART
 from sgd_sim.cpu.shared import SharedTrajectories, batches
-from sgd_sim.cpu.trajectory import Stepper, Trajectory
+from sgd_sim.cpu.trajectory import InstanceTrajectory, Stepper
 from sgd_sim.gpu.trajectories import GpuTrajectories, gpu_batches
 from sgd_sim.landscape import data_bytes, make_landscape, sizes
 from sgd_sim.memory import SMALL, hold_together
@@ -116,9 +116,9 @@ class Instances:
             if data_bytes(simulation.dimension, alpha) < SMALL or threads == 1:
                 alone = 0
             parted = left.size - alone
-            self._in_threads([partial(Trajectory, self.run, i, self.states, False) for i in left[:parted]], threads)
+            self._in_threads([partial(InstanceTrajectory, self.run, i, self.states, False) for i in left[:parted]], threads)
             for i in left[parted:]:
-                self._to_the_end(partial(Trajectory, self.run, i, self.states, True))
+                self._to_the_end(partial(InstanceTrajectory, self.run, i, self.states, True))
         except BaseException as failure:   # noqa: BLE001 - handed to the main thread, which raises it
             self._failure = failure
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import sgd_sim
-from dmft.cli.extras import needs_pictures
+from dmft.cli.extras import can_draw, needs_pictures
 from dmft.core import store
 from dmft.core.command import EXIT_DONE
 from dmft.core.errors import FileError, UserError
@@ -43,9 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if not world().is_root:
         return EXIT_DONE
-    needs_pictures()
-    from dmft.plots.scan import draw  # matplotlib is an extra
-
+    if options.plot:
+        needs_pictures()
     output = options.output or options.folder / "sweep.h5"
     rows = [row for path in _results(options.folder) if (row := _row(path, options.threshold))]
     if not rows:
@@ -57,6 +56,11 @@ def run(options: argparse.Namespace) -> int:
     _print_table(scan)
     scan.save(output)
     print(f"table: {output}")
+    if not can_draw():
+        print("no picture: matplotlib is missing; install the extra [plot]")
+        return EXIT_DONE
+    from dmft.plots.scan import draw  # matplotlib is an extra
+
     picture = options.plot or output.with_suffix(".png")
     draw(scan, against, picture)
     print(f"picture: {picture}")

@@ -7,6 +7,11 @@ from importlib.util import find_spec
 from dmft.core.errors import UserError
 
 
+def can_draw() -> bool:
+    """True when matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
 def needs_pictures() -> None:
     """Refuse when matplotlib is not installed."""
     _needs("matplotlib", "pictures", "plot")

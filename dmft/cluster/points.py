@@ -21,6 +21,7 @@ class GridPoint:
 
     @property
     def name(self) -> str:
+        """For file names: keys and values, e.g. alpha-2.5_m0-0.1."""
         return "_".join(_file_name(text.partition(".")[2] or text) for text in self.settings)
 
 

@@ -35,6 +35,7 @@ class Resources:
     launcher: str = SRUN
 
     def options(self) -> list[str]:
+        """The options of sbatch that ask for these."""
         per_core = -(-int(1.3 * self.rank_bytes / self.cores) // 2**20)     # MiB, with a margin
         return [f"--nodes={self.nodes}", f"--ntasks={self.ranks}", f"--cpus-per-task={self.cores}",
                 f"--mem-per-cpu={per_core}M", f"--time={clock(self.seconds)}", "--requeue",

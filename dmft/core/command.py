@@ -54,7 +54,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
 
 
 @dataclass(frozen=True)
-class Job:
+class CommandJob:
     """A command line understood: what to compute, where to put it, and how to behave."""
 
     run: Any
@@ -66,7 +66,7 @@ class Job:
     attrs: dict[str, str]           # for the result file: hashes of plugins
 
 
-def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any]) -> Job:
+def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any]) -> CommandJob:
     """The job that `run_options` describe, for results of that kind ("theory", "simulation").
 
     The root rank reads the run file and looks at the output; every rank gets its answer or its error. `load`
@@ -85,7 +85,7 @@ def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any]) -
         world().from_root(lambda: outputs.check_stored_plugins(output, attrs))
     for note in run.notes():
         say(f"note: {note}", quiet=options.quiet)
-    return Job(run, output, options.resume, options.force, options.quiet, seconds(options.time_limit), attrs)
+    return CommandJob(run, output, options.resume, options.force, options.quiet, seconds(options.time_limit), attrs)
 
 
 def default_output(run_path: str | Path, kind: str) -> Path:

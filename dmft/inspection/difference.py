@@ -45,6 +45,8 @@ class KernelDifference:
 
 @dataclass(frozen=True)
 class Difference:
+    """Everything in which two files a and b differ; run and provenance as (key, in a, in b)."""
+
     run: list[tuple[str, Any, Any]]
     provenance: list[tuple[str, Any, Any]]
     only_a: list[str]                           # datasets; files of different kinds have different ones anyway

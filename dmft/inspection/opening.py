@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import onepass
 import sgd_sim
 from dmft.convergence.study import load_study
 from dmft.core import store
@@ -14,6 +15,7 @@ from dmft.inspection.live import partial_theory
 from dmft.model.runfile import Run, parse_run
 from dmft.result.theory import theory_of
 from dmft.scans.reading import load_scan
+from onepass import ensemble, runfile
 
 # Arrays that only --resume needs, and that may be large.
 INNER = ("state/", "active/", "finished/")
@@ -30,14 +32,17 @@ class Opened:
 
     @property
     def path(self) -> Path:
+        """Where it lies."""
         return self.header.path
 
     @property
     def kind(self) -> str:
+        """theory, simulation, onepass, convergence or sweep."""
         return self.header.kind
 
     @property
     def live(self) -> bool:
+        """True for the checkpoint of a run that has not ended."""
         return self.header.is_checkpoint
 
 
@@ -64,8 +69,7 @@ def _result(header: store.Stored) -> Any:
         if header.kind == "simulation":
             return sgd_sim.load(header.path)
         if header.kind == "onepass":
-            import onepass.result  # a third package: only its own files need it
-            return _partial_ensemble(header) if header.is_checkpoint else onepass.result.load(header.path)
+            return _partial_ensemble(header) if header.is_checkpoint else onepass.load(header.path)
         if header.kind == "convergence":
             return load_study(header.path)
         if header.kind == "sweep":
@@ -77,8 +81,6 @@ def _result(header: store.Stored) -> Any:
 
 def _partial_ensemble(header: store.Stored) -> Any:
     """The finished instances of a running one-pass job."""
-    from onepass import ensemble, runfile
-
     run = runfile.parse_run(header.run_text, str(header.path))
     flat = store.read(header.path, "flat")
     return ensemble.assemble(run.model, run.time.grid(), flat, run.simulation.process, {"asked": run.simulation.instances})

@@ -72,7 +72,7 @@ class Attribute:
 
 
 @dataclass(frozen=True)
-class Layout:
+class FileLayout:
     datasets: tuple[Dataset, ...]
     attributes: tuple[Attribute, ...] = ()
     least: Mapping[str, int] | None = None      # lengths of axes that may not be shorter (1 where not named)
@@ -90,37 +90,41 @@ COMMON = (Attribute("outcome", "text"), Attribute("ranks", "whole number"), Attr
           Attribute("revision", "text"), Attribute("package_version", "text"))
 _PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "number"))
 _SUMS = tuple(f"{name}_{part}" for name in KERNELS for part in ("mean", "squares"))
-_INNER_CURVES = tuple(name for name in CURVES if name != "mse")
+ERRORS = ("mse",)  # on new samples, where the data model knows them
+_INNER_CURVES = tuple(name for name in CURVES if name not in ERRORS)
 
 LAYOUTS = {
-    "theory": Layout(
-        (Dataset("t", ("time",), TIMES), *_each(_with_errors(CURVES), ("time",)),
-         *_each(CURVES, ("replica", "time"), "replicas/{}"), Dataset("replicas/half_m", ("replica", "time"), optional=True),
+    "theory": FileLayout(
+        (Dataset("t", ("time",), TIMES), *_each(_with_errors(_INNER_CURVES), ("time",)),
+         *_each(_with_errors(ERRORS), ("time",), group="errors"), *_each(_INNER_CURVES, ("replica", "time"), "replicas/{}"),
+         *_each(ERRORS, ("replica", "time"), "replicas/{}", group="errors"),
+         Dataset("replicas/half_m", ("replica", "time"), optional=True),
          *_each(("m", "m_error"), ("time",), "bias/{}", group="bias"),
          Dataset("kernels/t", ("saved",), TIMES), *_each(_with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
          Dataset("history", ("sweep", "replica"), optional=True),
          *_each(_SUMS, ("saved", "saved"), "state/{}", group="state")),
         (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica")),
         {"time": 2, "saved": 2, "sweep": 0}),
-    "theory checkpoint": Layout(
+    "theory checkpoint": FileLayout(
         (*_each(_INNER_CURVES, ("time",), "active/{{i}}/whole/shared/curves/{}"),
          *_each(KERNELS, ("saved", "saved"), "active/{{i}}/whole/shared/kernels/{}"),
          *_each(_INNER_CURVES, ("finished", "time"), "finished/replicas/{}", group="finished"),
          Dataset("finished/replicas/half_m", ("finished", "time"), group="finished"),
          *_each(_SUMS, ("saved", "saved"), "finished/state/{}", group="finished kernels")),
         _PROGRESS, {"finished": 0}),
-    "simulation": Layout(
-        (Dataset("t", ("time",), TIMES), *_each(("m", "loss", "q", "mse", "mse_fresh"), ("instance", "time")),
+    "simulation": FileLayout(
+        (Dataset("t", ("time",), TIMES), *_each(("m", "loss", "q", "mse_fresh"), ("instance", "time")),
+         *_each(ERRORS, ("instance", "time"), optional=True),
          Dataset("diverged", ("instance",), WHOLE), Dataset("state/record", ("time",), WHOLE),
          Dataset("state/step", ("instance",), WHOLE), Dataset("state/diverged_at", ("instance",), WHOLE),
          Dataset("state/w", ("instance", "dimension")), Dataset("state/s", ("instance", "byte"), BYTES)),
         _PROGRESS, {"byte": 0}),
-    "onepass": Layout(
+    "onepass": FileLayout(
         (Dataset("t", ("time",), TIMES),),
         (Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),
-    "onepass checkpoint": Layout((Dataset("flat", ("finished", "time", "statistic"), optional=True),), _PROGRESS,
+    "onepass checkpoint": FileLayout((Dataset("flat", ("finished", "time", "statistic"), optional=True),), _PROGRESS,
                                  {"finished": 0}),
-    "convergence": Layout(
+    "convergence": FileLayout(
         (Dataset("{axis}/values", ("points",)), Dataset("{axis}/seeds", ("points",)), Dataset("{axis}/wall_times", ("points",)),
          Dataset("{axis}/t", ("common",), TIMES), Dataset("{axis}/kernel_t", ("saved",), TIMES),
          *(Dataset(f"{{axis}}/{measure}/{q}", ("points",)) for measure in MEASURES for q in (*STUDIED, *KERNELS)),
@@ -131,7 +135,7 @@ LAYOUTS = {
          Dataset("{axis}/residuals", ("points", "sweep"), optional=True)),
         (Attribute("axes", "text", optional=False), Attribute("outcomes_{axis}", "text", optional=False, axis="points")),
         {"common": 0, "saved": 0, "sweep": 0}),
-    "sweep": Layout(
+    "sweep": FileLayout(
         (Dataset("times", ("time",)), Dataset("count", ("row",)), Dataset("is_simulation", ("row",), WHOLE),
          *_each(("m", "m_error", "loss", "loss_error", "share", "share_low", "share_high"), ("row", "time")),
          Dataset("parameters/*", ("row",), optional=True)),
@@ -140,7 +144,7 @@ LAYOUTS = {
 }
 
 
-def layout_of(kind: str, live: bool) -> Layout:
+def layout_of(kind: str, live: bool) -> FileLayout:
     """The layout of a kind of file; a checkpoint has its own where its contents differ."""
     return LAYOUTS.get(f"{kind} checkpoint", LAYOUTS[kind]) if live else LAYOUTS[kind]
 
@@ -151,7 +155,7 @@ def check(file: File, sizes: Mapping[str, int] | None = None, needed: Collection
     looked at where the arrays were read: times must be finite and increase."""
     layout = layout_of(file.kind, file.is_checkpoint)
     if needed is not None:
-        layout = Layout(tuple(replace(dataset, group="", optional=dataset.name not in needed) for dataset in layout.datasets),
+        layout = FileLayout(tuple(replace(dataset, group="", optional=dataset.name not in needed) for dataset in layout.datasets),
                         tuple(replace(attribute, optional=True) for attribute in layout.attributes), layout.least)
     for attribute in (*COMMON, *layout.attributes):
         for name in _attribute_names(attribute.name, file):
@@ -215,7 +219,7 @@ def _count(attribute: Attribute, value: Any) -> Iterator[int]:
 class _Shapes:
     """The datasets of one file against its layout; axes get their lengths as they are met."""
 
-    def __init__(self, file: File, layout: Layout, lengths: dict[str, int]):
+    def __init__(self, file: File, layout: FileLayout, lengths: dict[str, int]):
         self.file, self.layout, self.lengths = file, layout, lengths
         self.met = dict.fromkeys(lengths, "the run")
 

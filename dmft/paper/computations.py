@@ -35,11 +35,13 @@ class Computation:
 
     @property
     def arguments(self) -> list[str]:
+        """Run file, --set options and output."""
         sets = [word for override in self.overrides for word in ("--set", override)]
         return [str(self.run_file), *sets, "-o", str(self.output)]
 
     @property
     def words(self) -> list[str]:
+        """Subcommand and arguments."""
         return ["run" if self.half == "simulation" else "solve", *self.arguments]
 
     @property

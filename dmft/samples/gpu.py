@@ -21,7 +21,7 @@ from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
 from dmft.samples import splitting
-from dmft.samples.process import Past, State, by_name
+from dmft.samples.process import Past, SampleState, by_name
 from dmft.samples.sampling import Draws
 from dmft.samples.tangents import BOUND, STABLE, TINY, Tangents
 
@@ -76,7 +76,7 @@ class GpuSamples:
         self.kernel = gpu.kernels(text, KERNELS)
         self.itemsize = np.dtype(dtype).itemsize
         start = {**draws._asdict(), "name": draws.name.astype(np.int64), "weight": weight, "Y": np.zeros(count)}
-        self.state = State(*(gpu.put(start[name]) for name in State._fields))
+        self.state = SampleState(*(gpu.put(start[name]) for name in SampleState._fields))
         self.past = Past(*(gpu.zeros((count, width)) for width in (slots, slots, slots, slots if stein else 0)))
         self.tangents = Tangents(gpu.zeros((count, history.packed), dtype), gpu.zeros((count, slots), dtype))
         self.z = gpu.put(np.ascontiguousarray(draws.z))

@@ -31,7 +31,7 @@ from dmft.samples.sampling import Draws
 from dmft.samples.tangents import BOUND, STABLE, TINY, Ahead, Tangents, gather, merge_packed, pull, shares
 
 
-class State(NamedTuple):
+class SampleState(NamedTuple):
     """Where the samples stand at step n, each (count,)."""
 
     weight: np.ndarray  # 0 marks an empty place
@@ -75,7 +75,7 @@ class Step(NamedTuple):
     stop: np.ndarray
 
 
-def by_name(state: State, past: Past, tangents: Tangents) -> dict[str, np.ndarray]:
+def by_name(state: SampleState, past: Past, tangents: Tangents) -> dict[str, np.ndarray]:
     """The arrays of some samples as "part/name"."""
     parts = {"state": state._asdict(), "past": past._asdict(), "tangents": tangents._asdict()}
     return {f"{part}/{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
@@ -258,7 +258,7 @@ class Samples:
         self.blocks, self.count = -(-count // block), count
         self.chain = experiment.batch.chain()
         integers = {"name": np.int64}
-        self.state = State(*(np.zeros(count, integers.get(name, np.float64)) for name in State._fields))
+        self.state = SampleState(*(np.zeros(count, integers.get(name, np.float64)) for name in SampleState._fields))
         self.past = Past(*(np.zeros((count, width)) for width in (slots, slots, slots, slots if stein else 0)))
         self.tangents = Tangents(np.zeros((count, history.packed), dtype), np.zeros((count, slots), dtype))
         self.fields = Fields(*(np.empty(count) for _ in range(4)))
@@ -272,7 +272,7 @@ class Samples:
         self.n, self._used = 0, 0  # slots in use, rounded up to what a row holds
         self._looks_ahead, self._ahead_from = False, 0
         start = {**draws._asdict(), "weight": weight, "Y": 0.0}
-        for name, array in zip(State._fields, self.state, strict=True):
+        for name, array in zip(SampleState._fields, self.state, strict=True):
             array[:] = start[name]
 
     def restart(self, draws: Draws, weight: np.ndarray) -> None:

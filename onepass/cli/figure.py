@@ -1,4 +1,5 @@
-"""Compute and draw a figure of the companion papers. Parameters are in runs/, pictures go to runs/out/figures/.
+"""Compute and draw a figure of the companion papers. Parameters are in runs/, pictures go to runs/out/figures/, each with
+its numbers in a CSV file of the same name; the main numbers are printed.
 
 --quick takes smaller sizes and fewer instances (seconds instead of minutes).
 """
@@ -18,9 +19,14 @@ from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from dmft.core.progress import say
 from onepass.papers.arnaboldi import numbers as arnaboldi
+from onepass.papers.arnaboldi import tables as arnaboldi_tables
 from onepass.papers.benarous import numbers as benarous
+from onepass.papers.benarous import tables as benarous_tables
 from onepass.papers.bocchi import numbers as bocchi
+from onepass.papers.bocchi import tables as bocchi_tables
 from onepass.papers.loureiro import numbers as loureiro
+from onepass.papers.loureiro import tables as loureiro_tables
+from onepass.papers.table import NumberRow, write_csv
 
 
 # Drawings are imported when a picture is drawn: the list of figures is shown without matplotlib.
@@ -48,37 +54,73 @@ def _loureiro() -> ModuleType:
     return drawing
 
 
-class PaperFigure(NamedTuple):
-    """What computes a figure's numbers (quick or not), what gives the function that draws them, and what it shows."""
+class CompanionFigure(NamedTuple):
+    """What computes a figure's numbers (quick or not), what makes rows of them, what gives the function that draws them,
+    and what it shows."""
 
     numbers: Callable[[bool], Any]
+    rows: Callable[[Any], list[NumberRow]]
     drawing: Callable[[], Callable[[Any, Path], None]]
     shows: str
 
 
 FIGURES = {
-    "arnaboldi1": PaperFigure(
-        arnaboldi.figure1, lambda: _arnaboldi().draw_paths, "one unit: SGD and SDE from one start, exit times"
+    "arnaboldi1": CompanionFigure(
+        arnaboldi.figure1, arnaboldi_tables.paths, lambda: _arnaboldi().draw_paths,
+        "one unit: SGD and SDE from one start, exit times",
     ),
-    "arnaboldi2": PaperFigure(arnaboldi.figure2, lambda: _arnaboldi().draw_ratios, "measured exit times over formulas"),
-    "arnaboldi3": PaperFigure(
-        arnaboldi.figure3, lambda: _arnaboldi().draw_largest, "largest overlap, second layer fixed or trained"
+    "arnaboldi2": CompanionFigure(
+        arnaboldi.figure2, arnaboldi_tables.ratios, lambda: _arnaboldi().draw_ratios,
+        "measured exit times over formulas",
     ),
-    "arnaboldi4": PaperFigure(arnaboldi.figure4, lambda: _arnaboldi().draw_runs, "ODE and SGD, five and twenty units"),
-    "arnaboldi5": PaperFigure(arnaboldi.figure5, lambda: _arnaboldi().draw_paths, "two units: SGD and SDE from one start"),
-    "escape": PaperFigure(
-        arnaboldi.scalings, lambda: _arnaboldi().draw_scalings, "escape by exponent, ODE distance, gain by width"
+    "arnaboldi3": CompanionFigure(
+        arnaboldi.figure3, arnaboldi_tables.largest, lambda: _arnaboldi().draw_largest,
+        "largest overlap, second layer fixed or trained",
     ),
-    "benarous1": PaperFigure(benarous.figure1, lambda: _benarous().draw_spiked, "spiked matrices and tensors"),
-    "benarous2": PaperFigure(benarous.figure2, lambda: _benarous().draw_mixture, "binary Gaussian mixture"),
-    "benarous3": PaperFigure(benarous.figure3, lambda: _benarous().draw_mixture, "XOR Gaussian mixture"),
-    "bocchi1": PaperFigure(bocchi.figure1, lambda: _bocchi().draw_overlaps, "order parameters, ODE and chain"),
-    "bocchi2": PaperFigure(bocchi.figure2, lambda: _bocchi().draw_rates, "optimal learning rate"),
-    "bocchi3": PaperFigure(
-        bocchi.figure3, lambda: _bocchi().draw_selection, "the selected solution, conserved S(t) (figures 3, 4)"
+    "arnaboldi4": CompanionFigure(
+        arnaboldi.figure4, arnaboldi_tables.runs, lambda: _arnaboldi().draw_runs,
+        "ODE and SGD, five and twenty units",
     ),
-    "bocchi5": PaperFigure(bocchi.figure5, lambda: _bocchi().draw_dimensions, "degrees of freedom, manifold (figures 5, 6)"),
-    "loureiro": PaperFigure(loureiro.regimes, lambda: _loureiro().draw_regimes, "regimes of erf committees, mean-field reduction"),
+    "arnaboldi5": CompanionFigure(
+        arnaboldi.figure5, arnaboldi_tables.paths, lambda: _arnaboldi().draw_paths,
+        "two units: SGD and SDE from one start",
+    ),
+    "escape": CompanionFigure(
+        arnaboldi.scalings, arnaboldi_tables.scalings, lambda: _arnaboldi().draw_scalings,
+        "escape by exponent, ODE distance, gain by width",
+    ),
+    "benarous1": CompanionFigure(
+        benarous.figure1, benarous_tables.spiked, lambda: _benarous().draw_spiked,
+        "spiked matrices and tensors",
+    ),
+    "benarous2": CompanionFigure(
+        benarous.figure2, benarous_tables.mixture, lambda: _benarous().draw_mixture,
+        "binary Gaussian mixture",
+    ),
+    "benarous3": CompanionFigure(
+        benarous.figure3, benarous_tables.mixture, lambda: _benarous().draw_mixture,
+        "XOR Gaussian mixture",
+    ),
+    "bocchi1": CompanionFigure(
+        bocchi.figure1, bocchi_tables.overlaps, lambda: _bocchi().draw_overlaps,
+        "order parameters, ODE and chain",
+    ),
+    "bocchi2": CompanionFigure(
+        bocchi.figure2, bocchi_tables.rates, lambda: _bocchi().draw_rates,
+        "optimal learning rate",
+    ),
+    "bocchi3": CompanionFigure(
+        bocchi.figure3, bocchi_tables.selection, lambda: _bocchi().draw_selection,
+        "the selected solution, conserved S(t) (figures 3, 4)",
+    ),
+    "bocchi5": CompanionFigure(
+        bocchi.figure5, bocchi_tables.dimensions, lambda: _bocchi().draw_dimensions,
+        "degrees of freedom, manifold (figures 5, 6)",
+    ),
+    "loureiro": CompanionFigure(
+        loureiro.regimes, loureiro_tables.regimes, lambda: _loureiro().draw_regimes,
+        "regimes of erf committees, mean-field reduction",
+    ),
 }
 
 
@@ -110,5 +152,10 @@ def _figure(options: argparse.Namespace) -> int:
     data = figure.numbers(options.quick)
     output = options.output or command.OUT / "figures" / f"{options.name}.png"
     draw(data, output)
-    say(f"drew {output} in {time.monotonic() - begin:.0f} s", quiet=options.quiet)
+    rows, table = figure.rows(data), output.with_suffix(".csv")
+    write_csv(rows, table)
+    for row in rows:
+        if row.printed and not options.quiet:
+            print(row.text())
+    say(f"drew {output}, numbers in {table}, {time.monotonic() - begin:.0f} s", quiet=options.quiet)
     return command.EXIT_DONE

@@ -67,7 +67,7 @@ def _starts(the_run: runfile.OnePassRun, instances: int) -> dict[str, np.ndarray
     return the_run.start(instances) if random else the_run.start()
 
 
-def _instances(the_run: runfile.OnePassRun, done: np.ndarray, job: command.Job, stop: command.StopSignals) -> np.ndarray:
+def _instances(the_run: runfile.OnePassRun, done: np.ndarray, job: command.CommandJob, stop: command.StopSignals) -> np.ndarray:
     """All instances, in rounds over ranks and threads, with a checkpoint now and then."""
     comm, s, model = world(), the_run.simulation, the_run.model
     x0 = ensemble.instance_starts(model, _starts(the_run, s.instances), s.instances, s.dimension)
@@ -99,11 +99,11 @@ def _instances(the_run: runfile.OnePassRun, done: np.ndarray, job: command.Job, 
     return done
 
 
-def _checkpoint(job: command.Job, the_run: runfile.OnePassRun, done: np.ndarray, attrs: store.Attributes) -> None:
+def _checkpoint(job: command.CommandJob, the_run: runfile.OnePassRun, done: np.ndarray, attrs: store.Attributes) -> None:
     store.save_checkpoint(job.output, "onepass", the_run.to_toml(), {"flat": done}, attrs)
 
 
-def _stored(job: command.Job, the_run: runfile.OnePassRun) -> np.ndarray:
+def _stored(job: command.CommandJob, the_run: runfile.OnePassRun) -> np.ndarray:
     """Finished instances of a checkpoint or of a smaller result of the same run."""
     checkpoint = store.load_checkpoint(job.output)
     if checkpoint is None and not job.output.exists():
@@ -130,7 +130,7 @@ def _refuse_changes(old: runfile.OnePassRun, new: runfile.OnePassRun, source: st
             raise RunError(f"{source}: random starts of this model change with simulation.instances; --force starts afresh")
 
 
-def _summary(result: Ensemble, job: command.Job) -> int:
+def _summary(result: Ensemble, job: command.CommandJob) -> int:
     lost = int(result.diverged.sum())
     if lost:
         say(f"warning: {lost} of {result.instances} instances diverged; a smaller gamma or step may help")

@@ -20,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     return world().from_root(lambda: _solve(job))
 
 
-def _solve(job: command.Job) -> int:
+def _solve(job: command.CommandJob) -> int:
     """One path is too little work to share: the root rank does it."""
     begin = time.monotonic()
     the_run: runfile.OnePassRun = job.run
@@ -41,7 +41,7 @@ def _solve(job: command.Job) -> int:
     return command.EXIT_DONE
 
 
-def _longer(job: command.Job, the_run: runfile.OnePassRun) -> bool:
+def _longer(job: command.CommandJob, the_run: runfile.OnePassRun) -> bool:
     """Whether the stored path must go on to a later t_max; other changes are refused."""
     old = runfile.parse_run(store.load_header(job.output).run_text, str(job.output))
     simulated = () if the_run.initial_keys["start"] == "random" else ("simulation.",)

@@ -1,4 +1,4 @@
-"""An effective model seen through a magnifying glass: u~ = n^{exponent} (u - u*) statistic by statistic, at finite n.
+"""An effective model magnified about a point: u~ = n^{exponent} (u - u*) statistic by statistic, at finite n.
 
 With exponent 1/2 about a fixed point of the ballistic dynamics its drift and noise have limits as n -> infinity (eq. 2.7);
 `linearise` gives that limit when every fluctuating statistic is magnified alike, models give others in closed form.

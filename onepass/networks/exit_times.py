@@ -18,7 +18,7 @@ from onepass.networks.overlaps import random_overlaps
 
 
 class ExitTimeEstimate(NamedTuple):
-    """A mean and its standard error (0 where it is computed, not sampled)."""
+    """A mean and its standard error (0 where it is computed and not sampled)."""
 
     mean: float
     error: float

@@ -85,8 +85,8 @@ def measure_exit(
     seed: int = 1,
     resolution: float = 4e-3,
 ) -> ExitTimes:
-    """Run instances from `initial` (default: random weights) until they exit, looking every `resolution` * t_max of
-    time and interpolating linearly between looks. `process`: "chain" (exact law) or "sgd" (real data)."""
+    """Run instances from `initial` (default: random weights) until they exit. The measure is evaluated every
+    `resolution` * t_max of time and interpolated linearly in between. `process`: "chain" (exact law) or "sgd" (real data)."""
     begin = {"chain": net.chain_process, "sgd": net.sgd_process}.get(process)
     if begin is None:
         raise RunError(f"process = {process!r}; allowed: chain, sgd")

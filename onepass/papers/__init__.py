@@ -1,4 +1,4 @@
-"""Numbers behind the figures of the companion papers; dmft/plots draws them. Parameters are run files under runs/."""
+"""The companion papers: for each its numbers, their rows and their drawing. Parameters are run files under runs/."""
 
 from __future__ import annotations
 

@@ -18,20 +18,17 @@ import numpy as np
 from onepass.effective.dynamics import EffectiveModel
 from onepass.effective.rescaled import Rescaled
 from onepass.layout import StatisticsLayout
+from onepass.spiked.parameters import SpikedParameters
 from onepass.spiked.tensor import SpikedTensor
 
 
 @dataclass(frozen=True)
-class SpikedNearZero(EffectiveModel):
+class SpikedNearZero(SpikedParameters, EffectiveModel):
     """Statistics m (meaning sqrt(n) m) and r2. `diverging`: `signal` is Lambda of lambda_n = Lambda n^{(k-2)/2}.
 
     solve and diffuse are those of the limit, where n has gone (any `dimension` will do); `at(n)` has its SGD. With a diverging
     signal of order >= 3 the limit explodes in finite time: such paths are NaN from there on, and marked as diverged."""
 
-    order: int
-    signal: float
-    step: float = 1.0
-    ridge: float = 0.0
     diverging: bool = False
 
     @property

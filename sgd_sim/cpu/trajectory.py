@@ -30,7 +30,7 @@ class Stepper(Protocol):
         """Copy where the instances stand into the states."""
 
 
-class Trajectory:
+class InstanceTrajectory:
     """One instance on its own landscape, from the start or from where its state stands."""
 
     def __init__(self, run: Run, instance: int, states: States, threads: bool):

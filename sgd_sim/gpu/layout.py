@@ -25,7 +25,7 @@ SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "rows.
 
 
 @dataclass(frozen=True)
-class Layout:
+class CardLayout:
     """Numbers that the kernels are compiled with; see sgd_sim/gpu/cuda/common.cuh."""
 
     n: int
@@ -75,7 +75,7 @@ class Layout:
         return "\n".join([*lines, source(CUDA / "philox.cuh"), loss, *(source(folder / name) for name in SOURCES)])
 
 
-def make_layout(n: int, samples: int, precision: str) -> Layout:
+def make_layout(n: int, samples: int, precision: str) -> CardLayout:
     """The layout of instances of a size."""
     half = precision == "float16"
     width, sector = (8, 16) if half else (4, 8)      # numbers in 16 and in 32 bytes
@@ -90,4 +90,4 @@ def make_layout(n: int, samples: int, precision: str) -> Layout:
     while rows < 8 and 2 * rows * vectors * width <= registers:
         rows *= 2
     chunk = -(-samples // (-(-samples // height) * 4)) * 4
-    return Layout(n, samples, stride, half, team, warps, vectors, rows, 2 if warps == 8 else 1, chunk)
+    return CardLayout(n, samples, stride, half, team, warps, vectors, rows, 2 if warps == 8 else 1, chunk)

@@ -19,7 +19,7 @@ from dmft.model.losses import get_loss
 from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
 from sgd_sim.cpu.dynamics import RECORDED, make_noise, make_rule
-from sgd_sim.gpu.layout import KERNELS, WIDEST, Layout, make_layout
+from sgd_sim.gpu.layout import KERNELS, WIDEST, CardLayout, make_layout
 from sgd_sim.landscape import TEST_ROWS, make_teacher, on_sphere, sizes
 from sgd_sim.recording import record_steps
 from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, spectral_weights, start_noise
@@ -33,7 +33,7 @@ NULL = np.uint64(0)
 FIXED_SIZE = (minibatch.WITHOUT_REPLACEMENT, minibatch.WITH_REPLACEMENT)
 
 
-def layout_of(run: Run) -> Layout:
+def layout_of(run: Run) -> CardLayout:
     """The layout of a run's instances; RunError for what cannot run on a GPU."""
     n, samples = sizes(run.simulation.dimension, run.problem.alpha)
     if n > WIDEST:
@@ -41,12 +41,12 @@ def layout_of(run: Run) -> Layout:
     return make_layout(n, samples, run.simulation.precision)
 
 
-def landscape_bytes(layout: Layout) -> int:
+def landscape_bytes(layout: CardLayout) -> int:
     """Memory of one landscape on the card."""
     return (layout.samples + TEST_ROWS) * (layout.stride * np.dtype(layout.stored).itemsize + 8)
 
 
-def instance_bytes(run: Run, layout: Layout) -> int:
+def instance_bytes(run: Run, layout: CardLayout) -> int:
     """Memory of one instance on the card, besides its landscape."""
     blocks = max(layout.chunks(layout.samples), layout.chunks(TEST_ROWS))
     batches = layout.samples * (5 * AHEAD if run.algorithm.kind == "sgd" else 1)
@@ -75,7 +75,7 @@ def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) ->
 class GpuTrajectories:
     """A batch of instances on a GPU; all stand at the same step. layout: for benchmarks that try another one."""
 
-    def __init__(self, run: Run, instances: np.ndarray, states: States, gpu: Gpu, layout: Layout | None = None):
+    def __init__(self, run: Run, instances: np.ndarray, states: States, gpu: Gpu, layout: CardLayout | None = None):
         simulation, seed = run.simulation, run.simulation.seed
         self.run, self.instances, self.gpu, self.layout = run, instances, gpu, layout or layout_of(run)
         self.rule, self.steps = make_rule(run, self.layout.samples), run.algorithm.steps

@@ -90,7 +90,7 @@ class NetworkSGD:
 
     def __init__(self, w, w_star, a, a_star, student: Activation, teacher: Activation, *, gamma: float, noise: float,
                  rate: float, sphere: bool, seed: int, instance: int):  # fmt: skip
-        self.w, self.w_star = np.array(w, order="C"), np.ascontiguousarray(w_star)  # w moves: the caller keeps his
+        self.w, self.w_star = np.array(w, order="C"), np.ascontiguousarray(w_star)  # w moves: the caller's array stays as it is
         self.a, self.a_star = np.array(a, float), np.array(a_star, float)
         self.scale, self.kick = np.ones(len(self.w)), np.zeros(len(self.w))
         padded = -(-self.w.shape[1] // BLOCK) * BLOCK

@@ -18,7 +18,7 @@ from onepass import (
     check_effective,
     localizability,
 )
-from onepass.effective.dynamics import compare
+from tests.onepass.z_scores import compare
 
 pytestmark = pytest.mark.statistical
 

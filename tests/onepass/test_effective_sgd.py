@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from onepass import BinaryMixture, SpikedNearZero, SpikedTensor, XorMixture, linearise
-from onepass.effective.dynamics import LinearSDE, compare
+from onepass.effective.dynamics import LinearSDE
 from onepass.mixtures.xor_components import fixed_point_of
 from onepass.spiked.phases import informative
+from tests.onepass.z_scores import compare
 
 pytestmark = pytest.mark.statistical
 

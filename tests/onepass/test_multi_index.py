@@ -78,7 +78,7 @@ def test_sample_reuse_leaves_the_start_that_plain_sgd_cannot_leave():
     for uses in (1, 2):
         net = onepass.MultiIndexNetwork("hermite3", 1, 1, 0.5, activation="tanh", constraint="sphere", uses=uses)
         drifts[uses] = net.drift(net.start(start))[1]
-        paths, ode = net.simulate(300, 150, start, times), net.solve(start, times, rtol=1e-6)
+        paths, ode = net.simulate(300, 300, start, times), net.solve(start, times, rtol=1e-6)
         assert worst(paths, ode, ("M",)) < 4.5
         ends[uses] = abs(paths.mean().M[0, 0, 0]) / paths.error().M[0, 0, 0]
     assert abs(drifts[1]) < 1e-12 and abs(drifts[2]) > 0.05
@@ -153,7 +153,7 @@ def test_the_plain_chain_has_the_law_of_the_chain_of_networks():
     """Mean and variance of one step from the same state, against the kernel of committees."""
     committee = onepass.Committee("tanh", 1, 1, 1.0, 0.1, teacher_activation=(lambda x: x, lambda x: 1.0))
     plain = onepass.MultiIndexNetwork("product", 1, 1, 1.0, 0.1, activation="tanh")
-    d, n = 20, 1500
+    d, n = 20, 800
     one = committee.chain(d, n, START, [1.0 / d]).M[:, 0, 0, 0]
     other = plain.chain(d, n, START, [1.0 / d]).M[:, 0, 0, 0]
     assert abs(one.mean() - other.mean()) < 4.5 * np.sqrt((one.var() + other.var()) / n)

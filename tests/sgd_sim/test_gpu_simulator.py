@@ -11,7 +11,7 @@ from dmft.core.errors import RunError
 from dmft.model.losses import register_loss
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.cli import main
-from sgd_sim.cpu.trajectory import Trajectory
+from sgd_sim.cpu.trajectory import InstanceTrajectory
 from sgd_sim.gpu.trajectories import AHEAD, GpuTrajectories, gpu_batches
 from sgd_sim.starts import start_weights
 from sgd_sim.states import States, empty_states
@@ -57,7 +57,7 @@ def on_cpu(run: Run, states: States | None = None) -> States:
     """All instances to the end, from their start or from where `states` left them."""
     states = empty_states(run) if states is None else states
     for i in range(run.simulation.instances):
-        trajectory = Trajectory(run, i, states, False)
+        trajectory = InstanceTrajectory(run, i, states, False)
         trajectory.advance(run.algorithm.steps)
         trajectory.post(states)
     return states
@@ -89,7 +89,7 @@ def test_data_are_those_of_the_cpu(card):
     for precision in ("float32", "float16"):
         run = run_of(precision=precision, dimension=600, alpha=0.1, instances=1)
         data = card.get(GpuTrajectories(run, np.array([0]), empty_states(run), card).data[0])[0]
-        landscape = Trajectory(run, 0, empty_states(run), False).landscape
+        landscape = InstanceTrajectory(run, 0, empty_states(run), False).landscape
         want = landscape.data[:60, :600]
         np.testing.assert_allclose(data[:, :600].astype(np.float32), want, rtol=1e-3, atol=2e-6)
         assert np.mean(data[:, :600] == want) > 0.9 and np.all(data[:, 600:] == 0)
@@ -103,9 +103,9 @@ def test_spectral_start(card):
 
 def test_shared_landscape(card):
     run = run_of(landscape="shared", **PERSISTENT)
-    want, landscape = empty_states(run), Trajectory(run, 0, empty_states(run), False).landscape
+    want, landscape = empty_states(run), InstanceTrajectory(run, 0, empty_states(run), False).landscape
     for i in range(2):
-        trajectory = Trajectory(run, i, want, False)
+        trajectory = InstanceTrajectory(run, i, want, False)
         trajectory.landscape = landscape
         trajectory.state.w[:] = start_weights(run.problem, landscape, trajectory.work, run.simulation.seed, i)
         trajectory.advance(run.algorithm.steps)

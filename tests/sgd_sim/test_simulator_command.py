@@ -81,8 +81,9 @@ def test_resume_grows_and_computes_only_what_is_new(command, monkeypatch):
     command()
     assert "nothing to do" in command("--resume")[1]
     made = []
-    original = sgd_sim.instances.Trajectory
-    monkeypatch.setattr(sgd_sim.instances, "Trajectory", lambda run, i, *rest: made.append(int(i)) or original(run, i, *rest))
+    original = sgd_sim.instances.InstanceTrajectory
+    monkeypatch.setattr(sgd_sim.instances, "InstanceTrajectory",
+                        lambda run, i, *rest: made.append(int(i)) or original(run, i, *rest))
     code, message = command("--resume", "--set", "simulation.instances=6")
     assert code == 0 and "going on from a.h5, 67 % done" in message
     assert sorted(made) == [4, 5]

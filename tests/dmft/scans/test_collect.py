@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -56,6 +57,16 @@ def test_collect_again_after_more_points_and_leave_others_alone(dmft_main, resul
     done = dmft_main("collect", str(results), "-o", victim)
     assert done.returncode == 2 and "not a table of a scan" in done.stderr
     assert store.load(victim).kind == "theory"
+
+
+def test_a_table_needs_no_matplotlib(dmft_main, results, tmp_path, monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = dmft_main("collect", str(results), "-o", "s.h5")
+    assert done.returncode == 0 and "no picture" in done.stdout and [path.name for path in tmp_path.iterdir()] == ["s.h5"]
+    done = dmft_main("collect", str(results), "-o", "t.h5", "--plot", "t.png")
+    assert done.returncode == 2 and "[plot]" in done.stderr and not (tmp_path / "t.h5").exists()
 
 
 def test_complaints_are_one_line(dmft_main, results, tmp_path):

@@ -1,0 +1,63 @@
+"""Rows of the figures of Arnaboldi et al.: exit times with errors, their ratios to the formulas, gains and slopes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onepass.papers.arnaboldi.numbers import ExitRatios, LargestOverlap, Paths, Scalings
+from onepass.papers.table import NumberRow, array_rows, curve_rows, mean_row
+
+
+def paths(data: Paths) -> list[NumberRow]:
+    """Exit times by process, then the risk against time."""
+    rows = [mean_row(f"exit time, {name}", data.title, times) for name, times in data.exits.items()]
+    rows += curve_rows("risk, ODE", data.ode, "risk")
+    for name, ensemble in data.ensembles.items():
+        rows += curve_rows(f"risk, {name}", ensemble, "risk")
+    return rows
+
+
+def runs(data: list[Paths]) -> list[NumberRow]:
+    """The same for every panel."""
+    return [row._replace(quantity=f"{row.quantity} ({panel.title})") for panel in data for row in paths(panel)]
+
+
+def ratios(data: ExitRatios) -> list[NumberRow]:
+    """Measured exit time, and over the annealed and the quenched formula."""
+    rows = []
+    for i, p in enumerate(data.widths):
+        for j, d in enumerate(data.dimensions):
+            place, value, error = f"p = {p}, d = {d}", data.measured[i, j], data.error[i, j]
+            rows.append(NumberRow("exit time, exact chain", place, value, error))
+            for name, formula in (("annealed", data.annealed[i, j]), ("quenched", data.quenched[i, j])):
+                rows.append(NumberRow(f"exit time over {name} formula", place, value / formula, error / formula))
+    return rows
+
+
+def largest(data: list[LargestOverlap]) -> list[NumberRow]:
+    """max |m_j| at the end and against time, fixed and trained second layer."""
+    rows = []
+    for panel in data:
+        for layer, ode in panel.ode.items():
+            chain = panel.chain[layer]
+            rows.append(mean_row(f"largest overlap at the end, chain, {layer}", f"p = {panel.width}", chain[:, -1]))
+            rows += array_rows(f"largest overlap, ODE, {layer}, p = {panel.width}", "t", panel.t, ode)
+            rows += array_rows(f"largest overlap, chain, {layer}, p = {panel.width}", "t", panel.t, chain.mean(0))
+    return rows
+
+
+def scalings(data: Scalings) -> list[NumberRow]:
+    """Steps to escape and their slopes, the distance of chain and ODE, steps by width."""
+    rows = []
+    for exponent, escape in data.escapes.items():
+        rows.append(NumberRow("slope of log steps in log d", f"exponent {exponent}", escape.fit.slope, escape.fit.slope_error))
+        rows += array_rows(f"steps to escape, exponent {exponent}", "d", escape.dimensions, escape.steps, escape.errors, True)
+    rows.append(NumberRow("slope of the distance in gamma/(p d)", "", data.fit.slope, data.fit.slope_error))
+    rows += array_rows("distance of chain and ODE", "tau", data.tau, data.distance)
+    gain = data.gain
+    for key, found in (("formal", gain.formal), ("honest", gain.honest)):
+        scale = gain.steps_per_time[key]
+        for i, p in enumerate(gain.widths):
+            rows.append(NumberRow(f"steps to exit, {key} rate", f"p = {p}", found[i].mean * scale[i], found[i].error * scale[i]))
+            rows.append(NumberRow(f"share that exits, {key} rate", f"p = {p}", found[i].share, np.nan, found[i].share < 1.0))
+    return rows

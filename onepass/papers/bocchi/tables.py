@@ -1,0 +1,41 @@
+"""Rows of the figures of Bocchi et al.: risks, alpha_c, the best learning rate by width, the selected solution."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onepass.papers.bocchi.numbers import Dimensions, Overlaps, RateScans, Selection
+from onepass.papers.table import NumberRow, array_rows, curve_rows
+
+
+def overlaps(data: Overlaps) -> list[NumberRow]:
+    """Risks (ours, half of theirs) against time; the plateau (theirs)."""
+    rows = [NumberRow("risk of the plateau, E[(y - yhat)^2]", data.title, data.plateau_risk)]
+    return rows + curve_rows("risk, ODE", data.ode, "risk") + curve_rows("risk, exact chain", data.ensemble, "risk")
+
+
+def rates(data: RateScans) -> list[NumberRow]:
+    """alpha_c by eta, best eta by width with the stability limits, and the slope."""
+    rows = array_rows("alpha_c, p = 3", "eta", data.first.etas, data.first.alpha, data.first.error, True)
+    rows.append(NumberRow("best eta", "p = 3 (first scan)", data.first.best))
+    rows += array_rows("best eta", "p", data.widths, data.best, printed=True)
+    rows += array_rows("stability limit", "p", data.widths, data.limits, printed=True)
+    return [*rows, NumberRow("slope of the best eta in p", "", data.slope)]
+
+
+def selection(data: Selection) -> list[NumberRow]:
+    """Distance to the predicted solution at the end, and how far S(t) moved."""
+    rows = [NumberRow("distance to the prediction at the end", f"start {i}", float(one[-1])) for i, one in enumerate(data.distance)]
+    for name, s in (("orthonormal", data.s_orthonormal), ("iid", data.s_iid)):
+        rows.append(NumberRow(f"largest change of S(t), {name} students", "", float(np.abs(s - s[0]).max())))
+    for i, risk in enumerate(data.risk):
+        rows += array_rows(f"risk, start {i}", "t", data.t, risk)
+    return rows
+
+
+def dimensions(data: Dimensions) -> list[NumberRow]:
+    """Degrees of freedom and dimension of the solutions by width."""
+    rows = array_rows(f"degrees of freedom, N = {data.n}", "p", data.widths, data.outputs, printed=True)
+    for k, values in data.solutions.items():
+        rows += array_rows(f"dimension of the solutions, p* = {k}", "p", data.widths, values)
+    return rows

@@ -1,0 +1,65 @@
+"""Numbers of a figure as rows: what the command prints, and the CSV file it leaves beside the picture."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from onepass.result import Ensemble, Trajectory
+
+
+class NumberRow(NamedTuple):
+    """One number with its standard error (NaN: none), where it was taken, and whether the command prints it."""
+
+    quantity: str
+    place: str
+    value: float
+    error: float = np.nan
+    printed: bool = True
+
+    def text(self) -> str:
+        error = f" +- {self.error:.2g}" if np.isfinite(self.error) else ""
+        return f"{self.quantity:<44} {self.place:<28} {self.value:.6g}{error}"
+
+
+def mean_row(quantity: str, place: str, samples: np.ndarray) -> NumberRow:
+    """Mean and standard error of the finite samples."""
+    kept = samples[np.isfinite(samples)]
+    error = float(kept.std(ddof=1) / np.sqrt(len(kept))) if len(kept) > 1 else np.nan
+    return NumberRow(quantity, place, float(kept.mean()) if len(kept) else np.nan, error)
+
+
+def curve_rows(quantity: str, paths: Trajectory, name: str) -> list[NumberRow]:
+    """A statistic against time, entry by entry; of an ensemble its mean and error. The last time is printed."""
+    mean = paths.mean()[name] if isinstance(paths, Ensemble) else paths[name]
+    error = paths.error()[name] if isinstance(paths, Ensemble) else np.full(mean.shape, np.nan)
+    rows = []
+    for index in np.ndindex(*mean.shape):
+        entry = f"[{','.join(map(str, index[1:]))}]" if len(index) > 1 else ""
+        last = index[0] == len(mean) - 1 and len(index) == 1
+        rows.append(NumberRow(quantity + entry, f"t = {paths.t[index[0]]:.6g}", float(mean[index]), float(error[index]), last))
+    return rows
+
+
+def array_rows(
+    quantity: str, axis: str, x: Iterable[float], y: Iterable[float], errors: Iterable[float] | None = None, printed: bool = False
+) -> list[NumberRow]:
+    """y against x with errors, a row each."""
+    y = list(y)
+    errors = [np.nan] * len(y) if errors is None else errors
+    points = zip(x, y, errors, strict=True)
+    return [NumberRow(quantity, f"{axis} = {float(a):.6g}", float(b), float(error), printed) for a, b, error in points]
+
+
+def write_csv(rows: Iterable[NumberRow], path: Path) -> None:
+    """quantity, place, value, error; an empty error where there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["quantity", "place", "value", "error"])
+        for row in rows:
+            writer.writerow([row.quantity, row.place, repr(row.value), repr(row.error) if np.isfinite(row.error) else ""])
