@@ -62,4 +62,5 @@ def write_csv(rows: Iterable[NumberRow], path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(["quantity", "place", "value", "error"])
         for row in rows:
-            writer.writerow([row.quantity, row.place, repr(row.value), repr(row.error) if np.isfinite(row.error) else ""])
+            error = repr(float(row.error)) if np.isfinite(row.error) else ""
+            writer.writerow([row.quantity, row.place, repr(float(row.value)), error])

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import onepass
 from dmft.core.errors import UserError
 from onepass import hermite
+from onepass.cli import main
 from onepass.networks.chain import NetworkChain
 from onepass.runfile import parse_run
 
@@ -126,6 +127,19 @@ def test_bad_input_is_one_line():
     singular = onepass.Committee("erf", 2, 2, 0.1, teacher_overlaps=((1.0, 1.0), (1.0, 1.0)))
     with pytest.raises(UserError, match="independent teacher vectors"):
         singular.reduced().solve({"M": np.zeros((2, 2)), "Q": np.eye(2)}, [0.1])
+
+
+@pytest.mark.parametrize(("model", "said"), [
+    ('kind = "Committee"\nactivation = "tanh"\nwidth = 60\ngamma = 0.1', "an evaluation would take about"),
+    ('kind = "Committee"\nwidth = 1\ngamma = 0.1\nteacher_overlaps = [[0.0]]', "no direction"),
+    ('kind = "MultiIndexNetwork"\nwidth = 4\ngamma = 0.1', "up to 4 fields"),
+])  # fmt: skip
+def test_the_command_refuses_in_one_line(model, said, tmp_path, capsys):
+    run = tmp_path / "bad.toml"
+    run.write_text(f'[model]\n{model}\n[initial]\nstart = "random"\n')
+    assert main(["solve", str(run), "-o", str(tmp_path / "out.h5")]) == 2
+    error = capsys.readouterr().err.strip()
+    assert said in error and len(error.splitlines()) == 1
 
 
 def test_run_file():
