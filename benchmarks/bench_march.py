@@ -22,7 +22,7 @@ from benchmarks.bench_solver import reference_sweep, sweeps_needed  # noqa: E402
 from benchmarks.common import GD, PERSISTENT, march, problem, seconds, table  # noqa: E402
 from dmft.core.averages import standard_error  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
-from dmft.samples.sampling import FIXED, PARTS, Sampling  # noqa: E402
+from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
 
 SEEDS = 100
@@ -79,10 +79,10 @@ def shift(seeds: int = 240, samples: int = 1000) -> None:
     at, eta, rows = [0.5, 1.0, 1.5], 0.02, []
     p = problem(PERSISTENT, round(at[-1] / eta), eta)
     steps = [round(t / eta) for t in at]
-    full = np.array([march(p, samples, None, seed, FIXED).curves["m"][steps] for seed in range(seeds)])
+    full = np.array([march(p, samples, None, seed, PARTS).curves["m"][steps] for seed in range(seeds)])
     rows.append(["full", *(f"{a:.4f}, spread {b:.4f}" for a, b in zip(full.mean(axis=0), full.std(axis=0, ddof=1), strict=True))])
     for per_level in (8, 16):
-        change = np.array([march(p, samples, per_level, seed, FIXED).curves["m"][steps] for seed in range(seeds)]) - full
+        change = np.array([march(p, samples, per_level, seed, PARTS).curves["m"][steps] for seed in range(seeds)]) - full
         rows.append([f"{per_level} blocks - full", *(f"{a:+.4f} +- {b:.4f}" for a, b in zip(
             change.mean(axis=0), standard_error(change), strict=True))])
     table(f"(shift) m at t, persistent SGD, alpha = 3, m0 = 0.5, eta = {eta}, K = {samples}, {seeds} seeds, same random numbers",
@@ -90,24 +90,24 @@ def shift(seeds: int = 240, samples: int = 1000) -> None:
 
 
 def samples() -> None:
-    """Where m lies over independent solutions, against the number of samples: bias and skewness, with and without splitting."""
+    """Where m lies over independent solutions, against the number of samples: bias and skewness, with and without [ibp]."""
     at, eta, rows = [0.5, 1.0, 1.5, 2.0], 0.02, []
     steps = [round(t / eta) for t in at]
     p = problem(PERSISTENT, steps[-1], eta, 2.0)
-    for label, parts in (("no", FIXED), ("yes", PARTS)):
+    for label, parts in (("no", ("sobol", "weights", "stein")), ("yes", PARTS)):
         for count, seeds in ((1000, 100), (4000, 60), (16_000, 40), (64_000, 10)):
             m = np.array([march(p, count, 8, seed, parts).curves["m"][steps] for seed in range(seeds)])
             mean, error, middle = m.mean(axis=0), standard_error(m), np.median(m, axis=0)
             rows.append([label, count, seeds, *(f"{a:.4f} +- {b:.4f}, median {c:.4f}" for a, b, c in zip(mean, error, middle)),
                          f"{m[:, -1].std(ddof=1):.4f}", f"{m[:, -1].min():.3f}"])
     table(f"(samples) m at t, persistent SGD, alpha = 2, m0 = 0.5, eta = {eta}, 8 blocks per level",
-          ["splitting", "K", "seeds", *map(str, at), "spread of m(2)", "least m(2)"], rows)
+          ["[ibp]", "K", "seeds", *map(str, at), "spread of m(2)", "least m(2)"], rows)
 
 
 def variance() -> None:
     """(b) Spread of m over seeds with and without each part."""
     parts = {"plain": (), "stein": ("stein",), "sobol": ("sobol",), "weights": ("weights",),
-             "sobol, weights": ("sobol", "weights"), "all but splitting": FIXED, "all": PARTS}
+             "sobol, weights": ("sobol", "weights"), "sobol, weights, stein": ("sobol", "weights", "stein"), "all": PARTS}
     at, eta = [0.1, 0.2, 0.5, 1.0], 0.02
     for name, algorithm in (("gd", GD), ("persistent_sgd", PERSISTENT)):
         rows, plain = [], None
@@ -171,7 +171,7 @@ def bandwidth() -> None:
     for threads in (1, 2):
         numba.set_num_threads(threads)
         p = problem(PERSISTENT, 100_000)
-        solver = March(p, Sampling(2000, 1, (0,), frozenset(FIXED)), 16, np.array([0]), Comm(), np.float32)
+        solver = March(p, Sampling(2000, 1, (0,), frozenset(PARTS)), 16, np.array([0]), Comm(), np.float32)
         for _ in range(600):
             solver.step()
         used = solver.history.size.reshape(-1, 4).max(axis=1) > 0

@@ -42,7 +42,7 @@ variance_reduction = false
 def reference_sweep(n: int, samples: int) -> float:
     p = problem(PERSISTENT, n)
     sampling = Sampling(samples, 1, (0,), frozenset())
-    draws = draw(p, sampling, 0, samples)
+    draws = draw(p, sampling, np.arange(samples))
     rows = n + 1
     # kernels small enough for paths to stay finite; their values do not change the work
     m = np.full(rows, 0.5)
@@ -57,7 +57,7 @@ def sweeps_needed(n: int, samples: int) -> tuple[int, float]:
     """Sweeps of the reference to 1e-6 at a smaller n, and how far its m is from the march."""
     p = problem(PERSISTENT, n)
     sampling = Sampling(samples, 1, (0,), frozenset())
-    draws, weight = draw(p, sampling, 0, samples), np.full(samples, 1 / samples)
+    draws, weight = draw(p, sampling, np.arange(samples)), np.full(samples, 1 / samples)
     _, weights, count = reference.solve(p, draws, weight, sampling.keys, 0.5, 1e-6, 300)
     assert count < 300
     return count, float(np.abs(weights.m - march(p, samples, None, parts=()).curves["m"]).max())

@@ -8,7 +8,7 @@ from dmft.core.parallel import Comm
 from dmft.equations.kernels import saved_steps
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run, parse_run
-from dmft.samples.sampling import FIXED, Sampling
+from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.iterate import Iteration, Options
 from dmft.solvers.march import March
 
@@ -45,11 +45,11 @@ def make_run(algorithm: dict, problem: dict | None = None, steps: int = 40, eta:
     return parse_run("\n".join(lines))
 
 
-def make_march(run: Run, samples: int = 400, per_level: int | None = None, seed: int = 1, parts=FIXED,
-               dtype=np.float64, comm: Comm | None = None) -> March:
+def make_march(run: Run, samples: int = 400, per_level: int | None = None, seed: int = 1, parts=PARTS,
+               dtype=np.float64, comm: Comm | None = None, tangents: float = 0.1) -> March:
     """A march run to its end."""
     problem = Experiment.from_run(run)
-    sampling = Sampling(samples, seed, (0,), frozenset(parts))
+    sampling = Sampling(samples, seed, (0,), frozenset(parts), tangents, least_carriers=16)
     march = March(problem, sampling, per_level, saved_steps(problem.steps), comm or Comm(), dtype)
     while not march.done:
         march.step()
@@ -57,10 +57,10 @@ def make_march(run: Run, samples: int = 400, per_level: int | None = None, seed:
 
 
 def make_iteration(run: Run, samples: int = 400, mixing: float = 1.0, tolerance: float = 1e-13, max_sweeps: int = 80,
-                   fresh: bool = False, parts=FIXED) -> Iteration:
+                   fresh: bool = False, parts=PARTS, tangents: float = 0.1) -> Iteration:
     """An iteration run to its end."""
     problem = Experiment.from_run(run)
-    sampling = Sampling(samples, 1, (0,), frozenset(parts))
+    sampling = Sampling(samples, 1, (0,), frozenset(parts), tangents, least_carriers=16)
     iteration = Iteration(problem, sampling, Options(mixing, tolerance, max_sweeps, fresh), saved_steps(problem.steps), Comm())
     while not iteration.done:
         iteration.step()

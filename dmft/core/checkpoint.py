@@ -65,7 +65,7 @@ class Checkpoint:
         parts = {}
         for name, part in worker.state().items():
             place = f"{ACTIVE}/{index}/{name}"
-            shared = {key: store.read(self.path, f"{place}/shared/{key}") for key in flatten(there[name].get("shared", {}))}
+            shared = {key: store.read(self.path, f"{place}/shared/{key}") for key in flatten(there.get(name, {}).get("shared", {}))}
             own = {key: store.read(self.path, f"{place}/own/{key}", part.lines) for key in part.own}
             parts[name] = Part(shared, own, part.lines, part.total)
         worker.restore(parts)

@@ -2,56 +2,85 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from dmft.equations.weights import Closing, Row
+from dmft.equations.ibp import Gap, Overlaps, corrected, gap
+from dmft.equations.weights import Closing, Row, WeightDynamics
 from dmft.model.experiment import Experiment
 
 # Columns of the sums over samples before the kernels: averages of these (times the weight).
-GP, GK, V, GH, GG, STEIN, STEIN_GAP2, STEIN_COV, UNSTABLE = range(9)
-SCALARS = 9
-CURVES = ("m", "loss", "q", "delta_nu", "mu", "nu_hat", "nu_hat_direct", "nu_gap", "unstable")
+GP, GK, V, GH, GG, LABEL, WILD, UNSTABLE, CARRIED, RESPONSE, RESPONSE2 = range(11)
+SCALARS = 11
+GROUPS = 3  # a column for every slot: g times past g, g' times tangents, g times past h
+CURVES = ("m", "loss", "q", "delta_nu", "mu", "nu_hat", "nu_hat_direct", "nu_gap", "ibp_gap", "unstable")
 # Beyond these an explicit step with any reasonable learning rate is lost; sums of g^2 ~ h^6 would overflow soon.
 LARGEST = 1e60
+# The control variate of mu fades, as 1/(1 + (p/FADES)^4), as the weight p of samples on their way out of a barrier grows.
+FADES = 0.02
 
 
-def kernel_row(experiment: Experiment, sums: np.ndarray, stein: bool) -> Row:
-    """Row n from the sums of `Samples.row_sums` over all samples (weights add up to one)."""
-    alpha = experiment.alpha
-    slots = (len(sums) - SCALARS) // 2
-    return Row(
+class Estimators(NamedTuple):
+    """Which estimates a solution uses."""
+
+    stein: bool  # the control variate of mu
+    identity: bool  # the response is completed by [ibp]
+    share: float  # of the samples that have tangents
+
+
+class Estimate(NamedTuple):
+    """Row n, and what the row as sampled fails the identity [ibp] by, where it was asked."""
+
+    row: Row
+    failed: Gap | None
+
+
+def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: Estimators) -> Estimate:
+    """Row n of the kernels from the sums of `Samples.row_sums` over all samples (weights add up to one)."""
+    alpha, m, slots = weights.experiment.alpha, weights.m, weights.history.slots
+    products, responses, overlaps = (sums[SCALARS + k * slots : SCALARS + (k + 1) * slots] for k in range(GROUPS))
+    row = Row(
         delta_nu=alpha * sums[GP],
-        mu=alpha * _teacher_overlap(experiment, sums, stein),
+        mu=alpha * sums[GK],
         M_C_now=alpha * sums[GG],
-        M_C=alpha * sums[SCALARS : SCALARS + slots],
-        M_R=-alpha * sums[SCALARS + slots :],
+        M_C=alpha * products,
+        M_R=-alpha * (responses / sums[CARRIED] if use.identity else responses),
     )
+    failed = None
+    if use.identity:
+        failed = gap(weights, row, Overlaps(alpha * overlaps, alpha * (sums[GH] - m * sums[GK])))
+        spread = max(float(sums[RESPONSE2] / sums[CARRIED] - (sums[RESPONSE] / sums[CARRIED]) ** 2), 0.0)
+        row = corrected(weights, row, failed, sums[GG], use.share, spread)
+    if weights.experiment.mirrored:
+        return Estimate(row._replace(mu=0.0), failed)  # by symmetry
+    return Estimate(_controlled(weights, row, sums) if use.stein else row, failed)
 
 
-def _teacher_overlap(experiment: Experiment, sums: np.ndarray, stein: bool) -> float:
-    """<g h0>, combined with <dg/dh0> along the path (equal to it by Stein's lemma) with the weight that
-    regression on the samples finds best. Zero by symmetry where samples come in mirrored pairs."""
-    if experiment.mirrored:
-        return 0.0
-    direct = sums[GK]
-    if not stein:
-        return float(direct)
-    gap = direct - sums[STEIN]
-    variance = sums[STEIN_GAP2] - gap**2
-    covariance = sums[STEIN_COV] - direct * gap
-    return float(direct - covariance / variance * gap) if variance > 0 else float(direct)
+def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray) -> Row:
+    """mu from <g k> and from integration by parts in h0, mu = E_n + alpha <g' Y + dg/dy>, with a coefficient that is not fitted
+    to the samples. E_n is what comes through the m_k h0 of the fields, known from the row. Eq. [stein]."""
+    alpha, size = weights.experiment.alpha, np.maximum(weights.history.size, 1)
+    through_fields = row.delta_nu * weights.m - float(row.M_R / size @ weights.state.m_past)
+    share = 1 / (1 + (sums[WILD] / FADES) ** 4)
+    return row._replace(mu=row.mu - share * (row.mu - through_fields - alpha * sums[LABEL]))
 
 
-def curve_row(experiment: Experiment, n: int, m: float, q: float, row: Row, sums: np.ndarray, closing: Closing
+def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Estimate, sums: np.ndarray, closing: Closing
               ) -> dict[str, float]:
-    """Every curve at step n. nu_hat_direct is eq. A.19; nu_gap is the exact identity of [dmft-nu], zero up to
-    Monte-Carlo error where the constraint fixes the norm."""
-    overlap = experiment.alpha * sums[GH]
+    """Every curve at step n. nu_hat_direct is eq. A.19; nu_gap is what the row as sampled fails the exact identity of
+    [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp]."""
+    overlap, row, failed = experiment.alpha * sums[GH], estimate.row, estimate.failed
     temperature = experiment.temperature[min(n, experiment.steps - 1)]
-    gap = (1 - closing.x_now - m * closing.m_u) / experiment.eta - overlap if experiment.constraint.fixes_norm else 0.0
+    nu_gap = 0.0
+    if failed is not None:
+        nu_gap = failed.now
+    elif experiment.constraint.fixes_norm:
+        nu_gap = (1 - closing.x_now - m * closing.m_u) / experiment.eta - overlap
     return {
         "m": m, "loss": sums[V], "q": q, "delta_nu": row.delta_nu, "mu": row.mu, "nu_hat": closing.nu_hat,
-        "nu_hat_direct": temperature - overlap, "nu_gap": gap, "unstable": sums[UNSTABLE],
+        "nu_hat_direct": temperature - overlap, "nu_gap": nu_gap, "ibp_gap": failed.largest if failed else 0.0,
+        "unstable": sums[UNSTABLE],
     }
 
 

@@ -93,6 +93,17 @@ class NextRow(NamedTuple):
     m: float
 
 
+class Unscaled(NamedTuple):
+    """The step before it is scaled by a_n: x_j of [dmft-Q] against the past and the present, q_u, and the next row of R."""
+
+    keep: float
+    memory: np.ndarray  # (slots,) eta M_R(n, k) across a block
+    x: np.ndarray  # (slots,) block sums
+    x_now: float
+    q_u: float
+    r: np.ndarray  # (slots,)
+
+
 class Closing(NamedTuple):
     """What row n of the kernels decides: how samples move on, where the weights go, and figures for the curves."""
 
@@ -115,6 +126,7 @@ class WeightState:
     Q_row: np.ndarray  # (slots,) Q(n, j)
     R_row: np.ndarray
     jitter: np.ndarray
+    m_past: np.ndarray  # (slots,) sums of m over the steps of each block
     n: int
     m: float
     Q_now: float  # Q(n, n)
@@ -133,8 +145,8 @@ class WeightState:
     @classmethod
     def at_start(cls, slots: int, m0: float, Q0: float) -> WeightState:
         Q, R, M_C, factor = (np.zeros((slots, slots)) for _ in range(4))
-        Q_row, R_row, jitter = (np.zeros(slots) for _ in range(3))
-        return cls(Q, R, M_C, factor, Q_row, R_row, jitter, 0, m0, Q0, 0, 0)
+        Q_row, R_row, jitter, m_past = (np.zeros(slots) for _ in range(4))
+        return cls(Q, R, M_C, factor, Q_row, R_row, jitter, m_past, 0, m0, Q0, 0, 0)
 
 
 class WeightDynamics:
@@ -166,28 +178,41 @@ class WeightDynamics:
         spread[order] = weights
         return spread, float(np.sqrt(max(left, 0.01 * JITTER * row.M_C_now)))
 
+    @property
+    def free(self) -> float:
+        """1 - eta lambda, what a step leaves of w_n besides the gradient."""
+        e = self.experiment
+        return e.update.inertia(self.state.n) - e.eta * e.constraint.decay
+
+    def unscaled(self, row: Row) -> Unscaled:
+        """The step that row n makes, before it is scaled. Eqs. [dmft-Q], [dmft-R]."""
+        e, state, eta = self.experiment, self.state, self.experiment.eta
+        size = np.maximum(self.history.size, 1)
+        memory, correlation = row.M_R / size, row.M_C / size
+        keep = e.update.inertia(state.n) - eta * row.delta_nu - eta * e.constraint.decay
+        x, x_now, q_u, r = _next_row(
+            eta, keep, memory, correlation, row.M_C_now, state.Q, state.R, state.Q_row, state.Q_now, state.R_row,
+            min(-(-(max(self.history.order, default=-1) + 1) // 8) * 8, self.history.slots),  # `dot` adds by eights
+        )
+        return Unscaled(keep, memory, x, x_now, q_u + 2 * self._temperature * eta, r)
+
+    @property
+    def _temperature(self) -> float:
+        return self.experiment.temperature[min(self.state.n, self.experiment.steps - 1)]
+
     def close(self, row: Row, m_given: float | None = None) -> Closing:
         """What follows from row n. Eqs. [dmft-a], [dmft-m], [dmft-nu].
 
         Does not move on: `advance` does, so that the last row of a run can be closed for its nu_hat alone.
         m_given fixes m_{n+1} (the paper's starting guess holds m constant)."""
-        e, state, eta = self.experiment, self.state, self.experiment.eta
-        size = np.maximum(self.history.size, 1)
-        memory, correlation = row.M_R / size, row.M_C / size
-        decay, inertia = e.constraint.decay, e.update.inertia(state.n)
-        keep = inertia - eta * row.delta_nu - eta * decay
-        temperature = e.temperature[min(state.n, e.steps - 1)]
-        x, x_now, q_u, r = _next_row(
-            eta, keep, memory, correlation, row.M_C_now, state.Q, state.R, state.Q_row, state.Q_now, state.R_row,
-            min(-(-(max(self.history.order, default=-1) + 1) // 8) * 8, self.history.slots),  # `dot` adds by eights
-        )
-        q_u += 2 * temperature * eta
-        m_u = (inertia - eta * decay) * state.m - eta * row.mu
+        constraint, eta = self.experiment.constraint, self.experiment.eta
+        keep, memory, x, x_now, q_u, r = self.unscaled(row)
+        m_u = self.free * self.state.m - eta * row.mu
         norm = q_u + m_u**2
-        a = e.constraint.scale(norm)
+        a = constraint.scale(norm)
         following = NextRow(a * x, a * x_now, a**2 * q_u, a * r, a, a * m_u if m_given is None else m_given)
-        drive = Drive(a, keep, memory, *self._noise(row), float(np.sqrt(2 * temperature * eta)))
-        return Closing(drive, following, e.constraint.multiplier(a, eta), norm, x_now, m_u)
+        drive = Drive(a, keep, memory, *self._noise(row), float(np.sqrt(2 * self._temperature * eta)))
+        return Closing(drive, following, constraint.multiplier(a, eta), norm, x_now, m_u)
 
     def advance(self, row: Row, following: NextRow, plan: Plan) -> None:
         """Enter row n into the past (plan made by History.push for step n) and move to step n+1."""
@@ -197,13 +222,13 @@ class WeightDynamics:
         for older, newer, into in plan.merges:
             for matrix in (state.Q, state.R, state.M_C):
                 merge_matrix(matrix, older, newer, into)
-            for vector in (Q_row, R_row, M_C, x, r, state.jitter):
+            for vector in (Q_row, R_row, M_C, x, r, state.jitter, state.m_past):
                 merge_vector(vector, older, newer, into)
         s = plan.slot
         state.Q[s], state.Q[:, s], state.Q[s, s] = Q_row, Q_row, state.Q_now
         state.R[s] = R_row
         state.M_C[s], state.M_C[:, s], state.M_C[s, s] = M_C, M_C, row.M_C_now
-        state.jitter[s] = JITTER * row.M_C_now
+        state.jitter[s], state.m_past[s] = JITTER * row.M_C_now, state.m
         x[s], r[s] = following.Q_with_last, following.R_last
         state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
         state.m, state.n, state.factor_from = following.m, state.n + 1, plan.factor_from

@@ -18,7 +18,7 @@ import numpy as np
 
 from dmft.core.errors import FileError
 
-CURVES = ("m", "loss", "mse", "q", "nu_hat", "nu_hat_direct", "delta_nu", "mu", "nu_gap", "unstable")
+CURVES = ("m", "loss", "mse", "q", "nu_hat", "nu_hat_direct", "delta_nu", "mu", "nu_gap", "ibp_gap", "unstable")
 KERNELS = ("M_C", "M_R", "C", "R")
 STUDIED = ("m", "loss", "nu_hat", "delta_nu", "mu")         # curves of a convergence study
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
@@ -91,13 +91,15 @@ COMMON = (Attribute("outcome", "text"), Attribute("ranks", "whole number"), Attr
 _PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "number"))
 _SUMS = tuple(f"{name}_{part}" for name in KERNELS for part in ("mean", "squares"))
 ERRORS = ("mse",)  # on new samples, where the data model knows them
-_INNER_CURVES = tuple(name for name in CURVES if name not in ERRORS)
+LATER = ("ibp_gap",)  # files of earlier versions have none
+_INNER_CURVES = tuple(name for name in CURVES if name not in ERRORS + LATER)
 
 LAYOUTS = {
     "theory": FileLayout(
         (Dataset("t", ("time",), TIMES), *_each(_with_errors(_INNER_CURVES), ("time",)),
          *_each(_with_errors(ERRORS), ("time",), group="errors"), *_each(_INNER_CURVES, ("replica", "time"), "replicas/{}"),
          *_each(ERRORS, ("replica", "time"), "replicas/{}", group="errors"),
+         *_each(_with_errors(LATER), ("time",), group="later"), *_each(LATER, ("replica", "time"), "replicas/{}", group="later"),
          Dataset("replicas/half_m", ("replica", "time"), optional=True),
          *_each(("m", "m_error"), ("time",), "bias/{}", group="bias"),
          Dataset("kernels/t", ("saved",), TIMES), *_each(_with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),

@@ -23,6 +23,7 @@ QUANTITIES = {
     "nu_hat": ("multiplier of the sphere (A.29)", "1/time"),
     "nu_hat_direct": ("multiplier of the sphere (A.19)", "1/time"),
     "nu_gap": ("residual of the exact identity for nu_hat", "1/time"),
+    "ibp_gap": ("largest residual of the identity [ibp] for the response as sampled", "1/time"),
     "delta_nu": ("mean curvature (A.19)", "1/time"),
     "mu": ("pull of the teacher (A.24)", "1/time"),
     "unstable": ("weight of samples with learning_rate * v'' > 2", "1"),

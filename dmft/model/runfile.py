@@ -24,7 +24,8 @@ from dmft.model.minibatches import Persistent
 from dmft.model.schedules import Points, scheduled
 from dmft.model.starts import STARTS
 
-VARIANCE_PARTS = ("sobol", "weights", "stein", "splitting")
+VARIANCE_PARTS = ("sobol", "weights", "stein", "ibp")
+RETIRED_PARTS = ("splitting",)  # accepted in run files of earlier versions, without effect
 MAX_STEPS = 10**9
 
 
@@ -58,7 +59,8 @@ def _kernel_points(value: Any) -> int | tuple[float, ...]:
 def _variance_reduction(value: Any) -> bool | tuple[str, ...]:
     if isinstance(value, bool):
         return value
-    if isinstance(value, (list, tuple)) and all(isinstance(part, str) and part in VARIANCE_PARTS for part in value):
+    if isinstance(value, (list, tuple)) and all(
+            isinstance(part, str) and part in VARIANCE_PARTS + RETIRED_PARTS for part in value):
         return tuple(value)
     raise ValueError(f"true, false or a list of {', '.join(VARIANCE_PARTS)}")
 
@@ -149,6 +151,8 @@ class TheoryConfig:
     blocks_per_level: int = option(integer(2), 16, "march, dyadic: blocks kept of each size")
     kernel_points: int | tuple[float, ...] = option(_kernel_points, 0, "march: times at which kernels are kept, a count or a list; "
                                                     "0: chosen by the length of the run")
+    tangents: float = option(number(0.0, 1.0, above=True), 1 / 16, "share of the samples with tangents, at least 512 of them; "
+                             "the identity [ibp] completes the response")
     variance_reduction: bool | tuple[str, ...] = option(_variance_reduction, True, "or a list of parts")
     checkpoint_interval: float = option(number(0.0), 60.0, "seconds")
     device: str = option(choice("cpu", "gpu"), "cpu", "where the samples live")

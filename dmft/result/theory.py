@@ -53,6 +53,7 @@ class Theory:
 
     nu_hat is the multiplier of the sphere by (A.29), nu_hat_direct by (A.19); nu_gap the residual of the exact identity
     for nu_hat; unstable the weight of samples with learning_rate * v'' > 2. mse is None where the loss declares no error.
+    nu_gap and ibp_gap are those of the response as sampled, before the identity [ibp] completes it: a check of the tangents.
     """
 
     run: Run
@@ -64,6 +65,8 @@ class Theory:
     loss_error: np.ndarray
     mse: np.ndarray | None = None
     mse_error: np.ndarray | None = None
+    ibp_gap: np.ndarray | None = None
+    ibp_gap_error: np.ndarray | None = None
     nu_hat: np.ndarray
     nu_hat_error: np.ndarray
     nu_hat_direct: np.ndarray

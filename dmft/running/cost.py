@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.equations.history import History
-from dmft.model.experiment import theory_experiment
 from dmft.model.runfile import Run
-from dmft.running.replica import wanted_parts
-from dmft.running.resources import HALF, blocks_per_level, bytes_per_sample
-from dmft.samples import splitting
+from dmft.running.replica import sampling_of, wanted_parts
+from dmft.running.resources import HALF, blocks_per_level, march_bytes
 from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 
@@ -24,6 +22,7 @@ from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 # Measured: full 100, 200, 400 steps: 3.9, 9.2, 30 us; dyadic (16) 200, 1000, 3000 steps: 3.6, 6.8, 11.4 us.
 MARCH_FULL = (2.0e-6, 0.35e-9)
 MARCH_DYADIC = (0.6e-6, 1.15e-9)
+MARCH_SLOT = 4e-9          # s per sample, step and slot of the history
 ITERATE_PAIR = 45e-9       # s per sample, sweep and pair of times; measured 32 to 72 ns at 100 and 200 steps
 ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 # Seconds per entry of the data matrix: to draw it, and to read it in one step of the dynamics.
@@ -73,18 +72,17 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
     samples = HALF * theory.samples
     groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
     if theory.method == "march":
-        if splitting.helps(theory_experiment(run), wanted_parts(run)):
-            samples *= 1 + splitting.SPARE
-        history = History(steps, blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples))
+        carriers = sampling_of(run, wanted_parts(run), theory.samples, 0).carriers
+        history = History(steps, blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples, carriers))
         constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
-        work = samples * steps * (constant + rate * history.packed)
+        work = samples * steps * (constant + MARCH_SLOT * history.slots) + HALF * carriers * steps * rate * history.packed
         looks = steps
-        resident = state = samples * bytes_per_sample(history, True)
+        resident = state = HALF * march_bytes(history, theory.samples, carriers, True)
     else:
         looks = min(theory.max_sweeps, ITERATE_SWEEPS)
         work = samples * 0.5 * steps**2 * ITERATE_PAIR * looks
         state = 32.0 * steps**2
-        totals = [blocks_for(count, Comm(), SUM_BLOCKS).total for count in (theory.samples, theory.samples // 2)]
+        totals = [blocks_for(count, count, Comm(), SUM_BLOCKS).total for count in (theory.samples, theory.samples // 2)]
         blocks = [-(-total * groups // ranks) for total in totals]
         resident = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks) * ranks / groups
     rounds = -(-theory.replicas // groups)

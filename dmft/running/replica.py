@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dmft.equations.kernels import kept_steps
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import Run
 from dmft.result.statistics import Solution
-from dmft.running.resources import HALF, blocks_per_level, bytes_per_sample, check_memory
+from dmft.running.resources import HALF, blocks_per_level, check_memory, march_bytes
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.blocks import Blocks, Solver, Summing, blocks_for, step_together
 from dmft.solvers.iterate import SUM_BLOCKS, Guess, Iteration, Options, iteration_bytes
@@ -41,8 +41,9 @@ class Setup:
         theory, experiment = run.theory, theory_experiment(run)
         parts = wanted_parts(run) - (frozenset() if experiment.data.stein else {"stein"})
         iterate = theory.method == "iterate"
+        whole = sampling_of(run, parts, theory.samples, 0)
         per_level = None if iterate else blocks_per_level(
-            theory.history, theory.blocks_per_level, experiment.steps, theory.samples
+            theory.history, theory.blocks_per_level, experiment.steps, theory.samples, whole.carriers
         )
         grid = np.arange(experiment.steps + 1) if iterate else kept_steps(run)
         return cls(experiment, run, parts, per_level, grid, start, gpu)
@@ -58,27 +59,37 @@ class Setup:
         count = self.run.theory.samples if solution == "whole" else max(1, self.run.theory.samples // 2)
         return count + count % 2 if self.experiment.mirrored else count
 
+    def sampling(self, solution: str, index: int) -> Sampling:
+        """How a solution of replica `index` is sampled."""
+        return sampling_of(self.run, self.parts, self.samples(solution), index)
+
     def check_memory(self, comm: Summing, room: float) -> None:
         """Refuse what does not fit into `room` bytes on this rank, before any work is done."""
         if self.run.theory.method == "iterate":
-            blocks = [blocks_for(self.samples(solution), comm, SUM_BLOCKS) for solution in SOLUTIONS]
+            samplings = [self.sampling(solution, 0) for solution in SOLUTIONS]
+            blocks = [blocks_for(each.samples, each.carriers, comm, SUM_BLOCKS) for each in samplings]
             fresh = self.run.theory.noise == "fresh"
             need = sum(iteration_bytes(self.experiment.steps, len(each.here), fresh) for each in blocks)
             check_memory(need, room, blocks[0].count, "iterate")
             return
-        here = march_blocks(self.experiment, self.samples("whole"), self.parts, comm, self.gpu)
+        here = march_blocks(self.sampling("whole", 0), comm, self.gpu)
         # The layout of the longest full history would itself be too large to make: count it instead.
         history = History(min(self.experiment.steps, 20_000) if self.per_level is None else self.experiment.steps, self.per_level)
-        per_sample = bytes_per_sample(history, "stein" in self.parts, np.dtype(self.tangent_type).itemsize)
-        macroscopic = 8 * 8.0 * history.slots**2
-        need = HALF * (here.lines.stop - here.lines.start) * per_sample + macroscopic
+        carriers = here.carrier_lines.stop - here.carrier_lines.start
+        samples = march_bytes(history, here.count, carriers, "stein" in self.parts, np.dtype(self.tangent_type).itemsize)
+        need = HALF * samples + 8 * 8.0 * history.slots**2
         check_memory(need, room, here.count, "full" if history.full else "dyadic")
+
+
+def sampling_of(run: Run, parts: frozenset[str], samples: int, index: int) -> Sampling:
+    """How a solution of a run is sampled."""
+    return Sampling(samples, run.theory.seed, (index,), parts, run.theory.tangents)
 
 
 def wanted_parts(run: Run) -> frozenset[str]:
     """The parts of the variance reduction that a run asks for; Setup.parts are those that its loss allows."""
     reduction = run.theory.variance_reduction
-    return frozenset(PARTS if reduction is True else reduction or ())
+    return frozenset(PARTS if reduction is True else reduction or ()) & frozenset(PARTS)
 
 
 class ReplicaSolver(Solver, Protocol):
@@ -118,9 +129,12 @@ class ReplicaSolver(Solver, Protocol):
         """State that is the same on every rank."""
 
     def own(self) -> Mapping[str, np.ndarray]:
-        """State with one line per place of this rank (blocks.lines of blocks.all_lines)."""
+        """State with a line per sample of this rank (blocks.lines of blocks.samples)."""
 
-    def restore(self, shared: dict[str, np.ndarray], own: Mapping[str, np.ndarray]) -> None: ...
+    def carried(self) -> Mapping[str, np.ndarray]:
+        """State with a line per sample of this rank that has tangents (blocks.carrier_lines of blocks.carriers)."""
+
+    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None: ...
 
 
 class Replica:
@@ -132,7 +146,7 @@ class Replica:
 
     def _solver(self, solution: str) -> ReplicaSolver:
         s, theory = self.setup, self.setup.run.theory
-        sampling = Sampling(s.samples(solution), theory.seed, (self.index,), s.parts)
+        sampling = s.sampling(solution, self.index)
         if theory.method == "march":
             return March(s.experiment, sampling, s.per_level, s.grid, self.comm, s.tangent_type, s.gpu)
         options = Options(theory.mixing, theory.tolerance, theory.max_sweeps, theory.noise == "fresh")
@@ -162,12 +176,16 @@ class Replica:
         step_together([solver for solver in self.solvers.values() if not solver.done], self.comm)
 
     def state(self) -> dict[str, Part]:
-        return {name: Part(solver.shared(), solver.own(), solver.blocks.lines, solver.blocks.all_lines)
-                for name, solver in self.solvers.items()}
+        parts = {}
+        for name, solver in self.solvers.items():
+            blocks = solver.blocks
+            parts[name] = Part(solver.shared(), solver.own(), blocks.lines, blocks.samples)
+            parts[f"{name}_tangents"] = Part({}, solver.carried(), blocks.carrier_lines, blocks.carriers)
+        return parts
 
     def restore(self, parts: Mapping[str, Part]) -> None:
         for name, solver in self.solvers.items():
-            solver.restore(dict(parts[name].shared), parts[name].own)
+            solver.restore(parts[name].shared, parts[name].own, parts[f"{name}_tangents"].own)
 
     def solution(self) -> Part:
         """A statistics.Solution as arrays."""

@@ -10,15 +10,25 @@ FULL_BYTES = 1 << 30  # and its tangents must stay below this
 HALF = 1.5  # the solution with half the samples, for the bias, runs along
 
 
-def bytes_per_sample(history: History, stein: bool, itemsize: int = 8) -> int:
-    """Resident numbers of one sample: packed tangents, and a few arrays over slots."""
-    return history.packed * itemsize + (4 + stein) * history.slots * 8 + 200
+def bytes_per_sample(history: History, stein: bool) -> int:
+    """Resident bytes of one sample without tangents: a few arrays over slots."""
+    return (3 + stein) * history.slots * 8 + 200
 
 
-def blocks_per_level(history: str, per_level: int, steps: int, samples: int) -> int | None:
+def bytes_of_tangents(history: History, itemsize: int = 8) -> int:
+    """Resident bytes of the tangents of one sample."""
+    return (history.packed + 2 * history.slots) * itemsize
+
+
+def march_bytes(history: History, samples: int, carriers: int, stein: bool, itemsize: int = 8) -> float:
+    """Resident bytes of a march."""
+    return float(samples * bytes_per_sample(history, stein) + carriers * bytes_of_tangents(history, itemsize))
+
+
+def blocks_per_level(history: str, per_level: int, steps: int, samples: int, carriers: int) -> int | None:
     """The setting `theory.history` resolved: None for the full history."""
     if history == "auto":
-        small = steps <= FULL_STEPS and samples * bytes_per_sample(History(steps), True) <= FULL_BYTES
+        small = steps <= FULL_STEPS and march_bytes(History(steps), samples, carriers, True) <= FULL_BYTES
         history = "full" if small else "dyadic"
     return None if history == "full" else per_level
 

@@ -2,8 +2,7 @@
 
 The card holds everything that has one line per sample; the host keeps the kernels' small linear algebra (equations/weights.py),
 which is a few hundred numbers wide and would not fill a card. A step crosses the bus twice: the sums of row n go up,
-what drives the samples comes down. Random numbers are those of the CPU, so results differ by rounding alone
-(until rounding decides whether a sample splits).
+what drives the samples comes down. Random numbers are those of the CPU, so results differ by rounding alone.
 """
 
 from __future__ import annotations
@@ -16,16 +15,15 @@ import numpy as np
 from dmft.core.device import CUDA, Gpu, source
 from dmft.core.errors import RunError
 from dmft.equations.history import History, Plan
-from dmft.equations.rows import SCALARS
+from dmft.equations.rows import GROUPS, SCALARS
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
-from dmft.samples import splitting
-from dmft.samples.process import Past, SampleState, by_name
-from dmft.samples.sampling import Draws
-from dmft.samples.tangents import BOUND, STABLE, TINY, Tangents
+from dmft.samples.process import Past, SampleState, by_name, lines_of
+from dmft.samples.sampling import Draws, Sampling
+from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Tangents
 
-KERNELS = ("fields", "row_sums", "add_parts", "past", "merge_columns", "merge_rows", "move", "shares")
+KERNELS = ("fields", "row_sums", "add_parts", "past", "bounds", "next_tangents", "merge_columns", "merge_rows", "move")
 BLOCKS = 32  # blocks of samples that are summed on the host, over all ranks, in no order
 PARTS = 32  # parts of a block that are summed on the card, so that all of it works
 WARPS = 8  # samples that one block of threads takes on
@@ -59,53 +57,62 @@ class GpuSamples:
     """A range of samples of one replica at step n, on a card."""
 
     def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, weight: np.ndarray, block: int,
-                 keys: tuple[np.uint64, np.uint64], stein: bool, dtype=np.float64):
+                 sampling: Sampling, dtype=np.float64):
         count, slots = len(draws.h), history.slots
         if PULL_BYTES * slots > gpu.shared_bytes:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
                            f'{gpu.shared_bytes // PULL_BYTES}; take history = "dyadic", or device = "cpu"')
-        self.gpu, self.experiment, self.history, self.block, self.keys, self.stein = gpu, experiment, history, block, keys, stein
+        self.gpu, self.experiment, self.history, self.block, self.keys = gpu, experiment, history, block, sampling.keys
+        self.stein, self.identity = sampling.stein, sampling.identity
         self.count, self.slots, self.blocks = count, slots, -(-count // block)
         self.part = -(-block // PARTS)
         self.parts = -(-block // self.part)
         self.n = 0
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
-        numbers = {"SCALARS": SCALARS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND}
+        numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE}
         text = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), experiment.data.loss.cuda, f"typedef {kind} tangent;",
                           *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
         self.kernel = gpu.kernels(text, KERNELS)
-        self.itemsize = np.dtype(dtype).itemsize
-        start = {**draws._asdict(), "name": draws.name.astype(np.int64), "weight": weight, "Y": np.zeros(count)}
+        start = {**draws._asdict(), "name": draws.name.astype(np.int64), "weight": weight, "Y": np.zeros(count),
+                 "line": lines_of(draws.carrier).astype(np.int64)}
         self.state = SampleState(*(gpu.put(start[name]) for name in SampleState._fields))
-        self.past = Past(*(gpu.zeros((count, width)) for width in (slots, slots, slots, slots if stein else 0)))
-        self.tangents = Tangents(gpu.zeros((count, history.packed), dtype), gpu.zeros((count, slots), dtype))
+        self.past = Past(*(gpu.zeros((count, width)) for width in (slots, slots, slots, slots if self.stein else 0)))
+        carriers = np.flatnonzero(draws.carrier)
+        self.carriers, self.carrier = len(carriers), gpu.put(carriers)
+        self.tangents = Tangents(gpu.zeros((self.carriers, history.packed), dtype), gpu.zeros((self.carriers, slots), dtype))
         self.z = gpu.put(np.ascontiguousarray(draws.z))
         self.z_steps = draws.z.shape[1]
         self.offset, self.stop = gpu.put(history.offset.astype(np.int32)), gpu.put(history.stop.astype(np.int32))
         self.g, self.gp, self.g_y = (gpu.zeros(count) for _ in range(3))
-        self.terms, self.dots = gpu.zeros((SCALARS, count)), gpu.zeros((3, count))
-        self.partial = gpu.zeros((self.blocks, self.parts, SCALARS + 2 * slots))
-        self.sums = gpu.zeros((self.blocks, SCALARS + 2 * slots))
+        self.terms, self.dots, self.bound = gpu.zeros((SCALARS, count)), gpu.zeros((3, count)), gpu.zeros(count)
+        self.partial = gpu.zeros((self.blocks, self.parts, SCALARS + GROUPS * slots))
+        self.sums = gpu.zeros((self.blocks, SCALARS + GROUPS * slots))
         self.vectors = gpu.zeros((2, slots))
         self.plan = gpu.zeros((slots + history.levels, 3), np.int32)  # rows of tangents in use, then merges
         self.merges = self.plan[slots:]
-        self.next = gpu.zeros((count, slots), dtype)
+        self.next = gpu.zeros((self.carriers, slots), dtype)
 
     def row_sums(self, m: float) -> np.ndarray:
         """As Samples.row_sums."""
-        state, e, columns = self.state, self.experiment, SCALARS + 2 * self.slots
+        state, e, columns = self.state, self.experiment, SCALARS + GROUPS * self.slots
         self.kernel["fields"](*over(self.count), (
             np.int32(self.count), np.float64(m), np.float64(e.eta), np.float64(e.gradient_scale), np.int32(self.stein),
-            state.weight, state.k, state.y, state.sd, state.h, state.s, state.Y, self.g, self.gp, self.g_y, self.terms), 0)
+            state.weight, state.line, state.k, state.y, state.sd, state.h, state.s, state.Y, self.g,
+            self.gp, self.g_y, self.terms), 0)
+        self.kernel["bounds"](*over(32 * self.carriers), (
+            np.int32(self.carriers), np.int32(self.slots), np.int32(self.count), np.int32(self.identity), self.carrier,
+            state.weight, self.gp,
+            self.tangents.row, self.bound, self.terms), 0)
         width = min(-(-columns // 32) * 32, 512)
         self.kernel["row_sums"]((self.blocks, self.parts), (width,), (
-            np.int32(self.count), np.int32(self.block), np.int32(self.part), np.int32(self.slots), state.weight, self.g,
-            self.gp, self.terms, self.past.G, self.tangents.row, self.partial), 0)
+            np.int32(self.count), np.int32(self.block), np.int32(self.part), np.int32(self.slots), np.int32(self.identity),
+            state.weight, state.line, self.g, self.bound, self.terms, self.past.G, self.tangents.row, self.past.H,
+            self.partial), 0)
         self.kernel["add_parts"]((self.blocks,), (width,), (
             np.int32(self.parts), np.int32(columns), self.partial, self.sums), 0)
         return self.gpu.get(self.sums)
 
-    def advance(self, m: float, drive: Drive, plan: Plan) -> None:
+    def advance(self, drive: Drive, plan: Plan) -> None:
         """As Samples.advance."""
         state, past, tangents, history = self.state, self.past, self.tangents, self.history
         used = int(history.stop[plan.slot])
@@ -118,50 +125,40 @@ class GpuSamples:
         self.gpu.fill(self.vectors, np.stack((drive.memory, drive.chi_weights)))
         packed, (kind, *rates) = np.int64(history.packed), self.experiment.batch.chain()
         eta, scale, keep = np.float64(self.experiment.eta), np.float64(drive.a), np.float64(drive.keep)
-        count, slots, slot, stein, merges = (
-            np.int32(x) for x in (self.count, self.slots, plan.slot, self.stein, len(plan.merges)))
+        count, carriers, slots, slot, stein, merges = (
+            np.int32(x) for x in (self.count, self.carriers, self.slots, plan.slot, self.stein, len(plan.merges)))
         columns = np.int32(begin), np.int32(used)
         self.kernel["past"]((-(-self.count // WARPS),), (32 * WARPS,), (
-            count, slots, *columns, packed, eta, scale, keep, stein, np.int32(len(rows)), self.plan, self.vectors, state.weight,
-            self.gp, self.dots, past.H, past.X, tangents.T, tangents.row, past.Y, self.next), PULL_BYTES * len(rows))
+            count, slots, *columns, stein, self.vectors, self.dots, past.H, past.X, past.Y), 0)
+        self.kernel["next_tangents"]((-(-self.carriers // WARPS),), (32 * WARPS,), (
+            carriers, slots, *columns, packed, eta, scale, keep, np.int32(len(rows)), self.plan, self.vectors, self.carrier,
+            self.gp, tangents.T, tangents.row, self.next), PULL_BYTES * len(rows))
         if merges:
             (blocks,), block = over(self.count, 128)
             self.kernel["merge_columns"]((blocks, self.slots + 6), block, (
-                count, slots, packed, stein, merges, self.merges, self.offset, self.stop, past.H, past.G, past.X, tangents.T,
-                tangents.row, past.Y, self.next), 0)
-        self.kernel["merge_rows"]((-(-self.count // WARPS),), (32, WARPS), (
-            count, slots, *columns, packed, eta, scale, merges, slot, self.merges, self.offset, self.stop, self.gp, tangents.T,
-            tangents.row, self.next), 0)
+                count, carriers, slots, packed, stein, merges, self.merges, self.offset, self.stop, past.H, past.G, past.X,
+                tangents.T, tangents.row, past.Y, self.next), 0)
+        self.kernel["merge_rows"]((-(-self.carriers // WARPS),), (32, WARPS), (
+            carriers, slots, *columns, packed, eta, scale, merges, slot, self.merges, self.offset, self.stop, self.carrier,
+            self.gp, tangents.T, tangents.row, self.next), 0)
         self.kernel["move"](*over(self.count), (
             count, slots, slot, np.int64(self.n), eta, scale, keep, np.float64(drive.chi_sd), np.float64(drive.thermal),
-            np.float64(m), stein, np.int32(kind), *(np.float64(rate) for rate in rates), *self.keys, state.weight, state.name,
-            state.sign, np.int32(self.z_steps), self.z, self.g, self.gp, self.g_y, self.dots, state.h, state.s, past.H, past.G,
-            past.X, state.Y, past.Y), 0)
+            stein, np.int32(kind), *(np.float64(rate) for rate in rates), *self.keys, state.name, state.sign,
+            np.int32(self.z_steps), self.z, self.g, self.gp, self.g_y, self.dots, state.h, state.s, past.H, past.G, past.X,
+            state.Y, past.Y), 0)
         self.n += 1
-
-    def split(self, key: np.uint64, places: int, spare: int, threshold: float) -> None:
-        """As Samples.split; which samples, the host decides."""
-        state = self.state
-        self.kernel["shares"](*over(32 * self.count), (
-            np.int32(self.count), np.int32(self.slots), state.weight, self.tangents.row, self.dots), 0)
-        chosen = splitting.pairs(self.gpu.get(self.dots[0]), self.gpu.get(state.weight), places, spare, threshold)
-        if not len(chosen):
-            return
-        copies = splitting.new_names(self.gpu.get(state.name)[chosen[:, 0]], key, self.n)
-        old, new = (self.gpu.put(np.ascontiguousarray(lines)) for lines in chosen.T)
-        state.weight[old] *= 0.5
-        splitting.copy(self._arrays().values(), old, new)
-        state.name[new] = self.gpu.put(copies)
-
-    def _arrays(self) -> dict:
-        return by_name(self.state, self.past, self.tangents)
 
     def own(self) -> Mapping[str, np.ndarray]:
         """As Samples.own, so that a checkpoint goes on on either device."""
-        return OnDevice(self.gpu, self._arrays())
+        return OnDevice(self.gpu, by_name(self.state, self.past))
 
-    def restore(self, own: Mapping[str, np.ndarray], n: int) -> None:
+    def carried(self) -> Mapping[str, np.ndarray]:
+        """As Samples.carried."""
+        return OnDevice(self.gpu, self.tangents._asdict())
+
+    def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
         """As Samples.restore."""
-        for name, array in self._arrays().items():
-            self.gpu.fill(array, own[name])
+        for mine, stored in ((by_name(self.state, self.past), own), (self.tangents._asdict(), carried)):
+            for name, array in mine.items():
+                self.gpu.fill(array, stored[name])
         self.n = n

@@ -2,7 +2,7 @@
 
 `row_sums` gives what row n of the kernels needs, one line per block of samples; `advance` takes the samples from
 step n to n+1 once the row is known. The march and the iteration are two loops over these two operations. The functions
-of one sample, in the order of a step, are `draw_noise`, `next_field`, `next_tangents`, `next_control` and `merge`;
+of one sample, in the order of a step, are `draw_noise`, `next_field`, `next_control`, `next_tangents` and `merge_past`;
 dmft/equations/reference.py has the same equations without blocks.
 
 Per sample the past is kept as sums over the slots of a History: of h, g, chi and the tangents (tangents.py). Random
@@ -21,28 +21,42 @@ from numba import njit, prange
 from dmft.core.streams import normal2
 from dmft.equations.history import GROUP, History, Plan
 from dmft.equations.noise import dot
-from dmft.equations.rows import GG, GH, GK, GP, SCALARS, STEIN, STEIN_COV, STEIN_GAP2, UNSTABLE, V
+from dmft.equations.rows import (
+    CARRIED,
+    GG,
+    GH,
+    GK,
+    GP,
+    GROUPS,
+    LABEL,
+    RESPONSE,
+    RESPONSE2,
+    SCALARS,
+    UNSTABLE,
+    WILD,
+    V,
+)
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.model.losses import Loss
 from dmft.model.minibatches import next_weight
-from dmft.samples import splitting
-from dmft.samples.sampling import Draws
-from dmft.samples.tangents import BOUND, STABLE, TINY, Ahead, Tangents, gather, merge_packed, pull, shares
+from dmft.samples.sampling import Draws, Sampling
+from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Ahead, Tangents, gather, merge_packed, pull
 
 
 class SampleState(NamedTuple):
     """Where the samples stand at step n, each (count,)."""
 
-    weight: np.ndarray  # 0 marks an empty place
+    weight: np.ndarray
     name: np.ndarray  # names the random numbers of a sample
+    line: np.ndarray  # where its tangents are, -1 for a sample without
     sign: np.ndarray  # -1 for the mirror image of a pair
     k: np.ndarray  # coefficient of the input along w0
     y: np.ndarray  # label
     sd: np.ndarray  # spread of the input
     h: np.ndarray
     s: np.ndarray  # mini-batch weight
-    Y: np.ndarray  # dh_n/dh0 along the path, of the control variate
+    Y: np.ndarray  # response of h_n to h0 through the label alone, of the control variate
 
 
 class Past(NamedTuple):
@@ -67,7 +81,6 @@ class Step(NamedTuple):
     """Where step n goes: the new slot, blocks to merge, and how rows of tangents lie (equations/history.py)."""
 
     n: int
-    m: float
     eta: float
     merges: np.ndarray
     slot: int
@@ -75,9 +88,12 @@ class Step(NamedTuple):
     stop: np.ndarray
 
 
-def by_name(state: SampleState, past: Past, tangents: Tangents) -> dict[str, np.ndarray]:
-    """The arrays of some samples as "part/name"."""
-    parts = {"state": state._asdict(), "past": past._asdict(), "tangents": tangents._asdict()}
+MOVING = ("h", "s", "Y")  # of SampleState; the rest is drawn again
+
+
+def by_name(state: SampleState, past: Past) -> dict[str, np.ndarray]:
+    """The arrays with a line per sample that a step changes, as "part/name"."""
+    parts = {"state": {name: getattr(state, name) for name in MOVING}, "past": past._asdict()}
     return {f"{part}/{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
 
 
@@ -96,8 +112,6 @@ def make_fields(loss: Loss):
     @njit
     def fields(state, m, scale, out):
         for i in range(len(state.h)):
-            if state.weight[i] == 0.0:  # an empty place
-                continue
             sd = state.sd[i]
             field, batch = sd * (state.h[i] + m * state.k[i]), scale * state.s[i] * sd
             out.v[i] = v(field, state.y[i])
@@ -108,36 +122,55 @@ def make_fields(loss: Loss):
     return fields
 
 
+@njit(cache=True)
+def _sum_block(first, last, used, state, fields, past, row, m, eta, stein, identity, line):
+    """line (SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
+    slots = past.G.shape[1]
+    line[:] = 0.0
+    for i in range(first, last):
+        w, g, gp = state.weight[i], fields.g[i], fields.gp[i]
+        wg, wgp = w * g, w * gp
+        line[GP] += wgp
+        line[GK] += wg * state.k[i]
+        line[V] += w * fields.v[i]
+        line[GH] += wg * (state.h[i] + m * state.k[i])
+        line[GG] += wg * g
+        if stein:
+            line[LABEL] += wgp * state.Y[i] + w * fields.g_y[i]
+            if abs(state.Y[i]) > WIDE:
+                line[WILD] += w
+        if eta * gp > STABLE:
+            line[UNSTABLE] += w
+        for j in range(used):
+            line[SCALARS + j] += wg * past.G[i, j]
+        t = state.line[i]
+        if t >= 0:
+            line[CARRIED] += w
+            if identity:  # bounded: what is missed, the identity puts back
+                response = 0.0
+                for j in range(used):
+                    response += abs(np.float64(row[t, j]))
+                if response > MOST:
+                    wgp *= MOST / response
+                total = 0.0
+                for j in range(used):
+                    total += np.float64(row[t, j])
+                line[RESPONSE] += wgp * total
+                line[RESPONSE2] += wgp * total * (wgp * total) / w
+            for j in range(used):
+                line[SCALARS + slots + j] += wgp * row[t, j]
+        if identity:
+            for j in range(used):
+                line[SCALARS + 2 * slots + j] += wg * past.H[i, j]
+
+
 @njit(cache=True, parallel=True)
-def _row_sums(block, used, state, fields, G, row, m, eta, stein, out):
-    """out (blocks, SCALARS + 2 slots): sums over the samples of each block; the last block may be shorter."""
-    slots, count = G.shape[1], len(state.h)
+def _row_sums(block, used, state, fields, past, row, m, eta, stein, identity, out):
+    """out (blocks, SCALARS + GROUPS slots): sums over the samples of each block; the last block may be shorter."""
+    count = len(state.h)
     for b in prange(out.shape[0]):
-        line = out[b]
-        line[:] = 0.0
-        for i in range(b * block, min((b + 1) * block, count)):
-            w = state.weight[i]
-            if w == 0.0:
-                continue
-            g, gp = fields.g[i], fields.gp[i]
-            wg, wgp = w * g, w * gp
-            line[GP] += wgp
-            line[GK] += wg * state.k[i]
-            line[V] += w * fields.v[i]
-            line[GH] += wg * (state.h[i] + m * state.k[i])
-            line[GG] += wg * g
-            if stein:
-                direct = g * state.k[i]
-                other = gp * (state.Y[i] + m) + fields.g_y[i]
-                line[STEIN] += w * other
-                line[STEIN_GAP2] += w * (direct - other) ** 2
-                line[STEIN_COV] += w * direct * (direct - other)
-            if eta * gp > STABLE:
-                line[UNSTABLE] += w
-            for j in range(used):
-                line[SCALARS + j] += wg * G[i, j]
-            for j in range(used):
-                line[SCALARS + slots + j] += wgp * row[i, j]
+        _sum_block(b * block, min((b + 1) * block, count), used, state, fields, past, row, m, eta, stein, identity,
+                   out[b])
 
 
 @njit(cache=True, inline="always")
@@ -158,16 +191,16 @@ def next_field(i, state, past, g, chi, xi, drive, eta, used):
 
 
 @njit(cache=True, inline="always")
-def next_tangents(i, tangents, ahead, memory, drive, gp, eta, offset, stop, used, out):
-    """out_J = T_{n+1,J} for the sources before step n. Eq. [dmft-T]."""
+def next_tangents(t, tangents, ahead, memory, drive, gp, eta, offset, stop, used, out):
+    """out_J = T_{n+1,J} for the sources before step n, of the sample whose tangents are in line t. Eq. [dmft-T]."""
     if ahead.step < 0:
         out[:] = 0.0
     else:
-        out[:] = ahead.sums[i, ahead.step, :used]
-    gather(tangents.T[i], memory, offset, stop, ahead.first, used, out)
+        out[:] = ahead.sums[t, ahead.step, :used]
+    gather(tangents.T[t], memory, offset, stop, ahead.first, used, out)
     slope = drive.a * (drive.keep - eta * gp)
     for j in range(used):
-        out[j] = slope * tangents.row[i, j] + drive.a * eta * out[j]
+        out[j] = slope * tangents.row[t, j] + drive.a * eta * out[j]
         if abs(out[j]) < TINY:
             out[j] = 0.0
     if eta * gp > STABLE:
@@ -176,9 +209,9 @@ def next_tangents(i, tangents, ahead, memory, drive, gp, eta, offset, stop, used
 
 
 @njit(cache=True, inline="always")
-def next_control(i, state, past, fields, drive, m, eta, used):
-    """Y_{n+1} = dh_{n+1}/dh0 along the path, for the control variate of mu. Eq. [stein]."""
-    response = dot(drive.memory, past.Y[i], used) - fields.gp[i] * (state.Y[i] + m) - fields.g_y[i]
+def next_control(i, state, past, fields, drive, eta, used):
+    """Y_{n+1}, the response of h_{n+1} to h0 through the label alone, for the control variate of mu. Eq. [stein]."""
+    response = dot(drive.memory, past.Y[i], used) - fields.gp[i] * state.Y[i] - fields.g_y[i]
     following = drive.a * (drive.keep * state.Y[i] + eta * response)
     return min(max(following, -BOUND), BOUND) if eta * fields.gp[i] > STABLE else following
 
@@ -191,45 +224,52 @@ def _merge_vector(v, older, newer, into):
 
 
 @njit(cache=True, inline="always")
-def merge(i, merges, past, tangents, following, offset, stop, stein):
-    """Blocks of the history that become one, in everything that a sample keeps of its past. Eq. [dyadic]."""
+def merge_past(i, merges, past, stein):
+    """Blocks of the history that become one, in the past of a sample. Eq. [dyadic]."""
     for k in range(merges.shape[0]):
         older, newer, into = merges[k, 0], merges[k, 1], merges[k, 2]
-        merge_packed(tangents.T[i], older, newer, into, offset, stop)
         _merge_vector(past.H[i], older, newer, into)
         _merge_vector(past.G[i], older, newer, into)
         _merge_vector(past.X[i], older, newer, into)
-        _merge_vector(tangents.row[i], older, newer, into)
-        _merge_vector(following, older, newer, into)
         if stein:
             _merge_vector(past.Y[i], older, newer, into)
+
+
+@njit(cache=True, inline="always")
+def enter_tangents(t, step, tangents, following, source, used):
+    """Merge blocks in the tangents of line t, put row n into the past, and make row n+1, with its new source, the present."""
+    for k in range(step.merges.shape[0]):
+        older, newer, into = step.merges[k, 0], step.merges[k, 1], step.merges[k, 2]
+        merge_packed(tangents.T[t], older, newer, into, step.offset, step.stop)
+        _merge_vector(tangents.row[t], older, newer, into)
+        _merge_vector(following, older, newer, into)
+    for j in range(used):
+        tangents.T[t, step.offset[step.slot] + j] = tangents.row[t, j]
+        tangents.row[t, j] = following[j]
+    tangents.row[t, step.slot] = source
 
 
 @njit(cache=True)
 def _advance_block(first, last, step, drive, chain, keys, state, past, tangents, fields, z_first, ahead, stein):
     """Samples first .. last-1 from step n to n+1."""
-    n, m, eta, merges, slot, offset, stop = step
-    used = stop[slot]  # no slot beyond holds anything yet
+    n, eta, slot = step.n, step.eta, step.slot
+    used = step.stop[slot]  # no slot beyond holds anything yet
     following = np.empty(used, tangents.T.dtype)
     memory = drive.memory.astype(tangents.T.dtype)
     for j in range(used):
         if abs(memory[j]) < TINY:
             memory[j] = 0.0
     for i in range(first, last):
-        if state.weight[i] == 0.0:
-            continue
-        g, gp = fields.g[i], fields.gp[i]
+        g, gp, t = fields.g[i], fields.gp[i], state.line[i]
         chi, xi = draw_noise(i, state, past, z_first, keys.noise, drive, n, used)
         h_next = next_field(i, state, past, g, chi, xi, drive, eta, used)
-        next_tangents(i, tangents, ahead, memory, drive, gp, eta, offset, stop, used, following)
         if stein:
-            Y_next = next_control(i, state, past, fields, drive, m, eta, used)
-        merge(i, merges, past, tangents, following, offset, stop, stein)
+            Y_next = next_control(i, state, past, fields, drive, eta, used)
+        if t >= 0:
+            next_tangents(t, tangents, ahead, memory, drive, gp, eta, step.offset, step.stop, used, following)
+            enter_tangents(t, step, tangents, following, -drive.a * eta * gp, used)
+        merge_past(i, step.merges, past, stein)
         # step n enters the past, n+1 becomes the present
-        for j in range(used):
-            tangents.T[i, offset[slot] + j] = tangents.row[i, j]
-            tangents.row[i, j] = following[j]
-        tangents.row[i, slot] = -drive.a * eta * gp
         past.H[i, slot], past.G[i, slot], past.X[i, slot] = state.h[i], g, chi
         if stein:
             past.Y[i, slot] = state.Y[i]
@@ -248,32 +288,38 @@ def _advance(block, blocks, step, drive, chain, keys, state, past, tangents, fie
 
 
 class Samples:
-    """A range of samples of one solution at step n, in blocks of `block` samples. A weight of 0 marks an empty place."""
+    """A range of samples of one solution at step n, in blocks of `block` samples."""
 
-    def __init__(self, experiment: Experiment, history: History, draws: Draws, weight: np.ndarray, block: int,
-                 keys: tuple[np.uint64, np.uint64], stein: bool, dtype=np.float64):
+    def __init__(self, experiment: Experiment, history: History, draws: Draws, weight: np.ndarray, block: int, sampling: Sampling,
+                 dtype=np.float64):
         count, slots = len(draws.h), history.slots
-        self.experiment, self.block, self.keys, self.stein = experiment, block, Keys(*keys), stein
+        self.experiment, self.block, self.keys = experiment, block, Keys(*sampling.keys)
+        self.stein, self.identity = sampling.stein, sampling.identity
         self.offset, self.stop = history.offset, history.stop
         self.blocks, self.count = -(-count // block), count
         self.chain = experiment.batch.chain()
-        integers = {"name": np.int64}
+        integers = {"name": np.int64, "line": np.int64}
         self.state = SampleState(*(np.zeros(count, integers.get(name, np.float64)) for name in SampleState._fields))
-        self.past = Past(*(np.zeros((count, width)) for width in (slots, slots, slots, slots if stein else 0)))
-        self.tangents = Tangents(np.zeros((count, history.packed), dtype), np.zeros((count, slots), dtype))
+        self.past = Past(*(np.zeros((count, width)) for width in (slots, slots, slots, slots if self.stein else 0)))
+        carriers = int(np.count_nonzero(draws.carrier))
+        self.tangents = Tangents(np.zeros((carriers, history.packed), dtype), np.zeros((carriers, slots), dtype))
         self.fields = Fields(*(np.empty(count) for _ in range(4)))
         self._evaluate = make_fields(experiment.data.loss)
-        self._ahead = np.zeros((count, 0, slots), dtype)
-        self._sums = np.empty((self.blocks, SCALARS + 2 * slots))
+        self._ahead = np.zeros((carriers, 0, slots), dtype)
+        self._sums = np.empty((self.blocks, SCALARS + GROUPS * slots))
         self._start(draws, weight)
 
     def _start(self, draws: Draws, weight: np.ndarray) -> None:
         self.z = draws.z
         self.n, self._used = 0, 0  # slots in use, rounded up to what a row holds
         self._looks_ahead, self._ahead_from = False, 0
-        start = {**draws._asdict(), "weight": weight, "Y": 0.0}
+        start = {**draws._asdict(), "weight": weight, "line": lines_of(draws.carrier), "Y": 0.0}
         for name, array in zip(SampleState._fields, self.state, strict=True):
             array[:] = start[name]
+
+    def holds(self, draws: Draws) -> bool:
+        """Whether `restart` can take these samples: as many of them, and as many with tangents."""
+        return len(draws.h) == self.count and np.count_nonzero(draws.carrier) == len(self.tangents.row)
 
     def restart(self, draws: Draws, weight: np.ndarray) -> None:
         """Reset to step 0 with new samples, reusing the arrays (allocating is slower than zeroing)."""
@@ -282,38 +328,33 @@ class Samples:
         self._start(draws, weight)
 
     def row_sums(self, m: float) -> np.ndarray:
-        """(blocks, SCALARS + 2 slots): weighted sums for row n, given m_n. Sets the present Fields, which `advance` uses."""
+        """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n. Sets the present Fields, which `advance` uses."""
         self._evaluate(self.state, m, self.experiment.gradient_scale, self.fields)
-        _row_sums(self.block, self._used, self.state, self.fields, self.past.G, self.tangents.row, m, self.experiment.eta,
-                  self.stein, self._sums)
+        _row_sums(self.block, self._used, self.state, self.fields, self.past, self.tangents.row, m, self.experiment.eta,
+                  self.stein, self.identity, self._sums)
         return self._sums
 
-    def advance(self, m: float, drive: Drive, plan: Plan) -> None:
+    def advance(self, drive: Drive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""
-        step = Step(self.n, m, self.experiment.eta, plan.merges, plan.slot, self.offset, self.stop)
+        step = Step(self.n, self.experiment.eta, plan.merges, plan.slot, self.offset, self.stop)
         ahead = Ahead(self._ahead, self.n - self._ahead_from if self._looks_ahead else -1, self._ahead_from)
         _advance(self.block, self.blocks, step, drive, self.chain, self.keys, self.state, self.past, self.tangents, self.fields,
                  self.z, ahead, self.stein)
         self.n, self._used = self.n + 1, int(self.stop[plan.slot])
 
-    def split(self, key: np.uint64, places: int, spare: int, threshold: float) -> None:
-        """Copy samples whose share of the response exceeds the threshold into empty places; pools of `places` lines."""
-        share = np.empty(self.count)
-        shares(self.state.weight, self.tangents.row, share)
-        chosen = splitting.pairs(share, self.state.weight, places, spare, threshold)
-        old, new = chosen.T
-        self.state.weight[old] *= 0.5
-        splitting.copy(self.own().values(), old, new)
-        self.state.name[new] = splitting.new_names(self.state.name[old], key, self.n)
-
     def own(self) -> Mapping[str, np.ndarray]:
-        """The state, one line per place: what a checkpoint holds."""
-        return by_name(self.state, self.past, self.tangents)
+        """What a checkpoint holds with a line per sample."""
+        return by_name(self.state, self.past)
 
-    def restore(self, own: Mapping[str, np.ndarray], n: int) -> None:
+    def carried(self) -> Mapping[str, np.ndarray]:
+        """What a checkpoint holds with a line per sample with tangents."""
+        return self.tangents._asdict()
+
+    def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
         """Take up the state of step n."""
-        for name, array in self.own().items():
-            array[...] = own[name]
+        for mine, stored in ((self.own(), own), (self.carried(), carried)):
+            for name, array in mine.items():
+                array[...] = stored[name]
         self.n, self._used = n, len(self.stop)
 
     def look_ahead(self, memories: np.ndarray) -> None:
@@ -323,6 +364,11 @@ class Samples:
         padded = np.zeros((steps, slots), self.tangents.T.dtype)
         padded[: len(memories)] = memories
         if self._ahead.shape[1] < steps:
-            self._ahead = np.empty((self.count, steps, slots), self.tangents.T.dtype)
-        pull(self.block, self.blocks, padded, self.tangents.T, self.offset, self.stop, self.n, self._ahead)
+            self._ahead = np.empty((len(self.tangents.T), steps, slots), self.tangents.T.dtype)
+        pull(padded, self.tangents.T, self.offset, self.stop, self.n, self._ahead)
         self._looks_ahead, self._ahead_from = True, self.n
+
+
+def lines_of(carrier: np.ndarray) -> np.ndarray:
+    """Where the tangents of each sample are, in order; -1 for a sample without."""
+    return np.where(carrier, np.cumsum(carrier) - 1, -1)

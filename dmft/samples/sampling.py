@@ -7,12 +7,13 @@ Variance reduction, each part switchable:
   independent scrambling per replica, so that replicas still give honest error bars;
 - "weights": h0 and h(0) are drawn WIDER times too wide and weighted back: g ~ h^3 lives in the tails.
   (Much wider and samples start where the explicit step is unstable, eta v'' > 2.)
-- "stein" is an estimator, not a draw: see equations/rows.py;
-- "splitting" happens on the way, in the march: see splitting.py.
+- "stein" (a control variate of mu) and "ibp" (the response completed by an identity) are estimators, not draws: see
+  equations/rows.py and equations/ibp.py. With "ibp" only some samples have tangents.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -28,7 +29,7 @@ from dmft.model.runfile import VARIANCE_PARTS
 SOBOL_STEPS = 10
 WIDER = 1.2
 PARTS = VARIANCE_PARTS
-FIXED = tuple(part for part in PARTS if part != "splitting")  # leave the samples what they are: all that the iteration can use
+LEAST_CARRIERS = 512  # samples with tangents, where there are as many: they give the shape of a row of the response
 
 
 class Draws(NamedTuple):
@@ -42,6 +43,7 @@ class Draws(NamedTuple):
     h: np.ndarray  # (count,) h(0)
     s: np.ndarray  # (count,) s(0)
     weight: np.ndarray  # (count,) not normalised
+    carrier: np.ndarray  # (count,) whether the sample has tangents
     z: np.ndarray  # (count, steps) first normals behind chi
 
 
@@ -61,41 +63,56 @@ def _unit_cube(seed: int, name: tuple[int, ...], first: int, count: int, dimensi
 @dataclass(frozen=True)
 class Sampling:
     """How one solution is sampled. `name` keys its random numbers: (replica,), or (replica, sweep) where every
-    sweep of the iteration has numbers of its own."""
+    sweep of the iteration has numbers of its own. `tangents` is the share of samples that have tangents, with "ibp"."""
 
     samples: int
     seed: int
     name: tuple[int, ...]
     parts: frozenset[str]
+    tangents: float = 1.0
+    least_carriers: int = LEAST_CARRIERS
 
     @property
     def stein(self) -> bool:
         return "stein" in self.parts
 
     @property
+    def identity(self) -> bool:
+        return "ibp" in self.parts
+
+    @property
+    def carriers(self) -> int:
+        """Samples with tangents, the first of all: a stretch of a Sobol sequence is a good set, its every 16th point is not.
+        An even number, for mirrored pairs."""
+        if not self.identity:
+            return self.samples
+        wanted = max(math.ceil(self.tangents * self.samples), self.least_carriers)
+        return min(wanted + wanted % 2, self.samples)
+
+    @property
     def keys(self) -> tuple[np.uint64, np.uint64]:
         """Streams of the Gaussian noises and of the mini-batches."""
         return streams.key(self.seed, "chi", *self.name), streams.key(self.seed, "batch", *self.name)
 
-    @property
-    def split_key(self) -> np.uint64:
-        """Stream of the labels of samples that come from splitting."""
-        return streams.key(self.seed, "split", *self.name)
+
+def _points(sampling: Sampling, index: np.ndarray, dimensions: int) -> np.ndarray:
+    """The points of some samples in the open unit cube, (count, dimensions). Stretches of indices are drawn at once."""
+    chosen, place = np.unique(index, return_inverse=True)
+    sobol = "sobol" in sampling.parts
+    stretches = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1) if len(chosen) else []
+    drawn = [_unit_cube(sampling.seed, sampling.name, int(part[0]), len(part), dimensions, sobol) for part in stretches]
+    return np.concatenate([np.empty((0, dimensions)), *drawn])[place]
 
 
-def draw(experiment: Experiment, sampling: Sampling, first: int, count: int) -> Draws:
-    """Samples first .. first+count-1 of a solution."""
-    seed, name, parts = sampling.seed, sampling.name, sampling.parts
-    sobol = "sobol" in parts
-    z_steps = SOBOL_STEPS if sobol else 0  # also in a shorter run: the scrambling depends on the dimension
-    index = np.arange(first, first + count)
-    sign = np.ones(count)
+def draw(experiment: Experiment, sampling: Sampling, index: np.ndarray) -> Draws:
+    """The samples of these indices (count,) of a solution."""
+    parts = sampling.parts
+    z_steps = SOBOL_STEPS if "sobol" in parts else 0  # also in a shorter run: the scrambling depends on the dimension
+    carrier, sign = index < sampling.carriers, np.ones(len(index))
     if experiment.mirrored:
         sign[index % 2 == 1] = -1
         index = index // 2
-    low = index[0] if count else 0
-    points = _unit_cube(seed, name, int(low), int(index[-1] - low + 1) if count else 0, 3 + z_steps, sobol)
-    points = points[index - low]
+    points = _points(sampling, index, 3 + z_steps)
     wider = WIDER if "weights" in parts else 1.0
     y0, y = ndtri(points[:, 0]), ndtri(points[:, 1])
     weight = wider**2 * np.exp(-0.5 * (wider**2 - 1) * (y0**2 + y**2))
@@ -106,5 +123,6 @@ def draw(experiment: Experiment, sampling: Sampling, first: int, count: int) -> 
         h=sign * wider * np.sqrt(experiment.h_start_variance) * y,
         s=experiment.batch.first(points[:, 2]),
         weight=weight,
+        carrier=carrier,
         z=sign[:, None] * ndtri(points[:, 3:]),
     )

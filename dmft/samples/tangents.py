@@ -20,6 +20,10 @@ TINY = 1e-18
 # So an overshooting step leaves no response beyond BOUND; a single overshoot, which is sound, stays well below.
 STABLE = 2.0
 BOUND = 10.0
+# Where [ibp] completes the response, a sample counts with tangents of sum_J |T_nJ| = MOST at most: no tail is left.
+MOST = 10.0
+# A sample with |Y| > WIDE has left, or is leaving, a barrier; many of these make the control variate of mu noisy. Eq. [stein].
+WIDE = 1.0
 AHEAD = 2048  # prefetch distance, in tangent entries
 TILE = 128  # columns of the tangents worked on at a time where several steps are known
 
@@ -117,20 +121,8 @@ def _pull_sample(T, memories, offset, stop, first, buffer, out):
 
 
 @njit(cache=True, parallel=True)
-def pull(block, blocks, memories, T, offset, stop, first, out):
-    """The memory sums of the next steps, whose memories (steps, slots) are known, over the rows before `first`."""
-    for b in prange(blocks):
-        buffer = np.empty(memories.shape[0] * TILE, T.dtype)
-        for i in range(b * block, min((b + 1) * block, len(T))):
-            _pull_sample(T[i], memories, offset, stop, first, buffer, out[i])
-
-
-@njit(cache=True, parallel=True)
-def shares(weight, row, out):
-    """out (count,): share of each sample in the response, its weight times sum_J |T_nJ|."""
-    for i in prange(len(weight)):
-        response = 0.0
-        if weight[i] > 0.0:
-            for j in range(row.shape[1]):
-                response += abs(np.float64(row[i, j]))
-        out[i] = weight[i] * response
+def pull(memories, T, offset, stop, first, out):
+    """The memory sums of the next steps, whose memories (steps, slots) are known, over the rows before `first`; out (lines,
+    steps, slots)."""
+    for i in prange(len(T)):
+        _pull_sample(T[i], memories, offset, stop, first, np.empty(memories.shape[0] * TILE, T.dtype), out[i])

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Protocol
 
 import numpy as np
 
 LARGEST_BLOCK_COUNT = 512
-POOLS = 16  # of samples that may split: many, so that ranks can share them; large, so that few samples do not fill one
 
 
 class Summing(Protocol):
@@ -28,15 +28,14 @@ class Summing(Protocol):
 class Blocks:
     """All samples of a solution in blocks, and the contiguous range of blocks that one rank holds.
 
-    Where samples may split (splitting.py) a block, then also called a pool, has `spare` empty places after its samples, and its
-    places are summed in `sums` equal parts."""
+    The first samples of all, `carriers` of them, have tangents. They are dealt out to the blocks, to their first lines, so
+    that every rank has its share of the work."""
 
     samples: int
     size: int
     rank: int
     ranks: int
-    spare: int = 0
-    sums: int = 1
+    carriers: int
 
     @property
     def total(self) -> int:
@@ -47,57 +46,51 @@ class Blocks:
         return range(self.rank * self.total // self.ranks, (self.rank + 1) * self.total // self.ranks)
 
     @property
-    def first(self) -> int:
-        """Index of the first sample on this rank."""
-        return self.here.start * self.size
+    def lines(self) -> slice:
+        """The lines of this rank among those of all samples."""
+        return slice(self.here.start * self.size, max(self.here.start * self.size, min(self.here.stop * self.size, self.samples)))
 
     @property
     def count(self) -> int:
         """Samples on this rank."""
-        return max(0, min(self.here.stop * self.size, self.samples) - self.first)
+        return self.lines.stop - self.lines.start
+
+    @cached_property
+    def _dealt(self) -> np.ndarray:
+        """(blocks,) samples with tangents in each block: in proportion to its lines, in pairs."""
+        lengths = np.minimum(self.samples - self.size * np.arange(self.total), self.size)
+        upto = 2 * (np.append(0, np.cumsum(lengths)) * (self.carriers // 2) // self.samples)
+        upto[-1] = self.carriers
+        dealt = np.minimum(np.diff(upto), lengths)
+        for b in range(self.total):  # a short last block may not take its share
+            more = min(self.carriers - int(dealt.sum()), int(lengths[b] - dealt[b]))
+            dealt[b] += more
+        return dealt
 
     @property
-    def places(self) -> int:
-        """Places of a block."""
-        return self.size + self.spare
+    def carrier_lines(self) -> slice:
+        """The lines of tangents of this rank among those of all samples with tangents."""
+        upto = np.append(0, np.cumsum(self._dealt))
+        return slice(int(upto[self.here.start]), int(upto[self.here.stop]))
 
-    @property
-    def lines(self) -> slice:
-        """The places of this rank among all of `all_lines`."""
-        if not self.spare:
-            return slice(self.first, self.first + self.count)
-        return slice(self.here.start * self.places, self.here.stop * self.places)
-
-    @property
-    def all_lines(self) -> int:
-        return self.total * self.places if self.spare else self.samples
-
-    def spread(self, array: np.ndarray) -> np.ndarray:
-        """(count, ...) -> (places on this rank, ...): zeros in empty places."""
-        if not self.spare:
-            return array
-        out = np.zeros((len(self.here), self.places, *array.shape[1:]), array.dtype)
-        for k in range(len(out)):
-            samples = array[k * self.size : (k + 1) * self.size]
-            out[k, : len(samples)] = samples
-        return out.reshape(len(out) * self.places, *array.shape[1:])
+    def indices(self) -> np.ndarray:
+        """(count,) which sample is in each line of this rank."""
+        carried, others, found = self.carrier_lines.start, 0, []
+        others = self.carriers + self.lines.start - carried
+        for b in self.here:
+            length, dealt = min(self.samples - b * self.size, self.size), int(self._dealt[b])
+            found += [np.arange(carried, carried + dealt), np.arange(others, others + length - dealt)]
+            carried, others = carried + dealt, others + length - dealt
+        return np.concatenate([np.empty(0, np.int64), *found])
 
 
-def blocks_for(samples: int, comm: Summing, most: int = LARGEST_BLOCK_COUNT) -> Blocks:
+def blocks_for(samples: int, carriers: int, comm: Summing, most: int = LARGEST_BLOCK_COUNT) -> Blocks:
     """At most `most` blocks, of a size that depends on the number of samples alone (and is even, so that mirrored
     pairs stay together); so many that a few ranks can share them evenly."""
     size = 8
     while -(-samples // size) > most or (size < 64 and samples >= 128 * size):
         size *= 2
-    return Blocks(samples, size, comm.rank, comm.size)
-
-
-def pools_for(samples: int, comm: Summing, spare: float, sums: int) -> Blocks:
-    """At most POOLS blocks with empty places, `spare` as a share of the samples."""
-    size = blocks_for(samples, comm, POOLS).size
-    blocks = Blocks(samples, size, comm.rank, comm.size, int(spare * size), sums)
-    assert blocks.places % sums == 0, "a part must not reach into another pool, perhaps on another rank"
-    return blocks
+    return Blocks(samples, size, comm.rank, comm.size, carriers)
 
 
 class Solver(Protocol):

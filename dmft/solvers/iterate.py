@@ -12,13 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from dmft.core import exact_sum
+from dmft.core.tree import nest
 from dmft.equations.history import History, Plan
 from dmft.equations.kernels import KERNELS, saved_row
-from dmft.equations.rows import CURVES, SCALARS, curve_row, exploded, kernel_row
+from dmft.equations.rows import CURVES, GROUPS, SCALARS, Estimators, curve_row, estimate_row, exploded
 from dmft.equations.weights import Closing, Row, WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.process import Samples
@@ -35,7 +37,7 @@ STEP_WORK = 2e9  # multiply-adds of tangents per `step()`, so that stop signals 
 def iteration_bytes(steps: int, blocks: int, fresh_noise: bool) -> float:
     """Memory of one solution on a rank with that many blocks: in units of a matrix over all times, the sums of every block with
     digits and values of the total, twice with their squares; the tangents of the samples under way; guesses, kernels, drives."""
-    sums = 2 * (blocks + exact_sum.WIDTH + 1) * (2 if fresh_noise else 1)
+    sums = GROUPS * (blocks + exact_sum.WIDTH + 1) * (2 if fresh_noise else 1)
     return 8.0 * (steps + 1) ** 2 * (sums + CHUNK / 2 + 10)
 
 
@@ -137,12 +139,13 @@ class Iteration:
                  start: Guess | None = None):
         self.experiment, self.sampling, self.options, self.grid, self.comm = experiment, sampling, options, grid, comm
         self.history = History(experiment.steps)
-        self.blocks = blocks_for(sampling.samples, comm, SUM_BLOCKS)
+        self.blocks = blocks_for(sampling.samples, sampling.carriers, comm, SUM_BLOCKS)
+        self.use = Estimators(sampling.stein, sampling.identity, sampling.carriers / sampling.samples)
         self.guess = start or starting_guess(experiment, self._first_row())
         self.residuals: list[float] = []
         self.outcome = ""
         self._pass: Pass | None = None
-        self._samples: Samples | None = None  # arrays that serve one block after the other
+        self._samples: dict[tuple[int, int], Samples] = {}  # arrays that serve one chunk after the other, by its size
         self.curves = {name: np.full(experiment.steps + 1, np.nan) for name in CURVES}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
 
@@ -171,8 +174,10 @@ class Iteration:
     def _first_row(self) -> Row:
         """Row 0, which needs no kernels."""
         draws, weight = self._frozen
-        samples = Samples(self.experiment, History(1), draws, weight, self.blocks.size, self.sampling.keys, False)
-        return kernel_row(self.experiment, self.comm.sum_exact(samples.row_sums(self.experiment.m0)), False)
+        history = History(1)
+        samples = Samples(self.experiment, history, draws, weight, self.blocks.size, self.sampling)
+        sums = self.comm.sum_exact(samples.row_sums(self.experiment.m0))
+        return estimate_row(WeightDynamics(self.experiment, history), sums, self.use._replace(stein=False, identity=False)).row
 
     @cached_property
     def _frozen(self) -> tuple[Draws, np.ndarray]:
@@ -180,7 +185,7 @@ class Iteration:
         return self._draws(self.sampling)
 
     def _draws(self, sampling: Sampling) -> tuple[Draws, np.ndarray]:
-        draws = draw(self.experiment, sampling, self.blocks.first, self.blocks.count)
+        draws = draw(self.experiment, sampling, self.blocks.indices())
         return draws, normalised(draws.weight, self.blocks, self.comm)
 
     def sweep(self) -> None:
@@ -237,7 +242,7 @@ class Iteration:
     def _begin(self) -> Pass:
         fresh = self.options.fresh_noise
         sampling = replace(self.sampling, name=(*self.sampling.name, self.n)) if fresh else self.sampling
-        partial = np.zeros((len(self.blocks.here), self.experiment.steps + 1, SCALARS + 2 * self.history.slots))
+        partial = np.zeros((len(self.blocks.here), self.experiment.steps + 1, SCALARS + GROUPS * self.history.slots))
         return Pass(sampling, *self._close_all(), *(self._draws(sampling) if fresh else self._frozen), partial)
 
     def _walk_block(self, under_way: Pass) -> None:
@@ -249,11 +254,13 @@ class Iteration:
             self._walk(self._fresh(under_way.sampling, draws, under_way.weight[part]), under_way)
 
     def _fresh(self, sampling: Sampling, draws: Draws, weight: np.ndarray) -> Samples:
-        if self._samples is None or self._samples.count != len(draws.h) or tuple(self._samples.keys) != sampling.keys:
-            self._samples = Samples(self.experiment, self.history, draws, weight, CHUNK // 4, sampling.keys, sampling.stein)
+        shape = len(draws.h), int(np.count_nonzero(draws.carrier))
+        known = self._samples.get(shape)
+        if known is None or tuple(known.keys) != sampling.keys:
+            self._samples[shape] = Samples(self.experiment, self.history, draws, weight, CHUNK // 4, sampling)
         else:
-            self._samples.restart(draws, weight)
-        return self._samples
+            known.restart(draws, weight)
+        return self._samples[shape]
 
     def _close_all(self) -> tuple[list[Closing], np.ndarray, np.ndarray, int]:
         """What follows from every row of the guess, m and q at every step, and how many rows stay sound."""
@@ -281,29 +288,34 @@ class Iteration:
                 samples.look_ahead(np.array([ahead.drive.memory for ahead in closings[n : n + PANEL]]))
             out[n] += samples.row_sums(m[n]).sum(axis=0)
             if n < self.experiment.steps:
-                samples.advance(m[n], closing.drive, Plan(no_merges, n, 0))
+                samples.advance(closing.drive, Plan(no_merges, n, 0))
 
     def _collect(self, sums: np.ndarray, under_way: Pass, noise: float) -> Sweep:
+        """New rows from the sums; the past that [ibp] needs beside them is that of the guess."""
         experiment, rows, sound = self.experiment, self.experiment.steps + 1, under_way.sound
         new = Guess(*(np.zeros_like(getattr(self.guess, name)) for name in Guess.PARTS))
         curves = {name: np.full(rows, np.nan) for name in CURVES}
+        weights = WeightDynamics(experiment, History(experiment.steps))
         for n in range(sound):
             if exploded(sums[n]):
                 sound = n
                 break
-            row = kernel_row(experiment, sums[n], self.sampling.stein)
+            estimate, closing = estimate_row(weights, sums[n], self.use), under_way.closings[n]
+            row = estimate.row
             new.delta_nu[n], new.mu[n], new.M_C[n, n] = row.delta_nu, row.mu, row.M_C_now
             new.M_C[n, :n], new.M_R[n, :n] = row.M_C[:n], row.M_R[:n]
-            figures = curve_row(experiment, n, under_way.m[n], under_way.q[n], row, sums[n], under_way.closings[n])
+            figures = curve_row(experiment, n, under_way.m[n], under_way.q[n], estimate, sums[n], closing)
             for name, value in figures.items():
                 curves[name][n] = value
+            if n < experiment.steps:
+                weights.advance(self.guess.row(n, self.history.slots), closing.next, weights.history.push(n))
         return Sweep(new, curves, sound, noise)
 
     def _noise(self, sums: np.ndarray, squares: np.ndarray) -> float:
         """Relative Monte-Carlo error of the kernels of one sweep, from the spread over blocks."""
         blocks = self.blocks.total
         variance = np.maximum(squares - sums**2 / blocks, 0) * blocks / max(blocks - 1, 1)
-        kernels = slice(SCALARS, None)
+        kernels = slice(SCALARS, SCALARS + 2 * self.history.slots)
         return float(np.sqrt(variance[:, kernels].sum()) / np.linalg.norm(sums[:, kernels]))
 
     def _save_kernels(self, guess: Guess) -> None:
@@ -318,22 +330,22 @@ class Iteration:
 
     # What a checkpoint holds, as for the march.
 
-    def shared(self) -> dict[str, np.ndarray]:
-        arrays = {f"guess/{name}": array for name, array in self.guess.arrays().items()}
-        arrays |= {f"curves/{name}": array for name, array in self.curves.items()}
-        arrays |= {f"kernels/{name}": array for name, array in self.kernels.items()}
-        return arrays | {"residuals": np.array(self.residuals, float), "outcome": np.array(OUTCOMES.index(self.outcome))}
+    def shared(self) -> dict[str, Any]:
+        return {"guess": self.guess.arrays(), "curves": self.curves, "kernels": self.kernels,
+                "residuals": np.array(self.residuals, float), "outcome": np.array(OUTCOMES.index(self.outcome))}
 
     def own(self) -> dict[str, np.ndarray]:
         return {}
 
-    def restore(self, shared: dict[str, np.ndarray], own: Mapping[str, np.ndarray]) -> None:
-        self.guess = Guess(**{name: shared[f"guess/{name}"] for name in Guess.PARTS}, m=shared.get("guess/m"))
-        self.residuals = list(shared["residuals"])
-        self.outcome = OUTCOMES[int(shared["outcome"])]
+    def carried(self) -> dict[str, np.ndarray]:
+        return {}
+
+    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        found = nest(shared)
+        self.guess = Guess(**found["guess"])
+        self.residuals = list(found["residuals"])
+        self.outcome = OUTCOMES[int(found["outcome"])]
         if self.outcome == "sweep limit" and self.n < self.options.max_sweeps:
             self.outcome = ""  # more sweeps are allowed now
         self._pass = None
-        for kind, arrays in (("curves", self.curves), ("kernels", self.kernels)):
-            for name in arrays:
-                arrays[name] = shared[f"{kind}/{name}"]
+        self.curves, self.kernels = found["curves"], found["kernels"]

@@ -8,27 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from dmft.core.device import Gpu
+from dmft.core.tree import nest
 from dmft.equations.history import History
 from dmft.equations.kernels import KERNELS, saved_row
-from dmft.equations.rows import CURVES, curve_row, exploded, kernel_row
+from dmft.equations.rows import CURVES, Estimators, curve_row, estimate_row, exploded
 from dmft.equations.weights import WeightDynamics, WeightState
 from dmft.model.experiment import Experiment
-from dmft.samples import splitting
 from dmft.samples.gpu import BLOCKS, GpuSamples
 from dmft.samples.process import Samples
-from dmft.samples.sampling import Draws, Sampling, draw
-from dmft.solvers.blocks import LARGEST_BLOCK_COUNT, Blocks, Summing, blocks_for, normalised, pools_for, step_together
+from dmft.samples.sampling import Sampling, draw
+from dmft.solvers.blocks import LARGEST_BLOCK_COUNT, Blocks, Summing, blocks_for, normalised, step_together
 
 
-def march_blocks(experiment: Experiment, samples: int, parts: frozenset[str], comm: Summing, gpu: Gpu | None) -> Blocks:
-    """The blocks of a march, with places for copies where samples split."""
-    if splitting.helps(experiment, parts):
-        return pools_for(samples, comm, splitting.SPARE, 1 if gpu else splitting.SUMS)
-    return blocks_for(samples, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
+def march_blocks(sampling: Sampling, comm: Summing, gpu: Gpu | None) -> Blocks:
+    """The blocks of a march."""
+    return blocks_for(sampling.samples, sampling.carriers, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
 
 
 class March:
@@ -41,14 +40,11 @@ class March:
         self.experiment, self.sampling, self.grid, self.comm = experiment, sampling, grid, comm
         self.history = History(experiment.steps, per_level)
         self.weights = WeightDynamics(experiment, self.history)
-        self.blocks = blocks = march_blocks(experiment, sampling.samples, sampling.parts, comm, gpu)
-        draws = draw(experiment, sampling, blocks.first, blocks.count)
-        weight = blocks.spread(normalised(draws.weight, blocks, comm))
-        draws = Draws(*(blocks.spread(array) for array in draws))
-        draws = draws._replace(sign=np.where(weight > 0, draws.sign, 1.0))  # empty places too: copies come there
+        self.blocks = blocks = march_blocks(sampling, comm, gpu)
+        self.use = Estimators(sampling.stein, sampling.identity, sampling.carriers / sampling.samples)
+        draws = draw(experiment, sampling, blocks.indices())
         kind = partial(GpuSamples, gpu) if gpu else Samples
-        size = blocks.places // blocks.sums
-        self.samples = kind(experiment, self.history, draws, weight, size, sampling.keys, sampling.stein, dtype)
+        self.samples = kind(experiment, self.history, draws, normalised(draws.weight, blocks, comm), blocks.size, sampling, dtype)
         self.curves = {name: np.full(experiment.steps + 1, np.nan) for name in CURVES}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
         self.diverged = False
@@ -91,42 +87,37 @@ class March:
         if exploded(sums):
             self.diverged = True
             return
-        row = kernel_row(experiment, sums, self.sampling.stein)
-        closing = weights.close(row)
-        for name, value in curve_row(experiment, n, m, weights.q, row, sums, closing).items():
+        estimate = estimate_row(weights, sums, self.use)
+        row, closing = estimate.row, weights.close(estimate.row)
+        for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing).items():
             self.curves[name][n] = value
         saved_row(self.kernels, self.grid, weights, row, self.curves["m"])
         if exploded(sums, closing.norm):
             self.diverged = True
         elif n < experiment.steps:
             plan = self.history.push(n)
-            self.samples.advance(m, closing.drive, plan)
+            self.samples.advance(closing.drive, plan)
             weights.advance(row, closing.next, plan)
-            if self.blocks.spare and splitting.due(experiment, n + 1):
-                self.samples.split(self.sampling.split_key, self.blocks.places, self.blocks.spare,
-                                   splitting.THRESHOLD / self.sampling.samples)
 
-    # What a checkpoint holds. `shared` is the same on every rank; `own` has one line per place of this rank.
+    # What a checkpoint holds. `shared` is the same on every rank; `own` has a line per sample of this rank, `carried` one per
+    # sample with tangents.
 
-    def shared(self) -> dict[str, np.ndarray]:
-        arrays = {f"weights/{name}": array for name, array in self.weights.state.arrays().items()}
-        arrays |= {f"history/{name}": array for name, array in self.history.state().items()}
-        arrays |= {f"curves/{name}": array for name, array in self.curves.items()}
-        arrays |= {f"kernels/{name}": array for name, array in self.kernels.items()}
-        return arrays | {"diverged": np.array(self.diverged)}
+    def shared(self) -> dict[str, Any]:
+        return {"weights": self.weights.state.arrays(), "history": self.history.state(), "curves": self.curves,
+                "kernels": self.kernels, "diverged": np.array(self.diverged)}
 
     def own(self) -> Mapping[str, np.ndarray]:
         return self.samples.own()
 
-    def restore(self, shared: dict[str, np.ndarray], own: Mapping[str, np.ndarray]) -> None:
-        def part(prefix: str) -> dict[str, np.ndarray]:
-            return {name[len(prefix) :]: array for name, array in shared.items() if name.startswith(prefix)}
+    def carried(self) -> Mapping[str, np.ndarray]:
+        return self.samples.carried()
 
-        self.weights.state = WeightState.from_arrays(part("weights/"))
-        self.history.restore(part("history/"))
-        for name, array in part("curves/").items():
-            self.curves[name][:] = array
-        for name, array in part("kernels/").items():
-            self.kernels[name][:] = array
-        self.samples.restore(own, self.weights.n)
-        self.diverged = bool(shared["diverged"])
+    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        found = nest(shared)
+        self.weights.state = WeightState.from_arrays(found["weights"])
+        self.history.restore(found["history"])
+        for arrays, stored in ((self.curves, found["curves"]), (self.kernels, found["kernels"])):
+            for name, array in arrays.items():
+                array[:] = stored[name]
+        self.samples.restore(own, carried, self.weights.n)
+        self.diverged = bool(found["diverged"])

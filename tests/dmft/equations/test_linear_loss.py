@@ -70,8 +70,13 @@ def test_stein_leaves_no_noise_in_m():
 def test_dropping_the_memory_fails(monkeypatch):
     """Twin: without M_R the same comparison must fail."""
     from dmft.solvers import march
-    honest = march.kernel_row
-    monkeypatch.setattr(march, "kernel_row", lambda *a: (lambda row: row._replace(M_R=0 * row.M_R))(honest(*a)))
+    honest = march.estimate_row
+
+    def forgetful(*arguments):
+        estimate = honest(*arguments)
+        return estimate._replace(row=estimate.row._replace(M_R=0 * estimate.row.M_R))
+
+    monkeypatch.setattr(march, "estimate_row", forgetful)
     problem = {"loss": "linear", "alpha": 2.0, "m0": M0, "constraint": "ridge", "ridge": 0.2}
     theory = dmft.solve(make_run({"kind": "gd"}, problem, steps=60, eta=ETA, samples=500, replicas=2,
                                  variance_reduction=["stein"]), quiet=True)

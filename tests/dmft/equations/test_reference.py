@@ -22,7 +22,7 @@ WEIGHTED = frozenset({"sobol", "weights"})
 def solved(experiment: Experiment, parts: frozenset[str] = PLAIN, **options):
     """Kernels and weights of the reference, for the samples of the solvers."""
     sampling = Sampling(SAMPLES, 1, (0,), parts)
-    draws = draw(experiment, sampling, 0, SAMPLES)
+    draws = draw(experiment, sampling, np.arange(SAMPLES))
     return reference.solve(experiment, draws, draws.weight / draws.weight.sum(), sampling.keys, **options)
 
 

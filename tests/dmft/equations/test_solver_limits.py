@@ -48,7 +48,7 @@ def test_mini_batches_of_fixed_size_have_the_limit_of_bernoulli():
     independent. The simulator, which draws them in its own way, must agree with that and not with the law of repeated draws."""
     run = make_run({"kind": "sgd", "batch_fraction": 0.3}, {"m0": 0.5, "loss": "linear", "constraint": "ridge", "ridge": 0.0},
                    steps=20, eta=0.15).replace(dimension=300, instances=40, record="linear")
-    ends = np.array([make_march(run.replace(minibatch="without_replacement"), 2000, seed=seed).curves["loss"][-1]
+    ends = np.array([make_march(run.replace(minibatch="without_replacement"), 2000, seed=seed, tangents=1.0).curves["loss"][-1]
                      for seed in range(1, 5)])
 
     def z(minibatch):
@@ -87,35 +87,35 @@ def test_sign_of_the_fields_does_not_matter():
     """(h, h0, noise) -> -(h, h0, noise) leaves every sum as it is, to the last bit."""
     problem = Experiment.from_run(make_run(ALGORITHMS["persistent and hot"]))
     sampling = Sampling(64, 1, (0,), frozenset({"sobol", "stein"}))
-    draws = draw(problem, sampling, 0, 64)
+    draws = draw(problem, sampling, np.arange(64))
     mirrored = draws._replace(k=-draws.k, y=-draws.y, h=-draws.h, z=-draws.z, sign=-draws.sign)
     sums = []
     for start in (draws, mirrored):
         history = History(problem.steps)
-        samples = Samples(problem, history, start, np.full(64, 1 / 64), 8, sampling.keys, True)
+        samples = Samples(problem, history, start, np.full(64, 1 / 64), 8, sampling)
         slots = history.slots
         rng = np.random.default_rng(0)
         for n in range(12):
             line = samples.row_sums(0.3)
             memory, weights = np.zeros(slots), np.zeros(slots)
             memory[:n], weights[:n] = 0.1 * rng.standard_normal(n), 0.3 * rng.standard_normal(n)
-            samples.advance(0.3, Drive(0.98, 0.9, memory, weights, 0.5, 0.1), Plan(np.zeros((0, 3), np.int64), n, 0))
+            samples.advance(Drive(0.98, 0.9, memory, weights, 0.5, 0.1), Plan(np.zeros((0, 3), np.int64), n, 0))
         sums.append(line.copy())
     assert_array_equal(sums[0], sums[1])
 
 
 def test_tangents_are_derivatives():
-    """T_{nk} and the Stein tangent against differences of paths with the kernels held fixed."""
+    """T_{nk} and the response to the label against differences of paths with the kernels held fixed."""
     problem = Experiment.from_run(make_run(ALGORITHMS["persistent and hot"]))
     sampling = Sampling(16, 3, (0,), frozenset({"stein"}))
-    start, n_end, k, step = draw(problem, sampling, 0, 16), 9, 4, 1e-6
+    start, n_end, k, step = draw(problem, sampling, np.arange(16)), 9, 4, 1e-6
     rng = np.random.default_rng(1)
     kernels = [(0.3 * rng.standard_normal(n), 0.3 * rng.standard_normal(n)) for n in range(n_end)]
 
-    def path(shift: float = 0.0, shift_h0: float = 0.0) -> Samples:
+    def path(shift: float = 0.0, shift_label: float = 0.0) -> Samples:
         history = History(problem.steps)
-        draws = start._replace(k=start.k + shift_h0, y=start.y + shift_h0)
-        samples = Samples(problem, history, draws, np.full(16, 1 / 16), 8, sampling.keys, True)
+        draws = start._replace(y=start.y + shift_label)
+        samples = Samples(problem, history, draws, np.full(16, 1 / 16), 8, sampling)
         for n, (memory, weights) in enumerate(kernels):
             kept = samples.state.h.copy()
             samples.state.h[:] += shift * (n == k)          # enters g alone: the perturbation P_k
@@ -123,7 +123,7 @@ def test_tangents_are_derivatives():
             samples.state.h[:] = kept
             full = [np.zeros(history.slots) for _ in range(2)]
             full[0][:n], full[1][:n] = memory, weights
-            samples.advance(0.3, Drive(0.98, 0.9, full[0], full[1], 0.5, 0.1), Plan(np.zeros((0, 3), np.int64), n, 0))
+            samples.advance(Drive(0.98, 0.9, full[0], full[1], 0.5, 0.1), Plan(np.zeros((0, 3), np.int64), n, 0))
         return samples
 
     base = path()

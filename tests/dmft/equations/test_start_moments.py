@@ -48,8 +48,8 @@ def test_samples_are_the_same_in_any_split():
     problem = Experiment.from_run(make_run(ALGORITHMS["persistent"]))
     for parts in (frozenset(), frozenset({"sobol", "weights"})):
         sampling = Sampling(100, 1, (0,), parts)
-        whole = draw(problem, sampling, 0, 100)
-        pieces = [draw(problem, sampling, first, count) for first, count in ((0, 13), (13, 50), (63, 37))]
+        whole = draw(problem, sampling, np.arange(100))
+        pieces = [draw(problem, sampling, np.arange(first, first + count)) for first, count in ((0, 13), (13, 50), (63, 37))]
         for name in whole._fields:
             joined = np.concatenate([getattr(piece, name) for piece in pieces])
             np.testing.assert_array_equal(getattr(whole, name), joined, err_msg=name)

@@ -71,7 +71,7 @@ SLIPS = [
     ("theory.samples=1e4", ["samples = 10000.0", "a whole number >= 1"]),
     ("theory.samples=0", ["samples = 0", ">= 1"]),
     ("theory.samples=99999999999999999999999", ["samples", "a whole number"]),
-    ("theory.variance_reduction=[\"sobl\"]", ["variance_reduction", "sobol, weights, stein, splitting"]),
+    ("theory.variance_reduction=[\"sobl\"]", ["variance_reduction", "sobol, weights, stein, ibp"]),
     ("simulation.record=[1, 0.5]", ["record", "increasing"]),
     ("simulation.dimension=1", ["dimension = 1", ">= 2"]),
     ("problem=3", ["[problem] must be a section"]),

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 import dmft
-from dmft.samples import splitting
-from dmft.samples.sampling import FIXED, PARTS
+from dmft.samples.sampling import PARTS
 from tests.solver_cases import make_run
 
 pytestmark = pytest.mark.statistical
@@ -31,10 +30,9 @@ def truth_and_runs(parts: list[str], times: list[int]) -> tuple[np.ndarray, np.n
     return (reference.m[times], np.array([r.m[times] for r in results]), np.array([r.m_error[times] for r in results]))
 
 
-@pytest.mark.parametrize("parts, times", [([], TIMES), (list(FIXED), TIMES), (list(PARTS), LATE)],
-                         ids=["plain", "reduced", "split"])
-def test_z_scores_follow_student(parts, times, monkeypatch):
-    monkeypatch.setattr(splitting, "THRESHOLD", 0.3)  # many do
+@pytest.mark.parametrize("parts, times", [([], TIMES), (["sobol", "weights", "stein"], TIMES), (list(PARTS), LATE)],
+                         ids=["plain", "reduced", "completed"])
+def test_z_scores_follow_student(parts, times):
     truth, m, error = truth_and_runs(parts, times)
     z = (m - truth) / error
     for i in range(len(TIMES)):

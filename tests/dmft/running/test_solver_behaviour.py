@@ -15,7 +15,7 @@ from dmft.equations.history import History
 from dmft.equations.kernels import saved_steps
 from dmft.model.observables import field_error, generalization, magnitude_error
 from dmft.running.replica import SOLUTIONS, Replica, Setup
-from dmft.running.resources import blocks_per_level, bytes_per_sample, check_memory
+from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 from tests.run_files import run_text
@@ -106,7 +106,7 @@ def test_iterate_starts_from_a_file(tmp_path):
 
 
 def test_memory_is_refused_before_any_work():
-    per_sample = bytes_per_sample(History(2000), True)
+    per_sample = march_bytes(History(2000), 1, 1, True)
     with pytest.raises(UserError, match="at most [0-9]+ samples"):
         check_memory(100_000 * per_sample, 2**30, 100_000, "full")
     check_memory(10 * per_sample, 2**30, 10, "full")
@@ -121,8 +121,9 @@ def test_an_iteration_takes_the_memory_that_was_asked_for(noise):
     steps = 160
     run = make_run(ALGORITHMS["sgd"], steps=steps, samples=600, replicas=1, method="iterate", noise=noise)
     setup = Setup.from_run(run)
-    need = sum(iteration_bytes(steps, len(blocks_for(setup.samples(name), Comm(), SUM_BLOCKS).here), noise == "fresh")
-               for name in SOLUTIONS)
+    samplings = [setup.sampling(name, 0) for name in SOLUTIONS]
+    need = sum(iteration_bytes(steps, len(blocks_for(each.samples, each.carriers, Comm(), SUM_BLOCKS).here), noise == "fresh")
+               for each in samplings)
     tracemalloc.start()
     try:
         replica = Replica(setup, 0, Comm())
@@ -135,10 +136,11 @@ def test_an_iteration_takes_the_memory_that_was_asked_for(noise):
 
 
 def test_history_is_chosen_by_size():
-    assert blocks_per_level("auto", 16, 100, 1000) is None
-    assert blocks_per_level("auto", 16, 5000, 1000) == 16
-    assert blocks_per_level("auto", 16, 200, 10_000_000) == 16
-    assert blocks_per_level("dyadic", 8, 50, 10) == 8
+    assert blocks_per_level("auto", 16, 100, 1000, 128) is None
+    assert blocks_per_level("auto", 16, 5000, 1000, 128) == 16
+    assert blocks_per_level("auto", 16, 200, 10_000_000, 300_000) == 16
+    assert blocks_per_level("auto", 16, 200, 20_000, 20_000) == 16 and blocks_per_level("auto", 16, 200, 20_000, 640) is None
+    assert blocks_per_level("dyadic", 8, 50, 10, 10) == 8
 
 
 @pytest.mark.parametrize(("steps", "points"), [(10, 0), (511, 0), (512, 0), (100_000, 0), (5000, 40)])

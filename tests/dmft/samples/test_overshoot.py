@@ -8,7 +8,7 @@ from dmft.equations.history import History
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.samples.process import Samples
-from dmft.samples.sampling import Draws
+from dmft.samples.sampling import Draws, Sampling
 from dmft.samples.tangents import BOUND, STABLE
 from tests.solver_cases import make_run
 
@@ -20,13 +20,13 @@ def alone(h0: float, h: float) -> tuple[np.ndarray, np.ndarray]:
     problem = Experiment.from_run(make_run({"kind": "gd"}, steps=STEPS, eta=ETA))
     history = History(STEPS)
     draws = Draws(name=np.zeros(1, np.int64), sign=np.ones(1), k=np.full(1, h0), y=np.full(1, h0), sd=np.ones(1),
-                  h=np.full(1, h), s=np.ones(1), weight=np.ones(1), z=np.zeros((1, 0)))
-    samples = Samples(problem, history, draws, np.ones(1), 8, (np.uint64(1), np.uint64(2)), False)
+                  h=np.full(1, h), s=np.ones(1), weight=np.ones(1), carrier=np.ones(1, bool), z=np.zeros((1, 0)))
+    samples = Samples(problem, history, draws, np.ones(1), 8, Sampling(1, 1, (0,), frozenset()))
     drive = Drive(1.0, 1.0, np.zeros(history.slots), np.zeros(history.slots), 0.0, 0.0)
     path, response = [], []
     for n in range(STEPS):
         samples.row_sums(0.0)
-        samples.advance(0.0, drive, history.push(n))
+        samples.advance(drive, history.push(n))
         path.append(samples.state.h[0])
         response.append(np.abs(samples.tangents.row).max())
     return np.array(path), np.array(response)

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from dmft.core.parallel import Comm
+from dmft.core.tree import flatten
 from dmft.equations.kernels import saved_steps
 from dmft.model.experiment import Experiment
 from dmft.samples.sampling import PARTS, Sampling
@@ -87,7 +88,7 @@ def test_an_iteration_goes_on_from_its_arrays(limit, monkeypatch):
         part.step()
         assert part.blocks.total > 1
     assert (part.outcome, part.n) == ("sweep limit" if limit == 5 else "", 5)
-    again.restore({name: np.array(array) for name, array in part.shared().items()}, {})
+    again.restore({name: np.array(array) for name, array in flatten(part.shared()).items()}, {}, {})
     for iteration in (whole, again):
         while not iteration.done:
             iteration.step()
