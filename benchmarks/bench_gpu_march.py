@@ -21,11 +21,13 @@ from dmft.core.parallel import Comm  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
 
+TANGENTS = 1 / 16  # the default of theory.tangents
+
 
 def one(name: str, algorithm: dict, steps: int, samples: int, card: Gpu, limit: float) -> list:
     """A whole march, with the share of the bandwidth over its last hundred steps, when the history is full."""
-    march = March(problem(algorithm, steps, m0=0.5), Sampling(samples, 1, (0,), frozenset(PARTS)), 16, np.arange(10), Comm(),
-                  np.float32, card)
+    sampling = Sampling(samples, 1, (0,), frozenset(PARTS), TANGENTS)
+    march = March(problem(algorithm, steps, m0=0.5), sampling, 16, np.arange(10), Comm(), np.float32, card)
     began = time.perf_counter()
     while not march.done:
         if march.n == steps - 100:
@@ -35,8 +37,9 @@ def one(name: str, algorithm: dict, steps: int, samples: int, card: Gpu, limit: 
     card.wait()
     total, late = time.perf_counter() - began, (time.perf_counter() - late) / 100
     history, lowest = march.history, min(march.history.order)
-    # the tangents of the rows in use, once; of every vector over slots (H, G, X, row, and Y_past) what a step reads
-    read = samples * (4 * sum(history.stop[s] - lowest for s in history.order) + (history.slots - lowest) * (5 * 8 + 2 * 4))
+    # H and G in the sums, H, X and Y in the past; of samples with tangents the rows in use, and the present one twice
+    read = samples * (history.slots - lowest) * 5 * 8
+    read += sampling.carriers * 4 * (sum(history.stop[s] - lowest for s in history.order) + 2 * (history.slots - lowest))
     return [name, f"{steps}", f"{samples}", f"{total:.1f}", f"{1e3 * late:.2f}", f"{read / late / 1e12:.2f}",
             f"{read / late / limit:.0%}", f"{march.curves['m'][-1]:.4f}"]
 
