@@ -1,7 +1,8 @@
 """What a model says about its statistics: names, checks, drift, noise, and processes in finite dimension.
 
-The ODE (ode.py), the SDE (sde.py) and the driver of independent instances (ensemble.py) ask for nothing else; model.py
-puts them together.
+The ODE (ode.py), the SDE (sde.py) and ensembles of independent instances (ensemble.py) ask for nothing else; model.py
+puts them together. `drift`, `covariance` and `retract` act on each flat vector alone: its result must not depend, by a bit, on
+the others.
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ class Dynamics:
     def movable(self) -> np.ndarray:
         """Which entries (size,) of the flat vector the dynamics can change at all."""
         return np.ones(self.layout.size, bool)
+
+    def longest_step(self, x0: np.ndarray, t: np.ndarray) -> float:
+        """Step of the SDE from the starts x0 (instances, size) over the times t, where none is asked for."""
+        return min(0.01, max(t[-1] / 200.0, 1e-12))
 
     def chain_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> Process:
         """One instance of the exact Markov chain of the statistics."""

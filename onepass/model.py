@@ -3,18 +3,27 @@
 A model is a frozen dataclass of parameters. It gives `layout`, `start`, `drift`, `time_step` and, as far as it has
 them, `covariance` (SDE), `chain_process` (exact finite-dimensional law) and `sgd_process` (real data); solve, diffuse,
 chain and simulate follow.
+
+diffuse, chain and simulate share their last arguments. output: file for the result, with checkpoints beside it; None keeps
+everything in memory. resume: go on from the checkpoint, or extend a finished result by more instances. quiet: no progress. stop:
+polled a few times a second (dmft.core.stopping.StopSignals); raises Stopped after a checkpoint. Under MPI every rank must call
+them, and gets the whole ensemble; instances are spread over ranks and threads, which changes no number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 
-from onepass import ensemble, ode, sde
+from dmft.core.stopping import Stop
+from onepass import ode
 from onepass.dynamics import Dynamics
-from onepass.process import Process
+from onepass.ensemble import EnsembleJob, request, run_job
 from onepass.result import Ensemble, Trajectory
+
+Output = str | Path | None
 
 
 class Model(Dynamics):
@@ -24,22 +33,22 @@ class Model(Dynamics):
         """The ODE from `initial` (see ode.solve for rtol, atol, events, method)."""
         return ode.solve(self, initial, times, **options)
 
-    def diffuse(self, dimension: int, instances: int, initial, times, seed: int = 1, step=None) -> Ensemble:
-        """Paths of the SDE (see sde.diffuse)."""
-        return sde.diffuse(self, dimension, instances, initial, times, seed, step)
+    def diffuse(self, dimension: int, instances: int, initial, times, seed: int = 1, step=None, output: Output = None,
+                resume: bool = False, quiet: bool = True, stop: Stop | None = None, threads=None) -> Ensemble:
+        """Paths of the SDE (see sde.SdePaths). Their steps are at most `step` long (default: `longest_step` of the model)."""
+        return self._ensemble("sde", dimension, instances, initial, times, seed, step, threads, output, resume, quiet, stop)
 
-    def chain(self, dimension: int, instances: int, initial, times, seed: int = 1, threads=None) -> Ensemble:
+    def chain(self, dimension: int, instances: int, initial, times, seed: int = 1, threads=None, output: Output = None,
+              resume: bool = False, quiet: bool = True, stop: Stop | None = None) -> Ensemble:
         """Paths of the exact chain of the statistics: the law of SGD in that dimension, without its vectors."""
+        return self._ensemble("chain", dimension, instances, initial, times, seed, None, threads, output, resume, quiet, stop)
 
-        def begin(x0: np.ndarray, instance: int) -> Process:
-            return self.chain_process(x0, dimension, seed, instance)
-
-        return ensemble.run_ensemble(self, begin, "chain", dimension, instances, initial, times, seed, threads)
-
-    def simulate(self, dimension: int, instances: int, initial, times, seed: int = 1, threads=None) -> Ensemble:
+    def simulate(self, dimension: int, instances: int, initial, times, seed: int = 1, threads=None, output: Output = None,
+                 resume: bool = False, quiet: bool = True, stop: Stop | None = None) -> Ensemble:
         """SGD on real data in that dimension."""
+        return self._ensemble("sgd", dimension, instances, initial, times, seed, None, threads, output, resume, quiet, stop)
 
-        def begin(x0: np.ndarray, instance: int) -> Process:
-            return self.sgd_process(x0, dimension, seed, instance)
-
-        return ensemble.run_ensemble(self, begin, "sgd", dimension, instances, initial, times, seed, threads)
+    def _ensemble(self, process: str, dimension: int, instances: int, initial, times, seed: int, step, threads, output: Output,
+                  resume: bool, quiet: bool, stop: Stop | None) -> Ensemble:
+        job = EnsembleJob(request(self, process, dimension, instances, initial, times, seed, step, threads))
+        return run_job(job, output, resume, quiet, stop).result

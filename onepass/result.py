@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
+from dmft.core.averages import standard_error
 from dmft.core.errors import FileError
 from dmft.model import layouts
 from dmft.model.quantities import to_dataset
@@ -79,7 +80,7 @@ class Ensemble(Trajectory):
 
     def error(self) -> Trajectory:
         """Standard error of that average."""
-        return self._over_instances(lambda array: array.std(0, ddof=1) / np.sqrt(len(array)), 2)
+        return self._over_instances(standard_error, 2)
 
     def variance(self) -> Trajectory:
         """Variance over the instances (unbiased)."""

@@ -37,6 +37,7 @@ import numpy as np
 from dmft.core import schema
 from dmft.core.errors import RunError
 from dmft.core.schema import boolean, choice, integer, number, option, text
+from onepass.ensemble import EnsembleJob, EnsembleRequest, request
 from onepass.mixtures.binary_mixture import BinaryMixture
 from onepass.mixtures.xor_mixture import XorMixture
 from onepass.model import Model
@@ -212,6 +213,28 @@ def grown(old: OnePassRun, new: OnePassRun, growable: Iterable[str], harmless: I
     if refused:
         raise RunError(f"{source}: --resume with another run is refused: {'; '.join(refused)}; --force starts afresh")
     return found
+
+
+def ensemble_of(run: OnePassRun) -> EnsembleRequest:
+    """The ensemble that [simulation] asks for."""
+    s = run.simulation
+    start = run.start(s.instances) if run.initial_keys["start"] == "random" else run.start()
+    return request(run.model, s.process, s.dimension, s.instances, start, run.time.grid(), s.seed)
+
+
+def ensemble_job(run: OnePassRun) -> EnsembleJob:
+    """The job that computes it; a stored run may have had fewer instances."""
+    ensemble = ensemble_of(run)
+    harmless = ("simulation.checkpoint_interval", "time.rtol", "time.method")
+
+    def compare(stored_text: str, source: str) -> list[str]:
+        old = parse_run(stored_text, source)
+        grew = grown(old, run, ("simulation.instances",), harmless, source)
+        if grew:
+            ensemble.check_growth(ensemble_of(old), source)
+        return grew
+
+    return EnsembleJob(ensemble, run.to_toml(), compare, run.simulation.checkpoint_interval)
 
 
 def load_run(path: str | Path, overrides: Iterable[str] = ()) -> OnePassRun:

@@ -6,58 +6,83 @@ One SGD step of duration tau changes the statistics by tau times a random bracke
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import numpy as np
 
 from dmft.core import streams
 from onepass.dynamics import Dynamics
-from onepass.ensemble import assemble, instance_starts
-from onepass.ode import increasing_times
-from onepass.result import Ensemble
+from onepass.process import from_bytes, to_bytes
 
 
 def symmetric_root(c: np.ndarray) -> np.ndarray:
     """Symmetric square root of positive semi-definite matrices (..., n, n). Eigenvalues that rounding, or a step
-    that left the set of valid overlaps, made negative count as zero."""
+    that left the set of valid overlaps, made negative count as zero. A matrix that is not finite gives NaN."""
+    good = np.isfinite(c).all(axis=(-1, -2), keepdims=True)
+    if not good.all():
+        return np.where(good, symmetric_root(np.where(good, c, 0.0)), np.nan)
     values, vectors = np.linalg.eigh(c)
     return (vectors * np.sqrt(np.clip(values, 0.0, None))[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
 
-def diffuse(
-    model: Dynamics,
-    dimension: int,
-    instances: int,
-    initial: Mapping[str, np.ndarray],
-    times,
-    seed: int = 1,
-    step: float | None = None,
-) -> Ensemble:
-    """Paths of the SDE. Each step adds half of its noise before and half after a Runge-Kutta step of order 4 in the drift,
-    with the covariance at the midpoint of the drift's own step: for noise of size sqrt(tau) the error is O(h^4 + tau h^2)
-    (in the spirit of Milstein and Tretyakov's small-noise schemes; the variance of a linear mode of rate r comes out too
-    large by (r h)^2/12). The step h is at most `step` (default: 1/200 of the span, at most 0.01)."""
-    t = increasing_times(times)
-    tau = model.time_step(dimension)
-    h_max = step or min(0.01, max(t[-1] / 200.0, 1e-12))
-    x = instance_starts(model, initial, instances, dimension)
-    noise = [streams.generator(seed, "onepass-sde", i) for i in range(instances)]
-    out = np.empty((instances, t.size, model.layout.size))
-    now = 0.0
-    for index, target in enumerate(t):
-        count = int(np.ceil((target - now) / h_max - 1e-9)) if target > now else 0
-        if count:
-            h = (target - now) / count
-            xi = np.stack([g.standard_normal((count, x.shape[1])) for g in noise], axis=1)
+class SdeGrid:
+    """Steps of the SDE between the times of the result: equal between two of these, and at most `longest`."""
+
+    def __init__(self, t: np.ndarray, longest: float):
+        before = np.concatenate([[0.0], t[:-1]])
+        counts = [max(1, int(np.ceil((b - a) / longest - 1e-9))) if b > a else 0 for a, b in zip(before, t, strict=True)]
+        self.ends = np.cumsum(counts)       # steps taken when each time is reached
+        self.lengths = [(b - a) / max(n, 1) for a, b, n in zip(before, t, counts, strict=True)]
+
+
+class SdePaths:
+    """Instances of the SDE that step together. Each step adds half of its noise before and half after a Runge-Kutta step of
+    order 4 in the drift, with the covariance at the midpoint of the drift's own step: for noise of size sqrt(tau) the error is
+    O(h^4 + tau h^2) (in the spirit of Milstein and Tretyakov's small-noise schemes; the variance of a linear mode of rate r
+    comes out too large by (r h)^2/12).
+
+    Noise is keyed by instance, and `drift`, `covariance` and `retract` of a model act on each line of x alone: a path does not
+    depend on its company. One that leaves the finite numbers is NaN from there on.
+    """
+
+    def __init__(self, model: Dynamics, tau: float, grid: SdeGrid, x0: np.ndarray, seed: int, instances: Sequence[int], step: int):
+        self.model, self.tau, self.grid, self.x, self.step = model, tau, grid, x0.copy(), step
+        self.noise = [streams.generator(seed, "onepass-sde", i) for i in instances]
+
+    def advance(self, steps: int) -> None:
+        last = self.step + steps
+        while self.step < last:
+            segment = int(np.searchsorted(self.grid.ends, self.step, side="right"))
+            count = min(last, int(self.grid.ends[segment])) - self.step
+            xi = np.stack([g.standard_normal((count, self.x.shape[1])) for g in self.noise], axis=1)
             for n in range(count):
-                root = symmetric_root(model.covariance(x + 0.5 * h * model.drift(x)))
-                half = 0.5 * np.sqrt(tau * h) * (root @ xi[n][:, :, None])[:, :, 0]
-                x = x + half
-                k1 = model.drift(x)
-                k2 = model.drift(x + 0.5 * h * k1)
-                k3 = model.drift(x + 0.5 * h * k2)
-                k4 = model.drift(x + h * k3)
-                x = model.retract(x + h / 6.0 * (k1 + 2 * k2 + 2 * k3 + k4) + half)
-            now = float(target)
-        out[:, index] = x
-    return assemble(model, t, out, "sde", {"dimension": dimension, "seed": seed, "step": h_max})
+                finite = np.isfinite(self.x).all(axis=1)
+                self.x[~finite] = np.nan
+                with np.errstate(over="ignore", invalid="ignore"):      # explosion
+                    if finite.all():
+                        self.x = self._moved(self.x, xi[n], self.grid.lengths[segment])
+                    elif finite.any():
+                        self.x[finite] = self._moved(self.x[finite], xi[n][finite], self.grid.lengths[segment])
+            self.step += count
+
+    def _moved(self, x: np.ndarray, xi: np.ndarray, h: float) -> np.ndarray:
+        """x (instances, size) after a step of length h with standard normals xi."""
+        drift = self.model.drift
+        root = symmetric_root(self.model.covariance(x + 0.5 * h * drift(x)))
+        half = 0.5 * np.sqrt(self.tau * h) * (root @ xi[:, :, None])[:, :, 0]
+        x = x + half
+        k1 = drift(x)
+        k2 = drift(x + 0.5 * h * k1)
+        k3 = drift(x + 0.5 * h * k2)
+        k4 = drift(x + h * k3)
+        return self.model.retract(x + h / 6.0 * (k1 + 2 * k2 + 2 * k3 + k4) + half)
+
+    def flat(self) -> np.ndarray:
+        return self.x.copy()
+
+    def snapshot(self) -> np.ndarray:
+        return np.stack([to_bytes((x, noise)) for x, noise in zip(self.x, self.noise, strict=True)])
+
+    def restore(self, lines: np.ndarray) -> None:
+        for x, noise, line in zip(self.x, self.noise, lines, strict=True):
+            from_bytes((x, noise), line)

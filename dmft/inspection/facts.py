@@ -46,8 +46,6 @@ def progress(opened: Opened) -> dict[str, Any]:
     header, result = opened.header, opened.result
     if opened.kind == "simulation":
         share = result.states.progress(result.run.algorithm.steps)
-    elif opened.kind == "onepass":
-        share = result.instances / result.attrs["asked"]
     else:
         share = float(header.attrs.get("progress", 0.0))
     gone = share - float(header.attrs.get("progress_before", 0.0))

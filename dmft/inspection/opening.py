@@ -10,12 +10,15 @@ import onepass
 import sgd_sim
 from dmft.convergence.study import load_study
 from dmft.core import store
+from dmft.core.checkpoint import ACTIVE, check_layout
 from dmft.core.errors import FileError, RunError
 from dmft.inspection.live import partial_theory
+from dmft.model import layouts
 from dmft.model.runfile import Run, parse_run
 from dmft.result.theory import theory_of
 from dmft.scans.reading import load_scan
 from onepass import ensemble, runfile
+from onepass.instances import PART
 
 # Arrays that only --resume needs, and that may be large.
 INNER = ("state/", "active/", "finished/")
@@ -81,6 +84,10 @@ def _result(header: store.Stored) -> Any:
 
 def _partial_ensemble(header: store.Stored) -> Any:
     """The finished instances of a running one-pass job."""
+    check_layout(header)
+    layouts.check(header)
     run = runfile.parse_run(header.run_text, str(header.path))
-    flat = store.read(header.path, "flat")
-    return ensemble.assemble(run.model, run.time.grid(), flat, run.simulation.process, {"asked": run.simulation.instances})
+    place = f"{ACTIVE}/0/{PART}/own"
+    flat, columns = store.read(header.path, f"{place}/flat"), store.read(header.path, f"{place}/columns")
+    ended = columns == flat.shape[1]
+    return ensemble.assemble(run.model, run.time.grid(), flat[ended], run.simulation.process, {"asked": len(flat)})

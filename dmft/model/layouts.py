@@ -124,8 +124,11 @@ LAYOUTS = {
     "onepass": FileLayout(
         (Dataset("t", ("time",), TIMES),),
         (Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),
-    "onepass checkpoint": FileLayout((Dataset("flat", ("finished", "time", "statistic"), optional=True),), _PROGRESS,
-                                 {"finished": 0}),
+    "onepass checkpoint": FileLayout(
+        (Dataset("active/{i}/instances/own/flat", ("instance", "time", "statistic")),
+         *_each(("columns", "step"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE),
+         Dataset("active/{i}/instances/own/snapshot", ("instance", "byte"), BYTES)),
+        _PROGRESS, {"byte": 0}),
     "convergence": FileLayout(
         (Dataset("{axis}/values", ("points",)), Dataset("{axis}/seeds", ("points",)), Dataset("{axis}/wall_times", ("points",)),
          Dataset("{axis}/t", ("common",), TIMES), Dataset("{axis}/kernel_t", ("saved",), TIMES),

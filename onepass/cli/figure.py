@@ -133,12 +133,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    return world().from_root(lambda: _figure(options))
-
-
-def _figure(options: argparse.Namespace) -> int:
     if options.list or options.name is None:
-        for name, figure in FIGURES.items():
+        for name, figure in FIGURES.items() if world().is_root else ():
             print(f"{name:<12} {figure.shows}")
         return command.EXIT_DONE
     if options.name not in FIGURES:
@@ -149,13 +145,17 @@ def _figure(options: argparse.Namespace) -> int:
     begin = time.monotonic()
     say(f"{options.name}: {figure.shows}", quiet=options.quiet)
     draw = figure.drawing()  # before the work: without matplotlib this ends here
-    data = figure.numbers(options.quick)
+    data = figure.numbers(options.quick)  # on every rank, for ensembles are spread over them
     output = options.output or command.OUT / "figures" / f"{options.name}.png"
+    world().from_root(lambda: _write(figure, draw, data, output, options.quiet))
+    say(f"drew {output}, numbers in {output.with_suffix('.csv')}, {time.monotonic() - begin:.0f} s", quiet=options.quiet)
+    return command.EXIT_DONE
+
+
+def _write(figure: CompanionFigure, draw: Callable[[Any, Path], None], data: Any, output: Path, quiet: bool) -> None:
     draw(data, output)
     rows, table = figure.rows(data), output.with_suffix(".csv")
     write_csv(rows, table)
     for row in rows:
-        if row.printed and not options.quiet:
+        if row.printed and not quiet:
             print(row.text())
-    say(f"drew {output}, numbers in {table}, {time.monotonic() - begin:.0f} s", quiet=options.quiet)
-    return command.EXIT_DONE

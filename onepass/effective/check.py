@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dmft.core import streams
+from dmft.core.averages import mean_and_error
 from dmft.core.errors import RunError
 from onepass.effective.dynamics import EffectiveModel
 from onepass.effective.problem import Problem
@@ -105,7 +106,7 @@ def check_effective(
         means[b], second[b] = total / per_block, curve / per_block
 
     pooled = first.reshape(-1, centre.size)
-    f = MeasuredLimit(pooled.mean(0), pooled.std(0, ddof=1) / np.sqrt(len(pooled)), model.population_drift(centre))
+    f = MeasuredLimit(*mean_and_error(pooled), model.population_drift(centre))
 
     def bilinear(p: np.ndarray, q: np.ndarray) -> np.ndarray:
         return 0.25 * (slopes(problem, x, p + q, centre)[1] - slopes(problem, x, p - q, centre)[1])
@@ -114,10 +115,10 @@ def check_effective(
     others = (means.sum(0) - means) / (blocks - 1)
     square = np.stack([bilinear(means[b], others[b]) for b in range(blocks)])
     corrector = 0.5 * problem.delta * (second - square)
-    g = MeasuredLimit(corrector.mean(0), corrector.std(0, ddof=1) / np.sqrt(blocks), model.corrector(centre))
+    g = MeasuredLimit(*mean_and_error(corrector), model.corrector(centre))
 
     by_block = np.stack([np.atleast_2d(np.cov(first[b].T)) for b in range(blocks)])
-    sigma = MeasuredLimit(by_block.mean(0), by_block.std(0, ddof=1) / np.sqrt(blocks), model.covariance(centre))
+    sigma = MeasuredLimit(*mean_and_error(by_block), model.covariance(centre))
     names = tuple(_flat_names(model))
     return EffectiveCheck(f, g, sigma, names, 2.0 * problem.delta / max(model.step, 1e-300) if allowance is None else allowance)
 

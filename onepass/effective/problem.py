@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onepass.model import Model
-from onepass.process import KernelProcess
+from onepass.process import KernelProcess, Moving
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,11 @@ class GradientProcess:
     def advance(self, steps: int) -> None:
         for _ in range(steps):
             self.x = self.x - self.problem.delta * self.problem.gradient(self.x, self.rng)
+
+    @property
+    def moving(self) -> Moving:
+        self.x = np.array(self.x, float)  # an array of our own, to be put back in place
+        return self.x, self.rng
 
     def flat(self) -> np.ndarray:
         return self.problem.statistics(self.x)

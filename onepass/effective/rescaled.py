@@ -13,7 +13,7 @@ import numpy as np
 
 from onepass.effective.dynamics import EffectiveModel
 from onepass.layout import StatisticsLayout
-from onepass.process import Process
+from onepass.process import Moving, Process
 
 
 @dataclass
@@ -26,6 +26,10 @@ class RescaledProcess:
 
     def advance(self, steps: int) -> None:
         self.inner.advance(steps)
+
+    @property
+    def moving(self) -> Moving:
+        return getattr(self.inner, "moving", ())
 
     def flat(self) -> np.ndarray:
         return self.factor * (self.inner.flat() - self.centre)

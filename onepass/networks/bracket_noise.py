@@ -16,6 +16,7 @@ from numba import njit
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from dmft.core.averages import standard_error
 from dmft.core.errors import RunError
 from onepass.networks.field_moments import trapezoid_grid
 from sgd_sim.models.activations import Activation
@@ -102,7 +103,7 @@ def bracket_covariance(
     parts = np.stack([average(part[:, :n].copy(), np.sqrt(noise) * part[:, n], equal) for part in normals])
     found = parts.mean(0)
     scale = np.sqrt(np.maximum(np.outer(np.diagonal(found), np.diagonal(found)), 1e-300))
-    error = float((parts.std(0, ddof=1) / np.sqrt(len(parts)) / scale).max())
+    error = float((standard_error(parts) / scale).max())
     if error > LARGEST_ERROR:
         raise RunError(
             f"the noise of {n} fields is known to {100 * error:.0f} % only: the activation grows too fast for quasi-random points; "

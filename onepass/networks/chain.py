@@ -18,6 +18,7 @@ from dmft.core.memory import available_bytes
 from onepass.layout import StatisticsLayout
 from onepass.networks import overlaps
 from onepass.networks.teacher_student import TeacherStudent
+from onepass.process import Moving
 from sgd_sim.models.activations import Activation
 from sgd_sim.models.networks import NetworkSGD, embed
 
@@ -100,6 +101,11 @@ class NetworkChain:
         net = self.net
         _chain(*self.functions, self.rng, self.om, self.factor, self.a, self.a_star, (net.gamma, net.noise, net.rate_of_a),
                   net.sphere, self.dimension, steps)  # fmt: skip
+
+    @property
+    def moving(self) -> Moving:
+        """The overlaps, the second layer and the generator; the factor follows from the overlaps."""
+        return self.om, self.a, self.rng
 
     def flat(self) -> np.ndarray:
         k = self.net.teacher_width

@@ -13,6 +13,7 @@ from scipy.integrate import quad
 from scipy.special import dawsn
 from scipy.stats import beta
 
+from dmft.core.averages import mean_and_error
 from dmft.core.errors import RunError
 from onepass.networks.overlaps import random_overlaps
 
@@ -68,7 +69,8 @@ def quenched(
     mu = d * np.sum(start["M"] ** 2, axis=(1, 2))
     tau = d * (np.sum(start["Q"] ** 2, axis=(1, 2)) - p)
     times = np.log((t * p * (p + 1) * d + (2 * mu * p - tau) * (1 - t)) / (2 * mu * p)) / (2.0 * omega)
-    return ExitTimeEstimate(float(times.mean()), float(times.std(ddof=1) / np.sqrt(samples)))
+    mean, error = mean_and_error(times)
+    return ExitTimeEstimate(float(mean), float(error))
 
 
 def law_mean(f, law) -> float:

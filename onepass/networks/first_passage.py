@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
+from dmft.core.averages import standard_error
 from dmft.core.errors import RunError
 from onepass.networks.network import Network
 
@@ -70,8 +71,7 @@ class ExitTimes:
     @property
     def error(self) -> float:
         """Standard error of that mean."""
-        exited = self.times[np.isfinite(self.times)]
-        return float(exited.std(ddof=1) / np.sqrt(len(exited))) if len(exited) > 1 else float("nan")
+        return float(standard_error(self.times[np.isfinite(self.times)]))
 
 
 def measure_exit(

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dmft.core import streams
+from dmft.core.averages import standard_error
 from dmft.core.errors import RunError
 from onepass.networks.first_passage import ode_exit, risk_measure
 from onepass.networks.quadratic import QuadraticNetwork
@@ -138,6 +139,6 @@ def scan_learning_rate(
             found.append(ode_exit(net, start, risk_measure(net, 0.5), longest, 1e-6) * p / (2.0 * eta))
         alpha = np.array(found)
         means.append(alpha.mean())
-        errors.append(alpha.std(ddof=1) / np.sqrt(starts) if np.isfinite(alpha).all() and starts > 1 else np.nan)
+        errors.append(standard_error(alpha) if np.isfinite(alpha).all() else np.nan)
     alpha = np.array(means)
     return RateScan(np.asarray(etas, float), alpha, np.array(errors), float(etas[int(np.argmin(alpha))]))

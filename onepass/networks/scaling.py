@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dmft.core.averages import standard_error
 from dmft.core.errors import RunError
 from onepass.networks.committee import Committee
 from onepass.networks.first_passage import measure_exit, overlap_measure
@@ -94,5 +95,5 @@ def ode_distance(
         largest = np.abs(paths.M - ode.M).max(axis=(1, 2, 3))
         tau.append(net.time_step(d))
         distance.append(largest.mean())
-        error.append(largest.std(ddof=1) / np.sqrt(instances))
+        error.append(standard_error(largest))
     return np.array(tau), np.array(distance), fit_power(tau, distance, error)

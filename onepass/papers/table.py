@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dmft.core.averages import standard_error
 from onepass.result import Ensemble, Trajectory
 
 
@@ -29,8 +30,7 @@ class NumberRow(NamedTuple):
 def mean_row(quantity: str, place: str, samples: np.ndarray) -> NumberRow:
     """Mean and standard error of the finite samples."""
     kept = samples[np.isfinite(samples)]
-    error = float(kept.std(ddof=1) / np.sqrt(len(kept))) if len(kept) > 1 else np.nan
-    return NumberRow(quantity, place, float(kept.mean()) if len(kept) else np.nan, error)
+    return NumberRow(quantity, place, float(kept.mean()) if len(kept) else np.nan, float(standard_error(kept)))
 
 
 def curve_rows(quantity: str, paths: Trajectory, name: str) -> list[NumberRow]:

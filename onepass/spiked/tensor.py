@@ -19,7 +19,6 @@ from dmft.core.errors import RunError
 from onepass.effective.dynamics import EffectiveModel
 from onepass.layout import StatisticsLayout
 from onepass.process import KernelProcess
-from onepass.result import Ensemble
 from onepass.spiked import phases
 from onepass.spiked.parameters import SpikedParameters
 from sgd_sim.models import spiked as sgd
@@ -110,12 +109,11 @@ class SpikedTensor(SpikedParameters, EffectiveModel):
         x[..., 1] = np.abs(x[..., 1])
         return x
 
-    def diffuse(self, dimension: int, instances: int, initial, times, seed: int = 1, step=None) -> Ensemble:
-        """Paths of the SDE; the default step resolves the fastest rate, 4k R^{2k-2} at the largest fixed point or start."""
-        x0 = self.start(initial, dimension)
+    def longest_step(self, x0: np.ndarray, t: np.ndarray) -> float:
+        """Resolves the fastest rate, 4k R^{2k-2} at the largest fixed point or start."""
         largest = max(self.step + self.signal ** (2.0 / self.order), float(np.max(x0[..., 0] ** 2 + x0[..., 1])))
         rate = 4.0 * self.order * largest ** (self.order - 1) + 4.0 * self.ridge
-        return super().diffuse(dimension, instances, initial, times, seed, step or min(0.01, 0.3 / rate))
+        return min(0.01, 0.3 / rate)
 
     def chain_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> KernelProcess:
         rng = streams.generator(seed, "spiked-chain", instance)

@@ -97,22 +97,28 @@ class NetworkSGD:
         self.x, self.x_next, self.work = np.zeros(padded), np.zeros(padded), buffers()
         self.numbers, self.sphere = (float(gamma), float(noise), float(rate)), bool(sphere)
         self.stream = streams.key(seed, "onepass-sgd", instance)
-        self.steps = 0
+        self.steps = np.zeros(1, np.int64)  # an array, to be kept and put back with the others
         self.functions = (student.s, student.ds, teacher.s)
 
     def advance(self, steps: int) -> None:
-        """Take that many steps, each on a new sample."""
+        """Take that many steps, each on a new sample. On the sphere the weights are scale * w until they are asked for
+        (`overlaps`), so that a stretch may be cut anywhere without a change of a bit."""
         if steps <= 0:
             return
         _sgd(*self.functions, self.w, self.w_star, self.a, self.a_star, self.scale, self.kick, self.x, self.x_next, self.work,
-                  self.numbers, self.sphere, self.stream, self.steps, steps)  # fmt: skip
+                  self.numbers, self.sphere, self.stream, self.steps[0], steps)  # fmt: skip
         self.steps += steps
-        self.w *= self.scale[:, None]
-        self.scale[:] = 1.0
+
+    @property
+    def moving(self) -> tuple[np.ndarray, ...]:
+        """The arrays that move; the stream of the data has no state."""
+        return self.w, self.scale, self.a, self.steps
 
     def overlaps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """a (p,), M = W W*^T/d (p, k), Q = W W^T/d (p, p)."""
         d = self.w.shape[1]
+        self.w *= self.scale[:, None]
+        self.scale[:] = 1.0
         return self.a.copy(), self.w @ self.w_star.T / d, self.w @ self.w.T / d
 
 

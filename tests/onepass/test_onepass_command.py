@@ -12,7 +12,7 @@ import pytest
 
 import onepass
 from dmft.core.errors import UserError
-from dmft.core.store import checkpoint_path
+from dmft.core.store import checkpoint_path, load_header
 from onepass import runfile
 from onepass.cli import main
 
@@ -116,6 +116,7 @@ def test_what_is_not_finite_is_named_and_never_agreement(run_path, tmp_path, cap
         capsys.readouterr()
         assert main(["compare", str(ode), str(sim)]) == 0
         out = capsys.readouterr().out
+        assert "verdict: diverged" in out
         assert f"M[0,0] at t = {path.t[first]:g}" in out and "left out" in out and out.splitlines()[-1].startswith(last_line)
         assert (float(out.rpartition("=")[2]) < 6) == (first > 0)
 
@@ -158,6 +159,71 @@ def test_user_activation_by_plugin(tmp_path):
     out = tmp_path / "o.h5"
     assert main(["solve", str(run), "-o", str(out), "--quiet"]) == 2
     assert main(["solve", str(run), "-o", str(out), "--quiet", "--plugin", str(plugin)]) == 0
+
+
+LONG = {     # each would take minutes: a single chain with a single record, and paths of a committee
+    "chain": ["--set", "simulation.dimension=2000000000", "--set", "simulation.instances=1", "--set", "time.points=1"],
+    "sde": ["--set", "simulation.process=sde", "--set", "simulation.instances=20000", "--set", "time.points=1"],
+}
+
+
+@pytest.mark.parametrize("process", LONG)
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)])
+def test_signals_are_answered_within_two_seconds(run_path, tmp_path, process, number, code):
+    out = tmp_path / "stopped.h5"
+    command = [sys.executable, "-m", "onepass", "simulate", str(run_path), "-o", str(out), *LONG[process], "--quiet"]
+    command += ["--set", "simulation.checkpoint_interval=0.1"]
+    job = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    checkpoint, deadline = checkpoint_path(out), time.monotonic() + 120.0
+    while not (checkpoint.exists() and load_header(checkpoint).attrs["progress"] > 0.0) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    before, begin = load_header(checkpoint).attrs["progress"], time.monotonic()
+    job.send_signal(number)
+    _, message = job.communicate(timeout=60)
+    seconds = time.monotonic() - begin
+    assert job.returncode == code and "--resume" in message and len(message.splitlines()) == 1, message
+    assert seconds < 2.0 and not out.exists()
+    assert before <= load_header(checkpoint).attrs["progress"] < 0.5
+
+
+def test_an_sde_ensemble_grows_by_the_command(run_path, tmp_path):
+    grown, fresh = tmp_path / "grown.h5", tmp_path / "fresh.h5"
+    sde = ["--set", "simulation.process=sde", "--quiet"]
+    assert main(["simulate", str(run_path), "-o", str(grown), *sde]) == 0
+    assert main(["simulate", str(run_path), "-o", str(grown), *sde, "--resume", "--set", "simulation.instances=9"]) == 0
+    assert main(["simulate", str(run_path), "-o", str(fresh), *sde, "--set", "simulation.instances=9"]) == 0
+    np.testing.assert_array_equal(onepass.load(grown).Q, onepass.load(fresh).Q)
+
+
+def test_messages_of_a_simulation(run_path, tmp_path, capsys):
+    """What it wrote, once; nothing to do; diverged instances also where it is quiet, and exit 3 when all are."""
+    out, wild = tmp_path / "a.h5", tmp_path / "wild.h5"
+    assert main(["simulate", str(run_path), "-o", str(out)]) == 0
+    assert [line.split(":")[0] for line in capsys.readouterr().err.splitlines()] == ["t = 0.5", f"wrote {out}"]
+    assert main(["simulate", str(run_path), "-o", str(out), "--resume"]) == 0
+    assert "complete" in capsys.readouterr().err
+    unstable = ["--set", "model.gamma=40.0", "--set", "model.constraint=none", "--set", "simulation.dimension=5"]
+    assert main(["simulate", str(run_path), "-o", str(wild), "--quiet", *unstable, "--set", "time.t_max=4000.0"]) == 3
+    assert capsys.readouterr().err.endswith("\nwarning: 6 of 6 instances diverged; a smaller gamma or step may help\n")
+
+
+def test_compare_gives_a_verdict(run_path, tmp_path, capsys):
+    """Agreement on many instances of the same model, disagreement with another ODE, and errors that could hide anything."""
+    ode, wrong, sim, few = (tmp_path / f"{name}.h5" for name in ("ode", "wrong", "sim", "few"))
+    assert main(["solve", str(run_path), "-o", str(ode), "--quiet"]) == 0
+    assert main(["solve", str(run_path), "-o", str(wrong), "--quiet", "--set", "model.gamma=0.15"]) == 0
+    many = ["--set", "simulation.dimension=20000", "--set", "simulation.instances=60"]
+    assert main(["simulate", str(run_path), "-o", str(sim), "--quiet", *many]) == 0
+    noisy = ["--set", "simulation.dimension=10", "--set", "simulation.instances=3"]
+    assert main(["simulate", str(run_path), "-o", str(few), "--quiet", *noisy]) == 0
+    for files, verdict in (((ode, sim), "agree"), ((wrong, sim), "disagree"), ((ode, few), "cannot tell"),
+                           ((wrong, sim, few), "disagree")):
+        capsys.readouterr()
+        assert main(["compare", *map(str, files)]) == 0
+        out = capsys.readouterr().out
+        assert f"\nverdict: {verdict}: " in out and "99 % of tables stay below |z| = " in out, out
+        bound = float(out.split("below |z| = ")[1].split()[0])
+        assert (float(out.rpartition("=")[2]) > bound) == (verdict == "disagree")
 
 
 def test_a_stopped_simulation_goes_on_to_the_same_numbers(run_path, tmp_path):

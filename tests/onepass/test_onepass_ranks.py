@@ -1,12 +1,19 @@
-"""The number of ranks changes no bit of a one-pass simulation."""
+"""The number of ranks changes no bit of a one-pass simulation, also when it changes between a stop and the rest."""
 
 from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
 
 import onepass
+from dmft.core import store
 from onepass import runfile
+from tests.conftest import mpirun
 
 pytestmark = pytest.mark.mpi
 
@@ -33,9 +40,43 @@ def test_ranks_change_nothing(run_python, tmp_path):
     alone = {
         "sgd": run.model.simulate(100, 7, run.start(7), run.time.grid()),
         "chain": run.model.chain(100, 7, run.start(7), run.time.grid()),
+        "sde": run.model.diffuse(100, 7, run.start(7), run.time.grid()),
     }
     for process, expected in alone.items():
         done = run_python("-m", "onepass", "simulate", "a.toml", "-o", f"{process}.h5", "--set", f"simulation.process={process}",
                           ranks=3, timeout=240.0)  # fmt: skip
         assert done.returncode == 0 and done.stderr.count("wrote") == 1, done.stderr
         np.testing.assert_array_equal(onepass.load(tmp_path / f"{process}.h5").Q, expected.Q)
+
+
+# Some seconds of work on one rank: (dimension, instances).
+LONG = {"chain": (900_000, 3), "sgd": (4000, 3), "sde": (100, 300)}
+
+
+@pytest.mark.parametrize("process", LONG)
+@pytest.mark.parametrize("ranks, later", [(1, 2), (2, 1)])
+def test_stopped_on_some_ranks_and_resumed_on_others(run_python, tmp_path, process, ranks, later):
+    dimension, instances = LONG[process]
+    (tmp_path / "a.toml").write_text(RUN)
+    arguments = ["-m", "onepass", "simulate", "a.toml", "-o", "a.h5", "--quiet"]
+    for override in (f"process={process}", f"dimension={dimension}", f"instances={instances}", "checkpoint_interval=0.0"):
+        arguments += ["--set", f"simulation.{override}"]
+    launcher = [mpirun(), "-n", str(ranks)] if ranks > 1 else []
+    job = subprocess.Popen([*launcher, sys.executable, *arguments], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    checkpoint, deadline = store.checkpoint_path(tmp_path / "a.h5"), time.monotonic() + 120
+    while not _under_way(checkpoint) and time.monotonic() < deadline and job.poll() is None:
+        time.sleep(0.02)
+    job.send_signal(signal.SIGUSR1)
+    message = job.communicate(timeout=60)[1]
+    assert job.returncode == 75 and "--resume" in message, message
+    assert 0.0 < store.load_header(checkpoint).attrs["progress"] < 1.0 and not (tmp_path / "a.h5").exists()
+    assert run_python(*arguments, "--resume", ranks=later, timeout=240.0).returncode == 0
+    run = runfile.parse_run(RUN)
+    method = {"chain": run.model.chain, "sgd": run.model.simulate, "sde": run.model.diffuse}[process]
+    expected = method(dimension, instances, run.model.random_start(dimension, instances, 1), run.time.grid())
+    np.testing.assert_array_equal(onepass.load(tmp_path / "a.h5").Q, expected.Q)
+
+
+def _under_way(checkpoint) -> bool:
+    """Whether the checkpoint shows an instance in the middle."""
+    return checkpoint.exists() and store.load_header(checkpoint).attrs["progress"] > 0.0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dmft.core.averages import mean_and_error
 from dmft.plots.style import BLACK, BLUE, CYCLE, GREEN, ORANGE, PINK, new_figure, save
 
 
@@ -38,8 +39,8 @@ def draw_paths(data, path: Path) -> None:
         color = (BLACK, BLUE, ORANGE)[i]
         axes[2].plot(np.full(good.size, i), good, "o", color=color, markersize=3, alpha=0.5)
         if good.size > 1:
-            error = good.std(ddof=1) / np.sqrt(good.size)
-            axes[2].errorbar([i + 0.2], [good.mean()], [2 * error], fmt="s", color=color, capsize=3)
+            mean, error = mean_and_error(good)
+            axes[2].errorbar([i + 0.2], [mean], [2 * error], fmt="s", color=color, capsize=3)
     axes[2].set_xticks(range(len(data.exits)), list(data.exits))
     axes[2].set_xlim(-0.5, len(data.exits) - 0.3)
     axes[2].set_ylabel("exit time")

@@ -100,13 +100,22 @@ def test_live_checkpoint_tells_progress_and_partial_curves(results, dmft_main):
 
 
 def test_live_onepass_checkpoint(dmft_main, tmp_path):
-    """Four of twenty instances done: a fifth, and their mean."""
+    """Four of twenty instances done, a fifth under way: their mean; a checkpoint of an older layout is told apart."""
+    from dmft.core.checkpoint import LAYOUT
     from onepass import runfile
 
     run = runfile.load_run(Path(__file__).resolve().parents[3] / "runs/arnaboldi/figure1.toml", ["simulation.instances=20"])
-    flat = np.random.default_rng(1).uniform(size=(4, run.time.grid().size, run.model.layout.size))
-    attrs = {"wall_time": 10.0, "progress_before": 0.1}
-    store.save_checkpoint(tmp_path / "one.h5", "onepass", run.to_toml(), {"flat": flat}, attrs)
+    times = run.time.grid().size
+    flat = np.random.default_rng(1).uniform(size=(20, times, run.model.layout.size))
+    flat[4:] = np.nan
+    columns, step = np.array([times] * 4 + [1] + [0] * 15), np.array([9] * 4 + [3] + [0] * 15)
+    own = {"flat": flat, "columns": columns, "step": step, "snapshot": np.zeros((20, 8), np.uint8)}
+    attrs = {"wall_time": 10.0, "progress": 0.2, "progress_before": 0.1, "checkpoint_layout": LAYOUT}
+    arrays = {f"active/0/instances/own/{name}": array for name, array in own.items()}
+    store.save_checkpoint(tmp_path / "old.h5", "onepass", run.to_toml(), {"flat": flat[:4]}, {})
+    done = dmft_main("inspect", "old.h5")
+    assert done.returncode == 2 and "another version" in done.stderr and len(done.stderr.splitlines()) == 1
+    store.save_checkpoint(tmp_path / "one.h5", "onepass", run.to_toml(), arrays, attrs)
     facts = _json(dmft_main, tmp_path / "one.h5")
     assert facts["progress"]["share"] == pytest.approx(0.2) and facts["progress"]["seconds_left"] == pytest.approx(80.0)
     assert facts["progress"]["instances_done"] == 4 and facts["curves"][0]["M[0,0]_error"] > 0

@@ -1,0 +1,190 @@
+"""The instances of an ensemble over threads and ranks: the worker of a one-pass process (dmft.core.worker).
+
+Instance i belongs to rank i mod P. On a rank, batches of instances (single ones of a chain or of SGD, several paths of the SDE) go
+to threads as these become free. A thread works in slices of time and posts where its instances stand after each of them, so that
+a stop or a checkpoint never has to wait for it. What an instance does depends on its number alone.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from dmft.core.parallel import Comm
+from dmft.core.parts import Part
+from onepass.process import Batch
+
+PART = "instances"         # the name of the only part of the worker's state
+SLICE_SECONDS = 0.25       # work between two posts
+ROUND_SECONDS = 0.25       # of a `step`, after which the driver looks at signals and other ranks
+PATIENCE = 0.5             # seconds that `close` waits for threads; what they had not posted by then is done again
+MOST_TOGETHER = 64         # paths of the SDE in a batch: more of them are no faster, and a step must not take long
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What is run: from x0 (instances, size), recorded after the given numbers of steps (times,). `begin(indices, step)` makes
+    the batch of these instances, for snapshots taken at `step` to be put in; several only where `together`."""
+
+    x0: np.ndarray
+    steps: np.ndarray
+    begin: Callable[[np.ndarray, int], Batch]
+    together: bool
+
+
+class EnsembleWorker:
+    """Steps the unfinished instances of this rank. `done` (instances, times, size): finished ones of an earlier run, the first
+    ones."""
+
+    diverged = False      # of an instance ends that instance alone
+    note = ""
+
+    def __init__(self, walk: Walk, done: np.ndarray, comm: Comm, threads: int | None):
+        self.walk, self.ranks, self.total = walk, comm.size, len(walk.x0)
+        self.lines = slice(comm.rank, self.total, comm.size)
+        self.mine = np.arange(self.total)[self.lines]
+        count, times = len(self.mine), len(walk.steps)
+        self.flat = np.full((count, times, walk.x0.shape[1]), np.nan)
+        self.columns = np.zeros(count, np.int64)      # times recorded so far
+        self.step_of = np.zeros(count, np.int64)      # steps taken so far
+        old = self.mine < len(done)
+        self.flat[old], self.columns[old] = done[self.mine[old]], times
+        self.bytes = walk.begin(np.arange(1), 0).snapshot().shape[1]      # refuses a process that cannot begin, on every rank
+        self.kept: dict[int, np.ndarray] = {}         # snapshots of the lines under way
+        self.threads = threads or max(1, min(comm.threads(), numba.get_num_threads()))
+        self._running: list[threading.Thread] = []
+        self._waiting: queue.SimpleQueue[np.ndarray] | None = None
+        self._lock, self._halt = threading.Lock(), threading.Event()
+        self._failure: BaseException | None = None
+
+    # --- for the driver ---------------------------------------------------------------------------------------
+
+    @property
+    def done(self) -> bool:
+        with self._lock:
+            return bool((self.columns == len(self.walk.steps)).all())
+
+    @property
+    def progress(self) -> float:
+        last = max(int(self.walk.steps[-1]), 1)
+        with self._lock:
+            reached = np.where(self.columns == len(self.walk.steps), last, self.step_of)
+        return float(reached.sum()) * self.ranks / (last * self.total)
+
+    def step(self) -> None:
+        """Let the threads work for ROUND_SECONDS."""
+        if self._waiting is None:
+            self._waiting = self._start()
+        deadline = time.monotonic() + ROUND_SECONDS
+        for thread in self._running:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if self._failure is not None:
+            raise self._failure
+
+    def state(self) -> dict[str, Part]:
+        """Records and, of the instances under way, snapshots; one line per instance of this rank."""
+        own = dict(self.solution().own)
+        with self._lock:
+            own |= {"columns": self.columns.copy(), "step": self.step_of.copy()}
+            snapshots = np.zeros((len(self.mine), self.bytes), np.uint8)
+            for line, kept in self.kept.items():
+                snapshots[line] = kept
+        return {PART: Part({}, own | {"snapshot": snapshots}, self.lines, self.total)}
+
+    def restore(self, parts: Mapping[str, Part]) -> None:
+        """Instances beyond those of the checkpoint stay at their start."""
+        old = parts[PART].own
+        count = len(old["columns"])
+        self.flat[:count], self.columns[:count], self.step_of[:count] = old["flat"], old["columns"], old["step"]
+        for line in np.flatnonzero((old["step"] > 0) & (old["columns"] < len(self.walk.steps))):
+            self.kept[int(line)] = old["snapshot"][line]
+
+    def solution(self) -> Part:
+        """The records of this rank's instances."""
+        with self._lock:
+            return Part({}, {"flat": self.flat.copy()}, self.lines, self.total)
+
+    def close(self) -> None:
+        """End the threads. One in the middle of a long slice is left to itself: nobody looks at what it posts later."""
+        self._halt.set()
+        deadline = time.monotonic() + PATIENCE
+        for thread in self._running:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    # --- the threads ------------------------------------------------------------------------------------------
+
+    def _start(self) -> queue.SimpleQueue[np.ndarray]:
+        """Start the threads; returns the batches that wait for them."""
+        waiting: queue.SimpleQueue[np.ndarray] = queue.SimpleQueue()
+        batches = self._batches()
+        for lines in batches:
+            waiting.put(lines)
+        self._running = [threading.Thread(target=self._work, args=(waiting,), daemon=True)
+                         for _ in range(min(self.threads, len(batches)))]
+        for thread in self._running:
+            thread.start()
+        return waiting
+
+    def _batches(self) -> list[np.ndarray]:
+        """Lines of unfinished instances; those of a batch stand at the same step and have as many records."""
+        left = np.flatnonzero(self.columns < len(self.walk.steps))
+        if not self.walk.together:
+            return [left[i : i + 1] for i in range(len(left))]
+        most = max(1, min(MOST_TOGETHER, -(-len(left) // self.threads)))
+        places = np.stack([self.step_of[left], self.columns[left]], axis=1)
+        return [same[i : i + most] for place in np.unique(places, axis=0)
+                for same in [left[(places == place).all(axis=1)]] for i in range(0, len(same), most)]
+
+    def _work(self, waiting: queue.SimpleQueue[np.ndarray]) -> None:
+        try:
+            while not self._halt.is_set():
+                self._to_the_end(waiting.get_nowait())
+        except queue.Empty:
+            return
+        except BaseException as failure:   # noqa: BLE001 - handed to the main thread, which raises it
+            self._failure = failure
+
+    def _to_the_end(self, lines: np.ndarray) -> None:
+        """Take a batch to its last record, in slices. An instance whose statistics are not finite keeps NaN from there on."""
+        step, column, steps = int(self.step_of[lines[0]]), int(self.columns[lines[0]]), self.walk.steps
+        batch = self.walk.begin(self.mine[lines], step)
+        if step > 0:
+            batch.restore(np.stack([self.kept[int(line)] for line in lines]))
+        records = self.flat[lines]
+        length, posted = 1, time.perf_counter()
+        while column < len(steps) and not self._halt.is_set():
+            taken = min(int(steps[column]) - step, length)
+            begin = time.perf_counter()
+            batch.advance(taken)
+            now = time.perf_counter()
+            step += taken
+            if taken == length:
+                length = max(1, min(2 * length, int(length * SLICE_SECONDS / max(now - begin, 1e-9))))
+            if step == steps[column]:
+                flat = batch.flat()
+                finite = np.isfinite(flat).all(axis=1)
+                records[finite, column] = flat[finite]
+                column = column + 1 if finite.any() else len(steps)
+            if column < len(steps) and self.bytes and now - posted >= SLICE_SECONDS:
+                self._post(lines, records, column, step, batch.snapshot())
+                posted = now
+        if column == len(steps):
+            self._post(lines, records, column, step, None)
+        elif self.bytes:
+            self._post(lines, records, column, step, batch.snapshot())
+
+    def _post(self, lines: np.ndarray, records: np.ndarray, column: int, step: int, snapshots: np.ndarray | None) -> None:
+        """Let the main thread see where a batch stands."""
+        with self._lock:
+            self.flat[lines], self.columns[lines], self.step_of[lines] = records, column, step
+            for i, line in enumerate(lines):
+                if snapshots is None:
+                    self.kept.pop(int(line), None)
+                else:
+                    self.kept[int(line)] = snapshots[i]
