@@ -9,6 +9,8 @@ from typing import Any
 from dmft.convergence import runs
 from dmft.convergence.study import Study
 from dmft.core.errors import FileError, UserError
+from dmft.equations import limits
+from dmft.equations.limits import FixedPoint
 from dmft.inspection.against import AgainstSimulations, against_simulations
 from dmft.inspection.loading import load
 from dmft.inspection.opening import open_file
@@ -18,7 +20,7 @@ from dmft.result.theory import Theory
 from dmft.running import runner
 from sgd_sim.result import SimulationResult
 
-__all__ = ["compare", "convergence_study", "load", "report", "solve"]
+__all__ = ["compare", "convergence_study", "fixed_point", "load", "report", "solve"]
 
 
 def solve(run: Run | str | Path, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
@@ -41,6 +43,11 @@ def convergence_study(run: Run | str | Path, samples: Sequence[int] = (), learni
     """
     return runs.convergence_study(_run(run), samples, learning_rate, blocks_per_level, mixing, output=output, resume=resume,
                                   quiet=quiet, **options)
+
+
+def fixed_point(run: Run | str | Path) -> FixedPoint:
+    """Where gradient descent ends on a convex loss (linear, logistic, smooth_hinge), ridge or sphere: .m .q .V .loss .errors."""
+    return limits.fixed_point(_run(run))
 
 
 def compare(theory: Theory | str | Path, *simulations: SimulationResult | str | Path, observable: str | Sequence[str] = "m",

@@ -12,8 +12,8 @@ from dmft.core.errors import FileError
 from dmft.model import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import Run, parse_run
-from sgd_sim.cpu.dynamics import RECORDED
 from sgd_sim.landscape import sizes
+from sgd_sim.recording import recorded_curves, recorded_rows
 from sgd_sim.states import States
 
 PART = "instances"      # the part of a checkpoint that holds the states
@@ -23,9 +23,9 @@ def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.n
     """The datasets of a result: curves (instances, times), and under state what a longer run goes on from."""
     arrays = states.arrays()
     curves = arrays.pop("curves")
-    found: dict[str, np.ndarray | dict[str, np.ndarray]] = {name: curves[:, k] for k, name in enumerate(RECORDED)}
-    m, q = (curves[:, RECORDED.index(name)] for name in ("m", "q"))
-    found |= known_errors(run, m, q)
+    rows = {name: curves[:, k] for k, name in enumerate(recorded_rows(run))}
+    found: dict[str, np.ndarray | dict[str, np.ndarray]] = {name: rows[name] for name in recorded_curves(run)}
+    found |= known_errors(run, rows)
     found["t"] = states.record * run.algorithm.learning_rate
     found["diverged"] = states.diverged_at >= 0
     return found | {"state": {"record": states.record, **arrays}}
@@ -61,5 +61,8 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
         part = stored_part(stored, 0, PART)
         return run, States.from_arrays(part.shared["record"], part.own, samples)
     arrays = {name: stored.arrays[f"state/{name}"] for name in ("step", "w", "s", "diverged_at")}
-    arrays["curves"] = np.stack([stored.arrays[name] for name in RECORDED], axis=1)
+    if "state/b" in stored.arrays:
+        arrays["b"] = stored.arrays["state/b"]
+    nothing = np.full_like(stored.arrays["m"], np.nan)
+    arrays["curves"] = np.stack([stored.arrays.get(name, nothing) for name in recorded_rows(run)], axis=1)
     return run, States.from_arrays(stored.arrays["state/record"], arrays, samples)

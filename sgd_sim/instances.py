@@ -21,6 +21,7 @@ import numpy as np
 from dmft.core.device import Gpu, gpu
 from dmft.core.parallel import Comm
 from dmft.core.parts import Part
+from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from sgd_sim.archive import PART
 from sgd_sim.cpu.shared import SharedTrajectories, batches
@@ -108,7 +109,9 @@ class Instances:
                 return
             if simulation.landscape == "shared":
                 if left.size:
-                    landscape = make_landscape(simulation.seed, 0, simulation.dimension, alpha, threads > 1, simulation.precision)
+                    model = Experiment.from_run(self.run).data
+                    landscape = make_landscape(simulation.seed, 0, simulation.dimension, alpha, threads > 1,
+                                               simulation.precision, model)
                     self._in_threads([partial(SharedTrajectories, self.run, batch, self.states, landscape)
                                       for batch in batches(left, self.states.step, threads)], threads)
                 return

@@ -1,4 +1,7 @@
-"""The data set and teacher of one instance: x_mu iid N(0, 1), w0 on the sphere, h0_mu = x_mu.w0/sqrt(N).
+"""The data set and teacher of one instance: x_mu iid N(0, 1), w0 on the sphere, h0_mu = x_mu.w0/sqrt(N), labels from h0_mu.
+
+For a mixture x_mu = c_mu w0/sqrt(N) + sqrt(Delta_mu) z_mu with z_mu iid N(0, 1), and labels by cluster: the raw definition, of
+which the theory uses an equivalent form (dmft/model/mixture.py).
 
 The matrix rounded to float32, or to float16, *is* the data set; fields of the teacher are taken from it in float64.
 Everything is a function of (seed, index), so nothing of it is ever stored.
@@ -12,6 +15,8 @@ import numpy as np
 from numba import njit, prange
 
 from dmft.core import streams
+from dmft.model.data import DataModel
+from dmft.model.mixture import Mixture
 from sgd_sim.cpu.fast_normals import BLOCK, buffers, fill_block
 from sgd_sim.cpu.rows import aligned, padded
 from sgd_sim.cpu.tiles import TILE
@@ -26,10 +31,10 @@ class Landscape(NamedTuple):
     that loops may take whole vectors and whole tiles. Fields in float64."""
 
     data: np.ndarray
-    h0: np.ndarray        # (M,)
+    h0: np.ndarray        # (M,) labels: the teacher's field, or what the data model makes of it
     w0: np.ndarray        # (N,), |w0|^2 = N
     test: np.ndarray
-    test_h0: np.ndarray   # (TEST_ROWS,)
+    test_h0: np.ndarray   # (TEST_ROWS,) labels
 
 
 def sizes(dimension: int, alpha: float) -> tuple[int, int]:
@@ -49,9 +54,9 @@ def make_teacher(seed: int, index: int, n: int) -> np.ndarray:
 
 
 def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads: bool = False,
-                   precision: str = "float32") -> Landscape:
+                   precision: str = "float32", model: DataModel | None = None) -> Landscape:
     """The landscape number `index`; `threads` spreads its rows over threads, with the same numbers. precision: what the
-    data are rounded to."""
+    data are rounded to. model: where the labels are not the teacher's field."""
     n, m = sizes(dimension, alpha)
     w0 = make_teacher(seed, index, n)
     fill = _fill_in_threads if threads else _fill
@@ -60,8 +65,30 @@ def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads:
         block, fields = aligned((-(-rows // TILE) * TILE, padded(n))), np.empty(rows)
         block[rows:] = 0.0
         fill(streams.key(seed, purpose, index), block, w0, fields, precision == "float16")
+        if model is not None and not model.plain:
+            u = streams.uniforms(streams.key(seed, f"{purpose} labels", index), 0, (rows, max(1, model.draws)))
+            fields = _label(model, block, w0, fields, u, precision == "float16")
         parts += [block, fields]
     return Landscape(parts[0], parts[1], w0, parts[2], parts[3])
+
+
+def _label(model: DataModel, data: np.ndarray, w0: np.ndarray, h0: np.ndarray, u: np.ndarray, half: bool) -> np.ndarray:
+    """Labels (rows,) of the data; rows of a mixture are moved to their clusters first."""
+    if isinstance(model, Mixture):
+        c, _, label, Delta = np.array(model.clusters)[model.members(u[:, 0])].T
+        _place(data, w0, c / np.sqrt(w0.size), np.sqrt(Delta), half)
+        return np.ascontiguousarray(label)
+    return model.draw(h0, u).y
+
+
+@njit(cache=True, nogil=True)
+def _place(data, w0, centre, spread, half):
+    """x = centre w0 + spread z, row by row, rounded again."""
+    for row in range(centre.size):
+        for j in range(w0.size):
+            data[row, j] = centre[row] * w0[j] + spread[row] * data[row, j]
+        if half:
+            round_to_half(data[row, :w0.size].view(np.uint32))
 
 
 def on_sphere(vector: np.ndarray) -> np.ndarray:

@@ -9,10 +9,27 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.core.errors import RunError
+from dmft.model.data import data_of
 from dmft.model.runfile import Run
+from sgd_sim.cpu.dynamics import BY_DATA, RECORDED
 
 PER_DECADE = 20
 MOST_LINEAR = 400
+
+
+def recorded_rows(run: Run) -> tuple[str, ...]:
+    """Names of the rows of a curves array."""
+    return RECORDED if data_of(run.problem).plain else RECORDED + BY_DATA
+
+
+def recorded_curves(run: Run) -> tuple[str, ...]:
+    """Names of those rows that mean something with the data of a run."""
+    data = data_of(run.problem)
+    names = tuple(name for name in recorded_rows(run) if name != "b" or data.bias)
+    if data.plain:
+        return names
+    without = ("mse_fresh",) if data.classifies else ("training_error", "error_fresh")
+    return tuple(name for name in names if name not in without)
 
 
 def record_steps(run: Run) -> np.ndarray:

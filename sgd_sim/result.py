@@ -15,21 +15,25 @@ from dmft.model.experiment import known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
 from sgd_sim import archive
-from sgd_sim.cpu.dynamics import RECORDED
+from sgd_sim.recording import recorded_curves, recorded_rows
 from sgd_sim.states import States
 
-INSTANCE_CURVES = ("m", "loss", "q", "mse", "mse_fresh")
+INSTANCE_CURVES = ("m", "loss", "q", "mse", "mse_fresh", "error", "error_fresh", "training_error", "b")
 
 
 @dataclass(frozen=True)
 class Curves:
-    """One number at each time, for each quantity; also by name, curves["m"]."""
+    """One number at each time, for each quantity that there is; also by name, curves["m"]."""
 
     m: np.ndarray
     loss: np.ndarray
     q: np.ndarray
     mse: np.ndarray
     mse_fresh: np.ndarray
+    error: np.ndarray
+    error_fresh: np.ndarray
+    training_error: np.ndarray
+    b: np.ndarray
 
     def __getitem__(self, name: str) -> np.ndarray:
         return getattr(self, name)
@@ -50,7 +54,9 @@ class Share:
 class SimulationResult:
     """Curves (instances, times); NaN where an instance has diverged or, in a checkpoint, has not got that far.
 
-    mse is (B.8) from m and q; mse_fresh is the same error measured on samples outside the training set. Statistics
+    mse is (B.8) from m and q; mse_fresh is the same error measured on samples outside the training set. Where labels are signs
+    there are the error (error_from_overlaps: from m, q and b; "error" in files and statistics), error_fresh and training_error
+    instead; what a data model has not is NaN. Statistics
     leave out NaN, except `share_below`, for which a diverged instance is not below.
     """
 
@@ -61,8 +67,22 @@ class SimulationResult:
     q: np.ndarray
     mse: np.ndarray
     mse_fresh: np.ndarray
+    error_from_overlaps: np.ndarray
+    error_fresh: np.ndarray
+    training_error: np.ndarray
+    b: np.ndarray
     diverged: np.ndarray      # (instances,) bool
     states: States            # what a longer run goes on from
+
+    @property
+    def curves(self) -> tuple[str, ...]:
+        """Names of the curves that this result has."""
+        return tuple(name for name in INSTANCE_CURVES if name in known_errors(self.run, {"m": self.m, "q": self.q})
+                     or name in recorded_curves(self.run))
+
+    def curve(self, name: str) -> np.ndarray:
+        """One of INSTANCE_CURVES, (instances, times)."""
+        return self.error_from_overlaps if name == "error" else getattr(self, name)
 
     @property
     def instances(self) -> int:
@@ -117,7 +137,7 @@ class SimulationResult:
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over (instance, t), with units."""
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
-            name: (("instance", "t"), getattr(self, name)) for name in INSTANCE_CURVES}
+            name: (("instance", "t"), self.curve(name)) for name in self.curves}
         variables["diverged"] = (("instance",), self.diverged)
         return to_dataset(variables, {"t": self.t}, {"kind": "simulation", "run": self.run.to_toml()})
 
@@ -126,13 +146,16 @@ class SimulationResult:
         archive.save(path, self.run, self.states)
 
     def _each(self, statistic) -> Curves:
-        return Curves(*(statistic(getattr(self, name)) for name in INSTANCE_CURVES))
+        return Curves(*(statistic(self.curve(name)) for name in INSTANCE_CURVES))
 
 
 def make_result(run: Run, states: States) -> SimulationResult:
     """The result of the recorded states of all instances."""
-    curves = {name: states.curves[:, k] for k, name in enumerate(RECORDED)}
-    curves |= known_errors(run, curves["m"], curves["q"])
+    nothing = np.full((states.curves.shape[0], states.curves.shape[2]), np.nan)
+    curves = dict.fromkeys(INSTANCE_CURVES, nothing) | {name: states.curves[:, k] for k, name in enumerate(recorded_rows(run))}
+    curves |= known_errors(run, {name: curves[name] for name in recorded_rows(run)})
+    curves |= dict.fromkeys(set(recorded_rows(run)) - set(recorded_curves(run)), nothing)
+    curves["error_from_overlaps"] = curves.pop("error")
     return SimulationResult(run=run, t=states.record * run.algorithm.learning_rate, **curves,
                             diverged=states.diverged_at >= 0, states=states)
 

@@ -20,7 +20,8 @@ def start_weights(problem: ProblemConfig, landscape: Landscape, work: Work, seed
     """w at t = 0, (N,).
 
     warm, sphere: m0 w0 + sqrt(1 - m0^2) z with z normal to w0 and |z|^2 = N, so that the overlap is m0 exactly;
-    warm, ridge: m0 w0 + z with z ~ N(0, I), eq. C.2. random: z alone (of length sqrt(N) on the sphere); its overlap
+    warm, ridge: m0 w0 + sqrt(r) z with z ~ N(0, I), eq. C.2 where r = 1.
+    random: z alone (of length sqrt(N) on the sphere); its overlap
     has a random sign. spectral: see `spectral_start`.
     """
     z = start_noise(seed, instance, landscape.w0.size)
@@ -38,7 +39,7 @@ def plain_start(problem: ProblemConfig, w0: np.ndarray, z: np.ndarray) -> np.nda
     """A warm or random start from a teacher and normals z."""
     m0 = problem.m0 or 0.0
     if problem.constraint == "ridge":
-        return m0 * w0 + z
+        return m0 * w0 + np.sqrt(problem.start_variance) * z
     if problem.start == "random":
         return on_sphere(z)
     normal = on_sphere(z - (z @ w0 / w0.size) * w0)

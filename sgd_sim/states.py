@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dmft.model.runfile import Run
-from sgd_sim.cpu.dynamics import RECORDED
 from sgd_sim.landscape import sizes
-from sgd_sim.recording import record_steps
+from sgd_sim.recording import record_steps, recorded_rows
 
 NOT_STARTED = -1
 Chosen = np.ndarray | slice     # some instances
@@ -24,8 +23,9 @@ class States:
     step: np.ndarray          # (I,) steps done
     w: np.ndarray             # (I, N)
     s: np.ndarray             # (I, M) uint8 for the persistent chain, else (I, 0): other mini-batches have no memory
-    curves: np.ndarray        # (I, len(RECORDED), R), NaN where not reached
+    curves: np.ndarray        # (I, recorded rows, R), NaN where not reached
     diverged_at: np.ndarray   # (I,) step, or -1
+    b: np.ndarray             # (I,) intercept
 
     def finished(self, steps: int) -> np.ndarray:
         """(I,) true for an instance that has reached the end or has diverged."""
@@ -37,7 +37,7 @@ class States:
 
     def arrays(self, chosen: Chosen = slice(None)) -> dict[str, np.ndarray]:
         """The arrays of some instances, copied, one line each; s takes one bit a sample."""
-        arrays = {name: getattr(self, name)[chosen].copy() for name in ("step", "w", "curves", "diverged_at")}
+        arrays = {name: getattr(self, name)[chosen].copy() for name in ("step", "w", "curves", "diverged_at", "b")}
         return arrays | {"s": np.packbits(self.s[chosen], axis=1)}
 
     @classmethod
@@ -45,12 +45,13 @@ class States:
         """What `arrays` was called on, for instances with that many data rows."""
         packed = arrays["s"]
         s = np.unpackbits(packed, axis=1, count=samples) if packed.shape[1] else packed
-        return cls(record, arrays["step"], arrays["w"], s, arrays["curves"], arrays["diverged_at"])
+        b = arrays.get("b", np.zeros(len(packed)))     # files of earlier versions have none
+        return cls(record, arrays["step"], arrays["w"], s, arrays["curves"], arrays["diverged_at"], b)
 
     def take_over(self, old: States, chosen: Chosen) -> None:
         """Put these instances where those of `old` stand, whose run may have been shorter. Every step that a longer run records
         within the old one was recorded there."""
-        for name in ("step", "w", "s", "diverged_at"):
+        for name in ("step", "w", "s", "diverged_at", "b"):
             getattr(self, name)[chosen] = getattr(old, name)
         _, here, there = np.intersect1d(self.record, old.record, return_indices=True)
         curves = self.curves[chosen]
@@ -64,7 +65,8 @@ def empty_states(run: Run) -> States:
     n, m = sizes(run.simulation.dimension, run.problem.alpha)
     return States(record, np.full(instances, NOT_STARTED, np.int64), np.zeros((instances, n)),
                   np.zeros((instances, m if run.algorithm.kind == "persistent_sgd" else 0), np.uint8),
-                  np.full((instances, len(RECORDED), record.size), np.nan), np.full(instances, -1, np.int64))
+                  np.full((instances, len(recorded_rows(run)), record.size), np.nan), np.full(instances, -1, np.int64),
+                  np.zeros(instances))
 
 
 def grown_states(old: States, run: Run) -> States:

@@ -60,6 +60,11 @@ def _converge() -> ModuleType:
     return converge
 
 
+def _limit() -> ModuleType:
+    from dmft.cli import limit
+    return limit
+
+
 def _submit() -> ModuleType:
     from dmft.cli import submit
     return submit
@@ -81,6 +86,7 @@ COMMANDS: dict[str, tuple[Callable[[], ModuleType], str]] = {
     "export": (_export, "write the contents of a file as CSV tables"),
     "figure": (_figure, "make a figure of the paper"),
     "converge": (_converge, "solve at several settings: distances, orders, the limit of small steps"),
+    "limit": (_limit, "tell where gradient descent ends on a convex loss"),
     "submit": (_submit, "write and submit a Slurm job for a run, or a scan of parameters"),
     "collect": (_collect, "gather the results of a scan into a table and a picture"),
 }

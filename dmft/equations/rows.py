@@ -11,10 +11,13 @@ from dmft.equations.weights import Closing, Row, WeightDynamics
 from dmft.model.experiment import Experiment
 
 # Columns of the sums over samples before the kernels: averages of these (times the weight).
-GP, GK, V, GH, GG, LABEL, WILD, UNSTABLE, CARRIED, RESPONSE, RESPONSE2 = range(11)
-SCALARS = 11
+# LABEL: what mu has besides E_n, [stein]; WRONG: wrong labels; PUSH: (s/l) v', which moves the intercept.
+GP, GK, V, GH, GG, LABEL, WILD, UNSTABLE, WRONG, PUSH, CARRIED, RESPONSE, RESPONSE2 = range(13)
+SCALARS = 13
 GROUPS = 3  # a column for every slot: g times past g, g' times tangents, g times past h
 CURVES = ("m", "loss", "q", "delta_nu", "mu", "nu_hat", "nu_hat_direct", "nu_gap", "ibp_gap", "unstable")
+CLASSIFIED = ("training_error",)  # where labels are signs
+LEARNT = ("b",)  # where an intercept is learnt
 # Beyond these an explicit step with any reasonable learning rate is lost; sums of g^2 ~ h^6 would overflow soon.
 LARGEST = 1e60
 # The control variate of mu fades, as 1/(1 + (p/FADES)^4), as the weight p of samples on their way out of a barrier grows.
@@ -58,16 +61,22 @@ def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: Estimators) -> 
 
 
 def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray) -> Row:
-    """mu from <g k> and from integration by parts in h0, mu = E_n + alpha <g' Y + dg/dy>, with a coefficient that is not fitted
-    to the samples. E_n is what comes through the m_k h0 of the fields, known from the row. Eq. [stein]."""
+    """mu from <g k> and from integration by parts in h0, mu = E_n + alpha <g' Y + dg/dy dy/dh0>, with a coefficient that is not
+    fitted to the samples. E_n is what comes through the m_k h0 of the fields, known from the row; the rest is what the data model
+    says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. Eq. [stein]."""
     alpha, size = weights.experiment.alpha, np.maximum(weights.history.size, 1)
     through_fields = row.delta_nu * weights.m - float(row.M_R / size @ weights.state.m_past)
     share = 1 / (1 + (sums[WILD] / FADES) ** 4)
     return row._replace(mu=row.mu - share * (row.mu - through_fields - alpha * sums[LABEL]))
 
 
-def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Estimate, sums: np.ndarray, closing: Closing
-              ) -> dict[str, float]:
+def curves_of(experiment: Experiment) -> tuple[str, ...]:
+    """Names of the curves of a solution."""
+    return CURVES + (CLASSIFIED if experiment.data.classifies else ()) + (LEARNT if experiment.data.bias else ())
+
+
+def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Estimate, sums: np.ndarray, closing: Closing,
+              b: float = 0.0) -> dict[str, float]:
     """Every curve at step n. nu_hat_direct is eq. A.19; nu_gap is what the row as sampled fails the exact identity of
     [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp]."""
     overlap, row, failed = experiment.alpha * sums[GH], estimate.row, estimate.failed
@@ -77,7 +86,10 @@ def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Esti
         nu_gap = failed.now
     elif experiment.constraint.fixes_norm:
         nu_gap = (1 - closing.x_now - m * closing.m_u) / experiment.eta - overlap
-    return {
+    extra = {"training_error": sums[WRONG]} if experiment.data.classifies else {}
+    if experiment.data.bias:
+        extra["b"] = b
+    return extra | {
         "m": m, "loss": sums[V], "q": q, "delta_nu": row.delta_nu, "mu": row.mu, "nu_hat": closing.nu_hat,
         "nu_hat_direct": temperature - overlap, "nu_gap": nu_gap, "ibp_gap": failed.largest if failed else 0.0,
         "unstable": sums[UNSTABLE],

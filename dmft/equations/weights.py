@@ -132,6 +132,7 @@ class WeightState:
     Q_now: float  # Q(n, n)
     factor_from: int  # rows of the factor from here on are to be made again
     floored: int  # pivots that rounding made non-positive
+    b: float = 0.0  # intercept
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
@@ -163,6 +164,15 @@ class WeightDynamics:
     @property
     def m(self) -> float:
         return self.state.m
+
+    @property
+    def b(self) -> float:
+        """The intercept, 0 where none is learnt."""
+        return self.state.b
+
+    def push_intercept(self, slope: float) -> None:
+        """b_{n+1} = b_n - eta alpha <(s/l) v'>, from that average."""
+        self.state.b -= self.experiment.eta * self.experiment.alpha * slope
 
     @property
     def q(self) -> float:

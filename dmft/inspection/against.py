@@ -31,7 +31,7 @@ from dmft.result.comparison import (
 from dmft.result.theory import Theory
 from sgd_sim.result import SimulationResult
 
-OBSERVABLES = ("m", "loss", "mse", "q")
+OBSERVABLES = ("m", "loss", "mse", "q", "error", "training_error", "b")
 # Changes between the runs of the files that do not make them different experiments.
 _FREE = ("title", "algorithm.t_max")
 _SOUND = ("done", "converged", "noise floor")     # outcomes of a theory that stands
@@ -200,7 +200,7 @@ def _theory(source: Theory | str | Path) -> Side:
 def _simulation(source: SimulationResult | str | Path) -> Side:
     if not isinstance(source, SimulationResult):
         return _stored(source, "simulation")
-    arrays = {name: getattr(source, name) for name in ("t", *OBSERVABLES)}
+    arrays = {"t": source.t, **{name: source.curve(name) for name in source.curves}}
     return Side(f"the simulation at N = {source.run.simulation.dimension}", source.run, arrays)
 
 

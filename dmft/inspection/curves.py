@@ -12,7 +12,7 @@ from dmft.result.comparison import Curve
 from dmft.result.theory import THEORY_CURVES, Theory
 
 # What the reader of a result asks for; the rest of a theory's curves are diagnostics.
-MAIN = ("m", "loss", "mse", "q")
+MAIN = ("m", "loss", "mse", "error", "q")
 MOST_COMPONENTS = 64        # of one statistic of a one-pass result that are shown one by one
 
 
@@ -26,7 +26,7 @@ def curves_of(opened: Opened) -> dict[str, Curve]:
     if opened.kind == "simulation":
         mean, error = result.mean(), result.error()
         return {name: Curve(result.t, mean[name], error[name], result.instances)
-                for name in ("m", "loss", "mse", "q", "mse_fresh")}
+                for name in result.curves}
     return _onepass(result) if opened.kind == "onepass" else {}
 
 

@@ -29,13 +29,14 @@ def partial_theory(header: store.Stored) -> Theory:
 
     replicas = {}
     for name in THEORY_CURVES:
-        if name == "mse":
+        known = any(path.endswith(f"/curves/{name}") or path == f"finished/replicas/{name}" for path in header.shapes)
+        if name in layouts.ERRORS or name in layouts.BY_DATA and not known:
             continue
         rows = [read(f"active/{i}/whole/shared/curves/{name}") for i in active]
         if header.shapes.get("finished/replicas/m", (0, 0))[0]:
             rows = [*read(f"finished/replicas/{name}"), *rows]
         replicas[name] = np.array(rows).reshape(len(rows), t.size)
-    replicas |= known_errors(run, replicas["m"], replicas["q"])
+    replicas |= known_errors(run, replicas)
     curves: dict[str, Any] = {}
     for name, values in replicas.items():
         curves[name], curves[f"{name}_error"] = finite_mean(values), finite_error(values)

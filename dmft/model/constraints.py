@@ -56,11 +56,12 @@ class Ridge:
     """A penalty (lambda/2)|w|^2 and no projection. Eq. [ridge]."""
 
     decay: float
+    variance: float = 1.0  # of the start
     fixes_norm: ClassVar[bool] = False
 
     def start_variance(self, m0: float) -> float:
-        """w = m0 w0 + z with z ~ N(0, I), eq. C.2."""
-        return 1.0
+        """w = m0 w0 + sqrt(r) z with z ~ N(0, I), eq. C.2 where r = 1."""
+        return self.variance
 
     def scale(self, norm: float) -> float:
         return 1.0
@@ -69,6 +70,6 @@ class Ridge:
         return self.decay
 
 
-def constraint_of(name: str, ridge: float) -> Constraint:
+def constraint_of(name: str, ridge: float, start_variance: float = 1.0) -> Constraint:
     """The constraint of a run file's [problem]."""
-    return Sphere() if name == "sphere" else Ridge(ridge)
+    return Sphere() if name == "sphere" else Ridge(ridge, start_variance)

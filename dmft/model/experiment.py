@@ -5,6 +5,7 @@ Theory and simulator both read it; neither asks a run file for a name.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,12 +13,12 @@ import numpy as np
 
 from dmft.core.errors import RunError
 from dmft.model.constraints import Constraint, constraint_of
-from dmft.model.losses import get_loss, loss_names
+from dmft.model.data import DataModel, data_of
+from dmft.model.losses import loss_names
 from dmft.model.minibatches import MiniBatch, batch_of
 from dmft.model.runfile import Run
 from dmft.model.schedules import Schedule
 from dmft.model.starts import Start
-from dmft.model.teacher import Teacher
 from dmft.model.updates import PlainStep, Update
 
 
@@ -25,7 +26,7 @@ from dmft.model.updates import PlainStep, Update
 class Experiment:
     """Problem and algorithm of a run file in the notation of docs/equations.md."""
 
-    data: Teacher
+    data: DataModel
     alpha: float
     start: Start
     constraint: Constraint
@@ -64,10 +65,10 @@ class Experiment:
     def from_run(cls, run: Run) -> Experiment:
         problem, algorithm = run.problem, run.algorithm
         return cls(
-            data=Teacher(get_loss(problem.loss)),
+            data=data_of(problem),
             alpha=problem.alpha,
             start=Start(problem.start, problem.m0),
-            constraint=constraint_of(problem.constraint, problem.ridge),
+            constraint=constraint_of(problem.constraint, problem.ridge, problem.start_variance),
             batch=batch_of(algorithm.kind, algorithm.minibatch, algorithm.batch_fraction, algorithm.learning_rate,
                            algorithm.persistence),
             update=PlainStep(),
@@ -78,9 +79,12 @@ class Experiment:
         )
 
 
-def known_errors(run: Run, m: np.ndarray, q: np.ndarray) -> dict[str, np.ndarray]:
-    """Errors on new samples by name; none where the loss is unknown here (a user's, read back) or declares no labels."""
-    return Teacher(get_loss(run.problem.loss)).errors(m, q) if run.problem.loss in loss_names() else {}
+def known_errors(run: Run, curves: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Errors on new samples by name, from curves m, q and perhaps b; none where the loss is unknown here (a user's, read back)
+    or declares no labels."""
+    if run.problem.loss not in loss_names():
+        return {}
+    return data_of(run.problem).errors(curves["m"], curves["q"], curves.get("b", 0.0))
 
 
 def theory_experiment(run: Run) -> Experiment:
@@ -88,4 +92,10 @@ def theory_experiment(run: Run) -> Experiment:
     if run.problem.m0 is None:
         raise RunError(f'[problem] start = "{run.problem.start}": theory needs start = "warm" with an m0; '
                        "the simulator (sgd-sim run) has the other starts")
-    return Experiment.from_run(run)
+    if run.problem.bias and run.theory.method == "iterate":
+        raise RunError('[problem] bias = true: only method = "march" learns an intercept; take it, or bias = false')
+    experiment = Experiment.from_run(run)
+    if not experiment.data.loss.smooth:
+        raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and the "
+                       "theory would miss the delta function in its curvature; smooth the loss over a small width")
+    return experiment

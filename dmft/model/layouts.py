@@ -18,7 +18,8 @@ import numpy as np
 
 from dmft.core.errors import FileError
 
-CURVES = ("m", "loss", "mse", "q", "nu_hat", "nu_hat_direct", "delta_nu", "mu", "nu_gap", "ibp_gap", "unstable")
+CURVES = ("m", "loss", "mse", "error", "training_error", "b", "q",
+          "nu_hat", "nu_hat_direct", "delta_nu", "mu", "nu_gap", "ibp_gap", "unstable")
 KERNELS = ("M_C", "M_R", "C", "R")
 STUDIED = ("m", "loss", "nu_hat", "delta_nu", "mu")         # curves of a convergence study
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
@@ -90,15 +91,17 @@ COMMON = (Attribute("outcome", "text"), Attribute("ranks", "whole number"), Attr
           Attribute("revision", "text"), Attribute("package_version", "text"))
 _PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "number"))
 _SUMS = tuple(f"{name}_{part}" for name in KERNELS for part in ("mean", "squares"))
-ERRORS = ("mse",)  # on new samples, where the data model knows them
+ERRORS = ("mse", "error")  # on new samples, where the data model knows them
+BY_DATA = ("training_error", "b")  # of data models that have them
 LATER = ("ibp_gap",)  # files of earlier versions have none
-_INNER_CURVES = tuple(name for name in CURVES if name not in ERRORS + LATER)
+_INNER_CURVES = tuple(name for name in CURVES if name not in ERRORS + BY_DATA + LATER)
 
 LAYOUTS = {
     "theory": FileLayout(
         (Dataset("t", ("time",), TIMES), *_each(_with_errors(_INNER_CURVES), ("time",)),
-         *_each(_with_errors(ERRORS), ("time",), group="errors"), *_each(_INNER_CURVES, ("replica", "time"), "replicas/{}"),
-         *_each(ERRORS, ("replica", "time"), "replicas/{}", group="errors"),
+         *_each(_INNER_CURVES, ("replica", "time"), "replicas/{}"),
+         *(one for name in ERRORS + BY_DATA for one in (*_each(_with_errors((name,)), ("time",), group=name),
+                                                        *_each((name,), ("replica", "time"), "replicas/{}", group=name))),
          *_each(_with_errors(LATER), ("time",), group="later"), *_each(LATER, ("replica", "time"), "replicas/{}", group="later"),
          Dataset("replicas/half_m", ("replica", "time"), optional=True),
          *_each(("m", "m_error"), ("time",), "bias/{}", group="bias"),
@@ -115,11 +118,12 @@ LAYOUTS = {
          *_each(_SUMS, ("saved", "saved"), "finished/state/{}", group="finished kernels")),
         _PROGRESS, {"finished": 0}),
     "simulation": FileLayout(
-        (Dataset("t", ("time",), TIMES), *_each(("m", "loss", "q", "mse_fresh"), ("instance", "time")),
-         *_each(ERRORS, ("instance", "time"), optional=True),
+        (Dataset("t", ("time",), TIMES), *_each(("m", "loss", "q"), ("instance", "time")),
+         *_each((*ERRORS, *BY_DATA, "mse_fresh", "error_fresh"), ("instance", "time"), optional=True),
          Dataset("diverged", ("instance",), WHOLE), Dataset("state/record", ("time",), WHOLE),
          Dataset("state/step", ("instance",), WHOLE), Dataset("state/diverged_at", ("instance",), WHOLE),
-         Dataset("state/w", ("instance", "dimension")), Dataset("state/s", ("instance", "byte"), BYTES)),
+         Dataset("state/w", ("instance", "dimension")), Dataset("state/b", ("instance",), optional=True),
+         Dataset("state/s", ("instance", "byte"), BYTES)),
         _PROGRESS, {"byte": 0}),
     "onepass": FileLayout(
         (Dataset("t", ("time",), TIMES),),

@@ -1,14 +1,14 @@
-"""The loss of one sample, v(h, h0), with its derivatives, as functions Numba can inline.
+"""The loss of one sample, v(f, y), with its derivatives, as functions Numba can inline.
 
-h is the student's field, h0 the teacher's; primes are derivatives in h. A loss is found by its name, which is
-what run files hold; `register_loss` adds a user's own.
+f is the student's field, y the label (the teacher's field h0, or what the data model makes of it); primes are derivatives
+in f. A loss is found by its name, which is what run files hold; `register_loss` adds a user's own. The losses of
+classification are in classification.py.
 """
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,63 +16,69 @@ from numba import njit
 from numba.core.errors import NumbaError
 
 from dmft.core.errors import UserError
-
-Scalar = Callable[[float, float], float]
-LABELS = ("abs", "field")  # a sample tells |h0| and |h| is the prediction, or h0 and h
-
-
-@dataclass(frozen=True)
-class Loss:
-    """A loss and its derivatives; every member is a jitted function of two numbers (or arrays)."""
-
-    name: str
-    v: Scalar
-    dv: Scalar        # dv/dh
-    d2v: Scalar       # d2v/dh2
-    dv_dh0: Scalar    # d2v/dh dh0, wanted by the Stein control variate alone
-    stein: bool = True    # whether <h0 v'> = <dv'/dh0 + m v''>, on which that control variate rests
-    cuda: str = ""        # the same four functions for a GPU, see CUDA below; "" where there are none
-    labels: str = ""      # what a sample tells of h0: one of LABELS, or "" where the loss does not say
+from dmft.model.classification import DOOR, LOGISTIC, SMOOTH_HINGE
+from dmft.model.loss import LABELS, Loss, Scalar
 
 
 @njit(cache=True)
-def _phase_v(h, h0):
-    return 0.25 * (h * h - h0 * h0) ** 2
+def _phase_v(f, y):
+    return 0.25 * (f * f - y * y) ** 2
 
 
 @njit(cache=True)
-def _phase_dv(h, h0):
-    return h * (h * h - h0 * h0)
+def _phase_dv(f, y):
+    return f * (f * f - y * y)
 
 
 @njit(cache=True)
-def _phase_d2v(h, h0):
-    return 3.0 * h * h - h0 * h0
+def _phase_d2v(f, y):
+    return 3.0 * f * f - y * y
 
 
 @njit(cache=True)
-def _phase_dv_dh0(h, h0):
-    return -2.0 * h * h0
+def _phase_dv_dy(f, y):
+    return -2.0 * f * y
 
 
 @njit(cache=True)
-def _linear_v(h, h0):
-    return 0.5 * (h - h0) ** 2
+def _linear_v(f, y):
+    return 0.5 * (f - y) ** 2
 
 
 @njit(cache=True)
-def _linear_dv(h, h0):
-    return h - h0
+def _linear_dv(f, y):
+    return f - y
 
 
 @njit(cache=True)
-def _linear_d2v(h, h0):
-    return 1.0 + 0.0 * h
+def _linear_d2v(f, y):
+    return 1.0 + 0.0 * f
 
 
 @njit(cache=True)
-def _linear_dv_dh0(h, h0):
-    return -1.0 + 0.0 * h
+def _linear_dv_dy(f, y):
+    return -1.0 + 0.0 * f
+
+
+# The same with labels h0^2: v = (f^2 - y)^2/4.
+@njit(cache=True)
+def _square_v(f, y):
+    return 0.25 * (f * f - y) ** 2
+
+
+@njit(cache=True)
+def _square_dv(f, y):
+    return f * (f * f - y)
+
+
+@njit(cache=True)
+def _square_d2v(f, y):
+    return 3.0 * f * f - y
+
+
+@njit(cache=True)
+def _square_dv_dy(f, y):
+    return -f + 0.0 * y
 
 
 # For a GPU a loss is CUDA C++: these four functions, in the precision of whoever calls them.
@@ -88,12 +94,19 @@ template <typename real> __device__ real loss_dv(real h, real h0) { return h - h
 template <typename real> __device__ real loss_d2v(real, real) { return real(1); }
 template <typename real> __device__ real loss_dv_dh0(real, real) { return real(-1); }
 """
+_SQUARE_CUDA = """
+template <typename real> __device__ real loss_v(real f, real y) { real d = f * f - y; return real(0.25) * d * d; }
+template <typename real> __device__ real loss_dv(real f, real y) { return f * (f * f - y); }
+template <typename real> __device__ real loss_d2v(real f, real y) { return real(3) * f * f - y; }
+template <typename real> __device__ real loss_dv_dh0(real f, real) { return -f; }
+"""
 
-_BUILT_IN = {
-    "phase_retrieval": Loss("phase_retrieval", _phase_v, _phase_dv, _phase_d2v, _phase_dv_dh0, cuda=_PHASE_CUDA,
-                            labels="abs"),
-    "linear": Loss("linear", _linear_v, _linear_dv, _linear_d2v, _linear_dv_dh0, cuda=_LINEAR_CUDA, labels="field"),
-}
+PHASE = Loss("phase_retrieval", _phase_v, _phase_dv, _phase_d2v, _phase_dv_dy, cuda=_PHASE_CUDA, labels="abs",
+             accepts=("abs", "square"))
+PHASE_OF_SQUARES = Loss("phase_retrieval", _square_v, _square_dv, _square_d2v, _square_dv_dy, cuda=_SQUARE_CUDA, labels="square",
+                        accepts=("square",))
+LINEAR = Loss("linear", _linear_v, _linear_dv, _linear_d2v, _linear_dv_dy, cuda=_LINEAR_CUDA, labels="field", convex=True)
+_BUILT_IN = {loss.name: loss for loss in (PHASE, LINEAR, LOGISTIC, SMOOTH_HINGE, DOOR)}
 _losses = dict(_BUILT_IN)
 
 
@@ -118,14 +131,16 @@ def get_loss(name: str) -> Loss:
 
 def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar | None = None, cuda: str = "",
                   labels: str = "") -> Loss:
-    """Make a user's loss known under `name`: elementwise v, dv/dh and d2v/dh2 of (h, h0).
+    """Make a user's loss known under `name`: elementwise v, dv/df and d2v/df2 of (f, y).
 
-    `labels` says what a sample tells: "field" (h0, and h is the prediction) or "abs" (|h0| and |h|). It decides what errors
-    on new samples mean; without it results have no `mse`.
+    `labels` says what a sample tells: "field" (y = h0, and f is the prediction), "abs" (|h0| and |f|; v is then even in y, which
+    may come with its sign), "square" (h0^2 and f^2) or "sign" (both signs). It is what a run file means that does not say, and
+    decides what errors on new samples mean; without it y = h0, and results have no error on new samples.
 
     The functions are compiled and the derivatives compared with differences here, so that a slip shows at once
-    and not as a wrong result. Without dv_dh0 a central difference of dv in h0 is used. A loss with jumps (labels
-    sign(h0), say) is solved without the Stein control variate, which would miss them. `cuda` is wanted for
+    and not as a wrong result. Without dv_dh0 a central difference of dv in h0 is used. A loss that jumps in y (as
+    sign(y) does) is solved without the Stein control variate, which would miss it; one whose dv jumps in f is refused by the
+    theory, which would be wrong without any sign of it: smooth it. `cuda` is wanted for
     device = "gpu" alone: CUDA C++ that defines loss_v, loss_dv, loss_d2v and loss_dv_dh0 as templates over the
     floating-point type, like those of the built-in losses above; they are compared with the Python functions on the GPU.
     """
@@ -142,7 +157,7 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar 
     _check_derivative(name, "d2v", d2v, "dv in h", lambda h, h0, step: dv(h + step, h0))
     if dv_dh0 is not None:
         _check_derivative(name, "dv_dh0", mixed, "dv in h0", lambda h, h0, step: dv(h, h0 + step))
-    loss = Loss(name, v, dv, d2v, mixed, _obeys_stein(dv, d2v, mixed), cuda, labels)
+    loss = Loss(name, v, dv, d2v, mixed, _obeys_stein(dv, d2v, mixed), cuda, labels, smooth=not _jumps(dv))
     _losses[name] = loss
     return loss
 
@@ -180,6 +195,23 @@ def _check_derivative(name: str, slope_name: str, slope: Scalar, of: str, moved:
         wrong += not abs(slope(h, h0) - difference) <= 1e-4 * (1.0 + abs(difference))
     if wrong > _MOST_KINKS:
         raise UserError(f"register_loss: {name!r}: {slope_name} is not the derivative of {of}")
+
+
+def _jumps(dv: Scalar) -> bool:
+    """Whether v' jumps in f somewhere in |f| < 4, at some labels: the steepest interval of a grid is halved until what is left of
+    its rise is a jump or nothing."""
+    grid = np.linspace(-4.0, 4.0, 1602) + 1e-4 * np.pi
+    for y in (1.0, -1.0, 0.37, -1.63):
+        values = np.array([dv(f, y) for f in grid])
+        k = int(np.argmax(np.abs(np.diff(values))))
+        low, high = grid[k], grid[k + 1]
+        for _ in range(30):
+            middle = 0.5 * (low + high)
+            left = abs(dv(middle, y) - dv(low, y)) >= abs(dv(high, y) - dv(middle, y))
+            low, high = (low, middle) if left else (middle, high)
+        if abs(dv(high, y) - dv(low, y)) > 1e-4 * (1.0 + np.abs(values).max()):
+            return True
+    return False
 
 
 def _obeys_stein(dv: Scalar, d2v: Scalar, dv_dh0: Scalar) -> bool:

@@ -46,3 +46,14 @@ def generalization(f: Callable[[np.ndarray, np.ndarray], np.ndarray], m: np.ndar
             total += 0.5 * (high - low) * radial @ values @ weights
         out[i] = total
     return out
+
+
+def square_error(m: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Mean squared error of h^2 as an estimate of h0^2 on a new sample."""
+    return 3 * q**2 + 3 - 2 * q - 4 * m**2
+
+
+def sign_error(m: np.ndarray, q: np.ndarray, flip: float = 0.0) -> np.ndarray:
+    """Probability that sign(h) is not the label of a new sample, sign(h0) flipped with probability `flip`."""
+    wrong = np.arccos(np.clip(m / np.sqrt(q), -1.0, 1.0)) / np.pi
+    return flip + (1 - 2 * flip) * wrong

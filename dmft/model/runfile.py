@@ -19,6 +19,8 @@ import numpy as np
 from dmft.core import schema
 from dmft.core.errors import RunError, UserError
 from dmft.core.schema import boolean, choice, integer, number, option, text
+from dmft.model.classification import DOOR_WIDTH
+from dmft.model.loss import LABELS
 from dmft.model.losses import get_loss
 from dmft.model.minibatches import Persistent
 from dmft.model.schedules import Points, scheduled
@@ -65,16 +67,41 @@ def _variance_reduction(value: Any) -> bool | tuple[str, ...]:
     raise ValueError(f"true, false or a list of {', '.join(VARIANCE_PARTS)}")
 
 
+def _labels(value: Any) -> str:
+    return value if value == "" else choice(*LABELS)(value)
+
+
+def _clusters(value: Any) -> tuple[tuple[float, float, float, float], ...]:
+    wanted = "a list of clusters [c, probability, label, Delta] with probabilities > 0 that add up to 1 and spreads Delta > 0"
+    try:
+        rows = schema.array(wanted, 2, number())(value)
+    except ValueError:
+        raise ValueError(wanted) from None
+    if not rows or len(rows[0]) != 4 or any(row[1] <= 0 or row[3] <= 0 for row in rows):
+        raise ValueError(wanted)
+    if abs(sum(row[1] for row in rows) - 1) > 1e-9:
+        raise ValueError(wanted)
+    return rows
+
+
 @dataclass(frozen=True)
 class ProblemConfig:
     """[problem]: the data, the loss and the start."""
 
     alpha: float = option(number(0.0, above=True), doc="samples per dimension")
-    loss: str = option(text, "phase_retrieval", "phase_retrieval, linear or a registered name")
+    loss: str = option(text, "phase_retrieval", "phase_retrieval, linear, logistic, smooth_hinge, door or a registered name")
+    door: float = option(number(0.0, above=True), DOOR_WIDTH, "L of the loss door")
+    data: str = option(choice("teacher", "mixture"), "teacher", "labels by a teacher, or Gaussian clusters on one axis")
+    labels: str = option(_labels, "", "what a sample tells of the teacher's field; empty: what the loss was made for")
+    label_noise: float = option(number(0.0), 0.0, "variance of Gaussian noise on the labels, fixed in time")
+    flip: float = option(number(0.0, 0.5, below=True), 0.0, "probability that the sign of a label is flipped, fixed in time")
+    clusters: tuple[tuple[float, float, float, float], ...] = option(_clusters, (), "[[c, probability, label, Delta], ...]")
+    bias: bool = option(boolean, False, "whether an intercept is learnt")
     start: str = option(choice(*STARTS), "warm", "random and spectral: simulation only")
     m0: float | None = option(number(-1.0, 1.0, above=True, below=True), None, "initial overlap with the teacher")
     constraint: str = option(choice("sphere", "ridge"), "sphere", "what keeps the weights bounded")
     ridge: float = option(number(0.0), 0.0, "strength lambda")
+    start_variance: float = option(number(0.0, above=True), 1.0, "of the part of the start normal to w0")
 
     def unused(self) -> dict[str, str]:
         """Keys that these settings do not use, each with the reason."""
@@ -82,7 +109,11 @@ class ProblemConfig:
         if self.start != "warm":
             keys["m0"] = f'start = "{self.start}"'
         if self.constraint != "ridge":
-            keys["ridge"] = f'constraint = "{self.constraint}"'
+            keys["ridge"] = keys["start_variance"] = f'constraint = "{self.constraint}"'
+        others = ("clusters", "bias") if self.data == "teacher" else ("labels", "label_noise", "flip")
+        keys |= dict.fromkeys(others, f'data = "{self.data}"')
+        if self.loss != "door":
+            keys["door"] = f'loss = "{self.loss}"'
         return keys
 
     def needed(self) -> dict[str, str]:
@@ -92,6 +123,8 @@ class ProblemConfig:
             keys["m0"] = 'start = "warm"'
         if self.constraint == "ridge":
             keys["ridge"] = 'constraint = "ridge"'
+        if self.data == "mixture":
+            keys["clusters"] = 'data = "mixture"'
         return keys
 
 
@@ -237,7 +270,7 @@ def _used(section: Any) -> dict[str, Any]:
 
 def _unused_of(home: str, table: Mapping[str, Any]) -> dict[str, str]:
     """Keys unused under the settings of a table that is not checked yet (wrong settings show later)."""
-    switches = {key: table[key] for key in ("start", "constraint", "kind") if key in table}
+    switches = {key: table[key] for key in ("start", "constraint", "kind", "data", "loss") if key in table}
     if home == "problem":
         return ProblemConfig(alpha=1.0, **switches).unused()
     return AlgorithmConfig(learning_rate=1.0, t_max=1.0, **switches).unused()
@@ -270,7 +303,33 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
             get_loss(parts["problem"].loss)
         except UserError as error:
             raise RunError(f"{source}: [problem] loss: {error}") from None
+        _check_labels(parts["problem"], source)
     return Run(**parts)
+
+
+def _check_labels(problem: ProblemConfig, source: str) -> None:
+    """Refuse labels that make no sense with the loss."""
+    loss, labels = get_loss(problem.loss), problem.labels or get_loss(problem.loss).labels
+
+    def refuse(key: str, reason: str) -> RunError:
+        return RunError(f"{source}: [problem] {key} = {schema.to_toml_value(getattr(problem, key))}: {reason}")
+
+    if problem.start == "spectral" and (problem.data == "mixture" or labels in ("square", "sign")):
+        raise refuse("start", "the spectral start is built for labels abs or field; take warm or random")
+    if problem.data == "mixture":
+        if "sign" not in loss.accepts:
+            raise refuse("loss", "it has no use for the sign of a label; take logistic, smooth_hinge, door or linear")
+        if loss.accepts == ("sign",) and any(abs(row[2]) != 1 for row in problem.clusters):
+            raise refuse("clusters", f'the loss "{loss.name}" needs labels +1 and -1')
+        return
+    if loss.threshold > 0:
+        raise refuse("loss", 'made for clusters, a teacher\'s sign tells nothing of |f|; take data = "mixture"')
+    if labels and labels not in loss.accepts:
+        raise refuse("labels", f'the loss "{loss.name}" makes sense with labels {" or ".join(loss.accepts)}')
+    if problem.flip > 0 and labels != "sign":
+        raise refuse("flip", 'only labels = "sign" have a sign to flip')
+    if problem.label_noise > 0 and not labels:
+        raise refuse("label_noise", f'the loss "{loss.name}" does not say what its labels are; give labels')
 
 
 def _cross_checks(algorithm: AlgorithmConfig, source: str) -> None:

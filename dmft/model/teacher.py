@@ -1,23 +1,31 @@
 """Data labelled by a teacher: inputs x ~ N(0, I), labels from the teacher's field h0 = x.w0/sqrt(N).
 
 A data model is the law of (k, y, sd) of a sample, x = sd (k w0/sqrt(N) + part normal to w0), together with the loss v(f, y)
-of the field f = x.w/sqrt(N), what a prediction is, and the errors on new samples that follow from m and q. Here k = y = h0
-and sd = 1. Phase retrieval (labels "abs": a sample tells |h0|) and linear regression (labels "field") are the first two.
+of the field f = x.w/sqrt(N) + b, what a prediction is, and the errors on new samples that follow from m, q and b. For a
+teacher k = h0, sd = 1 and y = phi(h0, zeta), with zeta drawn once for a sample. Gaussian mixtures: mixture.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri
 
 from dmft.model.losses import Loss
-from dmft.model.observables import field_error, generalization, magnitude_error
+from dmft.model.observables import field_error, generalization, magnitude_error, sign_error, square_error
 
 Metric = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _EVEN_AT = ((0.3, 0.7), (1.1, 0.4), (1.7, -1.3))
+_NOISE_NODES = 32
+
+# How mu is had from integration by parts (equations/rows.py): mu = E_n + a part that the data model gives.
+SMOOTH = "smooth"  # labels differentiable in h0: alpha <g' Y + dg/dy dy/dh0>
+JUMPS = "jumps"  # labels that jump: pairs of samples on the jump, with either label
+CLUSTERS = "clusters"  # labels that do not depend on h0: alpha <g (k - h0)>
+NONE = "none"  # only mu = alpha <g k>
 
 
 class Labelled(NamedTuple):
@@ -26,38 +34,125 @@ class Labelled(NamedTuple):
     k: np.ndarray  # coefficient of the input along w0, in units of sd
     y: np.ndarray  # label
     sd: np.ndarray  # spread of the input
+    slope: np.ndarray  # dy/dh0, where labels are smooth
+    shift: np.ndarray  # k - h0
+    stratum: np.ndarray  # which of `strata` the sample is in
+
+
+class Jump(NamedTuple):
+    """Where labels jump from -1 to +1 as h0 grows: pairs of samples at h0 = k, with weight `size` on the difference."""
+
+    k: np.ndarray
+    size: float
+
+
+def is_even(loss: Loss) -> bool:
+    """Whether v(f, y) = v(-f, y)."""
+    return all(loss.v(f, y) == loss.v(-f, y) for f, y in _EVEN_AT)
 
 
 @dataclass(frozen=True)
 class Teacher:
-    """A loss, and which labels it learns from: "abs", "field", or "" for a user's loss that does not say."""
+    """A loss, and the labels it learns from; `labels` "" is what the loss was made for."""
 
     loss: Loss
+    labels: str = ""
+    label_noise: float = 0.0  # variance of the Gaussian zeta
+    flip: float = 0.0  # probability of a flipped sign
+    bias: ClassVar[bool] = False
+
+    @property
+    def kind(self) -> str:
+        """The labels, by the loss where the run file does not say; "" where nobody does: y = h0."""
+        return self.labels or self.loss.labels
 
     @property
     def even(self) -> bool:
         """Whether v(f, y) = v(-f, y): samples may then come in mirrored pairs, and m = 0 stays 0."""
-        return all(self.loss.v(f, y) == self.loss.v(-f, y) for f, y in _EVEN_AT)
+        return is_even(self.loss)
 
     @property
-    def stein(self) -> bool:
-        """Whether the control variate [stein] of mu holds; labels that jump spoil it."""
-        return self.loss.stein
+    def control(self) -> str:
+        """How mu is controlled: SMOOTH, JUMPS or NONE."""
+        if self.kind == "sign":
+            return JUMPS
+        return SMOOTH if self.loss.stein else NONE
 
     @property
-    def signed(self) -> bool:
-        """Whether label and prediction have a sign: h0 and h rather than |h0| and |h|."""
-        return self.loss.labels == "field"
+    def classifies(self) -> bool:
+        """Whether labels are +1 and -1."""
+        return self.kind == "sign"
 
-    def draw(self, h0: np.ndarray) -> Labelled:
-        """Samples from standard normals (perhaps drawn too wide, and weighted)."""
-        return Labelled(h0, h0, np.ones_like(h0))
+    @property
+    def plain(self) -> bool:
+        """Whether y = h0: w0 is then a solution without error."""
+        return self.label_noise == 0 and (self.kind in ("", "field") or self.kind == self.loss.labels == "abs")
 
-    def errors(self, m: np.ndarray, q: np.ndarray) -> dict[str, np.ndarray]:
-        """Errors on new samples by name; none where the loss does not say what its labels are. Eq. [mse]."""
-        known = {"abs": magnitude_error, "field": field_error}
-        return {"mse": known[self.loss.labels](m, q)} if self.loss.labels else {}
+    @property
+    def draws(self) -> int:
+        """Uniform numbers besides the one behind h0."""
+        return int(self.label_noise > 0 or self.flip > 0)
+
+    @property
+    def strata(self) -> tuple[float, ...]:
+        """Shares of the samples that are kept exactly: of flipped and of right labels."""
+        return (1.0 - self.flip, self.flip) if self.flip > 0 else (1.0,)
+
+    def _noise(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(sqrt(Delta) zeta, whether the label is flipped) from uniforms."""
+        flipped = u < self.flip
+        rest = np.where(flipped, u / (self.flip or 1.0), (u - self.flip) / (1.0 - self.flip))
+        return np.sqrt(self.label_noise) * ndtri(np.clip(rest, 1e-12, 1 - 1e-12)), flipped
+
+    def draw(self, h0: np.ndarray, u: np.ndarray) -> Labelled:
+        """Samples from standard normals (perhaps drawn too wide, and weighted) and uniforms (count, draws)."""
+        zeta, flipped = self._noise(u[:, 0]) if self.draws else (np.zeros_like(h0), np.zeros(len(h0), bool))
+        y, slope = self._label(h0, zeta)
+        return Labelled(h0, np.where(flipped, -y, y), np.ones_like(h0), slope, np.zeros_like(h0), flipped.astype(np.int64))
+
+    def _label(self, h0: np.ndarray, zeta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """phi(h0, zeta) and its derivative in h0."""
+        if self.plain:
+            return h0, np.ones_like(h0)
+        if self.kind == "abs":
+            return np.abs(h0) + zeta, np.sign(h0)
+        if self.kind == "square":
+            return h0**2 + zeta, 2.0 * h0
+        if self.kind == "sign":
+            return np.where(h0 + zeta >= 0.0, 1.0, -1.0), np.zeros_like(h0)
+        return h0 + zeta, np.ones_like(h0)
+
+    def jump(self, u: np.ndarray) -> Jump:
+        """The jump of sign(h0 + sqrt(Delta) zeta) at h0 = -sqrt(Delta) zeta, averaged over zeta: h0 ~ N(0, Delta/(1 + Delta)) with
+        the density of the jump at 0. u: uniforms (count, draws)."""
+        wide = 1.0 + self.label_noise
+        k = np.sqrt(self.label_noise / wide) * ndtri(u[:, 0]) if self.draws else np.zeros(len(u))
+        return Jump(k, (1.0 - 2.0 * self.flip) / np.sqrt(2.0 * np.pi * wide))
+
+    def training_labels(self, h0: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Labels of a data set with these fields of the teacher."""
+        return self.draw(h0, u).y
+
+    def errors(self, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> dict[str, np.ndarray]:
+        """Errors on new samples by name; none where nobody says what the labels are. Eq. [mse]."""
+        noise = self.label_noise
+        if self.kind == "sign":
+            return {"error": sign_error(m, q * (1.0 + noise), self.flip)}
+        known = {"abs": magnitude_error, "field": field_error, "square": square_error}
+        return {"mse": known[self.kind](m, q) + noise} if self.kind else {}
 
     def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray) -> np.ndarray:
         """Average of f(label, prediction) over a new sample, eq. B.6."""
-        return generalization(f, m, q, self.signed)
+        if self.kind == "sign":
+            def signs(x: np.ndarray, z: np.ndarray) -> np.ndarray:
+                y, guess = np.sign(x), np.sign(z)
+                return (1.0 - self.flip) * f(y, guess) + self.flip * f(-y, guess)
+            return generalization(signs, m / np.sqrt(1.0 + self.label_noise), q, True)
+        nodes, weights = np.polynomial.hermite_e.hermegauss(_NOISE_NODES if self.label_noise > 0 else 1)
+        shifts = list(zip(np.sqrt(self.label_noise) * nodes, weights / weights.sum()))
+
+        def metric(x: np.ndarray, z: np.ndarray) -> np.ndarray:
+            y, guess = (x**2, z**2) if self.kind == "square" else (x, z)
+            return sum(weight * f(y + shift, guess) for shift, weight in shifts)
+
+        return generalization(metric if self.label_noise > 0 or self.kind == "square" else f, m, q, self.kind == "field")

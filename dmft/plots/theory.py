@@ -31,7 +31,7 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     if theory.history is not None and len(theory.history):
         draw_residuals(axes[1, 1], theory.history, theory.run.theory.tolerance)
     else:
-        name = "mse" if theory.mse is not None else "q"
+        name = next(name for name in ("mse", "error", "q") if name in theory.curves)
         draw_curve(axes[1, 1], _curve(theory, name), eta, True)
         axes[1, 1].set_ylabel(LABELS[name])
     draw_correlation(axes[1, 2], theory.kernels, eta)

@@ -52,7 +52,8 @@ class Theory:
     """Curves over t (n+1,), means over replicas, each with its standard error under the same name with _error.
 
     nu_hat is the multiplier of the sphere by (A.29), nu_hat_direct by (A.19); nu_gap the residual of the exact identity
-    for nu_hat; unstable the weight of samples with learning_rate * v'' > 2. mse is None where the loss declares no error.
+    for nu_hat; training_error the share of wrong labels and error that on new samples, where labels are signs; b the intercept
+    where one is learnt; unstable the weight of samples with learning_rate * v'' > 2. mse is None where the loss declares no error.
     nu_gap and ibp_gap are those of the response as sampled, before the identity [ibp] completes it: a check of the tangents.
     """
 
@@ -65,6 +66,12 @@ class Theory:
     loss_error: np.ndarray
     mse: np.ndarray | None = None
     mse_error: np.ndarray | None = None
+    error: np.ndarray | None = None
+    error_error: np.ndarray | None = None
+    training_error: np.ndarray | None = None
+    training_error_error: np.ndarray | None = None
+    b: np.ndarray | None = None
+    b_error: np.ndarray | None = None
     ibp_gap: np.ndarray | None = None
     ibp_gap_error: np.ndarray | None = None
     nu_hat: np.ndarray
@@ -156,7 +163,7 @@ def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs
     """Means and errors of the finished replicas."""
     t = run.algorithm.learning_rate * np.arange(run.algorithm.steps + 1)
     replicas = {name: np.array(values) for name, values in statistics.curves.items()}
-    replicas |= known_errors(run, replicas["m"], replicas["q"])
+    replicas |= known_errors(run, replicas)
     curves: dict[str, Any] = {}
     for name in THEORY_CURVES:
         if name in replicas or name not in _OPTIONAL:
@@ -206,7 +213,7 @@ def theory_of(stored: store.Stored) -> Theory:
 
 def statistics_of(theory: Theory) -> ReplicaStatistics:
     """The statistics that a result came from, to add replicas to."""
-    arrays = {f"replicas/{name}": array for name, array in theory.replicas.items() if name != "mse"} | theory.state
+    arrays = {f"replicas/{name}": array for name, array in theory.replicas.items() if name not in layouts.ERRORS} | theory.state
     if theory.history is not None:
         arrays["history"] = theory.history
     return ReplicaStatistics.from_arrays(arrays, str(theory.attrs["outcomes"]).split(","))

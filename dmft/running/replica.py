@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ from dmft.equations.history import History
 from dmft.equations.kernels import kept_steps
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import Run
+from dmft.model.teacher import JUMPS, NONE
 from dmft.result.statistics import Solution
 from dmft.running.resources import HALF, blocks_per_level, check_memory, march_bytes
 from dmft.samples.sampling import PARTS, Sampling
@@ -39,7 +40,7 @@ class Setup:
     @classmethod
     def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None) -> Setup:
         theory, experiment = run.theory, theory_experiment(run)
-        parts = wanted_parts(run) - (frozenset() if experiment.data.stein else {"stein"})
+        parts = wanted_parts(run) - ({"stein"} if experiment.data.control == NONE else frozenset())
         iterate = theory.method == "iterate"
         whole = sampling_of(run, parts, theory.samples, 0)
         per_level = None if iterate else blocks_per_level(
@@ -61,13 +62,15 @@ class Setup:
 
     def sampling(self, solution: str, index: int) -> Sampling:
         """How a solution of replica `index` is sampled."""
-        return sampling_of(self.run, self.parts, self.samples(solution), index)
+        samples = self.samples(solution)
+        jumps = self.experiment.data.control == JUMPS and "stein" in self.parts and not self.experiment.mirrored
+        return replace(sampling_of(self.run, self.parts, samples, index), pairs=max(1, samples // 4) if jumps else 0)
 
     def check_memory(self, comm: Summing, room: float) -> None:
         """Refuse what does not fit into `room` bytes on this rank, before any work is done."""
         if self.run.theory.method == "iterate":
             samplings = [self.sampling(solution, 0) for solution in SOLUTIONS]
-            blocks = [blocks_for(each.samples, each.carriers, comm, SUM_BLOCKS) for each in samplings]
+            blocks = [blocks_for(each.total, each.carriers, comm, SUM_BLOCKS) for each in samplings]
             fresh = self.run.theory.noise == "fresh"
             need = sum(iteration_bytes(self.experiment.steps, len(each.here), fresh) for each in blocks)
             check_memory(need, room, blocks[0].count, "iterate")

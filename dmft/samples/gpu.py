@@ -19,6 +19,7 @@ from dmft.equations.rows import GROUPS, SCALARS
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
+from dmft.model.teacher import SMOOTH
 from dmft.samples.process import Past, SampleState, by_name, lines_of
 from dmft.samples.sampling import Draws, Sampling
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Tangents
@@ -63,7 +64,7 @@ class GpuSamples:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
                            f'{gpu.shared_bytes // PULL_BYTES}; take history = "dyadic", or device = "cpu"')
         self.gpu, self.experiment, self.history, self.block, self.keys = gpu, experiment, history, block, sampling.keys
-        self.stein, self.identity = sampling.stein, sampling.identity
+        self.stein, self.identity = sampling.stein and experiment.data.control == SMOOTH, sampling.identity
         self.count, self.slots, self.blocks = count, slots, -(-count // block)
         self.part = -(-block // PARTS)
         self.parts = -(-block // self.part)
@@ -74,6 +75,7 @@ class GpuSamples:
                           *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
         self.kernel = gpu.kernels(text, KERNELS)
         start = {**draws._asdict(), "name": draws.name.astype(np.int64), "weight": weight, "Y": np.zeros(count),
+                 "direct": draws.jump + weight * draws.shift,
                  "line": lines_of(draws.carrier).astype(np.int64)}
         self.state = SampleState(*(gpu.put(start[name]) for name in SampleState._fields))
         self.past = Past(*(gpu.zeros((count, width)) for width in (slots, slots, slots, slots if self.stein else 0)))
@@ -92,13 +94,13 @@ class GpuSamples:
         self.merges = self.plan[slots:]
         self.next = gpu.zeros((self.carriers, slots), dtype)
 
-    def row_sums(self, m: float) -> np.ndarray:
+    def row_sums(self, m: float, b: float = 0.0) -> np.ndarray:
         """As Samples.row_sums."""
         state, e, columns = self.state, self.experiment, SCALARS + GROUPS * self.slots
         self.kernel["fields"](*over(self.count), (
-            np.int32(self.count), np.float64(m), np.float64(e.eta), np.float64(e.gradient_scale), np.int32(self.stein),
-            state.weight, state.line, state.k, state.y, state.sd, state.h, state.s, state.Y, self.g,
-            self.gp, self.g_y, self.terms), 0)
+            np.int32(self.count), np.float64(m), np.float64(b), np.float64(e.eta), np.float64(e.gradient_scale),
+            np.float64(e.data.loss.threshold), np.int32(self.stein), state.weight, state.line, state.k, state.y, state.sd,
+            state.slope, state.direct, state.h, state.s, state.Y, self.g, self.gp, self.g_y, self.terms), 0)
         self.kernel["bounds"](*over(32 * self.carriers), (
             np.int32(self.carriers), np.int32(self.slots), np.int32(self.count), np.int32(self.identity), self.carrier,
             state.weight, self.gp,

@@ -29,17 +29,20 @@ from dmft.equations.rows import (
     GP,
     GROUPS,
     LABEL,
+    PUSH,
     RESPONSE,
     RESPONSE2,
     SCALARS,
     UNSTABLE,
     WILD,
+    WRONG,
     V,
 )
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.model.losses import Loss
 from dmft.model.minibatches import next_weight
+from dmft.model.teacher import SMOOTH
 from dmft.samples.sampling import Draws, Sampling
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Ahead, Tangents, gather, merge_packed, pull
 
@@ -54,6 +57,8 @@ class SampleState(NamedTuple):
     k: np.ndarray  # coefficient of the input along w0
     y: np.ndarray  # label
     sd: np.ndarray  # spread of the input
+    slope: np.ndarray  # derivative of the label in h0
+    direct: np.ndarray  # weight of g in what mu has besides E_n, where that needs no Y
     h: np.ndarray
     s: np.ndarray  # mini-batch weight
     Y: np.ndarray  # response of h_n to h0 through the label alone, of the control variate
@@ -69,12 +74,14 @@ class Past(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """The loss at the present step, each (count,): v, g = (s/l) sd v', g' = (s/l) sd^2 v'', and (s/l) sd dv'/dy."""
+    """The loss at the present step, each (count,): v, g = (s/l) sd v', g' = (s/l) sd^2 v'', (s/l) sd dv'/dy dy/dh0, and 1 where
+    the predicted label is not y."""
 
     v: np.ndarray
     g: np.ndarray
     gp: np.ndarray
     g_y: np.ndarray
+    wrong: np.ndarray
 
 
 class Step(NamedTuple):
@@ -107,17 +114,18 @@ class Keys(NamedTuple):
 @lru_cache
 def make_fields(loss: Loss):
     """Elementwise evaluation of Fields, compiled once for a loss."""
-    v, dv, d2v, dv_dy = loss.v, loss.dv, loss.d2v, loss.dv_dh0
+    v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
 
     @njit
-    def fields(state, m, scale, out):
+    def fields(state, m, b, scale, out):
         for i in range(len(state.h)):
-            sd = state.sd[i]
-            field, batch = sd * (state.h[i] + m * state.k[i]), scale * state.s[i] * sd
-            out.v[i] = v(field, state.y[i])
-            out.g[i] = batch * dv(field, state.y[i])
-            out.gp[i] = batch * sd * d2v(field, state.y[i])
-            out.g_y[i] = batch * dv_dy(field, state.y[i])
+            sd, y = state.sd[i], state.y[i]
+            field, batch = sd * (state.h[i] + m * state.k[i]) + b, scale * state.s[i] * sd
+            out.v[i] = v(field, y)
+            out.g[i] = batch * dv(field, y)
+            out.gp[i] = batch * sd * d2v(field, y)
+            out.g_y[i] = batch * dv_dy(field, y) * state.slope[i]
+            out.wrong[i] = y * (field * field - L * L if L > 0.0 else field) < 0.0
 
     return fields
 
@@ -139,6 +147,10 @@ def _sum_block(first, last, used, state, fields, past, row, m, eta, stein, ident
             line[LABEL] += wgp * state.Y[i] + w * fields.g_y[i]
             if abs(state.Y[i]) > WIDE:
                 line[WILD] += w
+        else:
+            line[LABEL] += state.direct[i] * g
+        line[WRONG] += w * fields.wrong[i]
+        line[PUSH] += wg / state.sd[i]
         if eta * gp > STABLE:
             line[UNSTABLE] += w
         for j in range(used):
@@ -294,7 +306,7 @@ class Samples:
                  dtype=np.float64):
         count, slots = len(draws.h), history.slots
         self.experiment, self.block, self.keys = experiment, block, Keys(*sampling.keys)
-        self.stein, self.identity = sampling.stein, sampling.identity
+        self.stein, self.identity = sampling.stein and experiment.data.control == SMOOTH, sampling.identity
         self.offset, self.stop = history.offset, history.stop
         self.blocks, self.count = -(-count // block), count
         self.chain = experiment.batch.chain()
@@ -303,7 +315,7 @@ class Samples:
         self.past = Past(*(np.zeros((count, width)) for width in (slots, slots, slots, slots if self.stein else 0)))
         carriers = int(np.count_nonzero(draws.carrier))
         self.tangents = Tangents(np.zeros((carriers, history.packed), dtype), np.zeros((carriers, slots), dtype))
-        self.fields = Fields(*(np.empty(count) for _ in range(4)))
+        self.fields = Fields(*(np.empty(count) for _ in Fields._fields))
         self._evaluate = make_fields(experiment.data.loss)
         self._ahead = np.zeros((carriers, 0, slots), dtype)
         self._sums = np.empty((self.blocks, SCALARS + GROUPS * slots))
@@ -313,7 +325,8 @@ class Samples:
         self.z = draws.z
         self.n, self._used = 0, 0  # slots in use, rounded up to what a row holds
         self._looks_ahead, self._ahead_from = False, 0
-        start = {**draws._asdict(), "weight": weight, "line": lines_of(draws.carrier), "Y": 0.0}
+        start = {**draws._asdict(), "weight": weight, "line": lines_of(draws.carrier), "Y": 0.0,
+                 "direct": draws.jump + weight * draws.shift}
         for name, array in zip(SampleState._fields, self.state, strict=True):
             array[:] = start[name]
 
@@ -327,9 +340,10 @@ class Samples:
             array[...] = 0.0
         self._start(draws, weight)
 
-    def row_sums(self, m: float) -> np.ndarray:
-        """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n. Sets the present Fields, which `advance` uses."""
-        self._evaluate(self.state, m, self.experiment.gradient_scale, self.fields)
+    def row_sums(self, m: float, b: float = 0.0) -> np.ndarray:
+        """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the present Fields, which
+        `advance` uses."""
+        self._evaluate(self.state, m, b, self.experiment.gradient_scale, self.fields)
         _row_sums(self.block, self._used, self.state, self.fields, self.past, self.tangents.row, m, self.experiment.eta,
                   self.stein, self.identity, self._sums)
         return self._sums

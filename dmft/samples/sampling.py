@@ -8,7 +8,8 @@ Variance reduction, each part switchable:
 - "weights": h0 and h(0) are drawn WIDER times too wide and weighted back: g ~ h^3 lives in the tails.
   (Much wider and samples start where the explicit step is unstable, eta v'' > 2.)
 - "stein" (a control variate of mu) and "ibp" (the response completed by an identity) are estimators, not draws: see
-  equations/rows.py and equations/ibp.py. With "ibp" only some samples have tangents.
+  equations/rows.py and equations/ibp.py. With "ibp" only some samples have tangents. For labels that jump, "stein" needs
+  samples on the jump: pairs beyond all others, alike in everything but their label, with weight 0 in every average.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ class Draws(NamedTuple):
     k: np.ndarray  # (count,) coefficient of the input along w0
     y: np.ndarray  # (count,) label of the sample in the data
     sd: np.ndarray  # (count,) spread of the input
+    slope: np.ndarray  # (count,) derivative of the label in h0
+    shift: np.ndarray  # (count,) k - h0
+    stratum: np.ndarray  # (count,) of the data model's strata
+    jump: np.ndarray  # (count,) weight of g in mu, for samples on a jump of the labels
     h: np.ndarray  # (count,) h(0)
     s: np.ndarray  # (count,) s(0)
     weight: np.ndarray  # (count,) not normalised
@@ -71,6 +76,12 @@ class Sampling:
     parts: frozenset[str]
     tangents: float = 1.0
     least_carriers: int = LEAST_CARRIERS
+    pairs: int = 0  # of samples on the jump of the labels
+
+    @property
+    def total(self) -> int:
+        """Samples with those on jumps."""
+        return self.samples + 2 * self.pairs
 
     @property
     def stein(self) -> bool:
@@ -105,24 +116,49 @@ def _points(sampling: Sampling, index: np.ndarray, dimensions: int) -> np.ndarra
 
 
 def draw(experiment: Experiment, sampling: Sampling, index: np.ndarray) -> Draws:
-    """The samples of these indices (count,) of a solution."""
+    """The samples of these indices (count,) of a solution; those from sampling.samples on are pairs on a jump of the labels."""
+    own, pairs = index[index < sampling.samples], index[index >= sampling.samples]
+    draws = _draw_samples(experiment, sampling, own)
+    if not len(pairs):
+        return draws
+    both = [np.concatenate(part) for part in zip(draws, _draw_pairs(experiment, sampling, pairs), strict=True)]
+    place = np.argsort(np.concatenate([np.flatnonzero(index < sampling.samples), np.flatnonzero(index >= sampling.samples)]))
+    return Draws(*(array[place] for array in both))
+
+
+def _draw_pairs(experiment: Experiment, sampling: Sampling, index: np.ndarray) -> Draws:
+    """Samples on the jump: both of a pair are one point of the set, with labels +1 and -1. Not drawn too wide, not flipped."""
+    pair, label = (index - sampling.samples) // 2, 1.0 - 2.0 * (index % 2 != sampling.samples % 2)
+    sobol, extra, name = "sobol" in sampling.parts, experiment.data.draws, sampling.samples + pair
+    points = _points(sampling, name, 3 + (SOBOL_STEPS if sobol else 0) + extra)
+    jump = experiment.data.jump(points[:, points.shape[1] - extra:])
+    zero, one = np.zeros(len(index)), np.ones(len(index))
+    return Draws(name=name, sign=one, k=jump.k, y=label, sd=one, slope=zero, shift=zero, stratum=np.zeros(len(index), np.int64),
+                 jump=label * jump.size / sampling.pairs, h=np.sqrt(experiment.h_start_variance) * ndtri(points[:, 1]),
+                 s=experiment.batch.first(points[:, 2]), weight=zero, carrier=np.zeros(len(index), bool),
+                 z=ndtri(points[:, 3 : points.shape[1] - extra]))
+
+
+def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray) -> Draws:
+    """The samples of an average."""
     parts = sampling.parts
     z_steps = SOBOL_STEPS if "sobol" in parts else 0  # also in a shorter run: the scrambling depends on the dimension
     carrier, sign = index < sampling.carriers, np.ones(len(index))
     if experiment.mirrored:
         sign[index % 2 == 1] = -1
         index = index // 2
-    points = _points(sampling, index, 3 + z_steps)
+    points = _points(sampling, index, 3 + z_steps + experiment.data.draws)
     wider = WIDER if "weights" in parts else 1.0
     y0, y = ndtri(points[:, 0]), ndtri(points[:, 1])
     weight = wider**2 * np.exp(-0.5 * (wider**2 - 1) * (y0**2 + y**2))
     return Draws(
         name=index,
         sign=sign,
-        **experiment.data.draw(wider * y0)._asdict(),
+        **experiment.data.draw(wider * y0, points[:, 3 + z_steps :])._asdict(),
+        jump=np.zeros(len(index)),
         h=sign * wider * np.sqrt(experiment.h_start_variance) * y,
         s=experiment.batch.first(points[:, 2]),
         weight=weight,
         carrier=carrier,
-        z=sign[:, None] * ndtri(points[:, 3:]),
+        z=sign[:, None] * ndtri(points[:, 3 : 3 + z_steps]),
     )

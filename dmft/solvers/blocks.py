@@ -10,6 +10,11 @@ from typing import Protocol
 
 import numpy as np
 
+from dmft.equations.rows import Estimators
+from dmft.model.experiment import Experiment
+from dmft.model.teacher import JUMPS
+from dmft.samples.sampling import Sampling
+
 LARGEST_BLOCK_COUNT = 512
 
 
@@ -109,7 +114,21 @@ def step_together(solvers: Sequence[Solver], comm: Summing) -> None:
         solver.take(list(islice(totals, len(own))))
 
 
-def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing) -> np.ndarray:
-    """Importance weights of the samples on this rank, made to add up to one over all samples."""
-    sums = [weight[b * blocks.size : (b + 1) * blocks.size].sum() for b in range(len(blocks.here))]
-    return weight / comm.sum_exact(np.array(sums).reshape(-1, 1))[0]
+def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing, stratum: np.ndarray | None = None,
+               shares: Sequence[float] = (1.0,)) -> np.ndarray:
+    """Importance weights of the samples on this rank, made to add up to one over all samples, and over those of each stratum to
+    its share (strata without a sample leave theirs to the others)."""
+    strata = np.zeros(len(weight), np.int64) if stratum is None else stratum
+    parts = [weight] if len(shares) == 1 else [np.where(strata == k, weight, 0.0) for k in range(len(shares))]
+    sums = [[part[b * blocks.size : (b + 1) * blocks.size].sum() for part in parts] for b in range(len(blocks.here))]
+    totals = comm.sum_exact(np.array(sums).reshape(-1, len(shares)))
+    if len(shares) == 1:
+        return weight / totals[0]
+    wanted = np.where(totals > 0, shares, 0.0)
+    return weight * (wanted / wanted.sum() / np.where(totals > 0, totals, 1.0))[strata]
+
+
+def estimators_of(experiment: Experiment, sampling: Sampling) -> Estimators:
+    """What a solution can estimate from its samples: labels that jump are controlled by pairs on the jump, or not at all."""
+    stein = sampling.stein and (experiment.data.control != JUMPS or sampling.pairs > 0)
+    return Estimators(stein, sampling.identity, sampling.carriers / sampling.samples)

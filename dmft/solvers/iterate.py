@@ -20,12 +20,12 @@ from dmft.core import exact_sum
 from dmft.core.tree import nest
 from dmft.equations.history import History, Plan
 from dmft.equations.kernels import KERNELS, saved_row
-from dmft.equations.rows import CURVES, GROUPS, SCALARS, Estimators, curve_row, estimate_row, exploded
+from dmft.equations.rows import GROUPS, SCALARS, curve_row, curves_of, estimate_row, exploded
 from dmft.equations.weights import Closing, Row, WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Draws, Sampling, draw
-from dmft.solvers.blocks import Summing, blocks_for, normalised, step_together
+from dmft.solvers.blocks import Summing, blocks_for, estimators_of, normalised, step_together
 
 SUM_BLOCKS = 24  # partial sums of n x n kernels kept at a time
 OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
@@ -139,14 +139,14 @@ class Iteration:
                  start: Guess | None = None):
         self.experiment, self.sampling, self.options, self.grid, self.comm = experiment, sampling, options, grid, comm
         self.history = History(experiment.steps)
-        self.blocks = blocks_for(sampling.samples, sampling.carriers, comm, SUM_BLOCKS)
-        self.use = Estimators(sampling.stein, sampling.identity, sampling.carriers / sampling.samples)
+        self.blocks = blocks_for(sampling.total, sampling.carriers, comm, SUM_BLOCKS)
+        self.use = estimators_of(experiment, sampling)
         self.guess = start or starting_guess(experiment, self._first_row())
         self.residuals: list[float] = []
         self.outcome = ""
         self._pass: Pass | None = None
         self._samples: dict[tuple[int, int], Samples] = {}  # arrays that serve one chunk after the other, by its size
-        self.curves = {name: np.full(experiment.steps + 1, np.nan) for name in CURVES}
+        self.curves = {name: np.full(experiment.steps + 1, np.nan) for name in curves_of(experiment)}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
 
     @property
@@ -186,7 +186,7 @@ class Iteration:
 
     def _draws(self, sampling: Sampling) -> tuple[Draws, np.ndarray]:
         draws = draw(self.experiment, sampling, self.blocks.indices())
-        return draws, normalised(draws.weight, self.blocks, self.comm)
+        return draws, normalised(draws.weight, self.blocks, self.comm, draws.stratum, self.experiment.data.strata)
 
     def sweep(self) -> None:
         """Steps to the end of the sweep."""
@@ -294,7 +294,7 @@ class Iteration:
         """New rows from the sums; the past that [ibp] needs beside them is that of the guess."""
         experiment, rows, sound = self.experiment, self.experiment.steps + 1, under_way.sound
         new = Guess(*(np.zeros_like(getattr(self.guess, name)) for name in Guess.PARTS))
-        curves = {name: np.full(rows, np.nan) for name in CURVES}
+        curves = {name: np.full(rows, np.nan) for name in curves_of(experiment)}
         weights = WeightDynamics(experiment, History(experiment.steps))
         for n in range(sound):
             if exploded(sums[n]):

@@ -16,18 +16,26 @@ from dmft.core.device import Gpu
 from dmft.core.tree import nest
 from dmft.equations.history import History
 from dmft.equations.kernels import KERNELS, saved_row
-from dmft.equations.rows import CURVES, Estimators, curve_row, estimate_row, exploded
+from dmft.equations.rows import PUSH, curve_row, curves_of, estimate_row, exploded
 from dmft.equations.weights import WeightDynamics, WeightState
 from dmft.model.experiment import Experiment
 from dmft.samples.gpu import BLOCKS, GpuSamples
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Sampling, draw
-from dmft.solvers.blocks import LARGEST_BLOCK_COUNT, Blocks, Summing, blocks_for, normalised, step_together
+from dmft.solvers.blocks import (
+    LARGEST_BLOCK_COUNT,
+    Blocks,
+    Summing,
+    blocks_for,
+    estimators_of,
+    normalised,
+    step_together,
+)
 
 
 def march_blocks(sampling: Sampling, comm: Summing, gpu: Gpu | None) -> Blocks:
     """The blocks of a march."""
-    return blocks_for(sampling.samples, sampling.carriers, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
+    return blocks_for(sampling.total, sampling.carriers, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
 
 
 class March:
@@ -41,11 +49,12 @@ class March:
         self.history = History(experiment.steps, per_level)
         self.weights = WeightDynamics(experiment, self.history)
         self.blocks = blocks = march_blocks(sampling, comm, gpu)
-        self.use = Estimators(sampling.stein, sampling.identity, sampling.carriers / sampling.samples)
+        self.use = estimators_of(experiment, sampling)
         draws = draw(experiment, sampling, blocks.indices())
         kind = partial(GpuSamples, gpu) if gpu else Samples
-        self.samples = kind(experiment, self.history, draws, normalised(draws.weight, blocks, comm), blocks.size, sampling, dtype)
-        self.curves = {name: np.full(experiment.steps + 1, np.nan) for name in CURVES}
+        weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
+        self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
+        self.curves = {name: np.full(experiment.steps + 1, np.nan) for name in curves_of(experiment)}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
         self.diverged = False
 
@@ -78,7 +87,7 @@ class March:
 
     def terms(self) -> list[np.ndarray]:
         """What row n of the kernels needs, one line per block."""
-        return [self.samples.row_sums(self.weights.m)]
+        return [self.samples.row_sums(self.weights.m, self.weights.b)]
 
     def take(self, totals: list[np.ndarray]) -> None:
         """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
@@ -89,7 +98,7 @@ class March:
             return
         estimate = estimate_row(weights, sums, self.use)
         row, closing = estimate.row, weights.close(estimate.row)
-        for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing).items():
+        for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b).items():
             self.curves[name][n] = value
         saved_row(self.kernels, self.grid, weights, row, self.curves["m"])
         if exploded(sums, closing.norm):
@@ -98,6 +107,8 @@ class March:
             plan = self.history.push(n)
             self.samples.advance(closing.drive, plan)
             weights.advance(row, closing.next, plan)
+            if experiment.data.bias:
+                weights.push_intercept(sums[PUSH])
 
     # What a checkpoint holds. `shared` is the same on every rank; `own` has a line per sample of this rank, `carried` one per
     # sample with tangents.

@@ -3,7 +3,8 @@ Eq. [sgd-step].
 
 w is kept in float64. The pass over the data sees the deviation e = w -+ w0 from the nearer of the two solutions,
 rounded to float32, and h_mu = +-h0_mu + x_mu.e/sqrt(N): the rounding of float32 is relative to e, so that the
-overlap and the loss stay right (to about 1e-6 of 1 - m and of the loss) however near to the solution w is.
+overlap and the loss stay right (to about 1e-6 of 1 - m and of the loss) however near to the solution w is. Where labels are not
+h0 itself (noise, signs, clusters) w0 is no solution, e = w, and the array h0 holds the labels.
 
 Rows are worked on in fixed blocks whose gradients are added in a fixed order: the same numbers whether the
 blocks are done one after the other or in threads. Files, ranks and run files are unknown here.
@@ -27,6 +28,7 @@ from sgd_sim.cpu.rows import aligned, call_scalar, padded, pass_over_rows
 from sgd_sim.landscape import Landscape
 
 RECORDED = ("m", "loss", "q", "mse_fresh")   # the rows of a curves array
+BY_DATA = ("training_error", "error_fresh", "b")   # and those after them, where labels are not h0 itself
 
 _MOST_BLOCKS = 32
 _SMALLEST_BLOCK = 192
@@ -38,6 +40,10 @@ class Rule(NamedTuple):
     v: int
     dv: int
     absolute: bool        # the error on fresh samples is that of |h| (sign-blind losses) or of h
+    anchored: bool        # labels are h0: fields are had from the deviation from w0
+    power: float          # what the error on fresh samples compares with a label that is not h0: |h|^power, h where it is 0
+    threshold: float      # L > 0: the predicted sign is that of h^2 - L^2
+    bias: bool            # an intercept is learnt
     sphere: bool
     eta: float
     ridge: float
@@ -57,10 +63,11 @@ class Noise(NamedTuple):
 
 
 class State(NamedTuple):
-    """What an instance carries from step to step: weights (N,) and the last mini-batch (M,)."""
+    """What an instance carries from step to step: weights (N,), the last mini-batch (M,) and the intercept (1,)."""
 
     w: np.ndarray
     s: np.ndarray
+    b: np.ndarray
 
 
 class Work(NamedTuple):
@@ -109,7 +116,9 @@ def make_rule(run: Run, samples: int) -> Rule:
     experiment = Experiment.from_run(run)
     law, constraint = experiment.batch, experiment.constraint
     v, dv = _compiled(experiment.data.loss)
-    return Rule(v.address, dv.address, not experiment.data.signed, constraint.fixes_norm, experiment.eta, constraint.decay,
+    data, powers = experiment.data, {"abs": 1.0, "square": 2.0}
+    return Rule(v.address, dv.address, data.kind != "field", data.plain, powers.get(data.kind, 0.0), data.loss.threshold, data.bias,
+                constraint.fixes_norm, experiment.eta, constraint.decay,
                 experiment.gradient_scale, minibatch.kind_of(law, run.algorithm.minibatch), max(1, round(law.fraction * samples)),
                 *(minibatch.threshold(p) for p in (law.fraction, law.chain().p_on, law.chain().p_off)))
 
@@ -131,30 +140,30 @@ def list_rows(weight, first, last, everything, backward, rows):
 
 
 @njit(cache=True, nogil=True)
-def _do_block(b, height, data, h0, sign, everything, draw, step, rule, stream, s, work):
+def _do_block(b, height, data, h0, sign, shift, everything, draw, step, rule, stream, s, work):
     first, last = b * height, min((b + 1) * height, h0.size)
     if draw == minibatch.BERNOULLI or draw == minibatch.PERSISTENT:
         minibatch.draw_rows(draw, s, first, last, stream, step, rule.enter, rule.switch_on, rule.switch_off,
                             work.words)
     end = list_rows(s, first, last, everything, step % 2 == 1, work.rows)
     work.partial[b, :] = np.float32(0.0)
-    pass_over_rows(data, work.rows[first:end], work.e, sign, 1.0 / np.sqrt(work.total.size), h0, s, rule.scale,
+    pass_over_rows(data, work.rows[first:end], work.e, sign, 1.0 / np.sqrt(work.total.size), shift, h0, s, rule.scale,
                    rule.dv, work.partial[b], work.fields)
 
 
 @njit(cache=True, nogil=True)
-def _blocks(height, data, h0, sign, everything, draw, step, rule, stream, s, work):
+def _blocks(height, data, h0, sign, shift, everything, draw, step, rule, stream, s, work):
     # Every other step goes backward: the rows that one step ends with are still in the second-level cache then.
     blocks = work.partial.shape[0]
     for k in range(blocks):
         b = k if step % 2 == 0 else blocks - 1 - k
-        _do_block(b, height, data, h0, sign, everything, draw, step, rule, stream, s, work)
+        _do_block(b, height, data, h0, sign, shift, everything, draw, step, rule, stream, s, work)
 
 
 @njit(cache=True, parallel=True)
-def _blocks_in_threads(height, data, h0, sign, everything, draw, step, rule, stream, s, work):
+def _blocks_in_threads(height, data, h0, sign, shift, everything, draw, step, rule, stream, s, work):
     for b in prange(work.partial.shape[0]):
-        _do_block(b, height, data, h0, sign, everything, draw, step, rule, stream, s, work)
+        _do_block(b, height, data, h0, sign, shift, everything, draw, step, rule, stream, s, work)
 
 
 @njit(cache=True, nogil=True)
@@ -169,9 +178,9 @@ def add_blocks(partial, total):
 
 def weighted_rows(data: np.ndarray, weights: np.ndarray, times: int, work: Work, threads: bool) -> None:
     """work.total = sum_mu weights[mu] x_mu (x_mu.e)/sqrt(N) for work.e; times: address of (field, weight) -> product."""
-    rule = Rule(0, times, False, False, 0.0, 0.0, 1.0, minibatch.FULL, 0, 0, 0, 0)
+    rule = Rule(0, times, False, False, 0.0, 0.0, False, False, 0.0, 0.0, 1.0, minibatch.FULL, 0, 0, 0, 0)
     blocks = _blocks_in_threads if threads else _blocks
-    blocks(block_rows(weights.size), data, weights, 0.0, True, minibatch.FULL, 0, rule, np.uint64(0),
+    blocks(block_rows(weights.size), data, weights, 0.0, 0.0, True, minibatch.FULL, 0, rule, np.uint64(0),
            np.ones(weights.size, np.uint8), work)
     add_blocks(work.partial, work.total)
 
@@ -219,13 +228,47 @@ def mean_loss(v, fields, h0):
 
 
 @njit(cache=True, nogil=True)
-def mean_square_error(absolute, fields, h0):
+def miss(rule, field, label):
+    """What the prediction of a label fails by: |h| - |h0|, h - h0, or |h|^power - y."""
+    if not rule.anchored and rule.power > 0.0:
+        return abs(field)**rule.power - label
+    return abs(field) - abs(label) if rule.absolute and rule.anchored else field - label
+
+
+@njit(cache=True, nogil=True)
+def is_wrong(rule, field, label):
+    """Whether the predicted sign is not the label."""
+    score = field * field - rule.threshold**2 if rule.threshold > 0.0 else field
+    return score * label < 0.0
+
+
+@njit(cache=True, nogil=True)
+def mean_square_error(rule, fields, h0):
     """(B.7) over samples: of |h| as an estimate of |h0|, or of h itself."""
     total = 0.0
     for mu in range(h0.size):
-        error = abs(fields[mu]) - abs(h0[mu]) if absolute else fields[mu] - h0[mu]
+        error = miss(rule, fields[mu], h0[mu])
         total += error * error
     return total / h0.size
+
+
+@njit(cache=True, nogil=True)
+def share_wrong(rule, fields, labels):
+    """Share of wrong predictions."""
+    wrong = 0
+    for mu in range(labels.size):
+        wrong += is_wrong(rule, fields[mu], labels[mu])
+    return wrong / labels.size
+
+
+@njit(cache=True, nogil=True)
+def push_intercept(b, rule, fields, labels, s, everything, n):
+    """b - (eta/N) sum_mu (s/l) v' over the mini-batch."""
+    total = 0.0
+    for mu in range(labels.size):
+        if everything or s[mu] > 0:
+            total += (1 if everything else s[mu]) * call_scalar(rule.dv, fields[mu], labels[mu])
+    b[0] -= rule.eta * rule.scale * total / n
 
 
 @njit(cache=True, nogil=True)
@@ -250,33 +293,39 @@ def advance(landscape, rule, noise, temperatures, state, work, first, last, reco
         if not np.isfinite(m):
             curves[:, column:] = np.nan
             return step
-        sign = 1.0 if m >= 0.0 else -1.0
+        sign = (1.0 if m >= 0.0 else -1.0) if rule.anchored else 0.0
         for i in range(w.size):
             work.e[i] = w[i] - sign * w0[i]
         if draw == minibatch.WITHOUT_REPLACEMENT or draw == minibatch.WITH_REPLACEMENT:
             minibatch.draw_fixed_size(draw, s, rule.batch_rows, noise.batch, step, work.order)
         if threads:
-            _blocks_in_threads(height, landscape.data, h0, sign, wanted, draw, step, rule, noise.batch, s, work)
+            _blocks_in_threads(height, landscape.data, h0, sign, state.b[0], wanted, draw, step, rule, noise.batch, s, work)
         else:
-            _blocks(height, landscape.data, h0, sign, wanted, draw, step, rule, noise.batch, s, work)
+            _blocks(height, landscape.data, h0, sign, state.b[0], wanted, draw, step, rule, noise.batch, s, work)
         add_blocks(work.partial, work.total)
         if wanted:
-            _record(landscape, rule, w, m, sign, work, curves[:, column])
+            _record(landscape, rule, w, m, sign, state.b[0], work, curves[:, column])
             if not np.isfinite(curves[1, column]):
                 curves[:, column:] = np.nan
                 return step
             column += 1
         if step < last:
+            if rule.bias:
+                push_intercept(state.b, rule, work.fields, h0, s, rule.batch == minibatch.FULL, w.size)
             update(w, rule, temperatures[step], noise.thermal, step, work)
     return -1
 
 
 @njit(cache=True, nogil=True)
-def _record(landscape, rule, w, m, sign, work, row):
-    """Put m, loss, q and the error on fresh samples into a row; work.partial is overwritten."""
-    pass_over_rows(landscape.test, work.test_rows, work.e, sign, 1.0 / np.sqrt(w.size), landscape.test_h0,
+def _record(landscape, rule, w, m, sign, b, work, row):
+    """Put m, loss, q and the errors into a row; work.partial is overwritten."""
+    pass_over_rows(landscape.test, work.test_rows, work.e, sign, 1.0 / np.sqrt(w.size), b, landscape.test_h0,
                    work.test_weight, 0.0, rule.dv, work.partial[0], work.test_fields)
     row[0] = m
     row[1] = mean_loss(rule.v, work.fields, landscape.h0)
     row[2] = overlap(w, w)
-    row[3] = mean_square_error(rule.absolute, work.test_fields, landscape.test_h0)
+    row[3] = mean_square_error(rule, work.test_fields, landscape.test_h0)
+    if not rule.anchored:
+        row[4] = share_wrong(rule, work.fields, landscape.h0)
+        row[5] = share_wrong(rule, work.test_fields, landscape.test_h0)
+        row[6] = b

@@ -144,8 +144,8 @@ def call_many(typing, address, products, h0, sign, weight, samples, lanes, root,
 
 
 @njit(cache=True, nogil=True)
-def pass_over_rows(data, rows, e, sign, root, h0, weight, scale, dv, gradient, fields):
-    """fields[mu] = sign h0[mu] + root x_mu.e and gradient += sum_mu scale weight[mu] dv(fields[mu], h0[mu]) x_mu.
+def pass_over_rows(data, rows, e, sign, root, shift, h0, weight, scale, dv, gradient, fields):
+    """fields[mu] = sign h0[mu] + root x_mu.e + shift and gradient += sum_mu scale weight[mu] dv(fields[mu], h0[mu]) x_mu.
 
     rows: the samples mu, in the order of their visits. data: (M, padded N) float32; e, gradient: (padded N,) float32;
     h0, fields: (M,) float64; weight: (M,) uint8; dv: address for `call_scalar`.
@@ -161,15 +161,15 @@ def pass_over_rows(data, rows, e, sign, root, h0, weight, scale, dv, gradient, f
         a, b = rows[k], rows[min(k + 1, count - 1)]   # past the end the last row is repeated, with coefficient 0
         new = (base + stride * a, base + stride * b)
         products = fused_rows(new, old, e_address, gradient_address, stride, coefficients)
-        coefficients = (_coefficient(a, products[0], True, sign, root, h0, weight, scale, dv, fields),
-                        _coefficient(b, products[1], k + 1 < count, sign, root, h0, weight, scale, dv, fields))
+        coefficients = (_coefficient(a, products[0], True, sign, root, shift, h0, weight, scale, dv, fields),
+                        _coefficient(b, products[1], k + 1 < count, sign, root, shift, h0, weight, scale, dv, fields))
         old = new
     fused_rows(old, old, e_address, gradient_address, stride, coefficients)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _coefficient(mu, product, counts, sign, root, h0, weight, scale, dv, fields):
-    h = sign * h0[mu] + root * product
+def _coefficient(mu, product, counts, sign, root, shift, h0, weight, scale, dv, fields):
+    h = sign * h0[mu] + root * product + shift
     fields[mu] = h
     if counts and weight[mu] > 0:
         return scale * weight[mu] * call_scalar(dv, h, h0[mu])

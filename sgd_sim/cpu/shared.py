@@ -13,11 +13,12 @@ import numba
 import numpy as np
 from numba import cfunc, njit, types
 
+from dmft.model.data import loss_of
 from dmft.model.experiment import Experiment
-from dmft.model.losses import Loss, get_loss
+from dmft.model.loss import Loss
 from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
-from sgd_sim.cpu.dynamics import RECORDED, add_noise, make_noise, make_rule, make_work
+from sgd_sim.cpu.dynamics import add_noise, is_wrong, make_noise, make_rule, make_work, miss
 from sgd_sim.cpu.fast_normals import BLOCK, buffers
 from sgd_sim.cpu.rows import aligned, call_many, call_scalar
 from sgd_sim.cpu.tiles import TILE, WIDTHS, add_transposed, times
@@ -149,19 +150,24 @@ def _record(landscape, rule, lanes, column, curves):
     for lane in range(lanes.live.size):
         if not lanes.live[lane]:
             continue
-        loss, error = 0.0, 0.0
+        loss, error, wrong, wrong_fresh = 0.0, 0.0, 0, 0
         for mu in range(landscape.h0.size):
             h0 = landscape.h0[mu]
-            loss += call_scalar(rule.v, lanes.sign[lane] * h0 + root * lanes.h[mu, lane], h0)
+            h = lanes.sign[lane] * h0 + root * lanes.h[mu, lane]
+            loss += call_scalar(rule.v, h, h0)
+            wrong += is_wrong(rule, h, h0)
         for mu in range(landscape.test_h0.size):
             h0 = landscape.test_h0[mu]
             h = lanes.sign[lane] * h0 + root * lanes.test_h[mu, lane]
-            difference = abs(h) - abs(h0) if rule.absolute else h - h0
-            error += difference * difference
+            error += miss(rule, h, h0)**2
+            wrong_fresh += is_wrong(rule, h, h0)
         curves[lane, 0, column] = lanes.m[lane]
         curves[lane, 1, column] = loss / landscape.h0.size
         curves[lane, 2, column] = lanes.q[lane]
         curves[lane, 3, column] = error / landscape.test_h0.size
+        if not rule.anchored:
+            curves[lane, 4, column] = wrong / landscape.h0.size
+            curves[lane, 5, column] = wrong_fresh / landscape.test_h0.size
 
 
 @njit(cache=True, nogil=True)
@@ -177,7 +183,7 @@ def _drop(lanes, lane, column, curves):
 def advance_lanes(landscape, rule, coefficients, streams, temperatures, lanes, first, last, record, curves, diverged_at):
     """Take all lanes from step first to step last; like `dynamics.advance`.
 
-    streams: (2, lanes) of mini-batches and thermal noise; curves: (lanes, len(RECORDED), R); diverged_at: (lanes,).
+    streams: (2, lanes) of mini-batches and thermal noise; curves: (lanes, recorded, R); diverged_at: (lanes,).
     """
     w0, h0, data = landscape.w0, landscape.h0, landscape.data
     n, width = lanes.w.shape
@@ -188,7 +194,7 @@ def advance_lanes(landscape, rule, coefficients, streams, temperatures, lanes, f
             break
         _overlaps_with(lanes.w, w0, lanes.m)
         for lane in range(width):
-            lanes.sign[lane] = 1.0 if lanes.m[lane] >= 0.0 else -1.0
+            lanes.sign[lane] = (1.0 if lanes.m[lane] >= 0.0 else -1.0) if rule.anchored else 0.0
             if lanes.live[lane] and not np.isfinite(lanes.m[lane]):
                 diverged_at[lane] = step
                 _drop(lanes, lane, column, curves)
@@ -237,10 +243,10 @@ class SharedTrajectories:
         problem, seed = run.problem, run.simulation.seed
         width = min(width for width in WIDTHS if width >= instances.size)
         self.instances, self.landscape, self.lanes = instances, landscape, make_lanes(landscape, width)
-        self.rule, self.coefficients = make_rule(run, landscape.h0.size), _coefficients(get_loss(problem.loss)).address
+        self.rule, self.coefficients = make_rule(run, landscape.h0.size), _coefficients(loss_of(problem)).address
         self.temperatures, self.record = Experiment.from_run(run).temperature, states.record
         self.streams = np.zeros((2, width), np.uint64)
-        self.curves, self.diverged_at = np.full((width, len(RECORDED), states.record.size), np.nan), np.full(width, -1)
+        self.curves, self.diverged_at = np.full((width, *states.curves.shape[1:]), np.nan), np.full(width, -1)
         self.step = max(0, int(states.step[instances[0]]))
         work = make_work(landscape)
         for lane, i in enumerate(instances):

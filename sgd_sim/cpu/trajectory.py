@@ -36,12 +36,13 @@ class InstanceTrajectory:
     def __init__(self, run: Run, instance: int, states: States, threads: bool):
         simulation, problem = run.simulation, run.problem
         self.instance, self.threads = instance, threads
+        experiment = Experiment.from_run(run)
         self.landscape = make_landscape(simulation.seed, instance, simulation.dimension, problem.alpha, threads,
-                                        simulation.precision)
+                                        simulation.precision, experiment.data)
         self.work = make_work(self.landscape)
         samples = self.landscape.h0.size
         self.rule, self.noise = make_rule(run, samples), make_noise(simulation.seed, instance)
-        self.temperatures = Experiment.from_run(run).temperature
+        self.temperatures = experiment.temperature
         self.record, self.curves = states.record, states.curves[instance].copy()
         self.step, self.diverged_at = int(states.step[instance]), int(states.diverged_at[instance])
         s = np.ones(samples, np.uint8)
@@ -52,7 +53,7 @@ class InstanceTrajectory:
             w = states.w[instance].copy()
             if states.s.shape[1]:
                 s[:] = states.s[instance]
-        self.state = State(w, s)
+        self.state = State(w, s, states.b[instance:instance + 1].copy())
 
     @property
     def finished(self) -> bool:
@@ -69,7 +70,7 @@ class InstanceTrajectory:
         """Copy where the instance stands into the states."""
         i = self.instance
         states.step[i], states.diverged_at[i] = self.step, self.diverged_at
-        states.w[i], states.curves[i] = self.state.w, self.curves
+        states.w[i], states.curves[i], states.b[i] = self.state.w, self.curves, self.state.b[0]
         if states.s.shape[1]:
             states.s[i] = self.state.s
 

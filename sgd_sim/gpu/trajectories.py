@@ -14,6 +14,7 @@ from dmft.core.device import Gpu
 from dmft.core.errors import RunError
 from dmft.core.streams import key
 from dmft.model.cuda_loss import check_cuda
+from dmft.model.data import data_of
 from dmft.model.experiment import Experiment
 from dmft.model.losses import get_loss
 from dmft.model.runfile import Run
@@ -58,6 +59,9 @@ def instance_bytes(run: Run, layout: CardLayout) -> int:
 def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) -> list[np.ndarray]:
     """Instances that stand at the same step, cut into batches that the card can hold. RunError if it holds none."""
     layout = layout_of(run)
+    if not data_of(run.problem).plain:
+        raise RunError('[simulation] device = "gpu": only labels that are the teacher\'s field, without noise, are built there '
+                       '(phase_retrieval, linear); take device = "cpu"')
     check_cuda(gpu, get_loss(run.problem.loss), "simulation")
     shared = run.simulation.landscape == "shared"
     room, each = int(0.9 * gpu.free_bytes()), instance_bytes(run, layout) + (0 if shared else landscape_bytes(layout))

@@ -9,8 +9,9 @@ import pytest
 
 import sgd_sim
 from dmft.core.errors import FileError, RunError, UserError
+from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
-from sgd_sim.recording import mean_square_error, record_steps
+from sgd_sim.recording import record_steps
 
 
 @pytest.fixture
@@ -46,10 +47,10 @@ def test_mse_formula(run):
     y, z = rng.standard_normal((2, 400000))
     for m, q in ((0.3, 1.0), (-0.8, 1.3), (1.0, 1.0), (0.0, 0.7)):
         squares = (np.abs(m * y + np.sqrt(q - m * m) * z) - np.abs(y)) ** 2
-        value = mean_square_error(run, np.array(m), np.array(q))
+        value = known_errors(run, {"m": np.array(m), "q": np.array(q)})["mse"]
         assert abs(squares.mean() - value) < 4 * squares.std() / np.sqrt(y.size) + 1e-12
     linear = run.replace(loss="linear")
-    assert mean_square_error(linear, np.array(0.3), np.array(1.2)) == pytest.approx(1.6)
+    assert known_errors(linear, {"m": np.array(0.3), "q": np.array(1.2)})["mse"] == pytest.approx(1.6)
 
 
 def test_statistics(run):

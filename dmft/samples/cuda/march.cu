@@ -9,16 +9,16 @@
 #define AHEAD 2    // rows of them that it loads before it adds them
 
 // The loss of every sample, and its terms in the averages, terms (SCALARS, count).
-extern "C" __global__ void fields(int count, double m, double eta, double scale, int stein, const double *weight,
-                                  const long long *line, const double *k, const double *y, const double *sd,
-                                  const double *h, const double *s, const double *Y, double *g, double *gp, double *g_y,
+extern "C" __global__ void fields(int count, double m, double b, double eta, double scale, double L, int stein,
+                                  const double *weight, const long long *line, const double *k, const double *y,
+                                  const double *sd, const double *y_slope, const double *direct, const double *h, const double *s, const double *Y, double *g, double *gp, double *g_y,
                                   double *terms) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;
     const double w = weight[i];
-    double raw = h[i] + m * k[i], field = sd[i] * raw, batch = scale * s[i] * sd[i];
+    double raw = h[i] + m * k[i], field = sd[i] * raw + b, batch = scale * s[i] * sd[i];
     double slope = batch * loss_dv<double>(field, y[i]), curvature = batch * sd[i] * loss_d2v<double>(field, y[i]);
-    double mixed = batch * loss_dv_dh0<double>(field, y[i]);
+    double mixed = batch * loss_dv_dh0<double>(field, y[i]) * y_slope[i];
     g[i] = slope;
     gp[i] = curvature;
     g_y[i] = mixed;
@@ -27,9 +27,11 @@ extern "C" __global__ void fields(int count, double m, double eta, double scale,
                            w * loss_v<double>(field, y[i]),
                            w * slope * raw,
                            w * slope * slope,
-                           stein ? w * curvature * Y[i] + w * mixed : 0.0,
+                           stein ? w * curvature * Y[i] + w * mixed : direct[i] * slope,
                            stein && fabs(Y[i]) > WIDE ? w : 0.0,
                            eta * curvature > STABLE ? w : 0.0,
+                           y[i] * (L > 0.0 ? field * field - L * L : field) < 0.0 ? w : 0.0,
+                           w * slope / sd[i],
                            line[i] >= 0 ? w : 0.0}; // the last two terms: `bounds`
     for (int c = 0; c < SCALARS; c++) terms[(long long)c * count + i] = row[c];
 }

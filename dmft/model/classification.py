@@ -1,0 +1,153 @@
+"""Losses of classification, v(f, y) with labels y = +-1: logistic, smooth hinge, and the door of three clusters.
+
+All are C^1 in f with a bounded second derivative. A loss with a jump in v' (the perceptron, the hinge) would be solved wrongly
+without any sign of it: path derivatives miss the delta function in v''.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numba import njit
+
+from dmft.model.loss import Loss
+
+
+@njit(cache=True)
+def _softplus(u):
+    """log(1 + exp(u)), for large |u| too."""
+    return np.maximum(u, 0.0) + np.log1p(np.exp(-np.abs(u)))
+
+
+@njit(cache=True)
+def _sigmoid(u):
+    """1/(1 + exp(-u))."""
+    return 0.5 * (1.0 + np.tanh(0.5 * u))
+
+
+@njit(cache=True)
+def _logistic_v(f, y):
+    return _softplus(-y * f)
+
+
+@njit(cache=True)
+def _logistic_dv(f, y):
+    return -y * _sigmoid(-y * f)
+
+
+@njit(cache=True)
+def _logistic_d2v(f, y):
+    p = _sigmoid(-y * f)
+    return y * y * p * (1.0 - p)
+
+
+@njit(cache=True)
+def _logistic_dv_dy(f, y):
+    p = _sigmoid(-y * f)
+    return -p + y * f * p * (1.0 - p)
+
+
+@njit(cache=True)
+def _hinge_v(f, y):
+    u = np.maximum(1.0 - y * f, 0.0)
+    square = np.minimum(u, 1.0)
+    return square * (u - 0.5 * square)
+
+
+@njit(cache=True)
+def _hinge_dv(f, y):
+    return -y * np.minimum(np.maximum(1.0 - y * f, 0.0), 1.0)
+
+
+@njit(cache=True)
+def _hinge_d2v(f, y):
+    u = 1.0 - y * f
+    return y * y * ((u > 0.0) & (u < 1.0))
+
+
+@njit(cache=True)
+def _hinge_dv_dy(f, y):
+    u = 1.0 - y * f
+    return y * f * ((u > 0.0) & (u < 1.0)) - np.minimum(np.maximum(u, 0.0), 1.0)
+
+
+_SOFT = """
+template <typename real> __device__ real softplus(real u) { return (u > real(0) ? u : real(0)) + log1p(exp(-fabs(u))); }
+template <typename real> __device__ real sigmoid(real u) { return real(0.5) * (real(1) + tanh(real(0.5) * u)); }
+"""
+_LOGISTIC_CUDA = _SOFT + """
+template <typename real> __device__ real loss_v(real f, real y) { return softplus<real>(-y * f); }
+template <typename real> __device__ real loss_dv(real f, real y) { return -y * sigmoid<real>(-y * f); }
+template <typename real> __device__ real loss_d2v(real f, real y) {
+    real p = sigmoid<real>(-y * f);
+    return y * y * p * (real(1) - p);
+}
+template <typename real> __device__ real loss_dv_dh0(real f, real y) {
+    real p = sigmoid<real>(-y * f);
+    return -p + y * f * p * (real(1) - p);
+}
+"""
+_HINGE_CUDA = """
+template <typename real> __device__ real cut(real u) { return u < real(0) ? real(0) : u > real(1) ? real(1) : u; }
+template <typename real> __device__ real loss_v(real f, real y) {
+    real u = real(1) - y * f;
+    return u > real(1) ? u - real(0.5) : u > real(0) ? real(0.5) * u * u : real(0);
+}
+template <typename real> __device__ real loss_dv(real f, real y) { return -y * cut<real>(real(1) - y * f); }
+template <typename real> __device__ real loss_d2v(real f, real y) {
+    real u = real(1) - y * f;
+    return u > real(0) && u < real(1) ? y * y : real(0);
+}
+template <typename real> __device__ real loss_dv_dh0(real f, real y) {
+    real u = real(1) - y * f;
+    return (u > real(0) && u < real(1) ? y * f : real(0)) - cut<real>(u);
+}
+"""
+_DOOR_CUDA = _SOFT + """
+template <typename real> __device__ real loss_v(real f, real y) { return softplus<real>(-y * (f * f - WIDTH)); }
+template <typename real> __device__ real loss_dv(real f, real y) { return real(-2) * y * f * sigmoid<real>(-y * (f * f - WIDTH)); }
+template <typename real> __device__ real loss_d2v(real f, real y) {
+    real p = sigmoid<real>(-y * (f * f - WIDTH));
+    return real(-2) * y * p + real(4) * y * y * f * f * p * (real(1) - p);
+}
+template <typename real> __device__ real loss_dv_dh0(real f, real y) {
+    real p = sigmoid<real>(-y * (f * f - WIDTH));
+    return real(-2) * f * p + real(2) * y * f * (f * f - WIDTH) * p * (real(1) - p);
+}
+"""
+
+
+@lru_cache
+def door(L: float) -> Loss:
+    """log(1 + exp(-y (f^2 - L^2))): labels +1 outside of |f| < L, -1 inside."""
+    width = L * L
+
+    @njit
+    def v(f, y):
+        return _softplus(-y * (f * f - width))
+
+    @njit
+    def dv(f, y):
+        return -2.0 * y * f * _sigmoid(-y * (f * f - width))
+
+    @njit
+    def d2v(f, y):
+        p = _sigmoid(-y * (f * f - width))
+        return -2.0 * y * p + 4.0 * y * y * f * f * p * (1.0 - p)
+
+    @njit
+    def dv_dy(f, y):
+        p = _sigmoid(-y * (f * f - width))
+        return -2.0 * f * p + 2.0 * y * f * (f * f - width) * p * (1.0 - p)
+
+    return Loss("door", v, dv, d2v, dv_dy, cuda=_DOOR_CUDA.replace("WIDTH", f"real({width!r})"), labels="sign", accepts=("sign",),
+                threshold=L)
+
+
+DOOR_WIDTH = 0.7
+DOOR = door(DOOR_WIDTH)
+LOGISTIC = Loss("logistic", _logistic_v, _logistic_dv, _logistic_d2v, _logistic_dv_dy, cuda=_LOGISTIC_CUDA, labels="sign",
+                accepts=("sign",), convex=True)
+SMOOTH_HINGE = Loss("smooth_hinge", _hinge_v, _hinge_dv, _hinge_d2v, _hinge_dv_dy, cuda=_HINGE_CUDA, labels="sign",
+                    accepts=("sign",), convex=True, kinks=(0.0, 1.0))

@@ -1,0 +1,30 @@
+"""What a loss is: v(f, y) of one sample with its derivatives, and what it needs to know of the labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Scalar = Callable[[Any, Any], Any]  # of two numbers, or arrays
+# What a sample tells of the teacher's field, and what is then the prediction: |h0| and |f|, h0 and f, h0^2 and f^2, signs.
+LABELS = ("abs", "field", "square", "sign")
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss and its derivatives; every member is a jitted function of two numbers (or arrays)."""
+
+    name: str
+    v: Scalar
+    dv: Scalar        # dv/dh
+    d2v: Scalar       # d2v/dh2
+    dv_dh0: Scalar    # d2v/dh dh0, wanted by the Stein control variate alone
+    stein: bool = True    # whether <h0 v'> = <dv'/dh0 + m v''>, on which that control variate rests
+    cuda: str = ""        # the same four functions for a GPU, see CUDA below; "" where there are none
+    labels: str = ""      # what a sample tells of h0: one of LABELS, or "" where the loss does not say
+    accepts: tuple[str, ...] = LABELS    # labels that make sense
+    convex: bool = False  # in f: gradient descent then has one end
+    kinks: tuple[float, ...] = ()    # values of y f at which the second derivative jumps, for y = +-1
+    smooth: bool = True   # v' has no jump in f; the theory would miss the delta function in v''
+    threshold: float = 0.0    # L > 0: the predicted label is sign(f^2 - L^2), not sign(f)

@@ -1,0 +1,79 @@
+"""Gaussian mixtures: clusters on one axis, x = c w0/sqrt(N) + sqrt(Delta) z with z ~ N(0, I), labels by cluster.
+
+In the words of teacher.py: k = h0 + c/sqrt(Delta) with h0 ~ N(0, 1) the noise along w0, y = y(c), sd = sqrt(Delta). Labels do not
+depend on h0, so that it drops out of mu altogether: mu = E_n + alpha <g c/sqrt(Delta)>.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import ndtr
+
+from dmft.core.errors import UserError
+from dmft.model.losses import Loss
+from dmft.model.teacher import CLUSTERS, Jump, Labelled, Metric, is_even
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A loss and clusters (c, probability, label, Delta); bias: an intercept b is learnt too."""
+
+    loss: Loss
+    clusters: tuple[tuple[float, float, float, float], ...]
+    bias: bool = False
+    control: ClassVar[str] = CLUSTERS
+    plain: ClassVar[bool] = False
+    draws: ClassVar[int] = 1
+    kind: ClassVar[str] = "clusters"
+
+    @property
+    def even(self) -> bool:
+        """As Teacher.even; an intercept breaks the symmetry."""
+        return is_even(self.loss) and not self.bias
+
+    @property
+    def classifies(self) -> bool:
+        """Whether labels are +1 and -1."""
+        return all(abs(label) == 1.0 for _, _, label, _ in self.clusters)
+
+    @property
+    def strata(self) -> tuple[float, ...]:
+        """The share of each cluster, kept exactly."""
+        return tuple(probability for _, probability, _, _ in self.clusters)
+
+    def members(self, u: np.ndarray) -> np.ndarray:
+        """Clusters of samples from uniforms, (count,)."""
+        edges = np.cumsum(self.strata)[:-1]
+        return np.searchsorted(edges, u, side="right")
+
+    def draw(self, h0: np.ndarray, u: np.ndarray) -> Labelled:
+        """As Teacher.draw."""
+        member = self.members(u[:, 0])
+        c, _, label, Delta = np.array(self.clusters)[member].T
+        sd = np.sqrt(Delta)
+        return Labelled(h0 + c / sd, label, sd, np.zeros_like(h0), c / sd, member)
+
+    def jump(self, u: np.ndarray) -> Jump:
+        """Labels do not jump."""
+        return Jump(np.zeros(len(u)), 0.0)
+
+    def errors(self, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> dict[str, np.ndarray]:
+        """The share of wrong labels on new samples, where labels are signs."""
+        if not self.classifies:
+            return {}
+        L, total = self.loss.threshold, np.zeros(np.broadcast(m, q, b).shape)
+        for c, probability, label, Delta in self.clusters:
+            centre, spread = c * m + b, np.sqrt(Delta * q)
+            if L > 0:
+                inside = ndtr((L - centre) / spread) - ndtr((-L - centre) / spread)
+                total = total + probability * (inside if label > 0 else 1.0 - inside)
+            else:
+                total = total + probability * ndtr(-label * centre / spread)
+        return {"error": total}
+
+    def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """Not built in: clusters have their errors in closed form."""
+        raise UserError('generalization: not built in for data = "mixture"; theory.error is the share of wrong labels')
