@@ -11,6 +11,8 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+CONSTRAINTS = ("sphere", "ridge")  # names in run files
+
 
 class Constraint(Protocol):
     """The properties that theory and simulator ask for."""

@@ -17,6 +17,7 @@ from numba import njit
 from dmft.core.streams import uniform2
 
 FULL_BATCH, BERNOULLI, POISSON, PERSISTENT = range(4)
+MINIBATCHES = ("bernoulli", "without_replacement", "with_replacement")  # how sgd draws, by their names in run files
 _MOST = 39.0  # draws of one sample in a Poisson mini-batch of mean at most 1: more have probability below 1e-40
 
 

@@ -20,9 +20,10 @@ from dmft.core import schema
 from dmft.core.errors import RunError, UserError
 from dmft.core.schema import boolean, choice, integer, number, option, text
 from dmft.model.classification import DOOR_WIDTH
+from dmft.model.constraints import CONSTRAINTS
 from dmft.model.loss import LABELS
 from dmft.model.losses import get_loss
-from dmft.model.minibatches import Persistent
+from dmft.model.minibatches import MINIBATCHES, Persistent
 from dmft.model.schedules import Points, scheduled
 from dmft.model.starts import STARTS
 
@@ -99,7 +100,7 @@ class ProblemConfig:
     bias: bool = option(boolean, False, "whether an intercept is learnt")
     start: str = option(choice(*STARTS), "warm", "random and spectral: simulation only")
     m0: float | None = option(number(-1.0, 1.0, above=True, below=True), None, "initial overlap with the teacher")
-    constraint: str = option(choice("sphere", "ridge"), "sphere", "what keeps the weights bounded")
+    constraint: str = option(choice(*CONSTRAINTS), "sphere", "what keeps the weights bounded")
     ridge: float = option(number(0.0), 0.0, "strength lambda")
     start_variance: float = option(number(0.0, above=True), 1.0, "of the part of the start normal to w0")
 
@@ -137,7 +138,7 @@ class AlgorithmConfig:
     t_max: float = option(number(0.0, above=True), doc="final time")
     batch_fraction: float = option(number(0.0, 1.0, above=True), 1.0, "share of samples in a mini-batch")
     persistence: float | None = option(number(0.0, above=True), None, "tau, how long a sample stays out of the batch")
-    minibatch: str = option(choice("bernoulli", "without_replacement", "with_replacement"), "bernoulli",
+    minibatch: str = option(choice(*MINIBATCHES), "bernoulli",
                             "how sgd draws its mini-batch")
     temperature: float | Points = option(scheduled("T", 0.0), 0.0, "a number or a schedule [[0.0, T0], [t1, T1], ...]")
     rescale_gradient: bool = option(boolean, True, "divide the gradient by the batch fraction (1 with gd and langevin)")
