@@ -20,7 +20,8 @@ import numpy as np
 from dmft.core.stopping import Stop
 from onepass import ode
 from onepass.dynamics import Dynamics
-from onepass.ensemble import EnsembleJob, request, run_job
+from onepass.ensemble import EnsembleJob, run_job
+from onepass.request import request
 from onepass.result import Ensemble, Trajectory
 
 Output = str | Path | None

@@ -96,6 +96,8 @@ def load(path: str | Path) -> Trajectory:
     stored = store.load(path)
     if stored.kind != "onepass":
         raise FileError(f"{path}: holds {stored.kind!r}, not a one-pass result; use dmft inspect")
+    if stored.is_checkpoint:
+        raise FileError(f"{path}: the checkpoint of a run that has not ended; dmft inspect shows it, --resume ends it")
     layouts.check(stored)
     arrays, attrs = dict(stored.arrays), dict(stored.attrs)
     t = arrays.pop("t")

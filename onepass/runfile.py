@@ -37,7 +37,7 @@ import numpy as np
 from dmft.core import schema
 from dmft.core.errors import RunError
 from dmft.core.schema import boolean, choice, integer, number, option, text
-from onepass.ensemble import EnsembleJob, EnsembleRequest, request
+from onepass.ensemble import EnsembleJob
 from onepass.mixtures.binary_mixture import BinaryMixture
 from onepass.mixtures.xor_mixture import XorMixture
 from onepass.model import Model
@@ -45,6 +45,7 @@ from onepass.networks.committee import Committee
 from onepass.networks.multi_index import MultiIndexNetwork
 from onepass.networks.quadratic import QuadraticNetwork
 from onepass.ode import increasing_times
+from onepass.request import EnsembleRequest, request
 from onepass.spiked.tensor import SpikedTensor
 
 _VECTOR = schema.array("a list of numbers", 1, number())

@@ -94,10 +94,9 @@ def known_limits(run: Run) -> dict[str, float]:
 def _solve(e: Experiment) -> FixedPoint:
     """Iterate the equations, damped by one half."""
     data, alpha, sphere = e.data, e.alpha, e.constraint.fixes_norm
-    averages = _moments if isinstance(data, Teacher) and not data.classifies else _integrals
     m, q, V, b, nu = 0.1, 1.0, 1.0, 0.0, e.constraint.decay
     for _ in range(MOST_ROUNDS):
-        a = averages(data, m, q, V, b)
+        a = _averages(data, m, q, V, b)
         m_new = alpha * V * a.pull
         if sphere:
             V_new = np.sqrt(max(1.0 - m**2, 1e-300) / (alpha * a.squares))
@@ -113,8 +112,8 @@ def _solve(e: Experiment) -> FixedPoint:
         if not np.all(np.isfinite(step)) or q > 1e12 or V > 1e12:
             break
         if np.max(np.abs(step)) < TOLERANCE * max(1.0, q, V):
-            a = averages(data, m, q, V, b)
-            errors = {name: float(value) for name, value in data.errors(np.float64(m), np.float64(q), b).items()}
+            a = _averages(data, m, q, V, b)
+            errors = {name: float(value) for name, value in data.errors(np.array(m), np.array(q), b).items()}
             return FixedPoint(float(m), float(q), float(V), float(nu), float(b), float(a.loss),
                               float(a.wrong) if data.classifies else None, errors)
     raise RunError("[problem]: no fixed point was found: the weights grow without bound (separable labels without a ridge), or the "
@@ -122,6 +121,12 @@ def _solve(e: Experiment) -> FixedPoint:
 
 
 # --- averages ---------------------------------------------------------------------------------------------
+
+def _averages(data: Teacher | Mixture, m: float, q: float, V: float, b: float) -> _Averages:
+    if isinstance(data, Teacher) and not data.classifies:
+        return _moments(data, m, q, V, b)
+    return _integrals(data, m, q, V, b)
+
 
 def _moments(data: Teacher, m: float, q: float, V: float, b: float) -> _Averages:
     """The square loss with labels that are numbers: gh = (omega - y)/(1 + V), so that <k y> and <y^2> are all it takes."""

@@ -96,6 +96,6 @@ def theory_experiment(run: Run) -> Experiment:
         raise RunError('[problem] bias = true: only method = "march" learns an intercept; take it, or bias = false')
     experiment = Experiment.from_run(run)
     if not experiment.data.loss.smooth:
-        raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and the "
-                       "theory would miss the delta function in its curvature; smooth the loss over a small width")
+        raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
+                       "the theory would miss the delta function in its curvature; smooth the loss over a small width")
     return experiment

@@ -117,7 +117,7 @@ def make_fields(loss: Loss):
     v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
 
     @njit
-    def fields(state, m, b, scale, out):
+    def fields(state, m, b, scale, classes, out):
         for i in range(len(state.h)):
             sd, y = state.sd[i], state.y[i]
             field, batch = sd * (state.h[i] + m * state.k[i]) + b, scale * state.s[i] * sd
@@ -125,13 +125,16 @@ def make_fields(loss: Loss):
             out.g[i] = batch * dv(field, y)
             out.gp[i] = batch * sd * d2v(field, y)
             out.g_y[i] = batch * dv_dy(field, y) * state.slope[i]
-            out.wrong[i] = y * (field * field - L * L if L > 0.0 else field) < 0.0
+        if classes:
+            for i in range(len(state.h)):
+                field = state.sd[i] * (state.h[i] + m * state.k[i]) + b
+                out.wrong[i] = state.y[i] * (field * field - L * L if L > 0.0 else field) < 0.0
 
     return fields
 
 
 @njit(cache=True)
-def _sum_block(first, last, used, state, fields, past, row, m, eta, stein, identity, line):
+def _sum_block(first, last, used, state, fields, past, row, m, eta, stein, identity, classes, line):
     """line (SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
     slots = past.G.shape[1]
     line[:] = 0.0
@@ -149,8 +152,6 @@ def _sum_block(first, last, used, state, fields, past, row, m, eta, stein, ident
                 line[WILD] += w
         else:
             line[LABEL] += state.direct[i] * g
-        line[WRONG] += w * fields.wrong[i]
-        line[PUSH] += wg / state.sd[i]
         if eta * gp > STABLE:
             line[UNSTABLE] += w
         for j in range(used):
@@ -174,15 +175,19 @@ def _sum_block(first, last, used, state, fields, past, row, m, eta, stein, ident
         if identity:
             for j in range(used):
                 line[SCALARS + 2 * slots + j] += wg * past.H[i, j]
+    if classes:
+        for i in range(first, last):
+            line[WRONG] += state.weight[i] * fields.wrong[i]
+            line[PUSH] += state.weight[i] * fields.g[i] / state.sd[i]
 
 
 @njit(cache=True, parallel=True)
-def _row_sums(block, used, state, fields, past, row, m, eta, stein, identity, out):
+def _row_sums(block, used, state, fields, past, row, m, eta, stein, identity, classes, out):
     """out (blocks, SCALARS + GROUPS slots): sums over the samples of each block; the last block may be shorter."""
     count = len(state.h)
     for b in prange(out.shape[0]):
         _sum_block(b * block, min((b + 1) * block, count), used, state, fields, past, row, m, eta, stein, identity,
-                   out[b])
+                   classes, out[b])
 
 
 @njit(cache=True, inline="always")
@@ -307,6 +312,7 @@ class Samples:
         count, slots = len(draws.h), history.slots
         self.experiment, self.block, self.keys = experiment, block, Keys(*sampling.keys)
         self.stein, self.identity = sampling.stein and experiment.data.control == SMOOTH, sampling.identity
+        self.classes = experiment.data.classifies or experiment.data.bias
         self.offset, self.stop = history.offset, history.stop
         self.blocks, self.count = -(-count // block), count
         self.chain = experiment.batch.chain()
@@ -343,9 +349,9 @@ class Samples:
     def row_sums(self, m: float, b: float = 0.0) -> np.ndarray:
         """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the present Fields, which
         `advance` uses."""
-        self._evaluate(self.state, m, b, self.experiment.gradient_scale, self.fields)
+        self._evaluate(self.state, m, b, self.experiment.gradient_scale, self.classes, self.fields)
         _row_sums(self.block, self._used, self.state, self.fields, self.past, self.tangents.row, m, self.experiment.eta,
-                  self.stein, self.identity, self._sums)
+                  self.stein, self.identity, self.classes, self._sums)
         return self._sums
 
     def advance(self, drive: Drive, plan: Plan) -> None:

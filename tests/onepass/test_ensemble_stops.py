@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +12,8 @@ import onepass
 from dmft.core import store
 from dmft.core.errors import Stopped, UserError
 from dmft.core.stopping import EXIT_INTERRUPTED, EXIT_STOPPED
-from onepass.ensemble import request
 from onepass.process import Single, from_bytes, to_bytes
+from onepass.request import request
 
 SPHERE = onepass.QuadraticNetwork(2, 1, 0.2, 0.1, constraint="sphere")
 START = {"M": [[0.3], [0.1]], "Q": [[1.0, 0.1], [0.1, 1.0]]}
@@ -115,6 +116,36 @@ def test_a_stopped_ensemble_goes_on_to_the_same_bits(method, tmp_path):
         run(dimension, instances, START, times, seed=4, **more, output=output, resume=True)
     with pytest.raises(UserError, match="initial.M"):
         run(dimension, instances, {**START, "M": [[0.2], [0.1]]}, times, seed=3, **more, output=output, resume=True)
+
+
+@dataclass
+class Plain:
+    """A user's process, which does not tell what moves in it, and is slow."""
+
+    inner: Single
+
+    def advance(self, steps):
+        time.sleep(0.2)
+        self.inner.advance(steps)
+
+    def flat(self):
+        return self.inner.flat()[0]
+
+
+class PlainTensor(onepass.SpikedTensor):
+    def chain_process(self, x0, dimension, seed, instance):
+        return Plain(Single(super().chain_process(x0, dimension, seed, instance)))
+
+
+def test_a_process_without_snapshots_begins_its_instance_again(tmp_path):
+    output, times = tmp_path / "a.h5", np.arange(4) * 0.1
+    start = {"m": 0.3, "r2": 0.8}
+    with pytest.raises(Stopped):
+        PlainTensor(3, 2.0).chain(50, 3, start, times, threads=1, output=output, stop=StopAfter(3))
+    with pytest.raises(UserError, match="dmft inspect"):
+        onepass.load(store.checkpoint_path(output))
+    resumed = PlainTensor(3, 2.0).chain(50, 3, start, times, output=output, resume=True)
+    np.testing.assert_array_equal(resumed.m, SPIKED.chain(50, 3, start, times).m)
 
 
 def test_paths_of_the_sde_do_not_depend_on_their_company_or_on_threads():

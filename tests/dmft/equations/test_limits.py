@@ -45,7 +45,8 @@ def make(problem: str, eta: float = 0.1, t_max: float = 1.0, theory: str = "") -
 def test_numbers_of_another_solver(name):
     found = fixed_point(make(PROBLEMS[name]))
     (error,) = found.errors.values()
-    np.testing.assert_allclose((found.m, found.q, found.V, found.loss, error, found.nu_hat), EXPECTED[name], rtol=0, atol=DIGITS[name])
+    numbers = found.m, found.q, found.V, found.loss, error, found.nu_hat
+    np.testing.assert_allclose(numbers, EXPECTED[name], rtol=0, atol=DIGITS[name])
     assert found.b == pytest.approx(-0.2573393, abs=6e-8) if name == "P4" else found.b == 0.0
 
 
@@ -93,7 +94,7 @@ def _distance(name: str, theory: dmft.api.Theory) -> float:
 
 @pytest.mark.parametrize("name", LONG)
 def test_gradient_descent_gets_there(name):
-    """Student with 7 degrees of freedom stays below 6 but for 5e-4; 2e-4 is what exp(-lambda t) has left, and the bias at finite K."""
+    """Student with 7 degrees of freedom stays below 6 but for 5e-4; 2e-4: what exp(-lambda t) leaves, and the bias at finite K."""
     theory = dmft.solve(make(PROBLEMS[name], *LONG[name], "samples = 2048\nreplicas = 8"), quiet=True)
     assert _distance(name, theory) < 6
 
@@ -108,8 +109,8 @@ def test_gradient_descent_without_the_centres_ends_elsewhere(monkeypatch):
 
 
 def test_no_limit_is_one_line():
-    for problem, said in (('alpha = 2\nloss = "phase_retrieval"', "not convex"), ('alpha = 2\nloss = "logistic"\n' + RIDGE.format(0),
-                                                                               "no fixed point")):
+    for problem, said in (('alpha = 2\nloss = "phase_retrieval"', "not convex"),
+                          ('alpha = 2\nloss = "logistic"\n' + RIDGE.format(0), "no fixed point")):
         with pytest.raises(RunError, match=said):
             fixed_point(make(problem))
     run = make(PROBLEMS["P2"]).replace(kind="sgd", batch_fraction=0.5)

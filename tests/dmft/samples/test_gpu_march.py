@@ -42,8 +42,9 @@ t_max = {0.02 * steps}
 """))
 
 
-def solved(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16, carriers: int = 16) -> March:
-    sampling = Sampling(samples, 3, (0,), frozenset(parts), 0.01, least_carriers=carriers)
+def solved(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16, carriers: int = 16,
+           pairs: int = 0) -> March:
+    sampling = Sampling(samples, 3, (0,), frozenset(parts), 0.01, least_carriers=carriers, pairs=pairs)
     march = March(p, sampling, per_level, np.arange(0, p.steps + 1, 5), Comm(), dtype, gpu)
     while not march.done:
         march.step()
@@ -80,6 +81,24 @@ def test_the_gpu_march_is_the_march(card, algorithm):
 def test_constraints_losses_and_plain_sampling(card, extra, loss, parts):
     p = problem("persistent", 36, extra, loss)
     want, got = (solved(p, None, np.float64, gpu, parts) for gpu in (None, card))
+    for name, curve in want.curves.items():
+        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-9, err_msg=name)
+
+
+TWO = 'data = "mixture"\nclusters = [[1, 0.3, 1, 0.5], [-1, 0.7, -1, 2]]\nbias = true\nconstraint = "ridge"\nridge = 0.3\nm0 = 0.4'
+THREE = 'data = "mixture"\nclusters = [[0, 0.5, -1, 0.5], [1, 0.25, 1, 0.5], [-1, 0.25, 1, 0.5]]\nm0 = 0.4'
+
+
+@pytest.mark.parametrize("extra, loss, pairs", [
+    ("flip = 0.1\nm0 = 0.4", "logistic", 6),
+    (TWO, "smooth_hinge", 0),
+    (THREE, "door", 0),
+    ('labels = "square"\nlabel_noise = 0.3\nm0 = 0.4', "phase_retrieval", 0),
+], ids=["flips", "two clusters, bias", "three clusters", "noisy squares"])
+def test_data_models(card, extra, loss, pairs):
+    p = problem("persistent", 20, extra, loss)
+    want, got = (solved(p, None, np.float64, gpu, pairs=pairs) for gpu in (None, card))
+    assert ("b" in want.curves) == ("bias" in extra) and want.curves["mu"][5] != 0
     for name, curve in want.curves.items():
         np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-9, err_msg=name)
 

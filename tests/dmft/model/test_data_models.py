@@ -1,0 +1,101 @@
+"""Data models: what a run file may ask for, the laws of the labels, and errors on new samples in closed form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dmft.core.errors import RunError
+from dmft.model.data import data_of
+from dmft.model.experiment import Experiment, theory_experiment
+from dmft.model.losses import get_loss, register_loss
+from dmft.model.runfile import Run, load_run, parse_run
+
+CLUSTERS = 'data = "mixture"\nclusters = [[1.0, 0.3, 1.0, 0.5], [-1.0, 0.7, -1.0, 2.0]]\n'
+THREE = 'data = "mixture"\nclusters = [[0, 0.5, -1, 0.5], [1, 0.25, 1, 0.5], [-1, 0.25, 1, 0.5]]\n'
+
+
+def make(problem: str, algorithm: str = 'kind = "gd"') -> Run:
+    return parse_run(f"[problem]\nalpha = 2.0\nm0 = 0.2\n{problem}\n[algorithm]\n{algorithm}\nlearning_rate = 0.1\nt_max = 1.0\n")
+
+
+@pytest.mark.parametrize(("problem", "said"), [
+    ('labels = "sign"', "makes sense with labels abs or square"),
+    ('flip = 0.1', 'only labels = "sign" have a sign to flip'),
+    ('loss = "linear"\nflip = 0.1', "have a sign to flip"),
+    ('loss = "logistic"\nlabels = "abs"', "makes sense with labels sign"),
+    ('loss = "door"', "made for clusters"),
+    ('loss = "logistic"\nflip = 0.6', "flip"),
+    (CLUSTERS, "no use for the sign"),
+    ('loss = "logistic"\n' + CLUSTERS + "flip = 0.1", "not used with data"),
+    ('loss = "logistic"\ndata = "mixture"', "missing key 'clusters'"),
+    ('loss = "logistic"\ndata = "mixture"\nclusters = [[1, 0.3, 1, 1], [-1, 0.6, -1, 1]]', "add up to 1"),
+    ('loss = "logistic"\ndata = "mixture"\nclusters = [[1, 0.3, 1, 1], [-1, 0.7, 0, 1]]', r"labels \+1 and -1"),
+    ('loss = "logistic"\nbias = true', "not used with data"),
+    ("start_variance = 0.5", "not used with constraint"),
+    ("door = 0.5", "not used with loss"),
+    ('labels = "signs"', "did you mean 'sign'"),
+])
+def test_what_makes_no_sense_is_one_line(problem, said):
+    with pytest.raises(RunError, match=said) as caught:
+        make(problem)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_theory_refuses_a_loss_that_is_not_smooth():
+    register_loss("hinge_for_tests", lambda f, y: max(0.0, 1 - y * f), lambda f, y: -y if y * f < 1 else 0.0 * f,
+                  lambda f, y: 0.0 * f, labels="sign")
+    with pytest.raises(RunError, match="dv jumps as f grows"):
+        theory_experiment(make('loss = "hinge_for_tests"'))
+    with pytest.raises(RunError, match="only method"):
+        theory_experiment(make('loss = "logistic"\nbias = true\n' + CLUSTERS).replace(method="iterate"))
+
+
+def test_files_round_trip_and_old_ones_mean_what_they_meant():
+    for problem in ("", 'loss = "linear"\nlabel_noise = 0.5', 'loss = "logistic"\nflip = 0.1', 'loss = "door"\n' + THREE):
+        run = make(problem)
+        assert parse_run(run.to_toml()) == run
+    assert data_of(make("").problem).plain and data_of(make('loss = "linear"').problem).plain
+    for name in ("logistic-flips", "two-clusters", "three-clusters"):
+        Experiment.from_run(load_run(f"runs/data/{name}.toml"))
+
+
+@pytest.mark.parametrize("name", ["logistic", "smooth_hinge", "door"])
+def test_derivatives(name):
+    f, y = (axis.ravel() for axis in np.meshgrid(np.linspace(-3.03, 3.01, 41), (1.0, -1.0)))
+    loss, step = get_loss(name), 1e-6
+    np.testing.assert_allclose((loss.v(f + step, y) - loss.v(f - step, y)) / (2 * step), loss.dv(f, y), atol=1e-8)
+    np.testing.assert_allclose((loss.dv(f + step, y) - loss.dv(f - step, y)) / (2 * step), loss.d2v(f, y), atol=1e-8)
+    np.testing.assert_allclose((loss.dv(f, y + step) - loss.dv(f, y - step)) / (2 * step), loss.dv_dh0(f, y), atol=1e-8)
+    assert loss.v(800.0, -1.0) > 100 and np.isfinite(loss.v(-800.0, -1.0))
+
+
+TEACHERS = {
+    "field": ('loss = "linear"\nlabel_noise = 0.4', "mse", lambda f, y: (f - y) ** 2),
+    "abs": ("label_noise = 0.4", "mse", lambda f, y: (np.abs(f) - y) ** 2),
+    "square": ('labels = "square"\nlabel_noise = 0.4', "mse", lambda f, y: (f**2 - y) ** 2),
+    "flips": ('loss = "logistic"\nflip = 0.15', "error", lambda f, y: f * y < 0),
+    "noisy sign": ('loss = "logistic"\nlabel_noise = 0.4\nflip = 0.1', "error", lambda f, y: f * y < 0),
+    "two clusters": ('loss = "logistic"\n' + CLUSTERS, "error", lambda f, y: f * y < 0),
+    "three clusters": ('loss = "door"\n' + THREE, "error", lambda f, y: (f**2 - 0.49) * y < 0),
+}
+
+
+@pytest.mark.parametrize("name", TEACHERS)
+def test_errors_on_new_samples(name):
+    """Closed forms against 4e5 draws of f = sd (m k + sqrt(q - m^2) xi) + b, within 4 errors; a wrong norm is seen."""
+    problem, which, metric = TEACHERS[name]
+    data, rng = data_of(make(problem).problem), np.random.default_rng(3)
+    m, q, b, count = 0.6, 1.3, 0.2 if "clusters" in name else 0.0, 400_000
+    h0, xi = rng.standard_normal((2, count))
+    drawn = data.draw(h0, rng.uniform(size=(count, max(1, data.draws))))
+    f = drawn.sd * (m * drawn.k + np.sqrt(q - m * m) * xi) + b
+    values = np.asarray(metric(f, drawn.y), float)
+    spread = values.std() / np.sqrt(count)
+    assert abs(data.errors(np.array(m), np.array(q), b)[which] - values.mean()) < 4 * spread
+    assert abs(data.errors(np.array(m), np.array(0.9 * q), b)[which] - values.mean()) > 4 * spread
+    if b == 0:
+        guess = {"field": lambda f: f, "abs": np.abs, "square": np.square}.get(name, np.sign)
+        distance = (lambda y, z: y != z) if which == "error" else (lambda y, z: (y - z) ** 2)
+        assert abs(data.generalization(distance, np.array(m), np.array(q)) - values.mean()) < 4 * spread
+        assert np.mean(distance(drawn.y, guess(f))) == pytest.approx(values.mean(), abs=1e-12)
