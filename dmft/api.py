@@ -10,7 +10,7 @@ from dmft.convergence import runs
 from dmft.convergence.study import Study
 from dmft.core.errors import FileError, UserError
 from dmft.equations import limits
-from dmft.equations.limits import FixedPoint
+from dmft.equations.limits import ConvexLimit
 from dmft.inspection.against import AgainstSimulations, against_simulations
 from dmft.inspection.loading import load
 from dmft.inspection.opening import open_file
@@ -45,7 +45,7 @@ def convergence_study(run: Run | str | Path, samples: Sequence[int] = (), learni
                                   quiet=quiet, **options)
 
 
-def fixed_point(run: Run | str | Path) -> FixedPoint:
+def fixed_point(run: Run | str | Path) -> ConvexLimit:
     """Where gradient descent ends on a convex loss (linear, logistic, smooth_hinge), ridge or sphere: .m .q .V .loss .errors."""
     return limits.fixed_point(_run(run))
 

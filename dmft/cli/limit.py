@@ -12,7 +12,7 @@ import json
 
 from dmft.core.command import EXIT_DONE, naming
 from dmft.core.parallel import world
-from dmft.equations.limits import FixedPoint, fixed_point
+from dmft.equations.limits import ConvexLimit, fixed_point
 from dmft.model.runfile import load_run
 
 
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     return EXIT_DONE
 
 
-def limit_numbers(found: FixedPoint) -> dict[str, float]:
+def limit_numbers(found: ConvexLimit) -> dict[str, float]:
     """The numbers of a fixed point by name, those that its data model has."""
     numbers = {name: value for name, value in vars(found).items() if name != "errors" and value is not None}
     return numbers | found.errors

@@ -31,7 +31,7 @@ PRIOR = 2.0
 ALIKE = 0.2  # variance of g'_n sum_k T_nk below which samples respond alike
 
 
-class Overlaps(NamedTuple):
+class FieldOverlaps(NamedTuple):
     """alpha <g_n h_j>, from all samples."""
 
     past: np.ndarray  # (slots,) sums over the steps of each block
@@ -46,7 +46,7 @@ class Gap(NamedTuple):
     largest: float  # of |e_j| over all steps j, e taken as constant across a block
 
 
-def gap(weights: WeightDynamics, row: Row, overlaps: Overlaps) -> Gap:
+def gap(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps) -> Gap:
     """What the row as estimated fails [ibp] by."""
     state, eta, free = weights.state, weights.experiment.eta, weights.free
     unscaled = weights.unscaled(row)

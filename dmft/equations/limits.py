@@ -1,4 +1,4 @@
-"""Where gradient descent ends on a convex loss: the static fixed point of the theory, without samples. Eq. [limit].
+"""Where gradient descent ends on a convex loss: the static fixed point of the theory, without samples (docs/data-models.md).
 
 At long times h = zeta - V g with V = lim eta sum_k R(n, k). With D = sd^2, omega = sd (m k + sqrt(Q) xi) + b and Q = q - m^2,
 
@@ -32,7 +32,7 @@ NEWTON = 80
 
 
 @dataclass(frozen=True)
-class FixedPoint:
+class ConvexLimit:
     """The end of gradient descent. V: integrated response; nu_hat: the ridge, or the multiplier of the sphere."""
 
     m: float
@@ -68,7 +68,7 @@ class _Part(NamedTuple):
     c: float
 
 
-def fixed_point(run: Run) -> FixedPoint:
+def fixed_point(run: Run) -> ConvexLimit:
     """The long-time limit of gradient descent of a run. RunError where there is none in closed form."""
     experiment = Experiment.from_run(run)
     data = experiment.data
@@ -91,7 +91,7 @@ def known_limits(run: Run) -> dict[str, float]:
             **({"training_error": found.training_error} if found.training_error is not None else {})}
 
 
-def _solve(e: Experiment) -> FixedPoint:
+def _solve(e: Experiment) -> ConvexLimit:
     """Iterate the equations, damped by one half."""
     data, alpha, sphere = e.data, e.alpha, e.constraint.fixes_norm
     m, q, V, b, nu = 0.1, 1.0, 1.0, 0.0, e.constraint.decay
@@ -114,7 +114,7 @@ def _solve(e: Experiment) -> FixedPoint:
         if np.max(np.abs(step)) < TOLERANCE * max(1.0, q, V):
             a = _averages(data, m, q, V, b)
             errors = {name: float(value) for name, value in data.errors(np.array(m), np.array(q), b).items()}
-            return FixedPoint(float(m), float(q), float(V), float(nu), float(b), float(a.loss),
+            return ConvexLimit(float(m), float(q), float(V), float(nu), float(b), float(a.loss),
                               float(a.wrong) if data.classifies else None, errors)
     raise RunError("[problem]: no fixed point was found: the weights grow without bound (separable labels without a ridge), or the "
                    "sphere pulls outwards; take a larger ridge")

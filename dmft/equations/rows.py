@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dmft.equations.ibp import Gap, Overlaps, corrected, gap
+from dmft.equations.ibp import FieldOverlaps, Gap, corrected, gap
 from dmft.equations.weights import Closing, Row, WeightDynamics
 from dmft.model.experiment import Experiment
 
@@ -52,7 +52,7 @@ def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: Estimators) -> 
     )
     failed = None
     if use.identity:
-        failed = gap(weights, row, Overlaps(alpha * overlaps, alpha * (sums[GH] - m * sums[GK])))
+        failed = gap(weights, row, FieldOverlaps(alpha * overlaps, alpha * (sums[GH] - m * sums[GK])))
         spread = max(float(sums[RESPONSE2] / sums[CARRIED] - (sums[RESPONSE] / sums[CARRIED]) ** 2), 0.0)
         row = corrected(weights, row, failed, sums[GG], use.share, spread)
     if weights.experiment.mirrored:

@@ -125,6 +125,13 @@ LAYOUTS = {
          Dataset("state/w", ("instance", "dimension")), Dataset("state/b", ("instance",), optional=True),
          Dataset("state/s", ("instance", "byte"), BYTES)),
         _PROGRESS, {"byte": 0}),
+    "simulation checkpoint": FileLayout(
+        (Dataset("active/{i}/instances/shared/record", ("time",), WHOLE),
+         *_each(("step", "diverged_at"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE),
+         Dataset("active/{i}/instances/own/curves", ("instance", "curve", "time")),
+         Dataset("active/{i}/instances/own/w", ("instance", "dimension")),
+         Dataset("active/{i}/instances/own/s", ("instance", "byte"), BYTES)),
+        _PROGRESS, {"byte": 0}),
     "onepass": FileLayout(
         (Dataset("t", ("time",), TIMES),),
         (Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),

@@ -75,9 +75,9 @@ class GpuSamples:
                           *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
         self.kernel = gpu.kernels(text, KERNELS)
         start = {**draws._asdict(), "name": draws.name.astype(np.int64), "weight": weight, "Y": np.zeros(count),
-                 "direct": draws.jump + weight * draws.shift,
                  "line": lines_of(draws.carrier).astype(np.int64)}
         self.state = SampleState(*(gpu.put(start[name]) for name in SampleState._fields))
+        self.slope, self.direct = gpu.put(np.ascontiguousarray(draws.slope)), gpu.put(draws.jump + weight * draws.shift)
         self.past = Past(*(gpu.zeros((count, width)) for width in (slots, slots, slots, slots if self.stein else 0)))
         carriers = np.flatnonzero(draws.carrier)
         self.carriers, self.carrier = len(carriers), gpu.put(carriers)
@@ -100,7 +100,7 @@ class GpuSamples:
         self.kernel["fields"](*over(self.count), (
             np.int32(self.count), np.float64(m), np.float64(b), np.float64(e.eta), np.float64(e.gradient_scale),
             np.float64(e.data.loss.threshold), np.int32(self.stein), state.weight, state.line, state.k, state.y, state.sd,
-            state.slope, state.direct, state.h, state.s, state.Y, self.g, self.gp, self.g_y, self.terms), 0)
+            self.slope, self.direct, state.h, state.s, state.Y, self.g, self.gp, self.g_y, self.terms), 0)
         self.kernel["bounds"](*over(32 * self.carriers), (
             np.int32(self.carriers), np.int32(self.slots), np.int32(self.count), np.int32(self.identity), self.carrier,
             state.weight, self.gp,

@@ -57,11 +57,17 @@ class SampleState(NamedTuple):
     k: np.ndarray  # coefficient of the input along w0
     y: np.ndarray  # label
     sd: np.ndarray  # spread of the input
-    slope: np.ndarray  # derivative of the label in h0
-    direct: np.ndarray  # weight of g in what mu has besides E_n, where that needs no Y
     h: np.ndarray
     s: np.ndarray  # mini-batch weight
     Y: np.ndarray  # response of h_n to h0 through the label alone, of the control variate
+
+
+class Learning(NamedTuple):
+    """What the averages need besides, each (count,)."""
+
+    slope: np.ndarray  # derivative of the label in h0
+    direct: np.ndarray  # weight of g in what mu has besides E_n, where that needs no Y
+    wrong: np.ndarray  # 1 where the predicted label is not y, at the present step
 
 
 class Past(NamedTuple):
@@ -74,14 +80,12 @@ class Past(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """The loss at the present step, each (count,): v, g = (s/l) sd v', g' = (s/l) sd^2 v'', (s/l) sd dv'/dy dy/dh0, and 1 where
-    the predicted label is not y."""
+    """The loss at the present step, each (count,): v, g = (s/l) sd v', g' = (s/l) sd^2 v'', and (s/l) sd dv'/dy dy/dh0."""
 
     v: np.ndarray
     g: np.ndarray
     gp: np.ndarray
     g_y: np.ndarray
-    wrong: np.ndarray
 
 
 class Step(NamedTuple):
@@ -117,24 +121,24 @@ def make_fields(loss: Loss):
     v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
 
     @njit
-    def fields(state, m, b, scale, classes, out):
+    def fields(state, learning, m, b, scale, classes, out):
         for i in range(len(state.h)):
             sd, y = state.sd[i], state.y[i]
             field, batch = sd * (state.h[i] + m * state.k[i]) + b, scale * state.s[i] * sd
             out.v[i] = v(field, y)
             out.g[i] = batch * dv(field, y)
             out.gp[i] = batch * sd * d2v(field, y)
-            out.g_y[i] = batch * dv_dy(field, y) * state.slope[i]
+            out.g_y[i] = batch * dv_dy(field, y) * learning.slope[i]
         if classes:
             for i in range(len(state.h)):
                 field = state.sd[i] * (state.h[i] + m * state.k[i]) + b
-                out.wrong[i] = state.y[i] * (field * field - L * L if L > 0.0 else field) < 0.0
+                learning.wrong[i] = state.y[i] * (field * field - L * L if L > 0.0 else field) < 0.0
 
     return fields
 
 
 @njit(cache=True)
-def _sum_block(first, last, used, state, fields, past, row, m, eta, stein, identity, classes, line):
+def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, stein, identity, classes, line):
     """line (SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
     slots = past.G.shape[1]
     line[:] = 0.0
@@ -151,7 +155,7 @@ def _sum_block(first, last, used, state, fields, past, row, m, eta, stein, ident
             if abs(state.Y[i]) > WIDE:
                 line[WILD] += w
         else:
-            line[LABEL] += state.direct[i] * g
+            line[LABEL] += learning.direct[i] * g
         if eta * gp > STABLE:
             line[UNSTABLE] += w
         for j in range(used):
@@ -177,17 +181,17 @@ def _sum_block(first, last, used, state, fields, past, row, m, eta, stein, ident
                 line[SCALARS + 2 * slots + j] += wg * past.H[i, j]
     if classes:
         for i in range(first, last):
-            line[WRONG] += state.weight[i] * fields.wrong[i]
+            line[WRONG] += state.weight[i] * learning.wrong[i]
             line[PUSH] += state.weight[i] * fields.g[i] / state.sd[i]
 
 
 @njit(cache=True, parallel=True)
-def _row_sums(block, used, state, fields, past, row, m, eta, stein, identity, classes, out):
+def _row_sums(block, used, state, learning, fields, past, row, m, eta, stein, identity, classes, out):
     """out (blocks, SCALARS + GROUPS slots): sums over the samples of each block; the last block may be shorter."""
     count = len(state.h)
     for b in prange(out.shape[0]):
-        _sum_block(b * block, min((b + 1) * block, count), used, state, fields, past, row, m, eta, stein, identity,
-                   classes, out[b])
+        _sum_block(b * block, min((b + 1) * block, count), used, state, learning, fields, past, row, m, eta, stein,
+                   identity, classes, out[b])
 
 
 @njit(cache=True, inline="always")
@@ -331,8 +335,8 @@ class Samples:
         self.z = draws.z
         self.n, self._used = 0, 0  # slots in use, rounded up to what a row holds
         self._looks_ahead, self._ahead_from = False, 0
-        start = {**draws._asdict(), "weight": weight, "line": lines_of(draws.carrier), "Y": 0.0,
-                 "direct": draws.jump + weight * draws.shift}
+        start = {**draws._asdict(), "weight": weight, "line": lines_of(draws.carrier), "Y": 0.0}
+        self.learning = Learning(np.array(draws.slope), draws.jump + weight * draws.shift, np.zeros(self.count))
         for name, array in zip(SampleState._fields, self.state, strict=True):
             array[:] = start[name]
 
@@ -349,9 +353,9 @@ class Samples:
     def row_sums(self, m: float, b: float = 0.0) -> np.ndarray:
         """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the present Fields, which
         `advance` uses."""
-        self._evaluate(self.state, m, b, self.experiment.gradient_scale, self.classes, self.fields)
-        _row_sums(self.block, self._used, self.state, self.fields, self.past, self.tangents.row, m, self.experiment.eta,
-                  self.stein, self.identity, self.classes, self._sums)
+        self._evaluate(self.state, self.learning, m, b, self.experiment.gradient_scale, self.classes, self.fields)
+        _row_sums(self.block, self._used, self.state, self.learning, self.fields, self.past, self.tangents.row, m,
+                  self.experiment.eta, self.stein, self.identity, self.classes, self._sums)
         return self._sums
 
     def advance(self, drive: Drive, plan: Plan) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 import dmft
 
-OFFERED = {"Run", "UserError", "__version__", "compare", "convergence_study", "load", "load_run", "parse_run", "register_loss",
-           "report", "solve"}
+OFFERED = {"Run", "UserError", "__version__", "compare", "convergence_study", "fixed_point", "load", "load_run",
+           "parse_run", "register_loss", "report", "solve"}
 
 
 def test_completion_shows_what_is_offered_and_nothing_foreign():
@@ -46,7 +46,7 @@ def test_curves_are_fields_of_a_theory(results):
     theory = results.result
     assert {"m", "m_error", "loss", "loss_error", "mse", "nu_hat", "delta_nu_error", "unstable"} <= set(dir(theory))
     assert theory.curves["m"] is theory.m and set(theory.curves) == {
-        name for base in ("m", "loss", "mse", "nu_hat", "nu_hat_direct", "delta_nu", "mu", "q", "nu_gap", "unstable")
+        name for base in ("m", "loss", "mse", "nu_hat", "nu_hat_direct", "delta_nu", "mu", "q", "nu_gap", "ibp_gap", "unstable")
         for name in (base, f"{base}_error")}
     with pytest.raises(AttributeError):
         theory.overlap  # noqa: B018

@@ -28,7 +28,7 @@ def test_every_key_of_a_run_file_is_documented_with_its_default():
         fields = {field.name: field.default for field in dataclasses.fields(cls)}
         assert list(documented[name]) and set(documented[name]) == set(fields)
         # Keys that only some kinds use show an example instead of their neutral value.
-        examples = {"m0", "ridge", "batch_fraction", "persistence"}
+        examples = {"m0", "ridge", "clusters", "batch_fraction", "persistence"}
         for key, default in fields.items():
             if default is not dataclasses.MISSING and key not in examples:
                 assert documented[name][key] == default, key

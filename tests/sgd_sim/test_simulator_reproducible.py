@@ -62,7 +62,7 @@ def test_stopping_in_the_middle_of_an_instance(run, landscape, monkeypatch, tmp_
     shorter, reached = run.replace(t_max=2.0, instances=2), []
     while True:
         try:
-            result = sgd_sim.simulate(run if reached else shorter, tmp_path / "a.h5", resume=True, stop=StopAfter(8))
+            result = sgd_sim.simulate(run if reached else shorter, tmp_path / "a.h5", resume=True, stop=StopAfter(3))
             break
         except Stopped:
             reached += sgd_sim.load(store.checkpoint_path(tmp_path / "a.h5")).states.step.tolist()
@@ -77,7 +77,7 @@ def test_slices_rows_in_threads_and_records_change_nothing(run, kind):
     for threads, cuts, record in ((False, [0, 30], [0, 30]), (True, [0, 1, 8, 30], [0, 30]), (False, [0, 30], range(31))):
         landscape = make_landscape(1, 0, 300, 3.0, threads)
         work = make_work(landscape)
-        state = State(start_weights(run.problem, landscape, work, 1, 0, threads), np.ones(900, np.uint8))
+        state = State(start_weights(run.problem, landscape, work, 1, 0, threads), np.ones(900, np.uint8), np.zeros(1))
         record = np.array(record)
         curves = np.zeros((4, record.size))
         for first, last in zip(cuts[:-1], cuts[1:]):

@@ -126,7 +126,8 @@ def test_march_and_iteration_agree(name):
 
 def test_march_and_iteration_agree_with_samples_on_the_jump():
     run = make(*CASES["A1"][:2], steps=10, theory="samples = 100\nreplicas = 1")
-    march, iteration = dmft.solve(run, quiet=True), dmft.solve(run.replace(method="iterate", mixing=1.0, tolerance=1e-12), quiet=True)
+    march = dmft.solve(run, quiet=True)
+    iteration = dmft.solve(run.replace(method="iterate", mixing=1.0, tolerance=1e-12), quiet=True)
     np.testing.assert_allclose(march.m, iteration.m, rtol=0, atol=1e-8)
     plain = dmft.solve(run.replace(variance_reduction=("sobol", "weights", "ibp")), quiet=True)
     assert abs(march.m - plain.m).max() > 1e-4

@@ -47,7 +47,7 @@ def test_a_completed_row_obeys_it():
 
     def watch(weights, row, failed, g_squared, share, spread):
         done = ibp.corrected(weights, row, failed, 0.0, share, spread)
-        overlaps = ibp.Overlaps(*((a - b) for a, b in zip(_left(weights, row), (failed.past, failed.now))))
+        overlaps = ibp.FieldOverlaps(*((a - b) for a, b in zip(_left(weights, row), (failed.past, failed.now))))
         seen.append((failed.largest, ibp.gap(weights, done, overlaps).largest))
         return done
 
