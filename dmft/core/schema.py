@@ -63,11 +63,13 @@ def number(low: float | None = None, high: float | None = None, above: bool = Fa
 
 
 def integer(low: int | None = None, high: int | None = 2**63 - 1) -> Check:
-    """A whole number in [low, high]; 1e4 is a float in TOML and is refused."""
+    """A whole number in [low, high]; 1e4, a float in TOML, is taken as one."""
     shown_high = None if high == 2**63 - 1 else high
     wanted = " ".join(("a whole number", _interval(low, shown_high, False, False))).strip()
 
     def check(value: Any) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise ValueError(wanted)
         if (low is not None and value < low) or (high is not None and value > high):

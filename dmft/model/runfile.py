@@ -8,6 +8,7 @@ persistence None, ridge 0, temperature 0) and are left out of `Run.to_toml`.
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -239,7 +240,7 @@ class Run:
         """A copy with fields changed, through the same checks as a file.
 
         Bare names set every section that has the key (`seed`); `replace({"theory.seed": 2})` sets one. Keys
-        that a changed kind, start or constraint no longer uses are dropped.
+        that a changed kind, start or constraint no longer uses are dropped; those that it needs must be given.
         """
         title, tables, given = self.title, self.tables(), set()
         for name, value in {**(changes or {}), **fields}.items():
@@ -253,10 +254,11 @@ class Run:
             for home in homes:
                 tables[home][key] = value.item() if isinstance(value, np.generic) else value
                 given.add((home, key))
+        _drop_unused(tables, given)
         for home in ("problem", "algorithm"):
-            for key in _unused_of(home, tables[home]):
-                if (home, key) not in given:
-                    tables[home].pop(key, None)
+            for key in _blank(home, tables[home]).needed():
+                if key not in getattr(self, home).needed() and (home, key) not in given:
+                    tables[home].pop(key, None)     # a default, which a file could not leave out either
         return _build({"title": title, **tables}, "replace", any_loss=False)
 
 
@@ -269,12 +271,26 @@ def _used(section: Any) -> dict[str, Any]:
     return {key: getattr(section, key) for key in _field_names(type(section)) if key not in unused}
 
 
-def _unused_of(home: str, table: Mapping[str, Any]) -> dict[str, str]:
-    """Keys unused under the settings of a table that is not checked yet (wrong settings show later)."""
-    switches = {key: table[key] for key in ("start", "constraint", "kind", "data", "loss") if key in table}
-    if home == "problem":
-        return ProblemConfig(alpha=1.0, **switches).unused()
-    return AlgorithmConfig(learning_rate=1.0, t_max=1.0, **switches).unused()
+_SWITCHES = ("start", "constraint", "kind", "data", "loss")  # keys that decide which others are used
+_BLANK: dict[str, dict[str, Any]] = {"problem": {"alpha": 1.0}, "algorithm": {"learning_rate": 1.0, "t_max": 1.0}}
+
+
+def _blank(home: str, table: Mapping[str, Any]) -> Any:
+    """A section with the switches of a table that is not checked yet, and nothing else."""
+    known = _field_names(SECTIONS[home])
+    return SECTIONS[home](**_BLANK[home], **{key: table[key] for key in _SWITCHES if key in table and key in known})
+
+
+def _drop_unused(tables: Mapping[str, Any], given: set[tuple[str, str]]) -> None:
+    """Take out keys that are unused under the settings of tables not checked yet (wrong settings show later), unless given."""
+    for home in _BLANK:
+        table = tables.get(home, {})
+        if not isinstance(table, dict) or not any((home, key) in given for key in _SWITCHES):
+            continue
+        for key, reason in _blank(home, table).unused().items():
+            if key in table and (home, key) not in given:
+                del table[key]
+                logging.getLogger("dmft").info("note: [%s] %s is left out: not used with %s", home, key, reason)
 
 
 def load_run(path: str | Path, overrides: Iterable[str] = ()) -> Run:
@@ -283,8 +299,13 @@ def load_run(path: str | Path, overrides: Iterable[str] = ()) -> Run:
 
 
 def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] = (), any_loss: bool = False) -> Run:
-    """A Run from TOML text. `any_loss` accepts a loss that is not registered, as readers of results must."""
-    return _build(schema.read_toml(content, source, overrides), source, any_loss)
+    """A Run from TOML text. `any_loss` accepts a loss that is not registered, as readers of results must. Overrides that
+    change a kind, start or constraint leave out what it does not use, as `Run.replace` does."""
+    overrides = list(overrides)
+    document = schema.read_toml(content, source, overrides)
+    named = [[part.strip() for part in override.partition("=")[0].split(".")] for override in overrides]
+    _drop_unused(document, {(path[0], path[1]) for path in named if len(path) == 2})
+    return _build(document, source, any_loss)
 
 
 def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:

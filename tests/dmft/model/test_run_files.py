@@ -54,12 +54,12 @@ SLIPS = [
     ("problem.m0=1.5", ["m0 = 1.5", "> -1 and < 1"]),
     ("problem.m0=1", ["m0 = 1", "> -1 and < 1"]),
     ("problem.m0=-1.0", ["m0 = -1.0", "> -1 and < 1"]),
-    ("problem.start=random", ["'m0' is not used", 'start = "random"']),
+    ("problem.ridge=0.3", ["ridge", "is not used with constraint = \"sphere\"", "remove it"]),
     ("problem.ridge=0.5", ["'ridge' is not used", 'constraint = "sphere"']),
     ("problem.constraint=ridge", ["missing key 'ridge'", 'constraint = "ridge"']),
     ("problem.loss=phase_retreival", ["loss", "did you mean 'phase_retrieval'"]),
     ("algorithm.kind=gdd", ['kind = "gdd"', "gd, sgd, persistent_sgd, langevin"]),
-    ("algorithm.kind=gd", ["'batch_fraction' is not used", 'kind = "gd"']),
+    ("algorithm.minibatch=bernoulli", ["minibatch", "is not used with kind = \"persistent_sgd\"", "remove it"]),
     ("algorithm.minibatch=bernoulli", ["'minibatch' is not used"]),
     ("algorithm.batch_fraction=0", ["batch_fraction = 0", "> 0 and <= 1"]),
     ("algorithm.persistence=0.01", ["persistence = 0.01", ">= 0.02", "probabilities"]),
@@ -68,7 +68,7 @@ SLIPS = [
     ("algorithm.t_max=1e30", ["t_max", "steps"]),
     ("algorithm.temperature=[[1, 0.5]]", ["temperature", "schedule"]),
     ("algorithm.temperature=[[0, 0.5], [0, 1]]", ["temperature", "increasing"]),
-    ("theory.samples=1e4", ["samples = 10000.0", "a whole number >= 1"]),
+    ("theory.samples=1.5e0", ["samples = 1.5", "a whole number >= 1"]),
     ("theory.samples=0", ["samples = 0", ">= 1"]),
     ("theory.samples=99999999999999999999999", ["samples", "a whole number"]),
     ("theory.variance_reduction=[\"sobl\"]", ["variance_reduction", "sobol, weights, stein, ibp"]),
@@ -214,3 +214,28 @@ def _as_toml(value: object) -> str:
         return to_toml_value(value)
     except TypeError:
         return str(value)
+
+
+def test_whole_numbers_may_be_written_with_an_exponent(demo_text):
+    assert parse_run(demo_text, overrides=["theory.samples=1e4"]).theory.samples == 10_000
+
+
+def test_a_changed_kind_leaves_out_what_it_does_not_use(demo_text, caplog):
+    """From the command line as from Python, with a note; what is given on the command line itself is still refused."""
+    with caplog.at_level("INFO", "dmft"):
+        run = parse_run(demo_text, overrides=["algorithm.kind=gd"])
+    assert run == parse_run(demo_text).replace(kind="gd") and run.algorithm.batch_fraction == 1.0
+    assert "persistence is left out" in caplog.text
+    with pytest.raises(RunError, match="'batch_fraction' is not used"):
+        parse_run(demo_text, overrides=["algorithm.kind=gd", "algorithm.batch_fraction=0.5"])
+
+
+def test_a_changed_kind_needs_what_a_file_would_need(demo_text):
+    run = parse_run(demo_text)
+    for change in (lambda: run.replace(kind="langevin"), lambda: run.replace(constraint="ridge"),
+                   lambda: parse_run(demo_text, overrides=["algorithm.kind=langevin"])):
+        with pytest.raises(RunError, match="missing key"):
+            change()
+    assert run.replace(kind="langevin", temperature=0.2).algorithm.temperature == 0.2
+    hot = run.replace(temperature=0.3)
+    assert hot.replace(alpha=2.0).algorithm.temperature == 0.3

@@ -11,10 +11,11 @@ import pytest
 from dmft.core.device import source
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
+from dmft.equations import reference
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import parse_run
 from dmft.samples import gpu as gpu_samples
-from dmft.samples.sampling import PARTS, Sampling
+from dmft.samples.sampling import PARTS, Sampling, draw
 from dmft.solvers.march import March
 from tests.emulate import HostGpu
 
@@ -101,6 +102,17 @@ def test_data_models(card, extra, loss, pairs):
     assert ("b" in want.curves) == ("bias" in extra) and want.curves["mu"][5] != 0
     for name, curve in want.curves.items():
         np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-9, err_msg=name)
+
+
+def test_the_gpu_march_solves_the_equations(card):
+    """Against the plain statement of the theory, which knows neither blocks nor cards."""
+    p = problem("persistent", 12)
+    got = solved(p, None, np.float64, card, parts=())
+    sampling = Sampling(16, 3, (0,), frozenset())
+    draws = draw(p, sampling, np.arange(16))
+    kernels, weights, _ = reference.solve(p, draws, draws.weight / draws.weight.sum(), sampling.keys)
+    np.testing.assert_allclose(got.curves["m"], weights.m, rtol=1e-9)
+    np.testing.assert_allclose(got.curves["delta_nu"], kernels.delta_nu, rtol=1e-8)
 
 
 def test_single_precision_tangents(card):
