@@ -53,8 +53,8 @@ def test_ranks_change_nothing(run_python, tmp_path):
 LONG = {"chain": (900_000, 3), "sgd": (4000, 3), "sde": (100, 300)}
 
 
-@pytest.mark.parametrize("process", LONG)
-@pytest.mark.parametrize("ranks, later", [(1, 2), (2, 1)])
+@pytest.mark.parametrize("process", ["chain", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sgd", "sde"))])
+@pytest.mark.parametrize("ranks, later", [(1, 2), pytest.param(2, 1, marks=pytest.mark.slow)])
 def test_stopped_on_some_ranks_and_resumed_on_others(run_python, tmp_path, process, ranks, later):
     dimension, instances = LONG[process]
     (tmp_path / "a.toml").write_text(RUN)

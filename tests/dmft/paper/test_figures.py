@@ -71,6 +71,7 @@ def test_a_caption_tells_parameters_and_what_is_left_out():
     assert all("2 standard errors" in told(name, "quick") and not set("$\\") & set(told(name, "quick")) for name in NAMES)
 
 
+@pytest.mark.slow
 def test_logs_are_free_of_latex(tiny, dmft_main, monkeypatch):
     from dataclasses import replace
     series = (replace(tiny.series[0], label=r"SGD, $\ell = 0.5$, $\tau = 1$"), tiny.series[1])

@@ -64,7 +64,7 @@ def test_march_on_ranks(ranks, run_file, serial, tmp_path):
     same(serial, solve(ranks, run_file, tmp_path / "a.h5"))
 
 
-@pytest.mark.parametrize("samples", [300, 16])
+@pytest.mark.parametrize("samples", [300, pytest.param(16, marks=pytest.mark.slow)])
 def test_one_replica_over_ranks_and_iterate(run_file, tmp_path, samples):
     """16 samples are fewer blocks than ranks: one of them has none."""
     for method in ("march", "iterate"):
