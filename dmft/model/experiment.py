@@ -18,7 +18,7 @@ from dmft.model.losses import loss_names
 from dmft.model.minibatches import MiniBatch, batch_of
 from dmft.model.runfile import Run
 from dmft.model.schedules import Schedule
-from dmft.model.starts import Start
+from dmft.model.starts import RANDOM, Start
 from dmft.model.updates import PlainStep, Update
 
 
@@ -57,6 +57,11 @@ class Experiment:
         return self.m0 == 0 and self.data.even
 
     @cached_property
+    def centred(self) -> bool:
+        """m stays 0 by symmetry: of h, or of h0 from a random start."""
+        return self.mirrored or self.start.random
+
+    @cached_property
     def noisy(self) -> bool:
         """Whether two samples with the same past can part: by mini-batches or by heat."""
         return self.batch.random or bool(np.any(self.temperature > 0))
@@ -89,8 +94,8 @@ def known_errors(run: Run, curves: Mapping[str, np.ndarray]) -> dict[str, np.nda
 
 def theory_experiment(run: Run) -> Experiment:
     """The experiment of a run that the theory can solve; RunError for a start that it does not have."""
-    if run.problem.m0 is None:
-        raise RunError(f'[problem] start = "{run.problem.start}": theory needs start = "warm" with an m0; '
+    if run.problem.m0 is None and run.problem.start != RANDOM:
+        raise RunError(f'[problem] start = "{run.problem.start}": theory needs start = "warm" with an m0, or "random"; '
                        "the simulator (sgd-sim run) has the other starts")
     if run.problem.bias and run.theory.method == "iterate":
         raise RunError('[problem] bias = true: only method = "march" learns an intercept; take it, or bias = false')
@@ -98,4 +103,20 @@ def theory_experiment(run: Run) -> Experiment:
     if not experiment.data.loss.smooth:
         raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
                        "the theory would miss the delta function in its curvature; smooth the loss over a small width")
+    if experiment.start.random:
+        _check_random(run, experiment.data)
     return experiment
+
+
+def _check_random(run: Run, data: DataModel) -> None:
+    """RunError where sqrt(N) m of a random start is not the centred Gaussian process of equations/random_start.py."""
+    where = '[problem] start = "random": '
+    if run.theory.method == "iterate":
+        raise RunError(f'{where}[theory] method = "iterate" has no fluctuations of m; take method = "march"')
+    if run.problem.bias:
+        raise RunError(f"{where}an intercept (bias = true) breaks the symmetry that keeps m at order 1/sqrt(N); take bias = false, "
+                       'or start = "warm" with an m0')
+    if not data.even_in_teacher:
+        what = f"loss = {run.problem.loss!r}" if run.problem.data == "teacher" else "clusters"
+        raise RunError(f"{where}{what}: samples tell the sign of h0, so m is not of order 1/sqrt(N); random starts need a loss "
+                       'and labels even in h0 (phase_retrieval, say); take start = "warm" with an m0 (0 is allowed)')

@@ -333,7 +333,7 @@ class Samples:
 
     def _start(self, draws: Draws, weight: np.ndarray) -> None:
         self.z = draws.z
-        self.n, self._used = 0, 0  # slots in use, rounded up to what a row holds
+        self.n, self.used = 0, 0  # slots in use, rounded up to what a row holds
         self._looks_ahead, self._ahead_from = False, 0
         start = {**draws._asdict(), "weight": weight, "line": lines_of(draws.carrier), "Y": 0.0}
         self.learning = Learning(np.array(draws.slope), draws.jump + weight * draws.shift, np.zeros(self.count))
@@ -354,7 +354,7 @@ class Samples:
         """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the present Fields, which
         `advance` uses."""
         self._evaluate(self.state, self.learning, m, b, self.experiment.gradient_scale, self.classes, self.fields)
-        _row_sums(self.block, self._used, self.state, self.learning, self.fields, self.past, self.tangents.row, m,
+        _row_sums(self.block, self.used, self.state, self.learning, self.fields, self.past, self.tangents.row, m,
                   self.experiment.eta, self.stein, self.identity, self.classes, self._sums)
         return self._sums
 
@@ -364,7 +364,7 @@ class Samples:
         ahead = Ahead(self._ahead, self.n - self._ahead_from if self._looks_ahead else -1, self._ahead_from)
         _advance(self.block, self.blocks, step, drive, self.chain, self.keys, self.state, self.past, self.tangents, self.fields,
                  self.z, ahead, self.stein)
-        self.n, self._used = self.n + 1, int(self.stop[plan.slot])
+        self.n, self.used = self.n + 1, int(self.stop[plan.slot])
 
     def own(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample."""
@@ -379,7 +379,7 @@ class Samples:
         for mine, stored in ((self.own(), own), (self.carried(), carried)):
             for name, array in mine.items():
                 array[...] = stored[name]
-        self.n, self._used = n, len(self.stop)
+        self.n, self.used = n, len(self.stop)
 
     def look_ahead(self, memories: np.ndarray) -> None:
         """Precompute the memory sums of the next steps over rows already stored, given their memories (steps, slots), as the
