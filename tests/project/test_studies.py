@@ -43,6 +43,15 @@ def test_recovery(tmp_path):
     assert len(re.findall(line, _run("recovery.py", tmp_path), re.MULTILINE)) == 4
 
 
+@pytest.mark.slow
+def test_escape(tmp_path):
+    """Tables of V with errors for five algorithms, and the pictures."""
+    text = _run("escape/study.py", tmp_path)
+    assert len(re.findall(r"^\| (?:GD|SGD|persistent SGD, tau = \d|Langevin, T = 0.5) \| 2\.\d+\(\d+\)", text, re.MULTILINE)) == 5
+    assert {path.name for path in tmp_path.glob("*.png")} >= {"escape-growth-quick.png", "escape-alpha-quick.png",
+                                                              "escape-collapse-gd-quick.png", "escape-passage-gd-quick.png"}
+
+
 def test_every_study_is_run_by_a_test():
     named = set(re.findall(r'_run\("(\w+\.py)"', Path(__file__).read_text()))
     assert named == {path.name for path in STUDIES.glob("*.py")}
