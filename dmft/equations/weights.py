@@ -132,6 +132,9 @@ class WeightState:
     Q_now: float  # Q(n, n)
     factor_from: int  # rows of the factor from here on are to be made again
     floored: int  # pivots that rounding made non-positive
+    ridge: np.ndarray  # Cholesky factor of Q + ridge_eps D, in order of time. Eq. [ibp]
+    ridge_eps: float = 0.0
+    ridge_from: int = 0  # rows of it from here on are to be made again
     b: float = 0.0  # intercept
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -145,9 +148,9 @@ class WeightState:
 
     @classmethod
     def at_start(cls, slots: int, m0: float, Q0: float) -> WeightState:
-        Q, R, M_C, factor = (np.zeros((slots, slots)) for _ in range(4))
+        Q, R, M_C, factor, ridge = (np.zeros((slots, slots)) for _ in range(5))
         Q_row, R_row, jitter, m_past = (np.zeros(slots) for _ in range(4))
-        return cls(Q, R, M_C, factor, Q_row, R_row, jitter, m_past, 0, m0, Q0, 0, 0)
+        return cls(Q, R, M_C, factor, Q_row, R_row, jitter, m_past, 0, m0, Q0, 0, 0, ridge)
 
 
 class WeightDynamics:
@@ -242,3 +245,4 @@ class WeightDynamics:
         x[s], r[s] = following.Q_with_last, following.R_last
         state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
         state.m, state.n, state.factor_from = following.m, state.n + 1, plan.factor_from
+        state.ridge_from = min(state.ridge_from, plan.factor_from)
