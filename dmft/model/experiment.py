@@ -20,7 +20,7 @@ from dmft.model.minibatches import Batches, Epochs, MiniBatch, batch_of
 from dmft.model.runfile import Run
 from dmft.model.schedules import Schedule
 from dmft.model.starts import Start
-from dmft.model.teacher import is_even
+from dmft.model.teacher import SMOOTH, is_even
 from dmft.model.updates import Update
 
 
@@ -111,8 +111,8 @@ class Experiment:
 
     @cached_property
     def stein(self) -> bool:
-        """Whether integration by parts in h0 holds for every loss."""
-        return all(loss.stein for loss in self.losses)
+        """Whether the control variate of mu, where it needs derivatives in the label, has them in every phase."""
+        return self.data.control != SMOOTH or all(loss.stein for loss in self.losses)
 
     @cached_property
     def noisy(self) -> bool:
@@ -210,4 +210,6 @@ def theory_experiment(run: Run) -> Experiment:
     if not experiment.data.loss.smooth:
         raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
                        "the theory would miss the delta function in its curvature; smooth the loss over a small width")
-    return experiment.only_plain("the theory")
+    if experiment.update.nesterov:
+        raise RunError("[algorithm] nesterov = true: not in the theory yet; take heavy ball, nesterov = false")
+    return experiment

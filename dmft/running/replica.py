@@ -40,7 +40,7 @@ class Setup:
     @classmethod
     def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None) -> Setup:
         theory, experiment = run.theory, theory_experiment(run)
-        parts = wanted_parts(run) - ({"stein"} if experiment.data.control == NONE else frozenset())
+        parts = wanted_parts(run) - ({"stein"} if experiment.data.control == NONE or not experiment.stein else frozenset())
         iterate = theory.method == "iterate"
         whole = sampling_of(run, parts, theory.samples, 0)
         per_level = None if iterate else blocks_per_level(

@@ -80,7 +80,7 @@ class March:
     @property
     def note(self) -> str:
         """For a progress line."""
-        return f"t = {self.n * self.experiment.eta:.2f}, m = {self.curves['m'][self.n - 1]:.4f}" if self.n else ""
+        return f"t = {self.experiment.t_n[self.n]:.2f}, m = {self.curves['m'][self.n - 1]:.4f}" if self.n else ""
 
     def step(self) -> None:
         step_together([self], self.comm)
