@@ -85,7 +85,7 @@ class GpuTrajectories:
         self.rule, self.steps = make_rule(run, self.layout.samples), run.algorithm.steps
         self.kernels = gpu.kernels(self.layout.code(get_loss(run.problem.loss).cuda), KERNELS)
         self.shared = simulation.landscape == "shared"
-        self.record, self.noise = states.record, np.sqrt(2.0 * Experiment.from_run(run).temperature * run.algorithm.learning_rate)
+        self.record, self.noise = states.record, np.sqrt(2.0 * Experiment.from_run(run).temperature * run.algorithm.first_rate)
         self.step, self.drawn = max(0, int(states.step[instances[0]])), -1
         count, n, samples, put, zeros = instances.size, self.layout.n, self.layout.samples, gpu.put, gpu.zeros
         self.blocks = max(self.layout.chunks(samples), self.layout.chunks(TEST_ROWS))
