@@ -23,6 +23,7 @@ from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
+from dmft.equations.rows import MOST_LOST
 from dmft.model.cuda_loss import check_cuda
 from dmft.model.data import loss_of
 from dmft.model.resume import grown
@@ -197,20 +198,38 @@ class TheoryJob:
 
 def _warn(theory: Theory) -> None:
     """What went wrong, or may have."""
-    reached = int(np.isfinite(theory.m).sum()) - 1
+    if theory.diverged:
+        _warn_diverged(theory)
     if theory.outcome == "diverged":
-        eta = theory.run.algorithm.learning_rate
-        warnings.warn(f"diverged at t = {eta * (reached + 1):g}: samples left all bounds, most likely because the learning rate "
-                      f"{eta:g} is too large for the tail of |h| (the explicit step is unstable where learning_rate * v'' > 2); "
-                      "take a smaller algorithm.learning_rate, or theory.variance_reduction without \"weights\"", OutcomeWarning,
-                      stacklevel=4)
-    elif theory.outcome == "sweep limit":
+        return
+    if theory.outcome == "sweep limit":
         warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}: raise it with --resume, or use "
                       "method = \"march\"", OutcomeWarning, stacklevel=4)
-    share = np.nanmax(theory.unstable) if reached >= 0 else 0.0
-    if theory.outcome != "diverged" and share > UNSTABLE_SHARE:
+    share = np.nanmax(theory.unstable, initial=0.0)
+    if share > UNSTABLE_SHARE:
         warnings.warn(f"samples of total weight up to {share:.1g} were at learning_rate * v'' > 2, where the explicit step is "
                       "unstable; a smaller learning rate is safer", ResultWarning, stacklevel=4)
+
+
+    if theory.lost is not None and np.isfinite(theory.dimension_bound):
+        warnings.warn(f"samples of total weight {np.nanmax(theory.lost):.2g} left their trapping region and count no more (curve "
+                      f"'lost'): for N far below {theory.dimension_bound:.2g} simulations have no such samples, far above it they "
+                      "diverge; a smaller learning rate is safer", ResultWarning, stacklevel=4)
+
+
+def _warn_diverged(theory: Theory) -> None:
+    """How many replicas diverged, when the first one did, and why."""
+    eta, count = theory.run.algorithm.learning_rate, len(theory.replicas["m"])
+    first = eta * min(int(np.isfinite(m).sum()) for m in theory.replicas["m"])
+    what = f"diverged at t = {first:g}"
+    if count > 1:
+        what = f"{theory.diverged} of {count} replicas diverged{', the first' if theory.diverged > 1 else ''} at t = {first:g}"
+    if theory.diverged < count:
+        few = ", fewer than half: no result" if theory.outcome == "diverged" else ""
+        what += f"; means and errors are those of the others{few}"
+    warnings.warn(f"{what}: more than {MOST_LOST:g} of the weight of the samples left their trapping region, because the learning "
+                  f"rate {eta:g} is too large for the tail of |h| (the explicit step is unstable where learning_rate * v'' > 2); "
+                  "take a smaller algorithm.learning_rate", OutcomeWarning, stacklevel=5)
 
 
 def _card(run: Run, comm: Comm) -> Gpu | None:

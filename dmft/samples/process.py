@@ -29,6 +29,7 @@ from dmft.equations.rows import (
     GP,
     GROUPS,
     LABEL,
+    LOST,
     PUSH,
     RESPONSE,
     RESPONSE2,
@@ -43,7 +44,8 @@ from dmft.model.experiment import Experiment
 from dmft.model.losses import Loss
 from dmft.model.minibatches import next_weight
 from dmft.model.teacher import SMOOTH
-from dmft.samples.sampling import Draws, Sampling
+from dmft.samples.lost import GONE, leaves
+from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Ahead, Tangents, gather, merge_packed, pull
 
 
@@ -58,7 +60,7 @@ class SampleState(NamedTuple):
     y: np.ndarray  # label
     sd: np.ndarray  # spread of the input
     h: np.ndarray
-    s: np.ndarray  # mini-batch weight
+    s: np.ndarray  # mini-batch weight; GONE for a sample that is lost
     Y: np.ndarray  # response of h_n to h0 through the label alone, of the control variate
 
 
@@ -121,7 +123,7 @@ def make_fields(loss: Loss):
     v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
 
     @njit
-    def fields(state, learning, m, b, scale, classes, out):
+    def fields(state, learning, m, b, eta, scale, classes, out):
         for i in range(len(state.h)):
             sd, y = state.sd[i], state.y[i]
             field, batch = sd * (state.h[i] + m * state.k[i]) + b, scale * state.s[i] * sd
@@ -129,6 +131,10 @@ def make_fields(loss: Loss):
             out.g[i] = batch * dv(field, y)
             out.gp[i] = batch * sd * d2v(field, y)
             out.g_y[i] = batch * dv_dy(field, y) * learning.slope[i]
+            step = eta * sd * out.g[i]
+            if state.s[i] < 0.0 or (leaves(step, field, y) and leaves(eta * sd * batch * dv(field - step, y), field - step, y)):
+                state.s[i], state.Y[i] = GONE, 0.0
+                out.v[i], out.g[i], out.gp[i], out.g_y[i] = 0.0, 0.0, 0.0, 0.0
         if classes:
             for i in range(len(state.h)):
                 field = state.sd[i] * (state.h[i] + m * state.k[i]) + b
@@ -158,6 +164,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
             line[LABEL] += learning.direct[i] * g
         if eta * gp > STABLE:
             line[UNSTABLE] += w
+        line[LOST] += w if state.s[i] < 0.0 else 0.0
         for j in range(used):
             line[SCALARS + j] += wg * past.G[i, j]
         t = state.line[i]
@@ -296,7 +303,7 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, tangents,
             past.Y[i, slot] = state.Y[i]
             state.Y[i] = Y_next
         state.h[i] = h_next
-        state.s[i] = next_weight(chain, state.s[i], keys.batch, state.name[i], n)
+        state.s[i] = next_weight(chain, state.s[i], keys.batch, state.name[i], n) if state.s[i] >= 0.0 else GONE
 
 
 @njit(cache=True, parallel=True)
@@ -351,11 +358,11 @@ class Samples:
         self._start(draws, weight)
 
     def row_sums(self, m: float, b: float = 0.0) -> np.ndarray:
-        """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the present Fields, which
-        `advance` uses."""
-        self._evaluate(self.state, self.learning, m, b, self.experiment.gradient_scale, self.classes, self.fields)
-        _row_sums(self.block, self._used, self.state, self.learning, self.fields, self.past, self.tangents.row, m,
-                  self.experiment.eta, self.stein, self.identity, self.classes, self._sums)
+        """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the Fields of `advance`."""
+        eta, scale = self.experiment.eta, self.experiment.gradient_scale
+        self._evaluate(self.state, self.learning, m, b, eta, scale, self.classes, self.fields)
+        _row_sums(self.block, self._used, self.state, self.learning, self.fields, self.past, self.tangents.row, m, eta,
+                  self.stein, self.identity, self.classes, self._sums)
         return self._sums
 
     def advance(self, drive: Drive, plan: Plan) -> None:
@@ -391,8 +398,3 @@ class Samples:
             self._ahead = np.empty((len(self.tangents.T), steps, slots), self.tangents.T.dtype)
         pull(padded, self.tangents.T, self.offset, self.stop, self.n, self._ahead)
         self._looks_ahead, self._ahead_from = True, self.n
-
-
-def lines_of(carrier: np.ndarray) -> np.ndarray:
-    """Where the tangents of each sample are, in order; -1 for a sample without."""
-    return np.where(carrier, np.cumsum(carrier) - 1, -1)
