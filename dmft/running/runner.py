@@ -35,6 +35,7 @@ from dmft.running.replica import Replica, Setup, wanted_parts
 from dmft.solvers.iterate import Guess
 
 MOST_REPLICAS = 4096  # target_error asks for no more
+BIAS_SIGMAS = 2.0  # of its own standard errors, beyond which an estimated bias is taken for real
 UNSTABLE_SHARE = 1e-4  # weight of samples beyond the stability of the explicit step that is worth a warning
 _log = logging.getLogger("dmft")
 
@@ -152,6 +153,7 @@ class TheoryJob:
             return self.finished
         worst = self.comm.bcast(float(np.max(self.statistics.error("m"))) if self.comm.is_root else 0.0)
         if self.finished > 1 and worst <= target:
+            self._warn_of_bias(target)
             return self.finished
         ratio = (worst / target) ** 2 if math.isfinite(worst) else 4.0
         more = min(math.ceil(1.05 * ratio * self.finished), 2 * self.finished, MOST_REPLICAS)
@@ -163,6 +165,20 @@ class TheoryJob:
             return self.finished
         self._note(f"error of m is {worst:.3g} with {self.finished} replicas, target {target:g}: going on to {more}")
         return more
+
+    def _warn_of_bias(self, target: float) -> None:
+        """Say so where the target is met for the noise alone: no replica lowers the bias of a finite number of samples, and other
+        samples are another run."""
+        if not self.comm.is_root:
+            return
+        bias, error = self.statistics.bias()
+        seen = np.where(np.abs(bias) > BIAS_SIGMAS * error, np.abs(bias), 0.0)
+        i, samples = int(np.argmax(seen)), self.run.theory.samples
+        if seen[i] > target:
+            t = i * self.run.algorithm.learning_rate
+            warnings.warn(f"target_error {target:g} is met for the noise alone: the bias of {samples} samples is {bias[i]:+.2g} +- "
+                          f"{error[i]:.2g} at t = {t:g}, and replicas do not lower it; it falls as 1/samples, so take "
+                          f"theory.samples of about {samples * seen[i] / target:.2g}", ResultWarning, stacklevel=2)
 
     def label(self, indices: Sequence[int]) -> str:
         return f"{self.run.theory.method}, replicas {indices[0] + 1}-{indices[-1] + 1} of {self._asked}"

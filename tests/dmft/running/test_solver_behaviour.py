@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
 
 import dmft
-from dmft.core.errors import DmftWarning, OutcomeWarning, UserError
+from dmft.core.errors import DmftWarning, OutcomeWarning, ResultWarning, UserError
 from dmft.core.parallel import Comm
 from dmft.equations.history import History
 from dmft.equations.kernels import saved_steps
 from dmft.model.observables import field_error, generalization, magnitude_error
+from dmft.result.statistics import ReplicaStatistics
 from dmft.running.replica import SOLUTIONS, Replica, Setup
 from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.solvers.blocks import blocks_for
@@ -64,6 +66,25 @@ def test_target_error_adds_replicas():
     tight = dmft.solve(run.replace(target_error=target), quiet=True)
     assert len(tight.replicas["m"]) > 2
     assert tight.m_error.max() <= target
+
+
+@pytest.mark.parametrize(("bias", "error", "warned"), [
+    (-0.3, 0.1, True),      # three errors from zero, three times the target
+    (-0.3, 0.2, False),     # may be chance
+    (0.09, 0.01, False),    # below the target
+])
+def test_a_target_below_the_bias_cannot_be_met_by_replicas(monkeypatch, bias, error, warned):
+    """The samples that it would take are named: the bias falls as 1/samples."""
+    monkeypatch.setattr(ReplicaStatistics, "bias", lambda self: (np.array([0.0, bias, 0.0]), np.array([0.0, error, 1.0])))
+    run = make_run({"kind": "gd"}, {"m0": 0.5}, steps=2, samples=500, replicas=3, target_error=0.1)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResultWarning)
+        dmft.solve(run, quiet=True)
+    said = [str(one.message) for one in told if "target_error" in str(one.message)]
+    assert len(said) == warned
+    if warned:
+        assert "met for the noise alone: the bias of 500 samples is -0.3 +- 0.1 at t = 0.02" in said[0]
+        assert said[0].endswith("theory.samples of about 1.5e+03")
 
 
 def test_one_replica_has_no_error_bar():
