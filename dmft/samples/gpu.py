@@ -20,8 +20,9 @@ from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
 from dmft.model.teacher import SMOOTH
-from dmft.samples.process import Past, SampleState, by_name, lines_of
-from dmft.samples.sampling import Draws, Sampling
+from dmft.samples.lost import GONE, LEAVES
+from dmft.samples.process import Past, SampleState, by_name
+from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Tangents
 
 KERNELS = ("fields", "row_sums", "add_parts", "past", "bounds", "next_tangents", "merge_columns", "merge_rows", "move")
@@ -70,7 +71,8 @@ class GpuSamples:
         self.parts = -(-block // self.part)
         self.n = 0
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
-        numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE}
+        numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
+                   "LEAVES": LEAVES, "GONE": GONE}
         text = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), experiment.data.loss.cuda, f"typedef {kind} tangent;",
                           *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
         self.kernel = gpu.kernels(text, KERNELS)

@@ -12,7 +12,6 @@ numbers are functions of (stream, sample, step), so nothing of them is stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +28,7 @@ from dmft.equations.rows import (
     GP,
     GROUPS,
     LABEL,
+    LOST,
     PUSH,
     RESPONSE,
     RESPONSE2,
@@ -40,10 +40,11 @@ from dmft.equations.rows import (
 )
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
-from dmft.model.losses import Loss
 from dmft.model.minibatches import next_weight
 from dmft.model.teacher import SMOOTH
-from dmft.samples.sampling import Draws, Sampling
+from dmft.samples.fields import make_fields
+from dmft.samples.lost import GONE
+from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Ahead, Tangents, gather, merge_packed, pull
 
 
@@ -58,7 +59,7 @@ class SampleState(NamedTuple):
     y: np.ndarray  # label
     sd: np.ndarray  # spread of the input
     h: np.ndarray
-    s: np.ndarray  # mini-batch weight
+    s: np.ndarray  # mini-batch weight; GONE for a sample that is lost
     Y: np.ndarray  # response of h_n to h0 through the label alone, of the control variate
 
 
@@ -115,32 +116,10 @@ class Keys(NamedTuple):
     batch: np.uint64
 
 
-@lru_cache
-def make_fields(loss: Loss):
-    """Elementwise evaluation of Fields, compiled once for a loss."""
-    v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
-
-    @njit
-    def fields(state, learning, m, b, scale, classes, out):
-        for i in range(len(state.h)):
-            sd, y = state.sd[i], state.y[i]
-            field, batch = sd * (state.h[i] + m * state.k[i]) + b, scale * state.s[i] * sd
-            out.v[i] = v(field, y)
-            out.g[i] = batch * dv(field, y)
-            out.gp[i] = batch * sd * d2v(field, y)
-            out.g_y[i] = batch * dv_dy(field, y) * learning.slope[i]
-        if classes:
-            for i in range(len(state.h)):
-                field = state.sd[i] * (state.h[i] + m * state.k[i]) + b
-                learning.wrong[i] = state.y[i] * (field * field - L * L if L > 0.0 else field) < 0.0
-
-    return fields
-
-
 @njit(cache=True)
 def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, stein, identity, classes, line):
     """line (SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
-    weights, lines, k, h, Y = state.weight, state.line, state.k, state.h, state.Y
+    weights, lines, k, h, s, Y = state.weight, state.line, state.k, state.h, state.s, state.Y
     v, g_all, gp_all, g_y, G, H = fields.v, fields.g, fields.gp, fields.g_y, past.G, past.H
     direct, slots = learning.direct, past.G.shape[1]
     line[:] = 0.0
@@ -160,6 +139,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
             line[LABEL] += direct[i] * g
         if eta * gp > STABLE:
             line[UNSTABLE] += w
+        line[LOST] += w if s[i] < 0.0 else 0.0
         for j in range(used):
             line[SCALARS + j] += wg * G[i, j]
         t = lines[i]
@@ -305,7 +285,7 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, tangents,
         # step n enters the past, n+1 becomes the present
         H[i, slot], G[i, slot], X[i, slot] = h[i], g, chi
         h[i] = h_next
-        s[i] = next_weight(chain, s[i], keys.batch, name[i], n)
+        s[i] = next_weight(chain, s[i], keys.batch, name[i], n) if s[i] >= 0.0 else GONE
 
 
 @njit(cache=True, parallel=True)
@@ -359,12 +339,12 @@ class Samples:
         self._start(draws, weight)
 
     def row_sums(self, m: float, b: float = 0.0) -> np.ndarray:
-        """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the present Fields, which
-        `advance` uses."""
+        """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the Fields of `advance`."""
         e, step = self.experiment, min(self.n, self.experiment.steps - 1)
-        self._evaluate[e.loss_n[self.n]](self.state, self.learning, m, b, e.scale_n[step], self.classes, self.fields)
-        _row_sums(self.block, self._used, self.state, self.learning, self.fields, self.past, self.tangents.row, m,
-                  e.eta_n[step], self.stein, self.identity, self.classes, self._sums)
+        eta = e.eta_n[step]
+        self._evaluate[e.loss_n[self.n]](self.state, self.learning, m, b, eta, e.scale_n[step], self.classes, self.fields)
+        _row_sums(self.block, self._used, self.state, self.learning, self.fields, self.past, self.tangents.row, m, eta,
+                  self.stein, self.identity, self.classes, self._sums)
         return self._sums
 
     def advance(self, drive: Drive, plan: Plan) -> None:
@@ -401,8 +381,3 @@ class Samples:
             self._ahead = np.empty((len(self.tangents.T), steps, slots), self.tangents.T.dtype)
         pull(padded, self.tangents.T, self.offset, self.stop, self.n, self._ahead)
         self._looks_ahead, self._ahead_from = True, self.n
-
-
-def lines_of(carrier: np.ndarray) -> np.ndarray:
-    """Where the tangents of each sample are, in order; -1 for a sample without."""
-    return np.where(carrier, np.cumsum(carrier) - 1, -1)
