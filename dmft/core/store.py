@@ -193,9 +193,14 @@ def _seal(path: Path, length: int) -> bytes:
     return _SEAL + digest.hexdigest().encode() + b"\n"
 
 
+def _verify(path: Path, state: os.stat_result) -> bool:
+    """Whether a file has a seal; FileError when it does not fit. Asked once for a file that has not changed."""
+    return _verified(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+
+
 @lru_cache(maxsize=64)
-def _verify(path: Path, size: int, modified: int) -> bool:
-    """Whether a file has a seal; FileError when it does not fit. (size, modified) tell the cache of changes."""
+def _verified(path: Path, size: int, *changes: int) -> bool:
+    """The same; the numbers of `changes` tell the cache of a new file under an old name, and of one that was written to."""
     with open(path, "rb") as file:
         magic = file.read(8)
         file.seek(max(0, size - _SEAL_LENGTH))
@@ -247,7 +252,7 @@ def _opened(path: str | Path, partial: bool = True) -> Iterator[h5py.File]:
         if not os.path.isfile(path):
             raise FileError(f"{path}: not a file")
         if not partial or state.st_size <= _ALWAYS_VERIFY:
-            _verify(Path(path), state.st_size, state.st_mtime_ns)
+            _verify(Path(path), state)
         with h5py.File(path, "r", locking="best-effort") as file:
             yield file
     except FileNotFoundError as error:
@@ -349,7 +354,7 @@ def _checkpoint(path: str | Path, reader: Callable[[Path], Stored]) -> Stored | 
     place = checkpoint_path(path)
     try:
         state = os.stat(place)
-        if not _verify(place, state.st_size, state.st_mtime_ns):
+        if not _verify(place, state):
             raise FileError(f"{place}: damaged: cut short, or changed by another program")
         return reader(place)
     except FileNotFoundError:
