@@ -12,7 +12,7 @@ import numpy as np
 from dmft.core import store
 from dmft.core.device import gpu
 from dmft.core.driver import Ended, drive
-from dmft.core.errors import ResultWarning, RunError
+from dmft.core.errors import ResultWarning
 from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
@@ -53,9 +53,6 @@ def simulate_job(run: Run, output: str | Path | None = None, resume: bool = Fals
 
 def check(run: Run, comm: Comm) -> None:
     """UserError for a run that cannot be simulated here: no such device, not enough memory."""
-    if run.problem.bias and run.simulation.landscape == "shared":
-        raise RunError('[simulation] landscape = "shared": an intercept is learnt on fresh landscapes alone; take '
-                       'landscape = "fresh", or bias = false')
     if run.simulation.device == "gpu":
         gpu_batches(run, np.arange(1), np.zeros(1), gpu("simulation", *comm.on_node()))
     else:

@@ -188,7 +188,8 @@ MUTATIONS = [
              "u[k] += 0.5 * noise * one_normal(",
              GPU_SIMULATOR),
     Mutation("GPU: chain forgets", "sgd_sim/gpu/cuda", "word >= off : word < on", "word >= on : word < on", GPU_SIMULATOR),
-    Mutation("GPU: fresh error signed", "sgd_sim/gpu/cuda", "absolute ? fabs(a) - fabs(b) : a - b", "a - b", GPU_SIMULATOR),
+    Mutation("GPU: fresh error signed", "sgd_sim/gpu/cuda", "absolute ? fabs(field) - fabs(label) : field - label",
+             "field - label", GPU_SIMULATOR),
     # --- one pass
     Mutation("quadratic: no second-order term", "onepass/networks", "(4.0 * self.gamma / p) * pair * e2[..., :p, :p]",
              "0.0 * pair * e2[..., :p, :p]", QUADRATIC),

@@ -38,6 +38,7 @@ class Lanes(NamedTuple):
     m: np.ndarray            # (lanes,)
     q: np.ndarray            # (lanes,)
     sign: np.ndarray         # (lanes,)
+    b: np.ndarray            # (lanes,) intercepts
     weight: np.ndarray       # (M, lanes) uint8, s transposed
     e: np.ndarray            # (N, lanes) float32
     h: np.ndarray            # (rows of data, lanes) float32: x.e, then coefficients
@@ -54,7 +55,7 @@ def make_lanes(landscape: Landscape, width: int) -> Lanes:
     """Empty lanes."""
     samples, n = landscape.h0.size, landscape.w0.size
     return Lanes(np.zeros((n, width)), np.ones((width, samples), np.uint8), np.zeros(width, np.bool_), np.zeros(width),
-                 np.zeros(width), np.ones(width), np.ones((samples, width), np.uint8), aligned((n, width)),
+                 np.zeros(width), np.ones(width), np.zeros(width), np.ones((samples, width), np.uint8), aligned((n, width)),
                  aligned((landscape.data.shape[0], width)), aligned((landscape.test.shape[0], width)),
                  aligned((n, width)), np.empty((n, width)), np.empty(samples, np.int64),
                  minibatch.make_words(samples), np.empty(BLOCK), buffers())
@@ -65,16 +66,16 @@ def _coefficients(loss: Loss):
     """C function that turns products x.e into coefficients scale s dv(h, h0); one call for all samples, so that the
     loss is compiled into the loop."""
     dv = loss.dv
-    pointers = (types.CPointer(types.float32), types.CPointer(types.float64), types.CPointer(types.float64),
-                types.CPointer(types.uint8))
+    numbers = types.CPointer(types.float64)
+    pointers = (types.CPointer(types.float32), numbers, numbers, numbers, types.CPointer(types.uint8))
 
     @cfunc(types.void(*pointers, types.intp, types.intp, types.float64, types.float64))
-    def coefficients(products, h0, sign, weight, samples, lanes, root, scale):
+    def coefficients(products, h0, sign, shift, weight, samples, lanes, root, scale):
         h, teacher, side = numba.carray(products, (samples, lanes)), numba.carray(h0, samples), numba.carray(sign, lanes)
-        s = numba.carray(weight, (samples, lanes))
+        s, b = numba.carray(weight, (samples, lanes)), numba.carray(shift, lanes)
         for mu in range(samples):
             for lane in range(lanes):
-                field = side[lane] * teacher[mu] + root * h[mu, lane]
+                field = side[lane] * teacher[mu] + root * h[mu, lane] + b[lane]
                 h[mu, lane] = scale * s[mu, lane] * dv(field, teacher[mu])
 
     return coefficients
@@ -142,6 +143,16 @@ def _update(rule, lanes, temperature, streams, step):
 
 
 @njit(cache=True, nogil=True)
+def _push_intercepts(rule, lanes, samples):
+    """One step of the intercepts from the coefficients in lanes.h, as `dynamics.push_intercept`."""
+    for lane in range(lanes.live.size):
+        total = 0.0
+        for mu in range(samples):
+            total += lanes.h[mu, lane]
+        lanes.b[lane] -= rule.eta * total / lanes.w.shape[0]
+
+
+@njit(cache=True, nogil=True)
 def _record(landscape, rule, lanes, column, curves):
     """Put m, loss, q and the error on fresh samples of every live lane into curves[:, :, column]."""
     root = 1.0 / np.sqrt(lanes.w.shape[0])
@@ -153,12 +164,12 @@ def _record(landscape, rule, lanes, column, curves):
         loss, error, wrong, wrong_fresh = 0.0, 0.0, 0, 0
         for mu in range(landscape.h0.size):
             h0 = landscape.h0[mu]
-            h = lanes.sign[lane] * h0 + root * lanes.h[mu, lane]
+            h = lanes.sign[lane] * h0 + root * lanes.h[mu, lane] + lanes.b[lane]
             loss += call_scalar(rule.v, h, h0)
             wrong += is_wrong(rule, h, h0)
         for mu in range(landscape.test_h0.size):
             h0 = landscape.test_h0[mu]
-            h = lanes.sign[lane] * h0 + root * lanes.test_h[mu, lane]
+            h = lanes.sign[lane] * h0 + root * lanes.test_h[mu, lane] + lanes.b[lane]
             error += miss(rule, h, h0)**2
             wrong_fresh += is_wrong(rule, h, h0)
         curves[lane, 0, column] = lanes.m[lane]
@@ -168,6 +179,7 @@ def _record(landscape, rule, lanes, column, curves):
         if not rule.anchored:
             curves[lane, 4, column] = wrong / landscape.h0.size
             curves[lane, 5, column] = wrong_fresh / landscape.test_h0.size
+            curves[lane, 6, column] = lanes.b[lane]
 
 
 @njit(cache=True, nogil=True)
@@ -213,8 +225,10 @@ def advance_lanes(landscape, rule, coefficients, streams, temperatures, lanes, f
             break
         if rule.batch != minibatch.FULL:
             _draw(rule, lanes, streams[0], step)
-        call_many(coefficients, lanes.h.ctypes.data, h0.ctypes.data, lanes.sign.ctypes.data, lanes.weight.ctypes.data,
-                  h0.size, width, root, rule.scale)
+        call_many(coefficients, lanes.h.ctypes.data, h0.ctypes.data, lanes.sign.ctypes.data, lanes.b.ctypes.data,
+                  lanes.weight.ctypes.data, h0.size, width, root, rule.scale)
+        if rule.bias:
+            _push_intercepts(rule, lanes, h0.size)
         lanes.total[:] = 0.0
         for top in range(0, data.shape[0], SUM_ROWS):
             lanes.d[:] = np.float32(0.0)
@@ -256,7 +270,7 @@ class SharedTrajectories:
             if states.step[i] == NOT_STARTED:
                 self.lanes.w[:, lane] = start_weights(problem, landscape, work, seed, i)
             else:
-                self.lanes.w[:, lane] = states.w[i]
+                self.lanes.w[:, lane], self.lanes.b[lane] = states.w[i], states.b[i]
                 if states.s.shape[1]:
                     self.lanes.s[lane] = states.s[i]
 
@@ -276,6 +290,6 @@ class SharedTrajectories:
         for lane, i in enumerate(self.instances):
             diverged = self.diverged_at[lane]
             states.step[i], states.diverged_at[i] = self.step if diverged < 0 else diverged, diverged
-            states.w[i], states.curves[i] = self.lanes.w[:, lane], self.curves[lane]
+            states.w[i], states.curves[i], states.b[i] = self.lanes.w[:, lane], self.curves[lane], self.lanes.b[lane]
             if states.s.shape[1]:
                 states.s[i] = self.lanes.s[lane]

@@ -14,15 +14,14 @@ from dmft.core.device import Gpu
 from dmft.core.errors import RunError
 from dmft.core.streams import key
 from dmft.model.cuda_loss import check_cuda
-from dmft.model.data import data_of
+from dmft.model.data import loss_of
 from dmft.model.experiment import Experiment
-from dmft.model.losses import get_loss
 from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
-from sgd_sim.cpu.dynamics import RECORDED, make_noise, make_rule
+from sgd_sim.cpu.dynamics import make_noise, make_rule
 from sgd_sim.gpu.layout import KERNELS, WIDEST, CardLayout, make_layout
-from sgd_sim.landscape import TEST_ROWS, make_teacher, on_sphere, sizes
-from sgd_sim.recording import record_steps
+from sgd_sim.landscape import TEST_ROWS, draw_labels, make_teacher, on_sphere, sizes
+from sgd_sim.recording import record_steps, recorded_rows
 from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, spectral_weights, start_noise
 from sgd_sim.states import NOT_STARTED, States
 
@@ -52,17 +51,14 @@ def instance_bytes(run: Run, layout: CardLayout) -> int:
     blocks = max(layout.chunks(layout.samples), layout.chunks(TEST_ROWS))
     batches = layout.samples * (5 * AHEAD if run.algorithm.kind == "sgd" else 1)
     start = 8 * (layout.n + layout.samples) if run.problem.start == "spectral" else 0
-    curves = 8 * len(RECORDED) * record_steps(run).size
+    curves = 8 * len(recorded_rows(run)) * record_steps(run).size
     return 4 * layout.padded * (blocks + 1) + 16 * layout.n + 8 * (layout.samples + TEST_ROWS) + batches + start + curves + 4096
 
 
 def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) -> list[np.ndarray]:
     """Instances that stand at the same step, cut into batches that the card can hold. RunError if it holds none."""
     layout = layout_of(run)
-    if not data_of(run.problem).plain:
-        raise RunError('[simulation] device = "gpu": only labels that are the teacher\'s field, without noise, are built there '
-                       '(phase_retrieval, linear); take device = "cpu"')
-    check_cuda(gpu, get_loss(run.problem.loss), "simulation")
+    check_cuda(gpu, loss_of(run.problem), "simulation")
     shared = run.simulation.landscape == "shared"
     room, each = int(0.9 * gpu.free_bytes()), instance_bytes(run, layout) + (0 if shared else landscape_bytes(layout))
     most = min((room - (landscape_bytes(layout) if shared else 0)) // each, MOST_TOGETHER)
@@ -83,9 +79,11 @@ class GpuTrajectories:
         simulation, seed = run.simulation, run.simulation.seed
         self.run, self.instances, self.gpu, self.layout = run, instances, gpu, layout or layout_of(run)
         self.rule, self.steps = make_rule(run, self.layout.samples), run.algorithm.steps
-        self.kernels = gpu.kernels(self.layout.code(get_loss(run.problem.loss).cuda), KERNELS)
+        self.model = Experiment.from_run(run).data
+        self.kernels = gpu.kernels(self.layout.code(self.model.loss.cuda, self.rule.anchored, self.rule.bias,
+                                                    len(recorded_rows(run))), KERNELS)
         self.shared = simulation.landscape == "shared"
-        self.record, self.noise = states.record, np.sqrt(2.0 * Experiment.from_run(run).temperature * run.algorithm.learning_rate)
+        self.record = states.record
         self.step, self.drawn = max(0, int(states.step[instances[0]])), -1
         count, n, samples, put, zeros = instances.size, self.layout.n, self.layout.samples, gpu.put, gpu.zeros
         self.blocks = max(self.layout.chunks(samples), self.layout.chunks(TEST_ROWS))
@@ -98,7 +96,8 @@ class GpuTrajectories:
         self.data = self._rows("simulation/data", landscapes, samples)
         self.test = self._rows("simulation/test", landscapes, TEST_ROWS)
         self.e, self.arrived = zeros((count, self.layout.padded), np.float32), zeros(count, np.uint32)
-        self.noises, self.tickets, self.taken = put(self.noise), zeros(1, np.uint64), 0
+        self.pace, self.tickets, self.taken = put(self._pace()), zeros(1, np.uint64), 0
+        self.b, self.pushes = put(states.b[instances]), zeros((count, self.blocks))
         self.partial = zeros((count, self.blocks, self.layout.padded), np.float32)
         self.m, self.sign = zeros(count), put(np.ones(count))
         self.curves, self.diverged_at = put(states.curves[instances]), put(np.full(count, -1, np.int64))
@@ -109,24 +108,43 @@ class GpuTrajectories:
         elif self.rule.batch in FIXED_SIZE:
             self.s = zeros((AHEAD, count, samples), np.uint8)
         rule = self.rule
-        self.batch = (np.int32(rule.batch), self.batch_streams, np.uint64(rule.enter), np.uint64(rule.switch_on),
-                      np.uint64(rule.switch_off), self.s, np.float64(rule.scale))
+        self.batch = (np.int32(rule.batch), self.batch_streams, self.s)
         self.w = put(states.w[instances])
-        self.weights = (self.w, self.w0, np.int64(0 if self.shared else n), np.float64(1.0 - rule.eta * rule.ridge),
-                        np.float64(rule.eta / np.sqrt(n)), self.thermal_streams, np.int32(rule.sphere), self.e, self.m, self.sign,
-                        self.live, self.diverged_at, put(np.full(count, self.step)))
+        self.weights = (self.pushes, self.b, self.w, self.w0, np.int64(0 if self.shared else n), self.thermal_streams,
+                        np.int32(rule.sphere), self.e, self.m, self.sign, self.live, self.diverged_at,
+                        put(np.full(count, self.step)))
         if states.step[instances[0]] == NOT_STARTED:
             self._start(teachers)
         self._update(self.step, 0)
 
+    def _pace(self) -> np.ndarray:
+        """(steps + 1, PACE) numbers of each step, cuda/common.cuh; at the end nothing is drawn or stepped."""
+        rule, pace = self.rule, np.zeros((self.steps + 1, 7))
+        pace[:, 0], pace[:, 1], pace[:, 3] = 1.0 - rule.eta * rule.ridge, rule.eta / np.sqrt(self.layout.n), rule.scale
+        pace[:-1, 2] = np.sqrt(2.0 * Experiment.from_run(self.run).temperature * rule.eta)
+        pace[:, 4:] = rule.enter, rule.switch_on, rule.switch_off
+        return pace
+
     def _rows(self, purpose: str, landscapes: np.ndarray, rows: int) -> tuple:
-        """Data of landscapes, their teachers' fields, the rows between two landscapes that instances see, the number of rows,
+        """Data of landscapes, their labels, the rows between two landscapes that instances see, the number of rows,
         and room for the fields of the instances."""
         data = self.gpu.zeros((landscapes.size, rows, self.layout.stride), self.layout.stored)
         fields = self.gpu.zeros((landscapes.size, rows))
         streams = self.gpu.put(np.array([key(self.run.simulation.seed, purpose, i) for i in landscapes]))
         self.kernels["fill_rows"]((rows, landscapes.size), (128,), (streams, self.w0, np.int32(rows), data, fields), 256)
+        if not self.model.plain:
+            self._label(purpose, landscapes, rows, data, fields)
         return data, fields, np.int64(0 if self.shared else rows), np.int32(rows), self.gpu.zeros((self.instances.size, rows))
+
+    def _label(self, purpose: str, landscapes: np.ndarray, rows: int, data: Any, fields: Any) -> None:
+        """Labels in place of the teachers' fields, and rows of a mixture in their clusters."""
+        seed, h0 = self.run.simulation.seed, self.gpu.get(fields)
+        drawn = [draw_labels(self.model, seed, purpose, i, h0[k], self.layout.n) for k, i in enumerate(landscapes)]
+        self.gpu.fill(fields, np.array([labels for labels, _ in drawn]))
+        places = [place for _, place in drawn if place is not None]
+        if places:
+            centre, spread = (self.gpu.put(np.array([place[k] for place in places])) for k in (0, 1))
+            self.kernels["place_rows"]((rows, landscapes.size), (128,), (self.w0, np.int32(rows), centre, spread, data), 0)
 
     def _start(self, teachers: np.ndarray) -> None:
         """Weights at t = 0, as `starts.start_weights`."""
@@ -160,16 +178,15 @@ class GpuTrajectories:
         layout, count = self.layout, self.instances.size
         blocks = layout.chunks(int(rows[3])) * count * steps
         self.kernels["pass_over_rows"]((blocks,), (layout.threads,), (
-            np.int32(mode), np.int64(step), np.uint64(self.taken), self.tickets, np.int32(count), np.int32(AHEAD), self.noises,
+            np.int32(mode), np.int64(step), np.uint64(self.taken), self.tickets, np.int32(count), np.int32(AHEAD), self.pace,
             *rows, side, going, *self.batch, self.arrived, self.partial, *self.weights), layout.pass_bytes)
         self.taken += blocks
 
     def _update(self, step: int, chunks: int, w0: Any = None) -> None:
         """A step of the weights from the gradients of so many chunks, or with none a look at where they are: m, e = w -+ w0."""
-        noise = self.noise[step] if chunks else np.float64(0.0)
-        weights = self.weights if w0 is None else (self.w, w0, *self.weights[2:])
+        weights = self.weights if w0 is None else (*self.weights[:3], w0, *self.weights[4:])
         self.kernels["update"]((self.instances.size,), (self.layout.threads,), (
-            np.int64(step), noise, self.partial, np.int32(chunks), *weights), 256)
+            np.int64(step), self.pace, self.partial, np.int32(chunks), *weights), 256)
 
     def _draw_ahead(self, step: int) -> None:
         """Mini-batches of fixed size for a step and those after it."""
@@ -190,8 +207,8 @@ class GpuTrajectories:
         column = np.int32(np.searchsorted(self.record, step))
         self.kernels["record"]((self.instances.size,), (self.layout.threads,), (
             self.w, self.m, fields, h0, apart, rows, test_fields, test_h0, test_apart, tests, np.int32(self.rule.absolute),
-            np.int64(step), self.curves, column, np.int32(self.record.size), self.live, self.diverged_at,
-            self.weights[-1]), 256)
+            np.float64(self.rule.power), np.float64(self.rule.threshold), self.b, np.int64(step), self.curves, column,
+            np.int32(self.record.size), self.live, self.diverged_at, self.weights[-1]), 256)
 
     def advance(self, last: int) -> None:
         """Go on to step `last`; a record there is made when the run goes on, or now if this is the end."""
@@ -224,6 +241,6 @@ class GpuTrajectories:
         """Copy where the instances stand into the states."""
         chosen, diverged = self.instances, self.gpu.get(self.diverged_at)
         states.step[chosen], states.diverged_at[chosen] = np.where(diverged < 0, self.step, diverged), diverged
-        states.w[chosen], states.curves[chosen] = self.gpu.get(self.w), self.gpu.get(self.curves)
+        states.w[chosen], states.curves[chosen], states.b[chosen] = (self.gpu.get(x) for x in (self.w, self.curves, self.b))
         if self.rule.batch == minibatch.PERSISTENT:
             states.s[chosen] = self.gpu.get(self.s)

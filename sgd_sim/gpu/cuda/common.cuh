@@ -10,6 +10,9 @@
 //   ROWS       rows that a team holds at a time
 //   RESIDENT   blocks of pass_over_rows that a multiprocessor should hold
 //   CHUNK      rows of a block, a multiple of 4
+//   ANCHORED   1: labels are the teacher's fields h0, and fields are had from the deviation from the nearer of w0 and -w0
+//   BIAS       1: an intercept is learnt
+//   QUANTITIES rows of the curves of an instance
 //   LOG0.., SIN0.., COS0..  coefficients of sgd_sim/cpu/fast_normals.py
 // All sums have a fixed order that depends on these alone: an instance has the same numbers in any batch.
 
@@ -21,6 +24,8 @@ typedef long long i64;
 #define THREADS (LANES * WARPS)
 #define ROOT (1.0 / sqrt((double)N))
 #define ALL_LANES 0xffffffffu
+// Numbers of a step: 1 - eta lambda, eta/sqrt(N), sqrt(2 T eta), 1/l, thresholds of the draws of minibatch.cuh.
+enum { DECAY, RATE, NOISE, SCALE, ENTER, ON, OFF, PACE };
 #define ENDED (1ll << 62)          // step at which an instance stands that has diverged
 
 #if HALF

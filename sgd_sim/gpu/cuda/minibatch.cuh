@@ -5,8 +5,10 @@ enum { FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT };
 enum { DRAW = 1, ALL = 2, PRODUCT = 4, STEP = 8 };
 
 // weight[0..count) for rows first, first + 1, ... (first: a multiple of 4); kept in s (rows of this instance) for the chain.
-__device__ inline void draw_rows(int batch, u64 stream, i64 step, int first, int count, u64 enter, u64 on, u64 off,
-                                 unsigned char *s, unsigned char *weight) {
+// pace: the numbers of the step.
+__device__ inline void draw_rows(int batch, u64 stream, i64 step, int first, int count, const double *pace, unsigned char *s,
+                                 unsigned char *weight) {
+    const u64 enter = (u64)pace[ENTER], on = (u64)pace[ON], off = (u64)pace[OFF];
     for (int call = threadIdx.x; 4 * call < count; call += blockDim.x) {
         u64 a, b;
         philox(stream, (u64)step, (u64)(first / 4 + call), a, b);
