@@ -26,7 +26,7 @@ def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.n
     rows = {name: curves[:, k] for k, name in enumerate(recorded_rows(run))}
     found: dict[str, np.ndarray | dict[str, np.ndarray]] = {name: rows[name] for name in recorded_curves(run)}
     found |= known_errors(run, rows)
-    found["t"] = states.record * run.algorithm.learning_rate
+    found["t"] = states.record * run.algorithm.first_rate
     found["diverged"] = states.diverged_at >= 0
     return found | {"state": {"record": states.record, **arrays}}
 

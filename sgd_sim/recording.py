@@ -49,7 +49,7 @@ def record_steps(run: Run) -> np.ndarray:
         powers = np.rint(10.0 ** (np.arange(int(decades * PER_DECADE) + 1) / PER_DECADE))
         chosen = np.concatenate([[0], powers, [steps]])
     else:
-        eta, times = run.algorithm.learning_rate, np.array(record, dtype=np.float64)
+        eta, times = run.algorithm.first_rate, np.array(record, dtype=np.float64)
         if times[-1] > (steps + 0.5) * eta:
             raise RunError(f"[simulation] record = [..., {times[-1]:g}]: beyond algorithm.t_max = "
                            f"{run.algorithm.t_max:g}; leave it out or raise t_max")

@@ -156,7 +156,7 @@ def make_result(run: Run, states: States) -> SimulationResult:
     curves |= known_errors(run, {name: curves[name] for name in recorded_rows(run)})
     curves |= dict.fromkeys(set(recorded_rows(run)) - set(recorded_curves(run)), nothing)
     curves["error_from_overlaps"] = curves.pop("error")
-    return SimulationResult(run=run, t=states.record * run.algorithm.learning_rate, **curves,
+    return SimulationResult(run=run, t=states.record * run.algorithm.first_rate, **curves,
                             diverged=states.diverged_at >= 0, states=states)
 
 

@@ -63,7 +63,7 @@ def _warn(result: SimulationResult) -> None:
     diverged, at = int(result.diverged.sum()), result.states.diverged_at
     if diverged:
         warnings.warn(f"{diverged} of {result.instances} instances diverged, the first at t = "
-                      f"{at[at >= 0].min() * result.run.algorithm.learning_rate:g}; a smaller learning_rate may help",
+                      f"{at[at >= 0].min() * result.run.algorithm.first_rate:g}; a smaller learning_rate may help",
                       ResultWarning, stacklevel=4)
 
 

@@ -19,10 +19,11 @@ def kept_steps(run: Run) -> np.ndarray:
     if isinstance(points, int):
         return saved_steps(algorithm.steps, points)
     times = np.array(points)
-    if times[-1] > (algorithm.steps + 0.5) * algorithm.learning_rate:
+    clock = algorithm.clock
+    if times[-1] > clock.t[-1] + 0.5 * clock.eta[-1]:
         raise RunError(f"[theory] kernel_points = [..., {times[-1]:g}]: beyond algorithm.t_max = {algorithm.t_max:g}; leave it out "
                        "or raise t_max")
-    return np.unique(np.rint(times / algorithm.learning_rate).astype(np.int64))
+    return np.unique(clock.nearest(times))
 
 
 def saved_steps(steps: int, points: int = 0) -> np.ndarray:

@@ -199,8 +199,9 @@ def _warn(theory: Theory) -> None:
     """What went wrong, or may have."""
     reached = int(np.isfinite(theory.m).sum()) - 1
     if theory.outcome == "diverged":
-        eta = theory.run.algorithm.learning_rate
-        warnings.warn(f"diverged at t = {eta * (reached + 1):g}: samples left all bounds, most likely because the learning rate "
+        eta, times = theory.run.algorithm.first_rate, theory.run.algorithm.clock.t
+        t = times[min(reached + 1, len(times) - 1)]
+        warnings.warn(f"diverged at t = {t:g}: samples left all bounds, most likely because the learning rate "
                       f"{eta:g} is too large for the tail of |h| (the explicit step is unstable where learning_rate * v'' > 2); "
                       "take a smaller algorithm.learning_rate, or theory.variance_reduction without \"weights\"", OutcomeWarning,
                       stacklevel=4)

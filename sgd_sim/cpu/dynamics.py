@@ -113,7 +113,7 @@ def _compiled(loss: Loss):
 
 def make_rule(run: Run, samples: int) -> Rule:
     """The rule of a run with `samples` data rows."""
-    experiment = Experiment.from_run(run)
+    experiment = Experiment.from_run(run).only_plain("the simulator")
     law, constraint = experiment.batch, experiment.constraint
     v, dv = _compiled(experiment.data.loss)
     data, powers = experiment.data, {"abs": 1.0, "square": 2.0}
