@@ -15,7 +15,7 @@ from dmft.model.experiment import known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
 from sgd_sim import archive
-from sgd_sim.recording import recorded_curves, recorded_rows
+from sgd_sim.recording import recorded_curves, recorded_rows, times_of
 from sgd_sim.states import States
 
 INSTANCE_CURVES = ("m", "loss", "q", "mse", "mse_fresh", "error", "error_fresh", "training_error", "b")
@@ -156,7 +156,7 @@ def make_result(run: Run, states: States) -> SimulationResult:
     curves |= known_errors(run, {name: curves[name] for name in recorded_rows(run)})
     curves |= dict.fromkeys(set(recorded_rows(run)) - set(recorded_curves(run)), nothing)
     curves["error_from_overlaps"] = curves.pop("error")
-    return SimulationResult(run=run, t=states.record * run.algorithm.first_rate, **curves,
+    return SimulationResult(run=run, t=times_of(run, states.record), **curves,
                             diverged=states.diverged_at >= 0, states=states)
 
 

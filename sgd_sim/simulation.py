@@ -23,6 +23,7 @@ from sgd_sim.gpu.trajectories import gpu_batches
 from sgd_sim.instances import Instances
 from sgd_sim.landscape import sizes
 from sgd_sim.memory import check_memory
+from sgd_sim.recording import times_of
 from sgd_sim.result import SimulationResult, load, make_result
 from sgd_sim.states import States, empty_states, grown_states
 
@@ -63,7 +64,7 @@ def _warn(result: SimulationResult) -> None:
     diverged, at = int(result.diverged.sum()), result.states.diverged_at
     if diverged:
         warnings.warn(f"{diverged} of {result.instances} instances diverged, the first at t = "
-                      f"{at[at >= 0].min() * result.run.algorithm.first_rate:g}; a smaller learning_rate may help",
+                      f"{times_of(result.run, at[at >= 0].min()):g}; a smaller learning_rate may help",
                       ResultWarning, stacklevel=4)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from dmft.core.device import CUDA, source
 from sgd_sim.cpu import fast_normals
+from sgd_sim.cpu.course import Rule
 
 ONE_WARP = 1024
 WIDEST = 16384
@@ -64,11 +65,11 @@ class CardLayout:
         room = 4 * self.warps * self.padded if self.team == 1 else 16 * (-(-self.rows * (self.team + 1) // 4))
         return max(room, 256) + 11 * self.chunk + 20
 
-    def code(self, loss: str, anchored: bool, bias: bool, quantities: int) -> str:
-        """The CUDA source of all kernels, for a loss and labels; quantities: rows of a curves array."""
+    def code(self, loss: str, rule: Rule, quantities: int) -> str:
+        """The CUDA source of all kernels, for a loss and a rule; quantities: rows of a curves array."""
         numbers = {"N": self.n, "STRIDE": self.stride, "HALF": int(self.half), "TEAM": self.team, "WARPS": self.warps,
                    "VECTORS": self.vectors, "ROWS": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk,
-                   "ANCHORED": int(anchored), "BIAS": int(bias), "QUANTITIES": quantities}
+                   "ANCHORED": int(rule.anchored), "BIAS": int(rule.bias), "MOMENTUM": rule.momentum, "QUANTITIES": quantities}
         lines = [f"#define {name} {value}" for name, value in numbers.items()]
         for name, values in (("LOG", fast_normals.LOG), ("SIN", fast_normals.SIN), ("COS", fast_normals.COS)):
             lines += [f"#define {name}{k} {float(value)!r}f" for k, value in enumerate(values)]

@@ -46,6 +46,22 @@ CASES = {
     "two clusters, intercept, a row for all warps": {**TWO, "bias": True, "dimension": 1030, "alpha": 0.3, "t_max": 0.06,
                                                      "record": [0.04], **SGD},
     "clusters in float16": {**TWO, "bias": True, "precision": "float16"},
+    "eta, T": {"kind": "langevin", "temperature": ((0.0, 0.5), (0.1, 0.0)),
+               "learning_rate": {"kind": "power", "start": 0.02, "exponent": 0.5, "steps": 10.0}},
+    "l, ridge": {"kind": "sgd", "batch_fraction": ((0.0, 0.3), (0.2, 0.8)), "constraint": "ridge",
+                 "ridge": ((0.0, 1.0), (0.1, 0.2))},
+    "l of fixed size": {"kind": "sgd", "batch_fraction": ((0.0, 0.3), (0.2, 0.8)), "minibatch": "without_replacement"},
+    "jump": {**PERSISTENT, "batch_fraction": ((0.0, 0.5), (0.1, 0.25), (0.2, 0.7))},
+    "relax": {**PERSISTENT, "batch_fraction": ((0.0, 0.5), (0.1, 0.25), (0.2, 0.7)), "batch_change": "relax"},
+    "heavy ball": {"momentum": ((0.0, 0.8), (0.2, 0.4)), "learning_rate": 0.01, "temperature": 0.2, "kind": "langevin"},
+    "nesterov": {"momentum": 0.7, "nesterov": True, **PERSISTENT},
+    "nesterov, a row for all warps": {"momentum": 0.7, "nesterov": True, "dimension": 1030, "alpha": 0.1, "t_max": 0.06,
+                                      "record": [0.04]},
+    "reshuffled": {"kind": "sgd", "batch_fraction": 0.2, "minibatch": "reshuffled"},
+    "cyclic": {"kind": "sgd", "batch_fraction": 0.2, "minibatch": "cyclic", "momentum": 0.5},
+    "phases": {**TWO, "bias": True, "phase": (
+        {"step": 3, "loss": "smooth_hinge"}, {"step": 9, "loss": "linear", "learning_rate": 0.01},
+        {"step": 12, "loss": "logistic"})},
     "three clusters, door": {**DOOR, **SGD, "minibatch": "with_replacement"},
 }
 
@@ -81,6 +97,7 @@ def assert_close(got: States, want: States, rounding: float = 3e-6) -> None:
     np.testing.assert_array_equal((got.step, got.diverged_at), (want.step, want.diverged_at))
     np.testing.assert_allclose(got.w, want.w, rtol=0.0, atol=rounding)
     np.testing.assert_allclose(got.b, want.b, rtol=0.0, atol=rounding)
+    np.testing.assert_allclose(got.before, want.before, rtol=0.0, atol=rounding)
     np.testing.assert_allclose(got.curves, want.curves, rtol=rounding)
 
 
@@ -130,7 +147,10 @@ def test_shared_landscape(card, changes):
     assert_close(on_gpu(run, card), want)
 
 
-@pytest.mark.parametrize("changes", [PERSISTENT, {**SGD, "minibatch": "without_replacement"}], ids=["persistent", "fixed size"])
+@pytest.mark.parametrize("changes", [
+    PERSISTENT, {**SGD, "minibatch": "without_replacement"},
+    {**SGD, "batch_fraction": 0.2, "minibatch": "reshuffled", "momentum": 0.6, "nesterov": True}],
+    ids=["persistent", "fixed size", "epochs, nesterov"])
 def test_an_instance_depends_on_itself_alone(card, changes):
     """The same bits alone, in a batch, after a stop, and whatever is recorded."""
     run = run_of(**changes)

@@ -28,11 +28,11 @@ __device__ inline float coefficient(float product, double h0, double sign, doubl
 // never wait for later ones, so there is always one at work, and the card is full until the last step ends.
 // Grid (chunks * instances * steps).
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int instances, int ahead, const double *pace,
+pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int instances, int ahead, const double *pace, i64 paces,
                const Stored *data, const double *h0, i64 apart, int rows, double *fields, const double *side, const int *going,
                int batch, const u64 *streams, unsigned char *s, unsigned *arrived, float *partial, double *pushes, double *b,
-               double *w, const double *w0, i64 w0_apart, const u64 *thermal, int sphere, float *e, double *m, double *sign,
-               int *live, i64 *diverged_at, i64 *ready) {
+               double *before, double *w, const double *w0, i64 w0_apart, const u64 *thermal, int sphere, float *e, double *m,
+               double *sign, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     Quad *quads = (Quad *)shared;   // e, later the gradients of the warps; sums of the warps of a team
     double *teachers = (double *)((char *)shared + ROOM);   // h0 of the chunk
@@ -44,7 +44,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     __syncthreads();
     const int chunk = work[0] % chunks, instance = work[0] / chunks % instances;
     const i64 step = first_step + work[0] / chunks / instances;
-    const double *now = pace + step * PACE;
+    const double *now = pace_of(pace, paces, step);
     const int first = chunk * CHUNK, count = min(CHUNK, rows - first);
     data += ((i64)instance * apart + first) * STRIDE;
     h0 += (i64)instance * apart + first;
@@ -228,6 +228,6 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     if (!work[0]) return;
     __threadfence();
     if (thread == 0) arrived[instance] = 0;
-    step_weights(instance, step, now, partial, chunks, shared, pushes, b, w, w0, w0_apart, thermal, sphere, e, m, sign, live,
-                 diverged_at, ready);
+    step_weights(instance, step, pace, paces, 1, partial, chunks, shared, pushes, b, before, w, w0, w0_apart, thermal,
+                 sphere, e, m, sign, live, diverged_at, ready);
 }

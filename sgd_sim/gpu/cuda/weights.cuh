@@ -12,8 +12,8 @@ __device__ inline double total_of(const float *partial, int chunks, int c) {
 }
 
 // m, sign and e of weights u (a thread's columns of them) at a step; an overlap that is no number ends the instance. Whether
-// it goes on.
-__device__ inline bool measure(const double *u, const double *w0, i64 step, float *e, double *m, double *sign, int *live,
+// it goes on. With Nesterov's momentum e is that of u + beta (u - old).
+__device__ inline bool measure(const double *u, const double *old, double beta, const double *w0, i64 step, float *e, double *m, double *sign, int *live,
                                i64 *diverged_at, double *room) {
     double product = 0.0;
 #pragma unroll
@@ -25,7 +25,11 @@ __device__ inline bool measure(const double *u, const double *w0, i64 step, floa
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
         int c = threadIdx.x + k * THREADS;
+#if MOMENTUM == 2
+        if (c < N) e[position(c)] = (float)(u[k] + beta * (u[k] - old[k]) - side * w0[c]);
+#else
         if (c < N) e[position(c)] = (float)(u[k] - side * w0[c]);
+#endif
     }
     if (threadIdx.x == 0) {
         *m = overlap;
@@ -36,15 +40,25 @@ __device__ inline bool measure(const double *u, const double *w0, i64 step, floa
 }
 
 // One step of the weights, eq. [sgd-step], then what the pass of the next step needs. w0_apart: numbers between teachers, 0
-// when instances share one; pace: the numbers of the step. chunks = 0: no step, measure only, at `step`. ready: the step at which
-// an instance stands. pushes: (instances, chunks) parts of the slope in the intercept b. All threads of a block.
-__device__ inline void step_weights(i64 instance, i64 step, const double *pace, const float *partial, int chunks, double *room,
-                                    const double *pushes, double *b, double *w, const double *w0, i64 w0_apart,
+// when instances share one; pace: the numbers of all steps. chunks = 0: no step, measure only, at `step`; ahead: where momentum
+// leads, or 0: at w. ready: the step at which an instance stands. pushes: (instances, chunks) parts of the slope in the intercept
+// b. before: weights of the step before, with momentum. All threads of a block.
+__device__ inline void step_weights(i64 instance, i64 step, const double *pace, i64 paces, int ahead, const float *partial,
+                                    int chunks, double *room, const double *pushes, double *b, double *before, double *w,
+                                    const double *w0, i64 w0_apart,
                                     const u64 *thermal, int sphere, float *e, double *m, double *sign, int *live,
                                     i64 *diverged_at, i64 *ready) {
     w += instance * N, w0 += instance * w0_apart, partial += instance * chunks * PADDED;
     double u[COLUMNS], square = 0.0;
-    const double decay = pace[DECAY], rate = pace[RATE], noise = chunks ? pace[NOISE] : 0.0;
+    const double *now = pace_of(pace, paces, step);
+    const double decay = now[DECAY], rate = now[RATE], noise = chunks ? now[NOISE] : 0.0;
+#if MOMENTUM
+    double old[COLUMNS];
+    const double beta = now[BETA];
+    before += instance * N;
+#else
+    const double *old = u;
+#endif
 #if BIAS
     if (chunks && threadIdx.x == 0) {
         double total = 0.0;
@@ -58,7 +72,20 @@ __device__ inline void step_weights(i64 instance, i64 step, const double *pace, 
         u[k] = 0.0;
         if (c >= N) continue;
         u[k] = fresh(w + c);
+#if MOMENTUM
+        old[k] = fresh(before + c);
+        if (chunks) {
+            const double here = u[k];
+#if MOMENTUM == 2
+            u[k] = decay * (here + beta * (here - old[k])) - rate * total_of(partial, chunks, c);
+#else
+            u[k] = (decay + beta) * here - beta * old[k] - rate * total_of(partial, chunks, c);
+#endif
+            before[c] = old[k] = here;
+        }
+#else
         if (chunks) u[k] = decay * u[k] - rate * total_of(partial, chunks, c);
+#endif
         if (noise > 0.0) u[k] += noise * one_normal(thermal[instance], (u64)step, c);
         square += u[k] * u[k];
     }
@@ -75,7 +102,7 @@ __device__ inline void step_weights(i64 instance, i64 step, const double *pace, 
         }
     }
     if (chunks) step++;
-    const bool goes_on = measure(u, w0, step, e + instance * PADDED, m + instance, sign + instance, live + instance,
+    const bool goes_on = measure(u, old, ahead ? pace_of(pace, paces, step)[BETA] : 0.0, w0, step, e + instance * PADDED, m + instance, sign + instance, live + instance,
                                  diverged_at + instance, room);
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -85,12 +112,12 @@ __device__ inline void step_weights(i64 instance, i64 step, const double *pace, 
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-update(i64 step, const double *pace, const float *partial, int chunks, const double *pushes, double *b, double *w,
-       const double *w0, i64 w0_apart, const u64 *thermal, int sphere, float *e, double *m, double *sign, int *live,
+update(i64 step, const double *pace, i64 paces, int ahead, const float *partial, int chunks, const double *pushes, double *b,
+       double *before, double *w, const double *w0, i64 w0_apart, const u64 *thermal, int sphere, float *e, double *m, double *sign, int *live,
        i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     if (live[blockIdx.x])
-        step_weights(blockIdx.x, step, pace + step * PACE, partial, chunks, shared, pushes, b, w, w0, w0_apart, thermal, sphere, e,
+        step_weights(blockIdx.x, step, pace, paces, ahead, partial, chunks, shared, pushes, b, before, w, w0, w0_apart, thermal, sphere, e,
                      m, sign, live, diverged_at, ready);
 }
 
@@ -151,9 +178,10 @@ extern "C" __global__ void record(const double *w, const double *m, const double
 #endif
 }
 
-// One step of the power iteration of the spectral start: w = e = the gradient on the sphere; live = 0 when w has come to rest.
+// One step of the power iteration of the spectral start: w = e = w + c D w on the sphere, where the gradient is sqrt(N) D w;
+// live = 0 when w has come to rest.
 extern "C" __global__ void __launch_bounds__(THREADS)
-power_step(double *w, const float *partial, int chunks, double tolerance, float *e, int *live) {
+power_step(double *w, const float *partial, int chunks, double c_step, double tolerance, float *e, int *live) {
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
     if (!live[instance]) return;
@@ -162,7 +190,7 @@ power_step(double *w, const float *partial, int chunks, double tolerance, float 
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
         int c = threadIdx.x + k * THREADS;
-        u[k] = c < N ? total_of(partial, chunks, c) : 0.0;
+        u[k] = c < N ? w[c] + c_step * ROOT * total_of(partial, chunks, c) : 0.0;
         square += u[k] * u[k];
     }
     const double scale = 1.0 / sqrt(block_sum(square, shared) / N);
