@@ -48,10 +48,11 @@ class Gap(NamedTuple):
 
 def gap(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps) -> Gap:
     """What the row as estimated fails [ibp] by."""
-    state, eta, free = weights.state, weights.experiment.eta, weights.free
+    state, eta, free, recoil = weights.state, weights.eta, weights.free, weights.recoil
     unscaled = weights.unscaled(row)
-    past = (free * state.Q_row - unscaled.x) / eta - overlaps.past
-    now = (free * state.Q_now - unscaled.x_now) / eta - overlaps.now
+    last = weights.history.order[-1] if recoil else 0
+    past = (free * state.Q_row - recoil * state.Q[last] - unscaled.x) / eta - overlaps.past
+    now = (free * state.Q_now - recoil * state.Q_row[last] - unscaled.x_now) / eta - overlaps.now
     each = np.abs(past) / np.maximum(weights.history.size, 1)
     return Gap(past, now, float(max(each.max(initial=0.0), abs(now))))
 

@@ -46,7 +46,7 @@ def saved_row(kernels: dict[str, np.ndarray], grid: np.ndarray, weights: WeightD
     """Enter row n into the saved kernels where n is a saved step; m (steps+1,) is known up to n. M_R and R are
     densities in time, zero on and above the diagonal; values inside an old block are interpolated between the
     middles of blocks."""
-    n, history, state = weights.n, weights.history, weights.state
+    n, history, state, e = weights.n, weights.history, weights.state, weights.experiment
     i = int(np.searchsorted(grid, n))
     if i == len(grid) or grid[i] != n:
         return
@@ -57,13 +57,16 @@ def saved_row(kernels: dict[str, np.ndarray], grid: np.ndarray, weights: WeightD
     def symmetric(sums: np.ndarray, now: float) -> np.ndarray:
         return np.interp(upto, np.append(centres, n), np.append(sums[order] / size, now))
 
+    # What a source did with its own learning rate, in units of the first one: blocks do not span a jump of it.
+    block_rates = np.add.reduceat(e.eta_n[:n] / e.eta, history.first[order]) / size if n else np.zeros(0)
+
     def causal(sums: np.ndarray) -> np.ndarray:
-        return np.interp(past, centres, sums[order] / size) if n else np.zeros(0)
+        return np.interp(past, centres, sums[order] / size / block_rates) if n else np.zeros(0)
 
     M_C = symmetric(row.M_C, row.M_C_now)
-    C = symmetric(state.Q_row, state.Q_now) + m[n] * m[upto]
+    C = symmetric(state.Q_row, state.Q_now) + m[n - e.hidden] * m[upto - e.hidden]
     for name, values in (("M_C", M_C), ("C", C)):
         kernels[name][i, : i + 1] = values
         kernels[name][: i + 1, i] = values
-    kernels["M_R"][i, :i] = causal(row.M_R) / weights.experiment.eta
+    kernels["M_R"][i, :i] = causal(row.M_R) / e.eta
     kernels["R"][i, :i] = causal(state.R_row)

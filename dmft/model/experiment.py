@@ -16,11 +16,13 @@ from dmft.core.errors import RunError
 from dmft.model.constraints import Constraint, Sphere, constraint_of
 from dmft.model.data import DataModel, data_of, loss_of
 from dmft.model.losses import Loss, loss_names
-from dmft.model.minibatches import Batches, Epochs, MiniBatch, batch_of
+from dmft.model.minibatches import Batches, Epochs, FullBatch, MiniBatch, batch_of
+from dmft.model.preprocessing import spectral_loss
 from dmft.model.runfile import Run
 from dmft.model.schedules import Schedule
-from dmft.model.starts import Start
-from dmft.model.teacher import is_even
+from dmft.model.spectral import power_iteration
+from dmft.model.starts import SPECTRAL, Start
+from dmft.model.teacher import SMOOTH, is_even
 from dmft.model.updates import Update
 
 
@@ -111,8 +113,8 @@ class Experiment:
 
     @cached_property
     def stein(self) -> bool:
-        """Whether integration by parts in h0 holds for every loss."""
-        return all(loss.stein for loss in self.losses)
+        """Whether the control variate of mu, where it needs derivatives in the label, has them in every phase."""
+        return self.data.control != SMOOTH or all(loss.stein for loss in self.losses)
 
     @cached_property
     def noisy(self) -> bool:
@@ -201,13 +203,40 @@ def known_errors(run: Run, curves: Mapping[str, np.ndarray]) -> dict[str, np.nda
 
 def theory_experiment(run: Run) -> Experiment:
     """The experiment of a run that the theory can solve; RunError for a start that it does not have."""
-    if run.problem.m0 is None:
-        raise RunError(f'[problem] start = "{run.problem.start}": theory needs start = "warm" with an m0; '
+    spectral = run.problem.start == SPECTRAL
+    if run.problem.m0 is None and not spectral:
+        raise RunError(f'[problem] start = "{run.problem.start}": theory needs start = "warm" with an m0, or "spectral"; '
                        "the simulator (sgd-sim run) has the other starts")
+    if spectral and run.theory.method == "iterate":
+        raise RunError('[problem] start = "spectral": only method = "march" has it; take it, or a warm start')
     if run.problem.bias and run.theory.method == "iterate":
         raise RunError('[problem] bias = true: only method = "march" learns an intercept; take it, or bias = false')
     experiment = Experiment.from_run(run)
     if not experiment.data.loss.smooth:
         raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
                        "the theory would miss the delta function in its curvature; smooth the loss over a small width")
-    return experiment.only_plain("the theory")
+    if experiment.update.nesterov:
+        raise RunError("[algorithm] nesterov = true: not in the theory yet; take heavy ball, nesterov = false")
+    return after_power_iteration(experiment, run) if spectral else experiment
+
+
+def after_power_iteration(e: Experiment, run: Run) -> Experiment:
+    """The experiment with the steps of power iteration before it, on the sphere and with all samples: the data remember them, so
+    the theory makes them too. Nothing is reset at the switch. Eq. [phases]."""
+    problem = run.problem
+    power = power_iteration(problem.preprocessing, problem.alpha, problem.label_noise)
+    steps = power.steps
+
+    def before(value: float, array: np.ndarray) -> np.ndarray:
+        return np.concatenate((np.full(steps, value, array.dtype), array))
+
+    laws = tuple(dataclasses.replace(law, begin=law.begin + steps) if isinstance(law, Epochs) else law for law in e.batches.laws)
+    jumps = before(False, e.jump_n)
+    jumps[steps] = True
+    return dataclasses.replace(
+        e, start=Start(SPECTRAL, power.m0), batches=Batches((FullBatch(), *laws), before(0, e.batches.which + 1), e.batches.relax),
+        update=Update(before(0.0, e.update.beta), e.update.nesterov), steps=e.steps + steps, eta_n=before(power.c, e.eta_n),
+        t_n=before(0.0, e.t_n), temperature=before(0.0, e.temperature), ridge_n=before(0.0, e.ridge_n),
+        scale_n=before(1.0, e.scale_n),
+        losses=(spectral_loss(problem.preprocessing, problem.alpha), *e.losses), loss_n=before(0, e.loss_n + 1), jump_n=jumps,
+        hidden=steps)

@@ -315,18 +315,17 @@ class Samples:
                  dtype=np.float64):
         count, slots = len(draws.h), history.slots
         self.experiment, self.block, self.keys = experiment, block, Keys(*sampling.keys)
-        self.stein, self.identity = sampling.stein and experiment.data.control == SMOOTH, sampling.identity
+        self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         self.classes = experiment.data.classifies or experiment.data.bias
         self.offset, self.stop = history.offset, history.stop
         self.blocks, self.count = -(-count // block), count
-        self.chain = experiment.batch.chain()
         integers = {"name": np.int64, "line": np.int64}
         self.state = SampleState(*(np.zeros(count, integers.get(name, np.float64)) for name in SampleState._fields))
         self.past = Past(*(np.zeros((count, width)) for width in (slots, slots, slots, slots if self.stein else 0)))
         carriers = int(np.count_nonzero(draws.carrier))
         self.tangents = Tangents(np.zeros((carriers, history.packed), dtype), np.zeros((carriers, slots), dtype))
         self.fields = Fields(*(np.empty(count) for _ in Fields._fields))
-        self._evaluate = make_fields(experiment.data.loss)
+        self._evaluate = [make_fields(loss) for loss in experiment.losses]
         self._ahead = np.zeros((carriers, 0, slots), dtype)
         self._sums = np.empty((self.blocks, SCALARS + GROUPS * slots))
         self._start(draws, weight)
@@ -353,16 +352,18 @@ class Samples:
     def row_sums(self, m: float, b: float = 0.0) -> np.ndarray:
         """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the present Fields, which
         `advance` uses."""
-        self._evaluate(self.state, self.learning, m, b, self.experiment.gradient_scale, self.classes, self.fields)
+        e, step = self.experiment, min(self.n, self.experiment.steps - 1)
+        self._evaluate[e.loss_n[self.n]](self.state, self.learning, m, b, e.scale_n[step], self.classes, self.fields)
         _row_sums(self.block, self._used, self.state, self.learning, self.fields, self.past, self.tangents.row, m,
-                  self.experiment.eta, self.stein, self.identity, self.classes, self._sums)
+                  e.eta_n[step], self.stein, self.identity, self.classes, self._sums)
         return self._sums
 
     def advance(self, drive: Drive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""
-        step = Step(self.n, self.experiment.eta, plan.merges, plan.slot, self.offset, self.stop)
+        step = Step(self.n, self.experiment.eta_n[self.n], plan.merges, plan.slot, self.offset, self.stop)
         ahead = Ahead(self._ahead, self.n - self._ahead_from if self._looks_ahead else -1, self._ahead_from)
-        _advance(self.block, self.blocks, step, drive, self.chain, self.keys, self.state, self.past, self.tangents, self.fields,
+        chain = self.experiment.batches.chain(self.n)
+        _advance(self.block, self.blocks, step, drive, chain, self.keys, self.state, self.past, self.tangents, self.fields,
                  self.z, ahead, self.stein)
         self.n, self._used = self.n + 1, int(self.stop[plan.slot])
 
