@@ -9,6 +9,7 @@ from test_simulator_reference import drawn
 
 import sgd_sim
 from dmft.model.losses import register_loss
+from dmft.model.preprocessing import spectral_loss
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.cpu.dynamics import make_work
 from sgd_sim.landscape import make_landscape
@@ -218,6 +219,17 @@ def test_linear_loss_against_marchenko_pastur(nesterov):
     right = np.where(k < 1, 0.0, beta)
     assert worst(right) < 4
     assert worst(np.roll(right, 3)) > 8
+
+
+def test_power_iteration_is_descent_on_the_spectral_loss():
+    """w <- a (w + D w) at alpha = 3 from m0 = .2: the overlaps of the first steps are known in closed form for N to infinity. Another
+    step size c would give others."""
+    loss = spectral_loss("mondelli_montanari", 3.0)
+    register_loss("power", loss.v, loss.dv, loss.d2v, labels="abs")
+    run = parse_run(BASE).replace(loss="power", alpha=3.0, m0=0.2, learning_rate=1.0, t_max=5.0, dimension=800, instances=12)
+    m, error = (getattr(sgd_sim.simulate(run), name)().m[[1, 2, 5]] for name in ("mean", "error"))
+    want, other = np.array([0.395993, 0.577883, 0.776060]), np.array([0.34439, 0.47711, 0.72603])
+    assert np.all(np.abs(m - want) < 4 * error + 2 / 800) and np.all(np.abs(m - other) > 2 * error + 2 / 800)
 
 
 def test_momentum_keeps_the_temperature():
