@@ -14,7 +14,7 @@ from dmft.equations.rows import LOST, MOST_LOST, V
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.running.replica import Replica, Setup
-from dmft.samples import process, sampling
+from dmft.samples import fields, sampling
 from dmft.samples.lost import GONE
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Draws, Sampling
