@@ -12,12 +12,14 @@ weights.py. V is quadratic in K1: rows are averaged over replicas first, and V i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from dmft.equations.history import History
-from dmft.equations.ibp import FieldOverlaps, corrected, gap
+from dmft.equations.ibp import FieldOverlaps, Gap, gap, ridge_strength, solved
 from dmft.equations.rows import Estimators
 from dmft.equations.weights import NextRow, Row, WeightDynamics, WeightState
 from dmft.model.experiment import Experiment
@@ -33,25 +35,21 @@ FLUCTUATIONS = ("V", "K1", "Z")  # two-time kernels
 TRUST = 256.0
 
 
-def teacher_row(weights: WeightDynamics, sums: np.ndarray, carried: float, use: Estimators) -> Row:
-    """Row n of K1 and Z in the place of the response and of M_C: delta_nu is K1(n,n), M_R is -K1(n,k), M_C is Z. Eq. [random-K].
-
-    sums: of `teacher_sums` over all samples; carried: weight of the samples with tangents. Given h0 the noise zeta of a sample
-    is the same Gaussian for all, so [ibp] holds with the weight h0^2 on both sides, and completes K1 as it does M_R."""
+def raw_row(weights: WeightDynamics, sums: np.ndarray, carried: float) -> Row:
+    """Row n of K1 and Z as sampled, in the place of the response and of M_C: delta_nu is K1(n,n), M_R is -K1(n,k), M_C is Z.
+    Eq. [random-K]. sums: of `teacher_sums` over all samples; carried: weight of the samples with tangents."""
     alpha, slots = weights.experiment.alpha, weights.history.slots
-    products, responses, overlaps = (sums[TEACHER_SCALARS + k * slots : TEACHER_SCALARS + (k + 1) * slots]
-                                     for k in range(TEACHER_GROUPS))
-    row = Row(delta_nu=alpha * sums[CURVATURE], mu=0.0, M_C_now=alpha * sums[SQUARE], M_C=alpha * products,
-              M_R=-alpha * (responses / carried if use.identity else responses))
-    return completed(weights, row, sums, overlaps, carried, use) if use.identity else row
+    products, responses = (sums[TEACHER_SCALARS + k * slots : TEACHER_SCALARS + (k + 1) * slots] for k in range(2))
+    return Row(delta_nu=alpha * sums[CURVATURE], mu=0.0, M_C_now=alpha * sums[SQUARE], M_C=alpha * products,
+               M_R=-alpha * responses / carried)
 
 
-def completed(weights: WeightDynamics, row: Row, sums: np.ndarray, overlaps: np.ndarray, carried: float, use: Estimators) -> Row:
-    """The row with K1 corrected by what it fails the weighted identity by. Eq. [random-ibp]."""
-    alpha = weights.experiment.alpha
-    failed = gap(weights, row, FieldOverlaps(alpha * overlaps, alpha * sums[FIELD]))
-    spread = max(float(sums[RESPONSE2] / carried - (sums[RESPONSE] / carried) ** 2), 0.0)
-    return corrected(weights, row, failed, sums[NOISE] / TRUST, use.share, spread)
+def identity_gap(weights: WeightDynamics, row: Row, sums: np.ndarray) -> Gap:
+    """What a row fails the weighted identity by. Eq. [random-ibp]. Given h0 the noise zeta of a sample is the same Gaussian for
+    all, so that [ibp] holds with the weight h0^2 on both sides, with the same Q and R."""
+    alpha, slots = weights.experiment.alpha, weights.history.slots
+    overlaps = sums[TEACHER_SCALARS + 2 * slots :]
+    return gap(weights, row, FieldOverlaps(alpha * overlaps, alpha * sums[FIELD]))
 
 
 class TeacherRows(NamedTuple):
@@ -85,6 +83,32 @@ class TeacherRows(NamedTuple):
         return cls(*(np.mean(replicas[name][chosen], axis=0) for name in cls._fields))
 
 
+class TeacherChannel:
+    """K1 and Z of one solution, row by row. Keeps a factor of its own of Q + eps D, for eps in powers of two: a step changes its
+    newest rows only, and what it holds does not depend on when it was made."""
+
+    def __init__(self, steps: int, slots: int):
+        self.rows = TeacherRows.empty(steps, slots)
+        self._ridge, self._eps, self._upto = np.zeros((slots, slots)), 0.0, 0
+
+    def estimate(self, weights: WeightDynamics, sums: np.ndarray, carried: float, use: Estimators) -> Row:
+        """Row n, K1 completed by the identity as M_R is."""
+        row = raw_row(weights, sums, carried)
+        if not use.identity:
+            return row
+        spread = max(float(sums[RESPONSE2] / carried - (sums[RESPONSE] / carried) ** 2), 0.0)
+        eps = ridge_strength(weights, sums[NOISE] / TRUST, use.share, spread)
+        return row if eps is None else self._solved(weights, row, identity_gap(weights, row, sums), 2.0 ** np.floor(np.log2(eps)))
+
+    def _solved(self, weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
+        own = copy(weights)
+        own.state = replace(weights.state, ridge=self._ridge, ridge_eps=self._eps,
+                            ridge_from=min(self._upto, weights.state.factor_from))
+        done = solved(own, row, failed, eps)
+        self._eps, self._upto = own.state.ridge_eps, own.state.ridge_from
+        return done
+
+
 class Fluctuations(NamedTuple):
     """X = sqrt(N) m of a random start."""
 
@@ -109,8 +133,9 @@ def fluctuations(experiment: Experiment, per_level: int | None, rows: TeacherRow
         if n == experiment.steps or not np.isfinite(rows.a[n]):
             break
         step, a = dynamics.unscaled(row), float(rows.a[n])
-        gain_u = step.keep * state.m + experiment.eta * float(step.memory @ state.m_past)
-        following = NextRow(a * step.x, a * step.x_now, a**2 * step.q_u, a * step.r, a, a * gain_u)
+        gain_u = step.keep * state.m + dynamics.eta * float(step.memory @ state.m_past)
+        unit = dynamics.eta / experiment.eta
+        following = NextRow(a * step.x, a * step.x_now, a**2 * step.q_u, a * step.r, a * unit, a * gain_u)
         dynamics.advance(row, following, history.push(n))
     return Fluctuations(V, gain, kernels)
 
@@ -131,4 +156,5 @@ def _keep_row(kernels: dict[str, np.ndarray], grid: np.ndarray, dynamics: Weight
     kernels["K1"][i] = 0.0
     kernels["K1"][i, i] = row.delta_nu
     if n:
-        kernels["K1"][i, :i] = np.interp(grid[:i], places[:-1], -row.M_R[order] / size) / dynamics.experiment.eta
+        rates = np.add.reduceat(dynamics.experiment.eta_n[:n], history.first[order])  # of the sources of each block
+        kernels["K1"][i, :i] = np.interp(grid[:i], places[:-1], -row.M_R[order] / rates)

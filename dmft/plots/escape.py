@@ -19,7 +19,7 @@ from sgd_sim.result import SimulationResult
 def draw(theory: Theory, laws: Sequence[EscapeLaw], path: Path | None) -> Figure:
     """Left V against time on a logarithmic scale, with its error; right P(t_b <= t) at each dimension with its lower bound."""
     assert theory.V is not None and theory.V_error is not None
-    eta, count = theory.run.algorithm.learning_rate, len(theory.replicas["m"])
+    eta, count = theory.run.algorithm.first_rate, len(theory.replicas["m"])
     figure = new_figure(11.0, 4.6)
     left, right = figure.subplots(1, 2)
     draw_curve(left, Curve(theory.t, theory.V, theory.V_error, count), eta, False, BLACK, r"$V = N\langle m^2\rangle$")
@@ -58,7 +58,7 @@ def draw_growth(theories: Mapping[str, Theory], path: Path | None) -> Figure:
     left, right = figure.subplots(1, 2)
     for axis, log in ((left, True), (right, False)):
         for (name, theory), colour in zip(theories.items(), CYCLE * len(theories)):
-            draw_curve(axis, _variance(theory), theory.run.algorithm.learning_rate, log, colour, name)
+            draw_curve(axis, _variance(theory), theory.run.algorithm.first_rate, log, colour, name)
         axis.set(yscale="log", ylabel=r"$N\langle m^2\rangle$")
     left.legend(title="bands: 2 standard errors", fontsize="small", title_fontsize="small")
     return save(figure, path)
@@ -71,7 +71,7 @@ def draw_alphas(theories: Mapping[tuple[str, float], Theory], path: Path | None)
     for axis, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names):
         found = [(alpha, theory) for (other, alpha), theory in theories.items() if other == name]
         for (alpha, theory), colour in zip(found, CYCLE * len(found)):
-            draw_curve(axis, _variance(theory), theory.run.algorithm.learning_rate, True, colour, rf"$\alpha = {alpha:g}$")
+            draw_curve(axis, _variance(theory), theory.run.algorithm.first_rate, True, colour, rf"$\alpha = {alpha:g}$")
         axis.set(yscale="log", ylabel=r"$N\langle m^2\rangle$", title=name)
         axis.legend(fontsize="small")
     return save(figure, path)
@@ -80,7 +80,7 @@ def draw_alphas(theories: Mapping[tuple[str, float], Theory], path: Path | None)
 def draw_collapse(theory: Theory, simulations: Mapping[int, SimulationResult], path: Path | None) -> Figure:
     """N <m^2> of simulations at several N on the theory's V: they fall on one curve while m is small."""
     figure = new_figure(7.0, 4.8)
-    axis, eta = figure.subplots(), theory.run.algorithm.learning_rate
+    axis, eta = figure.subplots(), theory.run.algorithm.first_rate
     draw_curve(axis, _variance(theory), eta, False, BLACK, "theory")
     for (N, simulation), colour in zip(simulations.items(), CYCLE * len(simulations)):
         squares = squared_overlaps(simulation.t, simulation.m, N, simulation.run.problem.start_variance)
@@ -109,5 +109,5 @@ def draw_passage(theory: Theory, simulations: Mapping[int, SimulationResult], le
         axis.plot(simulation.t, share, color=colour, linewidth=1, label=f"simulation, $N = {N}$")
     axis.set(ylabel=rf"share of runs with $|m|\sqrt{{N}} \geq {level:g}$ by $t$", title=experiment_text(theory.run))
     axis.legend(title="bands: 1 standard error", fontsize="small", title_fontsize="small")
-    time_axis(axis, False, theory.run.algorithm.learning_rate)
+    time_axis(axis, False, theory.run.algorithm.first_rate)
     return save(figure, path)

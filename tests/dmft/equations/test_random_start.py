@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 
 from dmft.core.errors import RunError
 from dmft.core.parallel import Comm
-from dmft.equations import ibp
-from dmft.equations.random_start import FIELD, TeacherRows, fluctuations
+from dmft.equations.random_start import TeacherChannel, TeacherRows, fluctuations, identity_gap, raw_row
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import Run, parse_run
@@ -44,7 +43,7 @@ def marched(experiment: Experiment, samples: int, seed: int = 1, parts=PARTS, pe
 
 def of(march: March, per_level: int | None = None):
     assert march.teacher is not None
-    return fluctuations(march.experiment, per_level, march.teacher, np.arange(march.experiment.steps + 1))
+    return fluctuations(march.experiment, per_level, march.teacher.rows, np.arange(march.experiment.steps + 1))
 
 
 def made_up(steps: int, slots: int) -> TeacherRows:
@@ -117,8 +116,7 @@ def test_the_gain_is_the_finite_difference_in_m0(name):
         return march.curves["m"]
 
     assert_allclose((m_from(e) - m_from(-e)) / (2 * e), gain, rtol=1e-5)
-    rows = marched(base, 256, 5, PLAIN).teacher
-    assert rows is not None
+    rows = TeacherRows(**marched(base, 256, 5, PLAIN).random_start())
     broken = fluctuations(base, None, rows._replace(K1_now=0 * rows.K1_now), np.arange(2)).gain
     assert np.abs(broken / gain - 1).max() > 0.02
 
@@ -128,13 +126,12 @@ def test_the_weighted_identity_holds(name, monkeypatch):
     """At early times, where plain tangents are tame, what rows fail [random-ibp] by is noise; without Z it is not."""
     experiment, seen = Experiment.from_run(random_run(CASES[name], 8)), []
 
-    def watch(weights: WeightDynamics, row, sums, overlaps, carried, use):
-        fields = ibp.FieldOverlaps(experiment.alpha * overlaps, experiment.alpha * sums[FIELD])
-        bare = row._replace(M_C=0 * row.M_C)
-        seen.append([ibp.gap(weights, each, fields).now for each in (row, bare)])
+    def watch(self, weights: WeightDynamics, sums, carried, use):
+        row = raw_row(weights, sums, carried)
+        seen.append([identity_gap(weights, each, sums).now for each in (row, row._replace(M_C=0 * row.M_C))])
         return row
 
-    monkeypatch.setattr("dmft.equations.random_start.completed", watch)
+    monkeypatch.setattr(TeacherChannel, "estimate", watch)
     gaps = []
     for seed in range(12):
         seen.clear()
@@ -179,10 +176,8 @@ def test_against_simulations(name):
     run = random_run(CASES[name], 50)
     experiment, rows = Experiment.from_run(run), []
     for seed in range(6):
-        teacher = marched(experiment, 4096, seed).teacher
-        assert teacher is not None
-        rows.append(teacher)
-    stack = {key: np.array([getattr(row, key) for row in rows]) for key in TeacherRows._fields}
+        rows.append(marched(experiment, 4096, seed).random_start())
+    stack = {key: np.array([row[key] for row in rows]) for key in TeacherRows._fields}
     assert np.abs(distances(experiment, stack, name)).max() < 4.5
     assert np.abs(distances(experiment, {**stack, "Z": 0 * stack["Z"], "Z_now": 0 * stack["Z_now"]}, name)).max() > 10
     assert np.abs(distances(experiment, {**stack, "K1_now": 0 * stack["K1_now"]}, name)).max() > 10
