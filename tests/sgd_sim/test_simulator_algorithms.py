@@ -222,8 +222,8 @@ def test_linear_loss_against_marchenko_pastur(nesterov):
 
 
 def test_power_iteration_is_descent_on_the_spectral_loss():
-    """w <- a (w + D w) at alpha = 3 from m0 = .2: the overlaps of the first steps are known in closed form for N to infinity. Another
-    step size c would give others."""
+    """w <- a (w + D w) at alpha = 3 from m0 = .2: the overlaps of the first steps are known in closed form for N to infinity.
+    Another step size c would give others."""
     loss = spectral_loss("mondelli_montanari", 3.0)
     register_loss("power", loss.v, loss.dv, loss.d2v, labels="abs")
     run = parse_run(BASE).replace(loss="power", alpha=3.0, m0=0.2, learning_rate=1.0, t_max=5.0, dimension=800, instances=12)
