@@ -63,6 +63,8 @@ class GpuSamples:
         if PULL_BYTES * slots > gpu.shared_bytes:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
                            f'{gpu.shared_bytes // PULL_BYTES}; take history = "dyadic", or device = "cpu"')
+        if experiment.update.nesterov:
+            raise RunError('[theory] device = "gpu": the theory has nesterov = true on the CPU alone; take device = "cpu"')
         self.gpu, self.experiment, self.history, self.block, self.keys = gpu, experiment, history, block, sampling.keys
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         self.count, self.slots, self.blocks = count, slots, -(-count // block)
@@ -71,9 +73,11 @@ class GpuSamples:
         self.n = 0
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE}
-        text = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), experiment.data.loss.cuda, f"typedef {kind} tangent;",
-                          *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
-        self.kernel = gpu.kernels(text, KERNELS)
+        sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} tangent;",
+                              *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
+                   for loss in experiment.losses]
+        self.kernel = gpu.kernels(sources[0], KERNELS)
+        self.fields = [self.kernel["fields"], *(gpu.kernels(text, ("fields",))["fields"] for text in sources[1:])]
         start = {**draws._asdict(), "name": draws.name.astype(np.int64), "weight": weight, "Y": np.zeros(count),
                  "line": lines_of(draws.carrier).astype(np.int64)}
         self.state = SampleState(*(gpu.put(start[name]) for name in SampleState._fields))
@@ -94,11 +98,12 @@ class GpuSamples:
         self.merges = self.plan[slots:]
         self.next = gpu.zeros((self.carriers, slots), dtype)
 
-    def row_sums(self, m: float, b: float = 0.0) -> np.ndarray:
-        """As Samples.row_sums."""
+    def row_sums(self, m: float, b: float = 0.0, m_w: float | None = None) -> np.ndarray:
+        """As Samples.row_sums; the overlap m_w of the weights is m, since Nesterov's momentum is not here."""
         state, e, columns = self.state, self.experiment, SCALARS + GROUPS * self.slots
-        self.kernel["fields"](*over(self.count), (
-            np.int32(self.count), np.float64(m), np.float64(b), np.float64(e.eta), np.float64(e.gradient_scale),
+        step = min(self.n, e.steps - 1)
+        self.fields[e.loss_n[self.n]](*over(self.count), (
+            np.int32(self.count), np.float64(m), np.float64(b), np.float64(e.eta_n[step]), np.float64(e.scale_n[step]),
             np.float64(e.data.loss.threshold), np.int32(self.stein), state.weight, state.line, state.k, state.y, state.sd,
             self.slope, self.direct, state.h, state.s, state.Y, self.g, self.gp, self.g_y, self.terms), 0)
         self.kernel["bounds"](*over(32 * self.carriers), (
@@ -125,8 +130,10 @@ class GpuSamples:
         lines[self.slots : self.slots + len(plan.merges)] = plan.merges
         self.gpu.fill(self.plan, lines)
         self.gpu.fill(self.vectors, np.stack((drive.memory, drive.chi_weights)))
-        packed, (kind, *rates) = np.int64(history.packed), self.experiment.batch.chain()
-        eta, scale, keep = np.float64(self.experiment.eta), np.float64(drive.a), np.float64(drive.keep)
+        packed, chain = np.int64(history.packed), self.experiment.batches.chain(self.n)
+        rates = (*(np.float64(rate) for rate in (chain.fraction, chain.p_on, chain.p_off)),
+                 np.int64(chain.period), np.int64(chain.begin))
+        eta, scale, keep = np.float64(self.experiment.eta_n[self.n]), np.float64(drive.a), np.float64(drive.keep)
         count, carriers, slots, slot, stein, merges = (
             np.int32(x) for x in (self.count, self.carriers, self.slots, plan.slot, self.stein, len(plan.merges)))
         columns = np.int32(begin), np.int32(used)
@@ -145,7 +152,7 @@ class GpuSamples:
             self.gp, tangents.T, tangents.row, self.next), 0)
         self.kernel["move"](*over(self.count), (
             count, slots, slot, np.int64(self.n), eta, scale, keep, np.float64(drive.chi_sd), np.float64(drive.thermal),
-            stein, np.int32(kind), *(np.float64(rate) for rate in rates), *self.keys, state.name, state.sign,
+            stein, np.int32(chain.kind), *rates, *self.keys, state.name, state.sign,
             np.int32(self.z_steps), self.z, self.g, self.gp, self.g_y, self.dots, state.h, state.s, past.H, past.G, past.X,
             state.Y, past.Y), 0)
         self.n += 1

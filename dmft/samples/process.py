@@ -12,7 +12,6 @@ numbers are functions of (stream, sample, step), so nothing of them is stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -40,11 +39,24 @@ from dmft.equations.rows import (
 )
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
-from dmft.model.losses import Loss
 from dmft.model.minibatches import next_weight
 from dmft.model.teacher import SMOOTH
+from dmft.samples.fields import Fields, Learning, make_fields
+from dmft.samples.nesterov import Behind, look_ahead_of
 from dmft.samples.sampling import Draws, Sampling
-from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Ahead, Tangents, gather, merge_packed, pull
+from dmft.samples.tangents import (
+    BOUND,
+    MOST,
+    STABLE,
+    TINY,
+    WIDE,
+    Ahead,
+    Tangents,
+    gather,
+    merge_packed,
+    merge_vector,
+    pull,
+)
 
 
 class SampleState(NamedTuple):
@@ -62,14 +74,6 @@ class SampleState(NamedTuple):
     Y: np.ndarray  # response of h_n to h0 through the label alone, of the control variate
 
 
-class Learning(NamedTuple):
-    """What the averages need besides, each (count,)."""
-
-    slope: np.ndarray  # derivative of the label in h0
-    direct: np.ndarray  # weight of g in what mu has besides E_n, where that needs no Y
-    wrong: np.ndarray  # 1 where the predicted label is not y, at the present step
-
-
 class Past(NamedTuple):
     """Sums over the steps of each block of the history, each (count, slots)."""
 
@@ -77,15 +81,6 @@ class Past(NamedTuple):
     G: np.ndarray  # of g
     X: np.ndarray  # of chi
     Y: np.ndarray  # of the control variate's Y; (count, 0) where it is not used
-
-
-class Fields(NamedTuple):
-    """The loss at the present step, each (count,): v, g = (s/l) sd v', g' = (s/l) sd^2 v'', and (s/l) sd dv'/dy dy/dh0."""
-
-    v: np.ndarray
-    g: np.ndarray
-    gp: np.ndarray
-    g_y: np.ndarray
 
 
 class Step(NamedTuple):
@@ -97,6 +92,7 @@ class Step(NamedTuple):
     slot: int
     offset: np.ndarray
     stop: np.ndarray
+    beta: float  # of step n + 1, with Nesterov's momentum
 
 
 MOVING = ("h", "s", "Y")  # of SampleState; the rest is drawn again
@@ -113,28 +109,6 @@ class Keys(NamedTuple):
 
     noise: np.uint64
     batch: np.uint64
-
-
-@lru_cache
-def make_fields(loss: Loss):
-    """Elementwise evaluation of Fields, compiled once for a loss."""
-    v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
-
-    @njit
-    def fields(state, learning, m, b, scale, classes, out):
-        for i in range(len(state.h)):
-            sd, y = state.sd[i], state.y[i]
-            field, batch = sd * (state.h[i] + m * state.k[i]) + b, scale * state.s[i] * sd
-            out.v[i] = v(field, y)
-            out.g[i] = batch * dv(field, y)
-            out.gp[i] = batch * sd * d2v(field, y)
-            out.g_y[i] = batch * dv_dy(field, y) * learning.slope[i]
-        if classes:
-            for i in range(len(state.h)):
-                field = state.sd[i] * (state.h[i] + m * state.k[i]) + b
-                learning.wrong[i] = state.y[i] * (field * field - L * L if L > 0.0 else field) < 0.0
-
-    return fields
 
 
 @njit(cache=True)
@@ -237,23 +211,16 @@ def next_control(i, state, past, fields, drive, eta, used):
     return min(max(following, -BOUND), BOUND) if eta * fields.gp[i] > STABLE else following
 
 
-@njit(cache=True)
-def _merge_vector(v, older, newer, into):
-    v[into] = v[older] + v[newer]
-    v[older] = 0.0
-    v[newer] = 0.0
-
-
 @njit(cache=True, inline="always")
 def merge_past(i, merges, past, stein):
     """Blocks of the history that become one, in the past of a sample. Eq. [dyadic]."""
     for k in range(merges.shape[0]):
         older, newer, into = merges[k, 0], merges[k, 1], merges[k, 2]
-        _merge_vector(past.H[i], older, newer, into)
-        _merge_vector(past.G[i], older, newer, into)
-        _merge_vector(past.X[i], older, newer, into)
+        merge_vector(past.H[i], older, newer, into)
+        merge_vector(past.G[i], older, newer, into)
+        merge_vector(past.X[i], older, newer, into)
         if stein:
-            _merge_vector(past.Y[i], older, newer, into)
+            merge_vector(past.Y[i], older, newer, into)
 
 
 @njit(cache=True, inline="always")
@@ -262,8 +229,8 @@ def enter_tangents(t, step, tangents, following, source, used):
     for k in range(step.merges.shape[0]):
         older, newer, into = step.merges[k, 0], step.merges[k, 1], step.merges[k, 2]
         merge_packed(tangents.T[t], older, newer, into, step.offset, step.stop)
-        _merge_vector(tangents.row[t], older, newer, into)
-        _merge_vector(following, older, newer, into)
+        merge_vector(tangents.row[t], older, newer, into)
+        merge_vector(following, older, newer, into)
     for j in range(used):
         tangents.T[t, step.offset[step.slot] + j] = tangents.row[t, j]
         tangents.row[t, j] = following[j]
@@ -271,10 +238,11 @@ def enter_tangents(t, step, tangents, following, source, used):
 
 
 @njit(cache=True)
-def _advance_block(first, last, step, drive, chain, keys, state, past, tangents, fields, z_first, ahead, stein):
+def _advance_block(first, last, step, drive, chain, keys, state, past, tangents, fields, z_first, ahead, behind, stein):
     """Samples first .. last-1 from step n to n+1."""
     n, eta, slot = step.n, step.eta, step.slot
     used = step.stop[slot]  # no slot beyond holds anything yet
+    nesterov = len(behind.h) > 0
     following = np.empty(used, tangents.T.dtype)
     memory = drive.memory.astype(tangents.T.dtype)
     for j in range(used):
@@ -288,8 +256,16 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, tangents,
             Y_next = next_control(i, state, past, fields, drive, eta, used)
         if t >= 0:
             next_tangents(t, tangents, ahead, memory, drive, gp, eta, step.offset, step.stop, used, following)
-            enter_tangents(t, step, tangents, following, -drive.a * eta * gp, used)
+            source = -drive.a * eta * gp
+            if nesterov:
+                look_ahead_of(t, step, behind, following, source, used)
+                source *= 1.0 + step.beta
+            enter_tangents(t, step, tangents, following, source, used)
         merge_past(i, step.merges, past, stein)
+        if nesterov:
+            h_next, behind.h[i] = (1.0 + step.beta) * h_next - step.beta * behind.h[i], h_next
+            if stein:
+                Y_next, behind.Y[i] = (1.0 + step.beta) * Y_next - step.beta * behind.Y[i], Y_next
         # step n enters the past, n+1 becomes the present
         past.H[i, slot], past.G[i, slot], past.X[i, slot] = state.h[i], g, chi
         if stein:
@@ -300,12 +276,12 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, tangents,
 
 
 @njit(cache=True, parallel=True)
-def _advance(block, blocks, step, drive, chain, keys, state, past, tangents, fields, z_first, ahead, stein):
+def _advance(block, blocks, step, drive, chain, keys, state, past, tangents, fields, z_first, ahead, behind, stein):
     """All samples, block by block. (Numba drops writes to arrays of a tuple inside a prange, so that the work is a function.)"""
     count = len(state.h)
     for b in prange(blocks):
         _advance_block(b * block, min((b + 1) * block, count), step, drive, chain, keys, state, past, tangents, fields, z_first,
-                       ahead, stein)
+                       ahead, behind, stein)
 
 
 class Samples:
@@ -324,6 +300,9 @@ class Samples:
         self.past = Past(*(np.zeros((count, width)) for width in (slots, slots, slots, slots if self.stein else 0)))
         carriers = int(np.count_nonzero(draws.carrier))
         self.tangents = Tangents(np.zeros((carriers, history.packed), dtype), np.zeros((carriers, slots), dtype))
+        nesterov = experiment.update.nesterov
+        self.behind = Behind(np.zeros(count if nesterov else 0), np.zeros(count if nesterov and self.stein else 0),
+                             np.zeros((carriers, slots) if nesterov else (0, 0), dtype))
         self.fields = Fields(*(np.empty(count) for _ in Fields._fields))
         self._evaluate = [make_fields(loss) for loss in experiment.losses]
         self._ahead = np.zeros((carriers, 0, slots), dtype)
@@ -338,6 +317,7 @@ class Samples:
         self.learning = Learning(np.array(draws.slope), draws.jump + weight * draws.shift, np.zeros(self.count))
         for name, array in zip(SampleState._fields, self.state, strict=True):
             array[:] = start[name]
+        self.behind.h[:] = draws.h[: len(self.behind.h)]
 
     def holds(self, draws: Draws) -> bool:
         """Whether `restart` can take these samples: as many of them, and as many with tangents."""
@@ -345,35 +325,39 @@ class Samples:
 
     def restart(self, draws: Draws, weight: np.ndarray) -> None:
         """Reset to step 0 with new samples, reusing the arrays (allocating is slower than zeroing)."""
-        for array in (*self.past, *self.tangents):
+        for array in (*self.past, *self.tangents, *self.behind):
             array[...] = 0.0
         self._start(draws, weight)
 
-    def row_sums(self, m: float, b: float = 0.0) -> np.ndarray:
-        """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the present Fields, which
-        `advance` uses."""
+    def row_sums(self, m: float, b: float = 0.0, m_w: float | None = None) -> np.ndarray:
+        """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n, the intercept, and with Nesterov's momentum the
+        overlap of the weights, at which the training loss is taken. Sets the present Fields, which `advance` uses."""
         e, step = self.experiment, min(self.n, self.experiment.steps - 1)
-        self._evaluate[e.loss_n[self.n]](self.state, self.learning, m, b, e.scale_n[step], self.classes, self.fields)
+        self._evaluate[e.loss_n[self.n]](self.state, self.learning, m, b, e.scale_n[step], self.classes,
+                                          self.behind.h if e.update.nesterov else self.state.h, m if m_w is None else m_w,
+                                          self.fields)
         _row_sums(self.block, self._used, self.state, self.learning, self.fields, self.past, self.tangents.row, m,
                   e.eta_n[step], self.stein, self.identity, self.classes, self._sums)
         return self._sums
 
     def advance(self, drive: Drive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""
-        step = Step(self.n, self.experiment.eta_n[self.n], plan.merges, plan.slot, self.offset, self.stop)
+        step = Step(self.n, self.experiment.eta_n[self.n], plan.merges, plan.slot, self.offset, self.stop,
+                    self.experiment.update.lookahead(self.n + 1))
         ahead = Ahead(self._ahead, self.n - self._ahead_from if self._looks_ahead else -1, self._ahead_from)
         chain = self.experiment.batches.chain(self.n)
         _advance(self.block, self.blocks, step, drive, chain, self.keys, self.state, self.past, self.tangents, self.fields,
-                 self.z, ahead, self.stein)
+                 self.z, ahead, self.behind, self.stein)
         self.n, self._used = self.n + 1, int(self.stop[plan.slot])
 
     def own(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample."""
-        return by_name(self.state, self.past)
+        weights = {f"behind/{name}": array for name, array in (("h", self.behind.h), ("Y", self.behind.Y)) if len(array)}
+        return by_name(self.state, self.past) | weights
 
     def carried(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample with tangents."""
-        return self.tangents._asdict()
+        return self.tangents._asdict() | ({"behind": self.behind.row} if len(self.behind.h) else {})
 
     def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
         """Take up the state of step n."""

@@ -1,6 +1,6 @@
 """Momentum: does it change who recovers the teacher?
 
-Phase retrieval from m0 = 0.2. Gradient descent, heavy ball and Nesterov's momentum, with the learning rate eta = 0.02 (1 - beta), so
+Phase retrieval from m0 = 0.2. Gradient descent, heavy ball and Nesterov's momentum, with learning rate eta = 0.02 (1 - beta), so
 that equal numbers of steps are equal times of the flow eta/(1 - beta). The share of instances that are solved, on the same data
 sets and from the same starts, so that it is seen instance by instance whether another one recovers.
 """
