@@ -199,7 +199,8 @@ def test_many_results_print_a_kind_of_warning_once(capsys):
             warnings.warn(f"weight {value:g} at t = {value}", ResultWarning, stacklevel=1)
         warnings.warn("another", ResultWarning, stacklevel=1)
     assert capsys.readouterr().err.splitlines() == [
-        "warning: weight 0.1 at t = 0.1", "warning: another", "2 more warnings like these, with other numbers; dmft inspect shows those "
+        "warning: weight 0.1 at t = 0.1", "warning: another",
+        "2 more warnings like these, with other numbers; dmft inspect shows those "
         "of a result"]
     with command.speaking(True):
         warnings.warn("another", ResultWarning, stacklevel=1)
