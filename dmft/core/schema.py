@@ -33,7 +33,8 @@ def option(check: Check, default: Any = _NO_DEFAULT, doc: str = "") -> Any:
 
 # --- checks -----------------------------------------------------------------------------------------------
 
-def _interval(low: float | None, high: float | None, above: bool, below: bool) -> str:
+def interval(low: float | None, high: float | None, above: bool, below: bool) -> str:
+    """The bounds as text: "> 0 and <= 1"."""
     parts = []
     if low is not None:
         parts.append(f"{'>' if above else '>='} {low:g}")
@@ -44,7 +45,7 @@ def _interval(low: float | None, high: float | None, above: bool, below: bool) -
 
 def number(low: float | None = None, high: float | None = None, above: bool = False, below: bool = False) -> Check:
     """A finite number in [low, high]; `above` and `below` leave the ends out. Integers are taken as floats."""
-    wanted = " ".join(("a number", _interval(low, high, above, below))).strip()
+    wanted = " ".join(("a number", interval(low, high, above, below))).strip()
 
     def check(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -65,7 +66,7 @@ def number(low: float | None = None, high: float | None = None, above: bool = Fa
 def integer(low: int | None = None, high: int | None = 2**63 - 1) -> Check:
     """A whole number in [low, high]; 1e4, a float in TOML, is taken as one."""
     shown_high = None if high == 2**63 - 1 else high
-    wanted = " ".join(("a whole number", _interval(low, shown_high, False, False))).strip()
+    wanted = " ".join(("a whole number", interval(low, shown_high, False, False))).strip()
 
     def check(value: Any) -> int:
         if isinstance(value, float) and value.is_integer():

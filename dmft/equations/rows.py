@@ -84,12 +84,13 @@ def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Esti
     """Every curve at step n. nu_hat_direct is eq. A.19; nu_gap is what the row as sampled fails the exact identity of
     [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp]."""
     overlap, row, failed = experiment.alpha * sums[GH], estimate.row, estimate.failed
-    temperature = experiment.temperature[min(n, experiment.steps - 1)]
+    step = min(n, experiment.steps - 1)
+    temperature, eta = experiment.temperature[step], experiment.eta_n[step]
     nu_gap = 0.0
     if failed is not None:
         nu_gap = failed.now
-    elif experiment.constraint.fixes_norm:
-        nu_gap = (1 - closing.x_now - m * closing.m_u) / experiment.eta - overlap
+    elif experiment.constraint_at(step).fixes_norm:
+        nu_gap = (closing.inertial - closing.x_now - m * closing.m_u) / eta - overlap
     extra = {"training_error": sums[WRONG]} if experiment.data.classifies else {}
     if experiment.data.bias:
         extra["b"] = b

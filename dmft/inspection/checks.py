@@ -53,7 +53,7 @@ def in_errors(difference: np.ndarray, error: np.ndarray, floor: float = 1e-12) -
 
 
 def _theory(theory: Theory) -> list[ResultCheck]:
-    sphere, eta = theory.run.problem.constraint == "sphere", theory.run.algorithm.learning_rate
+    sphere, eta = theory.run.problem.constraint == "sphere", theory.run.algorithm.first_rate
     found = []
     if sphere:
         scale = max(_largest(theory.nu_hat), 1e-300)

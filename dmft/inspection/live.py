@@ -21,7 +21,7 @@ def partial_theory(header: store.Stored) -> Theory:
     """Curves are means over the replicas that have reached a time, NaN beyond. Kernels are those of the finished
     replicas or, while none has finished, of the first running one (NaN in rows not reached). No samples are read."""
     run = parse_run(header.run_text, str(header.path), any_loss=True)
-    t = run.algorithm.learning_rate * np.arange(run.algorithm.steps + 1)
+    t = run.algorithm.clock.t
     layouts.check(header, {"time": t.size, "saved": Setup.from_run(run).grid.size})
     active = sorted({int(name.split("/")[1]) for name in header.shapes if name.startswith("active/")})
 

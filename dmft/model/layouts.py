@@ -123,6 +123,7 @@ LAYOUTS = {
          Dataset("diverged", ("instance",), WHOLE), Dataset("state/record", ("time",), WHOLE),
          Dataset("state/step", ("instance",), WHOLE), Dataset("state/diverged_at", ("instance",), WHOLE),
          Dataset("state/w", ("instance", "dimension")), Dataset("state/b", ("instance",), optional=True),
+         Dataset("state/before", ("instance", "dimension"), optional=True),
          Dataset("state/s", ("instance", "byte"), BYTES)),
         _PROGRESS, {"byte": 0}),
     "simulation checkpoint": FileLayout(

@@ -133,7 +133,7 @@ class Theory:
 
     def _repr_html_(self) -> str:
         run = self.run
-        facts = {"run": f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, learning rate {run.algorithm.learning_rate:g}",
+        facts = {"run": f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, learning rate {run.algorithm.rate_text}",
                  "solved by": f"{run.theory.method}, {self._replicas()} of {run.theory.samples} samples",
                  "outcome": self.outcome}
         curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in ("m", "loss", "nu_hat")]
@@ -186,7 +186,7 @@ _OPTIONAL = tuple(name for name in THEORY_CURVES if _FIELDS[name].default is not
 
 def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs: dict[str, Any]) -> Theory:
     """Means and errors of the finished replicas."""
-    t = run.algorithm.learning_rate * np.arange(run.algorithm.steps + 1)
+    t = run.algorithm.clock.t
     replicas = {name: np.array(values) for name, values in statistics.curves.items()}
     replicas |= known_errors(run, replicas)
     curves: dict[str, Any] = {}

@@ -175,7 +175,7 @@ class TheoryJob:
         seen = np.where(np.abs(bias) > BIAS_SIGMAS * error, np.abs(bias), 0.0)
         i, samples = int(np.argmax(seen)), self.run.theory.samples
         if seen[i] > target:
-            t = i * self.run.algorithm.learning_rate
+            t = self.run.algorithm.clock.t[i]
             warnings.warn(f"target_error {target:g} is met for the noise alone: the bias of {samples} samples is {bias[i]:+.2g} +- "
                           f"{error[i]:.2g} at t = {t:g}, and replicas do not lower it; it falls as 1/samples, so take "
                           f"theory.samples of about {samples * seen[i] / target:.2g}", ResultWarning, stacklevel=2)
@@ -225,8 +225,6 @@ def _warn(theory: Theory) -> None:
     if share > UNSTABLE_SHARE:
         warnings.warn(f"samples of total weight up to {share:.1g} were at learning_rate * v'' > 2, where the explicit step is "
                       "unstable; a smaller learning rate is safer", ResultWarning, stacklevel=4)
-
-
     if theory.lost is not None and np.isfinite(theory.dimension_bound):
         warnings.warn(f"samples of total weight {np.nanmax(theory.lost):.2g} left their trapping region and count no more (curve "
                       f"'lost'): for N far below {theory.dimension_bound:.2g} simulations have no such samples, far above it they "
@@ -235,8 +233,8 @@ def _warn(theory: Theory) -> None:
 
 def _warn_diverged(theory: Theory) -> None:
     """How many replicas diverged, when the first one did, and why."""
-    eta, count = theory.run.algorithm.learning_rate, len(theory.replicas["m"])
-    first = eta * min(int(np.isfinite(m).sum()) for m in theory.replicas["m"])
+    eta, times, count = theory.run.algorithm.first_rate, theory.run.algorithm.clock.t, len(theory.replicas["m"])
+    first = times[min(min(int(np.isfinite(m).sum()) for m in theory.replicas["m"]), len(times) - 1)]
     what = f"diverged at t = {first:g}"
     if count > 1:
         what = f"{theory.diverged} of {count} replicas diverged{', the first' if theory.diverged > 1 else ''} at t = {first:g}"

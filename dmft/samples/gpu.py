@@ -65,7 +65,7 @@ class GpuSamples:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
                            f'{gpu.shared_bytes // PULL_BYTES}; take history = "dyadic", or device = "cpu"')
         self.gpu, self.experiment, self.history, self.block, self.keys = gpu, experiment, history, block, sampling.keys
-        self.stein, self.identity = sampling.stein and experiment.data.control == SMOOTH, sampling.identity
+        self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         self.count, self.slots, self.blocks = count, slots, -(-count // block)
         self.part = -(-block // PARTS)
         self.parts = -(-block // self.part)

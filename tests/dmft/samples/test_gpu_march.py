@@ -123,7 +123,7 @@ def test_single_precision_tangents(card):
 
 
 def test_overshooting_samples_are_bounded_alike(card):
-    p = replace(problem("persistent", 26), eta=0.3)
+    p = replace(problem("persistent", 26), eta_n=np.full(26, 0.3))
     want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
     assert want.curves["unstable"][:5].max() > 0.01 and np.isfinite(want.curves["m"][:10]).all()
     np.testing.assert_allclose(got.curves["m"], want.curves["m"], rtol=1e-7)

@@ -14,7 +14,7 @@ from dmft.equations.rows import LOST, MOST_LOST, V
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.running.replica import Replica, Setup
-from dmft.samples import process, sampling
+from dmft.samples import fields, sampling
 from dmft.samples.lost import GONE
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Draws, Sampling
@@ -32,10 +32,10 @@ def no_sample_is_lost(monkeypatch):
     def never(step, field, y):
         return False
 
-    monkeypatch.setattr(process, "leaves", never)
-    process.make_fields.cache_clear()
+    monkeypatch.setattr(fields, "leaves", never)
+    fields.make_fields.cache_clear()
     yield
-    process.make_fields.cache_clear()
+    fields.make_fields.cache_clear()
 
 
 def walk(field: float, label: float, steps: int, eta: float, **problem: object) -> tuple[Samples, list[float], np.ndarray]:
