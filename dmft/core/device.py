@@ -120,6 +120,6 @@ def gpu(section: str, rank: int = 0, ranks: int = 1) -> Gpu:
     if not cards:
         raise UserError(f'[{section}] device = "gpu": no GPU found; {REMEDY}')
     if ranks > cards and rank == 0:
-        warnings.warn(f"{ranks} ranks of a node share {cards} GPU{'s' if cards > 1 else ''}, memory and time; one rank a GPU is faster",
-                      DmftWarning, stacklevel=2)
+        warnings.warn(f"{ranks} ranks of a node share {cards} GPU{'s' if cards > 1 else ''}, memory and time; "
+                      "a rank a GPU is faster", DmftWarning, stacklevel=2)
     return Gpu(cupy, rank % cards, -(-ranks // cards))
