@@ -13,10 +13,10 @@ from dmft.solvers.iterate import Guess
 
 def guess_from(theory: Theory, run: Run) -> Guess:
     """Kernels of a result as the first guess of a run at the same learning rate; a longer run goes on with the last row."""
-    eta = run.algorithm.learning_rate
-    if theory.run.algorithm.learning_rate != eta:
+    known = min(theory.run.algorithm.steps, run.algorithm.steps)
+    if not np.array_equal(theory.run.algorithm.clock.eta[:known], run.algorithm.clock.eta[:known]):
         raise RunError(f"[theory] start_from: {run.theory.start_from} has learning_rate "
-                       f"{theory.run.algorithm.learning_rate:g}, this run {eta:g}; they must agree")
+                       f"{theory.run.algorithm.rate_text}, this run {run.algorithm.rate_text}; they must agree")
     if len(theory.kernels.t) != len(theory.t):
         raise RunError(f"[theory] start_from: {run.theory.start_from} keeps its kernels on a subset of its times; "
                        "solve it with theory.kernel_points at least its number of steps + 1")
@@ -30,10 +30,10 @@ def guess_of(statistics: ReplicaStatistics, run: Run) -> Guess:
 
 
 def _guess(run: Run, delta_nu: np.ndarray, mu: np.ndarray, M_C: np.ndarray, M_R: np.ndarray) -> Guess:
-    rows = run.algorithm.steps + 1
+    rows, eta = run.algorithm.steps + 1, run.algorithm.clock.eta
 
     def padded(array: np.ndarray) -> np.ndarray:
         array = array[tuple(slice(0, rows) for _ in array.shape)]
         return np.pad(array, [(0, rows - len(array))] * array.ndim, mode="edge")
 
-    return Guess(padded(delta_nu), padded(mu), np.tril(padded(M_C)), np.tril(run.algorithm.learning_rate * padded(M_R), -1))
+    return Guess(padded(delta_nu), padded(mu), np.tril(padded(M_C)), np.tril(padded(M_R) * np.append(eta, eta[-1]), -1))
