@@ -76,6 +76,8 @@ _MIXTURE = {
     "snr": (_positive_or_infinite, None),
     "ridge": (number(0.0), None),
     "step": (number(0.0), 1.0),
+    "class_weights": (_MATRIX, ()),
+    "class_labels": (_MATRIX, ()),
 }
 # kind: (model, {key: (check, default or None for mandatory)})
 _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
