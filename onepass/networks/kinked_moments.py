@@ -9,6 +9,7 @@ others has a nearly sharp bend across the rule of those; panels of the width of 
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -221,10 +222,15 @@ def squared_error_average(s, ds, s_star, kinks, kinks_star, x, w, fine, fine_wei
     return total
 
 
+def _arguments(student, teacher, kinks, nodes: int) -> tuple[Any, ...]:
+    """What all averages take first."""
+    return student.s, student.ds, teacher.s, *(np.array(one, float) for one in kinks), *legendre(max(3, nodes // 2))
+
+
 def kinked_moments(student, teacher, kinks, om: np.ndarray, c: np.ndarray, p: int, nodes: int, diagonal: bool = False):
     """es, f, g, j2, square of field_moments.py for functions with kinks = (the student's, the teacher's) places; half of `nodes`
     to a panel. With `diagonal` only i = j of g."""
-    functions = (student.s, student.ds, teacher.s, *(np.array(one, float) for one in kinks), *legendre(max(3, nodes // 2)))
+    functions = _arguments(student, teacher, kinks, nodes)
     es, f, j2, square = pair_averages(*functions, om, c, p)
     g = np.zeros((p, p))
     for i in range(p):
@@ -235,5 +241,5 @@ def kinked_moments(student, teacher, kinks, om: np.ndarray, c: np.ndarray, p: in
 
 def kinked_square(student, teacher, kinks, om: np.ndarray, c: np.ndarray, p: int, nodes: int) -> float:
     """E[E^2] alone."""
-    functions = (student.s, student.ds, teacher.s, *(np.array(one, float) for one in kinks), *legendre(max(3, nodes // 2)))
+    functions = _arguments(student, teacher, kinks, nodes)
     return float(pair_averages(*functions, om, c, p)[3])
