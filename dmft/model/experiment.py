@@ -92,8 +92,6 @@ def theory_experiment(run: Run) -> Experiment:
     if run.problem.m0 is None:
         raise RunError(f'[problem] start = "{run.problem.start}": theory needs start = "warm" with an m0; '
                        "the simulator (sgd-sim run) has the other starts")
-    if run.problem.bias and run.theory.method == "iterate":
-        raise RunError('[problem] bias = true: only method = "march" learns an intercept; take it, or bias = false')
     experiment = Experiment.from_run(run)
     if not experiment.data.loss.smooth:
         raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
