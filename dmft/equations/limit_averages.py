@@ -132,11 +132,11 @@ def _numbers(data: Teacher, m: float, q: float, V: float) -> Iterator[_Part]:
     noise, given which omega ~ N(m h0, Q)."""
     if data.kind in ("", "field"):
         wide = 1.0 + data.label_noise
-        x, share = _gaussian(LABEL_PANEL, LABEL_NODES)
+        x, share = standard_normal()
         y, variance = np.sqrt(wide) * x, max(q - m * m / wide, 1e-300)
         k0, centre, tilt = y / wide, m * y / wide, m * (1.0 - 1.0 / wide) / variance
     else:
-        h0, share = _gaussian(LABEL_PANEL, LABEL_NODES)
+        h0, share = standard_normal()
         zeta, other = np.polynomial.hermite_e.hermegauss(NOISE_NODES if data.label_noise > 0 else 1)
         h0, zeta = (grid.ravel() for grid in np.meshgrid(h0, np.sqrt(data.label_noise) * zeta, indexing="ij"))
         share = np.outer(share, other / other.sum()).ravel()
@@ -149,7 +149,7 @@ def _numbers(data: Teacher, m: float, q: float, V: float) -> Iterator[_Part]:
         yield _Part(omega, share[part, None] * weight, labels, 1.0, k, 0.0)
 
 
-def _gaussian(panel: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+def standard_normal(panel: float = LABEL_PANEL, count: int = LABEL_NODES) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of a standard normal, in panels with an end at 0."""
     ends = np.arange(-REACH, REACH + panel / 2, panel)
     nodes, weights = np.polynomial.legendre.leggauss(count)

@@ -23,7 +23,7 @@ from dmft.model.runfile import Run
 
 TOLERANCE = 1e-12
 ROUNDS, BATCHES = 40, 8
-LARGEST = 1e6  # of q and V
+LARGEST, TINY = 1e6, 1e-9  # of Q and V
 NOWHERE = ("[problem]: no fixed point was found: the weights grow without bound (separable labels without a ridge), or the sphere "
            "pulls outwards; take a larger ridge")
 
@@ -82,22 +82,24 @@ def _solve(e: Experiment) -> ConvexLimit:
 
 
 def _mapped(e: Experiment, point: np.ndarray) -> tuple[np.ndarray, float]:
-    """(m, q, V, b) by the right-hand sides at (m, q, V, b), and the multiplier."""
-    m, q, V, b = point
-    nu, alpha = e.constraint.decay, e.alpha
-    if not (V > 0.0 and q > m * m):
-        return np.full(4, np.nan), np.nan
-    a = averages(e.data, m, q, V, b)
-    b_new = b - a.push / a.push_slope if e.data.bias else 0.0
-    if e.constraint.fixes_norm:
-        m_new = np.clip(alpha * V * a.pull, -0.999999, 0.999999)
-        return np.array([m_new, 1.0, np.sqrt((1.0 - m**2) / (alpha * a.squares)), b_new]), 1.0 / V - alpha * a.stiffness
-    return np.array([alpha * V * a.pull, alpha * V**2 * a.squares + m**2, 1.0 / (nu + alpha * a.stiffness), b_new]), nu
+    """(m, Q, V, b) by the right-hand sides at (m, Q, V, b), and the multiplier."""
+    m, Q, V, b = point
+    Q, V = max(Q, TINY), max(V, TINY)  # Powell's method may step beyond
+    nu, alpha, sphere = e.constraint.decay, e.alpha, e.constraint.fixes_norm
+    if sphere:
+        m = np.clip(m, -1.0 + TINY, 1.0 - TINY)
+        Q = 1.0 - m**2
+    a = averages(e.data, m, Q + m * m, V, b)
+    m_new, b_new = alpha * V * a.pull, b - a.push / a.push_slope if e.data.bias else 0.0
+    if sphere:
+        return np.array([m_new, Q, np.sqrt(Q / (alpha * a.squares)), b_new]), 1.0 / V - alpha * a.stiffness
+    return np.array([m_new, alpha * V**2 * a.squares, 1.0 / (nu + alpha * a.stiffness), b_new]), nu
 
 
 def _limit(e: Experiment, point: np.ndarray) -> ConvexLimit:
     """Everything that is known at the fixed point."""
-    m, q, V, b = map(float, point)
+    m, Q, V, b = map(float, point)
+    q = 1.0 if e.constraint.fixes_norm else Q + m * m
     a = averages(e.data, m, q, V, b)
     errors = {name: float(value) for name, value in e.data.errors(np.array(m), np.array(q), b).items()}
     wrong = float(a.wrong) if e.data.classifies else None
