@@ -214,14 +214,12 @@ def theory_experiment(run: Run) -> Experiment:
                        "the simulator (sgd-sim run) has the other starts")
     if spectral and run.theory.method == "iterate":
         raise RunError('[problem] start = "spectral": only method = "march" has it; take it, or a warm start')
-    if run.problem.bias and run.theory.method == "iterate":
-        raise RunError('[problem] bias = true: only method = "march" learns an intercept; take it, or bias = false')
     experiment = Experiment.from_run(run)
     if not experiment.data.loss.smooth:
         raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
                        "the theory would miss the delta function in its curvature; smooth the loss over a small width")
-    if experiment.update.nesterov:
-        raise RunError("[algorithm] nesterov = true: not in the theory yet; take heavy ball, nesterov = false")
+    if experiment.update.nesterov and run.theory.method == "iterate":
+        raise RunError('[algorithm] nesterov = true: only method = "march" has it; take it, or heavy ball')
     if experiment.start.random:
         _check_random(run, experiment.data)
     return after_power_iteration(experiment, run) if spectral else experiment
@@ -254,6 +252,8 @@ def _check_random(run: Run, data: DataModel) -> None:
     where = '[problem] start = "random": '
     if run.theory.method == "iterate":
         raise RunError(f'{where}[theory] method = "iterate" has no fluctuations of m; take method = "march"')
+    if run.algorithm.nesterov:
+        raise RunError(f"{where}nesterov = true has no fluctuations of m yet; take heavy ball, nesterov = false")
     if run.problem.bias:
         raise RunError(f"{where}an intercept (bias = true) breaks the symmetry that keeps m at order 1/sqrt(N); take bias = false, "
                        'or start = "warm" with an m0')

@@ -59,6 +59,7 @@ class March:
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
         self.teacher = TeacherChannel(experiment.steps, self.history.slots) if experiment.start.random else None
+        self.path = np.full(experiment.steps + 1 - experiment.hidden, np.nan)  # m of where the gradient is taken
         self.diverged = False
 
     @property
@@ -91,7 +92,7 @@ class March:
 
     def terms(self) -> list[np.ndarray]:
         """What row n of the kernels needs, one line per block."""
-        lines = [self.samples.row_sums(self.weights.m, self.weights.b)]
+        lines = [self.samples.row_sums(self.weights.m, self.weights.b, self.weights.m_w)]
         if self.teacher is None:
             return lines
         return [*lines, self.samples.teacher_sums() if isinstance(self.samples, GpuSamples) else teacher_sums(self.samples)]
@@ -99,7 +100,7 @@ class March:
     def take(self, totals: list[np.ndarray]) -> None:
         """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
         weights, experiment, n = self.weights, self.experiment, self.weights.n
-        m, sums = weights.m, totals[0]
+        m, sums = weights.m_w, totals[0]
         if exploded(sums):
             self.diverged = True
             return
@@ -108,7 +109,8 @@ class March:
         if n >= experiment.hidden:
             for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b).items():
                 self.curves[name][n - experiment.hidden] = value
-        saved_row(self.kernels, self.grid, weights, row, self.curves["m"])
+            self.path[n - experiment.hidden] = weights.m
+        saved_row(self.kernels, self.grid, weights, row, self.path)
         if self.teacher is not None:
             self.teacher.rows.enter(n, self.teacher.estimate(weights, totals[1], sums[CARRIED], self.use), closing.drive.a)
         if exploded(sums, closing.norm):
@@ -129,7 +131,8 @@ class March:
 
     def shared(self) -> dict[str, Any]:
         return {"weights": self.weights.state.arrays(), "history": self.history.state(), "curves": self.curves,
-                "kernels": self.kernels, "diverged": np.array(self.diverged), "random_start": self.random_start()}
+                "kernels": self.kernels, "path": self.path, "random_start": self.random_start(),
+                "diverged": np.array(self.diverged)}
 
     def own(self) -> Mapping[str, np.ndarray]:
         return self.samples.own()
@@ -145,5 +148,6 @@ class March:
                                (self.random_start(), found.get("random_start", {}))):
             for name, array in arrays.items():
                 array[:] = stored[name]
+        self.path[:] = found["path"] if "path" in found else found["curves"]["m"]
         self.samples.restore(own, carried, self.weights.n)
         self.diverged = bool(found["diverged"])
