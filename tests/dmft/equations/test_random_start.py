@@ -25,11 +25,15 @@ CASES = {"gd": {"kind": "gd"}, "sgd": {"kind": "sgd", "batch_fraction": 0.5},
          "langevin": {"kind": "langevin", "temperature": 2.0}}
 
 
+MOVING = CASES | {"heavy ball": {"kind": "gd", "momentum": 0.6},
+                  "slower": {"kind": "sgd", "batch_fraction": 0.5, "learning_rate": [[0.0, 0.02], [0.1, 0.01]]}}
+
+
 def random_run(algorithm: dict, steps: int, problem: str = "", eta: float = 0.02, start: str = 'start = "random"', **theory) -> Run:
-    lines = [f"{key} = {str(value) if not isinstance(value, str) else repr(value)}" for key, value in algorithm.items()]
+    lines = [f"{key} = {value!r}" for key, value in ({"learning_rate": eta} | algorithm).items()]
     options = [f"{key} = {value!r}" for key, value in theory.items()]
-    return parse_run("\n".join(["[problem]", "alpha = 2.5", start, problem, "[algorithm]", *lines, f"learning_rate = {eta}",
-                                f"t_max = {steps * eta}", "[theory]", *options]))
+    return parse_run("\n".join(["[problem]", "alpha = 2.5", start, problem, "[algorithm]", *lines, f"t_max = {steps * eta}",
+                                "[theory]", *options]))
 
 
 def marched(experiment: Experiment, samples: int, seed: int = 1, parts=PARTS, per_level: int | None = None,
@@ -98,15 +102,15 @@ def test_the_first_step_in_closed_form():
     assert_allclose(slope, 4 * alpha, rtol=0.02)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", MOVING)
 def test_the_gain_is_the_finite_difference_in_m0(name):
     """dm_n/dm_0 with the random numbers of the m = 0 march: mirrored samples make all kernels even in m0."""
     steps, e = 12, 1e-4
-    base = Experiment.from_run(random_run(CASES[name], steps))
+    base = Experiment.from_run(random_run(MOVING[name], steps))
     sampling, gain = Sampling(256, 5, (0,), PLAIN), of(marched(base, 256, 5, PLAIN)).gain
 
     def m_from(m0: float) -> np.ndarray:
-        experiment = Experiment.from_run(random_run(CASES[name], steps, start=f"m0 = {m0}"))
+        experiment = Experiment.from_run(random_run(MOVING[name], steps, start=f"m0 = {m0}"))
         march = March(experiment, sampling, None, np.arange(2), Comm())
         draws = draw(base, sampling, march.blocks.indices())
         weight = normalised(draws.weight, march.blocks, Comm())
@@ -179,7 +183,7 @@ def test_against_simulations(name):
         rows.append(marched(experiment, 4096, seed).random_start())
     stack = {key: np.array([row[key] for row in rows]) for key in TeacherRows._fields}
     assert np.abs(distances(experiment, stack, name)).max() < 4.5
-    assert np.abs(distances(experiment, {**stack, "Z": 0 * stack["Z"], "Z_now": 0 * stack["Z_now"]}, name)).max() > 10
+    assert np.abs(distances(experiment, {**stack, "Z": 0 * stack["Z"], "Z_now": 0 * stack["Z_now"]}, name)).max() > 8
     assert np.abs(distances(experiment, {**stack, "K1_now": 0 * stack["K1_now"]}, name)).max() > 10
     if name == "langevin":
         cold = Experiment.from_run(random_run({"kind": "gd"}, 50))
