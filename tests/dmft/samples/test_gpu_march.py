@@ -26,7 +26,7 @@ ALGORITHMS = {
     "gd": 'kind = "gd"',
     "sgd": 'kind = "sgd"\nbatch_fraction = 0.5',
     "poisson": 'kind = "sgd"\nbatch_fraction = 0.5\nminibatch = "with_replacement"',
-    "persistent": 'kind = "persistent_sgd"\nbatch_fraction = 0.5\npersistence = 0.3',
+    "persistent": 'kind = "persistent_sgd"\nbatch_fraction = 0.3\npersistence = 0.3',        # not 0.5: p_on = p_off there
     "langevin": 'kind = "langevin"\ntemperature = 0.2',
 }
 
