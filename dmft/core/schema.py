@@ -132,8 +132,17 @@ def read_text(path: str | Path) -> str:
         raise RunError(f"{path}: cannot be read: {reason}") from None
 
 
+class Unset(str):
+    """An override that takes a key out, `section.key`, as after --unset."""
+
+
+def as_words(overrides: Iterable[str]) -> list[str]:
+    """Overrides as words of a command line, in their order."""
+    return [word for text in overrides for word in ("--unset" if isinstance(text, Unset) else "--set", text)]
+
+
 def read_toml(content: str, source: str, overrides: Iterable[str] = ()) -> dict[str, Any]:
-    """TOML text with `section.key=value` overrides applied, as nested dicts, nothing else checked."""
+    """TOML text with `section.key=value` overrides (or Unset keys) applied, as nested dicts, nothing else checked."""
     try:
         document = tomllib.loads(content)
     except RecursionError:
@@ -141,8 +150,20 @@ def read_toml(content: str, source: str, overrides: Iterable[str] = ()) -> dict[
     except ValueError as error:
         raise RunError(f"{source}: not valid TOML: {_one_line(str(error))}") from None
     for override in overrides:
-        _apply_override(document, override)
+        if isinstance(override, Unset):
+            _take_out(document, override, source)
+        else:
+            _apply_override(document, override)
     return document
+
+
+def _take_out(document: dict[str, Any], name: str, source: str) -> None:
+    """One --unset: `section.key` (or `key` at the top level)."""
+    section, _, key = name.strip().rpartition(".")
+    table = document.get(section) if section else document
+    if not isinstance(table, dict) or key not in table:
+        raise RunError(f"--unset {_show(name)}: {source} has no such key; write section.key, e.g. algorithm.temperature")
+    del table[key]
 
 
 def _apply_override(document: dict[str, Any], override: str) -> None:

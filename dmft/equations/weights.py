@@ -136,6 +136,9 @@ class WeightState:
     Q_now: float  # Q(n, n)
     factor_from: int  # rows of the factor from here on are to be made again
     floored: int  # pivots that rounding made non-positive
+    ridge: np.ndarray  # Cholesky factor of Q + ridge_eps D, in order of time. Eq. [ibp]
+    ridge_eps: float = 0.0
+    ridge_from: int = 0  # rows of it from here on are to be made again
     b: float = 0.0  # intercept
     # Nesterov's momentum: Q, R, m above belong to y_n, where gradients are taken, and these to the weights w_n.
     Qw_row: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (slots,) <w_n y_j>
@@ -155,9 +158,9 @@ class WeightState:
 
     @classmethod
     def at_start(cls, slots: int, m0: float, Q0: float) -> WeightState:
-        Q, R, M_C, factor = (np.zeros((slots, slots)) for _ in range(4))
+        Q, R, M_C, factor, ridge = (np.zeros((slots, slots)) for _ in range(5))
         Q_row, R_row, jitter, m_past = (np.zeros(slots) for _ in range(4))
-        return cls(Q, R, M_C, factor, Q_row, R_row, jitter, m_past, 0, m0, Q0, 0, 0)
+        return cls(Q, R, M_C, factor, Q_row, R_row, jitter, m_past, 0, m0, Q0, 0, 0, ridge)
 
 
 class WeightDynamics:
@@ -302,6 +305,7 @@ class WeightDynamics:
         x[s], r[s] = following.Q_with_last, following.R_last
         state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
         state.m, state.n, state.factor_from = following.m, state.n + 1, plan.factor_from
+        state.ridge_from = min(state.ridge_from, plan.factor_from)
 
     def _look_ahead(self, following: NextRow, plan: Plan) -> NextRow:
         """Row n+1 of y from that of w: y_{n+1} = (1 + beta) w_{n+1} - beta w_n; keeps the row of w_{n+1}. Eq. [momentum]."""

@@ -12,6 +12,7 @@ from dmft.equations.kernels import KERNELS
 from dmft.model import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
+from dmft.result.statistics import OUTCOMES, averaged
 from dmft.result.theory import THEORY_CURVES, Kernels, Theory
 from dmft.running.replica import Setup
 
@@ -47,7 +48,8 @@ def partial_theory(header: store.Stored) -> Theory:
 def _kernels(header: store.Stored, run, active: list[int], t: np.ndarray) -> Kernels:
     grid = Setup.from_run(run).grid
     arrays = {}
-    finished = header.shapes.get("finished/replicas/half_m", (0,))[0]
+    outcomes = store.read(header.path, "finished/outcomes") if "finished/outcomes" in header.shapes else np.zeros(0, int)
+    finished = int(averaged([OUTCOMES[code] for code in outcomes]).sum())
     for name in KERNELS:
         mean, squares = f"finished/state/{name}_mean", f"finished/state/{name}_squares"
         if mean in header.shapes:

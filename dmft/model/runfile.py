@@ -141,7 +141,7 @@ class TheoryConfig:
     method: str = option(choice("march", "iterate"), "march", "one causal sweep, or damped fixed-point sweeps")
     samples: int = option(integer(1), 20000, "per replica, over all ranks")
     replicas: int = option(integer(1), 8, "independent solutions, for the error bars")
-    target_error: float = option(number(0.0), 0.0, "> 0: add replicas until m_error is below it everywhere")
+    target_error: float = option(number(0.0), 0.0, "> 0: add replicas until m_error is below it everywhere; warns of a larger bias")
     seed: int = option(integer(0), 1, "names the random numbers")
     mixing: float = option(number(0.0, 1.0, above=True), 0.5, "iterate: weight of the new kernels")
     noise: str = option(choice("frozen", "fresh"), "frozen", "iterate: random numbers of every sweep")
@@ -302,7 +302,7 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
                 raise RunError(f"{source}: [{name}] key '{key}' is not used with {reason}; remove it")
     check_algorithm(parts["algorithm"], parts["problem"].unused(), source)
     if parts["problem"].bias and parts["algorithm"].moves_on:
-        raise RunError(f"{source}: [problem] bias = true: an intercept is not learnt with momentum; take momentum = 0 or bias = false")
+        raise RunError(f"{source}: [problem] bias = true: no intercept is learnt with momentum; take momentum = 0, or bias = false")
     if not any_loss:
         for where, name in [("[problem] loss", parts["problem"].loss),
                             *((f"[[phase]] {i + 1}: loss", phase["loss"]) for i, phase in enumerate(parts["algorithm"].phase)

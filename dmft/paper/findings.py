@@ -36,7 +36,7 @@ class Agreement:
 def theory_curve(theory: Theory, name: str) -> Curve:
     """A curve of the theory, with its number of replicas."""
     curves = theory.curves
-    return Curve(theory.t, curves[name], curves[f"{name}_error"], len(theory.replicas["m"]))
+    return Curve(theory.t, curves[name], curves[f"{name}_error"], int(theory.averaged.sum()))
 
 
 def against(theory: Theory, simulations: list[SimulationResult], observable: str) -> Comparison:

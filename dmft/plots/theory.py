@@ -48,7 +48,7 @@ def draw(theory: Theory, path: Path | None) -> Figure:
 
 def _curve(theory: Theory, name: str) -> Curve:
     curves = theory.curves
-    return Curve(theory.t, curves[name], curves[f"{name}_error"], len(theory.replicas["m"]))
+    return Curve(theory.t, curves[name], curves[f"{name}_error"], int(theory.averaged.sum()))
 
 
 def _multipliers(axis: Axes, theory: Theory, eta: float) -> None:

@@ -1,50 +1,38 @@
-"""The loss at the present fields of the samples, and what the averages need besides."""
+"""The loss of every sample at the present step, compiled once for a loss."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
-import numpy as np
 from numba import njit
 
 from dmft.model.losses import Loss
-
-
-class Learning(NamedTuple):
-    """What the averages need besides, each (count,)."""
-
-    slope: np.ndarray  # derivative of the label in h0
-    direct: np.ndarray  # weight of g in what mu has besides E_n, where that needs no Y
-    wrong: np.ndarray  # 1 where the predicted label is not y, at the present step
-
-
-class Fields(NamedTuple):
-    """The loss at the present step, each (count,): v, g = (s/l) sd v', g' = (s/l) sd^2 v'', and (s/l) sd dv'/dy dy/dh0."""
-
-    v: np.ndarray
-    g: np.ndarray
-    gp: np.ndarray
-    g_y: np.ndarray
+from dmft.samples.lost import GONE, leaves
 
 
 @lru_cache
 def make_fields(loss: Loss):
-    """Elementwise evaluation of Fields, compiled once for a loss."""
+    """A function that fills process.Fields, elementwise, and marks samples that are lost. Eqs. [dmft-h], [lost]."""
     v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
 
     @njit
-    def fields(state, learning, m, b, scale, classes, h_w, m_w, out):
-        for i in range(len(state.h)):
-            sd, y = state.sd[i], state.y[i]
-            field, batch = sd * (state.h[i] + m * state.k[i]) + b, scale * state.s[i] * sd
-            out.v[i] = v(sd * (h_w[i] + m_w * state.k[i]) + b, y)
-            out.g[i] = batch * dv(field, y)
-            out.gp[i] = batch * sd * d2v(field, y)
-            out.g_y[i] = batch * dv_dy(field, y) * learning.slope[i]
+    def fields(state, learning, m, b, eta, scale, classes, out):
+        h, k, s, sd, y, Y = state.h, state.k, state.s, state.sd, state.y, state.Y
+        out_v, g, gp, g_y, slope, wrong = out.v, out.g, out.gp, out.g_y, learning.slope, learning.wrong
+        for i in range(len(h)):
+            field, batch = sd[i] * (h[i] + m * k[i]) + b, scale * s[i] * sd[i]
+            out_v[i] = v(field, y[i])
+            g[i] = batch * dv(field, y[i])
+            gp[i] = batch * sd[i] * d2v(field, y[i])
+            g_y[i] = batch * dv_dy(field, y[i]) * slope[i]
+            step = eta * sd[i] * g[i]
+            if s[i] < 0.0 or (leaves(step, field, y[i])
+                              and leaves(eta * sd[i] * batch * dv(field - step, y[i]), field - step, y[i])):
+                s[i], Y[i] = GONE, 0.0
+                out_v[i], g[i], gp[i], g_y[i] = 0.0, 0.0, 0.0, 0.0
         if classes:
-            for i in range(len(state.h)):
-                field = state.sd[i] * (h_w[i] + m_w * state.k[i]) + b
-                learning.wrong[i] = state.y[i] * (field * field - L * L if L > 0.0 else field) < 0.0
+            for i in range(len(h)):
+                field = sd[i] * (h[i] + m * k[i]) + b
+                wrong[i] = y[i] * (field * field - L * L if L > 0.0 else field) < 0.0
 
     return fields

@@ -15,13 +15,15 @@ import numpy as np
 from dmft.core.device import CUDA, Gpu, source
 from dmft.core.errors import RunError
 from dmft.equations.history import History, Plan
-from dmft.equations.rows import GROUPS, SCALARS
+from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
 from dmft.model.teacher import SMOOTH
-from dmft.samples.process import Past, SampleState, by_name, lines_of
-from dmft.samples.sampling import Draws, Sampling
+from dmft.samples.lost import GONE, LEAVES
+from dmft.samples.nesterov import Behind
+from dmft.samples.process import Past, SampleState, by_name
+from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Tangents
 
 KERNELS = ("fields", "row_sums", "add_parts", "past", "bounds", "next_tangents", "merge_columns", "merge_rows", "move")
@@ -63,8 +65,6 @@ class GpuSamples:
         if PULL_BYTES * slots > gpu.shared_bytes:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
                            f'{gpu.shared_bytes // PULL_BYTES}; take history = "dyadic", or device = "cpu"')
-        if experiment.update.nesterov:
-            raise RunError('[theory] device = "gpu": the theory has nesterov = true on the CPU alone; take device = "cpu"')
         self.gpu, self.experiment, self.history, self.block, self.keys = gpu, experiment, history, block, sampling.keys
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         self.count, self.slots, self.blocks = count, slots, -(-count // block)
@@ -72,7 +72,8 @@ class GpuSamples:
         self.parts = -(-block // self.part)
         self.n = 0
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
-        numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE}
+        numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
+                   "LEAVES": LEAVES, "GONE": GONE}
         sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} tangent;",
                               *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
                    for loss in experiment.losses]
@@ -97,15 +98,27 @@ class GpuSamples:
         self.plan = gpu.zeros((slots + history.levels, 3), np.int32)  # rows of tangents in use, then merges
         self.merges = self.plan[slots:]
         self.next = gpu.zeros((self.carriers, slots), dtype)
+        self.behind = Behind(gpu.put(draws.h), gpu.zeros(count), gpu.zeros((self.carriers, slots), dtype)) \
+            if experiment.update.nesterov else None
 
-    def row_sums(self, m: float, b: float = 0.0, m_w: float | None = None) -> np.ndarray:
-        """As Samples.row_sums; the overlap m_w of the weights is m, since Nesterov's momentum is not here."""
-        state, e, columns = self.state, self.experiment, SCALARS + GROUPS * self.slots
-        step = min(self.n, e.steps - 1)
+    def _evaluate(self, m: float, b: float, state: SampleState, g, gp, g_y, terms) -> None:
+        """The loss of every sample in a state with overlap m, and its terms in the averages."""
+        e, step = self.experiment, min(self.n, self.experiment.steps - 1)
         self.fields[e.loss_n[self.n]](*over(self.count), (
             np.int32(self.count), np.float64(m), np.float64(b), np.float64(e.eta_n[step]), np.float64(e.scale_n[step]),
             np.float64(e.data.loss.threshold), np.int32(self.stein), state.weight, state.line, state.k, state.y, state.sd,
-            self.slope, self.direct, state.h, state.s, state.Y, self.g, self.gp, self.g_y, self.terms), 0)
+            self.slope, self.direct, state.h, state.s, state.Y, g, gp, g_y, terms), 0)
+
+    def row_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
+        """As Samples.row_sums."""
+        state, columns = self.state, SCALARS + GROUPS * self.slots
+        self._evaluate(m, b, state, self.g, self.gp, self.g_y, self.terms)
+        if self.behind:
+            weights = state._replace(h=self.behind.h, s=state.s.copy(), Y=state.Y.copy())
+            terms, unused = self.gpu.zeros((SCALARS, self.count)), self.gpu.zeros(self.count)
+            self._evaluate(m_w, b, weights, unused, unused, unused, terms)
+            for name in (V, WRONG):
+                self.terms[name] = terms[name]
         self.kernel["bounds"](*over(32 * self.carriers), (
             np.int32(self.carriers), np.int32(self.slots), np.int32(self.count), np.int32(self.identity), self.carrier,
             state.weight, self.gp,
@@ -155,19 +168,26 @@ class GpuSamples:
             stein, np.int32(chain.kind), *rates, *self.keys, state.name, state.sign,
             np.int32(self.z_steps), self.z, self.g, self.gp, self.g_y, self.dots, state.h, state.s, past.H, past.G, past.X,
             state.Y, past.Y), 0)
+        if self.behind:
+            self.behind.turn(state.h, state.Y, tangents.row, plan.merges, self.experiment.update.lookahead(self.n + 1))
         self.n += 1
+
+    def _lines(self) -> tuple[dict, dict]:
+        """Arrays with a line per sample, and per sample with tangents."""
+        own, carried = by_name(self.state, self.past), self.tangents._asdict()
+        return (own | self.behind.arrays(), carried | {"behind": self.behind.row}) if self.behind else (own, carried)
 
     def own(self) -> Mapping[str, np.ndarray]:
         """As Samples.own, so that a checkpoint goes on on either device."""
-        return OnDevice(self.gpu, by_name(self.state, self.past))
+        return OnDevice(self.gpu, self._lines()[0])
 
     def carried(self) -> Mapping[str, np.ndarray]:
         """As Samples.carried."""
-        return OnDevice(self.gpu, self.tangents._asdict())
+        return OnDevice(self.gpu, self._lines()[1])
 
     def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
         """As Samples.restore."""
-        for mine, stored in ((by_name(self.state, self.past), own), (self.tangents._asdict(), carried)):
+        for mine, stored in zip(self._lines(), (own, carried), strict=True):
             for name, array in mine.items():
                 self.gpu.fill(array, stored[name])
         self.n = n

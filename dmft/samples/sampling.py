@@ -164,3 +164,8 @@ def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray)
         carrier=carrier,
         z=sign[:, None] * ndtri(points[:, 3 : 3 + z_steps]),
     )
+
+
+def lines_of(carrier: np.ndarray) -> np.ndarray:
+    """Where the tangents of each sample are, in order; -1 for a sample without."""
+    return np.where(carrier, np.cumsum(carrier) - 1, -1)

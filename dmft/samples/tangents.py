@@ -65,14 +65,6 @@ def gather(T, memory, offset, stop, first, last, out):
 
 
 @njit(cache=True)
-def merge_vector(v, older, newer, into):
-    """Two blocks of the history become one, in a vector over slots."""
-    v[into] = v[older] + v[newer]
-    v[older] = 0.0
-    v[newer] = 0.0
-
-
-@njit(cache=True)
 def merge_packed(T, older, newer, into, offset, stop):
     """Merge two blocks in the packed tangents of one sample: columns, then rows."""
     for i in range(len(offset)):

@@ -178,3 +178,30 @@ def test_plugins_register_losses_and_are_hashed(tmp_path):
 def test_the_module_runs_as_a_command(run_python):
     done = run_python("-m", "dmft", "--version")
     assert done.returncode == 0 and done.stdout == f"dmft {__version__}\n"
+
+
+def test_set_and_unset_come_in_the_order_of_the_command_line(demo_text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo.toml").write_text(demo_text)
+    job = _job("demo.toml", "--set", "theory.seed=7", "--unset", "theory.seed", "--set", "problem.m0=0.25")
+    assert job.run.theory.seed == 1 and job.run.problem.m0 == 0.25
+
+
+def test_an_output_of_another_format_is_refused(dmft_main, demo_text, tmp_path):
+    (tmp_path / "demo.toml").write_text(demo_text)
+    done = dmft_main("solve", "demo.toml", "-o", "a.txt")
+    assert done.returncode == 2 and "results are HDF5 files; name it a.h5" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_many_results_print_a_kind_of_warning_once(capsys):
+    with command.once(), command.speaking(True):
+        for value in (0.1, 3e-5, 7.0):
+            warnings.warn(f"weight {value:g} at t = {value}", ResultWarning, stacklevel=1)
+        warnings.warn("another", ResultWarning, stacklevel=1)
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: weight 0.1 at t = 0.1", "warning: another",
+        "2 more warnings like these, with other numbers; dmft inspect shows those "
+        "of a result"]
+    with command.speaking(True):
+        warnings.warn("another", ResultWarning, stacklevel=1)
+    assert capsys.readouterr().err == "warning: another\n"

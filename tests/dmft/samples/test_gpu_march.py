@@ -16,6 +16,7 @@ from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import parse_run
 from dmft.samples import gpu as gpu_samples
 from dmft.samples.sampling import PARTS, Sampling, draw
+from dmft.solvers import march as marching
 from dmft.solvers.march import March
 from tests.emulate import HostGpu
 
@@ -25,7 +26,7 @@ ALGORITHMS = {
     "gd": 'kind = "gd"',
     "sgd": 'kind = "sgd"\nbatch_fraction = 0.5',
     "poisson": 'kind = "sgd"\nbatch_fraction = 0.5\nminibatch = "with_replacement"',
-    "persistent": 'kind = "persistent_sgd"\nbatch_fraction = 0.5\npersistence = 0.3',
+    "persistent": 'kind = "persistent_sgd"\nbatch_fraction = 0.3\npersistence = 0.3',        # not 0.5: p_on = p_off there
     "langevin": 'kind = "langevin"\ntemperature = 0.2',
 }
 
@@ -119,6 +120,7 @@ CHANGING = {
     "schedules": 'kind = "persistent_sgd"\nbatch_fraction = [[0.0, 0.5], [0.2, 0.25]]\npersistence = 0.3\n'
                  "learning_rate = [[0.0, 0.02], [0.1, 0.01]]",
     "heavy ball": 'kind = "sgd"\nbatch_fraction = 0.5\nlearning_rate = 0.01\nmomentum = 0.7\ntemperature = 0.1',
+    "nesterov": 'kind = "sgd"\nbatch_fraction = 0.5\nlearning_rate = 0.01\nmomentum = 0.7\nnesterov = true',
     "reshuffled": 'kind = "sgd"\nbatch_fraction = 0.25\nminibatch = "reshuffled"\nlearning_rate = 0.01',
     "cyclic": 'kind = "sgd"\nbatch_fraction = 0.25\nminibatch = "cyclic"\nlearning_rate = 0.01',
     "spectral": 'kind = "sgd"\nbatch_fraction = 0.5\nminibatch = "reshuffled"\nlearning_rate = 0.005',
@@ -189,3 +191,18 @@ def test_a_checkpoint_goes_on_on_the_other_device(card, monkeypatch):
         while not march.done:
             march.step()
     np.testing.assert_allclose(first.curves["m"], second.curves["m"], rtol=1e-9)
+
+
+def test_a_lost_sample_is_lost_on_both(card, monkeypatch):
+    def draw_tail(experiment, how, index):
+        draws = draw(experiment, how, index)
+        draws.k[5] = draws.y[5] = 9.0
+        draws.weight[5] = 5e-5 * draws.weight.sum()
+        return draws
+
+    monkeypatch.setattr(marching, "draw", draw_tail)
+    p = replace(problem("persistent", 26), eta=0.04)
+    want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
+    assert 0.0 == want.curves["lost"][0] < want.curves["lost"][-1] < 1e-4
+    for name, curve in want.curves.items():
+        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-7, atol=1e-9, err_msg=name)
