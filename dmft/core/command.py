@@ -27,6 +27,7 @@ from dmft.core.text import visible
 
 EXIT_DONE, EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_NOT_CONVERGED = 0, 2, 3, 4
 OUT = Path("runs/out")
+_TOO_BIG = ("array is too big", "maximum allowed dimension exceeded", "maximum allowed size exceeded")  # in words of NumPy
 # Endings of formats that a result is not written in.
 FOREIGN = frozenset({".txt", ".csv", ".dat", ".json", ".toml", ".npy", ".npz", ".mat", ".png", ".pdf", ".svg", ".html", ".md"})
 LOGGERS = ("dmft", "sgd_sim", "onepass")
@@ -220,7 +221,9 @@ def main_wrapper(command: Callable[[Sequence[str] | None], int], arguments: Sequ
         return command(arguments)
     except (UserError, Stopped) as error:
         return _end(f"{_program()}: {error}", error.exit_code)
-    except MemoryError as error:    # of the host or of a card, which others may use too
+    except (MemoryError, ValueError) as error:    # of the host or of a card, which others may use too
+        if isinstance(error, ValueError) and not str(error).lower().startswith(_TOO_BIG):
+            raise
         return _end(f"{_program()}: out of memory ({error}); take fewer samples or instances, or more nodes or cards; "
                     "--resume goes on from the last checkpoint", EXIT_BAD_INPUT)
     except KeyboardInterrupt:

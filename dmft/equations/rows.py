@@ -90,7 +90,7 @@ def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Esti
     if failed is not None:
         nu_gap = failed.now
     elif experiment.constraint_at(step).fixes_norm:
-        nu_gap = (closing.inertial - closing.x_now - m * closing.m_u) / eta - overlap
+        nu_gap = closing.lag / eta - overlap
     extra = {"training_error": sums[WRONG]} if experiment.data.classifies else {}
     if experiment.data.bias:
         extra["b"] = b

@@ -25,7 +25,7 @@ from dmft.core.parts import Part
 from dmft.core.stopping import Stop
 from dmft.equations.rows import MOST_LOST
 from dmft.model.cuda_loss import check_cuda
-from dmft.model.data import loss_of
+from dmft.model.experiment import Experiment
 from dmft.model.resume import grown
 from dmft.model.runfile import Run, parse_run
 from dmft.result.statistics import ReplicaStatistics, Solution
@@ -260,7 +260,8 @@ def _card(run: Run, comm: Comm) -> Gpu | None:
     if run.theory.method == "iterate":
         raise RunError('[theory] device = "gpu": only method = "march" runs there; take device = "cpu" for iterate')
     card = gpu("theory", *comm.on_node())
-    check_cuda(card, loss_of(run.problem), "theory")
+    for loss in Experiment.from_run(run).losses:
+        check_cuda(card, loss, "theory")
     return card
 
 

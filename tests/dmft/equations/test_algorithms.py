@@ -29,6 +29,9 @@ SETTINGS = {
     "heavy ball": (SPHERE, f'kind = "sgd"\nbatch_fraction = 0.5\n{RATES}\nmomentum = [[0.0, 0.8], [0.1, 0.4]]\ntemperature = 0.1',
                    ""),
     "heavy ball, ridge": (RIDGE, f'kind = "sgd"\nbatch_fraction = 0.5\n{RATES}\nmomentum = 0.7', ""),
+    "nesterov": (SPHERE, f'kind = "sgd"\nbatch_fraction = 0.5\n{RATES}\nmomentum = [[0.0, 0.8], [0.1, 0.4]]\nnesterov = true\n'
+                         "temperature = 0.1", ""),
+    "nesterov, ridge": (RIDGE, f'kind = "sgd"\nbatch_fraction = 0.5\n{RATES}\nmomentum = 0.7\nnesterov = true', ""),
     "reshuffled": (SPHERE, 'kind = "sgd"\nbatch_fraction = 0.25\nminibatch = "reshuffled"\nlearning_rate = 0.015', ""),
     "cyclic": (SPHERE, 'kind = "sgd"\nbatch_fraction = [[0.0, 0.25], [0.1, 0.5]]\nminibatch = "cyclic"\nlearning_rate = 0.015', ""),
     "phases": (SPHERE, 'kind = "sgd"\nbatch_fraction = 0.5\nlearning_rate = 0.015\nmomentum = 0.3',
@@ -58,7 +61,7 @@ def test_the_iteration_solves_the_equations(name):
     assert_same(make_iteration(run, SAMPLES, parts=PLAIN), kernels, weights, 1e-9)
 
 
-@pytest.mark.parametrize("name", ["scheduled ridge", "heavy ball"])
+@pytest.mark.parametrize("name", ["scheduled ridge", "heavy ball", "nesterov"])
 def test_the_identity_holds_for_every_row(name):
     """[ibp] and the identity of nu_hat: what a row as sampled fails them by is Monte-Carlo error, smaller with more samples."""
     def gap(samples: int) -> float:

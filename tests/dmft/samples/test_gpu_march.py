@@ -12,7 +12,7 @@ from dmft.core.device import source
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 from dmft.equations import reference
-from dmft.model.experiment import Experiment
+from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import parse_run
 from dmft.samples import gpu as gpu_samples
 from dmft.samples.sampling import PARTS, Sampling, draw
@@ -26,7 +26,7 @@ ALGORITHMS = {
     "gd": 'kind = "gd"',
     "sgd": 'kind = "sgd"\nbatch_fraction = 0.5',
     "poisson": 'kind = "sgd"\nbatch_fraction = 0.5\nminibatch = "with_replacement"',
-    "persistent": 'kind = "persistent_sgd"\nbatch_fraction = 0.5\npersistence = 0.3',
+    "persistent": 'kind = "persistent_sgd"\nbatch_fraction = 0.3\npersistence = 0.3',        # not 0.5: p_on = p_off there
     "langevin": 'kind = "langevin"\ntemperature = 0.2',
 }
 
@@ -47,7 +47,7 @@ t_max = {0.02 * steps}
 def solved(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16, carriers: int = 16,
            pairs: int = 0) -> March:
     sampling = Sampling(samples, 3, (0,), frozenset(parts), 0.01, least_carriers=carriers, pairs=pairs)
-    march = March(p, sampling, per_level, np.arange(0, p.steps + 1, 5), Comm(), dtype, gpu)
+    march = March(p, sampling, per_level, np.arange(0, p.steps - p.hidden + 1, 5), Comm(), dtype, gpu)
     while not march.done:
         march.step()
     return march
@@ -114,6 +114,29 @@ def test_the_gpu_march_solves_the_equations(card):
     kernels, weights, _ = reference.solve(p, draws, draws.weight / draws.weight.sum(), sampling.keys)
     np.testing.assert_allclose(got.curves["m"], weights.m, rtol=1e-9)
     np.testing.assert_allclose(got.curves["delta_nu"], kernels.delta_nu, rtol=1e-8)
+
+
+CHANGING = {
+    "schedules": 'kind = "persistent_sgd"\nbatch_fraction = [[0.0, 0.5], [0.2, 0.25]]\npersistence = 0.3\n'
+                 "learning_rate = [[0.0, 0.02], [0.1, 0.01]]",
+    "heavy ball": 'kind = "sgd"\nbatch_fraction = 0.5\nlearning_rate = 0.01\nmomentum = 0.7\ntemperature = 0.1',
+    "nesterov": 'kind = "sgd"\nbatch_fraction = 0.5\nlearning_rate = 0.01\nmomentum = 0.7\nnesterov = true',
+    "reshuffled": 'kind = "sgd"\nbatch_fraction = 0.25\nminibatch = "reshuffled"\nlearning_rate = 0.01',
+    "cyclic": 'kind = "sgd"\nbatch_fraction = 0.25\nminibatch = "cyclic"\nlearning_rate = 0.01',
+    "spectral": 'kind = "sgd"\nbatch_fraction = 0.5\nminibatch = "reshuffled"\nlearning_rate = 0.005',
+}
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_settings_that_change(card, name):
+    """Schedules with jumps inside the blocks, momentum, epochs, and two losses one after the other."""
+    start = 'start = "spectral"' if name == "spectral" else "m0 = 0.4"
+    text = f"[problem]\nalpha = 5.0\n{start}\n[algorithm]\nt_max = {0.02 if name == 'spectral' else 0.3}\n{CHANGING[name]}\n"
+    p = theory_experiment(parse_run(text))
+    want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
+    assert bool(p.hidden) == (name == "spectral") and (name != "schedules" or len(want.history.jumps) == 2)
+    for each, curve in want.curves.items():
+        np.testing.assert_allclose(got.curves[each], curve, rtol=1e-6, atol=1e-7, err_msg=each)
 
 
 def test_single_precision_tangents(card):
