@@ -30,6 +30,7 @@ from dmft.model.resume import grown
 from dmft.model.runfile import Run, parse_run
 from dmft.result.statistics import ReplicaStatistics, Solution
 from dmft.result.theory import Theory, make_theory, statistics_of, theory_of
+from dmft.running.cost import estimate, size_text
 from dmft.running.guesses import guess_from, guess_of
 from dmft.running.kept import kept_state
 from dmft.running.replica import Replica, Setup, wanted_parts
@@ -38,6 +39,7 @@ from dmft.solvers.iterate import Guess
 MOST_REPLICAS = 4096  # target_error asks for no more
 BIAS_SIGMAS = 2.0  # of its own standard errors, beyond which an estimated bias is taken for real
 UNSTABLE_SHARE = 1e-4  # weight of samples beyond the stability of the explicit step that is worth a warning
+LARGE_CHECKPOINT = 100e6  # bytes that are told before they are written
 _log = logging.getLogger("dmft")
 
 
@@ -57,7 +59,12 @@ def solve_job(run: Run, output: str | Path | None = None, resume: bool = False, 
               stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None) -> Ended[Theory]:
     """`solve`, with word of whether there was anything to do."""
     comm = comm or world()
-    ended = drive(TheoryJob(run, comm), output, resume, quiet, stop, attrs, comm)
+    job = TheoryJob(run, comm)
+    size = estimate(run, "theory", comm.size).checkpoint_bytes
+    if output and comm.is_root and size > LARGE_CHECKPOINT:
+        _log.info(f"note: checkpoints of about {size_text(size)}, every {run.theory.checkpoint_interval:g} s and when the run is "
+                  "stopped; theory.checkpoint_interval makes them rarer")
+    ended = drive(job, output, resume, quiet, stop, attrs, comm)
     if ended.worked and comm.is_root:
         _warn(ended.result)
     return ended
