@@ -120,7 +120,7 @@ class Fluctuations(NamedTuple):
 def fluctuations(experiment: Experiment, per_level: int | None, rows: TeacherRows, grid: np.ndarray) -> Fluctuations:
     """V and the gain from the rows of K1 and Z: the recursion of Q with K1(n,n) for delta_nu, -K1 for eta M_R, Z for M_C, and the
     a_n of the m = 0 march. Eq. [random-V]. In the state, m holds the gain. NaN from the first step that is not known."""
-    history = History(experiment.steps, per_level)
+    history = History(experiment.steps, per_level, np.flatnonzero(experiment.jump_n))
     dynamics = WeightDynamics(experiment, history)
     dynamics.state = WeightState.at_start(history.slots, 1.0, experiment.h_start_variance)
     V, gain = np.full(experiment.steps + 1, np.nan), np.full(experiment.steps + 1, np.nan)
