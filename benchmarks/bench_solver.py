@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numba
 import numpy as np
+from numba.typed import List
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -47,8 +48,10 @@ def reference_sweep(n: int, samples: int) -> float:
     # kernels small enough for paths to stay finite; their values do not change the work
     m = np.full(rows, 0.5)
     memory, factor = np.tril(np.full((rows, rows), 1e-3), -1), np.tril(np.full((rows, rows), 1e-3))
-    sweep = reference.make_sweep(p.data.loss)
-    return seconds(lambda: sweep(p.eta, p.gradient_scale, p.temperature, p.batch.chain(), sampling.keys, m, np.full(rows, 0.99),
+    sweep = reference.make_sweep(p.losses[0], p.losses[-1])
+    eta, scale, heat = np.full(rows, p.eta), np.full(rows, p.gradient_scale), np.zeros(rows)
+    chains = List([p.batches.chain(n) for n in range(rows)])
+    return seconds(lambda: sweep(eta, scale, heat, chains, np.zeros(rows, bool), sampling.keys, m, np.full(rows, 0.99),
                                  np.full(rows, 0.94), factor, memory, draws.name, draws.sign, draws.k, draws.y, draws.sd,
                                  draws.h, draws.s, np.full(samples, 1 / samples), draws.z))
 

@@ -17,7 +17,7 @@ from dmft.core.parts import Part
 from dmft.core.stopping import Stop
 from dmft.model import layouts
 from onepass.dynamics import Dynamics
-from onepass.instances import EnsembleWorker
+from onepass.instances import EnsembleWorker, Walk
 from onepass.request import EnsembleRequest
 from onepass.result import Ensemble, load
 
@@ -35,20 +35,45 @@ def assemble(model: Dynamics, t: np.ndarray, flat: np.ndarray, source: str, attr
     return Ensemble(t, arrays, source, model.to_toml(), {"outcome": outcome, **attrs}, diverged=diverged)
 
 
-class EnsembleJob:
-    """All instances of an ensemble: a single worker on all ranks. `run_text` describes the run in its files, `compare` says what
-    grew since a stored one (defaults: those of the ensemble itself)."""
+class InstancesJob:
+    """Independent instances, stepped by a single worker on all ranks. `flat` (instances, times, size): what is recorded of the
+    finished ones; `process`: heading of the progress line."""
 
     kind = "onepass"
     wanted = 1
 
+    def __init__(self, walk: Walk, process: str, threads: int | None, run_text: str, checkpoint_interval: float):
+        self.walk, self.process, self.threads = walk, process, threads
+        self.run_text, self.checkpoint_interval = run_text, checkpoint_interval
+        self.flat = np.zeros((0, len(walk.steps), walk.x0.shape[1]))
+        self.finished = 0
+
+    def pending(self) -> list[int]:
+        return [] if self.finished else [0]
+
+    def label(self, indices: Sequence[int]) -> str:
+        return self.process
+
+    def worker(self, index: int, group: Comm) -> EnsembleWorker:
+        return EnsembleWorker(self.walk, self.flat, group, self.threads)
+
+    def enter(self, index: int, solution: Part) -> None:
+        self.flat = solution.own["flat"]
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+
+class EnsembleJob(InstancesJob):
+    """All instances of an ensemble. `run_text` describes the run in its files, `compare` says what grew since a stored one
+    (defaults: those of the ensemble itself)."""
+
     def __init__(self, wanted: EnsembleRequest, run_text: str | None = None, compare: Callable[[str, str], list[str]] | None = None,
                  checkpoint_interval: float = CHECKPOINT_INTERVAL):
-        self.request, self.checkpoint_interval = wanted, checkpoint_interval
-        self.run_text = wanted.to_toml() if run_text is None else run_text
+        text = wanted.to_toml() if run_text is None else run_text
+        super().__init__(wanted.walk(), wanted.process, wanted.threads, text, checkpoint_interval)
+        self.request = wanted
         self.compare = compare or wanted.grown
-        self.flat = np.zeros((0, wanted.t.size, wanted.model.layout.size))      # finished instances
-        self.finished = 0
 
     def take_up(self, header: store.Stored, grew: Sequence[str]) -> bool:
         """Everything in a checkpoint is the worker's."""
@@ -61,21 +86,6 @@ class EnsembleJob:
                 raise RunError(f"{header.path}: one path ({paths.source}), not an ensemble; name another file with -o")
             self.flat = layout.pack({name: paths[name] for name in layout.shapes})
         return True
-
-    def pending(self) -> list[int]:
-        return [] if self.finished else [0]
-
-    def label(self, indices: Sequence[int]) -> str:
-        return self.request.process
-
-    def worker(self, index: int, group: Comm) -> EnsembleWorker:
-        return EnsembleWorker(self.request.walk(), self.flat, group, self.request.threads)
-
-    def enter(self, index: int, solution: Part) -> None:
-        self.flat = solution.own["flat"]
-
-    def state(self) -> dict[str, Any]:
-        return {}
 
     def finish(self, attrs: dict[str, Any], output: Path | None) -> Ensemble:
         result = assemble(self.request.model, self.request.t, self.flat, self.request.process, self.request.attrs())

@@ -42,7 +42,6 @@ class EnsembleWorker:
     """Steps the unfinished instances of this rank. `done` (instances, times, size): finished ones of an earlier run, the first
     ones."""
 
-    diverged = False      # of an instance ends that instance alone
     note = ""
 
     def __init__(self, walk: Walk, done: np.ndarray, comm: Comm, threads: int | None):

@@ -13,7 +13,7 @@ from dmft.model import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.landscape import sizes
-from sgd_sim.recording import recorded_curves, recorded_rows
+from sgd_sim.recording import recorded_curves, recorded_rows, times_of
 from sgd_sim.states import States
 
 PART = "instances"      # the part of a checkpoint that holds the states
@@ -23,10 +23,12 @@ def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.n
     """The datasets of a result: curves (instances, times), and under state what a longer run goes on from."""
     arrays = states.arrays()
     curves = arrays.pop("curves")
+    if not arrays["before"].shape[1]:
+        del arrays["before"]
     rows = {name: curves[:, k] for k, name in enumerate(recorded_rows(run))}
     found: dict[str, np.ndarray | dict[str, np.ndarray]] = {name: rows[name] for name in recorded_curves(run)}
     found |= known_errors(run, rows)
-    found["t"] = states.record * run.algorithm.learning_rate
+    found["t"] = times_of(run, states.record)
     found["diverged"] = states.diverged_at >= 0
     return found | {"state": {"record": states.record, **arrays}}
 
@@ -61,8 +63,7 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
         part = stored_part(stored, 0, PART)
         return run, States.from_arrays(part.shared["record"], part.own, samples)
     arrays = {name: stored.arrays[f"state/{name}"] for name in ("step", "w", "s", "diverged_at")}
-    if "state/b" in stored.arrays:
-        arrays["b"] = stored.arrays["state/b"]
+    arrays |= {name: stored.arrays[f"state/{name}"] for name in ("b", "before") if f"state/{name}" in stored.arrays}
     nothing = np.full_like(stored.arrays["m"], np.nan)
     arrays["curves"] = np.stack([stored.arrays.get(name, nothing) for name in recorded_rows(run)], axis=1)
     return run, States.from_arrays(stored.arrays["state/record"], arrays, samples)

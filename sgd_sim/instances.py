@@ -39,7 +39,6 @@ ROUND_SECONDS = 0.25      # of a `step`, after which the driver looks at signals
 class Instances:
     """Steps the unfinished instances of this rank, in place in `states`."""
 
-    diverged = False      # of an instance ends that instance alone
     note = ""
 
     def __init__(self, run: Run, states: States, comm: Comm):

@@ -66,19 +66,22 @@ def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads:
         block[rows:] = 0.0
         fill(streams.key(seed, purpose, index), block, w0, fields, precision == "float16")
         if model is not None and not model.plain:
-            u = streams.uniforms(streams.key(seed, f"{purpose} labels", index), 0, (rows, max(1, model.draws)))
-            fields = _label(model, block, w0, fields, u, precision == "float16")
+            fields, places = draw_labels(model, seed, purpose, index, fields, n)
+            if places is not None:
+                _place(block, w0, *places, precision == "float16")
         parts += [block, fields]
     return Landscape(parts[0], parts[1], w0, parts[2], parts[3])
 
 
-def _label(model: DataModel, data: np.ndarray, w0: np.ndarray, h0: np.ndarray, u: np.ndarray, half: bool) -> np.ndarray:
-    """Labels (rows,) of the data; rows of a mixture are moved to their clusters first."""
+def draw_labels(model: DataModel, seed: int, purpose: str, index: int, h0: np.ndarray,
+                n: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
+    """Labels (rows,) of data with these fields of the teacher, and for a mixture where its rows belong, `_place`: c/sqrt(N)
+    and sqrt(Delta) of each."""
+    u = streams.uniforms(streams.key(seed, f"{purpose} labels", index), 0, (h0.size, max(1, model.draws)))
     if isinstance(model, Mixture):
         c, _, label, Delta = np.array(model.clusters)[model.members(u[:, 0])].T
-        _place(data, w0, c / np.sqrt(w0.size), np.sqrt(Delta), half)
-        return np.ascontiguousarray(label)
-    return model.draw(h0, u).y
+        return np.ascontiguousarray(label), (c / np.sqrt(n), np.sqrt(Delta))
+    return model.draw(h0, u).y, None
 
 
 @njit(cache=True, nogil=True)

@@ -7,6 +7,7 @@ from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm
 from dmft.model.runfile import Run
 from sgd_sim.landscape import data_bytes, sizes
+from sgd_sim.states import remembers
 
 LARGE = 256 << 20          # larger data: one instance at a time, rows over threads
 SMALL = 4 << 20            # smaller data: a step is over before threads have met
@@ -34,4 +35,4 @@ def _instance_bytes(run: Run) -> int:
 def _states_bytes(run: Run) -> int:
     """Weights and mini-batches of all instances."""
     n, m = sizes(run.simulation.dimension, run.problem.alpha)
-    return run.simulation.instances * (8 * n + m)
+    return run.simulation.instances * (8 * n * (1 + remembers(run)) + m)

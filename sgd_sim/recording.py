@@ -32,6 +32,12 @@ def recorded_curves(run: Run) -> tuple[str, ...]:
     return tuple(name for name in names if name not in without)
 
 
+def times_of(run: Run, steps: np.ndarray) -> np.ndarray:
+    """The times of some steps."""
+    algorithm = run.algorithm
+    return steps * algorithm.first_rate if algorithm.steady else algorithm.clock.t[steps]
+
+
 def record_steps(run: Run) -> np.ndarray:
     """Increasing steps to record, by simulation.record.
 
@@ -49,9 +55,10 @@ def record_steps(run: Run) -> np.ndarray:
         powers = np.rint(10.0 ** (np.arange(int(decades * PER_DECADE) + 1) / PER_DECADE))
         chosen = np.concatenate([[0], powers, [steps]])
     else:
-        eta, times = run.algorithm.learning_rate, np.array(record, dtype=np.float64)
-        if times[-1] > (steps + 0.5) * eta:
+        algorithm, times = run.algorithm, np.array(record, dtype=np.float64)
+        last_step = algorithm.first_rate if algorithm.steady else algorithm.clock.eta[-1]
+        if times[-1] > algorithm.last_time + 0.5 * last_step:
             raise RunError(f"[simulation] record = [..., {times[-1]:g}]: beyond algorithm.t_max = "
                            f"{run.algorithm.t_max:g}; leave it out or raise t_max")
-        chosen = np.rint(times / eta)
+        chosen = np.rint(times / algorithm.first_rate) if algorithm.steady else algorithm.clock.nearest(times)
     return np.unique(chosen.astype(np.int64))

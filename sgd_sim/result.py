@@ -14,11 +14,12 @@ from dmft.core.notebook import html_card, sparkline
 from dmft.model.experiment import known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
+from dmft.model.starts import RANDOM
 from sgd_sim import archive
-from sgd_sim.recording import recorded_curves, recorded_rows
+from sgd_sim.recording import recorded_curves, recorded_rows, times_of
 from sgd_sim.states import States
 
-INSTANCE_CURVES = ("m", "loss", "q", "mse", "mse_fresh", "error", "error_fresh", "training_error", "b")
+INSTANCE_CURVES = ("m", "loss", "q", "mse", "mse_fresh", "error", "error_fresh", "training_error", "b", "V")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Curves:
     error_fresh: np.ndarray
     training_error: np.ndarray
     b: np.ndarray
+    V: np.ndarray
 
     def __getitem__(self, name: str) -> np.ndarray:
         return getattr(self, name)
@@ -56,8 +58,8 @@ class SimulationResult:
 
     mse is (B.8) from m and q; mse_fresh is the same error measured on samples outside the training set. Where labels are signs
     there are the error (error_from_overlaps: from m, q and b; "error" in files and statistics), error_fresh and training_error
-    instead; what a data model has not is NaN. Statistics
-    leave out NaN, except `share_below`, for which a diverged instance is not below.
+    instead; what a data model has not is NaN. V = N m^2, whose mean over instances is the V of the theory of random starts.
+    Statistics leave out NaN, except `share_below`, for which a diverged instance is not below.
     """
 
     run: Run
@@ -78,11 +80,16 @@ class SimulationResult:
     def curves(self) -> tuple[str, ...]:
         """Names of the curves that this result has."""
         return tuple(name for name in INSTANCE_CURVES if name in known_errors(self.run, {"m": self.m, "q": self.q})
-                     or name in recorded_curves(self.run))
+                     or name in recorded_curves(self.run) or (name == "V" and self.run.problem.start == RANDOM))
 
     def curve(self, name: str) -> np.ndarray:
         """One of INSTANCE_CURVES, (instances, times)."""
         return self.error_from_overlaps if name == "error" else getattr(self, name)
+
+    @property
+    def V(self) -> np.ndarray:
+        """N m^2, (instances, times)."""
+        return self.run.simulation.dimension * self.m**2
 
     @property
     def instances(self) -> int:
@@ -127,12 +134,20 @@ class SimulationResult:
 
     def share_below(self, threshold: float, confidence: float = 0.95) -> Share:
         """Share of instances whose training loss is below a threshold, with Wilson's binomial interval."""
-        count = np.sum(self.loss < threshold, axis=0)   # NaN compares false
-        n, z = self.instances, NormalDist().inv_cdf(0.5 + confidence / 2.0)
-        share = count / n
-        centre = (share + z * z / (2 * n)) / (1.0 + z * z / n)
-        half = z / (1.0 + z * z / n) * np.sqrt(share * (1.0 - share) / n + z * z / (4.0 * n * n))
-        return Share(share, np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0), count, n)
+        return wilson(np.sum(self.loss < threshold, axis=0), self.instances, confidence)   # NaN compares false
+
+    def first_passage(self, level: float) -> np.ndarray:
+        """(instances,) the first recorded time at which |m| has reached a level: infinite where it has not, NaN where an instance
+        diverged before. The passage itself lies between that record and the one before it."""
+        passed = np.abs(self.m) >= level      # NaN compares false
+        times = np.where(passed.any(axis=1), self.t[passed.argmax(axis=1)], np.inf)
+        return np.where(self.diverged & np.isinf(times), np.nan, times)
+
+    def share_passed(self, level: float, confidence: float = 0.95) -> Share:
+        """Share of instances whose |m| has reached a level by each recorded time, with Wilson's binomial interval. One that
+        diverged before counts as not passed."""
+        times = self.first_passage(level)
+        return wilson(np.sum(times[:, None] <= self.t, axis=0), self.instances, confidence)
 
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over (instance, t), with units."""
@@ -149,6 +164,15 @@ class SimulationResult:
         return Curves(*(statistic(self.curve(name)) for name in INSTANCE_CURVES))
 
 
+def wilson(count: np.ndarray, n: int, confidence: float) -> Share:
+    """Shares count/n with Wilson's interval."""
+    z = NormalDist().inv_cdf(0.5 + confidence / 2.0)
+    share = count / n
+    centre = (share + z * z / (2 * n)) / (1.0 + z * z / n)
+    half = z / (1.0 + z * z / n) * np.sqrt(share * (1.0 - share) / n + z * z / (4.0 * n * n))
+    return Share(share, np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0), count, n)
+
+
 def make_result(run: Run, states: States) -> SimulationResult:
     """The result of the recorded states of all instances."""
     nothing = np.full((states.curves.shape[0], states.curves.shape[2]), np.nan)
@@ -156,7 +180,8 @@ def make_result(run: Run, states: States) -> SimulationResult:
     curves |= known_errors(run, {name: curves[name] for name in recorded_rows(run)})
     curves |= dict.fromkeys(set(recorded_rows(run)) - set(recorded_curves(run)), nothing)
     curves["error_from_overlaps"] = curves.pop("error")
-    return SimulationResult(run=run, t=states.record * run.algorithm.learning_rate, **curves,
+    del curves["V"]
+    return SimulationResult(run=run, t=times_of(run, states.record), **curves,
                             diverged=states.diverged_at >= 0, states=states)
 
 

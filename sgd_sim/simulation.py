@@ -12,7 +12,7 @@ import numpy as np
 from dmft.core import store
 from dmft.core.device import gpu
 from dmft.core.driver import Ended, drive
-from dmft.core.errors import ResultWarning, RunError
+from dmft.core.errors import ResultWarning
 from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
@@ -23,6 +23,7 @@ from sgd_sim.gpu.trajectories import gpu_batches
 from sgd_sim.instances import Instances
 from sgd_sim.landscape import sizes
 from sgd_sim.memory import check_memory
+from sgd_sim.recording import times_of
 from sgd_sim.result import SimulationResult, load, make_result
 from sgd_sim.states import States, empty_states, grown_states
 
@@ -53,9 +54,6 @@ def simulate_job(run: Run, output: str | Path | None = None, resume: bool = Fals
 
 def check(run: Run, comm: Comm) -> None:
     """UserError for a run that cannot be simulated here: no such device, not enough memory."""
-    if run.problem.bias and run.simulation.landscape == "shared":
-        raise RunError('[simulation] landscape = "shared": an intercept is learnt on fresh landscapes alone; take '
-                       'landscape = "fresh", or bias = false')
     if run.simulation.device == "gpu":
         gpu_batches(run, np.arange(1), np.zeros(1), gpu("simulation", *comm.on_node()))
     else:
@@ -66,7 +64,7 @@ def _warn(result: SimulationResult) -> None:
     diverged, at = int(result.diverged.sum()), result.states.diverged_at
     if diverged:
         warnings.warn(f"{diverged} of {result.instances} instances diverged, the first at t = "
-                      f"{at[at >= 0].min() * result.run.algorithm.learning_rate:g}; a smaller learning_rate may help",
+                      f"{times_of(result.run, at[at >= 0].min()):g}; a smaller learning_rate may help",
                       ResultWarning, stacklevel=4)
 
 

@@ -6,11 +6,11 @@ import numpy as np
 from numba import cfunc
 
 from dmft.core.streams import generator
+from dmft.model.preprocessing import preprocessing_of
 from dmft.model.runfile import ProblemConfig
 from sgd_sim.cpu.dynamics import Work, weighted_rows
 from sgd_sim.landscape import Landscape, on_sphere
 
-TRIM = 9.0            # labels above TRIM times their mean are left out (Chen and Candes, truncated spectral start)
 MOST_ITERATIONS = 500
 TOLERANCE = 1e-7
 
@@ -26,7 +26,7 @@ def start_weights(problem: ProblemConfig, landscape: Landscape, work: Work, seed
     """
     z = start_noise(seed, instance, landscape.w0.size)
     if problem.start == "spectral":
-        return spectral_start(landscape, work, z, threads)
+        return spectral_start(problem, landscape, work, z, threads)
     return plain_start(problem, landscape.w0, z)
 
 
@@ -46,10 +46,16 @@ def plain_start(problem: ProblemConfig, w0: np.ndarray, z: np.ndarray) -> np.nda
     return m0 * w0 + np.sqrt(1.0 - m0 * m0) * normal
 
 
-def spectral_weights(h0: np.ndarray) -> np.ndarray:
-    """T(h0^2) of `spectral_start`."""
-    y = h0**2
-    return np.where(y <= TRIM * y.mean(), y, 0.0)
+def spectral_weights(problem: ProblemConfig, labels: np.ndarray) -> np.ndarray:
+    """T(y), y = h0^2 as the labels tell it, of `spectral_start`."""
+    T = preprocessing_of(problem.preprocessing, problem.alpha)
+    return np.array([T(y) for y in labels**2])
+
+
+def power_rate(problem: ProblemConfig) -> float:
+    """c of the power iteration: so small that the lower end of the spectrum, where T is negative, does not win."""
+    T = preprocessing_of(problem.preprocessing, problem.alpha)
+    return min(0.5, 1.0 / max(-T(0.0), 1e-3))
 
 
 @cfunc("float64(float64, float64)")
@@ -57,17 +63,20 @@ def _weight_times_field(field, weight):
     return weight * field
 
 
-def spectral_start(landscape: Landscape, work: Work, guess: np.ndarray, threads: bool = False) -> np.ndarray:
-    """Leading eigenvector of sum_mu T(h0_mu^2) x_mu x_mu^T with T(y) = y for y <= TRIM <y>, else 0; |w|^2 = N.
+def spectral_start(problem: ProblemConfig, landscape: Landscape, work: Work, guess: np.ndarray,
+                   threads: bool = False) -> np.ndarray:
+    """Leading eigenvector of D = (1/N) sum_mu T(y_mu) x_mu x_mu^T with the preprocessing T of the run
+    (dmft/model/preprocessing.py); |w|^2 = N.
 
-    Power iteration from `guess`. Labels do not tell w from -w: the sign is chosen so that the overlap is >= 0.
+    Power iteration w <- a (w + c D w) from `guess`, to its end: what the theory does in its hidden first steps. Labels do
+    not tell w from -w: the sign is chosen so that the overlap is >= 0.
     """
-    weights = spectral_weights(landscape.h0)
+    weights, rate = spectral_weights(problem, landscape.h0), power_rate(problem)
     w = on_sphere(guess)
     for _ in range(MOST_ITERATIONS):
         work.e[:w.size] = w
         weighted_rows(landscape.data, weights, int(_weight_times_field.address or 0), work, threads)
-        new = on_sphere(work.total)
+        new = on_sphere(w + rate / np.sqrt(w.size) * work.total)
         moved = np.linalg.norm(new - w) / np.sqrt(w.size)
         w = new
         if moved < TOLERANCE:

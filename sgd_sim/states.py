@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from sgd_sim.landscape import sizes
 from sgd_sim.recording import record_steps, recorded_rows
@@ -26,6 +27,7 @@ class States:
     curves: np.ndarray        # (I, recorded rows, R), NaN where not reached
     diverged_at: np.ndarray   # (I,) step, or -1
     b: np.ndarray             # (I,) intercept
+    before: np.ndarray        # (I, N) weights of the step before, with momentum, else (I, 0)
 
     def finished(self, steps: int) -> np.ndarray:
         """(I,) true for an instance that has reached the end or has diverged."""
@@ -37,7 +39,7 @@ class States:
 
     def arrays(self, chosen: Chosen = slice(None)) -> dict[str, np.ndarray]:
         """The arrays of some instances, copied, one line each; s takes one bit a sample."""
-        arrays = {name: getattr(self, name)[chosen].copy() for name in ("step", "w", "curves", "diverged_at", "b")}
+        arrays = {name: getattr(self, name)[chosen].copy() for name in ("step", "w", "curves", "diverged_at", "b", "before")}
         return arrays | {"s": np.packbits(self.s[chosen], axis=1)}
 
     @classmethod
@@ -45,18 +47,23 @@ class States:
         """What `arrays` was called on, for instances with that many data rows."""
         packed = arrays["s"]
         s = np.unpackbits(packed, axis=1, count=samples) if packed.shape[1] else packed
-        b = arrays.get("b", np.zeros(len(packed)))     # files of earlier versions have none
-        return cls(record, arrays["step"], arrays["w"], s, arrays["curves"], arrays["diverged_at"], b)
+        b, before = arrays.get("b", np.zeros(len(packed))), arrays.get("before", np.zeros((len(packed), 0)))   # not in older files
+        return cls(record, arrays["step"], arrays["w"], s, arrays["curves"], arrays["diverged_at"], b, before)
 
     def take_over(self, old: States, chosen: Chosen) -> None:
         """Put these instances where those of `old` stand, whose run may have been shorter. Every step that a longer run records
         within the old one was recorded there."""
-        for name in ("step", "w", "s", "diverged_at", "b"):
+        for name in ("step", "w", "s", "diverged_at", "b", "before"):
             getattr(self, name)[chosen] = getattr(old, name)
         _, here, there = np.intersect1d(self.record, old.record, return_indices=True)
         curves = self.curves[chosen]
         curves[:, :, here] = old.curves[:, :, there]
         self.curves[chosen] = curves
+
+
+def remembers(run: Run) -> bool:
+    """Whether an instance must know where it was a step before."""
+    return not Experiment.from_run(run).update.plain
 
 
 def empty_states(run: Run) -> States:
@@ -66,7 +73,7 @@ def empty_states(run: Run) -> States:
     return States(record, np.full(instances, NOT_STARTED, np.int64), np.zeros((instances, n)),
                   np.zeros((instances, m if run.algorithm.kind == "persistent_sgd" else 0), np.uint8),
                   np.full((instances, len(recorded_rows(run)), record.size), np.nan), np.full(instances, -1, np.int64),
-                  np.zeros(instances))
+                  np.zeros(instances), np.zeros((instances, n if remembers(run) else 0)))
 
 
 def grown_states(old: States, run: Run) -> States:

@@ -1,26 +1,28 @@
 """Break the code on purpose, one line at a time, and see whether the tests notice. Not part of `make test`.
 
-    python tests/mutate.py                     every mutation, a table at the end
-    python tests/mutate.py --only noise        those whose name contains the word
-    python tests/mutate.py --list              what there is
-    python tests/mutate.py --seconds 1200      stop after that time; --first 30 goes on
+    python tests/mutate.py --jobs 16 --results mutants.json --table mutants.txt
+    python tests/mutate.py --only noise        those whose name contains the word; may be repeated
+    python tests/mutate.py --list              what there is, and where
+    python tests/mutate.py --seconds 540 ...   end after that time; the same command later goes on from its --results
 
 A mutation replaces a fragment of source text, found by itself wherever it now stands below a folder; one whose fragment is
-gone, or is no longer unique, is skipped with a notice and wants a new fragment in tests/mutations.py. Each is applied in a
-temporary copy of the tree, in which the named tests run until the first fails. Exit code 1 when a mutation survives.
+gone, or is no longer unique, is "not run" and wants a new fragment in tests/mutations.py. Every job has a copy of the tree and
+a cache of compiled code of its own. A mutation is killed only by tests that pass there without it; where they cannot (nothing
+to compile CUDA sources with, a package missing) it is "not run", with the reason. Nothing need be installed but what the tests
+import. Exit code 1 when a mutation survives.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
+import json
 import os
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,28 +30,70 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.mutants import Outcome, compiled, importers, place_of, run_tests  # noqa: E402
 from tests.mutations import EQUIVALENT, MUTATIONS, Mutation  # noqa: E402
 
-PACKAGES = ("dmft", "sgd_sim", "onepass")
-NEEDED = (*PACKAGES, "tests", "runs", "docs", "benchmarks", "slurm", "setup.cfg", "pyproject.toml", "ruff.toml")
-SOURCES, CUDA = (".py", ".sh"), (".cu", ".cuh")
-PATIENCE = 900.0        # seconds for the tests of one mutation; a hang counts as noticed
+NEEDED = ("dmft", "sgd_sim", "onepass", "tests", "runs", "docs", "benchmarks", "slurm", "setup.cfg", "pyproject.toml", "ruff.toml")
+CHUNK = 4                           # mutations with the same tests that a job takes at a time
+SLACK, TIMES = 120.0, 5.0           # tests may take TIMES as long as without the mutation, and SLACK seconds more
+NO_TIME = "not run: no time left"
+DECIDED = ("killed", "survived", "equivalent")
 
 
-def place_of(mutation: Mutation, tree: Path) -> Path | str:
-    """The only file below the mutation's folder with its fragment, once; or why there is none."""
-    kinds = CUDA if "cuda" in mutation.folder else SOURCES
-    files = [file for file in sorted((tree / mutation.folder).rglob("*")) if file.suffix in kinds]
-    hits = [(file, file.read_text().count(mutation.old)) for file in files if mutation.old in file.read_text()]
-    if not hits:
-        return "fragment is gone"
-    if len(hits) > 1 or hits[0][1] > 1:
-        return f"fragment is not unique ({sum(count for _, count in hits)} places)"
-    return hits[0][0]
+class Bench:
+    """A copy of the tree with its own cache of compiled code, where mutations are tried one after the other."""
+
+    def __init__(self, folder: Path, deadline: float):
+        self.tree, self.cache, self.deadline = folder / "tree", folder / "cache", deadline
+        self.cache.mkdir(parents=True)
+        self.sound: dict[tuple[str, ...], Outcome] = {}
+        for name in NEEDED:
+            source = ROOT / name
+            if source.is_dir():
+                shutil.copytree(source, self.tree / name, ignore=shutil.ignore_patterns("__pycache__", "out"))
+            elif source.exists():
+                shutil.copy2(source, self.tree / name)
+
+    def verdict(self, mutation: Mutation) -> str:
+        """What becomes of a mutation: killed, survived, equivalent, or not run, with details after a colon."""
+        where = place_of(mutation, self.tree)
+        if isinstance(where, str):
+            return f"not run: {where}"
+        if mutation.tests not in self.sound:        # also fills the cache
+            self.sound[mutation.tests] = run_tests(self.tree, mutation.tests, self.cache, self.deadline - time.monotonic())
+        sound = self.sound[mutation.tests]
+        if sound.hung and time.monotonic() >= self.deadline:
+            return NO_TIME
+        if sound.failed:
+            return f"not run: without it the tests do not pass: {sound.reason}"
+        if not sound.passed:
+            return f"not run: all its tests are skipped: {sound.reason}"
+        limit, left = TIMES * sound.seconds + SLACK, self.deadline - time.monotonic()
+        with self._own_cache(mutation, where) as own, _mutated(where, mutation):
+            found = run_tests(self.tree, mutation.tests, own, min(limit, left))
+        if found.hung and left < limit:
+            return NO_TIME
+        if found.failed:
+            return f"killed: {found.reason}"
+        return "equivalent" if mutation.name in EQUIVALENT else "survived"
+
+    @contextmanager
+    def _own_cache(self, mutation: Mutation, file: Path) -> Iterator[Path]:
+        """The cache without compiled code that may contain the mutated line."""
+        own = self.cache.with_name("own")
+        shutil.copytree(self.cache, own, copy_function=os.link)
+        stale = importers(self.tree, file) if compiled(file, mutation) else set()
+        for entry in own.rglob("*.nb[ic]"):
+            if entry.name.split(".")[0] in stale or entry.name.split("-")[0].split(".")[0] in stale:
+                entry.unlink()
+        try:
+            yield own
+        finally:
+            shutil.rmtree(own)
 
 
 @contextmanager
-def mutated(file: Path, mutation: Mutation) -> Iterator[None]:
+def _mutated(file: Path, mutation: Mutation) -> Iterator[None]:
     before, stamp = file.read_text(), file.stat().st_mtime_ns
     file.write_text(before.replace(mutation.old, mutation.new))
     try:
@@ -59,123 +103,106 @@ def mutated(file: Path, mutation: Mutation) -> Iterator[None]:
         os.utime(file, ns=(stamp, stamp))       # code compiled from it is still good
 
 
-def _compiled(file: Path, mutation: Mutation) -> bool:
-    """Whether the mutated line is, or may be, part of what Numba compiles: not in a plain function or method."""
-    if file.suffix != ".py":
-        return False
-    text = file.read_text()
-    line = text[:text.index(mutation.old)].count("\n") + 1
-    inside = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)
-              and node.lineno <= line <= (node.end_lineno or 0)]
-    return not inside or any("njit" in ast.unparse(mark) or "cfunc" in ast.unparse(mark)
-                             for node in inside for mark in node.decorator_list)
+class Results:
+    """Verdicts by name, in a JSON file that is written after each of them; one made for other text or other tests is forgotten."""
+
+    def __init__(self, path: Path | None, table: Path | None):
+        self.path, self.table, self.lock = path, table, threading.Lock()
+        self.rows: dict[str, dict[str, str | float | list[str]]] = {}
+        if path and path.exists():
+            self.rows = {row["name"]: row for row in json.loads(path.read_text())}
+
+    def decided(self, mutation: Mutation) -> bool:
+        row = self.rows.get(mutation.name, {})
+        same = row.get("change") == [mutation.folder, mutation.old, mutation.new] and row.get("tests") == list(mutation.tests)
+        return same and str(row.get("verdict", "")).startswith(DECIDED)
+
+    def enter(self, mutation: Mutation, verdict: str, seconds: float) -> None:
+        with self.lock:
+            self.rows[mutation.name] = {"name": mutation.name, "verdict": verdict, "seconds": round(seconds, 1),
+                                        "change": [mutation.folder, mutation.old, mutation.new], "tests": list(mutation.tests)}
+            if self.path:
+                part = self.path.with_name(self.path.name + ".part")
+                part.write_text(json.dumps(list(self.rows.values()), indent=1))
+                os.replace(part, self.path)
+            if self.table:
+                self.table.write_text(self.text(list(self.rows)))
+            print(f"{verdict:<10.100} | {mutation.name} ({seconds:.0f} s)", flush=True)
+
+    def count(self, names: list[str], verdict: str) -> int:
+        return sum(str(self.rows[name]["verdict"]).startswith(verdict) for name in names if name in self.rows)
+
+    def text(self, names: list[str]) -> str:
+        lines = ["| mutation | verdict | seconds |", "|---|---|---|"]
+        lines += [f"| {name} | {row['verdict']} | {row['seconds']:.0f} |" for name, row in self.rows.items() if name in names]
+        counts = ", ".join(f"{self.count(names, verdict)} {verdict}" for verdict in (*DECIDED, "not run"))
+        return "\n".join([*lines, "", f"{len(names)} mutations: {counts}"]) + "\n"
 
 
-def importers(tree: Path, file: Path) -> set[str]:
-    """Names of the modules (without their packages) that import a file, directly or not, and its own. Compiled code of these
-    may hold a copy of what the file says."""
-    texts = {path: path.read_text() for package in PACKAGES for path in (tree / package).rglob("*.py")}
-    found, queue = {file}, [file]
-    while queue:
-        asks = re.compile(rf"^\s*(from|import)\b.*\b{queue.pop().stem}\b", re.MULTILINE)
-        new = {path for path, text in texts.items() if path not in found and asks.search(text)}
-        found |= new
-        queue += new
-    return {path.stem for path in found}
+class Chunks:
+    """Mutations in chunks of the same tests, for jobs to take; a job goes on with tests that it has compiled code for."""
+
+    def __init__(self, mutations: list[Mutation]):
+        groups: dict[tuple[str, ...], list[Mutation]] = defaultdict(list)
+        for mutation in mutations:
+            groups[mutation.tests].append(mutation)
+        self.chunks = [group[k:k + CHUNK] for group in groups.values() for k in range(0, len(group), CHUNK)]
+        self.chunks.sort(key=lambda chunk: -len(chunk) * len(chunk[0].tests))
+        self.lock = threading.Lock()
+
+    def take(self, known: dict[tuple[str, ...], Outcome]) -> list[Mutation]:
+        with self.lock:
+            chosen = next((chunk for chunk in self.chunks if chunk[0].tests in known), self.chunks[0] if self.chunks else [])
+            if chosen:
+                self.chunks.remove(chosen)
+            return chosen
 
 
-class Bench:
-    """A copy of the tree, with a cache of compiled code that mutations do not touch."""
-
-    def __init__(self, folder: Path):
-        self.tree, self.cache = folder / "tree", folder / "cache"
-        self.tree.mkdir()
-        for name in NEEDED:
-            source = ROOT / name
-            if source.is_dir():
-                shutil.copytree(source, self.tree / name, ignore=shutil.ignore_patterns("__pycache__", "out"))
-            elif source.exists():
-                shutil.copy2(source, self.tree / name)
-        self.cache.mkdir()
-
-    def passes(self, tests: tuple[str, ...], cache: Path) -> bool:
-        """Whether the tests pass; a file of tests that has moved is an error, not a pass."""
-        missing = [test for test in tests if not (self.tree / test.partition("::")[0]).exists()]
-        if missing:
-            raise FileNotFoundError(f"no tests at {', '.join(missing)}")
-        environment = {**os.environ, "PYTHONPATH": str(self.tree), "NUMBA_CACHE_DIR": str(cache), "NUMBA_NUM_THREADS": "1",
-                       "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests]
-        try:
-            done = subprocess.run(command, cwd=self.tree, env=environment, capture_output=True, text=True, timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            return False
-        if done.returncode not in (0, 1, 2):    # 2: a mutation that breaks an import
-            raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])
-        return done.returncode == 0
-
-    def survives(self, mutation: Mutation, file: Path) -> bool:
-        """Whether all tests still pass. Compiled code that may contain the mutated line is made anew, in a cache of its own."""
-        own = self.cache.with_name("own")
-        shutil.copytree(self.cache, own, copy_function=os.link)
-        stale = importers(self.tree, file) if _compiled(file, mutation) else set()
-        for entry in own.rglob("*.nb[ic]"):
-            if entry.name.split(".")[0] in stale or entry.name.split("-")[0].split(".")[0] in stale:
-                entry.unlink()
-        try:
-            with mutated(file, mutation):
-                return self.passes(mutation.tests, own)
-        finally:
-            shutil.rmtree(own)
+def work(bench: Bench, chunks: Chunks, results: Results) -> None:
+    """One job: chunks until there are none, or no time is left."""
+    while chunk := chunks.take(bench.sound):
+        for mutation in chunk:
+            begin = time.monotonic()
+            try:
+                verdict = NO_TIME if begin > bench.deadline else bench.verdict(mutation)
+            except OSError as error:
+                verdict = f"not run: {error}"
+            results.enter(mutation, verdict, time.monotonic() - begin)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="part of the names of the mutations wanted")
+    parser.add_argument("--only", action="append", default=[], help="part of the names of the mutations wanted; may be repeated")
     parser.add_argument("--first", type=int, default=0, help="number of the mutation to begin with, from 0")
     parser.add_argument("--list", action="store_true", help="show the mutations, run nothing")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no mutation after this time")
+    parser.add_argument("--jobs", type=int, default=1, help="mutations at a time, a process each")
+    parser.add_argument("--seconds", type=float, default=86400.0, help="end after this time; what is left is not run")
+    parser.add_argument("--results", type=Path, help="JSON file of the verdicts; those it holds already are not made again")
+    parser.add_argument("--table", type=Path, help="text file for the table")
     options = parser.parse_args()
-    chosen = [mutation for mutation in MUTATIONS if options.only in mutation.name][options.first:]
+    words = options.only or [""]
+    chosen = [mutation for mutation in MUTATIONS if any(word in mutation.name for word in words)][options.first:]
     if options.list:
         for mutation in chosen:
             where = place_of(mutation, ROOT)
             shown = where.relative_to(ROOT) if isinstance(where, Path) else f"{mutation.folder}: {where.upper()}"
             print(f"{mutation.name}\n    {shown}\n    {mutation.old}\n    {mutation.new}")
         return 0
-    began, rows = time.monotonic(), []
+    deadline, names = time.monotonic() + options.seconds, [mutation.name for mutation in chosen]
+    results = Results(options.results, options.table)
+    chunks = Chunks([mutation for mutation in chosen if not results.decided(mutation)])
     with tempfile.TemporaryDirectory(prefix="mutate") as folder:
-        bench = Bench(Path(folder))
-        sound: dict[tuple[str, ...], bool] = {}
-        for mutation in chosen:
-            if time.monotonic() - began > options.seconds:
-                rows.append((mutation.name, "not run", ""))
-                continue
-            start = time.monotonic()
-            where = place_of(mutation, bench.tree)
-            if isinstance(where, str):
-                verdict = f"skipped: {where}"
-            else:
-                try:
-                    if mutation.tests not in sound:         # fills the cache; tests that fail anyway notice nothing
-                        sound[mutation.tests] = bench.passes(mutation.tests, bench.cache)
-                    if not sound[mutation.tests]:
-                        verdict = "skipped: the tests fail without it"
-                    else:
-                        verdict = "survived" if bench.survives(mutation, where) else "killed"
-                except (FileNotFoundError, RuntimeError) as error:
-                    verdict = f"skipped: {error}"
-            if verdict == "survived" and mutation.name in EQUIVALENT:
-                verdict = "equivalent"
-            rows.append((mutation.name, verdict, f"{time.monotonic() - start:.0f} s"))
-            print(f"{verdict:<10} {mutation.name}  ({rows[-1][2]})", flush=True)
-    print("\n| mutation | verdict | time |\n|---|---|---|")
-    for row in rows:
-        print(f"| {' | '.join(row)} |")
-    survived = [name for name, verdict, _ in rows if verdict == "survived"]
-    count = sum(verdict == "killed" for _, verdict, _ in rows)
-    print(f"\n{count} killed, {len(survived)} survived, {len(rows) - count - len(survived)} other")
-    return 1 if survived else 0
+        jobs = [threading.Thread(target=work, args=(Bench(Path(folder, str(k)), deadline), chunks, results))
+                for k in range(max(1, min(options.jobs, len(chunks.chunks))))]
+        for job in jobs:
+            job.start()
+        for job in jobs:
+            job.join()
+    text = results.text(names)
+    print("\n" + text, end="")
+    if options.table:
+        options.table.write_text(text)
+    return 1 if results.count(names, "survived") else 0
 
 
 if __name__ == "__main__":

@@ -56,6 +56,12 @@ def _print(found: Difference) -> None:
         for k in found.kernels:
             print(f"  {k.name:<14}{k.common:>6}  {k.relative:>14.3g}  {k.z:>8.3g}  {k.share:.3g}")
     apart = [c.name for c in found.curves if c.apart]
+    if found.datasets is not None:
+        for name in found.datasets:
+            print(f"  {visible(name)} differs")
+        whole = not found.datasets and not found.only_a and not found.only_b
+        print("\nthe same numbers (running times aside)" if whole else f"\n{len(found.datasets)} datasets differ")
+        return
     same = not any(c.largest for c in found.curves) and not any(k.relative for k in found.kernels)
     if not found.curves:
         print("\nno curves in common")

@@ -14,7 +14,7 @@ import argparse
 import json
 import logging
 
-from dmft.core.command import EXIT_DONE, naming
+from dmft.core.command import EXIT_DONE, naming, set_options
 from dmft.core.errors import RunError
 from dmft.core.parallel import world
 from dmft.equations.bayes import BayesOptimal, bayes
@@ -24,8 +24,7 @@ from dmft.model.runfile import Run, load_run
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN.toml", help="run file")
-    parser.add_argument("--set", dest="overrides", metavar="section.key=value", action="append", default=[],
-                        help="change a key of the run file; may be repeated")
+    set_options(parser)
     parser.add_argument("--json", action="store_true", help="the same for scripts")
 
 

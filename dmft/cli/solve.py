@@ -37,7 +37,6 @@ def run(options: argparse.Namespace) -> int:
     job = read_job(options, "theory", load_run)
     with naming(options.run), speaking(job.quiet), StopSignals(job.time_limit) as stop:
         result, worked = solve_job(job.run, job.output, job.resume, job.quiet, stop, job.attrs)
-    if not worked:
-        return EXIT_DONE
-    say(f"{job.output}: {result!r}", quiet=job.quiet)
+    if worked:
+        say(f"{job.output}: {result!r}", quiet=job.quiet)
     return EXIT_CODES.get(result.outcome, EXIT_DONE)

@@ -25,8 +25,9 @@ from pathlib import Path
 
 from dmft.cluster.points import GridPoint, grid
 from dmft.cluster.script import SRUN, Resources, Script, plain
-from dmft.core.command import EXIT_DONE, default_output, load_plugin, seconds
+from dmft.core.command import EXIT_DONE, default_output, load_plugin, seconds, set_options
 from dmft.core.errors import FileError, UserError
+from dmft.core.schema import as_words
 from dmft.model.runfile import Run, load_run
 from dmft.running.cost import Cost, estimate
 
@@ -38,8 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN.toml", type=Path, help="run file")
     parser.add_argument("-o", "--output", metavar="PATH", type=Path,
                         help="result file, or folder with --array and --compare (default: under runs/out/)")
-    parser.add_argument("--set", dest="overrides", metavar="section.key=value", action="append", default=[],
-                        help="change a key of the run file; may be repeated")
+    set_options(parser)
     parser.add_argument("--array", metavar="section.key=v1,v2,...", action="append", default=[],
                         help="a job for each value, with a result file each; several make a grid")
     what = parser.add_mutually_exclusive_group()
@@ -120,7 +120,7 @@ class _Submission:
         module, verb = PROGRAMS[kind]
         commands = []
         for point in self.points:
-            settings = [word for text in (*options.overrides, *point.settings) for word in ("--set", text)]
+            settings = as_words((*options.overrides, *point.settings))
             plugins = [word for plugin in options.plugin for word in ("--plugin", str(plugin.absolute()))]
             commands.append([sys.executable, "-m", module, verb, str(options.run.absolute()), *settings, *plugins,
                              "-o", str(self._output(point, kind)), "--resume"])

@@ -88,13 +88,13 @@ def _order(name: str, steps: np.ndarray, quantity: Quantity, rows: dict[str, np.
 
 def _aligned(theories: Sequence[Theory]) -> tuple[np.ndarray, dict[str, Quantity], np.ndarray]:
     """All quantities on the times that every theory has."""
-    counts = np.array([len(theory.replicas["m"]) for theory in theories])
-    tolerance = 1e-3 * min(theory.run.algorithm.learning_rate for theory in theories)
+    counts = np.array([int(theory.averaged.sum()) for theory in theories])
+    tolerance = 1e-3 * min(theory.run.algorithm.first_rate for theory in theories)
     index = _common([theory.t for theory in theories], tolerance)
     saved = _common([theory.kernels.t for theory in theories], tolerance)
     found = {}
     for q in COMPARED_CURVES:
-        rows = [theory.replicas[q][:, i] for theory, i in zip(theories, index)]
+        rows = [theory.replicas[q][theory.averaged, i] for theory, i in zip(theories, index)]
         found[q] = Quantity(np.array([theory.curves[q][i] for theory, i in zip(theories, index)]),
                             np.array([theory.curves[f"{q}_error"][i] for theory, i in zip(theories, index)]), counts, rows)
     for q in KERNELS:

@@ -7,7 +7,6 @@ inside a point. Under MPI the points are shared out among groups of ranks; no nu
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -63,10 +62,10 @@ def convergence_study(run: Run, samples: Sequence[int] = (), learning_rate: Sequ
     comm = world()
     points = _points(run, {"samples": samples, "learning_rate": learning_rate, "blocks_per_level": blocks_per_level,
                            "mixing": mixing})
-    begin = time.monotonic()
     with ExitStack() as stack:
         place = Path(output) if output else None
-        before = comm.from_root(lambda: _prepare(place, resume, attrs or {}, stack)) if place else 0.0
+        if place:
+            comm.from_root(lambda: _prepare(place, resume, attrs or {}, stack))
         theories = _solve_all(points, place, resume, quiet, stop, attrs or {}, comm)
 
         def finish() -> Study:
@@ -74,8 +73,7 @@ def convergence_study(run: Run, samples: Sequence[int] = (), learning_rate: Sequ
             for name in dict.fromkeys(point.axis for point in points):
                 mine = [i for i, point in enumerate(points) if point.axis == name]
                 axes[name] = make_axis(name, [points[i].value for i in mine], [theories[i] for i in mine])
-            seconds = before + time.monotonic() - begin
-            study = Study(run, axes, {**(attrs or {}), "ranks": comm.size, "wall_time": seconds})
+            study = Study(run, axes, {**(attrs or {}), "ranks": comm.size, "wall_time": _seconds(points, theories, comm)})
             if place:
                 study.save(place)
             return study
@@ -83,12 +81,19 @@ def convergence_study(run: Run, samples: Sequence[int] = (), learning_rate: Sequ
         return comm.from_root(finish)
 
 
-def _prepare(output: Path, resume: bool, attrs: dict[str, Any], stack: ExitStack) -> float:
-    """Lock the output and look at what is there. A study that is resumed may have more values, so it is never complete: its points
-    are, and each compares its own run. Returns the seconds that an earlier study took."""
+def _prepare(output: Path, resume: bool, attrs: dict[str, Any], stack: ExitStack) -> None:
+    """Lock the output and refuse what a study cannot go on from. A study that is resumed may have more values, so it is never
+    complete: its points are, and each compares its own run."""
     stack.enter_context(lock(output))
-    header = examine(output, "convergence", lambda text, source: [], attrs).header if resume else None
-    return float(header.attrs.get("wall_time", 0.0)) if header else 0.0
+    if resume:
+        examine(output, "convergence", lambda text, source: [], attrs)
+
+
+def _seconds(points: list[Point], theories: list[Theory], comm: Comm) -> float:
+    """Running time of a study: of the group of ranks whose points took longest. Points add up the times of all their stretches,
+    so a study that was stopped, or killed, loses none of them."""
+    shares = _share(points, min(len(points), comm.size))
+    return max(sum(float(theories[i].attrs.get("wall_time", 0.0)) for i in share) for share in shares)
 
 
 def _points(run: Run, asked: dict[str, Sequence[float]]) -> list[Point]:

@@ -20,7 +20,7 @@ _MEANING = {
 
 def study_text(run: Run, outcome: str, axes: Mapping[str, Axis]) -> str:
     """Heading and one table per axis: distances, how many standard errors they are, fitted orders."""
-    head = (f"convergence of {run.algorithm.kind}, alpha = {run.problem.alpha:g}, eta = {run.algorithm.learning_rate:g}, "
+    head = (f"convergence of {run.algorithm.kind}, alpha = {run.problem.alpha:g}, eta = {run.algorithm.rate_text}, "
             f"{run.theory.method}, {run.theory.replicas} replicas of {run.theory.samples} samples: {outcome}")
     return "\n\n".join([head, *(_axis(axis) for axis in axes.values())])
 

@@ -20,7 +20,7 @@ from dmft.core.parts import Part, Piece, pieces, send
 from dmft.core.tree import flatten, nest
 from dmft.core.worker import Worker
 
-LAYOUT = 2          # of checkpoints; those without the attribute are older
+LAYOUT = 3          # of checkpoints; those without the attribute are older
 ACTIVE = "active"
 
 

@@ -26,6 +26,8 @@ from dmft.core.text import visible
 
 EXIT_DONE, EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_NOT_CONVERGED = 0, 2, 3, 4
 OUT = Path("runs/out")
+# Endings of formats that a result is not written in.
+FOREIGN = frozenset({".txt", ".csv", ".dat", ".json", ".toml", ".npy", ".npz", ".mat", ".png", ".pdf", ".svg", ".html", ".md"})
 LOGGERS = ("dmft", "sgd_sim", "onepass")
 
 
@@ -41,8 +43,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN.toml", help="run file")
     parser.add_argument("-o", "--output", metavar="FILE.h5", type=Path,
                         help="result file (default: a name under runs/out/)")
-    parser.add_argument("--set", dest="overrides", metavar="section.key=value", action="append", default=[],
-                        help="change a key of the run file; may be repeated")
+    set_options(parser)
     group = parser.add_mutually_exclusive_group()
     group.add_argument("--resume", action="store_true", help="go on from the checkpoint, or extend a finished result")
     group.add_argument("--force", action="store_true", help="overwrite an existing result")
@@ -51,6 +52,14 @@ def run_options(parser: argparse.ArgumentParser) -> None:
                         help="Python file that registers losses")
     parser.add_argument("--device", choices=("cpu", "gpu"), help="short for --set SECTION.device=...")
     parser.add_argument("--time-limit", metavar="HH:MM:SS", help="stop with a checkpoint (exit 75) after this time")
+
+
+def set_options(parser: argparse.ArgumentParser) -> None:
+    """--set and --unset, in one list in the order of the command line."""
+    parser.add_argument("--set", dest="overrides", metavar="section.key=value", action="append", default=[],
+                        help="change a key of the run file; may be repeated")
+    parser.add_argument("--unset", dest="overrides", metavar="section.key", action="append", type=schema.Unset,
+                        help="take a key out of the run file; may be repeated")
 
 
 @dataclass(frozen=True)
@@ -79,13 +88,21 @@ def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any]) -
     if options.device:
         overrides.append(f"{'theory' if kind == 'theory' else 'simulation'}.device={options.device}")
     run = world().from_root(lambda: load(options.run, overrides))
-    output = options.output or default_output(options.run, kind)
+    output = hdf5_name(options.output) or default_output(options.run, kind)
     world().from_root(lambda: outputs.check_free(output, options.resume, options.force))
     if options.resume:
         world().from_root(lambda: outputs.check_stored_plugins(output, attrs))
     for note in run.notes():
         say(f"note: {note}", quiet=options.quiet)
     return CommandJob(run, output, options.resume, options.force, options.quiet, seconds(options.time_limit), attrs)
+
+
+def hdf5_name(output: Path | None) -> Path | None:
+    """The output itself; FileError where its ending says that another format is expected."""
+    if output is not None and output.suffix.lower() in FOREIGN:
+        raise FileError(f"-o {output}: results are HDF5 files; name it {output.with_suffix('.h5')} (dmft export writes CSV tables, "
+                        "dmft plot pictures)")
+    return output
 
 
 def default_output(run_path: str | Path, kind: str) -> Path:

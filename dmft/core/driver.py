@@ -20,7 +20,7 @@ from dmft.core.errors import Stopped
 from dmft.core.locks import lock
 from dmft.core.outputs import Found, examine
 from dmft.core.parallel import Comm, world
-from dmft.core.parts import Part, assembled, pieces, send
+from dmft.core.parts import assembled, pieces, send
 from dmft.core.progress import Progress
 from dmft.core.stopping import Never, Stop, exit_code_of
 from dmft.core.worker import Job, Worker
@@ -44,7 +44,6 @@ class _News(NamedTuple):
     stop: int           # flags of stopping.Stop
     save: bool          # a checkpoint is due
     running: bool
-    diverged: int       # lowest group whose worker has diverged; the number of groups if none
     progress: float
     took: float         # seconds since the last exchange that were spent on steps
 
@@ -81,9 +80,8 @@ class _Driver(Generic[Result]):
                     if found.complete:
                         return Ended(self._complete(place, found), False)
                     self._take_up(found)
-            diverged = False
-            while not diverged and (pending := self.job.pending()):
-                diverged = self._round(pending[:self.comm.size])
+            while pending := self.job.pending():
+                self._round(pending[:self.comm.size])
             return Ended(self._finish(), True)
 
     def _complete(self, output: Path, found: Found) -> Result:
@@ -103,58 +101,52 @@ class _Driver(Generic[Result]):
 
     # --- a round --------------------------------------------------------------------------------------------
 
-    def _round(self, indices: list[int]) -> bool:
-        """One worker per group of ranks, side by side, until all are done. Returns whether one diverged."""
+    def _round(self, indices: list[int]) -> None:
+        """One worker per group of ranks, side by side, until all are done."""
         group = self.comm.split(len(indices))
         index = indices[group.group]
         worker = self.job.worker(index, group)
         try:
             if self.checkpoint:
                 self.checkpoint.restore(index, worker)
-            diverged = self._steps(worker, group, indices)
+            self._steps(worker, group, indices)
         finally:
             worker.close()
-        self._collect(worker, group, indices, min(diverged + 1, len(indices)))
+        self._collect(worker, group, indices)
         if self.checkpoint:
             self.checkpoint.waiting -= set(indices)
         group.free()
-        return diverged < len(indices)
 
-    def _steps(self, worker: Worker, group: Comm, indices: list[int]) -> int:
-        """Step until every worker is done. A divergence ends the job, but workers before it are finished: the result must not
-        depend on which of them ran side by side. Returns the first group that diverged, or the number of groups."""
-        diverged, steps, took = len(indices), 1, 0.0
+    def _steps(self, worker: Worker, group: Comm, indices: list[int]) -> None:
+        """Step until every worker is done."""
+        steps, took = 1, 0.0
         with Progress(1.0, self.job.label(indices), self.quiet) as progress:
             while True:
-                idle = worker.done or group.group > diverged
-                news = self._exchange(worker, group.group, idle, diverged, took)
-                diverged = news.diverged
+                news = self._exchange(worker, took)
                 self._tell_start(news.progress, indices)
                 progress.update(news.progress, worker.note)
                 if not news.running:
-                    return diverged
+                    return
                 if news.stop:
                     self._stop(news, worker, group, indices)
                 if news.save:
                     self._save(news, worker, group, indices)
                 steps, begin = self._steps_to_go(steps, news.took), time.monotonic()
-                if idle:
+                if worker.done:
                     time.sleep(min(LOOK, news.took))     # others are still at work: do not spin on them
                 for _ in range(steps):
-                    if worker.done or idle:
+                    if worker.done:
                         break
                     worker.step()
                 took = time.monotonic() - begin
 
-    def _exchange(self, worker: Worker, group: int, idle: bool, diverged: int, took: float) -> _News:
+    def _exchange(self, worker: Worker, took: float) -> _News:
         due = self.checkpoint is not None and time.monotonic() - self.saved >= self.job.checkpoint_interval
-        if worker.diverged:
-            diverged = min(diverged, group)
-        mine = _News(self.stop.flags, due and self.comm.is_root, not idle, diverged, worker.progress, took)
+        mine = _News(self.stop.flags, due and self.comm.is_root, not worker.done, worker.progress, took)
         ranks = self.comm.gather(mine)
         return _News(reduce(or_, (news.stop for news in ranks)), any(news.save for news in ranks),
-                     any(news.running for news in ranks), min(news.diverged for news in ranks),
-                     sum(news.progress for news in ranks) / len(ranks), max(news.took for news in ranks))
+                     any(news.running for news in ranks), sum(news.progress for news in ranks) / len(ranks),
+                     max(news.took for news in ranks))
 
     def _steps_to_go(self, steps: int, took: float) -> int:
         """Steps until the next exchange of flags, adapted to take LOOK seconds; equal on all ranks. One rank alone looks at every
@@ -203,17 +195,17 @@ class _Driver(Generic[Result]):
 
     # --- the end ----------------------------------------------------------------------------------------------
 
-    def _collect(self, worker: Worker, group: Comm, indices: list[int], kept: int) -> None:
-        """Bring the solutions of the first `kept` groups to the root, in order."""
-        part = worker.solution() if group.group < kept else Part()
+    def _collect(self, worker: Worker, group: Comm, indices: list[int]) -> None:
+        """Bring the solutions of all groups to the root, in order."""
+        part = worker.solution()
         if self.comm.is_root:
             roots = group_roots(self.comm.size, len(indices))
-            for index, first, end in zip(indices[:kept], roots, roots[1:], strict=False):
+            for index, first, end in zip(indices, roots, roots[1:], strict=False):
                 several = (piece for rank in range(first, end) for piece in pieces(part, self.comm, rank, rank == first))
                 self.job.enter(index, assembled(several))
-        elif group.group < kept:
+        else:
             send(part, self.comm, group.is_root)
-        self.job.finished += kept
+        self.job.finished += len(indices)
 
     def _finish(self) -> Result:
         attrs = self._all_attrs()

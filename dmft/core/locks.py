@@ -12,6 +12,21 @@ from pathlib import Path
 from dmft.core.errors import FileError
 
 
+def lock_path(target: str | Path) -> Path:
+    """Where the lock of an output lies while a job has it, and stays if that job is killed."""
+    return Path(f"{target}.lock")
+
+
+def begun(target: str | Path) -> str:
+    """Why an output has no file yet though a job has begun it; "" when none has, or is known to have."""
+    try:
+        holder = lock_path(target).read_bytes()[:200].decode(errors="replace").strip()
+    except OSError:
+        return ""
+    return (f"nothing is here yet: its job ({holder or 'unknown'}) has not come to its first checkpoint, or was killed before it; "
+            "--resume begins it again")
+
+
 @contextmanager
 def lock(path: str | Path) -> Iterator[None]:
     """Hold the right to write the result `path`; a second job gets a FileError. Only the root rank may call this.
@@ -20,7 +35,7 @@ def lock(path: str | Path) -> Iterator[None]:
     Whoever holds it removes what a killed writer left behind.
     """
     target = Path(path)
-    place = target.with_name(target.name + ".lock")
+    place = lock_path(target)
     handle = _acquire(place, target)
     try:
         for stray in target.parent.glob(f"{_escaped(target.name)}.*part"):

@@ -33,7 +33,8 @@ def option(check: Check, default: Any = _NO_DEFAULT, doc: str = "") -> Any:
 
 # --- checks -----------------------------------------------------------------------------------------------
 
-def _interval(low: float | None, high: float | None, above: bool, below: bool) -> str:
+def interval(low: float | None, high: float | None, above: bool, below: bool) -> str:
+    """The bounds as text: "> 0 and <= 1"."""
     parts = []
     if low is not None:
         parts.append(f"{'>' if above else '>='} {low:g}")
@@ -44,7 +45,7 @@ def _interval(low: float | None, high: float | None, above: bool, below: bool) -
 
 def number(low: float | None = None, high: float | None = None, above: bool = False, below: bool = False) -> Check:
     """A finite number in [low, high]; `above` and `below` leave the ends out. Integers are taken as floats."""
-    wanted = " ".join(("a number", _interval(low, high, above, below))).strip()
+    wanted = " ".join(("a number", interval(low, high, above, below))).strip()
 
     def check(value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -65,7 +66,7 @@ def number(low: float | None = None, high: float | None = None, above: bool = Fa
 def integer(low: int | None = None, high: int | None = 2**63 - 1) -> Check:
     """A whole number in [low, high]; 1e4, a float in TOML, is taken as one."""
     shown_high = None if high == 2**63 - 1 else high
-    wanted = " ".join(("a whole number", _interval(low, shown_high, False, False))).strip()
+    wanted = " ".join(("a whole number", interval(low, shown_high, False, False))).strip()
 
     def check(value: Any) -> int:
         if isinstance(value, float) and value.is_integer():
@@ -131,8 +132,17 @@ def read_text(path: str | Path) -> str:
         raise RunError(f"{path}: cannot be read: {reason}") from None
 
 
+class Unset(str):
+    """An override that takes a key out, `section.key`, as after --unset."""
+
+
+def as_words(overrides: Iterable[str]) -> list[str]:
+    """Overrides as words of a command line, in their order."""
+    return [word for text in overrides for word in ("--unset" if isinstance(text, Unset) else "--set", text)]
+
+
 def read_toml(content: str, source: str, overrides: Iterable[str] = ()) -> dict[str, Any]:
-    """TOML text with `section.key=value` overrides applied, as nested dicts, nothing else checked."""
+    """TOML text with `section.key=value` overrides (or Unset keys) applied, as nested dicts, nothing else checked."""
     try:
         document = tomllib.loads(content)
     except RecursionError:
@@ -140,8 +150,20 @@ def read_toml(content: str, source: str, overrides: Iterable[str] = ()) -> dict[
     except ValueError as error:
         raise RunError(f"{source}: not valid TOML: {_one_line(str(error))}") from None
     for override in overrides:
-        _apply_override(document, override)
+        if isinstance(override, Unset):
+            _take_out(document, override, source)
+        else:
+            _apply_override(document, override)
     return document
+
+
+def _take_out(document: dict[str, Any], name: str, source: str) -> None:
+    """One --unset: `section.key` (or `key` at the top level)."""
+    section, _, key = name.strip().rpartition(".")
+    table = document.get(section) if section else document
+    if not isinstance(table, dict) or key not in table:
+        raise RunError(f"--unset {_show(name)}: {source} has no such key; write section.key, e.g. algorithm.temperature")
+    del table[key]
 
 
 def _apply_override(document: dict[str, Any], override: str) -> None:

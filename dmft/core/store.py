@@ -25,7 +25,7 @@ import h5py
 import numpy as np
 
 from dmft.core.errors import FileError
-from dmft.core.locks import lock
+from dmft.core.locks import begun, lock
 from dmft.core.provenance import provenance
 from dmft.core.tree import flatten, nest
 
@@ -193,9 +193,14 @@ def _seal(path: Path, length: int) -> bytes:
     return _SEAL + digest.hexdigest().encode() + b"\n"
 
 
+def _verify(path: Path, state: os.stat_result) -> bool:
+    """Whether a file has a seal; FileError when it does not fit. Asked once for a file that has not changed."""
+    return _verified(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
+
+
 @lru_cache(maxsize=64)
-def _verify(path: Path, size: int, modified: int) -> bool:
-    """Whether a file has a seal; FileError when it does not fit. (size, modified) tell the cache of changes."""
+def _verified(path: Path, size: int, *changes: int) -> bool:
+    """The same; the numbers of `changes` tell the cache of a new file under an old name, and of one that was written to."""
     with open(path, "rb") as file:
         magic = file.read(8)
         file.seek(max(0, size - _SEAL_LENGTH))
@@ -230,6 +235,7 @@ def read(path: str | Path, name: str, index: Any = ()) -> np.ndarray:
     with _opened(path) as file:
         if not _own_dataset(file, name):
             raise FileError(f"{path}: has no dataset '{name}' (it has {', '.join(_describe(Path(path), file).shapes)})")
+        _check_dataset(Path(path), name, file[name], _most(path))
         return np.asarray(file[name][index])
 
 
@@ -246,10 +252,12 @@ def _opened(path: str | Path, partial: bool = True) -> Iterator[h5py.File]:
         if not os.path.isfile(path):
             raise FileError(f"{path}: not a file")
         if not partial or state.st_size <= _ALWAYS_VERIFY:
-            _verify(Path(path), state.st_size, state.st_mtime_ns)
+            _verify(Path(path), state)
         with h5py.File(path, "r", locking="best-effort") as file:
             yield file
-    except (FileNotFoundError, PermissionError) as error:
+    except FileNotFoundError as error:
+        raise FileError(f"{path}: {begun(path) or f'cannot be read: {error.strerror}'}") from None
+    except PermissionError as error:
         raise FileError(f"{path}: cannot be read: {error.strerror}") from None
     except _DAMAGE as error:
         raise FileError(f"{path}: not a result file, or damaged: {_first_line(error)}") from None
@@ -270,11 +278,12 @@ def _describe(path: Path, file: h5py.File) -> Stored:
                         f"{SCHEMA_VERSION}); update the package")
     shapes: dict[str, tuple[int, ...]] = {}
     dtypes: dict[str, np.dtype] = {}
-    most = _UNPACKED * os.path.getsize(path) + (1 << 26)
+    left = _most(path)
 
     def visit(name: str, item: Any) -> None:
+        nonlocal left
         if isinstance(item, h5py.Dataset):
-            _check_dataset(path, name, item, most)
+            left -= _check_dataset(path, name, item, left)
             shapes[name], dtypes[name] = item.shape, item.dtype
 
     file.visititems(visit)
@@ -285,9 +294,14 @@ def _describe(path: Path, file: h5py.File) -> Stored:
 _UNPACKED = 1100        # compressed data are smaller than what they stand for by this factor at most
 
 
-def _check_dataset(path: Path, name: str, item: h5py.Dataset, most: int) -> None:
+def _most(path: str | Path) -> int:
+    """Bytes that the arrays of a file may have together."""
+    return _UNPACKED * os.path.getsize(path) + (1 << 26)
+
+
+def _check_dataset(path: Path, name: str, item: h5py.Dataset, most: int) -> int:
     """Refuse what this package never writes, before a byte of it is read: text, nothing at all, data that lie in other files, and
-    shapes that promise more than the file can hold."""
+    shapes that promise more than the file can hold. Returns the bytes that it declares."""
     problem = ""
     if item.shape is None or item.dtype.kind not in "biuf":
         problem = "holds no numbers"
@@ -297,6 +311,7 @@ def _check_dataset(path: Path, name: str, item: h5py.Dataset, most: int) -> None
         problem = f"declares {item.nbytes} bytes, more than a file of {os.path.getsize(path)} bytes can hold"
     if problem:
         raise FileError(f"{path}: not whole inside: the dataset {ascii(name)} {problem}; make it again")
+    return item.nbytes
 
 
 def _own_dataset(file: h5py.File, name: str) -> bool:
@@ -337,14 +352,16 @@ def checkpoint_header(path: str | Path) -> Stored | None:
 
 def _checkpoint(path: str | Path, reader: Callable[[Path], Stored]) -> Stored | None:
     place = checkpoint_path(path)
-    if not place.exists():
-        return None
     try:
         state = os.stat(place)
-        if not _verify(place, state.st_size, state.st_mtime_ns):
+        if not _verify(place, state):
             raise FileError(f"{place}: damaged: cut short, or changed by another program")
         return reader(place)
+    except FileNotFoundError:
+        return None
     except FileError as error:
+        if not place.exists():      # its job has ended this very moment, and put the result in its place
+            return None
         raise FileError(f"{error}; --force starts afresh") from None
 
 

@@ -38,10 +38,6 @@ class Worker(Protocol):
         """Whether this rank has nothing left to step."""
 
     @property
-    def diverged(self) -> bool:
-        """Whether workers with higher numbers are no longer wanted. Equal on all ranks of the group."""
-
-    @property
     def progress(self) -> float:
         """A share of the work that is done, whose mean over all ranks is that of the round."""
 

@@ -3,7 +3,8 @@
 A block carries *sums* over its steps (of h, g, chi, the tangents, Q, R, M_C). All recursions are linear in
 these, so merging two blocks is adding them; the only approximation is that a kernel is taken as constant
 across an old block. At most `per_level` blocks of each size are kept, so n steps need O(per_level log n)
-blocks. With `per_level` >= n nothing is ever merged: that is the full history, by the same code.
+blocks. With `per_level` >= n nothing is ever merged: that is the full history, by the same code. Where a setting of the run jumps,
+kernels do: no block spans such a step; a block that cannot be merged with the next one moves to the next level as it is.
 
 Slots: level l (blocks of 2^l steps) owns a contiguous range of slots, and older (higher) levels lie at lower
 numbers. So the blocks that a tangent row can respond to, those older than itself or in its own level, are the
@@ -13,9 +14,12 @@ Slots come in groups of four with a common row length, because four rows are rea
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+
+from dmft.core.errors import RunError
 
 GROUP = 4
 
@@ -35,15 +39,31 @@ def levels_needed(steps: int, per_level: int) -> int:
     return levels
 
 
+def _levels_with_jumps(steps: int, per_level: int, jumps: frozenset[int]) -> int:
+    """Levels that suffice although blocks next to a jump move up unmerged: by trying."""
+    least = levels_needed(steps, per_level)
+    for more in range(1, 64):
+        trial = History(steps, per_level, jumps, more)
+        if all(trial.room and trial.push(step) for step in range(steps)):
+            return least + more
+    raise RunError(f'[theory] history = "dyadic": the settings of this run change at {len(jumps)} steps, which leaves nothing to '
+                   'merge; take history = "full"')
+
+
 class History:
     """Which steps lie in which slot. Knows nothing of samples or kernels."""
 
-    def __init__(self, steps: int, per_level: int | None = None):
+    def __init__(self, steps: int, per_level: int | None = None, jumps: Iterable[int] = (), more_levels: int = 0):
         steps = max(steps, 1)
         self.per_level = steps if per_level is None else min(per_level, steps)
         self.levels = levels_needed(steps, self.per_level)
         self.full = self.levels == 1
-        width = -(-self.per_level // GROUP) * GROUP
+        self.jumps = frozenset() if self.full else frozenset(int(n) for n in jumps)
+        self.levels += more_levels
+        if self.jumps and not more_levels:
+            self.levels = _levels_with_jumps(steps, self.per_level, self.jumps)
+        # With jumps every level has one slot more, which stays empty: a block that moves up alone is merged with it.
+        width = -(-(self.per_level + bool(self.jumps)) // GROUP) * GROUP
         self.width, self.slots = width, width * self.levels
         slot = np.arange(self.slots)
         # In a full history slots fill in order of time, so a row ends at its own group of four.
@@ -68,6 +88,11 @@ class History:
         low = (self.levels - 1 - level) * self.width
         return [slot for slot in self.order if low <= slot < low + self.width]
 
+    @property
+    def room(self) -> bool:
+        """Whether another step can be pushed."""
+        return any(self._count(level) < self.per_level for level in range(self.levels))
+
     def push(self, step: int) -> Plan:
         """Make room for `step` and enter it; tells what the arrays that follow this history must do."""
         full = 0
@@ -78,9 +103,12 @@ class History:
             older, newer = self._of_level(level)[:2]
             into = self._free(level + 1)
             at = self.order.index(older)
+            together = 2
+            if int(self.first[newer]) in self.jumps:
+                newer, together = (self.levels - 1 - level) * self.width + self.per_level, 1
             self.first[into], self.size[into] = self.first[older], self.size[older] + self.size[newer]
             self.size[[older, newer]] = 0
-            self.order[at : at + 2] = [into]
+            self.order[at : at + together] = [into]
             position = min(position, at)
             merges.append((older, newer, into))
         slot = self._free(0)

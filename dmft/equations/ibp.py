@@ -10,11 +10,14 @@ coefficients are fixed beforehand; fitted ones would be biased, since solutions 
 
 In blocks (equations/history.py), with D their sizes and the present step as one more block of size 1:
 
-    (D^-1/2 Q D^-1/2 + eps) u = D^-1/2 e ,     rho -= D^1/2 u ,     eps = (K_T/K) <g_n^2> (n+1)/s2
+    (Q + eps D) u = e ,     rho -= D u ,     eps = (K_T/K) <g_n^2> (n+1)/s2
 
 K_T of K samples have tangents, and s2 is the variance of g'_n sum_k T_nk of a sample that the coefficients are made for: PRIOR,
 unless all samples respond alike (a linear loss), where tangents have no noise and are left as they are. A mode of Q with
-eigenvalue lambda is corrected by the share lambda/(lambda + eps).
+eigenvalue lambda is corrected by the share lambda/(lambda + eps), with D^-1/2 Q D^-1/2 for Q.
+
+The Cholesky factor of Q + eps D over the past is kept: a step changes its newest rows only, as long as eps stays. So eps is
+renewed when it is off by a factor of STALE, which changes no coefficient by more than that.
 """
 
 from __future__ import annotations
@@ -22,12 +25,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from dmft.equations.noise import dot
+from dmft.equations.noise import conditional, dot, factor_rows
 from dmft.equations.weights import Row, WeightDynamics
 
 PRIOR = 2.0
+STALE = 2.0
 ALIKE = 0.2  # variance of g'_n sum_k T_nk below which samples respond alike
 
 
@@ -48,49 +51,39 @@ class Gap(NamedTuple):
 
 def gap(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps) -> Gap:
     """What the row as estimated fails [ibp] by."""
-    state, eta, free = weights.state, weights.experiment.eta, weights.free
+    state, eta, free, recoil = weights.state, weights.eta, weights.free, weights.recoil
     unscaled = weights.unscaled(row)
-    past = (free * state.Q_row - unscaled.x) / eta - overlaps.past
-    now = (free * state.Q_now - unscaled.x_now) / eta - overlaps.now
+    last = weights.history.order[-1] if recoil else 0
+    past = (free * state.Q_row - recoil * state.Q[last] - unscaled.x) / eta - overlaps.past
+    now = (free * state.Q_now - recoil * state.Q_row[last] - unscaled.x_now) / eta - overlaps.now
     each = np.abs(past) / np.maximum(weights.history.size, 1)
     return Gap(past, now, float(max(each.max(initial=0.0), abs(now))))
-
-
-@njit(cache=True)
-def _ridge_solve(A, eps, e):
-    """u with (A + eps) u = e, by Cholesky in a written order: the same bits on every rank. A (n, n) is overwritten."""
-    n = len(e)
-    for i in range(n):
-        for j in range(i):
-            A[i, j] = (A[i, j] - dot(A[i], A[j], j)) / A[j, j]
-        A[i, i] = np.sqrt(A[i, i] + eps - dot(A[i], A[i], i))
-    u = np.empty(n)
-    for i in range(n):
-        u[i] = (e[i] - dot(A[i], u, i)) / A[i, i]
-    for i in range(n - 1, -1, -1):
-        u[i] /= A[i, i]
-        for k in range(i):
-            u[k] -= u[i] * A[i, k]
-    return u
 
 
 def corrected(weights: WeightDynamics, row: Row, failed: Gap, g_squared: float, share: float, spread: float) -> Row:
     """The row with its response corrected. g_squared: <g_n^2>; share: K_T/K; spread: variance of g'_n sum_k T_nk over samples."""
     state, history = weights.state, weights.history
-    order = np.array(history.order, np.int64)
-    root = np.sqrt(np.append(history.size[order], 1.0))
-    count = len(order)
-    A = np.empty((count + 1, count + 1))
-    A[:count, :count] = state.Q[np.ix_(order, order)]
-    A[count, :count] = A[:count, count] = state.Q_row[order]
-    A[count, count] = state.Q_now
-    A /= np.outer(root, root)
     s2 = PRIOR * spread / (spread + ALIKE)
     if s2 == 0.0:
         return row
+    order = np.array(history.order, np.int64)
+    size, count = history.size[order], len(order)
     # Where nothing is left to learn (g = 0) Q alone would be singular.
-    eps = max(share * g_squared * (state.n + 1) / s2, 1e-13 * np.trace(A))
-    u = root * _ridge_solve(A, eps, np.append(failed.past[order], failed.now) / root)
+    trace = float(np.sum(state.Q[order, order] / size)) + state.Q_now
+    _keep_factor(weights, order, max(share * g_squared * (state.n + 1) / s2, 1e-13 * trace))
+    # The present step last: its own unknown first, then the past given it.
+    pull, left = conditional(state.ridge, state.Q_row[order], state.Q_now + state.ridge_eps, count)
+    alone, _ = conditional(state.ridge, failed.past[order], 0.0, count)
+    now = (failed.now - dot(pull, failed.past[order], count)) / max(left, state.ridge_eps)
     M_R = row.M_R.copy()
-    M_R[order] += u[:count]
-    return row._replace(M_R=M_R, delta_nu=row.delta_nu - u[count])
+    M_R[order] += size * (alone - now * pull)
+    return row._replace(M_R=M_R, delta_nu=row.delta_nu - now)
+
+
+def _keep_factor(weights: WeightDynamics, order: np.ndarray, eps: float) -> None:
+    """Bring the Cholesky factor of Q + eps D over the past up to date; `order`: slots in order of time."""
+    state = weights.state
+    if not eps / STALE < state.ridge_eps < eps * STALE:
+        state.ridge_eps, state.ridge_from = eps, 0
+    factor_rows(state.Q, state.ridge_eps * weights.history.size, order, state.ridge, min(state.ridge_from, len(order)))
+    state.ridge_from = len(order)

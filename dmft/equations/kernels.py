@@ -19,10 +19,11 @@ def kept_steps(run: Run) -> np.ndarray:
     if isinstance(points, int):
         return saved_steps(algorithm.steps, points)
     times = np.array(points)
-    if times[-1] > (algorithm.steps + 0.5) * algorithm.learning_rate:
+    clock = algorithm.clock
+    if times[-1] > clock.t[-1] + 0.5 * clock.eta[-1]:
         raise RunError(f"[theory] kernel_points = [..., {times[-1]:g}]: beyond algorithm.t_max = {algorithm.t_max:g}; leave it out "
                        "or raise t_max")
-    return np.unique(np.rint(times / algorithm.learning_rate).astype(np.int64))
+    return np.unique(clock.nearest(times))
 
 
 def saved_steps(steps: int, points: int = 0) -> np.ndarray:
@@ -45,7 +46,7 @@ def saved_row(kernels: dict[str, np.ndarray], grid: np.ndarray, weights: WeightD
     """Enter row n into the saved kernels where n is a saved step; m (steps+1,) is known up to n. M_R and R are
     densities in time, zero on and above the diagonal; values inside an old block are interpolated between the
     middles of blocks."""
-    n, history, state = weights.n, weights.history, weights.state
+    n, history, state, e = weights.n, weights.history, weights.state, weights.experiment
     i = int(np.searchsorted(grid, n))
     if i == len(grid) or grid[i] != n:
         return
@@ -56,13 +57,16 @@ def saved_row(kernels: dict[str, np.ndarray], grid: np.ndarray, weights: WeightD
     def symmetric(sums: np.ndarray, now: float) -> np.ndarray:
         return np.interp(upto, np.append(centres, n), np.append(sums[order] / size, now))
 
+    # What a source did with its own learning rate, in units of the first one: blocks do not span a jump of it.
+    block_rates = np.add.reduceat(e.eta_n[:n] / e.eta, history.first[order]) / size if n else np.zeros(0)
+
     def causal(sums: np.ndarray) -> np.ndarray:
-        return np.interp(past, centres, sums[order] / size) if n else np.zeros(0)
+        return np.interp(past, centres, sums[order] / size / block_rates) if n else np.zeros(0)
 
     M_C = symmetric(row.M_C, row.M_C_now)
-    C = symmetric(state.Q_row, state.Q_now) + m[n] * m[upto]
+    C = symmetric(state.Q_row, state.Q_now) + m[n - e.hidden] * m[upto - e.hidden]
     for name, values in (("M_C", M_C), ("C", C)):
         kernels[name][i, : i + 1] = values
         kernels[name][: i + 1, i] = values
-    kernels["M_R"][i, :i] = causal(row.M_R) / weights.experiment.eta
+    kernels["M_R"][i, :i] = causal(row.M_R) / e.eta
     kernels["R"][i, :i] = causal(state.R_row)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
+from numba import njit, typed
 
 from dmft.core.streams import normal2
 from dmft.equations.noise import JITTER
@@ -23,7 +23,8 @@ from dmft.model.minibatches import next_weight
 
 @dataclass(frozen=True)
 class FullKernels:
-    """Kernels of all steps: delta_nu, mu (rows,); M_C symmetric and eta M_R strictly lower, (rows, rows); the training loss."""
+    """Kernels of all steps: delta_nu, mu (rows,); M_C symmetric and K_R(n,k) = eta_k M_R(n,k) strictly lower, (rows, rows), called
+    M_R here; the training loss."""
 
     delta_nu: np.ndarray
     mu: np.ndarray
@@ -37,48 +38,59 @@ class FullKernels:
 
 @dataclass(frozen=True)
 class FullWeights:
-    """What the weights do: m, a, keep (rows,); Q and R (rows, rows), lower triangles."""
+    """What the weights do: m, a, keep (rows,); Q, Gam(n,k) = eta_k R(n,k), and what pulls on the past, K_R with momentum,
+    (rows, rows), lower triangles."""
 
     m: np.ndarray
     a: np.ndarray
     keep: np.ndarray
     Q: np.ndarray
-    R: np.ndarray
+    Gam: np.ndarray
+    memory: np.ndarray
 
 
 def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
-    """m, a, Q and R from all rows of the kernels."""
-    rows, eta, decay = e.steps + 1, e.eta, e.constraint.decay
-    Q, R = np.zeros((rows, rows)), np.zeros((rows, rows))
+    """m, a, Q and Gam from all rows of the kernels. Every eta that is written is that of step n: those of the sources are in K_R
+    and Gam. Eq. [schedule]."""
+    rows = e.steps + 1
+    Q, Gam, pull = (np.zeros((rows, rows)) for _ in range(3))
     m, a, keep = np.zeros(rows), np.ones(rows), np.zeros(rows)
     m[0], Q[0, 0] = e.m0, e.h_start_variance
     for n in range(rows):
-        A, T = e.update.inertia(n), e.temperature[min(n, e.steps - 1)]
-        memory = eta * kernels.M_R[n, :n]  # eta times eta M_R(n,k)
+        step = min(n, e.steps - 1)  # the last row has the settings of the last step
+        eta, decay = e.eta_n[step], e.ridge_n[step]
+        A, B = e.update.inertia(step), e.update.recoil(step) if n else 0.0  # [momentum]
+        pull[n, :n] = kernels.M_R[n, :n]
+        if B:
+            pull[n, n - 1] -= B / eta  # [momentum]
+        memory = eta * pull[n, :n]
         keep[n] = A - eta * (kernels.delta_nu[n] + decay)
         past = np.tril(Q) + np.tril(Q, -1).T  # Q is symmetric
-        b = eta * R[: n + 1, :n] @ kernels.M_C[n, :n]  # [dmft-Q] <chi_n zeta_j>
+        b = Gam[: n + 1, :n] @ kernels.M_C[n, :n]  # [dmft-Q] <chi_n zeta_j>
         x = keep[n] * past[n, : n + 1] + memory @ past[:n, : n + 1] + eta * b  # [dmft-Q] x_j
         b_z = keep[n] * b[n] + memory @ b[:n] + eta * kernels.M_C[n, n]  # [dmft-Q] b_z
-        q_u = keep[n] * x[n] + memory @ x[:n] + eta * b_z + 2 * T * eta  # [dmft-Q] q_u
-        m_u = (A - eta * decay) * m[n] - eta * kernels.mu[n]  # [dmft-m]
-        a[n] = e.constraint.scale(q_u + m_u**2)  # [dmft-a]
+        q_u = keep[n] * x[n] + memory @ x[:n] + eta * b_z + e.heat(step)  # [dmft-Q] q_u
+        m_u = (A - eta * decay) * m[n] - B * m[n - 1] - eta * kernels.mu[n]  # [dmft-m], [momentum]
+        a[n] = e.constraint_at(step).scale(q_u + m_u**2)  # [dmft-a]
         if n + 1 < rows:
             m[n + 1], Q[n + 1, : n + 1], Q[n + 1, n + 1] = a[n] * m_u, a[n] * x, a[n] ** 2 * q_u
-            R[n + 1, n] = a[n]  # [dmft-R]
-            R[n + 1, :n] = a[n] * (keep[n] * R[n, :n] + memory @ R[:n, :n])  # [dmft-R]
-    return FullWeights(m, a, keep, Q, R)
+            Gam[n + 1, n] = a[n] * eta  # [dmft-R]
+            Gam[n + 1, :n] = a[n] * (keep[n] * Gam[n, :n] + memory @ Gam[:n, :n])  # [dmft-R]
+    return FullWeights(m, a, keep, Q, Gam, pull)
 
 
 @lru_cache
-def make_sweep(loss: Loss):
-    """Whole paths of all samples under given kernels, and the sums over them ([loss] among them), compiled for a loss."""
-    v, dv, d2v = loss.v, loss.dv, loss.d2v
+def make_sweep(first: Loss, second: Loss):
+    """Whole paths of all samples under given kernels, and the sums over them ([loss] among them), compiled for the losses of
+    two phases at most."""
+    v_1, dv_1, d2v_1 = first.v, first.dv, first.d2v
+    v_2, dv_2, d2v_2 = second.v, second.dv, second.d2v
 
     @njit
-    def sweep(eta, scale, temperature, chain, keys, m, a, keep, chi_factor, M_R, name, sign, k0, y, sd, h_start, s_start, weight,
+    def sweep(eta, scale, heat, chains, later, keys, m, a, keep, chi_factor, M_R, name, sign, k0, y, sd, h_start, s_start, weight,
               z_first):
-        """<v>, <g'>, <g k> (rows,), <g_n g_k> and <g'_n T_nk> (rows, rows)."""
+        """<v>, <g'>, <g k> (rows,), <g_n g_k> and <g'_n T_nk> (rows, rows). eta, scale (1/l), heat: (rows,); later (rows,):
+        whether a row has the second loss; chains: how mini-batches move on at every step."""
         rows = len(m)
         mean_v, mean_gp, mean_gk = np.zeros(rows), np.zeros(rows), np.zeros(rows)
         mean_gg, mean_gT = np.zeros((rows, rows)), np.zeros((rows, rows))
@@ -87,9 +99,10 @@ def make_sweep(loss: Loss):
             h[0], s, w = h_start[i], s_start[i], weight[i]
             for n in range(rows):
                 field = sd[i] * (h[n] + m[n] * k0[i])
-                g[n] = scale * s * sd[i] * dv(field, y[i])
-                gp[n] = scale * s * sd[i] * sd[i] * d2v(field, y[i])
-                mean_v[n] += w * v(field, y[i])  # [loss]
+                batch = scale[n] * s * sd[i]
+                g[n] = batch * (dv_2(field, y[i]) if later[n] else dv_1(field, y[i]))  # [phases]
+                gp[n] = batch * sd[i] * (d2v_2(field, y[i]) if later[n] else d2v_1(field, y[i]))
+                mean_v[n] += w * (v_2(field, y[i]) if later[n] else v_1(field, y[i]))  # [loss]
                 mean_gp[n] += w * gp[n]  # [dmft-nu]
                 mean_gk[n] += w * g[n] * k0[i]  # [dmft-mu]
                 for k in range(n + 1):
@@ -101,13 +114,12 @@ def make_sweep(loss: Loss):
                 z[n] = z_first[i, n] if n < z_first.shape[1] else sign[i] * z[n]
                 chi = np.sum(chi_factor[n, : n + 1] * z[: n + 1])  # [dmft-chi]
                 memory = np.sum(M_R[n, :n] * h[:n])
-                heat = np.sqrt(2 * temperature[n] * eta) * sign[i] * xi
-                h[n + 1] = a[n] * (keep[n] * h[n] + eta * (memory + chi - g[n]) + heat)  # [dmft-h]
+                h[n + 1] = a[n] * (keep[n] * h[n] + eta[n] * (memory + chi - g[n]) + np.sqrt(heat[n]) * sign[i] * xi)  # [dmft-h]
                 for k in range(n):
                     memory = np.sum(M_R[n, k + 1 : n] * T[k + 1 : n, k])
-                    T[n + 1, k] = a[n] * ((keep[n] - eta * gp[n]) * T[n, k] + eta * memory)  # [dmft-T]
-                T[n + 1, n] = -a[n] * eta * gp[n]  # [dmft-T], the source
-                s = next_weight(chain, s, keys[1], name[i], n)  # [persistent-chain]
+                    T[n + 1, k] = a[n] * ((keep[n] - eta[n] * gp[n]) * T[n, k] + eta[n] * memory)  # [dmft-T]
+                T[n + 1, n] = -a[n] * eta[n] * gp[n]  # [dmft-T], the source
+                s = next_weight(chains[n], s, keys[1], name[i], n)  # [persistent-chain], [epochs]
         return mean_v, mean_gp, mean_gk, mean_gg, mean_gT
 
     return sweep
@@ -118,15 +130,18 @@ def sweep_once(e: Experiment, draws, weight: np.ndarray, keys, kernels: FullKern
     """New kernels from the paths under old ones; without old ones only row 0 has a meaning. m: held at these values."""
     rows = e.steps + 1
     zero: np.ndarray = np.zeros((rows, rows))
-    factor = M_R = zero
+    factor = zero
     if kernels is None:
-        weights = FullWeights(np.full(rows, e.m0), np.ones(rows), np.ones(rows), zero, zero)
+        weights = FullWeights(np.full(rows, e.m0), np.ones(rows), np.ones(rows), zero, zero, zero)
     else:
-        weights, M_R = close_kernels(e, kernels), kernels.M_R
+        weights = close_kernels(e, kernels)
         factor = np.linalg.cholesky(kernels.M_C + JITTER * np.diag(np.diag(kernels.M_C)))  # [dmft-chi]
-    sums = make_sweep(e.data.loss)(
-        e.eta, e.gradient_scale, e.temperature, e.batch.chain(), keys, weights.m if m is None else m, weights.a, weights.keep,
-        factor, M_R, draws.name, draws.sign, draws.k, draws.y, draws.sd, draws.h, draws.s, weight, draws.z)
+    steps = np.minimum(np.arange(rows), e.steps - 1)
+    heat = np.array([e.heat(n) for n in range(rows)])
+    chains = typed.List([e.batches.chain(n) for n in range(rows)])
+    sums = make_sweep(e.losses[0], e.losses[-1])(
+        e.eta_n[steps], e.scale_n[steps], heat, chains, e.loss_n > 0, keys, weights.m if m is None else m, weights.a, weights.keep,
+        factor, weights.memory, draws.name, draws.sign, draws.k, draws.y, draws.sd, draws.h, draws.s, weight, draws.z)
     loss, gp, gk, gg, gT = sums
     mu = np.zeros(rows) if e.mirrored else e.alpha * gk
     return FullKernels(e.alpha * gp, mu, e.alpha * (gg + np.tril(gg, -1).T), -e.alpha * gT, loss)

@@ -12,14 +12,18 @@ from dmft.model.experiment import Experiment
 
 # Columns of the sums over samples before the kernels: averages of these (times the weight).
 # LABEL: what mu has besides E_n, [stein]; WRONG: wrong labels; PUSH: (s/l) v', which moves the intercept.
-GP, GK, V, GH, GG, LABEL, WILD, UNSTABLE, WRONG, PUSH, CARRIED, RESPONSE, RESPONSE2 = range(13)
-SCALARS = 13
+# LOST: samples that left their trapping region, [lost].
+GP, GK, V, GH, GG, LABEL, WILD, UNSTABLE, WRONG, PUSH, LOST, CARRIED, RESPONSE, RESPONSE2 = range(14)
+SCALARS = 14
 GROUPS = 3  # a column for every slot: g times past g, g' times tangents, g times past h
-CURVES = ("m", "loss", "q", "delta_nu", "mu", "nu_hat", "nu_hat_direct", "nu_gap", "ibp_gap", "unstable")
+CURVES = ("m", "loss", "q", "delta_nu", "mu", "nu_hat", "nu_hat_direct", "nu_gap", "ibp_gap", "unstable", "lost")
 CLASSIFIED = ("training_error",)  # where labels are signs
 LEARNT = ("b",)  # where an intercept is learnt
 # Beyond these an explicit step with any reasonable learning rate is lost; sums of g^2 ~ h^6 would overflow soon.
 LARGEST = 1e60
+# A solution that has lost more than this weight of its samples has diverged: simulations of a few thousand dimensions would
+# then have such samples too, and what is left is the theory of none of them. Eq. [lost].
+MOST_LOST = 1e-4
 # The control variate of mu fades, as 1/(1 + (p/FADES)^4), as the weight p of samples on their way out of a barrier grows.
 FADES = 0.02
 
@@ -80,22 +84,24 @@ def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Esti
     """Every curve at step n. nu_hat_direct is eq. A.19; nu_gap is what the row as sampled fails the exact identity of
     [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp]."""
     overlap, row, failed = experiment.alpha * sums[GH], estimate.row, estimate.failed
-    temperature = experiment.temperature[min(n, experiment.steps - 1)]
+    step = min(n, experiment.steps - 1)
+    temperature, eta = experiment.temperature[step], experiment.eta_n[step]
     nu_gap = 0.0
     if failed is not None:
         nu_gap = failed.now
-    elif experiment.constraint.fixes_norm:
-        nu_gap = (1 - closing.x_now - m * closing.m_u) / experiment.eta - overlap
+    elif experiment.constraint_at(step).fixes_norm:
+        nu_gap = (closing.inertial - closing.x_now - m * closing.m_u) / eta - overlap
     extra = {"training_error": sums[WRONG]} if experiment.data.classifies else {}
     if experiment.data.bias:
         extra["b"] = b
     return extra | {
         "m": m, "loss": sums[V], "q": q, "delta_nu": row.delta_nu, "mu": row.mu, "nu_hat": closing.nu_hat,
         "nu_hat_direct": temperature - overlap, "nu_gap": nu_gap, "ibp_gap": failed.largest if failed else 0.0,
-        "unstable": sums[UNSTABLE],
+        "unstable": sums[UNSTABLE], "lost": sums[LOST],
     }
 
 
 def exploded(sums: np.ndarray, norm: float = 1.0) -> bool:
-    """Whether sums over samples, or the norm of the next position, are NaN or beyond all bounds. Written so that NaN counts."""
-    return not (np.all(np.abs(sums) < LARGEST) and 0 < norm < LARGEST)
+    """Whether sums over samples, or the norm of the next position, are NaN or beyond all bounds, or too many samples are lost.
+    Written so that NaN counts."""
+    return not (np.all(np.abs(sums) < LARGEST) and 0 < norm < LARGEST and np.all(sums[LOST : LOST + 1] <= MOST_LOST))

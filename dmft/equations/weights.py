@@ -25,33 +25,35 @@ class Row(NamedTuple):
     mu: float
     M_C_now: float  # M_C(n, n)
     M_C: np.ndarray  # (slots,) sum over block of M_C(n, k)
-    M_R: np.ndarray  # (slots,) sum over block of eta M_R(n, k)
+    M_R: np.ndarray  # (slots,) sum over block of K_R(n, k) = eta_k M_R(n, k)
 
 
 class Drive(NamedTuple):
     """What a sample needs to go from step n to n+1."""
 
     a: float
-    keep: float  # 1 - eta delta_nu - eta ridge
-    memory: np.ndarray  # (slots,) eta M_R(n, k), constant across a block
+    keep: float  # A - eta delta_nu - eta ridge
+    memory: np.ndarray  # (slots,) K_R(n, k), constant across a block; with momentum -B/eta in the slot of step n - 1
     chi_weights: np.ndarray  # (slots,)
     chi_sd: float
-    thermal: float  # sqrt(2 T eta)
+    thermal: float  # sqrt(2 T eta (1 - beta))
 
 
 @njit(cache=True)
-def _next_row(eta, keep, memory, correlation, c_now, Q, R, Q_row, Q_now, R_row, used):
+def _next_row(eta, unit, keep, memory, correlation, c_now, Q, R, Q_row, Q_now, R_row, used):
     """x_j, x_n, q_u without the thermal part, and the unnormalised next row of R. Eqs. [dmft-Q], [dmft-R].
+
+    eta: of this step; unit: the learning rate in whose units R is kept, R = Gam/unit.
 
     memory, correlation: kernel values across blocks, (slots,); Q, R: block sums, (slots, slots); used: slots from here on
     hold nothing yet."""
     b = np.zeros(len(memory))
     x = keep * Q_row
     r = keep * R_row
-    b_now = eta * dot(R_row, correlation, used)
+    b_now = unit * dot(R_row, correlation, used)
     x_now = keep * Q_now + eta * dot(memory, Q_row, used) + eta * b_now
     for i in range(used):
-        b[i] = eta * dot(R[i], correlation, used)
+        b[i] = unit * dot(R[i], correlation, used)
     for i in range(used):
         weight = eta * memory[i]
         if weight != 0.0:
@@ -89,7 +91,7 @@ class NextRow(NamedTuple):
     Q_with_last: float  # a_n x_n
     Q_now: float  # a_n^2 q_u
     R_row: np.ndarray  # (slots,)
-    R_last: float  # a_n
+    R_last: float  # a_n eta_n/eta_0
     m: float
 
 
@@ -113,6 +115,7 @@ class Closing(NamedTuple):
     norm: float  # q_u + m_u^2, of the step before it is scaled
     x_now: float  # x_n of [dmft-Q]
     m_u: float
+    inertial: float  # A_n C(n,n) - B_n C(n,n-1) on the sphere, for the exact identity of [dmft-nu]
 
 
 @dataclass
@@ -120,7 +123,7 @@ class WeightState:
     """The arrays of the recursion at step n: matrices and vectors over slots, and a few numbers."""
 
     Q: np.ndarray  # (slots, slots) block sums
-    R: np.ndarray
+    R: np.ndarray  # of Gam/eta_0, the response in units of the first learning rate
     M_C: np.ndarray
     factor: np.ndarray  # Cholesky factor of M_C with jitter, in order of time
     Q_row: np.ndarray  # (slots,) Q(n, j)
@@ -132,6 +135,9 @@ class WeightState:
     Q_now: float  # Q(n, n)
     factor_from: int  # rows of the factor from here on are to be made again
     floored: int  # pivots that rounding made non-positive
+    ridge: np.ndarray  # Cholesky factor of Q + ridge_eps D, in order of time. Eq. [ibp]
+    ridge_eps: float = 0.0
+    ridge_from: int = 0  # rows of it from here on are to be made again
     b: float = 0.0  # intercept
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -145,9 +151,9 @@ class WeightState:
 
     @classmethod
     def at_start(cls, slots: int, m0: float, Q0: float) -> WeightState:
-        Q, R, M_C, factor = (np.zeros((slots, slots)) for _ in range(4))
+        Q, R, M_C, factor, ridge = (np.zeros((slots, slots)) for _ in range(5))
         Q_row, R_row, jitter, m_past = (np.zeros(slots) for _ in range(4))
-        return cls(Q, R, M_C, factor, Q_row, R_row, jitter, m_past, 0, m0, Q0, 0, 0)
+        return cls(Q, R, M_C, factor, Q_row, R_row, jitter, m_past, 0, m0, Q0, 0, 0, ridge)
 
 
 class WeightDynamics:
@@ -171,8 +177,8 @@ class WeightDynamics:
         return self.state.b
 
     def push_intercept(self, slope: float) -> None:
-        """b_{n+1} = b_n - eta alpha <(s/l) v'>, from that average."""
-        self.state.b -= self.experiment.eta * self.experiment.alpha * slope
+        """b_{n+1} = b_n - eta alpha <(s/l) v'>, from that average of step n; called after `advance`."""
+        self.state.b -= self.experiment.eta_n[self.state.n - 1] * self.experiment.alpha * slope
 
     @property
     def q(self) -> float:
@@ -189,40 +195,66 @@ class WeightDynamics:
         return spread, float(np.sqrt(max(left, 0.01 * JITTER * row.M_C_now)))
 
     @property
-    def free(self) -> float:
-        """1 - eta lambda, what a step leaves of w_n besides the gradient."""
-        e = self.experiment
-        return e.update.inertia(self.state.n) - e.eta * e.constraint.decay
-
-    def unscaled(self, row: Row) -> Unscaled:
-        """The step that row n makes, before it is scaled. Eqs. [dmft-Q], [dmft-R]."""
-        e, state, eta = self.experiment, self.state, self.experiment.eta
-        size = np.maximum(self.history.size, 1)
-        memory, correlation = row.M_R / size, row.M_C / size
-        keep = e.update.inertia(state.n) - eta * row.delta_nu - eta * e.constraint.decay
-        x, x_now, q_u, r = _next_row(
-            eta, keep, memory, correlation, row.M_C_now, state.Q, state.R, state.Q_row, state.Q_now, state.R_row,
-            min(-(-(max(self.history.order, default=-1) + 1) // 8) * 8, self.history.slots),  # `dot` adds by eights
-        )
-        return Unscaled(keep, memory, x, x_now, q_u + 2 * self._temperature * eta, r)
+    def _step(self) -> int:
+        """Whose settings row n has: the last row makes no step of its own."""
+        return min(self.state.n, self.experiment.steps - 1)
 
     @property
-    def _temperature(self) -> float:
-        return self.experiment.temperature[min(self.state.n, self.experiment.steps - 1)]
+    def eta(self) -> float:
+        """eta_n."""
+        return float(self.experiment.eta_n[self._step])
+
+    @property
+    def free(self) -> float:
+        """A - eta lambda, what a step leaves of w_n besides the gradient and the step before."""
+        e, n = self.experiment, self._step
+        return e.update.inertia(n) - self.eta * float(e.ridge_n[n])
+
+    @property
+    def recoil(self) -> float:
+        """B_n, 0 where there is no step before. Eq. [momentum]."""
+        return self.experiment.update.recoil(self._step) if self.history.order else 0.0
+
+    def unscaled(self, row: Row) -> Unscaled:
+        """The step that row n makes, before it is scaled. Eqs. [dmft-Q], [dmft-R], [schedule], [momentum]."""
+        e, state, eta, n = self.experiment, self.state, self.eta, self._step
+        size = np.maximum(self.history.size, 1)
+        memory, correlation = row.M_R / size, row.M_C / size
+        if self.recoil:
+            memory[self.history.order[-1]] -= self.recoil / eta  # step n - 1 is never in a block
+        keep = e.update.inertia(n) - eta * row.delta_nu - eta * float(e.ridge_n[n])
+        x, x_now, q_u, r = _next_row(
+            eta, e.eta, keep, memory, correlation, row.M_C_now, state.Q, state.R, state.Q_row, state.Q_now, state.R_row,
+            min(-(-(max(self.history.order, default=-1) + 1) // 8) * 8, self.history.slots),  # `dot` adds by eights
+        )
+        return Unscaled(keep, memory, x, x_now, q_u + e.heat(n), r)
 
     def close(self, row: Row, m_given: float | None = None) -> Closing:
         """What follows from row n. Eqs. [dmft-a], [dmft-m], [dmft-nu].
 
         Does not move on: `advance` does, so that the last row of a run can be closed for its nu_hat alone.
         m_given fixes m_{n+1} (the paper's starting guess holds m constant)."""
-        constraint, eta = self.experiment.constraint, self.experiment.eta
+        n, eta = self._step, self.eta
+        constraint = self.experiment.constraint_at(n)
         keep, memory, x, x_now, q_u, r = self.unscaled(row)
         m_u = self.free * self.state.m - eta * row.mu
+        if self.recoil:
+            m_u -= self.recoil * self.state.m_past[self.history.order[-1]]
         norm = q_u + m_u**2
         a = constraint.scale(norm)
-        following = NextRow(a * x, a * x_now, a**2 * q_u, a * r, a, a * m_u if m_given is None else m_given)
-        drive = Drive(a, keep, memory, *self._noise(row), float(np.sqrt(2 * self._temperature * eta)))
-        return Closing(drive, following, constraint.multiplier(a, eta), norm, x_now, m_u)
+        unit = eta / self.experiment.eta
+        following = NextRow(a * x, a * x_now, a**2 * q_u, a * r, a * unit, a * m_u if m_given is None else m_given)
+        drive = Drive(a, keep, memory, *self._noise(row), float(np.sqrt(self.experiment.heat(n))))
+        nu_hat = constraint.multiplier(a, eta) if constraint.fixes_norm else float(self.experiment.ridge_n[n])
+        return Closing(drive, following, nu_hat, norm, x_now, m_u, self._inertial())
+
+    def _inertial(self) -> float:
+        """A_n C(n,n) - B_n C(n,n-1), with C(n,n) = 1."""
+        inertial = self.experiment.update.inertia(self._step)
+        if self.recoil:
+            last = self.history.order[-1]
+            inertial -= self.recoil * (self.state.Q_row[last] + self.state.m * self.state.m_past[last])
+        return inertial
 
     def advance(self, row: Row, following: NextRow, plan: Plan) -> None:
         """Enter row n into the past (plan made by History.push for step n) and move to step n+1."""
@@ -242,3 +274,4 @@ class WeightDynamics:
         x[s], r[s] = following.Q_with_last, following.R_last
         state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
         state.m, state.n, state.factor_from = following.m, state.n + 1, plan.factor_from
+        state.ridge_from = min(state.ridge_from, plan.factor_from)

@@ -165,7 +165,7 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Simul
             gone = len(side.array(name)) - curves[-1].count
             if gone:
                 notes.append(f"note: {side.name}: {gone} diverged or unfinished instances left out")
-        result = compare(name, _curve(ours, name), curves, dimensions, 1e-3 * ours.run.algorithm.learning_rate)
+        result = compare(name, _curve(ours, name), curves, dimensions, 1e-3 * ours.run.algorithm.first_rate)
         if result.t.size == 0:
             raise FileError(f"{names}: no time in common; simulate with the same learning_rate")
         left_out[name] = result.t[~result.usable]

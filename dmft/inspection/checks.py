@@ -53,7 +53,7 @@ def in_errors(difference: np.ndarray, error: np.ndarray, floor: float = 1e-12) -
 
 
 def _theory(theory: Theory) -> list[ResultCheck]:
-    sphere, eta = theory.run.problem.constraint == "sphere", theory.run.algorithm.learning_rate
+    sphere, eta = theory.run.problem.constraint == "sphere", theory.run.algorithm.first_rate
     found = []
     if sphere:
         scale = max(_largest(theory.nu_hat), 1e-300)
@@ -68,6 +68,11 @@ def _theory(theory: Theory) -> list[ResultCheck]:
     weight = _largest(theory.unstable)
     found.append(ResultCheck("weight of samples with learning_rate * v'' > 2", weight, _below(weight, UNSTABLE_WEIGHT),
                        "the explicit step is unstable for them: take a smaller learning rate"))
+    if theory.lost is not None:
+        weight = _largest(theory.lost)
+        found.append(ResultCheck("weight of lost samples", weight, _below(weight, 0.0),
+                           "they left their trapping region and count no more; simulations of N far below "
+                           f"{theory.dimension_bound:.2g} have no such samples, larger ones diverge: take a smaller learning rate"))
     if theory.history is not None and len(theory.history):
         last = _largest(np.array([line[np.isfinite(line)][-1:] for line in theory.history.T if np.isfinite(line).any()]))
         bound = theory.run.theory.tolerance

@@ -21,7 +21,7 @@ def curves_of(opened: Opened) -> dict[str, Curve]:
     result = opened.result
     if isinstance(result, Theory):
         found = result.curves
-        return {name: Curve(result.t, found[name], found[f"{name}_error"], len(result.replicas["m"]))
+        return {name: Curve(result.t, found[name], found[f"{name}_error"], int(result.averaged.sum()))
                 for name in THEORY_CURVES if name in found}
     if opened.kind == "simulation":
         mean, error = result.mean(), result.error()

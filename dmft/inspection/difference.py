@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dmft.core import store
 from dmft.equations.kernels import KERNELS
 from dmft.inspection.checks import in_errors
 from dmft.inspection.curves import curves_of
@@ -53,6 +54,10 @@ class Difference:
     only_b: list[str]
     curves: list[CurveDifference]
     kernels: list[KernelDifference]
+    datasets: list[str] | None = None           # of studies, which have no curves: those that differ
+
+
+TIMES = "wall_times"        # how long something took is no number of a result
 
 
 def difference(a: Opened, b: Opened) -> Difference:
@@ -68,7 +73,15 @@ def difference(a: Opened, b: Opened) -> Difference:
     shapes = a.header.shapes, b.header.shapes
     alike = a.kind == b.kind and a.live == b.live
     return Difference(run, _attributes(a.header.attrs, b.header.attrs), sorted(set(shapes[0]) - set(shapes[1]) if alike else ()),
-                      sorted(set(shapes[1]) - set(shapes[0]) if alike else ()), curves, kernels)
+                      sorted(set(shapes[1]) - set(shapes[0]) if alike else ()), curves, kernels,
+                      _datasets(a, b) if alike and a.kind == "convergence" else None)
+
+
+def _datasets(a: Opened, b: Opened) -> list[str]:
+    """Datasets in both whose numbers are not the same, without running times."""
+    one, two = store.load(a.path).arrays, store.load(b.path).arrays
+    return [name for name in one if name in two and not name.endswith(TIMES)
+            and not np.array_equal(one[name], two[name], equal_nan=one[name].dtype.kind == two[name].dtype.kind == "f")]
 
 
 def _attributes(a: dict[str, Any], b: dict[str, Any]) -> list[tuple[str, Any, Any]]:

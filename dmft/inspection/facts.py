@@ -72,6 +72,9 @@ def _warnings(opened: Opened) -> list[str]:
     if isinstance(result, Theory):
         if len(result.replicas["m"]) < 2:
             found.append("one replica: no error bars")
+        if result.diverged and not outcome.startswith("diverged"):
+            found.append(f"{result.diverged} of {len(result.replicas['m'])} replicas diverged; "
+                         "means and errors are those of the others")
         if result.run.problem.constraint == "sphere" and np.nanmax(np.abs(result.m), initial=0.0) > 1 + 1e-9:
             found.append("|m| exceeds 1")
         if not opened.live and np.isnan(result.m).any() and "diverged" not in outcome:

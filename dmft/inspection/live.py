@@ -12,6 +12,7 @@ from dmft.equations.kernels import KERNELS
 from dmft.model import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
+from dmft.result.statistics import OUTCOMES, averaged
 from dmft.result.theory import THEORY_CURVES, Kernels, Theory
 from dmft.running.replica import Setup
 
@@ -20,7 +21,7 @@ def partial_theory(header: store.Stored) -> Theory:
     """Curves are means over the replicas that have reached a time, NaN beyond. Kernels are those of the finished
     replicas or, while none has finished, of the first running one (NaN in rows not reached). No samples are read."""
     run = parse_run(header.run_text, str(header.path), any_loss=True)
-    t = run.algorithm.learning_rate * np.arange(run.algorithm.steps + 1)
+    t = run.algorithm.clock.t
     layouts.check(header, {"time": t.size, "saved": Setup.from_run(run).grid.size})
     active = sorted({int(name.split("/")[1]) for name in header.shapes if name.startswith("active/")})
 
@@ -47,7 +48,8 @@ def partial_theory(header: store.Stored) -> Theory:
 def _kernels(header: store.Stored, run, active: list[int], t: np.ndarray) -> Kernels:
     grid = Setup.from_run(run).grid
     arrays = {}
-    finished = header.shapes.get("finished/replicas/half_m", (0,))[0]
+    outcomes = store.read(header.path, "finished/outcomes") if "finished/outcomes" in header.shapes else np.zeros(0, int)
+    finished = int(averaged([OUTCOMES[code] for code in outcomes]).sum())
     for name in KERNELS:
         mean, squares = f"finished/state/{name}_mean", f"finished/state/{name}_squares"
         if mean in header.shapes:

@@ -52,8 +52,18 @@ class Opened:
 def open_file(path: str | Path) -> Opened:
     """Read a result file or a checkpoint; while a result does not exist yet, its checkpoint is read instead."""
     path = Path(path)
-    if not path.exists() and store.checkpoint_path(path).exists():
-        path = store.checkpoint_path(path)
+    checkpoint = store.checkpoint_path(path)
+    if path.exists() or not checkpoint.exists():
+        return _opened(path)
+    try:
+        return _opened(checkpoint)
+    except FileError:
+        if checkpoint.exists():
+            raise
+        return _opened(path)        # the job has ended this very moment, and put the result in its place
+
+
+def _opened(path: Path) -> Opened:
     header = store.load_header(path)
     return Opened(header, _run(header), _result(header))
 
@@ -88,6 +98,7 @@ def _partial_ensemble(header: store.Stored) -> Any:
     layouts.check(header)
     run = runfile.parse_run(header.run_text, str(header.path))
     place = f"{ACTIVE}/0/{PART}/own"
-    flat, columns = store.read(header.path, f"{place}/flat"), store.read(header.path, f"{place}/columns")
+    arrays = store.load(header.path).arrays         # at once: the job may replace the file between two reads
+    flat, columns = arrays[f"{place}/flat"], arrays[f"{place}/columns"]
     ended = columns == flat.shape[1]
     return ensemble.assemble(run.model, run.time.grid(), flat[ended], run.simulation.process, {"asked": len(flat)})

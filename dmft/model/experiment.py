@@ -5,6 +5,7 @@ Theory and simulator both read it; neither asks a run file for a name.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,39 +13,93 @@ from functools import cached_property
 import numpy as np
 
 from dmft.core.errors import RunError
-from dmft.model.constraints import Constraint, constraint_of
-from dmft.model.data import DataModel, data_of
-from dmft.model.losses import loss_names
-from dmft.model.minibatches import MiniBatch, batch_of
+from dmft.model.constraints import Constraint, Sphere, constraint_of
+from dmft.model.data import DataModel, data_of, loss_of
+from dmft.model.losses import Loss, loss_names
+from dmft.model.minibatches import Batches, Epochs, FullBatch, MiniBatch, batch_of
+from dmft.model.preprocessing import spectral_loss
 from dmft.model.runfile import Run
 from dmft.model.schedules import Schedule
-from dmft.model.starts import Start
-from dmft.model.updates import PlainStep, Update
+from dmft.model.spectral import power_iteration
+from dmft.model.starts import SPECTRAL, Start
+from dmft.model.teacher import SMOOTH, is_even
+from dmft.model.updates import Update
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Problem and algorithm of a run file in the notation of docs/equations.md."""
+    """Problem and algorithm of a run file in the notation of docs/equations.md.
+
+    Arrays are (steps,), a value for every step n; the last row of the theory, which makes no step, has the values of the last
+    step. The first `hidden` steps are those of a start that the theory makes by steps of its own; they have no place on the time
+    axis."""
 
     data: DataModel
     alpha: float
     start: Start
     constraint: Constraint
-    batch: MiniBatch
+    batches: Batches
     update: Update
-    eta: float
     steps: int
-    temperature: np.ndarray  # (steps,) T at each step
-    gradient_scale: float  # 1/l, or 1 where the gradient is not rescaled
+    eta_n: np.ndarray
+    t_n: np.ndarray  # (steps + 1,)
+    temperature: np.ndarray  # T_n
+    ridge_n: np.ndarray  # lambda_n
+    scale_n: np.ndarray  # 1/l_n, or 1 where the gradient is not rescaled
+    losses: tuple[Loss, ...]
+    loss_n: np.ndarray  # (steps + 1,) which of them each row has
+    jump_n: np.ndarray  # (steps,) whether a setting jumps at the beginning of a step: a block of the history does not span it
+    hidden: int = 0
 
     @property
     def m0(self) -> float:
         return self.start.overlap
 
     @property
+    def eta(self) -> float:
+        """The learning rate, where it is one number."""
+        return float(self.eta_n[0])
+
+    @property
+    def batch(self) -> MiniBatch:
+        """The law of the first mini-batch."""
+        return self.batches.law(0)
+
+    @property
+    def gradient_scale(self) -> float:
+        """Of the first step."""
+        return float(self.scale_n[0])
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether every step is like the first, without momentum."""
+        arrays = (self.eta_n, self.ridge_n, self.scale_n)
+        return self.update.plain and len(self.batches.laws) == len(self.losses) == 1 and all(np.all(x == x[0]) for x in arrays)
+
+    def only_plain(self, who: str) -> Experiment:
+        """This experiment; RunError where `who` cannot take it because its steps are not all alike."""
+        if not self.plain or isinstance(self.batch, Epochs):
+            raise RunError(f"[algorithm] schedules, phases, momentum and epochs are not in {who} yet; "
+                           "take numbers, momentum = 0 and another minibatch")
+        return self
+
+    def loss(self, n: int) -> Loss:
+        """The loss of row n."""
+        return self.losses[self.loss_n[n]]
+
+    def heat(self, n: int) -> float:
+        """Variance of the thermal noise of step n, 2 T eta (1 - beta). Eq. [momentum]."""
+        n = min(n, self.steps - 1)
+        return 2 * self.temperature[n] * self.eta_n[n] * (1 - self.update.beta[n])
+
+    def constraint_at(self, n: int) -> Constraint:
+        """The constraint of step n: power iteration stays on the sphere."""
+        return Sphere() if n < self.hidden else self.constraint
+
+    @property
     def h_start_variance(self) -> float:
         """Variance of h(0)."""
-        return self.constraint.start_variance(self.m0)
+        return self.constraint_at(0).start_variance(self.m0)
 
     @property
     def q_start(self) -> float:
@@ -53,30 +108,89 @@ class Experiment:
 
     @cached_property
     def mirrored(self) -> bool:
-        """m0 = 0 and a loss even in h: (h, chi) and (-h, -chi) are equally likely and m stays 0 exactly."""
-        return self.m0 == 0 and self.data.even
+        """m0 = 0 and losses even in h: (h, chi) and (-h, -chi) are equally likely and m stays 0 exactly."""
+        return self.m0 == 0 and self.data.even and all(is_even(loss) for loss in self.losses)
+
+    @cached_property
+    def stein(self) -> bool:
+        """Whether the control variate of mu, where it needs derivatives in the label, has them in every phase."""
+        return self.data.control != SMOOTH or all(loss.stein for loss in self.losses)
 
     @cached_property
     def noisy(self) -> bool:
         """Whether two samples with the same past can part: by mini-batches or by heat."""
-        return self.batch.random or bool(np.any(self.temperature > 0))
+        return self.batches.random or bool(np.any(self.temperature > 0))
 
     @classmethod
     def from_run(cls, run: Run) -> Experiment:
         problem, algorithm = run.problem, run.algorithm
+        clock, steps = algorithm.clock, algorithm.steps
+        fraction = algorithm.at_steps("batch_fraction")
+        losses, loss_n = _losses(run)
+        ridge = algorithm.at_steps("ridge", problem.ridge)
         return cls(
             data=data_of(problem),
             alpha=problem.alpha,
             start=Start(problem.start, problem.m0),
-            constraint=constraint_of(problem.constraint, problem.ridge, problem.start_variance),
-            batch=batch_of(algorithm.kind, algorithm.minibatch, algorithm.batch_fraction, algorithm.learning_rate,
-                           algorithm.persistence),
-            update=PlainStep(),
-            eta=algorithm.learning_rate,
-            steps=algorithm.steps,
-            temperature=Schedule.of(algorithm.temperature).at_steps(algorithm.learning_rate, algorithm.steps),
-            gradient_scale=1 / algorithm.batch_fraction if algorithm.rescale_gradient else 1.0,
+            constraint=constraint_of(problem.constraint, float(ridge[0]), problem.start_variance),
+            batches=_batches(run, fraction),
+            update=Update.of(algorithm.at_steps("momentum"), algorithm.nesterov),
+            steps=steps,
+            eta_n=clock.eta,
+            t_n=clock.t,
+            temperature=algorithm.at_steps("temperature"),
+            ridge_n=ridge,
+            scale_n=1 / fraction if algorithm.rescale_gradient else np.ones(steps),
+            losses=losses,
+            loss_n=loss_n,
+            jump_n=_jumps(run),
         )
+
+
+def _losses(run: Run) -> tuple[tuple[Loss, ...], np.ndarray]:
+    """The losses of a run and which of them each row has."""
+    names, current = [], run.problem.loss
+    for phase in ({}, *run.algorithm.phase):
+        current = phase.get("loss", current)
+        names.append(current)
+    distinct = list(dict.fromkeys(names))
+    losses = tuple(loss_of(dataclasses.replace(run.problem, loss=name)) for name in distinct)
+    return losses, np.array([distinct.index(name) for name in names])[run.algorithm.clock.phase]
+
+
+def _batches(run: Run, fraction: np.ndarray) -> Batches:
+    algorithm, steps = run.algorithm, run.algorithm.steps
+    eta = algorithm.clock.eta
+    tau = None if algorithm.persistence is None else algorithm.at_steps("persistence")
+    if all(np.all(x == x[0]) for x in ((fraction,) if tau is None else (fraction, tau, eta))):
+        first = None if tau is None else float(tau[0])
+        return Batches.steady(batch_of(algorithm.kind, algorithm.minibatch, float(fraction[0]), algorithm.first_rate, first), steps)
+    laws: list[MiniBatch] = []
+    begin = 0
+    for n in range(steps):
+        if n and fraction[n] != fraction[n - 1]:
+            begin = n
+        law = laws[-1] if n and begin < n and (tau is None or (eta[n] == eta[n - 1] and tau[n] == tau[n - 1])) else batch_of(
+            algorithm.kind, algorithm.minibatch, float(fraction[n]), float(eta[n]), None if tau is None else float(tau[n]))
+        laws.append(dataclasses.replace(law, begin=begin) if isinstance(law, Epochs) else law)
+    return Batches.of(laws, algorithm.batch_change == "relax")
+
+
+def _jumps(run: Run) -> np.ndarray:
+    """(steps,) whether eta, l, the loss or another setting jumps at the beginning of a step: phases, and the values that a schedule
+    names one by one. The temperature enters no kernel."""
+    algorithm, clock = run.algorithm, run.algorithm.clock
+    jumps = np.zeros(clock.steps, bool)
+    jumps[list(clock.begins[1:])] = True
+    settings = {key: getattr(algorithm, key) for key in ("learning_rate", "batch_fraction", "persistence", "momentum")}
+    for key, setting in {**settings, "ridge": run.problem.ridge}.items():
+        if setting is None:
+            continue
+        jumps |= Schedule(setting).jumps(clock.t[:-1], clock.eta)
+        for begin, phase in zip(clock.begins[1:], algorithm.phase, strict=True):
+            if key in phase:
+                jumps[begin:] |= Schedule(phase[key]).jumps(clock.t[begin:-1] - clock.t[begin], clock.eta[begin:])
+    return jumps
 
 
 def known_errors(run: Run, curves: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -89,11 +203,38 @@ def known_errors(run: Run, curves: Mapping[str, np.ndarray]) -> dict[str, np.nda
 
 def theory_experiment(run: Run) -> Experiment:
     """The experiment of a run that the theory can solve; RunError for a start that it does not have."""
-    if run.problem.m0 is None:
-        raise RunError(f'[problem] start = "{run.problem.start}": theory needs start = "warm" with an m0; '
+    spectral = run.problem.start == SPECTRAL
+    if run.problem.m0 is None and not spectral:
+        raise RunError(f'[problem] start = "{run.problem.start}": theory needs start = "warm" with an m0, or "spectral"; '
                        "the simulator (sgd-sim run) has the other starts")
+    if spectral and run.theory.method == "iterate":
+        raise RunError('[problem] start = "spectral": only method = "march" has it; take it, or a warm start')
     experiment = Experiment.from_run(run)
     if not experiment.data.loss.smooth:
         raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
                        "the theory would miss the delta function in its curvature; smooth the loss over a small width")
-    return experiment
+    if experiment.update.nesterov:
+        raise RunError("[algorithm] nesterov = true: not in the theory yet; take heavy ball, nesterov = false")
+    return after_power_iteration(experiment, run) if spectral else experiment
+
+
+def after_power_iteration(e: Experiment, run: Run) -> Experiment:
+    """The experiment with the steps of power iteration before it, on the sphere and with all samples: the data remember them, so
+    the theory makes them too. Nothing is reset at the switch. Eq. [phases]."""
+    problem = run.problem
+    power = power_iteration(problem.preprocessing, problem.alpha, problem.label_noise)
+    steps = power.steps
+
+    def before(value: float, array: np.ndarray) -> np.ndarray:
+        return np.concatenate((np.full(steps, value, array.dtype), array))
+
+    laws = tuple(dataclasses.replace(law, begin=law.begin + steps) if isinstance(law, Epochs) else law for law in e.batches.laws)
+    jumps = before(False, e.jump_n)
+    jumps[steps] = True
+    return dataclasses.replace(
+        e, start=Start(SPECTRAL, power.m0), batches=Batches((FullBatch(), *laws), before(0, e.batches.which + 1), e.batches.relax),
+        update=Update(before(0.0, e.update.beta), e.update.nesterov), steps=e.steps + steps, eta_n=before(power.c, e.eta_n),
+        t_n=before(0.0, e.t_n), temperature=before(0.0, e.temperature), ridge_n=before(0.0, e.ridge_n),
+        scale_n=before(1.0, e.scale_n),
+        losses=(spectral_loss(problem.preprocessing, problem.alpha), *e.losses), loss_n=before(0, e.loss_n + 1), jump_n=jumps,
+        hidden=steps)

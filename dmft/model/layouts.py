@@ -19,7 +19,7 @@ import numpy as np
 from dmft.core.errors import FileError
 
 CURVES = ("m", "loss", "mse", "error", "training_error", "b", "q",
-          "nu_hat", "nu_hat_direct", "delta_nu", "mu", "nu_gap", "ibp_gap", "unstable")
+          "nu_hat", "nu_hat_direct", "delta_nu", "mu", "nu_gap", "ibp_gap", "unstable", "lost")
 KERNELS = ("M_C", "M_R", "C", "R")
 STUDIED = ("m", "loss", "nu_hat", "delta_nu", "mu")         # curves of a convergence study
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
@@ -93,16 +93,16 @@ _PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "numb
 _SUMS = tuple(f"{name}_{part}" for name in KERNELS for part in ("mean", "squares"))
 ERRORS = ("mse", "error")  # on new samples, where the data model knows them
 BY_DATA = ("training_error", "b")  # of data models that have them
-LATER = ("ibp_gap",)  # files of earlier versions have none
+LATER = ("ibp_gap", "lost")  # files of earlier versions have none
 _INNER_CURVES = tuple(name for name in CURVES if name not in ERRORS + BY_DATA + LATER)
 
 LAYOUTS = {
     "theory": FileLayout(
         (Dataset("t", ("time",), TIMES), *_each(_with_errors(_INNER_CURVES), ("time",)),
          *_each(_INNER_CURVES, ("replica", "time"), "replicas/{}"),
-         *(one for name in ERRORS + BY_DATA for one in (*_each(_with_errors((name,)), ("time",), group=name),
-                                                        *_each((name,), ("replica", "time"), "replicas/{}", group=name))),
-         *_each(_with_errors(LATER), ("time",), group="later"), *_each(LATER, ("replica", "time"), "replicas/{}", group="later"),
+         *(one for name in ERRORS + BY_DATA + LATER for one in (
+             *_each(_with_errors((name,)), ("time",), group=name),
+             *_each((name,), ("replica", "time"), "replicas/{}", group=name))),
          Dataset("replicas/half_m", ("replica", "time"), optional=True),
          *_each(("m", "m_error"), ("time",), "bias/{}", group="bias"),
          Dataset("kernels/t", ("saved",), TIMES), *_each(_with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
@@ -123,6 +123,7 @@ LAYOUTS = {
          Dataset("diverged", ("instance",), WHOLE), Dataset("state/record", ("time",), WHOLE),
          Dataset("state/step", ("instance",), WHOLE), Dataset("state/diverged_at", ("instance",), WHOLE),
          Dataset("state/w", ("instance", "dimension")), Dataset("state/b", ("instance",), optional=True),
+         Dataset("state/before", ("instance", "dimension"), optional=True),
          Dataset("state/s", ("instance", "byte"), BYTES)),
         _PROGRESS, {"byte": 0}),
     "simulation checkpoint": FileLayout(

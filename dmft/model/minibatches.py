@@ -16,8 +16,9 @@ from numba import njit
 
 from dmft.core.streams import uniform2
 
-FULL_BATCH, BERNOULLI, POISSON, PERSISTENT = range(4)
+FULL_BATCH, BERNOULLI, POISSON, PERSISTENT, RESHUFFLED, CYCLIC = range(6)
 MINIBATCHES = ("bernoulli", "without_replacement", "with_replacement")  # how sgd draws, by their names in run files
+EPOCHS = ("reshuffled", "cyclic")  # every sample once in an epoch of 1/l steps
 _MOST = 39.0  # draws of one sample in a Poisson mini-batch of mean at most 1: more have probability below 1e-40
 
 
@@ -28,10 +29,12 @@ class Chain(NamedTuple):
     fraction: float
     p_on: float  # 0 -> 1
     p_off: float  # 1 -> 0
+    period: int = 1  # steps of an epoch
+    begin: int = 0  # first step of the first epoch of this length
 
 
 class MiniBatch(Protocol):
-    """The law of s(n) of one sample."""
+    """The law of s(n) of one sample. Where settings change in time, see `Batches`."""
 
     @property
     def fraction(self) -> float:
@@ -122,20 +125,108 @@ class Persistent:
         return Chain(PERSISTENT, self.fraction, self.p_on, self.p_off)
 
 
+@dataclass(frozen=True)
+class Epochs:
+    """Every sample once in an epoch of E = 1/l steps: at a position that is drawn anew for every epoch, or once. Eq. [epochs].
+
+    Positions of E samples with consecutive names are a cyclic shift of 0 .. E-1, so that every step has its share of them; for one
+    sample the position is uniform, and epochs are independent."""
+
+    fraction: float
+    cyclic: bool
+    begin: int = 0
+    random: ClassVar[bool] = True
+
+    @property
+    def period(self) -> int:
+        return round(1 / self.fraction)
+
+    def first(self, u: np.ndarray) -> np.ndarray:
+        raise NotImplementedError("positions are named: use first_weights")
+
+    def chain(self) -> Chain:
+        return Chain(CYCLIC if self.cyclic else RESHUFFLED, self.fraction, 0.0, 0.0, self.period, self.begin)
+
+
+def whole_epochs(fraction: np.ndarray) -> np.ndarray:
+    """Whether 1/l is a whole number, up to the rounding of a decimal fraction such as 0.333333."""
+    return np.abs(1 / fraction - np.rint(1 / fraction)) < 1e-5 / fraction
+
+
 def batch_of(kind: str, minibatch: str, fraction: float, eta: float, tau: float | None) -> MiniBatch:
-    """The law that the keys of a run file's [algorithm] ask for."""
+    """The law that the keys of a run file's [algorithm] ask for, where they are numbers."""
     if tau is not None:
         return Persistent.from_times(fraction, eta, tau)
     if kind != "sgd":
         return FullBatch()
+    if minibatch in EPOCHS:
+        return Epochs(1 / round(1 / fraction), minibatch == "cyclic")
     return (Poisson if minibatch == "with_replacement" else Bernoulli)(fraction)
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The law of the mini-batches of a run whose settings may change from step to step. Eq. [schedule]."""
+
+    laws: tuple[MiniBatch, ...]  # the different ones
+    which: np.ndarray  # (steps,) which of them draws the mini-batch of each step
+    relax: bool = False  # a persistent chain gets to a new batch fraction by its own rates
+
+    @property
+    def random(self) -> bool:
+        return any(law.random for law in self.laws)
+
+    def law(self, n: int) -> MiniBatch:
+        """The law of s(n)."""
+        return self.laws[self.which[min(n, len(self.which) - 1)]]
+
+    def chain(self, n: int) -> Chain:
+        """How s(n) becomes s(n+1). Rates of a persistent chain are those of step n, the stationary law that of step n+1."""
+        now, then = self.law(n), self.law(n + 1)
+        if not isinstance(then, Persistent):
+            return then.chain()
+        if not isinstance(now, Persistent):
+            return Chain(BERNOULLI, then.fraction, 0.0, 0.0)  # begins stationary
+        if self.relax or now.fraction == then.fraction:
+            return now.chain()
+        # After the ordinary move the chain is thinned, or filled, to the new fraction: one move with these rates.
+        stay, enter = min(1.0, then.fraction / now.fraction), max(0.0, then.fraction - now.fraction) / (1.0 - now.fraction or 1.0)
+        p_on = now.p_on * stay + (1.0 - now.p_on) * enter
+        p_off = 1.0 - ((1.0 - now.p_off) * stay + now.p_off * enter)
+        return Chain(PERSISTENT, then.fraction, p_on, p_off)
+
+    @classmethod
+    def of(cls, laws: list[MiniBatch], relax: bool = False) -> Batches:
+        """From the law of every step."""
+        found: dict[MiniBatch, int] = {}
+        which = np.array([found.setdefault(law, len(found)) for law in laws], np.int64)
+        return cls(tuple(found), which, relax)
+
+    @classmethod
+    def steady(cls, law: MiniBatch, steps: int) -> Batches:
+        return cls((law,), np.broadcast_to(np.int64(0), steps))
+
+
+def first_weights(law: MiniBatch, u: np.ndarray, key: np.uint64, name: np.ndarray) -> np.ndarray:
+    """s(0) of the samples of these names: from their uniforms u, or by the mini-batches' own stream."""
+    return _positions(law.chain(), key, name, 0) if isinstance(law, Epochs) else law.first(u)
+
+
+@njit(cache=True)
+def _positions(chain, key, name, n):
+    return np.array([next_weight(chain, 0.0, key, name[i], n - 1) for i in range(len(name))])
 
 
 @njit(cache=True, inline="always")
 def next_weight(chain, s, key, label, n):
-    """s(n+1) of a sample from s(n) and the sample's own random number of step n+1. Eq. [persistent-chain]."""
+    """s(n+1) of a sample from s(n) and the sample's own random number of step n+1. Eqs. [persistent-chain], [epochs]."""
     if chain.kind == FULL_BATCH:
         return 1.0
+    if chain.kind >= RESHUFFLED:
+        since = (n + 1 - chain.begin) % chain.period
+        epoch = chain.begin if chain.kind == CYCLIC else n + 1 - since
+        shift, _ = uniform2(key, label // chain.period, epoch)
+        return 1.0 if (label + int(shift * chain.period)) % chain.period == since else 0.0
     u, _ = uniform2(key, label, n + 1)
     if chain.kind == BERNOULLI:
         return 1.0 if u < chain.fraction else 0.0
@@ -155,6 +246,7 @@ def next_weight(chain, s, key, label, n):
 
 def cuda_source() -> str:
     """`next_weight` for a GPU, with the codes of the laws as here."""
-    codes = f"enum {{ FULL_BATCH = {FULL_BATCH}, BERNOULLI = {BERNOULLI}, POISSON = {POISSON}, PERSISTENT = {PERSISTENT} }};\n"
+    codes = f"enum {{ FULL_BATCH = {FULL_BATCH}, BERNOULLI = {BERNOULLI}, POISSON = {POISSON}, PERSISTENT = {PERSISTENT}, "
+    codes += f"RESHUFFLED = {RESHUFFLED}, CYCLIC = {CYCLIC} }};\n"
     text = (Path(__file__).parent / "cuda" / "minibatch.cuh").read_text()
     return f"{codes}#define MOST_DRAWS {_MOST}\n{text}"

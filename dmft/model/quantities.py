@@ -30,6 +30,7 @@ QUANTITIES = {
     "ibp_gap": ("largest residual of the identity [ibp] for the response as sampled", "1/time"),
     "delta_nu": ("mean curvature (A.19)", "1/time"),
     "mu": ("pull of the teacher (A.24)", "1/time"),
+    "lost": ("weight of samples that left their trapping region", "1"),
     "unstable": ("weight of samples with learning_rate * v'' > 2", "1"),
     "M_C": ("covariance of the effective force (A.20)", "1/time^2"),
     "M_R": ("memory kernel, a density in t' (A.21)", "1/time^2"),

@@ -20,17 +20,18 @@ import numpy as np
 from dmft.core import schema
 from dmft.core.errors import RunError, UserError
 from dmft.core.schema import boolean, choice, integer, number, option, text
+from dmft.model.algorithm import AlgorithmConfig, check_algorithm
 from dmft.model.classification import DOOR_WIDTH
+from dmft.model.clock import SCHEDULED
 from dmft.model.constraints import CONSTRAINTS
 from dmft.model.loss import LABELS
 from dmft.model.losses import get_loss
-from dmft.model.minibatches import MINIBATCHES, Persistent
-from dmft.model.schedules import Points, scheduled
+from dmft.model.preprocessing import PREPROCESSINGS
+from dmft.model.schedules import Setting
 from dmft.model.starts import STARTS
 
 VARIANCE_PARTS = ("sobol", "weights", "stein", "ibp")
 RETIRED_PARTS = ("splitting",)  # accepted in run files of earlier versions, without effect
-MAX_STEPS = 10**9
 
 
 def _times(wanted: str, value: Any) -> tuple[float, ...]:
@@ -99,10 +100,11 @@ class ProblemConfig:
     flip: float = option(number(0.0, 0.5, below=True), 0.0, "probability that the sign of a label is flipped, fixed in time")
     clusters: tuple[tuple[float, float, float, float], ...] = option(_clusters, (), "[[c, probability, label, Delta], ...]")
     bias: bool = option(boolean, False, "whether an intercept is learnt")
-    start: str = option(choice(*STARTS), "warm", "random and spectral: simulation only")
+    start: str = option(choice(*STARTS), "warm", "random: simulation only; spectral: the leading eigenvector of weighted data")
+    preprocessing: str = option(choice(*PREPROCESSINGS), PREPROCESSINGS[0], "of the labels, with start = spectral")
     m0: float | None = option(number(-1.0, 1.0, above=True, below=True), None, "initial overlap with the teacher")
     constraint: str = option(choice(*CONSTRAINTS), "sphere", "what keeps the weights bounded")
-    ridge: float = option(number(0.0), 0.0, "strength lambda")
+    ridge: Setting = option(SCHEDULED["ridge"], 0.0, "strength lambda, a number or a schedule")
     start_variance: float = option(number(0.0, above=True), 1.0, "of the part of the start normal to w0")
 
     def unused(self) -> dict[str, str]:
@@ -110,6 +112,8 @@ class ProblemConfig:
         keys = {}
         if self.start != "warm":
             keys["m0"] = f'start = "{self.start}"'
+        if self.start != "spectral":
+            keys["preprocessing"] = f'start = "{self.start}"'
         if self.constraint != "ridge":
             keys["ridge"] = keys["start_variance"] = f'constraint = "{self.constraint}"'
         others = ("clusters", "bias") if self.data == "teacher" else ("labels", "label_noise", "flip")
@@ -133,51 +137,13 @@ class ProblemConfig:
 
 
 @dataclass(frozen=True)
-class AlgorithmConfig:
-    """[algorithm]: the dynamics of the weights, in steps of learning_rate up to t_max."""
-
-    kind: str = option(choice("gd", "sgd", "persistent_sgd", "langevin"), doc="gd, sgd, persistent_sgd or langevin")
-    learning_rate: float = option(number(0.0, above=True), doc="eta, the time of one step")
-    t_max: float = option(number(0.0, above=True), doc="final time")
-    batch_fraction: float = option(number(0.0, 1.0, above=True), 1.0, "share of samples in a mini-batch")
-    persistence: float | None = option(number(0.0, above=True), None, "tau, how long a sample stays out of the batch")
-    minibatch: str = option(choice(*MINIBATCHES), "bernoulli",
-                            "how sgd draws its mini-batch")
-    temperature: float | Points = option(scheduled("T", 0.0), 0.0, "a number or a schedule [[0.0, T0], [t1, T1], ...]")
-    rescale_gradient: bool = option(boolean, True, "divide the gradient by the batch fraction (1 with gd and langevin)")
-
-    @property
-    def steps(self) -> int:
-        """n: times run over 0, eta, ..., n eta."""
-        return max(1, round(self.t_max / self.learning_rate))
-
-    @property
-    def last_time(self) -> float:
-        """n eta: t_max rounded to a whole number of steps."""
-        return self.steps * self.learning_rate
-
-    def unused(self) -> dict[str, str]:
-        """Keys that this kind does not use, each with the reason."""
-        reason = f'kind = "{self.kind}"'
-        used_by = {"batch_fraction": ("sgd", "persistent_sgd"), "persistence": ("persistent_sgd",),
-                   "minibatch": ("sgd",)}
-        return {key: reason for key, kinds in used_by.items() if self.kind not in kinds}
-
-    def needed(self) -> dict[str, str]:
-        """Keys that this kind needs although they have a default, each with the reason."""
-        keys = {"sgd": ["batch_fraction"], "persistent_sgd": ["batch_fraction", "persistence"],
-                "langevin": ["temperature"]}.get(self.kind, [])
-        return dict.fromkeys(keys, f'kind = "{self.kind}"')
-
-
-@dataclass(frozen=True)
 class TheoryConfig:
     """[theory]: how the mean-field equations are solved."""
 
     method: str = option(choice("march", "iterate"), "march", "one causal sweep, or damped fixed-point sweeps")
     samples: int = option(integer(1), 20000, "per replica, over all ranks")
     replicas: int = option(integer(1), 8, "independent solutions, for the error bars")
-    target_error: float = option(number(0.0), 0.0, "> 0: add replicas until m_error is below it everywhere")
+    target_error: float = option(number(0.0), 0.0, "> 0: add replicas until m_error is below it everywhere; warns of a larger bias")
     seed: int = option(integer(0), 1, "names the random numbers")
     mixing: float = option(number(0.0, 1.0, above=True), 0.5, "iterate: weight of the new kernels")
     noise: str = option(choice("frozen", "fresh"), "frozen", "iterate: random numbers of every sweep")
@@ -191,6 +157,7 @@ class TheoryConfig:
     tangents: float = option(number(0.0, 1.0, above=True), 1 / 16, "share of the samples with tangents, at least 512 of them; "
                              "the identity [ibp] completes the response")
     variance_reduction: bool | tuple[str, ...] = option(_variance_reduction, True, "or a list of parts")
+    keep_state: bool = option(boolean, False, "march: keep the samples at the end, so that --resume with a larger t_max goes on")
     checkpoint_interval: float = option(number(0.0), 60.0, "seconds")
     device: str = option(choice("cpu", "gpu"), "cpu", "where the samples live")
 
@@ -229,14 +196,19 @@ class Run:
 
     def notes(self) -> list[str]:
         """What a user should know about this run before it begins."""
-        t_max, eta, last = self.algorithm.t_max, self.algorithm.learning_rate, self.algorithm.last_time
+        t_max, last = self.algorithm.t_max, self.algorithm.last_time
         if abs(last - t_max) > 1e-6 * t_max:
-            return [f"t_max = {t_max:g} is not a multiple of learning_rate = {eta:g}: the last time is {last:g}"]
+            eta = schema.to_toml_value(self.algorithm.learning_rate)
+            return [f"t_max = {t_max:g} is not a whole number of steps of learning_rate = {eta}: the last time is {last:g}"]
         return []
 
     def to_toml(self) -> str:
         """The completed run file; parsing it gives this Run again."""
-        return schema.dump({"title": self.title}, self.tables())
+        tables = self.tables()
+        phases = tables["algorithm"].pop("phase")
+        later = "".join("\n[[phase]]\n" + "".join(f"{key} = {schema.to_toml_value(value)}\n" for key, value in phase.items())
+                        for phase in phases)
+        return schema.dump({"title": self.title}, tables) + later
 
     def replace(self, changes: Mapping[str, Any] | None = None, /, **fields: Any) -> Run:
         """A copy with fields changed, through the same checks as a file.
@@ -310,8 +282,17 @@ def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] =
     return _build(document, source, any_loss)
 
 
+def _with_phases(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The document with its [[phase]] tables where they are kept, as a key of [algorithm]."""
+    algorithm = document.get("algorithm")
+    if "phase" not in document or not isinstance(algorithm, dict):
+        return document
+    rest = {key: value for key, value in document.items() if key != "phase"}
+    return rest | {"algorithm": algorithm | {"phase": document["phase"]}}
+
+
 def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
-    parts = schema.parse(document, source, SECTIONS, {"title": text})
+    parts = schema.parse(_with_phases(document), source, SECTIONS, {"title": text})
     for name in ("problem", "algorithm"):
         section, table = parts[name], document.get(name, {})
         docs = {field.name: field.metadata["doc"] for field in dataclasses.fields(section)}
@@ -321,13 +302,23 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
         for key, reason in section.unused().items():
             if key in table:
                 raise RunError(f"{source}: [{name}] key '{key}' is not used with {reason}; remove it")
-    _cross_checks(parts["algorithm"], source)
+    check_algorithm(parts["algorithm"], parts["problem"].unused(), source)
     if not any_loss:
-        try:
-            get_loss(parts["problem"].loss)
-        except UserError as error:
-            raise RunError(f"{source}: [problem] loss: {error}") from None
+        for where, name in [("[problem] loss", parts["problem"].loss),
+                            *((f"[[phase]] {i + 1}: loss", phase["loss"]) for i, phase in enumerate(parts["algorithm"].phase)
+                              if "loss" in phase)]:
+            try:
+                get_loss(name)
+            except UserError as error:
+                raise RunError(f"{source}: {where}: {error}") from None
         _check_labels(parts["problem"], source)
+        kind = parts["problem"].labels or get_loss(parts["problem"].loss).labels
+        for phase in parts["algorithm"].phase:
+            if "loss" in phase:
+                _check_labels(dataclasses.replace(parts["problem"], loss=phase["loss"], labels=kind), source)
+                if kind == "abs" and get_loss(phase["loss"]).labels != "abs":
+                    raise RunError(f'{source}: [[phase]] loss = "{phase["loss"]}": the labels abs of this run tell no sign, which '
+                                   "only losses made for them ignore")
     return Run(**parts)
 
 
@@ -340,6 +331,8 @@ def _check_labels(problem: ProblemConfig, source: str) -> None:
 
     if problem.start == "spectral" and (problem.data == "mixture" or labels in ("square", "sign")):
         raise refuse("start", "the spectral start is built for labels abs or field; take warm or random")
+    if problem.start == "spectral" and problem.preprocessing == "mondelli_montanari" and problem.alpha <= 0.5:
+        raise refuse("preprocessing", f"made for alpha > 0.5, here alpha = {problem.alpha:g}; take truncated or subset")
     if problem.data == "mixture":
         if "sign" not in loss.accepts:
             raise refuse("loss", "it has no use for the sign of a label; take logistic, smooth_hinge, door or linear")
@@ -354,20 +347,6 @@ def _check_labels(problem: ProblemConfig, source: str) -> None:
         raise refuse("flip", 'only labels = "sign" have a sign to flip')
     if problem.label_noise > 0 and not labels:
         raise refuse("label_noise", f'the loss "{loss.name}" does not say what its labels are; give labels')
-
-
-def _cross_checks(algorithm: AlgorithmConfig, source: str) -> None:
-    eta, tau, ell = algorithm.learning_rate, algorithm.persistence, algorithm.batch_fraction
-    steps = algorithm.t_max / eta
-    if eta > algorithm.t_max or steps > MAX_STEPS:
-        raise schema.bad_value(source, "algorithm", "t_max", algorithm.t_max,
-                               f"between one step and {MAX_STEPS:g} steps of learning_rate = {eta:g}")
-    if tau is None:
-        return
-    smallest = Persistent.shortest(ell, eta)
-    if tau < smallest * (1.0 - 1e-12):
-        raise schema.bad_value(source, "algorithm", "persistence", tau,
-                               f">= {smallest:g}: switching probabilities eta/tau and (1-l)eta/(l tau) must be <= 1")
 
 
 def changes(old: Run, new: Run) -> list[tuple[str, Any, Any]]:

@@ -79,7 +79,7 @@ def _panel(ax, panel: Panel, observable: str, shown: Mapping[str, Data], small: 
             _simulation(ax, found, observable, panel, small)
         if found.theory is not None:
             _theory(ax, found, observable, log_y)
-    eta = min(_run(found).algorithm.learning_rate for found in shown.values())
+    eta = min(_run(found).algorithm.first_rate for found in shown.values())
     time_axis(ax, True, eta)
     if log_y:
         ax.set_yscale("log")
@@ -129,7 +129,7 @@ def _simulation(ax, found: Data, observable: str, panel: Panel, small: bool) -> 
     sim, (colour, marker, _) = found.simulation, appearance(found)
     assert sim is not None
     x = sim.t
-    keep = _thinned(x + sim.run.algorithm.learning_rate)
+    keep = _thinned(x + sim.run.algorithm.first_rate)
     size = 1.6 if small else 3.2
     if panel.statistic == "median":
         # The rank of the median has the standard error sqrt(n)/2: 2 of them to each side.

@@ -36,13 +36,13 @@ class Agreement:
 def theory_curve(theory: Theory, name: str) -> Curve:
     """A curve of the theory, with its number of replicas."""
     curves = theory.curves
-    return Curve(theory.t, curves[name], curves[f"{name}_error"], len(theory.replicas["m"]))
+    return Curve(theory.t, curves[name], curves[f"{name}_error"], int(theory.averaged.sum()))
 
 
 def against(theory: Theory, simulations: list[SimulationResult], observable: str) -> Comparison:
     """Theory against one simulation, or several at different N extrapolated to infinity."""
     curves = [instances_curve(sim.t, getattr(sim, observable)) for sim in simulations]
-    eta = theory.run.algorithm.learning_rate
+    eta = theory.run.algorithm.first_rate
     return compare(observable, theory_curve(theory, observable), curves,
                    [sim.run.simulation.dimension for sim in simulations], 1e-3 * eta)
 
@@ -150,7 +150,7 @@ def _parameters(runs: list[Run]) -> str:
     told = [f"alpha = {_range(sorted({run.problem.alpha for run in runs}))}"]
     warm = sorted({run.problem.m0 for run in runs if run.problem.m0 is not None})
     told += [f"m0 = {_range(warm)}"] if warm else [f"{runs[0].problem.start} start"]
-    told.append(f"eta = {_range(sorted({run.algorithm.learning_rate for run in runs}))}")
+    told.append(f"eta = {_range(sorted({run.algorithm.first_rate for run in runs}))}")
     off = sorted({t for run in runs for t in _switched_off(run.algorithm.temperature)})
     if off:
         told.append(f"temperature switched off at t = {_range(off)}")

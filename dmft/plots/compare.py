@@ -15,7 +15,7 @@ from dmft.result.comparison import AGREE, Comparison
 
 def draw(found: AgainstSimulations, path: Path | None) -> Figure:
     """One column per observable, z below; the title says the verdict."""
-    eta = found.run.algorithm.learning_rate
+    eta = found.run.algorithm.first_rate
     figure = new_figure(1.0 + 5.0 * len(found.comparisons), 5.8)
     axes = figure.subplots(2, len(found.comparisons), squeeze=False, height_ratios=(3, 1))
     for (upper, lower), result in zip(axes.T, found.comparisons):

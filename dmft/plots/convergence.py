@@ -29,7 +29,7 @@ def draw(study: Study, path: Path | None) -> Figure:
         if axis.residuals is not None:
             _residuals(row[2], axis)
         else:
-            _curves(row[2], axis, study.run.algorithm.learning_rate)
+            _curves(row[2], axis, study.run.algorithm.first_rate)
     run = study.run
     what = f"convergence of {experiment_text(run)}, {run.theory.replicas} replicas"
     figure.suptitle(f"{run.title}\n{what}" if run.title else what)

@@ -19,7 +19,7 @@ MOST_LINES = 200
 
 def draw(result: SimulationResult, path: Path | None) -> Figure:
     """Upper row on logarithmic, lower on linear time: m, loss, share of instances below thresholds of the loss."""
-    eta = result.run.algorithm.learning_rate
+    eta = result.run.algorithm.first_rate
     figure = new_figure(15.0, 8.0)
     axes = figure.subplots(2, 3)
     for row, log in zip(axes, (True, False)):

@@ -20,7 +20,7 @@ from dmft.result.theory import Theory
 
 def draw(theory: Theory, path: Path | None) -> Figure:
     """Three rows: m and loss on logarithmic and linear time; multipliers, residual or mse, aging; the four kernels."""
-    eta = theory.run.algorithm.learning_rate
+    eta = theory.run.algorithm.first_rate
     figure = new_figure(19.0, 12.0)
     axes = figure.subplots(3, 4)
     for axis, (name, log) in zip(axes[0], (("m", True), ("m", False), ("loss", True), ("loss", False))):
@@ -53,7 +53,7 @@ def draw(theory: Theory, path: Path | None) -> Figure:
 
 def _curve(theory: Theory, name: str) -> Curve:
     curves = theory.curves
-    return Curve(theory.t, curves[name], curves[f"{name}_error"], len(theory.replicas["m"]))
+    return Curve(theory.t, curves[name], curves[f"{name}_error"], int(theory.averaged.sum()))
 
 
 def _multipliers(axis: Axes, theory: Theory, eta: float) -> None:

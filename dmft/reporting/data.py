@@ -92,7 +92,7 @@ def _limits(opened: Sequence[Opened], name: str) -> list[dict[str, Any]]:
         if len(set(dimensions)) < 2:
             continue
         curves = [curves_of(other)[name] for other in alike]
-        tolerance = 1e-3 * item.run.algorithm.learning_rate
+        tolerance = 1e-3 * item.run.algorithm.first_rate
         times = common_times(curves, tolerance)
         if times.size:
             infinite = extrapolate([curve.at(times, tolerance) for curve in curves], dimensions)
@@ -108,7 +108,7 @@ def _small_step_limit(study: Study) -> dict[str, Curve]:
 
 
 def _eta(item: Opened) -> float:
-    return item.run.algorithm.learning_rate if item.run is not None else 0.0
+    return item.run.algorithm.first_rate if item.run is not None else 0.0
 
 
 def _curve(kind: str, eta: float, name: str, curve: Curve, label: str) -> dict[str, Any]:
@@ -141,12 +141,12 @@ def _kernels(theory: Theory, label: str) -> dict[str, Any]:
     maps = {name: getattr(kernels, name)[np.ix_(index, index)] for name in KERNELS}
     for name in ("M_R", "R"):
         maps[name] = np.where(np.tri(index.size, k=-1, dtype=bool), maps[name], np.nan)
-    return {"label": label, "eta": theory.run.algorithm.learning_rate, "t": kernels.t[index], "maps": maps, "slices": slices}
+    return {"label": label, "eta": theory.run.algorithm.first_rate, "t": kernels.t[index], "maps": maps, "slices": slices}
 
 
 def _spread(result: Any, label: str) -> dict[str, Any]:
     share = result.share_below(SOLVED)
-    return {"label": label, "eta": result.run.algorithm.learning_rate, "t": result.t, "threshold": SOLVED, "share": share.share,
+    return {"label": label, "eta": result.run.algorithm.first_rate, "t": result.t, "threshold": SOLVED, "share": share.share,
             "low": share.low, "high": share.high, "levels": list(QUANTILES),
             "m": [result.quantile(p).m for p in QUANTILES], "loss": [result.quantile(p).loss for p in QUANTILES]}
 

@@ -7,6 +7,8 @@
   // Plotly offers to send charts to a server by default; this page must not.
   const CONFIG = { displaylogo: false, responsive: true, showSendToCloud: false, plotlyServerURL: "",
     modeBarButtonsToRemove: ["select2d", "lasso2d"] };
+  // Plotly takes <b>, <a> and the like in labels for markup; names of files are only text.
+  const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const colour = (i) => COLOURS[i % COLOURS.length];
   const faded = (hex, alpha) => "rgba(" + [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16)).join(",") + "," + alpha + ")";
   const axis = (title, log) => ({ title: { text: title }, type: log ? "log" : "linear", gridcolor: "#e8ebee", zeroline: false,
@@ -68,10 +70,10 @@
         const x = curve.t.map((t) => (log ? t + curve.eta : t));
         xs.push(...x);
         if (curve.kind === "simulation") {
-          traces.push({ x, y: curve.mean, name: curve.label, mode: "markers", marker: { color: colour(i), size: 6 },
+          traces.push({ x, y: curve.mean, name: plain(curve.label), mode: "markers", marker: { color: colour(i), size: 6 },
             error_y: { type: "data", array: curve.error.map((e) => 2 * (e || 0)), color: colour(i), thickness: 1.2, width: 2 } });
         } else {
-          traces.push(...withBand(x, curve.mean, curve.error, colour(i), curve.label));
+          traces.push(...withBand(x, curve.mean, curve.error, colour(i), plain(curve.label)));
         }
       });
       const logY = name === "loss" && logLoss;
@@ -164,7 +166,7 @@
         const traces = spread.levels.map((level, i) => ({ x, y: spread[name][i], name: "quantile " + level, mode: "lines",
           line: { color: level === 0.5 ? hex : faded(hex, 0.5), width: level === 0.5 ? 2.5 : 1 },
           ...(i === 0 ? {} : { fill: "tonexty", fillcolor: faded(hex, 0.12) }) }));
-        later(plotCell(place, "spread-" + name + "-" + s), traces, layout(NAMES[name] + ": " + spread.label, logAxis("t + η", x),
+        later(plotCell(place, "spread-" + name + "-" + s), traces, layout(NAMES[name] + ": " + plain(spread.label), logAxis("t + η", x),
           name === "loss" ? logAxis("", spread.loss.flat()) : axis("", false)));
       }
       const edge = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
@@ -187,7 +189,7 @@
         traces.push({ x: study.values, y: study.values.map((v) => 1.6 * top * Math.pow(v / study.values[0], power)),
           name: "slope " + power, mode: "lines", line: { color: "#000", dash: "dash", width: 1 } });
       }
-      later(plotCell(place, "axis-" + s), traces, layout("distance from the finest: " + study.label,
+      later(plotCell(place, "axis-" + s), traces, layout("distance from the finest: " + plain(study.label),
         { ...axis(study.name, true), tickvals: study.values }, logAxis("", Object.values(study.quantities).flat())));
       if (study.residuals.length) {
         later(plotCell(place, "residuals-" + s), study.residuals.map((y, i) => ({ y,

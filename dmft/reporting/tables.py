@@ -68,7 +68,7 @@ def _comparison(theory: Opened, simulations: list[Opened]) -> str:
     rows, worst, bound, verdicts = [], 0.0, 0.0, [AGREE]
     for name in ("m", "loss"):
         result = compare(name, ours[name], [curves[name] for curves in theirs], dimensions,
-                         1e-3 * theory.result.run.algorithm.learning_rate)
+                         1e-3 * theory.result.run.algorithm.first_rate)
         good = np.flatnonzero(np.isfinite(result.z))
         if not good.size:
             continue

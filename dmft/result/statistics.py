@@ -1,5 +1,7 @@
 """Replicas added up: means and standard errors of curves and kernels. Knows no files and no ranks.
 
+Averages run over the replicas that did not diverge; over all of them, as far as they came, where none got through.
+
 Replicas enter in order of their index, whatever rank computed them, so that results do not depend on the ranks.
 Curves of every replica are kept; of the kernels only mean and summed squares (Welford), because they are large.
 """
@@ -12,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from dmft.core.averages import standard_error, welford_error
+from dmft.core.averages import mean_and_error, standard_error, welford_error
 from dmft.core.tree import nest
 
-OUTCOMES = ("done", "converged", "noise floor", "sweep limit", "diverged")
+DIVERGED = "diverged"
+OUTCOMES = ("done", "converged", "noise floor", "sweep limit", DIVERGED)
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,12 @@ class Solution:
         return cls(found["curves"], found["kernels"], found["half_m"], OUTCOMES[int(found["outcome"])], found.get("residuals"))
 
 
+def averaged(outcomes: Sequence[str]) -> np.ndarray:
+    """(replicas,) bool: which of them averages run over."""
+    ended = np.array([outcome != DIVERGED for outcome in outcomes], bool)
+    return ended if ended.any() else np.ones_like(ended)
+
+
 @dataclass
 class ReplicaStatistics:
     """Finished replicas of one run."""
@@ -56,38 +65,52 @@ class ReplicaStatistics:
     def count(self) -> int:
         return len(self.half_m)
 
+    @property
+    def diverged(self) -> int:
+        return self.outcomes.count(DIVERGED)
+
+    def chosen(self, curves: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
+        """(chosen, n+1): a curve of the replicas that averages run over."""
+        return np.array(curves)[averaged(self.outcomes)]
+
     def add(self, solution: Solution) -> None:
-        """Enter the next replica."""
+        """Enter the next replica. A curve that earlier ones lack (from an older file) is NaN for them."""
         for name, curve in solution.curves.items():
-            self.curves.setdefault(name, []).append(curve)
-        for name, kernel in solution.kernels.items():
-            self._add_kernel(name, kernel)
+            self.curves.setdefault(name, [np.full_like(curve, np.nan)] * self.count).append(curve)
+        none_before = self.diverged == self.count
+        if none_before and solution.outcome != DIVERGED:
+            self.kernel_mean, self.kernel_squares = {}, {}  # of replicas that diverged
+        if none_before or solution.outcome != DIVERGED:
+            before = self.count if solution.outcome == DIVERGED else self.count - self.diverged
+            for name, kernel in solution.kernels.items():
+                self._add_kernel(name, kernel, before)
         self.half_m.append(solution.half_m)
         if solution.residuals is not None:
             self.residuals.append(solution.residuals)
         self.outcomes.append(solution.outcome)
 
-    def _add_kernel(self, name: str, array: np.ndarray) -> None:
+    def _add_kernel(self, name: str, array: np.ndarray, before: int) -> None:
         mean = self.kernel_mean.setdefault(name, np.zeros_like(array))
         squares = self.kernel_squares.setdefault(name, np.zeros_like(array))
         gap = array - mean
-        mean += gap / (self.count + 1)
+        mean += gap / (before + 1)
         squares += gap * (array - mean)
 
     def mean(self, name: str) -> np.ndarray:
-        return np.mean(self.curves[name], axis=0)
+        return np.mean(self.chosen(self.curves[name]), axis=0)
 
     def error(self, name: str) -> np.ndarray:
-        return standard_error(np.array(self.curves[name]))
+        return standard_error(self.chosen(self.curves[name]))
 
     def kernel_error(self, name: str) -> np.ndarray:
-        return welford_error(self.kernel_squares[name], self.count)
+        return welford_error(self.kernel_squares[name], int(averaged(self.outcomes).sum()))
 
     def bias(self) -> tuple[np.ndarray, np.ndarray]:
         """Estimated bias of m at the sample count used, and its error. A bias c/K makes half the samples differ by
         c/K: bias(K) = <m at K/2> - <m at K>."""
-        gap = np.array(self.half_m) - np.array(self.curves["m"])
-        return gap.mean(axis=0), standard_error(gap)
+        gap = self.chosen(self.half_m) - self.chosen(self.curves["m"])
+        whole = np.isfinite(gap).all(axis=1)  # the solution with half the samples may diverge alone
+        return mean_and_error(gap[whole] if whole.any() else gap)
 
     def arrays(self) -> dict[str, Any]:
         """Nested plain arrays, for `from_arrays`. Under replicas, state and history as a result file has them."""

@@ -20,7 +20,7 @@ from dmft.model.experiment import Experiment, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
-from dmft.result.statistics import ReplicaStatistics
+from dmft.result.statistics import DIVERGED, ReplicaStatistics, averaged
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,7 +53,8 @@ class Theory:
 
     nu_hat is the multiplier of the sphere by (A.29), nu_hat_direct by (A.19); nu_gap the residual of the exact identity
     for nu_hat; training_error the share of wrong labels and error that on new samples, where labels are signs; b the intercept
-    where one is learnt; unstable the weight of samples with learning_rate * v'' > 2. mse is None where the loss declares no error.
+    where one is learnt; unstable the weight of samples with learning_rate * v'' > 2, lost that of samples that left their trapping
+    region [lost]. mse is None where the loss declares no error. Replicas that diverged are in `replicas` and in no mean.
     nu_gap and ibp_gap are those of the response as sampled, before the identity [ibp] completes it: a check of the tangents.
     """
 
@@ -74,6 +75,8 @@ class Theory:
     b_error: np.ndarray | None = None
     ibp_gap: np.ndarray | None = None
     ibp_gap_error: np.ndarray | None = None
+    lost: np.ndarray | None = None
+    lost_error: np.ndarray | None = None
     nu_hat: np.ndarray
     nu_hat_error: np.ndarray
     nu_hat_direct: np.ndarray
@@ -101,15 +104,37 @@ class Theory:
         found = {key: getattr(self, key) for name in THEORY_CURVES for key in (name, f"{name}_error")}
         return {key: array for key, array in found.items() if array is not None}
 
+    @property
+    def averaged(self) -> np.ndarray:
+        """(replicas,) bool: which of them means and errors run over, those that did not diverge (all, if none got through)."""
+        outcomes = str(self.attrs["outcomes"]).split(",") if "outcomes" in self.attrs else []
+        return averaged(outcomes) if outcomes else np.ones(len(self.replicas["m"]), bool)
+
+    @property
+    def diverged(self) -> int:
+        """How many replicas diverged."""
+        return str(self.attrs.get("outcomes", "")).split(",").count(DIVERGED)
+
+    @property
+    def dimension_bound(self) -> float:
+        """Dimension N up to which a simulation loses less than one of its alpha N data samples, 1/(alpha lost); inf where none
+        was lost, or nobody counted. Eq. [lost]."""
+        share = np.nanmax(self.lost, initial=0.0) if self.lost is not None else 0.0
+        return 1.0 / (self.run.problem.alpha * float(share)) if share > 0 else np.inf
+
     def __repr__(self) -> str:
-        theory, count = self.run.theory, len(self.replicas["m"])
-        return (f"<Theory {self.run.algorithm.kind}, alpha = {self.run.problem.alpha:g}, {theory.method}, {count} replicas of "
+        theory = self.run.theory
+        return (f"<Theory {self.run.algorithm.kind}, alpha = {self.run.problem.alpha:g}, {theory.method}, {self._replicas()} of "
                 f"{theory.samples} samples: {self.outcome}, {self._at_end('m')}>")
+
+    def _replicas(self) -> str:
+        count = len(self.replicas["m"])
+        return f"{count} replicas" + (f" ({self.diverged} diverged)" if self.diverged else "")
 
     def _repr_html_(self) -> str:
         run = self.run
-        facts = {"run": f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, learning rate {run.algorithm.learning_rate:g}",
-                 "solved by": f"{run.theory.method}, {len(self.replicas['m'])} replicas of {run.theory.samples} samples",
+        facts = {"run": f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, learning rate {run.algorithm.rate_text}",
+                 "solved by": f"{run.theory.method}, {self._replicas()} of {run.theory.samples} samples",
                  "outcome": self.outcome}
         curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in ("m", "loss", "nu_hat")]
         return html_card(run.title or "theory", facts, curves)
@@ -161,13 +186,13 @@ _OPTIONAL = tuple(name for name in THEORY_CURVES if _FIELDS[name].default is not
 
 def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs: dict[str, Any]) -> Theory:
     """Means and errors of the finished replicas."""
-    t = run.algorithm.learning_rate * np.arange(run.algorithm.steps + 1)
+    t = run.algorithm.clock.t
     replicas = {name: np.array(values) for name, values in statistics.curves.items()}
     replicas |= known_errors(run, replicas)
     curves: dict[str, Any] = {}
     for name in THEORY_CURVES:
         if name in replicas or name not in _OPTIONAL:
-            curves[name], curves[f"{name}_error"] = mean_and_error(replicas[name])
+            curves[name], curves[f"{name}_error"] = mean_and_error(statistics.chosen(replicas[name]))
     bias, bias_error = statistics.bias()
     kernels = Kernels(
         t[grid],
@@ -184,8 +209,10 @@ def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs
 
 
 def worst(outcomes: list[str]) -> str:
-    """The outcome of a run from those of its replicas."""
-    for outcome in ("diverged", "sweep limit", "noise floor", "converged"):
+    """The outcome of a run from those of its replicas: diverged where fewer than half got through."""
+    if 2 * outcomes.count(DIVERGED) > len(outcomes):
+        return DIVERGED
+    for outcome in ("sweep limit", "noise floor", "converged"):
         if outcome in outcomes:
             return outcome
     return "done"

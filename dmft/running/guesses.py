@@ -13,10 +13,10 @@ from dmft.solvers.iterate import Guess
 
 def guess_from(theory: Theory, run: Run) -> Guess:
     """Kernels of a result as the first guess of a run at the same learning rate; a longer run goes on with the last row."""
-    eta = run.algorithm.learning_rate
-    if theory.run.algorithm.learning_rate != eta:
+    known = min(theory.run.algorithm.steps, run.algorithm.steps)
+    if not np.array_equal(theory.run.algorithm.clock.eta[:known], run.algorithm.clock.eta[:known]):
         raise RunError(f"[theory] start_from: {run.theory.start_from} has learning_rate "
-                       f"{theory.run.algorithm.learning_rate:g}, this run {eta:g}; they must agree")
+                       f"{theory.run.algorithm.rate_text}, this run {run.algorithm.rate_text}; they must agree")
     if len(theory.kernels.t) != len(theory.t):
         raise RunError(f"[theory] start_from: {run.theory.start_from} keeps its kernels on a subset of its times; "
                        "solve it with theory.kernel_points at least its number of steps + 1")
@@ -32,14 +32,15 @@ def guess_of(statistics: ReplicaStatistics, run: Run) -> Guess:
 
 def _guess(run: Run, delta_nu: np.ndarray, mu: np.ndarray, M_C: np.ndarray, M_R: np.ndarray, b: np.ndarray | None
            ) -> Guess:
-    rows = run.algorithm.steps + 1
+    rows, eta = run.algorithm.steps + 1, run.algorithm.clock.eta
 
     def padded(array: np.ndarray) -> np.ndarray:
         array = array[tuple(slice(0, rows) for _ in array.shape)]
         return np.pad(array, [(0, rows - len(array))] * array.ndim, mode="edge")
 
-    eta, push = run.algorithm.learning_rate, None
+    push = None
     if run.problem.bias:  # what moved b as it did; nothing where the kernels are those of a run without an intercept
-        slope = np.zeros(1) if b is None else -np.diff(b) / (eta * run.problem.alpha)
-        push = padded(slope)
-    return Guess(padded(delta_nu), padded(mu), np.tril(padded(M_C)), np.tril(eta * padded(M_R), -1), push=push)
+        moved = np.zeros(2) if b is None else b[:rows]
+        push = padded(-np.diff(moved) / (eta[:len(moved) - 1] * run.problem.alpha))
+    step = np.append(eta, eta[-1])
+    return Guess(padded(delta_nu), padded(mu), np.tril(padded(M_C)), np.tril(padded(M_R) * step, -1), push=push)

@@ -40,7 +40,7 @@ class Setup:
     @classmethod
     def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None) -> Setup:
         theory, experiment = run.theory, theory_experiment(run)
-        parts = wanted_parts(run) - ({"stein"} if experiment.data.control == NONE else frozenset())
+        parts = wanted_parts(run) - ({"stein"} if experiment.data.control == NONE or not experiment.stein else frozenset())
         iterate = theory.method == "iterate"
         whole = sampling_of(run, parts, theory.samples, 0)
         per_level = None if iterate else blocks_per_level(
@@ -77,7 +77,8 @@ class Setup:
             return
         here = march_blocks(self.sampling("whole", 0), comm, self.gpu)
         # The layout of the longest full history would itself be too large to make: count it instead.
-        history = History(min(self.experiment.steps, 20_000) if self.per_level is None else self.experiment.steps, self.per_level)
+        history = History(min(self.experiment.steps, 20_000) if self.per_level is None else self.experiment.steps, self.per_level,
+                          np.flatnonzero(self.experiment.jump_n))
         carriers = here.carrier_lines.stop - here.carrier_lines.start
         samples = march_bytes(history, here.count, carriers, "stein" in self.parts, np.dtype(self.tangent_type).itemsize)
         need = HALF * samples + 8 * 8.0 * history.slots**2

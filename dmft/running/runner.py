@@ -23,6 +23,7 @@ from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
+from dmft.equations.rows import MOST_LOST
 from dmft.model.cuda_loss import check_cuda
 from dmft.model.data import loss_of
 from dmft.model.resume import grown
@@ -34,6 +35,7 @@ from dmft.running.replica import Replica, Setup, wanted_parts
 from dmft.solvers.iterate import Guess
 
 MOST_REPLICAS = 4096  # target_error asks for no more
+BIAS_SIGMAS = 2.0  # of its own standard errors, beyond which an estimated bias is taken for real
 UNSTABLE_SHARE = 1e-4  # weight of samples beyond the stability of the explicit step that is worth a warning
 _log = logging.getLogger("dmft")
 
@@ -151,6 +153,7 @@ class TheoryJob:
             return self.finished
         worst = self.comm.bcast(float(np.max(self.statistics.error("m"))) if self.comm.is_root else 0.0)
         if self.finished > 1 and worst <= target:
+            self._warn_of_bias(target)
             return self.finished
         ratio = (worst / target) ** 2 if math.isfinite(worst) else 4.0
         more = min(math.ceil(1.05 * ratio * self.finished), 2 * self.finished, MOST_REPLICAS)
@@ -162,6 +165,20 @@ class TheoryJob:
             return self.finished
         self._note(f"error of m is {worst:.3g} with {self.finished} replicas, target {target:g}: going on to {more}")
         return more
+
+    def _warn_of_bias(self, target: float) -> None:
+        """Say so where the target is met for the noise alone: no replica lowers the bias of a finite number of samples, and other
+        samples are another run."""
+        if not self.comm.is_root:
+            return
+        bias, error = self.statistics.bias()
+        seen = np.where(np.abs(bias) > BIAS_SIGMAS * error, np.abs(bias), 0.0)
+        i, samples = int(np.argmax(seen)), self.run.theory.samples
+        if seen[i] > target:
+            t = self.run.algorithm.clock.t[i]
+            warnings.warn(f"target_error {target:g} is met for the noise alone: the bias of {samples} samples is {bias[i]:+.2g} +- "
+                          f"{error[i]:.2g} at t = {t:g}, and replicas do not lower it; it falls as 1/samples, so take "
+                          f"theory.samples of about {samples * seen[i] / target:.2g}", ResultWarning, stacklevel=2)
 
     def label(self, indices: Sequence[int]) -> str:
         return f"{self.run.theory.method}, replicas {indices[0] + 1}-{indices[-1] + 1} of {self._asked}"
@@ -197,20 +214,36 @@ class TheoryJob:
 
 def _warn(theory: Theory) -> None:
     """What went wrong, or may have."""
-    reached = int(np.isfinite(theory.m).sum()) - 1
+    if theory.diverged:
+        _warn_diverged(theory)
     if theory.outcome == "diverged":
-        eta = theory.run.algorithm.learning_rate
-        warnings.warn(f"diverged at t = {eta * (reached + 1):g}: samples left all bounds, most likely because the learning rate "
-                      f"{eta:g} is too large for the tail of |h| (the explicit step is unstable where learning_rate * v'' > 2); "
-                      "take a smaller algorithm.learning_rate, or theory.variance_reduction without \"weights\"", OutcomeWarning,
-                      stacklevel=4)
-    elif theory.outcome == "sweep limit":
+        return
+    if theory.outcome == "sweep limit":
         warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}: raise it with --resume, or use "
                       "method = \"march\"", OutcomeWarning, stacklevel=4)
-    share = np.nanmax(theory.unstable) if reached >= 0 else 0.0
-    if theory.outcome != "diverged" and share > UNSTABLE_SHARE:
+    share = np.nanmax(theory.unstable, initial=0.0)
+    if share > UNSTABLE_SHARE:
         warnings.warn(f"samples of total weight up to {share:.1g} were at learning_rate * v'' > 2, where the explicit step is "
                       "unstable; a smaller learning rate is safer", ResultWarning, stacklevel=4)
+    if theory.lost is not None and np.isfinite(theory.dimension_bound):
+        warnings.warn(f"samples of total weight {np.nanmax(theory.lost):.2g} left their trapping region and count no more (curve "
+                      f"'lost'): for N far below {theory.dimension_bound:.2g} simulations have no such samples, far above it they "
+                      "diverge; a smaller learning rate is safer", ResultWarning, stacklevel=4)
+
+
+def _warn_diverged(theory: Theory) -> None:
+    """How many replicas diverged, when the first one did, and why."""
+    eta, times, count = theory.run.algorithm.first_rate, theory.run.algorithm.clock.t, len(theory.replicas["m"])
+    first = times[min(min(int(np.isfinite(m).sum()) for m in theory.replicas["m"]), len(times) - 1)]
+    what = f"diverged at t = {first:g}"
+    if count > 1:
+        what = f"{theory.diverged} of {count} replicas diverged{', the first' if theory.diverged > 1 else ''} at t = {first:g}"
+    if theory.diverged < count:
+        few = ", fewer than half: no result" if theory.outcome == "diverged" else ""
+        what += f"; means and errors are those of the others{few}"
+    warnings.warn(f"{what}: more than {MOST_LOST:g} of the weight of the samples left their trapping region, because the learning "
+                  f"rate {eta:g} is too large for the tail of |h| (the explicit step is unstable where learning_rate * v'' > 2); "
+                  "take a smaller algorithm.learning_rate", OutcomeWarning, stacklevel=5)
 
 
 def _card(run: Run, comm: Comm) -> Gpu | None:

@@ -20,8 +20,9 @@ from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
 from dmft.model.teacher import SMOOTH
-from dmft.samples.process import Past, SampleState, by_name, lines_of
-from dmft.samples.sampling import Draws, Sampling
+from dmft.samples.lost import GONE, LEAVES
+from dmft.samples.process import Past, SampleState, by_name
+from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Tangents
 
 KERNELS = ("fields", "row_sums", "add_parts", "past", "bounds", "next_tangents", "merge_columns", "merge_rows", "move")
@@ -64,13 +65,14 @@ class GpuSamples:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
                            f'{gpu.shared_bytes // PULL_BYTES}; take history = "dyadic", or device = "cpu"')
         self.gpu, self.experiment, self.history, self.block, self.keys = gpu, experiment, history, block, sampling.keys
-        self.stein, self.identity = sampling.stein and experiment.data.control == SMOOTH, sampling.identity
+        self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         self.count, self.slots, self.blocks = count, slots, -(-count // block)
         self.part = -(-block // PARTS)
         self.parts = -(-block // self.part)
         self.n = 0
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
-        numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE}
+        numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
+                   "LEAVES": LEAVES, "GONE": GONE}
         text = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), experiment.data.loss.cuda, f"typedef {kind} tangent;",
                           *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
         self.kernel = gpu.kernels(text, KERNELS)

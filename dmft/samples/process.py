@@ -2,8 +2,8 @@
 
 `row_sums` gives what row n of the kernels needs, one line per block of samples; `advance` takes the samples from
 step n to n+1 once the row is known. The march and the iteration are two loops over these two operations. The functions
-of one sample, in the order of a step, are `draw_noise`, `next_field`, `next_control`, `next_tangents` and `merge_past`;
-dmft/equations/reference.py has the same equations without blocks.
+of one sample, in the order of a step, are `own_normals`, `draw_noise`, `next_field`, `next_control`, `next_tangents` and
+`merge_past`; dmft/equations/reference.py has the same equations without blocks.
 
 Per sample the past is kept as sums over the slots of a History: of h, g, chi and the tangents (tangents.py). Random
 numbers are functions of (stream, sample, step), so nothing of them is stored.
@@ -12,7 +12,6 @@ numbers are functions of (stream, sample, step), so nothing of them is stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +28,7 @@ from dmft.equations.rows import (
     GP,
     GROUPS,
     LABEL,
+    LOST,
     PUSH,
     RESPONSE,
     RESPONSE2,
@@ -40,10 +40,11 @@ from dmft.equations.rows import (
 )
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
-from dmft.model.losses import Loss
 from dmft.model.minibatches import next_weight
 from dmft.model.teacher import SMOOTH
-from dmft.samples.sampling import Draws, Sampling
+from dmft.samples.fields import make_fields
+from dmft.samples.lost import GONE
+from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Ahead, Tangents, gather, merge_packed, pull
 
 
@@ -58,7 +59,7 @@ class SampleState(NamedTuple):
     y: np.ndarray  # label
     sd: np.ndarray  # spread of the input
     h: np.ndarray
-    s: np.ndarray  # mini-batch weight
+    s: np.ndarray  # mini-batch weight; GONE for a sample that is lost
     Y: np.ndarray  # response of h_n to h0 through the label alone, of the control variate
 
 
@@ -115,52 +116,33 @@ class Keys(NamedTuple):
     batch: np.uint64
 
 
-@lru_cache
-def make_fields(loss: Loss):
-    """Elementwise evaluation of Fields, compiled once for a loss."""
-    v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
-
-    @njit
-    def fields(state, learning, m, b, scale, classes, out):
-        for i in range(len(state.h)):
-            sd, y = state.sd[i], state.y[i]
-            field, batch = sd * (state.h[i] + m * state.k[i]) + b, scale * state.s[i] * sd
-            out.v[i] = v(field, y)
-            out.g[i] = batch * dv(field, y)
-            out.gp[i] = batch * sd * d2v(field, y)
-            out.g_y[i] = batch * dv_dy(field, y) * learning.slope[i]
-        if classes:
-            for i in range(len(state.h)):
-                field = state.sd[i] * (state.h[i] + m * state.k[i]) + b
-                learning.wrong[i] = state.y[i] * (field * field - L * L if L > 0.0 else field) < 0.0
-
-    return fields
-
-
 @njit(cache=True)
 def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, stein, identity, classes, line):
     """line (SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
-    slots = past.G.shape[1]
+    weights, lines, k, h, s, Y = state.weight, state.line, state.k, state.h, state.s, state.Y
+    v, g_all, gp_all, g_y, G, H = fields.v, fields.g, fields.gp, fields.g_y, past.G, past.H
+    direct, slots = learning.direct, past.G.shape[1]
     line[:] = 0.0
     for i in range(first, last):
-        w, g, gp = state.weight[i], fields.g[i], fields.gp[i]
+        w, g, gp = weights[i], g_all[i], gp_all[i]
         wg, wgp = w * g, w * gp
         line[GP] += wgp
-        line[GK] += wg * state.k[i]
-        line[V] += w * fields.v[i]
-        line[GH] += wg * (state.h[i] + m * state.k[i])
+        line[GK] += wg * k[i]
+        line[V] += w * v[i]
+        line[GH] += wg * (h[i] + m * k[i])
         line[GG] += wg * g
         if stein:
-            line[LABEL] += wgp * state.Y[i] + w * fields.g_y[i]
-            if abs(state.Y[i]) > WIDE:
+            line[LABEL] += wgp * Y[i] + w * g_y[i]
+            if abs(Y[i]) > WIDE:
                 line[WILD] += w
         else:
-            line[LABEL] += learning.direct[i] * g
+            line[LABEL] += direct[i] * g
         if eta * gp > STABLE:
             line[UNSTABLE] += w
+        line[LOST] += w if s[i] < 0.0 else 0.0
         for j in range(used):
-            line[SCALARS + j] += wg * past.G[i, j]
-        t = state.line[i]
+            line[SCALARS + j] += wg * G[i, j]
+        t = lines[i]
         if t >= 0:
             line[CARRIED] += w
             if identity:  # bounded: what is missed, the identity puts back
@@ -178,7 +160,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
                 line[SCALARS + slots + j] += wgp * row[t, j]
         if identity:
             for j in range(used):
-                line[SCALARS + 2 * slots + j] += wg * past.H[i, j]
+                line[SCALARS + 2 * slots + j] += wg * H[i, j]
     if classes:
         for i in range(first, last):
             line[WRONG] += state.weight[i] * learning.wrong[i]
@@ -195,46 +177,48 @@ def _row_sums(block, used, state, learning, fields, past, row, m, eta, stein, id
 
 
 @njit(cache=True, inline="always")
-def draw_noise(i, state, past, z_first, noise_key, drive, n, used):
-    """chi_n given the past of this sample, and the normal of its heat. Eq. [dmft-chi]."""
-    z, xi = normal2(noise_key, state.name[i], n)
-    z *= state.sign[i]
+def own_normals(i, name, sign, z_first, noise_key, n):
+    """The normals of chi and of the heat of sample i at step n; the first ones of chi may be given."""
+    z, xi = normal2(noise_key, name[i], n)
+    z *= sign[i]
     if n < z_first.shape[1]:
         z = z_first[i, n]
-    return dot(drive.chi_weights, past.X[i], used) + drive.chi_sd * z, xi
+    return z, sign[i] * xi
 
 
 @njit(cache=True, inline="always")
-def next_field(i, state, past, g, chi, xi, drive, eta, used):
-    """h_{n+1}: the effective process. Eq. [dmft-h]."""
-    memory = dot(drive.memory, past.H[i], used)
-    return drive.a * (drive.keep * state.h[i] + eta * (memory + chi - g) + drive.thermal * state.sign[i] * xi)
+def draw_noise(z, X, chi_weights, chi_sd, used):
+    """chi_n of a sample given its past X. Eq. [dmft-chi]."""
+    return dot(chi_weights, X, used) + chi_sd * z
 
 
 @njit(cache=True, inline="always")
-def next_tangents(t, tangents, ahead, memory, drive, gp, eta, offset, stop, used, out):
-    """out_J = T_{n+1,J} for the sources before step n, of the sample whose tangents are in line t. Eq. [dmft-T]."""
-    if ahead.step < 0:
-        out[:] = 0.0
-    else:
-        out[:] = ahead.sums[t, ahead.step, :used]
-    gather(tangents.T[t], memory, offset, stop, ahead.first, used, out)
+def next_field(h, g, chi, xi, H, memory, drive, eta, used):
+    """h_{n+1} of a sample with past H: the effective process. Eq. [dmft-h]."""
+    return drive.a * (drive.keep * h + eta * (dot(memory, H, used) + chi - g) + drive.thermal * xi)
+
+
+@njit(cache=True, inline="always")
+def next_control(Y, gp, g_y, Y_past, memory, drive, eta, used):
+    """Y_{n+1}, the response of h_{n+1} to h0 through the label alone, for the control variate of mu. Eq. [stein]."""
+    response = dot(memory, Y_past, used) - gp * Y - g_y
+    following = drive.a * (drive.keep * Y + eta * response)
+    return min(max(following, -BOUND), BOUND) if eta * gp > STABLE else following
+
+
+@njit(cache=True, inline="always")
+def next_tangents(T, row, gp, memory, drive, eta, offset, stop, first, used, out):
+    """out_J = T_{n+1,J} for the sources before step n, from tangents T and row n of a sample; out holds the memory sums over
+    the rows before `first`. Eq. [dmft-T]."""
+    gather(T, memory, offset, stop, first, used, out)
     slope = drive.a * (drive.keep - eta * gp)
     for j in range(used):
-        out[j] = slope * tangents.row[t, j] + drive.a * eta * out[j]
+        out[j] = slope * row[j] + drive.a * eta * out[j]
         if abs(out[j]) < TINY:
             out[j] = 0.0
     if eta * gp > STABLE:
         for j in range(used):
             out[j] = min(max(out[j], -BOUND), BOUND)
-
-
-@njit(cache=True, inline="always")
-def next_control(i, state, past, fields, drive, eta, used):
-    """Y_{n+1}, the response of h_{n+1} to h0 through the label alone, for the control variate of mu. Eq. [stein]."""
-    response = dot(drive.memory, past.Y[i], used) - fields.gp[i] * state.Y[i] - fields.g_y[i]
-    following = drive.a * (drive.keep * state.Y[i] + eta * response)
-    return min(max(following, -BOUND), BOUND) if eta * fields.gp[i] > STABLE else following
 
 
 @njit(cache=True)
@@ -245,58 +229,63 @@ def _merge_vector(v, older, newer, into):
 
 
 @njit(cache=True, inline="always")
-def merge_past(i, merges, past, stein):
-    """Blocks of the history that become one, in the past of a sample. Eq. [dyadic]."""
+def merge_past(v, merges):
+    """Blocks of the history that become one, in a past of a sample. Eq. [dyadic]."""
     for k in range(merges.shape[0]):
-        older, newer, into = merges[k, 0], merges[k, 1], merges[k, 2]
-        _merge_vector(past.H[i], older, newer, into)
-        _merge_vector(past.G[i], older, newer, into)
-        _merge_vector(past.X[i], older, newer, into)
-        if stein:
-            _merge_vector(past.Y[i], older, newer, into)
+        _merge_vector(v, merges[k, 0], merges[k, 1], merges[k, 2])
 
 
 @njit(cache=True, inline="always")
-def enter_tangents(t, step, tangents, following, source, used):
-    """Merge blocks in the tangents of line t, put row n into the past, and make row n+1, with its new source, the present."""
-    for k in range(step.merges.shape[0]):
-        older, newer, into = step.merges[k, 0], step.merges[k, 1], step.merges[k, 2]
-        merge_packed(tangents.T[t], older, newer, into, step.offset, step.stop)
-        _merge_vector(tangents.row[t], older, newer, into)
-        _merge_vector(following, older, newer, into)
+def enter_tangents(T, row, following, source, merges, slot, offset, stop, used):
+    """Merge blocks in the tangents T of a sample, put row n into the past, and make row n+1, with its new source, the present."""
+    for k in range(merges.shape[0]):
+        merge_packed(T, merges[k, 0], merges[k, 1], merges[k, 2], offset, stop)
+    merge_past(row, merges)
+    merge_past(following, merges)
+    into = offset[slot]
     for j in range(used):
-        tangents.T[t, step.offset[step.slot] + j] = tangents.row[t, j]
-        tangents.row[t, j] = following[j]
-    tangents.row[t, step.slot] = source
+        T[into + j] = row[j]
+        row[j] = following[j]
+    row[slot] = source
 
 
 @njit(cache=True)
 def _advance_block(first, last, step, drive, chain, keys, state, past, tangents, fields, z_first, ahead, stein):
     """Samples first .. last-1 from step n to n+1."""
-    n, eta, slot = step.n, step.eta, step.slot
-    used = step.stop[slot]  # no slot beyond holds anything yet
-    following = np.empty(used, tangents.T.dtype)
-    memory = drive.memory.astype(tangents.T.dtype)
+    # Arrays are taken out of their tuples once: each time costs two atomic counts, which would be a tenth of all work.
+    n, eta, slot, merges, offset, stop = step.n, step.eta, step.slot, step.merges, step.offset, step.stop
+    h, s, Y, line, name, sign = state.h, state.s, state.Y, state.line, state.name, state.sign
+    g_all, gp_all, g_y, memory, chi_weights, sums = fields.g, fields.gp, fields.g_y, drive.memory, drive.chi_weights, ahead.sums
+    H, G, X, Y_past, T, row = past.H, past.G, past.X, past.Y, tangents.T, tangents.row
+    used = stop[slot]  # no slot beyond holds anything yet
+    following = np.empty(used, T.dtype)
+    rounded = memory.astype(T.dtype)
     for j in range(used):
-        if abs(memory[j]) < TINY:
-            memory[j] = 0.0
+        if abs(rounded[j]) < TINY:
+            rounded[j] = 0.0
     for i in range(first, last):
-        g, gp, t = fields.g[i], fields.gp[i], state.line[i]
-        chi, xi = draw_noise(i, state, past, z_first, keys.noise, drive, n, used)
-        h_next = next_field(i, state, past, g, chi, xi, drive, eta, used)
+        g, gp, t = g_all[i], gp_all[i], line[i]
+        z, xi = own_normals(i, name, sign, z_first, keys.noise, n)
+        chi = draw_noise(z, X[i], chi_weights, drive.chi_sd, used)
+        h_next = next_field(h[i], g, chi, xi, H[i], memory, drive, eta, used)
         if stein:
-            Y_next = next_control(i, state, past, fields, drive, eta, used)
+            Y_next = next_control(Y[i], gp, g_y[i], Y_past[i], memory, drive, eta, used)
+            merge_past(Y_past[i], merges)
+            Y_past[i, slot], Y[i] = Y[i], Y_next
         if t >= 0:
-            next_tangents(t, tangents, ahead, memory, drive, gp, eta, step.offset, step.stop, used, following)
-            enter_tangents(t, step, tangents, following, -drive.a * eta * gp, used)
-        merge_past(i, step.merges, past, stein)
+            if ahead.step < 0:
+                following[:] = 0.0
+            else:
+                following[:] = sums[t, ahead.step, :used]
+            next_tangents(T[t], row[t], gp, rounded, drive, eta, offset, stop, ahead.first, used, following)
+            enter_tangents(T[t], row[t], following, -drive.a * eta * gp, merges, slot, offset, stop, used)
+        merge_past(H[i], merges)
+        merge_past(G[i], merges)
+        merge_past(X[i], merges)
         # step n enters the past, n+1 becomes the present
-        past.H[i, slot], past.G[i, slot], past.X[i, slot] = state.h[i], g, chi
-        if stein:
-            past.Y[i, slot] = state.Y[i]
-            state.Y[i] = Y_next
-        state.h[i] = h_next
-        state.s[i] = next_weight(chain, state.s[i], keys.batch, state.name[i], n)
+        H[i, slot], G[i, slot], X[i, slot] = h[i], g, chi
+        h[i] = h_next
+        s[i] = next_weight(chain, s[i], keys.batch, name[i], n) if s[i] >= 0.0 else GONE
 
 
 @njit(cache=True, parallel=True)
@@ -315,18 +304,17 @@ class Samples:
                  dtype=np.float64):
         count, slots = len(draws.h), history.slots
         self.experiment, self.block, self.keys = experiment, block, Keys(*sampling.keys)
-        self.stein, self.identity = sampling.stein and experiment.data.control == SMOOTH, sampling.identity
+        self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         self.classes = experiment.data.classifies or experiment.data.bias
         self.offset, self.stop = history.offset, history.stop
         self.blocks, self.count = -(-count // block), count
-        self.chain = experiment.batch.chain()
         integers = {"name": np.int64, "line": np.int64}
         self.state = SampleState(*(np.zeros(count, integers.get(name, np.float64)) for name in SampleState._fields))
         self.past = Past(*(np.zeros((count, width)) for width in (slots, slots, slots, slots if self.stein else 0)))
         carriers = int(np.count_nonzero(draws.carrier))
         self.tangents = Tangents(np.zeros((carriers, history.packed), dtype), np.zeros((carriers, slots), dtype))
         self.fields = Fields(*(np.empty(count) for _ in Fields._fields))
-        self._evaluate = make_fields(experiment.data.loss)
+        self._evaluate = [make_fields(loss) for loss in experiment.losses]
         self._ahead = np.zeros((carriers, 0, slots), dtype)
         self._sums = np.empty((self.blocks, SCALARS + GROUPS * slots))
         self._start(draws, weight)
@@ -351,18 +339,20 @@ class Samples:
         self._start(draws, weight)
 
     def row_sums(self, m: float, b: float = 0.0) -> np.ndarray:
-        """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the present Fields, which
-        `advance` uses."""
-        self._evaluate(self.state, self.learning, m, b, self.experiment.gradient_scale, self.classes, self.fields)
-        _row_sums(self.block, self._used, self.state, self.learning, self.fields, self.past, self.tangents.row, m,
-                  self.experiment.eta, self.stein, self.identity, self.classes, self._sums)
+        """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the Fields of `advance`."""
+        e, step = self.experiment, min(self.n, self.experiment.steps - 1)
+        eta = e.eta_n[step]
+        self._evaluate[e.loss_n[self.n]](self.state, self.learning, m, b, eta, e.scale_n[step], self.classes, self.fields)
+        _row_sums(self.block, self._used, self.state, self.learning, self.fields, self.past, self.tangents.row, m, eta,
+                  self.stein, self.identity, self.classes, self._sums)
         return self._sums
 
     def advance(self, drive: Drive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""
-        step = Step(self.n, self.experiment.eta, plan.merges, plan.slot, self.offset, self.stop)
+        step = Step(self.n, self.experiment.eta_n[self.n], plan.merges, plan.slot, self.offset, self.stop)
         ahead = Ahead(self._ahead, self.n - self._ahead_from if self._looks_ahead else -1, self._ahead_from)
-        _advance(self.block, self.blocks, step, drive, self.chain, self.keys, self.state, self.past, self.tangents, self.fields,
+        chain = self.experiment.batches.chain(self.n)
+        _advance(self.block, self.blocks, step, drive, chain, self.keys, self.state, self.past, self.tangents, self.fields,
                  self.z, ahead, self.stein)
         self.n, self._used = self.n + 1, int(self.stop[plan.slot])
 
@@ -391,8 +381,3 @@ class Samples:
             self._ahead = np.empty((len(self.tangents.T), steps, slots), self.tangents.T.dtype)
         pull(padded, self.tangents.T, self.offset, self.stop, self.n, self._ahead)
         self._looks_ahead, self._ahead_from = True, self.n
-
-
-def lines_of(carrier: np.ndarray) -> np.ndarray:
-    """Where the tangents of each sample are, in order; -1 for a sample without."""
-    return np.where(carrier, np.cumsum(carrier) - 1, -1)

@@ -25,6 +25,7 @@ from scipy.stats import qmc
 
 from dmft.core import streams
 from dmft.model.experiment import Experiment
+from dmft.model.minibatches import first_weights
 from dmft.model.runfile import VARIANCE_PARTS
 
 SOBOL_STEPS = 10
@@ -135,7 +136,8 @@ def _draw_pairs(experiment: Experiment, sampling: Sampling, index: np.ndarray) -
     zero, one = np.zeros(len(index)), np.ones(len(index))
     return Draws(name=name, sign=one, k=jump.k, y=label, sd=one, slope=zero, shift=zero, stratum=np.zeros(len(index), np.int64),
                  jump=label * jump.size / sampling.pairs, h=np.sqrt(experiment.h_start_variance) * ndtri(points[:, 1]),
-                 s=experiment.batch.first(points[:, 2]), weight=zero, carrier=np.zeros(len(index), bool),
+                 s=first_weights(experiment.batch, points[:, 2], sampling.keys[1], name), weight=zero,
+                 carrier=np.zeros(len(index), bool),
                  z=ndtri(points[:, 3 : points.shape[1] - extra]))
 
 
@@ -157,8 +159,13 @@ def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray)
         **experiment.data.draw(wider * y0, points[:, 3 + z_steps :])._asdict(),
         jump=np.zeros(len(index)),
         h=sign * wider * np.sqrt(experiment.h_start_variance) * y,
-        s=experiment.batch.first(points[:, 2]),
+        s=first_weights(experiment.batch, points[:, 2], sampling.keys[1], index),
         weight=weight,
         carrier=carrier,
         z=sign[:, None] * ndtri(points[:, 3 : 3 + z_steps]),
     )
+
+
+def lines_of(carrier: np.ndarray) -> np.ndarray:
+    """Where the tangents of each sample are, in order; -1 for a sample without."""
+    return np.where(carrier, np.cumsum(carrier) - 1, -1)

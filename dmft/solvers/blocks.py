@@ -130,5 +130,5 @@ def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing, stratum: np.nd
 
 def estimators_of(experiment: Experiment, sampling: Sampling) -> Estimators:
     """What a solution can estimate from its samples: labels that jump are controlled by pairs on the jump, or not at all."""
-    stein = sampling.stein and (experiment.data.control != JUMPS or sampling.pairs > 0)
+    stein = sampling.stein and experiment.stein and (experiment.data.control != JUMPS or sampling.pairs > 0)
     return Estimators(stein, sampling.identity, sampling.carriers / sampling.samples)

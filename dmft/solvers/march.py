@@ -45,8 +45,8 @@ class March:
 
     def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, grid: np.ndarray, comm: Summing,
                  dtype=np.float64, gpu: Gpu | None = None):
-        self.experiment, self.sampling, self.grid, self.comm = experiment, sampling, grid, comm
-        self.history = History(experiment.steps, per_level)
+        self.experiment, self.sampling, self.grid, self.comm = experiment, sampling, grid + experiment.hidden, comm
+        self.history = History(experiment.steps, per_level, np.flatnonzero(experiment.jump_n))
         self.weights = WeightDynamics(experiment, self.history)
         self.blocks = blocks = march_blocks(sampling, comm, gpu)
         self.use = estimators_of(experiment, sampling)
@@ -54,7 +54,7 @@ class March:
         kind = partial(GpuSamples, gpu) if gpu else Samples
         weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
         self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
-        self.curves = {name: np.full(experiment.steps + 1, np.nan) for name in curves_of(experiment)}
+        self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
         self.diverged = False
 
@@ -80,7 +80,8 @@ class March:
     @property
     def note(self) -> str:
         """For a progress line."""
-        return f"t = {self.n * self.experiment.eta:.2f}, m = {self.curves['m'][self.n - 1]:.4f}" if self.n else ""
+        last = self.n - 1 - self.experiment.hidden
+        return f"t = {self.experiment.t_n[self.n]:.2f}, m = {self.curves['m'][last]:.4f}" if last >= 0 else ""
 
     def step(self) -> None:
         step_together([self], self.comm)
@@ -98,8 +99,9 @@ class March:
             return
         estimate = estimate_row(weights, sums, self.use)
         row, closing = estimate.row, weights.close(estimate.row)
-        for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b).items():
-            self.curves[name][n] = value
+        if n >= experiment.hidden:
+            for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b).items():
+                self.curves[name][n - experiment.hidden] = value
         saved_row(self.kernels, self.grid, weights, row, self.curves["m"])
         if exploded(sums, closing.norm):
             self.diverged = True

@@ -18,6 +18,7 @@ from dmft.core import command
 from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from dmft.core.progress import say
+from onepass.papers.arnaboldi import exits
 from onepass.papers.arnaboldi import numbers as arnaboldi
 from onepass.papers.arnaboldi import tables as arnaboldi_tables
 from onepass.papers.benarous import numbers as benarous
@@ -84,6 +85,14 @@ FIGURES = {
     "arnaboldi5": CompanionFigure(
         arnaboldi.figure5, arnaboldi_tables.paths, lambda: _arnaboldi().draw_paths,
         "two units: SGD and SDE from one start",
+    ),
+    "arnaboldi6": CompanionFigure(
+        exits.figure6, arnaboldi_tables.surface, lambda: _arnaboldi().draw_landscape,
+        "landscape of one unit, the spectrum at the start",
+    ),
+    "exits": CompanionFigure(
+        exits.exits, arnaboldi_tables.exits, lambda: _arnaboldi().draw_exits,
+        "exit times of the chain against every formula",
     ),
     "escape": CompanionFigure(
         arnaboldi.scalings, arnaboldi_tables.scalings, lambda: _arnaboldi().draw_scalings,

@@ -1,7 +1,7 @@
 """What kind of function an activation is, found by looking at it: two slopes, smooth, kinked, or not integrable.
 
 Rules for smooth functions are wrong by parts in a thousand at a kink, whatever their number of nodes; so kinks must be
-seen before averages are taken.
+seen before averages are taken, and the rules cut there (kinked_moments.py).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import numpy as np
 from dmft.core.errors import RunError
 from sgd_sim.models.activations import Activation, apply
 
+MOST_KINKS = 6
+_LOOKED_AT = 16     # intervals, more than kinks
 _PLACES = np.array([0.013, 0.37, 1.0, 2.9, 7.1])
 
 
@@ -25,22 +27,28 @@ def two_slopes(what: Activation) -> tuple[float, float] | None:
     return lo, hi
 
 
-def kink(what: Activation) -> float | None:
-    """Where in [-8, 8] the derivative jumps, or None: intervals in which s' changes most are halved until the change
-    has gone or is a jump."""
+def kinks(what: Activation) -> tuple[float, ...]:
+    """Where in [-8, 8] the function or its derivative jumps, in order: intervals in which it changes most are halved until the
+    change has gone or is a jump."""
     x = np.linspace(-8.0, 8.0, 4001) + 1e-4 / 3.0
-    slope = apply(what.ds, x)
-    scale = max(1.0, float(np.abs(slope).max()))
-    for index in np.argsort(-np.abs(np.diff(slope)))[:12]:
-        low, high = x[index], x[index + 1]
-        for _ in range(30):
-            middle = 0.5 * (low + high)
-            at_low, at_middle, at_high = apply(what.ds, np.array([low, middle, high]))
-            low, high = (low, middle) if abs(at_middle - at_low) > abs(at_high - at_middle) else (middle, high)
-        change = abs(float(np.diff(apply(what.ds, np.array([low, high])))[0]))
-        if change > 1e-6 * scale:
-            return 0.5 * (low + high)
-    return None
+    found: list[float] = []
+    for f in (what.ds, what.s):
+        value = apply(f, x)
+        scale = max(1.0, float(np.abs(value).max()))
+        for index in np.argsort(-np.abs(np.diff(value)))[:_LOOKED_AT]:
+            low, high = x[index], x[index + 1]
+            for _ in range(40):
+                middle = 0.5 * (low + high)
+                at_low, at_middle, at_high = apply(f, np.array([low, middle, high]))
+                low, high = (low, middle) if abs(at_middle - at_low) > abs(at_high - at_middle) else (middle, high)
+            change = abs(float(np.diff(apply(f, np.array([low, high])))[0]))
+            place = round(0.5 * (low + high), 11)
+            if change > 1e-6 * scale and all(abs(place - other) > 1e-9 for other in found):
+                found.append(place)
+    if len(found) > MOST_KINKS:
+        raise RunError(f"activation {what.name!r}: jumps at {len(found)} or more places; the averages of the ODE are cut at up to "
+                       f"{MOST_KINKS}; chain(...) and simulate(...) take any activation")
+    return tuple(sorted(found))
 
 
 def check_integrable(what: Activation) -> None:

@@ -28,7 +28,7 @@ class Committee(CommitteeEquations):
 
     def _covariance_of(self, s: dict[str, np.ndarray]) -> np.ndarray:
         om = overlaps.omega(s["M"], s["Q"], self.P)
-        smooth = self._erf or all(slopes is None or slopes[0] == slopes[1] for slopes in self._slopes)
+        smooth = self._erf or not self._kinks and all(slopes is None or slopes[0] == slopes[1] for slopes in self._slopes)
         return bracket_covariance(self._pair, om, s["a"], self.a_star, self.noise, self.rate_of_a, self.gamma, smooth)
 
     def _as_quadratic(self) -> QuadraticNetwork:

@@ -20,14 +20,16 @@ import numpy as np
 
 from dmft.core.errors import RunError
 from onepass.networks import overlaps
-from onepass.networks.activation_kinds import check_integrable, kink, quadrature_error, two_slopes
+from onepass.networks.activation_kinds import check_integrable, kinks, quadrature_error, two_slopes
 from onepass.networks.field_moments import erf_covariance, erf_moments, mean_square_error, tensor_moments
+from onepass.networks.kinked_moments import kinked_moments, kinked_square
 from onepass.networks.network import Network
 from onepass.networks.smooth_moments import check_work, smooth_moments
 from onepass.networks.two_slope_moments import two_slope_moments, two_slope_square
 from sgd_sim.models.activations import Activation, activation
 
 MOST_TENSOR_FIELDS = 3  # up to here one product rule over all fields is the fastest
+FEWEST_NODES_WITH_KINKS = 24
 ROUGH = 1e-5  # relative error of the rule at which the user is told
 
 
@@ -45,9 +47,9 @@ class CommitteeEquations(Network):
     """See the module. `activation` and `teacher_activation` (default: the same): "erf" (erf(x/sqrt 2)), "relu", "tanh",
     "quadratic", or a pair (s, s') of scalar functions that Numba compiles (or s with `derivative` s'). Averages are closed
     for erf and for functions of two slopes (ReLU and its kin) in student and teacher; other smooth functions take a
-    trapezoid rule with `nodes` nodes a field, over all fields up to p + k = 3 and over at most four at a time beyond; other
-    kinks are refused. The other parameters are those of QuadraticNetwork; `second_layer_rate` is the rate factor of a
-    trained second layer."""
+    trapezoid rule with `nodes` nodes a field, over all fields up to p + k = 3 and over at most four at a time beyond; functions
+    with kinks take rules that are cut there, `nodes`/2 to a panel. The other parameters are those of QuadraticNetwork;
+    `second_layer_rate` is the rate factor of a trained second layer."""
 
     activation: Any = "erf"
     width: int = 1
@@ -65,6 +67,7 @@ class CommitteeEquations(Network):
     teacher_derivative: Any = None
     _pair: tuple[Activation, Activation] = field(init=False, repr=False, compare=False)
     _slopes: tuple[tuple[float, float] | None, ...] = field(init=False, repr=False, compare=False)
+    _kinks: tuple[tuple[float, ...], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,6 +79,8 @@ class CommitteeEquations(Network):
         object.__setattr__(self, "_slopes", (two_slopes(student), two_slopes(teacher)))
         for part in self._pair:
             check_integrable(part)
+        cut = () if self.closed_form else (kinks(student), kinks(teacher))
+        object.__setattr__(self, "_kinks", cut if any(cut) else ())
         if self.nodes < 5:
             raise RunError(f"nodes = {self.nodes}; need at least 5")
 
@@ -107,6 +112,8 @@ class CommitteeEquations(Network):
         if self._two_slopes:
             student, teacher = self._slopes
             return two_slope_moments(om, c, self.width, student, teacher, diagonal)
+        if self._kinks:
+            return kinked_moments(*self._pair, self._kinks, om, c, self.width, self.nodes, diagonal)
         if len(om) <= MOST_TENSOR_FIELDS:
             return tensor_moments(*self._pair, om, c, self.width, self.nodes)
         return smooth_moments(*self._pair, om, c, self.width, self.nodes, diagonal)
@@ -118,25 +125,23 @@ class CommitteeEquations(Network):
         if self._two_slopes:
             student, teacher = self._slopes
             return two_slope_square(om, c, self.width, student, teacher)
+        if self._kinks:
+            return kinked_square(*self._pair, self._kinks, om, c, self.width, self.nodes)
         return mean_square_error(*self._pair, om, c, self.width, self.nodes)
 
     def check_rule(self, diagonal: bool = False) -> None:
-        """Refuse or warn before integrating: kinks that no rule here sees, widths beyond any rule, too few nodes."""
+        """Refuse or warn before integrating: widths beyond any rule, too few nodes."""
         if self.closed_form:
             return
-        for part in self._pair:
-            place = kink(part)
-            if place is not None:
-                raise RunError(
-                    f"activation {part.name!r}: its derivative jumps at x = {place:.4g}, where no rule here is exact; kinks are "
-                    "handled for functions of two slopes (ReLU and its kin) in student and teacher alike; chain(...) and "
-                    "simulate(...) take any activation"
-                )
+        for part in () if self._kinks else self._pair:
             error = quadrature_error(part, self.nodes)
             if error > ROUGH:
                 warnings.warn(f"activation {part.name!r}: averages with nodes = {self.nodes} are off by about {error:.1e}; "
                               "take more nodes", stacklevel=5)  # fmt: skip
-        if self.width + self.teacher_width > MOST_TENSOR_FIELDS:
+        if self._kinks and self.nodes < FEWEST_NODES_WITH_KINKS:
+            warnings.warn(f"nodes = {self.nodes}: averages over panels of {self.nodes // 2} nodes are off by 1e-5 and more; take "
+                          f"at least {FEWEST_NODES_WITH_KINKS}", stacklevel=5)  # fmt: skip
+        if self._kinks or self.width + self.teacher_width > MOST_TENSOR_FIELDS:
             check_work(self.width, self.width + self.teacher_width, diagonal)
 
     def brackets_of(self, s: dict[str, np.ndarray], diagonal: bool = False) -> dict[str, np.ndarray]:

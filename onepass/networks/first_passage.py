@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-import numba
 import numpy as np
 
 from dmft.core.averages import standard_error
+from dmft.core.driver import drive
 from dmft.core.errors import RunError
+from dmft.core.stopping import Stop
+from dmft.core.store import Stored
+from onepass.ensemble import CHECKPOINT_INTERVAL, InstancesJob
+from onepass.instances import Walk
 from onepass.networks.network import Network
+from onepass.process import Batch, Moving, Process, Single
+from onepass.request import instance_starts
 
 Measure = Callable[[dict[str, np.ndarray]], float]
 
@@ -74,6 +81,65 @@ class ExitTimes:
         return float(standard_error(self.times[np.isfinite(self.times)]))
 
 
+class ExitProcess:
+    """An instance that is watched: every `chunk` steps the measure is taken, and once it is positive the instance stands still.
+    `flat` is its exit time, interpolated linearly between two looks (NaN: not yet)."""
+
+    def __init__(self, process: Process, unpack: Callable[[np.ndarray], dict[str, np.ndarray]], measure, x0: np.ndarray,
+                 chunk: int, tau: float):
+        self.process, self.unpack, self.chunk, self.tau = process, unpack, chunk, tau
+        self.inside: Measure = measure(unpack(x0))
+        self.seen = np.array([0.0, self.inside(unpack(x0)), np.nan])      # steps taken, the measure at the last look, exit time
+        self.lost = np.zeros(1, bool)
+
+    def advance(self, steps: int) -> None:
+        while steps > 0 and np.isnan(self.seen[2]) and not self.lost[0]:
+            done = int(self.seen[0])
+            taken = min(steps, self.chunk - done % self.chunk)
+            self.process.advance(taken)
+            steps -= taken
+            self.seen[0] = done = done + taken
+            if done % self.chunk == 0:
+                self._look(done)
+
+    def _look(self, done: int) -> None:
+        x = self.process.flat()
+        self.lost[0] = not np.isfinite(x).all()
+        if self.lost[0]:
+            return
+        before, now = self.seen[1], self.inside(self.unpack(x))
+        if now >= 0.0:
+            self.seen[2] = self.tau * (done - self.chunk * now / (now - before))
+        self.seen[1] = now
+
+    def flat(self) -> np.ndarray:
+        return self.seen[2:].copy()
+
+    @property
+    def moving(self) -> Moving:
+        return (*getattr(self.process, "moving", ()), self.seen, self.lost)
+
+
+class ExitJob(InstancesJob):
+    """Instances run until they exit. Its measure is a function, of which no file can tell: there is no output to go on from."""
+
+    def __init__(self, walk: Walk, t_max: float):
+        super().__init__(walk, "exit times", None, "", CHECKPOINT_INTERVAL)
+        self.t_max = t_max
+
+    def compare(self, stored_text: str, source: str) -> list[str]:
+        raise RunError(f"{source}: exit times are not kept in files")
+
+    def take_up(self, header: Stored, grew: Sequence[str]) -> bool:
+        return False
+
+    def finish(self, attrs: dict[str, Any], output: Path | None) -> ExitTimes:
+        return ExitTimes(self.flat[:, 0, 0], self.t_max)
+
+    def load(self, output: Path) -> ExitTimes:
+        raise RunError(f"{output}: exit times are not kept in files")
+
+
 def measure_exit(
     net: Network,
     dimension: int,
@@ -84,35 +150,22 @@ def measure_exit(
     initial: Mapping[str, np.ndarray] | None = None,
     seed: int = 1,
     resolution: float = 4e-3,
+    stop: Stop | None = None,
 ) -> ExitTimes:
     """Run instances from `initial` (default: random weights) until they exit. The measure is evaluated every
-    `resolution` * t_max of time and interpolated linearly in between. `process`: "chain" (exact law) or "sgd" (real data)."""
+    `resolution` * t_max of time and interpolated linearly in between. `process`: "chain" (exact law) or "sgd" (real data).
+    Instances go to threads and ranks as those of every ensemble; all ranks must call it, and get the result."""
     begin = {"chain": net.chain_process, "sgd": net.sgd_process}.get(process)
     if begin is None:
         raise RunError(f"process = {process!r}; allowed: chain, sgd")
-    x0 = net.start(net.random_start(dimension, instances, seed) if initial is None else initial, dimension)
-    x0 = np.broadcast_to(x0, (instances, net.layout.size))
+    starts = net.random_start(dimension, instances, seed) if initial is None else initial
+    x0 = instance_starts(net, starts, instances, dimension)
     tau = net.time_step(dimension)
     chunk = max(1, round(resolution * t_max / tau))
-    times = np.full(instances, np.nan)
 
-    def one(i: int) -> None:
-        walk = begin(x0[i], dimension, seed, i)
-        inside = measure(net.layout.unpack(x0[i]))
-        before = inside(net.layout.unpack(x0[i]))
-        done = 0
-        while done * tau < t_max:
-            walk.advance(chunk)
-            done += chunk
-            x = walk.flat()
-            if not np.isfinite(x).all():
-                return
-            now = inside(net.layout.unpack(x))
-            if now >= 0.0:
-                times[i] = tau * (done - chunk * now / (now - before))
-                return
-            before = now
+    def watched(indices: np.ndarray, step: int) -> Batch:
+        i = int(indices[0])
+        return Single(ExitProcess(begin(x0[i].copy(), dimension, seed, i), net.layout.unpack, measure, x0[i], chunk, tau))
 
-    with ThreadPoolExecutor(numba.get_num_threads()) as pool:
-        list(pool.map(one, range(instances)))
-    return ExitTimes(times, t_max)
+    last = chunk * int(np.ceil(t_max / (chunk * tau)))
+    return drive(ExitJob(Walk(x0[:, :1], np.array([last]), watched, False), t_max), stop=stop).result

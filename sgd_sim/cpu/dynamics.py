@@ -1,5 +1,5 @@
 """The dynamics of one instance: w_{n+1} = a_n [w_n - eta sum_mu g_mu x_mu/sqrt(N) - eta lambda w_n + noise].
-Eq. [sgd-step].
+Eq. [sgd-step]; with momentum eq. [momentum], where the displacement w_n - w_{n-1} is remembered.
 
 w is kept in float64. The pass over the data sees the deviation e = w -+ w0 from the nearer of the two solutions,
 rounded to float32, and h_mu = +-h0_mu + x_mu.e/sqrt(N): the rounding of float32 is relative to e, so that the
@@ -12,17 +12,14 @@ blocks are done one after the other or in threads. Files, ranks and run files ar
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import cfunc, njit, prange
+from numba import njit, prange
 
 from dmft.core.streams import key
-from dmft.model.experiment import Experiment
-from dmft.model.losses import Loss
-from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
+from sgd_sim.cpu.course import NESTEROV, NO_MOMENTUM, Pace, pace_of
 from sgd_sim.cpu.fast_normals import BLOCK, buffers, fill_block
 from sgd_sim.cpu.rows import aligned, call_scalar, padded, pass_over_rows
 from sgd_sim.landscape import Landscape
@@ -34,27 +31,6 @@ _MOST_BLOCKS = 32
 _SMALLEST_BLOCK = 192
 
 
-class Rule(NamedTuple):
-    """What a step does, as plain numbers: addresses of the loss, algorithm, constraint, thresholds of the draws."""
-
-    v: int
-    dv: int
-    absolute: bool        # the error on fresh samples is that of |h| (sign-blind losses) or of h
-    anchored: bool        # labels are h0: fields are had from the deviation from w0
-    power: float          # what the error on fresh samples compares with a label that is not h0: |h|^power, h where it is 0
-    threshold: float      # L > 0: the predicted sign is that of h^2 - L^2
-    bias: bool            # an intercept is learnt
-    sphere: bool
-    eta: float
-    ridge: float
-    scale: float          # 1/l, or 1 without rescaling
-    batch: int            # kind of mini-batch
-    batch_rows: int       # rows of a mini-batch of fixed size
-    enter: int
-    switch_on: int
-    switch_off: int
-
-
 class Noise(NamedTuple):
     """Streams of one instance."""
 
@@ -63,11 +39,13 @@ class Noise(NamedTuple):
 
 
 class State(NamedTuple):
-    """What an instance carries from step to step: weights (N,), the last mini-batch (M,) and the intercept (1,)."""
+    """What an instance carries from step to step: weights (N,), the last mini-batch (M,), the intercept (1,), and with momentum
+    the weights of the step before (N,), else (0,)."""
 
     w: np.ndarray
     s: np.ndarray
     b: np.ndarray
+    before: np.ndarray
 
 
 class Work(NamedTuple):
@@ -78,7 +56,7 @@ class Work(NamedTuple):
     test_fields: np.ndarray
     test_rows: np.ndarray
     test_weight: np.ndarray
-    order: np.ndarray       # (M,)
+    order: np.ndarray       # (M + 1,) of `minibatch.draw_fixed_size`
     words: np.ndarray       # random bits of the mini-batch
     e: np.ndarray           # (padded N,) float32
     partial: np.ndarray     # (blocks, padded N) float32, gradient of each block
@@ -93,7 +71,7 @@ def make_work(landscape: Landscape) -> Work:
     e, partial = aligned((padded(n),)), aligned((-(-samples // block_rows(samples)), padded(n)))
     e[:] = 0.0
     return Work(np.empty(samples, np.int64), np.empty(samples), np.empty(tests), np.arange(tests),
-                np.zeros(tests, np.uint8), np.empty(samples, np.int64), minibatch.make_words(samples), e, partial,
+                np.zeros(tests, np.uint8), minibatch.make_order(samples), minibatch.make_words(samples), e, partial,
                 np.empty(n), np.empty(BLOCK), buffers())
 
 
@@ -101,26 +79,6 @@ def make_work(landscape: Landscape) -> Work:
 def block_rows(samples):
     """Rows of a block, by the number of samples alone; whole groups of draws."""
     return max(_SMALLEST_BLOCK, -(-samples // (_MOST_BLOCKS * 4)) * 4)
-
-
-@cache
-def _compiled(loss: Loss):
-    """v and dv of a loss as C functions; kept, since kernels hold their addresses."""
-    v, dv = loss.v, loss.dv
-    return (cfunc("float64(float64, float64)")(lambda h, h0: v(h, h0)),
-            cfunc("float64(float64, float64)")(lambda h, h0: dv(h, h0)))
-
-
-def make_rule(run: Run, samples: int) -> Rule:
-    """The rule of a run with `samples` data rows."""
-    experiment = Experiment.from_run(run)
-    law, constraint = experiment.batch, experiment.constraint
-    v, dv = _compiled(experiment.data.loss)
-    data, powers = experiment.data, {"abs": 1.0, "square": 2.0}
-    return Rule(v.address, dv.address, data.kind != "field", data.plain, powers.get(data.kind, 0.0), data.loss.threshold, data.bias,
-                constraint.fixes_norm, experiment.eta, constraint.decay,
-                experiment.gradient_scale, minibatch.kind_of(law, run.algorithm.minibatch), max(1, round(law.fraction * samples)),
-                *(minibatch.threshold(p) for p in (law.fraction, law.chain().p_on, law.chain().p_off)))
 
 
 def make_noise(seed: int, instance: int) -> Noise:
@@ -140,30 +98,38 @@ def list_rows(weight, first, last, everything, backward, rows):
 
 
 @njit(cache=True, nogil=True)
-def _do_block(b, height, data, h0, sign, shift, everything, draw, step, rule, stream, s, work):
+def _do_block(b, height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work):
     first, last = b * height, min((b + 1) * height, h0.size)
     if draw == minibatch.BERNOULLI or draw == minibatch.PERSISTENT:
-        minibatch.draw_rows(draw, s, first, last, stream, step, rule.enter, rule.switch_on, rule.switch_off,
+        minibatch.draw_rows(draw, s, first, last, stream, step, pace.enter, pace.switch_on, pace.switch_off,
                             work.words)
     end = list_rows(s, first, last, everything, step % 2 == 1, work.rows)
     work.partial[b, :] = np.float32(0.0)
-    pass_over_rows(data, work.rows[first:end], work.e, sign, 1.0 / np.sqrt(work.total.size), shift, h0, s, rule.scale,
-                   rule.dv, work.partial[b], work.fields)
+    pass_over_rows(data, work.rows[first:end], work.e, sign, 1.0 / np.sqrt(work.total.size), shift, h0, s, pace.scale,
+                   pace.dv, work.partial[b], work.fields)
 
 
 @njit(cache=True, nogil=True)
-def _blocks(height, data, h0, sign, shift, everything, draw, step, rule, stream, s, work):
+def _blocks(height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work):
     # Every other step goes backward: the rows that one step ends with are still in the second-level cache then.
     blocks = work.partial.shape[0]
     for k in range(blocks):
         b = k if step % 2 == 0 else blocks - 1 - k
-        _do_block(b, height, data, h0, sign, shift, everything, draw, step, rule, stream, s, work)
+        _do_block(b, height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work)
 
 
 @njit(cache=True, parallel=True)
-def _blocks_in_threads(height, data, h0, sign, shift, everything, draw, step, rule, stream, s, work):
+def _blocks_in_threads(height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work):
     for b in prange(work.partial.shape[0]):
-        _do_block(b, height, data, h0, sign, shift, everything, draw, step, rule, stream, s, work)
+        _do_block(b, height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work)
+
+
+@njit(cache=True, nogil=True)
+def _pass(threads, height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work):
+    if threads:
+        _blocks_in_threads(height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work)
+    else:
+        _blocks(height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work)
 
 
 @njit(cache=True, nogil=True)
@@ -178,9 +144,9 @@ def add_blocks(partial, total):
 
 def weighted_rows(data: np.ndarray, weights: np.ndarray, times: int, work: Work, threads: bool) -> None:
     """work.total = sum_mu weights[mu] x_mu (x_mu.e)/sqrt(N) for work.e; times: address of (field, weight) -> product."""
-    rule = Rule(0, times, False, False, 0.0, 0.0, False, False, 0.0, 0.0, 1.0, minibatch.FULL, 0, 0, 0, 0)
+    pace = Pace(0.0, 0.0, 1.0, 0.0, 0.0, 0, 0, 0, 0, times, 0, 0, 0)
     blocks = _blocks_in_threads if threads else _blocks
-    blocks(block_rows(weights.size), data, weights, 0.0, 0.0, True, minibatch.FULL, 0, rule, np.uint64(0),
+    blocks(block_rows(weights.size), data, weights, 0.0, 0.0, True, minibatch.FULL, 0, pace, np.uint64(0),
            np.ones(weights.size, np.uint8), work)
     add_blocks(work.partial, work.total)
 
@@ -195,18 +161,32 @@ def overlap(a, b):
 
 
 @njit(cache=True, nogil=True)
-def update(w, rule, temperature, stream, step, work):
-    """One step of the weights from the gradient sum_mu g_mu x_mu in work.total."""
+def update(w, before, rule, pace, stream, step, work):
+    """One step of the weights from the gradient sum_mu g_mu x_mu in work.total; with momentum `before` is then the old w."""
     n = w.size
-    decay, rate = 1.0 - rule.eta * rule.ridge, rule.eta / np.sqrt(n)
-    for i in range(n):
-        w[i] = decay * w[i] - rate * work.total[i]
-    if temperature > 0.0:
-        add_noise(w, np.sqrt(2.0 * temperature * rule.eta), stream, step, work.normals, work.buffers)
+    decay, rate = 1.0 - pace.eta * pace.ridge, pace.eta / np.sqrt(n)
+    if rule.momentum == NO_MOMENTUM:
+        for i in range(n):
+            w[i] = decay * w[i] - rate * work.total[i]
+    else:
+        for i in range(n):
+            old = w[i]
+            w[i] = inert(rule, pace, decay, old, before[i]) - rate * work.total[i]
+            before[i] = old
+    if pace.noise > 0.0:
+        add_noise(w, pace.noise, stream, step, work.normals, work.buffers)
     if rule.sphere:
         a_n = 1.0 / np.sqrt(overlap(w, w))
         for i in range(n):
             w[i] *= a_n
+
+
+@njit(cache=True, nogil=True, inline="always")
+def inert(rule, pace, decay, w, before):
+    """Where momentum takes a weight without the gradient: (A - eta lambda) w - B w_before, or (1 - eta lambda) y. [momentum]."""
+    if rule.momentum == NESTEROV:
+        return decay * (w + pace.beta * (w - before))
+    return (decay + pace.beta) * w - pace.beta * before
 
 
 @njit(cache=True, nogil=True)
@@ -262,17 +242,17 @@ def share_wrong(rule, fields, labels):
 
 
 @njit(cache=True, nogil=True)
-def push_intercept(b, rule, fields, labels, s, everything, n):
+def push_intercept(b, pace, fields, labels, s, everything, n):
     """b - (eta/N) sum_mu (s/l) v' over the mini-batch."""
     total = 0.0
     for mu in range(labels.size):
         if everything or s[mu] > 0:
-            total += (1 if everything else s[mu]) * call_scalar(rule.dv, fields[mu], labels[mu])
-    b[0] -= rule.eta * rule.scale * total / n
+            total += (1 if everything else s[mu]) * call_scalar(pace.dv, fields[mu], labels[mu])
+    b[0] -= pace.eta * pace.scale * total / n
 
 
 @njit(cache=True, nogil=True)
-def advance(landscape, rule, noise, temperatures, state, work, first, last, record, curves, threads):
+def advance(landscape, rule, course, noise, state, work, first, last, record, curves, threads):
     """Take an instance from step first to step last; returns the step at which it diverged, or -1.
 
     record: increasing steps to be recorded, those in [first, last] into their columns of curves (len(RECORDED),
@@ -294,35 +274,49 @@ def advance(landscape, rule, noise, temperatures, state, work, first, last, reco
             curves[:, column:] = np.nan
             return step
         sign = (1.0 if m >= 0.0 else -1.0) if rule.anchored else 0.0
+        pace, again = pace_of(course, step), wanted and rule.momentum == NESTEROV
         for i in range(w.size):
             work.e[i] = w[i] - sign * w0[i]
-        if draw == minibatch.WITHOUT_REPLACEMENT or draw == minibatch.WITH_REPLACEMENT:
-            minibatch.draw_fixed_size(draw, s, rule.batch_rows, noise.batch, step, work.order)
-        if threads:
-            _blocks_in_threads(height, landscape.data, h0, sign, state.b[0], wanted, draw, step, rule, noise.batch, s, work)
-        else:
-            _blocks(height, landscape.data, h0, sign, state.b[0], wanted, draw, step, rule, noise.batch, s, work)
-        add_blocks(work.partial, work.total)
+        if rule.momentum == NESTEROV and not wanted:
+            _look_ahead(w, state.before, pace.beta, sign, w0, work.e)
+        if draw == minibatch.WITHOUT_REPLACEMENT or draw == minibatch.WITH_REPLACEMENT or draw == minibatch.EPOCHS:
+            minibatch.draw_fixed_size(draw, s, pace.first_place, pace.last_place, noise.batch, pace.order, work.order)
+        if again:
+            draw = minibatch.FULL
+        _pass(threads, height, landscape.data, h0, sign, state.b[0], wanted, draw, step, pace, noise.batch, s, work)
+        if not again:
+            add_blocks(work.partial, work.total)
         if wanted:
-            _record(landscape, rule, w, m, sign, state.b[0], work, curves[:, column])
+            _record(landscape, rule, pace, w, m, sign, state.b[0], work, curves[:, column])
             if not np.isfinite(curves[1, column]):
                 curves[:, column:] = np.nan
                 return step
             column += 1
         if step < last:
+            if again:    # records are made at w, the gradient is taken where momentum leads
+                _look_ahead(w, state.before, pace.beta, sign, w0, work.e)
+                _pass(threads, height, landscape.data, h0, sign, state.b[0], False, rule.batch, step, pace, noise.batch, s, work)
+                add_blocks(work.partial, work.total)
             if rule.bias:
-                push_intercept(state.b, rule, work.fields, h0, s, rule.batch == minibatch.FULL, w.size)
-            update(w, rule, temperatures[step], noise.thermal, step, work)
+                push_intercept(state.b, pace, work.fields, h0, s, rule.batch == minibatch.FULL, w.size)
+            update(w, state.before, rule, pace, noise.thermal, step, work)
     return -1
 
 
 @njit(cache=True, nogil=True)
-def _record(landscape, rule, w, m, sign, b, work, row):
+def _look_ahead(w, before, beta, sign, w0, e):
+    """e = y -+ w0 where y = w + beta (w - w_before)."""
+    for i in range(w.size):
+        e[i] = w[i] + beta * (w[i] - before[i]) - sign * w0[i]
+
+
+@njit(cache=True, nogil=True)
+def _record(landscape, rule, pace, w, m, sign, b, work, row):
     """Put m, loss, q and the errors into a row; work.partial is overwritten."""
     pass_over_rows(landscape.test, work.test_rows, work.e, sign, 1.0 / np.sqrt(w.size), b, landscape.test_h0,
-                   work.test_weight, 0.0, rule.dv, work.partial[0], work.test_fields)
+                   work.test_weight, 0.0, pace.dv, work.partial[0], work.test_fields)
     row[0] = m
-    row[1] = mean_loss(rule.v, work.fields, landscape.h0)
+    row[1] = mean_loss(pace.v, work.fields, landscape.h0)
     row[2] = overlap(w, w)
     row[3] = mean_square_error(rule, work.test_fields, landscape.test_h0)
     if not rule.anchored:

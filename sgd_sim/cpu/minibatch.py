@@ -2,7 +2,7 @@
 
 Four rows share one Philox call of 4 x 32 bits, so probabilities are resolved to 2^-32. Draws whose rows are
 independent (`bernoulli`, `persistent`) can be made for any range of rows alone; draws of a fixed number of rows
-(`without_replacement`, `with_replacement`) are made for all rows at once.
+(`without_replacement`, `with_replacement`, and epochs, which part the rows among their steps) are made for all rows at once.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import numpy as np
 from numba import njit
 
 from dmft.core.streams import uniform2
-from dmft.model.minibatches import Bernoulli, FullBatch, MiniBatch, Persistent, Poisson
+from dmft.model.minibatches import Bernoulli, Epochs, FullBatch, MiniBatch, Persistent, Poisson
 from sgd_sim.cpu.fast_normals import philox_words
 
-FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT = range(5)
+FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT, EPOCHS = range(6)
+FIXED_SIZE = (WITHOUT_REPLACEMENT, WITH_REPLACEMENT, EPOCHS)
 
 ROWS_PER_CALL = 4
 _LOW = np.uint64(0xFFFFFFFF)
@@ -26,12 +27,18 @@ def kind_of(law: MiniBatch, drawn: str) -> int:
     (drawn = "without_replacement"), which have the same limit."""
     if isinstance(law, Bernoulli) and drawn == "without_replacement":
         return WITHOUT_REPLACEMENT
-    return {FullBatch: FULL, Bernoulli: BERNOULLI, Poisson: WITH_REPLACEMENT, Persistent: PERSISTENT}[type(law)]
+    return {FullBatch: FULL, Bernoulli: BERNOULLI, Poisson: WITH_REPLACEMENT, Persistent: PERSISTENT,
+            Epochs: EPOCHS}[type(law)]
 
 
 def threshold(probability: float) -> int:
     """A 32-bit random word is below this with the given probability."""
     return round(min(max(probability, 0.0), 1.0) * 2.0**32)
+
+
+def make_order(samples: int) -> np.ndarray:
+    """Scratch of `draw_fixed_size`, with no order in it."""
+    return np.full(samples + 1, -1, np.int64)
 
 
 def make_words(samples: int) -> np.ndarray:
@@ -61,25 +68,33 @@ def draw_rows(kind, s, first, last, stream, step, enter, switch_on, switch_off, 
 
 
 @njit(cache=True, nogil=True)
-def draw_fixed_size(kind, s, count, stream, step, order):
-    """Draw `count` rows, all alike, with or without replacement; order: scratch of len(s) integers."""
+def draw_fixed_size(kind, s, first, last, stream, key, order):
+    """Draw a mini-batch of last - first rows: with replacement, or those at the places first..last of an order of all rows that
+    is made by the key. order: (rows + 1,) integers, in the last of which stands what whole order the others hold, or -1."""
     rows = s.size
     s[:] = 0
-    if kind == WITHOUT_REPLACEMENT:
-        for i in range(rows):
-            order[i] = i
-    for k in range(0, count, 2):
-        u, v = uniform2(stream, k // 2, step)
-        _draw_one(kind, s, k, u, order)
-        if k + 1 < count:
-            _draw_one(kind, s, k + 1, v, order)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _draw_one(kind, s, k, u, order):
     if kind == WITH_REPLACEMENT:
-        s[int(u * s.size)] += 1
-    else:  # Fisher-Yates: the k-th place gets one of the rows not yet taken
-        j = k + int(u * (s.size - k))
-        order[k], order[j] = order[j], order[k]
+        for k in range(0, last, 2):
+            u, v = uniform2(stream, k // 2, key)
+            s[int(u * s.size)] += 1
+            if k + 1 < last:
+                s[int(v * s.size)] += 1
+        return
+    if kind != EPOCHS or order[rows] != key:
+        _shuffle(stream, key, rows if kind == EPOCHS else last, order)
+        order[rows] = key if kind == EPOCHS else -1
+    for k in range(first, last):
         s[order[k]] = 1
+
+
+@njit(cache=True, nogil=True)
+def _shuffle(stream, key, count, order):
+    """Fill the first `count` places by Fisher and Yates: each gets one of the rows not yet taken."""
+    rows = order.size - 1
+    for i in range(rows):
+        order[i] = i
+    for k in range(count):
+        if k % 2 == 0:
+            u, v = uniform2(stream, k // 2, key)
+        j = k + int((v if k % 2 else u) * (rows - k))
+        order[k], order[j] = order[j], order[k]

@@ -131,12 +131,12 @@ def call_scalar(typing, address, h, h0):
 
 
 @intrinsic
-def call_many(typing, address, products, h0, sign, weight, samples, lanes, root, scale):
-    """Call the compiled void f(float*, double*, double*, uint8*, intp, intp, double, double) at an address."""
-    signature = types.void(*[types.intp] * 7, types.float64, types.float64)
+def call_many(typing, address, products, h0, sign, shift, weight, samples, lanes, root, scale):
+    """Call the compiled void f(float*, double*, double*, double*, uint8*, intp, intp, double, double) at an address."""
+    signature = types.void(*[types.intp] * 8, types.float64, types.float64)
 
     def generate(context, builder, sig, arguments):
-        kind = ir.FunctionType(ir.VoidType(), [_INT64] * 6 + [_DOUBLE] * 2).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [_INT64] * 7 + [_DOUBLE] * 2).as_pointer()
         builder.call(builder.inttoptr(arguments[0], kind), arguments[1:])
         return context.get_dummy_value()
 

@@ -13,12 +13,12 @@ import numba
 import numpy as np
 from numba import cfunc, njit, types
 
-from dmft.model.data import loss_of
 from dmft.model.experiment import Experiment
 from dmft.model.loss import Loss
 from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
-from sgd_sim.cpu.dynamics import add_noise, is_wrong, make_noise, make_rule, make_work, miss
+from sgd_sim.cpu.course import NESTEROV, NO_MOMENTUM, make_course, make_rule, pace_of
+from sgd_sim.cpu.dynamics import add_noise, inert, is_wrong, make_noise, make_work, miss
 from sgd_sim.cpu.fast_normals import BLOCK, buffers
 from sgd_sim.cpu.rows import aligned, call_many, call_scalar
 from sgd_sim.cpu.tiles import TILE, WIDTHS, add_transposed, times
@@ -33,31 +33,33 @@ class Lanes(NamedTuple):
     """State and scratch of a batch of starts."""
 
     w: np.ndarray            # (N, lanes)
+    before: np.ndarray       # (N, lanes) weights of the step before, with momentum, else (0, lanes)
     s: np.ndarray            # (lanes, M) uint8
     live: np.ndarray         # (lanes,) bool: not empty, not diverged
     m: np.ndarray            # (lanes,)
     q: np.ndarray            # (lanes,)
     sign: np.ndarray         # (lanes,)
+    b: np.ndarray            # (lanes,) intercepts
     weight: np.ndarray       # (M, lanes) uint8, s transposed
     e: np.ndarray            # (N, lanes) float32
     h: np.ndarray            # (rows of data, lanes) float32: x.e, then coefficients
     test_h: np.ndarray
     d: np.ndarray            # (N, lanes) float32
     total: np.ndarray        # (N, lanes)
-    order: np.ndarray        # (M,)
+    order: np.ndarray        # (lanes, M + 1) of `minibatch.draw_fixed_size`
     words: np.ndarray        # random bits of a mini-batch
     normals: np.ndarray      # scratch of thermal noise
     buffers: np.ndarray
 
 
-def make_lanes(landscape: Landscape, width: int) -> Lanes:
+def make_lanes(landscape: Landscape, width: int, remembers: bool) -> Lanes:
     """Empty lanes."""
     samples, n = landscape.h0.size, landscape.w0.size
-    return Lanes(np.zeros((n, width)), np.ones((width, samples), np.uint8), np.zeros(width, np.bool_), np.zeros(width),
-                 np.zeros(width), np.ones(width), np.ones((samples, width), np.uint8), aligned((n, width)),
-                 aligned((landscape.data.shape[0], width)), aligned((landscape.test.shape[0], width)),
-                 aligned((n, width)), np.empty((n, width)), np.empty(samples, np.int64),
-                 minibatch.make_words(samples), np.empty(BLOCK), buffers())
+    return Lanes(np.zeros((n, width)), np.zeros((n if remembers else 0, width)), np.ones((width, samples), np.uint8),
+                 np.zeros(width, np.bool_), np.zeros(width), np.zeros(width), np.ones(width), np.zeros(width),
+                 np.ones((samples, width), np.uint8), aligned((n, width)), aligned((landscape.data.shape[0], width)),
+                 aligned((landscape.test.shape[0], width)), aligned((n, width)), np.empty((n, width)),
+                 np.array([minibatch.make_order(samples)] * width), minibatch.make_words(samples), np.empty(BLOCK), buffers())
 
 
 @cache
@@ -65,16 +67,16 @@ def _coefficients(loss: Loss):
     """C function that turns products x.e into coefficients scale s dv(h, h0); one call for all samples, so that the
     loss is compiled into the loop."""
     dv = loss.dv
-    pointers = (types.CPointer(types.float32), types.CPointer(types.float64), types.CPointer(types.float64),
-                types.CPointer(types.uint8))
+    numbers = types.CPointer(types.float64)
+    pointers = (types.CPointer(types.float32), numbers, numbers, numbers, types.CPointer(types.uint8))
 
     @cfunc(types.void(*pointers, types.intp, types.intp, types.float64, types.float64))
-    def coefficients(products, h0, sign, weight, samples, lanes, root, scale):
+    def coefficients(products, h0, sign, shift, weight, samples, lanes, root, scale):
         h, teacher, side = numba.carray(products, (samples, lanes)), numba.carray(h0, samples), numba.carray(sign, lanes)
-        s = numba.carray(weight, (samples, lanes))
+        s, b = numba.carray(weight, (samples, lanes)), numba.carray(shift, lanes)
         for mu in range(samples):
             for lane in range(lanes):
-                field = side[lane] * teacher[mu] + root * h[mu, lane]
+                field = side[lane] * teacher[mu] + root * h[mu, lane] + b[lane]
                 h[mu, lane] = scale * s[mu, lane] * dv(field, teacher[mu])
 
     return coefficients
@@ -103,35 +105,42 @@ def _overlaps_with(a, w0, out):
 
 
 @njit(cache=True, nogil=True)
-def _draw(rule, lanes, streams, step):
+def _draw(rule, pace, lanes, streams, step):
     """The mini-batch of every lane."""
     width, samples = lanes.s.shape
     for lane in range(width):
         if not lanes.live[lane]:
             continue
         if rule.batch == minibatch.BERNOULLI or rule.batch == minibatch.PERSISTENT:
-            minibatch.draw_rows(rule.batch, lanes.s[lane], 0, samples, streams[lane], step, rule.enter, rule.switch_on,
-                                rule.switch_off, lanes.words)
+            minibatch.draw_rows(rule.batch, lanes.s[lane], 0, samples, streams[lane], step, pace.enter, pace.switch_on,
+                                pace.switch_off, lanes.words)
         else:
-            minibatch.draw_fixed_size(rule.batch, lanes.s[lane], rule.batch_rows, streams[lane], step, lanes.order)
+            minibatch.draw_fixed_size(rule.batch, lanes.s[lane], pace.first_place, pace.last_place, streams[lane], pace.order,
+                                      lanes.order[lane])
     for mu in range(samples):
         for lane in range(width):
             lanes.weight[mu, lane] = lanes.s[lane, mu]
 
 
 @njit(cache=True, nogil=True)
-def _update(rule, lanes, temperature, streams, step):
+def _update(rule, pace, lanes, streams, step):
     """One step of the weights from the gradients in lanes.total, as `dynamics.update`."""
     n, width = lanes.w.shape
-    decay, rate = 1.0 - rule.eta * rule.ridge, rule.eta / np.sqrt(n)
-    for i in range(n):
-        for lane in range(width):
-            lanes.w[i, lane] = decay * lanes.w[i, lane] - rate * lanes.total[i, lane]
-    if temperature > 0.0:
-        size = np.sqrt(2.0 * temperature * rule.eta)
+    decay, rate = 1.0 - pace.eta * pace.ridge, pace.eta / np.sqrt(n)
+    if rule.momentum == NO_MOMENTUM:
+        for i in range(n):
+            for lane in range(width):
+                lanes.w[i, lane] = decay * lanes.w[i, lane] - rate * lanes.total[i, lane]
+    else:
+        for i in range(n):
+            for lane in range(width):
+                old = lanes.w[i, lane]
+                lanes.w[i, lane] = inert(rule, pace, decay, old, lanes.before[i, lane]) - rate * lanes.total[i, lane]
+                lanes.before[i, lane] = old
+    if pace.noise > 0.0:
         for lane in range(width):
             if lanes.live[lane]:
-                add_noise(lanes.w[:, lane], size, streams[lane], step, lanes.normals, lanes.buffers)
+                add_noise(lanes.w[:, lane], pace.noise, streams[lane], step, lanes.normals, lanes.buffers)
     if rule.sphere:
         _overlaps(lanes.w, lanes.w, lanes.q)
         for lane in range(width):
@@ -142,7 +151,17 @@ def _update(rule, lanes, temperature, streams, step):
 
 
 @njit(cache=True, nogil=True)
-def _record(landscape, rule, lanes, column, curves):
+def _push_intercepts(pace, lanes, samples):
+    """One step of the intercepts from the coefficients in lanes.h, as `dynamics.push_intercept`."""
+    for lane in range(lanes.live.size):
+        total = 0.0
+        for mu in range(samples):
+            total += lanes.h[mu, lane]
+        lanes.b[lane] -= pace.eta * total / lanes.w.shape[0]
+
+
+@njit(cache=True, nogil=True)
+def _record(landscape, rule, pace, lanes, column, curves):
     """Put m, loss, q and the error on fresh samples of every live lane into curves[:, :, column]."""
     root = 1.0 / np.sqrt(lanes.w.shape[0])
     times(landscape.test, lanes.e, lanes.test_h)
@@ -153,12 +172,12 @@ def _record(landscape, rule, lanes, column, curves):
         loss, error, wrong, wrong_fresh = 0.0, 0.0, 0, 0
         for mu in range(landscape.h0.size):
             h0 = landscape.h0[mu]
-            h = lanes.sign[lane] * h0 + root * lanes.h[mu, lane]
-            loss += call_scalar(rule.v, h, h0)
+            h = lanes.sign[lane] * h0 + root * lanes.h[mu, lane] + lanes.b[lane]
+            loss += call_scalar(pace.v, h, h0)
             wrong += is_wrong(rule, h, h0)
         for mu in range(landscape.test_h0.size):
             h0 = landscape.test_h0[mu]
-            h = lanes.sign[lane] * h0 + root * lanes.test_h[mu, lane]
+            h = lanes.sign[lane] * h0 + root * lanes.test_h[mu, lane] + lanes.b[lane]
             error += miss(rule, h, h0)**2
             wrong_fresh += is_wrong(rule, h, h0)
         curves[lane, 0, column] = lanes.m[lane]
@@ -168,6 +187,7 @@ def _record(landscape, rule, lanes, column, curves):
         if not rule.anchored:
             curves[lane, 4, column] = wrong / landscape.h0.size
             curves[lane, 5, column] = wrong_fresh / landscape.test_h0.size
+            curves[lane, 6, column] = lanes.b[lane]
 
 
 @njit(cache=True, nogil=True)
@@ -175,15 +195,17 @@ def _drop(lanes, lane, column, curves):
     """Take a diverged lane out."""
     lanes.live[lane] = False
     lanes.w[:, lane] = 0.0
+    lanes.before[:, lane] = 0.0
     lanes.e[:, lane] = np.float32(0.0)
     curves[lane, :, column:] = np.nan
 
 
 @njit(cache=True, nogil=True)
-def advance_lanes(landscape, rule, coefficients, streams, temperatures, lanes, first, last, record, curves, diverged_at):
+def advance_lanes(landscape, rule, course, coefficients, streams, lanes, first, last, record, curves, diverged_at):
     """Take all lanes from step first to step last; like `dynamics.advance`.
 
-    streams: (2, lanes) of mini-batches and thermal noise; curves: (lanes, recorded, R); diverged_at: (lanes,).
+    coefficients: addresses for the losses; streams: (2, lanes) of mini-batches and thermal noise; curves: (lanes, recorded, R);
+    diverged_at: (lanes,).
     """
     w0, h0, data = landscape.w0, landscape.h0, landscape.data
     n, width = lanes.w.shape
@@ -198,12 +220,14 @@ def advance_lanes(landscape, rule, coefficients, streams, temperatures, lanes, f
             if lanes.live[lane] and not np.isfinite(lanes.m[lane]):
                 diverged_at[lane] = step
                 _drop(lanes, lane, column, curves)
-        for i in range(n):
-            for lane in range(width):
-                lanes.e[i, lane] = (lanes.w[i, lane] - lanes.sign[lane] * w0[i]) * lanes.live[lane]
-        times(data, lanes.e, lanes.h)
+        pace = pace_of(course, step)
+        if wanted or rule.momentum != NESTEROV:
+            for i in range(n):
+                for lane in range(width):
+                    lanes.e[i, lane] = (lanes.w[i, lane] - lanes.sign[lane] * w0[i]) * lanes.live[lane]
+            times(data, lanes.e, lanes.h)
         if wanted:
-            _record(landscape, rule, lanes, column, curves)
+            _record(landscape, rule, pace, lanes, column, curves)
             for lane in range(width):
                 if lanes.live[lane] and not np.isfinite(curves[lane, 1, column]):
                     diverged_at[lane] = step
@@ -211,10 +235,18 @@ def advance_lanes(landscape, rule, coefficients, streams, temperatures, lanes, f
             column += 1
         if step == last:
             break
+        if rule.momentum == NESTEROV:    # records are made at w, the gradient is taken where momentum leads
+            for i in range(n):
+                for lane in range(width):
+                    y = lanes.w[i, lane] + pace.beta * (lanes.w[i, lane] - lanes.before[i, lane])
+                    lanes.e[i, lane] = (y - lanes.sign[lane] * w0[i]) * lanes.live[lane]
+            times(data, lanes.e, lanes.h)
         if rule.batch != minibatch.FULL:
-            _draw(rule, lanes, streams[0], step)
-        call_many(coefficients, lanes.h.ctypes.data, h0.ctypes.data, lanes.sign.ctypes.data, lanes.weight.ctypes.data,
-                  h0.size, width, root, rule.scale)
+            _draw(rule, pace, lanes, streams[0], step)
+        call_many(coefficients[course.loss[min(step, course.loss.size - 1)]], lanes.h.ctypes.data, h0.ctypes.data,
+                  lanes.sign.ctypes.data, lanes.b.ctypes.data, lanes.weight.ctypes.data, h0.size, width, root, pace.scale)
+        if rule.bias:
+            _push_intercepts(pace, lanes, h0.size)
         lanes.total[:] = 0.0
         for top in range(0, data.shape[0], SUM_ROWS):
             lanes.d[:] = np.float32(0.0)
@@ -222,7 +254,7 @@ def advance_lanes(landscape, rule, coefficients, streams, temperatures, lanes, f
             for i in range(n):
                 for lane in range(width):
                     lanes.total[i, lane] += lanes.d[i, lane]
-        _update(rule, lanes, temperatures[step], streams[1], step)
+        _update(rule, pace, lanes, streams[1], step)
 
 
 def batches(instances: np.ndarray, steps: np.ndarray, threads: int) -> list[np.ndarray]:
@@ -242,9 +274,10 @@ class SharedTrajectories:
     def __init__(self, run: Run, instances: np.ndarray, states: States, landscape: Landscape):
         problem, seed = run.problem, run.simulation.seed
         width = min(width for width in WIDTHS if width >= instances.size)
-        self.instances, self.landscape, self.lanes = instances, landscape, make_lanes(landscape, width)
-        self.rule, self.coefficients = make_rule(run, landscape.h0.size), _coefficients(loss_of(problem)).address
-        self.temperatures, self.record = Experiment.from_run(run).temperature, states.record
+        self.instances, self.landscape = instances, landscape
+        self.lanes = make_lanes(landscape, width, states.before.shape[1] > 0)
+        self.rule, self.course, self.record = make_rule(run), make_course(run, landscape.h0.size), states.record
+        self.coefficients = np.array([_coefficients(loss).address for loss in Experiment.from_run(run).losses])
         self.streams = np.zeros((2, width), np.uint64)
         self.curves, self.diverged_at = np.full((width, *states.curves.shape[1:]), np.nan), np.full(width, -1)
         self.step = max(0, int(states.step[instances[0]]))
@@ -255,8 +288,10 @@ class SharedTrajectories:
             self.lanes.live[lane] = True
             if states.step[i] == NOT_STARTED:
                 self.lanes.w[:, lane] = start_weights(problem, landscape, work, seed, i)
+                self.lanes.before[:, lane] = self.lanes.w[:states.before.shape[1], lane]
             else:
-                self.lanes.w[:, lane] = states.w[i]
+                self.lanes.w[:, lane], self.lanes.b[lane] = states.w[i], states.b[i]
+                self.lanes.before[:, lane] = states.before[i]
                 if states.s.shape[1]:
                     self.lanes.s[lane] = states.s[i]
 
@@ -267,7 +302,7 @@ class SharedTrajectories:
 
     def advance(self, last: int) -> None:
         """Go on to step `last`."""
-        advance_lanes(self.landscape, self.rule, self.coefficients, self.streams, self.temperatures, self.lanes,
+        advance_lanes(self.landscape, self.rule, self.course, self.coefficients, self.streams, self.lanes,
                       self.step, last, self.record, self.curves, self.diverged_at)
         self.step = last
 
@@ -276,6 +311,7 @@ class SharedTrajectories:
         for lane, i in enumerate(self.instances):
             diverged = self.diverged_at[lane]
             states.step[i], states.diverged_at[i] = self.step if diverged < 0 else diverged, diverged
-            states.w[i], states.curves[i] = self.lanes.w[:, lane], self.curves[lane]
+            states.w[i], states.curves[i], states.b[i] = self.lanes.w[:, lane], self.curves[lane], self.lanes.b[lane]
+            states.before[i] = self.lanes.before[:, lane]
             if states.s.shape[1]:
                 states.s[i] = self.lanes.s[lane]

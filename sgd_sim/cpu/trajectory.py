@@ -6,9 +6,10 @@ from typing import Protocol
 
 import numpy as np
 
-from dmft.model.experiment import Experiment
+from dmft.model.data import data_of
 from dmft.model.runfile import Run
-from sgd_sim.cpu.dynamics import State, advance, make_noise, make_rule, make_work
+from sgd_sim.cpu.course import make_course, make_rule
+from sgd_sim.cpu.dynamics import State, advance, make_noise, make_work
 from sgd_sim.landscape import make_landscape
 from sgd_sim.starts import start_weights
 from sgd_sim.states import NOT_STARTED, States
@@ -36,24 +37,24 @@ class InstanceTrajectory:
     def __init__(self, run: Run, instance: int, states: States, threads: bool):
         simulation, problem = run.simulation, run.problem
         self.instance, self.threads = instance, threads
-        experiment = Experiment.from_run(run)
         self.landscape = make_landscape(simulation.seed, instance, simulation.dimension, problem.alpha, threads,
-                                        simulation.precision, experiment.data)
+                                        simulation.precision, data_of(problem))
         self.work = make_work(self.landscape)
         samples = self.landscape.h0.size
-        self.rule, self.noise = make_rule(run, samples), make_noise(simulation.seed, instance)
-        self.temperatures = experiment.temperature
+        self.rule, self.course = make_rule(run), make_course(run, samples)
+        self.noise = make_noise(simulation.seed, instance)
         self.record, self.curves = states.record, states.curves[instance].copy()
         self.step, self.diverged_at = int(states.step[instance]), int(states.diverged_at[instance])
         s = np.ones(samples, np.uint8)
         if self.step == NOT_STARTED:
             self.step = 0
             w = start_weights(problem, self.landscape, self.work, simulation.seed, instance, threads)
+            before = w[:states.before.shape[1]].copy()
         else:
-            w = states.w[instance].copy()
+            w, before = states.w[instance].copy(), states.before[instance].copy()
             if states.s.shape[1]:
                 s[:] = states.s[instance]
-        self.state = State(w, s, states.b[instance:instance + 1].copy())
+        self.state = State(w, s, states.b[instance:instance + 1].copy(), before)
 
     @property
     def finished(self) -> bool:
@@ -62,7 +63,7 @@ class InstanceTrajectory:
 
     def advance(self, last: int) -> None:
         """Go on to step `last`."""
-        self.diverged_at = advance(self.landscape, self.rule, self.noise, self.temperatures, self.state, self.work,
+        self.diverged_at = advance(self.landscape, self.rule, self.course, self.noise, self.state, self.work,
                                    self.step, last, self.record, self.curves, self.threads)
         self.step = last if self.diverged_at < 0 else self.diverged_at
 
@@ -71,6 +72,7 @@ class InstanceTrajectory:
         i = self.instance
         states.step[i], states.diverged_at[i] = self.step, self.diverged_at
         states.w[i], states.curves[i], states.b[i] = self.state.w, self.curves, self.state.b[0]
+        states.before[i] = self.state.before
         if states.s.shape[1]:
             states.s[i] = self.state.s
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from dmft.core.device import CUDA, source
 from sgd_sim.cpu import fast_normals
+from sgd_sim.cpu.course import Rule
 
 ONE_WARP = 1024
 WIDEST = 16384
@@ -20,7 +21,7 @@ CHUNK_ROWS = 384            # of a block, about: what it does before and after i
 CHUNK_ROWS_HALF = 768       # in float16: as many bytes
 CHUNK_ROWS_WIDE = 128       # of rows shared by all warps: there may be few instances of that size
 LANES = 32
-KERNELS = ("fill_rows", "draw_fixed_size", "pass_over_rows", "update", "record", "power_step")
+KERNELS = ("fill_rows", "place_rows", "draw_fixed_size", "pass_over_rows", "update", "record", "power_step")
 SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "rows.cuh")
 
 
@@ -64,10 +65,11 @@ class CardLayout:
         room = 4 * self.warps * self.padded if self.team == 1 else 16 * (-(-self.rows * (self.team + 1) // 4))
         return max(room, 256) + 11 * self.chunk + 20
 
-    def code(self, loss: str) -> str:
-        """The CUDA source of all kernels, for a loss."""
+    def code(self, loss: str, rule: Rule, quantities: int) -> str:
+        """The CUDA source of all kernels, for a loss and a rule; quantities: rows of a curves array."""
         numbers = {"N": self.n, "STRIDE": self.stride, "HALF": int(self.half), "TEAM": self.team, "WARPS": self.warps,
-                   "VECTORS": self.vectors, "ROWS": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk}
+                   "VECTORS": self.vectors, "ROWS": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk,
+                   "ANCHORED": int(rule.anchored), "BIAS": int(rule.bias), "MOMENTUM": rule.momentum, "QUANTITIES": quantities}
         lines = [f"#define {name} {value}" for name, value in numbers.items()]
         for name, values in (("LOG", fast_normals.LOG), ("SIN", fast_normals.SIN), ("COS", fast_normals.COS)):
             lines += [f"#define {name}{k} {float(value)!r}f" for k, value in enumerate(values)]

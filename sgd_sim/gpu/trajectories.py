@@ -14,16 +14,15 @@ from dmft.core.device import Gpu
 from dmft.core.errors import RunError
 from dmft.core.streams import key
 from dmft.model.cuda_loss import check_cuda
-from dmft.model.data import data_of
 from dmft.model.experiment import Experiment
-from dmft.model.losses import get_loss
 from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
-from sgd_sim.cpu.dynamics import RECORDED, make_noise, make_rule
+from sgd_sim.cpu.course import NESTEROV, make_course, make_rule
+from sgd_sim.cpu.dynamics import make_noise
 from sgd_sim.gpu.layout import KERNELS, WIDEST, CardLayout, make_layout
-from sgd_sim.landscape import TEST_ROWS, make_teacher, on_sphere, sizes
-from sgd_sim.recording import record_steps
-from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, spectral_weights, start_noise
+from sgd_sim.landscape import TEST_ROWS, draw_labels, make_teacher, on_sphere, sizes
+from sgd_sim.recording import record_steps, recorded_rows
+from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, spectral_weights, start_noise
 from sgd_sim.states import NOT_STARTED, States
 
 DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8   # modes of a pass, as in cuda/minibatch.cuh
@@ -31,7 +30,6 @@ AHEAD = 16                            # steps of a launch, and whose mini-batche
 LOOK_EVERY = 20                       # power iterations between two looks at how many are done
 MOST_TOGETHER = 65535                 # instances of a batch: the second side of a grid
 NULL = np.uint64(0)
-FIXED_SIZE = (minibatch.WITHOUT_REPLACEMENT, minibatch.WITH_REPLACEMENT)
 
 
 def layout_of(run: Run) -> CardLayout:
@@ -52,17 +50,15 @@ def instance_bytes(run: Run, layout: CardLayout) -> int:
     blocks = max(layout.chunks(layout.samples), layout.chunks(TEST_ROWS))
     batches = layout.samples * (5 * AHEAD if run.algorithm.kind == "sgd" else 1)
     start = 8 * (layout.n + layout.samples) if run.problem.start == "spectral" else 0
-    curves = 8 * len(RECORDED) * record_steps(run).size
+    curves = 8 * len(recorded_rows(run)) * record_steps(run).size
     return 4 * layout.padded * (blocks + 1) + 16 * layout.n + 8 * (layout.samples + TEST_ROWS) + batches + start + curves + 4096
 
 
 def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) -> list[np.ndarray]:
     """Instances that stand at the same step, cut into batches that the card can hold. RunError if it holds none."""
     layout = layout_of(run)
-    if not data_of(run.problem).plain:
-        raise RunError('[simulation] device = "gpu": only labels that are the teacher\'s field, without noise, are built there '
-                       '(phase_retrieval, linear); take device = "cpu"')
-    check_cuda(gpu, get_loss(run.problem.loss), "simulation")
+    for loss in Experiment.from_run(run).losses:
+        check_cuda(gpu, loss, "simulation")
     shared = run.simulation.landscape == "shared"
     room, each = int(0.9 * gpu.free_bytes()), instance_bytes(run, layout) + (0 if shared else landscape_bytes(layout))
     most = min((room - (landscape_bytes(layout) if shared else 0)) // each, MOST_TOGETHER)
@@ -82,10 +78,14 @@ class GpuTrajectories:
     def __init__(self, run: Run, instances: np.ndarray, states: States, gpu: Gpu, layout: CardLayout | None = None):
         simulation, seed = run.simulation, run.simulation.seed
         self.run, self.instances, self.gpu, self.layout = run, instances, gpu, layout or layout_of(run)
-        self.rule, self.steps = make_rule(run, self.layout.samples), run.algorithm.steps
-        self.kernels = gpu.kernels(self.layout.code(get_loss(run.problem.loss).cuda), KERNELS)
+        self.rule, self.course, self.steps = make_rule(run), make_course(run, self.layout.samples), run.algorithm.steps
+        experiment = Experiment.from_run(run)
+        self.model, self.loss_n = experiment.data, experiment.loss_n
+        self.by_loss = [gpu.kernels(self.layout.code(loss.cuda, self.rule, len(recorded_rows(run))), KERNELS)
+                        for loss in experiment.losses]
+        self.kernels = self.by_loss[0]     # for what no loss enters
         self.shared = simulation.landscape == "shared"
-        self.record, self.noise = states.record, np.sqrt(2.0 * Experiment.from_run(run).temperature * run.algorithm.learning_rate)
+        self.record = states.record
         self.step, self.drawn = max(0, int(states.step[instances[0]])), -1
         count, n, samples, put, zeros = instances.size, self.layout.n, self.layout.samples, gpu.put, gpu.zeros
         self.blocks = max(self.layout.chunks(samples), self.layout.chunks(TEST_ROWS))
@@ -98,7 +98,10 @@ class GpuTrajectories:
         self.data = self._rows("simulation/data", landscapes, samples)
         self.test = self._rows("simulation/test", landscapes, TEST_ROWS)
         self.e, self.arrived = zeros((count, self.layout.padded), np.float32), zeros(count, np.uint32)
-        self.noises, self.tickets, self.taken = put(self.noise), zeros(1, np.uint64), 0
+        pace = self._pace()
+        self.pace, self.paces, self.tickets, self.taken = put(pace), np.int64(len(pace)), zeros(1, np.uint64), 0
+        self.draws = put(self.course.draws)
+        self.b, self.pushes = put(states.b[instances]), zeros((count, self.blocks))
         self.partial = zeros((count, self.blocks, self.layout.padded), np.float32)
         self.m, self.sign = zeros(count), put(np.ones(count))
         self.curves, self.diverged_at = put(states.curves[instances]), put(np.full(count, -1, np.int64))
@@ -106,27 +109,44 @@ class GpuTrajectories:
         self.s: Any = NULL
         if self.rule.batch == minibatch.PERSISTENT:
             self.s = put(np.ascontiguousarray(states.s[instances]))
-        elif self.rule.batch in FIXED_SIZE:
+        elif self.rule.batch in minibatch.FIXED_SIZE:
             self.s = zeros((AHEAD, count, samples), np.uint8)
         rule = self.rule
-        self.batch = (np.int32(rule.batch), self.batch_streams, np.uint64(rule.enter), np.uint64(rule.switch_on),
-                      np.uint64(rule.switch_off), self.s, np.float64(rule.scale))
-        self.w = put(states.w[instances])
-        self.weights = (self.w, self.w0, np.int64(0 if self.shared else n), np.float64(1.0 - rule.eta * rule.ridge),
-                        np.float64(rule.eta / np.sqrt(n)), self.thermal_streams, np.int32(rule.sphere), self.e, self.m, self.sign,
-                        self.live, self.diverged_at, put(np.full(count, self.step)))
+        self.batch = (np.int32(rule.batch), self.batch_streams, self.s)
+        self.w, self.before = put(states.w[instances]), put(states.before[instances]) if states.before.shape[1] else NULL
+        self.weights = (self.pushes, self.b, self.before, self.w, self.w0, np.int64(0 if self.shared else n), self.thermal_streams,
+                        np.int32(rule.sphere), self.e, self.m, self.sign, self.live, self.diverged_at,
+                        put(np.full(count, self.step)))
         if states.step[instances[0]] == NOT_STARTED:
             self._start(teachers)
-        self._update(self.step, 0)
+        self._update(self.step)
+
+    def _pace(self) -> np.ndarray:
+        """(steps + 1 or 1, PACE) numbers of each step, cuda/common.cuh."""
+        c = self.course
+        return np.stack([1.0 - c.eta * c.ridge, c.eta / np.sqrt(self.layout.n), c.noise, c.scale, c.enter, c.switch_on,
+                         c.switch_off, c.beta], axis=1).astype(np.float64)
 
     def _rows(self, purpose: str, landscapes: np.ndarray, rows: int) -> tuple:
-        """Data of landscapes, their teachers' fields, the rows between two landscapes that instances see, the number of rows,
+        """Data of landscapes, their labels, the rows between two landscapes that instances see, the number of rows,
         and room for the fields of the instances."""
         data = self.gpu.zeros((landscapes.size, rows, self.layout.stride), self.layout.stored)
         fields = self.gpu.zeros((landscapes.size, rows))
         streams = self.gpu.put(np.array([key(self.run.simulation.seed, purpose, i) for i in landscapes]))
         self.kernels["fill_rows"]((rows, landscapes.size), (128,), (streams, self.w0, np.int32(rows), data, fields), 256)
+        if not self.model.plain:
+            self._label(purpose, landscapes, rows, data, fields)
         return data, fields, np.int64(0 if self.shared else rows), np.int32(rows), self.gpu.zeros((self.instances.size, rows))
+
+    def _label(self, purpose: str, landscapes: np.ndarray, rows: int, data: Any, fields: Any) -> None:
+        """Labels in place of the teachers' fields, and rows of a mixture in their clusters."""
+        seed, h0 = self.run.simulation.seed, self.gpu.get(fields)
+        drawn = [draw_labels(self.model, seed, purpose, i, h0[k], self.layout.n) for k, i in enumerate(landscapes)]
+        self.gpu.fill(fields, np.array([labels for labels, _ in drawn]))
+        places = [place for _, place in drawn if place is not None]
+        if places:
+            centre, spread = (self.gpu.put(np.array([place[k] for place in places])) for k in (0, 1))
+            self.kernels["place_rows"]((rows, landscapes.size), (128,), (self.w0, np.int32(rows), centre, spread, data), 0)
 
     def _start(self, teachers: np.ndarray) -> None:
         """Weights at t = 0, as `starts.start_weights`."""
@@ -134,23 +154,26 @@ class GpuTrajectories:
         own = [teachers[0 if self.shared else k] for k in range(self.instances.size)]
         noise = [start_noise(seed, i, n) for i in self.instances]
         if problem.start != "spectral":
-            self.gpu.fill(self.w, np.array([plain_start(problem, w0, z) for w0, z in zip(own, noise)]))
-            return
-        self.gpu.fill(self.w, np.array([on_sphere(z) for z in noise]))
-        found = self._power_iteration()
-        self.gpu.fill(self.w, np.array([w if w @ w0 >= 0.0 else -w for w, w0 in zip(found, own)]))
+            start = np.array([plain_start(problem, w0, z) for w0, z in zip(own, noise)])
+        else:
+            self.gpu.fill(self.w, np.array([on_sphere(z) for z in noise]))
+            start = np.array([w if w @ w0 >= 0.0 else -w for w, w0 in zip(self._power_iteration(), own)])
+        self.gpu.fill(self.w, start)
+        if self.before is not NULL:
+            self.gpu.fill(self.before, start)
 
     def _power_iteration(self) -> np.ndarray:
         """The spectral start from the guesses in w, but for its sign."""
         count, layout = self.instances.size, self.layout
         data, h0, *rest = self.data
-        rows = (data, self.gpu.put(np.array([spectral_weights(each) for each in self.gpu.get(h0)])), *rest)
+        rows = (data, self.gpu.put(np.array([spectral_weights(self.run.problem, each) for each in self.gpu.get(h0)])), *rest)
         zero, moving = self.gpu.zeros(count), self.gpu.put(np.ones(count, np.int32))
-        self._update(0, 0, self.gpu.zeros((count, layout.n)))   # e = w
+        self._update(0, w0=self.gpu.zeros((count, layout.n)), ahead=0)   # e = w
         for iteration in range(MOST_ITERATIONS):
             self._pass(PRODUCT | ALL, 0, rows, zero, moving)
             self.kernels["power_step"]((count,), (layout.threads,), (
-                self.w, self.partial, np.int32(layout.chunks(layout.samples)), np.float64(TOLERANCE), self.e, moving), 256)
+                self.w, self.partial, np.int32(layout.chunks(layout.samples)),
+                np.float64(power_rate(self.run.problem)), np.float64(TOLERANCE), self.e, moving), 256)
             if iteration % LOOK_EVERY == LOOK_EVERY - 1 and not self.gpu.get(moving).any():
                 break
         return self.gpu.get(self.w)
@@ -159,17 +182,17 @@ class GpuTrajectories:
         """Passes over rows (data, h0, apart, number, fields), with the given signs, of the instances that are going."""
         layout, count = self.layout, self.instances.size
         blocks = layout.chunks(int(rows[3])) * count * steps
-        self.kernels["pass_over_rows"]((blocks,), (layout.threads,), (
-            np.int32(mode), np.int64(step), np.uint64(self.taken), self.tickets, np.int32(count), np.int32(AHEAD), self.noises,
-            *rows, side, going, *self.batch, self.arrived, self.partial, *self.weights), layout.pass_bytes)
+        self.by_loss[self.loss_n[step]]["pass_over_rows"]((blocks,), (layout.threads,), (
+            np.int32(mode), np.int64(step), np.uint64(self.taken), self.tickets, np.int32(count), np.int32(AHEAD), self.pace,
+            self.paces, *rows, side, going, *self.batch, self.arrived, self.partial, *self.weights), layout.pass_bytes)
         self.taken += blocks
 
-    def _update(self, step: int, chunks: int, w0: Any = None) -> None:
-        """A step of the weights from the gradients of so many chunks, or with none a look at where they are: m, e = w -+ w0."""
-        noise = self.noise[step] if chunks else np.float64(0.0)
-        weights = self.weights if w0 is None else (self.w, w0, *self.weights[2:])
+    def _update(self, step: int, chunks: int = 0, w0: Any = None, ahead: int = 1) -> None:
+        """A step of the weights from the gradients of so many chunks, or with none a look at where they are: m, e = w -+ w0, and
+        with Nesterov's momentum that of the point ahead, unless ahead = 0."""
+        weights = self.weights if w0 is None else (*self.weights[:4], w0, *self.weights[5:])
         self.kernels["update"]((self.instances.size,), (self.layout.threads,), (
-            np.int64(step), noise, self.partial, np.int32(chunks), *weights), 256)
+            np.int64(step), self.pace, self.paces, np.int32(ahead), self.partial, np.int32(chunks), *weights), 256)
 
     def _draw_ahead(self, step: int) -> None:
         """Mini-batches of fixed size for a step and those after it."""
@@ -178,27 +201,34 @@ class GpuTrajectories:
         if shared > self.gpu.shared_bytes:
             shared, scratch = 4 * 1024, self.gpu.zeros((AHEAD, count, samples), np.uint32)
         self.kernels["draw_fixed_size"]((count, AHEAD), (128,), (
-            np.int32(rule.batch), np.int32(samples), np.int32(rule.batch_rows), self.batch_streams, self.live, np.int64(step),
-            np.int32(AHEAD), self.s, scratch), shared)
+            np.int32(rule.batch), np.int32(samples), self.draws, self.batch_streams, self.live, np.int64(step),
+            np.int64(self.steps), np.int32(AHEAD), self.s, scratch), shared)
         self.drawn = step + AHEAD
 
     def _look(self, step: int, mode: int) -> None:
-        """A pass that takes all fields, and their record."""
+        """A pass that takes all fields, and their record; it is the pass of the step too if the mode says DRAW. Records are made at
+        w, so that where momentum leads there is a pass of its own."""
+        twice = self.rule.momentum == NESTEROV
+        if twice:
+            self._update(step, ahead=0)
         self._pass(ALL, step, self.test, self.sign, self.live)
-        self._pass(mode | ALL, step, self.data, self.sign, self.live)
+        self._pass(ALL if twice else mode | ALL, step, self.data, self.sign, self.live)
         (_, h0, apart, rows, fields), (_, test_h0, test_apart, tests, test_fields) = self.data, self.test
         column = np.int32(np.searchsorted(self.record, step))
-        self.kernels["record"]((self.instances.size,), (self.layout.threads,), (
+        self.by_loss[self.loss_n[step]]["record"]((self.instances.size,), (self.layout.threads,), (
             self.w, self.m, fields, h0, apart, rows, test_fields, test_h0, test_apart, tests, np.int32(self.rule.absolute),
-            np.int64(step), self.curves, column, np.int32(self.record.size), self.live, self.diverged_at,
-            self.weights[-1]), 256)
+            np.float64(self.rule.power), np.float64(self.rule.threshold), self.b, np.int64(step), self.curves, column,
+            np.int32(self.record.size), self.live, self.diverged_at, self.weights[-1]), 256)
+        if twice and mode:
+            self._update(step)
+            self._pass(mode, step, self.data, self.sign, self.live)
 
     def advance(self, last: int) -> None:
         """Go on to step `last`; a record there is made when the run goes on, or now if this is the end."""
         wanted = set(self.record[(self.record >= self.step) & (self.record <= last)].tolist())
         step = self.step
         while step < last:
-            if self.rule.batch in FIXED_SIZE and step >= self.drawn:
+            if self.rule.batch in minibatch.FIXED_SIZE and step >= self.drawn:
                 self._draw_ahead(step)
             if step in wanted:
                 self._look(step, DRAW)
@@ -206,7 +236,8 @@ class GpuTrajectories:
                 step += 1
                 continue
             end = min([last, step + AHEAD, *(other for other in wanted if other > step)])
-            if self.rule.batch in FIXED_SIZE:
+            end = step + int(np.argmin(np.append(self.loss_n[step:end] == self.loss_n[step], False)))    # one loss a launch
+            if self.rule.batch in minibatch.FIXED_SIZE:
                 end = min(end, self.drawn)
             self._pass(DRAW | STEP, step, self.data, self.sign, self.live, end - step)
             step = end
@@ -224,6 +255,8 @@ class GpuTrajectories:
         """Copy where the instances stand into the states."""
         chosen, diverged = self.instances, self.gpu.get(self.diverged_at)
         states.step[chosen], states.diverged_at[chosen] = np.where(diverged < 0, self.step, diverged), diverged
-        states.w[chosen], states.curves[chosen] = self.gpu.get(self.w), self.gpu.get(self.curves)
+        states.w[chosen], states.curves[chosen], states.b[chosen] = (self.gpu.get(x) for x in (self.w, self.curves, self.b))
+        if self.before is not NULL:
+            states.before[chosen] = self.gpu.get(self.before)
         if self.rule.batch == minibatch.PERSISTENT:
             states.s[chosen] = self.gpu.get(self.s)

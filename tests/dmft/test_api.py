@@ -46,7 +46,8 @@ def test_curves_are_fields_of_a_theory(results):
     theory = results.result
     assert {"m", "m_error", "loss", "loss_error", "mse", "nu_hat", "delta_nu_error", "unstable"} <= set(dir(theory))
     assert theory.curves["m"] is theory.m and set(theory.curves) == {
-        name for base in ("m", "loss", "mse", "nu_hat", "nu_hat_direct", "delta_nu", "mu", "q", "nu_gap", "ibp_gap", "unstable")
+        name for base in ("m", "loss", "mse", "nu_hat", "nu_hat_direct", "delta_nu", "mu", "q", "nu_gap", "ibp_gap",
+                             "unstable", "lost")
         for name in (base, f"{base}_error")}
     with pytest.raises(AttributeError):
         theory.overlap  # noqa: B018

@@ -1,28 +1,53 @@
-"""The k-th write, fsync, rename or open of a short run fails, for every k: either the old file or the new one is whole, the message
-is one line, nothing is left over, and --resume gives the same bits. Inside one process, so that hundreds are affordable."""
+"""The k-th write, fsync, rename, open or allocation of a short run fails, for every k: either the old file or the new one is
+whole, the message is one line, nothing is left over, and --resume gives the same bits. Inside one process, so that hundreds are
+affordable."""
 
 from __future__ import annotations
 
 import builtins
 import errno
 import os
+import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import KILLS  # type: ignore[import-not-found]
 
 import dmft.cli
+import onepass.cli
 import sgd_sim.cli
 from dmft.core import store
 from tests.run_files import run_text
 
-MOST = int(os.environ.get("FAULT_CALLS", "60"))       # of one kind of call; spread evenly where there are more
+MOST = min(60, 2 * KILLS)       # of one kind of call; spread evenly where there are more
 
 RUN = run_text(t_max=0.06, theory={"samples": 32, "replicas": 2, "checkpoint_interval": 1e-6},
                simulation={"dimension": 20, "instances": 3, "checkpoint_interval": 1e-6})
-COMMANDS = {"theory": (dmft.cli.main, ["solve"], RUN), "simulation": (sgd_sim.cli.main, ["run"], RUN)}
+ONE_PASS = """
+[model]
+kind = "QuadraticNetwork"
+width = 2
+gamma = 0.2
+[initial]
+M = [[0.3], [0.1]]
+Q = [[1.0, 0.1], [0.1, 1.0]]
+[time]
+t_max = 0.2
+points = 3
+[simulation]
+process = "{}"
+dimension = 40
+instances = 3
+checkpoint_interval = 1e-6
+"""
+COMMANDS = {"theory": (dmft.cli.main, ["solve"], RUN), "simulation": (sgd_sim.cli.main, ["run"], RUN),
+            "ode": (onepass.cli.main, ["solve"], ONE_PASS.format("chain")),
+            **{process: (onepass.cli.main, ["simulate"], ONE_PASS.format(process)) for process in ("chain", "sgd", "sde")}}
+ALLOCATE = ("empty", "zeros", "full", "array", "concatenate", "ascontiguousarray", "empty_like", "zeros_like", "full_like")
+PACKAGES = ("dmft.", "sgd_sim.", "onepass.")
 
 
 class Saboteur:
@@ -59,11 +84,22 @@ class Saboteur:
             return honest(path, *arguments, **options)
         return opened
 
+    def allocator(self, honest):
+        """Only what the packages ask for themselves."""
+        def allocated(*arguments, **options):
+            if sys._getframe(1).f_globals.get("__name__", "").startswith(PACKAGES) and self.strikes():
+                raise MemoryError("Unable to allocate 1. TiB for an array")
+            return honest(*arguments, **options)
+        return allocated
+
 
 def sabotage(patch, kind: str, k: int | None, folder: Path) -> Saboteur:
     saboteur = Saboteur(k)
     if kind == "write":
         patch.setattr(store._Sink, "write", saboteur.write(store._Sink.write))
+    elif kind == "allocation":
+        for name in ALLOCATE:
+            patch.setattr(np, name, saboteur.allocator(getattr(np, name)))
     elif kind == "open":
         patch.setattr(os, "open", saboteur.opener(os.open, folder))
         patch.setattr(builtins, "open", saboteur.opener(builtins.open, folder))
@@ -82,7 +118,7 @@ def go(command: str, folder: Path, *options: str) -> tuple[int, str]:
     return code, errors.getvalue()
 
 
-@pytest.mark.parametrize("kind", ["fsync", "replace", "open", "write"])
+@pytest.mark.parametrize("kind", ["fsync", "replace", "open", "write", "allocation"])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_call_may_fail(tmp_path, command, kind, fault):
     assert go(command, tmp_path / "whole") == (0, "")
@@ -106,7 +142,8 @@ def test_every_call_may_fail(tmp_path, command, kind, fault):
             assert code in (0, 2), (kind, k, errors)
             refused += code == 2
             if code == 2:
-                assert len(errors.splitlines()) == 1 and "a.h5" in errors, (kind, k, errors)
+                assert len(errors.splitlines()) == 1, (kind, k, errors)
+                assert ("out of memory" if kind == "allocation" else "a.h5") in errors, (kind, k, errors)
             for path in folder.glob("a.h5*"):
                 assert path.suffix in (".h5", ".checkpoint"), (kind, k, path.name)
                 store.load(path)

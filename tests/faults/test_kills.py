@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import HANG, KILLS, TRIALS, wait_until  # type: ignore[import-not-found]
+from conftest import HANG, KILLS, PATIENCE, TRIALS, wait_until  # type: ignore[import-not-found]
 
+from dmft.cli import main
 from dmft.core import store
 
 
@@ -53,6 +57,51 @@ def test_kill_of_the_solver(bench, undisturbed, fault):
 
 def test_kill_of_the_simulator(simulation, undisturbed, fault):
     kill_again_and_again(simulation, undisturbed["simulation"], fault, max(2, KILLS // 5), np.random.default_rng(2))
+
+
+@pytest.mark.parametrize("kind", ["theory", "simulation"])
+def test_kill_before_the_first_checkpoint(request, undisturbed, fault, kind):
+    """There is nothing to go on from yet; who looks for the result is told so, and --resume begins again."""
+    bench = request.getfixturevalue("bench" if kind == "theory" else "simulation")
+    lock = bench.folder / "a.h5.lock"
+    for _ in range(TRIALS):
+        process = bench.start("--set", f"{kind}.checkpoint_interval=1000")
+        wait_until(lambda process=process: lock.exists() or process.poll() is not None, nap=0.0)
+        process.kill()
+        _, errors = process.communicate(timeout=HANG)
+        if lock.exists():
+            break
+        bench.too_late(errors)
+    assert sorted(path.name for path in bench.folder.iterdir()) == ["a.h5.lock", "a.toml"]
+    with fault():
+        for words in (["inspect", str(bench.output)], ["compare", str(bench.output), str(bench.output)]):
+            said = StringIO()
+            with redirect_stderr(said):
+                assert main(words) == 2
+            assert said.getvalue().count("\n") == 1 and "has not come to its first checkpoint" in said.getvalue()
+        bench.resumes_to(undisturbed[kind])
+
+
+def test_output_folder_deleted_under_a_run(bench, undisturbed, fault):
+    """The run makes it again for its next checkpoint, and for its result."""
+    place = bench.folder / "out"
+    for _ in range(TRIALS):
+        process = bench.start("--set", "theory.checkpoint_interval=0.01", "-o", "out/a.h5")
+        wait_until(lambda process=process: (place / "a.h5.checkpoint").exists() or process.poll() is not None, nap=0.0)
+        os.kill(process.pid, signal.SIGSTOP)
+        early = not (place / "a.h5").exists()
+        shutil.rmtree(place, ignore_errors=True)
+        os.kill(process.pid, signal.SIGCONT)
+        _, errors = process.communicate(timeout=PATIENCE)
+        assert len(errors.splitlines()) <= 1, errors        # the folder may have gone in the middle of a write
+        if early and process.returncode == 0:
+            break
+        assert process.returncode in (0, 2), errors
+    assert early
+    with fault():
+        bench.output = place / "a.h5"
+        bench.holds(undisturbed["theory"])
+        assert [path.name for path in place.iterdir()] == ["a.h5"]
 
 
 PARTS = {"checkpoint": "a.h5.checkpoint.*.part", "result": "a.h5.[0-9]*.part"}

@@ -5,7 +5,8 @@ import pytest
 
 import onepass
 from onepass.networks import exit_times, scaling
-from onepass.networks.first_passage import measure_exit, overlap_measure, risk_measure
+from onepass.networks.first_passage import ExitProcess, measure_exit, overlap_measure, risk_measure
+from onepass.process import from_bytes, to_bytes
 
 pytestmark = pytest.mark.statistical
 
@@ -18,6 +19,33 @@ def test_exit_time_of_one_unit_needs_the_noise_correction():
     # the correction is itself of leading order in 1/d; at d = 1000 (slow test) it holds within 0.01
     assert abs(found.mean - exit_times.one_unit_with_noise(d, gamma, 0.0, threshold)) < 4 * found.error + 0.03
     assert exit_times.one_unit_quenched(d, gamma, 0.0, threshold) - found.mean > 5 * found.error
+
+
+@pytest.mark.parametrize("process", ["chain", "sgd"])
+def test_exit_times_are_those_of_the_recorded_paths(process):
+    """The ensemble recorded at every look, crossed by hand: the same numbers, bit for bit. On one rank and from a snapshot."""
+    net, t_max, looks, d = onepass.QuadraticNetwork(2, 1, 0.2, 0.1, constraint="sphere"), 2.0, 40, 100
+    found = measure_exit(net, d, 6, overlap_measure(0.5), t_max, process, resolution=1 / looks).times
+    tau, chunk = net.time_step(d), round(t_max / looks / net.time_step(d))
+    run = net.chain if process == "chain" else net.simulate
+    paths = run(d, 6, net.random_start(d, 6), tau * chunk * np.arange(looks + 1))
+    measure = np.abs(paths.M).max(axis=(2, 3)) - 0.5
+    for time, path in zip(found, measure, strict=True):
+        after = np.flatnonzero(path >= 0.0)
+        if not len(after):
+            assert np.isnan(time)
+            continue
+        i = after[0]
+        assert time == tau * (chunk * i - chunk * path[i] / (path[i] - path[i - 1]))
+    assert np.isfinite(found).sum() >= 3
+    x0 = net.start({"M": [[0.1], [0.0]], "Q": np.eye(2)}, d)
+    walks = [ExitProcess(net.chain_process(x0.copy(), d, 1, 0), net.layout.unpack, overlap_measure(0.5), x0, chunk, tau)
+             for _ in range(2)]
+    walks[0].advance(chunk + 3)
+    from_bytes(walks[1].moving, to_bytes(walks[0].moving))
+    for walk in walks:
+        walk.advance(40 * chunk)
+    assert walks[0].flat() == walks[1].flat() and np.isfinite(walks[0].flat())
 
 
 def test_sgd_and_chain_exit_alike():

@@ -49,6 +49,16 @@ def test_ranks_change_nothing(run_python, tmp_path):
         np.testing.assert_array_equal(onepass.load(tmp_path / f"{process}.h5").Q, expected.Q)
 
 
+def test_exit_times_on_several_ranks(run_python):
+    measured = ("import onepass; from onepass.networks.first_passage import measure_exit, overlap_measure; "
+                "net = onepass.QuadraticNetwork(2, 1, 0.2, constraint='sphere'); "
+                "times = measure_exit(net, 100, 7, overlap_measure(0.5), 3.0).times; print(f'{times.tolist()}\\n', end='')")
+    alone, three = run_python("-c", measured), run_python("-c", measured, ranks=3)
+    assert alone.returncode == three.returncode == 0, three.stderr
+    lines = three.stdout.strip().splitlines()
+    assert len(lines) == 3 and set(lines) == {alone.stdout.strip()}     # every rank has all of them
+
+
 # Some seconds of work on one rank: (dimension, instances).
 LONG = {"chain": (900_000, 3), "sgd": (4000, 3), "sde": (100, 300)}
 

@@ -13,7 +13,7 @@ import pytest
 from dmft.model.runfile import SECTIONS, load_run
 
 ROOT = Path(__file__).resolve().parents[2]
-LABEL = re.compile(r"\[((?:dmft|sgd|persistent)-[A-Za-z]+|mse|loss|ridge|stein|ibp|dyadic)\]")
+LABEL = re.compile(r"\[((?:dmft|sgd|persistent)-[A-Za-z]+|mse|loss|ridge|stein|ibp|dyadic|lost)\]")
 
 
 def _toml_of(document: str) -> dict:

@@ -5,15 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 
-def reference(X, w0, w, eta, steps, dv, s=None, scale=1.0, ridge=None, noise=None):
-    """Weights at steps 0..steps, (steps + 1, N). s: (steps, M) mini-batches; noise: (steps, N) already scaled."""
-    n, path = w.size, [w]
+def reference(X, w0, w, eta, steps, dv, s=None, scale=1.0, ridge=None, noise=None, beta=0.0, nesterov=False):
+    """Weights at steps 0..steps, (steps + 1, N).
+
+    s: (steps, M) mini-batches; noise: (steps, N) already scaled; eta, scale, ridge, beta: numbers or (steps,); ridge None: on the
+    sphere. dv: a function, or one for each step.
+    """
+    n, path, before = w.size, [w], w
     h0 = X @ w0 / np.sqrt(n)
+    eta, scale, decay, beta = (np.broadcast_to(x, steps) for x in (eta, scale, 0.0 if ridge is None else ridge, beta))
     for step in range(steps):
-        h = X @ w / np.sqrt(n)
-        g = scale * dv(h, h0) * (1.0 if s is None else s[step])
-        u = w - eta * (X.T @ g) / np.sqrt(n) - eta * (ridge or 0.0) * w + (0.0 if noise is None else noise[step])
-        w = u if ridge is not None else u * np.sqrt(n) / np.linalg.norm(u)
+        y = w + beta[step] * (w - before) if nesterov else w
+        h = X @ y / np.sqrt(n)
+        slope = dv if callable(dv) else dv[step]
+        g = scale[step] * slope(h, h0) * (1.0 if s is None else s[step])
+        u = y - eta[step] * (X.T @ g) / np.sqrt(n) - eta[step] * decay[step] * y + (0.0 if noise is None else noise[step])
+        if not nesterov:
+            u = u + beta[step] * (w - before)
+        before, w = w, u if ridge is not None else u * np.sqrt(n) / np.linalg.norm(u)
         path.append(w)
     return np.array(path)
 

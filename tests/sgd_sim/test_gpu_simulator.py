@@ -21,6 +21,8 @@ pytestmark = pytest.mark.gpu
 
 PERSISTENT = {"kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 0.1}
 SGD = {"kind": "sgd", "batch_fraction": 0.4}
+TWO = {"loss": "logistic", "data": "mixture", "clusters": ((1, 0.3, 1, 0.5), (-1, 0.7, -1, 1.5))}
+DOOR = {"loss": "door", "data": "mixture", "clusters": ((0, 0.5, -1, 0.25), (1, 0.25, 1, 0.25), (-1, 0.25, 1, 0.25))}
 CASES = {
     "gd": {},
     "bernoulli": SGD,
@@ -34,6 +36,33 @@ CASES = {
     "float16": {**PERSISTENT, "precision": "float16"},
     "a row for all warps": {"dimension": 1030, "alpha": 0.1, "t_max": 0.06, "record": [0.04]},
     "linear": {"loss": "linear"},
+    "noisy magnitudes": {"label_noise": 0.2},
+    "noisy squares": {"labels": "square", "label_noise": 0.3, **SGD},
+    "noisy fields": {"loss": "linear", "label_noise": 0.5, "constraint": "ridge", "ridge": 0.2},
+    "flipped signs": {"loss": "logistic", "flip": 0.1, **PERSISTENT},
+    "noisy signs": {"loss": "smooth_hinge", "label_noise": 0.3, "temperature": 0.2, "kind": "langevin"},
+    "signs in float16": {"loss": "logistic", "flip": 0.1, "precision": "float16"},
+    "two clusters, intercept": {**TWO, "bias": True, "constraint": "ridge", "ridge": 0.3, **PERSISTENT},
+    "two clusters, intercept, a row for all warps": {**TWO, "bias": True, "dimension": 1030, "alpha": 0.3, "t_max": 0.06,
+                                                     "record": [0.04], **SGD},
+    "clusters in float16": {**TWO, "bias": True, "precision": "float16"},
+    "eta, T": {"kind": "langevin", "temperature": ((0.0, 0.5), (0.1, 0.0)),
+               "learning_rate": {"kind": "power", "start": 0.02, "exponent": 0.5, "steps": 10.0}},
+    "l, ridge": {"kind": "sgd", "batch_fraction": ((0.0, 0.3), (0.2, 0.8)), "constraint": "ridge",
+                 "ridge": ((0.0, 1.0), (0.1, 0.2))},
+    "l of fixed size": {"kind": "sgd", "batch_fraction": ((0.0, 0.3), (0.2, 0.8)), "minibatch": "without_replacement"},
+    "jump": {**PERSISTENT, "batch_fraction": ((0.0, 0.5), (0.1, 0.25), (0.2, 0.7))},
+    "relax": {**PERSISTENT, "batch_fraction": ((0.0, 0.5), (0.1, 0.25), (0.2, 0.7)), "batch_change": "relax"},
+    "heavy ball": {"momentum": ((0.0, 0.8), (0.2, 0.4)), "learning_rate": 0.01, "temperature": 0.2, "kind": "langevin"},
+    "nesterov": {"momentum": 0.7, "nesterov": True, **PERSISTENT},
+    "nesterov, a row for all warps": {"momentum": 0.7, "nesterov": True, "dimension": 1030, "alpha": 0.1, "t_max": 0.06,
+                                      "record": [0.04]},
+    "reshuffled": {"kind": "sgd", "batch_fraction": 0.2, "minibatch": "reshuffled"},
+    "cyclic": {"kind": "sgd", "batch_fraction": 0.2, "minibatch": "cyclic", "momentum": 0.5},
+    "phases": {**TWO, "bias": True, "phase": (
+        {"step": 3, "loss": "smooth_hinge"}, {"step": 9, "loss": "linear", "learning_rate": 0.01},
+        {"step": 12, "loss": "logistic"})},
+    "three clusters, door": {**DOOR, **SGD, "minibatch": "with_replacement"},
 }
 
 
@@ -67,6 +96,8 @@ def assert_close(got: States, want: States, rounding: float = 3e-6) -> None:
     np.testing.assert_array_equal(got.s, want.s)
     np.testing.assert_array_equal((got.step, got.diverged_at), (want.step, want.diverged_at))
     np.testing.assert_allclose(got.w, want.w, rtol=0.0, atol=rounding)
+    np.testing.assert_allclose(got.b, want.b, rtol=0.0, atol=rounding)
+    np.testing.assert_allclose(got.before, want.before, rtol=0.0, atol=rounding)
     np.testing.assert_allclose(got.curves, want.curves, rtol=rounding)
 
 
@@ -84,10 +115,11 @@ def test_a_stopped_run_goes_on_on_the_other_device(card):
     assert_close(on_cpu(run, states), on_cpu(run))
 
 
-def test_data_are_those_of_the_cpu(card):
+@pytest.mark.parametrize("changes", [{}, TWO], ids=["teacher", "mixture"])
+def test_data_are_those_of_the_cpu(card, changes):
     """A last bit may differ where the compilers fuse differently, and then one in 8000 may round to another float16."""
     for precision in ("float32", "float16"):
-        run = run_of(precision=precision, dimension=600, alpha=0.1, instances=1)
+        run = run_of(precision=precision, dimension=600, alpha=0.1, instances=1, **changes)
         data = card.get(GpuTrajectories(run, np.array([0]), empty_states(run), card).data[0])[0]
         landscape = InstanceTrajectory(run, 0, empty_states(run), False).landscape
         want = landscape.data[:60, :600]
@@ -101,8 +133,10 @@ def test_spectral_start(card):
     assert_close(on_gpu(run, card), on_cpu(run), 1e-3)
 
 
-def test_shared_landscape(card):
-    run = run_of(landscape="shared", **PERSISTENT)
+@pytest.mark.parametrize("changes", [{}, {**TWO, "bias": True}, {"loss": "logistic", "flip": 0.2, "precision": "float16"}],
+                         ids=["fields", "clusters", "signs"])
+def test_shared_landscape(card, changes):
+    run = run_of(landscape="shared", **PERSISTENT, **changes)
     want, landscape = empty_states(run), InstanceTrajectory(run, 0, empty_states(run), False).landscape
     for i in range(2):
         trajectory = InstanceTrajectory(run, i, want, False)
@@ -113,7 +147,10 @@ def test_shared_landscape(card):
     assert_close(on_gpu(run, card), want)
 
 
-@pytest.mark.parametrize("changes", [PERSISTENT, {**SGD, "minibatch": "without_replacement"}], ids=["persistent", "fixed size"])
+@pytest.mark.parametrize("changes", [
+    PERSISTENT, {**SGD, "minibatch": "without_replacement"},
+    {**SGD, "batch_fraction": 0.2, "minibatch": "reshuffled", "momentum": 0.6, "nesterov": True}],
+    ids=["persistent", "fixed size", "epochs, nesterov"])
 def test_an_instance_depends_on_itself_alone(card, changes):
     """The same bits alone, in a batch, after a stop, and whatever is recorded."""
     run = run_of(**changes)

@@ -9,7 +9,7 @@ import sgd_sim
 from dmft.model.runfile import parse_run
 from sgd_sim.cpu.dynamics import make_work
 from sgd_sim.landscape import make_landscape
-from sgd_sim.starts import spectral_start, spectral_weights
+from sgd_sim.starts import spectral_start, spectral_weights, start_weights
 from tests.run_files import run_text
 
 
@@ -25,26 +25,45 @@ def test_the_persistent_chain_keeps_its_share(fraction):
     assert abs(s.mean() - fraction) < 4 * error < abs(1 / (2 - fraction) - fraction) / 2
 
 
-def test_large_labels_are_left_out_of_the_spectral_start():
-    """T(y) = y up to 9 times the mean of y, 0 above."""
-    h0 = np.array([1.0, -1.0, 2.0, 0.5, *[1.0] * 20, 12.0])
-    mean = np.mean(h0**2)
-    assert 4.0 < 9 * mean < 144.0
-    assert spectral_weights(h0).tolist() == [1.0, 1.0, 4.0, 0.25, *[1.0] * 20, 0.0]
+def problem_of(preprocessing: str, alpha: float = 3.0):
+    return parse_run(run_text(problem={"alpha": alpha, "start": "spectral", "preprocessing": preprocessing})
+                     .replace("m0 = 0.5\n", "")).problem
 
 
-def test_the_spectral_start_is_the_leading_eigenvector_of_trimmed_labels():
-    """Against a dense eigenvector; the one without trimming points elsewhere."""
+def test_preprocessings_of_the_spectral_start():
+    """y = h0^2: kept up to 9; 1 above 2; (y - 1)/(y + sqrt(2 alpha) - 1)."""
+    h0, alpha = np.array([1.0, -1.0, 2.0, 0.5, 12.0]), 2.0
+    y = h0**2
+    for name, want in (("truncated", np.where(y <= 9, y, 0.0)), ("subset", np.where(y > 2, 1.0, 0.0)),
+                       ("mondelli_montanari", (y - 1) / (y + 1))):
+        np.testing.assert_allclose(spectral_weights(problem_of(name, alpha), h0), want, rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["mondelli_montanari", "truncated", "subset"])
+def test_the_spectral_start_is_the_leading_eigenvector(name):
+    """Against a dense eigenvector; that of labels as they are points elsewhere."""
     landscape = make_landscape(7, 0, 60, 3.0)
     h0 = landscape.h0
-    h0[3] = 11.0 * np.sqrt(np.mean(h0**2))               # a label that would take over
-    w = spectral_start(landscape, make_work(landscape), np.random.default_rng(1).standard_normal(60))
+    h0[3] = 11.0               # a label that would take over
+    w = spectral_start(problem_of(name), landscape, make_work(landscape), np.random.default_rng(1).standard_normal(60))
     X = landscape.data[:h0.size, :60].astype(float)
 
     def leading(weights):
         return np.linalg.eigh((X * weights[:, None]).T @ X)[1][:, -1]
 
-    trimmed = np.where(h0**2 <= 9 * np.mean(h0**2), h0**2, 0.0)
-    assert trimmed[3] == 0.0
-    assert abs(leading(trimmed) @ w) / np.sqrt(60) == pytest.approx(1.0, abs=1e-4)
+    assert abs(leading(spectral_weights(problem_of(name), h0)) @ w) / np.sqrt(60) == pytest.approx(1.0, abs=1e-4)
     assert abs(leading(h0**2) @ w) / np.sqrt(60) < 0.9
+
+
+def test_the_overlap_of_the_spectral_start():
+    """At alpha = 3 it is 0.79133 in the limit (Lu and Li; Mondelli and Montanari); trimmed labels give less."""
+    found = {}
+    for name in ("mondelli_montanari", "truncated"):
+        problem, size = problem_of(name), 500
+        found[name] = []
+        for index in range(16):
+            landscape = make_landscape(3, index, size, 3.0)
+            found[name].append(start_weights(problem, landscape, make_work(landscape), 3, index) @ landscape.w0 / size)
+    error = np.std(found["mondelli_montanari"], ddof=1) / 4
+    assert abs(np.mean(found["mondelli_montanari"]) - 0.79133) < 4 * error + 2 / size and error < 0.02
+    assert np.mean(found["truncated"]) < 0.75

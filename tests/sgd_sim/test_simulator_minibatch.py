@@ -22,9 +22,9 @@ def independent(kind, samples, steps, ell, on=0.0, off=0.0):
 
 
 def fixed(kind, samples, steps, count):
-    s, order, path = np.zeros(samples, np.uint8), np.empty(samples, np.int64), []
+    s, order, path = np.zeros(samples, np.uint8), minibatch.make_order(samples), []
     for step in range(steps):
-        minibatch.draw_fixed_size(kind, s, count, STREAM, step, order)
+        minibatch.draw_fixed_size(kind, s, 0, count, STREAM, step, order)
         path.append(s.copy())
     return np.array(path, float)
 

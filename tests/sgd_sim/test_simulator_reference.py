@@ -11,7 +11,8 @@ from dmft.core import streams
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import parse_run
 from sgd_sim.cpu import minibatch
-from sgd_sim.cpu.dynamics import add_noise, make_rule, make_work
+from sgd_sim.cpu.course import make_course, make_rule, pace_of
+from sgd_sim.cpu.dynamics import add_noise, make_work
 from sgd_sim.cpu.fast_normals import BLOCK, buffers
 from sgd_sim.landscape import make_landscape
 from sgd_sim.starts import start_weights
@@ -50,22 +51,22 @@ CASES = {
 
 
 def drawn(run, samples, instance):
-    """(steps, M) mini-batches and (steps, N) thermal noise of an instance."""
-    algorithm, rule = run.algorithm, make_rule(run, samples)
-    s, path, order = np.ones(samples, np.uint8), [], np.empty(samples, np.int64)
+    """(steps, M) mini-batches and (steps, N) normals of an instance."""
+    rule, course = make_rule(run), make_course(run, samples)
+    s, path, order = np.ones(samples, np.uint8), [], minibatch.make_order(samples)
     words = minibatch.make_words(samples)
     stream = streams.key(run.simulation.seed, "simulation/minibatch", instance)
-    for step in range(algorithm.steps):
+    for step in range(run.algorithm.steps):
+        pace = pace_of(course, step)
         if rule.batch in (minibatch.BERNOULLI, minibatch.PERSISTENT):
-            minibatch.draw_rows(rule.batch, s, 0, samples, stream, step, rule.enter, rule.switch_on,
-                                rule.switch_off, words)
+            minibatch.draw_rows(rule.batch, s, 0, samples, stream, step, pace.enter, pace.switch_on, pace.switch_off, words)
         elif rule.batch != minibatch.FULL:
-            minibatch.draw_fixed_size(rule.batch, s, rule.batch_rows, stream, step, order)
+            minibatch.draw_fixed_size(rule.batch, s, pace.first_place, pace.last_place, stream, pace.order, order)
         path.append(s.copy())
-    normals, scratch = np.zeros((algorithm.steps, run.simulation.dimension)), (np.empty(BLOCK), buffers())
-    for step in range(algorithm.steps):
+    normals, scratch = np.zeros((run.algorithm.steps, run.simulation.dimension)), (np.empty(BLOCK), buffers())
+    for step in range(run.algorithm.steps):
         add_noise(normals[step], 1.0, streams.key(run.simulation.seed, "simulation/thermal", instance), step, *scratch)
-    return np.array(path), np.sqrt(2.0 * Experiment.from_run(run).temperature * algorithm.learning_rate)[:, None] * normals
+    return np.array(path), normals
 
 
 def reference_curves(run, instance, landscape_index):
@@ -75,7 +76,8 @@ def reference_curves(run, instance, landscape_index):
     n = simulation.dimension
     X, w0 = landscape.data[:landscape.h0.size, :n].astype(np.float64), landscape.w0
     w = start_weights(problem, landscape, make_work(landscape), simulation.seed, instance)
-    s, noise = drawn(run, X.shape[0], instance)
+    s, normals = drawn(run, X.shape[0], instance)
+    noise = np.sqrt(2.0 * Experiment.from_run(run).temperature * algorithm.learning_rate)[:, None] * normals
     linear = problem.loss == "linear"
     path = reference(X, w0, w, algorithm.learning_rate, algorithm.steps, (lambda h, h0: h - h0) if linear else phase_dv, s,
                      1.0 / algorithm.batch_fraction if algorithm.rescale_gradient else 1.0,

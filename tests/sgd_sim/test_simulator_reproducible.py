@@ -12,11 +12,11 @@ import pytest
 import sgd_sim
 from dmft.core import store
 from dmft.core.errors import Stopped
-from dmft.model.experiment import Experiment
 from dmft.model.runfile import parse_run
 from sgd_sim import instances, memory
 from sgd_sim.cpu import shared
-from sgd_sim.cpu.dynamics import State, advance, make_noise, make_rule, make_work
+from sgd_sim.cpu.course import make_course, make_rule
+from sgd_sim.cpu.dynamics import State, advance, make_noise, make_work
 from sgd_sim.landscape import make_landscape
 from sgd_sim.starts import start_weights
 from tests.small_results import StopAfter
@@ -27,6 +27,8 @@ KINDS = {
     "without replacement, thermal": {"kind": "sgd", "batch_fraction": 0.3, "minibatch": "without_replacement",
                                      "temperature": 0.1},
     "ridge": {"constraint": "ridge", "ridge": 0.3},
+    "heavy ball, epochs": {"kind": "sgd", "batch_fraction": 0.25, "minibatch": "reshuffled", "momentum": 0.5},
+    "nesterov, schedule": {"momentum": 0.5, "nesterov": True, "learning_rate": ((0.0, 0.01), (0.3, 0.02))},
 }
 
 
@@ -73,15 +75,16 @@ def test_stopping_in_the_middle_of_an_instance(run, landscape, monkeypatch, tmp_
 @pytest.mark.parametrize("kind", KINDS)
 def test_slices_rows_in_threads_and_records_change_nothing(run, kind):
     run = run.replace(dimension=300, t_max=0.6, **KINDS[kind])
-    found, temperature = [], Experiment.from_run(run).temperature
+    found = []
     for threads, cuts, record in ((False, [0, 30], [0, 30]), (True, [0, 1, 8, 30], [0, 30]), (False, [0, 30], range(31))):
         landscape = make_landscape(1, 0, 300, 3.0, threads)
         work = make_work(landscape)
-        state = State(start_weights(run.problem, landscape, work, 1, 0, threads), np.ones(900, np.uint8), np.zeros(1))
+        w = start_weights(run.problem, landscape, work, 1, 0, threads)
+        state = State(w, np.ones(900, np.uint8), np.zeros(1), w.copy())
         record = np.array(record)
         curves = np.zeros((4, record.size))
         for first, last in zip(cuts[:-1], cuts[1:]):
-            advance(landscape, make_rule(run, 900), make_noise(1, 0), temperature, state, work, first, last,
+            advance(landscape, make_rule(run), make_course(run, 900), make_noise(1, 0), state, work, first, last,
                     record, curves, threads)
         found.append((state.w, curves[:, [0, -1]]))
     for w, curves in found[1:]:

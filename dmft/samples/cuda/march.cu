@@ -1,30 +1,41 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
 // dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `tangent`, and
-// the constants SCALARS, GROUPS, TINY, STABLE, BOUND, MOST and WIDE of the Python sources. Every sum has a fixed order, so a run repeats to the last
+// the constants SCALARS, GROUPS, TINY, STABLE, BOUND, MOST, WIDE, LEAVES and GONE of the Python sources. Every sum has a fixed order, so a run repeats to the last
 // bit on one kind of card.
 
 #define LANES 32
 #define COLUMNS 7  // of tangents that a lane adds at a time
 #define AHEAD 2    // rows of them that it loads before it adds them
 
+// Whether a gradient step moves a field further than any that stays in its trapping region: dmft/samples/lost.py. Eq. [lost].
+__device__ inline bool leaves(double step, double field, double y) {
+    return fabs(step) > LEAVES * (1.0 + fabs(field) + fabs(y));
+}
+
 // The loss of every sample, and its terms in the averages, terms (SCALARS, count).
 extern "C" __global__ void fields(int count, double m, double b, double eta, double scale, double L, int stein,
                                   const double *weight, const long long *line, const double *k, const double *y,
-                                  const double *sd, const double *y_slope, const double *direct, const double *h, const double *s, const double *Y, double *g, double *gp, double *g_y,
+                                  const double *sd, const double *y_slope, const double *direct, const double *h, double *s, double *Y, double *g, double *gp, double *g_y,
                                   double *terms) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;
     const double w = weight[i];
     double raw = h[i] + m * k[i], field = sd[i] * raw + b, batch = scale * s[i] * sd[i];
     double slope = batch * loss_dv<double>(field, y[i]), curvature = batch * sd[i] * loss_d2v<double>(field, y[i]);
-    double mixed = batch * loss_dv_dh0<double>(field, y[i]) * y_slope[i];
+    double mixed = batch * loss_dv_dh0<double>(field, y[i]) * y_slope[i], loss = loss_v<double>(field, y[i]);
+    const double step = eta * sd[i] * slope;
+    if (s[i] < 0.0 || (leaves(step, field, y[i]) &&
+                       leaves(eta * sd[i] * batch * loss_dv<double>(field - step, y[i]), field - step, y[i]))) {
+        s[i] = GONE, Y[i] = 0.0;
+        slope = curvature = mixed = loss = 0.0;
+    }
     g[i] = slope;
     gp[i] = curvature;
     g_y[i] = mixed;
     double row[SCALARS] = {w * curvature,
                            w * slope * k[i],
-                           w * loss_v<double>(field, y[i]),
+                           w * loss,
                            w * slope * raw,
                            w * slope * slope,
                            stein ? w * curvature * Y[i] + w * mixed : direct[i] * slope,
@@ -32,6 +43,7 @@ extern "C" __global__ void fields(int count, double m, double b, double eta, dou
                            eta * curvature > STABLE ? w : 0.0,
                            y[i] * (L > 0.0 ? field * field - L * L : field) < 0.0 ? w : 0.0,
                            w * slope / sd[i],
+                           s[i] < 0.0 ? w : 0.0,
                            line[i] >= 0 ? w : 0.0}; // the last two terms: `bounds`
     for (int c = 0; c < SCALARS; c++) terms[(long long)c * count + i] = row[c];
 }
@@ -245,5 +257,5 @@ extern "C" __global__ void move(int count, int slots, int slot, long long n, dou
         const double response = a * (keep * Y[i] + eta * (dots[2ll * count + i] - gp[i] * Y[i] - g_y[i]));
         Y[i] = eta * gp[i] > STABLE ? bounded(response) : response;
     }
-    s[i] = next_weight({kind, fraction, p_on, p_off}, s[i], batch_key, name[i], n);
+    if (s[i] >= 0.0) s[i] = next_weight({kind, fraction, p_on, p_off}, s[i], batch_key, name[i], n);
 }

@@ -36,7 +36,7 @@ def draw_paths(data, path: Path) -> None:
         axis.legend(fontsize=8)
     for i, times in enumerate(data.exits.values()):
         good = times[np.isfinite(times)]
-        color = (BLACK, BLUE, ORANGE)[i]
+        color = (BLACK, BLUE, ORANGE, GREEN)[i]
         axes[2].plot(np.full(good.size, i), good, "o", color=color, markersize=3, alpha=0.5)
         if good.size > 1:
             mean, error = mean_and_error(good)
@@ -134,4 +134,61 @@ def draw_scalings(data, path: Path) -> None:
         axis.set_xscale("log")
         axis.set_yscale("log")
         axis.legend(fontsize=8)
+    save(figure, path)
+
+
+def draw_exits(data, path: Path) -> None:
+    """Exit times of the chain over each formula, a column per network; and by second layer."""
+    figure = new_figure(12.0, 4.6)
+    left, right = figure.subplots(1, 2, width_ratios=[2.2, 1.0])
+    markers = {"annealed": "s", "quenched": "o", "nonlinear": "^", "noisy": "D"}
+    labels = {"annealed": "annealed", "quenched": "quenched", "nonlinear": "quenched, exact ODE", "noisy": "with the noise of SGD"}
+    for i, case in enumerate(data.cases):
+        for j, (name, marker) in enumerate(markers.items()):
+            value = getattr(case, name)
+            left.errorbar([i + 0.12 * (j - 1.5)], [case.chain.mean / value], [2 * case.chain.error / value], fmt=marker, capsize=3,
+                          color=CYCLE[j], markersize=5, label=labels[name] if i == 0 else None)
+    left.axhline(1.0, color=BLACK, linewidth=0.8)
+    left.set_xticks(range(len(data.cases)), [case.title.replace(", gamma", "\ngamma").replace(", T", "\nT") for case in data.cases],
+                    fontsize=7)
+    left.set_xlim(-0.6, len(data.cases) - 0.4)
+    left.set_ylabel("exit time of the chain / formula (2 standard errors)")
+    left.legend(fontsize=8)
+    for i, layers in enumerate(data.layers.values()):
+        for j, (layer, color) in enumerate((("fixed", BLUE), ("trained", GREEN))):
+            found = layers[layer]
+            right.errorbar([i + 0.1 * (2 * j - 1)], [found.mean], [2 * found.error], fmt="o", color=color, capsize=3,
+                           label=f"{layer} second layer" if i == 0 else None)
+    right.set_xticks(range(len(data.layers)), [f"p = {p}" for p in data.layers])
+    right.set_xlim(-0.5, len(data.layers) - 0.5)
+    right.set_ylabel(rf"time at which $\max_j |m_j|$ = {data.level:g}")
+    right.legend(fontsize=8)
+    save(figure, path)
+
+
+def draw_landscape(data, path: Path) -> None:
+    """Figure 6: the risk on the sphere (w* upwards), in the plane of w along and across w*, and the spectrum at the start."""
+    figure = new_figure(14.0, 4.4)
+    ball = figure.add_subplot(1, 3, 1, projection="3d")
+    plane, spectrum = figure.add_subplot(1, 3, 2), figure.add_subplot(1, 3, 3)
+    levels = np.concatenate([np.linspace(0.0, 1.5, 13), np.linspace(2.0, 6.0, 5)])
+    filled = plane.contourf(data.axis, data.axis, data.plane, levels=levels, cmap="viridis", extend="max")
+    polar, azimuth = np.meshgrid(data.polar, data.azimuth, indexing="ij")
+    colors = ball.plot_surface(np.sin(polar) * np.cos(azimuth), np.sin(polar) * np.sin(azimuth), np.cos(polar),
+                               rstride=2, cstride=2, facecolors=filled.cmap(data.sphere / data.sphere.max()), shade=False)
+    colors.set_edgecolor("none")
+    ball.set_title("risk on the sphere: dark at ±w*, a flat bright belt at m = 0", fontsize=9)
+    ball.set_axis_off()
+    ball.set_box_aspect((1, 1, 1), zoom=1.5)
+    figure.colorbar(filled, ax=plane, label=r"$R - \Delta/2$")
+    for point in data.points:
+        for sign in (1, -1) if point.name == "orthogonal" else (1,):
+            plane.plot(sign * point.w[0], sign * point.w[1], "o", color=ORANGE, markersize=6)
+            plane.annotate(point.name, sign * point.w[:2], fontsize=8, color="white", xytext=(5, 4), textcoords="offset points")
+    plane.set(xlabel="w along w*", ylabel="w across w*", aspect="equal", title="no constraint")
+    for value, count in data.spectrum:
+        spectrum.bar([value], [count], width=0.5, color=PINK if value < 0 else BLUE)
+        spectrum.annotate(f"{value:g}: {count}", (value, count), fontsize=9, ha="center", xytext=(0, 4), textcoords="offset points")
+    spectrum.set(yscale="log", xlim=(-6, 2), ylim=(0.5, 5 * data.dimension), xlabel="eigenvalue", ylabel="number of directions")
+    spectrum.set_title(f"Hessian on the sphere at the start, m = 0, d = {data.dimension}", fontsize=9)
     save(figure, path)

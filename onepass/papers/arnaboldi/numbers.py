@@ -47,9 +47,12 @@ def _sgd_and_sde(name: str, quick: bool, threshold: float) -> Paths:
         "SGD": net.simulate(s.dimension, s.instances, start, t, s.seed),
         "SDE": net.diffuse(s.dimension, 5 * s.instances, start, t, s.seed),
     }
-    noise = run.model_keys["noise"]
+    assert isinstance(net, QuadraticNetwork)
+    noise = net.noise
     exits = {"ODE": _exits(t, ode.risk[None], noise, threshold)}
     exits |= {key: _exits(t, e.risk, noise, threshold) for key, e in ensembles.items()}
+    found = measure_exit(net, s.dimension, 20 if quick else 200, risk_measure(net, threshold), run.time.t_max, initial=start)
+    exits["chain"] = found.times
     return Paths(f"{run.title}, d = {s.dimension}", noise, threshold, ode, ensembles, exits)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from onepass.papers.arnaboldi.exits import ExitTable, Landscape
 from onepass.papers.arnaboldi.numbers import ExitRatios, LargestOverlap, Paths, Scalings
 from onepass.papers.table import NumberRow, array_rows, curve_rows, mean_row
 
@@ -61,3 +62,31 @@ def scalings(data: Scalings) -> list[NumberRow]:
             rows.append(NumberRow(f"steps to exit, {key} rate", f"p = {p}", found[i].mean * scale[i], found[i].error * scale[i]))
             rows.append(NumberRow(f"share that exits, {key} rate", f"p = {p}", found[i].share, np.nan, found[i].share < 1.0))
     return rows
+
+
+def exits(data: ExitTable) -> list[NumberRow]:
+    """Measured exit times with errors beside the formulas, then those of the largest overlap by second layer."""
+    rows = []
+    for case in data.cases:
+        rows.append(NumberRow("exit time, exact chain", case.title, case.chain.mean, case.chain.error))
+        for name, value in (("annealed", case.annealed), ("quenched", case.quenched), ("quenched, nonlinear", case.nonlinear),
+                            ("with the noise of SGD", case.noisy)):
+            if np.isfinite(value):
+                rows.append(NumberRow(f"exit time, {name}", case.title, value))
+        rows.append(NumberRow("share that exits", case.title, case.chain.share, np.nan, case.chain.share < 1.0))
+    for p, layers in data.layers.items():
+        for layer, found in layers.items():
+            rows.append(NumberRow(f"largest overlap reaches {data.level:g}, {layer} layer", f"p = {p}", found.mean, found.error))
+    return rows
+
+
+def surface(data: Landscape) -> list[NumberRow]:
+    """Critical points with excess risk and eigenvalues, and the spectrum at the start on the sphere."""
+    rows = []
+    for point in data.points:
+        rows.append(NumberRow(f"{point.name}: excess risk", "|w*| = 1, d = 3", point.excess))
+        for value, count in point.spectrum:
+            rows.append(NumberRow(f"{point.name}: eigenvalue", f"{count} directions of 3", value))
+    for value, count in data.spectrum:
+        rows.append(NumberRow("start on the sphere (m = 0): eigenvalue", f"{count} directions, d = {data.dimension}", value))
+    return rows + array_rows("risk on the sphere", "polar angle", data.polar, data.sphere[:, 0])

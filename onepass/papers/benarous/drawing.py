@@ -98,7 +98,12 @@ def _ring_plane(axes, data) -> None:
 
 def _cloud(axes, data, i: int, j: int) -> None:
     """Fluctuations of two variables at the last time, with the 1 and 2 s.d. ellipses of the SDE (a line where degenerate)."""
-    axes.plot(data.paths[:, -1, i], data.paths[:, -1, j], ".", color=BLUE, markersize=4, alpha=0.6, label="SGD")
+    for (snr, last), color in zip(data.finite.items(), (AMBER, GREEN)):
+        last = last - last.mean(axis=0)     # at finite snr the ring itself drifts
+        axes.plot(last[:, i], last[:, j], ".", color=color, markersize=3, alpha=0.4,
+                  label=rf"chain, $\lambda = {snr:g}$, less its mean")
+    axes.plot(data.paths[:, -1, i], data.paths[:, -1, j], ".", color=BLUE, markersize=4, alpha=0.6,
+              label=r"SGD, $\lambda = \infty$")
     values, vectors = np.linalg.eigh(data.covariance[np.ix_([i, j], [i, j])])
     angle = np.linspace(0, 2 * np.pi, 200)
     circle = vectors @ (np.sqrt(np.maximum(values, 0))[:, None] * np.stack([np.cos(angle), np.sin(angle)]))

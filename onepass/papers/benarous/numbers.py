@@ -72,7 +72,8 @@ class MixtureFigure:
     """Figures 2 and 3: fraction of runs at the optimal classifier, endpoints (runs, 2) in a plane of m and which are optimal,
     rings' radius and isolated points (n, 2) there, portrait, and the fluctuations sqrt(N)(m - a) about a ring of infinite
     snr: t (times,), paths (runs, times, variables), standard deviations by the SDE and as printed (times,), and the
-    covariance (variables, variables) of the SDE at the last time."""
+    covariance (variables, variables) of the SDE at the last time. `finite`: the same fluctuations at the last time (runs,
+    variables) by snr, from the exact chain; `chain_fraction`: more runs of that chain than SGD has."""
 
     dimension: int
     snr: float
@@ -88,6 +89,8 @@ class MixtureFigure:
     printed: np.ndarray
     covariance: np.ndarray
     names: tuple[str, ...]
+    chain_fraction: Fraction
+    finite: dict[float, np.ndarray]
 
 
 def _manifolds(model: SpikedTensor, point: FixedPoint) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -158,6 +161,28 @@ def _ends(name: str, quick: bool) -> tuple[OnePassRun, Ensemble]:
     return run, run.model.simulate(s.dimension, s.instances, run.start(s.instances), [run.time.t_max], s.seed)
 
 
+FINITE_SNR = (100.0, 1000.0)
+
+
+def _about_the_ring(model, a: dict, t_max: float, dimension: int, runs: int, entries) -> dict[float, np.ndarray]:
+    """sqrt(N)(m - a) at the last time by snr: the exact chain from the ring, W^perp of the size it has at random starts."""
+    found = {}
+    for snr in FINITE_SNR:
+        finite = replace(model, snr=snr)
+        start = {**a, "R": np.eye(model.neurons) / snr}
+        paths = finite.chain(dimension, runs, start, [t_max]).m[:, 0] - a["m"]
+        found[snr] = np.sqrt(dimension) * entries(paths)
+    return found
+
+
+def _chain_fraction(run: OnePassRun, optimal, runs: int, predicted: float) -> Fraction:
+    """The share by the exact chain, with other random numbers than SGD."""
+    s = run.simulation
+    draw = run.model.random_start  # type: ignore[attr-defined]
+    end = run.model.chain(s.dimension, runs, draw(s.dimension, runs, s.seed + 1), [run.time.t_max], s.seed + 1)
+    return Fraction(int(optimal(end.v[:, 0], end.m[:, 0]).sum()), runs, predicted)
+
+
 def figure2(quick: bool = False) -> MixtureFigure:
     """Binary mixture, N = 250, lambda = 100, alpha = 0.1: where SGD ends, and how it fluctuates about a ring."""
     run, end = _ends("benarous/binary_mixture.toml", quick)
@@ -180,6 +205,8 @@ def figure2(quick: bool = False) -> MixtureFigure:
         float(np.sqrt(model.ring)), np.stack([p["m"] for p in model.optimal_points()]),
         Portrait(axis, axis, flow[..., 2], flow[..., 3]), t, paths, _deviations(sde, t, 2), _deviations(printed, t, 2),
         sde.covariance(float(t[-1]))[2:, 2:], ("m_1", "m_2"),
+        _chain_fraction(run, lambda v, m: model.classify(v, m) == "optimal", 60 if quick else 4000, 0.5),
+        _about_the_ring(limit, a, float(t[-1]), s.dimension, s.instances, lambda m: m),
     )  # fmt: skip
 
 
@@ -202,5 +229,6 @@ def figure3(quick: bool = False) -> MixtureFigure:
     return MixtureFigure(
         N, model.snr, Fraction(int(optimal.sum()), len(optimal), 3 / 32), end.m[:, 0, :2, 0], optimal, r, points, None, t,
         np.sqrt(N) * (own - a["v"]), _deviations(sde, t, 4), _deviations(printed, t, 4), sde.covariance(float(t[-1]))[4:, 4:],
-        (r"m_1^\mu", r"m_2^\mu", r"m_3^\nu", r"m_4^\nu"),
+        (r"m_1^\mu", r"m_2^\mu", r"m_3^\nu", r"m_4^\nu"), _chain_fraction(run, model.is_optimal, 60 if quick else 2000, 3 / 32),
+        _about_the_ring(limit, a, float(t[-1]), N, watched, lambda m: m[:, [0, 1, 2, 3], [0, 0, 1, 1]]),
     )  # fmt: skip

@@ -26,20 +26,28 @@ def spiked(data: list[SpikedPanel]) -> list[NumberRow]:
 
 def mixture(data: MixtureFigure) -> list[NumberRow]:
     """Share of optimal runs with its binomial error, and the spread about the ring at the last time."""
-    share, place = data.fraction, f"N = {data.dimension}, snr {data.snr:g}"
-    spread = float(np.sqrt(share.value * (1.0 - share.value) / share.runs))
-    rows = [
-        NumberRow("share of optimal runs, SGD", f"{place}, {share.runs} runs", share.value, spread),
-        NumberRow("share of optimal runs, prediction", place, share.predicted),
-        NumberRow("share of optimal runs, 95 % low", place, share.interval[0]),
-        NumberRow("share of optimal runs, 95 % high", place, share.interval[1]),
-    ]
+    place = f"N = {data.dimension}, snr {data.snr:g}"
+    rows = [NumberRow("share of optimal runs, prediction", place, data.fraction.predicted)]
+    for name, share in (("SGD", data.fraction), ("exact chain", data.chain_fraction)):
+        spread = float(np.sqrt(share.value * (1.0 - share.value) / share.runs))
+        rows.append(NumberRow(f"share of optimal runs, {name}", f"{place}, {share.runs} runs", share.value, spread))
+        rows.append(NumberRow(f"share of optimal runs, {name}, 95 % low", place, share.interval[0]))
+        rows.append(NumberRow(f"share of optimal runs, {name}, 95 % high", place, share.interval[1]))
     for i, name in enumerate(data.names):
         last = data.paths[:, -1, i]
         error = float(last.var(ddof=1) * np.sqrt(2.0 / (len(last) - 1)))
         rows.append(NumberRow(f"N Var({name}), SGD", f"t = {data.t[-1]:g}", float(last.var(ddof=1)), error))
         rows.append(NumberRow(f"N Var({name}), corrected SDE", f"t = {data.t[-1]:g}", float(data.covariance[i, i])))
     rows.append(NumberRow(f"N Var({data.names[0]}), printed SDE", f"t = {data.t[-1]:g}", float(data.printed[-1] ** 2)))
+    for snr, last in data.finite.items():
+        where = f"t = {data.t[-1]:g}, snr {snr:g}"
+        for i, name in enumerate(data.names):
+            variance = float(last[:, i].var(ddof=1))
+            rows.append(NumberRow(f"N Var({name}), chain", where, variance, variance * float(np.sqrt(2.0 / (len(last) - 1)))))
+            rows.append(mean_row(f"sqrt(N) mean shift of {name}, chain", where, last[:, i]))
+        values = np.linalg.eigvalsh(np.cov(last.T))[::-1]
+        rank = 1 if len(data.names) == 2 else 2
+        rows.append(NumberRow(f"variance beyond rank {rank}, share", where, float(values[rank:].sum() / values.sum())))
     rows += array_rows("standard deviation, corrected SDE", "t", data.t, data.deviation)
     rows += array_rows("standard deviation, SGD", "t", data.t, data.paths[..., 0].std(axis=0, ddof=1))
     for i, end in enumerate(data.endpoints):

@@ -5,12 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from onepass.papers.bocchi.numbers import Dimensions, Overlaps, RateScans, Selection
-from onepass.papers.table import NumberRow, array_rows, curve_rows
+from onepass.papers.table import NumberRow, array_rows, curve_rows, mean_row
+
+
+def _halved(alpha: np.ndarray, risk: np.ndarray) -> float:
+    """Where the risk is first half of its start, by linear interpolation; NaN: never."""
+    below = np.flatnonzero(risk <= risk[0] / 2.0)
+    if not len(below):
+        return np.nan
+    i = below[0]
+    return float(alpha[i] - (alpha[i] - alpha[i - 1]) * (risk[0] / 2.0 - risk[i]) / (risk[i - 1] - risk[i]))
 
 
 def overlaps(data: Overlaps) -> list[NumberRow]:
     """Risks (ours, half of theirs) against time; the plateau (theirs)."""
     rows = [NumberRow("risk of the plateau, E[(y - yhat)^2]", data.title, data.plateau_risk)]
+    lowest = float((2 * data.ode.risk[data.alpha < 0.5 * _halved(data.alpha, data.ode.risk)]).min())
+    rows.append(NumberRow("risk on the plateau, ODE", data.title, lowest))
+    rows.append(NumberRow("alpha_c (risk halved), ODE", data.title, _halved(data.alpha, data.ode.risk)))
+    rows.append(mean_row("alpha_c (risk halved), exact chain", data.title,
+                         np.array([_halved(data.alpha, one) for one in data.ensemble.risk])))  # fmt: skip
     return rows + curve_rows("risk, ODE", data.ode, "risk") + curve_rows("risk, exact chain", data.ensemble, "risk")
 
 

@@ -10,6 +10,10 @@
 //   ROWS       rows that a team holds at a time
 //   RESIDENT   blocks of pass_over_rows that a multiprocessor should hold
 //   CHUNK      rows of a block, a multiple of 4
+//   ANCHORED   1: labels are the teacher's fields h0, and fields are had from the deviation from the nearer of w0 and -w0
+//   BIAS       1: an intercept is learnt
+//   MOMENTUM   0: none, 1: heavy ball, 2: Nesterov
+//   QUANTITIES rows of the curves of an instance
 //   LOG0.., SIN0.., COS0..  coefficients of sgd_sim/cpu/fast_normals.py
 // All sums have a fixed order that depends on these alone: an instance has the same numbers in any batch.
 
@@ -21,6 +25,8 @@ typedef long long i64;
 #define THREADS (LANES * WARPS)
 #define ROOT (1.0 / sqrt((double)N))
 #define ALL_LANES 0xffffffffu
+// Numbers of a step: 1 - eta lambda, eta/sqrt(N), size of the noise, 1/l, thresholds of the draws of minibatch.cuh, beta.
+enum { DECAY, RATE, NOISE, SCALE, ENTER, ON, OFF, BETA, PACE };
 #define ENDED (1ll << 62)          // step at which an instance stands that has diverged
 
 #if HALF
@@ -37,6 +43,11 @@ typedef float Stored;
 #else
 #define ROOM (16 * ((ROWS * (TEAM + 1) + 3) / 4) > 256 ? 16 * ((ROWS * (TEAM + 1) + 3) / 4) : 256)
 #endif
+
+// Those of a step among so many; one where all are alike.
+__device__ inline const double *pace_of(const double *pace, i64 paces, i64 step) {
+    return pace + (step < paces ? step : paces - 1) * PACE;
+}
 
 struct __align__(16) Quad { float x, y, z, w; };
 struct __align__(16) Vector { unsigned x, y, z, w; };   // 16 bytes of a row

@@ -61,3 +61,12 @@ extern "C" __global__ void fill_rows(const u64 *streams, const double *w0, int r
     field = block_sum(field, shared);
     if (threadIdx.x == 0) fields[row] = field * ROOT;
 }
+
+// Rows of a mixture are moved to their clusters: x = centre w0 + spread z, rounded again. Grid (rows, landscapes).
+extern "C" __global__ void place_rows(const double *w0, int rows, const double *centre, const double *spread, Stored *data) {
+    const i64 row = (i64)blockIdx.y * rows + blockIdx.x;
+    const double *teacher = w0 + (i64)blockIdx.y * N;
+    Stored *place = data + row * STRIDE;
+    for (int j = threadIdx.x; j < N; j += blockDim.x)
+        place[j] = stored((float)(centre[row] * teacher[j] + spread[row] * (double)number(place[j])));
+}

@@ -1,12 +1,14 @@
 // Which samples a step uses, as in sgd_sim/cpu/minibatch.py and with its numbers.
 
-enum { FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT };
+enum { FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT, EPOCHS };
 // Modes of a pass: draw the mini-batch; take the fields of all rows; see `coefficient`; step the weights afterwards.
 enum { DRAW = 1, ALL = 2, PRODUCT = 4, STEP = 8 };
 
 // weight[0..count) for rows first, first + 1, ... (first: a multiple of 4); kept in s (rows of this instance) for the chain.
-__device__ inline void draw_rows(int batch, u64 stream, i64 step, int first, int count, u64 enter, u64 on, u64 off,
-                                 unsigned char *s, unsigned char *weight) {
+// pace: the numbers of the step.
+__device__ inline void draw_rows(int batch, u64 stream, i64 step, int first, int count, const double *pace, unsigned char *s,
+                                 unsigned char *weight) {
+    const u64 enter = (u64)pace[ENTER], on = (u64)pace[ON], off = (u64)pace[OFF];
     for (int call = threadIdx.x; 4 * call < count; call += blockDim.x) {
         u64 a, b;
         philox(stream, (u64)step, (u64)(first / 4 + call), a, b);
@@ -40,23 +42,27 @@ __device__ inline int list_rows(const unsigned char *weight, int count, bool all
 }
 
 // Mini-batches of a fixed number of rows for the steps first_step + blockIdx.y, into s (ahead, instances, rows) at
-// step % ahead. Grid (instances, steps). order: shared memory for `rows` integers, or, if that is too little, scratch.
+// step % ahead. draws: (steps, 3) first and last place of the rows that are taken in an order of all, and the key of that
+// order; with replacement only their number counts. Grid (instances, steps). order: shared memory for `rows` integers, or, if that is too little, scratch.
 #define DRAWS 1024
-extern "C" __global__ void draw_fixed_size(int batch, int rows, int count, const u64 *streams, const int *live,
-                                           i64 first_step, int ahead, unsigned char *s, unsigned *scratch) {
+extern "C" __global__ void draw_fixed_size(int batch, int rows, const i64 *draws, const u64 *streams, const int *live,
+                                           i64 first_step, i64 last_step, int ahead, unsigned char *s, unsigned *scratch) {
     extern __shared__ double shared[];
     if (!live[blockIdx.x]) return;
     unsigned *drawn = (unsigned *)shared, *order = drawn + DRAWS;
     if (scratch) order = scratch + ((i64)blockIdx.y * gridDim.x + blockIdx.x) * rows;
     const i64 step = first_step + blockIdx.y;
+    if (step >= last_step) return;
+    const int first = (int)draws[3 * step], count = (int)draws[3 * step + 1];
+    const u64 key = (u64)draws[3 * step + 2];
     unsigned char *weight = s + ((step % ahead) * gridDim.x + blockIdx.x) * rows;
-    for (int i = threadIdx.x; i < rows; i += blockDim.x) order[i] = batch == WITHOUT_REPLACEMENT ? i : 0, weight[i] = 0;
+    for (int i = threadIdx.x; i < rows; i += blockDim.x) order[i] = batch == WITH_REPLACEMENT ? 0 : i, weight[i] = 0;
     __syncthreads();
     for (int base = 0; base < count; base += DRAWS) {
         int here = min(DRAWS, count - base);
         for (int pair = threadIdx.x; 2 * pair < here; pair += blockDim.x) {
             double u[2];
-            uniform2(streams[blockIdx.x], (u64)(base / 2 + pair), (u64)step, u[0], u[1]);
+            uniform2(streams[blockIdx.x], (u64)(base / 2 + pair), key, u[0], u[1]);
             for (int k = 2 * pair; k < min(2 * pair + 2, here); k++)
                 drawn[k] = batch == WITH_REPLACEMENT ? (unsigned)(u[k % 2] * rows)
                                                      : base + k + (unsigned)(u[k % 2] * (rows - base - k));
@@ -76,5 +82,5 @@ extern "C" __global__ void draw_fixed_size(int batch, int rows, int count, const
     if (batch == WITH_REPLACEMENT)
         for (int i = threadIdx.x; i < rows; i += blockDim.x) weight[i] = order[i];
     else
-        for (int k = threadIdx.x; k < count; k += blockDim.x) weight[order[k]] = 1;
+        for (int k = first + threadIdx.x; k < count; k += blockDim.x) weight[order[k]] = 1;
 }

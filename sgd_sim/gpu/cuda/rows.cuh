@@ -3,9 +3,14 @@
 // A block takes a chunk of the rows of an instance. A team of warps holds ROWS rows at a time: their products with e,
 // their coefficients, then their part of the gradient, which stays in registers until the chunk is done.
 
-// Coefficient of a row in the gradient, and its field.
-__device__ inline float coefficient(float product, double h0, double sign, double scale, int weight, int mode, double &field) {
+// Coefficient of a row in the gradient, and its field. shift: the intercept.
+__device__ inline float coefficient(float product, double h0, double sign, double shift, double scale, int weight, int mode,
+                                    double &field) {
+#if ANCHORED
     field = sign * h0 + ROOT * (double)product;
+#else
+    field = ROOT * (double)product + shift;
+#endif
     if (mode & PRODUCT) return (float)(h0 * field);   // of the spectral start, whose weights are handed over as h0
     return weight ? (float)(scale * weight * loss_dv<double>(field, h0)) : 0.0f;
 }
@@ -16,18 +21,18 @@ __device__ inline float coefficient(float product, double h0, double sign, doubl
 // fixed size (ahead, instances, rows); streams: of the mini-batches.
 //
 // With STEP, the last block of an instance to arrive (counted in `arrived`) steps its weights: the sum of the partial
-// gradients has its order whichever block that is. noises: sqrt(2 T eta) of all steps.
+// gradients has its order whichever block that is. pace: the numbers of all steps.
 //
 // One launch makes several steps, from first_step on. Blocks draw tickets (the first of this launch is no_tickets) and take
 // chunk by chunk, instance by instance, step by step; one that is early waits until its instance is ready. Earlier tickets
 // never wait for later ones, so there is always one at work, and the card is full until the last step ends.
 // Grid (chunks * instances * steps).
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int instances, int ahead, const double *noises,
+pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int instances, int ahead, const double *pace, i64 paces,
                const Stored *data, const double *h0, i64 apart, int rows, double *fields, const double *side, const int *going,
-               int batch, const u64 *streams, u64 enter, u64 on, u64 off, unsigned char *s, double scale, unsigned *arrived,
-               float *partial, double *w, const double *w0, i64 w0_apart, double decay, double rate, const u64 *thermal,
-               int sphere, float *e, double *m, double *sign, int *live, i64 *diverged_at, i64 *ready) {
+               int batch, const u64 *streams, unsigned char *s, unsigned *arrived, float *partial, double *pushes, double *b,
+               double *before, double *w, const double *w0, i64 w0_apart, const u64 *thermal, int sphere, float *e, double *m,
+               double *sign, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     Quad *quads = (Quad *)shared;   // e, later the gradients of the warps; sums of the warps of a team
     double *teachers = (double *)((char *)shared + ROOM);   // h0 of the chunk
@@ -39,6 +44,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     __syncthreads();
     const int chunk = work[0] % chunks, instance = work[0] / chunks % instances;
     const i64 step = first_step + work[0] / chunks / instances;
+    const double *now = pace_of(pace, paces, step);
     const int first = chunk * CHUNK, count = min(CHUNK, rows - first);
     data += ((i64)instance * apart + first) * STRIDE;
     h0 += (i64)instance * apart + first;
@@ -51,7 +57,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     if (!(mode & DRAW) || batch == FULL) {
         for (int i = thread; i < count; i += THREADS) weight[i] = mode & DRAW ? 1 : 0;
     } else if (batch == BERNOULLI) {
-        draw_rows(batch, streams[instance], step, first, count, enter, on, off, s, weight);
+        draw_rows(batch, streams[instance], step, first, count, now, s, weight);
     } else if (batch != PERSISTENT) {
         for (int i = thread; i < count; i += THREADS) weight[i] = s[first + i];
     }
@@ -63,8 +69,14 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     }
     __syncthreads();
     if (work[1] == ENDED) return;
-    if (mode & DRAW && batch == PERSISTENT) draw_rows(batch, streams[instance], step, first, count, enter, on, off, s, weight);
-    const double nearer = fresh(side + instance);
+    if (mode & DRAW && batch == PERSISTENT) draw_rows(batch, streams[instance], step, first, count, now, s, weight);
+    const double nearer = fresh(side + instance), scale = now[SCALE];
+#if BIAS
+    const double shift = fresh(b + instance);
+    double push = 0.0;   // sum of the coefficients of this warp's rows
+#else
+    const double shift = 0.0;
+#endif
 #if TEAM == 1
     for (int i = thread; i < PADDED / 4; i += THREADS) quads[i] = fresh(e_quads + i);
 #else
@@ -137,7 +149,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
             if (k + r < listed) {
                 const int row = list[k + r];
                 double field;
-                factor[r] = coefficient(product[r], teachers[row], nearer, scale, weight[row], mode, field);
+                factor[r] = coefficient(product[r], teachers[row], nearer, shift, scale, weight[row], mode, field);
                 if ((mode & ALL) && lane == 0) fields[row] = field;
             }
         }
@@ -154,13 +166,17 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
                     double total = 0.0, field;
                     for (int part = 0; part < TEAM; part++) total += sums[r * TEAM + part];
                     const int row = list[k + r];
-                    factors[r] = coefficient((float)total, teachers[row], nearer, scale, weight[row], mode, field);
+                    factors[r] = coefficient((float)total, teachers[row], nearer, shift, scale, weight[row], mode, field);
                     if (mode & ALL) fields[row] = field;
                 }
             }
         __syncthreads();
 #pragma unroll
         for (int r = 0; r < ROWS; r++) factor[r] = factors[r];
+#endif
+#if BIAS
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) push += factor[r];
 #endif
 #pragma unroll
         for (int v = 0; v < VECTORS; v++)
@@ -198,6 +214,11 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
         out[i] = total;
     }
 #endif
+#if BIAS
+    __syncthreads();
+    push = block_sum(lane == 0 && (TEAM == 1 || warp == 0) ? push : 0.0, shared);
+    if (thread == 0) pushes[(i64)instance * chunks + chunk] = push;
+#endif
 
     if (!(mode & STEP)) return;
     __threadfence();
@@ -207,6 +228,6 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     if (!work[0]) return;
     __threadfence();
     if (thread == 0) arrived[instance] = 0;
-    step_weights(instance, step, noises[step], partial, chunks, shared, w, w0, w0_apart, decay, rate, thermal, sphere, e, m, sign,
-                 live, diverged_at, ready);
+    step_weights(instance, step, pace, paces, 1, partial, chunks, shared, pushes, b, before, w, w0, w0_apart, thermal,
+                 sphere, e, m, sign, live, diverged_at, ready);
 }

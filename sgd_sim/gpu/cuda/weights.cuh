@@ -12,8 +12,8 @@ __device__ inline double total_of(const float *partial, int chunks, int c) {
 }
 
 // m, sign and e of weights u (a thread's columns of them) at a step; an overlap that is no number ends the instance. Whether
-// it goes on.
-__device__ inline bool measure(const double *u, const double *w0, i64 step, float *e, double *m, double *sign, int *live,
+// it goes on. With Nesterov's momentum e is that of u + beta (u - old).
+__device__ inline bool measure(const double *u, const double *old, double beta, const double *w0, i64 step, float *e, double *m, double *sign, int *live,
                                i64 *diverged_at, double *room) {
     double product = 0.0;
 #pragma unroll
@@ -21,11 +21,15 @@ __device__ inline bool measure(const double *u, const double *w0, i64 step, floa
         int c = threadIdx.x + k * THREADS;
         if (c < N) product += u[k] * w0[c];
     }
-    const double overlap = block_sum(product, room) / N, side = overlap >= 0.0 ? 1.0 : -1.0;
+    const double overlap = block_sum(product, room) / N, side = ANCHORED ? (overlap >= 0.0 ? 1.0 : -1.0) : 0.0;
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
         int c = threadIdx.x + k * THREADS;
+#if MOMENTUM == 2
+        if (c < N) e[position(c)] = (float)(u[k] + beta * (u[k] - old[k]) - side * w0[c]);
+#else
         if (c < N) e[position(c)] = (float)(u[k] - side * w0[c]);
+#endif
     }
     if (threadIdx.x == 0) {
         *m = overlap;
@@ -36,20 +40,52 @@ __device__ inline bool measure(const double *u, const double *w0, i64 step, floa
 }
 
 // One step of the weights, eq. [sgd-step], then what the pass of the next step needs. w0_apart: numbers between teachers, 0
-// when instances share one; noise: sqrt(2 T eta). chunks = 0: no step, measure only, at `step`. ready: the step at which an
-// instance stands. All threads of a block.
-__device__ inline void step_weights(i64 instance, i64 step, double noise, const float *partial, int chunks, double *room,
-                                    double *w, const double *w0, i64 w0_apart, double decay, double rate, const u64 *thermal,
-                                    int sphere, float *e, double *m, double *sign, int *live, i64 *diverged_at, i64 *ready) {
+// when instances share one; pace: the numbers of all steps. chunks = 0: no step, measure only, at `step`; ahead: where momentum
+// leads, or 0: at w. ready: the step at which an instance stands. pushes: (instances, chunks) parts of the slope in the intercept
+// b. before: weights of the step before, with momentum. All threads of a block.
+__device__ inline void step_weights(i64 instance, i64 step, const double *pace, i64 paces, int ahead, const float *partial,
+                                    int chunks, double *room, const double *pushes, double *b, double *before, double *w,
+                                    const double *w0, i64 w0_apart,
+                                    const u64 *thermal, int sphere, float *e, double *m, double *sign, int *live,
+                                    i64 *diverged_at, i64 *ready) {
     w += instance * N, w0 += instance * w0_apart, partial += instance * chunks * PADDED;
     double u[COLUMNS], square = 0.0;
+    const double *now = pace_of(pace, paces, step);
+    const double decay = now[DECAY], rate = now[RATE], noise = chunks ? now[NOISE] : 0.0;
+#if MOMENTUM
+    double old[COLUMNS];
+    const double beta = now[BETA];
+    before += instance * N;
+#else
+    const double *old = u;
+#endif
+#if BIAS
+    if (chunks && threadIdx.x == 0) {
+        double total = 0.0;
+        for (int chunk = 0; chunk < chunks; chunk++) total += fresh(pushes + instance * chunks + chunk);
+        b[instance] = fresh(b + instance) - rate * ROOT * total;
+    }
+#endif
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
         int c = threadIdx.x + k * THREADS;
         u[k] = 0.0;
         if (c >= N) continue;
         u[k] = fresh(w + c);
+#if MOMENTUM
+        old[k] = fresh(before + c);
+        if (chunks) {
+            const double here = u[k];
+#if MOMENTUM == 2
+            u[k] = decay * (here + beta * (here - old[k])) - rate * total_of(partial, chunks, c);
+#else
+            u[k] = (decay + beta) * here - beta * old[k] - rate * total_of(partial, chunks, c);
+#endif
+            before[c] = old[k] = here;
+        }
+#else
         if (chunks) u[k] = decay * u[k] - rate * total_of(partial, chunks, c);
+#endif
         if (noise > 0.0) u[k] += noise * one_normal(thermal[instance], (u64)step, c);
         square += u[k] * u[k];
     }
@@ -66,7 +102,7 @@ __device__ inline void step_weights(i64 instance, i64 step, double noise, const 
         }
     }
     if (chunks) step++;
-    const bool goes_on = measure(u, w0, step, e + instance * PADDED, m + instance, sign + instance, live + instance,
+    const bool goes_on = measure(u, old, ahead ? pace_of(pace, paces, step)[BETA] : 0.0, w0, step, e + instance * PADDED, m + instance, sign + instance, live + instance,
                                  diverged_at + instance, room);
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -76,37 +112,58 @@ __device__ inline void step_weights(i64 instance, i64 step, double noise, const 
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-update(i64 step, double noise, const float *partial, int chunks, double *w, const double *w0, i64 w0_apart, double decay,
-       double rate, const u64 *thermal, int sphere, float *e, double *m, double *sign, int *live, i64 *diverged_at, i64 *ready) {
+update(i64 step, const double *pace, i64 paces, int ahead, const float *partial, int chunks, const double *pushes, double *b,
+       double *before, double *w, const double *w0, i64 w0_apart, const u64 *thermal, int sphere, float *e, double *m, double *sign, int *live,
+       i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     if (live[blockIdx.x])
-        step_weights(blockIdx.x, step, noise, partial, chunks, shared, w, w0, w0_apart, decay, rate, thermal, sphere, e, m, sign,
-                     live, diverged_at, ready);
+        step_weights(blockIdx.x, step, pace, paces, ahead, partial, chunks, shared, pushes, b, before, w, w0, w0_apart, thermal, sphere, e,
+                     m, sign, live, diverged_at, ready);
 }
 
-// m, loss, q and the error on fresh samples into curves[instance, :, column]; a loss that is no number ends the instance.
+// What the prediction of a label fails by: |h| - |h0|, h - h0, or |h|^power - y where labels are not h0.
+__device__ inline double miss(double field, double label, int absolute, double power) {
+#if ANCHORED
+    return absolute ? fabs(field) - fabs(label) : field - label;
+#else
+    return (power == 1.0 ? fabs(field) : power == 2.0 ? field * field : field) - label;
+#endif
+}
+
+// 1 if the predicted sign, of h or with a threshold L of h^2 - L^2, is not the label.
+__device__ inline double is_wrong(double field, double label, double threshold) {
+    return (threshold > 0.0 ? field * field - threshold * threshold : field) * label < 0.0;
+}
+
+// m, loss, q, the error on fresh samples (and, where labels are not h0, the shares of wrong labels, seen and fresh, and the
+// intercept) into curves[instance, :, column]; a loss that is no number ends the instance.
 extern "C" __global__ void record(const double *w, const double *m, const double *fields, const double *h0, i64 apart, int rows,
                                   const double *test_fields, const double *test_h0, i64 test_apart, int tests, int absolute,
-                                  i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at, i64 *ready) {
+                                  double power, double threshold, const double *b, i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
     if (!live[instance]) return;
     w += instance * N, fields += instance * rows, h0 += instance * apart;
-    test_fields += instance * tests, test_h0 += instance * test_apart, curves += instance * 4 * columns;
-    double loss = 0.0, square = 0.0, error = 0.0;
-    for (int i = threadIdx.x; i < rows; i += blockDim.x) loss += loss_v<double>(fields[i], h0[i]);
+    test_fields += instance * tests, test_h0 += instance * test_apart, curves += instance * QUANTITIES * columns;
+    double loss = 0.0, square = 0.0, error = 0.0, wrong = 0.0, wrong_fresh = 0.0;
+    for (int i = threadIdx.x; i < rows; i += blockDim.x) {
+        loss += loss_v<double>(fields[i], h0[i]);
+        if (!ANCHORED) wrong += is_wrong(fields[i], h0[i], threshold);
+    }
     for (int i = threadIdx.x; i < N; i += blockDim.x) square += w[i] * w[i];
     for (int i = threadIdx.x; i < tests; i += blockDim.x) {
-        double a = test_fields[i], b = test_h0[i], difference = absolute ? fabs(a) - fabs(b) : a - b;
+        double difference = miss(test_fields[i], test_h0[i], absolute, power);
         error += difference * difference;
+        if (!ANCHORED) wrong_fresh += is_wrong(test_fields[i], test_h0[i], threshold);
     }
     loss = block_sum(loss, shared) / rows;
     square = block_sum(square, shared) / N;
     error = block_sum(error, shared) / tests;
+    if (!ANCHORED) wrong = block_sum(wrong, shared) / rows, wrong_fresh = block_sum(wrong_fresh, shared) / tests;
     if (threadIdx.x > 0) return;
     if (!is_number(loss)) {
         live[instance] = 0, diverged_at[instance] = step, ready[instance] = ENDED;
-        for (int quantity = 0; quantity < 4; quantity++)
+        for (int quantity = 0; quantity < QUANTITIES; quantity++)
             for (int c = column; c < columns; c++) curves[quantity * columns + c] = loss - loss;   // NaN
         return;
     }
@@ -114,11 +171,17 @@ extern "C" __global__ void record(const double *w, const double *m, const double
     curves[columns + column] = loss;
     curves[2 * columns + column] = square;
     curves[3 * columns + column] = error;
+#if !ANCHORED
+    curves[4 * columns + column] = wrong;
+    curves[5 * columns + column] = wrong_fresh;
+    curves[6 * columns + column] = b[instance];
+#endif
 }
 
-// One step of the power iteration of the spectral start: w = e = the gradient on the sphere; live = 0 when w has come to rest.
+// One step of the power iteration of the spectral start: w = e = w + c D w on the sphere, where the gradient is sqrt(N) D w;
+// live = 0 when w has come to rest.
 extern "C" __global__ void __launch_bounds__(THREADS)
-power_step(double *w, const float *partial, int chunks, double tolerance, float *e, int *live) {
+power_step(double *w, const float *partial, int chunks, double c_step, double tolerance, float *e, int *live) {
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
     if (!live[instance]) return;
@@ -127,7 +190,7 @@ power_step(double *w, const float *partial, int chunks, double tolerance, float 
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
         int c = threadIdx.x + k * THREADS;
-        u[k] = c < N ? total_of(partial, chunks, c) : 0.0;
+        u[k] = c < N ? w[c] + c_step * ROOT * total_of(partial, chunks, c) : 0.0;
         square += u[k] * u[k];
     }
     const double scale = 1.0 / sqrt(block_sum(square, shared) / N);

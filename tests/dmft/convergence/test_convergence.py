@@ -11,6 +11,7 @@ import pytest
 import dmft
 from dmft.convergence.axis import COMPARED
 from dmft.convergence.runs import _points, _share, points_folder
+from dmft.core import store
 from dmft.core.errors import Stopped, UserError
 from tests.small_results import SMALL, StopAfter
 
@@ -75,7 +76,7 @@ def test_dataframes(study):
         study[0].to_dataframe("nonsense")
 
 
-def test_a_stopped_study_goes_on_point_by_point(small, study, tmp_path):
+def test_a_stopped_study_goes_on_point_by_point(small, study, tmp_path, dmft_main):
     """Stopped inside the second point; the first is kept, and the result is the same to the last bit."""
     path = tmp_path / "study.h5"
     small = small.replace(t_max=0.16)
@@ -84,11 +85,21 @@ def test_a_stopped_study_goes_on_point_by_point(small, study, tmp_path):
     kept = sorted(points_folder(path).iterdir())
     assert [file.name for file in kept] == ["samples-256.h5", "samples-64.h5.checkpoint"] and not path.exists()
     before = kept[0].stat().st_mtime_ns
+    header = store.load_header(kept[1])        # as if the first stretch of this point had been slow
+    slow = {**header.attrs, "wall_time": 1000.0}
+    store.save(kept[1], "theory", header.run_text, store.load(kept[1]).arrays, slow, checkpoint=True)
     result = dmft.convergence_study(small, samples=[64, 256], output=path, resume=True, quiet=True)
     assert kept[0].stat().st_mtime_ns == before
     for q in ("m", "loss", "nu_hat"):
         assert np.array_equal(result["samples"].curves[q], study[0]["samples"].curves[q])
     assert np.array_equal(result["samples"].table["distance"]["M_R"], study[0]["samples"].table["distance"]["M_R"])
+    # Times of all stretches are added up, and no part of what `diff` calls the same numbers.
+    assert 1000.0 < result["samples"].wall_times[0] < 1000.0 + 600.0 and 1000.0 < result.attrs["wall_time"] < 1000.0 + 1200.0
+    dmft.convergence_study(small, samples=[64, 256], output=tmp_path / "whole.h5", quiet=True)
+    assert "the same numbers (running times aside)" in dmft_main("diff", str(path), str(tmp_path / "whole.h5")).stdout
+    dmft.convergence_study(small, samples=[64, 128], output=tmp_path / "other.h5", quiet=True)
+    told = dmft_main("diff", str(path), str(tmp_path / "other.h5")).stdout
+    assert "samples/values differs" in told and "the same numbers" not in told
 
 
 def test_mixing_and_blocks(small):

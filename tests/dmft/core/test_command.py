@@ -178,3 +178,16 @@ def test_plugins_register_losses_and_are_hashed(tmp_path):
 def test_the_module_runs_as_a_command(run_python):
     done = run_python("-m", "dmft", "--version")
     assert done.returncode == 0 and done.stdout == f"dmft {__version__}\n"
+
+
+def test_set_and_unset_come_in_the_order_of_the_command_line(demo_text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo.toml").write_text(demo_text)
+    job = _job("demo.toml", "--set", "theory.seed=7", "--unset", "theory.seed", "--set", "problem.m0=0.25")
+    assert job.run.theory.seed == 1 and job.run.problem.m0 == 0.25
+
+
+def test_an_output_of_another_format_is_refused(dmft_main, demo_text, tmp_path):
+    (tmp_path / "demo.toml").write_text(demo_text)
+    done = dmft_main("solve", "demo.toml", "-o", "a.txt")
+    assert done.returncode == 2 and "results are HDF5 files; name it a.h5" in done.stderr and len(done.stderr.splitlines()) == 1

@@ -189,3 +189,86 @@ def test_the_lock_of_a_dead_job_is_free(tmp_path):
         process.wait()
     with store.lock(path):
         pass
+
+
+def _unsealed(path, change):
+    """A file that another program has changed."""
+    with open(path, "r+b") as raw:
+        raw.truncate(path.stat().st_size - store._SEAL_LENGTH)
+    with h5py.File(path, "r+") as file:
+        change(file)
+
+
+@pytest.mark.parametrize("several", [1, 1000])
+def test_a_declared_terabyte_is_refused_before_memory_is_asked_for(tmp_path, several, monkeypatch):
+    """In one dataset, or in many that are each within bounds: no byte is allocated, by nobody who reads."""
+    def declare(file):
+        for k in range(several):
+            file.create_dataset(f"huge{k}", (10**12 // 8 // several,), "f8")
+
+    _write(tmp_path / "a.h5")
+    _unsealed(tmp_path / "a.h5", declare)
+    assert (tmp_path / "a.h5").stat().st_size < 1_000_000
+    monkeypatch.setattr(h5py.Dataset, "__getitem__", lambda *_: pytest.fail("a dataset is read"))
+    for reader in (store.load, store.load_header, lambda path: store.read(path, "huge0")):
+        if several == 1 or reader in (store.load, store.load_header):
+            with pytest.raises(FileError, match="declares .* more than a file of .* can hold"):
+                reader(tmp_path / "a.h5")
+
+
+def test_data_in_other_files_are_not_followed(tmp_path):
+    """Nor are those that this package never writes: text, and nothing at all."""
+    (tmp_path / "secret").write_bytes(b"x" * 80)
+    layout = h5py.VirtualLayout((10,), "f8")
+    layout[:] = h5py.VirtualSource(tmp_path / "other.h5", "m", (10,))
+    changes = {"external": lambda file: file.create_dataset("x", (10,), "f8", external=[(str(tmp_path / "secret"), 0, 80)]),
+               "virtual": lambda file: file.create_virtual_dataset("x", layout),
+               "text": lambda file: file.create_dataset("x", data="words"),
+               "none": lambda file: file.create_dataset("x", dtype="f8")}
+    for name, change in changes.items():
+        path = tmp_path / f"{name}.h5"
+        _write(path)
+        _unsealed(path, change)
+        for reader in (store.load, lambda path: store.read(path, "x")):
+            with pytest.raises(FileError, match="lies in another file|holds no numbers"):
+                reader(path)
+
+
+def test_a_checkpoint_without_its_checksum_is_refused(tmp_path):
+    """It may have been cut, or changed by another program; a result is read all the same."""
+    store.save_checkpoint(tmp_path / "a.h5", "theory", "run", {"m": np.arange(3.0)}, {})
+    _unsealed(store.checkpoint_path(tmp_path / "a.h5"), lambda file: None)
+    with pytest.raises(FileError, match="cut short, or changed by another program; --force starts afresh"):
+        store.load_checkpoint(tmp_path / "a.h5")
+
+
+def test_a_disk_that_refuses_a_write_is_remembered():
+    """HDF5 crashes when a write fails under it: the file takes everything, and tells at the end."""
+    with store._Sink("/dev/full", "w") as sink:
+        assert sink.write(b"0123456789") == 10
+        with pytest.raises(OSError, match="No space left"):
+            sink.check()
+
+
+def test_a_checkpoint_that_vanishes_while_it_is_read_is_none(tmp_path, monkeypatch):
+    """Its job ended between two looks, and removed it after putting the result in place."""
+    store.save_checkpoint(tmp_path / "a.h5", "theory", "run", {}, {})
+    honest = store._verify
+
+    def verify(path, *rest):
+        found = honest(path, *rest)
+        store.remove_checkpoint(tmp_path / "a.h5")
+        return found
+
+    monkeypatch.setattr(store, "_verify", verify)
+    assert store.checkpoint_header(tmp_path / "a.h5") is None
+    assert store.checkpoint_header(tmp_path / "a.h5") is None
+
+
+def test_a_job_that_was_killed_before_its_first_checkpoint_is_told_apart(tmp_path):
+    """Its lock stays: whoever looks for the result learns that, not only that there is no file."""
+    with pytest.raises(FileError, match="No such file"):
+        store.load_header(tmp_path / "a.h5")
+    (tmp_path / "a.h5.lock").write_text("process 12 on node3")
+    with pytest.raises(FileError, match=r"its job \(process 12 on node3\) has not come to its first checkpoint, or was killed"):
+        store.load_header(tmp_path / "a.h5")

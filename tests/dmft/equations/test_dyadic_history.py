@@ -120,3 +120,28 @@ def test_a_march_goes_on_from_its_arrays(at):
         assert_array_equal(whole.curves[name], second.curves[name])
     for name in whole.kernels:
         assert_array_equal(whole.kernels[name], second.kernels[name])
+
+
+@settings(deadline=None, max_examples=25)
+@given(steps=st.integers(2, 500), per_level=st.integers(2, 12), jumps=st.sets(st.integers(1, 499), max_size=8))
+def test_no_block_spans_a_jump(steps, per_level, jumps):
+    """Blocks still tile the past, at most per_level a level, the newest step alone; none holds a jump but as its first step."""
+    history = History(steps, per_level, jumps)
+    for step in range(steps):
+        plan = history.push(step)
+        order = np.array(history.order)
+        first, size = history.first[order], history.size[order]
+        assert_array_equal(first, np.concatenate(([0], np.cumsum(size)[:-1])))
+        assert size.sum() == step + 1 and size[-1] == 1 and history.order[-1] == plan.slot
+        if not history.full:
+            assert not any(a < jump < a + count for jump in jumps for a, count in zip(first, size, strict=True))
+        assert np.bincount(order // history.width).max() <= per_level
+
+
+def test_a_jump_inside_costs_no_accuracy():
+    """Blocks against the full history with jumps of eta and l inside, at m0 = 0.5: within 5e-4, as without jumps."""
+    rates = [[0.0, 0.01], [0.4, 0.02], [0.9, 0.005]]
+    run = make_run({"kind": "sgd", "batch_fraction": [[0.0, 0.5], [0.6, 1.0]], "learning_rate": rates}, {"m0": 0.5}, 120, 0.01)
+    full, blocks = make_march(run, 1000), make_march(run, 1000, per_level=16)
+    assert len(blocks.history.jumps) == 3 and blocks.history.slots < 150
+    assert 0 < np.abs(full.curves["m"] - blocks.curves["m"]).max() < 5e-4

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dmft.core.errors import RunError
-from dmft.core.schema import to_toml_value
+from dmft.core.schema import Unset, to_toml_value
 from dmft.model.experiment import Experiment
 from dmft.model.resume import grown
 from dmft.model.runfile import SECTIONS, Run, changes, load_run, parse_run
@@ -77,6 +77,9 @@ SLIPS = [
     ("problem=3", ["[problem] must be a section"]),
     ("theory.a.b=3", ["--set", "section.key=value"]),
     ("nonsense", ["--set", "section.key=value"]),
+    (Unset("theory.mixing"), ["--unset", "theory.mixing", "no such key"]),
+    (Unset("samples"), ["--unset", "samples", "section.key"]),
+    (Unset("problem.m0"), ["missing key 'm0'"]),
 ]
 
 
@@ -86,7 +89,7 @@ def test_every_slip_is_one_line_that_says_what_is_wrong(demo_text, override, wor
         parse_run(demo_text, "demo.toml", [override])
     message = str(caught.value)
     assert "\n" not in message and len(message) < 300
-    assert message.startswith(("demo.toml: ", "--set "))
+    assert message.startswith(("demo.toml: ", "--set ", "--unset "))
     for word in words:
         assert word in message
 
@@ -239,3 +242,9 @@ def test_a_changed_kind_needs_what_a_file_would_need(demo_text):
     assert run.replace(kind="langevin", temperature=0.2).algorithm.temperature == 0.2
     hot = run.replace(temperature=0.3)
     assert hot.replace(alpha=2.0).algorithm.temperature == 0.3
+
+
+def test_a_key_can_be_taken_out(demo_text):
+    """In the order of the command line, with --set; what is left is what the file would say without it."""
+    run = parse_run(demo_text, overrides=["theory.seed=9", "theory.mixing=0.25", Unset("theory.seed"), "problem.alpha=2.5"])
+    assert (run.theory.seed, run.theory.mixing, run.problem.alpha) == (1, 0.25, 2.5)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import dmft
+from dmft.core import store
 from dmft.inspection.aging import integrated_response
 from tests.png import read_png
 
@@ -175,3 +176,28 @@ def _is_a_picture(path: Path) -> None:
     """Not blank: many colours."""
     image = read_png(path)
     assert image.shape[0] > 500 and len(np.unique(image[::7, ::7, :3].reshape(-1, 3) // 17, axis=0)) > 20
+
+
+# Each would leave a trace on the page if it were taken for markup, in HTML or by plotly.
+HOSTILE = """<img src=x onerror="document.body.dataset.owned='image'"><script>document.body.dataset.owned='script'</script>\
+</title></script><b id=owned>bold</b> &lt;i&gt; <a href="javascript:document.body.dataset.owned='link'">link</a> ${'owned'}"""
+
+
+@needs_browser
+def test_markup_in_titles_and_names_is_text_in_the_browser(results, tmp_path):
+    from dmft.cli import main
+
+    stored = store.load(results.theory)
+    path = tmp_path / "<b id=owned>name<b> &lt; <svg onload=document.body.dataset.owned=1>.h5"
+    run = results.run.replace(title=HOSTILE)
+    store.save(path, "theory", run.to_toml(), stored.arrays, {**stored.attrs, f"plugin:{HOSTILE}": HOSTILE})
+    assert main(["report", str(path), str(results.theory), "-o", str(tmp_path / "page.html")]) == 0
+    with chromium.Page(chromium.find(), (tmp_path / "page.html").as_uri()) as browser:
+        browser.wait_for(READY)
+        assert browser.evaluate("document.body.dataset.owned || ''") == ""
+        assert browser.evaluate("document.querySelectorAll('#owned, body img, body svg[onload], a[href*=script]').length") == 0
+        # Shown letter by letter, in the page and in every legend that names the file.
+        assert HOSTILE in browser.evaluate("document.body.textContent")
+        legends = browser.evaluate("[...document.querySelectorAll('.legendtext')].map(text => text.textContent)")
+        assert f"theory, {path.name}" in legends
+        assert browser.errors == []

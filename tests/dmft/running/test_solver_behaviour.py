@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
 
 import dmft
-from dmft.core.errors import DmftWarning, OutcomeWarning, UserError
+from dmft.core.errors import DmftWarning, OutcomeWarning, ResultWarning, UserError
 from dmft.core.parallel import Comm
 from dmft.equations.history import History
 from dmft.equations.kernels import saved_steps
 from dmft.model.observables import field_error, generalization, magnitude_error
+from dmft.result.statistics import ReplicaStatistics
 from dmft.running.replica import SOLUTIONS, Replica, Setup
 from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.solvers.blocks import blocks_for
@@ -25,7 +27,7 @@ from tests.solver_cases import ALGORITHMS, make_run
 def test_a_large_step_diverges_and_says_so(tmp_path, capsys):
     """As a warning, which a quiet caller gets without a word printed."""
     run = make_run({"kind": "gd"}, {"m0": 0.5, "constraint": "ridge", "ridge": 0.1}, steps=30, eta=0.3, samples=200, replicas=2)
-    with pytest.warns(OutcomeWarning, match="diverged at t = .*learning_rate"):
+    with pytest.warns(OutcomeWarning, match="2 of 2 replicas diverged, the first at t = .*learning_rate"):
         theory = dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
     assert theory.outcome == "diverged"
     reached = np.isfinite(theory.m).sum()
@@ -52,7 +54,7 @@ def test_the_command_prints_what_the_library_warns_of(dmft_main, tmp_path):
     run = make_run({"kind": "gd"}, {"m0": 0.0, "constraint": "ridge", "ridge": 0.1}, steps=30, eta=0.3, samples=200, replicas=1)
     (tmp_path / "a.toml").write_text(run.to_toml())
     told = dmft_main("solve", "a.toml", "-o", "a.h5").stderr.splitlines()
-    assert [line.split(":")[0] for line in told] == ["warning", "diverged at t = 1.2", "a.h5"], told
+    assert [line.split(":")[0] for line in told] == ["warning", "diverged at t = 0.3", "a.h5"], told
     quiet = dmft_main("solve", "a.toml", "-o", "a.h5", "--quiet", "--force").stderr.splitlines()
     assert quiet == told[1:2]
 
@@ -64,6 +66,25 @@ def test_target_error_adds_replicas():
     tight = dmft.solve(run.replace(target_error=target), quiet=True)
     assert len(tight.replicas["m"]) > 2
     assert tight.m_error.max() <= target
+
+
+@pytest.mark.parametrize(("bias", "error", "warned"), [
+    (-0.3, 0.1, True),      # three errors from zero, three times the target
+    (-0.3, 0.2, False),     # may be chance
+    (0.09, 0.01, False),    # below the target
+])
+def test_a_target_below_the_bias_cannot_be_met_by_replicas(monkeypatch, bias, error, warned):
+    """The samples that it would take are named: the bias falls as 1/samples."""
+    monkeypatch.setattr(ReplicaStatistics, "bias", lambda self: (np.array([0.0, bias, 0.0]), np.array([0.0, error, 1.0])))
+    run = make_run({"kind": "gd"}, {"m0": 0.5}, steps=2, samples=500, replicas=3, target_error=0.1)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResultWarning)
+        dmft.solve(run, quiet=True)
+    said = [str(one.message) for one in told if "target_error" in str(one.message)]
+    assert len(said) == warned
+    if warned:
+        assert "met for the noise alone: the bias of 500 samples is -0.3 +- 0.1 at t = 0.02" in said[0]
+        assert said[0].endswith("theory.samples of about 1.5e+03")
 
 
 def test_one_replica_has_no_error_bar():
@@ -84,13 +105,13 @@ def test_iterate_tells_when_it_does_not_converge():
     ("sweep limit", 4, {"method": "iterate", "max_sweeps": 2, "mixing": 0.5, "t_max": 0.2}),
 ])
 def test_a_complete_result_is_left_alone_whatever_its_outcome(dmft_main, tmp_path, outcome, code, changes):
-    """3 and 4 tell of what happened in this job; --resume with nothing to do is well done, and says what lies there."""
+    """--resume with nothing to do says what lies there, and ends as the job did that made it."""
     run = dmft.parse_run(run_text(theory={"samples": 64, "replicas": 1})).replace(**changes)
     (tmp_path / "a.toml").write_text(run.to_toml())
     assert dmft_main("solve", "a.toml", "-o", "a.h5").returncode == code
     before = (tmp_path / "a.h5").read_bytes()
     again = dmft_main("solve", "a.toml", "-o", "a.h5", "--resume")
-    assert again.returncode == 0 and again.stderr == f"a.h5: complete ({outcome}); nothing to do\n"
+    assert again.returncode == code and again.stderr == f"a.h5: complete ({outcome}); nothing to do\n"
     assert (tmp_path / "a.h5").read_bytes() == before
 
 

@@ -16,6 +16,7 @@ from dmft.model.experiment import Experiment
 from dmft.model.runfile import parse_run
 from dmft.samples import gpu as gpu_samples
 from dmft.samples.sampling import PARTS, Sampling, draw
+from dmft.solvers import march as marching
 from dmft.solvers.march import March
 from tests.emulate import HostGpu
 
@@ -122,7 +123,7 @@ def test_single_precision_tangents(card):
 
 
 def test_overshooting_samples_are_bounded_alike(card):
-    p = replace(problem("persistent", 26), eta=0.3)
+    p = replace(problem("persistent", 26), eta_n=np.full(26, 0.3))
     want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
     assert want.curves["unstable"][:5].max() > 0.01 and np.isfinite(want.curves["m"][:10]).all()
     np.testing.assert_allclose(got.curves["m"], want.curves["m"], rtol=1e-7)
@@ -167,3 +168,18 @@ def test_a_checkpoint_goes_on_on_the_other_device(card, monkeypatch):
         while not march.done:
             march.step()
     np.testing.assert_allclose(first.curves["m"], second.curves["m"], rtol=1e-9)
+
+
+def test_a_lost_sample_is_lost_on_both(card, monkeypatch):
+    def draw_tail(experiment, how, index):
+        draws = draw(experiment, how, index)
+        draws.k[5] = draws.y[5] = 9.0
+        draws.weight[5] = 5e-5 * draws.weight.sum()
+        return draws
+
+    monkeypatch.setattr(marching, "draw", draw_tail)
+    p = replace(problem("persistent", 26), eta=0.04)
+    want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
+    assert 0.0 == want.curves["lost"][0] < want.curves["lost"][-1] < 1e-4
+    for name, curve in want.curves.items():
+        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-7, atol=1e-9, err_msg=name)

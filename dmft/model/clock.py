@@ -1,0 +1,131 @@
+"""When the steps of a run happen: eta_n, t_n = sum of eta_k, k < n, and the phase that each step belongs to. Eq. [phases].
+
+The first phase is what [problem] and [algorithm] say. A `[[phase]]` table begins at a time (`begin`) or a step (`step`) and
+changes some settings; their schedules count from where the phase begins. Nothing else is reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dmft.core.schema import choice, integer, number, text
+from dmft.model.schedules import Schedule, Setting, Table, scheduled
+
+MOST_SCHEDULED = 10**7  # steps of a run whose learning rate changes
+_TINY = 1e-6  # of a step, for times that rounding moved
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The steps of a run."""
+
+    eta: np.ndarray  # (steps,)
+    t: np.ndarray  # (steps + 1,)
+    begins: tuple[int, ...]  # first step of every phase
+
+    @property
+    def steps(self) -> int:
+        return len(self.eta)
+
+    @property
+    def steady(self) -> bool:
+        """Whether the learning rate is a number."""
+        return bool(np.all(self.eta == self.eta[0]))
+
+    @cached_property
+    def phase(self) -> np.ndarray:
+        """(steps + 1,) which phase each row belongs to."""
+        return np.searchsorted(self.begins, np.arange(self.steps + 1), side="right") - 1
+
+    def values(self, key: str, setting: Setting, phases: tuple[Table, ...]) -> np.ndarray:
+        """(steps,): a quantity at every step, by its setting in the first phase and those that later phases give it."""
+        settings = [setting] + [phase.get(key) for phase in phases]
+        result = np.empty(self.steps)
+        for begin, given in zip(self.begins, settings, strict=True):
+            if given is not None:
+                since = self.t[begin:-1] - self.t[begin]
+                result[begin:] = Schedule(given).at(since, np.arange(self.steps - begin), self.eta[begin:])
+        return result
+
+    def nearest(self, times: np.ndarray) -> np.ndarray:
+        """The steps whose times are nearest."""
+        right = np.clip(np.searchsorted(self.t, times), 1, self.steps)
+        return np.where(times - self.t[right - 1] < self.t[right] - times, right - 1, right)
+
+
+def make_clock(learning_rate: Setting, phases: tuple[Table, ...], t_max: float) -> Clock:
+    """The steps up to the time nearest to t_max, at least one. ValueError says what a phase fails by."""
+    if isinstance(learning_rate, float) and not phases:
+        steps = max(1, round(t_max / learning_rate))
+        return Clock(np.full(steps, learning_rate), learning_rate * np.arange(steps + 1), (0,))
+    rate, begins, origin = Schedule(learning_rate), [0], 0.0
+    etas: list[float] = []
+    t, n = 0.0, 0
+    times = [t]
+    while n < MOST_SCHEDULED:
+        eta = float(rate.at(t - origin, n - begins[-1], etas[-1] if etas else 0.0))
+        while len(begins) <= len(phases) and _begun(phases[len(begins) - 1], t, n, eta):
+            if n == begins[-1]:
+                raise ValueError(f"phases of at least one step each, and phase {len(begins)} leaves none to the one before it")
+            begins.append(n)
+            origin = t
+            rate = Schedule(phases[len(begins) - 2].get("learning_rate", rate.setting))
+            eta = float(rate.at(0.0, 0, 0.0))
+        if n and t_max - t < 0.5 * eta:
+            break
+        t, n = t + eta, n + 1
+        etas.append(eta)
+        times.append(t)
+    else:
+        raise ValueError(f"phases and schedules of at most {MOST_SCHEDULED:g} steps up to t_max = {t_max:g}")
+    if len(begins) <= len(phases) or (len(begins) > 1 and begins[-1] >= n):
+        late = min(len(begins), len(phases))
+        raise ValueError(f"phases of at least one step each, and phase {late} does not begin before t_max = {t_max:g}")
+    return Clock(np.array(etas), np.array(times), tuple(begins))
+
+
+def _begun(phase: Table, t: float, n: int, eta: float) -> bool:
+    return n >= phase["step"] if "step" in phase else t >= phase["begin"] - _TINY * eta
+
+
+# What a phase may change, with the checks of these keys in their sections.
+SCHEDULED = {
+    "learning_rate": scheduled("eta", 0.0, above=True),
+    "batch_fraction": scheduled("l", 0.0, 1.0, above=True),
+    "persistence": scheduled("tau", 0.0, above=True),
+    "temperature": scheduled("T", 0.0),
+    "momentum": scheduled("beta", 0.0, 1.0, below=True),
+    "ridge": scheduled("lambda", 0.0),
+}
+_PHASE_KEYS = {"begin": number(0.0, above=True), "step": integer(1), "loss": text, **SCHEDULED}
+
+
+def phase_tables(value: Any) -> tuple[Table, ...]:
+    """The check of the [[phase]] tables."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(table, Mapping) for table in value):
+        raise ValueError("tables [[phase]]")
+    return tuple(_phase(i + 1, table) for i, table in enumerate(value))
+
+
+def _phase(i: int, table: Mapping[str, Any]) -> Table:
+    for key in table:
+        try:
+            choice(*_PHASE_KEYS)(key)
+        except ValueError as error:
+            raise ValueError(f"tables [[phase]] with keys that are {error}; phase {i} has '{key}'") from None
+    if ("begin" in table) == ("step" in table):
+        raise ValueError(f"tables [[phase]] that begin at a time (begin = ...) or a step (step = ...); phase {i} needs one of them")
+    if len(table) == 1:
+        raise ValueError(f"tables [[phase]] that change something; phase {i} changes nothing")
+    checked = {}
+    for key, one in table.items():
+        try:
+            checked[key] = _PHASE_KEYS[key](one)
+        except ValueError as error:
+            raise ValueError(f"tables [[phase]]; phase {i}: {key} must be {error}") from None
+    return Table(checked)

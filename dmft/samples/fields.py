@@ -1,0 +1,38 @@
+"""The loss of every sample at the present step, compiled once for a loss."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from numba import njit
+
+from dmft.model.losses import Loss
+from dmft.samples.lost import GONE, leaves
+
+
+@lru_cache
+def make_fields(loss: Loss):
+    """A function that fills process.Fields, elementwise, and marks samples that are lost. Eqs. [dmft-h], [lost]."""
+    v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
+
+    @njit
+    def fields(state, learning, m, b, eta, scale, classes, out):
+        h, k, s, sd, y, Y = state.h, state.k, state.s, state.sd, state.y, state.Y
+        out_v, g, gp, g_y, slope, wrong = out.v, out.g, out.gp, out.g_y, learning.slope, learning.wrong
+        for i in range(len(h)):
+            field, batch = sd[i] * (h[i] + m * k[i]) + b, scale * s[i] * sd[i]
+            out_v[i] = v(field, y[i])
+            g[i] = batch * dv(field, y[i])
+            gp[i] = batch * sd[i] * d2v(field, y[i])
+            g_y[i] = batch * dv_dy(field, y[i]) * slope[i]
+            step = eta * sd[i] * g[i]
+            if s[i] < 0.0 or (leaves(step, field, y[i])
+                              and leaves(eta * sd[i] * batch * dv(field - step, y[i]), field - step, y[i])):
+                s[i], Y[i] = GONE, 0.0
+                out_v[i], g[i], gp[i], g_y[i] = 0.0, 0.0, 0.0, 0.0
+        if classes:
+            for i in range(len(h)):
+                field = sd[i] * (h[i] + m * k[i]) + b
+                wrong[i] = y[i] * (field * field - L * L if L > 0.0 else field) < 0.0
+
+    return fields

@@ -1,0 +1,239 @@
+"""Gaussian averages of activations with kinks or jumps at known places, at any width, by rules that are cut there.
+
+The structure is that of smooth_moments.py: es, f, j2 and the square need pairs of fields, g[i, j] = E[s'(u_i) s'(u_j) E^2] needs
+u_i, u_j and, given them, Mehler's series for the others. But every rule is Gauss-Legendre on panels whose ends are the places
+of the kinks of its own field: then nothing that is integrated has a kink inside a panel. A field that nearly follows from
+others has a nearly sharp bend across the rule of those; panels of the width of that bend are put there too.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numba import njit
+
+CUT = 8.5               # standard deviations
+MOST_ORDERS = 100       # of Mehler's series; coefficients of a kink fall as n^(-5/4), so its tail is below 1e-5 even at R = 1
+FEW_ORDERS, FINE = 40, 72       # beyond so many orders, panels of so many nodes
+SERIES_ERROR = 1e-10
+BEND = 0.5              # a bend narrower than this gets panels of its own
+LONGEST = 8.6           # panel, in standard deviations
+REACH = 6.0             # widths of a bend that its panels reach to
+
+
+@lru_cache(maxsize=8)
+def legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights on (-1, 1), for a panel."""
+    x, w = np.polynomial.legendre.leggauss(nodes)
+    return x, w / np.sqrt(2.0 * np.pi)
+
+
+@njit(cache=True, error_model="numpy")
+def _add_bends(edges, count, kinks, slope, offset, width):
+    """Edges where offset + slope z passes a kink, and beside it where the bend has the width `width` > 0 in the field."""
+    if slope == 0.0:
+        return count
+    for kink in kinks:
+        place, reach = (kink - offset) / slope, width / abs(slope)
+        if reach >= BEND:
+            continue
+        edges[count] = place
+        count += 1
+        if reach > 0.0:
+            edges[count], edges[count + 1] = place - REACH * reach, place + REACH * reach
+            count += 2
+    return count
+
+
+@njit(cache=True, error_model="numpy")
+def _panels(edges, count, x, w, z, weight):
+    """Nodes z and weights (the normal density included) between the edges[:count], sorted here, within (-CUT, CUT)."""
+    found = np.sort(edges[:count])
+    place, low = 0, -CUT
+    for i in range(count + 1):
+        high = found[i] if i < count else CUT
+        high = min(high, CUT)
+        if high - low < 1e-12:
+            continue
+        pieces = 1 + int((high - low) / LONGEST)
+        half = 0.5 * (high - low) / pieces
+        for piece in range(pieces):
+            for n in range(len(x)):
+                z[place] = low + half * (2 * piece + 1 + x[n])
+                weight[place] = half * w[n] * np.exp(-0.5 * z[place] ** 2)
+                place += 1
+        low = high
+    return place
+
+
+@njit(cache=True, error_model="numpy")
+def _room(n, kinks, kinks_star, nodes):
+    """Edges and nodes that a rule can have."""
+    most = 3 * n * max(len(kinks), len(kinks_star)) + 1
+    return np.empty(most), np.empty((most + 3) * nodes), np.empty((most + 3) * nodes)
+
+
+@njit(cache=True, error_model="numpy")
+def pair_averages(s, ds, s_star, kinks, kinks_star, x, w, om, c, p):
+    """es (p,), f (p, n), j2 (p, p) and the square."""
+    n = om.shape[0]
+    es, f, j2, square = np.zeros(p), np.zeros((p, n)), np.zeros((p, p)), 0.0
+    edges, z1, w1 = _room(n, kinks, kinks_star, len(x))
+    _, z2, w2 = _room(n, kinks, kinks_star, len(x))
+    for i in range(n):
+        own = kinks if i < p else kinks_star
+        root = np.sqrt(om[i, i])
+        for q in range(n):
+            if i >= p and q < p:
+                continue  # the square counts student-teacher pairs twice below
+            other = kinks if q < p else kinks_star
+            slope = om[i, q] / root if root > 0.0 else 0.0
+            rest2 = om[q, q] - slope * slope
+            rest = np.sqrt(rest2) if q != i and rest2 > 1e-15 * om[q, q] else 0.0
+            count = _add_bends(edges, 0, own, root, 0.0, 0.0)
+            if q != i:
+                count = _add_bends(edges, count, other, slope, 0.0, rest)
+            outer = _panels(edges, count, x, w, z1, w1)
+            both = first = second = slopes = 0.0
+            for a in range(outer):
+                u = root * z1[a]
+                inner = 1
+                z2[0], w2[0] = 0.0, 1.0
+                if rest > 0.0:
+                    inner = _panels(edges, _add_bends(edges, 0, other, rest, slope * z1[a], 0.0), x, w, z2, w2)
+                value0 = value1 = slope0 = 0.0
+                for b in range(inner):
+                    v = slope * z1[a] + rest * z2[b]
+                    value = s(v) if q < p else s_star(v)
+                    value0 += w2[b] * value
+                    value1 += w2[b] * value * z2[b]
+                    if i < p and q < p:
+                        slope0 += w2[b] * ds(v)
+                both += w1[a] * value0 * (s(u) if i < p else s_star(u))
+                if i < p:
+                    d = w1[a] * ds(u)
+                    first += d * value0 * z1[a]
+                    second += d * value1
+                    slopes += d * slope0
+            square += c[i] * c[q] * both * (2.0 if i < p <= q else 1.0)
+            if i < p:
+                es[i] += c[q] * both
+                if q < p:
+                    j2[i, q] = slopes
+                for l in range(n):  # u_l = along z1 + across z2 + a part without influence
+                    along = om[i, l] / root if root > 0.0 else 0.0
+                    across = (om[q, l] - slope * along) / rest if rest > 0.0 else 0.0
+                    f[i, l] += c[q] * (along * first + across * second)
+    return es, f, j2, square
+
+
+@njit(cache=True, error_model="numpy")
+def _expansion(s, kinks, mean, spread, edges, x, w, z, weight, h):
+    """h_n = E[s(mean + spread z) He_n(z)]/sqrt(n!) into h; returns E[s^2]."""
+    count = _panels(edges, _add_bends(edges, 0, kinks, spread, mean, 0.0), x, w, z, weight)
+    h[:] = 0.0
+    square = 0.0
+    for m in range(count):
+        value = s(mean + spread * z[m])
+        square += weight[m] * value * value
+        before, now = 0.0, weight[m] * value
+        for order in range(len(h)):
+            h[order] += now
+            before, now = now, (z[m] * now - np.sqrt(float(order)) * before) / np.sqrt(order + 1.0)
+    return square
+
+
+@njit(cache=True, error_model="numpy")
+def squared_error_average(s, ds, s_star, kinks, kinks_star, x, w, fine, fine_weights, om, c, p, i, j):
+    """g[i, j]; the fine rule is for long series, whose polynomials have many zeros."""
+    n = om.shape[0]
+    root = np.sqrt(om[i, i])
+    slope = om[i, j] / root if root > 0.0 else 0.0
+    rest2 = om[j, j] - slope * slope
+    rest = np.sqrt(rest2) if j != i and rest2 > 1e-15 * om[j, j] else 0.0
+    along, across, spread = np.empty(n), np.empty(n), np.empty(n)
+    for q in range(n):
+        along[q] = om[i, q] / root if root > 0.0 else 0.0
+        across[q] = (om[j, q] - slope * along[q]) / rest if rest > 0.0 else 0.0
+        left = om[q, q] - along[q] ** 2 - across[q] ** 2
+        spread[q] = np.sqrt(left) if q != i and q != j and left > 1e-14 * om[q, q] else 0.0
+    correlation, largest = np.zeros((n, n)), 0.0
+    for q in range(n):
+        for r in range(q):
+            if spread[q] > 0.0 and spread[r] > 0.0:
+                value = (om[q, r] - along[q] * along[r] - across[q] * across[r]) / (spread[q] * spread[r])
+                correlation[q, r] = min(1.0, max(-1.0, value))
+                largest = max(largest, abs(correlation[q, r]))
+    orders = 1
+    if largest > 0.0:
+        orders = MOST_ORDERS if largest > 0.999 else min(MOST_ORDERS, 2 + int(np.log(SERIES_ERROR) / np.log(largest)))
+    edges, z1, w1 = _room(n, kinks, kinks_star, len(x))
+    _, z2, w2 = _room(n, kinks, kinks_star, len(x))
+    line, line_weights = (x, w) if orders <= FEW_ORDERS else (fine, fine_weights)
+    _, z3, w3 = _room(n, kinks, kinks_star, len(line))
+    h, own = np.zeros((n, orders)), np.empty(n)
+    count = _add_bends(edges, 0, kinks, root, 0.0, 0.0)
+    if j != i:
+        count = _add_bends(edges, count, kinks, slope, 0.0, rest)
+    for q in range(n):
+        if q != i and q != j:
+            count = _add_bends(edges, count, kinks if q < p else kinks_star, along[q], 0.0, np.hypot(across[q], spread[q]))
+    outer = _panels(edges, count, x, w, z1, w1)
+    total = 0.0
+    for a in range(outer):
+        first = ds(root * z1[a])
+        if first == 0.0:
+            continue
+        inner = 1
+        z2[0], w2[0] = 0.0, 1.0
+        if rest > 0.0:
+            count = _add_bends(edges, 0, kinks, rest, slope * z1[a], 0.0)
+            for q in range(n):
+                if q != i and q != j:
+                    count = _add_bends(edges, count, kinks if q < p else kinks_star, across[q], along[q] * z1[a], spread[q])
+            inner = _panels(edges, count, x, w, z2, w2)
+        for b in range(inner):
+            weight = w1[a] * w2[b] * first * ds(slope * z1[a] + rest * z2[b])
+            if weight == 0.0:
+                continue
+            for q in range(n):
+                mean = along[q] * z1[a] + across[q] * z2[b]
+                if spread[q] == 0.0:
+                    h[q, :] = 0.0
+                    h[q, 0] = s(mean) if q < p else s_star(mean)
+                    own[q] = h[q, 0] ** 2
+                elif q < p:
+                    own[q] = _expansion(s, kinks, mean, spread[q], edges, line, line_weights, z3, w3, h[q])
+                else:
+                    own[q] = _expansion(s_star, kinks_star, mean, spread[q], edges, line, line_weights, z3, w3, h[q])
+            squared = 0.0
+            for q in range(n):
+                squared += c[q] * c[q] * own[q]
+                for r in range(q):
+                    power = 2.0 * c[q] * c[r]
+                    for order in range(orders):
+                        squared += power * h[q, order] * h[r, order]
+                        power *= correlation[q, r]
+                        if abs(power) < 1e-16:
+                            break
+            total += weight * squared
+    return total
+
+
+def kinked_moments(student, teacher, kinks, om: np.ndarray, c: np.ndarray, p: int, nodes: int, diagonal: bool = False):
+    """es, f, g, j2, square of field_moments.py for functions with kinks = (the student's, the teacher's) places; half of `nodes`
+    to a panel. With `diagonal` only i = j of g."""
+    functions = (student.s, student.ds, teacher.s, *(np.array(one, float) for one in kinks), *legendre(max(3, nodes // 2)))
+    es, f, j2, square = pair_averages(*functions, om, c, p)
+    g = np.zeros((p, p))
+    for i in range(p):
+        for j in range(i, i + 1 if diagonal else p):
+            g[i, j] = g[j, i] = squared_error_average(*functions, *legendre(FINE), om, c, p, i, j)
+    return es, f, g, j2, square
+
+
+def kinked_square(student, teacher, kinks, om: np.ndarray, c: np.ndarray, p: int, nodes: int) -> float:
+    """E[E^2] alone."""
+    functions = (student.s, student.ds, teacher.s, *(np.array(one, float) for one in kinks), *legendre(max(3, nodes // 2)))
+    return float(pair_averages(*functions, om, c, p)[3])

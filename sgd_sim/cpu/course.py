@@ -1,0 +1,135 @@
+"""What every step of a run does, as plain numbers for compiled loops: the rule of the run, and the settings of its steps."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numba import cfunc, njit
+
+from dmft.model.experiment import Experiment
+from dmft.model.losses import Loss, get_loss
+from dmft.model.minibatches import Epochs, MiniBatch
+from dmft.model.runfile import Run
+from sgd_sim.cpu import minibatch
+
+NO_MOMENTUM, HEAVY_BALL, NESTEROV = range(3)
+
+
+class Rule(NamedTuple):
+    """What no step changes: labels, constraint, kinds of mini-batch and of momentum."""
+
+    absolute: bool        # the error on fresh samples is that of |h| (sign-blind losses) or of h
+    anchored: bool        # labels are h0: fields are had from the deviation from w0
+    power: float          # what the error on fresh samples compares with a label that is not h0: |h|^power, h where it is 0
+    threshold: float      # L > 0: the predicted sign is that of h^2 - L^2
+    bias: bool            # an intercept is learnt
+    sphere: bool
+    batch: int            # kind of mini-batch
+    momentum: int
+
+
+class Course(NamedTuple):
+    """The settings of every step 0..steps (at the last one nothing is drawn or moved), or one entry where all steps are alike."""
+
+    eta: np.ndarray
+    ridge: np.ndarray
+    scale: np.ndarray         # 1/l, or 1 without rescaling
+    noise: np.ndarray         # sqrt(2 T eta (1 - beta))
+    beta: np.ndarray
+    enter: np.ndarray         # thresholds of the draws: P(s = 1) from nothing, P(0 -> 1), P(1 -> 0)
+    switch_on: np.ndarray
+    switch_off: np.ndarray
+    v: np.ndarray             # addresses of the loss
+    dv: np.ndarray
+    loss: np.ndarray          # which of the losses
+    draws: np.ndarray         # (.., 3): first and last place in the order of rows that are taken, and what the order is keyed by
+
+
+class Pace(NamedTuple):
+    """The settings of one step."""
+
+    eta: float
+    ridge: float
+    scale: float
+    noise: float
+    beta: float
+    enter: int
+    switch_on: int
+    switch_off: int
+    v: int
+    dv: int
+    first_place: int
+    last_place: int
+    order: int
+
+
+@njit(cache=True, nogil=True)
+def pace_of(course, step):
+    """The Pace of a step."""
+    k = min(step, course.eta.size - 1)
+    draw = course.draws[min(step, course.draws.shape[0] - 1)]
+    return Pace(course.eta[k], course.ridge[k], course.scale[k], course.noise[k], course.beta[k], course.enter[k],
+                course.switch_on[k], course.switch_off[k], course.v[k], course.dv[k], draw[0], draw[1], draw[2])
+
+
+@cache
+def _compiled(loss: Loss):
+    """v and dv of a loss as C functions; kept, since kernels hold their addresses."""
+    v, dv = loss.v, loss.dv
+    return (cfunc("float64(float64, float64)")(lambda h, h0: v(h, h0)),
+            cfunc("float64(float64, float64)")(lambda h, h0: dv(h, h0)))
+
+
+def make_rule(run: Run) -> Rule:
+    """The rule of a run."""
+    experiment = Experiment.from_run(run)
+    data, powers = experiment.data, {"abs": 1.0, "square": 2.0}
+    update = experiment.update
+    momentum = NO_MOMENTUM if update.plain else NESTEROV if update.nesterov else HEAVY_BALL
+    return Rule(data.kind != "field", data.plain, powers.get(data.kind, 0.0), data.loss.threshold, data.bias,
+                experiment.constraint.fixes_norm, minibatch.kind_of(experiment.batch, run.algorithm.minibatch), momentum)
+
+
+def make_course(run: Run, samples: int) -> Course:
+    """The settings of all steps of a run with `samples` data rows."""
+    names = [run.problem.loss, *(phase["loss"] for phase in run.algorithm.phase if "loss" in phase)]
+    return _course(run, samples, tuple(get_loss(name) for name in names))     # a name may be registered anew
+
+
+@lru_cache(maxsize=4)
+def _course(run: Run, samples: int, _: tuple[Loss, ...]) -> Course:
+    experiment, kind = Experiment.from_run(run), make_rule(run).batch
+    steps, which = experiment.steps, experiment.loss_n
+    addresses = np.array([[function.address for function in _compiled(loss)] for loss in experiment.losses])
+    noise = np.sqrt(2.0 * experiment.temperature * experiment.eta_n * (1.0 - experiment.update.beta))
+    columns = [experiment.eta_n, experiment.ridge_n, experiment.scale_n, noise, experiment.update.beta, *_chances(experiment)]
+    columns = [np.append(column, column[-1]) for column in columns] + [*addresses[which].T, which]
+    if all(np.all(column == column[0]) for column in columns):
+        columns = [column[:1] for column in columns]
+    draws = np.zeros((1, 3), np.int64)
+    if kind in minibatch.FIXED_SIZE:
+        draws = np.array([_places(experiment.batches.law(k), k, samples) for k in range(steps)] + [(0, 0, steps)],
+                         np.int64)
+    return Course(*map(np.ascontiguousarray, [*columns, draws]))
+
+
+def _chances(experiment: Experiment) -> list[np.ndarray]:
+    """(3, steps) thresholds of the draw of every step. How s(n-1) becomes s(n) is the chain of step n-1."""
+    batches, which = experiment.batches, np.asarray(experiment.batches.which)
+    pairs = np.append(0, which[:-1] * len(batches.laws) + which[1:])     # the first is drawn from nothing
+    _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+    chains = [batches.chain(max(0, int(n) - 1)) for n in first]
+    moves = np.array([[minibatch.threshold(p) for p in (chain.p_on, chain.p_off)] for chain in chains], np.int64)
+    enter = np.array([minibatch.threshold(law.fraction) for law in batches.laws], np.int64)
+    return [enter[which], *moves[inverse.reshape(-1)].T]
+
+
+def _places(law: MiniBatch, step: int, samples: int) -> tuple[int, int, int]:
+    """The rows of a mini-batch of fixed size as places in an order of all rows, and the key of that order: drawn for every step,
+    for every epoch, or once. Epochs part all rows, as evenly as they can be parted."""
+    if not isinstance(law, Epochs):
+        return 0, max(1, round(law.fraction * samples)), step
+    since = (step - law.begin) % law.period
+    return since * samples // law.period, (since + 1) * samples // law.period, law.begin if law.cyclic else step - since
