@@ -48,11 +48,13 @@ from onepass.ode import increasing_times
 from onepass.request import EnsembleRequest, request
 from onepass.spiked.tensor import SpikedTensor
 
+# Beyond these a run only fills the memory.
+MOST_UNITS, MOST_NODES, MOST_POINTS, MOST_ORDER = 4096, 200, 10**7, 100
 _VECTOR = schema.array("a list of numbers", 1, number())
 _MATRIX = schema.array("a list of rows of numbers", 2, number())
 _NETWORK = {
-    "width": (integer(1), None),
-    "teacher_width": (integer(1), 1),
+    "width": (integer(1, MOST_UNITS), None),
+    "teacher_width": (integer(1, MOST_UNITS), 1),
     "gamma": (number(0.0, above=True), None),
     "noise": (number(0.0), 0.0),
     "second_layer": (choice("fixed", "trained"), "fixed"),
@@ -63,7 +65,7 @@ _NETWORK = {
 }
 
 
-def _snr(value: Any) -> float:
+def _positive_or_infinite(value: Any) -> float:
     if isinstance(value, float) and math.isinf(value) and value > 0:
         return value
     try:
@@ -73,9 +75,11 @@ def _snr(value: Any) -> float:
 
 
 _MIXTURE = {
-    "snr": (_snr, None),
+    "snr": (_positive_or_infinite, None),
     "ridge": (number(0.0), None),
     "step": (number(0.0), 1.0),
+    "class_weights": (_MATRIX, ()),
+    "class_labels": (_MATRIX, ()),
 }
 # kind: (model, {key: (check, default or None for mandatory)})
 _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
@@ -86,7 +90,7 @@ _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
             "activation": (text, "erf"),
             **_NETWORK,
             "teacher_activation": (text, ""),
-            "nodes": (integer(5), 41),
+            "nodes": (integer(5, MOST_NODES), 41),
             "reduction": (choice("none", "mean_field"), "none"),
         },
     ),
@@ -100,19 +104,21 @@ _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
             "batch": (integer(1), 1),
             "weight_decay": (number(0.0), 0.0),
             "rate_decay": (_VECTOR, (1.0, 0.0)),
+            "loss": (text, "square"),
+            "clip": (_positive_or_infinite, np.inf),
         },
     ),
     "SpikedTensor": (
         SpikedTensor,
         {
-            "order": (integer(2), None),
+            "order": (integer(2, MOST_ORDER), None),
             "signal": (number(0.0), None),
             "step": (number(0.0), 1.0),
             "ridge": (number(0.0), 0.0),
             "literal": (boolean, False),
         },
     ),
-    "BinaryMixture": (BinaryMixture, {**_MIXTURE, "quadrature": (integer(4), 48)}),
+    "BinaryMixture": (BinaryMixture, {**_MIXTURE, "quadrature": (integer(4, MOST_NODES), 48)}),
     "XorMixture": (XorMixture, {**_MIXTURE, "quadrature": (integer(4, 20), 13)}),
 }
 
@@ -122,7 +128,7 @@ class TimeConfig:
     """[time]: where the path is wanted, and how exactly."""
 
     t_max: float = option(number(0.0, above=True), 1.0, "last time")
-    points: int = option(integer(1), 41, "number of times")
+    points: int = option(integer(1, MOST_POINTS), 41, "number of times")
     spacing: str = option(choice("linear", "log"), "linear", "of the times")
     times: tuple[float, ...] = option(schema.array("a list of increasing times", 1, number(0.0)), (), "instead")
     rtol: float = option(number(1e-14, 0.1), 1e-8, "relative tolerance of the ODE")

@@ -213,8 +213,8 @@ def theory_experiment(run: Run) -> Experiment:
     if not experiment.data.loss.smooth:
         raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
                        "the theory would miss the delta function in its curvature; smooth the loss over a small width")
-    if experiment.update.nesterov:
-        raise RunError("[algorithm] nesterov = true: not in the theory yet; take heavy ball, nesterov = false")
+    if experiment.update.nesterov and run.theory.method == "iterate":
+        raise RunError('[algorithm] nesterov = true: only method = "march" has it; take it, or heavy ball')
     return after_power_iteration(experiment, run) if spectral else experiment
 
 

@@ -303,6 +303,8 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
             if key in table:
                 raise RunError(f"{source}: [{name}] key '{key}' is not used with {reason}; remove it")
     check_algorithm(parts["algorithm"], parts["problem"].unused(), source)
+    if parts["problem"].bias and parts["algorithm"].moves_on:
+        raise RunError(f"{source}: [problem] bias = true: no intercept is learnt with momentum; take momentum = 0, or bias = false")
     if not any_loss:
         for where, name in [("[problem] loss", parts["problem"].loss),
                             *((f"[[phase]] {i + 1}: loss", phase["loss"]) for i, phase in enumerate(parts["algorithm"].phase)

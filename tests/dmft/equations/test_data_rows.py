@@ -162,8 +162,8 @@ def marchenko_pastur(alpha: float, ridge: float, noise: float, m0: float, eta: f
 
 
 def test_whole_curve_of_the_noisy_linear_teacher():
-    """Against the Marchenko-Pastur law at every step: m and C(t, 0) have no Monte-Carlo noise in this linear problem, q and the loss
-    are right within errors of 4e-3 or less; with less noise on the labels in the formula they are not."""
+    """Against the Marchenko-Pastur law at every step: m and C(t, 0) have no Monte-Carlo noise in this linear problem, q and the
+    loss are right within errors of 4e-3 or less; with less noise on the labels in the formula they are not."""
     run = make('alpha = 2\nm0 = 0.3\nloss = "linear"\nlabel_noise = 0.5\nconstraint = "ridge"\nridge = 0.2\n', GD, steps=40,
                theory="samples = 1024\nreplicas = 8")
     theory = dmft.solve(run, quiet=True)
