@@ -65,7 +65,7 @@ _NETWORK = {
 }
 
 
-def _snr(value: Any) -> float:
+def _positive_or_infinite(value: Any) -> float:
     if isinstance(value, float) and math.isinf(value) and value > 0:
         return value
     try:
@@ -75,9 +75,11 @@ def _snr(value: Any) -> float:
 
 
 _MIXTURE = {
-    "snr": (_snr, None),
+    "snr": (_positive_or_infinite, None),
     "ridge": (number(0.0), None),
     "step": (number(0.0), 1.0),
+    "class_weights": (_MATRIX, ()),
+    "class_labels": (_MATRIX, ()),
 }
 # kind: (model, {key: (check, default or None for mandatory)})
 _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
@@ -102,6 +104,8 @@ _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
             "batch": (integer(1), 1),
             "weight_decay": (number(0.0), 0.0),
             "rate_decay": (_VECTOR, (1.0, 0.0)),
+            "loss": (text, "square"),
+            "clip": (_positive_or_infinite, np.inf),
         },
     ),
     "SpikedTensor": (

@@ -33,6 +33,7 @@ RESUME = ("tests/dmft/running/test_solver_resume.py",)
 SUBMIT = ("tests/dmft/cluster",)
 INSPECT = ("tests/dmft/inspection",)
 SIMULATOR = ("tests/sgd_sim/test_simulator_reference.py", "tests/sgd_sim/test_simulator_laws.py")
+SIMULATOR_ALGORITHMS = ("tests/sgd_sim/test_simulator_algorithms.py",)
 MINIBATCH = ("tests/sgd_sim/test_simulator_minibatch.py", "tests/sgd_sim/test_simulator_laws.py")
 SIMULATOR_RESULT = ("tests/sgd_sim/test_simulator_result.py", "tests/sgd_sim/test_simulator_shares.py",
                     "tests/sgd_sim/test_simulator_limits.py")
@@ -260,6 +261,14 @@ MUTATIONS = [
              "j = int((v if k % 2 else u) * rows)", MINIBATCH),
     Mutation("loss from the wrong fields", "sgd_sim/cpu", "mean_loss(pace.v, work.fields, landscape.h0)",
              "mean_loss(pace.v, work.fields, landscape.h0 * 1.0001)", SIMULATOR),
+    Mutation("heavy ball recoils too little", "sgd_sim/cpu", "(decay + pace.beta) * w - pace.beta * before",
+             "(decay + pace.beta) * w - 0.99 * pace.beta * before", SIMULATOR_ALGORITHMS),
+    Mutation("Nesterov looks too far ahead", "sgd_sim/cpu", "e[i] = w[i] + beta * (w[i] - before[i])",
+             "e[i] = w[i] + 1.01 * beta * (w[i] - before[i])", SIMULATOR_ALGORITHMS),
+    Mutation("epochs overlap", "sgd_sim/cpu", "(since + 1) * samples // law.period", "(since + 1) * samples // law.period + 1",
+             SIMULATOR_ALGORITHMS),
+    Mutation("heat of momentum", "sgd_sim/cpu", "experiment.eta_n * (1.0 - experiment.update.beta)", "experiment.eta_n",
+             SIMULATOR_ALGORITHMS),
     Mutation("warm start not normal to the teacher", "sgd_sim", "on_sphere(z - (z @ w0 / w0.size) * w0)", "on_sphere(z)",
              (*SIMULATOR_RESULT, *SIMULATOR)),
     Mutation("diverged instances in the mean", "dmft/core",

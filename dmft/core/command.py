@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import logging
 import os
+import re
 import runpy
 import sys
 import warnings
@@ -36,7 +38,14 @@ class Parser(argparse.ArgumentParser):
     """argparse whose complaints are one line, as for every other bad input."""
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} (see {self.prog} --help)")
+        raise UserError(f"{message}{_meant(message)} (see {self.prog} --help)")
+
+
+def _meant(complaint: str) -> str:
+    """Word of what may have been meant, where argparse complains of a choice."""
+    found = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", complaint)
+    near = difflib.get_close_matches(found[1], [word.strip("' ") for word in found[2].split(",")], 1) if found else []
+    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:
@@ -154,7 +163,28 @@ def speaking(quiet: bool, notes: Sequence[str] = LOGGERS) -> Iterator[None]:
             logger.setLevel(level)
 
 
+_kinds: dict[str, int] | None = None        # of the warnings that were printed, while `once` is at work
+
+
+@contextmanager
+def once() -> Iterator[None]:
+    """Print each kind of warning once while the block runs: the next ones, alike but for their numbers, are counted."""
+    global _kinds
+    _kinds = {}
+    try:
+        yield
+    finally:
+        more, _kinds = sum(_kinds.values()) - len(_kinds), None
+        if more:
+            say(f"{more} more warnings like these, with other numbers; dmft inspect shows those of a result")
+
+
 def _say_warning(message: Warning | str, category: type[Warning], quiet: bool) -> None:
+    if _kinds is not None:
+        kind = re.sub(r"[-+]?\d[\d.e+-]*", "#", str(message))
+        _kinds[kind] = _kinds.get(kind, 0) + 1
+        if _kinds[kind] > 1:
+            return
     prefix = "" if issubclass(category, OutcomeWarning) else "warning: "
     say(f"{prefix}{message}", quiet=quiet and not issubclass(category, ResultWarning))
 

@@ -1,6 +1,6 @@
 """Gaussian integrals of the binary mixture (Ben Arous et al. 2022, eq. 4.3), to round-off and at every degeneracy.
 
-X ~ N(s mu, I/lambda) with s = +-1 equally likely, y = (1 + s)/2, fields h_i = W_i.X, m_i = W_i.mu and
+X ~ N(s mu, I/lambda), s = +-1, with label and probability of classes (1, 2, 2), s = +1 first; fields h_i = W_i.X, m_i = W_i.mu and
 R_ij = W_i^perp.W_j^perp. With e = sigma(v.relu(h)) - y the integrals are
 
     A_i   = E[X.mu      1(h_i > 0) e]            A   (2,)
@@ -49,7 +49,7 @@ def _breaks(low, z_star, width, out):
 
 
 @njit(cache=True)
-def binary_integrals(v, m, R, snr, rule):
+def binary_integrals(v, m, R, snr, rule, classes):
     """A (2,), Ap (2, 2), B (2, 2) at statistics v (2,), m (2,), R (2, 2) and finite snr = lambda; rule of `legendre_rule`."""
     nodes, weights = rule
     A = np.zeros(2)
@@ -74,7 +74,7 @@ def binary_integrals(v, m, R, snr, rule):
             ei = -m[i] * (m[j] * R[i, i] - m[i] * R[i, j]) * scale
             ej = (R[i, i] * R[j, j] - R[i, j] ** 2 + m[i] * (m[i] * R[j, j] - m[j] * R[i, j])) * scale
         for s in (-1.0, 1.0):
-            y = 0.5 * (1.0 + s)
+            y, share = classes[0, 0 if s > 0.0 else 1]
             low = max(-s * m[i] / spread, -CUT)
             if low >= CUT:
                 continue
@@ -86,7 +86,7 @@ def binary_integrals(v, m, R, snr, rule):
                 half, mid = 0.5 * (edges[panel + 1] - edges[panel]), 0.5 * (edges[panel + 1] + edges[panel])
                 for a in range(nodes.size):
                     z = mid + half * nodes[a]
-                    pz = 0.5 * half * weights[a] * _PHI0 * np.exp(-0.5 * z * z)
+                    pz = share * half * weights[a] * _PHI0 * np.exp(-0.5 * z * z)
                     hi = s * m[i] + spread * z
                     hj = s * m[j] + slope * z
                     off = sigmoid(v[i] * hi) - y

@@ -17,19 +17,22 @@ from onepass.mixtures.mixture_model import MixtureModel
 class BinaryMixture(MixtureModel):
     """X ~ N(+-mu, I/snr) with label 1 for +mu, network sigma(v.relu(W X)) with two neurons, delta = step/N.
 
-    Statistics v (2,), m (2,), R (2, 2). `quadrature`: Gauss-Legendre nodes per dimension (48: error 1e-14)."""
+    Statistics v (2,), m (2,), R (2, 2). `quadrature`: Gauss-Legendre nodes per dimension (48: error 1e-14).
+    `class_weights` (1, 2) and `class_labels` (1, 2): see MixtureModel."""
 
     snr: float
     ridge: float
     step: float = 1.0
     quadrature: int = 48
+    class_weights: tuple[tuple[float, ...], ...] | None = None
+    class_labels: tuple[tuple[float, ...], ...] | None = None
 
     neurons: ClassVar[int] = 2
     directions: ClassVar[int] = 1
     labels: ClassVar[np.ndarray] = np.array([[1.0, 0.0]])
 
     def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        A, Ap, B = binary_integrals(v, m[:, 0], R, self.snr, legendre_rule(self.quadrature))
+        A, Ap, B = binary_integrals(v, m[:, 0], R, self.snr, legendre_rule(self.quadrature), self.classes)
         return A[:, None], Ap, B
 
     @property
@@ -40,6 +43,7 @@ class BinaryMixture(MixtureModel):
     @property
     def ring(self) -> float:
         """C_alpha = log((1 - 2 alpha)/(2 alpha)): at snr = inf every fixed point but 0 has |v|^2 = C or v_i^2 = C. ridge < 1/4."""
+        self.check_plain("the ring of fixed points")
         if not 0.0 < self.ridge < 0.25:
             raise RunError(f"ridge = {self.ridge}: fixed points other than 0 need 0 < ridge < 1/4")
         return float(np.log((1.0 - 2.0 * self.ridge) / (2.0 * self.ridge)))

@@ -1,6 +1,7 @@
 """What the binary and the XOR mixture share: p hidden ReLU neurons, r mean directions, statistics v (p,), m (p, r), R (p, p).
 
-X ~ N(s e_q, I/lambda), y = labels[q, s]; e = sigma(v.relu(h)) - y, h_i = sum_q m_iq X_q + zeta_i, zeta ~ N(0, R/lambda).
+X ~ N(s e_q, I/lambda) with label y = classes[q, s, 0] and probability classes[q, s, 1]; e = sigma(v.relu(h)) - y,
+h_i = sum_q m_iq X_q + zeta_i, zeta ~ N(0, R/lambda).
 With A, Ap, B the Gaussian integrals of the model, alpha the ridge and delta = c/N (Ben Arous et al. 2022, 4.1 and F.2):
 
     v_i'  = -(sum_q m_iq A_iq + Ap_ii) - alpha v_i
@@ -39,8 +40,8 @@ def assemble_drift(v, m, R, A, Ap, B, ridge, gain):
 
 
 @njit(cache=True)
-def limit_integrals(v, m, labels, width):
-    """A (p, r) at infinite snr, where X = s e_q: A_iq = (1/2r) sum_s s theta(s m_iq) [sigma(sum_j v_j relu(s m_jq)) - y_qs].
+def limit_integrals(v, m, classes, width):
+    """A (p, r) at infinite snr, where X = s e_q: A_iq = sum_s p_qs s theta(s m_iq) [sigma(sum_j v_j relu(s m_jq)) - y_qs].
 
     theta is the step with theta(0) = 1/2, the limit of P(h > 0); a width > 0 makes it a ramp of that half-width, which turns
     sliding along m_iq = 0 (drift towards it from both sides) into a stable, stiff fixed point."""
@@ -52,18 +53,18 @@ def limit_integrals(v, m, labels, width):
             field = 0.0
             for j in range(p):
                 field += v[j] * max(s * m[j, q], 0.0)
-            e = sigmoid(field) - labels[q, minus]
+            e = sigmoid(field) - classes[q, minus, 0]
             for i in range(p):
                 if width > 0.0:
                     theta = min(max(0.5 + 0.5 * s * m[i, q] / width, 0.0), 1.0)
                 else:
                     theta = 0.5 * (1.0 + np.sign(s * m[i, q]))
-                A[i, q] += s * theta * e / (2.0 * r)
+                A[i, q] += s * theta * e * classes[q, minus, 1]
     return A
 
 
 @njit(cache=True, nogil=True)
-def chain_advance(v, m, R, steps, delta, ridge, snr, labels, dimension, rng):
+def chain_advance(v, m, R, steps, delta, ridge, snr, classes, dimension, rng):
     """Exact law of the statistics under SGD in the given dimension N, in place: X enters through its components along the
     means, zeta = W^perp X = L g/sqrt(lambda), and |X^perp|^2 = (|g|^2 + chi2_{N-r-p})/lambda."""
     p, r = m.shape
@@ -74,8 +75,11 @@ def chain_advance(v, m, R, steps, delta, ridge, snr, labels, dimension, rng):
     spread = 1.0 / np.sqrt(snr)
     freedom = dimension - r - p
     for _ in range(steps):
-        q = min(int(rng.random() * r), r - 1)
-        minus = 1 if rng.random() < 0.5 else 0
+        u, q = rng.random(), 0
+        while q < r - 1 and u >= classes[q, 0, 1] + classes[q, 1, 1]:
+            u -= classes[q, 0, 1] + classes[q, 1, 1]
+            q += 1
+        minus = 1 if rng.random() * (classes[q, 0, 1] + classes[q, 1, 1]) < classes[q, 1, 1] else 0
         square = 0.0
         x[:] = 0.0
         if noisy:
@@ -99,7 +103,7 @@ def chain_advance(v, m, R, steps, delta, ridge, snr, labels, dimension, rng):
             for a in range(r):
                 h[i] += m[i, a] * x[a]
             field += v[i] * max(h[i], 0.0)
-        e = sigmoid(field) - labels[q, minus]
+        e = sigmoid(field) - classes[q, minus, 0]
         for i in range(p):
             pull[i] = delta * v[i] * e if h[i] >= 0.0 else 0.0
             v[i] = keep * v[i] - delta * e * max(h[i], 0.0)
@@ -117,7 +121,7 @@ def normal_nodes(dimensions: int, log2_points: int) -> np.ndarray:
 
 
 @njit(cache=True)
-def gradient_covariance(v, m, R, snr, labels, nodes):
+def gradient_covariance(v, m, R, snr, classes, nodes):
     """J V J^T (size, size): covariance over data of <grad L, grad u> for u = (v, m, upper triangle of R).
 
     The gradient acts on v_i by e relu(h_i), on m_iq by v_i 1_i e X_q, on R_ij by e (v_i 1_i zeta_j + v_j 1_j zeta_i); the
@@ -130,10 +134,10 @@ def gradient_covariance(v, m, R, snr, labels, nodes):
     noisy = not np.isinf(snr)
     points = nodes.shape[0] if noisy else 1
     spread = 1.0 / np.sqrt(snr)
-    weight = 1.0 / (2 * r * points)
     for t in range(points):
         for component in range(2 * r):
             q, minus = component // 2, component % 2
+            weight = classes[q, minus, 1] / points
             for a in range(r):
                 x[a] = spread * nodes[t, a]
             x[q] += 1.0 - 2.0 * minus
@@ -148,7 +152,7 @@ def gradient_covariance(v, m, R, snr, labels, nodes):
                     h[i] += m[i, a] * x[a]
                 on[i] = 1.0 if h[i] >= 0.0 else 0.0
                 field += v[i] * h[i] * on[i]
-            e = sigmoid(field) - labels[q, minus]
+            e = sigmoid(field) - classes[q, minus, 0]
             place = p + p * r
             for i in range(p):
                 row[i] = e * h[i] * on[i]

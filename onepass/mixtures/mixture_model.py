@@ -24,7 +24,8 @@ def _layout(p: int, r: int) -> StatisticsLayout:
 class MixtureModel(EffectiveModel):
     """A network of `neurons` ReLU units on a mixture of 2 `directions` Gaussians with `labels` (directions, 2), s = +1 first.
 
-    Subclasses are frozen dataclasses with snr, ridge, step and give `integrals`."""
+    Subclasses are frozen dataclasses with snr, ridge, step and give `integrals`. `class_weights` and `class_labels`
+    (directions, 2), None for the default: other probabilities of the Gaussians, and other labels between 0 and 1."""
 
     neurons: ClassVar[int]
     directions: ClassVar[int]
@@ -34,6 +35,8 @@ class MixtureModel(EffectiveModel):
 
     snr: float
     ridge: float
+    class_weights: tuple[tuple[float, ...], ...] | None
+    class_labels: tuple[tuple[float, ...], ...] | None
 
     def __post_init__(self):
         if not self.snr > 0:
@@ -42,6 +45,31 @@ class MixtureModel(EffectiveModel):
             raise RunError(f"ridge = {self.ridge}; need a finite number >= 0")
         if not (self.step >= 0 and np.isfinite(self.step)):
             raise RunError(f"step = {self.step}; need a finite number >= 0 (0: the population flow)")
+        for name in ("class_weights", "class_labels"):
+            if getattr(self, name) is None:
+                continue
+            array = np.asarray(getattr(self, name), float)
+            if array.shape != self.labels.shape:
+                raise RunError(f"{name} has shape {array.shape}; expected {self.labels.shape}: a line per direction, +mean first")
+            if not (np.isfinite(array).all() and array.min() >= 0.0):
+                raise RunError(f"{name} = {array.tolist()}; need finite numbers >= 0")
+            object.__setattr__(self, name, tuple(map(tuple, array.tolist())))
+        if self.class_weights is not None and abs(np.sum(self.class_weights) - 1.0) > 1e-9:
+            raise RunError(f"class_weights = {np.array(self.class_weights).tolist()}; probabilities must sum to 1")
+        if self.class_labels is not None and np.max(self.class_labels) > 1.0:
+            raise RunError(f"class_labels = {np.array(self.class_labels).tolist()}; labels lie between 0 and 1 (cross-entropy)")
+
+    @property
+    def classes(self) -> np.ndarray:
+        """Labels and probabilities of the Gaussians, (directions, 2, 2)."""
+        labels = self.labels if self.class_labels is None else np.array(self.class_labels)
+        weights = np.full(labels.shape, 1.0 / labels.size) if self.class_weights is None else np.array(self.class_weights)
+        return np.stack([labels, weights], axis=-1)
+
+    def check_plain(self, what: str) -> None:
+        """Refuse closed forms that are those of the papers' classes."""
+        if self.class_weights is not None or self.class_labels is not None:
+            raise RunError(f"{what} is known for equal class weights and the usual labels; fixed_point(...) finds points of others")
 
     def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A (p, r), Ap (p, p), B (p, p) at finite snr, for m (p, r)."""
@@ -95,7 +123,7 @@ class MixtureModel(EffectiveModel):
         for index in np.ndindex(x.shape[:-1]):
             v, m, R = self.split(x[index])
             if np.isinf(self.snr):
-                A = mixture.limit_integrals(v, m, self.labels, self.slide_width)
+                A = mixture.limit_integrals(v, m, self.classes, self.slide_width)
                 Ap = B = np.zeros_like(R)
             else:
                 A, Ap, B = self.integrals(v, m, R)
@@ -116,7 +144,7 @@ class MixtureModel(EffectiveModel):
         nodes = mixture.normal_nodes(self.directions + self.neurons, self.noise_points)
         out = np.empty(x.shape + x.shape[-1:])
         for index in np.ndindex(x.shape[:-1]):
-            out[index] = mixture.gradient_covariance(*self.split(x[index]), self.snr, self.labels, nodes)
+            out[index] = mixture.gradient_covariance(*self.split(x[index]), self.snr, self.classes, nodes)
         return out
 
     def retract(self, x: np.ndarray) -> np.ndarray:
@@ -130,13 +158,13 @@ class MixtureModel(EffectiveModel):
 
     def chain_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> KernelProcess:
         rng = streams.generator(seed, "mixture-chain", instance)
-        args = (self.time_step(dimension), self.ridge, self.snr, self.labels, dimension, rng)
+        args = (self.time_step(dimension), self.ridge, self.snr, self.classes, dimension, rng)
         return KernelProcess(mixture.chain_advance, self.split(x0), args, self.join)
 
     def sgd_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> KernelProcess:
         rng = streams.generator(seed, "mixture-sgd", instance)
         v, m, R = self.split(x0)
-        args = (self.time_step(dimension), self.ridge, self.snr, self.labels, rng)
+        args = (self.time_step(dimension), self.ridge, self.snr, self.classes, rng)
 
         def read(v: np.ndarray, W: np.ndarray) -> np.ndarray:
             return self.join(*sgd.statistics(v, W, self.directions))

@@ -1,6 +1,7 @@
 """Gaussian integrals of the XOR mixture (Ben Arous et al. 2022, proposition F.2) by quasi-Monte-Carlo in four dimensions.
 
-X ~ N(s mu, I/lambda) with y = 1 or N(s nu, I/lambda) with y = 0, s = +-1, each of the four with probability 1/4.
+X ~ N(s mu, I/lambda) or N(s nu, I/lambda), s = +-1, with labels and probabilities of classes (2, 2, 2): along mu first, s = +1
+first (XOR: y = 1 and 0, each of the four with probability 1/4).
 Fields h_i = W_i.X, i = 1..4, m (4, 2) the components of W_i along mu and nu, R (4, 4) the overlaps of the rest.
 With e = sigma(v.relu(h)) - y,
 
@@ -63,12 +64,12 @@ def _root_in_order(m, R, snr, order, C, L):
 
 
 @njit(cache=True)
-def _mean_and_label(m, component, order, mean):
-    """Mean of the fields, in the given order, and label of component 0..3 = +mu, -mu, +nu, -nu."""
+def _mean_of(m, component, order, mean):
+    """Mean of the fields, in the given order, of component 0..3 = +mu, -mu, +nu, -nu; returns its direction and sign."""
     q, s = component // 2, 1.0 - 2.0 * (component % 2)
     for a in range(order.size):
         mean[a] = s * m[order[a], q]
-    return q, s, 1.0 - q
+    return q, s
 
 
 @njit(cache=True)
@@ -96,7 +97,7 @@ def _output(v, order, mean, L, z, forced):
 
 
 @njit(cache=True)
-def xor_integrals(v, m, R, snr, nodes):
+def xor_integrals(v, m, R, snr, nodes, classes):
     """A (4, 2), Ap (4, 4), B (4, 4) at statistics v (4,), m (4, 2), R (4, 4), finite snr = lambda; nodes of `sobol_nodes`."""
     n, points = 4, nodes.shape[0]
     A, Ap, B = np.zeros((n, 2)), np.zeros((n, n)), np.zeros((n, n))
@@ -111,7 +112,8 @@ def xor_integrals(v, m, R, snr, nodes):
         for j in range(n):
             _regress(L, R[:, j], order, snr, slope_perp[j])
         for component in range(4):
-            q, s, y = _mean_and_label(m, component, order, mean)
+            q, s = _mean_of(m, component, order, mean)
+            y, share = classes[q, component % 2]
             tail = normal_cdf(mean[0] / L[0, 0])  # P(h_i > 0)
             if tail < 1e-17:
                 continue
@@ -124,7 +126,7 @@ def xor_integrals(v, m, R, snr, nodes):
                 sum_e2 += e * e
                 for a in range(n):
                     sum_ez[a] += e * z[a]
-            weight = 0.25 * tail / points
+            weight = share * tail / points
             A[i, q] += weight * s * sum_e
             B[i, i] += weight * sum_e2
             for q2 in range(2):
@@ -137,7 +139,8 @@ def xor_integrals(v, m, R, snr, nodes):
             _put_first(order, i, j)
             _root_in_order(m, R, snr, order, C, L)
             for component in range(4):
-                q, s, y = _mean_and_label(m, component, order, mean)
+                q, s = _mean_of(m, component, order, mean)
+                y, share = classes[q, component % 2]
                 tail = normal_cdf(mean[0] / L[0, 0])
                 if tail < 1e-17:
                     continue
@@ -155,6 +158,6 @@ def xor_integrals(v, m, R, snr, nodes):
                     if second > 1e-17:
                         e = sigmoid(_output(v, order, mean, L, z, 2)) - y
                         total += second * e * e
-                B[i, j] += 0.25 * tail * total / pair_points
+                B[i, j] += share * tail * total / pair_points
             B[j, i] = B[i, j]
     return A, Ap, B

@@ -24,12 +24,14 @@ class XorMixture(MixtureModel):
     Statistics v (4,), m (4, 2: along mu, nu), R (4, 4). `quadrature`: log2 of the quasi-Monte-Carlo points of the drift
     (13: error about 1e-5). At infinite snr the drift jumps at m = 0 and solutions slide along it: `solve` then uses a ramp
     of half-width 1e-8 and a stiff integrator. m = 0 is invariant at every snr: which way a neuron goes is decided by the
-    signs of m(0), of order N^{-1/2} at random starts."""
+    signs of m(0), of order N^{-1/2} at random starts. `class_weights` and `class_labels` (2, 2): see MixtureModel."""
 
     snr: float
     ridge: float
     step: float = 1.0
     quadrature: int = 13
+    class_weights: tuple[tuple[float, ...], ...] | None = None
+    class_labels: tuple[tuple[float, ...], ...] | None = None
 
     neurons: ClassVar[int] = 4
     directions: ClassVar[int] = 2
@@ -37,7 +39,7 @@ class XorMixture(MixtureModel):
     slide_width: ClassVar[float] = 1e-8
 
     def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return xor_integrals(v, m, R, self.snr, sobol_nodes(self.quadrature))
+        return xor_integrals(v, m, R, self.snr, sobol_nodes(self.quadrature), self.classes)
 
     def solve(self, initial, times, **options) -> Trajectory:
         """The ODE: a stiff integrator at infinite snr; at finite snr the drift is known to about 1e-5 and has small kinks at
@@ -49,7 +51,7 @@ class XorMixture(MixtureModel):
         return super().solve(initial, times, **options)
 
     def check_deterministic(self, x0: np.ndarray) -> None:
-        if not np.any(self.layout.unpack(x0)["m"]):
+        if self.class_weights is None and self.class_labels is None and not np.any(self.layout.unpack(x0)["m"]):
             warnings.warn("m = 0 at t = 0: the ODE stays there; start from m != 0 (random_start), or use chain(...)", stacklevel=4)
 
     def classify(self, v: np.ndarray, m: np.ndarray) -> np.ndarray:
@@ -64,6 +66,7 @@ class XorMixture(MixtureModel):
     @property
     def ring(self) -> float:
         """C_alpha = -logit(4 alpha): at infinite snr the squares of v over the neurons of one mean sum to C. ridge < 1/8."""
+        self.check_plain("the ring of fixed points")
         if not 0.0 < self.ridge < 0.125:
             raise RunError(f"ridge = {self.ridge}: fixed points other than 0 need 0 < ridge < 1/8")
         return float(-logit(4.0 * self.ridge))

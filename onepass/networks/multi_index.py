@@ -3,7 +3,8 @@
 Student f = (1/p) sum_j a_j s(w_j.x) with a fixed second layer, x ~ N(0, I/d), |w|^2 = O(d), M = W W*^T/d, Q = W W^T/d. A
 step takes a mini-batch of b samples and time tau = gamma/(p d). Each sample is used `uses` times in a row: a use kicks by
     c_j = (gamma/p) rate a_j E s'(l_j) along x and moves the sample's own fields, l_j -> l_j + c_j |x|^2, |x|^2 -> 1,
-so that the sum C_j of its kicks is a function of its fields L and of z (Dandi et al. 2024; Arnaboldi et al. 2024). Then
+E = -dl/df the pull of a loss l(y, f) (y - f for the square), cut to [-clip, clip], so that the sum C_j of its kicks is a
+function of its fields L and of z (Dandi et al. 2024; Arnaboldi et al. 2024). Then
     dM_jr = (p/gamma) E[C_j ls_r] - lambda rate M_jr
     dQ_jl = (p/gamma) (E[C_j l_l + C_l l_j] + E[C_j C_l]/b) - 2 lambda rate Q_jl,
 with weight decay lambda and rate(t) = (1 + t/t_0)^-kappa. The chain of (M, Q) stays exact and closed: fields and scalar
@@ -12,143 +13,40 @@ products of the samples of a batch follow from the overlaps and a Wishart matrix
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from dmft.core import streams
-from dmft.core.errors import RunError
+from dmft.core.averages import standard_error
+from dmft.core.errors import ResultWarning, RunError
 from onepass.layout import StatisticsLayout
+from onepass.networks import multi_index_kernels as kernels
 from onepass.networks import overlaps
-from onepass.networks.chain import complete_cholesky
-from onepass.networks.field_moments import trapezoid_grid
+from onepass.networks.activation_kinds import check_integrable, kinks
 from onepass.networks.hermite import multi_index_exponent
+from onepass.networks.multi_index_rules import FieldRule, field_rule, smooth_link
+from onepass.networks.multi_index_wide import MOST_DIRECTIONS, check_wide, wide_mean_kicks, wide_risk
 from onepass.networks.network import Network
 from onepass.process import KernelProcess
+from onepass.result import Trajectory
 from sgd_sim.models import links
 from sgd_sim.models.activations import Activation, activation
 from sgd_sim.models.networks import embed
+from sgd_sim.models.output_losses import OutputLoss, output_loss
 
-NODES = {2: 61, 3: 41, 4: 25}  # of the rule, by number of fields
-
-
-@njit(cache=True, error_model="numpy")
-def _kicks(s, ds, y, fields, square, a, scale, uses, kick, total):
-    """Sum over the uses of a sample of its kicks, into total (p,); fields (p,) are moved on the way."""
-    p = len(a)
-    total[:] = 0.0
-    for _ in range(uses):
-        error = y
-        for j in range(p):
-            error -= a[j] * s(fields[j]) / p
-        for j in range(p):
-            kick[j] = scale * a[j] * error * ds(fields[j])
-        for j in range(p):
-            total[j] += kick[j]
-            fields[j] += kick[j] * square
-
-
-@njit(cache=True, error_model="numpy", nogil=True)
-def _averages(s, ds, g, root, points, weights, label_noise, noise_weights, a, k, scale, uses):
-    """E[C_j ls_r] (p, k), E[C_j l_l] (p, p), E[C_j C_l] (p, p), E[(y - f)^2]; root (p + k, p + k), student first."""
-    p = len(a)
-    n = p + k
-    m, q, cc, risk = np.zeros((p, k)), np.zeros((p, p)), np.zeros((p, p)), 0.0
-    u, teacher, moved, kick, total = np.empty(n), np.empty(k), np.empty(p), np.empty(p), np.empty(p)
-    for index in range(len(weights)):
-        for i in range(n):
-            u[i] = 0.0
-            for l in range(n):
-                u[i] += root[i, l] * points[index, l]
-        teacher[:] = u[p:]
-        clean = g(teacher.ctypes, k)
-        for z in range(len(label_noise)):
-            w, y = weights[index] * noise_weights[z], clean + label_noise[z]
-            error = y
-            for j in range(p):
-                error -= a[j] * s(u[j]) / p
-            risk += w * error * error
-            moved[:] = u[:p]
-            _kicks(s, ds, y, moved, 1.0, a, scale, uses, kick, total)
-            for j in range(p):
-                for r in range(k):
-                    m[j, r] += w * total[j] * u[p + r]
-                for l in range(p):
-                    q[j, l] += w * total[j] * u[l]
-                    cc[j, l] += w * total[j] * total[l]
-    return m, q, cc, risk
-
-
-@njit(cache=True, error_model="numpy", nogil=True)
-def _chain(om, clock, steps, s, ds, g, a, gamma, noise, weight_decay, rate_decay, sphere, uses, batch, dimension, rng):
-    """Advance om = [[P, M^T], [M, Q]], teacher first, in place. The part of a sample across all weights enters through the
-    scalar products of such parts, rows of Bartlett's triangular factor of a Wishart matrix."""
-    p = len(a)
-    n = om.shape[0]
-    k = n - p
-    factor = np.zeros((n, n))
-    white, across = np.empty((batch, n)), np.zeros((batch, batch))
-    fields, total = np.empty((batch, n)), np.empty((batch, p))
-    teacher, moved, kick = np.empty(k), np.empty(p), np.empty(p)
-    for _ in range(steps):
-        rate = (1.0 + clock[0] / rate_decay[0]) ** -rate_decay[1]
-        complete_cholesky(om, factor, 0)
-        for b in range(batch):
-            square = 0.0
-            for i in range(n):
-                white[b, i] = rng.standard_normal()
-                square += white[b, i] ** 2
-                fields[b, i] = 0.0
-                for l in range(i + 1):
-                    fields[b, i] += factor[i, l] * white[b, l]
-            for c in range(b):
-                across[b, c] = rng.standard_normal()
-                square += across[b, c] ** 2
-            rest = rng.chisquare(dimension - n - b) if dimension - n - b > 0 else 0.0
-            across[b, b] = np.sqrt(rest)
-            square = (square + rest) / dimension
-            teacher[:] = fields[b, :k]
-            y = g(teacher.ctypes, k) + np.sqrt(noise) * rng.standard_normal()
-            moved[:] = fields[b, k:]
-            _kicks(s, ds, y, moved, square, a, gamma / p * rate, uses, kick, total[b])
-        keep = 1.0 - gamma * rate * weight_decay / (p * dimension)
-        for j in range(p):
-            for r in range(k):
-                om[k + j, r] *= keep
-                for b in range(batch):
-                    om[k + j, r] += total[b, j] * fields[b, r] / (batch * dimension)
-                om[r, k + j] = om[k + j, r]
-            for l in range(j + 1):
-                change = 0.0
-                for b in range(batch):
-                    change += keep * (total[b, j] * fields[b, k + l] + total[b, l] * fields[b, k + j]) / batch
-                    for c in range(batch):
-                        product = 0.0
-                        for i in range(n):
-                            product += white[b, i] * white[c, i]
-                        for i in range(min(b, c) + 1):
-                            product += across[b, i] * across[c, i]
-                        change += total[b, j] * total[c, l] * product / (dimension * batch * batch)
-                om[k + j, k + l] = keep * keep * om[k + j, k + l] + change / dimension
-                om[k + l, k + j] = om[k + j, k + l]
-        if sphere:
-            for j in range(k, n):
-                kick[j - k] = 1.0 / np.sqrt(om[j, j])
-            for j in range(k, n):
-                for i in range(n):
-                    om[j, i] *= kick[j - k]
-                    om[i, j] *= kick[j - k]
-        clock[0] += gamma / (p * dimension)
+ROUGH = 2e-3    # error of the drift, over its largest entry, of which the user is told
 
 
 @dataclass(frozen=True)
 class MultiIndexNetwork(Network):
-    """See the module. `link`: "product", "staircase" (u1 + u1 u2 + ...), "hermite3", or a function g(u, k) that Numba
-    compiles; `activation` as in Committee; `uses` of each sample in a row, `batch` size b, `weight_decay` lambda, `rate_decay`
-    = (t_0, kappa). Statistics a, M, Q and `clock`, the time. The ODE averages over all fields: up to p + k = 4; chain and
-    simulate take any width. There is no SDE."""
+    """See the module. `link`: "product", "staircase" (u1 + u1 u2 + ...), "hermite3", "parity" (product of signs), "erf", "tanh",
+    "relu", "quadratic" (the mean of that function, a committee), or a function g(u, k) that Numba compiles; `activation` as in
+    Committee; `uses` of each sample in a row, `batch` size b, `weight_decay` lambda, `rate_decay` = (t_0, kappa); `loss`:
+    "square", "absolute", "logcosh", "logistic" (labels y = +-1), or a pair (l(y, f), -dl/df); `clip` of the pull. Statistics a,
+    M, Q and `clock`, the time. There is no SDE. Averages of the ODE: multi_index_rules.py; `accuracy` gives their error."""
 
     link: Any = "product"
     width: int = 1
@@ -162,7 +60,10 @@ class MultiIndexNetwork(Network):
     batch: int = 1
     weight_decay: float = 0.0
     rate_decay: tuple[float, float] = (1.0, 0.0)
-    _functions: tuple[Activation, links.Link] = field(init=False, repr=False, compare=False)
+    loss: Any = "square"
+    clip: float = float("inf")
+    _functions: tuple[Activation, links.Link, OutputLoss] = field(init=False, repr=False, compare=False)
+    _smooth: bool = field(init=False, repr=False, compare=False)
 
     second_layer = "fixed"
     second_layer_rate = 0.0
@@ -170,7 +71,10 @@ class MultiIndexNetwork(Network):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "_functions", (activation(self.activation), links.link(self.link)))
+        student, teacher, loss = activation(self.activation), links.link(self.link), output_loss(self.loss)
+        check_integrable(student)
+        object.__setattr__(self, "_functions", (student, teacher, loss))
+        self._check_link()
         for name in ("uses", "batch"):
             if int(getattr(self, name)) != getattr(self, name) or getattr(self, name) < 1:
                 raise RunError(f"{name} = {getattr(self, name)}; need an integer >= 1")
@@ -181,6 +85,20 @@ class MultiIndexNetwork(Network):
         t_0, kappa = self.rate_decay
         if not (t_0 > 0.0 and kappa >= 0.0 and np.isfinite(kappa)):
             raise RunError(f"rate_decay = {self.rate_decay}; need (t_0 > 0, exponent >= 0)")
+        if not self.clip > 0.0:
+            raise RunError(f"clip = {self.clip}; the largest pull must be positive (inf: no clipping)")
+        smooth = loss.smooth and np.isinf(self.clip) and not kinks(student) and smooth_link(teacher, self.teacher_width)
+        object.__setattr__(self, "_smooth", bool(smooth))
+
+    def _check_link(self) -> None:
+        """Refuse links without finite mean square, and constant ones: there is no direction to learn."""
+        name = self._functions[1].name
+        z = np.random.default_rng(3).standard_normal((4096, self.teacher_width))
+        values = links.evaluate(self._functions[1].g, np.concatenate([z, 4.0 * z[:64], 8.0 * z[:8]]))
+        if not np.isfinite(values).all():
+            raise RunError(f"link {name!r}: not finite on normal fields; its averages do not exist")
+        if np.ptp(values[:4096]) <= 1e-12 * max(1.0, float(np.abs(values).max())):
+            raise RunError(f"link {name!r}: constant, a teacher without direction; there is nothing to learn")
 
     @property
     def layout(self) -> StatisticsLayout:
@@ -192,29 +110,68 @@ class MultiIndexNetwork(Network):
         return multi_index_exponent(lambda z: links.evaluate(self._functions[1].g, z), self.teacher_width)
 
     def start(self, initial, dimension=None) -> np.ndarray:
-        return super().start({"clock": np.zeros(()), **initial}, dimension)
+        x = super().start({"clock": np.zeros(()), **initial}, dimension)
+        if dimension is None and self._few_at_a_time:
+            check_wide(self.width, self.teacher_width)
+        if dimension is None and x.ndim == 1 and (error := self.accuracy(initial)) > ROUGH:
+            warnings.warn(f"the drift of this multi-index network is known to {100 * error:.1g} % only (quasi-random points); "
+                          "chain(...) is exact", ResultWarning, stacklevel=4)  # fmt: skip
+        return x
 
     def random_start(self, dimension: int, instances: int, seed: int = 1) -> dict[str, np.ndarray]:
         return {**super().random_start(dimension, instances, seed), "clock": np.zeros(instances)}
 
-    def _mean_kicks(self, s: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, float]:
-        """E[C ls], E[C l], E[C C] for one set of statistics, E[(y - f)^2], and the rate."""
+    @property
+    def _plain(self) -> bool:
+        """Whether a kick is linear in the error y - f."""
+        return self.uses == 1 and self._functions[2].name == "square" and np.isinf(self.clip)
+
+    @property
+    def _few_at_a_time(self) -> bool:
+        """Whether no average needs all fields at once (multi_index_wide.py)."""
+        return self._plain and self._smooth and self.width + self.teacher_width > 4 and self.teacher_width <= MOST_DIRECTIONS
+
+    def _rule(self) -> FieldRule:
+        nodes = 3 if self._plain else 9
+        return field_rule(self.width + self.teacher_width, self.noise > 0.0, self._smooth, nodes)
+
+    def _mean_kicks(self, s: dict[str, np.ndarray], rule: FieldRule | None = None) -> tuple:
+        """E[C ls], E[C l], E[C C] for one set of statistics, E[(y - f)^2], E[l], and the rate."""
         om = overlaps.omega(s["M"], s["Q"], self.P)
-        if len(om) not in NODES:
-            raise RunError(
-                f"width + teacher_width = {len(om)}: the ODE of a multi-index teacher averages over up to {max(NODES)} fields at "
-                "once; chain(...) and simulate(...) take any number"
-            )
+        rate = float((1.0 + s["clock"] / self.rate_decay[0]) ** -self.rate_decay[1])
+        student, teacher, loss = self._functions
+        scale = self.gamma / self.width * rate
+        if self._few_at_a_time:
+            return *wide_mean_kicks(student, teacher, om, s["a"], self.teacher_width, scale, self.noise), rate
         values, vectors = np.linalg.eigh(om)
         root = np.ascontiguousarray((vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T)
-        z, w = np.polynomial.hermite_e.hermegauss(9 if self.uses > 1 else 3) if self.noise else (np.zeros(1), np.ones(1))
-        rate = float((1.0 + s["clock"] / self.rate_decay[0]) ** -self.rate_decay[1])
-        student, teacher = self._functions
-        m, q, cc, risk = _averages(
-            student.s, student.ds, teacher.g, root, *trapezoid_grid(len(om), NODES[len(om)]), np.sqrt(self.noise) * z, w / w.sum(),
-            s["a"], self.teacher_width, self.gamma / self.width * rate, self.uses,
+        points, weights, noise, noise_weights, _ = rule or self._rule()
+        found = kernels.mean_kicks(
+            student.s, student.ds, teacher.g, loss.value, loss.pull, float(self.clip), root, points, weights,
+            np.sqrt(self.noise) * noise, noise_weights, s["a"], self.teacher_width, scale, self.uses,
         )  # fmt: skip
-        return m, q, cc, risk, rate
+        return *found, rate
+
+    def solve(self, initial, times, **options) -> Trajectory:
+        """The ODE. Averages over quasi-random points have small kinks where a point crosses one: then a low order and rtol >= 1e-5
+        are best."""
+        if not self._few_at_a_time and self._rule().parts > 1:
+            options = {"method": "RK45", "atol": 1e-8, **options, "rtol": max(options.get("rtol", 0.0), 1e-5)}
+        return super().solve(initial, times, **options)
+
+    def accuracy(self, initial) -> float:
+        """Error of the drift at a start over its largest entry, from the scatter of independent sets of points; 0 where a product
+        rule is used (1e-6 and better for the functions here)."""
+        if self._few_at_a_time or (rule := self._rule()).parts == 1:
+            return 0.0
+        x = super().start({"clock": np.zeros(()), **initial})
+        parts = np.stack([self._drift_of(self.layout.unpack(x), rule.part(i)) for i in range(rule.parts)])
+        return float(np.max(standard_error(parts)) / max(np.abs(parts.mean(0)).max(), 1e-300))
+
+    def _drift_of(self, s: dict[str, np.ndarray], rule: FieldRule) -> np.ndarray:
+        """Brackets of M and Q as one vector."""
+        along, own, square, *_ = self._mean_kicks(s, rule)
+        return np.concatenate([along.ravel(), (own + own.T + square / self.batch).ravel()])
 
     def _rows(self, x: np.ndarray) -> list[dict[str, np.ndarray]]:
         return [self.layout.unpack(row) for row in x.reshape(-1, x.shape[-1])]
@@ -223,7 +180,7 @@ class MultiIndexNetwork(Network):
         m, q = np.empty(x.shape[:-1] + self.layout.shapes["M"]), np.empty(x.shape[:-1] + self.layout.shapes["Q"])
         per_time = self.width / self.gamma
         for index, s in zip(np.ndindex(x.shape[:-1]), self._rows(x), strict=True):
-            along, own, square, _, rate = self._mean_kicks(s)
+            along, own, square, _, _, rate = self._mean_kicks(s)
             decay = self.weight_decay * rate
             m[index] = per_time * along - decay * s["M"]
             q[index] = per_time * (own + own.T + square / self.batch) - 2.0 * decay * s["Q"]
@@ -234,19 +191,25 @@ class MultiIndexNetwork(Network):
         raise RunError("a multi-index network has no SDE; chain(...) is exact and as fast")
 
     def observables(self, statistics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """risk = E[(y - f)^2]/2, label noise included, where the fields are few enough."""
-        if self.width + self.teacher_width not in NODES:
-            return {}
+        """risk = E[(y - f)^2]/2, label noise included, and `loss` = E[l(y, f)] where the loss is another. From the first
+        independent part of quasi-random points: an ensemble asks for many."""
         flat = self.layout.pack(statistics)
-        risk = np.full(flat.shape[:-1], np.nan)
+        found = np.full((2,) + flat.shape[:-1], np.nan)
         for index, s in zip(np.ndindex(flat.shape[:-1]), self._rows(flat), strict=True):
             if np.isfinite(flat[index]).all():
-                risk[index] = 0.5 * self._mean_kicks(s)[3]
-        return {"risk": risk}
+                found[(slice(None), *index)] = self._risk_and_loss(s)
+        return {"risk": 0.5 * found[0]} | ({} if self._functions[2].name == "square" else {"loss": found[1]})
+
+    def _risk_and_loss(self, s: dict[str, np.ndarray]) -> tuple[float, float]:
+        if self._few_at_a_time:
+            om = overlaps.omega(s["M"], s["Q"], self.P)
+            square = wide_risk(*self._functions[:2], om, s["a"], self.teacher_width) + self.noise
+            return square, 0.5 * square
+        return self._mean_kicks(s, self._rule().part(0))[3:5]
 
     def _arguments(self, *middle) -> tuple:
-        student, teacher = self._functions
-        return (student.s, student.ds, teacher.g, *middle, self.gamma, self.noise, self.weight_decay,
+        student, teacher, loss = self._functions
+        return (student.s, student.ds, teacher.g, *middle, loss.pull, float(self.clip), self.gamma, self.noise, self.weight_decay,
                 (float(self.rate_decay[0]), float(self.rate_decay[1])), self.sphere, self.uses, self.batch)  # fmt: skip
 
     def chain_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> KernelProcess:
@@ -258,7 +221,7 @@ class MultiIndexNetwork(Network):
             return self.layout.pack({"a": s["a"], "M": om[k:, :k], "Q": om[k:, k:], "clock": clock[0]})
 
         rng = streams.generator(seed, "multi-index-chain", instance)
-        return KernelProcess(_chain, (om, np.array([s["clock"]], float)), (*self._arguments(s["a"]), dimension, rng), read)
+        return KernelProcess(kernels.chain, (om, np.array([s["clock"]], float)), (*self._arguments(s["a"]), dimension, rng), read)
 
     def sgd_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> KernelProcess:
         s, p = self.layout.unpack(x0), self.width

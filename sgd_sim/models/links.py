@@ -8,6 +8,7 @@ baseline of onepass.networks.multi_index.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import erf, sqrt, tanh
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,10 +53,55 @@ def _hermite3(u, k):
     return total / k
 
 
+@cfunc(_SIGNATURE, cache=True)
+def _erf(u, k):
+    total = 0.0
+    for i in range(k):
+        total += erf(u[i] / sqrt(2.0))
+    return total / k
+
+
+@cfunc(_SIGNATURE, cache=True)
+def _tanh(u, k):
+    total = 0.0
+    for i in range(k):
+        total += tanh(u[i])
+    return total / k
+
+
+@cfunc(_SIGNATURE, cache=True)
+def _relu(u, k):
+    total = 0.0
+    for i in range(k):
+        total += max(u[i], 0.0)
+    return total / k
+
+
+@cfunc(_SIGNATURE, cache=True)
+def _quadratic(u, k):
+    total = 0.0
+    for i in range(k):
+        total += u[i] * u[i]
+    return total / k
+
+
+@cfunc(_SIGNATURE, cache=True)
+def _parity(u, k):
+    total = 1.0
+    for i in range(k):
+        total = total if u[i] > 0.0 else -total
+    return total
+
+
 BUILT_IN_LINKS = {
     "product": Link("product", _product),
     "staircase": Link("staircase", _staircase),
     "hermite3": Link("hermite3", _hermite3),
+    "parity": Link("parity", _parity),
+    "erf": Link("erf", _erf),
+    "tanh": Link("tanh", _tanh),
+    "relu": Link("relu", _relu),
+    "quadratic": Link("quadratic", _quadratic),
 }
 
 
@@ -86,10 +132,11 @@ def evaluate(g, fields):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def advance(w, clock, steps, s, ds, g, w_star, a, gamma, noise, weight_decay, rate_decay, sphere, uses, batch, rng):
-    """Take SGD steps in w (p, d), norms of order sqrt(d); clock (1,) counts the time gamma/(p d) a step. With c_j = (gamma/p)
-    rate a_j E s'(l_j) a use of a sample moves its own fields by c_j |x|^2; the sum of the kicks over its uses, over the
-    batch, moves the weights. rate = (1 + clock/rate_decay[0])^-rate_decay[1]."""
+def advance(w, clock, steps, s, ds, g, w_star, a, pull, clip, gamma, noise, weight_decay, rate_decay, sphere, uses, batch, rng):
+    """Take SGD steps in w (p, d), norms of order sqrt(d); clock (1,) counts the time gamma/(p d) a step. With the error E =
+    pull(y, f), cut to [-clip, clip], and c_j = (gamma/p) rate a_j E s'(l_j), a use of a sample moves its own fields by
+    c_j |x|^2; the sum of the kicks over its uses, over the batch, moves the weights; rate = (1 + clock/t_0)^-kappa with
+    rate_decay = (t_0, kappa)."""
     p, d = w.shape
     k = len(w_star)
     x = np.empty((batch, d))
@@ -108,9 +155,10 @@ def advance(w, clock, steps, s, ds, g, w_star, a, gamma, noise, weight_decay, ra
             y = g(targets.ctypes, k) + np.sqrt(noise) * rng.standard_normal()
             total[n, :] = 0.0
             for _ in range(uses):
-                error = y
+                output = 0.0
                 for j in range(p):
-                    error -= a[j] * s(fields[j]) / p
+                    output += a[j] * s(fields[j]) / p
+                error = min(max(pull(y, output), -clip), clip)
                 for j in range(p):
                     kick[j] = gamma / p * rate * a[j] * error * ds(fields[j])
                 for j in range(p):

@@ -1,8 +1,8 @@
 """One-pass SGD for two-layer networks on Gaussian mixtures (Ben Arous et al. 2022, sections 4 and 5), on vectors of full length.
 
-X ~ N(s e_q, I/lambda): q one of r coordinate directions, s = +-1, all 2 r equally likely; label y = labels[q, s], with
+X ~ N(s e_q, I/lambda): q one of r coordinate directions, s = +-1, with label classes[q, s, 0] and probability classes[q, s, 1],
 s = +1 first. Network sigma(v.relu(W X)), cross-entropy loss plus (ridge/2)(|v|^2 + |W|^2). Binary mixture: r = 1 and
-labels ((1, 0),); XOR: r = 2, labels ((1, 1), (0, 0)). An infinite snr means X = s e_q exactly.
+labels ((1, 0),); XOR: r = 2, labels ((1, 1), (0, 0)); all classes equally likely. An infinite snr means X = s e_q exactly.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def draw(labels, snr, rng, X):
+def draw(classes, snr, rng, X):
     """A data point into X (N,); returns its label."""
     q = 0
-    if labels.shape[0] > 1:
-        q = min(int(rng.random() * labels.shape[0]), labels.shape[0] - 1)
-    minus = 1 if rng.random() < 0.5 else 0
+    if classes.shape[0] > 1:
+        u = rng.random()
+        while q < classes.shape[0] - 1 and u >= classes[q, 0, 1] + classes[q, 1, 1]:
+            u -= classes[q, 0, 1] + classes[q, 1, 1]
+            q += 1
+    minus = 1 if rng.random() * (classes[q, 0, 1] + classes[q, 1, 1]) < classes[q, 1, 1] else 0
     if np.isinf(snr):
         X[:] = 0.0
     else:
@@ -25,7 +28,7 @@ def draw(labels, snr, rng, X):
         for i in range(X.size):
             X[i] = spread * rng.standard_normal()
     X[q] += 1.0 - 2.0 * minus
-    return labels[q, minus]
+    return classes[q, minus, 0]
 
 
 @njit(cache=True, nogil=True)
@@ -42,12 +45,12 @@ def output_error(v, W, X, y, h):
 
 
 @njit(cache=True, nogil=True)
-def advance(v, W, steps, delta, ridge, snr, labels, rng):
+def advance(v, W, steps, delta, ridge, snr, classes, rng):
     """Take SGD steps in v (p,) and W (p, N), in place; both move by the gradient at the old point."""
     X, h = np.empty(W.shape[1]), np.empty(v.size)
     keep = 1.0 - delta * ridge
     for _ in range(steps):
-        y = draw(labels, snr, rng, X)
+        y = draw(classes, snr, rng, X)
         e = output_error(v, W, X, y, h)
         for i in range(v.size):
             pull = delta * v[i] * e if h[i] >= 0.0 else 0.0

@@ -15,6 +15,7 @@ from onepass.mixtures.mixture import limit_integrals
 from onepass.mixtures.xor_integrals import sobol_nodes, xor_integrals
 
 RULE = legendre_rule(48)
+BINARY, XOR = BinaryMixture(1.0, 0.1).classes, XorMixture(1.0, 0.1).classes
 
 
 def brute_force(v, m, R, snr):
@@ -56,7 +57,7 @@ def test_binary_integrals_equal_brute_force(case):
     if case == 4:  # nearly parallel neurons
         R = np.outer(root[0], root[0]) + 1e-3 * np.eye(2)
     snr = [0.5, 1.0, 4.0, 20.0, 8.0, 300.0][case]
-    for ours, theirs in zip(binary_integrals(v, m, R, snr, RULE), brute_force(v, m, R, snr), strict=True):
+    for ours, theirs in zip(binary_integrals(v, m, R, snr, RULE, BINARY), brute_force(v, m, R, snr), strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
 
@@ -70,9 +71,9 @@ def test_binary_integrals_of_parallel_neurons():
         return 0.5 * norm.pdf(h, s * m[0], np.sqrt(c)) * e * (s + m[0] / (snr * c) * (h - s * m[0]))
 
     exact = sum(quad(integrand, 0, 12, args=(s,), epsabs=1e-14, limit=200)[0] for s in (-1.0, 1.0))
-    A, Ap, _ = binary_integrals(v, m, R, snr, RULE)
+    A, Ap, _ = binary_integrals(v, m, R, snr, RULE, BINARY)
     np.testing.assert_allclose(A, exact, atol=1e-12)
-    near, near_p, _ = binary_integrals(v, m, R + 1e-9 * np.eye(2), snr, RULE)
+    near, near_p, _ = binary_integrals(v, m, R + 1e-9 * np.eye(2), snr, RULE, BINARY)
     np.testing.assert_allclose(near, A, atol=1e-8)
     np.testing.assert_allclose(near_p, Ap, atol=1e-8)
 
@@ -90,10 +91,10 @@ def test_silent_output_layer_has_closed_forms():
     R = root @ root.T
     c = (m**2 + np.diag(R)) / snr
     expected = [0.5 * sum(-0.5 * s * half_space(s, m[i], snr, c[i]) for s in (1, -1)) for i in range(2)]
-    np.testing.assert_allclose(binary_integrals(np.zeros(2), m, R, snr, RULE)[0], expected, atol=1e-14)
+    np.testing.assert_allclose(binary_integrals(np.zeros(2), m, R, snr, RULE, BINARY)[0], expected, atol=1e-14)
     m4, root4 = rng.normal(size=(4, 2)), rng.normal(size=(4, 4))
     R4 = root4 @ root4.T
-    A, _, B = xor_integrals(np.zeros(4), m4, R4, snr, sobol_nodes(13))
+    A, _, B = xor_integrals(np.zeros(4), m4, R4, snr, sobol_nodes(13), XOR)
     c4 = (np.sum(m4**2, 1) + np.diag(R4)) / snr
     for i in range(4):
         ratio, slope = m4[i] / np.sqrt(c4[i]), m4[i] / (snr * np.sqrt(c4[i]))
@@ -113,7 +114,7 @@ def test_xor_integrals_of_one_speaking_neuron():
     m, root, snr, v = 0.7 * rng.normal(size=(4, 2)), rng.normal(size=(4, 4)), 5.0, np.array([1.7, 0.0, 0.0, 0.0])
     R = root @ root.T / 4
     c = (m[0] @ m[0] + R[0, 0]) / snr
-    A, Ap, B = xor_integrals(v, m, R, snr, sobol_nodes(13))
+    A, Ap, B = xor_integrals(v, m, R, snr, sobol_nodes(13), XOR)
 
     def moment(power, comp, s):
         mean, y = s * m[0, comp], 1.0 - comp
@@ -140,9 +141,10 @@ def test_xor_rule_converges():
     """The error falls at least in proportion to the number of points: twofold per doubling, far better than 1/sqrt."""
     rng = np.random.default_rng(7)
     v, m, R = rng.normal(size=4), 0.5 * rng.normal(size=(4, 2)), np.eye(4)
-    fine = xor_integrals(v, m, R, 4.0, sobol_nodes(17))
+    fine = xor_integrals(v, m, R, 4.0, sobol_nodes(17), XOR)
     errors = [
-        max(np.abs(a - b).max() for a, b in zip(xor_integrals(v, m, R, 4.0, sobol_nodes(k)), fine, strict=True)) for k in (9, 13)
+        max(np.abs(a - b).max() for a, b in zip(xor_integrals(v, m, R, 4.0, sobol_nodes(k), XOR), fine, strict=True))
+        for k in (9, 13)
     ]
     assert errors[1] < 1e-5 and errors[1] < errors[0] / 4
 
@@ -177,9 +179,9 @@ def test_large_snr_approaches_the_limit(model):
 def test_limit_at_zero_overlap_is_half_active():
     """h = 0 in the limit of vanishing noise is positive half of the time: m_i' = v_i/4 from m = 0 in the binary mixture."""
     v = np.array([0.7, -1.3])
-    A = limit_integrals(v, np.zeros((2, 1)), BinaryMixture.labels, 0.0)
+    A = limit_integrals(v, np.zeros((2, 1)), BINARY, 0.0)
     np.testing.assert_allclose(A[:, 0], -0.25)
-    assert np.all(limit_integrals(np.ones(4), np.zeros((4, 2)), XorMixture.labels, 1e-8) == 0.0)  # XOR: m = 0 is invariant
+    assert np.all(limit_integrals(np.ones(4), np.zeros((4, 2)), XOR, 1e-8) == 0.0)  # XOR: m = 0 is invariant
 
 
 def test_normal_quantile():

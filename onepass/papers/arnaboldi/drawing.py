@@ -149,7 +149,7 @@ def draw_exits(data, path: Path) -> None:
             left.errorbar([i + 0.12 * (j - 1.5)], [case.chain.mean / value], [2 * case.chain.error / value], fmt=marker, capsize=3,
                           color=CYCLE[j], markersize=5, label=labels[name] if i == 0 else None)
     left.axhline(1.0, color=BLACK, linewidth=0.8)
-    left.set_xticks(range(len(data.cases)), [case.title.replace(", gamma", "\ngamma").replace(", T", "\nT") for case in data.cases],
+    left.set_xticks(range(len(data.cases)), [case.title.replace(", ", "\n") for case in data.cases],
                     fontsize=7)
     left.set_xlim(-0.6, len(data.cases) - 0.4)
     left.set_ylabel("exit time of the chain / formula (2 standard errors)")

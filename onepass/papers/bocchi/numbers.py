@@ -44,6 +44,7 @@ class RateScans:
     best: np.ndarray
     limits: np.ndarray
     slope: float
+    slope_error: float
 
 
 def figure2(quick: bool = False) -> RateScans:
@@ -54,8 +55,10 @@ def figure2(quick: bool = False) -> RateScans:
     limits = np.array([phases.stability_limit(p, 3) for p in widths])
     middle = shares if quick else np.linspace(0.4, 1.1, 15)
     best = [phases.scan_learning_rate(p, 3, middle * limit, starts=3 if quick else 8).best for p, limit in zip(widths, limits)]
-    slope = float(np.polyfit(widths, best, 1)[0])
-    return RateScans(first, widths, np.array(best), limits, slope)
+    line = np.polyfit(widths, best, 1)
+    scatter = np.std(best - np.polyval(line, widths)) * np.sqrt(len(widths) / max(len(widths) - 2, 1))
+    error = scatter / (np.std(widths) * np.sqrt(len(widths))) if len(widths) > 2 else np.nan
+    return RateScans(first, widths, np.array(best), limits, float(line[0]), float(error))
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def rates(data: RateScans) -> list[NumberRow]:
     rows.append(NumberRow("best eta", "p = 3 (first scan)", data.first.best))
     rows += array_rows("best eta", "p", data.widths, data.best, printed=True)
     rows += array_rows("stability limit", "p", data.widths, data.limits, printed=True)
-    return [*rows, NumberRow("slope of the best eta in p", "", data.slope)]
+    return [*rows, NumberRow("slope of the best eta in p", "", data.slope, data.slope_error)]
 
 
 def selection(data: Selection) -> list[NumberRow]:

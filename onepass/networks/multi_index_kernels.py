@@ -1,0 +1,121 @@
+"""Kernels of multi_index.py: the kicks of one sample, their averages over the fields, and the exact chain."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from onepass.networks.chain import complete_cholesky
+
+
+@njit(cache=True, error_model="numpy")
+def _kicks(s, ds, pull, clip, y, fields, square, a, scale, uses, kick, total):
+    """Sum over the uses of a sample of its kicks, into total (p,); fields (p,) are moved on the way."""
+    p = len(a)
+    total[:] = 0.0
+    for _ in range(uses):
+        output = 0.0
+        for j in range(p):
+            output += a[j] * s(fields[j]) / p
+        error = min(max(pull(y, output), -clip), clip)
+        for j in range(p):
+            kick[j] = scale * a[j] * error * ds(fields[j])
+        for j in range(p):
+            total[j] += kick[j]
+            fields[j] += kick[j] * square
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def mean_kicks(s, ds, g, value, pull, clip, root, points, weights, label_noise, noise_weights, a, k, scale, uses):
+    """E[C_j ls_r] (p, k), E[C_j l_l] (p, p), E[C_j C_l] (p, p), E[(y - f)^2], E[l(y, f)]; root (p + k, p + k), student first;
+    `value` is the loss. Label noise (1 or N, nodes): the same nodes for every point, or its own."""
+    p = len(a)
+    n = p + k
+    m, q, cc, risk, mean_loss = np.zeros((p, k)), np.zeros((p, p)), np.zeros((p, p)), 0.0, 0.0
+    u, teacher, moved, kick, total = np.empty(n), np.empty(k), np.empty(p), np.empty(p), np.empty(p)
+    for index in range(len(weights)):
+        for i in range(n):
+            u[i] = 0.0
+            for l in range(n):
+                u[i] += root[i, l] * points[index, l]
+        teacher[:] = u[p:]
+        clean = g(teacher.ctypes, k)
+        own_noise = label_noise[min(index, len(label_noise) - 1)]
+        for z in range(len(own_noise)):
+            w, y = weights[index] * noise_weights[z], clean + own_noise[z]
+            output = 0.0
+            for j in range(p):
+                output += a[j] * s(u[j]) / p
+            risk += w * (y - output) ** 2
+            mean_loss += w * value(y, output)
+            moved[:] = u[:p]
+            _kicks(s, ds, pull, clip, y, moved, 1.0, a, scale, uses, kick, total)
+            for j in range(p):
+                for r in range(k):
+                    m[j, r] += w * total[j] * u[p + r]
+                for l in range(p):
+                    q[j, l] += w * total[j] * u[l]
+                    cc[j, l] += w * total[j] * total[l]
+    return m, q, cc, risk, mean_loss
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def chain(om, clock, steps, s, ds, g, a, pull, clip, gamma, noise, weight_decay, rate_decay, sphere, uses, batch, dimension, rng):
+    """Advance om = [[P, M^T], [M, Q]], teacher first, in place. The part of a sample across all weights enters through the
+    scalar products of such parts, rows of Bartlett's triangular factor of a Wishart matrix."""
+    p = len(a)
+    n = om.shape[0]
+    k = n - p
+    factor = np.zeros((n, n))
+    white, across = np.empty((batch, n)), np.zeros((batch, batch))
+    fields, total = np.empty((batch, n)), np.empty((batch, p))
+    teacher, moved, kick = np.empty(k), np.empty(p), np.empty(p)
+    for _ in range(steps):
+        rate = (1.0 + clock[0] / rate_decay[0]) ** -rate_decay[1]
+        complete_cholesky(om, factor, 0)
+        for b in range(batch):
+            square = 0.0
+            for i in range(n):
+                white[b, i] = rng.standard_normal()
+                square += white[b, i] ** 2
+                fields[b, i] = 0.0
+                for l in range(i + 1):
+                    fields[b, i] += factor[i, l] * white[b, l]
+            for c in range(b):
+                across[b, c] = rng.standard_normal()
+                square += across[b, c] ** 2
+            rest = rng.chisquare(dimension - n - b) if dimension - n - b > 0 else 0.0
+            across[b, b] = np.sqrt(rest)
+            square = (square + rest) / dimension
+            teacher[:] = fields[b, :k]
+            y = g(teacher.ctypes, k) + np.sqrt(noise) * rng.standard_normal()
+            moved[:] = fields[b, k:]
+            _kicks(s, ds, pull, clip, y, moved, square, a, gamma / p * rate, uses, kick, total[b])
+        keep = 1.0 - gamma * rate * weight_decay / (p * dimension)
+        for j in range(p):
+            for r in range(k):
+                om[k + j, r] *= keep
+                for b in range(batch):
+                    om[k + j, r] += total[b, j] * fields[b, r] / (batch * dimension)
+                om[r, k + j] = om[k + j, r]
+            for l in range(j + 1):
+                change = 0.0
+                for b in range(batch):
+                    change += keep * (total[b, j] * fields[b, k + l] + total[b, l] * fields[b, k + j]) / batch
+                    for c in range(batch):
+                        product = 0.0
+                        for i in range(n):
+                            product += white[b, i] * white[c, i]
+                        for i in range(min(b, c) + 1):
+                            product += across[b, i] * across[c, i]
+                        change += total[b, j] * total[c, l] * product / (dimension * batch * batch)
+                om[k + j, k + l] = keep * keep * om[k + j, k + l] + change / dimension
+                om[k + l, k + j] = om[k + j, k + l]
+        if sphere:
+            for j in range(k, n):
+                kick[j - k] = 1.0 / np.sqrt(om[j, j])
+            for j in range(k, n):
+                for i in range(n):
+                    om[j, i] *= kick[j - k]
+                    om[i, j] *= kick[j - k]
+        clock[0] += gamma / (p * dimension)
