@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dmft.core.parallel import Comm, world
 
@@ -97,7 +97,8 @@ class _Watcher(threading.Thread):
     def _listen(self) -> None:
         until = time.monotonic() + EVERY
         while (left := until - time.monotonic()) > 0.0 and not self.ended.is_set():
-            heard, _, _ = select.select([self.own] if self.grave < 0 else [self.own, self.grave], [], [], left)
+            places: list[Any] = [self.own] if self.grave < 0 else [self.own, self.grave]
+            heard, _, _ = select.select(places, [], [], left)
             if self.grave in heard:
                 self._end_job()
             elif heard and self.own.recv(64) == self.token:

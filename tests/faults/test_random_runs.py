@@ -223,6 +223,7 @@ def test_small_runs_are_solved_or_refused(command, tmp_path):
             assert len(said.splitlines()) == 1, (said, text)
             continue
         solved += 1
-        assert unexplained(tmp_path / f"{turn}.h5") == [], (said, text)
+        explained = "NaN from there on" in said         # an iteration that was cut off while its last times still exploded
+        assert explained or unexplained(tmp_path / f"{turn}.h5") == [], (said, text)
         assert code != 3 or "diverged" in said, (said, text)
     assert solved > SOLVED / len(COMMANDS) / 3
