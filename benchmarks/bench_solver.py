@@ -51,7 +51,7 @@ def reference_sweep(n: int, samples: int) -> float:
     sweep = reference.make_sweep(p.losses[0], p.losses[-1])
     eta, scale, heat = np.full(rows, p.eta), np.full(rows, p.gradient_scale), np.zeros(rows)
     chains = List([p.batches.chain(n) for n in range(rows)])
-    return seconds(lambda: sweep(eta, scale, heat, chains, np.zeros(rows, bool), sampling.keys, m, np.full(rows, 0.99),
+    return seconds(lambda: sweep(eta, scale, heat, heat, chains, np.zeros(rows, bool), sampling.keys, m, m, np.full(rows, 0.99),
                                  np.full(rows, 0.94), factor, memory, draws.name, draws.sign, draws.k, draws.y, draws.sd,
                                  draws.h, draws.s, np.full(samples, 1 / samples), draws.z))
 

@@ -48,11 +48,13 @@ from onepass.ode import increasing_times
 from onepass.request import EnsembleRequest, request
 from onepass.spiked.tensor import SpikedTensor
 
+# Beyond these a run only fills the memory.
+MOST_UNITS, MOST_NODES, MOST_POINTS, MOST_ORDER = 4096, 200, 10**7, 100
 _VECTOR = schema.array("a list of numbers", 1, number())
 _MATRIX = schema.array("a list of rows of numbers", 2, number())
 _NETWORK = {
-    "width": (integer(1), None),
-    "teacher_width": (integer(1), 1),
+    "width": (integer(1, MOST_UNITS), None),
+    "teacher_width": (integer(1, MOST_UNITS), 1),
     "gamma": (number(0.0, above=True), None),
     "noise": (number(0.0), 0.0),
     "second_layer": (choice("fixed", "trained"), "fixed"),
@@ -88,7 +90,7 @@ _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
             "activation": (text, "erf"),
             **_NETWORK,
             "teacher_activation": (text, ""),
-            "nodes": (integer(5), 41),
+            "nodes": (integer(5, MOST_NODES), 41),
             "reduction": (choice("none", "mean_field"), "none"),
         },
     ),
@@ -109,14 +111,14 @@ _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
     "SpikedTensor": (
         SpikedTensor,
         {
-            "order": (integer(2), None),
+            "order": (integer(2, MOST_ORDER), None),
             "signal": (number(0.0), None),
             "step": (number(0.0), 1.0),
             "ridge": (number(0.0), 0.0),
             "literal": (boolean, False),
         },
     ),
-    "BinaryMixture": (BinaryMixture, {**_MIXTURE, "quadrature": (integer(4), 48)}),
+    "BinaryMixture": (BinaryMixture, {**_MIXTURE, "quadrature": (integer(4, MOST_NODES), 48)}),
     "XorMixture": (XorMixture, {**_MIXTURE, "quadrature": (integer(4, 20), 13)}),
 }
 
@@ -126,7 +128,7 @@ class TimeConfig:
     """[time]: where the path is wanted, and how exactly."""
 
     t_max: float = option(number(0.0, above=True), 1.0, "last time")
-    points: int = option(integer(1), 41, "number of times")
+    points: int = option(integer(1, MOST_POINTS), 41, "number of times")
     spacing: str = option(choice("linear", "log"), "linear", "of the times")
     times: tuple[float, ...] = option(schema.array("a list of increasing times", 1, number(0.0)), (), "instead")
     rtol: float = option(number(1e-14, 0.1), 1e-8, "relative tolerance of the ODE")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from dmft.cli.extras import needs_pictures
 from dmft.core.command import (
@@ -32,12 +33,28 @@ from dmft.core.progress import say
 from dmft.core.stopping import StopSignals
 from dmft.model.runfile import load_run
 
+# The axes of a study by option, and the keys of a run file that they vary.
+KEYS = {"--samples": "theory.samples", "--learning-rate": "algorithm.learning_rate",
+        "--blocks-per-level": "theory.blocks_per_level", "--mixing": "theory.mixing"}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     run_options(parser)
-    for name, read in (("samples", _integers), ("learning-rate", _numbers), ("blocks-per-level", _integers), ("mixing", _numbers)):
-        parser.add_argument(f"--{name}", metavar="V1,V2,...", type=read, default=[], help=f"values of {name.replace('-', '_')}")
+    add_axes(parser)
     parser.add_argument("--plot", metavar="FILE.png", type=Path, help="draw the study")
+
+
+def add_axes(parser: argparse.ArgumentParser) -> None:
+    """The axes of a study."""
+    for option, key in KEYS.items():
+        name = key.partition(".")[2]
+        read = _integers if name in ("samples", "blocks_per_level") else _numbers
+        parser.add_argument(option, metavar="V1,V2,...", type=read, default=[], help=f"values of {name}")
+
+
+def asked(options: argparse.Namespace) -> dict[str, list[Any]]:
+    """The axes that were given, by option."""
+    return {option: values for option in KEYS if (values := getattr(options, option.strip("-").replace("-", "_")))}
 
 
 def _integers(text: str) -> list[int]:

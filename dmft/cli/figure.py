@@ -20,7 +20,7 @@ from pathlib import Path
 
 from dmft.cli import solve
 from dmft.cli.extras import needs_pictures
-from dmft.core.command import EXIT_DONE, OUT, Parser, main_wrapper
+from dmft.core.command import EXIT_DONE, OUT, Parser, main_wrapper, once
 from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from dmft.core.progress import say
@@ -71,8 +71,9 @@ def run(options: argparse.Namespace) -> int:
             continue
         if figure.panels:
             needs_pictures()
-        code = make(figure, size, COMMANDS, options.force, options.quiet, lambda text: say(text, quiet=options.quiet),
-                    options.output, options.device)
+        with once():
+            code = make(figure, size, COMMANDS, options.force, options.quiet, lambda text: say(text, quiet=options.quiet),
+                        options.output, options.device)
         if code:
             return code
         if world().is_root:

@@ -1,6 +1,7 @@
 """Write a Slurm script for a run, submit it, and tell the job id and where output and log will be.
 
 The job is warned before its time limit, writes a checkpoint, goes back into the queue and resumes, until it is done.
+It reads a copy of the run file, made now, so that the file may be changed while the job waits.
 Memory and time come from an estimate unless --time is given. Options of the site (partition, account) are given with
 --sbatch, or through the variables SBATCH_PARTITION, SBATCH_ACCOUNT of Slurm itself.
 
@@ -9,29 +10,35 @@ examples:
   dmft submit runs/demo.toml --ranks 32 --time 12:00:00         theory
   dmft submit runs/demo.toml --simulate --ranks 8               simulation
   dmft submit runs/demo.toml --compare                          theory and simulation, then dmft compare
-  dmft submit runs/demo.toml --array problem.alpha=2,2.5,3 --array problem.m0=0.1,0.2
+  dmft submit runs/demo.toml --array problem.alpha=2,2.5,3 --array problem.m0=0.1,0.2      a grid
+  dmft submit runs/demo.toml --array problem.alpha=2,2.5,3 --with problem.m0=0.3,0.2,0.1   pairs
   dmft collect runs/out/demo                                    gather that scan
+  dmft submit runs/demo.toml --samples 1000,4000,16000          dmft converge
+  dmft submit runs/arnaboldi/figure1.toml --simulate            onepass simulate (without --simulate: onepass solve)
+  dmft submit runs/demo.toml --gpus 2 --ranks 2 --prologue modules.sh
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from dmft.cluster.points import GridPoint, grid
+from dmft.cli import converge
+from dmft.cli.programs import GUESS, SIMULATION, THEORY, Program, largest, programs
+from dmft.cluster.points import Along, GridPoint, grid
 from dmft.cluster.script import SRUN, Resources, Script, plain
 from dmft.core.command import EXIT_DONE, default_output, load_plugin, seconds, set_options
 from dmft.core.errors import FileError, UserError
 from dmft.core.schema import as_words
-from dmft.model.runfile import Run, load_run
-from dmft.running.cost import Cost, estimate
+from dmft.running.cost import Cost
 
-PROGRAMS = {"theory": ("dmft", "solve"), "simulation": ("sgd_sim", "run")}
 SHORTEST, LONGEST = 600.0, 86400.0      # seconds of a stretch when --time is not given
 
 
@@ -42,16 +49,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     set_options(parser)
     parser.add_argument("--array", metavar="section.key=v1,v2,...", action="append", default=[],
                         help="a job for each value, with a result file each; several make a grid")
+    parser.add_argument("--with", dest="array", metavar="section.key=v1,v2,...", action="append", type=Along,
+                        help="values that go along with those of the --array before it, one by one")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--simulate", action="store_true", help="the simulation instead of the theory")
     what.add_argument("--compare", action="store_true", help="theory, simulation, and their comparison when both are done")
     parser.add_argument("--ranks", metavar="N", type=int, default=1, help="MPI ranks (default 1)")
     parser.add_argument("--nodes", metavar="N", type=int, default=1, help="nodes (default 1)")
+    parser.add_argument("--gpus", metavar="N", type=int, default=0, help="GPUs of the job, and device = \"gpu\" (default 0)")
     parser.add_argument("--cores", metavar="N", type=int, default=1, help="cores of a rank (default 1)")
     parser.add_argument("--time", metavar="HH:MM:SS", help="time limit of one stretch (default: from the estimate)")
     parser.add_argument("--launcher", default=SRUN, help=f"what starts the ranks (default: {SRUN})")
     parser.add_argument("--sbatch", metavar="OPTION", action="append", default=[],
                         help="further option of sbatch, e.g. --sbatch=--partition=long; may be repeated")
+    parser.add_argument("--prologue", metavar="FILE", type=Path, help="shell lines to run first, e.g. module load ...")
+    converge.add_axes(parser)
     parser.add_argument("--plugin", metavar="FILE.py", type=Path, action="append", default=[],
                         help="Python file that registers losses")
     parser.add_argument("--dry-run", action="store_true", help="write and show the scripts, submit nothing")
@@ -61,18 +73,23 @@ def run(options: argparse.Namespace) -> int:
     if min(options.ranks, options.nodes, options.cores) < 1 or options.nodes > options.ranks:
         raise UserError(f"--ranks {options.ranks} --nodes {options.nodes} --cores {options.cores}: each at least 1, and "
                         "no more nodes than ranks")
+    if options.gpus < 0 or options.gpus % options.nodes:
+        raise UserError(f"--gpus {options.gpus} --nodes {options.nodes}: as many GPUs on every node, please")
     _refuse_control_characters(options)
     points = grid(options.array) if options.array else [GridPoint(())]
-    runs = [_load(options, point) for point in points]
+    todo = programs(options)
+    for plugin in options.plugin:
+        load_plugin(str(plugin))
+    runs = [todo[0].load(options.run, [*options.overrides, *point.settings]) for point in points]
     if not options.dry_run and shutil.which("sbatch") is None:
         raise UserError("sbatch is not found: this machine has no Slurm; log in to the cluster, or use --dry-run to see "
                         "the script")
+    if 0 < options.gpus < options.ranks:
+        print(f"warning: {options.ranks} ranks share {options.gpus} cards, and take turns on them; a rank a card is faster")
     submission = _Submission(options, points, _folder(options))
+    jobs = [submission.compute(program, runs) for program in todo]
     if options.compare:
-        jobs = [submission.compute(kind, runs) for kind in PROGRAMS]
         submission.compare(jobs)
-    else:
-        submission.compute("simulation" if options.simulate else "theory", runs)
     if options.array:
         print(f"when done: {shlex.join(['dmft', 'collect', str(submission.folder)])}")
     return EXIT_DONE
@@ -87,14 +104,8 @@ def _refuse_control_characters(options: argparse.Namespace) -> None:
             raise UserError(f"--sbatch {option!r}: not an option; write e.g. --sbatch=--partition=long")
     for plugin in options.plugin:
         plain("--plugin", str(plugin))
+    plain("--prologue", str(options.prologue or ""))
     plain("folder", str(_folder(options)))
-
-
-def _load(options: argparse.Namespace, point: GridPoint) -> Run:
-    """The run of a point, read before anything is submitted: a slip shows now, not in the queue."""
-    for plugin in options.plugin:
-        load_plugin(str(plugin))
-    return load_run(options.run, [*options.overrides, *point.settings])
 
 
 def _folder(options: argparse.Namespace) -> Path:
@@ -113,25 +124,34 @@ class _Submission:
     points: list[GridPoint]
     folder: Path
 
-    def compute(self, kind: str, runs: list[Run]) -> str | None:
-        """Submit theory or simulation of all points; returns the job id."""
-        options = self.options
-        costs = [estimate(run, kind, options.ranks, options.cores) for run in runs]
-        module, verb = PROGRAMS[kind]
+    def compute(self, program: Program, runs: list[Any]) -> str | None:
+        """Submit a program for all points; returns the job id."""
+        options, kind = self.options, program.kind
+        costs = [program.cost(run, options.ranks, options.cores) for run in runs]
+        known = largest([cost for cost in costs if cost]) if any(costs) else None
+        copy, device = self._copy(kind), [f"{'simulation' if kind == 'simulation' else 'theory'}.device=gpu"] * bool(options.gpus)
         commands = []
         for point in self.points:
-            settings = as_words((*options.overrides, *point.settings))
+            settings = as_words((*options.overrides, *device, *point.settings))
             plugins = [word for plugin in options.plugin for word in ("--plugin", str(plugin.absolute()))]
-            commands.append([sys.executable, "-m", module, verb, str(options.run.absolute()), *settings, *plugins,
+            commands.append([sys.executable, "-m", *program.words, str(copy), *settings, *plugins, *program.options,
                              "-o", str(self._output(point, kind)), "--resume"])
-        print(f"{kind}: " + _largest(costs).text() + (", for the largest point" if options.array else ""))
-        return self._submit(self._script(kind, commands), self._resources(_largest(costs)))
+        told = known.text() if known else "no estimate for onepass: four hours and 1.4 GiB a rank; --time and --sbatch give others"
+        print(f"{kind}: {told}" + (", for the largest point" if options.array and known else ""))
+        return self._submit(self._script(kind, commands), self._resources(known or GUESS))
+
+    def _copy(self, kind: str) -> Path:
+        """The run file as it is now, under a name of its own: the job reads this one, whenever it starts."""
+        content = self.options.run.read_bytes()
+        place = self.folder / f"{self.options.run.stem}.{kind}.{hashlib.sha256(content).hexdigest()[:8]}.toml"
+        _write(place, content)
+        return place
 
     def compare(self, jobs: list[str | None]) -> str | None:
         """Submit the comparison of theory and simulation, point by point, after their jobs."""
         commands = []
         for point in self.points:
-            theory, simulation = (self._output(point, kind) for kind in PROGRAMS)
+            theory, simulation = (self._output(point, program.kind) for program in (THEORY, SIMULATION))
             commands.append([sys.executable, "-m", "dmft", "compare", str(theory), str(simulation),
                              "--plot", str(theory.with_name(self._name(point, "compare") + ".png"))])
         after = "aftercorr" if self.options.array else "afterok"
@@ -152,7 +172,8 @@ class _Submission:
         array = bool(self.options.array)
         output = self._output(self.points[0], kind)
         log = self.folder / f"{self.options.run.stem}.{kind}.log" if array else output.with_suffix(".log")
-        return Script(f"{self.options.run.stem}.{kind}", log, commands, array, self.options.sbatch)
+        return Script(f"{self.options.run.stem}.{kind}", log, commands, array, self.options.sbatch,
+                      _prologue(self.options.prologue))
 
     def _resources(self, cost: Cost) -> Resources:
         options = self.options
@@ -163,16 +184,13 @@ class _Submission:
         if warning < cost.stop_seconds:
             print(f"warning: the last checkpoint may need {cost.stop_seconds:.0f} s; --time {options.time} leaves {warning:.0f} s. "
                   "If that is too short, the job ends at its limit with the checkpoint before: submit it again")
-        return Resources(options.ranks, options.nodes, options.cores, limit, cost.rank_bytes, warning, options.launcher)
+        return Resources(options.ranks, options.nodes, options.cores, limit, cost.rank_bytes, warning, options.launcher,
+                         options.gpus // options.nodes)
 
     def _submit(self, script: Script, resources: Resources | None) -> str | None:
         text = script.resumable(resources) if resources else script.once()
         place = self.folder / f"{script.name}.sbatch"
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            place.write_text(text)
-        except OSError as error:
-            raise FileError(f"{place}: cannot be written: {error.strerror}") from None
+        _write(place, text.encode())
         if self.options.dry_run:
             print(f"script: {place}\n{text}")
             return None
@@ -186,5 +204,22 @@ class _Submission:
         return job
 
 
-def _largest(costs: list[Cost]) -> Cost:
-    return Cost(*(max(getattr(cost, field.name) for cost in costs) for field in fields(Cost)))
+def _write(place: Path, content: bytes) -> None:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+    except OSError as error:
+        raise FileError(f"{place}: cannot be written: {error.strerror}") from None
+
+
+def _prologue(path: Path | None) -> str:
+    """The shell lines of --prologue, which are the user's own and run as they are."""
+    if path is None:
+        return ""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"--prologue {path}: cannot be read: {getattr(error, 'strerror', None) or 'not text'}") from None
+    if "#SBATCH" in text:
+        raise UserError(f"--prologue {path}: Slurm would not obey the #SBATCH lines in it; give options with --sbatch")
+    return text

@@ -1,4 +1,5 @@
-"""The grid of a scan: `--array section.key=v1,v2,...`, one point per job, one result file per point."""
+"""The grid of a scan: `--array section.key=v1,v2,...`, one point per job, one result file per point. A key given with `--with` goes
+along with the array before it, value by value."""
 
 from __future__ import annotations
 
@@ -25,9 +26,24 @@ class GridPoint:
         return "_".join(_file_name(text.partition(".")[2] or text) for text in self.settings)
 
 
+class Along(str):
+    """`section.key=v1,v2,...` as after --with."""
+
+
 def grid(arrays: Sequence[str]) -> list[GridPoint]:
-    """All combinations of the values; the last array varies fastest."""
-    points = [GridPoint(settings) for settings in itertools.product(*map(_values, arrays))]
+    """All combinations of the values of the arrays, those of Along ones paired with the array before; the last varies fastest."""
+    axes: list[list[tuple[str, ...]]] = []
+    for array in arrays:
+        values = _values(array)
+        if not isinstance(array, Along):
+            axes.append([(value,) for value in values])
+            continue
+        if not axes:
+            raise RunError(f"--with {str(array)!r}: goes along with an --array, which comes before it")
+        if len(values) != len(axes[-1]):
+            raise RunError(f"--with {str(array)!r}: {len(values)} values, for {len(axes[-1])} of the --array before it")
+        axes[-1] = [(*before, value) for before, value in zip(axes[-1], values, strict=True)]
+    points = [GridPoint(sum(settings, ())) for settings in itertools.product(*axes)]
     if len(points) > MOST_POINTS:
         raise RunError(f"--array: {len(points)} points; at most {MOST_POINTS} go into one submission")
     names = [point.name for point in points]
@@ -41,7 +57,8 @@ def _values(array: str) -> list[str]:
     key, equals, values = array.partition("=")
     listed = [value.strip() for value in _split(values)]
     if not equals or key.count(".") != 1 or not all(listed):
-        raise RunError(f"--array {array!r}: write section.key=v1,v2,..., e.g. problem.alpha=2,2.5,3")
+        option = "--with" if isinstance(array, Along) else "--array"
+        raise RunError(f"{option} {str(array)!r}: write section.key=v1,v2,..., e.g. problem.alpha=2,2.5,3")
     return [f"{key.strip()}={value}" for value in listed]
 
 

@@ -33,13 +33,14 @@ class Resources:
     rank_bytes: float
     warning: float          # seconds before the time limit at which USR1 is sent
     launcher: str = SRUN
+    gpus: int = 0           # cards on each node
 
     def options(self) -> list[str]:
         """The options of sbatch that ask for these."""
         per_core = -(-int(1.3 * self.rank_bytes / self.cores) // 2**20)     # MiB, with a margin
         return [f"--nodes={self.nodes}", f"--ntasks={self.ranks}", f"--cpus-per-task={self.cores}",
                 f"--mem-per-cpu={per_core}M", f"--time={clock(self.seconds)}", "--requeue",
-                f"--signal=B:USR1@{self.warning:.0f}"]
+                f"--signal=B:USR1@{self.warning:.0f}", *([f"--gpus-per-node={self.gpus}"] if self.gpus else [])]
 
 
 def clock(seconds: float) -> str:
@@ -57,6 +58,7 @@ class Script:
     commands: Sequence[Sequence[str]]
     array: bool
     options: Sequence[str] = ()
+    prologue: str = ""      # shell lines before everything else: modules of the site, say
 
     def resumable(self, resources: Resources) -> str:
         """A script that goes on, requeued and resumed, until its command is done."""
@@ -81,7 +83,8 @@ class Script:
         tasks = [f"--array=0-{len(self.commands) - 1}"] if self.array else []
         everything = [f"--job-name={self.name}", f"--output={self._log_pattern()}", "--open-mode=append", *tasks, *options,
                       *self.options]
-        return ["#!/bin/bash", *(f"#SBATCH {shlex.quote(plain('option of sbatch', option))}" for option in everything), ""]
+        lines = ["#!/bin/bash", *(f"#SBATCH {shlex.quote(plain('option of sbatch', option))}" for option in everything), ""]
+        return [*lines, "# Prologue of the site", self.prologue.rstrip("\n"), ""] if self.prologue else lines
 
     def _log_pattern(self) -> str:
         """The log as Slurm wants it: a percent sign of the path itself is doubled, %a is the number of a task."""

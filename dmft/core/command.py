@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import logging
 import os
+import re
 import runpy
 import sys
 import warnings
@@ -26,6 +28,7 @@ from dmft.core.text import visible
 
 EXIT_DONE, EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_NOT_CONVERGED = 0, 2, 3, 4
 OUT = Path("runs/out")
+_TOO_BIG = ("array is too big", "maximum allowed dimension exceeded", "maximum allowed size exceeded")  # in words of NumPy
 # Endings of formats that a result is not written in.
 FOREIGN = frozenset({".txt", ".csv", ".dat", ".json", ".toml", ".npy", ".npz", ".mat", ".png", ".pdf", ".svg", ".html", ".md"})
 LOGGERS = ("dmft", "sgd_sim", "onepass")
@@ -35,7 +38,14 @@ class Parser(argparse.ArgumentParser):
     """argparse whose complaints are one line, as for every other bad input."""
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} (see {self.prog} --help)")
+        raise UserError(f"{message}{_meant(message)} (see {self.prog} --help)")
+
+
+def _meant(complaint: str) -> str:
+    """Word of what may have been meant, where argparse complains of a choice."""
+    found = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", complaint)
+    near = difflib.get_close_matches(found[1], [word.strip("' ") for word in found[2].split(",")], 1) if found else []
+    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:
@@ -153,7 +163,28 @@ def speaking(quiet: bool, notes: Sequence[str] = LOGGERS) -> Iterator[None]:
             logger.setLevel(level)
 
 
+_kinds: dict[str, int] | None = None        # of the warnings that were printed, while `once` is at work
+
+
+@contextmanager
+def once() -> Iterator[None]:
+    """Print each kind of warning once while the block runs: the next ones, alike but for their numbers, are counted."""
+    global _kinds
+    _kinds = {}
+    try:
+        yield
+    finally:
+        more, _kinds = sum(_kinds.values()) - len(_kinds), None
+        if more:
+            say(f"{more} more warnings like these, with other numbers; dmft inspect shows those of a result")
+
+
 def _say_warning(message: Warning | str, category: type[Warning], quiet: bool) -> None:
+    if _kinds is not None:
+        kind = re.sub(r"[-+]?\d[\d.e+-]*", "#", str(message))
+        _kinds[kind] = _kinds.get(kind, 0) + 1
+        if _kinds[kind] > 1:
+            return
     prefix = "" if issubclass(category, OutcomeWarning) else "warning: "
     say(f"{prefix}{message}", quiet=quiet and not issubclass(category, ResultWarning))
 
@@ -198,7 +229,9 @@ def main_wrapper(command: Callable[[Sequence[str] | None], int], arguments: Sequ
         return command(arguments)
     except (UserError, Stopped) as error:
         return _end(f"{_program()}: {error}", error.exit_code)
-    except MemoryError as error:    # of the host or of a card, which others may use too
+    except (MemoryError, ValueError) as error:    # of the host or of a card, which others may use too
+        if isinstance(error, ValueError) and not str(error).lower().startswith(_TOO_BIG):
+            raise
         return _end(f"{_program()}: out of memory ({error}); take fewer samples or instances, or more nodes or cards; "
                     "--resume goes on from the last checkpoint", EXIT_BAD_INPUT)
     except KeyboardInterrupt:

@@ -6,6 +6,7 @@ and never see CuPy, so that a test can hand them one that runs the same sources 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dmft.core.errors import UserError
+from dmft.core.errors import DmftWarning, UserError
 
 CUDA = Path(__file__).resolve().parent / "cuda"  # sources that solver and simulator share
 REMEDY = 'take device = "cpu", or run on a machine with an NVIDIA GPU and CuPy (pip install "dmft[gpu]", docs/gpu.md)'
@@ -118,4 +119,7 @@ def gpu(section: str, rank: int = 0, ranks: int = 1) -> Gpu:
         raise UserError(f'[{section}] device = "gpu": no GPU found ({str(error).splitlines()[0]}); {REMEDY}') from None
     if not cards:
         raise UserError(f'[{section}] device = "gpu": no GPU found; {REMEDY}')
+    if ranks > cards and rank == 0:
+        warnings.warn(f"{ranks} ranks of a node share {cards} GPU{'s' if cards > 1 else ''}, memory and time; "
+                      "a rank a GPU is faster", DmftWarning, stacklevel=2)
     return Gpu(cupy, rank % cards, -(-ranks // cards))

@@ -1,4 +1,4 @@
-"""What a command says while it works: a bar on a terminal, a line now and then in a log, only from rank 0."""
+"""What a command says while it works: a bar on a terminal or in a notebook, a line now and then in a log, only from rank 0."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from dmft.core.parallel import world
 
 LINE_EVERY = 30.0         # seconds between lines in a log
 _BAR_EVERY = 0.1          # seconds between redraws on a terminal
+_NOTEBOOK_EVERY = 0.5     # and in a notebook, to which every redraw is a message
 _WIDTH = 28
-_open_bar = False         # whether the cursor of the terminal stands behind a bar
+_wipe = ""                # what wipes out the bar that stands on the line, if one does
 
 
 def say(*words: Any, quiet: bool = False) -> None:
     """Print a line for the user on standard error, unless quiet; ranks other than 0 are silent."""
-    global _open_bar
+    global _wipe
     if quiet or not world().is_root:
         return
-    if _open_bar:
-        sys.stderr.write("\r\x1b[K")
-        _open_bar = False
-    sys.stderr.write(" ".join(str(word) for word in words) + "\n")
+    sys.stderr.write(_wipe + " ".join(str(word) for word in words) + "\n")
     sys.stderr.flush()
+    _wipe = ""
 
 
 class Progress:
@@ -36,10 +35,11 @@ class Progress:
     def __init__(self, total: float, label: str, quiet: bool = False):
         self.total, self.label = max(float(total), 1e-300), label
         self._silent = quiet or not world().is_root
-        self._terminal = sys.stderr.isatty()
+        self._notebook = type(sys.stderr).__module__.partition(".")[0] == "ipykernel"
+        self._every = _NOTEBOOK_EVERY if self._notebook else _BAR_EVERY if sys.stderr.isatty() else LINE_EVERY
         self._start = time.monotonic()
         self._first_done: float | None = None
-        self._shown = self._start if not self._terminal else -1.0
+        self._shown = self._start if self._every == LINE_EVERY else -1.0
         self._spoke = False
 
     def update(self, done: float, note: str = "") -> None:
@@ -49,17 +49,13 @@ class Progress:
         now = time.monotonic()
         if self._first_done is None:
             self._first_done = done       # a resumed job starts in the middle: its speed is measured from here
-        if now - self._shown >= (_BAR_EVERY if self._terminal else LINE_EVERY):
+        if now - self._shown >= self._every:
             self._shown = now
             self._show(done, note)
 
     def close(self, note: str = "") -> None:
         """The job is over: leave one line behind if anything was shown."""
-        global _open_bar
         if not self._silent and self._spoke:
-            if _open_bar:
-                sys.stderr.write("\r\x1b[K")
-                _open_bar = False
             say(f"{self.label}: {time_text(time.monotonic() - self._start)}" + (f"  {note}" if note else ""))
         self._silent = True
 
@@ -70,17 +66,18 @@ class Progress:
         self.close()
 
     def _show(self, done: float, note: str) -> None:
-        global _open_bar
+        global _wipe
         self._spoke = True
         share = min(max(done / self.total, 0.0), 1.0)
         tail = f"{100 * share:3.0f} %{self._remaining(done)}" + (f"  {note}" if note else "")
-        if self._terminal:
-            bar = "#" * round(_WIDTH * share)
-            sys.stderr.write(f"\r\x1b[K{self.label} [{bar:<{_WIDTH}}] {tail}")
-            sys.stderr.flush()
-            _open_bar = True
-        else:
+        if self._every == LINE_EVERY:
             say(f"{self.label}: {tail}")
+            return
+        line = f"{self.label} [{'#' * round(_WIDTH * share):<{_WIDTH}}] {tail}"
+        sys.stderr.write((_wipe or "\r") + line)
+        sys.stderr.flush()
+        # Notebooks know the carriage return, but not every one the sequence that clears the rest of a line.
+        _wipe = f"\r{' ' * len(line)}\r" if self._notebook else "\r\x1b[K"
 
     def _remaining(self, done: float) -> str:
         gone = done - (self._first_done or 0.0)

@@ -39,9 +39,11 @@ class FullKernels:
 @dataclass(frozen=True)
 class FullWeights:
     """What the weights do: m, a, keep (rows,); Q, Gam(n,k) = eta_k R(n,k), and what pulls on the past, K_R with momentum,
-    (rows, rows), lower triangles."""
+    (rows, rows), lower triangles. All belong to y_n, where gradients are taken; m_w (rows,) to the weights. The two differ with
+    Nesterov's momentum alone."""
 
     m: np.ndarray
+    m_w: np.ndarray
     a: np.ndarray
     keep: np.ndarray
     Q: np.ndarray
@@ -56,6 +58,7 @@ def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
     Q, Gam, pull = (np.zeros((rows, rows)) for _ in range(3))
     m, a, keep = np.zeros(rows), np.ones(rows), np.zeros(rows)
     m[0], Q[0, 0] = e.m0, e.h_start_variance
+    m_w, Q_w, Gam_w, Q_ww = m.copy(), Q[0].copy(), np.zeros(rows), Q[0, 0]  # of w_n: overlap, <w_n y_j>, response, <w_n w_n>
     for n in range(rows):
         step = min(n, e.steps - 1)  # the last row has the settings of the last step
         eta, decay = e.eta_n[step], e.ridge_n[step]
@@ -72,11 +75,20 @@ def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
         q_u = keep[n] * x[n] + memory @ x[:n] + eta * b_z + e.heat(step)  # [dmft-Q] q_u
         m_u = (A - eta * decay) * m[n] - B * m[n - 1] - eta * kernels.mu[n]  # [dmft-m], [momentum]
         a[n] = e.constraint_at(step).scale(q_u + m_u**2)  # [dmft-a]
-        if n + 1 < rows:
-            m[n + 1], Q[n + 1, : n + 1], Q[n + 1, n + 1] = a[n] * m_u, a[n] * x, a[n] ** 2 * q_u
-            Gam[n + 1, n] = a[n] * eta  # [dmft-R]
-            Gam[n + 1, :n] = a[n] * (keep[n] * Gam[n, :n] + memory @ Gam[:n, :n])  # [dmft-R]
-    return FullWeights(m, a, keep, Q, Gam, pull)
+        if n + 1 == rows:
+            break
+        row, response, norm = a[n] * x, np.zeros(rows), a[n] ** 2 * q_u  # [dmft-Q] of w_{n+1}
+        response[n] = a[n] * eta  # [dmft-R]
+        response[:n] = a[n] * (keep[n] * Gam[n, :n] + memory @ Gam[:n, :n])  # [dmft-R]
+        m_w[n + 1] = a[n] * m_u
+        cross = a[n] * (keep[n] * Q_w[n] + memory @ Q_w[:n] + eta * Gam_w[:n] @ kernels.M_C[n, :n])  # [momentum] <w_{n+1} w_n>
+        beta = e.update.lookahead(n + 1)  # [momentum] y_{n+1} = (1 + beta) w_{n+1} - beta w_n, beta = 0 but for Nesterov
+        m[n + 1] = (1 + beta) * m_w[n + 1] - beta * m_w[n]
+        Q[n + 1, : n + 1] = (1 + beta) * row - beta * Q_w[: n + 1]
+        Q[n + 1, n + 1] = (1 + beta) ** 2 * norm + beta**2 * Q_ww - 2 * beta * (1 + beta) * cross
+        Gam[n + 1] = (1 + beta) * response - beta * Gam_w
+        Q_w[: n + 1], Q_w[n + 1], Q_ww, Gam_w = row, (1 + beta) * norm - beta * cross, norm, response
+    return FullWeights(m, m_w, a, keep, Q, Gam, pull)
 
 
 @lru_cache
@@ -87,22 +99,24 @@ def make_sweep(first: Loss, second: Loss):
     v_2, dv_2, d2v_2 = second.v, second.dv, second.d2v
 
     @njit
-    def sweep(eta, scale, heat, chains, later, keys, m, a, keep, chi_factor, M_R, name, sign, k0, y, sd, h_start, s_start, weight,
-              z_first):
-        """<v>, <g'>, <g k> (rows,), <g_n g_k> and <g'_n T_nk> (rows, rows). eta, scale (1/l), heat: (rows,); later (rows,):
-        whether a row has the second loss; chains: how mini-batches move on at every step."""
+    def sweep(eta, scale, heat, beta, chains, later, keys, m, m_w, a, keep, chi_factor, M_R, name, sign, k0, y, sd, h_start,
+              s_start, weight, z_first):
+        """<v>, <g'>, <g k> (rows,), <g_n g_k> and <g'_n T_nk> (rows, rows). eta, scale (1/l), heat, beta (Nesterov's): (rows,);
+        later (rows,): whether a row has the second loss; chains: how mini-batches move on at every step."""
         rows = len(m)
         mean_v, mean_gp, mean_gk = np.zeros(rows), np.zeros(rows), np.zeros(rows)
         mean_gg, mean_gT = np.zeros((rows, rows)), np.zeros((rows, rows))
         for i in range(len(h_start)):
             h, g, gp, z, T = np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros((rows, rows))
             h[0], s, w = h_start[i], s_start[i], weight[i]
+            h_w, T_w = h[0], np.zeros(rows)  # of the weights
             for n in range(rows):
                 field = sd[i] * (h[n] + m[n] * k0[i])
                 batch = scale[n] * s * sd[i]
                 g[n] = batch * (dv_2(field, y[i]) if later[n] else dv_1(field, y[i]))  # [phases]
                 gp[n] = batch * sd[i] * (d2v_2(field, y[i]) if later[n] else d2v_1(field, y[i]))
-                mean_v[n] += w * (v_2(field, y[i]) if later[n] else v_1(field, y[i]))  # [loss]
+                field_w = sd[i] * (h_w + m_w[n] * k0[i])
+                mean_v[n] += w * (v_2(field_w, y[i]) if later[n] else v_1(field_w, y[i]))  # [loss]
                 mean_gp[n] += w * gp[n]  # [dmft-nu]
                 mean_gk[n] += w * g[n] * k0[i]  # [dmft-mu]
                 for k in range(n + 1):
@@ -114,11 +128,14 @@ def make_sweep(first: Loss, second: Loss):
                 z[n] = z_first[i, n] if n < z_first.shape[1] else sign[i] * z[n]
                 chi = np.sum(chi_factor[n, : n + 1] * z[: n + 1])  # [dmft-chi]
                 memory = np.sum(M_R[n, :n] * h[:n])
-                h[n + 1] = a[n] * (keep[n] * h[n] + eta[n] * (memory + chi - g[n]) + np.sqrt(heat[n]) * sign[i] * xi)  # [dmft-h]
-                for k in range(n):
-                    memory = np.sum(M_R[n, k + 1 : n] * T[k + 1 : n, k])
-                    T[n + 1, k] = a[n] * ((keep[n] - eta[n] * gp[n]) * T[n, k] + eta[n] * memory)  # [dmft-T]
-                T[n + 1, n] = -a[n] * eta[n] * gp[n]  # [dmft-T], the source
+                h_new = a[n] * (keep[n] * h[n] + eta[n] * (memory + chi - g[n]) + np.sqrt(heat[n]) * sign[i] * xi)  # [dmft-h]
+                h[n + 1], h_w = h_new + beta[n + 1] * (h_new - h_w), h_new  # [momentum]
+                for k in range(n + 1):
+                    T_new = -a[n] * eta[n] * gp[n]  # [dmft-T], the source
+                    if k < n:
+                        memory = np.sum(M_R[n, k + 1 : n] * T[k + 1 : n, k])
+                        T_new = a[n] * ((keep[n] - eta[n] * gp[n]) * T[n, k] + eta[n] * memory)  # [dmft-T]
+                    T[n + 1, k], T_w[k] = T_new + beta[n + 1] * (T_new - T_w[k]), T_new  # [momentum]
                 s = next_weight(chains[n], s, keys[1], name[i], n)  # [persistent-chain], [epochs]
         return mean_v, mean_gp, mean_gk, mean_gg, mean_gT
 
@@ -132,16 +149,18 @@ def sweep_once(e: Experiment, draws, weight: np.ndarray, keys, kernels: FullKern
     zero: np.ndarray = np.zeros((rows, rows))
     factor = zero
     if kernels is None:
-        weights = FullWeights(np.full(rows, e.m0), np.ones(rows), np.ones(rows), zero, zero, zero)
+        weights = FullWeights(np.full(rows, e.m0), np.full(rows, e.m0), np.ones(rows), np.ones(rows), zero, zero, zero)
     else:
         weights = close_kernels(e, kernels)
         factor = np.linalg.cholesky(kernels.M_C + JITTER * np.diag(np.diag(kernels.M_C)))  # [dmft-chi]
     steps = np.minimum(np.arange(rows), e.steps - 1)
     heat = np.array([e.heat(n) for n in range(rows)])
+    beta = np.array([e.update.lookahead(n) for n in range(rows)])
+    held = (weights.m, weights.m_w) if m is None else (m, m)
     chains = typed.List([e.batches.chain(n) for n in range(rows)])
     sums = make_sweep(e.losses[0], e.losses[-1])(
-        e.eta_n[steps], e.scale_n[steps], heat, chains, e.loss_n > 0, keys, weights.m if m is None else m, weights.a, weights.keep,
-        factor, weights.memory, draws.name, draws.sign, draws.k, draws.y, draws.sd, draws.h, draws.s, weight, draws.z)
+        e.eta_n[steps], e.scale_n[steps], heat, beta, chains, e.loss_n > 0, keys, *held, weights.a, weights.keep, factor,
+        weights.memory, draws.name, draws.sign, draws.k, draws.y, draws.sd, draws.h, draws.s, weight, draws.z)
     loss, gp, gk, gg, gT = sums
     mu = np.zeros(rows) if e.mirrored else e.alpha * gk
     return FullKernels(e.alpha * gp, mu, e.alpha * (gg + np.tril(gg, -1).T), -e.alpha * gT, loss)

@@ -7,7 +7,7 @@ of a block (history.py); a kernel row divided by block sizes is its value, taken
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,6 +93,7 @@ class NextRow(NamedTuple):
     R_row: np.ndarray  # (slots,)
     R_last: float  # a_n eta_n/eta_0
     m: float
+    with_previous: float  # <w_{n+1} w_n>, for Nesterov's momentum alone
 
 
 class Unscaled(NamedTuple):
@@ -115,7 +116,7 @@ class Closing(NamedTuple):
     norm: float  # q_u + m_u^2, of the step before it is scaled
     x_now: float  # x_n of [dmft-Q]
     m_u: float
-    inertial: float  # A_n C(n,n) - B_n C(n,n-1) on the sphere, for the exact identity of [dmft-nu]
+    lag: float  # A_n C(n,n) - B_n C(n,n-1) - x_n - m_n m_u, which is eta alpha <g_n h_n> on the sphere, exactly. Eq. [dmft-nu]
 
 
 @dataclass
@@ -139,6 +140,12 @@ class WeightState:
     ridge_eps: float = 0.0
     ridge_from: int = 0  # rows of it from here on are to be made again
     b: float = 0.0  # intercept
+    # Nesterov's momentum: Q, R, m above belong to y_n, where gradients are taken, and these to the weights w_n.
+    Qw_row: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (slots,) <w_n y_j>
+    Rw_row: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (slots,) response of w_n
+    Qw_now: float = 0.0  # <w_n y_n>
+    Qww: float = 0.0  # <w_n w_n>
+    m_w: float = 0.0
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
@@ -162,6 +169,11 @@ class WeightDynamics:
     def __init__(self, experiment: Experiment, history: History):
         self.experiment, self.history = experiment, history
         self.state = WeightState.at_start(history.slots, experiment.m0, experiment.q_start - experiment.m0**2)
+        if experiment.update.nesterov:
+            state = self.state
+            state.Qw_row, state.Rw_row = np.zeros(history.slots), np.zeros(history.slots)
+            state.Qw_now = state.Qww = state.Q_now
+            state.m_w = state.m
 
     @property
     def n(self) -> int:
@@ -182,8 +194,14 @@ class WeightDynamics:
 
     @property
     def q(self) -> float:
-        """C(n, n), 1 on the sphere."""
-        return self.state.Q_now + self.state.m**2
+        """C(n, n) of the weights, 1 on the sphere."""
+        state = self.state
+        return state.Qww + state.m_w**2 if self.experiment.update.nesterov else state.Q_now + state.m**2
+
+    @property
+    def m_w(self) -> float:
+        """The overlap of the weights; m is that of the point where the gradient is taken, which is another with Nesterov."""
+        return self.state.m_w if self.experiment.update.nesterov else self.state.m
 
     def _noise(self, row: Row) -> tuple[np.ndarray, float]:
         """Weights (slots,) and standard deviation of chi_n given the past."""
@@ -203,6 +221,11 @@ class WeightDynamics:
     def eta(self) -> float:
         """eta_n."""
         return float(self.experiment.eta_n[self._step])
+
+    @property
+    def used(self) -> int:
+        """Slots from here on hold nothing yet; `dot` adds by eights."""
+        return min(-(-(max(self.history.order, default=-1) + 1) // 8) * 8, self.history.slots)
 
     @property
     def free(self) -> float:
@@ -225,7 +248,7 @@ class WeightDynamics:
         keep = e.update.inertia(n) - eta * row.delta_nu - eta * float(e.ridge_n[n])
         x, x_now, q_u, r = _next_row(
             eta, e.eta, keep, memory, correlation, row.M_C_now, state.Q, state.R, state.Q_row, state.Q_now, state.R_row,
-            min(-(-(max(self.history.order, default=-1) + 1) // 8) * 8, self.history.slots),  # `dot` adds by eights
+            self.used,
         )
         return Unscaled(keep, memory, x, x_now, q_u + e.heat(n), r)
 
@@ -243,23 +266,36 @@ class WeightDynamics:
         norm = q_u + m_u**2
         a = constraint.scale(norm)
         unit = eta / self.experiment.eta
-        following = NextRow(a * x, a * x_now, a**2 * q_u, a * r, a * unit, a * m_u if m_given is None else m_given)
+        following = NextRow(a * x, a * x_now, a**2 * q_u, a * r, a * unit, a * m_u if m_given is None else m_given,
+                            a * self._with_weights(row, keep, memory))
         drive = Drive(a, keep, memory, *self._noise(row), float(np.sqrt(self.experiment.heat(n))))
         nu_hat = constraint.multiplier(a, eta) if constraint.fixes_norm else float(self.experiment.ridge_n[n])
-        return Closing(drive, following, nu_hat, norm, x_now, m_u, self._inertial())
+        return Closing(drive, following, nu_hat, norm, x_now, m_u, self._inertial() - x_now - self.state.m * m_u)
 
     def _inertial(self) -> float:
-        """A_n C(n,n) - B_n C(n,n-1), with C(n,n) = 1."""
+        """A_n C(n,n) - B_n C(n,n-1), with C(n,n) = 1 on the sphere."""
+        if self.experiment.update.nesterov:
+            return self.state.Q_now + self.state.m**2
         inertial = self.experiment.update.inertia(self._step)
         if self.recoil:
             last = self.history.order[-1]
             inertial -= self.recoil * (self.state.Q_row[last] + self.state.m * self.state.m_past[last])
         return inertial
 
+    def _with_weights(self, row: Row, keep: float, memory: np.ndarray) -> float:
+        """<u w_n>, of the step before it is scaled and the weights before it; 0 unless Nesterov. Eq. [momentum]."""
+        if not self.experiment.update.nesterov:
+            return 0.0
+        state, eta, size = self.state, self.eta, np.maximum(self.history.size, 1)
+        noise = self.experiment.eta * float(state.Rw_row @ (row.M_C / size))
+        return keep * state.Qw_now + eta * float(memory @ state.Qw_row) + eta * noise
+
     def advance(self, row: Row, following: NextRow, plan: Plan) -> None:
         """Enter row n into the past (plan made by History.push for step n) and move to step n+1."""
         state = self.state
         Q_row, R_row, M_C = state.Q_row, state.R_row, row.M_C.copy()
+        if self.experiment.update.nesterov:
+            following = self._look_ahead(following, plan)
         x, r = following.Q_row, following.R_row
         for older, newer, into in plan.merges:
             for matrix in (state.Q, state.R, state.M_C):
@@ -275,3 +311,20 @@ class WeightDynamics:
         state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
         state.m, state.n, state.factor_from = following.m, state.n + 1, plan.factor_from
         state.ridge_from = min(state.ridge_from, plan.factor_from)
+
+    def _look_ahead(self, following: NextRow, plan: Plan) -> NextRow:
+        """Row n+1 of y from that of w: y_{n+1} = (1 + beta) w_{n+1} - beta w_n; keeps the row of w_{n+1}. Eq. [momentum]."""
+        state, beta = self.state, self.experiment.update.lookahead(self.state.n + 1)
+        Qw_row, Rw_row, Qw_last, Qww, m_w = state.Qw_row, state.Rw_row, state.Qw_now, state.Qww, state.m_w
+        norm, cross = following.Q_now, following.with_previous
+        state.Qw_row, state.Rw_row = following.Q_row.copy(), following.R_row.copy()
+        for older, newer, into in plan.merges:
+            for vector in (state.Qw_row, state.Rw_row):
+                merge_vector(vector, older, newer, into)
+        state.Qw_row[plan.slot], state.Rw_row[plan.slot] = following.Q_with_last, following.R_last
+        state.Qw_now, state.Qww, state.m_w = (1 + beta) * norm - beta * cross, norm, following.m
+        return following._replace(
+            Q_row=(1 + beta) * following.Q_row - beta * Qw_row, Q_with_last=(1 + beta) * following.Q_with_last - beta * Qw_last,
+            Q_now=(1 + beta) ** 2 * norm + beta**2 * Qww - 2 * beta * (1 + beta) * cross,
+            R_row=(1 + beta) * following.R_row - beta * Rw_row, R_last=(1 + beta) * following.R_last,
+            m=(1 + beta) * following.m - beta * m_w)

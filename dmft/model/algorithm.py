@@ -62,6 +62,11 @@ class AlgorithmConfig:
         return self.learning_rate if isinstance(self.learning_rate, float) else float(self.clock.eta[0])
 
     @property
+    def moves_on(self) -> bool:
+        """Whether there is momentum at any time."""
+        return any(setting not in (None, 0.0) for setting in (self.momentum, *(phase.get("momentum") for phase in self.phase)))
+
+    @property
     def rate_text(self) -> str:
         """The learning rate in a line of text."""
         return f"{self.first_rate:g}" + ("" if self.steady or self.clock.steady else ", changing")
@@ -104,7 +109,7 @@ def check_algorithm(algorithm: AlgorithmConfig, unused: dict[str, str], source: 
         for key in phase:
             if key in unused:
                 raise RunError(f"{source}: [[phase]] {i + 1}: key '{key}' is not used with {unused[key]}; remove it")
-    if algorithm.nesterov and algorithm.momentum == 0.0 and not any("momentum" in phase for phase in algorithm.phase):
+    if algorithm.nesterov and not algorithm.moves_on:
         raise schema.bad_value(source, "algorithm", "nesterov", True, "false without momentum; give algorithm.momentum")
     if algorithm.minibatch in EPOCHS:
         _check_epochs(algorithm, source)

@@ -209,14 +209,12 @@ def theory_experiment(run: Run) -> Experiment:
                        "the simulator (sgd-sim run) has the other starts")
     if spectral and run.theory.method == "iterate":
         raise RunError('[problem] start = "spectral": only method = "march" has it; take it, or a warm start')
-    if run.problem.bias and run.theory.method == "iterate":
-        raise RunError('[problem] bias = true: only method = "march" learns an intercept; take it, or bias = false')
     experiment = Experiment.from_run(run)
     if not experiment.data.loss.smooth:
         raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
                        "the theory would miss the delta function in its curvature; smooth the loss over a small width")
-    if experiment.update.nesterov:
-        raise RunError("[algorithm] nesterov = true: not in the theory yet; take heavy ball, nesterov = false")
+    if experiment.update.nesterov and run.theory.method == "iterate":
+        raise RunError('[algorithm] nesterov = true: only method = "march" has it; take it, or heavy ball')
     return after_power_iteration(experiment, run) if spectral else experiment
 
 

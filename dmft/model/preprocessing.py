@@ -46,7 +46,7 @@ def preprocessing_of(name: str, alpha: float) -> Callable[[Any], Any]:
 def spectral_loss(name: str, alpha: float) -> Loss:
     """v = -T(y^2) f^2/2, whose gradient descent is power iteration; y is the label |h0| or h0."""
     T = preprocessing_of(name, alpha)
-    shift = np.sqrt(2.0 * alpha) - 1.0
+    shift = float(np.sqrt(2.0 * alpha)) - 1.0
     smooth = name == "mondelli_montanari"
 
     @njit

@@ -118,6 +118,8 @@ class ProblemConfig:
             keys["ridge"] = keys["start_variance"] = f'constraint = "{self.constraint}"'
         others = ("clusters", "bias") if self.data == "teacher" else ("labels", "label_noise", "flip")
         keys |= dict.fromkeys(others, f'data = "{self.data}"')
+        if "bias" in keys:
+            keys["bias"] += " (x and -x are alike, so that it would stay 0 or learn the mean label alone)"
         if self.loss != "door":
             keys["door"] = f'loss = "{self.loss}"'
         return keys
@@ -301,6 +303,8 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
             if key in table:
                 raise RunError(f"{source}: [{name}] key '{key}' is not used with {reason}; remove it")
     check_algorithm(parts["algorithm"], parts["problem"].unused(), source)
+    if parts["problem"].bias and parts["algorithm"].moves_on:
+        raise RunError(f"{source}: [problem] bias = true: no intercept is learnt with momentum; take momentum = 0, or bias = false")
     if not any_loss:
         for where, name in [("[problem] loss", parts["problem"].loss),
                             *((f"[[phase]] {i + 1}: loss", phase["loss"]) for i, phase in enumerate(parts["algorithm"].phase)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from dmft.core.command import EXIT_DIVERGED, EXIT_DONE, OUT
-from dmft.core.errors import FileError
 from dmft.core.schema import to_toml_value
+from dmft.core.shipped import run_file
 from dmft.inspection.loading import load as load_theory
 from dmft.model.runfile import Run, load_run
 from dmft.paper.figure import Changes, PaperFigure, Series, plain_text
@@ -78,7 +78,7 @@ def computations(figure: PaperFigure, size: str, out: Path = OUT, device: str = 
                 continue
             where = {} if device == "cpu" else {f"{half}.device": device}
             overrides = _overrides(series.changes, changes, chosen.by_series.get(series.name, {}), where)
-            found.append(Computation(series, half, run_file(figure.name, series.run), overrides,
+            found.append(Computation(series, half, run_file(f"{figure.name}/{series.run}.toml"), overrides,
                              out / figure.name / size / f"{series.name}.{half}.h5"))
     return found
 
@@ -115,16 +115,6 @@ def _simulation(path: Path) -> SimulationResult:
     """A simulation; from a random start the loss cannot tell w from -w, so the overlap is taken without its sign."""
     result = load_simulation(path)
     return result if result.run.problem.start == "warm" else replace(result, m=np.abs(result.m))
-
-
-def run_file(figure: str, stem: str) -> Path:
-    """runs/FIGURE/STEM.toml, here or in the checkout that this package is part of."""
-    relative = Path("runs") / figure / f"{stem}.toml"
-    beside = Path(__file__).resolve().parents[2] / relative
-    for path in (relative, beside):
-        if path.exists():
-            return path
-    raise FileError(f"{relative}: not found; run in a checkout of the repository, which holds the run files")
 
 
 def _overrides(*parts: Changes) -> tuple[str, ...]:

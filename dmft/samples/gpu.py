@@ -15,12 +15,13 @@ import numpy as np
 from dmft.core.device import CUDA, Gpu, source
 from dmft.core.errors import RunError
 from dmft.equations.history import History, Plan
-from dmft.equations.rows import GROUPS, SCALARS
+from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
 from dmft.model.teacher import SMOOTH
 from dmft.samples.lost import GONE, LEAVES
+from dmft.samples.nesterov import Behind
 from dmft.samples.process import Past, SampleState, by_name
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Tangents
@@ -73,9 +74,11 @@ class GpuSamples:
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
                    "LEAVES": LEAVES, "GONE": GONE}
-        text = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), experiment.data.loss.cuda, f"typedef {kind} tangent;",
-                          *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
-        self.kernel = gpu.kernels(text, KERNELS)
+        sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} tangent;",
+                              *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
+                   for loss in experiment.losses]
+        self.kernel = gpu.kernels(sources[0], KERNELS)
+        self.fields = [self.kernel["fields"], *(gpu.kernels(text, ("fields",))["fields"] for text in sources[1:])]
         start = {**draws._asdict(), "name": draws.name.astype(np.int64), "weight": weight, "Y": np.zeros(count),
                  "line": lines_of(draws.carrier).astype(np.int64)}
         self.state = SampleState(*(gpu.put(start[name]) for name in SampleState._fields))
@@ -95,14 +98,27 @@ class GpuSamples:
         self.plan = gpu.zeros((slots + history.levels, 3), np.int32)  # rows of tangents in use, then merges
         self.merges = self.plan[slots:]
         self.next = gpu.zeros((self.carriers, slots), dtype)
+        self.behind = Behind(gpu.put(draws.h), gpu.zeros(count), gpu.zeros((self.carriers, slots), dtype)) \
+            if experiment.update.nesterov else None
 
-    def row_sums(self, m: float, b: float = 0.0) -> np.ndarray:
-        """As Samples.row_sums."""
-        state, e, columns = self.state, self.experiment, SCALARS + GROUPS * self.slots
-        self.kernel["fields"](*over(self.count), (
-            np.int32(self.count), np.float64(m), np.float64(b), np.float64(e.eta), np.float64(e.gradient_scale),
+    def _evaluate(self, m: float, b: float, state: SampleState, g, gp, g_y, terms) -> None:
+        """The loss of every sample in a state with overlap m, and its terms in the averages."""
+        e, step = self.experiment, min(self.n, self.experiment.steps - 1)
+        self.fields[e.loss_n[self.n]](*over(self.count), (
+            np.int32(self.count), np.float64(m), np.float64(b), np.float64(e.eta_n[step]), np.float64(e.scale_n[step]),
             np.float64(e.data.loss.threshold), np.int32(self.stein), state.weight, state.line, state.k, state.y, state.sd,
-            self.slope, self.direct, state.h, state.s, state.Y, self.g, self.gp, self.g_y, self.terms), 0)
+            self.slope, self.direct, state.h, state.s, state.Y, g, gp, g_y, terms), 0)
+
+    def row_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
+        """As Samples.row_sums."""
+        state, columns = self.state, SCALARS + GROUPS * self.slots
+        self._evaluate(m, b, state, self.g, self.gp, self.g_y, self.terms)
+        if self.behind:
+            weights = state._replace(h=self.behind.h, s=state.s.copy(), Y=state.Y.copy())
+            terms, unused = self.gpu.zeros((SCALARS, self.count)), self.gpu.zeros(self.count)
+            self._evaluate(m_w, b, weights, unused, unused, unused, terms)
+            for name in (V, WRONG):
+                self.terms[name] = terms[name]
         self.kernel["bounds"](*over(32 * self.carriers), (
             np.int32(self.carriers), np.int32(self.slots), np.int32(self.count), np.int32(self.identity), self.carrier,
             state.weight, self.gp,
@@ -127,8 +143,10 @@ class GpuSamples:
         lines[self.slots : self.slots + len(plan.merges)] = plan.merges
         self.gpu.fill(self.plan, lines)
         self.gpu.fill(self.vectors, np.stack((drive.memory, drive.chi_weights)))
-        packed, (kind, *rates) = np.int64(history.packed), self.experiment.batch.chain()
-        eta, scale, keep = np.float64(self.experiment.eta), np.float64(drive.a), np.float64(drive.keep)
+        packed, chain = np.int64(history.packed), self.experiment.batches.chain(self.n)
+        rates = (*(np.float64(rate) for rate in (chain.fraction, chain.p_on, chain.p_off)),
+                 np.int64(chain.period), np.int64(chain.begin))
+        eta, scale, keep = np.float64(self.experiment.eta_n[self.n]), np.float64(drive.a), np.float64(drive.keep)
         count, carriers, slots, slot, stein, merges = (
             np.int32(x) for x in (self.count, self.carriers, self.slots, plan.slot, self.stein, len(plan.merges)))
         columns = np.int32(begin), np.int32(used)
@@ -147,22 +165,29 @@ class GpuSamples:
             self.gp, tangents.T, tangents.row, self.next), 0)
         self.kernel["move"](*over(self.count), (
             count, slots, slot, np.int64(self.n), eta, scale, keep, np.float64(drive.chi_sd), np.float64(drive.thermal),
-            stein, np.int32(kind), *(np.float64(rate) for rate in rates), *self.keys, state.name, state.sign,
+            stein, np.int32(chain.kind), *rates, *self.keys, state.name, state.sign,
             np.int32(self.z_steps), self.z, self.g, self.gp, self.g_y, self.dots, state.h, state.s, past.H, past.G, past.X,
             state.Y, past.Y), 0)
+        if self.behind:
+            self.behind.turn(state.h, state.Y, tangents.row, plan.merges, self.experiment.update.lookahead(self.n + 1))
         self.n += 1
+
+    def _lines(self) -> tuple[dict, dict]:
+        """Arrays with a line per sample, and per sample with tangents."""
+        own, carried = by_name(self.state, self.past), self.tangents._asdict()
+        return (own | self.behind.arrays(), carried | {"behind": self.behind.row}) if self.behind else (own, carried)
 
     def own(self) -> Mapping[str, np.ndarray]:
         """As Samples.own, so that a checkpoint goes on on either device."""
-        return OnDevice(self.gpu, by_name(self.state, self.past))
+        return OnDevice(self.gpu, self._lines()[0])
 
     def carried(self) -> Mapping[str, np.ndarray]:
         """As Samples.carried."""
-        return OnDevice(self.gpu, self.tangents._asdict())
+        return OnDevice(self.gpu, self._lines()[1])
 
     def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
         """As Samples.restore."""
-        for mine, stored in ((by_name(self.state, self.past), own), (self.tangents._asdict(), carried)):
+        for mine, stored in zip(self._lines(), (own, carried), strict=True):
             for name, array in mine.items():
                 self.gpu.fill(array, stored[name])
         self.n = n

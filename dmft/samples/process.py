@@ -44,6 +44,7 @@ from dmft.model.minibatches import next_weight
 from dmft.model.teacher import SMOOTH
 from dmft.samples.fields import make_fields
 from dmft.samples.lost import GONE
+from dmft.samples.nesterov import Behind
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Ahead, Tangents, gather, merge_packed, pull
 
@@ -315,6 +316,8 @@ class Samples:
         self.tangents = Tangents(np.zeros((carriers, history.packed), dtype), np.zeros((carriers, slots), dtype))
         self.fields = Fields(*(np.empty(count) for _ in Fields._fields))
         self._evaluate = [make_fields(loss) for loss in experiment.losses]
+        nesterov = experiment.update.nesterov
+        self.behind = Behind(np.zeros(count), np.zeros(count), np.zeros((carriers, slots), dtype)) if nesterov else None
         self._ahead = np.zeros((carriers, 0, slots), dtype)
         self._sums = np.empty((self.blocks, SCALARS + GROUPS * slots))
         self._start(draws, weight)
@@ -327,6 +330,8 @@ class Samples:
         self.learning = Learning(np.array(draws.slope), draws.jump + weight * draws.shift, np.zeros(self.count))
         for name, array in zip(SampleState._fields, self.state, strict=True):
             array[:] = start[name]
+        if self.behind:
+            self.behind.h[:], self.behind.Y[:], self.behind.row[:] = draws.h, 0.0, 0.0
 
     def holds(self, draws: Draws) -> bool:
         """Whether `restart` can take these samples: as many of them, and as many with tangents."""
@@ -338,11 +343,17 @@ class Samples:
             array[...] = 0.0
         self._start(draws, weight)
 
-    def row_sums(self, m: float, b: float = 0.0) -> np.ndarray:
-        """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the Fields of `advance`."""
+    def row_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
+        """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the Fields of `advance`.
+        m_w: overlap of the weights, where that is another (Nesterov); the training loss is theirs."""
         e, step = self.experiment, min(self.n, self.experiment.steps - 1)
         eta = e.eta_n[step]
         self._evaluate[e.loss_n[self.n]](self.state, self.learning, m, b, eta, e.scale_n[step], self.classes, self.fields)
+        if self.behind:
+            weights, scratch = self.state._replace(h=self.behind.h, s=self.state.s.copy(), Y=self.state.Y.copy()), Fields(*map(
+                np.empty_like, self.fields))
+            self._evaluate[e.loss_n[self.n]](weights, self.learning, m_w, b, eta, e.scale_n[step], self.classes, scratch)
+            self.fields.v[:] = scratch.v
         _row_sums(self.block, self._used, self.state, self.learning, self.fields, self.past, self.tangents.row, m, eta,
                   self.stein, self.identity, self.classes, self._sums)
         return self._sums
@@ -354,15 +365,18 @@ class Samples:
         chain = self.experiment.batches.chain(self.n)
         _advance(self.block, self.blocks, step, drive, chain, self.keys, self.state, self.past, self.tangents, self.fields,
                  self.z, ahead, self.stein)
+        if self.behind:
+            beta = self.experiment.update.lookahead(self.n + 1)
+            self.behind.turn(self.state.h, self.state.Y, self.tangents.row, plan.merges, beta)
         self.n, self._used = self.n + 1, int(self.stop[plan.slot])
 
     def own(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample."""
-        return by_name(self.state, self.past)
+        return by_name(self.state, self.past) | (self.behind.arrays() if self.behind else {})
 
     def carried(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample with tangents."""
-        return self.tangents._asdict()
+        return self.tangents._asdict() | ({"behind": self.behind.row} if self.behind else {})
 
     def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
         """Take up the state of step n."""

@@ -31,6 +31,7 @@ from dmft.solvers.blocks import (
     normalised,
     step_together,
 )
+from dmft.solvers.longer import Longer, lengthened
 
 
 def march_blocks(sampling: Sampling, comm: Summing, gpu: Gpu | None) -> Blocks:
@@ -46,6 +47,7 @@ class March:
     def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, grid: np.ndarray, comm: Summing,
                  dtype=np.float64, gpu: Gpu | None = None):
         self.experiment, self.sampling, self.grid, self.comm = experiment, sampling, grid + experiment.hidden, comm
+        self.per_level = per_level
         self.history = History(experiment.steps, per_level, np.flatnonzero(experiment.jump_n))
         self.weights = WeightDynamics(experiment, self.history)
         self.blocks = blocks = march_blocks(sampling, comm, gpu)
@@ -56,6 +58,7 @@ class March:
         self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
+        self.path = np.full(experiment.steps + 1 - experiment.hidden, np.nan)  # m of where the gradient is taken
         self.diverged = False
 
     @property
@@ -88,12 +91,12 @@ class March:
 
     def terms(self) -> list[np.ndarray]:
         """What row n of the kernels needs, one line per block."""
-        return [self.samples.row_sums(self.weights.m, self.weights.b)]
+        return [self.samples.row_sums(self.weights.m, self.weights.b, self.weights.m_w)]
 
     def take(self, totals: list[np.ndarray]) -> None:
         """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
         weights, experiment, n = self.weights, self.experiment, self.weights.n
-        m, sums = weights.m, totals[0]
+        m, sums = weights.m_w, totals[0]
         if exploded(sums):
             self.diverged = True
             return
@@ -102,7 +105,8 @@ class March:
         if n >= experiment.hidden:
             for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b).items():
                 self.curves[name][n - experiment.hidden] = value
-        saved_row(self.kernels, self.grid, weights, row, self.curves["m"])
+            self.path[n - experiment.hidden] = weights.m
+        saved_row(self.kernels, self.grid, weights, row, self.path)
         if exploded(sums, closing.norm):
             self.diverged = True
         elif n < experiment.steps:
@@ -117,7 +121,7 @@ class March:
 
     def shared(self) -> dict[str, Any]:
         return {"weights": self.weights.state.arrays(), "history": self.history.state(), "curves": self.curves,
-                "kernels": self.kernels, "diverged": np.array(self.diverged)}
+                "kernels": self.kernels, "grid": self.grid, "path": self.path, "diverged": np.array(self.diverged)}
 
     def own(self) -> Mapping[str, np.ndarray]:
         return self.samples.own()
@@ -127,10 +131,17 @@ class March:
 
     def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
         found = nest(shared)
+        before = len(found["curves"]["m"]) - 1 + self.experiment.hidden
+        if before < self.experiment.steps:  # of a shorter run
+            jumps = np.flatnonzero(self.experiment.jump_n[:before])
+            longer = Longer(History(before, self.per_level, jumps), self.history)
+            found = lengthened(found, self.experiment.steps - self.experiment.hidden, self.grid, longer)
+            own, carried = longer.own(own), longer.carried(carried)
         self.weights.state = WeightState.from_arrays(found["weights"])
         self.history.restore(found["history"])
         for arrays, stored in ((self.curves, found["curves"]), (self.kernels, found["kernels"])):
             for name, array in arrays.items():
                 array[:] = stored[name]
+        self.path[:] = found["path"] if "path" in found else found["curves"]["m"]
         self.samples.restore(own, carried, self.weights.n)
         self.diverged = bool(found["diverged"])

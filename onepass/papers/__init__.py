@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
+from dmft.core.shipped import run_file
 from onepass.runfile import OnePassRun, load_run
 
 
 def study(name: str, quick: Iterable[str] = ()) -> OnePassRun:
-    """The run file runs/NAME of this checkout, with changes."""
-    here = Path("runs") / name
-    return load_run(here if here.exists() else Path(__file__).resolve().parents[2] / "runs" / name, quick)
+    """The run file runs/NAME, here or as it came with the package, with changes."""
+    return load_run(run_file(name), quick)

@@ -105,20 +105,25 @@ def _course(run: Run, samples: int, _: tuple[Loss, ...]) -> Course:
     addresses = np.array([[function.address for function in _compiled(loss)] for loss in experiment.losses])
     noise = np.sqrt(2.0 * experiment.temperature * experiment.eta_n * (1.0 - experiment.update.beta))
     columns = [experiment.eta_n, experiment.ridge_n, experiment.scale_n, noise, experiment.update.beta, *_chances(experiment)]
-    columns = [np.append(column, column[-1]) for column in columns] + [*addresses[which].T, which]
-    if all(np.all(column == column[0]) for column in columns):
-        columns = [column[:1] for column in columns]
+    alike = len(experiment.losses) == 1 and all(np.all(column == column[0]) for column in columns)
+    columns = [column[:1] if alike else np.append(column, column[-1]) for column in columns]
+    which = which[:1] if alike else which
+    columns += [*addresses[which].T, which]
     draws = np.zeros((1, 3), np.int64)
     if kind in minibatch.FIXED_SIZE:
-        draws = np.array([_places(experiment.batches.law(k), k, samples) for k in range(steps)] + [(0, 0, steps)],
-                         np.int64)
+        batches = experiment.batches
+        draws = np.concatenate([_places(law, np.flatnonzero(batches.which == k), samples) for k, law in enumerate(batches.laws)])
+        draws = np.append(draws[np.argsort(draws[:, 3]), :3], [[0, 0, steps]], axis=0)
     return Course(*map(np.ascontiguousarray, [*columns, draws]))
 
 
 def _chances(experiment: Experiment) -> list[np.ndarray]:
     """(3, steps) thresholds of the draw of every step. How s(n-1) becomes s(n) is the chain of step n-1."""
-    batches, which = experiment.batches, np.asarray(experiment.batches.which)
-    pairs = np.append(0, which[:-1] * len(batches.laws) + which[1:])     # the first is drawn from nothing
+    batches, which = experiment.batches, experiment.batches.which
+    if len(batches.laws) == 1:
+        chances = (batches.law(0).fraction, batches.chain(0).p_on, batches.chain(0).p_off)
+        return [np.broadcast_to(np.int64(minibatch.threshold(p)), experiment.steps) for p in chances]
+    pairs = np.append(-1, which[:-1] * len(batches.laws) + which[1:])     # the first is drawn from nothing
     _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     chains = [batches.chain(max(0, int(n) - 1)) for n in first]
     moves = np.array([[minibatch.threshold(p) for p in (chain.p_on, chain.p_off)] for chain in chains], np.int64)
@@ -126,10 +131,13 @@ def _chances(experiment: Experiment) -> list[np.ndarray]:
     return [enter[which], *moves[inverse.reshape(-1)].T]
 
 
-def _places(law: MiniBatch, step: int, samples: int) -> tuple[int, int, int]:
-    """The rows of a mini-batch of fixed size as places in an order of all rows, and the key of that order: drawn for every step,
-    for every epoch, or once. Epochs part all rows, as evenly as they can be parted."""
+def _places(law: MiniBatch, step: np.ndarray, samples: int) -> np.ndarray:
+    """(steps, 4): the rows of mini-batches of fixed size as first and last place in an order of all rows, the key of that order,
+    drawn for every step, for every epoch, or once, and the step. Epochs part all rows, as evenly as they can be parted."""
     if not isinstance(law, Epochs):
-        return 0, max(1, round(law.fraction * samples)), step
-    since = (step - law.begin) % law.period
-    return since * samples // law.period, (since + 1) * samples // law.period, law.begin if law.cyclic else step - since
+        first, last, key = np.zeros_like(step), np.full_like(step, max(1, round(law.fraction * samples))), step
+    else:
+        since = (step - law.begin) % law.period
+        first, last = since * samples // law.period, (since + 1) * samples // law.period
+        key = np.full_like(step, law.begin) if law.cyclic else step - since
+    return np.stack([first, last, key, step], axis=1)

@@ -23,7 +23,7 @@ from sgd_sim.gpu.layout import KERNELS, WIDEST, CardLayout, make_layout
 from sgd_sim.landscape import TEST_ROWS, draw_labels, make_teacher, on_sphere, sizes
 from sgd_sim.recording import record_steps, recorded_rows
 from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, spectral_weights, start_noise
-from sgd_sim.states import NOT_STARTED, States
+from sgd_sim.states import NOT_STARTED, States, remembers
 
 DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8   # modes of a pass, as in cuda/minibatch.cuh
 AHEAD = 16                            # steps of a launch, and whose mini-batches of fixed size are drawn at a time
@@ -51,7 +51,8 @@ def instance_bytes(run: Run, layout: CardLayout) -> int:
     batches = layout.samples * (5 * AHEAD if run.algorithm.kind == "sgd" else 1)
     start = 8 * (layout.n + layout.samples) if run.problem.start == "spectral" else 0
     curves = 8 * len(recorded_rows(run)) * record_steps(run).size
-    return 4 * layout.padded * (blocks + 1) + 16 * layout.n + 8 * (layout.samples + TEST_ROWS) + batches + start + curves + 4096
+    weights = 4 * layout.padded * (blocks + 1) + 8 * layout.n * (2 + remembers(run))
+    return weights + 8 * (layout.samples + TEST_ROWS) + batches + start + curves + 4096
 
 
 def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) -> list[np.ndarray]:

@@ -43,6 +43,38 @@ def test_recovery(tmp_path):
     assert len(re.findall(line, _run("recovery.py", tmp_path), re.MULTILINE)) == 4
 
 
+@pytest.mark.slow
+def test_reshuffling(tmp_path):
+    """A line for every law of the mini-batches, with its interval."""
+    text = _run("reshuffling.py", tmp_path)
+    assert len(re.findall(r"\d+/24 +0\.\d\d +0\.\d\d to 0\.\d\d", text)) == 5
+    assert (tmp_path / "reshuffling.png").stat().st_size > 20_000
+
+
+@pytest.mark.slow
+def test_spectral(tmp_path):
+    """Theory and simulation from the spectral estimate agree within their errors; the two starts are told apart by the loss."""
+    text = _run("spectral.py", tmp_path)
+    lines = [line.split() for line in text.splitlines() if line.startswith(("spectral start", "warm start"))]
+    assert len(lines) == 8 and max(abs(float(line[6 + 3])) for line in lines) < 5
+    at_start = {line[0]: float(line[10]) for line in lines if float(line[2]) == 0.0}
+    assert at_start["spectral"] > 2 * at_start["warm"]
+
+
+@pytest.mark.slow
+def test_momentum(tmp_path):
+    text = _run("momentum.py", tmp_path)
+    assert len(re.findall(r"\d+/24 +0\.\d\d to [01]\.\d\d", text)) == 8
+    assert (tmp_path / "momentum.png").stat().st_size > 20_000
+
+
+@pytest.mark.slow
+def test_decay(tmp_path):
+    text = _run("decay.py", tmp_path)
+    assert len(re.findall(r"^ +[01]\S* +[\d.]+ +[\d.]+ \+- [\d.]+", text, re.MULTILINE)) == 5
+    assert (tmp_path / "decay.png").stat().st_size > 20_000
+
+
 def test_every_study_is_run_by_a_test():
     named = set(re.findall(r'_run\("(\w+\.py)"', Path(__file__).read_text()))
     assert named == {path.name for path in STUDIES.glob("*.py")}

@@ -48,6 +48,8 @@ CASES = {
     "l without replacement": ({"kind": "sgd", "batch_fraction": ((0.0, 0.3), (0.2, 0.8)), "minibatch": "without_replacement"},
                               {"scale": 1 / np.where(n < 10, 0.3, 0.8)}),
     "jump": (PERSISTENT, {"scale": 1 / np.where(n < 10, 0.5, np.where(n < 25, 0.25, 0.7))}),
+    "jump and back": ({**PERSISTENT, "batch_fraction": ((0.0, 0.5), (0.02, 0.25), (0.2, 0.5))},
+                      {"scale": 1 / np.where((n < 1) | (n >= 10), 0.5, 0.25)}),
     "relax": ({**PERSISTENT, "batch_change": "relax"}, {"scale": 1 / np.where(n < 10, 0.5, np.where(n < 25, 0.25, 0.7))}),
     "ridge": ({"constraint": "ridge", "ridge": ((0.0, 1.0), (0.5, 0.2))}, {"ridge": np.where(n < 25, 1.0, 0.2)}),
     "heavy ball": ({"momentum": 0.8, "learning_rate": 0.005, "t_max": 0.2}, {"beta": np.where(n < 1, 0.0, 0.8), "eta": 0.005}),
@@ -168,6 +170,17 @@ def test_a_chain_jumps_or_relaxes():
         if change == "jump":     # from l = 1/4, move and then fill: .6 * .4 + .1 + .15 * .6; afresh .25 * .7 + .75 * .3
             assert abs(stays[24] - 0.43) < 4.5 * np.sqrt(0.25 / samples)
     assert np.abs(shares["jump"] - shares["relax"]).max() > 0.1
+    back = drawn(run_of(CASES["jump and back"][0]), samples, 0)[0]
+    want = np.where((n < 1) | (n >= 10), 0.5, 0.25)
+    assert np.abs(back.mean(axis=1) - want).max() < 4.5 * np.sqrt(0.25 / samples)
+
+
+def test_epochs_of_another_length_begin_anew():
+    """Halves, then quarters from step 10 on: every sample is taken once in each."""
+    run = run_of({"kind": "sgd", "batch_fraction": {"kind": "steps", "points": ((0, 0.5), (10, 0.25))}, "minibatch": "reshuffled"})
+    s = drawn(run, 244, 0)[0].astype(int)
+    assert np.all(s[:10].reshape(5, 2, 244).sum(axis=1) == 1) and np.all(s[10:38].reshape(7, 4, 244).sum(axis=1) == 1)
+    assert np.all(s[:10].sum(axis=1) == 122) and np.all(s[10:].sum(axis=1) == 61)
 
 
 def marchenko_pastur(alpha: float, nodes: int = 400) -> tuple[np.ndarray, np.ndarray]:
@@ -222,8 +235,8 @@ def test_linear_loss_against_marchenko_pastur(nesterov):
 
 
 def test_power_iteration_is_descent_on_the_spectral_loss():
-    """w <- a (w + D w) at alpha = 3 from m0 = .2: the overlaps of the first steps are known in closed form for N to infinity. Another
-    step size c would give others."""
+    """w <- a (w + D w) at alpha = 3 from m0 = .2: the overlaps of the first steps are known in closed form for N to infinity.
+    Another step size c would give others."""
     loss = spectral_loss("mondelli_montanari", 3.0)
     register_loss("power", loss.v, loss.dv, loss.d2v, labels="abs")
     run = parse_run(BASE).replace(loss="power", alpha=3.0, m0=0.2, learning_rate=1.0, t_max=5.0, dimension=800, instances=12)

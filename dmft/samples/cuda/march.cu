@@ -26,7 +26,7 @@ extern "C" __global__ void fields(int count, double m, double b, double eta, dou
     double mixed = batch * loss_dv_dh0<double>(field, y[i]) * y_slope[i], loss = loss_v<double>(field, y[i]);
     const double step = eta * sd[i] * slope;
     if (s[i] < 0.0 || (leaves(step, field, y[i]) &&
-                       leaves(eta * sd[i] * batch * loss_dv<double>(field - step, y[i]), field - step, y[i]))) {
+                       leaves(eta * sd[i] * scale * sd[i] * loss_dv<double>(field - step, y[i]), field - step, y[i]))) {
         s[i] = GONE, Y[i] = 0.0;
         slope = curvature = mixed = loss = 0.0;
     }
@@ -240,7 +240,7 @@ extern "C" __global__ void merge_rows(int carriers, int slots, int begin, int us
 // From step n to n + 1, once the past has been seen to; step n goes into `slot`. One thread a sample. Eq. [dmft-h].
 extern "C" __global__ void move(int count, int slots, int slot, long long n, double eta, double a, double keep,
                                 double chi_sd, double thermal, int stein, int kind, double fraction, double p_on,
-                                double p_off, unsigned long long noise_key, unsigned long long batch_key,
+                                double p_off, long long period, long long epochs_from, unsigned long long noise_key, unsigned long long batch_key,
                                 const long long *name, const double *sign, int z_steps, const double *z_first,
                                 const double *g, const double *gp, const double *g_y, const double *dots, double *h,
                                 double *s, double *H, double *G, double *X, double *Y, double *Y_past) {
@@ -257,5 +257,5 @@ extern "C" __global__ void move(int count, int slots, int slot, long long n, dou
         const double response = a * (keep * Y[i] + eta * (dots[2ll * count + i] - gp[i] * Y[i] - g_y[i]));
         Y[i] = eta * gp[i] > STABLE ? bounded(response) : response;
     }
-    if (s[i] >= 0.0) s[i] = next_weight({kind, fraction, p_on, p_off}, s[i], batch_key, name[i], n);
+    if (s[i] >= 0.0) s[i] = next_weight({kind, fraction, p_on, p_off, period, epochs_from}, s[i], batch_key, name[i], n);
 }

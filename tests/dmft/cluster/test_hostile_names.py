@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_every_name_is_a_word(dmft_main, demo_text, tmp_path, name, array):
     folder = tmp_path / name / ("out" if array else "")
     text = (folder / f"{name}.theory.sbatch").read_text()
     words = run_script(text, tmp_path, 1)
-    assert words[3:5] == ["solve", str(tmp_path / run)]
+    assert words[3] == "solve" and Path(words[4]).parent == folder and Path(words[4]).read_text() == demo_text
     assert words[5:7] == ["--set", title] and str(tmp_path / plugin) in words
     assert words[words.index("-o") + 1].startswith(str(tmp_path / name / "out"))
     options = options_of(text)
@@ -69,7 +70,7 @@ def toml(text: str) -> str:
 
 
 @pytest.mark.parametrize("name", CONTROL)
-@pytest.mark.parametrize("what", ["run", "output", "sbatch", "plugin"])
+@pytest.mark.parametrize("what", ["run", "output", "sbatch", "plugin", "prologue"])
 def test_control_characters_are_refused_in_one_line(dmft_main, demo_text, tmp_path, name, what):
     (tmp_path / "a.toml").write_text(demo_text)
     if "\0" not in name:
@@ -77,7 +78,7 @@ def test_control_characters_are_refused_in_one_line(dmft_main, demo_text, tmp_pa
             (tmp_path / (name + ending)).write_text(demo_text if ending == ".toml" else "")
     words = {"run": [f"{name}.toml"], "output": ["a.toml", "-o", f"{name}/x.h5"],
              "sbatch": ["a.toml", f"--sbatch=--comment={name}"],
-             "plugin": ["a.toml", "--plugin", f"{name}.py"]}[what]
+             "plugin": ["a.toml", "--plugin", f"{name}.py"], "prologue": ["a.toml", "--prologue", f"{name}.py"]}[what]
     done = dmft_main("submit", "--dry-run", *words)
     assert done.returncode == 2 and "control characters" in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) == 1 and done.stderr[:-1].isprintable()
@@ -86,7 +87,10 @@ def test_control_characters_are_refused_in_one_line(dmft_main, demo_text, tmp_pa
 
 def test_other_complaints(dmft_main, demo_text, tmp_path):
     (tmp_path / "a.toml").write_text(demo_text)
-    for words, said in ((["--sbatch=long"], "not an option"), (["--launcher", "srun 'x", "--ranks", "2"], "No closing quotation")):
+    (tmp_path / "options.sh").write_text("module load x\n#SBATCH --exclusive\n")
+    for words, said in ((["--sbatch=long"], "not an option"), (["--prologue", "options.sh"], "give options with --sbatch"),
+                        (["--prologue", "none.sh"], "cannot be read"),
+                        (["--launcher", "srun 'x", "--ranks", "2"], "No closing quotation")):
         done = dmft_main("submit", "a.toml", "--dry-run", *words)
         assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 

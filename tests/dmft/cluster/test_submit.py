@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dmft.cluster.points import grid
+from dmft.cluster.points import Along, grid
 from dmft.core.errors import RunError
 from dmft.model.runfile import parse_run
 from dmft.running.cost import estimate
@@ -30,6 +30,17 @@ def test_grid_takes_every_combination_and_keeps_lists_whole():
         ("problem.alpha=2.5", "algorithm.temperature=[[0.0, 1.0], [2.0, 0.0]]")]
     assert points[0].name == "alpha-2_temperature-0.1" and len({point.name for point in points}) == 4
     assert all(set(point.name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-_") for point in points)
+
+
+def test_pairs_go_along():
+    points = grid(["problem.alpha=2,3", Along("problem.m0=0.2,0.1"), "theory.seed=1,2"])
+    assert [point.settings for point in points] == [
+        ("problem.alpha=2", "problem.m0=0.2", "theory.seed=1"), ("problem.alpha=2", "problem.m0=0.2", "theory.seed=2"),
+        ("problem.alpha=3", "problem.m0=0.1", "theory.seed=1"), ("problem.alpha=3", "problem.m0=0.1", "theory.seed=2")]
+    for arrays, said in (([Along("problem.m0=1,2")], "comes before"),
+                         (["theory.seed=1,2", Along("problem.m0=0.1")], "1 values, for 2")):
+        with pytest.raises(RunError, match=said):
+            grid(arrays)
 
 
 @pytest.mark.parametrize("array", ["problem.alpha", "alpha=1,2", "problem.alpha=1,,2", "problem.alpha=", "problem.alpha=2,2"])
@@ -64,10 +75,64 @@ def test_the_script_passes_words_on_whole(dmft_main, run_file, tmp_path):
     assert str(tmp_path / "sweep dir" / "temperature-0.0-1.0-2.0-0.0.theory.h5") in words
 
 
+def words_of(script: Path, task: int = 0) -> list[str]:
+    """The command that a script runs."""
+    shown = script.read_text().replace('survive "${launch[@]}" "${command[@]}"', 'printf "%s\\n" "${command[@]}"')
+    done = subprocess.run(["bash", "-c", shown], capture_output=True, text=True,
+                          env={"SLURM_ARRAY_TASK_ID": str(task), "PATH": "/usr/bin:/bin"})
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[1:]
+
+
+def test_a_queued_job_reads_a_copy(dmft_main, run_file, demo_text, tmp_path):
+    """What is changed in the run file while the job waits is of another submission, which has a copy of its own."""
+    dmft_main("submit", "a.toml", "--dry-run", "-o", "out/a.h5", "--set", "theory.seed=3", "--unset", "theory.seed")
+    words = words_of(tmp_path / "out" / "a.theory.sbatch")
+    (tmp_path / "a.toml").write_text("broken")
+    copy = Path(words[4])
+    assert copy.parent == tmp_path / "out" and copy.read_text() == demo_text and words[7:9] == ["--unset", "theory.seed"]
+    (tmp_path / "a.toml").write_text(demo_text + "\n# changed\n")
+    dmft_main("submit", "a.toml", "--dry-run", "-o", "out/a.h5")
+    assert Path(words_of(tmp_path / "out" / "a.theory.sbatch")[4]) != copy and copy.read_text() == demo_text
+
+
+def test_a_prologue_runs_first(dmft_main, run_file, tmp_path):
+    (tmp_path / "modules.sh").write_text("echo loaded $((1 + 1))\n")
+    done = dmft_main("submit", "a.toml", "--dry-run", "-o", "out/a.h5", "--prologue", "modules.sh")
+    assert done.returncode == 0, done.stderr
+    shown = (tmp_path / "out" / "a.theory.sbatch").read_text().replace('survive "${launch[@]}"', "echo")
+    said = subprocess.run(["bash", "-c", shown], capture_output=True, text=True).stdout.splitlines()
+    assert said[0] == "loaded 2" and "-m dmft solve" in said[-1]
+
+
+def test_gpus_are_asked_for_and_shared_ones_told(dmft_main, run_file, tmp_path):
+    done = dmft_main("submit", "a.toml", "--dry-run", "-o", "out/a.h5", "--gpus", "4", "--ranks", "4", "--nodes", "2")
+    script = tmp_path / "out" / "a.theory.sbatch"
+    assert "#SBATCH --gpus-per-node=2\n" in script.read_text() and "share" not in done.stdout
+    assert "theory.device=gpu" in words_of(script)
+    done = dmft_main("submit", "a.toml", "--dry-run", "-o", "out/a.h5", "--gpus", "2", "--ranks", "8", "--simulate")
+    assert "8 ranks share 2 cards" in done.stdout and "simulation.device=gpu" in words_of(tmp_path / "out" / "a.simulation.sbatch")
+
+
+def test_studies_and_onepass_are_submitted(dmft_main, run_file, tmp_path):
+    done = dmft_main("submit", "a.toml", "--dry-run", "-o", "s.h5", "--samples", "1000,4000000", "--learning-rate", "0.02,0.01")
+    assert done.returncode == 0 and "convergence: estimate" in done.stdout, done.stderr
+    words = words_of(tmp_path / "a.convergence.sbatch")
+    assert words[3] == "converge" and words[words.index("--samples") + 1] == "1000,4000000" and words[-3:] == [
+        "-o", str(tmp_path / "s.h5"), "--resume"]
+    one = str(ROOT / "runs" / "arnaboldi" / "figure1.toml")
+    for more, verb, kind in (([], "solve", "ode"), (["--simulate"], "simulate", "simulation")):
+        done = dmft_main("submit", one, "--dry-run", "-o", "o.h5", *more)
+        assert done.returncode == 0 and "no estimate for onepass" in done.stdout, done.stderr
+        assert words_of(tmp_path / f"figure1.{kind}.sbatch")[2:4] == ["onepass", verb]
+
+
 def test_complaints_are_one_line(dmft_main, run_file, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     for arguments, words in [([], "sbatch is not found"), (["--ranks", "0"], "at least 1"), (["--nodes", "3"], "no more nodes"),
                              (["--array", "problem.alpha=1,-2", "--dry-run"], "alpha = -2"),
+                             (["--gpus", "3", "--nodes", "2", "--ranks", "2"], "every node"),
+                             (["--samples", "10,20", "--simulate", "--dry-run"], "not for a convergence study"),
                              (["--time", "soon", "--dry-run"], "HH:MM:SS"), (["--time", "30", "--dry-run"], "at least 00:01:00")]:
         done = dmft_main("submit", "a.toml", *arguments)
         assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr

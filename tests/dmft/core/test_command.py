@@ -191,3 +191,26 @@ def test_an_output_of_another_format_is_refused(dmft_main, demo_text, tmp_path):
     (tmp_path / "demo.toml").write_text(demo_text)
     done = dmft_main("solve", "demo.toml", "-o", "a.txt")
     assert done.returncode == 2 and "results are HDF5 files; name it a.h5" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_many_results_print_a_kind_of_warning_once(capsys):
+    with command.once(), command.speaking(True):
+        for value in (0.1, 3e-5, 7.0):
+            warnings.warn(f"weight {value:g} at t = {value}", ResultWarning, stacklevel=1)
+        warnings.warn("another", ResultWarning, stacklevel=1)
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: weight 0.1 at t = 0.1", "warning: another",
+        "2 more warnings like these, with other numbers; dmft inspect shows those "
+        "of a result"]
+    with command.speaking(True):
+        warnings.warn("another", ResultWarning, stacklevel=1)
+    assert capsys.readouterr().err == "warning: another\n"
+
+
+def test_a_mistyped_choice_is_answered_with_the_nearest_one():
+    parser = command.Parser(prog="dmft solve")
+    command.run_options(parser)
+    with pytest.raises(UserError, match="did you mean 'gpu'"):
+        parser.parse_args(["a.toml", "--device", "gup"])
+    with pytest.raises(UserError, match=r"\(choose from 'cpu', 'gpu'\) \(see dmft solve --help\)"):
+        parser.parse_args(["a.toml", "--device", "xyz"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import types
+import warnings
 
 import numpy as np
 import pytest
 
 from dmft.core.device import gpu
-from dmft.core.errors import UserError
+from dmft.core.errors import DmftWarning, UserError
 
 
 class CompileError(Exception):
@@ -42,6 +43,17 @@ def stand_in(cards: int | Exception, compiles: bool = True) -> types.ModuleType:
     return cupy
 
 
+def test_ranks_that_share_a_card_are_told_once_a_node(with_cupy):
+    with_cupy(stand_in(cards=2))
+    with pytest.warns(DmftWarning, match="3 ranks of a node share 2 GPUs"):
+        gpu("theory", 0, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gpu("theory", 1, 3)
+        gpu("theory", 0, 2)
+
+
+@pytest.mark.filterwarnings("ignore:.*share:dmft.core.errors.DmftWarning")
 def test_ranks_take_the_cards_of_their_node_in_turn(with_cupy):
     cupy = stand_in(cards=4)
     with_cupy(cupy)

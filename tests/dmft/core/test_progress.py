@@ -47,6 +47,30 @@ def test_a_terminal_gets_a_bar_that_is_wiped(clock, monkeypatch):
     assert text.endswith("\r\x1b[Kmarch: 1 min 40 s\n")
 
 
+class OutStream(io.StringIO):
+    """Stands for the standard error of a notebook."""
+
+
+OutStream.__module__ = "ipykernel.iostream"
+
+
+def shown(text: str) -> list[str]:
+    """What is read in the end: a carriage return goes back to the start of the line, and what follows is written over it."""
+    lines = []
+    for line in text.split("\n"):
+        seen = ""
+        for part in line.split("\r"):
+            seen = part + seen[len(part):]
+        lines.append(seen.rstrip())
+    return lines
+
+
+def test_a_notebook_gets_a_bar_without_control_sequences(clock, monkeypatch):
+    text = _run(clock, OutStream(), monkeypatch)
+    assert text.count("#]") + text.count("# ") > 20 and "\x1b" not in text
+    assert shown(text) == ["march: 1 min 40 s", ""]
+
+
 def test_quiet_is_silent(clock, monkeypatch):
     assert _run(clock, Terminal(), monkeypatch, quiet=True) == ""
     say("nothing", quiet=True)

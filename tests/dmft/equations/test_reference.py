@@ -29,7 +29,7 @@ def solved(experiment: Experiment, parts: frozenset[str] = PLAIN, **options):
 def assert_same(solution, kernels, weights, rtol: float) -> None:
     """Curves and kernels of a solver against those of the reference."""
     eta, C = np.append(solution.experiment.eta_n, 1.0), weights.Q + np.tril(weights.Q, -1).T + np.outer(weights.m, weights.m)
-    for name, want in (("m", weights.m), ("loss", kernels.loss), ("delta_nu", kernels.delta_nu), ("mu", kernels.mu)):
+    for name, want in (("m", weights.m_w), ("loss", kernels.loss), ("delta_nu", kernels.delta_nu), ("mu", kernels.mu)):
         assert_allclose(solution.curves[name], want, rtol=rtol, atol=rtol, err_msg=name)
     for name, want in (("M_C", kernels.M_C), ("M_R", kernels.M_R / eta), ("C", C), ("R", weights.Gam / eta)):
         assert_allclose(solution.kernels[name], want, rtol=rtol, atol=rtol * np.abs(want).max(), err_msg=name)

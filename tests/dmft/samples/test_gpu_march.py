@@ -12,7 +12,7 @@ from dmft.core.device import source
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 from dmft.equations import reference
-from dmft.model.experiment import Experiment
+from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import parse_run
 from dmft.samples import gpu as gpu_samples
 from dmft.samples.sampling import PARTS, Sampling, draw
@@ -26,7 +26,7 @@ ALGORITHMS = {
     "gd": 'kind = "gd"',
     "sgd": 'kind = "sgd"\nbatch_fraction = 0.5',
     "poisson": 'kind = "sgd"\nbatch_fraction = 0.5\nminibatch = "with_replacement"',
-    "persistent": 'kind = "persistent_sgd"\nbatch_fraction = 0.5\npersistence = 0.3',
+    "persistent": 'kind = "persistent_sgd"\nbatch_fraction = 0.3\npersistence = 0.3',        # not 0.5: p_on = p_off there
     "langevin": 'kind = "langevin"\ntemperature = 0.2',
 }
 
@@ -47,7 +47,7 @@ t_max = {0.02 * steps}
 def solved(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16, carriers: int = 16,
            pairs: int = 0) -> March:
     sampling = Sampling(samples, 3, (0,), frozenset(parts), 0.01, least_carriers=carriers, pairs=pairs)
-    march = March(p, sampling, per_level, np.arange(0, p.steps + 1, 5), Comm(), dtype, gpu)
+    march = March(p, sampling, per_level, np.arange(0, p.steps - p.hidden + 1, 5), Comm(), dtype, gpu)
     while not march.done:
         march.step()
     return march
@@ -84,7 +84,8 @@ def test_constraints_losses_and_plain_sampling(card, extra, loss, parts):
     p = problem("persistent", 36, extra, loss)
     want, got = (solved(p, None, np.float64, gpu, parts) for gpu in (None, card))
     for name, curve in want.curves.items():
-        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-9, err_msg=name)
+        # what a row fails the identities by is a difference of numbers of order one, divided by eta
+        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-8 if "gap" in name else 1e-9, err_msg=name)
 
 
 TWO = 'data = "mixture"\nclusters = [[1, 0.3, 1, 0.5], [-1, 0.7, -1, 2]]\nbias = true\nconstraint = "ridge"\nridge = 0.3\nm0 = 0.4'
@@ -102,7 +103,8 @@ def test_data_models(card, extra, loss, pairs):
     want, got = (solved(p, None, np.float64, gpu, pairs=pairs) for gpu in (None, card))
     assert ("b" in want.curves) == ("bias" in extra) and want.curves["mu"][5] != 0
     for name, curve in want.curves.items():
-        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-9, err_msg=name)
+        # what a row fails the identities by is a difference of numbers of order one, divided by eta
+        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-8 if "gap" in name else 1e-9, err_msg=name)
 
 
 def test_the_gpu_march_solves_the_equations(card):
@@ -116,6 +118,29 @@ def test_the_gpu_march_solves_the_equations(card):
     np.testing.assert_allclose(got.curves["delta_nu"], kernels.delta_nu, rtol=1e-8)
 
 
+CHANGING = {
+    "schedules": 'kind = "persistent_sgd"\nbatch_fraction = [[0.0, 0.5], [0.2, 0.25]]\npersistence = 0.3\n'
+                 "learning_rate = [[0.0, 0.02], [0.1, 0.01]]",
+    "heavy ball": 'kind = "sgd"\nbatch_fraction = 0.5\nlearning_rate = 0.01\nmomentum = 0.7\ntemperature = 0.1',
+    "nesterov": 'kind = "sgd"\nbatch_fraction = 0.5\nlearning_rate = 0.01\nmomentum = 0.7\nnesterov = true',
+    "reshuffled": 'kind = "sgd"\nbatch_fraction = 0.25\nminibatch = "reshuffled"\nlearning_rate = 0.01',
+    "cyclic": 'kind = "sgd"\nbatch_fraction = 0.25\nminibatch = "cyclic"\nlearning_rate = 0.01',
+    "spectral": 'kind = "sgd"\nbatch_fraction = 0.5\nminibatch = "reshuffled"\nlearning_rate = 0.005',
+}
+
+
+@pytest.mark.parametrize("name", CHANGING)
+def test_settings_that_change(card, name):
+    """Schedules with jumps inside the blocks, momentum, epochs, and two losses one after the other."""
+    start = 'start = "spectral"' if name == "spectral" else "m0 = 0.4"
+    text = f"[problem]\nalpha = 5.0\n{start}\n[algorithm]\nt_max = {0.02 if name == 'spectral' else 0.3}\n{CHANGING[name]}\n"
+    p = theory_experiment(parse_run(text))
+    want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
+    assert bool(p.hidden) == (name == "spectral") and (name != "schedules" or len(want.history.jumps) == 2)
+    for each, curve in want.curves.items():
+        np.testing.assert_allclose(got.curves[each], curve, rtol=1e-6, atol=1e-7, err_msg=each)
+
+
 def test_single_precision_tangents(card):
     p = problem("gd", 26)
     want, got = (solved(p, 4, np.float32, gpu) for gpu in (None, card))
@@ -123,9 +148,9 @@ def test_single_precision_tangents(card):
 
 
 def test_overshooting_samples_are_bounded_alike(card):
-    p = replace(problem("persistent", 26), eta_n=np.full(26, 0.3))
+    p = replace(problem("persistent", 26), eta_n=np.full(26, 0.2))
     want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
-    assert want.curves["unstable"][:5].max() > 0.01 and np.isfinite(want.curves["m"][:10]).all()
+    assert want.curves["unstable"][:5].max() > 0.01 and np.isfinite(want.curves["m"][:8]).all()
     np.testing.assert_allclose(got.curves["m"], want.curves["m"], rtol=1e-7)
     assert got.diverged == want.diverged
 
@@ -136,7 +161,8 @@ def test_samples_without_tangents(card):
     want, got = (solved(p, 4, np.float64, gpu, samples=32, carriers=8) for gpu in (None, card))
     assert len(want.samples.tangents.row) == 8 == got.samples.carriers
     for name, curve in want.curves.items():
-        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-9, err_msg=name)
+        # what a row fails the identities by is a difference of numbers of order one, divided by eta
+        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-8 if "gap" in name else 1e-9, err_msg=name)
 
 
 def test_a_broken_merge_is_seen(card):
@@ -178,7 +204,7 @@ def test_a_lost_sample_is_lost_on_both(card, monkeypatch):
         return draws
 
     monkeypatch.setattr(marching, "draw", draw_tail)
-    p = replace(problem("persistent", 26), eta=0.04)
+    p = replace(problem("persistent", 26), eta_n=np.full(26, 0.04))
     want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
     assert 0.0 == want.curves["lost"][0] < want.curves["lost"][-1] < 1e-4
     for name, curve in want.curves.items():

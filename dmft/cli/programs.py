@@ -1,0 +1,75 @@
+"""What a submitted job runs: the command, how its run file is read beforehand, and what it costs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from dmft.cli import converge
+from dmft.core import schema
+from dmft.core.errors import UserError
+from dmft.model.runfile import Run, load_run
+from dmft.running.cost import PROCESS, Cost, estimate
+from onepass.runfile import OnePassRun
+from onepass.runfile import load_run as load_onepass
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command that computes from a run file and can be resumed."""
+
+    kind: str                           # of its result, in file names
+    words: tuple[str, ...]              # module and subcommand
+    load: Callable[..., Any]            # (path, overrides) -> run
+    cost: Callable[[Any, int, int], Cost | None]    # (run, ranks, cores); None where nobody knows
+    options: tuple[str, ...] = ()       # of the command, besides those of every run
+
+
+def _of(kind: str) -> Callable[[Run, int, int], Cost]:
+    return lambda run, ranks, cores: estimate(run, kind, ranks, cores)
+
+
+THEORY = Program("theory", ("dmft", "solve"), load_run, _of("theory"))
+SIMULATION = Program("simulation", ("sgd_sim", "run"), load_run, _of("simulation"))
+_ONEPASS = {"theory": Program("ode", ("onepass", "solve"), load_onepass, lambda run, ranks, cores: _unknown(run)),
+            "simulation": Program("simulation", ("onepass", "simulate"), load_onepass, lambda run, ranks, cores: _unknown(run))}
+
+
+def programs(options: argparse.Namespace) -> list[Program]:
+    """What `dmft submit` is asked for: one program, or with --compare two."""
+    study = tuple(word for name, values in converge.asked(options).items() for word in (name, ",".join(map(str, values))))
+    onepass = "model" in schema.read_toml(schema.read_text(options.run), str(options.run))
+    if onepass and (options.compare or study or options.gpus):
+        raise UserError(f"{options.run}: a run file of onepass; --compare, --gpus and the axes of a study are not for these")
+    if onepass:
+        return [_ONEPASS["simulation" if options.simulate else "theory"]]
+    if study and (options.simulate or options.compare or options.array):
+        raise UserError("--simulate, --compare, --array: not for a convergence study, whose axes are given too")
+    if study:
+        return [Program("convergence", ("dmft", "converge"), load_run, _study_cost(converge.asked(options)), study)]
+    return [THEORY, SIMULATION] if options.compare else [SIMULATION if options.simulate else THEORY]
+
+
+def _study_cost(axes: dict[str, list[Any]]) -> Callable[[Run, int, int], Cost]:
+    """All points one after the other, with the memory of the largest."""
+    def cost(run: Run, ranks: int, cores: int) -> Cost:
+        points = [estimate(run.replace({converge.KEYS[name]: value}), "theory", ranks, cores)
+                  for name, values in axes.items() for value in values]
+        return replace(largest(points), seconds=sum(point.seconds for point in points))
+    return cost
+
+
+def _unknown(run: OnePassRun) -> None:
+    """The work of a one-pass run hangs on its model and its times: nobody has measured all of them."""
+    return None
+
+
+def largest(costs: list[Cost]) -> Cost:
+    """Of each number the largest."""
+    return Cost(*(max(getattr(cost, field.name) for cost in costs) for field in fields(Cost)))
+
+
+GUESS = Cost(4 * 3600.0, PROCESS + (1 << 30), 1 << 28, 1.0)     # where nobody knows: four hours, 1.4 GiB a rank
+

@@ -1,0 +1,101 @@
+"""Momentum and schedules on the linear loss: every mode of the Marchenko-Pastur law obeys a two-term recursion, exactly."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from dmft.core.parallel import Comm
+from dmft.equations.kernels import saved_steps
+from dmft.model.experiment import Experiment
+from dmft.model.runfile import parse_run
+from dmft.model.updates import Update
+from dmft.samples.sampling import Sampling
+from dmft.solvers.march import March
+from tests.dmft.equations.test_linear_loss import spectrum
+
+STEPS, ALPHA, M0, SEEDS = 60, 2.0, 0.3, 4
+N = np.arange(STEPS)
+DECAY, SWITCH = 0.08 / (1 + 0.05 * N), np.where(N < 31, 0.2, 0.5)
+# name: eta, lambda, beta (steps,), nesterov, m and loss at n = 5, 20, 60 of an independent computation
+CASES = {
+    "plain, scheduled": (DECAY, SWITCH, 0.0 * N, False, (0.61319, 0.77213, 0.73905), (0.11475, 0.02295, 0.01994)),
+    "heavy ball": (0.05 + 0 * N, 0.2 + 0 * N, 0.8 + 0 * N, False, (0.82162, 0.85903, 0.85166), (0.10100, 0.00911, 0.00569)),
+    "heavy ball, scheduled": (DECAY, SWITCH, np.where(N < 31, 0.9, 0.5), False, None, None),
+    "nesterov": (0.05 + 0 * N, 0.2 + 0 * N, 0.8 + 0 * N, True, (0.75326, 0.85573, 0.85166), (0.05156, 0.00582, 0.00569)),
+    "nesterov, growing": (0.05 + 0 * N, 0.1 + 0 * N, N / (N + 3), True, (0.64049, 0.91741, 0.91493), (0.10621, 0.00237, 0.00184)),
+}
+
+
+def exact(eta, ridge, beta, nesterov):
+    """m, loss (steps+1,), C and Gam (steps+1, steps+1) of the weights; Gam of the points y where gradients are taken."""
+    x, rho = spectrum(ALPHA)
+    beta = np.append(beta, beta[-1])
+    beta[0] = 0.0
+
+    def path(start, push, kick=-1):
+        now = before = np.full(len(x), float(start))
+        found, looked = [now], [now]
+        for n in range(STEPS):
+            y = now + beta[n] * (now - before)
+            at = y if nesterov else now
+            new = y - eta[n] * ((x + ridge[n]) * at - x * push) + (eta[n] if n == kick else 0.0)
+            before, now = now, new
+            found.append(now)
+            looked.append(now + beta[n + 1] * (now - before) if nesterov else now)
+        return np.array(found), np.array(looked)
+
+    P, U = path(1.0, 0.0)[0], path(0.0, 1.0)[0]
+    signal = M0 * P + U
+    Gam = np.array([path(0.0, 0.0, k)[1] @ rho for k in range(STEPS)]).T
+    return {"m": signal @ rho, "C": (signal * rho) @ signal.T + (P * rho) @ P.T, "Gam": Gam,
+            "loss": ((signal - 1) ** 2 + P**2) @ (x * rho) / (2 * ALPHA)}
+
+
+def solutions(eta, ridge, beta, nesterov, seeds=SEEDS, samples=512, per_level=None):
+    text = (f'[problem]\nalpha = {ALPHA}\nm0 = {M0}\nloss = "linear"\nconstraint = "ridge"\nridge = 0.2\n'
+            f'[algorithm]\nkind = "gd"\nlearning_rate = 0.05\nt_max = {0.05 * STEPS}\n')
+    e = dataclasses.replace(Experiment.from_run(parse_run(text)), eta_n=eta, ridge_n=ridge, update=Update.of(beta, nesterov))
+    for seed in range(seeds):
+        march = March(e, Sampling(samples, seed, (0,), frozenset(("sobol",))), per_level, saved_steps(STEPS), Comm())
+        while not march.done:
+            march.step()
+        yield march
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_linear_loss_is_exact_under_momentum_and_schedules(name):
+    *settings, m_known, loss_known = CASES[name]
+    want, marches = exact(*settings), list(solutions(*settings))
+    if m_known is not None:  # the oracle itself
+        assert np.allclose(want["m"][[5, 20, 60]], m_known, atol=6e-6)
+        assert np.allclose(want["loss"][[5, 20, 60]], loss_known, atol=6e-6)
+    eta = settings[0]
+    for march in marches:  # the response of a linear system has no noise
+        assert np.abs(march.kernels["R"][:, :-1] * eta - np.tril(want["Gam"], -1)).max() < 1e-12
+    for curve in ("m", "loss"):
+        found = np.array([march.curves[curve] for march in marches])[:, 1:]
+        error = found.std(axis=0, ddof=1) / np.sqrt(SEEDS)
+        assert np.all(np.abs(found.mean(axis=0) - want[curve][1:]) < 12 * error + 1e-9)  # Student with 3 degrees of freedom
+        assert error.max() < 0.01
+    if not settings[3]:
+        C = np.array([march.kernels["C"] for march in marches])
+        error = C.std(axis=0, ddof=1) / np.sqrt(SEEDS)
+        assert np.all(np.abs(C.mean(axis=0) - want["C"]) < 20 * error + 1e-9)
+
+
+def test_the_momentum_of_the_wrong_kind_is_seen():
+    """Twin: Nesterov's rule taken for heavy ball."""
+    eta, ridge, beta, *_ = CASES["nesterov"]
+    march = next(iter(solutions(eta, ridge, beta, False, seeds=1)))
+    assert np.abs(march.curves["m"] - exact(eta, ridge, beta, True)["m"]).max() > 0.05
+
+
+def test_momentum_in_blocks():
+    """Heavy ball and Nesterov with a dyadic history: the step before is never in a block."""
+    for name in ("heavy ball", "nesterov"):
+        settings = CASES[name][:4]
+        full, blocks = (next(iter(solutions(*settings, seeds=1, per_level=level))).curves["m"] for level in (None, 16))
+        assert 0 < np.abs(full - blocks).max() < 1e-3
