@@ -302,6 +302,22 @@ def test_the_command_refuses_in_one_line(model, said, tmp_path, capsys):
     assert said in error and len(error.splitlines()) == 1
 
 
+def test_a_plugin_with_a_bad_activation_is_one_line(tmp_path, capsys):
+    """Not integrable, and too many jumps for the ODE; the chain takes the second."""
+    (tmp_path / "own.py").write_text(
+        "import math\nimport onepass\n"
+        "onepass.register_activation('wild', lambda x: math.exp(x * x / 3.0), lambda x: 2.0 * x / 3.0 * math.exp(x * x / 3.0))\n"
+        "onepass.register_activation('stairs', lambda x: 0.1 * math.floor(4 * x), lambda x: 0.0)\n"
+    )
+    run = tmp_path / "bad.toml"
+    for kind, name, said in (("Committee", "wild", "not integrable"), ("MultiIndexNetwork", "wild", "not integrable"),
+                             ("Committee", "stairs", "jumps at")):
+        run.write_text(f'[model]\nkind = "{kind}"\nactivation = "{name}"\nwidth = 1\ngamma = 0.1\n[initial]\nstart = "random"\n')
+        assert main(["solve", str(run), "--plugin", str(tmp_path / "own.py"), "-o", str(tmp_path / "out.h5")]) == 2
+        error = capsys.readouterr().err.strip()
+        assert said in error and len(error.splitlines()) == 1
+
+
 def test_run_file():
     text = """
 [model]
