@@ -32,6 +32,7 @@ from dmft.result.statistics import ReplicaStatistics, Solution
 from dmft.result.theory import Theory, make_theory, statistics_of, theory_of
 from dmft.running.cost import estimate, size_text
 from dmft.running.guesses import guess_from, guess_of
+from dmft.running.kept import kept_state
 from dmft.running.replica import Replica, Setup, wanted_parts
 from dmft.solvers.iterate import Guess
 
@@ -88,6 +89,8 @@ class TheoryJob:
         self.finished = 0
         self._asked = run.theory.replicas  # grows while the error is above theory.target_error
         self._started = False
+        self.keeps_state = run.theory.keep_state and run.theory.method == "march"
+        self.kept_state: store.Stored | None = None  # what a longer run goes on from
 
     @property
     def wanted(self) -> int:
@@ -100,6 +103,10 @@ class TheoryJob:
 
     def take_up(self, header: store.Stored, grew: Sequence[str]) -> bool:
         if "algorithm.t_max" in grew:
+            self.kept_state = self.comm.from_root(lambda: kept_state(header, self.setup))
+            if self.kept_state is not None:
+                self._note("t_max grew: going on from the state that was kept")
+                return True
             self._note_longer(header.run_text)
             return False
         if header.is_checkpoint:
@@ -150,6 +157,8 @@ class TheoryJob:
         if self.setup.experiment.mirrored and self.comm.is_root:
             warnings.warn("m0 = 0: in the limit of infinite dimension m stays exactly 0 (samples come in mirrored pairs); "
                           "escape at finite dimension is seen by the simulator (sgd-sim run)", DmftWarning, stacklevel=2)
+        if self.setup.experiment.hidden:
+            self._note(f"spectral start: {self.setup.experiment.hidden} steps of power iteration before t = 0")
         if self.setup.parts != wanted_parts(self.run):
             self._note(f"note: the loss {self.run.problem.loss!r} has jumps: solving without the Stein control variate")
 
@@ -206,6 +215,10 @@ class TheoryJob:
     # --- the end ----------------------------------------------------------------------------------------------
 
     def finish(self, attrs: dict[str, Any], output: Path | None) -> Theory:
+        experiment = self.setup.experiment
+        if experiment.hidden:
+            attrs = {**attrs, "spectral_start": f"{experiment.hidden} steps of power iteration before t = 0, "
+                                                f"overlap {experiment.m0:.5f} for infinitely many"}
         theory = make_theory(self.run, self.statistics, self.setup.grid, attrs)
         if output:
             theory.save(output)

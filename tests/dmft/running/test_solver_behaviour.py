@@ -37,7 +37,7 @@ def test_a_large_step_diverges_and_says_so(tmp_path, capsys):
     assert dmft.load(tmp_path / "a.h5").outcome == "diverged"
 
 
-@pytest.mark.parametrize("start", ["random", "spectral"])
+@pytest.mark.parametrize("start", ["random"])
 def test_starts_that_only_the_simulator_has(start):
     run = dmft.parse_run(f'[problem]\nalpha = 3.0\nstart = "{start}"\n[algorithm]\nkind = "gd"\nlearning_rate = 0.02\nt_max = 0.1')
     with pytest.raises(UserError, match="simulator"):
