@@ -6,6 +6,7 @@
     dmft.compare(theory, simulation)              theory against sgd_sim.simulate(run): a table and a verdict
     dmft.convergence_study(run, samples=[...])    how the solution converges
     dmft.fixed_point(run)                         where gradient descent ends on a convex loss
+    dmft.bayes(run)                               what Bayes-optimal learning reaches on the same data
     dmft.report([files], "page.html")             one page for the browser
     dmft.register_loss("name", v, dv, d2v)        a loss of your own
 
@@ -21,12 +22,12 @@ from dmft.core.errors import UserError
 from dmft.version import __version__
 
 if TYPE_CHECKING:
-    from dmft.api import compare, convergence_study, fixed_point, load, report, solve
+    from dmft.api import bayes, compare, convergence_study, fixed_point, load, report, solve
     from dmft.model.losses import register_loss
     from dmft.model.runfile import Run, load_run, parse_run
 
-__all__ = ["Run", "UserError", "__version__", "compare", "convergence_study", "fixed_point", "load", "load_run", "parse_run",
-           "register_loss", "report", "solve"]
+__all__ = ["Run", "UserError", "__version__", "bayes", "compare", "convergence_study", "fixed_point", "load", "load_run",
+           "parse_run", "register_loss", "report", "solve"]
 
 name_cache()        # before anything is compiled
 

@@ -9,7 +9,9 @@ from typing import Any
 from dmft.convergence import runs
 from dmft.convergence.study import Study
 from dmft.core.errors import FileError, UserError
+from dmft.equations import bayes as optimal
 from dmft.equations import limits
+from dmft.equations.bayes import BayesOptimal
 from dmft.equations.limits import ConvexLimit
 from dmft.inspection.against import AgainstSimulations, against_simulations
 from dmft.inspection.loading import load
@@ -20,7 +22,7 @@ from dmft.result.theory import Theory
 from dmft.running import runner
 from sgd_sim.result import SimulationResult
 
-__all__ = ["compare", "convergence_study", "fixed_point", "load", "report", "solve"]
+__all__ = ["bayes", "compare", "convergence_study", "fixed_point", "load", "report", "solve"]
 
 
 def solve(run: Run | str | Path, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
@@ -48,6 +50,11 @@ def convergence_study(run: Run | str | Path, samples: Sequence[int] = (), learni
 def fixed_point(run: Run | str | Path) -> ConvexLimit:
     """Where gradient descent ends on a convex loss (linear, logistic, smooth_hinge), ridge or sphere: .m .q .V .loss .errors."""
     return limits.fixed_point(_run(run))
+
+
+def bayes(run: Run | str | Path) -> BayesOptimal:
+    """What Bayes-optimal learning reaches on the data of a run, whatever its loss and algorithm: .overlap .errors .thresholds."""
+    return optimal.bayes(_run(run))
 
 
 def compare(theory: Theory | str | Path, *simulations: SimulationResult | str | Path, observable: str | Sequence[str] = "m",

@@ -20,7 +20,7 @@ import numpy as np
 
 COMPILER = shutil.which("g++") or shutil.which("c++")
 # -Bsymbolic: a kernel named as a function of the C library (advance) is still the kernel
-FLAGS = ("-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-Wl,-Bsymbolic")
+FLAGS = ("-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-U_FORTIFY_SOURCE")
 
 _BEFORE = """
 #include <algorithm>

@@ -1,7 +1,10 @@
-"""Tell where gradient descent ends on a convex loss, from the static equations: any digits, no samples, no time steps.
+"""Tell where gradient descent ends on a convex loss, from the static equations: any digits, no samples, no time steps. Below it,
+what Bayes-optimal learning reaches on the same data, where that is known: bayes_overlap (m = q of the posterior mean, by message
+passing), errors on new samples, best_... with unlimited time, and thresholds in alpha for labels that do not tell a sign.
 
 examples:
   dmft limit runs/data/logistic-flips.toml
+  dmft limit runs/demo.toml                   phase retrieval: not convex, but alpha_IT and alpha_AMP
   dmft limit runs/data/logistic-flips.toml --set problem.ridge=0.1 --json
 """
 
@@ -9,11 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 
 from dmft.core.command import EXIT_DONE, naming, set_options
+from dmft.core.errors import RunError
 from dmft.core.parallel import world
+from dmft.equations.bayes import BayesOptimal, bayes
 from dmft.equations.limits import ConvexLimit, fixed_point
-from dmft.model.runfile import load_run
+from dmft.model.runfile import Run, load_run
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,12 +32,37 @@ def run(options: argparse.Namespace) -> int:
     if world().is_root:
         asked = load_run(options.run, options.overrides)
         with naming(options.run):
-            numbers = limit_numbers(fixed_point(asked))
+            numbers = reference_numbers(asked)
         if options.json:
             print(json.dumps(numbers, indent=1))
         else:
             print("\n".join(f"{name:<16}{value:.10f}" for name, value in numbers.items()))
     return EXIT_DONE
+
+
+def reference_numbers(asked: Run) -> dict[str, float]:
+    """Limit and Bayes-optimal numbers; the reason where there is neither."""
+    try:
+        ends = limit_numbers(fixed_point(asked))
+    except RunError as reason:
+        ends, missing = {}, reason
+    try:
+        best = bayes_numbers(bayes(asked))
+    except RunError:
+        best = {}
+    if not ends and not best:
+        raise missing
+    if not ends:
+        logging.getLogger("dmft").info("note: no limit of gradient descent: %s", missing)
+    return ends | best
+
+
+def bayes_numbers(found: BayesOptimal) -> dict[str, float]:
+    """The same for Bayes-optimal learning; what unlimited time gains only where it does."""
+    numbers = {"bayes_overlap": found.overlap} | {f"bayes_{name}": value for name, value in found.errors.items()}
+    if found.best_overlap > found.overlap:
+        numbers |= {"best_overlap": found.best_overlap} | {f"best_{name}": value for name, value in found.best_errors.items()}
+    return numbers | found.thresholds
 
 
 def limit_numbers(found: ConvexLimit) -> dict[str, float]:

@@ -94,7 +94,7 @@ def _aligned(theories: Sequence[Theory]) -> tuple[np.ndarray, dict[str, Quantity
     saved = _common([theory.kernels.t for theory in theories], tolerance)
     found = {}
     for q in COMPARED_CURVES:
-        rows = [theory.replicas[q][theory.averaged, i] for theory, i in zip(theories, index)]
+        rows = [theory.replicas[q][theory.averaged][:, i] for theory, i in zip(theories, index)]
         found[q] = Quantity(np.array([theory.curves[q][i] for theory, i in zip(theories, index)]),
                             np.array([theory.curves[f"{q}_error"][i] for theory, i in zip(theories, index)]), counts, rows)
     for q in KERNELS:

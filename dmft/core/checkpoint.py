@@ -48,25 +48,27 @@ def stored_part(stored: store.Stored, index: int, name: str) -> Part:
 class Checkpoint:
     """The checkpoint beside one output file."""
 
-    def __init__(self, output: Path, kind: str, run_text: str, comm: Comm):
+    def __init__(self, output: Path, kind: str, run_text: str, comm: Comm, path: Path | None = None):
         self.output, self.kind, self.run_text, self.comm = output, kind, run_text, comm
-        self.path = store.checkpoint_path(output)
-        self.waiting: set[int] = set()      # workers whose state lies in the file and is not loaded
+        self.path = self.source = path or store.checkpoint_path(output)
+        self.waiting: set[int] = set()      # workers whose state lies in the file `source` and is not loaded
 
     def take_up(self, header: store.Stored) -> None:
         """From now on `restore` finds the workers of this file."""
+        self.source = header.path
         self.waiting = {int(index) for index in nest(header.shapes).get(ACTIVE, {})}
 
     def restore(self, index: int, worker: Worker) -> None:
         """Bring a worker to where the checkpoint left it; one that is not in it stays at its start."""
         if index not in self.waiting:
             return
-        there = nest(store.load_header(self.path).shapes)[ACTIVE][str(index)]
+        there = nest(store.load_header(self.source).shapes)[ACTIVE][str(index)]
         parts = {}
         for name, part in worker.state().items():
             place = f"{ACTIVE}/{index}/{name}"
-            shared = {key: store.read(self.path, f"{place}/shared/{key}") for key in flatten(there.get(name, {}).get("shared", {}))}
-            own = {key: store.read(self.path, f"{place}/own/{key}", part.lines) for key in part.own}
+            names = flatten(there.get(name, {}).get("shared", {}))
+            shared = {key: store.read(self.source, f"{place}/shared/{key}") for key in names}
+            own = {key: store.read(self.source, f"{place}/own/{key}", part.lines) for key in part.own}
             parts[name] = Part(shared, own, part.lines, part.total)
         worker.restore(parts)
 
@@ -78,6 +80,7 @@ class Checkpoint:
             for part in parts.values():
                 send(part, self.comm, leads)
         self.comm.from_root(lambda: self._write(state, parts, indices, attrs))
+        self.source = self.path
         self.waiting |= set(indices)
 
     def _write(self, state: Mapping[str, Any], parts: Mapping[str, Part], indices: list[int], attrs: dict[str, Any]) -> None:
@@ -88,14 +91,14 @@ class Checkpoint:
                 for name, array in flatten(state).items():
                     _put(writer, Piece(name, np.asarray(array)))
                 for name in kept:
-                    _put(writer, Piece(name, store.read(self.path, name)))
+                    _put(writer, Piece(name, store.read(self.source, name)))
                 for piece in coming:
                     _put(writer, piece)
         finally:
             deque(coming, maxlen=0)     # after an error the other ranks are still sending
 
     def _names(self, index: int) -> list[str]:
-        below = nest(store.load_header(self.path).shapes)[ACTIVE][str(index)]
+        below = nest(store.load_header(self.source).shapes)[ACTIVE][str(index)]
         return [f"{ACTIVE}/{index}/{name}" for name in flatten(below)]
 
     def _pieces(self, parts: Mapping[str, Part], indices: list[int]) -> Iterator[Piece]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import logging
 import os
 import re
@@ -37,7 +38,14 @@ class Parser(argparse.ArgumentParser):
     """argparse whose complaints are one line, as for every other bad input."""
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} (see {self.prog} --help)")
+        raise UserError(f"{message}{_meant(message)} (see {self.prog} --help)")
+
+
+def _meant(complaint: str) -> str:
+    """Word of what may have been meant, where argparse complains of a choice."""
+    found = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", complaint)
+    near = difflib.get_close_matches(found[1], [word.strip("' ") for word in found[2].split(",")], 1) if found else []
+    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:

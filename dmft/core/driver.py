@@ -15,6 +15,7 @@ from operator import or_
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from dmft.core import store
 from dmft.core.checkpoint import Checkpoint, group_roots
 from dmft.core.errors import Stopped
 from dmft.core.locks import lock
@@ -65,6 +66,8 @@ class _Driver(Generic[Result]):
     def __init__(self, job: Job[Result], output: Path | None, quiet: bool, stop: Stop, attrs: dict[str, Any], comm: Comm):
         self.job, self.output, self.quiet, self.stop, self.attrs, self.comm = job, output, quiet, stop, attrs, comm
         self.checkpoint = Checkpoint(output, job.kind, job.run_text, comm) if output else None
+        keeps = output is not None and getattr(job, "keeps_state", False)
+        self.kept = Checkpoint(output, job.kind, job.run_text, comm, store.state_path(output)) if keeps and output else None
         self.source: Path | None = None     # what this run goes on from
         self.progress_before = 0.0          # share of the work done by earlier stretches of this run, for the rate of this one
         self.seconds_before = 0.0           # and their running time
@@ -96,8 +99,14 @@ class _Driver(Generic[Result]):
             return
         self.source = header.path
         self.seconds_before = float(header.attrs.get("wall_time", 0.0))
-        if header.is_checkpoint and self.checkpoint:
-            self.checkpoint.take_up(header)
+        state: store.Stored | None = getattr(self.job, "kept_state", None)
+        if self.checkpoint and (header.is_checkpoint or state is not None):
+            self.checkpoint.take_up(state or header)
+        if self.kept:     # what is there stays, until a worker goes on from it
+            kept, place = self.kept, self.kept.output
+            known = state or self.comm.from_root(lambda: store.state_header(place))
+            if known is not None and (state is not None or known.run_text == self.job.run_text):
+                kept.take_up(known)
 
     # --- a round --------------------------------------------------------------------------------------------
 
@@ -113,6 +122,8 @@ class _Driver(Generic[Result]):
         finally:
             worker.close()
         self._collect(worker, group, indices)
+        if self.kept:
+            self.kept.write({}, worker, indices, group.is_root, {**self._all_attrs(), "outcome": "complete"})
         if self.checkpoint:
             self.checkpoint.waiting -= set(indices)
         group.free()

@@ -334,6 +334,11 @@ def checkpoint_path(path: str | Path) -> Path:
     return Path(f"{path}.checkpoint")
 
 
+def state_path(path: str | Path) -> Path:
+    """Where the last state of the workers of a finished run is kept, if it is."""
+    return Path(f"{path}.state")
+
+
 def save_checkpoint(path: str | Path, kind: str, run_text: str, arrays: Mapping[str, Any],
                     attrs: Attributes) -> None:
     """Write the checkpoint of the result `path`."""
@@ -342,16 +347,20 @@ def save_checkpoint(path: str | Path, kind: str, run_text: str, arrays: Mapping[
 
 def load_checkpoint(path: str | Path) -> Stored | None:
     """The checkpoint of the result `path`, None when there is none. FileError when it is damaged."""
-    return _checkpoint(path, load)
+    return _checkpoint(checkpoint_path(path), load)
 
 
 def checkpoint_header(path: str | Path) -> Stored | None:
     """The same, verified but without the arrays: `read` brings them one by one, or in parts, on any rank."""
-    return _checkpoint(path, load_header)
+    return _checkpoint(checkpoint_path(path), load_header)
 
 
-def _checkpoint(path: str | Path, reader: Callable[[Path], Stored]) -> Stored | None:
-    place = checkpoint_path(path)
+def state_header(path: str | Path) -> Stored | None:
+    """The same of a state that was kept."""
+    return _checkpoint(state_path(path), load_header)
+
+
+def _checkpoint(place: Path, reader: Callable[[Path], Stored]) -> Stored | None:
     try:
         state = os.stat(place)
         if not _verify(place, state):

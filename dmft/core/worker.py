@@ -64,7 +64,10 @@ class Worker(Protocol):
 
 
 class Job(Protocol[Result_co]):
-    """A run to be computed. Every rank has one; on the root it holds the solutions."""
+    """A run to be computed. Every rank has one; on the root it holds the solutions.
+
+    A job may have `keeps_state = True`: the last state of every worker is then kept beside the result. It may set `kept_state` in
+    `take_up`, to the header of such a file: its workers then go on from there."""
 
     kind: str                       # of its files
     run_text: str                   # completed TOML

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.equations.ibp import FieldOverlaps, Gap, corrected, gap
+from dmft.equations.noise import dot
 from dmft.equations.weights import Closing, Row, WeightDynamics
 from dmft.model.experiment import Experiment
 
@@ -69,7 +70,7 @@ def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray) -> Row:
     fitted to the samples. E_n is what comes through the m_k h0 of the fields, known from the row; the rest is what the data model
     says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. Eq. [stein]."""
     alpha, size = weights.experiment.alpha, np.maximum(weights.history.size, 1)
-    through_fields = row.delta_nu * weights.m - float(row.M_R / size @ weights.state.m_past)
+    through_fields = row.delta_nu * weights.m - dot(row.M_R / size, weights.state.m_past, weights.used)
     share = 1 / (1 + (sums[WILD] / FADES) ** 4)
     return row._replace(mu=row.mu - share * (row.mu - through_fields - alpha * sums[LABEL]))
 

@@ -223,6 +223,11 @@ class WeightDynamics:
         return float(self.experiment.eta_n[self._step])
 
     @property
+    def used(self) -> int:
+        """Slots from here on hold nothing yet; `dot` adds by eights."""
+        return min(-(-(max(self.history.order, default=-1) + 1) // 8) * 8, self.history.slots)
+
+    @property
     def free(self) -> float:
         """A - eta lambda, what a step leaves of w_n besides the gradient and the step before."""
         e, n = self.experiment, self._step
@@ -243,7 +248,7 @@ class WeightDynamics:
         keep = e.update.inertia(n) - eta * row.delta_nu - eta * float(e.ridge_n[n])
         x, x_now, q_u, r = _next_row(
             eta, e.eta, keep, memory, correlation, row.M_C_now, state.Q, state.R, state.Q_row, state.Q_now, state.R_row,
-            min(-(-(max(self.history.order, default=-1) + 1) // 8) * 8, self.history.slots),  # `dot` adds by eights
+            self.used,
         )
         return Unscaled(keep, memory, x, x_now, q_u + e.heat(n), r)
 

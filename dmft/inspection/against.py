@@ -36,6 +36,7 @@ OBSERVABLES = ("m", "loss", "mse", "q", "error", "training_error", "b")
 _FREE = ("title", "algorithm.t_max")
 _SOUND = ("done", "converged", "noise floor")     # outcomes of a theory that stands
 _MOST_NAMED = 6                                   # times named one by one in a note
+NOTED_LOSSES = 0.1          # data samples of a simulation, on average, whose loss is noted
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,7 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Simul
     if ours.outcome not in _SOUND:
         notes.append(f"note: {ours.name}: the outcome of the theory is '{ours.outcome}'")
     dimensions = [side.run.simulation.dimension for side in theirs]
+    notes += _left_behind(ours, max(dimensions))
     names = f"{ours.name} and {', '.join(side.name for side in theirs)}"
     comparisons, left_out = [], {}
     for name in observables:
@@ -205,9 +207,26 @@ def _simulation(source: SimulationResult | str | Path) -> Side:
 
 
 def _curve(side: Side, name: str) -> Curve:
-    replicas = side.arrays.get("replicas/m")
-    count = 1 if replicas is None else replicas.shape[0]
-    return Curve(side.array("t"), side.array(name), side.array(f"{name}_error"), count)
+    return Curve(side.array("t"), side.array(name), side.array(f"{name}_error"), int(_got_through(side).sum()))
+
+
+def _got_through(side: Side) -> np.ndarray:
+    """(replicas,) bool: those that the theory's means run over, which did not diverge (all, where none got through)."""
+    whole = np.isfinite(side.arrays.get("replicas/m", np.zeros((1, 1)))).all(axis=1)
+    return whole if whole.any() else np.ones_like(whole)
+
+
+def _left_behind(theory: Side, dimension: int) -> list[str]:
+    """Notes on replicas that diverged, and on lost samples [lost] where simulations of that dimension have some too."""
+    good, lost, notes = _got_through(theory), theory.arrays.get("lost"), []
+    if not good.all():
+        notes.append(f"note: {theory.name}: {int((~good).sum())} of {good.size} replicas diverged; "
+                     "means and errors are those of the others")
+    share = float(np.nanmax(lost, initial=0.0)) if lost is not None else 0.0
+    if (data := theory.run.problem.alpha * dimension * share) > NOTED_LOSSES:
+        notes.append(f"note: {theory.name}: at N = {dimension} a simulation has {data:.2g} data samples on average that leave "
+                     "their trapping region, as some of the theory's did, and diverges with them; take a smaller learning rate")
+    return notes
 
 
 def _instances(side: Side, name: str) -> Curve:

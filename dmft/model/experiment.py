@@ -209,8 +209,6 @@ def theory_experiment(run: Run) -> Experiment:
                        "the simulator (sgd-sim run) has the other starts")
     if spectral and run.theory.method == "iterate":
         raise RunError('[problem] start = "spectral": only method = "march" has it; take it, or a warm start')
-    if run.problem.bias and run.theory.method == "iterate":
-        raise RunError('[problem] bias = true: only method = "march" learns an intercept; take it, or bias = false')
     experiment = Experiment.from_run(run)
     if not experiment.data.loss.smooth:
         raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and "

@@ -25,6 +25,6 @@ class Loss:
     labels: str = ""      # what a sample tells of h0: one of LABELS, or "" where the loss does not say
     accepts: tuple[str, ...] = LABELS    # labels that make sense
     convex: bool = False  # in f: gradient descent then has one end
-    kinks: tuple[float, ...] = ()    # values of y f at which the second derivative jumps, for y = +-1
+    kinks: tuple[float, ...] | None = ()    # values of y f at which the second derivative jumps, for y = +-1; None: not known
     smooth: bool = True   # v' has no jump in f; the theory would miss the delta function in v''
     threshold: float = 0.0    # L > 0: the predicted label is sign(f^2 - L^2), not sign(f)

@@ -130,7 +130,7 @@ def get_loss(name: str) -> Loss:
 
 
 def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar | None = None, cuda: str = "",
-                  labels: str = "") -> Loss:
+                  labels: str = "", convex: bool = False) -> Loss:
     """Make a user's loss known under `name`: elementwise v, dv/df and d2v/df2 of (f, y).
 
     `labels` says what a sample tells: "field" (y = h0, and f is the prediction), "abs" (|h0| and |f|; v is then even in y, which
@@ -143,6 +143,7 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar 
     theory, which would be wrong without any sign of it: smooth it. `cuda` is wanted for
     device = "gpu" alone: CUDA C++ that defines loss_v, loss_dv, loss_d2v and loss_dv_dh0 as templates over the
     floating-point type, like those of the built-in losses above; they are compared with the Python functions on the GPU.
+    `convex` says that v is convex in f for every label: dmft.fixed_point then tells where gradient descent ends.
     """
     if not isinstance(name, str) or not name.isidentifier():
         raise UserError(f"register_loss: {name!r} is not a name (letters, digits and underscores)")
@@ -157,7 +158,10 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar 
     _check_derivative(name, "d2v", d2v, "dv in h", lambda h, h0, step: dv(h + step, h0))
     if dv_dh0 is not None:
         _check_derivative(name, "dv_dh0", mixed, "dv in h0", lambda h, h0, step: dv(h, h0 + step))
-    loss = Loss(name, v, dv, d2v, mixed, _obeys_stein(dv, d2v, mixed), cuda, labels, smooth=not _jumps(dv))
+    if convex and any(d2v(h, y) < 0 for h, h0 in POINTS for y in ((1.0, -1.0) if labels == "sign" else (h0,))):
+        raise UserError(f"register_loss: {name!r}: convex=True, but d2v is negative somewhere")
+    loss = Loss(name, v, dv, d2v, mixed, _obeys_stein(dv, d2v, mixed), cuda, labels, convex=convex, kinks=None,
+                smooth=not _jumps(dv))
     _losses[name] = loss
     return loss
 

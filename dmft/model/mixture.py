@@ -7,13 +7,14 @@ depend on h0, so that it drops out of mu altogether: mu = E_n + alpha <g c/sqrt(
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import ndtr
 
-from dmft.core.errors import UserError
 from dmft.model.losses import Loss
+from dmft.model.observables import field_average
 from dmft.model.teacher import CLUSTERS, Jump, Labelled, Metric, is_even
 
 
@@ -60,20 +61,29 @@ class Mixture:
         """Labels do not jump."""
         return Jump(np.zeros(len(u)), 0.0)
 
+    def _predicted(self, c: float, Delta: float, sign: float, m: np.ndarray, q: np.ndarray, b: np.ndarray | float) -> np.ndarray:
+        """Probability that a new sample of a cluster is given this sign."""
+        L, centre, spread = self.loss.threshold, c * m + b, np.sqrt(Delta * q)
+        if L > 0:
+            inside = ndtr((L - centre) / spread) - ndtr((-L - centre) / spread)
+            return inside if sign < 0 else 1.0 - inside
+        return ndtr(sign * centre / spread)
+
     def errors(self, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> dict[str, np.ndarray]:
         """The share of wrong labels on new samples, where labels are signs."""
         if not self.classifies:
             return {}
-        L, total = self.loss.threshold, np.zeros(np.broadcast(m, q, b).shape)
-        for c, probability, label, Delta in self.clusters:
-            centre, spread = c * m + b, np.sqrt(Delta * q)
-            if L > 0:
-                inside = ndtr((L - centre) / spread) - ndtr((-L - centre) / spread)
-                total = total + probability * (inside if label > 0 else 1.0 - inside)
-            else:
-                total = total + probability * ndtr(-label * centre / spread)
-        return {"error": total}
+        return {"error": sum((probability * self._predicted(c, Delta, -label, m, q, b)
+                              for c, probability, label, Delta in self.clusters), np.zeros(np.broadcast(m, q, b).shape))}
 
-    def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """Not built in: clusters have their errors in closed form."""
-        raise UserError('generalization: not built in for data = "mixture"; theory.error is the share of wrong labels')
+    def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> np.ndarray:
+        """As Teacher.generalization; the prediction is a sign where labels are, otherwise the field f ~ N(c m + b, Delta q)."""
+        total = np.zeros(np.broadcast(m, q, b).shape)
+        for c, probability, label, Delta in self.clusters:
+            if self.classifies:
+                for sign in (1.0, -1.0):
+                    value = f(np.array(label), np.array(sign))
+                    total = total + probability * value * self._predicted(c, Delta, sign, m, q, b)
+            else:
+                total = total + probability * field_average(partial(f, np.array(label)), c * m + b, Delta * q, label)
+        return total

@@ -57,3 +57,15 @@ def sign_error(m: np.ndarray, q: np.ndarray, flip: float = 0.0) -> np.ndarray:
     """Probability that sign(h) is not the label of a new sample, sign(h0) flipped with probability `flip`."""
     wrong = np.arccos(np.clip(m / np.sqrt(q), -1.0, 1.0)) / np.pi
     return flip + (1 - 2 * flip) * wrong
+
+
+def field_average(f: Callable[[np.ndarray], np.ndarray], centre: np.ndarray, variance: np.ndarray, kink: float) -> np.ndarray:
+    """Average of f over z ~ N(centre, variance), elementwise; f may have kinks at 0 and at `kink`, where panels end."""
+    centre, spread = np.broadcast_arrays(np.asarray(centre, float), np.sqrt(variance))
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    cuts = np.clip((np.array((0.0, kink)) - centre[..., None]) / spread[..., None], -10.0, 10.0)
+    ends = np.sort(np.concatenate([np.broadcast_to((-10.0, -5.0, 0.0, 5.0, 10.0), (*centre.shape, 5)), cuts], -1), -1)
+    half = 0.5 * np.diff(ends)[..., None]
+    x = ends[..., :-1, None] + half * (nodes + 1)
+    density = half * weights * np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
+    return (density * f(centre[..., None, None] + spread[..., None, None] * x)).sum((-2, -1))

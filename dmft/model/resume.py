@@ -11,7 +11,8 @@ from dmft.model.runfile import Run, changes, parse_run
 GROWABLE = {"theory": ("theory.replicas", "theory.target_error", "theory.max_sweeps", "algorithm.t_max"),
             "simulation": ("simulation.instances", "algorithm.t_max")}
 # Changes that touch no number of the result (of another device: no more than its rounding).
-_HARMLESS = ("title", "theory.checkpoint_interval", "simulation.checkpoint_interval", "theory.device", "simulation.device")
+_HARMLESS = ("title", "theory.checkpoint_interval", "simulation.checkpoint_interval", "theory.device", "simulation.device",
+             "theory.keep_state")
 
 
 def grown(stored_run: str, new: Run, kind: str, source: str, growable: Iterable[str] | None = None) -> list[str]:

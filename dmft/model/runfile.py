@@ -118,6 +118,8 @@ class ProblemConfig:
             keys["ridge"] = keys["start_variance"] = f'constraint = "{self.constraint}"'
         others = ("clusters", "bias") if self.data == "teacher" else ("labels", "label_noise", "flip")
         keys |= dict.fromkeys(others, f'data = "{self.data}"')
+        if "bias" in keys:
+            keys["bias"] += " (x and -x are alike, so that it would stay 0 or learn the mean label alone)"
         if self.loss != "door":
             keys["door"] = f'loss = "{self.loss}"'
         return keys

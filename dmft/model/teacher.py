@@ -141,8 +141,8 @@ class Teacher:
         known = {"abs": magnitude_error, "field": field_error, "square": square_error}
         return {"mse": known[self.kind](m, q) + noise} if self.kind else {}
 
-    def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """Average of f(label, prediction) over a new sample, eq. B.6."""
+    def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> np.ndarray:
+        """Average of f(label, prediction) over a new sample, eq. B.6. b: always 0 here."""
         if self.kind == "sign":
             def signs(x: np.ndarray, z: np.ndarray) -> np.ndarray:
                 y, guess = np.sign(x), np.sign(z)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dmft.equations.limits import known_limits
 from dmft.model.runfile import Run
 from dmft.paper.computations import Data
 from dmft.paper.figure import Panel, PaperFigure
@@ -33,7 +34,8 @@ from dmft.plots.style import (
 APPEARANCE = {"gd": (ORANGE, "^", "-"), "sgd": (GREEN, "s", ":"), "persistent_sgd": (BLUE, "o", "--"),
          "langevin": (PINK, "D", "-")}
 SCAN_MARKERS = "os^DvPX"
-LABELS = {"m": "magnetization $m$", "loss": "training loss", "mse": "mean square error", "mse_fresh": "mean square error"}
+LABELS = {"m": "magnetization $m$", "loss": "training loss", "mse": "mean square error", "mse_fresh": "mean square error",
+          "error_fresh": "share of wrong labels"}
 FLOOR = 1e-9  # of logarithmic losses: below it the single precision of the data shows
 POINTS = 28  # simulation points on a curve
 
@@ -150,12 +152,15 @@ def _simulation(ax, found: Data, observable: str, panel: Panel, small: bool) -> 
 def _theory(ax, found: Data, observable: str, log_y: bool) -> None:
     theory, (colour, _, line) = found.theory, appearance(found)
     assert theory is not None
-    name = "mse" if observable == "mse_fresh" else observable
+    name = observable.removesuffix("_fresh")
     curves = theory.curves
     mean, error = curves[name], BAND * np.nan_to_num(curves[f"{name}_error"])
     x, floor = theory.t, FLOOR if log_y else -np.inf
     ax.fill_between(x, np.maximum(mean - error, floor), mean + error, color=colour, alpha=0.28, linewidth=0)
     ax.plot(x, mean, line, color=colour, linewidth=1.6)
+    limits = known_limits(theory.run)
+    if name in limits:
+        ax.axhline(limits[name], color=colour, linestyle="--", linewidth=0.8)
 
 
 def _instances(ax, found: Data, observable: str) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dmft.equations.limits import known_limits
 from dmft.inspection.against import AgainstSimulations
 from dmft.plots.curves import LABELS, time_axis
+from dmft.plots.references import draw_references
 from dmft.plots.style import BAND, BLACK, BLUE, ORANGE, Figure, new_figure, save
 from dmft.result.comparison import AGREE, Comparison
 
@@ -18,10 +18,8 @@ def draw(found: AgainstSimulations, path: Path | None) -> Figure:
     eta = found.run.algorithm.first_rate
     figure = new_figure(1.0 + 5.0 * len(found.comparisons), 5.8)
     axes = figure.subplots(2, len(found.comparisons), squeeze=False, height_ratios=(3, 1))
-    limits = known_limits(found.run)
     for (upper, lower), result in zip(axes.T, found.comparisons):
-        if result.observable in limits:
-            upper.axhline(limits[result.observable], color=BLACK, linestyle="--", linewidth=0.8, label="limit of gradient descent")
+        draw_references(upper, found.run, result.observable)
         _values(upper, result)
         time_axis(upper, True, eta)
         upper.set_xlabel("")

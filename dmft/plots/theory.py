@@ -12,6 +12,7 @@ from dmft.inspection.titles import experiment_text
 from dmft.plots.aging import draw_correlation, draw_response
 from dmft.plots.curves import LABELS, draw_curve, log_where_positive
 from dmft.plots.kernels import draw_kernel
+from dmft.plots.references import draw_references
 from dmft.plots.style import BLUE, GREEN, ORANGE, PINK, Figure, new_figure, save
 from dmft.result.comparison import Curve
 from dmft.result.theory import Theory
@@ -25,6 +26,8 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     for axis, (name, log) in zip(axes[0], (("m", True), ("m", False), ("loss", True), ("loss", False))):
         draw_curve(axis, _curve(theory, name), eta, log)
         axis.set_ylabel(LABELS[name])
+        if draw_references(axis, theory.run, name):
+            axis.legend(fontsize="small")
         if name == "loss":
             log_where_positive(axis, theory.loss)
     _multipliers(axes[1, 0], theory, eta)
@@ -34,6 +37,8 @@ def draw(theory: Theory, path: Path | None) -> Figure:
         name = next(name for name in ("mse", "error", "q") if name in theory.curves)
         draw_curve(axes[1, 1], _curve(theory, name), eta, True)
         axes[1, 1].set_ylabel(LABELS[name])
+        if draw_references(axes[1, 1], theory.run, name):
+            axes[1, 1].legend(fontsize="small")
     draw_correlation(axes[1, 2], theory.kernels, eta)
     draw_response(axes[1, 3], theory.kernels, eta)
     for axis, name in zip(axes[2], KERNELS):

@@ -20,20 +20,26 @@ def guess_from(theory: Theory, run: Run) -> Guess:
     if len(theory.kernels.t) != len(theory.t):
         raise RunError(f"[theory] start_from: {run.theory.start_from} keeps its kernels on a subset of its times; "
                        "solve it with theory.kernel_points at least its number of steps + 1")
-    return _guess(run, theory.delta_nu, theory.mu, theory.kernels.M_C, theory.kernels.M_R)
+    return _guess(run, theory.delta_nu, theory.mu, theory.kernels.M_C, theory.kernels.M_R, theory.b)
 
 
 def guess_of(statistics: ReplicaStatistics, run: Run) -> Guess:
     """Mean kernels of the finished replicas of the same run."""
     kernels = statistics.kernel_mean
-    return _guess(run, statistics.mean("delta_nu"), statistics.mean("mu"), kernels["M_C"], kernels["M_R"])
+    return _guess(run, statistics.mean("delta_nu"), statistics.mean("mu"), kernels["M_C"], kernels["M_R"],
+                  statistics.mean("b") if run.problem.bias else None)
 
 
-def _guess(run: Run, delta_nu: np.ndarray, mu: np.ndarray, M_C: np.ndarray, M_R: np.ndarray) -> Guess:
+def _guess(run: Run, delta_nu: np.ndarray, mu: np.ndarray, M_C: np.ndarray, M_R: np.ndarray, b: np.ndarray | None
+           ) -> Guess:
     rows, eta = run.algorithm.steps + 1, run.algorithm.clock.eta
 
     def padded(array: np.ndarray) -> np.ndarray:
         array = array[tuple(slice(0, rows) for _ in array.shape)]
         return np.pad(array, [(0, rows - len(array))] * array.ndim, mode="edge")
 
-    return Guess(padded(delta_nu), padded(mu), np.tril(padded(M_C)), np.tril(padded(M_R) * np.append(eta, eta[-1]), -1))
+    push = None
+    if run.problem.bias:  # what moved b as it did; nothing where the kernels are those of a run without an intercept
+        slope = np.zeros(1) if b is None else -np.diff(b) / (eta[: len(b) - 1] * run.problem.alpha)
+        push = padded(slope)
+    return Guess(padded(delta_nu), padded(mu), np.tril(padded(M_C)), np.tril(padded(M_R) * np.append(eta, eta[-1]), -1), push=push)

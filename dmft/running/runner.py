@@ -30,13 +30,16 @@ from dmft.model.resume import grown
 from dmft.model.runfile import Run, parse_run
 from dmft.result.statistics import ReplicaStatistics, Solution
 from dmft.result.theory import Theory, make_theory, statistics_of, theory_of
+from dmft.running.cost import estimate, size_text
 from dmft.running.guesses import guess_from, guess_of
+from dmft.running.kept import kept_state
 from dmft.running.replica import Replica, Setup, wanted_parts
 from dmft.solvers.iterate import Guess
 
 MOST_REPLICAS = 4096  # target_error asks for no more
 BIAS_SIGMAS = 2.0  # of its own standard errors, beyond which an estimated bias is taken for real
 UNSTABLE_SHARE = 1e-4  # weight of samples beyond the stability of the explicit step that is worth a warning
+LARGE_CHECKPOINT = 100e6  # bytes that are told before they are written
 _log = logging.getLogger("dmft")
 
 
@@ -56,7 +59,12 @@ def solve_job(run: Run, output: str | Path | None = None, resume: bool = False, 
               stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None) -> Ended[Theory]:
     """`solve`, with word of whether there was anything to do."""
     comm = comm or world()
-    ended = drive(TheoryJob(run, comm), output, resume, quiet, stop, attrs, comm)
+    job = TheoryJob(run, comm)
+    size = estimate(run, "theory", comm.size).checkpoint_bytes
+    if output and comm.is_root and size > LARGE_CHECKPOINT:
+        _log.info(f"note: checkpoints of about {size_text(size)}, every {run.theory.checkpoint_interval:g} s and when the run is "
+                  "stopped; theory.checkpoint_interval makes them rarer")
+    ended = drive(job, output, resume, quiet, stop, attrs, comm)
     if ended.worked and comm.is_root:
         _warn(ended.result)
     return ended
@@ -81,6 +89,8 @@ class TheoryJob:
         self.finished = 0
         self._asked = run.theory.replicas  # grows while the error is above theory.target_error
         self._started = False
+        self.keeps_state = run.theory.keep_state and run.theory.method == "march"
+        self.kept_state: store.Stored | None = None  # what a longer run goes on from
 
     @property
     def wanted(self) -> int:
@@ -93,6 +103,10 @@ class TheoryJob:
 
     def take_up(self, header: store.Stored, grew: Sequence[str]) -> bool:
         if "algorithm.t_max" in grew:
+            self.kept_state = self.comm.from_root(lambda: kept_state(header, self.setup))
+            if self.kept_state is not None:
+                self._note("t_max grew: going on from the state that was kept")
+                return True
             self._note_longer(header.run_text)
             return False
         if header.is_checkpoint:
@@ -143,6 +157,8 @@ class TheoryJob:
         if self.setup.experiment.mirrored and self.comm.is_root:
             warnings.warn("m0 = 0: in the limit of infinite dimension m stays exactly 0 (samples come in mirrored pairs); "
                           "escape at finite dimension is seen by the simulator (sgd-sim run)", DmftWarning, stacklevel=2)
+        if self.setup.experiment.hidden:
+            self._note(f"spectral start: {self.setup.experiment.hidden} steps of power iteration before t = 0")
         if self.setup.parts != wanted_parts(self.run):
             self._note(f"note: the loss {self.run.problem.loss!r} has jumps: solving without the Stein control variate")
 
@@ -199,6 +215,10 @@ class TheoryJob:
     # --- the end ----------------------------------------------------------------------------------------------
 
     def finish(self, attrs: dict[str, Any], output: Path | None) -> Theory:
+        experiment = self.setup.experiment
+        if experiment.hidden:
+            attrs = {**attrs, "spectral_start": f"{experiment.hidden} steps of power iteration before t = 0, "
+                                                f"overlap {experiment.m0:.5f} for infinitely many"}
         theory = make_theory(self.run, self.statistics, self.setup.grid, attrs)
         if output:
             theory.save(output)

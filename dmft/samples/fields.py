@@ -27,7 +27,7 @@ def make_fields(loss: Loss):
             g_y[i] = batch * dv_dy(field, y[i]) * slope[i]
             step = eta * sd[i] * g[i]
             if s[i] < 0.0 or (leaves(step, field, y[i])
-                              and leaves(eta * sd[i] * batch * dv(field - step, y[i]), field - step, y[i])):
+                              and leaves(eta * sd[i] * scale * sd[i] * dv(field - step, y[i]), field - step, y[i])):
                 s[i], Y[i] = GONE, 0.0
                 out_v[i], g[i], gp[i], g_y[i] = 0.0, 0.0, 0.0, 0.0
         if classes:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from numba import njit
 
 # Within the trapping region of phase retrieval a gradient step moves a field f by 2 |f| at most. A sample that is moved by more
-# than LEAVES times (1 + |f| + |y|), to where its next step would do so again, does not come back.
+# than LEAVES times (1 + |f| + |y|), to where the next step with a mini-batch weight of one would do so again,
+# does not come back.
 LEAVES = 4.0
 # Mini-batch weight of a lost sample: it stays, and any other is >= 0.
 GONE = -1.0

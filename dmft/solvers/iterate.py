@@ -20,7 +20,7 @@ from dmft.core import exact_sum
 from dmft.core.tree import nest
 from dmft.equations.history import History, Plan
 from dmft.equations.kernels import KERNELS, saved_row
-from dmft.equations.rows import GROUPS, SCALARS, curve_row, curves_of, estimate_row, exploded
+from dmft.equations.rows import GROUPS, PUSH, SCALARS, curve_row, curves_of, estimate_row, exploded
 from dmft.equations.weights import Closing, Row, WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.process import Samples
@@ -44,20 +44,29 @@ def iteration_bytes(steps: int, blocks: int, fresh_noise: bool) -> float:
 @dataclass(frozen=True)
 class Guess:
     """All rows of the kernels: delta_nu, mu (steps+1,); M_C, eta M_R (steps+1, steps+1), lower triangles.
-    m is given only in the first sweep, where the paper holds it constant."""
+    m is given only in the first sweep, where the paper holds it constant; push, <(s/l) v'> (steps+1,), where an intercept is
+    learnt."""
 
     delta_nu: np.ndarray
     mu: np.ndarray
     M_C: np.ndarray
     M_R: np.ndarray
     m: np.ndarray | None = None
+    push: np.ndarray | None = None
 
-    PARTS = ("delta_nu", "mu", "M_C", "M_R")
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What a sweep finds anew."""
+        return ("delta_nu", "mu", "M_C", "M_R") + (() if self.push is None else ("push",))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What a checkpoint holds of it."""
         given = {} if self.m is None else {"m": self.m}
-        return {name: getattr(self, name) for name in self.PARTS} | given
+        return {name: getattr(self, name) for name in self.parts} | given
+
+    def zeros(self) -> Guess:
+        """The same parts, empty."""
+        return Guess(**{name: np.zeros_like(getattr(self, name)) for name in self.parts})
 
     def row(self, n: int, slots: int) -> Row:
         def past(kernel: np.ndarray) -> np.ndarray:
@@ -70,7 +79,7 @@ class Guess:
     def mixed(self, new: Guess, weight: float, upto: int) -> Guess:
         """`weight` of the new kernels in rows below `upto`, the old ones beyond."""
         parts = {}
-        for name in self.PARTS:
+        for name in self.parts:
             old = getattr(self, name).copy()
             old[:upto] = (1 - weight) * old[:upto] + weight * getattr(new, name)[:upto]
             parts[name] = old
@@ -78,9 +87,9 @@ class Guess:
 
 
 def distance(old: Guess, new: Guess, upto: int) -> float:
-    """Largest relative change |new - old| / |new| (Frobenius) over delta_nu, mu, M_C, M_R in rows below `upto`."""
+    """Largest relative change |new - old| / |new| (Frobenius) over all parts in rows below `upto`."""
     worst = 0.0
-    for name in Guess.PARTS:
+    for name in new.parts:
         a, b = getattr(old, name)[:upto], getattr(new, name)[:upto]
         norm = float(np.linalg.norm(b))
         change = float(np.linalg.norm(b - a))
@@ -89,11 +98,13 @@ def distance(old: Guess, new: Guess, upto: int) -> float:
 
 
 def starting_guess(experiment: Experiment, first: Row) -> Guess:
-    """The paper's: m = m0, M_R = 0, M_C(t,t) = M_C(0,0), a tenth of it off the diagonal, delta_nu and mu as at t = 0."""
+    """The paper's: m = m0, M_R = 0, M_C(t,t) = M_C(0,0), a tenth of it off the diagonal, delta_nu and mu as at t = 0; an
+    intercept stays 0."""
     n = experiment.steps + 1
     M_C = np.tril(np.full((n, n), 0.1 * first.M_C_now))
     np.fill_diagonal(M_C, first.M_C_now)
-    return Guess(np.full(n, first.delta_nu), np.full(n, first.mu), M_C, np.zeros((n, n)), np.full(n, experiment.m0))
+    return Guess(np.full(n, first.delta_nu), np.full(n, first.mu), M_C, np.zeros((n, n)), np.full(n, experiment.m0),
+                 np.zeros(n) if experiment.data.bias else None)
 
 
 @dataclass(frozen=True)
@@ -124,6 +135,7 @@ class Pass:
     closings: list[Closing]  # what follows from each row of the guess
     m: np.ndarray
     q: np.ndarray
+    b: np.ndarray  # intercepts
     sound: int  # rows that the guess leaves sound
     draws: Draws
     weight: np.ndarray
@@ -262,38 +274,40 @@ class Iteration:
             known.restart(draws, weight)
         return self._samples[shape]
 
-    def _close_all(self) -> tuple[list[Closing], np.ndarray, np.ndarray, int]:
-        """What follows from every row of the guess, m and q at every step, and how many rows stay sound."""
+    def _close_all(self) -> tuple[list[Closing], np.ndarray, np.ndarray, np.ndarray, int]:
+        """What follows from every row of the guess, m, q and the intercept at every step, and how many rows stay sound."""
         rows = self.experiment.steps + 1
         weights = WeightDynamics(self.experiment, History(self.experiment.steps))
         closings: list[Closing] = []
-        m, q = np.full(rows, np.nan), np.full(rows, np.nan)
+        m, q, b = (np.full(rows, np.nan) for _ in range(3))
         for n in range(rows):
             row = self.guess.row(n, self.history.slots)
-            m[n], q[n] = weights.m, weights.q
+            m[n], q[n], b[n] = weights.m, weights.q, weights.b
             closing = weights.close(row, None if self.guess.m is None else self.guess.m[n])
             if exploded(np.zeros(0), closing.norm):
-                return closings, m, q, n
+                return closings, m, q, b, n
             closings.append(closing)
             if n < self.experiment.steps:
                 weights.advance(row, closing.next, weights.history.push(n))
-        return closings, m, q, rows
+                if self.guess.push is not None:
+                    weights.push_intercept(float(self.guess.push[n]))
+        return closings, m, q, b, rows
 
     def _walk(self, samples: Samples, under_way: Pass) -> None:
         """Whole paths of some samples; adds their row sums to the block's."""
         no_merges = np.zeros((0, 3), np.int64)
-        closings, m, out = under_way.closings, under_way.m, under_way.partial[under_way.turn]
+        closings, m, b, out = under_way.closings, under_way.m, under_way.b, under_way.partial[under_way.turn]
         for n, closing in enumerate(closings):
             if n % PANEL == 0:
                 samples.look_ahead(np.array([ahead.drive.memory for ahead in closings[n : n + PANEL]]))
-            out[n] += samples.row_sums(m[n]).sum(axis=0)
+            out[n] += samples.row_sums(m[n], b[n]).sum(axis=0)
             if n < self.experiment.steps:
                 samples.advance(closing.drive, Plan(no_merges, n, 0))
 
     def _collect(self, sums: np.ndarray, under_way: Pass, noise: float) -> Sweep:
         """New rows from the sums; the past that [ibp] needs beside them is that of the guess."""
         experiment, rows, sound = self.experiment, self.experiment.steps + 1, under_way.sound
-        new = Guess(*(np.zeros_like(getattr(self.guess, name)) for name in Guess.PARTS))
+        new = self.guess.zeros()
         curves = {name: np.full(rows, np.nan) for name in curves_of(experiment)}
         weights = WeightDynamics(experiment, History(experiment.steps))
         for n in range(sound):
@@ -304,7 +318,9 @@ class Iteration:
             row = estimate.row
             new.delta_nu[n], new.mu[n], new.M_C[n, n] = row.delta_nu, row.mu, row.M_C_now
             new.M_C[n, :n], new.M_R[n, :n] = row.M_C[:n], row.M_R[:n]
-            figures = curve_row(experiment, n, under_way.m[n], under_way.q[n], estimate, sums[n], closing)
+            if new.push is not None:
+                new.push[n] = sums[n, PUSH]
+            figures = curve_row(experiment, n, under_way.m[n], under_way.q[n], estimate, sums[n], closing, under_way.b[n])
             for name, value in figures.items():
                 curves[name][n] = value
             if n < experiment.steps:

@@ -31,6 +31,7 @@ from dmft.solvers.blocks import (
     normalised,
     step_together,
 )
+from dmft.solvers.longer import Longer, lengthened
 
 
 def march_blocks(sampling: Sampling, comm: Summing, gpu: Gpu | None) -> Blocks:
@@ -46,6 +47,7 @@ class March:
     def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, grid: np.ndarray, comm: Summing,
                  dtype=np.float64, gpu: Gpu | None = None):
         self.experiment, self.sampling, self.grid, self.comm = experiment, sampling, grid + experiment.hidden, comm
+        self.per_level = per_level
         self.history = History(experiment.steps, per_level, np.flatnonzero(experiment.jump_n))
         self.weights = WeightDynamics(experiment, self.history)
         self.blocks = blocks = march_blocks(sampling, comm, gpu)
@@ -119,7 +121,7 @@ class March:
 
     def shared(self) -> dict[str, Any]:
         return {"weights": self.weights.state.arrays(), "history": self.history.state(), "curves": self.curves,
-                "kernels": self.kernels, "path": self.path, "diverged": np.array(self.diverged)}
+                "kernels": self.kernels, "grid": self.grid, "path": self.path, "diverged": np.array(self.diverged)}
 
     def own(self) -> Mapping[str, np.ndarray]:
         return self.samples.own()
@@ -129,6 +131,12 @@ class March:
 
     def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
         found = nest(shared)
+        before = len(found["curves"]["m"]) - 1 + self.experiment.hidden
+        if before < self.experiment.steps:  # of a shorter run
+            jumps = np.flatnonzero(self.experiment.jump_n[:before])
+            longer = Longer(History(before, self.per_level, jumps), self.history)
+            found = lengthened(found, self.experiment.steps - self.experiment.hidden, self.grid, longer)
+            own, carried = longer.own(own), longer.carried(carried)
         self.weights.state = WeightState.from_arrays(found["weights"])
         self.history.restore(found["history"])
         for arrays, stored in ((self.curves, found["curves"]), (self.kernels, found["kernels"])):

@@ -47,8 +47,10 @@ def hermite_coefficients(link: Callable[[float], float], order: int = 10) -> np.
 def information_exponent(link: Callable[[float], float], order: int = 10, tolerance: float = 1e-3) -> int:
     """Smallest n >= 1 whose coefficient is above `tolerance` times the root mean square of g - E[g]."""
     c = hermite_coefficients(link, order)
-    spread = np.sqrt(max(_FINE_WEIGHTS @ _values(link, _FINE) ** 2 - c[0] ** 2, 0.0))
-    return _first(np.abs(c[1:]) > tolerance * spread, order, "information", link)
+    square = _FINE_WEIGHTS @ _values(link, _FINE) ** 2
+    spread = np.sqrt(max(square - c[0] ** 2, 0.0))
+    rounding = 1e-12 * np.sqrt(square)  # of a constant link nothing else is left
+    return _first(np.abs(c[1:]) > max(tolerance * spread, rounding), order, "information", link)
 
 
 def generative_exponent(link: Callable[[float], float], order: int = 10, tolerance: float = 0.02) -> int:

@@ -9,7 +9,6 @@ others has a nearly sharp bend across the rule of those; panels of the width of 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -222,24 +221,20 @@ def squared_error_average(s, ds, s_star, kinks, kinks_star, x, w, fine, fine_wei
     return total
 
 
-def _arguments(student, teacher, kinks, nodes: int) -> tuple[Any, ...]:
-    """What all averages take first."""
-    return student.s, student.ds, teacher.s, *(np.array(one, float) for one in kinks), *legendre(max(3, nodes // 2))
-
-
 def kinked_moments(student, teacher, kinks, om: np.ndarray, c: np.ndarray, p: int, nodes: int, diagonal: bool = False):
     """es, f, g, j2, square of field_moments.py for functions with kinks = (the student's, the teacher's) places; half of `nodes`
     to a panel. With `diagonal` only i = j of g."""
-    functions = _arguments(student, teacher, kinks, nodes)
-    es, f, j2, square = pair_averages(*functions, om, c, p)
+    functions, rule = (student.s, student.ds, teacher.s), legendre(nodes // 2)
+    places = np.array(kinks[0], float), np.array(kinks[1], float)
+    es, f, j2, square = pair_averages(*functions, *places, *rule, om, c, p)
     g = np.zeros((p, p))
     for i in range(p):
         for j in range(i, i + 1 if diagonal else p):
-            g[i, j] = g[j, i] = squared_error_average(*functions, *legendre(FINE), om, c, p, i, j)
+            g[i, j] = g[j, i] = squared_error_average(*functions, *places, *rule, *legendre(FINE), om, c, p, i, j)
     return es, f, g, j2, square
 
 
 def kinked_square(student, teacher, kinks, om: np.ndarray, c: np.ndarray, p: int, nodes: int) -> float:
     """E[E^2] alone."""
-    functions = _arguments(student, teacher, kinks, nodes)
-    return float(pair_averages(*functions, om, c, p)[3])
+    places = np.array(kinks[0], float), np.array(kinks[1], float)
+    return float(pair_averages(student.s, student.ds, teacher.s, *places, *legendre(nodes // 2), om, c, p)[3])

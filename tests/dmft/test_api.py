@@ -9,7 +9,7 @@ import pytest
 
 import dmft
 
-OFFERED = {"Run", "UserError", "__version__", "compare", "convergence_study", "fixed_point", "load", "load_run",
+OFFERED = {"Run", "UserError", "__version__", "bayes", "compare", "convergence_study", "fixed_point", "load", "load_run",
            "parse_run", "register_loss", "report", "solve"}
 
 

@@ -26,7 +26,7 @@ extern "C" __global__ void fields(int count, double m, double b, double eta, dou
     double mixed = batch * loss_dv_dh0<double>(field, y[i]) * y_slope[i], loss = loss_v<double>(field, y[i]);
     const double step = eta * sd[i] * slope;
     if (s[i] < 0.0 || (leaves(step, field, y[i]) &&
-                       leaves(eta * sd[i] * batch * loss_dv<double>(field - step, y[i]), field - step, y[i]))) {
+                       leaves(eta * sd[i] * scale * sd[i] * loss_dv<double>(field - step, y[i]), field - step, y[i]))) {
         s[i] = GONE, Y[i] = 0.0;
         slope = curvature = mixed = loss = 0.0;
     }

@@ -62,7 +62,7 @@ def exits(quick: bool = False) -> ExitTable:
 
 
 @dataclass(frozen=True)
-class Landscape:
+class RiskLandscape:
     """Figure 6: risk over the unit sphere in three dimensions (polar angle from w*, azimuth), risk over the plane of w along
     and across w*, the critical points, and the spectrum on the sphere at the start (m = 0) in dimension d."""
 
@@ -76,7 +76,7 @@ class Landscape:
     spectrum: list[tuple[float, int]]
 
 
-def figure6(quick: bool = False) -> Landscape:
+def figure6(quick: bool = False) -> RiskLandscape:
     """p = 1, no label noise: the risk on the sphere is 2 (1 - m^2); at m = 0 one direction falls and all others are flat."""
     points = 61 if quick else 181
     polar, azimuth = np.linspace(0.0, np.pi, points), np.linspace(0.0, 2.0 * np.pi, points)
@@ -85,5 +85,5 @@ def figure6(quick: bool = False) -> Landscape:
     plane = np.array([[landscape_single.risk(np.array([along, across, 0.0]), w_star) for along in axis] for across in axis])
     sphere = np.array([[landscape_single.sphere_risk(np.cos(angle))] * points for angle in polar])
     d = 1000
-    return Landscape(polar, azimuth, sphere, axis, plane, landscape_single.critical_points(w_star), d,
+    return RiskLandscape(polar, azimuth, sphere, axis, plane, landscape_single.critical_points(w_star), d,
                      landscape_single.sphere_spectrum(d, 0.0))  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onepass.papers.arnaboldi.exits import ExitTable, Landscape
+from onepass.papers.arnaboldi.exits import ExitTable, RiskLandscape
 from onepass.papers.arnaboldi.numbers import ExitRatios, LargestOverlap, Paths, Scalings
 from onepass.papers.table import NumberRow, array_rows, curve_rows, mean_row
 
@@ -80,7 +80,7 @@ def exits(data: ExitTable) -> list[NumberRow]:
     return rows
 
 
-def surface(data: Landscape) -> list[NumberRow]:
+def surface(data: RiskLandscape) -> list[NumberRow]:
     """Critical points with excess risk and eigenvalues, and the spectrum at the start on the sphere."""
     rows = []
     for point in data.points:

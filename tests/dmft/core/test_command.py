@@ -205,3 +205,12 @@ def test_many_results_print_a_kind_of_warning_once(capsys):
     with command.speaking(True):
         warnings.warn("another", ResultWarning, stacklevel=1)
     assert capsys.readouterr().err == "warning: another\n"
+
+
+def test_a_mistyped_choice_is_answered_with_the_nearest_one():
+    parser = command.Parser(prog="dmft solve")
+    command.run_options(parser)
+    with pytest.raises(UserError, match="did you mean 'gpu'"):
+        parser.parse_args(["a.toml", "--device", "gup"])
+    with pytest.raises(UserError, match=r"\(choose from 'cpu', 'gpu'\) \(see dmft solve --help\)"):
+        parser.parse_args(["a.toml", "--device", "xyz"])

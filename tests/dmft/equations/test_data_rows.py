@@ -124,6 +124,22 @@ def test_march_and_iteration_agree(name):
         np.testing.assert_allclose(march.curves[curve], iteration.curves[curve], rtol=0, atol=1e-7)
 
 
+@pytest.mark.filterwarnings("ignore:not converged")
+def test_march_and_iteration_learn_the_same_intercept(tmp_path):
+    """Also with the kernels of the march as first guess: b then hardly moves."""
+    run = make(*CASES["E1"][:2], steps=10, theory="samples = 200\nreplicas = 1\nkernel_points = 11")
+    march = dmft.solve(run, output=tmp_path / "march.h5", quiet=True)
+    iterate = run.replace(method="iterate", mixing=1.0, tolerance=1e-12)
+    iteration = dmft.solve(iterate, quiet=True)
+    assert march.b[-1] < -0.05
+    for curve in ("m", "b", "loss", "training_error", "error"):
+        np.testing.assert_allclose(march.curves[curve], iteration.curves[curve], rtol=0, atol=1e-8)
+    again = dmft.solve(iterate.replace(start_from=str(tmp_path / "march.h5"), max_sweeps=2), quiet=True)
+    np.testing.assert_allclose(again.b, march.b, rtol=0, atol=1e-5)
+    cold = dmft.solve(iterate.replace(max_sweeps=2), quiet=True)
+    assert abs(cold.b - march.b).max() > 1e-3
+
+
 def test_march_and_iteration_agree_with_samples_on_the_jump():
     run = make(*CASES["A1"][:2], steps=10, theory="samples = 100\nreplicas = 1")
     march = dmft.solve(run, quiet=True)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 import dmft
-from dmft.core.errors import RunError
+from dmft.core.errors import RunError, UserError
+from dmft.equations.limit_averages import averages, integrals
 from dmft.equations.limits import fixed_point
+from dmft.model.classification import SMOOTH_HINGE
+from dmft.model.losses import LINEAR
 from dmft.model.mixture import Mixture
 from dmft.model.runfile import Run, parse_run
+from dmft.model.teacher import Teacher
 
 TWO = 'data = "mixture"\nclusters = [[1, 0.3, 1, {0}], [-1, 0.7, -1, {0}]]\n'
 RIDGE = 'constraint = "ridge"\nridge = {}\n'
@@ -76,6 +81,63 @@ def test_square_loss_on_signs_two_ways():
     np.testing.assert_allclose((found.m, found.q, found.V), (m, Q + m * m, V), rtol=0, atol=1e-10)
 
 
+def _soft(name: str, labels: str) -> None:
+    """Huber's loss of f - y, quadratic within 1."""
+    dmft.register_loss(name, lambda f, y: 0.5 * (f - y) ** 2 if abs(f - y) < 1 else abs(f - y) - 0.5,
+                       lambda f, y: min(max(f - y, -1.0), 1.0), lambda f, y: 1.0 if abs(f - y) < 1 else 0.0,
+                       lambda f, y: -1.0 if abs(f - y) < 1 else 0.0, labels=labels, convex=True)
+
+
+def test_the_square_loss_of_a_user_is_ours():
+    """By integrals over labels and fields in place of moments, to 1e-10."""
+    dmft.register_loss("my_square", lambda f, y: 0.5 * (f - y) ** 2, lambda f, y: f - y, lambda f, y: 1.0, lambda f, y: -1.0,
+                       labels="field", convex=True)
+    for problem in ('alpha = 3\nlabel_noise = 0.3\n', 'alpha = 1.5\nlabels = "abs"\n' + RIDGE.format(0.4),
+                    'alpha = 1.5\n' + TWO.format(0.5) + RIDGE.format(0.5)):
+        found, ours = (fixed_point(make(f'loss = "{loss}"\n' + problem)) for loss in ("my_square", "linear"))
+        np.testing.assert_allclose((found.m, found.q, found.V, found.loss), (ours.m, ours.q, ours.V, ours.loss), rtol=0, atol=1e-10)
+
+
+def test_averages_of_noisy_labels_in_three_integrals():
+    """Labels |h0| + noise and h0^2 + noise: integrals against the moments of the square loss."""
+    for kind in ("abs", "square"):
+        data = Teacher(LINEAR, kind, 0.3)
+        np.testing.assert_allclose(integrals(data, 0.3, 1.2, 0.7, 0.0)[:3], averages(data, 0.3, 1.2, 0.7, 0.0)[:3], atol=1e-10)
+
+
+def test_a_loss_of_a_user_with_kinks():
+    """The smooth hinge registered as a user's has the limit of ours: the jumps of its v'' are found. Huber's loss, whose jumps move
+    with the label, solves its own equations under direct minimisation: m, q and loss within 4 errors, not those of squares."""
+    dmft.register_loss("my_hinge", SMOOTH_HINGE.v, SMOOTH_HINGE.dv, SMOOTH_HINGE.d2v, SMOOTH_HINGE.dv_dh0, labels="sign",
+                       convex=True)
+    found, ours = (fixed_point(make(PROBLEMS["P5"].replace("smooth_hinge", loss))) for loss in ("my_hinge", "smooth_hinge"))
+    np.testing.assert_allclose((found.m, found.q, found.V, found.loss), (ours.m, ours.q, ours.V, ours.loss), rtol=0, atol=1e-10)
+    _soft("my_huber", "field")
+    found = fixed_point(make('alpha = 2\nloss = "my_huber"\nlabel_noise = 1.5\n' + RIDGE.format(0.3)))
+    measured = np.array([_minimised(seed, 300, 2.0, 0.3, 1.5) for seed in range(12)])
+    mean, error = measured.mean(0), measured.std(0, ddof=1) / np.sqrt(len(measured))
+    z = (mean - np.array([found.m, found.q, found.loss])) / error
+    assert np.abs(z).max() < 4
+    squares = fixed_point(make('alpha = 2\nloss = "linear"\nlabel_noise = 1.5\n' + RIDGE.format(0.3)))
+    assert abs(mean[1] - squares.q) > 6 * error[1]
+
+
+def _minimised(seed: int, N: int, alpha: float, ridge: float, noise: float) -> tuple[float, float, float]:
+    """m, q and the loss of a sample at the minimum of Huber's loss with a ridge, from data."""
+    rng = np.random.default_rng(seed)
+    X, w0 = rng.standard_normal((int(alpha * N), N)), rng.standard_normal(N)
+    w0 *= np.sqrt(N) / np.linalg.norm(w0)
+    y = X @ w0 / np.sqrt(N) + np.sqrt(noise) * rng.standard_normal(len(X))
+
+    def cost(w: np.ndarray) -> tuple[float, np.ndarray]:
+        gap = X @ w / np.sqrt(N) - y
+        cut = np.clip(gap, -1, 1)
+        return np.sum(cut * (gap - 0.5 * cut)) + 0.5 * ridge * w @ w, X.T @ cut / np.sqrt(N) + ridge * w
+
+    w = minimize(cost, np.zeros(N), jac=True, method="L-BFGS-B", options={"gtol": 1e-7, "ftol": 0.0}).x
+    return w @ w0 / N, w @ w / N, (cost(w)[0] - 0.5 * ridge * w @ w) / len(y)
+
+
 LONG = {"P2": (0.4, 24.0), "P4": (0.3, 24.0), "P6": (0.4, 16.0)}
 
 
@@ -116,3 +178,5 @@ def test_no_limit_is_one_line():
     run = make(PROBLEMS["P2"]).replace(kind="sgd", batch_fraction=0.5)
     with pytest.raises(RunError, match="keep the weights moving"):
         fixed_point(run)
+    with pytest.raises(UserError, match="d2v is negative"):
+        dmft.register_loss("no_bowl", lambda f, y: -0.5 * f * f, lambda f, y: -f, lambda f, y: -1.0 + 0.0 * f, convex=True)

@@ -26,7 +26,7 @@ TINY = run_text("gd", t_max=1.0, algorithm={"learning_rate": 0.05}, theory={"sam
 def test_every_figure_of_the_paper_is_there(dmft_main):
     done = dmft_main("figure", "--list")
     assert done.returncode == 0
-    assert [line.split()[0] for line in done.stdout.splitlines()] == [*NAMES, "longtimes", "validation"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [*NAMES, "gmm2", "gmm3", "longtimes", "validation"]
     for name in NAMES:
         assert (ROOT / "runs" / name / "README.md").exists() and FIGURES[name].panels
 

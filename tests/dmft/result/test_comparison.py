@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dmft.core import store
+from dmft.inspection.against import against_simulations
 from dmft.model.runfile import parse_run
 from dmft.result.comparison import Curve, compare, extrapolate, instances_curve
 
@@ -99,6 +100,22 @@ def test_one_replica_and_another_experiment_are_noted(dmft_main, tmp_path, demo_
     done = dmft_main("compare", "theory.h5", "sim.h5")
     _max_z(done)
     assert "one replica" in done.stdout and "problem.alpha 3.0 / 2.5" in done.stdout
+
+
+def test_diverged_replicas_and_lost_samples_are_noted(tmp_path, demo_text):
+    """alpha N lost is 0.3 at N = 1000; the degrees of freedom are those of the replicas that got through."""
+    _theory(tmp_path / "theory.h5", demo_text)
+    stored = store.load(tmp_path / "theory.h5")
+    replicas, alpha = stored.arrays["replicas/m"].copy(), parse_run(demo_text).problem.alpha
+    replicas[2, 40:] = np.nan
+    arrays = {**stored.arrays, "replicas/m": replicas, "lost": np.linspace(0.0, 3e-4 / alpha, 101)}
+    store.save(tmp_path / "theory.h5", "theory", stored.run_text, arrays, stored.attrs)
+    _simulation(tmp_path / "sim.h5", demo_text)
+    found = str(against_simulations(tmp_path / "theory.h5", [tmp_path / "sim.h5"]))
+    assert "1 of 8 replicas diverged; means and errors are those of the others" in found and "7 replicas, 40 instances" in found
+    assert "at N = 1000 a simulation has 0.3 data samples on average that leave their trapping region" in found
+    _simulation(tmp_path / "small.h5", demo_text, dimension=100)
+    assert "trapping" not in str(against_simulations(tmp_path / "theory.h5", [tmp_path / "small.h5"]))
 
 
 def test_diverged_times_are_left_out_and_named(dmft_main, tmp_path, demo_text):

@@ -99,3 +99,29 @@ def test_kernels_at_chosen_times():
     for wrong in ([], [0.2, 0.1], -1, "log"):
         with pytest.raises(RunError, match="kernel_points"):
             run.replace(kernel_points=wrong)
+
+
+@pytest.mark.parametrize("history", ["full", "dyadic"])
+def test_a_kept_state_goes_on(tmp_path, caplog, history):
+    """t_max grows twice: what was marched stays to the bit, and the end is that of one long run, up to rounding (sums over longer
+    rows). In blocks the longer history has a level more."""
+    run = make_run({**ALGORITHMS["persistent"], "momentum": 0.3}, steps=20, samples=64, replicas=2, keep_state=True,
+                   history=history, blocks_per_level=4)
+    first = dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
+    caplog.set_level(logging.INFO, "dmft")
+    for steps in (30, 70):
+        longer = dmft.solve(run.replace(t_max=steps * 0.02), output=tmp_path / "a.h5", resume=True, quiet=True)
+        assert caplog.text.count("going on from the state that was kept") == (1 if steps == 30 else 2)
+        assert_array_equal(longer.m[:21], first.m)
+    straight = dmft.solve(run.replace(t_max=70 * 0.02), quiet=True)
+    assert_allclose(longer.m, straight.m, rtol=0, atol=1e-9)
+    assert_allclose(longer.kernels.C, straight.kernels.C, rtol=0, atol=1e-9)
+
+
+def test_a_state_of_another_kind_is_not_taken(tmp_path, caplog):
+    """From full to dyadic the past is laid out anew: the run begins again and says so."""
+    run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=1, keep_state=True)
+    dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
+    caplog.set_level(logging.INFO, "dmft")
+    dmft.solve(run.replace(t_max=201 * 0.02), output=tmp_path / "a.h5", resume=True, quiet=True)
+    assert "is now dyadic" in caplog.text and "that was kept" not in caplog.text

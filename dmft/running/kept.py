@@ -1,0 +1,27 @@
+"""The state of a finished march that was kept (theory.keep_state), and whether a longer run can go on from it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.core import store
+from dmft.core.checkpoint import check_layout
+from dmft.model.runfile import parse_run
+from dmft.running.replica import Setup
+
+
+def kept_state(result: store.Stored, setup: Setup) -> store.Stored | None:
+    """The header of the state beside a result, if the longer run of `setup` can go on from it; else None: it is not there or
+    belongs to another run, the longer run keeps its past in another way, wants kernels at times that are gone, or has other
+    settings in the very step at which the shorter one ended."""
+    if result.is_checkpoint or setup.run.theory.method != "march":
+        return None
+    state = store.state_header(result.path)
+    if state is None or state.run_text != result.run_text:
+        return None
+    check_layout(state)
+    old, e = Setup.from_run(parse_run(result.run_text, any_loss=True)), setup.experiment
+    end = old.experiment.steps
+    known = np.isin(setup.grid[setup.grid <= old.grid[-1]], old.grid).all()
+    goes_on = e.batches.law(end) == e.batches.law(end - 1) and e.update.beta[end] == e.update.beta[end - 1]
+    return state if old.per_level == setup.per_level and known and goes_on else None

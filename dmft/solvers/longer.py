@@ -1,0 +1,78 @@
+"""A march that goes on beyond its end: the arrays of a shorter run in the layout of a longer history. Eq. [dyadic].
+
+Slots of a level keep their places in it; a longer history may have more levels, or more room in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dmft.equations.history import History
+
+IN_ORDER_OF_TIME = ("factor", "ridge")  # matrices of the weights that are not over slots
+
+
+class Longer:
+    """Where the arrays of a march with history `old` lie in one with history `new`."""
+
+    def __init__(self, old: History, new: History):
+        self.old, self.new = old, new
+        level, place = old.levels - 1 - np.arange(old.slots) // old.width, np.arange(old.slots) % old.width
+        self.slot = (new.levels - 1 - level) * new.width + place
+
+    def vectors(self, array: np.ndarray) -> np.ndarray:
+        """(..., slots)."""
+        result = np.zeros((*array.shape[:-1], self.new.slots), array.dtype)
+        result[..., self.slot] = array
+        return result
+
+    def packed(self, T: np.ndarray) -> np.ndarray:
+        """(lines, packed) tangents."""
+        result = np.zeros((len(T), self.new.packed), T.dtype)
+        for i, into in enumerate(self.slot):
+            columns = self.slot[: self.old.stop[i]]
+            result[:, self.new.offset[into] + columns] = T[:, self.old.offset[i] : self.old.offset[i] + len(columns)]
+        return result
+
+    def weights(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The state of WeightDynamics."""
+        result = {}
+        for name, array in arrays.items():
+            if array.ndim == 2 and name in IN_ORDER_OF_TIME:
+                result[name] = np.zeros((self.new.slots, self.new.slots))
+                result[name][: len(array), : len(array)] = array
+            elif array.ndim == 2:
+                result[name] = self.vectors(self.vectors(array).T).T
+            else:
+                result[name] = self.vectors(array) if array.shape == (self.old.slots,) else array
+        return result
+
+    def history(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The state of a History."""
+        return {"first": self.vectors(arrays["first"]), "size": self.vectors(arrays["size"]), "order": self.slot[arrays["order"]]}
+
+    def own(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Lines of samples: those over slots are lengthened."""
+        return {name: self.vectors(array) if array.ndim == 2 and array.shape[1] == self.old.slots else array
+                for name, array in arrays.items()}
+
+    def carried(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Lines of samples with tangents."""
+        return {name: self.packed(array) if name == "T" else self.vectors(array) for name, array in arrays.items()}
+
+
+def lengthened(found: Mapping[str, Any], steps: int, grid: np.ndarray, longer: Longer) -> dict[str, Any]:
+    """The part of a march's state that all ranks share, for a run of `steps` visible steps with kernels on `grid`."""
+    def curve(array: np.ndarray) -> np.ndarray:
+        return np.append(array, np.full(steps + 1 - len(array), np.nan))
+
+    _, here, there = np.intersect1d(found["grid"], grid, return_indices=True)
+    kernels = {}
+    for name, array in found["kernels"].items():
+        kernels[name] = np.zeros((len(grid), len(grid)))
+        kernels[name][np.ix_(there, there)] = array[np.ix_(here, here)]
+    return {**found, "weights": longer.weights(found["weights"]), "history": longer.history(found["history"]), "kernels": kernels,
+            "curves": {name: curve(array) for name, array in found["curves"].items()}, "path": curve(found["path"]), "grid": grid}
