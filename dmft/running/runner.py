@@ -241,7 +241,9 @@ def _warn(theory: Theory) -> None:
     if theory.outcome == "diverged":
         return
     if theory.outcome == "sweep limit":
-        warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}: raise it with --resume, or use "
+        known = int(np.isfinite(theory.m).sum())        # later rows have exploded, but may do so no more after further sweeps
+        far = "" if known == theory.t.size else f" (the last sweep diverged at t = {theory.t[known]:g}: NaN from there on)"
+        warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}{far}: raise it with --resume, or use "
                       "method = \"march\"", OutcomeWarning, stacklevel=4)
     share = np.nanmax(theory.unstable, initial=0.0)
     if share > UNSTABLE_SHARE:
