@@ -43,10 +43,10 @@ def test_bad_input_is_exit_2_and_one_line(arguments, tmp_path, demo_text, dmft_m
 
 
 @pytest.mark.parametrize("command_line", [["solve"], ["converge", "--samples", "20,40"]], ids=["solve", "converge"])
-@pytest.mark.parametrize("setting", ["theory.device=gpu", "problem.start=random"])
+@pytest.mark.parametrize("setting", ["theory.device=gpu", "theory.method=iterate"])
 def test_errors_after_reading_name_the_run_file(command_line, setting, tmp_path, demo_text, dmft_main, with_cupy):
     with_cupy(None)
-    text = demo_text.replace("m0 = 0.5\n", "") if setting == "problem.start=random" else demo_text
+    text = demo_text.replace("m0 = 0.5\n", 'start = "random"\n') if setting == "theory.method=iterate" else demo_text
     (tmp_path / "demo.toml").write_text(text)
     done = dmft_main(*command_line, "demo.toml", "--quiet", "--set", setting)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and ": demo.toml: [" in done.stderr
@@ -214,3 +214,13 @@ def test_a_mistyped_choice_is_answered_with_the_nearest_one():
         parser.parse_args(["a.toml", "--device", "gup"])
     with pytest.raises(UserError, match=r"\(choose from 'cpu', 'gpu'\) \(see dmft solve --help\)"):
         parser.parse_args(["a.toml", "--device", "xyz"])
+
+
+@pytest.mark.parametrize("shape", [(2**40, 2**40), 2**62, (2**31,) * 2])
+def test_an_array_too_large_for_any_machine_is_one_line(shape, capsys):
+    """NumPy has two errors for it; any other ValueError is a bug, and stays one."""
+    assert command.main_wrapper(lambda _: np.zeros(shape)) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "out of memory (" in said
+    with pytest.raises(ValueError, match="broadcast"):
+        command.main_wrapper(lambda _: np.zeros(2) + np.zeros(3))

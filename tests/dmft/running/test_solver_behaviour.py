@@ -37,13 +37,6 @@ def test_a_large_step_diverges_and_says_so(tmp_path, capsys):
     assert dmft.load(tmp_path / "a.h5").outcome == "diverged"
 
 
-@pytest.mark.parametrize("start", ["random"])
-def test_starts_that_only_the_simulator_has(start):
-    run = dmft.parse_run(f'[problem]\nalpha = 3.0\nstart = "{start}"\n[algorithm]\nkind = "gd"\nlearning_rate = 0.02\nt_max = 0.1')
-    with pytest.raises(UserError, match="simulator"):
-        dmft.solve(run, quiet=True)
-
-
 def test_zero_start_warns_and_stays():
     with pytest.warns(DmftWarning, match="m stays exactly 0"):
         theory = dmft.solve(make_run({"kind": "gd"}, {"m0": 0.0}, steps=5, samples=101, replicas=2), quiet=True)
@@ -99,6 +92,18 @@ def test_iterate_tells_when_it_does_not_converge():
         theory = dmft.solve(run, quiet=True)
     assert theory.outcome == "sweep limit"
     assert theory.history.shape == (3, 1)
+
+
+def test_iterate_tells_from_where_on_its_last_sweep_exploded():
+    """Further sweeps may mend it, so the run has not diverged; but there are no numbers, and that is said."""
+    text = run_text("persistent_sgd", problem={"alpha": 0.193, "m0": 0.934},
+                    algorithm={"learning_rate": 0.2625, "t_max": 5.5125, "batch_fraction": 0.502, "persistence": 17.2},
+                    theory={"samples": 43, "replicas": 2, "seed": 71, "method": "iterate", "max_sweeps": 5, "mixing": 0.86})
+    with pytest.warns(OutcomeWarning, match=r"max_sweeps = 5 \(the last sweep diverged at t = .*: NaN from there on\)") as said:
+        theory = dmft.solve(dmft.parse_run(text), quiet=True)
+    assert theory.outcome == "sweep limit"
+    first = theory.t[np.isfinite(theory.m).sum()]
+    assert first > 0.0 and f"at t = {first:g}:" in str(said[0].message)
 
 
 @pytest.mark.parametrize(("outcome", "code", "changes"), [
