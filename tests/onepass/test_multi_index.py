@@ -21,6 +21,7 @@ VARIANTS = {
     "batch": {"batch": 4},
     "weight decay": {"weight_decay": 1.0},
     "rate decay": {"rate_decay": (0.3, 1.0)},
+    "rate steps": {"rate_steps": ((0.0, 0.2), (0.5, 1.5))},
     "noisy uses": {"uses": 2, "batch": 2, "noise": 0.3},
 }
 
@@ -272,6 +273,8 @@ def test_bad_input_is_one_line():
         onepass.MultiIndexNetwork(loss="hinge")
     with pytest.raises(UserError, match="not -dl/df"):
         onepass.MultiIndexNetwork(loss=(lambda y, f: (y - f) ** 2, lambda y, f: y - f))
+    with pytest.raises(UserError, match="times rising"):
+        onepass.MultiIndexNetwork(rate_steps=((1.0, 0.5), (0.5, 0.2)))
     with pytest.raises(UserError, match="clip = 0"):
         onepass.MultiIndexNetwork(clip=0.0)
     with pytest.raises(UserError, match="not integrable"):
