@@ -65,6 +65,11 @@ def _limit() -> ModuleType:
     return limit
 
 
+def _escape() -> ModuleType:
+    from dmft.cli import escape
+    return escape
+
+
 def _submit() -> ModuleType:
     from dmft.cli import submit
     return submit
@@ -87,6 +92,7 @@ COMMANDS: dict[str, tuple[Callable[[], ModuleType], str]] = {
     "figure": (_figure, "make a figure of the paper"),
     "converge": (_converge, "solve at several settings: distances, orders, the limit of small steps"),
     "limit": (_limit, "tell where gradient descent ends on a convex loss"),
+    "escape": (_escape, "tell when runs from a random start leave the plateau"),
     "submit": (_submit, "write and submit a Slurm job for a run, or a scan of parameters"),
     "collect": (_collect, "gather the results of a scan into a table and a picture"),
 }

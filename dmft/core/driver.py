@@ -24,6 +24,7 @@ from dmft.core.parallel import Comm, world
 from dmft.core.parts import assembled, pieces, send
 from dmft.core.progress import Progress
 from dmft.core.stopping import Never, Stop, exit_code_of
+from dmft.core.watch import watched
 from dmft.core.worker import Job, Worker
 
 Result = TypeVar("Result")
@@ -75,6 +76,7 @@ class _Driver(Generic[Result]):
 
     def go(self, resume: bool) -> Ended[Result]:
         with ExitStack() as stack:
+            stack.enter_context(watched(self.comm))
             if self.output is not None:
                 place = self.output
                 self.comm.from_root(lambda: stack.enter_context(lock(place)))

@@ -154,11 +154,13 @@ class TheoryJob:
         self._started = True
         if self.setup.start is None:
             self.setup = replace(self.setup, start=_first_guess(self.run, self.comm))
-        if self.setup.experiment.mirrored and self.comm.is_root:
+        experiment = self.setup.experiment
+        if experiment.mirrored and not experiment.start.random and self.comm.is_root:
             warnings.warn("m0 = 0: in the limit of infinite dimension m stays exactly 0 (samples come in mirrored pairs); "
-                          "escape at finite dimension is seen by the simulator (sgd-sim run)", DmftWarning, stacklevel=2)
-        if self.setup.experiment.hidden:
-            self._note(f"spectral start: {self.setup.experiment.hidden} steps of power iteration before t = 0")
+                          'start = "random" follows m at order 1/sqrt(N), the simulator (sgd-sim run) at finite dimension',
+                          DmftWarning, stacklevel=2)
+        if experiment.hidden:
+            self._note(f"spectral start: {experiment.hidden} steps of power iteration before t = 0")
         if self.setup.parts != wanted_parts(self.run):
             self._note(f"note: the loss {self.run.problem.loss!r} has jumps: solving without the Stein control variate")
 
@@ -219,7 +221,7 @@ class TheoryJob:
         if experiment.hidden:
             attrs = {**attrs, "spectral_start": f"{experiment.hidden} steps of power iteration before t = 0, "
                                                 f"overlap {experiment.m0:.5f} for infinitely many"}
-        theory = make_theory(self.run, self.statistics, self.setup.grid, attrs)
+        theory = make_theory(self.run, self.statistics, self.setup.grid, attrs, self.setup.per_level)
         if output:
             theory.save(output)
         return theory
@@ -239,7 +241,9 @@ def _warn(theory: Theory) -> None:
     if theory.outcome == "diverged":
         return
     if theory.outcome == "sweep limit":
-        warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}: raise it with --resume, or use "
+        known = int(np.isfinite(theory.m).sum())        # later rows have exploded, but may do so no more after further sweeps
+        far = "" if known == theory.t.size else f" (the last sweep diverged at t = {theory.t[known]:g}: NaN from there on)"
+        warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}{far}: raise it with --resume, or use "
                       "method = \"march\"", OutcomeWarning, stacklevel=4)
     share = np.nanmax(theory.unstable, initial=0.0)
     if share > UNSTABLE_SHARE:
