@@ -7,8 +7,8 @@ E = -dl/df the pull of a loss l(y, f) (y - f for the square), cut to [-clip, cli
 function of its fields L and of z (Dandi et al. 2024; Arnaboldi et al. 2024). Then
     dM_jr = (p/gamma) E[C_j ls_r] - lambda rate M_jr
     dQ_jl = (p/gamma) (E[C_j l_l + C_l l_j] + E[C_j C_l]/b) - 2 lambda rate Q_jl,
-with weight decay lambda and rate(t) = (1 + t/t_0)^-kappa, times a factor that changes in steps. The chain of (M, Q) stays exact and closed: fields and scalar
-products of the samples of a batch follow from the overlaps and a Wishart matrix.
+with weight decay lambda and rate(t) = (1 + t/t_0)^-kappa, times a factor that changes in steps. The chain of (M, Q) stays exact
+and closed: fields and scalar products of the samples of a batch follow from the overlaps and a Wishart matrix.
 """
 
 from __future__ import annotations
