@@ -8,8 +8,8 @@ from typing import Any
 
 from dmft.convergence import runs
 from dmft.convergence.study import Study
+from dmft.core.callbacks import Callback
 from dmft.core.errors import FileError, UserError
-from dmft.core.watching import Callback
 from dmft.equations import bayes as optimal
 from dmft.equations import limits
 from dmft.equations.bayes import BayesOptimal

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
+from dmft.core.callbacks import Callback
 from dmft.core.device import gpu
 from dmft.core.driver import Ended, drive
 from dmft.core.errors import ResultWarning
 from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
-from dmft.core.watching import Callback
 from dmft.model.resume import grown
 from dmft.model.runfile import Run
 from sgd_sim import archive
+from sgd_sim.callbacks import hook_of
 from sgd_sim.gpu.trajectories import gpu_batches
 from sgd_sim.instances import Instances
 from sgd_sim.landscape import sizes
@@ -27,7 +28,6 @@ from sgd_sim.memory import check_memory
 from sgd_sim.recording import times_of
 from sgd_sim.result import SimulationResult, load, make_result
 from sgd_sim.states import States, empty_states, grown_states
-from sgd_sim.watching import watcher
 
 
 def simulate(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = True,
@@ -38,7 +38,7 @@ def simulate(run: Run, output: str | Path | None = None, resume: bool = False, q
 
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from the checkpoint, or
     extend a finished result by more instances or a later end. quiet: no progress. stop: polled a few times a second
-    (core.stopping.StopSignals). callback: called on the root a few times a second with a core.watching.Reached, means over the
+    (core.stopping.StopSignals). callback: called on the root a few times a second with a core.callbacks.Reached, means over the
     instances of this rank.
     """
     return simulate_job(run, output, resume, quiet, stop, attrs, comm, callback).result
@@ -50,7 +50,7 @@ def simulate_job(run: Run, output: str | Path | None = None, resume: bool = Fals
     """`simulate`, with word of whether there was anything to do."""
     comm = comm or world()
     check(run, comm)
-    ended = drive(SimulationJob(run), output, resume, quiet, stop, attrs, comm, watcher(run, callback))
+    ended = drive(SimulationJob(run), output, resume, quiet, stop, attrs, comm, hook_of(run, callback))
     if ended.worked and comm.is_root:
         _warn(ended.result)
     return ended

@@ -135,11 +135,16 @@ static void run_blocks(unsigned gx, unsigned gy, unsigned bx, unsigned by) {
 """
 
 
+def _parameters(text: str, name: str) -> str:
+    """What stands between the brackets of a kernel."""
+    found = re.search(rf'extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s+)?{name}\(([^)]*)\)', text)
+    assert found, f"no kernel {name}"
+    return " ".join(found[1].split())
+
+
 def _runner(text: str, name: str) -> str:
     """A host function that runs a kernel over a grid."""
-    parameters = re.search(rf'extern "C" __global__ void (?:__launch_bounds__\([^)]*\)\s+)?{name}\(([^)]*)\)', text)
-    assert parameters, f"no kernel {name}"
-    listed = " ".join(parameters[1].split())
+    listed = _parameters(text, name)
     names = [re.split(r"[ *]", one)[-1] for one in listed.split(",")]
     return (f'extern "C" void run_{name}(unsigned gx, unsigned gy, unsigned bx, unsigned by, {listed}) {{\n'
             f"    body = [=] {{ {name}({', '.join(names)}); }};\n    run_blocks(gx, gy, bx, by);\n}}\n")
@@ -199,10 +204,11 @@ class HostGpu:
         library = _library(text, tuple(names))
 
         def launcher(name):
-            function = getattr(library, f"run_{name}")
+            function, count = getattr(library, f"run_{name}"), len(_parameters(text, name).split(","))
 
             def launch(grid, block, arguments, shared):
                 assert shared <= HostGpu.shared_bytes
+                assert len(arguments) == count, f"{name} takes {count} arguments, not {len(arguments)}"
                 sizes = [ctypes.c_uint(n) for n in ((*grid, 1)[:2] + (*block, 1)[:2])]
                 function(*sizes, *(_argument(value) for value in arguments))
 

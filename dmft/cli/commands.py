@@ -75,6 +75,11 @@ def _cite() -> ModuleType:
     return cite
 
 
+def _escape() -> ModuleType:
+    from dmft.cli import escape
+    return escape
+
+
 def _submit() -> ModuleType:
     from dmft.cli import submit
     return submit
@@ -99,6 +104,7 @@ COMMANDS: dict[str, tuple[Callable[[], ModuleType], str]] = {
     "converge": (_converge, "solve at several settings: distances, orders, the limit of small steps"),
     "limit": (_limit, "tell where gradient descent ends on a convex loss"),
     "cite": (_cite, "print what to cite for a run, with BibTeX"),
+    "escape": (_escape, "tell when runs from a random start leave the plateau"),
     "submit": (_submit, "write and submit a Slurm job for a run, or a scan of parameters"),
     "collect": (_collect, "gather the results of a scan into a table and a picture"),
 }

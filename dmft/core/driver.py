@@ -25,11 +25,12 @@ from dmft.core.parallel import Comm, world
 from dmft.core.parts import assembled, pieces, send
 from dmft.core.progress import Progress
 from dmft.core.stopping import Never, Stop, exit_code_of
+from dmft.core.watch import watched
 from dmft.core.worker import Job, Worker
 
 Result = TypeVar("Result")
 
-Watch = Callable[[Any, float], None]    # (the root's worker, share of the whole job that is done)
+Hook = Callable[[Any, float], None]    # (the root's worker, share of the whole job that is done)
 LOOK = 0.2          # seconds between two exchanges of flags over the ranks
 _log = logging.getLogger("dmft")
 
@@ -53,23 +54,23 @@ class _News(NamedTuple):
 
 def drive(job: Job[Result], output: str | Path | None = None, resume: bool = False, quiet: bool = True,
           stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
-          watch: Watch | None = None) -> Ended[Result]:
+          hook: Hook | None = None) -> Ended[Result]:
     """Run a job to its end. Every rank of `comm` (default: of the whole job) must call it, and gets the result.
 
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from the checkpoint, or
     extend a finished result; without it an existing file is overwritten. quiet: no progress. stop: polled between steps (on
     several ranks a few times a second); raises Stopped after a checkpoint. attrs: for the attributes of the files.
-    watch: called on the root between steps.
+    hook: called on the root between steps.
     """
-    return _Driver(job, Path(output) if output else None, quiet, stop or Never(), attrs or {}, comm or world(), watch).go(resume)
+    return _Driver(job, Path(output) if output else None, quiet, stop or Never(), attrs or {}, comm or world(), hook).go(resume)
 
 
 class _Driver(Generic[Result]):
     """One call of `drive`."""
 
     def __init__(self, job: Job[Result], output: Path | None, quiet: bool, stop: Stop, attrs: dict[str, Any], comm: Comm,
-                 watch: Watch | None):
-        self.watch = watch
+                 hook: Hook | None):
+        self.hook = hook
         self.job, self.output, self.quiet, self.stop, self.attrs, self.comm = job, output, quiet, stop, attrs, comm
         self.checkpoint = Checkpoint(output, job.kind, job.run_text, comm) if output else None
         keeps = output is not None and getattr(job, "keeps_state", False)
@@ -81,6 +82,7 @@ class _Driver(Generic[Result]):
 
     def go(self, resume: bool) -> Ended[Result]:
         with ExitStack() as stack:
+            stack.enter_context(watched(self.comm))
             if self.output is not None:
                 place = self.output
                 self.comm.from_root(lambda: stack.enter_context(lock(place)))
@@ -142,8 +144,8 @@ class _Driver(Generic[Result]):
                 news = self._exchange(worker, took)
                 self._tell_start(news.progress, indices)
                 progress.update(news.progress, worker.note)
-                if self.watch and self.comm.is_root:
-                    self.watch(worker, self._share(news.progress, indices))
+                if self.hook and self.comm.is_root:
+                    self.hook(worker, self._share(news.progress, indices))
                 if not news.running:
                     return
                 if news.stop:

@@ -25,6 +25,7 @@ Value = TypeVar("Value")
 
 _SLICE = 8 << 20          # bytes; large in-place reductions go twice as fast in slices of this size
 _MESSAGE = 1 << 30        # bytes; one MPI message must stay below 2 GiB
+_HEARD = 0.5              # seconds for the launcher to pass the last words of a rank on, before it ends all of them
 START_LIMIT = 300         # seconds; MPI that is not up by then never will be (DMFT_MPI_START sets another limit, 0 none)
 _LAUNCHER = ("PMI_RANK", "PMI_FD", "PMI2_", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
              "MPI_LOCALRANKID")
@@ -139,6 +140,7 @@ class Comm:
         sys.stderr.write(message.rstrip("\n") + "\n")
         sys.stderr.flush()
         sys.stdout.flush()
+        time.sleep(_HEARD)
         _mpi().COMM_WORLD.Abort(exit_code)
 
     def all_arrive(self, seconds: float = 2.0) -> bool:

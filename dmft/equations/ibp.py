@@ -62,15 +62,27 @@ def gap(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps) -> Gap:
 
 def corrected(weights: WeightDynamics, row: Row, failed: Gap, g_squared: float, share: float, spread: float) -> Row:
     """The row with its response corrected. g_squared: <g_n^2>; share: K_T/K; spread: variance of g'_n sum_k T_nk over samples."""
-    state, history = weights.state, weights.history
+    eps = ridge_strength(weights, g_squared, share, spread)
+    return row if eps is None else solved(weights, row, failed, eps)
+
+
+def ridge_strength(weights: WeightDynamics, g_squared: float, share: float, spread: float) -> float | None:
+    """eps; None where tangents have no noise."""
     s2 = PRIOR * spread / (spread + ALIKE)
     if s2 == 0.0:
-        return row
+        return None
+    state, order = weights.state, np.array(weights.history.order, np.int64)
+    # Where nothing is left to learn (g = 0) Q alone would be singular.
+    trace = float(np.sum(state.Q[order, order] / weights.history.size[order])) + state.Q_now
+    return max(share * g_squared * (state.n + 1) / s2, 1e-13 * trace)
+
+
+def solved(weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
+    """The row minus what (Q + eps D) u = e says."""
+    state, history = weights.state, weights.history
     order = np.array(history.order, np.int64)
     size, count = history.size[order], len(order)
-    # Where nothing is left to learn (g = 0) Q alone would be singular.
-    trace = float(np.sum(state.Q[order, order] / size)) + state.Q_now
-    _keep_factor(weights, order, max(share * g_squared * (state.n + 1) / s2, 1e-13 * trace))
+    _keep_factor(weights, order, eps)
     # The present step last: its own unknown first, then the past given it.
     pull, left = conditional(state.ridge, state.Q_row[order], state.Q_now + state.ridge_eps, count)
     alone, _ = conditional(state.ridge, failed.past[order], 0.0, count)

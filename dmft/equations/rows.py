@@ -60,7 +60,7 @@ def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: Estimators) -> 
         failed = gap(weights, row, FieldOverlaps(alpha * overlaps, alpha * (sums[GH] - m * sums[GK])))
         spread = max(float(sums[RESPONSE2] / sums[CARRIED] - (sums[RESPONSE] / sums[CARRIED]) ** 2), 0.0)
         row = corrected(weights, row, failed, sums[GG], use.share, spread)
-    if weights.experiment.mirrored:
+    if weights.experiment.centred:
         return Estimate(row._replace(mu=0.0), failed)  # by symmetry
     return Estimate(_controlled(weights, row, sums) if use.stein else row, failed)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -27,11 +27,12 @@ from dmft.result.comparison import (
     Curve,
     compare,
     instances_curve,
+    squared_overlaps,
 )
 from dmft.result.theory import Theory
 from sgd_sim.result import SimulationResult
 
-OBSERVABLES = ("m", "loss", "mse", "q", "error", "training_error", "b")
+OBSERVABLES = ("m", "loss", "mse", "q", "error", "training_error", "b", "V")
 # Changes between the runs of the files that do not make them different experiments.
 _FREE = ("title", "algorithm.t_max")
 _SOUND = ("done", "converged", "noise floor")     # outcomes of a theory that stands
@@ -188,7 +189,8 @@ def _stored(path: str | Path, kind: str) -> Side:
         raise FileError(f"{path}: a {stored.kind} file, but a {kind} file is wanted (dmft compare THEORY.h5 SIM.h5 ...)")
     layouts.check(stored, needed=("t",))
     run = parse_run(stored.run_text, str(path), any_loss=True)
-    return Side(str(path), run, stored.arrays, str(stored.attrs.get("outcome", "unknown")))
+    arrays = stored.arrays | (_squares(run, stored.arrays) if kind == "simulation" else {})
+    return Side(str(path), run, arrays, str(stored.attrs.get("outcome", "unknown")))
 
 
 def _theory(source: Theory | str | Path) -> Side:
@@ -203,7 +205,15 @@ def _simulation(source: SimulationResult | str | Path) -> Side:
     if not isinstance(source, SimulationResult):
         return _stored(source, "simulation")
     arrays = {"t": source.t, **{name: source.curve(name) for name in source.curves}}
+    arrays |= _squares(source.run, arrays)
     return Side(f"the simulation at N = {source.run.simulation.dimension}", source.run, arrays)
+
+
+def _squares(run: Run, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """N m^2 of simulations from a random start under the name of the theory's N <m^2>."""
+    if run.problem.start != "random" or "m" not in arrays:
+        return {}
+    return {"V": squared_overlaps(arrays["t"], arrays["m"], run.simulation.dimension, run.problem.start_variance)}
 
 
 def _curve(side: Side, name: str) -> Curve:

@@ -12,7 +12,7 @@ from dmft.result.comparison import Curve
 from dmft.result.theory import THEORY_CURVES, Theory
 
 # What the reader of a result asks for; the rest of a theory's curves are diagnostics.
-MAIN = ("m", "loss", "mse", "error", "q")
+MAIN = ("m", "V", "loss", "mse", "error", "q")
 MOST_COMPONENTS = 64        # of one statistic of a one-pass result that are shown one by one
 
 

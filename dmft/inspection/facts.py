@@ -55,9 +55,10 @@ def progress(opened: Opened) -> dict[str, Any]:
     found = {"share": share, "rate_per_hour": 3600.0 * rate, "seconds_left": (1.0 - share) / rate if rate > 0 else None,
              "checkpoint_age": age}
     if isinstance(result, Theory):
-        reached = [int(np.isfinite(m).sum()) for m in result.replicas["m"]]
-        found["replicas_done"] = sum(n == result.t.size for n in reached)
-        found["replicas_under_way"] = [{"t": float(result.t[n - 1]) if n else 0.0} for n in reached if n < result.t.size]
+        finished = header.shapes.get("finished/replicas/m", (0,))[0]       # those that diverged among them
+        reached = [int(np.isfinite(m).sum()) for m in result.replicas["m"][finished:]]
+        found["replicas_done"] = finished
+        found["replicas_under_way"] = [{"t": float(result.t[n - 1]) if n else 0.0} for n in reached]
     elif opened.kind == "simulation":
         found["instances_done"] = int(result.states.finished(result.run.algorithm.steps).sum())
     elif opened.kind == "onepass":

@@ -31,7 +31,7 @@ def partial_theory(header: store.Stored) -> Theory:
     replicas = {}
     for name in THEORY_CURVES:
         known = any(path.endswith(f"/curves/{name}") or path == f"finished/replicas/{name}" for path in header.shapes)
-        if name in layouts.ERRORS or name in layouts.BY_DATA and not known:
+        if name in layouts.ERRORS or name in layouts.BY_DATA + layouts.RANDOM_START and not known:
             continue
         rows = [read(f"active/{i}/whole/shared/curves/{name}") for i in active]
         if header.shapes.get("finished/replicas/m", (0, 0))[0]:

@@ -21,7 +21,7 @@ from dmft.model.preprocessing import spectral_loss
 from dmft.model.runfile import Run
 from dmft.model.schedules import Schedule
 from dmft.model.spectral import power_iteration
-from dmft.model.starts import SPECTRAL, Start
+from dmft.model.starts import RANDOM, SPECTRAL, Start
 from dmft.model.teacher import SMOOTH, is_even
 from dmft.model.updates import Update
 
@@ -117,6 +117,11 @@ class Experiment:
         return self.data.control != SMOOTH or all(loss.stein for loss in self.losses)
 
     @cached_property
+    def centred(self) -> bool:
+        """m stays 0 by symmetry: of h, or of h0 from a random start."""
+        return self.mirrored or self.start.random
+
+    @cached_property
     def noisy(self) -> bool:
         """Whether two samples with the same past can part: by mini-batches or by heat."""
         return self.batches.random or bool(np.any(self.temperature > 0))
@@ -204,8 +209,8 @@ def known_errors(run: Run, curves: Mapping[str, np.ndarray]) -> dict[str, np.nda
 def theory_experiment(run: Run) -> Experiment:
     """The experiment of a run that the theory can solve; RunError for a start that it does not have."""
     spectral = run.problem.start == SPECTRAL
-    if run.problem.m0 is None and not spectral:
-        raise RunError(f'[problem] start = "{run.problem.start}": theory needs start = "warm" with an m0, or "spectral"; '
+    if run.problem.m0 is None and not spectral and run.problem.start != RANDOM:
+        raise RunError(f'[problem] start = "{run.problem.start}": theory needs start = "warm" with an m0, "random" or "spectral"; '
                        "the simulator (sgd-sim run) has the other starts")
     if spectral and run.theory.method == "iterate":
         raise RunError('[problem] start = "spectral": only method = "march" has it; take it, or a warm start')
@@ -215,6 +220,8 @@ def theory_experiment(run: Run) -> Experiment:
                        "the theory would miss the delta function in its curvature; smooth the loss over a small width")
     if experiment.update.nesterov and run.theory.method == "iterate":
         raise RunError('[algorithm] nesterov = true: only method = "march" has it; take it, or heavy ball')
+    if experiment.start.random:
+        _check_random(run, experiment.data)
     return after_power_iteration(experiment, run) if spectral else experiment
 
 
@@ -238,3 +245,19 @@ def after_power_iteration(e: Experiment, run: Run) -> Experiment:
         scale_n=before(1.0, e.scale_n),
         losses=(spectral_loss(problem.preprocessing, problem.alpha), *e.losses), loss_n=before(0, e.loss_n + 1), jump_n=jumps,
         hidden=steps)
+
+
+def _check_random(run: Run, data: DataModel) -> None:
+    """RunError where sqrt(N) m of a random start is not the centred Gaussian process of equations/random_start.py."""
+    where = '[problem] start = "random": '
+    if run.theory.method == "iterate":
+        raise RunError(f'{where}[theory] method = "iterate" has no fluctuations of m; take method = "march"')
+    if run.algorithm.nesterov:
+        raise RunError(f"{where}nesterov = true has no fluctuations of m yet; take heavy ball, nesterov = false")
+    if run.problem.bias:
+        raise RunError(f"{where}an intercept (bias = true) breaks the symmetry that keeps m at order 1/sqrt(N); take bias = false, "
+                       'or start = "warm" with an m0')
+    if not data.even_in_teacher:
+        what = f"loss = {run.problem.loss!r}" if run.problem.data == "teacher" else "clusters"
+        raise RunError(f"{where}{what}: samples tell the sign of h0, so m is not of order 1/sqrt(N); random starts need a loss "
+                       'and labels even in h0 (phase_retrieval, say); take start = "warm" with an m0 (0 is allowed)')

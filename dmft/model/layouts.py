@@ -18,7 +18,7 @@ import numpy as np
 
 from dmft.core.errors import FileError
 
-CURVES = ("m", "loss", "mse", "error", "training_error", "b", "q",
+CURVES = ("m", "loss", "mse", "error", "training_error", "b", "V", "gain", "q",
           "nu_hat", "nu_hat_direct", "delta_nu", "mu", "nu_gap", "ibp_gap", "unstable", "lost")
 KERNELS = ("M_C", "M_R", "C", "R")
 STUDIED = ("m", "loss", "nu_hat", "delta_nu", "mu")         # curves of a convergence study
@@ -94,7 +94,11 @@ _SUMS = tuple(f"{name}_{part}" for name in KERNELS for part in ("mean", "squares
 ERRORS = ("mse", "error")  # on new samples, where the data model knows them
 BY_DATA = ("training_error", "b")  # of data models that have them
 LATER = ("ibp_gap", "lost")  # files of earlier versions have none
-_INNER_CURVES = tuple(name for name in CURVES if name not in ERRORS + BY_DATA + LATER)
+RANDOM_START = ("V", "gain")  # of random starts, from the average over replicas
+RANDOM_KERNELS = ("V", "K1", "Z")
+_ROWS = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1", "Z"))
+_ROWS_NOW = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1_now", "Z_now", "a"))
+_INNER_CURVES = tuple(name for name in CURVES if name not in ERRORS + BY_DATA + LATER + RANDOM_START)
 
 LAYOUTS = {
     "theory": FileLayout(
@@ -107,6 +111,11 @@ LAYOUTS = {
          *_each(("m", "m_error"), ("time",), "bias/{}", group="bias"),
          Dataset("kernels/t", ("saved",), TIMES), *_each(_with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
          Dataset("history", ("sweep", "replica"), optional=True),
+         *_each(_with_errors(RANDOM_START), ("time",), group="random start"),
+         *_each(("V", "V_error"), ("time",), "bias/{}", group="random start"),
+         *_each(_with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
+         *_each(_ROWS, ("replica", "time", "slot"), "random_start/{}", group="random start"),
+         *_each(_ROWS_NOW, ("replica", "time"), "random_start/{}", group="random start"),
          *_each(_SUMS, ("saved", "saved"), "state/{}", group="state")),
         (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica")),
         {"time": 2, "saved": 2, "sweep": 0}),

@@ -36,6 +36,11 @@ class Mixture:
         return is_even(self.loss) and not self.bias
 
     @property
+    def even_in_teacher(self) -> bool:
+        """As Teacher.even_in_teacher: clusters at c and -c are alike."""
+        return not self.bias and sorted(self.clusters) == sorted((-c, *rest) for c, *rest in self.clusters)
+
+    @property
     def classifies(self) -> bool:
         """Whether labels are +1 and -1."""
         return all(abs(label) == 1.0 for _, _, label, _ in self.clusters)

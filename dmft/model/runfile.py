@@ -100,7 +100,7 @@ class ProblemConfig:
     flip: float = option(number(0.0, 0.5, below=True), 0.0, "probability that the sign of a label is flipped, fixed in time")
     clusters: tuple[tuple[float, float, float, float], ...] = option(_clusters, (), "[[c, probability, label, Delta], ...]")
     bias: bool = option(boolean, False, "whether an intercept is learnt")
-    start: str = option(choice(*STARTS), "warm", "random: simulation only; spectral: the leading eigenvector of weighted data")
+    start: str = option(choice(*STARTS), "warm", "random: m of order 1/sqrt(N); spectral: the leading eigenvector of weighted data")
     preprocessing: str = option(choice(*PREPROCESSINGS), PREPROCESSINGS[0], "of the labels, with start = spectral")
     m0: float | None = option(number(-1.0, 1.0, above=True, below=True), None, "initial overlap with the teacher")
     constraint: str = option(choice(*CONSTRAINTS), "sphere", "what keeps the weights bounded")

@@ -1,4 +1,4 @@
-"""Where the weights start: warm, with a given overlap m0 with the teacher; random or spectral (simulator)."""
+"""Where the weights start: warm, with a given overlap m0 with the teacher; random; or spectral (simulator)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ class Start:
     def overlap(self) -> float:
         """m(0) in the limit of infinite dimension, as far as the start gives it; 0 for a random one."""
         return self.m0 or 0.0
+
+    @property
+    def random(self) -> bool:
+        """Whether m is of order 1/sqrt(N), and the theory follows its fluctuations (equations/random_start.py)."""
+        return self.kind == RANDOM
 
     @property
     def signed(self) -> bool:

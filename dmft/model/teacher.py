@@ -72,6 +72,12 @@ class Teacher:
         return is_even(self.loss)
 
     @property
+    def even_in_teacher(self) -> bool:
+        """Whether h0 and -h0 are equally likely given the loss of a sample: from a random start m is then of order 1/sqrt(N)."""
+        symmetric = all(self.loss.v(f, y) == self.loss.v(f, -y) for f, y in _EVEN_AT)
+        return symmetric or (self.kind in ("abs", "square") and not self.plain)
+
+    @property
     def control(self) -> str:
         """How mu is controlled: SMOOTH, JUMPS or NONE."""
         if self.kind == "sign":

@@ -12,7 +12,8 @@ from dmft.result.comparison import Curve
 
 LABELS = {"m": "overlap $m$", "loss": "training loss", "mse": "mean square error", "q": "squared norm $q$",
           "error": "share of wrong labels", "training_error": "training error", "error_fresh": "error on fresh samples",
-          "b": "intercept $b$", "nu_hat": r"$\hat\nu$", "mse_fresh": "error on fresh samples"}
+          "b": "intercept $b$",
+          "V": r"$N\langle m^2\rangle$", "gain": "gain $dm/dm_0$", "nu_hat": r"$\hat\nu$", "mse_fresh": "error on fresh samples"}
 SHORT = 2.3         # decades below which 1, 2 and 5 are labelled
 MOST_LABELS = 6     # on a logarithmic axis of many decades
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dmft.core.errors import FileError, UserError
+from matplotlib import colormaps, colors
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
-try:
-    from matplotlib import colormaps, colors
-    from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-except ImportError:
-    raise UserError("pictures need matplotlib; install the extra [plot]") from None
+from dmft.core.errors import FileError
 
 BLUE, ORANGE, GREEN, PINK, SKY, AMBER, YELLOW, BLACK = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#F0E442", "#000000")

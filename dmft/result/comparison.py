@@ -116,6 +116,18 @@ def instances_curve(t: np.ndarray, values: np.ndarray) -> Curve:
     return Curve(t, *mean_and_error(good), len(good))
 
 
+def squared_overlaps(t: np.ndarray, m: np.ndarray, N: int, at_start: float) -> np.ndarray:
+    """N m^2 of instances (instances, times) from a random start, whose mean at t = 0 is known to be `at_start`: where the start was
+    recorded it serves as a control variate, with the regression coefficient of each time."""
+    squares = N * m**2
+    good = squares[np.isfinite(squares).all(axis=1)]
+    if t[0] > 0 or len(good) < 3:
+        return squares
+    start = good[:, 0] - good[:, 0].mean()
+    slope = start @ (good - good.mean(axis=0)) / (start @ start)
+    return squares - slope * (squares[:, :1] - at_start)
+
+
 def common_times(curves: Sequence[Curve], tolerance: float) -> np.ndarray:
     """Times that all curves have, up to the tolerance; those of the last curve."""
     times = curves[-1].t

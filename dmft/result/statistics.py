@@ -30,18 +30,22 @@ class Solution:
     half_m: np.ndarray                      # m of the solution with half the samples, (n+1,)
     outcome: str                            # one of OUTCOMES
     residuals: np.ndarray | None = None     # iterate: one per sweep
+    random_start: Mapping[str, np.ndarray] = field(default_factory=dict)    # rows of K1, Z and a, as TeacherRows
 
     def arrays(self) -> dict[str, Any]:
         """Nested plain arrays, for `from_arrays`."""
         arrays: dict[str, Any] = {"curves": dict(self.curves), "kernels": dict(self.kernels), "half_m": self.half_m,
                                   "outcome": np.array(OUTCOMES.index(self.outcome))}
+        if self.random_start:
+            arrays["random_start"] = dict(self.random_start)
         return arrays if self.residuals is None else arrays | {"residuals": self.residuals}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> Solution:
         """From nested or flat names."""
         found = nest(arrays)
-        return cls(found["curves"], found["kernels"], found["half_m"], OUTCOMES[int(found["outcome"])], found.get("residuals"))
+        return cls(found["curves"], found["kernels"], found["half_m"], OUTCOMES[int(found["outcome"])], found.get("residuals"),
+                   found.get("random_start", {}))
 
 
 def averaged(outcomes: Sequence[str]) -> np.ndarray:
@@ -60,6 +64,7 @@ class ReplicaStatistics:
     outcomes: list[str] = field(default_factory=list)
     kernel_mean: dict[str, np.ndarray] = field(default_factory=dict)
     kernel_squares: dict[str, np.ndarray] = field(default_factory=dict)
+    random_start: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -84,6 +89,8 @@ class ReplicaStatistics:
             before = self.count if solution.outcome == DIVERGED else self.count - self.diverged
             for name, kernel in solution.kernels.items():
                 self._add_kernel(name, kernel, before)
+        for name, rows in solution.random_start.items():
+            self.random_start.setdefault(name, []).append(rows)
         self.half_m.append(solution.half_m)
         if solution.residuals is not None:
             self.residuals.append(solution.residuals)
@@ -119,6 +126,8 @@ class ReplicaStatistics:
             "state": {f"{name}_mean": array for name, array in self.kernel_mean.items()}
             | {f"{name}_squares": array for name, array in self.kernel_squares.items()},
             "outcomes": np.array([OUTCOMES.index(outcome) for outcome in self.outcomes], np.int64)}
+        if self.random_start:
+            arrays["random_start"] = {name: np.array(rows) for name, rows in self.random_start.items()}
         if self.residuals:
             longest = max(map(len, self.residuals))
             table = [np.pad(r, (0, longest - len(r)), constant_values=np.nan) for r in self.residuals]
@@ -138,5 +147,6 @@ class ReplicaStatistics:
             residuals=[line[~np.isnan(line)] for line in found["history"].T] if "history" in found else [],
             kernel_mean={name.removesuffix("_mean"): array.copy() for name, array in state.items() if name.endswith("_mean")},
             kernel_squares={name.removesuffix("_squares"): array.copy() for name, array in state.items()
-                            if name.endswith("_squares")})
+                            if name.endswith("_squares")},
+            random_start={name: list(rows) for name, rows in found.get("random_start", {}).items()})
 

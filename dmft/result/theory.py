@@ -11,7 +11,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.averages import mean_and_error
-from dmft.core.errors import FileError
+from dmft.core.errors import FileError, UserError
 from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
 from dmft.equations.kernels import KERNELS
@@ -20,6 +20,8 @@ from dmft.model.experiment import Experiment, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
+from dmft.result.escape import PATHS, EscapeLaw, first_passage
+from dmft.result.fluctuations import random_start
 from dmft.result.statistics import DIVERGED, ReplicaStatistics, averaged
 
 
@@ -37,6 +39,17 @@ class Kernels:
     M_R_error: np.ndarray
     C_error: np.ndarray
     R_error: np.ndarray
+    V: np.ndarray | None = None     # random starts: N <m m>, symmetric
+    V_error: np.ndarray | None = None
+    K1: np.ndarray | None = None    # a density below the diagonal, K1(t, t) itself on it
+    K1_error: np.ndarray | None = None
+    Z: np.ndarray | None = None
+    Z_error: np.ndarray | None = None
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """t, the kernels that this result has, and their errors, by name."""
+        return {name: array for name, array in vars(self).items() if array is not None}
 
     def __repr__(self) -> str:
         until = f" up to t = {self.t[-1]:g}" if self.t.size else ""
@@ -55,6 +68,7 @@ class Theory:
     for nu_hat; training_error the share of wrong labels and error that on new samples, where labels are signs; b the intercept
     where one is learnt; unstable the weight of samples with learning_rate * v'' > 2, lost that of samples that left their trapping
     region [lost]. mse is None where the loss declares no error. Replicas that diverged are in `replicas` and in no mean.
+    From a random start V is N <m^2> and gain is dm(t)/dm(0), both from the average over replicas (docs/random-starts.md).
     nu_gap and ibp_gap are those of the response as sampled, before the identity [ibp] completes it: a check of the tangents.
     """
 
@@ -77,6 +91,10 @@ class Theory:
     ibp_gap_error: np.ndarray | None = None
     lost: np.ndarray | None = None
     lost_error: np.ndarray | None = None
+    V: np.ndarray | None = None
+    V_error: np.ndarray | None = None
+    gain: np.ndarray | None = None
+    gain_error: np.ndarray | None = None
     nu_hat: np.ndarray
     nu_hat_error: np.ndarray
     nu_hat_direct: np.ndarray
@@ -97,6 +115,7 @@ class Theory:
     history: np.ndarray | None = None           # iterate: residual before mixing, (sweeps, replicas)
     attrs: dict[str, Any] = field(default_factory=dict)
     state: dict[str, np.ndarray] = field(default_factory=dict)  # what more replicas are added to
+    random_start: dict[str, np.ndarray] = field(default_factory=dict)  # rows of K1, Z and a, replicas first
 
     @property
     def curves(self) -> dict[str, np.ndarray]:
@@ -148,6 +167,12 @@ class Theory:
         """Draw curves and kernels; returns the matplotlib Figure, written to `path` when one is given."""
         return pictures.draw(self, path)
 
+    def escape(self, b: float, N: int, paths: int = PATHS, seed: int = 1) -> EscapeLaw:
+        """The law of the first time at which |m| reaches b at dimension N, from a random start (result/escape.py)."""
+        if self.kernels.V is None or self.V is None:
+            raise UserError(f'escape: made for start = "random"; this result has start = "{self.run.problem.start}", and no V')
+        return first_passage(self.kernels.t, self.kernels.V, b, N, paths, seed)
+
     def generalization(self, f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
         """Eq. B.6 along the run, at the mean overlaps: average of f(y, y_hat) over a new sample; f elementwise on arrays.
         Labels and predictions are |h0| and |h|, or h0 and h, as the loss declares; a cluster's label and the predicted one."""
@@ -158,7 +183,7 @@ class Theory:
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {name: (("t",), array) for name, array in self.curves.items()}
         variables |= {f"replicas_{name}": (("replica", "t"), array) for name, array in self.replicas.items()}
         variables |= {f"bias_{name}": (("t",), array) for name, array in self.bias.items()}
-        kernels = dict(vars(self.kernels))
+        kernels = dict(self.kernels.arrays)
         saved = kernels.pop("t")
         variables |= {name: (("t_kernel", "t_prime"), array) for name, array in kernels.items()}
         if self.history is not None:
@@ -171,7 +196,8 @@ class Theory:
         arrays = {"t": self.t, **self.curves}
         arrays |= {f"replicas/{name}": array for name, array in self.replicas.items()}
         arrays |= {f"bias/{name}": array for name, array in self.bias.items()}
-        arrays |= {f"kernels/{name}": array for name, array in vars(self.kernels).items()}
+        arrays |= {f"kernels/{name}": array for name, array in self.kernels.arrays.items()}
+        arrays |= {f"random_start/{name}": array for name, array in self.random_start.items()}
         arrays |= self.state
         if self.history is not None:
             arrays["history"] = self.history
@@ -184,8 +210,9 @@ THEORY_CURVES = tuple(name for name in _FIELDS if f"{name}_error" in _FIELDS)
 _OPTIONAL = tuple(name for name in THEORY_CURVES if _FIELDS[name].default is not MISSING)
 
 
-def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs: dict[str, Any]) -> Theory:
-    """Means and errors of the finished replicas."""
+def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs: dict[str, Any], per_level: int | None = None
+                ) -> Theory:
+    """Means and errors of the finished replicas. per_level: of the history of a march."""
     t = run.algorithm.clock.t
     replicas = {name: np.array(values) for name, values in statistics.curves.items()}
     replicas |= known_errors(run, replicas)
@@ -194,18 +221,25 @@ def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs
         if name in replicas or name not in _OPTIONAL:
             curves[name], curves[f"{name}_error"] = mean_and_error(statistics.chosen(replicas[name]))
     bias, bias_error = statistics.bias()
+    biases = {"m": bias, "m_error": bias_error}
+    rows = {name: np.array(values) for name, values in statistics.random_start.items()}
+    fluctuating: dict[str, np.ndarray] = {}
+    if rows:
+        found = random_start(run, {name: statistics.chosen(each) for name, each in rows.items()}, grid, per_level)
+        curves, fluctuating, biases = curves | found.curves, found.kernels, biases | found.bias
     kernels = Kernels(
         t[grid],
         **{name: statistics.kernel_mean[name] for name in KERNELS},
         **{f"{name}_error": statistics.kernel_error(name) for name in KERNELS},
+        **fluctuating,
     )
     state = flatten(statistics.arrays())
     history = state.pop("history", None)
     replicas["half_m"] = state.pop("replicas/half_m")
     kept = {name: array for name, array in state.items() if name.startswith("state/")}
     outcome = worst(statistics.outcomes)
-    return Theory(run=run, outcome=outcome, t=t, **curves, replicas=replicas, bias={"m": bias, "m_error": bias_error},
-                  kernels=kernels, history=history, attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=kept)
+    return Theory(run=run, outcome=outcome, t=t, **curves, replicas=replicas, bias=biases, kernels=kernels, history=history,
+                  attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=kept, random_start=rows)
 
 
 def worst(outcomes: list[str]) -> str:
@@ -233,14 +267,16 @@ def theory_of(stored: store.Stored) -> Theory:
                               or name not in _OPTIONAL for key in (name, f"{name}_error")}
     attrs = {name: value for name, value in stored.attrs.items() if name != "outcome"}
     state = {f"state/{name}": array for name, array in part("state/").items()}
-    kernels = Kernels(**{name: stored.arrays[f"kernels/{name}"] for name in Kernels.__annotations__})
+    kernels = Kernels(**{name: array for name, array in part("kernels/").items() if name in Kernels.__annotations__})
     return Theory(run=run, outcome=stored.attrs["outcome"], t=stored.arrays["t"], **curves, replicas=part("replicas/"),
-                  bias=part("bias/"), kernels=kernels, history=stored.arrays.get("history"), attrs=attrs, state=state)
+                  bias=part("bias/"), kernels=kernels, history=stored.arrays.get("history"), attrs=attrs, state=state,
+                  random_start=part("random_start/"))
 
 
 def statistics_of(theory: Theory) -> ReplicaStatistics:
     """The statistics that a result came from, to add replicas to."""
     arrays = {f"replicas/{name}": array for name, array in theory.replicas.items() if name not in layouts.ERRORS} | theory.state
+    arrays |= {f"random_start/{name}": array for name, array in theory.random_start.items()}
     if theory.history is not None:
         arrays["history"] = theory.history
     return ReplicaStatistics.from_arrays(arrays, str(theory.attrs["outcomes"]).split(","))

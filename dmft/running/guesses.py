@@ -40,6 +40,7 @@ def _guess(run: Run, delta_nu: np.ndarray, mu: np.ndarray, M_C: np.ndarray, M_R:
 
     push = None
     if run.problem.bias:  # what moved b as it did; nothing where the kernels are those of a run without an intercept
-        slope = np.zeros(1) if b is None else -np.diff(b) / (eta[: len(b) - 1] * run.problem.alpha)
-        push = padded(slope)
-    return Guess(padded(delta_nu), padded(mu), np.tril(padded(M_C)), np.tril(padded(M_R) * np.append(eta, eta[-1]), -1), push=push)
+        moved = np.zeros(2) if b is None else b[:rows]
+        push = padded(-np.diff(moved) / (eta[:len(moved) - 1] * run.problem.alpha))
+    step = np.append(eta, eta[-1])
+    return Guess(padded(delta_nu), padded(mu), np.tril(padded(M_C)), np.tril(padded(M_R) * step, -1), push=push)

@@ -129,6 +129,9 @@ class ReplicaSolver(Solver, Protocol):
     def residuals(self) -> list[float] | None:
         """Of an iteration, one per sweep."""
 
+    def random_start(self) -> dict[str, np.ndarray]:
+        """Rows of K1, Z and a (equations.random_start.TeacherRows) where the start is random."""
+
     def shared(self) -> dict[str, np.ndarray]:
         """State that is the same on every rank."""
 
@@ -195,7 +198,9 @@ class Replica:
         """A statistics.Solution as arrays."""
         whole = self.whole
         residuals = None if whole.residuals is None else np.array(whole.residuals, float)
-        solution = Solution(whole.curves, whole.kernels, self.solvers["half"].curves["m"], whole.outcome, residuals)
+        halves = {f"half_{name}": rows for name, rows in self.solvers["half"].random_start().items()}
+        solution = Solution(whole.curves, whole.kernels, self.solvers["half"].curves["m"], whole.outcome, residuals,
+                            {**whole.random_start(), **halves})
         return Part(solution.arrays())
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
+from dmft.core.callbacks import Callback
 from dmft.core.device import Gpu, gpu
 from dmft.core.driver import Ended, drive
 from dmft.core.errors import DmftWarning, OutcomeWarning, ResultWarning, RunError
@@ -23,7 +24,6 @@ from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
-from dmft.core.watching import Callback
 from dmft.equations.rows import MOST_LOST
 from dmft.model.cuda_loss import check_cuda
 from dmft.model.experiment import Experiment
@@ -31,11 +31,11 @@ from dmft.model.resume import grown
 from dmft.model.runfile import Run, parse_run
 from dmft.result.statistics import ReplicaStatistics, Solution
 from dmft.result.theory import Theory, make_theory, statistics_of, theory_of
+from dmft.running.callbacks import hook_of
 from dmft.running.cost import estimate, size_text
 from dmft.running.guesses import guess_from, guess_of
 from dmft.running.kept import kept_state
 from dmft.running.replica import Replica, Setup, wanted_parts
-from dmft.running.watching import watcher
 from dmft.solvers.iterate import Guess
 
 MOST_REPLICAS = 4096  # target_error asks for no more
@@ -54,7 +54,7 @@ def solve(run: Run, output: str | Path | None = None, resume: bool = False, quie
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from
     the checkpoint, or extend a finished result. quiet: no progress; warnings go through `warnings`, notes through `logging`
     ("dmft"). stop: polled every step, on several ranks a few times a second (core.stopping.StopSignals). callback: called
-    on the root with a core.watching.Reached after every step or sweep.
+    on the root with a core.callbacks.Reached after every step or sweep.
     """
     return solve_job(run, output, resume, quiet, stop, attrs, comm, callback).result
 
@@ -69,7 +69,7 @@ def solve_job(run: Run, output: str | Path | None = None, resume: bool = False, 
     if output and comm.is_root and size > LARGE_CHECKPOINT:
         _log.info(f"note: checkpoints of about {size_text(size)}, every {run.theory.checkpoint_interval:g} s and when the run is "
                   "stopped; theory.checkpoint_interval makes them rarer")
-    ended = drive(job, output, resume, quiet, stop, attrs, comm, watcher(run, callback))
+    ended = drive(job, output, resume, quiet, stop, attrs, comm, hook_of(run, callback))
     if ended.worked and comm.is_root:
         _warn(ended.result)
     return ended
@@ -159,11 +159,13 @@ class TheoryJob:
         self._started = True
         if self.setup.start is None:
             self.setup = replace(self.setup, start=_first_guess(self.run, self.comm))
-        if self.setup.experiment.mirrored and self.comm.is_root:
+        experiment = self.setup.experiment
+        if experiment.mirrored and not experiment.start.random and self.comm.is_root:
             warnings.warn("m0 = 0: in the limit of infinite dimension m stays exactly 0 (samples come in mirrored pairs); "
-                          "escape at finite dimension is seen by the simulator (sgd-sim run)", DmftWarning, stacklevel=2)
-        if self.setup.experiment.hidden:
-            self._note(f"spectral start: {self.setup.experiment.hidden} steps of power iteration before t = 0")
+                          'start = "random" follows m at order 1/sqrt(N), the simulator (sgd-sim run) at finite dimension',
+                          DmftWarning, stacklevel=2)
+        if experiment.hidden:
+            self._note(f"spectral start: {experiment.hidden} steps of power iteration before t = 0")
         if self.setup.parts != wanted_parts(self.run):
             self._note(f"note: the loss {self.run.problem.loss!r} has jumps: solving without the Stein control variate")
 
@@ -224,7 +226,7 @@ class TheoryJob:
         if experiment.hidden:
             attrs = {**attrs, "spectral_start": f"{experiment.hidden} steps of power iteration before t = 0, "
                                                 f"overlap {experiment.m0:.5f} for infinitely many"}
-        theory = make_theory(self.run, self.statistics, self.setup.grid, attrs)
+        theory = make_theory(self.run, self.statistics, self.setup.grid, attrs, self.setup.per_level)
         if output:
             theory.save(output)
         return theory
@@ -244,7 +246,9 @@ def _warn(theory: Theory) -> None:
     if theory.outcome == "diverged":
         return
     if theory.outcome == "sweep limit":
-        warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}: raise it with --resume, or use "
+        known = int(np.isfinite(theory.m).sum())        # later rows have exploded, but may do so no more after further sweeps
+        far = "" if known == theory.t.size else f" (the last sweep diverged at t = {theory.t[known]:g}: NaN from there on)"
+        warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}{far}: raise it with --resume, or use "
                       "method = \"march\"", OutcomeWarning, stacklevel=4)
     share = np.nanmax(theory.unstable, initial=0.0)
     if share > UNSTABLE_SHARE:

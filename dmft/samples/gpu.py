@@ -15,6 +15,7 @@ import numpy as np
 from dmft.core.device import CUDA, Gpu, source
 from dmft.core.errors import RunError
 from dmft.equations.history import History, Plan
+from dmft.equations.random_start import TEACHER_GROUPS, TEACHER_SCALARS
 from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
@@ -26,7 +27,8 @@ from dmft.samples.process import Past, SampleState, by_name
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Tangents
 
-KERNELS = ("fields", "row_sums", "add_parts", "past", "bounds", "next_tangents", "merge_columns", "merge_rows", "move")
+KERNELS = ("fields", "row_sums", "teacher_sums", "add_parts", "past", "bounds", "next_tangents", "merge_columns", "merge_rows",
+           "move")
 BLOCKS = 32  # blocks of samples that are summed on the host, over all ranks, in no order
 PARTS = 32  # parts of a block that are summed on the card, so that all of it works
 WARPS = 8  # samples that one block of threads takes on
@@ -72,8 +74,8 @@ class GpuSamples:
         self.parts = -(-block // self.part)
         self.n = 0
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
-        numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
-                   "LEAVES": LEAVES, "GONE": GONE}
+        numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TEACHER_SCALARS": TEACHER_SCALARS, "TEACHER_GROUPS": TEACHER_GROUPS,
+                   "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE, "LEAVES": LEAVES, "GONE": GONE}
         sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} tangent;",
                               *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
                    for loss in experiment.losses]
@@ -98,6 +100,7 @@ class GpuSamples:
         self.plan = gpu.zeros((slots + history.levels, 3), np.int32)  # rows of tangents in use, then merges
         self.merges = self.plan[slots:]
         self.next = gpu.zeros((self.carriers, slots), dtype)
+        self.teacher: tuple | None = None  # arrays of `teacher_sums`, made when first asked for
         self.behind = Behind(gpu.put(draws.h), gpu.zeros(count), gpu.zeros((self.carriers, slots), dtype)) \
             if experiment.update.nesterov else None
 
@@ -131,6 +134,20 @@ class GpuSamples:
         self.kernel["add_parts"]((self.blocks,), (width,), (
             np.int32(self.parts), np.int32(columns), self.partial, self.sums), 0)
         return self.gpu.get(self.sums)
+
+    def teacher_sums(self) -> np.ndarray:
+        """As teacher_sums.teacher_sums, after `row_sums`."""
+        state, columns = self.state, TEACHER_SCALARS + TEACHER_GROUPS * self.slots
+        if self.teacher is None:
+            self.teacher = self.gpu.zeros((self.blocks, self.parts, columns)), self.gpu.zeros((self.blocks, columns))
+        partial, sums = self.teacher
+        width = min(-(-columns // 32) * 32, 512)
+        self.kernel["teacher_sums"]((self.blocks, self.parts), (width,), (
+            np.int32(self.count), np.int32(self.block), np.int32(self.part), np.int32(self.slots), np.int32(self.identity),
+            state.weight, state.line, state.k, state.h, self.g, self.gp, self.bound, self.terms, self.past.G, self.tangents.row,
+            self.past.H, partial), 0)
+        self.kernel["add_parts"]((self.blocks,), (width,), (np.int32(self.parts), np.int32(columns), partial, sums), 0)
+        return self.gpu.get(sums)
 
     def advance(self, drive: Drive, plan: Plan) -> None:
         """As Samples.advance."""

@@ -324,7 +324,7 @@ class Samples:
 
     def _start(self, draws: Draws, weight: np.ndarray) -> None:
         self.z = draws.z
-        self.n, self._used = 0, 0  # slots in use, rounded up to what a row holds
+        self.n, self.used = 0, 0  # slots in use, rounded up to what a row holds
         self._looks_ahead, self._ahead_from = False, 0
         start = {**draws._asdict(), "weight": weight, "line": lines_of(draws.carrier), "Y": 0.0}
         self.learning = Learning(np.array(draws.slope), draws.jump + weight * draws.shift, np.zeros(self.count))
@@ -354,7 +354,7 @@ class Samples:
                 np.empty_like, self.fields))
             self._evaluate[e.loss_n[self.n]](weights, self.learning, m_w, b, eta, e.scale_n[step], self.classes, scratch)
             self.fields.v[:] = scratch.v
-        _row_sums(self.block, self._used, self.state, self.learning, self.fields, self.past, self.tangents.row, m, eta,
+        _row_sums(self.block, self.used, self.state, self.learning, self.fields, self.past, self.tangents.row, m, eta,
                   self.stein, self.identity, self.classes, self._sums)
         return self._sums
 
@@ -368,7 +368,7 @@ class Samples:
         if self.behind:
             beta = self.experiment.update.lookahead(self.n + 1)
             self.behind.turn(self.state.h, self.state.Y, self.tangents.row, plan.merges, beta)
-        self.n, self._used = self.n + 1, int(self.stop[plan.slot])
+        self.n, self.used = self.n + 1, int(self.stop[plan.slot])
 
     def own(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample."""
@@ -383,7 +383,7 @@ class Samples:
         for mine, stored in ((self.own(), own), (self.carried(), carried)):
             for name, array in mine.items():
                 array[...] = stored[name]
-        self.n, self._used = n, len(self.stop)
+        self.n, self.used = n, len(self.stop)
 
     def look_ahead(self, memories: np.ndarray) -> None:
         """Precompute the memory sums of the next steps over rows already stored, given their memories (steps, slots), as the

@@ -30,6 +30,9 @@ from dmft.model.runfile import VARIANCE_PARTS
 
 SOBOL_STEPS = 10
 WIDER = 1.2
+# From random starts averages have the weight h0^2 besides: h0 alone is drawn wider, up to where no weight is left and the explicit
+# step of most runs is still stable.
+WIDER_RANDOM, LARGEST_H0 = 1.4, 6.0
 PARTS = VARIANCE_PARTS
 LEAST_CARRIERS = 512  # samples with tangents, where there are as many: they give the shape of a row of the response
 
@@ -152,11 +155,14 @@ def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray)
     points = _points(sampling, index, 3 + z_steps + experiment.data.draws)
     wider = WIDER if "weights" in parts else 1.0
     y0, y = ndtri(points[:, 0]), ndtri(points[:, 1])
-    weight = wider**2 * np.exp(-0.5 * (wider**2 - 1) * (y0**2 + y**2))
+    weight, h0 = wider**2 * np.exp(-0.5 * (wider**2 - 1) * (y0**2 + y**2)), wider * y0
+    if experiment.start.random and "weights" in parts:
+        wider = 1.0
+        weight, h0 = np.exp(-0.5 * (WIDER_RANDOM**2 - 1) * y0**2), np.clip(WIDER_RANDOM * y0, -LARGEST_H0, LARGEST_H0)
     return Draws(
         name=index,
         sign=sign,
-        **experiment.data.draw(wider * y0, points[:, 3 + z_steps :])._asdict(),
+        **experiment.data.draw(h0, points[:, 3 + z_steps :])._asdict(),
         jump=np.zeros(len(index)),
         h=sign * wider * np.sqrt(experiment.h_start_variance) * y,
         s=first_weights(experiment.batch, points[:, 2], sampling.keys[1], index),

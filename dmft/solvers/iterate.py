@@ -346,6 +346,10 @@ class Iteration:
 
     # What a checkpoint holds, as for the march.
 
+    def random_start(self) -> dict[str, np.ndarray]:
+        """Nothing: random starts are for the march."""
+        return {}
+
     def shared(self) -> dict[str, Any]:
         return {"guess": self.guess.arrays(), "curves": self.curves, "kernels": self.kernels,
                 "residuals": np.array(self.residuals, float), "outcome": np.array(OUTCOMES.index(self.outcome))}

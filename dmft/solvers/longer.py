@@ -67,12 +67,15 @@ class Longer:
 def lengthened(found: Mapping[str, Any], steps: int, grid: np.ndarray, longer: Longer) -> dict[str, Any]:
     """The part of a march's state that all ranks share, for a run of `steps` visible steps with kernels on `grid`."""
     def curve(array: np.ndarray) -> np.ndarray:
-        return np.append(array, np.full(steps + 1 - len(array), np.nan))
+        return np.concatenate((array, np.full((steps + 1 - len(array), *array.shape[1:]), np.nan)))
 
     _, here, there = np.intersect1d(found["grid"], grid, return_indices=True)
     kernels = {}
     for name, array in found["kernels"].items():
         kernels[name] = np.zeros((len(grid), len(grid)))
         kernels[name][np.ix_(there, there)] = array[np.ix_(here, here)]
-    return {**found, "weights": longer.weights(found["weights"]), "history": longer.history(found["history"]), "kernels": kernels,
+    rows = {name: curve(longer.vectors(array) if array.ndim == 2 else array)
+            for name, array in found.get("random_start", {}).items()}
+    return {**found, "random_start": rows,
+            "weights": longer.weights(found["weights"]), "history": longer.history(found["history"]), "kernels": kernels,
             "curves": {name: curve(array) for name, array in found["curves"].items()}, "path": curve(found["path"]), "grid": grid}

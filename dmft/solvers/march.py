@@ -16,12 +16,14 @@ from dmft.core.device import Gpu
 from dmft.core.tree import nest
 from dmft.equations.history import History
 from dmft.equations.kernels import KERNELS, saved_row
-from dmft.equations.rows import PUSH, curve_row, curves_of, estimate_row, exploded
+from dmft.equations.random_start import TeacherChannel
+from dmft.equations.rows import CARRIED, PUSH, curve_row, curves_of, estimate_row, exploded
 from dmft.equations.weights import WeightDynamics, WeightState
 from dmft.model.experiment import Experiment
 from dmft.samples.gpu import BLOCKS, GpuSamples
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Sampling, draw
+from dmft.samples.teacher_sums import teacher_sums
 from dmft.solvers.blocks import (
     LARGEST_BLOCK_COUNT,
     Blocks,
@@ -58,6 +60,7 @@ class March:
         self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
+        self.teacher = TeacherChannel(experiment.steps, self.history.slots) if experiment.start.random else None
         self.path = np.full(experiment.steps + 1 - experiment.hidden, np.nan)  # m of where the gradient is taken
         self.diverged = False
 
@@ -91,7 +94,10 @@ class March:
 
     def terms(self) -> list[np.ndarray]:
         """What row n of the kernels needs, one line per block."""
-        return [self.samples.row_sums(self.weights.m, self.weights.b, self.weights.m_w)]
+        lines = [self.samples.row_sums(self.weights.m, self.weights.b, self.weights.m_w)]
+        if self.teacher is None:
+            return lines
+        return [*lines, self.samples.teacher_sums() if isinstance(self.samples, GpuSamples) else teacher_sums(self.samples)]
 
     def take(self, totals: list[np.ndarray]) -> None:
         """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
@@ -107,6 +113,8 @@ class March:
                 self.curves[name][n - experiment.hidden] = value
             self.path[n - experiment.hidden] = weights.m
         saved_row(self.kernels, self.grid, weights, row, self.path)
+        if self.teacher is not None:
+            self.teacher.rows.enter(n, self.teacher.estimate(weights, totals[1], sums[CARRIED], self.use), closing.drive.a)
         if exploded(sums, closing.norm):
             self.diverged = True
         elif n < experiment.steps:
@@ -116,12 +124,17 @@ class March:
             if experiment.data.bias:
                 weights.push_intercept(sums[PUSH])
 
+    def random_start(self) -> dict[str, np.ndarray]:
+        """TeacherRows by name; empty where the start is not random."""
+        return {} if self.teacher is None else self.teacher.rows._asdict()
+
     # What a checkpoint holds. `shared` is the same on every rank; `own` has a line per sample of this rank, `carried` one per
     # sample with tangents.
 
     def shared(self) -> dict[str, Any]:
         return {"weights": self.weights.state.arrays(), "history": self.history.state(), "curves": self.curves,
-                "kernels": self.kernels, "grid": self.grid, "path": self.path, "diverged": np.array(self.diverged)}
+                "kernels": self.kernels, "grid": self.grid, "path": self.path, "random_start": self.random_start(),
+                "diverged": np.array(self.diverged)}
 
     def own(self) -> Mapping[str, np.ndarray]:
         return self.samples.own()
@@ -139,7 +152,8 @@ class March:
             own, carried = longer.own(own), longer.carried(carried)
         self.weights.state = WeightState.from_arrays(found["weights"])
         self.history.restore(found["history"])
-        for arrays, stored in ((self.curves, found["curves"]), (self.kernels, found["kernels"])):
+        for arrays, stored in ((self.curves, found["curves"]), (self.kernels, found["kernels"]),
+                               (self.random_start(), found.get("random_start", {}))):
             for name, array in arrays.items():
                 array[:] = stored[name]
         self.path[:] = found["path"] if "path" in found else found["curves"]["m"]

@@ -31,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _compare(options: argparse.Namespace) -> int:
+    if options.plot:
+        from dmft.plots.onepass_compare import draw_comparison  # before the work: without matplotlib this ends here
     ode = load(options.ode)
     if isinstance(ode, Ensemble):
         raise FileError(f"{options.ode}: an ensemble ({ode.source}); the first file must come from onepass solve")
@@ -42,8 +44,6 @@ def _compare(options: argparse.Namespace) -> int:
         found.append(against_ode(ode, paths, _names(ode, paths, options.statistic, path), str(path)))
         print(found[-1])
     if options.plot:
-        from dmft.plots.onepass_compare import draw_comparison
-
         draw_comparison(ode, ensembles, options.plot)
         print(f"picture: {options.plot}")
     print(*verdict_lines(found), sep="\n")

@@ -126,11 +126,11 @@ def fixed_point(model: Model, guess: Mapping[str, np.ndarray], tolerance: float 
     (the rings) are found too. What the dynamics cannot change (a fixed second layer, norms on the sphere) stays."""
     x, movable = model.start(guess), model.movable()
     for _ in range(100):
-        h = model.drift(x)
+        h = np.where(movable, model.drift(x), 0.0)
         if np.max(np.abs(h)) < tolerance:
             return model.layout.unpack(x)
-        x[movable] -= np.linalg.lstsq(jacobian(model, x)[:, movable], h, rcond=1e-9)[0]
-    raise RunError(f"Newton's method found no fixed point: |drift| = {np.max(np.abs(model.drift(x))):.3g} after 100 steps")
+        x[movable] -= np.linalg.lstsq(jacobian(model, x)[:, movable] * movable[:, None], h, rcond=1e-9)[0]
+    raise RunError(f"Newton's method found no fixed point: |drift| = {np.max(np.abs(h)):.3g} after 100 steps")
 
 
 @dataclass(frozen=True)

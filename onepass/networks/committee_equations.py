@@ -20,7 +20,7 @@ import numpy as np
 
 from dmft.core.errors import RunError
 from onepass.networks import overlaps
-from onepass.networks.activation_kinds import check_integrable, kinks, quadrature_error, two_slopes
+from onepass.networks.activation_kinds import MOST_KINKS, check_integrable, kinks, quadrature_error, two_slopes
 from onepass.networks.field_moments import erf_covariance, erf_moments, mean_square_error, tensor_moments
 from onepass.networks.kinked_moments import kinked_moments, kinked_square
 from onepass.networks.network import Network
@@ -138,6 +138,12 @@ class CommitteeEquations(Network):
             if error > ROUGH:
                 warnings.warn(f"activation {part.name!r}: averages with nodes = {self.nodes} are off by about {error:.1e}; "
                               "take more nodes", stacklevel=5)  # fmt: skip
+        for part, places in zip(self._pair, self._kinks, strict=False):
+            if len(places) > MOST_KINKS:
+                raise RunError(
+                    f"activation {part.name!r}: jumps at {len(places)} places or more; the averages of the ODE are cut at up to "
+                    f"{MOST_KINKS}; chain(...) and simulate(...) take any activation"
+                )
         if self._kinks and self.nodes < FEWEST_NODES_WITH_KINKS:
             warnings.warn(f"nodes = {self.nodes}: averages over panels of {self.nodes // 2} nodes are off by 1e-5 and more; take "
                           f"at least {FEWEST_NODES_WITH_KINKS}", stacklevel=5)  # fmt: skip

@@ -46,7 +46,7 @@ class MultiIndexNetwork(Network):
     "relu", "quadratic" (the mean of that function, a committee), or a function g(u, k) that Numba compiles; `activation` as in
     Committee; `uses` of each sample in a row, `batch` size b, `weight_decay` lambda, `rate_decay` = (t_0, kappa); `loss`:
     "square", "absolute", "logcosh", "logistic" (labels y = +-1), or a pair (l(y, f), -dl/df); `clip` of the pull. Statistics a,
-    M, Q and `clock`, the time. There is no SDE. Averages of the ODE: multi_index_rules.py; `accuracy` gives their error."""
+    M, Q and `clock`, the time. Averages of the ODE: multi_index_rules.py; `accuracy` gives their error."""
 
     link: Any = "product"
     width: int = 1
@@ -137,20 +137,32 @@ class MultiIndexNetwork(Network):
 
     def _mean_kicks(self, s: dict[str, np.ndarray], rule: FieldRule | None = None) -> tuple:
         """E[C ls], E[C l], E[C C] for one set of statistics, E[(y - f)^2], E[l], and the rate."""
-        om = overlaps.omega(s["M"], s["Q"], self.P)
-        rate = float((1.0 + s["clock"] / self.rate_decay[0]) ** -self.rate_decay[1])
-        student, teacher, loss = self._functions
-        scale = self.gamma / self.width * rate
+        rate = self._rate(s)
         if self._few_at_a_time:
-            return *wide_mean_kicks(student, teacher, om, s["a"], self.teacher_width, scale, self.noise), rate
-        values, vectors = np.linalg.eigh(om)
+            om = overlaps.omega(s["M"], s["Q"], self.P)
+            return *wide_mean_kicks(*self._functions[:2], om, s["a"], self.teacher_width, self._scale(s), self.noise), rate
+        functions, rest = self._average_arguments(s, rule or self._rule())
+        arguments = (*functions, self._functions[2].value, *rest)
+        return *kernels.mean_kicks(*arguments), rate
+
+    def _average_arguments(self, s: dict[str, np.ndarray], rule: FieldRule) -> tuple[Any, Any]:
+        """What the averages of multi_index_kernels.py take: functions, and the rest."""
+        student, teacher, loss = self._functions
+        values, vectors = np.linalg.eigh(overlaps.omega(s["M"], s["Q"], self.P))
         root = np.ascontiguousarray((vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T)
-        points, weights, noise, noise_weights, _ = rule or self._rule()
-        found = kernels.mean_kicks(
-            student.s, student.ds, teacher.g, loss.value, loss.pull, float(self.clip), root, points, weights,
-            np.sqrt(self.noise) * noise, noise_weights, s["a"], self.teacher_width, scale, self.uses,
+        points, weights, noise, noise_weights, _ = rule
+        return (student.s, student.ds, teacher.g), (
+            loss.pull, float(self.clip), root, points, weights, np.sqrt(self.noise) * noise, noise_weights, s["a"],
+            self.teacher_width, self._scale(s), self.uses,
         )  # fmt: skip
-        return *found, rate
+
+    def _rate(self, s: dict[str, np.ndarray]) -> float:
+        """The factor of the learning rate now."""
+        return float((1.0 + s["clock"] / self.rate_decay[0]) ** -self.rate_decay[1])
+
+    def _scale(self, s: dict[str, np.ndarray]) -> float:
+        """Of the kicks."""
+        return self.gamma / self.width * self._rate(s)
 
     def solve(self, initial, times, **options) -> Trajectory:
         """The ODE. Averages over quasi-random points have small kinks where a point crosses one: then a low order and rtol >= 1e-5
@@ -188,7 +200,31 @@ class MultiIndexNetwork(Network):
         return {"a": np.zeros(x.shape[:-1] + (self.width,)), "M": m, "Q": q, "clock": ones}
 
     def covariance(self, x: np.ndarray) -> np.ndarray:
-        raise RunError("a multi-index network has no SDE; chain(...) is exact and as fast")
+        """Covariance of the brackets: that of one sample, with C C/b in the place of C C, over the batch size b."""
+        out = np.zeros(x.shape + x.shape[-1:])
+        moving = np.flatnonzero(self._moved)
+        for index, s in zip(np.ndindex(x.shape[:-1]), self._rows(x), strict=True):
+            functions, rest = self._average_arguments(s, self._noise_rule())
+            arguments = (*functions, *rest, self.batch)
+            found = kernels.kick_covariance(*arguments)
+            out[(*index, *np.ix_(moving, moving))] = (self.width / self.gamma) ** 2 * found / self.batch
+        return self.project_covariance(out, self.layout.unpack(x))
+
+    @property
+    def _moved(self) -> np.ndarray:
+        """Entries (size,) of M and Q."""
+        names = {name: np.full(shape, name in ("M", "Q")) for name, shape in self.layout.shapes.items()}
+        return self.layout.pack(names) > 0.0
+
+    def movable(self) -> np.ndarray:
+        """The clock is no part of a fixed point: it only tells the rate."""
+        moves = super().movable()
+        moves[self.layout.slice("clock")] = False
+        return moves
+
+    def _noise_rule(self) -> FieldRule:
+        """The product rule, or a quarter of the quasi-random points: good to about one per cent."""
+        return self._rule().part(0)
 
     def observables(self, statistics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """risk = E[(y - f)^2]/2, label noise included, and `loss` = E[l(y, f)] where the loss is another. From the first

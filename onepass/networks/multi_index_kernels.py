@@ -60,6 +60,45 @@ def mean_kicks(s, ds, g, value, pull, clip, root, points, weights, label_noise, 
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
+def kick_covariance(s, ds, g, pull, clip, root, points, weights, label_noise, noise_weights, a, k, scale, uses, batch):
+    """Covariance (p k + p (p + 1)/2, same) of (C_j ls_r, C_j l_l + C_l l_j + C_j C_l/batch) over one sample, M first, then the
+    upper triangle of Q; arguments as in mean_kicks."""
+    p = len(a)
+    n = p + k
+    size = p * k + p * (p + 1) // 2
+    mean, second, row = np.zeros(size), np.zeros((size, size)), np.empty(size)
+    u, teacher, moved, kick, total = np.empty(n), np.empty(k), np.empty(p), np.empty(p), np.empty(p)
+    for index in range(len(weights)):
+        for i in range(n):
+            u[i] = 0.0
+            for l in range(n):
+                u[i] += root[i, l] * points[index, l]
+        teacher[:] = u[p:]
+        clean = g(teacher.ctypes, k)
+        own_noise = label_noise[min(index, len(label_noise) - 1)]
+        for z in range(len(own_noise)):
+            w = weights[index] * noise_weights[z]
+            moved[:] = u[:p]
+            _kicks(s, ds, pull, clip, clean + own_noise[z], moved, 1.0, a, scale, uses, kick, total)
+            place = p * k
+            for j in range(p):
+                for r in range(k):
+                    row[j * k + r] = total[j] * u[p + r]
+                for l in range(j, p):
+                    row[place] = total[j] * u[l] + total[l] * u[j] + total[j] * total[l] / batch
+                    place += 1
+            for i in range(size):
+                mean[i] += w * row[i]
+                for j in range(i + 1):
+                    second[i, j] += w * row[i] * row[j]
+    for i in range(size):
+        for j in range(i + 1):
+            second[i, j] -= mean[i] * mean[j]
+            second[j, i] = second[i, j]
+    return second
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
 def chain(om, clock, steps, s, ds, g, a, pull, clip, gamma, noise, weight_decay, rate_decay, sphere, uses, batch, dimension, rng):
     """Advance om = [[P, M^T], [M, Q]], teacher first, in place. The part of a sample across all weights enters through the
     scalar products of such parts, rows of Bartlett's triangular factor of a Wishart matrix."""

@@ -59,17 +59,20 @@ def main() -> None:
     figure = new_figure(10.0, 4.2)
     left, right = figure.subplots(1, 2)
     print(f"N = {run.simulation.dimension}, {run.simulation.instances} instances, {steps} steps")
-    print(f"{'beta':>6}{'t':>8}{'error (B.8)':>20}{'loss':>22}{'|m|':>20}")
+    print(f"{'beta':>6}{'t':>8}{'error (B.8)':>20}{'less that of beta = 1':>24}"
+          f"{'less that of beta = 0':>24}{'loss':>20}")
     ends = []
     for color, (beta, sim) in zip(CYCLE, results.items(), strict=False):
-        mean, error, m = sim.mean(), sim.error(), np.abs(sim.m[:, -1])
+        mean, error = sim.mean(), sim.error()
+        pairs = "".join(f"{_paired(sim, results[other]):>24}" for other in (1.0, 0.0))
         ends.append((mean.mse[-1], error.mse[-1]))
         print(f"{beta:>6g}{sim.t[-1]:>8.2f}{mean.mse[-1]:>11.5f} +- {error.mse[-1]:.5f}"
-              f"{mean.loss[-1]:>13.5f} +- {error.loss[-1]:.5f}{m.mean():>11.4f} +- {m.std(ddof=1) / np.sqrt(m.size):.4f}")
+              f"{pairs}{mean.loss[-1]:>11.5f} +- {error.loss[-1]:.5f}")
         band = BAND * error.mse
         left.fill_between(sim.states.record, mean.mse - band, mean.mse + band, color=color, alpha=0.2, linewidth=0)
         left.plot(sim.states.record, mean.mse, color=color, label=rf"$\beta = {beta:g}$")
     left.set_xscale("symlog", linthresh=10.0)
+    left.set_xlim(0, steps)
     left.set_yscale("log")
     left.set_xlabel("step")
     left.set_ylabel("error on new samples")
@@ -82,6 +85,12 @@ def main() -> None:
     left.set_title(f"N = {run.simulation.dimension}, {run.simulation.instances} instances")
     save(figure, options.output / "decay.png")
     print(f"picture: {options.output / 'decay.png'}")
+
+
+def _paired(a: sgd_sim.SimulationResult, b: sgd_sim.SimulationResult) -> str:
+    """Difference of the errors at the end, instance by instance: data and starts are the same."""
+    difference = a.mse[:, -1] - b.mse[:, -1]
+    return f"{difference.mean():+.4f} +- {difference.std(ddof=1) / np.sqrt(difference.size):.4f}"
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import numpy as np
 import dmft
 import sgd_sim
 from dmft.core.parallel import world
+from dmft.plots.curves import time_axis
 from dmft.plots.style import CYCLE, new_figure, save
 from sgd_sim.cli import SOLVED
 
@@ -72,8 +73,7 @@ def main() -> None:
                   f"{_sign_test(gained, lost):>13.2f}{middle:>22}")
             axis.fill_between(sim.t / (1 - beta), share.low, share.high, color=color, alpha=0.12, linewidth=0)
             axis.plot(sim.t / (1 - beta), share.share, color=color, label=name)
-        axis.set_xlabel(r"$t/(1-\beta)$")
-        axis.set_xscale("symlog", linthresh=1.0)
+        time_axis(axis, True, eta, r"t/(1-\beta)")
         axis.set_title(rf"$\alpha = {alpha:g}$, N = {run.simulation.dimension}")
     axes[0].set_ylabel(f"share with loss < {SOLVED:g}")
     axes[0].legend(fontsize="small")

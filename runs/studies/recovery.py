@@ -11,8 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
+from dmft.cli.figure import COMMANDS
 from dmft.core.command import OUT
-from dmft.paper import FIGURES, jobs
+from dmft.paper import FIGURES, computations
 from sgd_sim.cli import SOLVED
 
 SHARES = (0.05, 0.1, 0.25, 0.5)
@@ -47,9 +48,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=OUT, metavar="DIR", help="where `dmft figure -o` keeps its results")
     options = parser.parse_args()
     size, figure = "quick" if options.quick else "full" if options.full else "standard", FIGURES["fig7"]
-    if code := jobs.make(figure, size, False, True, print, options.output):
+    if code := computations.make(figure, size, COMMANDS, False, True, print, options.output):
         raise SystemExit(code)
-    found = jobs.load(figure, size, options.output)
+    found = computations.load(figure, size, options.output)
     sims = [data.simulation for name, data in found.items() if name.startswith("persistent_sgd") and data.simulation is not None]
     runs = {sim.run.simulation.dimension: solved_at(sim.t, sim.loss) for sim in sims}
     rng, log_n, last = np.random.default_rng(1), np.log(list(runs)), max(sim.t[-1] for sim in sims)

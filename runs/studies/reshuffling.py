@@ -15,6 +15,7 @@ import numpy as np
 import dmft
 import sgd_sim
 from dmft.core.parallel import world
+from dmft.plots.curves import time_axis
 from dmft.plots.style import CYCLE, new_figure, save
 from sgd_sim.cli import SOLVED
 
@@ -68,8 +69,7 @@ def main() -> None:
     right.set_ylabel("mean training loss")
     right.set_yscale("log")
     for axis in (left, right):
-        axis.set_xlabel("$t$")
-        axis.set_xscale("symlog", linthresh=1.0)
+        time_axis(axis, True, run.algorithm.first_rate)
     left.legend(fontsize="small")
     left.set_title(f"N = {run.simulation.dimension}, {run.simulation.instances} instances of each")
     save(figure, options.output / "reshuffling.png")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import HANG  # type: ignore[import-not-found]
+from conftest import HANG, PATIENCE  # type: ignore[import-not-found]
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -77,13 +77,13 @@ THEIRS = tuple("[model]\n" + model + "\n[initial]\n" + start for model, start in
 
 
 @contextmanager
-def no_hang():
-    """An alarm after HANG seconds."""
+def no_hang(seconds: float = HANG):
+    """An alarm after some time."""
     def ring(number: int, frame: Any) -> None:
-        raise TimeoutError(f"still at it after {HANG:g} s")
+        raise TimeoutError(f"still at it after {seconds:g} s")
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(int(HANG))
+    signal.alarm(int(seconds))
     try:
         yield
     finally:
@@ -189,6 +189,18 @@ def unexplained(path: Path) -> list[str]:
     return bad
 
 
+def ended(folder: Path, main: Any, words: list[str], seconds: float = HANG) -> tuple[int, str]:
+    """Exit code of a command, and what it says on standard error."""
+    errors = StringIO()
+    with chdir(folder), redirect_stderr(errors), redirect_stdout(StringIO()), no_hang(seconds):
+        try:
+            return main(words), errors.getvalue()
+        except TimeoutError:
+            raise
+        except Exception as error:
+            raise AssertionError(f"{words}: {error!r}\n{(folder / words[1]).read_text()}") from error
+
+
 COMMANDS = {"theory": (dmft.cli.main, ["solve"], small_run), "simulation": (sgd_sim.cli.main, ["run"], small_run),
             "ode": (onepass.cli.main, ["solve"], small_one_pass), "ensemble": (onepass.cli.main, ["simulate"], small_one_pass)}
 
@@ -201,18 +213,18 @@ def test_small_runs_are_solved_or_refused(command, tmp_path):
     for turn in range(SOLVED // len(COMMANDS)):
         text = make(rng)
         (tmp_path / f"{turn}.toml").write_text(text)
-        errors = StringIO()
-        with chdir(tmp_path), redirect_stderr(errors), redirect_stdout(StringIO()), no_hang():
-            try:
-                code = main([*words, f"{turn}.toml", "-o", f"{turn}.h5", "--quiet"])
-            except Exception as error:
-                raise AssertionError(f"{command} {turn}: {error!r}\n{text}") from error
-        said = errors.getvalue()
+        call = main, [*words, f"{turn}.toml", "-o", f"{turn}.h5", "--quiet", "--force"]
+        try:
+            code, said = ended(tmp_path, *call)
+        except TimeoutError:        # it may have been compiling: let it, and try again
+            ended(tmp_path, *call, seconds=PATIENCE)
+            code, said = ended(tmp_path, *call)
         assert code in (0, 2, 3, 4), (said, text)
         if code == 2:
             assert len(said.splitlines()) == 1, (said, text)
             continue
         solved += 1
-        assert unexplained(tmp_path / f"{turn}.h5") == [], (said, text)
+        explained = "NaN from there on" in said         # an iteration that was cut off while its last times still exploded
+        assert explained or unexplained(tmp_path / f"{turn}.h5") == [], (said, text)
         assert code != 3 or "diverged" in said, (said, text)
     assert solved > SOLVED / len(COMMANDS) / 3

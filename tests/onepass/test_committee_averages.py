@@ -140,8 +140,10 @@ def test_kinks_are_found():
     assert all(kinks(activation(name)) == () for name in ("tanh", "erf", "quadratic"))
     assert_allclose(kinks(activation((clip, d_clip))), [-1.0, 1.0], atol=1e-10)
     assert_allclose(kinks(activation((hat, d_hat))), [-0.5, 0.5, 1.5], atol=1e-10)
+    stairs = onepass.Committee((lambda x: 0.1 * math.floor(4 * x), lambda x: 0.0), 1)
     with pytest.raises(UserError, match="jumps at .* places"):
-        onepass.Committee((lambda x: 0.1 * math.floor(4 * x), lambda x: 0.0), 1)
+        stairs.solve(start(1, 1), [0.1])
+    assert np.isfinite(stairs.chain(50, 2, start(1, 1), [0.1]).M).all()
 
 
 @pytest.mark.parametrize("parallel", [None, 0.05, 0.0])

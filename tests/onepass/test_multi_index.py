@@ -187,6 +187,54 @@ def test_a_step_of_a_wide_student_is_its_drift_on_average(process):
     assert (np.abs(steps.mean(0) - slow.drift(x)[4:-1]) / error).max() > 7.0
 
 
+# --- noise, fixed points, stability
+
+
+def test_noise_covariance_is_that_of_the_committee():
+    net = onepass.MultiIndexNetwork("product", 2, 1, 0.5, 0.2, activation="tanh", constraint="sphere")
+    committee = onepass.Committee("tanh", 2, 1, 0.5, 0.2, constraint="sphere", teacher_activation=(lambda x: x, lambda x: 1.0))
+    start = {"a": [0.8, 1.2], "M": [[0.4], [0.1]], "Q": [[1.0, 0.2], [0.2, 1.0]]}
+    found, exact = net.covariance(net.start(start)), committee.covariance(committee.start(start))
+    assert_allclose(found[2:-1, 2:-1], exact[2:, 2:], atol=1e-4 * np.abs(exact).max())
+    assert not found[:2].any() and not found[-1].any() and np.abs(0.9 * found[2:-1, 2:-1] - exact[2:, 2:]).max() > 1e-2
+
+
+@pytest.mark.statistical
+def test_noise_covariance_of_batches_and_uses_is_that_of_a_step():
+    net = onepass.MultiIndexNetwork(cubic, 1, 1, 1.0, 0.2, activation="tanh", batch=3, uses=2)
+    x, d, n = net.start(START), 3000, 2500
+    steps = np.empty((n, 2))
+    for i in range(n):
+        walk = net.chain_process(x.copy(), d, 1, i)
+        walk.advance(1)
+        steps[i] = (walk.flat() - x)[1:3] / net.time_step(d)
+    expected = net.covariance(x)[1:3, 1:3]
+    deviation = steps - steps.mean(0)
+    products = np.stack([deviation[:, 0] ** 2, deviation[:, 0] * deviation[:, 1], deviation[:, 1] ** 2])
+    error = products.std(axis=1) / np.sqrt(n)
+    z = (products.mean(1) - expected[[0, 0, 1], [0, 1, 1]]) / error
+    assert np.abs(z).max() < 4.5
+    single = onepass.MultiIndexNetwork(cubic, 1, 1, 1.0, 0.2, activation="tanh", uses=2).covariance(x)[1:3, 1:3]
+    assert np.abs((products.mean(1) - single[[0, 0, 1], [0, 1, 1]] / 1.5) / error).max() > 6.0
+
+
+@pytest.mark.statistical
+def test_fixed_point_and_fluctuations_of_another_loss():
+    """Stability and variance about the fixed point of a log-cosh loss with weight decay, against the chain."""
+    net = onepass.MultiIndexNetwork("erf", 1, 1, 1.0, 0.3, activation="erf", loss="logcosh", weight_decay=0.05)
+    point = onepass.fixed_point(net, {"M": [[0.8]], "Q": [[0.8]]})
+    assert np.abs(net.drift(net.start(point))[1:3]).max() < 1e-11
+    around = onepass.linearise(net, point)
+    assert around.rates()[:2].real.max() < -0.05 and not around.rates()[2:].any()
+    d, n = 1000, 220
+    variance = around.covariance(2.0)[1, 1] / d
+    measured = net.chain(d, n, point, [2.0]).variance().M[0, 0, 0]
+    assert abs(measured / variance - 1.0) < 4.5 * np.sqrt(2 / n)
+    assert abs(measured / (2.0 * variance) - 1.0) > 4.5 * np.sqrt(2 / n)
+    sde = net.diffuse(d, 4, point, [0.5], step=0.25)
+    assert np.isfinite(sde.M).all() and 0.0 < np.abs(sde.M - point["M"]).max() < 6 * np.sqrt(variance)
+
+
 def test_information_exponents_of_links():
     assert onepass.MultiIndexNetwork("staircase", 1, 3).information_exponent() == (1, [(0,)])
     assert onepass.MultiIndexNetwork("product", 1, 3).information_exponent() == (3, [(0, 1, 2)])
@@ -230,8 +278,6 @@ def test_bad_input_is_one_line():
         onepass.MultiIndexNetwork(activation=(lambda x: math.exp(x * x / 3.0), lambda x: 2.0 * x / 3.0 * math.exp(x * x / 3.0)))
     with pytest.raises(UserError, match="uses = 0"):
         onepass.MultiIndexNetwork(uses=0)
-    with pytest.raises(UserError, match="no SDE"):
-        onepass.MultiIndexNetwork().diffuse(100, 2, START, [0.1])
     with pytest.raises(UserError, match="norm 0 and no direction"):
         onepass.QuadraticNetwork(1, 2, teacher_overlaps=((1.0, 0.0), (0.0, 0.0)))
     with pytest.raises(UserError, match="nothing to learn"):
@@ -254,6 +300,22 @@ def test_the_command_refuses_in_one_line(model, said, tmp_path, capsys):
     assert main(["solve", str(run), "-o", str(tmp_path / "out.h5")]) == 2
     error = capsys.readouterr().err.strip()
     assert said in error and len(error.splitlines()) == 1
+
+
+def test_a_plugin_with_a_bad_activation_is_one_line(tmp_path, capsys):
+    """Not integrable, and too many jumps for the ODE; the chain takes the second."""
+    (tmp_path / "own.py").write_text(
+        "import math\nimport onepass\n"
+        "onepass.register_activation('wild', lambda x: math.exp(x * x / 3.0), lambda x: 2.0 * x / 3.0 * math.exp(x * x / 3.0))\n"
+        "onepass.register_activation('stairs', lambda x: 0.1 * math.floor(4 * x), lambda x: 0.0)\n"
+    )
+    run = tmp_path / "bad.toml"
+    for kind, name, said in (("Committee", "wild", "not integrable"), ("MultiIndexNetwork", "wild", "not integrable"),
+                             ("Committee", "stairs", "jumps at")):
+        run.write_text(f'[model]\nkind = "{kind}"\nactivation = "{name}"\nwidth = 1\ngamma = 0.1\n[initial]\nstart = "random"\n')
+        assert main(["solve", str(run), "--plugin", str(tmp_path / "own.py"), "-o", str(tmp_path / "out.h5")]) == 2
+        error = capsys.readouterr().err.strip()
+        assert said in error and len(error.splitlines()) == 1
 
 
 def test_run_file():

@@ -44,6 +44,15 @@ def test_recovery(tmp_path):
 
 
 @pytest.mark.slow
+def test_escape(tmp_path):
+    """Tables of V with errors for five algorithms, and the pictures."""
+    text = _run("escape/study.py", tmp_path)
+    assert len(re.findall(r"^\| (?:GD|SGD|persistent SGD, tau = \d|Langevin, T = 0.5) \| 2\.\d+\(\d+\)", text, re.MULTILINE)) == 5
+    assert {path.name for path in tmp_path.glob("*.png")} >= {"escape-growth-quick.png", "escape-alpha-quick.png",
+                                                              "escape-collapse-gd-quick.png", "escape-passage-gd-quick.png"}
+
+
+@pytest.mark.slow
 def test_reshuffling(tmp_path):
     """A line for every law of the mini-batches, with its interval."""
     text = _run("reshuffling.py", tmp_path)

@@ -1,7 +1,7 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
 // dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `tangent`, and
-// the constants SCALARS, GROUPS, TINY, STABLE, BOUND, MOST, WIDE, LEAVES and GONE of the Python sources. Every sum has a fixed order, so a run repeats to the last
+// the constants SCALARS, GROUPS, TEACHER_SCALARS, TEACHER_GROUPS, TINY, STABLE, BOUND, MOST, WIDE, LEAVES and GONE of the Python sources. Every sum has a fixed order, so a run repeats to the last
 // bit on one kind of card.
 
 #define LANES 32
@@ -96,6 +96,37 @@ extern "C" __global__ void row_sums(int count, int block, int part, int slots, i
         } else if (identity) {
 #pragma unroll 8
             for (int i = first; i < last; i++) sum += weight[i] * g[i] * H[(long long)i * slots + slot];
+        }
+        line[c] = sum;
+    }
+}
+
+// Random starts: sums with the weight k^2, as dmft/samples/teacher_sums.py. out (blocks, parts, TEACHER_SCALARS + TEACHER_GROUPS slots).
+// Grid as row_sums. The response of a sample, bounded, is in its terms before this.
+extern "C" __global__ void teacher_sums(int count, int block, int part, int slots, int identity, const double *weight,
+                                        const long long *line_of, const double *k, const double *h, const double *g,
+                                        const double *gp, const double *bound, const double *terms, const double *G,
+                                        const tangent *row, const double *H, double *out) {
+    const int first = blockIdx.x * block + blockIdx.y * part, columns = TEACHER_SCALARS + TEACHER_GROUPS * slots;
+    const int last = min(min(first + part, (int)(blockIdx.x + 1) * block), count);
+    double *line = out + ((long long)blockIdx.x * gridDim.y + blockIdx.y) * columns;
+    const double *response = terms + (long long)(SCALARS - 2) * count;
+    for (int c = threadIdx.x; c < columns; c += blockDim.x) {
+        double sum = 0.0;
+        const int group = c < TEACHER_SCALARS ? -1 : (c - TEACHER_SCALARS) / slots, slot = (c - TEACHER_SCALARS) % slots;
+        for (int i = first; i < last; i++) {
+            const double k2 = k[i] * k[i], w = weight[i] * k2;
+            if (group == 0) sum += w * g[i] * G[(long long)i * slots + slot];
+            else if (group == 1) sum += line_of[i] >= 0 ? k2 * bound[i] * row[line_of[i] * slots + slot] : 0.0;
+            else if (group == 2) sum += identity ? w * g[i] * H[(long long)i * slots + slot] : 0.0;
+            else if (c == 0) sum += w * gp[i];
+            else if (c == 1) sum += w * g[i] * g[i];
+            else if (c == 2) sum += w * g[i] * h[i];
+            else if (c == 3) sum += w * g[i] * g[i] * k2;
+            else if (identity && line_of[i] >= 0) {
+                const double own = k2 * response[i];
+                sum += c == 4 ? own : own * own / weight[i];
+            }
         }
         line[c] = sum;
     }

@@ -20,9 +20,11 @@ def _halved(alpha: np.ndarray, risk: np.ndarray) -> float:
 def overlaps(data: Overlaps) -> list[NumberRow]:
     """Risks (ours, half of theirs) against time; the plateau (theirs)."""
     rows = [NumberRow("risk of the plateau, E[(y - yhat)^2]", data.title, data.plateau_risk)]
-    lowest = float((2 * data.ode.risk[data.alpha < 0.5 * _halved(data.alpha, data.ode.risk)]).min())
-    rows.append(NumberRow("risk on the plateau, ODE", data.title, lowest))
-    rows.append(NumberRow("alpha_c (risk halved), ODE", data.title, _halved(data.alpha, data.ode.risk)))
+    alpha_c = _halved(data.alpha, data.ode.risk)
+    if np.isfinite(alpha_c):
+        rows.append(NumberRow("risk on the plateau, ODE", f"alpha = {alpha_c / 2:.0f}",
+                              float(np.interp(alpha_c / 2, data.alpha, 2 * data.ode.risk))))  # fmt: skip
+    rows.append(NumberRow("alpha_c (risk halved), ODE", data.title, alpha_c))
     rows.append(mean_row("alpha_c (risk halved), exact chain", data.title,
                          np.array([_halved(data.alpha, one) for one in data.ensemble.risk])))  # fmt: skip
     return rows + curve_rows("risk, ODE", data.ode, "risk") + curve_rows("risk, exact chain", data.ensemble, "risk")

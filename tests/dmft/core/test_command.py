@@ -214,3 +214,13 @@ def test_a_mistyped_choice_is_answered_with_the_nearest_one():
         parser.parse_args(["a.toml", "--device", "gup"])
     with pytest.raises(UserError, match=r"\(choose from 'cpu', 'gpu'\) \(see dmft solve --help\)"):
         parser.parse_args(["a.toml", "--device", "xyz"])
+
+
+@pytest.mark.parametrize("shape", [(2**40, 2**40), 2**62, (2**31,) * 2])
+def test_an_array_too_large_for_any_machine_is_one_line(shape, capsys):
+    """NumPy has two errors for it; any other ValueError is a bug, and stays one."""
+    assert command.main_wrapper(lambda _: np.zeros(shape)) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "out of memory (" in said
+    with pytest.raises(ValueError, match="broadcast"):
+        command.main_wrapper(lambda _: np.zeros(2) + np.zeros(3))

@@ -149,23 +149,56 @@ def test_march_and_iteration_agree_with_samples_on_the_jump():
     assert abs(march.m - plain.m).max() > 1e-4
 
 
+def marchenko_pastur(alpha: float, ridge: float, noise: float, m0: float, eta: float, steps: int) -> dict[str, np.ndarray]:
+    """m, q, C(n, 0) and the loss of every step of gradient descent on the square loss with labels h0 + noise, alpha > 1."""
+    theta = np.arange(1, 401) * np.pi / 401
+    x = 1 + alpha + 2 * np.sqrt(alpha) * np.cos(theta)  # eigenvalues: Gauss-Chebyshev nodes of the second kind
+    rho = 4 * alpha * np.pi / 401 * np.sin(theta) ** 2 / (2 * np.pi * x)
+    P = (1 - eta * (x + ridge)) ** np.arange(steps + 1)[:, None]
+    F = (1 - P) / (x + ridge)
+    A = m0 * P + x * F
+    loss = (x * ((A - 1) ** 2 + P**2)) @ rho + noise * (alpha + (x**2 * F**2 - 2 * x * F) @ rho)
+    return {"m": A @ rho, "q": (A**2 + P**2 + noise * x * F**2) @ rho, "C": (m0 * A + P) @ rho, "loss": loss / (2 * alpha)}
+
+
 def test_whole_curve_of_the_noisy_linear_teacher():
-    """m and C(t, 0) have no Monte-Carlo noise in this linear problem: against the Marchenko-Pastur law."""
+    """Against the Marchenko-Pastur law at every step: m and C(t, 0) have no Monte-Carlo noise in this linear problem, q and the
+    loss are right within errors of 4e-3 or less; with less noise on the labels in the formula they are not."""
     run = make('alpha = 2\nm0 = 0.3\nloss = "linear"\nlabel_noise = 0.5\nconstraint = "ridge"\nridge = 0.2\n', GD, steps=40,
-               theory="samples = 256\nreplicas = 2")
+               theory="samples = 1024\nreplicas = 8")
     theory = dmft.solve(run, quiet=True)
-    np.testing.assert_allclose(theory.m[[10, 20, 40]], (0.65935421, 0.75776450, 0.81849316), rtol=0, atol=2e-7)
-    np.testing.assert_allclose(theory.kernels.C[[10, 20, 40], 0], (0.590629, 0.437199, 0.329410), rtol=0, atol=1e-6)
+    exact = marchenko_pastur(2.0, 0.2, 0.5, 0.3, 0.05, 40)
+    np.testing.assert_allclose(exact["m"][[10, 20, 40]], (0.65935421, 0.75776450, 0.81849316), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(theory.m, exact["m"], rtol=0, atol=2e-7)
+    np.testing.assert_allclose(theory.kernels.C[:, 0], exact["C"], rtol=0, atol=1e-6)
+    less = marchenko_pastur(2.0, 0.2, 0.4, 0.3, 0.05, 40)
+    for name in ("q", "loss"):
+        error = theory.curves[f"{name}_error"]
+        assert error.max() < 4e-3 and np.abs(theory.curves[name] - exact[name]).max() < 6 * error.max()
+        assert np.abs(theory.curves[name] - less[name])[-1] > 6 * error[-1]
 
 
-def test_control_leaves_the_mean_and_takes_the_noise():
-    """mu by pairs on the jump against plain sampling: the same mean, and m(t = 1) with less than a tenth of the variance."""
-    run = make(*CASES["A1"][:2], steps=20, theory="samples = 1024\nreplicas = 12")
+WITHOUT = {  # what mu has besides E_n, taken out
+    "A1": (Teacher, "jump", lambda self, u: Jump(np.zeros(len(u)), 0.0)),
+    "E3": (Mixture, "draw", lambda self, h0, u, draw=Mixture.draw: draw(self, h0, u)._replace(shift=np.zeros(len(h0)))),
+    "C": (Teacher, "_label", lambda self, h0, zeta, label=Teacher._label: (label(self, h0, zeta)[0], np.zeros(len(h0)))),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_control_leaves_the_mean_and_takes_the_noise(name, monkeypatch):
+    """mu by parts against plain sampling, for labels that jump, clusters, and labels that are smooth: the same mean, and m(t = 1)
+    with less than a tenth of the variance (no more of it for clusters, where Sobol points do as much). The twin without the jump of
+    the labels (the centres, the slope) has another mean."""
+    problem = CASES["A1"][0].replace('"logistic"\nflip = 0.1', '"linear"\nlabel_noise = 0.5') if name == "C" else CASES[name][0]
+    run = make(problem, GD, steps=20, theory="samples = 1024\nreplicas = 12")
     controlled = dmft.solve(run, quiet=True)
     plain = dmft.solve(run.replace(variance_reduction=("sobol", "weights", "ibp")), quiet=True)
     spread = np.hypot(controlled.m_error[-1], plain.m_error[-1])
     assert abs(controlled.m[-1] - plain.m[-1]) < 5 * spread
-    assert controlled.m_error[-1] < 0.3 * plain.m_error[-1]
+    assert controlled.m_error[-1] < (1.2 if name == "E3" else 0.3) * plain.m_error[-1]
+    monkeypatch.setattr(*WITHOUT[name])
+    assert abs(dmft.solve(run, quiet=True).m[-1] - plain.m[-1]) > 10 * spread
 
 
 def test_pairs_are_alike_but_for_their_label():

@@ -138,23 +138,25 @@ def _minimised(seed: int, N: int, alpha: float, ridge: float, noise: float) -> t
     return w @ w0 / N, w @ w / N, (cost(w)[0] - 0.5 * ridge * w @ w) / len(y)
 
 
-LONG = {"P2": (0.4, 24.0), "P4": (0.3, 24.0), "P6": (0.4, 16.0)}
+LONG = {"P1": (0.2, 24.0), "P2": (0.4, 24.0), "P3": (0.4, 32.0), "P4": (0.3, 24.0), "P5": (0.4, 24.0), "P6": (0.4, 16.0),
+        "P7": (0.4, 24.0)}
+QUICK = ("P4", "P6")
 
 
 def _distance(name: str, theory: dmft.api.Theory) -> float:
     """The largest distance of m, q, loss and the error from the fixed point at the last time, in errors of the theory."""
     found = fixed_point(make(PROBLEMS[name]))
     worst = 0.0
-    for curve, wanted in (("m", found.m), ("q", found.q), ("loss", found.loss), ("error", found.errors["error"]),
-                          ("training_error", found.training_error), ("b", found.b)):
+    for curve, wanted in (("m", found.m), ("q", found.q), ("loss", found.loss), ("training_error", found.training_error),
+                          ("b", found.b), *found.errors.items()):
         if curve in theory.curves:
             spread = theory.curves[f"{curve}_error"][-1]
-            assert spread < 4e-3
+            assert spread < (1e-3 if curve in ("m", "error") else 4e-3)
             worst = max(worst, abs(theory.curves[curve][-1] - wanted) / (spread + 2e-4))
     return worst
 
 
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in LONG])
 def test_gradient_descent_gets_there(name):
     """Student with 7 degrees of freedom stays below 6 but for 5e-4; 2e-4: what exp(-lambda t) leaves, and the bias at finite K."""
     theory = dmft.solve(make(PROBLEMS[name], *LONG[name], "samples = 2048\nreplicas = 8"), quiet=True)

@@ -44,6 +44,20 @@ def test_the_solver_on_a_gpu_gives_what_it_gives_on_the_cpu():
         np.testing.assert_allclose(getattr(got, name), getattr(want, name), rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+@pytest.mark.parametrize(("problem", "b_moves"), [
+    ({"loss": "logistic", "flip": 0.1, "constraint": "ridge", "ridge": 0.3}, False),
+    ({"loss": "smooth_hinge", "data": "mixture", "clusters": [[1, 0.3, 1, 0.5], [-1, 0.7, -1, 2]], "bias": True}, True),
+    ({"loss": "door", "data": "mixture", "clusters": [[0, 0.5, -1, 0.5], [1, 0.25, 1, 0.5], [-1, 0.25, 1, 0.5]]}, False),
+], ids=["flips", "two clusters", "three clusters"])
+def test_data_models_on_a_gpu(problem, b_moves):
+    """Every curve of a data model: what the labels are, errors and intercept too."""
+    got, want = (dmft.solve(run_of(device, **problem), quiet=True) for device in ("gpu", "cpu"))
+    assert set(got.curves) == set(want.curves) >= {"error", "training_error"}
+    assert (want.b is not None and abs(want.b[-1]) > 1e-3) == b_moves
+    for name in ("m", "q", "loss", "error", "training_error", *(["b"] if b_moves else [])):
+        np.testing.assert_allclose(got.curves[name], want.curves[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
 def test_a_stopped_run_goes_on_to_the_last_bit(tmp_path):
     """Through the checkpoint file, in the middle of the second replica."""
     with pytest.raises(Stopped, match="--resume goes on"):

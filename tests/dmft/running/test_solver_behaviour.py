@@ -101,6 +101,18 @@ def test_iterate_tells_when_it_does_not_converge():
     assert theory.history.shape == (3, 1)
 
 
+def test_iterate_tells_from_where_on_its_last_sweep_exploded():
+    """Further sweeps may mend it, so the run has not diverged; but there are no numbers, and that is said."""
+    text = run_text("persistent_sgd", problem={"alpha": 0.193, "m0": 0.934},
+                    algorithm={"learning_rate": 0.2625, "t_max": 5.5125, "batch_fraction": 0.502, "persistence": 17.2},
+                    theory={"samples": 43, "replicas": 2, "seed": 71, "method": "iterate", "max_sweeps": 5, "mixing": 0.86})
+    with pytest.warns(OutcomeWarning, match=r"max_sweeps = 5 \(the last sweep diverged at t = .*: NaN from there on\)") as said:
+        theory = dmft.solve(dmft.parse_run(text), quiet=True)
+    assert theory.outcome == "sweep limit"
+    first = theory.t[np.isfinite(theory.m).sum()]
+    assert first > 0.0 and f"at t = {first:g}:" in str(said[0].message)
+
+
 @pytest.mark.parametrize(("outcome", "code", "changes"), [
     ("diverged", 3, {"constraint": "ridge", "ridge": 0.1, "learning_rate": 0.2, "t_max": 6.0}),
     ("sweep limit", 4, {"method": "iterate", "max_sweeps": 2, "mixing": 0.5, "t_max": 0.2}),

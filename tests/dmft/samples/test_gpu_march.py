@@ -196,6 +196,16 @@ def test_a_checkpoint_goes_on_on_the_other_device(card, monkeypatch):
     np.testing.assert_allclose(first.curves["m"], second.curves["m"], rtol=1e-9)
 
 
+@pytest.mark.parametrize("parts", [PARTS, ("sobol",)])
+def test_rows_of_a_random_start(card, parts):
+    """Sums with the weight h0^2: on the card as on the CPU."""
+    p = problem("persistent", 20, 'start = "random"')
+    want, got = (solved(p, 4, np.float64, gpu, parts, carriers=8).random_start() for gpu in (None, card))
+    assert np.isfinite(want["K1"]).all() and np.abs(want["K1"]).max() > 0.1
+    for name, rows in want.items():
+        np.testing.assert_allclose(got[name], rows, rtol=1e-7, atol=1e-7 * np.abs(rows).max(), err_msg=name)
+
+
 def test_a_lost_sample_is_lost_on_both(card, monkeypatch):
     def draw_tail(experiment, how, index):
         draws = draw(experiment, how, index)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from dmft.core.driver import Watch
-from dmft.core.watching import Callback, Reached, read_only
+from dmft.core.callbacks import Callback, Reached, read_only
+from dmft.core.driver import Hook
 from dmft.model.runfile import Run
 from dmft.running.replica import Replica
 
 
-def watcher(run: Run, callback: Callback | None) -> Watch | None:
+def hook_of(run: Run, callback: Callback | None) -> Hook | None:
     """For the driver, which calls it between steps on the root; the callback is called when there is something new."""
     if callback is None:
         return None
     clock, last = run.algorithm.clock.t, (-1, -1, 0)
 
-    def watch(replica: Replica, share: float) -> None:
+    def hook(replica: Replica, share: float) -> None:
         nonlocal last
         found = np.isfinite(replica.whole.curves["m"])
         count = int(found.sum())
@@ -28,4 +28,4 @@ def watcher(run: Run, callback: Callback | None) -> Watch | None:
         m, loss = (float(curves[name][-1]) for name in ("m", "loss"))
         callback(Reached(float(clock[count - 1]), m, loss, read_only(clock[:count]), curves, replica.index, share))
 
-    return watch
+    return hook

@@ -1,0 +1,160 @@
+"""Random starts: the overlap at order 1/sqrt(N). Eqs. [random-K], [random-ibp], [random-V].
+
+From a random start m is of order 1/sqrt(N), and 0 in the limit. For losses even in h0 the signs of the h0 of all samples are
+free, and X = sqrt(N) m is a centred Gaussian process,
+
+    X_{n+1} = a_n [ (1 - eta lambda) X_n - eta sum_{k<=n} K1(n,k) X_k - eta z_n + sqrt(2 T eta) xi_n ] ,   <z_n z_k> = Z(n,k)
+
+with averages K1, Z over the m = 0 march. Its covariance V obeys the recursion of Q with other kernels, so the code is that of
+weights.py. V is quadratic in K1: rows are averaged over replicas first, and V is made of the averages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from dmft.equations.history import History
+from dmft.equations.ibp import FieldOverlaps, Gap, gap, ridge_strength, solved
+from dmft.equations.rows import Estimators
+from dmft.equations.weights import NextRow, Row, WeightDynamics, WeightState
+from dmft.model.experiment import Experiment
+
+# Columns of the sums over samples with weight k^2 (k = h0 for a teacher), before the kernels: of g', g^2, g h, k^2 g^2, and of
+# the bounded response k^2 g' sum_J T_nJ and its square.
+CURVATURE, SQUARE, FIELD, NOISE, RESPONSE, RESPONSE2 = range(6)
+TEACHER_SCALARS = 6
+TEACHER_GROUPS = 3  # a column for every slot: g times past g, g' times tangents, g times past h
+FLUCTUATIONS = ("V", "K1", "Z")  # two-time kernels
+# The tail of the tangents lies where h0 is large, so bounded ones miss much of K1, and the identity is to decide: this much smaller
+# is the ridge of the correction than that of M_R. From 64 to 8192 V(t = 1) of GD changes by 3 % (docs/random-starts.md).
+TRUST = 256.0
+
+
+def raw_row(weights: WeightDynamics, sums: np.ndarray, carried: float) -> Row:
+    """Row n of K1 and Z as sampled, in the place of the response and of M_C: delta_nu is K1(n,n), M_R is -K1(n,k), M_C is Z.
+    Eq. [random-K]. sums: of `teacher_sums` over all samples; carried: weight of the samples with tangents."""
+    alpha, slots = weights.experiment.alpha, weights.history.slots
+    products, responses = (sums[TEACHER_SCALARS + k * slots : TEACHER_SCALARS + (k + 1) * slots] for k in range(2))
+    return Row(delta_nu=alpha * sums[CURVATURE], mu=0.0, M_C_now=alpha * sums[SQUARE], M_C=alpha * products,
+               M_R=-alpha * responses / carried)
+
+
+def identity_gap(weights: WeightDynamics, row: Row, sums: np.ndarray) -> Gap:
+    """What a row fails the weighted identity by. Eq. [random-ibp]. Given h0 the noise zeta of a sample is the same Gaussian for
+    all, so that [ibp] holds with the weight h0^2 on both sides, with the same Q and R."""
+    alpha, slots = weights.experiment.alpha, weights.history.slots
+    overlaps = sums[TEACHER_SCALARS + 2 * slots :]
+    return gap(weights, row, FieldOverlaps(alpha * overlaps, alpha * sums[FIELD]))
+
+
+class TeacherRows(NamedTuple):
+    """Rows of K1 and Z at all steps, as block sums over the slots of the history at that step; a_n of the m = 0 march."""
+
+    K1: np.ndarray  # (steps + 1, slots), k < n
+    K1_now: np.ndarray  # (steps + 1,)
+    Z: np.ndarray
+    Z_now: np.ndarray
+    a: np.ndarray  # (steps + 1,)
+
+    @classmethod
+    def empty(cls, steps: int, slots: int) -> TeacherRows:
+        """To be filled row by row; NaN where nothing is known."""
+        wide, narrow = (steps + 1, slots), steps + 1
+        return cls(*(np.full(shape, np.nan) for shape in (wide, narrow, wide, narrow, narrow)))
+
+    def enter(self, n: int, row: Row, a: float) -> None:
+        """Row n."""
+        self.K1[n], self.K1_now[n], self.Z[n], self.Z_now[n], self.a[n] = -row.M_R, row.delta_nu, row.M_C, row.M_C_now, a
+
+    def row(self, n: int) -> Row:
+        """Row n in the place of the response and of M_C."""
+        return Row(float(self.K1_now[n]), 0.0, float(self.Z_now[n]), self.Z[n], -self.K1[n])
+
+    @classmethod
+    def mean(cls, replicas: Mapping[str, np.ndarray], left_out: int = -1) -> TeacherRows:
+        """Averages over replicas (first axis), perhaps without one of them."""
+        count = len(replicas["a"])
+        chosen = np.arange(count) != left_out
+        return cls(*(np.mean(replicas[name][chosen], axis=0) for name in cls._fields))
+
+
+class TeacherChannel:
+    """K1 and Z of one solution, row by row. Keeps a factor of its own of Q + eps D, for eps in powers of two: a step changes its
+    newest rows only, and what it holds does not depend on when it was made."""
+
+    def __init__(self, steps: int, slots: int):
+        self.rows = TeacherRows.empty(steps, slots)
+        self._ridge, self._eps, self._upto = np.zeros((slots, slots)), 0.0, 0
+
+    def estimate(self, weights: WeightDynamics, sums: np.ndarray, carried: float, use: Estimators) -> Row:
+        """Row n, K1 completed by the identity as M_R is."""
+        row = raw_row(weights, sums, carried)
+        if not use.identity:
+            return row
+        spread = max(float(sums[RESPONSE2] / carried - (sums[RESPONSE] / carried) ** 2), 0.0)
+        eps = ridge_strength(weights, sums[NOISE] / TRUST, use.share, spread)
+        return row if eps is None else self._solved(weights, row, identity_gap(weights, row, sums), 2.0 ** np.floor(np.log2(eps)))
+
+    def _solved(self, weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
+        own = copy(weights)
+        own.state = replace(weights.state, ridge=self._ridge, ridge_eps=self._eps,
+                            ridge_from=min(self._upto, weights.state.factor_from))
+        done = solved(own, row, failed, eps)
+        self._eps, self._upto = own.state.ridge_eps, own.state.ridge_from
+        return done
+
+
+class Fluctuations(NamedTuple):
+    """X = sqrt(N) m of a random start."""
+
+    V: np.ndarray  # (steps + 1,) N <m_n^2>
+    gain: np.ndarray  # (steps + 1,) dm_n/dm_0
+    kernels: dict[str, np.ndarray]  # FLUCTUATIONS, each (P, P) on the saved steps
+
+
+def fluctuations(experiment: Experiment, per_level: int | None, rows: TeacherRows, grid: np.ndarray) -> Fluctuations:
+    """V and the gain from the rows of K1 and Z: the recursion of Q with K1(n,n) for delta_nu, -K1 for eta M_R, Z for M_C, and the
+    a_n of the m = 0 march. Eq. [random-V]. In the state, m holds the gain. NaN from the first step that is not known."""
+    history = History(experiment.steps, per_level, np.flatnonzero(experiment.jump_n))
+    dynamics = WeightDynamics(experiment, history)
+    dynamics.state = WeightState.at_start(history.slots, 1.0, experiment.h_start_variance)
+    V, gain = np.full(experiment.steps + 1, np.nan), np.full(experiment.steps + 1, np.nan)
+    kernels = {name: np.full((len(grid), len(grid)), np.nan) for name in FLUCTUATIONS}
+    for n in range(experiment.steps + 1):
+        state = dynamics.state
+        V[n], gain[n] = state.Q_now, state.m
+        row = rows.row(n)
+        _keep_row(kernels, grid, dynamics, row)
+        if n == experiment.steps or not np.isfinite(rows.a[n]):
+            break
+        step, a = dynamics.unscaled(row), float(rows.a[n])
+        gain_u = step.keep * state.m + dynamics.eta * float(step.memory @ state.m_past)
+        unit = dynamics.eta / experiment.eta
+        following = NextRow(a * step.x, a * step.x_now, a**2 * step.q_u, a * step.r, a * unit, a * gain_u, 0.0)
+        dynamics.advance(row, following, history.push(n))
+    return Fluctuations(V, gain, kernels)
+
+
+def _keep_row(kernels: dict[str, np.ndarray], grid: np.ndarray, dynamics: WeightDynamics, row: Row) -> None:
+    """Enter row n where n is a saved step. K1 is a density in time below the diagonal, with K1(n,n) itself on it; values inside an
+    old block are interpolated between the middles of blocks."""
+    n, state, history = dynamics.n, dynamics.state, dynamics.history
+    i = int(np.searchsorted(grid, n))
+    if i == len(grid) or grid[i] != n:
+        return
+    order = np.array(history.order, np.int64)
+    places, size = np.append(history.centres(), n), history.size[order]
+    upto = grid[: i + 1]
+    for name, past, now in (("V", state.Q_row, state.Q_now), ("Z", row.M_C, row.M_C_now)):
+        values = np.interp(upto, places, np.append(past[order] / size, now))
+        kernels[name][i, : i + 1] = kernels[name][: i + 1, i] = values
+    kernels["K1"][i] = 0.0
+    kernels["K1"][i, i] = row.delta_nu
+    if n:
+        rates = np.add.reduceat(dynamics.experiment.eta_n[:n], history.first[order])  # of the sources of each block
+        kernels["K1"][i, :i] = np.interp(grid[:i], places[:-1], -row.M_R[order] / rates)

@@ -1,0 +1,106 @@
+"""When |m| first reaches a level b at dimension N, from a random start: first passage of the Gaussian process sqrt(N) m.
+
+P(t_b <= t) = P(|X_k| >= b sqrt(N) for some t_k <= t), X centred Gaussian with covariance V: paths are drawn from V. What is at
+the last time alone gives a lower bound, erfc(b sqrt(N/(2 V(t)))), sharp once one growing mode dominates. If V ~ v exp(2 gamma t),
+
+    P(t_b <= t) = erfc( exp(-gamma (t - t_N))/sqrt(2) ) ,     t_N = ln(N b^2/v)/(2 gamma)
+
+with median t_N + 0.394/gamma: times that grow as ln(N)/(2 gamma). The theory is linear in m, so that b must be small.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erfc
+
+from dmft.core import streams
+from dmft.core.errors import DmftWarning, UserError
+
+PATHS = 20_000
+CHUNK = 4000  # paths drawn at a time
+HIGHEST = 0.5  # levels above are outside the theory, which is linear in m
+NEGATIVE = 1e-3  # eigenvalues of V below minus this share of the largest are worth a warning
+MEDIAN = 0.3940  # gamma (t - t_N) at P = 1/2
+# The last half of the times is called exponential growth where V grows at least GROWS-fold over it, one mode carries it (squared
+# correlation of X at its ends), and the rates of its two halves agree to STEADY of their mean.
+GROWS, ONE_MODE, STEADY = 2.0, 0.8, 0.25
+
+
+@dataclass(frozen=True)
+class Growth:
+    """V ~ v exp(2 rate t) over the last half of the times."""
+
+    rate: float  # gamma
+    v: float
+
+    def time(self, b: float, N: int) -> float:
+        """Median time to reach b at dimension N."""
+        return float((np.log(N * b**2 / self.v) / 2 + MEDIAN) / self.rate)
+
+
+@dataclass(frozen=True)
+class EscapeLaw:
+    """The law of the first time at which |m| >= b, on the times t (P,)."""
+
+    b: float
+    N: int
+    t: np.ndarray
+    probability: np.ndarray  # that it has been reached by t, from sampled paths
+    probability_error: np.ndarray  # of the sampling alone
+    bound: np.ndarray  # erfc: a lower bound of it
+    growth: Growth | None  # where V grows exponentially
+
+    def time(self, share: float = 0.5) -> float:
+        """When that share of runs has reached b, linear between times; NaN if that is after the last time."""
+        reached = np.flatnonzero(self.probability >= share)
+        if not len(reached):
+            return float("nan")
+        i = int(reached[0])
+        if i == 0:
+            return float(self.t[0])
+        low, high = self.probability[i - 1], self.probability[i]
+        return float(self.t[i - 1] + (self.t[i] - self.t[i - 1]) * (share - low) / (high - low))
+
+
+def growth_of(t: np.ndarray, V: np.ndarray) -> Growth | None:
+    """The exponential growth of V over the last half of the times; None where it is not one, or several modes mix."""
+    late = np.flatnonzero(t >= t[-1] / 2)
+    diagonal = np.diag(V)[late]
+    if len(late) < 4 or not np.all(diagonal > 0) or diagonal[-1] < GROWS * diagonal[0]:
+        return None
+    log, middle = np.log(diagonal), len(late) // 2
+    rates = [np.polyfit(t[late][part], log[part], 1)[0] / 2 for part in (slice(None, middle), slice(middle, None))]
+    first, last = late[0], late[-1]
+    shared = V[last, first] ** 2 / (V[last, last] * V[first, first])
+    if min(rates) <= 0 or abs(rates[1] - rates[0]) > STEADY * sum(rates) / 2 or shared < ONE_MODE:
+        return None
+    slope, start = np.polyfit(t[late], log, 1)
+    return Growth(float(slope / 2), float(np.exp(start)))
+
+
+def first_passage(t: np.ndarray, V: np.ndarray, b: float, N: int, paths: int = PATHS, seed: int = 1) -> EscapeLaw:
+    """The law of the first time at which |X| >= b sqrt(N), watched at the times t (P,); V (P, P) is the covariance of X."""
+    if not (np.isfinite(b) and b > 0):
+        raise UserError(f"escape: level b = {b:g} must be above 0 (and below {HIGHEST:g}, where m still moves linearly)")
+    if N < 2 or paths < 2:
+        raise UserError(f"escape: dimension N = {N} and paths = {paths} must be 2 at least")
+    if b > HIGHEST:
+        warnings.warn(f"escape: level b = {b:g} is above {HIGHEST:g}: the theory is linear in m, and holds for small m "
+                      "alone", DmftWarning, stacklevel=3)
+    known = np.isfinite(np.diag(V))
+    t, V = t[known], V[np.ix_(known, known)]
+    values, vectors = np.linalg.eigh(V)
+    if values[0] < -NEGATIVE * values[-1]:
+        warnings.warn(f"escape: V has an eigenvalue of {values[0] / values[-1]:.1g} of the largest, taken as 0: kernels of a long "
+                      "history are interpolated; theory.kernel_points = 0 and fewer steps keep them all", DmftWarning, stacklevel=3)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    rng, level, passed = streams.generator(seed, "escape"), b * np.sqrt(N), np.zeros(len(t))
+    for first in range(0, paths, CHUNK):
+        X = rng.standard_normal((min(CHUNK, paths - first), len(t))) @ root.T
+        passed += np.maximum.accumulate(np.abs(X) >= level, axis=1).sum(axis=0)
+    share = passed / paths
+    bound = erfc(level / np.sqrt(2 * np.maximum(np.diag(V), 1e-300)))
+    return EscapeLaw(b, N, t, share, np.sqrt(share * (1 - share) / paths), bound, growth_of(t, V))

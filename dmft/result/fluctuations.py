@@ -1,0 +1,59 @@
+"""Fluctuations of m from a random start, from the rows of all replicas: V, the gain and their kernels, with errors.
+
+V is quadratic in K1, so that rows are averaged over replicas before it is formed; its error is that of the jackknife: what
+changes when one replica is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dmft.equations.random_start import Fluctuations, TeacherRows, fluctuations
+from dmft.model.experiment import Experiment
+from dmft.model.runfile import Run
+
+CURVES = ("V", "gain")
+HALF = "half_"  # before the names of the rows of the solutions with half the samples
+
+
+class RandomStart(NamedTuple):
+    """By name, each with its error under the name with _error."""
+
+    curves: dict[str, np.ndarray]  # CURVES (n+1,)
+    kernels: dict[str, np.ndarray]  # V, K1, Z (P, P)
+    bias: dict[str, np.ndarray]  # V (n+1,): what it changes by with half the samples
+
+
+def jackknife_error(values: np.ndarray) -> np.ndarray:
+    """Standard error of a statistic from its values without one replica each, (count, ...); NaN when count < 2."""
+    count = len(values)
+    if count < 2:
+        return np.full(values.shape[1:], np.nan)
+    return np.sqrt((count - 1) / count * np.sum((values - values.mean(axis=0)) ** 2, axis=0))
+
+
+def random_start(run: Run, replicas: Mapping[str, np.ndarray], grid: np.ndarray, per_level: int | None) -> RandomStart:
+    """From rows as TeacherRows, replicas on the first axis. per_level: of the history of the march."""
+    experiment, count = Experiment.from_run(run), len(replicas["a"])
+    halves = {name.removeprefix(HALF): rows for name, rows in replicas.items() if name.startswith(HALF)}
+
+    def each(rows: Mapping[str, np.ndarray], steps: np.ndarray) -> list[Fluctuations]:
+        """From the mean of all replicas, then from those without one."""
+        choices = range(-1, count if count > 1 else 0)
+        return [fluctuations(experiment, per_level, TeacherRows.mean(rows, left_out), steps) for left_out in choices]
+
+    whole, half = each(replicas, grid), each(halves, grid[:0])
+
+    def with_error(name: str, values: list[np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: values[0], f"{name}_error": jackknife_error(np.array(values[1:]).reshape(-1, *values[0].shape))}
+
+    curves: dict[str, np.ndarray] = {}
+    kernels: dict[str, np.ndarray] = {}
+    for name in CURVES:
+        curves |= with_error(name, [getattr(one, name) for one in whole])
+    for name in whole[0].kernels:
+        kernels |= with_error(name, [one.kernels[name] for one in whole])
+    return RandomStart(curves, kernels, with_error("V", [b.V - a.V for a, b in zip(whole, half, strict=True)]))

@@ -1,0 +1,66 @@
+"""Sums over samples with the weight k^2, for random starts: what row n of K1 and Z needs. Eq. [random-K]."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+from dmft.equations.random_start import (
+    CURVATURE,
+    FIELD,
+    NOISE,
+    RESPONSE,
+    RESPONSE2,
+    SQUARE,
+    TEACHER_GROUPS,
+    TEACHER_SCALARS,
+)
+from dmft.samples.process import Samples
+from dmft.samples.tangents import MOST
+
+
+@njit(cache=True)
+def _sum_block(first, last, used, state, fields, past, row, identity, line):
+    """line (TEACHER_SCALARS + TEACHER_GROUPS slots): sums over samples first .. last-1, in order."""
+    slots = past.G.shape[1]
+    products, responses = TEACHER_SCALARS, TEACHER_SCALARS + slots
+    overlaps = TEACHER_SCALARS + 2 * slots
+    line[:] = 0.0
+    for i in range(first, last):
+        k2, g, t = state.k[i] * state.k[i], fields.g[i], state.line[i]
+        w = state.weight[i] * k2
+        wg, wgp = w * g, w * fields.gp[i]
+        line[CURVATURE] += wgp
+        line[SQUARE] += wg * g
+        line[FIELD] += wg * state.h[i]
+        line[NOISE] += wg * g * k2
+        for j in range(used):
+            line[products + j] += wg * past.G[i, j]
+        if t >= 0:
+            if identity:  # bounded: what is missed, the identity puts back
+                response, total = 0.0, 0.0
+                for j in range(used):
+                    response += abs(np.float64(row[t, j]))
+                    total += np.float64(row[t, j])
+                if response > MOST:
+                    wgp *= MOST / response
+                line[RESPONSE] += wgp * total
+                line[RESPONSE2] += wgp * total * (wgp * total) / state.weight[i]
+            for j in range(used):
+                line[responses + j] += wgp * row[t, j]
+        if identity:
+            for j in range(used):
+                line[overlaps + j] += wg * past.H[i, j]
+
+
+@njit(cache=True, parallel=True)
+def _sums(block, used, state, fields, past, row, identity, out):
+    for b in prange(out.shape[0]):
+        _sum_block(b * block, min((b + 1) * block, len(state.h)), used, state, fields, past, row, identity, out[b])
+
+
+def teacher_sums(samples: Samples) -> np.ndarray:
+    """(blocks, TEACHER_SCALARS + TEACHER_GROUPS slots): for row n of K1 and Z, once `row_sums` has set the Fields of step n."""
+    out = np.empty((samples.blocks, TEACHER_SCALARS + TEACHER_GROUPS * samples.past.G.shape[1]))
+    _sums(samples.block, samples.used, samples.state, samples.fields, samples.past, samples.tangents.row, samples.identity, out)
+    return out

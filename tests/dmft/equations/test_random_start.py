@@ -1,0 +1,202 @@
+"""Random starts, eqs. [random-K], [random-ibp], [random-V]: exact oracles, simulations, and twins that must fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from dmft.core.errors import RunError
+from dmft.core.parallel import Comm
+from dmft.equations.random_start import TeacherChannel, TeacherRows, fluctuations, identity_gap, raw_row
+from dmft.equations.weights import WeightDynamics
+from dmft.model.experiment import Experiment, theory_experiment
+from dmft.model.runfile import Run, parse_run
+from dmft.result.fluctuations import jackknife_error
+from dmft.samples.process import Samples
+from dmft.samples.sampling import PARTS, Sampling, draw
+from dmft.solvers.blocks import normalised
+from dmft.solvers.march import March
+from tests.solver_cases import ALGORITHMS
+
+PLAIN = frozenset({"sobol", "weights"})  # every sample has tangents, and nothing completes them
+CASES = {"gd": {"kind": "gd"}, "sgd": {"kind": "sgd", "batch_fraction": 0.5},
+         "persistent": {"kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 1.0},
+         "langevin": {"kind": "langevin", "temperature": 2.0}}
+
+
+MOVING = CASES | {"heavy ball": {"kind": "gd", "momentum": 0.6},
+                  "slower": {"kind": "sgd", "batch_fraction": 0.5, "learning_rate": [[0.0, 0.02], [0.1, 0.01]]}}
+
+
+def random_run(algorithm: dict, steps: int, problem: str = "", eta: float = 0.02, start: str = 'start = "random"', **theory) -> Run:
+    lines = [f"{key} = {value!r}" for key, value in ({"learning_rate": eta} | algorithm).items()]
+    options = [f"{key} = {value!r}" for key, value in theory.items()]
+    return parse_run("\n".join(["[problem]", "alpha = 2.5", start, problem, "[algorithm]", *lines, f"t_max = {steps * eta}",
+                                "[theory]", *options]))
+
+
+def marched(experiment: Experiment, samples: int, seed: int = 1, parts=PARTS, per_level: int | None = None,
+            carriers: int = 512) -> March:
+    sampling = Sampling(samples, seed, (0,), frozenset(parts), 1 / 16, least_carriers=carriers)
+    march = March(experiment, sampling, per_level, np.arange(2), Comm())
+    while not march.done:
+        march.step()
+    return march
+
+
+def of(march: March, per_level: int | None = None):
+    assert march.teacher is not None
+    return fluctuations(march.experiment, per_level, march.teacher.rows, np.arange(march.experiment.steps + 1))
+
+
+def made_up(steps: int, slots: int) -> TeacherRows:
+    """Rows of a full history with all terms of order one."""
+    rng = np.random.default_rng(3)
+    K1 = np.tril(rng.normal(size=(steps + 1, slots)), -1) * 20
+    noise = rng.normal(size=(steps + 1, steps + 1))
+    Z = np.zeros((steps + 1, slots))
+    Z[:, : steps + 1] = (40 * noise @ noise.T / steps)[:, :slots]
+    now = np.diag(40 * noise @ noise.T / steps)
+    return TeacherRows(K1, rng.normal(size=steps + 1) * 10, np.tril(Z, -1), now, 1 + 0.05 * rng.normal(size=steps + 1))
+
+
+def inverted(experiment: Experiment, rows: TeacherRows) -> tuple[np.ndarray, np.ndarray]:
+    """V (rows, rows) and the gain by one matrix inversion: A X = forces."""
+    steps, eta = experiment.steps, experiment.eta
+    A, S = np.eye(steps + 1), np.zeros((steps + 1, steps + 1))
+    S[0, 0] = experiment.h_start_variance
+    Z = rows.Z[:steps, :steps] + rows.Z[:steps, :steps].T + np.diag(rows.Z_now[:steps])
+    a = rows.a[:steps]
+    S[1:, 1:] = np.outer(a, a) * (eta**2 * Z + np.diag(2 * experiment.temperature * eta))
+    for n in range(steps):
+        A[n + 1, : n + 1] += a[n] * eta * np.append(rows.K1[n, :n], rows.K1_now[n])
+        A[n + 1, n] -= a[n] * (1 - eta * experiment.constraint.decay)
+    inverse = np.linalg.inv(A)
+    return inverse @ S @ inverse.T, inverse[:, 0]
+
+
+@pytest.mark.parametrize("problem", ["", 'constraint = "ridge"\nridge = 0.4\nstart_variance = 0.7'])
+def test_the_recursion_is_the_matrix_inversion(problem):
+    experiment = Experiment.from_run(random_run(CASES["langevin"], 16, problem))
+    rows = made_up(16, 16)
+    V, gain = inverted(experiment, rows)
+    found = fluctuations(experiment, None, rows, np.arange(17))
+    assert_allclose(found.kernels["V"], V, rtol=1e-12, atol=1e-13 * V.max())
+    assert_allclose(found.V, np.diag(V), rtol=1e-12)
+    assert_allclose(found.gain, gain, rtol=1e-12, atol=1e-13)
+    # Twins: without the thermal term, without Z, without K1(n,n).
+    cold = Experiment.from_run(random_run(CASES["gd"], 16, problem))
+    for broken, e in ((rows, cold), (rows._replace(Z=0 * rows.Z, Z_now=0 * rows.Z_now), experiment),
+                      (rows._replace(K1_now=0 * rows.K1_now), experiment)):
+        assert np.abs(fluctuations(e, None, broken, np.arange(17)).V / np.diag(V) - 1).max() > 0.02
+
+
+def test_the_first_step_in_closed_form():
+    """K1(0,0) = 0 and Z(0,0) = 12 alpha are Gaussian moments, and so is a_0: early V grows as 1 + 4 alpha t."""
+    alpha, eta = 2.5, 0.02
+    V = of(marched(Experiment.from_run(random_run(CASES["gd"], 1)), 1 << 13)).V
+    assert V[0] == 1
+    assert_allclose(V[1], (1 + 12 * alpha * eta**2) / ((1 - 2 * alpha * eta) ** 2 + 12 * alpha * eta**2), rtol=5e-3)
+    slope = (of(marched(Experiment.from_run(random_run(CASES["gd"], 1, eta=1e-4)), 1 << 13)).V[1] - 1) / 1e-4
+    assert_allclose(slope, 4 * alpha, rtol=0.02)
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_the_gain_is_the_finite_difference_in_m0(name):
+    """dm_n/dm_0 with the random numbers of the m = 0 march: mirrored samples make all kernels even in m0."""
+    steps, e = 12, 1e-4
+    base = Experiment.from_run(random_run(MOVING[name], steps))
+    sampling, gain = Sampling(256, 5, (0,), PLAIN), of(marched(base, 256, 5, PLAIN)).gain
+
+    def m_from(m0: float) -> np.ndarray:
+        experiment = Experiment.from_run(random_run(MOVING[name], steps, start=f"m0 = {m0}"))
+        march = March(experiment, sampling, None, np.arange(2), Comm())
+        draws = draw(base, sampling, march.blocks.indices())
+        weight = normalised(draws.weight, march.blocks, Comm())
+        march.samples = Samples(experiment, march.history, draws, weight, march.blocks.size, sampling)
+        while not march.done:
+            march.step()
+        return march.curves["m"]
+
+    assert_allclose((m_from(e) - m_from(-e)) / (2 * e), gain, rtol=1e-5)
+    rows = TeacherRows(**marched(base, 256, 5, PLAIN).random_start())
+    broken = fluctuations(base, None, rows._replace(K1_now=0 * rows.K1_now), np.arange(2)).gain
+    assert np.abs(broken / gain - 1).max() > 0.02
+
+
+@pytest.mark.parametrize("name", ["gd", "persistent", "langevin"])
+def test_the_weighted_identity_holds(name, monkeypatch):
+    """At early times, where plain tangents are tame, what rows fail [random-ibp] by is noise; without Z it is not."""
+    experiment, seen = Experiment.from_run(random_run(CASES[name], 8)), []
+
+    def watch(self, weights: WeightDynamics, sums, carried, use):
+        row = raw_row(weights, sums, carried)
+        seen.append([identity_gap(weights, each, sums).now for each in (row, row._replace(M_C=0 * row.M_C))])
+        return row
+
+    monkeypatch.setattr(TeacherChannel, "estimate", watch)
+    gaps = []
+    for seed in range(12):
+        seen.clear()
+        marched(experiment, 2048, seed, PLAIN | {"ibp"}, carriers=2048)
+        gaps.append(np.array(seen)[4:8])
+    z = np.mean(gaps, axis=0) / (np.std(gaps, axis=0, ddof=1) / np.sqrt(12))
+    assert np.abs(z[:, 0]).max() < 6  # Student's t with 11 degrees of freedom: |t| > 6 in 9e-5 of cases
+    assert np.abs(z[:, 1]).max() > 8
+
+
+def test_blocks_change_little():
+    """V from rows over a dyadic history, the same random numbers."""
+    experiment = Experiment.from_run(random_run(CASES["persistent"], 30))
+    full, blocks = of(marched(experiment, 512)), of(marched(experiment, 512, per_level=8), 8)
+    assert_allclose(blocks.V, full.V, rtol=0.02)
+    assert_allclose(blocks.kernels["V"][:, 5], full.kernels["V"][:, 5], rtol=0.03)
+    assert not np.array_equal(blocks.V, full.V)
+
+
+# Simulations at N = 400 (1280 runs; Langevin T = 2: 960), N <m^2> at t = 0.1, 0.2, 0.4, 0.6, 0.8, 1 and its error.
+SIMULATED = {"gd": ((2.27, 3.71, 5.85, 7.08, 7.86, 8.40), (0.05, 0.10, 0.19, 0.24, 0.27, 0.30)),
+             "sgd": ((2.27, 3.67, 5.79, 7.15, 8.03, 8.66), (0.05, 0.11, 0.19, 0.26, 0.29, 0.32)),
+             "persistent": ((2.16, 3.03, 3.99, 4.67, 5.31, 5.84), (0.05, 0.09, 0.13, 0.15, 0.18, 0.19)),
+             "langevin": ((1.99, 3.03, 4.88, 6.40, 7.68, 8.57), (0.07, 0.13, 0.24, 0.29, 0.38, 0.42))}
+AT = [5, 10, 20, 30, 40, 50]
+
+
+def distances(experiment: Experiment, stack: dict[str, np.ndarray], name: str) -> np.ndarray:
+    """V minus simulation in combined errors."""
+    count = len(stack["a"])
+    V = fluctuations(experiment, None, TeacherRows.mean(stack), np.arange(1)).V[AT]
+    without = [fluctuations(experiment, None, TeacherRows.mean(stack, i), np.arange(1)).V[AT] for i in range(count)]
+    mean, error = np.array(SIMULATED[name])
+    return (V - mean) / np.hypot(error, jackknife_error(np.array(without)))
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", CASES)
+def test_against_simulations(name):
+    """Agreement up to t = 1 where tangents alone fail from t = 0.6 on. Six replicas: Student's t with 5 degrees of freedom."""
+    run = random_run(CASES[name], 50)
+    experiment, rows = Experiment.from_run(run), []
+    for seed in range(6):
+        rows.append(marched(experiment, 4096, seed).random_start())
+    stack = {key: np.array([row[key] for row in rows]) for key in TeacherRows._fields}
+    assert np.abs(distances(experiment, stack, name)).max() < 4.5
+    assert np.abs(distances(experiment, {**stack, "Z": 0 * stack["Z"], "Z_now": 0 * stack["Z_now"]}, name)).max() > 8
+    assert np.abs(distances(experiment, {**stack, "K1_now": 0 * stack["K1_now"]}, name)).max() > 10
+    if name == "langevin":
+        cold = Experiment.from_run(random_run({"kind": "gd"}, 50))
+        assert np.abs(distances(cold, stack, name)).max() > 4.5
+
+
+def test_what_cannot_start_at_random():
+    mixture = 'data = "mixture"\nloss = "logistic"\nclusters = [[1.0, 0.5, 1.0, 1.0], [-1.0, 0.5, -1.0, 1.0]]'
+    for problem, options, words in (('loss = "linear"', {}, "even in h0"), (mixture, {}, "clusters"),
+                                    (mixture + "\nbias = true", {}, "intercept"), ("", {"method": "iterate"}, "march")):
+        with pytest.raises(RunError, match=words) as error:
+            theory_experiment(random_run(ALGORITHMS["gd"], 5, problem, **options))
+        assert "\n" not in str(error.value) and 'start = "random"' in str(error.value)
+    with pytest.raises(RunError, match="m0.*not used"):
+        random_run(ALGORITHMS["gd"], 5, "m0 = 0.2")
+    assert theory_experiment(random_run(ALGORITHMS["gd"], 5, 'labels = "square"')).centred
