@@ -173,6 +173,8 @@ class Theory:
             raise UserError(f'escape: made for start = "random"; this result has start = "{self.run.problem.start}", and no V')
         if paths < 2:
             raise UserError(f"escape: paths = {paths} must be 2 at least")
+        if "per_level" not in self.random_start:
+            raise UserError("escape: this result does not tell how its history was kept; solve it again")
         chosen = averaged(str(self.attrs["outcomes"]).split(","))
         X = drawn_paths(self.run, {name: rows[chosen] for name, rows in self.random_start.items()}, paths, seed)
         return first_passage(self.t, X, self.V, b, N, growth_of(self.kernels.t, self.kernels.V))
