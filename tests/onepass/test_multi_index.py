@@ -107,7 +107,7 @@ def threshold(u, k):
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:the drift of this multi-index network")     # a jump: known to 0.4 %
 @pytest.mark.parametrize("which", ["logistic", "clipped",
-                                   *(pytest.param(one, marks=pytest.mark.slow) for one in ("logcosh", "absolute", "own"))])  # fmt: skip
+                                   *(pytest.param(one, marks=pytest.mark.slow) for one in ("logcosh", "absolute", "own"))])
 def test_chain_and_sgd_follow_the_ode_of_other_losses(which):
     link = threshold if which == "logistic" else cubic
     options = {"loss": "logistic"} if which == "logistic" else LOSSES[which]
