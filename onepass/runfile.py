@@ -104,6 +104,7 @@ _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
             "batch": (integer(1), 1),
             "weight_decay": (number(0.0), 0.0),
             "rate_decay": (_VECTOR, (1.0, 0.0)),
+            "rate_steps": (_MATRIX, ()),
             "loss": (text, "square"),
             "clip": (_positive_or_infinite, np.inf),
         },
