@@ -1,18 +1,18 @@
-# make setup | demo | test | lint | bench | test-cluster | test-faults
+# make setup | demo | test | lint | docs | bench | test-cluster | test-faults
 # Every target sets up what it needs in .venv; after that nothing wants the network.
 
 PYTHON ?= python3
 BIN := .venv/bin
 OUT := runs/out
 STAMP := .venv/.complete
-EXTRAS := mpi-local,plot,report,frames,test
+EXTRAS := mpi-local,plot,report,frames,test,docs
 # One thread a process: the tests run two processes side by side.
 ONE_THREAD := NUMBA_NUM_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 export PIP_NO_INPUT := 1
 
-.PHONY: setup demo test lint bench test-cluster test-faults clean
+.PHONY: setup demo test lint docs bench test-cluster test-faults clean
 
 setup: $(STAMP)
 	@:
@@ -23,6 +23,7 @@ $(STAMP): setup.cfg pyproject.toml
 	@echo "setting up .venv (about a minute) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install -q 'setuptools>=70.1'
+	@$(BIN)/python -m pip uninstall -q -y dmft 2>/dev/null
 	@$(BIN)/python -m pip install -q --no-build-isolation -e '.[$(EXTRAS)]'
 	@touch $@
 
@@ -38,6 +39,12 @@ demo: $(STAMP)
 	@$(BIN)/sgd-sim run runs/demo.toml -o $(OUT)/demo.simulation.h5 --force
 	@$(BIN)/dmft compare $(OUT)/demo.theory.h5 $(OUT)/demo.simulation.h5 --plot $(OUT)/demo.png
 	@echo "picture: $(CURDIR)/$(OUT)/demo.png"
+
+# The site, in docs/_build/html: pictures of the gallery, notebooks and pages; a warning is an error. Needs no network.
+docs: $(STAMP)
+	@$(ONE_THREAD) $(BIN)/python docs/gallery/make.py docs/_build/gallery
+	@$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
+	@echo "site: $(CURDIR)/docs/_build/html/index.html"
 
 # Each benchmark is a script that prints its own table.
 bench: $(STAMP)

@@ -8,6 +8,7 @@ from typing import Any
 
 from dmft.convergence import runs
 from dmft.convergence.study import Study
+from dmft.core.callbacks import Callback
 from dmft.core.errors import FileError, UserError
 from dmft.equations import bayes as optimal
 from dmft.equations import limits
@@ -26,14 +27,17 @@ __all__ = ["bayes", "compare", "convergence_study", "fixed_point", "load", "repo
 
 
 def solve(run: Run | str | Path, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
-          **options: Any) -> Theory:
+          callback: Callback | None = None, **options: Any) -> Theory:
     """Solve the mean-field equations of a run or of a run file.
 
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from the
-    checkpoint, or extend a finished result. quiet: no progress. Further options are those of dmft.running.runner.solve.
+    checkpoint, or extend a finished result. quiet: no progress. callback: called after every step of the march
+    (or sweep of the iteration) with what was reached, for live plots and rules of your own: `.t .m .loss`, `.times` and `.curves`
+    so far, `.worker` (the replica), `.share` done; whatever it raises ends the run.
+    Further options are those of dmft.running.runner.solve.
     Under MPI every rank must call this, and every rank gets the result.
     """
-    return runner.solve(_run(run), output=output, resume=resume, quiet=quiet, **options)
+    return runner.solve(_run(run), output=output, resume=resume, quiet=quiet, callback=callback, **options)
 
 
 def convergence_study(run: Run | str | Path, samples: Sequence[int] = (), learning_rate: Sequence[float] = (),

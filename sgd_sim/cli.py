@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
+from dmft.cli import check as preview
 from dmft.core import command
 from dmft.core.progress import say
 from dmft.core.stopping import StopSignals
@@ -18,6 +19,7 @@ SOLVED = 1e-7     # training loss below which the teacher counts as found, as in
 
 _EPILOG = """examples:
   sgd-sim run runs/demo.toml                                   simulate; the result goes under runs/out/
+  sgd-sim check runs/demo.toml                                 what it will cost, without running it
   sgd-sim run runs/demo.toml --set simulation.dimension=2000   change a key of the run file
   sgd-sim run runs/demo.toml --resume                          go on after a stop, or extend a finished result
   mpirun -n 4 sgd-sim run runs/demo.toml -o demo.h5            instances spread over ranks, the same numbers
@@ -39,8 +41,19 @@ def _main(arguments: Sequence[str] | None) -> int:
     run_parser = commands.add_parser("run", help="run the instances of a run file", description=run_job.__doc__,
                                      epilog=_EPILOG, formatter_class=layout)
     command.run_options(run_parser)
+    run_parser.set_defaults(function=run_job)
+    check_parser = commands.add_parser("check", help="tell what a run will compute and cost, without running it",
+                                       description=check_job.__doc__, formatter_class=layout)
+    preview.add_arguments(check_parser)
+    check_parser.set_defaults(function=check_job)
     options = parser.parse_args(arguments)
-    return run_job(options)
+    return options.function(options)
+
+
+def check_job(options: argparse.Namespace) -> int:
+    """Read RUN.toml and tell what its simulation will compute: the completed run, memory, an estimate of the time here and on a
+    GPU, and warnings. Exit code 0, or 2 for bad input and for what does not fit into memory."""
+    return preview.run(options, "simulation")
 
 
 def run_job(options: argparse.Namespace) -> int:

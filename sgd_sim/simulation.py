@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
+from dmft.core.callbacks import Callback
 from dmft.core.device import gpu
 from dmft.core.driver import Ended, drive
 from dmft.core.errors import ResultWarning
@@ -19,6 +20,7 @@ from dmft.core.stopping import Stop
 from dmft.model.resume import grown
 from dmft.model.runfile import Run
 from sgd_sim import archive
+from sgd_sim.callbacks import hook_of
 from sgd_sim.gpu.trajectories import gpu_batches
 from sgd_sim.instances import Instances
 from sgd_sim.landscape import sizes
@@ -29,24 +31,26 @@ from sgd_sim.states import States, empty_states, grown_states
 
 
 def simulate(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = True,
-             stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None) -> SimulationResult:
+             stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
+             callback: Callback | None = None) -> SimulationResult:
     """Run every instance that the [simulation] section asks for. Under MPI every rank must call it, and gets the whole result.
     With `comm` the same holds for that group of ranks.
 
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from the checkpoint, or
     extend a finished result by more instances or a later end. quiet: no progress. stop: polled a few times a second
-    (core.stopping.StopSignals).
+    (core.stopping.StopSignals). callback: called on the root a few times a second with a core.callbacks.Reached, means over the
+    instances of this rank.
     """
-    return simulate_job(run, output, resume, quiet, stop, attrs, comm).result
+    return simulate_job(run, output, resume, quiet, stop, attrs, comm, callback).result
 
 
 def simulate_job(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = True,
-                 stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None
-                 ) -> Ended[SimulationResult]:
+                 stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
+                 callback: Callback | None = None) -> Ended[SimulationResult]:
     """`simulate`, with word of whether there was anything to do."""
     comm = comm or world()
     check(run, comm)
-    ended = drive(SimulationJob(run), output, resume, quiet, stop, attrs, comm)
+    ended = drive(SimulationJob(run), output, resume, quiet, stop, attrs, comm, hook_of(run, callback))
     if ended.worked and comm.is_root:
         _warn(ended.result)
     return ended

@@ -127,9 +127,11 @@ class _Submission:
     def compute(self, program: Program, runs: list[Any]) -> str | None:
         """Submit a program for all points; returns the job id."""
         options, kind = self.options, program.kind
-        costs = [program.cost(run, options.ranks, options.cores) for run in runs]
+        section = "simulation" if kind == "simulation" else "theory"
+        copy, device = self._copy(kind), [f"{section}.device=gpu"] * bool(options.gpus)
+        placed = [run.replace({f"{section}.device": "gpu"}) for run in runs] if options.gpus else runs
+        costs = [program.cost(run, min(options.ranks, options.gpus or options.ranks), options.cores) for run in placed]
         known = largest([cost for cost in costs if cost]) if any(costs) else None
-        copy, device = self._copy(kind), [f"{'simulation' if kind == 'simulation' else 'theory'}.device=gpu"] * bool(options.gpus)
         commands = []
         for point in self.points:
             settings = as_words((*options.overrides, *device, *point.settings))

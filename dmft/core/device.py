@@ -17,7 +17,7 @@ import numpy as np
 from dmft.core.errors import DmftWarning, UserError
 
 CUDA = Path(__file__).resolve().parent / "cuda"  # sources that solver and simulator share
-REMEDY = 'take device = "cpu", or run on a machine with an NVIDIA GPU and CuPy (pip install "dmft[gpu]", docs/gpu.md)'
+REMEDY = 'take device = "cpu", or run on a machine with an NVIDIA GPU and CuPy (pip install "learning-dmft[gpu]", docs/gpu.md)'
 
 # launch(grid, block, arguments, shared memory in bytes); NumPy scalars and device arrays as arguments
 Kernel = Callable[[tuple[int, ...], tuple[int, ...], Sequence[Any], int], None]

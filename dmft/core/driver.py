@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import reduce
 from operator import or_
@@ -29,6 +30,7 @@ from dmft.core.worker import Job, Worker
 
 Result = TypeVar("Result")
 
+Hook = Callable[[Any, float], None]    # (the root's worker, share of the whole job that is done)
 LOOK = 0.2          # seconds between two exchanges of flags over the ranks
 _log = logging.getLogger("dmft")
 
@@ -51,20 +53,24 @@ class _News(NamedTuple):
 
 
 def drive(job: Job[Result], output: str | Path | None = None, resume: bool = False, quiet: bool = True,
-          stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None) -> Ended[Result]:
+          stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
+          hook: Hook | None = None) -> Ended[Result]:
     """Run a job to its end. Every rank of `comm` (default: of the whole job) must call it, and gets the result.
 
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from the checkpoint, or
     extend a finished result; without it an existing file is overwritten. quiet: no progress. stop: polled between steps (on
     several ranks a few times a second); raises Stopped after a checkpoint. attrs: for the attributes of the files.
+    hook: called on the root between steps.
     """
-    return _Driver(job, Path(output) if output else None, quiet, stop or Never(), attrs or {}, comm or world()).go(resume)
+    return _Driver(job, Path(output) if output else None, quiet, stop or Never(), attrs or {}, comm or world(), hook).go(resume)
 
 
 class _Driver(Generic[Result]):
     """One call of `drive`."""
 
-    def __init__(self, job: Job[Result], output: Path | None, quiet: bool, stop: Stop, attrs: dict[str, Any], comm: Comm):
+    def __init__(self, job: Job[Result], output: Path | None, quiet: bool, stop: Stop, attrs: dict[str, Any], comm: Comm,
+                 hook: Hook | None):
+        self.hook = hook
         self.job, self.output, self.quiet, self.stop, self.attrs, self.comm = job, output, quiet, stop, attrs, comm
         self.checkpoint = Checkpoint(output, job.kind, job.run_text, comm) if output else None
         keeps = output is not None and getattr(job, "keeps_state", False)
@@ -138,6 +144,8 @@ class _Driver(Generic[Result]):
                 news = self._exchange(worker, took)
                 self._tell_start(news.progress, indices)
                 progress.update(news.progress, worker.note)
+                if self.hook and self.comm.is_root:
+                    self.hook(worker, self._share(news.progress, indices))
                 if not news.running:
                     return
                 if news.stop:

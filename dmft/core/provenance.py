@@ -15,7 +15,7 @@ from dmft.version import __version__
 @lru_cache(maxsize=1)
 def provenance() -> dict[str, str]:
     """Text attributes of a result file: package version, source revision if any, versions of the libraries."""
-    found = {"package_version": _version("dmft"), "revision": _revision(), "python_version": platform.python_version()}
+    found = {"package_version": __version__, "revision": _revision(), "python_version": platform.python_version()}
     for library in ("numpy", "numba", "h5py", "mpi4py"):
         found[f"{library}_version"] = _version(library)
     found["mpi_library"] = parallel.library()
@@ -26,7 +26,7 @@ def _version(package: str) -> str:
     try:
         return version(package)
     except PackageNotFoundError:
-        return __version__ if package == "dmft" else ""
+        return ""
 
 
 def _revision() -> str:

@@ -29,6 +29,11 @@ ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 # Measured: 8 to 11 ns; 0.10 to 0.19 ns up to dimension 1000 and 0.35 ns at 2000, where the cache ends.
 DRAW_ENTRY = 10e-9
 STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
+# On one H200 (docs/performance.md): seconds of the host for a step of a march, and per byte of the samples on the card; bytes a
+# second that the simulator reads its data with.
+GPU_STEP, GPU_BYTE = 0.45e-3, 1.5e-12
+GPU_READ = 4.2e12
+CUDA = 1 << 30             # bytes of the host that CUDA takes
 START = 10.0               # s to start and to compile
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
 DISK = 100e6               # bytes a second to a busy shared file system
@@ -43,9 +48,11 @@ class Cost:
     rank_bytes: float        # memory of one rank
     checkpoint_bytes: float
     step_seconds: float      # between two polls of the stop signals: a step of the march, a sweep of the iteration, or LOOK
+    card_bytes: float = 0.0  # memory of one GPU, where the run asks for one
 
     def text(self) -> str:
-        return (f"estimate (rough, from measured rates): {time_text(self.seconds)} of running time, "
+        card = f"{size_text(self.card_bytes)} of each card, " if self.card_bytes else ""
+        return (f"estimate (rough, from measured rates): {time_text(self.seconds)} of running time, {card}"
                 f"{size_text(self.rank_bytes)} of memory a rank, checkpoints of {size_text(self.checkpoint_bytes)}")
 
     @property
@@ -63,8 +70,30 @@ def size_text(count: float) -> str:
 
 
 def estimate(run: Run, kind: str, ranks: int = 1, cores: int = 1) -> Cost:
-    """For kind "theory" or "simulation" on that many ranks with that many cores each."""
-    return _theory(run, ranks, cores) if kind == "theory" else _simulation(run, ranks, cores)
+    """For kind "theory" or "simulation" on that many ranks with that many cores each, or a GPU each where the run asks for GPUs."""
+    if kind == "theory":
+        return _theory_on_gpu(run, ranks) if run.theory.device == "gpu" else _theory(run, ranks, cores)
+    return _simulation_on_gpu(run, ranks) if run.simulation.device == "gpu" else _simulation(run, ranks, cores)
+
+
+def _theory_on_gpu(run: Run, ranks: int) -> Cost:
+    """The march with its samples on cards. The host's memory has CUDA, and one array of the samples at a time in a checkpoint."""
+    on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(run.theory.replicas, ranks)
+    steps = run.algorithm.steps
+    held = on_cpu.rank_bytes - PROCESS
+    step = 2.0 * GPU_STEP + GPU_BYTE * held
+    return Cost(START + -(-run.theory.replicas // groups) * steps * step, PROCESS + CUDA + held, on_cpu.checkpoint_bytes,
+                max(step, LOOK), held)
+
+
+def _simulation_on_gpu(run: Run, ranks: int) -> Cost:
+    """Every step reads the rows of the mini-batch once."""
+    n, share = run.simulation.dimension, -(-run.simulation.instances // ranks)
+    bytes_each = (2.0 if run.simulation.precision == "float16" else 4.0) * run.problem.alpha * n * n
+    fraction = float(run.algorithm.at_steps("batch_fraction").mean())
+    states = run.simulation.instances * (8.0 * n + run.problem.alpha * n)
+    held = bytes_each * (1 if run.simulation.landscape == "shared" else share) + states
+    return Cost(START + run.algorithm.steps * share * bytes_each * fraction / GPU_READ, PROCESS + CUDA + states, states, LOOK, held)
 
 
 def _theory(run: Run, ranks: int, cores: int) -> Cost:

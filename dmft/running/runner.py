@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
+from dmft.core.callbacks import Callback
 from dmft.core.device import Gpu, gpu
 from dmft.core.driver import Ended, drive
 from dmft.core.errors import DmftWarning, OutcomeWarning, ResultWarning, RunError
@@ -30,6 +31,7 @@ from dmft.model.resume import grown
 from dmft.model.runfile import Run, parse_run
 from dmft.result.statistics import ReplicaStatistics, Solution
 from dmft.result.theory import Theory, make_theory, statistics_of, theory_of
+from dmft.running.callbacks import hook_of
 from dmft.running.cost import estimate, size_text
 from dmft.running.guesses import guess_from, guess_of
 from dmft.running.kept import kept_state
@@ -44,19 +46,22 @@ _log = logging.getLogger("dmft")
 
 
 def solve(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
-          stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None) -> Theory:
+          stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
+          callback: Callback | None = None) -> Theory:
     """Solve the mean-field equations of a run. Every rank of the job must call it; every rank gets the result.
     With `comm` the same holds for that group of ranks.
 
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from
     the checkpoint, or extend a finished result. quiet: no progress; warnings go through `warnings`, notes through `logging`
-    ("dmft"). stop: polled every step, on several ranks a few times a second (core.stopping.StopSignals).
+    ("dmft"). stop: polled every step, on several ranks a few times a second (core.stopping.StopSignals). callback: called
+    on the root with a core.callbacks.Reached after every step or sweep.
     """
-    return solve_job(run, output, resume, quiet, stop, attrs, comm).result
+    return solve_job(run, output, resume, quiet, stop, attrs, comm, callback).result
 
 
 def solve_job(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
-              stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None) -> Ended[Theory]:
+              stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
+              callback: Callback | None = None) -> Ended[Theory]:
     """`solve`, with word of whether there was anything to do."""
     comm = comm or world()
     job = TheoryJob(run, comm)
@@ -64,7 +69,7 @@ def solve_job(run: Run, output: str | Path | None = None, resume: bool = False, 
     if output and comm.is_root and size > LARGE_CHECKPOINT:
         _log.info(f"note: checkpoints of about {size_text(size)}, every {run.theory.checkpoint_interval:g} s and when the run is "
                   "stopped; theory.checkpoint_interval makes them rarer")
-    ended = drive(job, output, resume, quiet, stop, attrs, comm)
+    ended = drive(job, output, resume, quiet, stop, attrs, comm, hook_of(run, callback))
     if ended.worked and comm.is_root:
         _warn(ended.result)
     return ended

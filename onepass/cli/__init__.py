@@ -1,4 +1,4 @@
-"""The command `onepass`: solve, simulate, compare, figure."""
+"""The command `onepass`: solve, simulate, compare, figure, cite."""
 
 from __future__ import annotations
 
@@ -38,11 +38,18 @@ def _figure() -> ModuleType:
     return figure
 
 
+def _cite() -> ModuleType:
+    from onepass.cli import cite
+
+    return cite
+
+
 COMMANDS: dict[str, tuple[Callable[[], ModuleType], str]] = {
     "solve": (_solve, "the ODE of a run file"),
     "simulate": (_simulate, "instances of SGD, of its exact chain, or of its SDE"),
     "compare": (_compare, "hold an ODE file against simulations"),
     "figure": (_figure, "a figure of the companion papers"),
+    "cite": (_cite, "what to cite for a run, with BibTeX"),
 }
 _EPILOG = """examples:
   onepass solve runs/arnaboldi/figure1.toml                      the deterministic limit

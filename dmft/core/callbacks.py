@@ -1,0 +1,30 @@
+"""What a callback is told while a run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Reached(NamedTuple):
+    """How far a run has come. The first three are all that many plots need: `t, m, loss, *rest = reached`."""
+
+    t: float                            # time that was reached
+    m: float                            # overlap with the teacher there
+    loss: float                         # training loss there
+    times: np.ndarray                   # (count,) all times so far
+    curves: Mapping[str, np.ndarray]    # by name at these times, read-only: (count,), in a simulation (instances, count)
+    worker: int                         # which replica of a theory; 0 in a simulation
+    share: float                        # of the whole job that is done, 0 to 1
+
+
+Callback = Callable[[Reached], object]
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written through: the run goes on from these very numbers."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,21 @@
+"""Which papers a run rests on: its theory, data model, start and algorithm."""
+
+from __future__ import annotations
+
+from dmft.model.runfile import Run
+from dmft.model.starts import SPECTRAL
+
+THEORY, MIXTURES = "mignacco2021stochasticity", "mignacco2020dynamical"
+
+
+def references_of(run: Run) -> list[tuple[str, str]]:
+    """(key of dmft.core.references, reason) of everything to cite for a run, without repetition, the theory first."""
+    what = {"persistent_sgd": "the theory, and persistent SGD"}.get(run.algorithm.kind, "the theory")
+    found = [(THEORY, what)]
+    if run.problem.data == "mixture" or run.problem.loss == "logistic":
+        found.append((MIXTURES, "Gaussian mixtures" if run.problem.data == "mixture" else "classification with the logistic loss"))
+    if run.problem.start == SPECTRAL:
+        found.append(("mondelli2019fundamental", "the spectral start"))
+    if run.algorithm.moves_on and not run.algorithm.nesterov:
+        found.append(("polyak1964some", "momentum (heavy ball)"))
+    return found

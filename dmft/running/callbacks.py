@@ -1,0 +1,31 @@
+"""The callback of dmft.solve: what a replica has reached, after every step of the march or sweep of the iteration."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.core.callbacks import Callback, Reached, read_only
+from dmft.core.driver import Hook
+from dmft.model.runfile import Run
+from dmft.running.replica import Replica
+
+
+def hook_of(run: Run, callback: Callback | None) -> Hook | None:
+    """For the driver, which calls it between steps on the root; the callback is called when there is something new."""
+    if callback is None:
+        return None
+    clock, last = run.algorithm.clock.t, (-1, -1, 0)
+
+    def hook(replica: Replica, share: float) -> None:
+        nonlocal last
+        found = np.isfinite(replica.whole.curves["m"])
+        count = int(found.sum())
+        here = (replica.index, replica.whole.n, count)
+        if not count or here == last:
+            return
+        last = here
+        curves = {name: read_only(curve[:count]) for name, curve in replica.whole.curves.items()}
+        m, loss = (float(curves[name][-1]) for name in ("m", "loss"))
+        callback(Reached(float(clock[count - 1]), m, loss, read_only(clock[:count]), curves, replica.index, share))
+
+    return hook

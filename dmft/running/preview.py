@@ -1,0 +1,127 @@
+"""What a run will do, told before it is done: the completed run, its size, time and memory, and what may go wrong."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import numpy as np
+
+from dmft.core.parallel import Comm
+from dmft.core.progress import time_text
+from dmft.model.experiment import Experiment, theory_experiment
+from dmft.model.runfile import Run
+from dmft.running.cost import Cost, estimate, size_text
+from dmft.running.replica import Setup
+from dmft.running.runner import UNSTABLE_SHARE, check
+from dmft.samples.sampling import Sampling, draw
+
+FEW_REPLICAS = 4        # below, error bars are themselves poor
+SMALL_M0 = 0.4          # below, labels without a sign need more samples than usual:
+WANTED_SAMPLES = 4000.0  # over m0^2, 10^5 at m0 = 0.2 (docs/faq.md)
+TRIED = 65536           # samples whose first step is looked at
+STABLE = 2.0            # learning_rate * v'' beyond which an explicit step overshoots
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What `dmft check` and `sgd-sim check` tell."""
+
+    run: Run
+    computed: list[str]
+    costs: dict[str, Cost]       # by device, "cpu" and "gpu"
+    warnings: list[str]
+
+    def __str__(self) -> str:
+        lines = [self.run.to_toml().rstrip(), "", *self.computed, *(_cost_line(*each) for each in self.costs.items())]
+        return "\n".join(lines + [f"warning: {text}" for text in self.warnings])
+
+
+def preview(run: Run, kind: str, comm: Comm) -> Preview:
+    """The preview of a "theory" or a "simulation" on the ranks of `comm`. UserError for what could not be computed at all: a start
+    or a loss that the theory does not have, a run larger than the memory."""
+    section = "theory" if kind == "theory" else "simulation"
+    here = {device: run.replace({f"{section}.device": device}) for device in ("cpu", "gpu")}
+    warnings = [*run.notes(), *(_theory_warnings(run) if kind == "theory" else _simulation_warnings(run))]
+    if kind == "theory" and run.theory.device == "cpu":
+        check(run, comm)
+    if kind == "theory" and run.theory.method == "iterate":
+        del here["gpu"]     # only the march runs there
+    costs = {device: estimate(each, kind, comm.size, _cores(comm)) for device, each in here.items()}
+    return Preview(run, _theory_work(run) if kind == "theory" else _simulation_work(run), costs, warnings)
+
+
+def _cores(comm: Comm) -> int:
+    """Cores of each rank."""
+    return max(1, len(os.sched_getaffinity(0)) // comm.on_node()[1]) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _cost_line(device: str, cost: Cost) -> str:
+    where = "on this machine" if device == "cpu" else "on one H200 GPU"
+    what = f"memory {size_text(cost.rank_bytes)} a rank" if device == "cpu" else f"{size_text(cost.card_bytes)} of the card"
+    return (f"time {where}: about {time_text(cost.seconds)}; {what}, checkpoints of {size_text(cost.checkpoint_bytes)} "
+            "(estimates, good to a factor of two)")
+
+
+def _steps_text(run: Run) -> str:
+    return f"{run.algorithm.steps} steps of {run.algorithm.rate_text} to t = {run.algorithm.last_time:g}"
+
+
+def _theory_work(run: Run) -> list[str]:
+    setup, theory = Setup.from_run(run), run.theory
+    if theory.method == "iterate":
+        how = f"damped sweeps (mixing {theory.mixing:g}, at most {theory.max_sweeps})"
+    else:
+        how = "one causal march, " + ("full history" if setup.per_level is None else
+                                      f"dyadic history of {setup.per_level} blocks a level")
+    more = f", more until m_error < {theory.target_error:g}" if theory.target_error > 0 else ""
+    return [f"theory of {run.algorithm.kind}: {_steps_text(run)}; {how}",
+            f"{theory.replicas} replicas of {theory.samples} samples{more}, each with a companion of half as many for the bias; "
+            f"kernels at {len(setup.grid)} times"]
+
+
+def _simulation_work(run: Run) -> list[str]:
+    s = run.simulation
+    return [f"simulation of {run.algorithm.kind}: {_steps_text(run)}",
+            f"{s.instances} instances of N = {s.dimension}, M = {round(run.problem.alpha * s.dimension)} data samples "
+            f"({s.landscape} landscape, {s.precision})"]
+
+
+def _theory_warnings(run: Run) -> list[str]:
+    experiment, theory = theory_experiment(run), run.theory
+    found = _step_warnings(Experiment.from_run(run))
+    if experiment.mirrored:
+        found.append("m0 = 0: in the limit of infinite dimension m stays exactly 0")
+    wanted = WANTED_SAMPLES / experiment.m0**2 if experiment.m0 else 0.0
+    if experiment.data.even and 0.0 < abs(experiment.m0) < SMALL_M0 and theory.samples < wanted:
+        found.append(f"few samples for small m0: errors of the first instants grow with m; from m0 = {experiment.m0:.3g} take "
+                     f"theory.samples of about {wanted:.1g} (now {theory.samples})")
+    if theory.replicas < FEW_REPLICAS and theory.target_error <= 0:
+        bars = "there are no error bars" if theory.replicas == 1 else "error bars are themselves poor"
+        found.append(f"theory.replicas = {theory.replicas}: {bars}; 8 is a good start")
+    return found
+
+
+def _simulation_warnings(run: Run) -> list[str]:
+    found = _step_warnings(Experiment.from_run(run))
+    if run.simulation.instances == 1:
+        found.append("simulation.instances = 1: there are no error bars")
+    return found
+
+
+def unstable_share(experiment: Experiment) -> float:
+    """Weight of the samples that the first step of the dynamics overshoots: learning_rate v'' > 2, at the start."""
+    sampling = Sampling(TRIED, 1, (0,), frozenset({"sobol"}), 1.0 / TRIED)
+    draws = draw(experiment, sampling, np.arange(TRIED))
+    d2v, f = experiment.loss(0).d2v, draws.h * draws.sd + experiment.m0 * draws.k
+    curvature = np.array([d2v(x, y) for x, y in zip(f, draws.y, strict=True)])
+    pushed = experiment.eta_n[0] * experiment.scale_n[0] * draws.s * curvature > STABLE
+    return float(np.sum(draws.weight * pushed) / np.sum(draws.weight))
+
+
+def _step_warnings(experiment: Experiment) -> list[str]:
+    share = unstable_share(experiment)
+    if share <= UNSTABLE_SHARE:
+        return []
+    return [f"unstable step: at the start samples of weight {share:.1g} have learning_rate * v'' > 2, where the explicit step "
+            "overshoots; take a smaller algorithm.learning_rate"]

@@ -1,0 +1,20 @@
+"""Which papers a run of onepass rests on."""
+
+from __future__ import annotations
+
+from onepass.runfile import OnePassRun
+
+ARNABOLDI, BENAROUS, BOCCHI, VEIGA = "arnaboldi2024escaping", "benarous2022high", "bocchi2026escape", "veiga2022phase"
+_BY_MODEL = {
+    "QuadraticNetwork": [(ARNABOLDI, "quadratic networks by their overlaps"), (BOCCHI, "quadratic networks of any width")],
+    "Committee": [(VEIGA, "committee machines by their overlaps")],
+    "MultiIndexNetwork": [(VEIGA, "two-layer networks by their overlaps"), (ARNABOLDI, "learning generalized linear models")],
+    "SpikedTensor": [(BENAROUS, "effective dynamics of the spiked tensor")],
+    "BinaryMixture": [(BENAROUS, "effective dynamics of the binary mixture")],
+    "XorMixture": [(BENAROUS, "effective dynamics of the XOR mixture")],
+}
+
+
+def references_of(run: OnePassRun) -> list[tuple[str, str]]:
+    """(key of dmft.core.references, reason) of everything to cite for a run."""
+    return _BY_MODEL[run.model_keys["kind"]]

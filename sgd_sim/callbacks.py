@@ -1,0 +1,35 @@
+"""The callback of sgd_sim.simulate: means over the instances as they go on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.core.averages import finite_mean
+from dmft.core.callbacks import Callback, Reached, read_only
+from dmft.core.driver import Hook
+from dmft.model.runfile import Run
+from sgd_sim.instances import Instances
+from sgd_sim.recording import recorded_rows, times_of
+
+
+def hook_of(run: Run, callback: Callback | None) -> Hook | None:
+    """For the driver, which calls it a few times a second on the root. t is the latest time that an instance of this rank has
+    recorded; m and loss are means over those that have; the curves are NaN where an instance has not got that far."""
+    if callback is None:
+        return None
+    before = 0
+
+    def hook(worker: Instances, share: float) -> None:
+        nonlocal before
+        part = worker.solution().own["curves"]        # (instances, rows, times), a copy
+        recorded = np.isfinite(part[:, 0])
+        if recorded.sum() == before:
+            return
+        before = int(recorded.sum())
+        count = int(np.flatnonzero(recorded.any(axis=0))[-1]) + 1
+        times = times_of(run, worker.states.record[:count])
+        curves = {name: read_only(part[:, row, :count]) for row, name in enumerate(recorded_rows(run))}
+        m, loss = (float(finite_mean(curves[name])[-1]) for name in ("m", "loss"))
+        callback(Reached(float(times[-1]), m, loss, times, curves, 0, share))
+
+    return hook

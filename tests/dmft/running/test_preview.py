@@ -1,0 +1,93 @@
+"""`dmft check`, `sgd-sim check`: what they tell agrees with what the run does, and warnings come when they should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dmft.cli import main as dmft_command
+from dmft.core.parallel import Comm
+from dmft.model.experiment import Experiment
+from dmft.model.runfile import parse_run
+from dmft.running.cost import estimate
+from dmft.running.preview import TRIED, preview, unstable_share
+from sgd_sim.cli import main as simulator_command
+from tests.run_files import run_text
+
+QUIET = {"samples": 20000, "replicas": 8}
+
+
+def _warnings(kind="theory", **sections):
+    return preview(parse_run(run_text(**sections)), kind, Comm()).warnings
+
+
+def test_a_sound_run_has_no_warnings():
+    assert _warnings(theory=QUIET) == [] == _warnings("simulation")
+
+
+@pytest.mark.parametrize("sections, told", [
+    ({"problem": {"m0": 0.2}}, "few samples for small m0"),
+    ({"problem": {"m0": 0.0}}, "m stays exactly 0"),
+    ({"algorithm": {"learning_rate": 0.2}}, "unstable step"),
+    ({"theory": {"samples": 20000, "replicas": 1}}, "no error bars"),
+    ({"theory": {"samples": 20000, "replicas": 2}}, "themselves poor"),
+    ({"algorithm": {"t_max": 0.97}}, "not a whole number of steps"),
+], ids=lambda value: value if isinstance(value, str) else "")
+def test_warnings(sections, told):
+    found = _warnings(**{"theory": QUIET, **sections})
+    assert len(found) == 1 and told in found[0]
+
+
+def test_enough_samples_for_a_small_m0():
+    assert _warnings(problem={"m0": 0.2}, theory={"samples": 100000}) == []
+    assert _warnings(problem={"m0": 0.2, "loss": "linear"}, theory=QUIET) == [], "labels with a sign need no more than usual"
+
+
+def test_the_unstable_share_is_that_of_the_gaussian_start():
+    """Gradient descent on phase retrieval at m0: f and h0 are normal with correlation m0, v'' = 3 f^2 - h0^2."""
+    run = parse_run(run_text("gd", algorithm={"learning_rate": 0.3}))
+    d2v = Experiment.from_run(run).data.loss.d2v
+    x, w = np.polynomial.hermite_e.hermegauss(200)
+    h0, f = x[:, None], 0.5 * x[:, None] + np.sqrt(0.75) * x[None, :]
+    inside = np.vectorize(lambda a, b: 0.3 * d2v(a, b) > 2.0)(f, h0 + 0 * f)
+    exact = np.sum(w[:, None] * w[None, :] * inside) / w.sum() ** 2
+    # The quadrature sees a jump: its own error is of the order of its largest weights, below a percent.
+    assert unstable_share(Experiment.from_run(run)) == pytest.approx(exact, abs=0.01 + 3 / np.sqrt(TRIED))
+    assert exact > 0.05
+
+
+def test_check_prints_the_completed_run_and_the_cost(tmp_path, capsys):
+    file = tmp_path / "run.toml"
+    file.write_text(run_text(theory={"samples": 500}))
+    assert dmft_command(["check", str(file)]) == 0
+    told = capsys.readouterr().out
+    assert parse_run(told[:told.index("\ntheory of")]) == parse_run(file.read_text())
+    assert "100 steps of 0.02 to t = 2" in told and "8 replicas of 500 samples" in told
+    assert "time on this machine: about" in told and "time on one H200 GPU: about" in told
+    assert simulator_command(["check", str(file), "--set", "simulation.instances=1"]) == 0
+    assert "100 instances" not in (told := capsys.readouterr().out) and "warning: simulation.instances = 1" in told
+    assert list(tmp_path.iterdir()) == [file], "nothing is computed, nothing is written"
+
+
+@pytest.mark.parametrize("command, change, told", [
+    (dmft_command, "theory.samples=1000000000000", "GiB are needed"),
+    (simulator_command, "simulation.dimension=10000000", "GB are free"),
+    (dmft_command, "theory.sample=3", "did you mean"),
+])
+def test_what_cannot_be_computed_is_one_line_and_exit_2(tmp_path, capsys, command, change, told):
+    file = tmp_path / "run.toml"
+    file.write_text(run_text())
+    assert command(["check", str(file), "--set", change]) == 2
+    error = capsys.readouterr().err
+    assert told in error and error.count("\n") == 1 and "run.toml" in error or "simulation.dimension" in error
+
+
+def test_a_gpu_is_faster_where_it_was_measured_to_be():
+    """docs/performance.md: persistent SGD, n = 10 000, K = 100 000, 18 s a march; the simulator of figure 2, 713 us a step."""
+    run = parse_run(run_text(t_max=100.0, algorithm={"learning_rate": 0.01},
+                             theory={"samples": 100000, "replicas": 1, "device": "gpu"},
+                             simulation={"dimension": 1000, "instances": 500, "device": "gpu"}))
+    march, simulation = estimate(run, "theory"), estimate(run, "simulation")
+    assert 0.5 < march.seconds / (1.5 * 18.0 + 10.0) < 2.0 and 0.5 < (simulation.seconds - 10.0) / (10000 * 713e-6) < 2.0
+    cpu = run.replace(device="cpu")
+    assert estimate(cpu, "theory").seconds > 10 * march.seconds and march.card_bytes > 1e9 > estimate(cpu, "theory").card_bytes
