@@ -6,7 +6,7 @@ import numpy as np
 from numba import cfunc
 
 from dmft.core.streams import generator
-from dmft.model.preprocessing import preprocessing_of
+from dmft.model.preprocessing import lowest, preprocessing_of
 from dmft.model.runfile import ProblemConfig
 from sgd_sim.cpu.dynamics import Work, weighted_rows
 from sgd_sim.landscape import Landscape, on_sphere
@@ -55,7 +55,7 @@ def spectral_weights(problem: ProblemConfig, labels: np.ndarray) -> np.ndarray:
 def power_rate(problem: ProblemConfig) -> float:
     """c of the power iteration: so small that the lower end of the spectrum, where T is negative, does not win."""
     T = preprocessing_of(problem.preprocessing, problem.alpha)
-    return min(0.5, 1.0 / max(-T(0.0), 1e-3))
+    return min(0.5, 1.0 / max(-lowest(T), 1e-3))
 
 
 @cfunc("float64(float64, float64)")

@@ -23,11 +23,12 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ
 @pytest.fixture(autouse=True)
 def registries_restored():
     """Losses and activations that a test registers are forgotten after it."""
-    from dmft.model import losses
+    from dmft.model import losses, preprocessing
     from sgd_sim.models import activations
 
     tables = [table for module, known in ((losses, "phase_retrieval"), (activations, "erf"))
               for table in vars(module).values() if isinstance(table, dict) and known in table]
+    tables.append(preprocessing._registered)
     assert tables, "the registries are elsewhere now"
     before = [dict(table) for table in tables]
     yield

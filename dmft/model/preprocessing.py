@@ -1,7 +1,7 @@
 """The spectral start: the leading eigenvector of D = (1/N) sum_mu T(y_mu) xi_mu xi_mu^T, with y = h0^2 as the labels tell it.
 
 T is a preprocessing of the labels: `mondelli_montanari`, (y - 1)/(y + sqrt(2 alpha) - 1), which has an overlap wherever any has;
-`truncated`, y up to 9 and 0 beyond (Chen and Candes); `subset`, 1 for y > 2 and else 0.
+`truncated`, y up to 9 and 0 beyond (Chen and Candes); `subset`, 1 for y > 2 and else 0; or a user's own (`register_preprocessing`).
 Power iteration w <- a (w + c D w) is gradient descent on the loss v = -T(y) f^2/2 with learning rate c: that is how the theory
 starts. Eq. [phases].
 """
@@ -14,17 +14,54 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.core.errors import NumbaError
 
+from dmft.core.errors import UserError
 from dmft.model.loss import Loss
 
 PREPROCESSINGS = ("mondelli_montanari", "truncated", "subset")
 TRIM = 9.0
 SUBSET = 2.0
+SEEN = np.linspace(0.0, 6.0, 121) ** 2  # values of h0^2 at which a preprocessing is looked at
+_registered: dict[str, tuple[Callable[[Any], Any], str]] = {}  # T and its CUDA expression
+
+
+def register_preprocessing(name: str, T: Callable[[float], float], cuda: str = "") -> None:
+    """Make a user's preprocessing of the labels known under `name`, for `[problem] preprocessing` with start = "spectral": T(y) of
+    y = h0^2, one number at a time, bounded, compiled by Numba. `cuda` is wanted for device = "gpu" alone: T as a C++ expression
+    in y, numbers written as real(...)."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise UserError(f"register_preprocessing: {name!r} is not a name (letters, digits and underscores)")
+    if name in PREPROCESSINGS:
+        raise UserError(f"register_preprocessing: {name!r} is built in; choose another name")
+    compiled: Any = T if hasattr(T, "py_func") else njit(T)
+    try:
+        values = np.array([float(compiled(y)) for y in SEEN])
+    except (NumbaError, TypeError, ValueError, ZeroDivisionError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"register_preprocessing: {name!r}: T(y) does not compile to a number: {reason}") from None
+    if not np.all(np.isfinite(values)) or values.max() <= 0:
+        raise UserError(f"register_preprocessing: {name!r}: T(y) must be finite for all y >= 0, and positive somewhere: samples "
+                        "with T > 0 pull towards the teacher")
+    preprocessing_of.cache_clear()
+    spectral_loss.cache_clear()
+    _registered[name] = (compiled, cuda)
+
+
+def preprocessing_names() -> tuple[str, ...]:
+    return PREPROCESSINGS + tuple(_registered)
+
+
+def lowest(T: Callable[[Any], Any]) -> float:
+    """The least value of T, where labels are likely."""
+    return min(float(T(y)) for y in SEEN)
 
 
 @lru_cache
 def preprocessing_of(name: str, alpha: float) -> Callable[[Any], Any]:
     """T(y) for y = h0^2, of one number."""
+    if name in _registered:
+        return _registered[name][0]
     if name == "mondelli_montanari":
         shift = np.sqrt(2.0 * alpha) - 1.0
 
@@ -65,8 +102,10 @@ def spectral_loss(name: str, alpha: float) -> Loss:
     def dv_dy(f, y):
         return -2.0 * y * f * (shift + 1.0) / (y * y + shift) ** 2 if smooth else 0.0 * f
 
-    body = {"mondelli_montanari": f"(y - 1) / (y + real({shift!r}))", "truncated": f"y <= real({TRIM}) ? y : real(0)",
-            "subset": f"y > real({SUBSET}) ? real(1) : real(0)"}[name]
+    bodies = {"mondelli_montanari": f"(y - 1) / (y + real({shift!r}))",
+              "truncated": f"y <= real({TRIM}) ? y : real(0)",
+              "subset": f"y > real({SUBSET}) ? real(1) : real(0)"}
+    body = _registered[name][1] if name in _registered else bodies[name]
     square = f"(y * y + real({shift!r})) * (y * y + real({shift!r}))"
     slope = f"real({-2 * (shift + 1.0)!r}) * y * f / ({square})" if smooth else "real(0)"
     cuda = (f"template <typename real> __device__ real weight(real y) {{ return {body}; }}\n"
@@ -74,4 +113,4 @@ def spectral_loss(name: str, alpha: float) -> Loss:
             "template <typename real> __device__ real loss_dv(real f, real y) { return -weight<real>(y * y) * f; }\n"
             "template <typename real> __device__ real loss_d2v(real, real y) { return -weight<real>(y * y); }\n"
             f"template <typename real> __device__ real loss_dv_dh0(real f, real y) {{ return {slope}; }}\n")
-    return Loss(f"spectral_{name}", v, dv, d2v, dv_dy, stein=smooth, cuda=cuda, labels="abs")
+    return Loss(f"spectral_{name}", v, dv, d2v, dv_dy, stein=smooth, cuda=cuda if body else "", labels="abs")

@@ -26,7 +26,7 @@ from dmft.model.clock import SCHEDULED
 from dmft.model.constraints import CONSTRAINTS
 from dmft.model.loss import LABELS
 from dmft.model.losses import get_loss
-from dmft.model.preprocessing import PREPROCESSINGS
+from dmft.model.preprocessing import PREPROCESSINGS, preprocessing_names
 from dmft.model.schedules import Setting
 from dmft.model.starts import STARTS
 
@@ -74,6 +74,10 @@ def _labels(value: Any) -> str:
     return value if value == "" else choice(*LABELS)(value)
 
 
+def _preprocessing(value: Any) -> str:
+    return choice(*preprocessing_names())(value)
+
+
 def _clusters(value: Any) -> tuple[tuple[float, float, float, float], ...]:
     wanted = "a list of clusters [c, probability, label, Delta] with probabilities > 0 that add up to 1 and spreads Delta > 0"
     try:
@@ -101,7 +105,7 @@ class ProblemConfig:
     clusters: tuple[tuple[float, float, float, float], ...] = option(_clusters, (), "[[c, probability, label, Delta], ...]")
     bias: bool = option(boolean, False, "whether an intercept is learnt")
     start: str = option(choice(*STARTS), "warm", "random: m of order 1/sqrt(N); spectral: the leading eigenvector of weighted data")
-    preprocessing: str = option(choice(*PREPROCESSINGS), PREPROCESSINGS[0], "of the labels, with start = spectral")
+    preprocessing: str = option(_preprocessing, PREPROCESSINGS[0], "of the labels, with start = spectral")
     m0: float | None = option(number(-1.0, 1.0, above=True, below=True), None, "initial overlap with the teacher")
     constraint: str = option(choice(*CONSTRAINTS), "sphere", "what keeps the weights bounded")
     ridge: Setting = option(SCHEDULED["ridge"], 0.0, "strength lambda, a number or a schedule")
