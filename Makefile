@@ -42,7 +42,7 @@ demo: $(STAMP)
 
 # The site, in docs/_build/html: pictures of the gallery, notebooks and pages; a warning is an error. Needs no network.
 docs: $(STAMP)
-	@$(ONE_THREAD) $(BIN)/python docs/gallery/make.py docs/_build/gallery
+	@$(ONE_THREAD) $(BIN)/python docs/gallery/make.py
 	@$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo "site: $(CURDIR)/docs/_build/html/index.html"
 
