@@ -41,7 +41,7 @@ def _documented(tree: ast.Module, module: str) -> list[tuple[str, Any]]:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             found.append((f"{module}.{node.name}", node))
         if isinstance(node, ast.ClassDef):
-            found += [(f"{module}.{node.name}.{method.name}", method) for method in node.body if isinstance(method, ast.FunctionDef)]
+            found += [(f"{module}.{node.name}.{each.name}", each) for each in node.body if isinstance(each, ast.FunctionDef)]
     return found
 
 
@@ -52,9 +52,9 @@ def _pattern() -> re.Pattern[str]:
 def _page(app: Any, docname: str, source: list[str]) -> None:
     """Markdown: labels outside code become links; the page of equations ends in the way back."""
     if docname == PAGE:
-        rows = [f"| [[{label}]](#eq-{label.lower()}) | " + ", ".join(f"`{name}`" for name in names) + " |"
+        rows = [f"| [[{label}]](#eq-{label.lower()}) | " + ", ".join(f"{{py:obj}}`{name}`" for name in names) + " |"
                 for label, names in sorted(citing().items())]
-        source[0] += "\n## Where each label is cited\n\nThe code whose docstring names it; [inside](inside.md) shows these docstrings.\n\n"
+        source[0] += "\n## Where each label is cited\n\nThe code whose docstring names it. [Inside](inside.md) shows these.\n\n"
         source[0] += "\n".join(["| label | cited by |", "|---|---|", *rows]) + "\n"
         return
     parts = re.split(r"(```.*?```|`[^`\n]*`|^    .*$)", source[0], flags=re.DOTALL | re.MULTILINE)

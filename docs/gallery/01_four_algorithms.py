@@ -1,7 +1,8 @@
 """Four algorithms, theory over simulation
 
-Phase retrieval at α = 3 from overlap 0.5. Lines are the theory with a band of two standard errors, points means over simulations at N = 300
-with two standard errors. Persistent SGD keeps a sample in the batch for a time of order one, which slows it down at first.
+Phase retrieval at α = 3 from overlap 0.5. Lines are the theory with a band of two standard errors, points means
+over simulations at N = 300 with two standard errors. Persistent SGD keeps a sample in the batch for a time of order
+one, which slows it down at first.
 """
 
 from matplotlib.figure import Figure

@@ -1,9 +1,10 @@
 """Two-time kernels
 
-The correlation C(t, t') of the weights and the memory M_R(t, t') of the effective process for persistent SGD: what the force on one sample at
-time t owes to a kick at time t'. Every entry has an error bar.
+The correlation C(t, t') of the weights and the memory M_R(t, t') of the effective process for persistent SGD: what
+the force on one sample at time t owes to a kick at time t'. Every entry has an error bar.
 """
 
+from matplotlib.colors import SymLogNorm
 from matplotlib.figure import Figure
 
 import dmft
@@ -25,8 +26,8 @@ replicas = 4
 kernels = dmft.solve(run, quiet=True).kernels
 
 figure = Figure(figsize=(8, 3.6))
-for axes, name, scale in zip(figure.subplots(1, 2), ("C", "M_R"), ("viridis", "magma"), strict=True):
-    mesh = axes.pcolormesh(kernels.t, kernels.t, getattr(kernels, name), cmap=scale, shading="nearest", rasterized=True)
+for axes, name, norm in zip(figure.subplots(1, 2), ("C", "M_R"), ("linear", SymLogNorm(0.1)), strict=True):
+    mesh = axes.pcolormesh(kernels.t, kernels.t, getattr(kernels, name), norm=norm, shading="nearest", rasterized=True)
     figure.colorbar(mesh, ax=axes)
     axes.set(xlabel="t'", ylabel="t", title=f"{name}(t, t')", aspect="equal")
     axes.grid(False)

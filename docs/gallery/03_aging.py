@@ -1,7 +1,7 @@
 """Aging
 
-How much of where it was at the waiting time does an algorithm remember a time τ later? Correlations of gradient descent decay less
-and less the longer one has waited.
+How much of where it was at the waiting time does an algorithm remember a time τ later? Correlations of gradient
+descent decay less and less the longer one has waited.
 """
 
 import numpy as np

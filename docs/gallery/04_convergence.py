@@ -1,7 +1,7 @@
 """Convergence in the samples
 
-Distances of the kernels from those of the finest solution fall as samples to the power -1/2. `dmft converge` makes the same table from the
-command line.
+Distances of the kernels from those of the finest solution fall as samples to the power -1/2. `dmft converge` makes
+the same table from the command line.
 """
 
 from matplotlib.figure import Figure

@@ -1,7 +1,7 @@
 """A scan: how long should a sample stay in the batch?
 
-The overlap that persistent SGD reaches at t = 2, against the persistence time. Short times are SGD, long times learn from half of the data
-alone. Scans over grids run on a cluster with `dmft submit --array`.
+The overlap that persistent SGD reaches at t = 2, against the persistence time. Short times are SGD, long times
+learn from half of the data alone. Scans over grids run on a cluster with `dmft submit --array`.
 """
 
 from matplotlib.figure import Figure
@@ -29,6 +29,7 @@ figure = Figure(figsize=(6.5, 4.2))
 axes = figure.subplots()
 for when in (0.5, 1.0, 2.0):
     n = round(when / 0.02)
-    axes.errorbar(times, [each.m[n] for each in ends], [2 * each.m_error[n] for each in ends], fmt="o-", capsize=2, label=f"t = {when:g}")
+    m, error = [each.m[n] for each in ends], [2 * each.m_error[n] for each in ends]
+    axes.errorbar(times, m, error, fmt="o-", capsize=2, label=f"t = {when:g}")
 axes.set(xscale="log", xlabel="persistence time τ", ylabel="overlap m")
 axes.legend()

@@ -1,7 +1,7 @@
 """Spectral start
 
-Gradient descent from the leading eigenvector of the weighted data: the theory knows that the start has seen the same samples. The overlap of
-that eigenvector at α = 3 is the first point.
+Gradient descent from the leading eigenvector of the weighted data: the theory knows that the start has seen the
+same samples. The overlap of that eigenvector at α = 3 is the first point.
 """
 
 from matplotlib.figure import Figure

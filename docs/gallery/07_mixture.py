@@ -1,7 +1,8 @@
 """A Gaussian mixture and its limit
 
-Two clusters, logistic loss, a little ridge: the error on new samples against time, theory over simulation, and the value at which
-gradient descent ends by the static equations (`dmft.fixed_point`), without samples and without time steps.
+Two clusters, logistic loss, a little ridge: the error on new samples against time, theory over simulation, and the
+value at which gradient descent ends by the static equations (`dmft.fixed_point`), without samples and without time
+steps.
 """
 
 from matplotlib.figure import Figure

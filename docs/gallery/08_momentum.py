@@ -1,6 +1,7 @@
 """Momentum
 
-Heavy ball and Nesterov against plain gradient descent at the same learning rate: theory as lines, one simulation of each as points.
+Heavy ball and Nesterov against plain gradient descent at the same learning rate: theory as lines, one simulation of
+each as points.
 """
 
 from matplotlib.figure import Figure
@@ -23,7 +24,8 @@ replicas = 4
 dimension = 300
 instances = 16
 """)
-runs = {"plain": run, "heavy ball, β = 0.8": run.replace(momentum=0.8), "Nesterov, β = 0.8": run.replace(momentum=0.8, nesterov=True)}
+runs = {"plain": run, "heavy ball, β = 0.8": run.replace(momentum=0.8),
+        "Nesterov, β = 0.8": run.replace(momentum=0.8, nesterov=True)}
 
 figure = Figure(figsize=(6.5, 4.2))
 axes = figure.subplots()

@@ -1,6 +1,7 @@
 """Annealing: a temperature that falls in steps
 
-Every setting of an algorithm may follow a schedule. Langevin dynamics at T = 1, then 0.3, then 0: the loss drops each time.
+Every setting of an algorithm may follow a schedule. Langevin dynamics at T = 1, then 0.3, then 0: the loss drops
+each time.
 """
 
 from matplotlib.figure import Figure

@@ -1,7 +1,7 @@
 """One-pass SGD of a two-layer network
 
-Three quadratic units learn one: overlaps of each unit with the teacher from the ODE (lines) and from SGD on real data in dimension 1000
-(points).
+Three quadratic units learn one: overlaps of each unit with the teacher from the ODE (lines) and from SGD on real
+data in dimension 1000 (points).
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
 """Spiked tensor: above and below the threshold
 
-Effective dynamics of one-pass SGD on a spiked matrix (order 2). Above the threshold of the signal the overlap grows, below it decays.
+Effective dynamics of one-pass SGD on a spiked matrix (order 2). Above the threshold of the signal the overlap
+grows, below it decays.
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
 """Against the best possible
 
-Classification with a tenth of the labels flipped: the error of ridge logistic regression when gradient descent has ended, and that of
-Bayes-optimal learning on the same data, against the number of samples per dimension. Both from static equations: no sampling at all.
+Classification with a tenth of the labels flipped: the error of ridge logistic regression when gradient descent has
+ended, and that of Bayes-optimal learning on the same data, against the number of samples per dimension. Both from
+static equations: no sampling at all.
 """
 
 import numpy as np

@@ -1,6 +1,7 @@
 """A loss of one's own
 
-Regression with a loss that is quadratic near zero and linear far out, from three lines of Python, in theory and simulation.
+Regression with a loss that is quadratic near zero and linear far out, from three lines of Python, in theory and
+simulation.
 """
 
 from matplotlib.figure import Figure
