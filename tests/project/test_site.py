@@ -31,7 +31,7 @@ PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("gallery/*.md"), *DOCS.glob("note
 
 def _entries(page: Path) -> set[Path]:
     trees = re.findall(r"```\{toctree\}\n(.*?)```", page.read_text(), re.DOTALL)
-    return {page.parent / line for tree in trees for line in tree.split() if not line.startswith(":") and line.islower()}
+    return {page.parent / line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")}
 
 
 def test_every_page_is_in_a_table_of_contents_and_every_entry_exists():
