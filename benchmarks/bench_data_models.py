@@ -23,7 +23,7 @@ import numpy as np  # noqa: E402
 import dmft  # noqa: E402
 from benchmarks.common import seconds, table  # noqa: E402
 from dmft.model.mixture import Mixture  # noqa: E402
-from dmft.model.runfile import Run, parse_run  # noqa: E402
+from dmft.model.runfile import parse_run  # noqa: E402
 from dmft.model.teacher import Teacher  # noqa: E402
 
 TWO = 'data = "mixture"\nclusters = [[1, 0.3, 1, {0}], [-1, 0.7, -1, {0}]]\n'
@@ -49,19 +49,19 @@ for line in sys.stdin:
 """
 
 
-def cost_run(problem: str, options: argparse.Namespace) -> Run:
-    return parse_run(f'[problem]\nalpha = 3\nm0 = 0.4\n{problem}\n[algorithm]\nkind = "persistent_sgd"\nbatch_fraction = 0.5\n'
-                     f"persistence = 1.0\nlearning_rate = 0.02\nt_max = {0.02 * options.steps}\n"
-                     f"[theory]\nsamples = {options.samples}\nreplicas = 1\n")
+def cost_text(problem: str, options: argparse.Namespace) -> str:
+    return (f'[problem]\nalpha = 3\nm0 = 0.4\n{problem}\n[algorithm]\nkind = "persistent_sgd"\nbatch_fraction = 0.5\n'
+            f"persistence = 1.0\nlearning_rate = 0.02\nt_max = {0.02 * options.steps}\n"
+            f"[theory]\nsamples = {options.samples}\nreplicas = 1\n")
 
 
 def cost(options: argparse.Namespace) -> None:
     """Medians over rounds in which every model has its turn; ratios are medians of the ratios within a round."""
-    runs = {name: cost_run(problem, options) for name, problem in MODELS.items()}
+    runs = {name: parse_run(cost_text(problem, options)) for name, problem in MODELS.items()}
     other = None
     if options.before:
         file = Path(options.before).resolve() / "bench_phase.toml"
-        file.write_text(cost_run("", options).to_toml().split("[simulation]")[0])
+        file.write_text(cost_text("", options))
         code = TIMED.format(root=str(Path(options.before).resolve()), run=str(file))
         other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
                                  cwd=options.before, env={**os.environ, "PYTHONPATH": ""})

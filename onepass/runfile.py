@@ -104,6 +104,7 @@ _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
             "batch": (integer(1), 1),
             "weight_decay": (number(0.0), 0.0),
             "rate_decay": (_VECTOR, (1.0, 0.0)),
+            "rate_steps": (_MATRIX, ()),
             "loss": (text, "square"),
             "clip": (_positive_or_infinite, np.inf),
         },
@@ -127,7 +128,7 @@ _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
 class TimeConfig:
     """[time]: where the path is wanted, and how exactly."""
 
-    t_max: float = option(number(0.0, above=True), 1.0, "last time")
+    t_max: float = option(number(1e-100), 1.0, "last time")
     points: int = option(integer(1, MOST_POINTS), 41, "number of times")
     spacing: str = option(choice("linear", "log"), "linear", "of the times")
     times: tuple[float, ...] = option(schema.array("a list of increasing times", 1, number(0.0)), (), "instead")

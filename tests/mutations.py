@@ -104,7 +104,7 @@ MUTATIONS = [
     Mutation("response at the new slot", "dmft/equations",
              "x[s], r[s] = following.Q_with_last, following.R_last",
              "x[s], r[s] = following.Q_with_last, 1.0", FIRST_STEPS),
-    Mutation("sign of M_R", "dmft/equations", "M_R=-alpha *", "M_R=alpha *", SOLVERS),
+    Mutation("sign of M_R", "dmft/equations", "M_R=-alpha * (responses", "M_R=alpha * (responses", SOLVERS),
     Mutation("M_C without alpha on the diagonal", "dmft/equations", "M_C_now=alpha * sums[GG]", "M_C_now=sums[GG]", SOLVERS),
     Mutation("regression of Stein with the wrong sign", "dmft/equations",
              "mu=row.mu - share * (row.mu",

@@ -129,7 +129,7 @@ def fluctuations(experiment: Experiment, per_level: int | None, rows: TeacherRow
         state = dynamics.state
         V[n], gain[n] = state.Q_now, state.m
         row = rows.row(n)
-        _keep_row(kernels, grid, dynamics, row)
+        _keep_row(kernels, grid, dynamics, row, V[: n + 1])
         if n == experiment.steps or not np.isfinite(rows.a[n]):
             break
         step, a = dynamics.unscaled(row), float(rows.a[n])
@@ -140,9 +140,10 @@ def fluctuations(experiment: Experiment, per_level: int | None, rows: TeacherRow
     return Fluctuations(V, gain, kernels)
 
 
-def _keep_row(kernels: dict[str, np.ndarray], grid: np.ndarray, dynamics: WeightDynamics, row: Row) -> None:
-    """Enter row n where n is a saved step. K1 is a density in time below the diagonal, with K1(n,n) itself on it; values inside an
-    old block are interpolated between the middles of blocks."""
+def _keep_row(kernels: dict[str, np.ndarray], grid: np.ndarray, dynamics: WeightDynamics, row: Row, V: np.ndarray) -> None:
+    """Enter row n where n is a saved step; V (n+1,) is that of all steps so far. K1 is a density in time below the diagonal, with
+    K1(n,n) itself on it. Values inside an old block are interpolated between the middles of blocks: those of V in units of
+    V(k,k)^(1/2), because correlations change slowly where V itself grows fast."""
     n, state, history = dynamics.n, dynamics.state, dynamics.history
     i = int(np.searchsorted(grid, n))
     if i == len(grid) or grid[i] != n:
@@ -150,8 +151,11 @@ def _keep_row(kernels: dict[str, np.ndarray], grid: np.ndarray, dynamics: Weight
     order = np.array(history.order, np.int64)
     places, size = np.append(history.centres(), n), history.size[order]
     upto = grid[: i + 1]
-    for name, past, now in (("V", state.Q_row, state.Q_now), ("Z", row.M_C, row.M_C_now)):
-        values = np.interp(upto, places, np.append(past[order] / size, now))
+    spread = np.sqrt(np.maximum(V, 0.0))
+    mean = np.add.reduceat(spread[:n], history.first[order]) / size if n else np.empty(0)
+    for name, past, now, unit, each in (("V", state.Q_row, state.Q_now, np.append(mean, spread[n]), spread[upto]),
+                                        ("Z", row.M_C, row.M_C_now, 1.0, 1.0)):
+        values = np.interp(upto, places, np.append(past[order] / size, now) / unit) * each
         kernels[name][i, : i + 1] = kernels[name][: i + 1, i] = values
     kernels["K1"][i] = 0.0
     kernels["K1"][i, i] = row.delta_nu

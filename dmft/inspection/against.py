@@ -91,7 +91,7 @@ class AgainstSimulations:
         for result in self.comparisons:
             lines += self._table(result)
         if np.isfinite(self.bias):
-            lines.append(f"finite-sample bias of the theory's m: estimated {self.bias:.2g} at most")
+            lines.append(f"estimated finite-sample bias of the theory's m: up to {self.bias:.2g}")
         return "\n".join([*lines, *self.verdict_lines()])
 
     def __repr__(self) -> str:

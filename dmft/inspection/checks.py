@@ -82,15 +82,16 @@ def _theory(theory: Theory) -> list[ResultCheck]:
 
 
 def _bias(theory: Theory) -> ResultCheck:
-    """The estimated finite-sample bias of m over the error bar of m, at the times where it is told from zero."""
-    bias, error = theory.bias["m"], theory.bias["m_error"]
+    """The estimated finite-sample bias of m (V from a random start) over its error bar, at the times where it is told from zero."""
+    name = "m" if theory.V is None else "V"
+    bias, error, bar = theory.bias[name], theory.bias[f"{name}_error"], theory.curves[f"{name}_error"]
     seen = np.abs(bias) > BIAS_SIGMAS * np.nan_to_num(error, nan=np.inf)
-    ratio = in_errors(np.where(seen, np.abs(bias), 0.0), theory.m_error)
+    ratio = in_errors(np.where(seen, np.abs(bias), 0.0), bar)
     if not np.isfinite(ratio).any():
-        return ResultCheck("finite-sample bias of m over its error bar", float("nan"), None, "one replica has no error bar")
+        return ResultCheck(f"finite-sample bias of {name} over its error bar", float("nan"), None, "one replica has no error bar")
     i = int(np.nanargmax(ratio))
-    return ResultCheck("finite-sample bias of m over its error bar", float(ratio[i]), _below(float(ratio[i]), 1.0),
-                 f"estimated bias {bias[i]:+.2g} +- {error[i]:.2g} at t = {theory.t[i]:g}, error bar {theory.m_error[i]:.2g}: "
+    return ResultCheck(f"finite-sample bias of {name} over its error bar", float(ratio[i]), _below(float(ratio[i]), 1.0),
+                 f"estimated bias {bias[i]:+.2g} +- {error[i]:.2g} at t = {theory.t[i]:g}, error bar {bar[i]:.2g}: "
                  "take more samples, not more replicas")
 
 

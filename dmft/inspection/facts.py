@@ -93,7 +93,8 @@ def _tables(run_text: str) -> dict[str, Any]:
 def _at_decades(opened: Opened) -> list[dict[str, Any]]:
     """The main curves at 1, 2 and 5 of every decade of time, one row per time."""
     curves = curves_of(opened)
-    names = [name for name in ("m", "loss", "mse", "nu_hat") if name in curves] or list(curves)[:4]
+    first = ("V", "gain", "loss", "nu_hat") if "gain" in curves else ("m", "loss", "mse", "nu_hat")
+    names = [name for name in first if name in curves] or list(curves)[:4]
     if not names:
         return []
     t = curves[names[0]].t

@@ -212,14 +212,10 @@ def theory_experiment(run: Run) -> Experiment:
     if run.problem.m0 is None and not spectral and run.problem.start != RANDOM:
         raise RunError(f'[problem] start = "{run.problem.start}": theory needs start = "warm" with an m0, "random" or "spectral"; '
                        "the simulator (sgd-sim run) has the other starts")
-    if spectral and run.theory.method == "iterate":
-        raise RunError('[problem] start = "spectral": only method = "march" has it; take it, or a warm start')
     experiment = Experiment.from_run(run)
     if not experiment.data.loss.smooth:
         raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
                        "the theory would miss the delta function in its curvature; smooth the loss over a small width")
-    if experiment.update.nesterov and run.theory.method == "iterate":
-        raise RunError('[algorithm] nesterov = true: only method = "march" has it; take it, or heavy ball')
     if experiment.start.random:
         _check_random(run, experiment.data)
     return after_power_iteration(experiment, run) if spectral else experiment

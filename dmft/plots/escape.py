@@ -104,10 +104,10 @@ def draw_passage(theory: Theory, simulations: Mapping[int, SimulationResult], le
     axis.plot(law.t, law.bound, color=BLACK, linestyle="--", linewidth=1, label="lower bound (erfc)")
     for (N, simulation), colour in zip(simulations.items(), CYCLE * len(simulations)):
         share = np.mean(np.maximum.accumulate(np.abs(simulation.m) * np.sqrt(N) >= level, axis=1), axis=0)
-        error = np.sqrt(share * (1 - share) / len(simulation.m))
+        error = 2 * np.sqrt(share * (1 - share) / len(simulation.m))
         axis.fill_between(simulation.t, share - error, share + error, color=colour, alpha=0.25, linewidth=0)
         axis.plot(simulation.t, share, color=colour, linewidth=1, label=f"simulation, $N = {N}$")
     axis.set(ylabel=rf"share of runs with $|m|\sqrt{{N}} \geq {level:g}$ by $t$", title=experiment_text(theory.run))
-    axis.legend(title="bands: 1 standard error", fontsize="small", title_fontsize="small")
+    axis.legend(title="bands: 2 standard errors", fontsize="small", title_fontsize="small")
     time_axis(axis, False, theory.run.algorithm.first_rate)
     return save(figure, path)

@@ -23,7 +23,8 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     eta = theory.run.algorithm.first_rate
     figure = new_figure(19.0, 12.0)
     axes = figure.subplots(3, 4)
-    for axis, (name, log) in zip(axes[0], (("m", True), ("m", False), ("loss", True), ("loss", False))):
+    first = "m" if theory.V is None else "V"
+    for axis, (name, log) in zip(axes[0], ((first, True), (first, False), ("loss", True), ("loss", False))):
         draw_curve(axis, _curve(theory, name), eta, log)
         axis.set_ylabel(LABELS[name])
         if draw_references(axis, theory.run, name):

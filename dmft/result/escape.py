@@ -94,9 +94,12 @@ def first_passage(t: np.ndarray, V: np.ndarray, b: float, N: int, paths: int = P
     t, V = t[known], V[np.ix_(known, known)]
     values, vectors = np.linalg.eigh(V)
     if values[0] < -NEGATIVE * values[-1]:
-        warnings.warn(f"escape: V has an eigenvalue of {values[0] / values[-1]:.1g} of the largest, taken as 0: kernels of a long "
-                      "history are interpolated; theory.kernel_points = 0 and fewer steps keep them all", DmftWarning, stacklevel=3)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
+        warnings.warn(f"escape: V has an eigenvalue of {values[0] / values[-1]:.1g} of the largest; it and modes as weak are left "
+                      "out: kernels of a long history are interpolated; theory.kernel_points = 0 and fewer steps keep them all",
+                      DmftWarning, stacklevel=3)
+    # Modes as weak as the most negative one are errors of interpolation: they would only make paths rough. The variances stay.
+    root = vectors * np.sqrt(np.where(values > max(-values[0], 0.0), values, 0.0))
+    root *= np.sqrt(np.diag(V) / np.maximum(np.sum(root**2, axis=1), 1e-300))[:, None]
     rng, level, passed = streams.generator(seed, "escape"), b * np.sqrt(N), np.zeros(len(t))
     for first in range(0, paths, CHUNK):
         X = rng.standard_normal((min(CHUNK, paths - first), len(t))) @ root.T

@@ -6,6 +6,7 @@ import numpy as np
 
 from dmft.core.errors import RunError
 from dmft.model.runfile import Run
+from dmft.model.starts import SPECTRAL
 from dmft.result.statistics import ReplicaStatistics
 from dmft.result.theory import Theory
 from dmft.solvers.iterate import Guess
@@ -32,6 +33,9 @@ def guess_of(statistics: ReplicaStatistics, run: Run) -> Guess:
 
 def _guess(run: Run, delta_nu: np.ndarray, mu: np.ndarray, M_C: np.ndarray, M_R: np.ndarray, b: np.ndarray | None
            ) -> Guess:
+    if run.problem.start == SPECTRAL:
+        raise RunError('[problem] start = "spectral": the kernels of its power iteration are not in a result, so the iteration '
+                       "begins with its own first guess; leave out theory.start_from, and give max_sweeps from the beginning")
     rows, eta = run.algorithm.steps + 1, run.algorithm.clock.eta
 
     def padded(array: np.ndarray) -> np.ndarray:

@@ -46,7 +46,7 @@ class Setup:
         per_level = None if iterate else blocks_per_level(
             theory.history, theory.blocks_per_level, experiment.steps, theory.samples, whole.carriers
         )
-        grid = np.arange(experiment.steps + 1) if iterate else kept_steps(run)
+        grid = np.arange(experiment.steps + 1 - experiment.hidden) if iterate else kept_steps(run)
         return cls(experiment, run, parts, per_level, grid, start, gpu)
 
     @property

@@ -136,6 +136,7 @@ class Pass:
     m: np.ndarray
     q: np.ndarray
     b: np.ndarray  # intercepts
+    m_w: np.ndarray  # overlaps of the weights, which differ from m with Nesterov's momentum
     sound: int  # rows that the guess leaves sound
     draws: Draws
     weight: np.ndarray
@@ -149,7 +150,8 @@ class Iteration:
 
     def __init__(self, experiment: Experiment, sampling: Sampling, options: Options, grid: np.ndarray, comm: Summing,
                  start: Guess | None = None):
-        self.experiment, self.sampling, self.options, self.grid, self.comm = experiment, sampling, options, grid, comm
+        self.experiment, self.sampling, self.options, self.comm = experiment, sampling, options, comm
+        self.grid = grid + experiment.hidden
         self.history = History(experiment.steps)
         self.blocks = blocks_for(sampling.total, sampling.carriers, comm, SUM_BLOCKS)
         self.use = estimators_of(experiment, sampling)
@@ -158,7 +160,7 @@ class Iteration:
         self.outcome = ""
         self._pass: Pass | None = None
         self._samples: dict[tuple[int, int], Samples] = {}  # arrays that serve one chunk after the other, by its size
-        self.curves = {name: np.full(experiment.steps + 1, np.nan) for name in curves_of(experiment)}
+        self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
 
     @property
@@ -274,24 +276,24 @@ class Iteration:
             known.restart(draws, weight)
         return self._samples[shape]
 
-    def _close_all(self) -> tuple[list[Closing], np.ndarray, np.ndarray, np.ndarray, int]:
-        """What follows from every row of the guess, m, q and the intercept at every step, and how many rows stay sound."""
+    def _close_all(self) -> tuple[list[Closing], np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+        """What follows from every row of the guess, m, q, the intercept and m_w at every step, and how many rows stay sound."""
         rows = self.experiment.steps + 1
         weights = WeightDynamics(self.experiment, History(self.experiment.steps))
         closings: list[Closing] = []
-        m, q, b = (np.full(rows, np.nan) for _ in range(3))
+        m, q, b, m_w = (np.full(rows, np.nan) for _ in range(4))
         for n in range(rows):
             row = self.guess.row(n, self.history.slots)
-            m[n], q[n], b[n] = weights.m, weights.q, weights.b
+            m[n], q[n], b[n], m_w[n] = weights.m, weights.q, weights.b, weights.m_w
             closing = weights.close(row, None if self.guess.m is None else self.guess.m[n])
             if exploded(np.zeros(0), closing.norm):
-                return closings, m, q, b, n
+                return closings, m, q, b, m_w, n
             closings.append(closing)
             if n < self.experiment.steps:
                 weights.advance(row, closing.next, weights.history.push(n))
                 if self.guess.push is not None:
                     weights.push_intercept(float(self.guess.push[n]))
-        return closings, m, q, b, rows
+        return closings, m, q, b, m_w, rows
 
     def _walk(self, samples: Samples, under_way: Pass) -> None:
         """Whole paths of some samples; adds their row sums to the block's."""
@@ -300,7 +302,7 @@ class Iteration:
         for n, closing in enumerate(closings):
             if n % PANEL == 0:
                 samples.look_ahead(np.array([ahead.drive.memory for ahead in closings[n : n + PANEL]]))
-            out[n] += samples.row_sums(m[n], b[n]).sum(axis=0)
+            out[n] += samples.row_sums(m[n], b[n], under_way.m_w[n]).sum(axis=0)
             if n < self.experiment.steps:
                 samples.advance(closing.drive, Plan(no_merges, n, 0))
 
@@ -308,7 +310,8 @@ class Iteration:
         """New rows from the sums; the past that [ibp] needs beside them is that of the guess."""
         experiment, rows, sound = self.experiment, self.experiment.steps + 1, under_way.sound
         new = self.guess.zeros()
-        curves = {name: np.full(rows, np.nan) for name in curves_of(experiment)}
+        hidden = experiment.hidden
+        curves = {name: np.full(rows - hidden, np.nan) for name in curves_of(experiment)}
         weights = WeightDynamics(experiment, History(experiment.steps))
         for n in range(sound):
             if exploded(sums[n]):
@@ -320,9 +323,9 @@ class Iteration:
             new.M_C[n, :n], new.M_R[n, :n] = row.M_C[:n], row.M_R[:n]
             if new.push is not None:
                 new.push[n] = sums[n, PUSH]
-            figures = curve_row(experiment, n, under_way.m[n], under_way.q[n], estimate, sums[n], closing, under_way.b[n])
-            for name, value in figures.items():
-                curves[name][n] = value
+            figures = curve_row(experiment, n, under_way.m_w[n], under_way.q[n], estimate, sums[n], closing, under_way.b[n])
+            for name, value in figures.items() if n >= hidden else ():
+                curves[name][n - hidden] = value
             if n < experiment.steps:
                 weights.advance(self.guess.row(n, self.history.slots), closing.next, weights.history.push(n))
         return Sweep(new, curves, sound, noise)
@@ -336,10 +339,13 @@ class Iteration:
 
     def _save_kernels(self, guess: Guess) -> None:
         weights = WeightDynamics(self.experiment, History(self.experiment.steps))
+        path = self.curves["m"].copy()
         for n in range(self.experiment.steps + 1):
             row = guess.row(n, self.history.slots)
             closing = weights.close(row)
-            saved_row(self.kernels, self.grid, weights, row, self.curves["m"])
+            if self.experiment.update.nesterov and n >= self.experiment.hidden:
+                path[n - self.experiment.hidden] = weights.m  # kernels belong to where gradients are taken
+            saved_row(self.kernels, self.grid, weights, row, path)
             if exploded(np.zeros(0), closing.norm) or n == self.experiment.steps:
                 break
             weights.advance(row, closing.next, weights.history.push(n))

@@ -7,8 +7,8 @@ E = -dl/df the pull of a loss l(y, f) (y - f for the square), cut to [-clip, cli
 function of its fields L and of z (Dandi et al. 2024; Arnaboldi et al. 2024). Then
     dM_jr = (p/gamma) E[C_j ls_r] - lambda rate M_jr
     dQ_jl = (p/gamma) (E[C_j l_l + C_l l_j] + E[C_j C_l]/b) - 2 lambda rate Q_jl,
-with weight decay lambda and rate(t) = (1 + t/t_0)^-kappa. The chain of (M, Q) stays exact and closed: fields and scalar
-products of the samples of a batch follow from the overlaps and a Wishart matrix.
+with weight decay lambda and rate(t) = (1 + t/t_0)^-kappa, times a factor that changes in steps. The chain of (M, Q) stays exact
+and closed: fields and scalar products of the samples of a batch follow from the overlaps and a Wishart matrix.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ ROUGH = 2e-3    # error of the drift, over its largest entry, of which the user 
 class MultiIndexNetwork(Network):
     """See the module. `link`: "product", "staircase" (u1 + u1 u2 + ...), "hermite3", "parity" (product of signs), "erf", "tanh",
     "relu", "quadratic" (the mean of that function, a committee), or a function g(u, k) that Numba compiles; `activation` as in
-    Committee; `uses` of each sample in a row, `batch` size b, `weight_decay` lambda, `rate_decay` = (t_0, kappa); `loss`:
+    Committee; `uses` of each sample in a row, `batch` size b, `weight_decay` lambda, `rate_decay` = (t_0, kappa),
+    `rate_steps` = ((time, factor), ...), from each time on; `loss`:
     "square", "absolute", "logcosh", "logistic" (labels y = +-1), or a pair (l(y, f), -dl/df); `clip` of the pull. Statistics a,
     M, Q and `clock`, the time. Averages of the ODE: multi_index_rules.py; `accuracy` gives their error."""
 
@@ -60,6 +61,7 @@ class MultiIndexNetwork(Network):
     batch: int = 1
     weight_decay: float = 0.0
     rate_decay: tuple[float, float] = (1.0, 0.0)
+    rate_steps: tuple[tuple[float, float], ...] = ()
     loss: Any = "square"
     clip: float = float("inf")
     _functions: tuple[Activation, links.Link, OutputLoss] = field(init=False, repr=False, compare=False)
@@ -85,6 +87,11 @@ class MultiIndexNetwork(Network):
         t_0, kappa = self.rate_decay
         if not (t_0 > 0.0 and kappa >= 0.0 and np.isfinite(kappa)):
             raise RunError(f"rate_decay = {self.rate_decay}; need (t_0 > 0, exponent >= 0)")
+        pairs = all(np.shape(one) == (2,) for one in self.rate_steps)
+        steps = np.array(self.rate_steps, float).reshape(-1, 2) if pairs else np.full((1, 2), np.nan)
+        if not np.isfinite(steps).all() or (steps < 0.0).any() or (np.diff(steps[:, 0]) <= 0.0).any():
+            raise RunError(f"rate_steps = {self.rate_steps}; need pairs (time, factor >= 0), times rising")
+        object.__setattr__(self, "rate_steps", tuple(map(tuple, steps.tolist())))
         if not self.clip > 0.0:
             raise RunError(f"clip = {self.clip}; the largest pull must be positive (inf: no clipping)")
         smooth = loss.smooth and np.isinf(self.clip) and not kinks(student) and smooth_link(teacher, self.teacher_width)
@@ -158,7 +165,15 @@ class MultiIndexNetwork(Network):
 
     def _rate(self, s: dict[str, np.ndarray]) -> float:
         """The factor of the learning rate now."""
-        return float((1.0 + s["clock"] / self.rate_decay[0]) ** -self.rate_decay[1])
+        return float(links.rate_at(float(s["clock"]), self._decay, self._steps))
+
+    @property
+    def _decay(self) -> tuple[float, float]:
+        return float(self.rate_decay[0]), float(self.rate_decay[1])
+
+    @property
+    def _steps(self) -> np.ndarray:
+        return np.array(self.rate_steps, float).reshape(-1, 2)
 
     def _scale(self, s: dict[str, np.ndarray]) -> float:
         """Of the kicks."""
@@ -246,7 +261,7 @@ class MultiIndexNetwork(Network):
     def _arguments(self, *middle) -> tuple:
         student, teacher, loss = self._functions
         return (student.s, student.ds, teacher.g, *middle, loss.pull, float(self.clip), self.gamma, self.noise, self.weight_decay,
-                (float(self.rate_decay[0]), float(self.rate_decay[1])), self.sphere, self.uses, self.batch)  # fmt: skip
+                self._decay, self._steps, self.sphere, self.uses, self.batch)  # fmt: skip
 
     def chain_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> KernelProcess:
         s, k = self.layout.unpack(x0), self.teacher_width

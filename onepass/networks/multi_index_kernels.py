@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from onepass.networks.chain import complete_cholesky
+from sgd_sim.models.links import rate_at
 
 
 @njit(cache=True, error_model="numpy")
@@ -99,7 +100,8 @@ def kick_covariance(s, ds, g, pull, clip, root, points, weights, label_noise, no
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def chain(om, clock, steps, s, ds, g, a, pull, clip, gamma, noise, weight_decay, rate_decay, sphere, uses, batch, dimension, rng):
+def chain(om, clock, steps, s, ds, g, a, pull, clip, gamma, noise, weight_decay, rate_decay, rate_steps, sphere, uses, batch,
+          dimension, rng):
     """Advance om = [[P, M^T], [M, Q]], teacher first, in place. The part of a sample across all weights enters through the
     scalar products of such parts, rows of Bartlett's triangular factor of a Wishart matrix."""
     p = len(a)
@@ -110,7 +112,7 @@ def chain(om, clock, steps, s, ds, g, a, pull, clip, gamma, noise, weight_decay,
     fields, total = np.empty((batch, n)), np.empty((batch, p))
     teacher, moved, kick = np.empty(k), np.empty(p), np.empty(p)
     for _ in range(steps):
-        rate = (1.0 + clock[0] / rate_decay[0]) ** -rate_decay[1]
+        rate = rate_at(clock[0], rate_decay, rate_steps)
         complete_cholesky(om, factor, 0)
         for b in range(batch):
             square = 0.0

@@ -64,8 +64,9 @@ def main() -> None:
     ends = []
     for color, (beta, sim) in zip(CYCLE, results.items(), strict=False):
         mean, error = sim.mean(), sim.error()
-        pairs = "".join(f"{_paired(sim, results[other]):>24}" for other in (1.0, 0.0))
-        ends.append((mean.mse[-1], error.mse[-1]))
+        differences = [_paired(sim, results[other]) for other in (1.0, 0.0)]
+        pairs = "".join(f"{f'{value:+.4f} +- {bar:.4f}':>24}" for value, bar in differences)
+        ends.append(differences[0])
         print(f"{beta:>6g}{sim.t[-1]:>8.2f}{mean.mse[-1]:>11.5f} +- {error.mse[-1]:.5f}"
               f"{pairs}{mean.loss[-1]:>11.5f} +- {error.loss[-1]:.5f}")
         band = BAND * error.mse
@@ -73,24 +74,23 @@ def main() -> None:
         left.plot(sim.states.record, mean.mse, color=color, label=rf"$\beta = {beta:g}$")
     left.set_xscale("symlog", linthresh=10.0)
     left.set_xlim(0, steps)
-    left.set_yscale("log")
     left.set_xlabel("step")
     left.set_ylabel("error on new samples")
     left.legend(fontsize="small")
     value, bar = np.array(ends).T
     right.errorbar(EXPONENTS, value, BAND * bar, fmt="o-", color=CYCLE[0])
     right.set_xlabel(r"exponent $\beta$ of the decay")
-    right.set_ylabel(f"error on new samples after {steps} steps")
-    right.set_yscale("log")
+    right.axhline(0.0, color="black", linewidth=0.8)
+    right.set_ylabel(rf"error after {steps} steps less that of $\beta = 1$")
     left.set_title(f"N = {run.simulation.dimension}, {run.simulation.instances} instances")
     save(figure, options.output / "decay.png")
     print(f"picture: {options.output / 'decay.png'}")
 
 
-def _paired(a: sgd_sim.SimulationResult, b: sgd_sim.SimulationResult) -> str:
-    """Difference of the errors at the end, instance by instance: data and starts are the same."""
+def _paired(a: sgd_sim.SimulationResult, b: sgd_sim.SimulationResult) -> tuple[float, float]:
+    """Mean difference of the errors at the end and its error, instance by instance: data and starts are the same."""
     difference = a.mse[:, -1] - b.mse[:, -1]
-    return f"{difference.mean():+.4f} +- {difference.std(ddof=1) / np.sqrt(difference.size):.4f}"
+    return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(difference.size))
 
 
 if __name__ == "__main__":

@@ -132,17 +132,28 @@ def evaluate(g, fields):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def advance(w, clock, steps, s, ds, g, w_star, a, pull, clip, gamma, noise, weight_decay, rate_decay, sphere, uses, batch, rng):
+def rate_at(t, decay, steps):
+    """Factor of the learning rate at time t: (1 + t/decay[0])^-decay[1], times steps[i, 1] of the last line with steps[i, 0] <= t
+    (1 before the first)."""
+    factor = 1.0
+    for i in range(len(steps)):
+        if t >= steps[i, 0]:
+            factor = steps[i, 1]
+    return factor * (1.0 + t / decay[0]) ** -decay[1]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def advance(w, clock, steps, s, ds, g, w_star, a, pull, clip, gamma, noise, weight_decay, rate_decay, rate_steps, sphere, uses,
+            batch, rng):
     """Take SGD steps in w (p, d), norms of order sqrt(d); clock (1,) counts the time gamma/(p d) a step. With the error E =
     pull(y, f), cut to [-clip, clip], and c_j = (gamma/p) rate a_j E s'(l_j), a use of a sample moves its own fields by
-    c_j |x|^2; the sum of the kicks over its uses, over the batch, moves the weights; rate = (1 + clock/t_0)^-kappa with
-    rate_decay = (t_0, kappa)."""
+    c_j |x|^2; the sum of the kicks over its uses, over the batch, moves the weights; `rate_at` gives the rate."""
     p, d = w.shape
     k = len(w_star)
     x = np.empty((batch, d))
     fields, targets, kick, total = np.empty(p), np.empty(k), np.empty(p), np.empty((batch, p))
     for _ in range(steps):
-        rate = (1.0 + clock[0] / rate_decay[0]) ** -rate_decay[1]
+        rate = rate_at(clock[0], rate_decay, rate_steps)
         for n in range(batch):
             square = 0.0
             for i in range(d):

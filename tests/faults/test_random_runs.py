@@ -39,7 +39,9 @@ NUMBERS = (0, 1, 2, 3, 10, 100, 4000, -1, 0.0, -0.0, 0.5, 1e-300, 1e300, 5e-324,
 LISTS = ([], [0.5], [0.0, 1.0], [1.0, 0.0], [[0.0, 1.0]], [[0.0, 1.0], [0.5, 2.0]], [[1.0, 0.1], [0.1, 1.0]], [[0.3], [0.1]],
          ["sobol"], [[1.0, 0.5, 1.0, 0.1], [-1.0, 0.5, -1.0, 1.0]], [1e300, -1e300], [float("nan")], [True], [[]],
          [[1.0], [1.0, 2.0]])
-POOL = (*WORDS, *NUMBERS, *LISTS)
+PHASES = ([{"begin": 0.1, "learning_rate": 0.01}], [{"step": 3, "momentum": 0.5}, {"step": 5, "temperature": 1.0}],
+          [{"begin": -1.0}], [{"step": 2**62, "batch_fraction": 0.5}], [{"begin": 0.1, "kind": "gd"}], [{"step": 3}, {"step": 3}])
+POOL = (*PHASES, *WORDS, *NUMBERS, *LISTS)
 scalars = st.one_of(st.floats(), st.integers(), st.text(max_size=8))
 
 
@@ -56,7 +58,7 @@ def accepted(check: schema.Check) -> list[Any]:
             return False
         return True
 
-    return [value for value in POOL if takes(value)]
+    return [value for value in POOL if takes(value)] or list(POOL)
 
 
 NUMBER, ROW, TABLE = schema.number(), schema.array("", 1, schema.number()), schema.array("", 2, schema.number())

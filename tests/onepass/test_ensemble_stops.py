@@ -98,7 +98,7 @@ def test_a_stopped_ensemble_goes_on_to_the_same_bits(method, tmp_path):
     more = {"step": 0.001} if method == "diffuse" else {}
     whole = run(dimension, instances, START, times, seed=3, **more)
     with pytest.raises(Stopped) as stopped:
-        run(dimension, instances, START, times, seed=3, **more, threads=1, output=output, stop=StopAfter(3))
+        run(dimension, instances, START, times, seed=3, **more, threads=1, output=output, stop=StopAfter(2))
     assert stopped.value.exit_code == EXIT_STOPPED and not output.exists()
     place, path = "active/0/instances/own", store.checkpoint_path(output)
     steps, columns = store.read(path, f"{place}/step"), store.read(path, f"{place}/columns")

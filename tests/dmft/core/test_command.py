@@ -43,10 +43,10 @@ def test_bad_input_is_exit_2_and_one_line(arguments, tmp_path, demo_text, dmft_m
 
 
 @pytest.mark.parametrize("command_line", [["solve"], ["converge", "--samples", "20,40"]], ids=["solve", "converge"])
-@pytest.mark.parametrize("setting", ["theory.device=gpu", "problem.start=random"])
+@pytest.mark.parametrize("setting", ["theory.device=gpu", "theory.method=iterate"])
 def test_errors_after_reading_name_the_run_file(command_line, setting, tmp_path, demo_text, dmft_main, with_cupy):
     with_cupy(None)
-    text = demo_text.replace("m0 = 0.5\n", "") if setting == "problem.start=random" else demo_text
+    text = demo_text.replace("m0 = 0.5\n", 'start = "random"\n') if setting == "theory.method=iterate" else demo_text
     (tmp_path / "demo.toml").write_text(text)
     done = dmft_main(*command_line, "demo.toml", "--quiet", "--set", setting)
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and ": demo.toml: [" in done.stderr

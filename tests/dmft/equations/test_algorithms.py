@@ -54,7 +54,7 @@ def test_the_march_solves_the_equations(name):
     assert_same(make_march(run, SAMPLES, parts=PLAIN), kernels, weights, 1e-6 if name == "scheduled langevin" else 1e-9)
 
 
-@pytest.mark.parametrize("name", ["scheduled persistent", "heavy ball", "cyclic"])
+@pytest.mark.parametrize("name", ["scheduled persistent", "heavy ball", "nesterov", "cyclic"])
 def test_the_iteration_solves_the_equations(name):
     run = run_of(name)
     kernels, weights, _ = solved(Experiment.from_run(run))

@@ -14,6 +14,7 @@ from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import parse_run
 from dmft.model.spectral import SpectralLaw, power_iteration
 from dmft.samples.sampling import Sampling
+from dmft.solvers.iterate import Iteration, Options
 from dmft.solvers.march import March
 
 # alpha: overlap, lambda_1, lambda_min, L* of the preprocessing of Mondelli and Montanari, from an independent computation (whose
@@ -108,3 +109,24 @@ def test_no_overlap_is_one_line(problem, complaint):
     with pytest.raises(RunError, match=complaint) as error:
         theory_experiment(parse_run(text))
     assert "\n" not in str(error.value)
+
+
+def test_the_iteration_gets_there_too():
+    """Undamped and with the same random numbers its fixed point is the march, hidden steps included. Two steps of power iteration,
+    so that it takes few sweeps."""
+    e = theory_experiment(spectral_run(steps=6))
+    cut = slice(e.hidden - 2, None)
+    short = {name: getattr(e, name)[cut] for name in ("eta_n", "t_n", "temperature", "ridge_n", "scale_n", "loss_n", "jump_n")}
+    e = dataclasses.replace(e, **short, steps=8, hidden=2, update=dataclasses.replace(e.update, beta=e.update.beta[cut]),
+                            batches=dataclasses.replace(e.batches, which=e.batches.which[cut]))
+    sampling = Sampling(64, 1, (0,), frozenset(("sobol",)))
+    march = March(e, sampling, None, np.arange(7), Comm())
+    iteration = Iteration(e, sampling, Options(1.0, 1e-12, 40, False), np.arange(7), Comm())
+    for solver in (march, iteration):
+        while not solver.done:
+            solver.step()
+    assert len(march.curves["m"]) == 7 and iteration.outcome == "converged"
+    for name in ("m", "loss", "delta_nu"):
+        assert np.allclose(iteration.curves[name], march.curves[name], rtol=1e-6)
+    for name in ("C", "M_C", "R"):
+        assert np.allclose(iteration.kernels[name], march.kernels[name], rtol=1e-5, atol=1e-7)

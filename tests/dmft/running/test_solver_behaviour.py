@@ -37,13 +37,6 @@ def test_a_large_step_diverges_and_says_so(tmp_path, capsys):
     assert dmft.load(tmp_path / "a.h5").outcome == "diverged"
 
 
-@pytest.mark.parametrize("start", ["random"])
-def test_starts_that_only_the_simulator_has(start):
-    run = dmft.parse_run(f'[problem]\nalpha = 3.0\nstart = "{start}"\n[algorithm]\nkind = "gd"\nlearning_rate = 0.02\nt_max = 0.1')
-    with pytest.raises(UserError, match="simulator"):
-        dmft.solve(run, quiet=True)
-
-
 def test_zero_start_warns_and_stays():
     with pytest.warns(DmftWarning, match="m stays exactly 0"):
         theory = dmft.solve(make_run({"kind": "gd"}, {"m0": 0.0}, steps=5, samples=101, replicas=2), quiet=True)
