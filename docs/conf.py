@@ -15,7 +15,7 @@ from dmft.version import __version__  # noqa: E402
 project, author, copyright = "learning-dmft", "The learning-dmft developers", "2026, the learning-dmft developers"
 version = release = __version__
 extensions = ["sphinx.ext.autodoc", "myst_nb", "plain_docstrings", "equation_labels", "gallery_page", "command_page"]
-exclude_patterns = ["_build", "_ext", "gallery/data", "paper", "conda"]
+exclude_patterns = ["_build", "_ext", "_templates", "gallery/data", "paper", "conda"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -38,12 +38,14 @@ nb_merge_streams = True
 html_theme = "pydata_sphinx_theme"
 html_title = "learning-dmft"
 html_static_path = ["_static"]
+templates_path = ["_templates"]
+html_sidebars = {"**": ["all-pages"]}
+highlight_language = "text"                 # of indented blocks, which are formulas
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "show_toc_level": 2,
-    "header_links_before_dropdown": 6,
-    "navbar_align": "left",
+    "navbar_center": [],
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
