@@ -72,7 +72,8 @@ def _inside() -> str:
         module, _, last = name.rpartition(".")
         path = ROOT / Path(*name.split("."))
         if path.with_suffix(".py").exists() or path.is_dir():
-            blocks.append(f".. rubric:: {name}\n\n.. py:module:: {name}\n   :no-index-entry:\n\n.. automodule:: {name}\n   :no-index:\n   :no-members:\n")
+            blocks.append(f".. rubric:: {name}\n\n.. py:module:: {name}\n   :no-index-entry:\n\n"
+                          f".. automodule:: {name}\n   :no-index:\n   :no-members:\n")
         elif last[0].isupper():
             blocks.append(f".. autoclass:: {name}\n   :no-members:\n{_elsewhere(name)}")
         elif module.rpartition(".")[2][0].isupper():

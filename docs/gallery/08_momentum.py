@@ -1,7 +1,7 @@
 """Momentum
 
-Heavy ball and Nesterov against plain gradient descent at the same learning rate: theory as lines, one simulation of
-each as points.
+Heavy ball and Nesterov against plain gradient descent at the same learning rate: theory as lines, means over
+sixteen simulations as points.
 """
 
 from matplotlib.figure import Figure
@@ -11,12 +11,12 @@ import sgd_sim
 
 run = dmft.parse_run("""
 [problem]
-alpha = 3.0
-m0 = 0.5
+alpha = 4.0
+m0 = 0.6
 [algorithm]
 kind = "gd"
 learning_rate = 0.01
-t_max = 1.0
+t_max = 0.5
 [theory]
 samples = 2000
 replicas = 4

@@ -34,6 +34,6 @@ axes.semilogy(theory.t, theory.loss, label="theory")
 axes.errorbar(sim.t[::8], sim.mean().loss[::8], 2 * sim.error().loss[::8], fmt="o", ms=4, label="simulation, N = 300")
 for begin, temperature in ((0.0, 1.0), (1.0, 0.3), (2.0, 0.0)):
     axes.axvline(begin, color="0.8", lw=1)
-    axes.text(begin + 0.05, 0.75, f"T = {temperature:g}", transform=axes.get_xaxis_transform())
+    axes.text(begin + 0.05, 0.93, f"T = {temperature:g}", transform=axes.get_xaxis_transform())
 axes.set(xlabel="t", ylabel="training loss")
 axes.legend(loc="lower left")

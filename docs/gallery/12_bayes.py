@@ -24,10 +24,10 @@ kind = "gd"
 learning_rate = 0.1
 t_max = 1.0
 """)
-ratios = np.geomspace(0.5, 20.0, 12)
+ratios = np.geomspace(0.5, 20.0, 8)
 figure = Figure(figsize=(6.5, 4.2))
 axes = figure.subplots()
-for number, ridge in enumerate((0.01, 0.1, 1.0)):
+for number, ridge in enumerate((0.03, 0.3, 3.0)):
     errors = [dmft.fixed_point(run.replace(alpha=alpha, ridge=ridge)).errors["error"] for alpha in ratios]
     axes.loglog(ratios, errors, "o-", ms=4, color=f"C{number}", label=f"logistic, ridge {ridge:g}")
 best = [dmft.bayes(run.replace(alpha=alpha)).errors["error"] for alpha in ratios]
