@@ -19,6 +19,7 @@ from dmft.cli.commands import COMMANDS
 from dmft.core.references import entries
 from dmft.model.runfile import parse_run
 from onepass.cli import COMMANDS as ONEPASS
+from tests.run_files import run_text
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -111,6 +112,23 @@ def test_commands_that_pages_show_exist():
         for block in re.findall(r"```(?:sh|console)\n(.*?)```", page.read_text(), re.DOTALL):
             for program, command in re.findall(SHOWN, block, re.MULTILINE):
                 assert command in known[program], (page.name, program, command)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_code_of_the_pages_is_python(page):
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        compile(block, page.name, "exec")
+
+
+def test_code_of_the_guides_runs(results):
+    names: dict = {}
+    for page in ("howto-compare.md", "howto-own.md"):
+        for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL):
+            exec(compile(block, page, "exec"), names)
+    theory = results.result
+    late = slice(1, None)     # m(0) is known exactly
+    z = names["z_scores"](theory, theory.t[late], (theory.m + theory.m_error)[late], 0.0 * theory.t[late])
+    assert z == pytest.approx(-1.0) and "pseudo_huber" in str(parse_run(run_text(problem={"loss": "pseudo_huber"})))
 
 
 def test_the_readme_is_short():
