@@ -140,6 +140,34 @@ def fluctuations(experiment: Experiment, per_level: int | None, rows: TeacherRow
     return Fluctuations(V, gain, kernels)
 
 
+def sample_paths(experiment: Experiment, per_level: int | None, rows: TeacherRows, paths: int, rng: np.random.Generator
+                 ) -> np.ndarray:
+    """Paths (paths, steps + 1) of X, drawn by its own recursion with z given its past, as chi of a sample is; NaN from the first
+    step that is not known. Eq. [random-V]."""
+    history = History(experiment.steps, per_level, np.flatnonzero(experiment.jump_n))
+    dynamics = WeightDynamics(experiment, history)
+    X_past, z_past = np.zeros((paths, history.slots)), np.zeros((paths, history.slots))
+    X = np.full((paths, experiment.steps + 1), np.nan)
+    X[:, 0] = np.sqrt(experiment.h_start_variance) * rng.standard_normal(paths)
+    for n in range(experiment.steps):
+        row, a = rows.row(n), float(rows.a[n])
+        if not np.isfinite(a):
+            break
+        closing, eta = dynamics.close(row), dynamics.eta
+        drive = closing.drive
+        z = z_past @ drive.chi_weights + drive.chi_sd * rng.standard_normal(paths)
+        heat = drive.thermal * rng.standard_normal(paths) if drive.thermal else 0.0
+        X[:, n + 1] = a * (drive.keep * X[:, n] + eta * (X_past @ drive.memory + z) + heat)
+        plan = history.push(n)
+        for older, newer, into in plan.merges:
+            for past in (X_past, z_past):
+                past[:, into] = past[:, older] + past[:, newer]
+                past[:, [older, newer]] = 0.0
+        X_past[:, plan.slot], z_past[:, plan.slot] = X[:, n], z
+        dynamics.advance(row, closing.next, plan)
+    return X
+
+
 def _keep_row(kernels: dict[str, np.ndarray], grid: np.ndarray, dynamics: WeightDynamics, row: Row, V: np.ndarray) -> None:
     """Enter row n where n is a saved step; V (n+1,) is that of all steps so far. K1 is a density in time below the diagonal, with
     K1(n,n) itself on it. Values inside an old block are interpolated between the middles of blocks: those of V in units of

@@ -116,6 +116,7 @@ LAYOUTS = {
          *_each(_with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
          *_each(_ROWS, ("replica", "time", "slot"), "random_start/{}", group="random start"),
          *_each(_ROWS_NOW, ("replica", "time"), "random_start/{}", group="random start"),
+         Dataset("random_start/per_level", ("replica",), WHOLE, optional=True),
          *_each(_SUMS, ("saved", "saved"), "state/{}", group="state")),
         (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica")),
         {"time": 2, "saved": 2, "sweep": 0}),

@@ -35,7 +35,7 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     if theory.history is not None and len(theory.history):
         draw_residuals(axes[1, 1], theory.history, theory.run.theory.tolerance)
     else:
-        name = next(name for name in ("mse", "error", "q") if name in theory.curves)
+        name = next(name for name in ("gain", "mse", "error", "q") if name in theory.curves)
         draw_curve(axes[1, 1], _curve(theory, name), eta, True)
         axes[1, 1].set_ylabel(LABELS[name])
         if draw_references(axes[1, 1], theory.run, name):

@@ -1,6 +1,6 @@
 """When |m| first reaches a level b at dimension N, from a random start: first passage of the Gaussian process sqrt(N) m.
 
-P(t_b <= t) = P(|X_k| >= b sqrt(N) for some t_k <= t), X centred Gaussian with covariance V: paths are drawn from V. What is at
+P(t_b <= t) = P(|X_k| >= b sqrt(N) for some t_k <= t), X centred Gaussian with covariance V: its paths are drawn. What is at
 the last time alone gives a lower bound, erfc(b sqrt(N/(2 V(t)))), sharp once one growing mode dominates. If V ~ v exp(2 gamma t),
 
     P(t_b <= t) = erfc( exp(-gamma (t - t_N))/sqrt(2) ) ,     t_N = ln(N b^2/v)/(2 gamma)
@@ -16,13 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfc
 
-from dmft.core import streams
 from dmft.core.errors import DmftWarning, UserError
 
 PATHS = 20_000
-CHUNK = 4000  # paths drawn at a time
 HIGHEST = 0.5  # levels above are outside the theory, which is linear in m
-NEGATIVE = 1e-3  # eigenvalues of V below minus this share of the largest are worth a warning
 MEDIAN = 0.3940  # gamma (t - t_N) at P = 1/2
 # The last half of the times is called exponential growth where V grows at least GROWS-fold over it, one mode carries it (squared
 # correlation of X at its ends), and the rates of its two halves agree to STEADY of their mean.
@@ -81,29 +78,21 @@ def growth_of(t: np.ndarray, V: np.ndarray) -> Growth | None:
     return Growth(float(slope / 2), float(np.exp(start)))
 
 
-def first_passage(t: np.ndarray, V: np.ndarray, b: float, N: int, paths: int = PATHS, seed: int = 1) -> EscapeLaw:
-    """The law of the first time at which |X| >= b sqrt(N), watched at the times t (P,); V (P, P) is the covariance of X."""
+def check_level(b: float, N: int) -> None:
+    """UserError for a level or a dimension without a meaning; a warning for a level outside the theory."""
     if not (np.isfinite(b) and b > 0):
         raise UserError(f"escape: level b = {b:g} must be above 0 (and below {HIGHEST:g}, where m still moves linearly)")
-    if N < 2 or paths < 2:
-        raise UserError(f"escape: dimension N = {N} and paths = {paths} must be 2 at least")
+    if N < 2:
+        raise UserError(f"escape: dimension N = {N} must be 2 at least")
     if b > HIGHEST:
         warnings.warn(f"escape: level b = {b:g} is above {HIGHEST:g}: the theory is linear in m, and holds for small m "
-                      "alone", DmftWarning, stacklevel=3)
-    known = np.isfinite(np.diag(V))
-    t, V = t[known], V[np.ix_(known, known)]
-    values, vectors = np.linalg.eigh(V)
-    if values[0] < -NEGATIVE * values[-1]:
-        warnings.warn(f"escape: V has an eigenvalue of {values[0] / values[-1]:.1g} of the largest; it and modes as weak are left "
-                      "out: kernels of a long history are interpolated; theory.kernel_points = 0 and fewer steps keep them all",
-                      DmftWarning, stacklevel=3)
-    # Modes as weak as the most negative one are errors of interpolation: they would only make paths rough. The variances stay.
-    root = vectors * np.sqrt(np.where(values > max(-values[0], 0.0), values, 0.0))
-    root *= np.sqrt(np.diag(V) / np.maximum(np.sum(root**2, axis=1), 1e-300))[:, None]
-    rng, level, passed = streams.generator(seed, "escape"), b * np.sqrt(N), np.zeros(len(t))
-    for first in range(0, paths, CHUNK):
-        X = rng.standard_normal((min(CHUNK, paths - first), len(t))) @ root.T
-        passed += np.maximum.accumulate(np.abs(X) >= level, axis=1).sum(axis=0)
-    share = passed / paths
-    bound = erfc(level / np.sqrt(2 * np.maximum(np.diag(V), 1e-300)))
-    return EscapeLaw(b, N, t, share, np.sqrt(share * (1 - share) / paths), bound, growth_of(t, V))
+                      "alone", DmftWarning, stacklevel=4)
+
+
+def first_passage(t: np.ndarray, X: np.ndarray, variance: np.ndarray, b: float, N: int, growth: Growth | None = None) -> EscapeLaw:
+    """The law of the first time at which |X| >= b sqrt(N) from paths X (paths, P) on the times t; variance (P,): V(t, t)."""
+    check_level(b, N)
+    known = np.isfinite(variance)
+    share = np.mean(np.maximum.accumulate(np.abs(X[:, known]) >= b * np.sqrt(N), axis=1), axis=0)
+    bound = erfc(b * np.sqrt(N / (2 * np.maximum(variance[known], 1e-300))))
+    return EscapeLaw(b, N, t[known], share, np.sqrt(share * (1 - share) / len(X)), bound, growth)

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dmft.equations.random_start import Fluctuations, TeacherRows, fluctuations
+from dmft.core import streams
+from dmft.equations.random_start import Fluctuations, TeacherRows, fluctuations, sample_paths
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 
@@ -57,3 +58,9 @@ def random_start(run: Run, replicas: Mapping[str, np.ndarray], grid: np.ndarray,
     for name in whole[0].kernels:
         kernels |= with_error(name, [one.kernels[name] for one in whole])
     return RandomStart(curves, kernels, with_error("V", [b.V - a.V for a, b in zip(whole, half, strict=True)]))
+
+
+def drawn_paths(run: Run, replicas: Mapping[str, np.ndarray], paths: int, seed: int) -> np.ndarray:
+    """Paths (paths, n+1) of sqrt(N) m from the rows of all replicas."""
+    per_level = int(replicas["per_level"][0]) or None
+    return sample_paths(Experiment.from_run(run), per_level, TeacherRows.mean(replicas), paths, streams.generator(seed, "escape"))

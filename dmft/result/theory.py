@@ -20,8 +20,8 @@ from dmft.model.experiment import Experiment, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
-from dmft.result.escape import PATHS, EscapeLaw, first_passage
-from dmft.result.fluctuations import random_start
+from dmft.result.escape import PATHS, EscapeLaw, first_passage, growth_of
+from dmft.result.fluctuations import drawn_paths, random_start
 from dmft.result.statistics import DIVERGED, ReplicaStatistics, averaged
 
 
@@ -171,7 +171,13 @@ class Theory:
         """The law of the first time at which |m| reaches b at dimension N, from a random start (result/escape.py)."""
         if self.kernels.V is None or self.V is None:
             raise UserError(f'escape: made for start = "random"; this result has start = "{self.run.problem.start}", and no V')
-        return first_passage(self.kernels.t, self.kernels.V, b, N, paths, seed)
+        if paths < 2:
+            raise UserError(f"escape: paths = {paths} must be 2 at least")
+        if "per_level" not in self.random_start:
+            raise UserError("escape: this result does not tell how its history was kept; solve it again")
+        chosen = averaged(str(self.attrs["outcomes"]).split(","))
+        X = drawn_paths(self.run, {name: rows[chosen] for name, rows in self.random_start.items()}, paths, seed)
+        return first_passage(self.t, X, self.V, b, N, growth_of(self.kernels.t, self.kernels.V))
 
     def generalization(self, f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
         """Eq. B.6 along the run, at the mean overlaps: average of f(y, y_hat) over a new sample; f elementwise on arrays.

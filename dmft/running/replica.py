@@ -199,6 +199,8 @@ class Replica:
         whole = self.whole
         residuals = None if whole.residuals is None else np.array(whole.residuals, float)
         halves = {f"half_{name}": rows for name, rows in self.solvers["half"].random_start().items()}
+        if halves:
+            halves["per_level"] = np.array(self.setup.per_level or 0)
         solution = Solution(whole.curves, whole.kernels, self.solvers["half"].curves["m"], whole.outcome, residuals,
                             {**whole.random_start(), **halves})
         return Part(solution.arrays())

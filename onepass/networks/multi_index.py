@@ -35,7 +35,7 @@ from onepass.result import Trajectory
 from sgd_sim.models import links
 from sgd_sim.models.activations import Activation, activation
 from sgd_sim.models.networks import embed
-from sgd_sim.models.output_losses import OutputLoss, output_loss
+from sgd_sim.models.output_losses import OutputLoss, output_loss, pulls_at_zero
 
 ROUGH = 2e-3    # error of the drift, over its largest entry, of which the user is told
 
@@ -106,6 +106,16 @@ class MultiIndexNetwork(Network):
             raise RunError(f"link {name!r}: not finite on normal fields; its averages do not exist")
         if np.ptp(values[:4096]) <= 1e-12 * max(1.0, float(np.abs(values).max())):
             raise RunError(f"link {name!r}: constant, a teacher without direction; there is nothing to learn")
+        radius = np.linspace(-10.0, 10.0, 2001)
+        for direction in z[:8] / np.linalg.norm(z[:8], axis=1, keepdims=True):
+            with np.errstate(over="ignore", invalid="ignore"):
+                pull = pulls_at_zero(self._functions[2], links.evaluate(self._functions[1].g, radius[:, None] * direction))
+                density = np.exp(-0.5 * radius**2) * np.clip(pull, -self.clip, self.clip) ** 4
+                if not np.isfinite(density).all() or density[np.abs(radius) > 8.0].sum() > 1e-3 * density.sum():
+                    raise RunError(
+                        f"link {name!r} with loss {self._functions[2].name!r} is not integrable: the fourth moment of the pull "
+                        "does not exist or hangs on fields beyond eight standard deviations; take one that grows more slowly"
+                    )
 
     @property
     def layout(self) -> StatisticsLayout:

@@ -84,6 +84,19 @@ def _along_f(function, y, f, out):
         out[i] = function(y, f[i])
 
 
+@njit(cache=True)
+def _at_zero(function, y, out):
+    for i in range(len(y)):
+        out[i] = function(y[i], 0.0)
+
+
+def pulls_at_zero(loss: OutputLoss, y: np.ndarray) -> np.ndarray:
+    """The pull on an output f = 0 for labels y (n,)."""
+    out = np.empty(len(y))
+    _at_zero(loss.pull, y, out)
+    return out
+
+
 def _values(function, y: float, f: np.ndarray) -> np.ndarray:
     out = np.empty(len(f))
     _along_f(function, y, f, out)

@@ -96,7 +96,7 @@ LOSSES = {
     "clipped": {"clip": 0.4},
     "absolute": {"loss": "absolute"},
     "logcosh": {"loss": "logcosh", "uses": 2},
-    "own": {"loss": (lambda y, f: math.exp(0.3 * (f - y)) / 0.3 + f - y, lambda y, f: -math.exp(0.3 * (f - y)) - 1.0)},
+    "own": {"loss": (lambda y, f: math.sqrt(1.0 + (y - f) ** 2), lambda y, f: (y - f) / math.sqrt(1.0 + (y - f) ** 2))},
 }
 
 
@@ -276,6 +276,9 @@ def test_bad_input_is_one_line():
         onepass.MultiIndexNetwork(loss=(lambda y, f: (y - f) ** 2, lambda y, f: y - f))
     with pytest.raises(UserError, match="times rising"):
         onepass.MultiIndexNetwork(rate_steps=((1.0, 0.5), (0.5, 0.2)))
+    with pytest.raises(UserError, match="fourth moment of the pull"):
+        onepass.MultiIndexNetwork(cubic, loss=(lambda y, f: math.exp(0.3 * (f - y)) / 0.3 + y - f,
+                                               lambda y, f: 1.0 - math.exp(0.3 * (f - y))))  # fmt: skip
     with pytest.raises(UserError, match="clip = 0"):
         onepass.MultiIndexNetwork(clip=0.0)
     with pytest.raises(UserError, match="not integrable"):

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from dmft.core.errors import RunError
 from dmft.core.parallel import Comm
-from dmft.equations.random_start import TeacherChannel, TeacherRows, fluctuations, identity_gap, raw_row
+from dmft.equations.random_start import TeacherChannel, TeacherRows, fluctuations, identity_gap, raw_row, sample_paths
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import Run, parse_run
@@ -90,6 +90,16 @@ def test_the_recursion_is_the_matrix_inversion(problem):
     for broken, e in ((rows, cold), (rows._replace(Z=0 * rows.Z, Z_now=0 * rows.Z_now), experiment),
                       (rows._replace(K1_now=0 * rows.K1_now), experiment)):
         assert np.abs(fluctuations(e, None, broken, np.arange(17)).V / np.diag(V) - 1).max() > 0.02
+
+
+@pytest.mark.parametrize("per_level", [None, 4])
+def test_sampled_paths_have_the_covariance(per_level):
+    """Heat, Z and K1 all act on paths as in V, also over blocks."""
+    march = marched(Experiment.from_run(random_run(CASES["langevin"], 20)), 512, per_level=per_level)
+    found = of(march, per_level)
+    X = sample_paths(march.experiment, per_level, TeacherRows(**march.random_start()), 20_000, np.random.default_rng(1))
+    assert_allclose(np.mean(X**2, axis=0), found.V, rtol=0.05)  # 5 errors of sqrt(2/20000)
+    assert_allclose(np.mean(X[:, 5] * X[:, 20]), found.kernels["V"][20, 5], rtol=0.07)
 
 
 def test_the_first_step_in_closed_form():
