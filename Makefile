@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUT := runs/out
 STAMP := .venv/.complete
-EXTRAS := mpi-local,plot,report,frames,test,docs
+EXTRAS := mpi-local,plot,report,frames,test
 # One thread a process: the tests run two processes side by side.
 ONE_THREAD := NUMBA_NUM_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -41,8 +41,13 @@ demo: $(STAMP)
 	@echo "picture: $(CURDIR)/$(OUT)/demo.png"
 
 # The site, in docs/_build/html: pictures of the gallery, notebooks and pages; a warning is an error. Needs no network.
-docs: $(STAMP)
-	@$(ONE_THREAD) $(BIN)/python docs/gallery/make.py docs/_build/gallery
+DOCS := .venv/.docs
+$(DOCS): $(STAMP)
+	@$(BIN)/python -m pip install -q --no-build-isolation -e '.[docs]'
+	@touch $@
+
+docs: $(DOCS)
+	@$(ONE_THREAD) $(BIN)/python docs/gallery/make.py
 	@$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo "site: $(CURDIR)/docs/_build/html/index.html"
 

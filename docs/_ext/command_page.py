@@ -1,0 +1,37 @@
+"""The page of the commands: the help of each, as argparse writes it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from dmft.cli.commands import COMMANDS
+from onepass.cli import COMMANDS as ONEPASS
+from sgd_sim import cli as simulator
+
+
+def _page(app: Any, docname: str, source: list[str]) -> None:
+    if docname != "commands":
+        return
+    os.environ["COLUMNS"] = "100"
+    for program, commands in (("dmft", COMMANDS), ("onepass", ONEPASS)):
+        for name, (load, summary) in commands.items():
+            module = load()
+            parser = argparse.ArgumentParser(prog=f"{program} {name}", description=module.__doc__,
+                                             formatter_class=argparse.RawDescriptionHelpFormatter)
+            module.add_arguments(parser)
+            source[0] += _section(f"{program} {name}", summary, parser.format_help())
+        if program == "dmft":
+            source[0] += _section("sgd-sim run", "simulate the instances of a run file", (simulator.run_job.__doc__ or "") + "\n\n"
+                                  + simulator._EPILOG)
+            source[0] += _section("sgd-sim check", "what a simulation will compute and cost", simulator.check_job.__doc__ or "")
+
+
+def _section(title: str, summary: str, text: str) -> str:
+    return f"\n## {title}\n\n{summary[:1].upper()}{summary[1:]}.\n\n```text\n{text.strip()}\n```\n"
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("source-read", _page)
+    return {"parallel_read_safe": True}

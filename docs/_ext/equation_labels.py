@@ -1,0 +1,130 @@
+"""Labels of equations as links: [dmft-h] in a docstring or on a page leads to its line in equations.md, and a table at the end of
+that page leads back to the functions that cite it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = "equations"
+DEFINED = re.compile(r"\*\*\[([A-Za-z-]+)\]\*\*")
+
+
+def labels() -> list[str]:
+    """All labels, in the order of the page."""
+    return DEFINED.findall((ROOT / "docs" / f"{PAGE}.md").read_text())
+
+
+def citing() -> dict[str, list[str]]:
+    """{label: full names of the functions, classes and modules whose docstrings cite it}."""
+    found: dict[str, list[str]] = defaultdict(list)
+    known = set(labels())
+    for package in ("dmft", "sgd_sim"):
+        for file in sorted((ROOT / package).rglob("*.py")):
+            module = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            for name, node in _documented(ast.parse(file.read_text()), module):
+                for label in sorted(set(re.findall(r"\[([A-Za-z-]+)\]", ast.get_docstring(node) or "")) & known):
+                    found[label].append(name)
+    return found
+
+
+def _documented(tree: ast.Module, module: str) -> list[tuple[str, Any]]:
+    """Modules, classes and functions at the top, and methods."""
+    found: list[tuple[str, Any]] = [(module, tree)]
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.append((f"{module}.{node.name}", node))
+        if isinstance(node, ast.ClassDef):
+            found += [(f"{module}.{node.name}.{each.name}", each) for each in node.body if isinstance(each, ast.FunctionDef)]
+    return found
+
+
+def _pattern() -> re.Pattern[str]:
+    return re.compile(r"(?<![\w\]`*\[])\[(" + "|".join(map(re.escape, labels())) + r")\](?![(\[])")
+
+
+def _page(app: Any, docname: str, source: list[str]) -> None:
+    """Markdown: labels outside code become links; the page of equations ends in the way back."""
+    if docname == PAGE:
+        rows = [f"| [[{label}]](#eq-{label.lower()}) | " + ", ".join(f"{{py:obj}}`{name}`" for name in names) + " |"
+                for label, names in sorted(citing().items())]
+        source[0] += "\n## Where each label is cited\n\nThe code whose docstring names it. [Inside](inside.md) shows these.\n\n"
+        source[0] += "\n".join(["| label | cited by |", "|---|---|", *rows]) + "\n"
+        return
+    parts = re.split(r"(```.*?```|`[^`\n]*`|^    .*$)", source[0], flags=re.DOTALL | re.MULTILINE)
+    source[0] = "".join(part if index % 2 else _pattern().sub(lambda found: f"[[{found[1]}]](#eq-{found[1].lower()})", part)
+                        for index, part in enumerate(parts))
+    if docname == "inside":
+        source[0] += _inside()
+
+
+def _inside() -> str:
+    """autodoc of everything that cites a label: functions, and classes with the methods that do."""
+    names = sorted({name for found in citing().values() for name in found})
+    properties, blocks = _properties(), []
+    for name in names:
+        module, _, last = name.rpartition(".")
+        path = ROOT / Path(*name.split("."))
+        if path.with_suffix(".py").exists() or path.is_dir():
+            blocks.append(f".. rubric:: {name}\n\n.. py:module:: {name}\n   :no-index-entry:\n\n"
+                          f".. automodule:: {name}\n   :no-index:\n   :no-members:\n")
+        elif last[0].isupper():
+            blocks.append(f".. autoclass:: {name}\n   :no-members:\n{_elsewhere(name)}")
+        elif module.rpartition(".")[2][0].isupper():
+            kind = "autoproperty" if name in properties else "automethod"
+            blocks.append(f".. {kind}:: {name}\n{_elsewhere(name)}")
+        else:
+            blocks.append(f".. autofunction:: {name}\n")
+    return "\n```{eval-rst}\n" + "\n".join(blocks) + "```\n"
+
+
+def _elsewhere(name: str) -> str:
+    """An option for what the page of the Python interface describes already."""
+    return "   :no-index:\n" if name.startswith(("dmft.result.theory.", "sgd_sim.result.")) else ""
+
+
+def _properties() -> set[str]:
+    """Full names of all methods that are read like fields."""
+    found = set()
+    for package in ("dmft", "sgd_sim"):
+        for file in (ROOT / package).rglob("*.py"):
+            module = ".".join(file.relative_to(ROOT).with_suffix("").parts)
+            for name, node in _documented(ast.parse(file.read_text()), module):
+                decorators = [getattr(each, "id", "") for each in getattr(node, "decorator_list", [])]
+                if {"property", "cached_property"} & set(decorators):
+                    found.add(name)
+    return found
+
+
+def _docstring(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    pattern = _pattern()
+    lines[:] = [line if line.startswith("    ") else pattern.sub(lambda found: f":ref:`[{found[1]}] <eq-{found[1].lower()}>`", line)
+                for line in lines]
+
+
+def _targets(app: Any, doctree: nodes.document) -> None:
+    """Every bold label of the page of equations is a target."""
+    if app.env.docname != PAGE:
+        return
+    domain = app.env.get_domain("std")
+    for strong in doctree.findall(nodes.strong):
+        found = re.fullmatch(r"\[([A-Za-z-]+)\]", strong.astext())
+        if found:
+            name = f"eq-{found[1].lower()}"
+            strong["ids"].append(name)
+            strong["classes"].append("equation-label")
+            domain.anonlabels[name] = (PAGE, name)
+            domain.labels[name] = (PAGE, name, f"[{found[1]}]")
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.connect("source-read", _page)
+    app.connect("autodoc-process-docstring", _docstring, priority=600)      # after the text was made plain
+    app.connect("doctree-read", _targets)
+    return {"parallel_read_safe": False}
