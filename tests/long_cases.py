@@ -1,0 +1,32 @@
+"""Cases that `make test` leaves to `pytest -m slow`: each takes five seconds or more, and a cheaper one beside it tests the same
+code. Names are those that pytest shows, without the folder."""
+
+LONG_CASES = {
+    "test_figures.py": ["test_a_picture_without_its_caption"],
+    "test_solver_ranks.py": ["test_stop_and_resume_on_other_ranks[iterate-2-1]", "test_stop_and_resume_on_other_ranks[march-2-1]",
+                             "test_one_replica_over_ranks_and_iterate[300]"],
+    "test_error_bars.py": ["test_z_scores_follow_student[completed]", "test_z_scores_follow_student[plain]"],
+    "test_onepass_ranks.py": ["test_stopped_on_some_ranks_and_resumed_on_others[1-2-chain]"],
+    "test_simulator_shares.py": ["test_shares_of_gd_and_persistent_sgd"],
+    "test_ensemble_stops.py": ["test_a_stopped_ensemble_goes_on_to_the_same_bits[diffuse]",
+                               "test_a_process_without_snapshots_begins_its_instance_again"],
+    "test_simulator_float16.py": ["test_float16_and_float32_agree"],
+    "test_multi_index.py": ["test_wide_students_of_a_smooth_teacher_have_the_drift_of_the_committee",
+                            "test_two_directions_and_two_units_on_the_sphere", "test_chain_and_sgd_follow_the_ode[noisy uses]"],
+    "test_onepass_quadratic_law.py": ["test_chain_and_direct_sgd_have_the_same_law_in_small_dimension[none-0.05-30]",
+                                      "test_chain_and_direct_sgd_have_the_same_law_in_small_dimension[sphere-0.3-20]"],
+    "test_convergence_ranks.py": ["test_points_over_ranks_give_the_same_study"],
+    "test_simulator_ranks.py": ["test_ranks_change_nothing[shared]"],
+    "test_committee_averages.py": ["test_chain_and_sgd_follow_the_ode_of_wide_committees[tanh]",
+                                   "test_two_slopes_against_the_angle_in_the_plane[slopes0]"],
+    "test_solver_behaviour.py": ["test_an_iteration_takes_the_memory_that_was_asked_for[fresh]"],
+    "test_onepass_escape.py": ["test_exit_time_of_one_unit_needs_the_noise_correction"],
+    "test_spectral_start.py": ["test_power_iteration_at_finite_n[start1]"],
+    "test_theory_against_simulation.py": ["test_theory_meets_simulation[linear with replacement]",
+                                          "test_theory_meets_simulation[linear sgd]"],
+    "test_ibp.py": ["test_less_variance_with_a_tenth_of_the_tangents"],
+    "test_simulator_command.py": ["test_signals_leave_a_checkpoint[15-75]"],
+    "test_effective_sgd.py": ["test_near_zero_variance_for_general_step", "test_diverging_signal_of_odd_order_pulls_back_from_below"],
+    "test_limits.py": ["test_a_loss_of_a_user_with_kinks"],
+    "test_onepass_committee.py": ["test_mean_field_reduction_approaches_the_full_ode_as_the_width_grows"],
+}
