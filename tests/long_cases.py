@@ -26,7 +26,8 @@ LONG_CASES = {
                                           "test_theory_meets_simulation[linear sgd]"],
     "test_ibp.py": ["test_less_variance_with_a_tenth_of_the_tangents"],
     "test_simulator_command.py": ["test_signals_leave_a_checkpoint[15-75]"],
-    "test_effective_sgd.py": ["test_near_zero_variance_for_general_step", "test_diverging_signal_of_odd_order_pulls_back_from_below"],
+    "test_effective_sgd.py": ["test_near_zero_variance_for_general_step",
+                              "test_diverging_signal_of_odd_order_pulls_back_from_below"],
     "test_limits.py": ["test_a_loss_of_a_user_with_kinks"],
     "test_onepass_committee.py": ["test_mean_field_reduction_approaches_the_full_ode_as_the_width_grows"],
 }
