@@ -1,20 +1,24 @@
 """One-pass SGD in low-dimensional terms: ODE, SDE, exact finite-dimensional chain and direct simulation."""
 
-from onepass.effective.check import check_effective
-from onepass.effective.dynamics import EffectiveDynamics, fixed_point, linearise
-from onepass.effective.localizable import localizability
-from onepass.effective.problem import Problem, built_in_problem
-from onepass.effective.rescaled import Rescaled
-from onepass.mixtures.binary_mixture import BinaryMixture
-from onepass.mixtures.xor_mixture import XorMixture
-from onepass.networks import exit_times, hermite, landscape
-from onepass.networks.committee import Committee
-from onepass.networks.multi_index import MultiIndexNetwork
-from onepass.networks.quadratic import QuadraticNetwork
-from onepass.result import Ensemble, Trajectory, load
-from onepass.spiked.near_zero import SpikedNearZero
-from onepass.spiked.tensor import SpikedTensor
-from sgd_sim.models.activations import register_activation
+from dmft.core import parallel
+
+parallel.begin()  # before the imports that follow
+
+from onepass.effective.check import check_effective  # noqa: E402
+from onepass.effective.dynamics import EffectiveDynamics, fixed_point, linearise  # noqa: E402
+from onepass.effective.localizable import localizability  # noqa: E402
+from onepass.effective.problem import Problem, built_in_problem  # noqa: E402
+from onepass.effective.rescaled import Rescaled  # noqa: E402
+from onepass.mixtures.binary_mixture import BinaryMixture  # noqa: E402
+from onepass.mixtures.xor_mixture import XorMixture  # noqa: E402
+from onepass.networks import exit_times, hermite, landscape  # noqa: E402
+from onepass.networks.committee import Committee  # noqa: E402
+from onepass.networks.multi_index import MultiIndexNetwork  # noqa: E402
+from onepass.networks.quadratic import QuadraticNetwork  # noqa: E402
+from onepass.result import Ensemble, Trajectory, load  # noqa: E402
+from onepass.spiked.near_zero import SpikedNearZero  # noqa: E402
+from onepass.spiked.tensor import SpikedTensor  # noqa: E402
+from sgd_sim.models.activations import register_activation  # noqa: E402
 
 __all__ = [
     "BinaryMixture",

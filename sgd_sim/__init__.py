@@ -1,8 +1,8 @@
 """Direct simulation of the learning dynamics at finite dimension: the independent baseline of the theory."""
 
-from dmft.core.parallel import world
+from dmft.core import parallel
 
-world()  # first of all: see dmft/cli/__init__.py
+parallel.begin()  # before the imports that follow
 
 from sgd_sim.result import SimulationResult, load  # noqa: E402
 from sgd_sim.simulation import simulate  # noqa: E402

@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words == ["--version"]:
         print(f"dmft {__version__}")
         return 0
-    from dmft.core.parallel import world
-    world()  # MPI starts before anything large is in memory: MPICH 5.0.2 under Slurm may read beyond its addresses otherwise
-    from dmft.cli.commands import run_command  # loads Numba and HDF5, which take a while
+    from dmft.core import parallel  # loads Numba, and the next one HDF5, which take a while
+    parallel.begin()
+    from dmft.cli.commands import run_command
     return run_command(words)

@@ -12,7 +12,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -178,6 +178,13 @@ def world() -> Comm:
     if _world is None:
         _world = _start()
     return _world
+
+
+def begin() -> None:
+    """Start MPI under an MPI launcher, before anything large is in memory: MPICH 5.0.2 under Slurm may read beyond its addresses
+    otherwise. What fails here is told by the next call of `world`, where a command can say it in one line."""
+    with suppress(UserError):
+        world()
 
 
 def _mpi() -> Any:

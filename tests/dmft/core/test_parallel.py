@@ -153,12 +153,13 @@ def test_a_launcher_of_another_mpi_is_noticed(run_python, monkeypatch):
     assert "each sees itself alone" in done.stderr
 
 
+@pytest.mark.parametrize("command", [("dmft", "solve"), ("sgd_sim", "run"), ("onepass", "solve")])
 @pytest.mark.parametrize("rank", [0, 3])
-def test_the_wrong_launcher_is_told_once(run_python, monkeypatch, rank):
+def test_the_wrong_launcher_is_told_once(run_python, monkeypatch, rank, command):
     pytest.importorskip("mpi4py")
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
     monkeypatch.setenv("SLURM_PROCID", str(rank))
-    done = run_python("-m", "dmft", "solve", "missing.toml")
+    done = run_python("-m", *command, "missing.toml")
     assert done.returncode == 2 and done.stderr.count("each sees itself alone") == (rank == 0), done.stderr
 
 
