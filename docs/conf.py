@@ -15,7 +15,7 @@ from dmft.version import __version__  # noqa: E402
 project, author, copyright = "learning-dmft", "The learning-dmft developers", "2026, the learning-dmft developers"
 version = release = __version__
 extensions = ["sphinx.ext.autodoc", "myst_nb", "plain_docstrings", "equation_labels", "gallery_page", "command_page"]
-exclude_patterns = ["_build", "_ext", "_templates", "gallery/data", "paper", "conda"]
+exclude_patterns = ["_build", "_ext", "_templates", "gallery/data", "conda"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
