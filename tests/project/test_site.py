@@ -185,7 +185,7 @@ def test_code_of_readme_and_reference_runs(results, monkeypatch, tmp_path):
     """Word for word, with a small run in the place of the one that is read."""
     pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
-    small = parse_run(run_text(t_max=0.08, theory={"replicas": 2}, simulation={"dimension": 20, "instances": 4}))
+    small = parse_run(run_text(t_max=0.04, theory={"replicas": 2}, simulation={"dimension": 20, "instances": 4}))
     monkeypatch.setattr(dmft, "load_run", lambda path: small)
     monkeypatch.setattr(sgd_sim, "load", lambda path, load=sgd_sim.load: load(results.simulation))
     for page in ("README.md", "docs/howto-convergence.md", "docs/simulator.md"):
