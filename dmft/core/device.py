@@ -61,6 +61,7 @@ class Gpu:
         return self._cupy.asarray(array)
 
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Any:
+        """An array of zeros on the card."""
         return self._cupy.zeros(shape, dtype)
 
     def get(self, array: Any) -> np.ndarray:
@@ -72,11 +73,11 @@ class Gpu:
         array.set(np.ascontiguousarray(values, array.dtype))
 
     def wait(self) -> None:
-        """Until everything that was launched has been done."""
+        """Wait until everything that was launched is done."""
         self._cupy.cuda.runtime.deviceSynchronize()
 
     def kernels(self, text: str, names: Sequence[str]) -> dict[str, Kernel]:
-        """Kernels of a CUDA C++ source (extern "C"), compiled for this card; CuPy keeps what it compiled on disk."""
+        """Kernels of a CUDA C++ source (extern "C"), compiled for this card; CuPy keeps compiled code on disk."""
         return dict(zip(names, _compiled(self, text, tuple(names)), strict=True))
 
 
@@ -94,9 +95,9 @@ def _compiled(gpu: Gpu, text: str, names: tuple[str, ...]) -> list[Kernel]:
 
 def _launcher(function: Any) -> Kernel:
     def launch(grid: tuple[int, ...], block: tuple[int, ...], arguments: Sequence[Any], shared: int) -> None:
-        if 0 in grid:  # a rank without samples: CUDA refuses to launch nothing
+        if 0 in grid:  # a rank without samples: CUDA refuses an empty grid
             return
-        if shared > 48 << 10:  # more than that a kernel gets only when asked for
+        if shared > 48 << 10:  # more than 48 KiB must be asked for
             function.max_dynamic_shared_size_bytes = shared
         function(grid, block, tuple(arguments), shared_mem=shared)
 

@@ -1,4 +1,4 @@
-"""Theory against simulation: means and errors on a common grid of times, and their distance in standard errors."""
+"""Theory and simulation compared: means and errors at common times, and their difference in standard errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLIND_SHARE = 0.1
 BLOWN_UP = 10.0
 
 AGREE, DISAGREE, CANNOT_TELL, DIVERGED = "agree", "disagree", "cannot tell", "diverged"
-# In order of gravity: several verdicts are summed up by the last of them in this list.
+# From good to bad: several verdicts are summed up by the worst of them.
 VERDICTS = (AGREE, CANNOT_TELL, DISAGREE, DIVERGED)
 
 
@@ -32,7 +32,7 @@ class Curve:
     count: int
 
     def at(self, times: np.ndarray, tolerance: float) -> Curve:
-        """The same curve at some of its times."""
+        """The same curve at some of its times, found up to the tolerance."""
         return self.where(_match(times, self.t, tolerance))
 
     def where(self, index: np.ndarray) -> Curve:
@@ -76,7 +76,7 @@ class Comparison:
 
     @property
     def scale(self) -> float:
-        """The largest |value| of the simulation: what errors are measured against."""
+        """The largest |value| of the simulation, to which errors are compared."""
         return float(np.nanmax(np.abs(self.simulation.mean), initial=0.0))
 
     @property
@@ -137,7 +137,7 @@ def common_times(curves: Sequence[Curve], tolerance: float) -> np.ndarray:
 
 
 def common_indices(a: np.ndarray, b: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Where two grids of times have the same time: indices in a, and in b, of the times that both have."""
+    """Indices in a, and in b, of the times that both grids have."""
     place = _match(b, a, tolerance)
     there = np.flatnonzero(place >= 0)
     return place[there], there

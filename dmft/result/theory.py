@@ -1,4 +1,4 @@
-"""The result of a theory run: curves and kernels with their errors as arrays, and the file that holds them."""
+"""The result of a theory run: curves and kernels with their errors as arrays; how it is saved and loaded."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Theory:
     kernels: Kernels
     history: np.ndarray | None = None           # iterate: residual before mixing, (sweeps, replicas)
     attrs: dict[str, Any] = field(default_factory=dict)
-    state: dict[str, np.ndarray] = field(default_factory=dict)  # what more replicas are added to
+    state: dict[str, np.ndarray] = field(default_factory=dict)  # sums over replicas, to which more replicas can be added
     random_start: dict[str, np.ndarray] = field(default_factory=dict)  # rows of K1, Z and a, replicas first
 
     @property
@@ -137,7 +137,7 @@ class Theory:
     @property
     def dimension_bound(self) -> float:
         """Dimension N up to which a simulation loses less than one of its alpha N data samples, 1/(alpha lost); inf where none
-        was lost, or nobody counted. Eq. [lost]."""
+        was lost, or the file is older than this curve. Eq. [lost]."""
         share = np.nanmax(self.lost, initial=0.0) if self.lost is not None else 0.0
         return 1.0 / (self.run.problem.alpha * float(share)) if share > 0 else np.inf
 
@@ -218,7 +218,7 @@ _OPTIONAL = tuple(name for name in THEORY_CURVES if _FIELDS[name].default is not
 
 def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs: dict[str, Any], per_level: int | None = None
                 ) -> Theory:
-    """Means and errors of the finished replicas. per_level: of the history of a march."""
+    """Means and errors of the finished replicas. per_level: blocks per level of the history of a march."""
     t = run.algorithm.clock.t
     replicas = {name: np.array(values) for name, values in statistics.curves.items()}
     replicas |= known_errors(run, replicas)
@@ -249,7 +249,7 @@ def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs
 
 
 def worst(outcomes: list[str]) -> str:
-    """The outcome of a run from those of its replicas: diverged where fewer than half got through."""
+    """The outcome of a run from those of its replicas: diverged where more than half of them diverged."""
     if 2 * outcomes.count(DIVERGED) > len(outcomes):
         return DIVERGED
     for outcome in ("sweep limit", "noise floor", "converged"):

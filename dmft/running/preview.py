@@ -1,8 +1,7 @@
-"""What a run will do, told before it is done: the completed run, its size, time and memory, and what may go wrong."""
+"""What a run would do, without doing it: the completed run file, its size, time and memory, and what may go wrong."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,17 +14,17 @@ from dmft.running.cost import Cost, estimate, size_text
 from dmft.running.replica import Setup
 from dmft.running.runner import UNSTABLE_SHARE, check
 from dmft.samples.sampling import Sampling, draw
+from dmft.samples.tangents import STABLE
 
-FEW_REPLICAS = 4        # below, error bars are themselves poor
-SMALL_M0 = 0.4          # below, labels without a sign need more samples than usual:
-WANTED_SAMPLES = 4000.0  # over m0^2, 10^5 at m0 = 0.2 (docs/faq.md)
-TRIED = 65536           # samples whose first step is looked at
-STABLE = 2.0            # learning_rate * v'' beyond which an explicit step overshoots
+FEW_REPLICAS = 4        # with fewer, error bars are themselves poor
+SMALL_M0 = 0.4          # below it labels without a sign need more samples than usual,
+WANTED_SAMPLES = 4000.0  # namely this over m0^2: 10^5 at m0 = 0.2 (docs/faq.md)
+TRIED = 65536           # samples whose first step is examined
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What `dmft check` and `sgd-sim check` tell."""
+    """What `dmft check` and `sgd-sim check` print."""
 
     run: Run
     computed: list[str]
@@ -38,8 +37,8 @@ class Preview:
 
 
 def preview(run: Run, kind: str, comm: Comm) -> Preview:
-    """The preview of a "theory" or a "simulation" on the ranks of `comm`. UserError for what could not be computed at all: a start
-    or a loss that the theory does not have, a run larger than the memory."""
+    """The preview of a "theory" or a "simulation" on the ranks of `comm`. UserError for a run that could not be computed at all:
+    with a start or a loss that the theory does not have, or larger than the memory."""
     section = "theory" if kind == "theory" else "simulation"
     here = {device: run.replace({f"{section}.device": device}) for device in ("cpu", "gpu")}
     warnings = [*run.notes(), *(_theory_warnings(run) if kind == "theory" else _simulation_warnings(run))]
@@ -47,13 +46,8 @@ def preview(run: Run, kind: str, comm: Comm) -> Preview:
         check(run, comm)
     if kind == "theory" and run.theory.method == "iterate":
         del here["gpu"]     # only the march runs there
-    costs = {device: estimate(each, kind, comm.size, _cores(comm)) for device, each in here.items()}
+    costs = {device: estimate(each, kind, comm.size, comm.threads()) for device, each in here.items()}
     return Preview(run, _theory_work(run) if kind == "theory" else _simulation_work(run), costs, warnings)
-
-
-def _cores(comm: Comm) -> int:
-    """Cores of each rank."""
-    return max(1, len(os.sched_getaffinity(0)) // comm.on_node()[1]) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cost_line(device: str, cost: Cost) -> str:

@@ -19,7 +19,8 @@ def run_of(algorithm: str, problem: str = "", phases: str = "", eta: str = "0.01
 def test_numbers_keep_the_time_axis():
     run = run_of('kind = "gd"')
     assert np.array_equal(run.algorithm.clock.t, 0.01 * np.arange(41)) and run.algorithm.steps == 40
-    assert Experiment.from_run(run).plain
+    experiment = Experiment.from_run(run)
+    assert experiment.update.plain and len(experiment.batches.laws) == 1 and np.all(experiment.eta_n == 0.01)
 
 
 @pytest.mark.parametrize("setting, expected", [
