@@ -7,10 +7,8 @@ learning rate as theirs (a step is -eta_n (gradient + noise), so the temperature
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import numpy as np
+from options import read_options
 
 import dmft
 import sgd_sim
@@ -36,12 +34,7 @@ STEPS = 4000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="N = 100, 1000 steps: a minute")
-    parser.add_argument("--dimension", type=int, default=1000)
-    parser.add_argument("--instances", type=int, default=50)
-    parser.add_argument("--output", type=Path, default=Path("runs/out/studies"))
-    options = parser.parse_args()
+    options = read_options(__doc__, "N = 100, 1000 steps: a minute", dimension=1000, instances=50)
     run, steps = dmft.parse_run(RUN).replace(dimension=options.dimension, instances=options.instances), STEPS
     if options.quick:
         run, steps = run.replace(dimension=100, instances=20), 1000

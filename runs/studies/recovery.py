@@ -14,7 +14,7 @@ import numpy as np
 from dmft.cli.figure import COMMANDS
 from dmft.core.command import OUT
 from dmft.paper import FIGURES, computations
-from sgd_sim.cli import SOLVED
+from sgd_sim.result import SOLVED
 
 SHARES = (0.05, 0.1, 0.25, 0.5)
 DRAWS = 1000
