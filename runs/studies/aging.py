@@ -1,7 +1,7 @@
-"""Aging: does an algorithm that has been running for longer forget more slowly where it was?
+"""Aging: does an algorithm that has been running for longer forget its weights more slowly?
 
-Gradient descent and persistent SGD on phase retrieval, with few samples. C(t_w + tau, t_w) is what is left after tau of
-the direction at t_w; the integrated response is what a constant force that acts from t_w on has achieved. In equilibrium
+Gradient descent and persistent SGD on phase retrieval, with few data samples. C(t_w + tau, t_w) is the overlap of the weights at
+t_w with those a time tau later; the integrated response is the effect of a constant force that acts from t_w on. In equilibrium
 neither would depend on t_w.
 """
 

@@ -1,8 +1,8 @@
 """Learning-rate decay: is there a best exponent for eta ~ n^-beta, and is it below 1?
 
 d'Ascoli, Refinetti and Biroli (2022) say that in non-convex problems the learning rate should fall more slowly than 1/t, so that
-the landscape is searched before the noise is taken out. Phase retrieval at alpha = 3 from m0 = 0.2 with noise that is tied to the
-learning rate as theirs (a step is -eta_n (gradient + noise), so the temperature falls with eta_n), for a given number of steps.
+the landscape is searched before the noise is taken out. Phase retrieval at alpha = 3 from m0 = 0.2 with noise proportional to the
+learning rate, as theirs (a step is -eta_n (gradient + noise), so the temperature falls with eta_n), for a given number of steps.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def _paired(a: sgd_sim.SimulationResult, b: sgd_sim.SimulationResult) -> tuple[float, float]:
-    """Mean difference of the errors at the end and its error, instance by instance: data and starts are the same."""
+    """Mean difference of the errors at the end and its standard error, instance by instance: data and starts are equal."""
     difference = a.mse[:, -1] - b.mse[:, -1]
     return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(difference.size))
 

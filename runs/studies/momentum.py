@@ -1,8 +1,8 @@
-"""Momentum: does it change who recovers the teacher?
+"""Momentum: does it change which instances recover the teacher?
 
 Phase retrieval from m0 = 0.2. Gradient descent, heavy ball and Nesterov's momentum, with learning rate eta = 0.02 (1 - beta), so
-that equal numbers of steps are equal times of the flow eta/(1 - beta). The share of instances that are solved, on the same data
-sets and from the same starts, so that it is seen instance by instance whether another one recovers.
+that equal numbers of steps are equal times of the flow with rate eta/(1 - beta). Data sets and starts are the same for all of them,
+so that the solved instances can be compared one by one.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main() -> None:
 
 
 def _sign_test(gained: int, lost: int) -> float:
-    """Probability that fair coins part gained + lost instances at least as unevenly."""
+    """Two-sided sign test: the probability that fair coins divide gained + lost instances at least as unevenly."""
     total, few = gained + lost, min(gained, lost)
     below = sum(_binomial(total, k) for k in range(few + 1)) / 2.0**total
     return min(1.0, 2.0 * below)

@@ -38,7 +38,7 @@ def main() -> None:
         run, steps, finest, mark = run.replace(samples=1000, replicas=8, t_max=0.4), [0.04, 0.02], 0.01, "-quick"
     output = options.output / f"small-steps{mark}.h5"
     study = dmft.convergence_study(run, learning_rate=steps, output=output, resume=True)
-    # At a learning rate that the study has not seen.
+    # The test point: a learning rate that is not in the study.
     fine = dmft.solve(run.replace(learning_rate=finest, seed=100), output=options.output / f"fine{mark}.h5", resume=True)
     if not world().is_root:
         return

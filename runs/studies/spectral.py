@@ -1,4 +1,4 @@
-"""Spectral start: is gradient descent from the spectral estimate that from a warm start of the same overlap?
+"""Spectral start: does gradient descent from the spectral estimate behave as from a warm start of the same overlap?
 
 Phase retrieval at alpha = 3. The spectral estimate (Mondelli and Montanari) has seen the labels, so its fields are correlated with
 them: theory, where power iteration is the first phase of the dynamics and its memory is kept, and simulation, both from
