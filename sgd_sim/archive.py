@@ -20,7 +20,7 @@ PART = "instances"      # the part of a checkpoint that holds the states
 
 
 def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.ndarray]]:
-    """The datasets of a result: curves (instances, times), and under state what a longer run goes on from."""
+    """The datasets of a result: curves (instances, times) and, under "state", what a longer run continues from."""
     arrays = states.arrays()
     curves = arrays.pop("curves")
     if not arrays["before"].shape[1]:
@@ -34,7 +34,7 @@ def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.n
 
 
 def outcome(run: Run, states: States) -> str:
-    """One line on how the run ended, or stands."""
+    """The outcome in one line: how the run ended, or how far it has come."""
     diverged, total = int(np.sum(states.diverged_at >= 0)), states.step.size
     finished = int(np.sum(states.finished(run.algorithm.steps)))
     if finished < total:
@@ -53,7 +53,7 @@ def load(path: str | Path) -> tuple[Run, States]:
 
 
 def unpack(stored: store.Stored) -> tuple[Run, States]:
-    """Run and states of a file that has been read; in a checkpoint instances stand where they had come."""
+    """Run and states in a file that has been read; in a checkpoint every instance has a step of its own."""
     if stored.kind != "simulation":
         raise FileError(f"{stored.path}: holds a {stored.kind} result, not a simulation")
     run = parse_run(stored.run_text, str(stored.path), any_loss=True)

@@ -11,11 +11,8 @@ from dmft.core.progress import say
 from dmft.core.stopping import StopSignals
 from dmft.model.runfile import load_run
 from dmft.version import __version__
-from sgd_sim.result import SimulationResult
+from sgd_sim.result import SOLVED, SimulationResult
 from sgd_sim.simulation import simulate_job
-
-SOLVED = 1e-7     # training loss below which the teacher counts as found, as in the paper
-
 
 _EPILOG = """examples:
   sgd-sim run runs/demo.toml                                   simulate; the result goes under runs/out/
@@ -42,7 +39,7 @@ def _main(arguments: Sequence[str] | None) -> int:
                                      epilog=_EPILOG, formatter_class=layout)
     command.run_options(run_parser)
     run_parser.set_defaults(function=run_job)
-    check_parser = commands.add_parser("check", help="tell what a run will compute and cost, without running it",
+    check_parser = commands.add_parser("check", help="show what a run will compute and cost, without running it",
                                        description=check_job.__doc__, formatter_class=layout)
     preview.add_arguments(check_parser)
     check_parser.set_defaults(function=check_job)
@@ -51,7 +48,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 
 def check_job(options: argparse.Namespace) -> int:
-    """Read RUN.toml and tell what its simulation will compute: the completed run, memory, an estimate of the time here and on a
+    """Read RUN.toml and show what its simulation will compute: the completed run, memory, an estimate of the time here and on a
     GPU, and warnings. Exit code 0, or 2 for bad input and for what does not fit into memory."""
     return preview.run(options, "simulation")
 

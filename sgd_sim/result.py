@@ -1,4 +1,4 @@
-"""What a simulation gives: curves of every instance, and their statistics."""
+"""The result of a simulation: curves of every instance, and their statistics."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from sgd_sim.recording import recorded_curves, recorded_rows, times_of
 from sgd_sim.states import States
 
 INSTANCE_CURVES = ("m", "loss", "q", "mse", "mse_fresh", "error", "error_fresh", "training_error", "b", "V")
+SOLVED = 1e-7     # training loss below which an instance counts as having found the teacher, as in the paper
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,12 @@ class Share:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SimulationResult:
-    """Curves (instances, times); NaN where an instance has diverged or, in a checkpoint, has not got that far.
+    """Curves (instances, times); NaN where an instance has diverged or, in a checkpoint, has not been recorded yet.
 
     mse is (B.8) from m and q; mse_fresh is the same error measured on samples outside the training set. Where labels are signs
     there are the error (error_from_overlaps: from m, q and b; "error" in files and statistics), error_fresh and training_error
-    instead; what a data model has not is NaN. V = N m^2, whose mean over instances is the V of the theory of random starts.
-    Statistics leave out NaN, except `share_below`, for which a diverged instance is not below.
+    instead; curves that a data model does not define are NaN. The mean of V = N m^2 over instances is the V of the theory of random
+    starts. Statistics leave out NaN, except `share_below`, where a diverged instance counts as not below.
     """
 
     run: Run
@@ -74,7 +75,7 @@ class SimulationResult:
     training_error: np.ndarray
     b: np.ndarray
     diverged: np.ndarray      # (instances,) bool
-    states: States            # what a longer run goes on from
+    states: States            # what a longer run continues from
 
     @property
     def curves(self) -> tuple[str, ...]:
@@ -137,14 +138,14 @@ class SimulationResult:
         return wilson(np.sum(self.loss < threshold, axis=0), self.instances, confidence)   # NaN compares false
 
     def first_passage(self, level: float) -> np.ndarray:
-        """(instances,) the first recorded time at which |m| has reached a level: infinite where it has not, NaN where an instance
-        diverged before. The passage itself lies between that record and the one before it."""
+        """(instances,) the first recorded time at which |m| has reached a level: infinite if it never does, NaN if the instance
+        diverged before. The passage itself lies between that record and the previous one."""
         passed = np.abs(self.m) >= level      # NaN compares false
         times = np.where(passed.any(axis=1), self.t[passed.argmax(axis=1)], np.inf)
         return np.where(self.diverged & np.isinf(times), np.nan, times)
 
     def share_passed(self, level: float, confidence: float = 0.95) -> Share:
-        """Share of instances whose |m| has reached a level by each recorded time, with Wilson's binomial interval. One that
+        """Share of instances whose |m| has reached a level by each recorded time, with Wilson's binomial interval. An instance that
         diverged before counts as not passed."""
         times = self.first_passage(level)
         return wilson(np.sum(times[:, None] <= self.t, axis=0), self.instances, confidence)

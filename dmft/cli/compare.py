@@ -1,11 +1,11 @@
-"""Hold a theory file against simulations of the same experiment: a table, a verdict, a picture.
+"""Compare a theory file with simulations of the same experiment: a table, a verdict, a picture.
 
 Times are those that all files share. Several simulations at different dimensions N are extrapolated to N = infinity by a
 straight line in 1/N. Errors are standard errors of the mean, over replicas and over instances. Times at which a side has
 diverged are left out, and named.
 
-The verdict is one of: agree; disagree (|z| beyond what chance explains in a table of that length); cannot tell (the
-combined error is above 10 % of the largest value in the simulation, so it could hide a wrong theory); diverged.
+The verdict is one of: agree; disagree (|z| is larger than chance explains in a table of this length); cannot tell (the combined
+error is above 10 % of the largest value in the simulation, so that it could hide a wrong theory); diverged.
 
 examples:
   dmft compare demo.theory.h5 demo.simulation.h5

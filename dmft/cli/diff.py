@@ -1,4 +1,4 @@
-"""Tell what differs between two files: in their runs, and where the curves differ by more than their errors.
+"""Show what differs between two files: in their runs, and where curves and kernels differ by more than their errors.
 
 examples:
   dmft diff coarse.h5 fine.h5
@@ -20,7 +20,7 @@ from dmft.inspection.opening import open_file
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", type=Path, help="a result file or a checkpoint")
-    parser.add_argument("b", metavar="B", type=Path, help="another")
+    parser.add_argument("b", metavar="B", type=Path, help="another one, to compare it with")
 
 
 def run(options: argparse.Namespace) -> int:

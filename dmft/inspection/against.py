@@ -1,4 +1,4 @@
-"""A theory held against simulations of the same experiment: what `dmft.compare` returns and `dmft compare` prints."""
+"""A theory compared with simulations of the same experiment: what `dmft.compare` returns and `dmft compare` prints."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ from dmft.result.theory import Theory
 from sgd_sim.result import SimulationResult
 
 OBSERVABLES = ("m", "loss", "mse", "q", "error", "training_error", "b", "V")
-# Changes between the runs of the files that do not make them different experiments.
+# Keys in which the runs of the files may differ and still be the same experiment.
 _FREE = ("title", "algorithm.t_max")
-_SOUND = ("done", "converged", "noise floor")     # outcomes of a theory that stands
+_SOUND = ("done", "converged", "noise floor")     # outcomes of a complete theory
 _MOST_NAMED = 6                                   # times named one by one in a note
-NOTED_LOSSES = 0.1          # data samples of a simulation, on average, whose loss is noted
+NOTED_LOSSES = 0.1          # lost samples are noted if a simulation has at least this many lost data samples on average
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class Side:
     def array(self, name: str) -> np.ndarray:
         """A dataset; FileError when this half does not have it."""
         if name not in self.arrays:
-            raise FileError(f"{self.name}: has no dataset '{name}'")
+            others = [other for other in OBSERVABLES if other in self.arrays]
+            raise FileError(f"{self.name}: has no dataset '{name}'; observables in it: {', '.join(others) or 'none'}")
         return self.arrays[name]
 
 
@@ -75,7 +76,7 @@ class AgainstSimulations:
 
     @property
     def verdict(self) -> str:
-        """agree, cannot tell, disagree or diverged: the gravest over the observables."""
+        """agree, cannot tell, disagree or diverged: the worst of the observables."""
         return max((self._verdict(result) for result in self.comparisons), key=VERDICTS.index)
 
     def _verdict(self, result: Comparison) -> str:
@@ -210,7 +211,7 @@ def _simulation(source: SimulationResult | str | Path) -> Side:
 
 
 def _squares(run: Run, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """N m^2 of simulations from a random start under the name of the theory's N <m^2>."""
+    """{"V": N m^2} of a simulation from a random start, named as in the theory, whose V is its mean; {} for other starts."""
     if run.problem.start != "random" or "m" not in arrays:
         return {}
     return {"V": squared_overlaps(arrays["t"], arrays["m"], run.simulation.dimension, run.problem.start_variance)}
@@ -221,13 +222,13 @@ def _curve(side: Side, name: str) -> Curve:
 
 
 def _got_through(side: Side) -> np.ndarray:
-    """(replicas,) bool: those that the theory's means run over, which did not diverge (all, where none got through)."""
+    """(replicas,) bool: those that did not diverge, over which the theory takes its means (all, if all diverged)."""
     whole = np.isfinite(side.arrays.get("replicas/m", np.zeros((1, 1)))).all(axis=1)
     return whole if whole.any() else np.ones_like(whole)
 
 
 def _left_behind(theory: Side, dimension: int) -> list[str]:
-    """Notes on replicas that diverged, and on lost samples [lost] where simulations of that dimension have some too."""
+    """Notes on replicas that diverged, and on lost samples [lost] if simulations of that dimension are expected to have some."""
     good, lost, notes = _got_through(theory), theory.arrays.get("lost"), []
     if not good.all():
         notes.append(f"note: {theory.name}: {int((~good).sum())} of {good.size} replicas diverged; "
@@ -242,7 +243,7 @@ def _left_behind(theory: Side, dimension: int) -> list[str]:
 def _instances(side: Side, name: str) -> Curve:
     curve = instances_curve(side.array("t"), side.array(name))
     if curve.count == 0:
-        raise FileError(f"{side.name}: every instance diverged; nothing to compare")
+        raise FileError(f"{side.name}: every instance diverged; nothing to compare, take a smaller learning_rate")
     return curve
 
 

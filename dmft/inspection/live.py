@@ -18,9 +18,9 @@ from dmft.running.replica import Setup
 
 
 def partial_theory(header: store.Stored) -> Theory:
-    """Curves are means over the replicas that have reached a time, NaN beyond. Kernels are those of the finished
-    replicas or, while none has finished, of the first running one (NaN in rows not reached). No samples are read. Replicas that
-    wait in the state of a shorter run (theory.keep_state) have fewer times."""
+    """The checkpoint of a theory run as a Theory. Curves are means over the replicas that have reached a time, NaN after that.
+    Kernels are those of the finished replicas or, while none has finished, of the first running one (NaN in rows not reached).
+    The samples in the file are not read. Replicas that wait in the state of a shorter run (theory.keep_state) have fewer times."""
     run = parse_run(header.run_text, str(header.path), any_loss=True)
     t = run.algorithm.clock.t
     layouts.check(header, {"time": t.size, "saved": Setup.from_run(run).grid.size})

@@ -9,7 +9,7 @@ from dmft.core.progress import time_text
 from dmft.core.schema import to_toml_value
 from dmft.core.text import visible
 
-# The section of the run file that results of a kind do not depend on.
+# By kind of result: the section of the run file that does not affect it.
 _OTHER_HALF = {"theory": "simulation", "convergence": "simulation", "simulation": "theory"}
 
 
@@ -59,7 +59,7 @@ def _run(tables: dict[str, Any], without: str) -> list[str]:
     lines = []
     for section, table in tables.items():
         if isinstance(table, dict) and section != without:
-            # Empty texts are defaults that say nothing.
+            # Empty texts are defaults, and not shown.
             words = [f"{key} = {to_toml_value(value)}" for key, value in table.items() if value != ""]
             lines += _wrapped(f"[{section}] ", words)
     return lines

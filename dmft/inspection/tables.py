@@ -28,7 +28,7 @@ def export_csv(opened: Opened, folder: Path) -> list[Path]:
             place = folder / f"{name.replace('/', '_')}.csv"
             _write(place, names, zip(*(column.tolist() for column in values)))
             written.append(place)
-            # The columns of a kernel are times t', all with the meaning of the kernel.
+            # The columns of a kernel are the times t'; one line of columns.csv describes all of them.
             columns |= ({(place.name, "t and t'"): described("t"), (place.name, "all others"): described(name)}
                         if name.startswith("kernels/") and len(values) > 2 else
                         {(place.name, column): described(column) for column in names})
@@ -49,7 +49,7 @@ def _write(place: Path, names: list[str], rows) -> None:
 
 
 def tables(opened: Opened) -> Iterator[tuple[str, Table]]:
-    """Curves in one table; then arrays with more axes, one table each: time down, everything else across."""
+    """All curves in one table, then one table per array with more axes: time down, everything else across."""
     curves, names = curves_of(opened), []
     if curves:
         names, values = ["t"], [next(iter(curves.values())).t]

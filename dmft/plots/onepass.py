@@ -13,7 +13,7 @@ from dmft.result.comparison import Curve
 COLUMNS = 3
 
 
-MOST_NAMED = 24         # lines of a panel that the legend names
+MOST_NAMED = 24         # a panel with more lines has no legend
 
 
 def draw(curves: dict[str, Curve], title: str, path: Path | None) -> Figure:

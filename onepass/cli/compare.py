@@ -1,8 +1,8 @@
-"""Hold the ODE against simulations: per statistic and time the entry that is furthest off, in standard errors, and a verdict.
+"""Compare the ODE with simulations: for every statistic and time the entry that differs most, in standard errors; and a verdict.
 
 The ODE is the limit of infinite dimension: simulations differ from it by O(1/d) besides their error. The verdict is one of: agree;
-disagree (|z| beyond what chance explains in a table of that size); cannot tell (the error is above 10 % of the largest value of a
-statistic, so it could hide a wrong ODE); diverged.
+disagree (|z| is larger than chance explains in a table of this size); cannot tell (the error is above 10 % of the largest value of
+a statistic, so that it could hide a wrong ODE); diverged.
 """
 
 from __future__ import annotations

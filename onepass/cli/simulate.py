@@ -1,7 +1,7 @@
 """Run independent instances in finite dimension: SGD on real data, the exact chain of the statistics, or the SDE.
 
-Instances go to ranks and threads; what an instance does depends on its number alone, so the result does not depend on
-either. A stopped run keeps its instances, finished or under way, in a checkpoint.
+Instances are spread over ranks and threads; the random numbers of an instance depend on its number alone, so the result does not
+depend on either. A stopped run keeps all its instances, finished or not, in a checkpoint, from which --resume continues.
 """
 
 from __future__ import annotations
