@@ -114,8 +114,8 @@ class AgainstSimulations:
         freedom = result.degrees_of_freedom
         lines.append(f"{a.count} replicas, {b.count} instances: z has {freedom.min():.0f} to {freedom.max():.0f} degrees of "
                      f"freedom (Student); 99 % of tables stay below |z| = {result.bound:.1f}")
-        if max(a.count, b.count) < 2:
-            lines.append("note: one replica and one instance give no error bars, and no z; take more of one at least")
+        if b.count < 2:
+            lines.append("note: one instance gives no error bar of the simulation, and no z; take more instances")
         elif a.count < 2:
             lines.append("note: one replica gives no error bar of the theory; z uses that of the simulation alone")
         return lines

@@ -42,8 +42,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Theory and simulation at common times, each (n,); z = (theory - simulation) / combined standard error, NaN where neither
-    side has one."""
+    """Theory and simulation at common times, each (n,); z = (theory - simulation) / combined standard error, NaN where the
+    simulation has none: a single instance of finite N is off by itself, nobody knows how far."""
 
     observable: str
     t: np.ndarray
@@ -86,8 +86,7 @@ class Comparison:
     def blind(self) -> np.ndarray:
         """(n,): where the combined error is unknown, or above BLIND_SHARE of the scale."""
         a, b = self.theory.error, self.simulation.error
-        unknown = np.isnan(a) & np.isnan(b)
-        return unknown | (np.hypot(np.nan_to_num(a), np.nan_to_num(b)) > BLIND_SHARE * self.scale + ROUNDING)
+        return np.isnan(b) | (np.hypot(np.nan_to_num(a), np.nan_to_num(b)) > BLIND_SHARE * self.scale + ROUNDING)
 
     @property
     def blown_up(self) -> np.ndarray:
@@ -182,5 +181,5 @@ def compare(observable: str, theory: Curve, simulations: Sequence[Curve], dimens
     curves = [curve.at(times, tolerance) for curve in simulations]
     simulation = curves[0] if len(curves) == 1 else extrapolate(curves, dimensions)
     spread = np.sqrt(np.nan_to_num(theory.error) ** 2 + np.nan_to_num(simulation.error) ** 2 + ROUNDING**2)
-    spread[np.isnan(theory.error) & np.isnan(simulation.error)] = np.nan
+    spread[np.isnan(simulation.error)] = np.nan
     return Comparison(observable, times, theory, simulation, (theory.mean - simulation.mean) / spread)

@@ -183,21 +183,25 @@ def test_an_exact_start_has_error_zero(dmft_main, tmp_path, demo_text):
     assert first.split()[3] == "0" and first.split()[6] == "0"
 
 
-def test_one_instance_of_a_wrong_theory_is_seen():
-    """The error of one instance is NaN; the bound must not be."""
+def test_one_instance_has_no_z():
+    """The error of one instance is unknown: the small one of the theory must not stand for it. One replica against many is seen."""
     t, nan = np.zeros(1), np.full(1, np.nan)
     result = compare("m", Curve(t, t + 0.5, t + 0.001, 8), [Curve(t, t + 0.9, nan, 1)], [1000], 1e-5)
-    assert abs(result.z[0]) > result.bound
+    assert np.isnan(result.z[0]) and np.isfinite(result.bound) and result.verdict == "cannot tell"
+    result = compare("m", Curve(t, t + 0.5, nan, 1), [Curve(t, t + 0.9, t + 0.01, 40)], [1000], 1e-5)
+    assert result.verdict == "disagree"
 
 
-def test_without_any_error_bar_there_is_no_z(dmft_main, tmp_path, demo_text):
-    """One replica against one instance: a difference, but no number of standard errors, neither in the table nor at its end."""
-    _theory(tmp_path / "theory.h5", demo_text, replicas=1)
+@pytest.mark.parametrize("replicas", [1, 8])
+def test_one_instance_gives_no_z(dmft_main, tmp_path, demo_text, replicas):
+    """A difference, but no number of standard errors, neither in the table nor at its end."""
+    _theory(tmp_path / "theory.h5", demo_text, replicas=replicas)
     _simulation(tmp_path / "sim.h5", demo_text, instances=1)
     done = dmft_main("compare", "theory.h5", "sim.h5")
     rows = [line.split() for line in done.stdout.splitlines() if line.split()[0] in ("0", "0.02", "2")]
-    assert [row[3] for row in rows] == [row[6] for row in rows] == [row[7] for row in rows] == ["-"] * 3
-    assert "one replica and one instance give no error bars, and no z" in done.stdout
+    assert [row[6] for row in rows] == [row[7] for row in rows] == ["-"] * 3
+    assert [row[3] == "-" for row in rows] == [replicas == 1] * 3
+    assert "one instance gives no error bar of the simulation, and no z" in done.stdout
     assert "\nverdict: cannot tell: " in done.stdout and done.stdout.splitlines()[-1] == "max |z| = nan"
 
 
