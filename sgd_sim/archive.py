@@ -11,9 +11,10 @@ from dmft.core.checkpoint import stored_part
 from dmft.core.errors import FileError
 from dmft.model import layouts
 from dmft.model.experiment import known_errors
+from dmft.model.losses import loss_names
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.landscape import sizes
-from sgd_sim.recording import recorded_curves, recorded_rows, times_of
+from sgd_sim.recording import ROWS, recorded_curves, recorded_rows, times_of
 from sgd_sim.states import States
 
 PART = "instances"      # the part of a checkpoint that holds the states
@@ -65,5 +66,6 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
     arrays = {name: stored.arrays[f"state/{name}"] for name in ("step", "w", "s", "diverged_at")}
     arrays |= {name: stored.arrays[f"state/{name}"] for name in ("b", "before") if f"state/{name}" in stored.arrays}
     nothing = np.full_like(stored.arrays["m"], np.nan)
-    arrays["curves"] = np.stack([stored.arrays.get(name, nothing) for name in recorded_rows(run)], axis=1)
+    rows = recorded_rows(run) if run.problem.loss in loss_names() else ROWS     # a loss of a user's that is not known here
+    arrays["curves"] = np.stack([stored.arrays.get(name, nothing) for name in rows], axis=1)
     return run, States.from_arrays(stored.arrays["state/record"], arrays, samples)

@@ -13,13 +13,14 @@ from dmft.model.data import data_of
 from dmft.model.runfile import Run
 from sgd_sim.cpu.dynamics import BY_DATA, RECORDED
 
+ROWS = RECORDED + BY_DATA       # of a curves array; without BY_DATA where labels are h0 itself
 PER_DECADE = 20
 MOST_LINEAR = 400
 
 
 def recorded_rows(run: Run) -> tuple[str, ...]:
     """Names of the rows of a curves array."""
-    return RECORDED if data_of(run.problem).plain else RECORDED + BY_DATA
+    return RECORDED if data_of(run.problem).plain else ROWS
 
 
 def recorded_curves(run: Run) -> tuple[str, ...]:
@@ -27,7 +28,7 @@ def recorded_curves(run: Run) -> tuple[str, ...]:
     data = data_of(run.problem)
     names = tuple(name for name in recorded_rows(run) if name != "b" or data.bias)
     if data.plain:
-        return names
+        return names if data.kind else tuple(name for name in names if name != "mse_fresh")     # nobody says what a label is
     without = ("mse_fresh",) if data.classifies else ("training_error", "error_fresh")
     return tuple(name for name in names if name not in without)
 

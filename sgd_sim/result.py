@@ -12,11 +12,12 @@ import numpy as np
 from dmft.core.averages import error_text, finite_error, finite_mean
 from dmft.core.notebook import html_card, sparkline
 from dmft.model.experiment import known_errors
+from dmft.model.losses import loss_names
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
 from dmft.model.starts import RANDOM
 from sgd_sim import archive
-from sgd_sim.recording import recorded_curves, recorded_rows, times_of
+from sgd_sim.recording import ROWS, recorded_curves, times_of
 from sgd_sim.states import States
 
 INSTANCE_CURVES = ("m", "loss", "q", "mse", "mse_fresh", "error", "error_fresh", "training_error", "b", "V")
@@ -80,8 +81,9 @@ class SimulationResult:
     @property
     def curves(self) -> tuple[str, ...]:
         """Names of the curves that this result has."""
-        return tuple(name for name in INSTANCE_CURVES if name in known_errors(self.run, {"m": self.m, "q": self.q})
-                     or name in recorded_curves(self.run) or (name == "V" and self.run.problem.start == RANDOM))
+        known = (*known_errors(self.run, {"m": self.m, "q": self.q}), *_meaningful(self.run, self.states),
+                 *(("V",) if self.run.problem.start == RANDOM else ()))
+        return tuple(name for name in INSTANCE_CURVES if name in known)
 
     def curve(self, name: str) -> np.ndarray:
         """One of INSTANCE_CURVES, (instances, times)."""
@@ -174,12 +176,21 @@ def wilson(count: np.ndarray, n: int, confidence: float) -> Share:
     return Share(share, np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0), count, n)
 
 
+def _meaningful(run: Run, states: States) -> tuple[str, ...]:
+    """Names of the recorded rows that mean something: those with numbers, where the loss is a user's and not known here."""
+    if run.problem.loss in loss_names():
+        return recorded_curves(run)
+    rows = zip(ROWS, np.moveaxis(states.curves, 1, 0))
+    return tuple(name for name, values in rows if name in ("m", "loss", "q") or np.isfinite(values).any())
+
+
 def make_result(run: Run, states: States) -> SimulationResult:
     """The result of the recorded states of all instances."""
     nothing = np.full((states.curves.shape[0], states.curves.shape[2]), np.nan)
-    curves = dict.fromkeys(INSTANCE_CURVES, nothing) | {name: states.curves[:, k] for k, name in enumerate(recorded_rows(run))}
-    curves |= known_errors(run, {name: curves[name] for name in recorded_rows(run)})
-    curves |= dict.fromkeys(set(recorded_rows(run)) - set(recorded_curves(run)), nothing)
+    rows = ROWS[:states.curves.shape[1]]
+    curves = dict.fromkeys(INSTANCE_CURVES, nothing) | {name: states.curves[:, k] for k, name in enumerate(rows)}
+    curves |= known_errors(run, {name: curves[name] for name in rows})
+    curves |= dict.fromkeys(set(rows) - set(_meaningful(run, states)), nothing)
     curves["error_from_overlaps"] = curves.pop("error")
     del curves["V"]
     return SimulationResult(run=run, t=times_of(run, states.record), **curves,

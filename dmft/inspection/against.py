@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
-from dmft.core.averages import error_text
+from dmft.core.averages import error_text, number_text
 from dmft.core.errors import FileError
 from dmft.model import layouts
 from dmft.model.runfile import Run, changes, parse_run
@@ -71,8 +71,8 @@ class AgainstSimulations:
 
     @property
     def max_z(self) -> float:
-        """The largest |z| over all observables and times."""
-        return max(result.worst for result in self.comparisons)
+        """The largest |z| over all observables and times; NaN where nothing has an error bar."""
+        return float(np.fmax.reduce([result.worst for result in self.comparisons]))
 
     @property
     def verdict(self) -> str:
@@ -111,11 +111,13 @@ class AgainstSimulations:
         a, b = result.theory, result.simulation
         for i, t in enumerate(result.t):
             lines.append(f"{t:10.4g}  {a.mean[i]:12.6f} +- {error_text(a.error[i], '<9.2g')}  "
-                         f"{b.mean[i]:12.6f} +- {error_text(b.error[i], '<9.2g')}  {result.z[i]:7.2f}")
+                         f"{b.mean[i]:12.6f} +- {error_text(b.error[i], '<9.2g')}  {number_text(result.z[i], '7.2f')}")
         freedom = result.degrees_of_freedom
         lines.append(f"{a.count} replicas, {b.count} instances: z has {freedom.min():.0f} to {freedom.max():.0f} degrees of "
                      f"freedom (Student); 99 % of tables stay below |z| = {result.bound:.1f}")
-        if a.count < 2:
+        if b.count < 2:
+            lines.append("note: one instance gives no error bar of the simulation, and no z; take more instances")
+        elif a.count < 2:
             lines.append("note: one replica gives no error bar of the theory; z uses that of the simulation alone")
         return lines
 
@@ -159,6 +161,8 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Simul
     if ours.outcome not in _SOUND:
         notes.append(f"note: {ours.name}: the outcome of the theory is '{ours.outcome}'")
     dimensions = [side.run.simulation.dimension for side in theirs]
+    notes += [f"note: {side.name}: all instances share one data set (landscape = \"shared\"): their errors leave out what changes "
+              "from one data set to another, of order 1/sqrt(N)" for side in theirs if side.run.simulation.landscape == "shared"]
     notes += _left_behind(ours, max(dimensions))
     names = f"{ours.name} and {', '.join(side.name for side in theirs)}"
     comparisons, left_out = [], {}

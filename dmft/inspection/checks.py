@@ -68,7 +68,7 @@ def _theory(theory: Theory) -> list[ResultCheck]:
     weight = _largest(theory.unstable)
     found.append(ResultCheck("weight of samples with learning_rate * v'' > 2", weight, _below(weight, UNSTABLE_WEIGHT),
                        "the explicit step is unstable for them: take a smaller learning rate"))
-    if theory.lost is not None:
+    if theory.lost is not None and theory.outcome != "diverged":     # what was lost then is not in the means
         weight = _largest(theory.lost)
         found.append(ResultCheck("weight of lost samples", weight, _below(weight, 0.0),
                            "they left their trapping region and count no more; simulations of N far below "

@@ -27,9 +27,10 @@ class CurveDifference:
     common: int                                 # times in both
     largest: float
     at: float                                   # its time
-    z: float                                    # largest |z| anywhere
+    z: float                                    # largest |z| anywhere; NaN where neither has an error bar
     bound: float                                # |z| that chance exceeds with probability 1 %
     apart: list[tuple[float, float]] = field(default_factory=list)    # stretches with |z| > bound: first and last time
+    one_sided: list[tuple[float, float]] = field(default_factory=list)    # where one of the two alone is finite
 
 
 @dataclass(frozen=True)
@@ -92,17 +93,23 @@ def _finite(curve: Curve) -> Curve:
     return Curve(curve.t[good], curve.mean[good], curve.error[good], curve.count)
 
 
+def _one_sided(a: Curve, b: Curve, tolerance: float) -> list[tuple[float, float]]:
+    i, j = common_indices(a.t, b.t, tolerance)
+    return _stretches(a.t[i], np.isfinite(a.mean[i]) != np.isfinite(b.mean[j]))
+
+
 def _curve(name: str, a: Curve, b: Curve, tolerance: float) -> CurveDifference | None:
+    one_sided = _one_sided(a, b, tolerance)
     a, b = _finite(a), _finite(b)
     if not a.t.size or not b.t.size:
         return None
     result = compare(name, a, [b], [1], tolerance)
     if not result.t.size:
         return None
-    gap, z = result.simulation.mean - result.theory.mean, np.abs(result.z)
+    gap = result.simulation.mean - result.theory.mean
     worst = int(np.argmax(np.abs(gap)))
-    return CurveDifference(name, result.t.size, float(gap[worst]), float(result.t[worst]), float(z.max()), result.bound,
-                           _stretches(result.t, z > result.bound))
+    return CurveDifference(name, result.t.size, float(gap[worst]), float(result.t[worst]), result.worst, result.bound,
+                           _stretches(result.t, np.abs(result.z) > result.bound), one_sided)
 
 
 def _stretches(t: np.ndarray, marked: np.ndarray) -> list[tuple[float, float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dmft.core.averages import error_text
+from dmft.core.averages import ROUNDING, error_text
 from dmft.core.progress import time_text
 from dmft.core.schema import to_toml_value
 from dmft.core.text import visible
@@ -81,8 +81,13 @@ def _curves(rows: list[dict[str, Any]]) -> list[str]:
     lines = [f"{'t':>10}" + "".join(f"  {name:>12} +- {'error':<8}" for name in names)]
     for row in rows:
         lines.append(f"{row['t']:10.4g}" + "".join(
-            f"  {_number(row[name], '12.6g')} +- {_error(row[name + '_error'])}" for name in names))
+            f"  {_number(_rounded(row[name]), '12.6g')} +- {_error(row[name + '_error'])}" for name in names))
     return [line.rstrip() for line in lines]
+
+
+def _rounded(value: float | None) -> float | None:
+    """A mean that is only rounding (m of a start at m0 = 0) is shown as 0, as its error is."""
+    return 0.0 if value is not None and abs(value) < ROUNDING else value
 
 
 def _error(value: float | None) -> str:

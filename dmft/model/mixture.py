@@ -75,11 +75,13 @@ class Mixture:
         return ndtr(sign * centre / spread)
 
     def errors(self, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> dict[str, np.ndarray]:
-        """The share of wrong labels on new samples, where labels are signs."""
+        """On new samples: the share of wrong labels where labels are signs, else the mean square of y - f."""
+        zero = np.zeros(np.broadcast(m, q, b).shape)
         if not self.classifies:
-            return {}
+            return {"mse": sum((probability * ((c * m + b - label) ** 2 + Delta * q)
+                                for c, probability, label, Delta in self.clusters), zero)}
         return {"error": sum((probability * self._predicted(c, Delta, -label, m, q, b)
-                              for c, probability, label, Delta in self.clusters), np.zeros(np.broadcast(m, q, b).shape))}
+                              for c, probability, label, Delta in self.clusters), zero)}
 
     def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> np.ndarray:
         """As Teacher.generalization; the prediction is a sign where labels are, otherwise the field f ~ N(c m + b, Delta q)."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
-from dmft.core.averages import mean_and_error
+from dmft.core.averages import error_text, mean_and_error
 from dmft.core.errors import FileError, UserError
 from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
@@ -144,11 +144,11 @@ class Theory:
     def __repr__(self) -> str:
         theory = self.run.theory
         return (f"<Theory {self.run.algorithm.kind}, alpha = {self.run.problem.alpha:g}, {theory.method}, {self._replicas()} of "
-                f"{theory.samples} samples: {self.outcome}, {self._at_end('m')}>")
+                f"{theory.samples} samples: {self.outcome}, {self._at_end('m' if self.V is None else 'V')}>")
 
     def _replicas(self) -> str:
         count = len(self.replicas["m"])
-        return f"{count} replicas" + (f" ({self.diverged} diverged)" if self.diverged else "")
+        return f"{count} replica{'s' if count != 1 else ''}" + (f" ({self.diverged} diverged)" if self.diverged else "")
 
     def _repr_html_(self) -> str:
         run = self.run
@@ -161,7 +161,7 @@ class Theory:
     def _at_end(self, name: str) -> str:
         values, errors = self.curves[name], self.curves[f"{name}_error"]
         last = int(np.isfinite(values).sum()) - 1
-        return f"{name}({self.t[last]:g}) = {values[last]:.5f} +- {errors[last]:.5f}" if last >= 0 else "no step"
+        return f"{name}({self.t[last]:g}) = {values[last]:.5f} +- {error_text(errors[last], '.5f')}" if last >= 0 else "no step"
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw curves and kernels; returns the matplotlib Figure, written to `path` when one is given."""

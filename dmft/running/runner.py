@@ -208,7 +208,9 @@ class TheoryJob:
                           f"theory.samples of about {samples * seen[i] / target:.2g}", ResultWarning, stacklevel=2)
 
     def label(self, indices: Sequence[int]) -> str:
-        return f"{self.run.theory.method}, replicas {indices[0] + 1}-{indices[-1] + 1} of {self._asked}"
+        first, last = indices[0] + 1, indices[-1] + 1
+        which = f"replica {first}" if first == last else f"replicas {first}-{last}"
+        return f"{self.run.theory.method}, {which} of {self._asked}"
 
     def worker(self, index: int, group: Comm) -> Replica:
         room = _room(self.setup, self.comm)

@@ -25,9 +25,8 @@ def run(options: argparse.Namespace) -> int:
     job = command.read_job(options, "simulation", runfile.load_run)
     with command.naming(options.run), command.speaking(job.quiet), StopSignals(job.time_limit) as stop:
         result, worked = run_job(runfile.ensemble_job(job.run), job.output, job.resume, job.quiet, stop, job.attrs)
-    if not worked:
-        return command.EXIT_DONE
-    _summary(result, job.output, job.quiet)
+    if worked:
+        _summary(result, job.output, job.quiet)
     return command.EXIT_DIVERGED if result.diverged.all() else command.EXIT_DONE
 
 

@@ -205,6 +205,8 @@ def test_messages_of_a_simulation(run_path, tmp_path, capsys):
     unstable = ["--set", "model.gamma=40.0", "--set", "model.constraint=none", "--set", "simulation.dimension=5"]
     assert main(["simulate", str(run_path), "-o", str(wild), "--quiet", *unstable, "--set", "time.t_max=4000.0"]) == 3
     assert capsys.readouterr().err.endswith("\nwarning: 6 of 6 instances diverged; a smaller gamma or step may help\n")
+    again = ["simulate", str(run_path), "-o", str(wild), "--quiet", "--resume", *unstable, "--set", "time.t_max=4000.0"]
+    assert main(again) == 3
 
 
 def test_compare_gives_a_verdict(run_path, tmp_path, capsys):

@@ -246,7 +246,11 @@ def test_no_limit_is_one_line():
         with pytest.raises(RunError, match=said):
             fixed_point(make(problem))
     run = make(PROBLEMS["P2"]).replace(kind="sgd", batch_fraction=0.5)
-    with pytest.raises(RunError, match="keep the weights moving"):
+    with pytest.raises(RunError, match='kind = "sgd": .* keep the weights moving'):
         fixed_point(run)
+    with pytest.raises(RunError, match="temperature > 0: .* keep the weights moving"):
+        fixed_point(make(PROBLEMS["P2"]).replace(temperature=0.1))
+    with pytest.raises(RunError, match="ridge: it changes in time"):
+        fixed_point(make(PROBLEMS["P2"]).replace(ridge=[[0.0, 0.3], [0.2, 0.1]]))
     with pytest.raises(UserError, match="d2v is negative"):
         dmft.register_loss("no_bowl", lambda f, y: -0.5 * f * f, lambda f, y: -f, lambda f, y: -1.0 + 0.0 * f, convex=True)

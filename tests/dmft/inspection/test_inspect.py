@@ -147,6 +147,23 @@ def test_diff_names_keys_and_times(results, dmft_main, edited):
     assert "0.2 .. 0.28" in line and done.stdout.splitlines()[-1] == "differ beyond their errors: m"
 
 
+def test_diff_without_error_bars_and_with_holes(results, dmft_main, edited, tmp_path):
+    """No error bars: a difference, but nothing beyond them. Where one alone is finite, the numbers are not simply the same."""
+    m = store.read(results.theory, "m").copy()
+    arrays = store.load(results.theory).arrays
+    bare = {name: np.full(array.shape, np.nan) for name, array in arrays.items() if name.endswith("_error")}
+    one = edited(results.theory, bare).rename(tmp_path / "one.h5")
+    two = edited(results.theory, {**bare, "m": m + 0.01})
+    done = dmft_main("diff", str(one), str(two))
+    row = next(line for line in done.stdout.splitlines() if line.startswith("  m ")).split()
+    assert row[4] == "-" and row[6] == "-" and "nan" not in done.stdout
+    assert done.stdout.splitlines()[-1] == "differ, and no error bars tell by how much: m"
+    m[15:] = np.nan
+    done = dmft_main("diff", str(results.theory), str(edited(results.theory, {"m": m})))
+    assert "  m is finite in one of the two alone at t = 0.3 .. 0.4\n" in done.stdout
+    assert done.stdout.splitlines()[-1] == "the same numbers where both are finite"
+
+
 def test_diff_of_different_kinds(results, dmft_main):
     done = dmft_main("diff", str(results.theory), str(results.simulation))
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "agree within their errors"
