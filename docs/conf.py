@@ -15,11 +15,12 @@ from dmft.version import __version__  # noqa: E402
 project, author, copyright = "learning-dmft", "The learning-dmft developers", "2026, the learning-dmft developers"
 version = release = __version__
 extensions = ["sphinx.ext.autodoc", "myst_nb", "plain_docstrings", "equation_labels", "gallery_page", "command_page"]
-exclude_patterns = ["_build", "_ext", "_templates", "gallery/data", "paper", "conda"]
+exclude_patterns = ["_build", "_ext", "_templates", "gallery/data", "conda"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 suppress_warnings = ["myst.header"]         # pages may begin with a picture
+smartquotes = False                         # primes of formulas and options such as --set stay as they are
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"

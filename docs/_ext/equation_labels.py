@@ -49,19 +49,28 @@ def _pattern() -> re.Pattern[str]:
     return re.compile(r"(?<![\w\]`*\[])\[(" + "|".join(map(re.escape, labels())) + r")\](?![(\[])")
 
 
+def linked(text: str) -> str:
+    """Markdown with its labels as links, but for those in code."""
+    parts = re.split(r"(```.*?```|`[^`\n]*`|^    [^\n]*$)", text, flags=re.DOTALL | re.MULTILINE)
+    return "".join(part if index % 2 else _pattern().sub(lambda found: f"[[{found[1]}]](#eq-{found[1].lower()})", part)
+                   for index, part in enumerate(parts))
+
+
 def _page(app: Any, docname: str, source: list[str]) -> None:
     """Markdown: labels outside code become links; the page of equations ends in the way back."""
-    if docname == PAGE:
-        rows = [f"| [[{label}]](#eq-{label.lower()}) | " + ", ".join(f"{{py:obj}}`{name}`" for name in names) + " |"
-                for label, names in sorted(citing().items())]
-        source[0] += "\n## Where each label is cited\n\nThe code whose docstring names it. [Inside](inside.md) shows these.\n\n"
-        source[0] += "\n".join(["| label | cited by |", "|---|---|", *rows]) + "\n"
-        return
-    parts = re.split(r"(```.*?```|`[^`\n]*`|^    .*$)", source[0], flags=re.DOTALL | re.MULTILINE)
-    source[0] = "".join(part if index % 2 else _pattern().sub(lambda found: f"[[{found[1]}]](#eq-{found[1].lower()})", part)
-                        for index, part in enumerate(parts))
+    source[0] = linked(source[0])
     if docname == "inside":
         source[0] += _inside()
+    if docname == PAGE:
+        source[0] += _way_back()
+
+
+def _way_back() -> str:
+    """The table of labels and of what cites them."""
+    rows = [f"| [[{label}]](#eq-{label.lower()}) | " + ", ".join(f"{{py:obj}}`{name}`" for name in names) + " |"
+            for label, names in sorted(citing().items())]
+    text = "\n## Where each label is cited\n\nThe code whose docstring names it. [Inside](inside.md) shows these.\n\n"
+    return text + "\n".join(["| label | cited by |", "|---|---|", *rows]) + "\n"
 
 
 def _inside() -> str:

@@ -69,8 +69,58 @@ def test_labels_of_equations_lead_both_ways():
     known, cited = module.labels(), module.citing()
     assert len(known) >= 15 and set(known) == set(cited)
     assert "dmft.equations.rows" in " ".join(name for names in cited.values() for name in names)
-    found = module._pattern().sub("LINK", "see [dmft-MR], not `[x]` or [dmft-MR](x) or [unknown]")
-    assert found == "see LINK, not `[x]` or [dmft-MR](x) or [unknown]"
+    text = "see [dmft-MR], not `[dmft-h]` or [dmft-MR](x) or [unknown]\n\n    [dmft-h] in a formula\n\nafter [dmft-m]\n"
+    assert module.linked(text) == text.replace("see [dmft-MR]", "see [[dmft-MR]](#eq-dmft-mr)").replace(
+        "after [dmft-m]", "after [[dmft-m]](#eq-dmft-m)")
+
+
+def _prose(text: str) -> str:
+    """A page without its blocks and names of code."""
+    return re.sub(r"```.*?```|`[^`\n]*`|^    [^\n]*$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def _unknown_labels(text: str) -> set[str]:
+    """What looks like the label of an equation, is no link, and is not on the page of equations."""
+    known = importlib.import_module("equation_labels").labels()
+    return set(re.findall(r"(?<![\w!\]*])\[([a-z]+-[A-Za-z]+|ibp|stein|dyadic|lost)\](?![(\[])", _prose(text))) - set(known)
+
+
+def _anchors(page: Path) -> set[str]:
+    """Names by which headings of a page can be linked."""
+    headings = re.findall(r"^#{1,3} (.*)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def _broken_anchors(page: Path, text: str) -> list[str]:
+    links = re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", text)
+    return [anchor for file, anchor in links if anchor not in _anchors(page.parent / file if file else page)]
+
+
+def _ragged(text: str) -> list[str]:
+    """Rows of tables with more or fewer cells than the line under their heading."""
+    rows = [line.strip() for line in re.sub(r"```.*?```", "", text, flags=re.DOTALL).splitlines()]
+    cells = [len(re.findall(r"(?<!\\)\|", row)) if row.startswith("|") else 0 for row in rows]
+    found, width = [], 0
+    for k, row in enumerate(rows):
+        width = 0 if not cells[k] else width or (cells[k + 1] if re.match(r"\|[-|: ]+\|$", rows[k + 1]) else 0)
+        if width and cells[k] != width:
+            found.append(row)
+    return found
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda path: path.stem)
+def test_labels_anchors_and_tables_of_the_pages_are_whole(page):
+    text = page.read_text()
+    assert (_unknown_labels(text), _broken_anchors(page, text), _ragged(text)) == (set(), [], [])
+
+
+def test_what_is_broken_is_noticed():
+    page = DOCS / "faq.md"
+    assert _unknown_labels("by [dmft-MX] and [ibp], not [dmft-h], `[dmft-x]`, [a-link](b) or [a word]") == {"dmft-MX"}
+    links = "[a](#which-learning-rate) [b](#which-rate) [c](equations.md#observables) [d](gpu.md#none)"
+    assert _broken_anchors(page, links) == ["which-rate", "none"]
+    tables = "| a | b |\n|---|---|\n| 1 | 2 |\n| 1 |\n\n|z| is\nsmall\n| a \\| b |\n|---|\n| 1 | 2 |\n"
+    assert _ragged(tables) == ["| 1 |", "| 1 | 2 |"]
 
 
 def _run_texts(code: str) -> list[str]:
@@ -131,12 +181,25 @@ def test_code_of_the_guides_runs(results):
     assert z == pytest.approx(-1.0) and "pseudo_huber" in str(parse_run(run_text(problem={"loss": "pseudo_huber"})))
 
 
+def test_code_of_readme_and_reference_runs(results, monkeypatch, tmp_path):
+    """Word for word, with a small run in the place of the one that is read."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    small = parse_run(run_text(t_max=0.04, theory={"replicas": 2}, simulation={"dimension": 20, "instances": 4}))
+    monkeypatch.setattr(dmft, "load_run", lambda path: small)
+    monkeypatch.setattr(sgd_sim, "load", lambda path, load=sgd_sim.load: load(results.simulation))
+    for page in ("README.md", "docs/howto-convergence.md", "docs/simulator.md"):
+        (block,) = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+        exec(compile(block, page, "exec"), {"sgd_sim": sgd_sim})
+    assert {"picture.png", "theory.h5"} <= {path.name for path in tmp_path.iterdir()}
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 100
 
 
 def test_the_bibliography_of_the_paper_is_that_of_the_package():
-    text = (DOCS / "paper" / "paper.bib").read_text()
+    text = (ROOT / "paper" / "paper.bib").read_text()
     assert all(entry in text for entry in entries().values())
-    cited = set(re.findall(r"@([a-z]+\d{4}[a-z]+)", (DOCS / "paper" / "paper.md").read_text()))
+    cited = set(re.findall(r"@([a-z]+\d{4}[a-z]+)", (ROOT / "paper" / "paper.md").read_text()))
     assert cited and cited <= set(entries())
