@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 from dmft.equations.history import GROUP, History
+from dmft.equations.kernels import saved_steps
 from dmft.equations.weights import merge_matrix
 from dmft.samples.tangents import gather, merge_packed
+from dmft.solvers.march import March
 from tests.solver_cases import ALGORITHMS, CONSTRAINTS, make_march, make_run
 
 
@@ -100,10 +103,6 @@ def test_single_precision_tangents_do_not_hurt():
 @pytest.mark.parametrize("at", [0, 1, 37, 70])
 def test_a_march_goes_on_from_its_arrays(at):
     """What a checkpoint holds is all there is: the same bits after a restore."""
-    from dmft.core.parallel import Comm
-    from dmft.equations.kernels import saved_steps
-    from dmft.solvers.march import March
-
     run = make_run(ALGORITHMS["persistent and hot"], steps=70)
     whole = make_march(run, per_level=8)
 
