@@ -52,10 +52,10 @@ def test_the_unstable_share_is_that_of_the_gaussian_start():
     edge, density = np.sqrt((2.0 / 0.3 + h0**2) / 3.0), np.exp(-0.5 * h0**2)
     outside = ndtr((0.5 * h0 - edge) / np.sqrt(0.75)) + ndtr((-0.5 * h0 - edge) / np.sqrt(0.75))
     exact = float(np.sum(density * outside) / np.sum(density))
-    # 65536 Sobol points: the error over seeds is below 5e-4; a learning rate of 0.29 moves the share by 5e-3.
-    assert unstable_share(Experiment.from_run(run)) == pytest.approx(exact, abs=2e-3) and exact > 0.05
+    # 65536 Sobol points: measured 1e-5 from it; a learning rate of 0.29 moves the share by 5e-3.
+    assert unstable_share(Experiment.from_run(run)) == pytest.approx(exact, abs=1e-4) and exact > 0.05
     other = parse_run(run_text("gd", algorithm={"learning_rate": 0.29}))
-    assert abs(unstable_share(Experiment.from_run(other)) - exact) > 2e-3
+    assert abs(unstable_share(Experiment.from_run(other)) - exact) > 1e-3
 
 
 def test_check_prints_the_completed_run_and_the_cost(tmp_path, capsys):
