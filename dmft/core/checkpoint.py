@@ -85,6 +85,7 @@ class Checkpoint:
         self.waiting |= set(indices)
 
     def _write(self, state: Mapping[str, Any], parts: Mapping[str, Part], indices: list[int], attrs: dict[str, Any]) -> None:
+        """On the root: write the file; workers that wait in the present one are copied."""
         coming = self._pieces(parts, indices)
         try:
             kept = [name for index in sorted(self.waiting - set(indices)) for name in self._names(index)]
@@ -118,6 +119,7 @@ class Checkpoint:
 
 
 def _put(writer: store.Writer, piece: Piece) -> None:
+    """Write an array, or some lines of one, which is created with its full length when its first lines come."""
     array = piece.array
     if piece.lines is None:
         writer.create(piece.name, array.shape, array.dtype)

@@ -180,6 +180,7 @@ def once() -> Iterator[None]:
 
 
 def _say_warning(message: Warning | str, category: type[Warning], quiet: bool) -> None:
+    """Print a warning of the package as one line."""
     if _kinds is not None:
         kind = re.sub(r"[-+]?\d[\d.e+-]*", "#", str(message))
         _kinds[kind] = _kinds.get(kind, 0) + 1
@@ -247,6 +248,7 @@ def _program() -> str:
 
 
 def _end(message: str, exit_code: int) -> int:
+    """Print the last message of a command, once where all ranks meet the same end; else end the other ranks too."""
     message = visible(" ".join(message.split()))
     try:
         comm = world()

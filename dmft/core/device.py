@@ -83,6 +83,7 @@ class Gpu:
 
 @lru_cache
 def _compiled(gpu: Gpu, text: str, names: tuple[str, ...]) -> list[Kernel]:
+    """`Gpu.kernels`, remembered; UserError where the source does not compile."""
     cupy = gpu._cupy
     try:
         module = cupy.RawModule(code=text, options=("--std=c++17",))
@@ -94,6 +95,7 @@ def _compiled(gpu: Gpu, text: str, names: tuple[str, ...]) -> list[Kernel]:
 
 
 def _launcher(function: Any) -> Kernel:
+    """A compiled CuPy function as a Kernel."""
     def launch(grid: tuple[int, ...], block: tuple[int, ...], arguments: Sequence[Any], shared: int) -> None:
         if 0 in grid:  # a rank without samples: CUDA refuses an empty grid
             return

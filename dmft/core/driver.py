@@ -103,6 +103,7 @@ class _Driver(Generic[Result]):
         return self.job.load(output)
 
     def _take_up(self, found: Found) -> None:
+        """Let the job take over what it finds on disk, and note from which files its workers go on."""
         header = found.header
         if header is None or not self.job.take_up(header, found.grew):
             return

@@ -243,6 +243,7 @@ def _end_if_stuck(ranks: int) -> Iterator[None]:
 
 
 def _start() -> Comm:
+    """All ranks of the launcher, or the serial Comm without one; UserError where launcher and MPI library do not fit."""
     expected = _expected_ranks()
     launched = expected > 1 or any(name.startswith(_LAUNCHER) for name in os.environ)
     if not launched:

@@ -66,6 +66,7 @@ class Progress:
         self.close()
 
     def _show(self, done: float, note: str) -> None:
+        """Draw the bar, or print a line in a log."""
         global _wipe
         self._spoke = True
         share = min(max(done / self.total, 0.0), 1.0)

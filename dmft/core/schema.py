@@ -226,6 +226,7 @@ def missing_key(source: str, section: str, key: str, doc: str, why: str = "") ->
 
 def _refuse_unknown(document: Mapping[str, Any], tables: Mapping[str, dict], source: str,
                     known_keys: Mapping[str, list[str]], top: list[str]) -> None:
+    """RunError for the first section or key that is not known, with the section it belongs to or the nearest name."""
     for name in document:
         if name in known_keys or name in top:
             continue

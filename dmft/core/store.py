@@ -25,11 +25,11 @@ import h5py
 import numpy as np
 
 from dmft.core.errors import FileError
-from dmft.core.locks import begun, lock
+from dmft.core.locks import begun
 from dmft.core.provenance import provenance
 from dmft.core.tree import flatten, nest
 
-__all__ = ["Stored", "Writer", "checkpoint_path", "load", "load_checkpoint", "load_header", "lock", "read",
+__all__ = ["Stored", "Writer", "checkpoint_path", "load", "load_checkpoint", "load_header", "read",
            "read_group", "remove_checkpoint", "save", "save_checkpoint", "sha256_of"]
 
 SCHEMA_VERSION = 1
@@ -248,6 +248,7 @@ def read_group(header: Stored, group: str) -> dict[str, Any]:
 
 @contextmanager
 def _opened(path: str | Path, partial: bool = True) -> Iterator[h5py.File]:
+    """The file, opened after its seal was verified; whatever goes wrong is a FileError. partial: only a part of it is read."""
     try:
         state = os.stat(path)
         if not os.path.isfile(path):
@@ -270,6 +271,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _describe(path: Path, file: h5py.File) -> Stored:
+    """Everything about a file but its arrays; FileError for a foreign, newer or malformed file."""
     attrs = {name: _plain_attribute(value) for name, value in file.attrs.items()}
     kind, schema = attrs.get("kind"), attrs.get("schema_version")
     if kind not in KINDS or not isinstance(schema, int) or not isinstance(attrs.get("run"), str):
@@ -328,7 +330,7 @@ def _plain_attribute(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-# --- checkpoints and locks --------------------------------------------------------------------------------
+# --- checkpoints ----------------------------------------------------------------------------------------
 
 def checkpoint_path(path: str | Path) -> Path:
     """Where the checkpoint of a result lives."""
@@ -362,6 +364,7 @@ def state_header(path: str | Path) -> Stored | None:
 
 
 def _checkpoint(place: Path, reader: Callable[[Path], Stored]) -> Stored | None:
+    """What `reader` gives for a checkpoint, whose seal must be there; None when there is no file."""
     try:
         state = os.stat(place)
         if not _verify(place, state):

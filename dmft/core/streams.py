@@ -79,6 +79,7 @@ def normal2(stream, index, step):
 
 @njit(cache=True, parallel=True)
 def _fill(stream, first, out, gaussian):
+    """Fill out (rows, columns) with normals or uniforms; row i belongs to index first + i, two columns to a step."""
     rows, columns = out.shape
     for i in prange(rows):
         for j in range(0, columns, 2):

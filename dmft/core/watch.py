@@ -96,6 +96,7 @@ class _Watcher(threading.Thread):
             self.own.sendto(self.token, (HERE if near else self.before.host, self.before.port))
 
     def _listen(self) -> None:
+        """Receive signs of life for EVERY seconds."""
         until = time.monotonic() + EVERY
         while (left := until - time.monotonic()) > 0.0 and not self.ended.is_set():
             places: list[Any] = [self.own] if self.death < 0 else [self.own, self.death]
@@ -106,6 +107,7 @@ class _Watcher(threading.Thread):
                 self.heard = time.monotonic()
 
     def _judge(self) -> None:
+        """Report a silence that is too long, and its end."""
         if self.heard is None or self.ended.is_set():
             return
         silent = time.monotonic() - self.heard

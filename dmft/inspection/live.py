@@ -20,7 +20,7 @@ from dmft.running.replica import Setup
 def partial_theory(header: store.Stored) -> Theory:
     """The checkpoint of a theory run as a Theory. Curves are means over the replicas that have reached a time, NaN after that.
     Kernels are those of the finished replicas or, while none has finished, of the first running one (NaN in rows not reached).
-    The samples in the file are not read. Replicas that wait in the state of a shorter run (theory.keep_state) have fewer times."""
+    The samples in the file are not read."""
     run = parse_run(header.run_text, str(header.path), any_loss=True)
     t = run.algorithm.clock.t
     layouts.check(header, {"time": t.size, "saved": Setup.from_run(run).grid.size})
@@ -30,6 +30,7 @@ def partial_theory(header: store.Stored) -> Theory:
         return store.read(header.path, name)
 
     def curve(path: str) -> np.ndarray:
+        """NaN at times not reached: a replica that waits in the state of a shorter run (theory.keep_state) has fewer of them."""
         found = read(path)
         return np.append(found, np.full(t.size - found.size, np.nan))
 

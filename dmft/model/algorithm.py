@@ -118,6 +118,7 @@ def check_algorithm(algorithm: AlgorithmConfig, unused: dict[str, str], source: 
 
 
 def _check_epochs(algorithm: AlgorithmConfig, source: str) -> None:
+    """RunError where 1/l is not a whole number of mini-batches an epoch."""
     fractions = algorithm.at_steps("batch_fraction") if algorithm.phase or not isinstance(algorithm.batch_fraction, float) \
         else np.array([algorithm.batch_fraction])
     wrong = ~whole_epochs(fractions)
@@ -128,6 +129,7 @@ def _check_epochs(algorithm: AlgorithmConfig, source: str) -> None:
 
 
 def _check_persistence(algorithm: AlgorithmConfig, source: str) -> None:
+    """RunError where a switching probability of the persistent chain would exceed 1."""
     eta, tau, ell = algorithm.learning_rate, algorithm.persistence, algorithm.batch_fraction
     allowed = "switching probabilities eta/tau and (1-l)eta/(l tau) must be <= 1"
     if isinstance(eta, float) and isinstance(tau, float) and isinstance(ell, float) and not algorithm.phase:

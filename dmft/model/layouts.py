@@ -222,6 +222,7 @@ def study_axes(file: File) -> list[str]:
 
 
 def _check_attribute(file: File, attribute: Attribute) -> None:
+    """FileError for an attribute that is missing or of another type."""
     if attribute.name not in file.attrs:
         if not attribute.optional:
             raise _wrong(file, f"the attribute {attribute.name!r} is missing")
@@ -295,6 +296,7 @@ class _Shapes:
                                                       for dataset in self.layout.datasets if "{i}" in dataset.name]
 
     def _one(self, dataset: Dataset, scope: str) -> None:
+        """The type and the shape of one dataset."""
         name, shape, dtype = dataset.name, self.file.shapes[dataset.name], self.file.dtypes[dataset.name]
         if dtype.kind not in _DTYPES[dataset.type] or (dataset.type == BYTES and dtype.itemsize != 1):
             raise _wrong(self.file, f"the dataset {name!r} holds {dtype}, not a {dataset.type}")
@@ -306,6 +308,8 @@ class _Shapes:
             self._increases(name)
 
     def _length(self, axis: str | int, length: int, what: str, scope: str) -> None:
+        """Compare the length that `what` has along an axis with the known one; the first length that is met becomes the known
+        one."""
         key = f"{scope}/{axis}"
         known = axis if isinstance(axis, int) else self.lengths.setdefault(key if scope else axis, length)
         source = self.met.setdefault(key if scope else str(axis), what)

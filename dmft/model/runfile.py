@@ -52,6 +52,7 @@ def _record(value: Any) -> str | tuple[float, ...]:
 
 
 def _kernel_points(value: Any) -> int | tuple[float, ...]:
+    """The check of theory.kernel_points."""
     wanted = "an integer >= 0 or a list of increasing times >= 0"
     if isinstance(value, (list, tuple)):
         return _times(wanted, value)
@@ -62,6 +63,7 @@ def _kernel_points(value: Any) -> int | tuple[float, ...]:
 
 
 def _variance_reduction(value: Any) -> bool | tuple[str, ...]:
+    """The check of theory.variance_reduction."""
     if isinstance(value, bool):
         return value
     if isinstance(value, (list, tuple)) and all(
@@ -79,6 +81,7 @@ def _preprocessing(value: Any) -> str:
 
 
 def _clusters(value: Any) -> tuple[tuple[float, float, float, float], ...]:
+    """The check of problem.clusters."""
     wanted = "a list of clusters [c, probability, label, Delta] with probabilities > 0 that add up to 1 and spreads Delta > 0"
     try:
         rows = schema.array(wanted, 2, number())(value)
@@ -326,7 +329,7 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
                 _check_labels(dataclasses.replace(parts["problem"], loss=phase["loss"], labels=kind), source)
                 if kind == "abs" and get_loss(phase["loss"]).labels != "abs":
                     raise RunError(f'{source}: [[phase]] loss = "{phase["loss"]}": the labels abs of this run tell no sign, which '
-                                   "only losses made for them ignore")
+                                   'only losses made for them ignore; take phase_retrieval, or a loss registered with labels="abs"')
     return Run(**parts)
 
 

@@ -62,6 +62,7 @@ def _steps_text(run: Run) -> str:
 
 
 def _theory_work(run: Run) -> list[str]:
+    """What a theory run computes, in lines of text."""
     setup, theory = Setup.from_run(run), run.theory
     if theory.method == "iterate":
         how = f"damped sweeps (mixing {theory.mixing:g}, at most {theory.max_sweeps})"
@@ -82,6 +83,7 @@ def _simulation_work(run: Run) -> list[str]:
 
 
 def _theory_warnings(run: Run) -> list[str]:
+    """What may go wrong in a theory run, in lines of text."""
     experiment, theory = theory_experiment(run), run.theory
     found = _step_warnings(Experiment.from_run(run))
     if experiment.mirrored:

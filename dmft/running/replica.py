@@ -156,6 +156,7 @@ class Replica:
         self.solvers: dict[str, ReplicaSolver] = {name: self._solver(name) for name in SOLUTIONS}
 
     def _solver(self, solution: str) -> ReplicaSolver:
+        """The solver of "whole" or "half" at its start."""
         s, theory = self.setup, self.setup.run.theory
         sampling = s.sampling(solution, self.index)
         if theory.method == "march":

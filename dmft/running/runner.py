@@ -108,6 +108,7 @@ class TheoryJob:
     # --- what is on disk --------------------------------------------------------------------------------------
 
     def take_up(self, header: store.Stored, grew: Sequence[str]) -> bool:
+        """A longer run goes on from kept states, or begins again; otherwise finished replicas count, and those under way go on."""
         if "algorithm.t_max" in grew:
             self.kept_state = self.comm.from_root(lambda: kept_state(header, self.setup))
             if self.kept_state is not None:
@@ -159,6 +160,7 @@ class TheoryJob:
         return list(range(self.finished, self._asked))
 
     def _start(self) -> None:
+        """Before the first replica: the first guess of an iteration, and notes for the user."""
         self._started = True
         if self.setup.start is None:
             self.setup = replace(self.setup, start=_first_guess(self.run, self.comm))
@@ -229,6 +231,7 @@ class TheoryJob:
     # --- the end ----------------------------------------------------------------------------------------------
 
     def finish(self, attrs: dict[str, Any], output: Path | None) -> Theory:
+        """The result, saved if there is an output."""
         experiment = self.setup.experiment
         if experiment.hidden:
             attrs = {**attrs, "spectral_start": f"{experiment.hidden} steps of power iteration before t = 0, "

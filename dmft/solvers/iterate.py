@@ -382,6 +382,7 @@ class Iteration:
         return {}
 
     def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        """Take over what `shared` gave, at the end of the last finished sweep."""
         found = nest(shared)
         self.guess = Guess(**found["guess"])
         self.residuals = list(found["residuals"])

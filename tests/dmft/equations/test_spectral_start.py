@@ -89,10 +89,11 @@ def test_the_start_of_the_visible_run_is_the_eigenvector():
     march = marched(theory_experiment(spectral_run()), 2048)
     power = power_iteration("mondelli_montanari", 3.0)
     assert abs(power_overlap(SpectralLaw.of("mondelli_montanari", 3.0), power.m0, power.c, power.steps) - 0.79133) < 1e-4
-    assert len(march.curves["m"]) == 21 and abs(march.curves["m"][0] - 0.79133) < 6e-3
+    # Bounds are about five errors of 2048 samples, 6e-4 in m(0), 0.02 in the loss, 5e-4 and 1.4e-3 in the later m (four seeds).
+    assert len(march.curves["m"]) == 21 and abs(march.curves["m"][0] - 0.79133) < 3e-3
     # training loss at the switch, where the data remember the start: 1.40; a fresh start of the same overlap has 0.37
-    assert abs(march.curves["loss"][0] - 1.40) < 0.15
-    assert abs(march.curves["m"][5] - 0.8745) < 5e-3 and abs(march.curves["m"][20] - 0.9297) < 5e-3
+    assert abs(march.curves["loss"][0] - 1.40) < 0.1
+    assert abs(march.curves["m"][5] - 0.8745) < 2.5e-3 and abs(march.curves["m"][20] - 0.9297) < 7e-3
 
 
 def test_a_fresh_start_of_the_same_overlap_is_another_run():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from dataclasses import replace
@@ -61,13 +62,15 @@ def test_a_stopped_run_goes_on_to_the_same_bits(run, theory, tmp_path):
     np.testing.assert_array_equal(again.kernels.V, theory.kernels.V)
 
 
-def test_a_kept_run_goes_on_to_later_times(run, theory, tmp_path):
+def test_a_kept_run_goes_on_to_later_times(run, theory, tmp_path, caplog):
     """Rows of a shorter run in the layout of a longer history, which has a level more."""
     short = run.replace(t_max=0.3, keep_state=True)
     dmft.solve(short, output=tmp_path / "a.h5", quiet=True)
+    caplog.set_level(logging.INFO, "dmft")
     longer = dmft.solve(short.replace(t_max=0.6), output=tmp_path / "a.h5", resume=True, quiet=True)
     for name in ("loss", "V", "V_error", "gain"):
         np.testing.assert_allclose(longer.curves[name], theory.curves[name], rtol=1e-9, err_msg=name)
+    assert "going on from the state that was kept" in caplog.text and "from t = 0" not in caplog.text
 
 
 @pytest.mark.mpi
