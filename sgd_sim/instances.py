@@ -37,12 +37,15 @@ ROUND_SECONDS = 0.25      # duration of a `step`, after which the driver polls s
 
 
 class Instances:
-    """Steps the unfinished instances of this rank, in place in `states`."""
+    """Steps the unfinished instances of this rank, in place in `states`. The keywords are seconds of work, and the bytes of data
+    (memory.SMALL) from which on the rows of an instance are spread over threads; no number depends on them."""
 
     note = ""
 
-    def __init__(self, run: Run, states: States, comm: Comm):
+    def __init__(self, run: Run, states: States, comm: Comm, *, slice_seconds: float = SLICE_SECONDS,
+                 round_seconds: float = ROUND_SECONDS, small: int = SMALL):
         self.run, self.states = run, states
+        self._slice_seconds, self._round_seconds, self._small = slice_seconds, round_seconds, small
         self.steps, self.ranks = run.algorithm.steps, comm.size
         self.lines = slice(comm.rank, run.simulation.instances, comm.size)
         self.mine = np.arange(run.simulation.instances)[self.lines]
@@ -67,11 +70,11 @@ class Instances:
         return float(done[self.mine].sum()) * self.ranks / (self.steps * self.run.simulation.instances)
 
     def step(self) -> None:
-        """Let the threads work for ROUND_SECONDS."""
+        """Let the threads work for a round."""
         if self._main is None:
             self._main = threading.Thread(target=self._work, daemon=True)
             self._main.start()
-        self._main.join(ROUND_SECONDS)
+        self._main.join(self._round_seconds)
         if self._failure is not None:
             raise self._failure
 
@@ -115,7 +118,7 @@ class Instances:
                                       for batch in batches(left, self.states.step, threads)], threads)
                 return
             alone = left.size % threads if self._together else left.size
-            if data_bytes(simulation.dimension, alpha) < SMALL or threads == 1:
+            if data_bytes(simulation.dimension, alpha) < self._small or threads == 1:
                 alone = 0
             parted = left.size - alone
             self._in_threads([partial(InstanceTrajectory, self.run, i, self.states, False) for i in left[:parted]], threads)
@@ -150,15 +153,15 @@ class Instances:
         for worker in workers:
             worker.join()
 
-    def _to_the_end(self, make: Callable[[], Stepper], slice_seconds: float = SLICE_SECONDS) -> None:
+    def _to_the_end(self, make: Callable[[], Stepper], slice_seconds: float | None = None) -> None:
         """Make a stepper and take it to the end, in slices."""
         if self._halt.is_set():
             return
-        stepper, length = make(), 1
+        stepper, length, most = make(), 1, self._slice_seconds if slice_seconds is None else slice_seconds
         while stepper.step < self.steps and not stepper.finished and not self._halt.is_set():
             begin = time.perf_counter()
             stepper.advance(min(self.steps, stepper.step + length))
             with self._lock:
                 stepper.post(self.states)
             taken = time.perf_counter() - begin
-            length = max(1, min(2 * length, int(length * slice_seconds / max(taken, 1e-9))))
+            length = max(1, min(2 * length, int(length * most / max(taken, 1e-9))))

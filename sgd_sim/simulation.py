@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,13 +73,13 @@ def _warn(result: SimulationResult) -> None:
 
 
 class SimulationJob:
-    """All instances of one run as a job of the driver: one part of work, shared by all ranks."""
+    """All instances of one run as a job of the driver: one part of work, shared by all ranks, each with a worker of its own."""
 
     kind = "simulation"
     wanted = 1
 
-    def __init__(self, run: Run):
-        self.run, self.states = run, empty_states(run)
+    def __init__(self, run: Run, make_worker: Callable[[Run, States, Comm], Instances] = Instances):
+        self.run, self.states, self.make_worker = run, empty_states(run), make_worker
         self.run_text, self.checkpoint_interval = run.to_toml(), run.simulation.checkpoint_interval
         self.finished = 0
 
@@ -99,7 +99,7 @@ class SimulationJob:
         return "sgd-sim"
 
     def worker(self, index: int, group: Comm) -> Instances:
-        return Instances(self.run, self.states, group)
+        return self.make_worker(self.run, self.states, group)
 
     def enter(self, index: int, solution: Part) -> None:
         samples = sizes(self.run.simulation.dimension, self.run.problem.alpha)[1]

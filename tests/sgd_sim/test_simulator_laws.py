@@ -51,7 +51,7 @@ def test_the_spectral_start_is_the_leading_eigenvector(name):
     def leading(weights):
         return np.linalg.eigh((X * weights[:, None]).T @ X)[1][:, -1]
 
-    assert abs(leading(spectral_weights(problem_of(name), h0)) @ w) / np.sqrt(60) == pytest.approx(1.0, abs=1e-4)
+    assert abs(leading(spectral_weights(problem_of(name), h0)) @ w) / np.sqrt(60) == pytest.approx(1.0, abs=1e-10)
     assert abs(leading(h0**2) @ w) / np.sqrt(60) < 0.9
 
 

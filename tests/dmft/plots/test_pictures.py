@@ -106,14 +106,11 @@ def test_nine_components_are_named(results, tmp_path):
         assert len(axis.get_legend().get_texts()) == count == len(axis.lines)
 
 
-def test_the_panels_of_a_theory(results, monkeypatch, tmp_path):
+def test_the_panels_of_a_theory(results):
     """Twelve panels, each with data, labels and, where promised, a band."""
     from dmft.plots import theory
 
-    figures = []
-    monkeypatch.setattr(theory, "save", lambda figure, path: figures.append(figure))
-    theory.draw(open_file(results.theory).result, tmp_path / "x.png")
-    axes = figures[0].axes[:12]
+    axes = theory.draw(open_file(results.theory).result, None).axes[:12]
     assert all(axis.get_xlabel() and (axis.get_ylabel() or axis.get_title()) for axis in axes)
     assert [axis.get_xscale() for axis in axes[:4]] == ["symlog", "linear", "symlog", "linear"]
     assert all(axis.collections for axis in axes[:4])
