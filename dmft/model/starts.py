@@ -1,4 +1,4 @@
-"""Where the weights start: warm, with a given overlap m0 with the teacher; random; or spectral (simulator)."""
+"""Where the weights start: warm, with a given overlap m0 with the teacher; random; or spectral."""
 
 from __future__ import annotations
 

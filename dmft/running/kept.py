@@ -12,9 +12,9 @@ from dmft.running.replica import Setup
 
 def kept_state(result: store.Stored, setup: Setup) -> store.Stored | None:
     """The header of the state beside a result, if the longer run of `setup` can go on from it; else None: it is not there or
-    belongs to another run, a random start keeps rows of its own, the longer run keeps its past in another way, wants kernels at
-    times that are gone, or has other settings in the very step at which the shorter one ended."""
-    if result.is_checkpoint or setup.run.theory.method != "march" or setup.experiment.start.random:
+    belongs to another run, the longer run keeps its past in another way, wants kernels at times that are gone, or has other
+    settings in the very step at which the shorter one ended."""
+    if result.is_checkpoint or setup.run.theory.method != "march":
         return None
     state = store.state_header(result.path)
     if state is None or state.run_text != result.run_text:

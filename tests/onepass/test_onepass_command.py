@@ -226,6 +226,21 @@ def test_compare_gives_a_verdict(run_path, tmp_path, capsys):
         assert (float(out.rpartition("=")[2]) > bound) == (verdict == "disagree")
 
 
+def test_compare_names_what_no_dimension_mends(run_path, tmp_path, capsys):
+    """An ODE from one of many random starts, and a mean-field reduction, differ from their simulations for reasons of their own."""
+    ode, sim = tmp_path / "ode.h5", tmp_path / "sim.h5"
+    random = RUN.replace("M = [[0.3], [0.1]]\nQ = [[1.0, 0.1], [0.1, 1.0]]", 'start = "random"')
+    reduced = RUN.replace("QuadraticNetwork", "Committee").replace('constraint = "sphere"', 'reduction = "mean_field"')
+    for text, told in ((RUN, ""), (random, "every instance at its own"), (reduced, "off by O(1/width)")):
+        run_path.write_text(text)
+        for command, file in (("solve", ode), ("simulate", sim)):
+            assert main([command, str(run_path), "-o", str(file), "--quiet", "--force"]) == 0
+        capsys.readouterr()
+        assert main(["compare", str(ode), str(sim)]) == 0
+        out = capsys.readouterr().out
+        assert told in out and out.count("note: start") + out.count("note: reduction") == bool(told)
+
+
 def test_a_stopped_simulation_goes_on_to_the_same_numbers(run_path, tmp_path):
     out, whole = tmp_path / "stopped.h5", tmp_path / "whole.h5"
     long = ["--set", "simulation.dimension=40000", "--set", "simulation.instances=40", "--quiet"]
