@@ -11,7 +11,7 @@ from dmft.model.runfile import ProblemConfig
 from sgd_sim.cpu.dynamics import Work, weighted_rows
 from sgd_sim.landscape import Landscape, on_sphere
 
-MOST_ITERATIONS = 500
+MOST_ITERATIONS = 5000  # at small alpha the leading eigenvalue hardly leaves the bulk
 TOLERANCE = 1e-7
 
 

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("simulations", metavar="SIM.h5", type=Path, nargs="+", help="simulation files")
     parser.add_argument("--plot", metavar="FILE.png", type=Path, help="draw the comparison")
     parser.add_argument("--observable", choices=OBSERVABLES, action="append",
-                        help="what to compare (default m); may be repeated")
+                        help="what to compare (default m, V from a random start); may be repeated")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
         return EXIT_DONE
     if options.plot:
         needs_pictures()
-    found = api.compare(options.theory, *options.simulations, observable=options.observable or "m", plot=options.plot)
+    found = api.compare(options.theory, *options.simulations, observable=options.observable, plot=options.plot)
     print(found)
     if options.plot:
         print(f"picture: {options.plot}")

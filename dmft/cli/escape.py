@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from dmft.cli.extras import can_draw
-from dmft.core.command import EXIT_DONE
+from dmft.core.command import EXIT_DONE, speaking
 from dmft.core.errors import FileError, UserError
 from dmft.core.parallel import world
 from dmft.inspection.curves import decades
@@ -49,7 +49,8 @@ def run(options: argparse.Namespace) -> int:
     dimensions, theory = _dimensions(options.dimension), load(options.file)
     if not isinstance(theory, Theory):
         raise FileError(f'{options.file}: not a theory file; dmft solve a run file with start = "random" first')
-    laws = [theory.escape(options.level, N, options.paths) for N in dimensions]
+    with speaking(False):
+        laws = [theory.escape(options.level, N, options.paths) for N in dimensions]
     print("\n".join(table(laws)))
     if can_draw():
         from dmft.plots.escape import draw  # matplotlib is an extra

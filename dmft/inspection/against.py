@@ -68,6 +68,7 @@ class AgainstSimulations:
     outcome: str
     notes: list[str] = field(repr=False)
     bias: float
+    biased: str = "m"           # the curve that it belongs to
 
     @property
     def max_z(self) -> float:
@@ -92,7 +93,7 @@ class AgainstSimulations:
         for result in self.comparisons:
             lines += self._table(result)
         if np.isfinite(self.bias):
-            lines.append(f"estimated finite-sample bias of the theory's m: up to {self.bias:.2g}")
+            lines.append(f"estimated finite-sample bias of the theory's {self.biased}: up to {self.bias:.2g}")
         return "\n".join([*lines, *self.verdict_lines()])
 
     def __repr__(self) -> str:
@@ -154,9 +155,11 @@ class AgainstSimulations:
 
 
 def against_simulations(theory: Theory | str | Path, simulations: Sequence[SimulationResult | str | Path],
-                        observables: Sequence[str] = ("m",)) -> AgainstSimulations:
-    """Compare at the times that all have; simulations at several dimensions are extrapolated to N = infinity."""
+                        observables: Sequence[str] = ()) -> AgainstSimulations:
+    """Compare at the times that all have; simulations at several dimensions are extrapolated to N = infinity. Without observables:
+    m, or V from a random start, where m is 0."""
     ours, theirs = _theory(theory), [_simulation(simulation) for simulation in simulations]
+    observables = observables or ["V" if "V" in ours.arrays else "m"]
     notes = [note for side in theirs for note in _differences(ours.run, side)]
     if ours.outcome not in _SOUND:
         notes.append(f"note: {ours.name}: the outcome of the theory is '{ours.outcome}'")
@@ -183,9 +186,11 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Simul
             notes.append(f"note: {name}: t = {_times(left_out[name])} left out, where theory or simulation is not finite "
                          "(diverged)")
         comparisons.append(result.where(result.usable))
-    bias = ours.arrays.get("bias/m")
+    biased = "V" if "V" in observables else "m"
+    bias = ours.arrays.get(f"bias/{biased}")
     largest = float(np.nanmax(np.abs(bias))) if bias is not None and np.isfinite(bias).any() else float("nan")
-    return AgainstSimulations(ours.run, dimensions, comparisons, left_out, ours.outcome, list(dict.fromkeys(notes)), largest)
+    return AgainstSimulations(ours.run, dimensions, comparisons, left_out, ours.outcome, list(dict.fromkeys(notes)), largest,
+                              biased)
 
 
 def _stored(path: str | Path, kind: str) -> Side:

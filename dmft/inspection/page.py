@@ -18,7 +18,9 @@ def page(facts: dict[str, Any]) -> str:
     parts = [_head(facts)]
     if "progress" in facts:
         parts.append(_section("progress", _progress(facts["progress"])))
-    parts.append(_section("run", _run(facts["run"], _OTHER_HALF.get(facts["kind"], ""))))
+    start = facts["attributes"].get("spectral_start")
+    parts.append(_section("run", [*_run(facts["run"], _OTHER_HALF.get(facts["kind"], "")),
+                                  *([f"spectral start: {start}"] if start else [])]))
     if facts["curves"]:
         parts.append(_section("key figures", _curves(facts["curves"])))
     if "study" in facts:
@@ -58,10 +60,13 @@ def _progress(progress: dict[str, Any]) -> list[str]:
 def _run(tables: dict[str, Any], without: str) -> list[str]:
     lines = []
     for section, table in tables.items():
-        if isinstance(table, dict) and section != without:
-            # Empty texts are defaults, and not shown.
-            words = [f"{key} = {to_toml_value(value)}" for key, value in table.items() if value != ""]
-            lines += _wrapped(f"[{section}] ", words)
+        heads = [(f"[{section}] ", table)] if isinstance(table, dict) and section != without else []
+        if isinstance(table, list):  # [[phase]]
+            heads = [(f"[[{section}]] ", each) for each in table]
+        for head, each in heads:
+            # Empty texts are defaults that say nothing.
+            words = [f"{key} = {to_toml_value(value)}" for key, value in each.items() if value != ""]
+            lines += _wrapped(head, words)
     return lines
 
 

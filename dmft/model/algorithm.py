@@ -69,7 +69,7 @@ class AlgorithmConfig:
     @property
     def rate_text(self) -> str:
         """The learning rate in a line of text."""
-        return f"{self.first_rate:g}" + ("" if self.steady or self.clock.steady else ", changing")
+        return f"{self.first_rate:g}" + ("" if self.steady or self.clock.steady else " at first")
 
     def at_steps(self, key: str, setting: Setting | None = None) -> np.ndarray:
         """(steps,): the value of a key at every step, phases included. setting: its value in the first phase, for a key of another

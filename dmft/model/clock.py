@@ -64,6 +64,10 @@ def make_clock(learning_rate: Setting, phases: tuple[Table, ...], t_max: float) 
         steps = max(1, round(t_max / learning_rate))
         return Clock(np.full(steps, learning_rate), learning_rate * np.arange(steps + 1), (0,))
     rate, begins, origin = Schedule(learning_rate), [0], 0.0
+    too_long = f"a learning rate that reaches t_max = {t_max:g} within {MOST_SCHEDULED:g} steps"
+    # of the phases from each one on, the largest rate: whether t_max can be reached at all is seen without taking the steps
+    named = [Schedule(phase["learning_rate"]).largest if "learning_rate" in phase else 0.0 for phase in phases]
+    later = [max(named[i:], default=0.0) for i in range(len(phases) + 1)]
     etas: list[float] = []
     t, n = 0.0, 0
     times = [t]
@@ -78,11 +82,13 @@ def make_clock(learning_rate: Setting, phases: tuple[Table, ...], t_max: float) 
             eta = float(rate.at(0.0, 0, 0.0))
         if n and t_max - t < 0.5 * eta:
             break
+        if n % 256 == 0 and t + (MOST_SCHEDULED - n) * max(eta if rate.falling else rate.largest, later[len(begins) - 1]) < t_max:
+            raise ValueError(too_long)
         t, n = t + eta, n + 1
         etas.append(eta)
         times.append(t)
     else:
-        raise ValueError(f"phases and schedules of at most {MOST_SCHEDULED:g} steps up to t_max = {t_max:g}")
+        raise ValueError(too_long)
     if len(begins) <= len(phases) or (len(begins) > 1 and begins[-1] >= n):
         late = min(len(begins), len(phases))
         raise ValueError(f"phases of at least one step each, and phase {late} does not begin before t_max = {t_max:g}")

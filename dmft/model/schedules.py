@@ -78,6 +78,21 @@ class Schedule:
             x = 0.5 * (1.0 - np.cos(np.pi * x))
         return setting["start"] + (setting["end"] - setting["start"]) * x
 
+    @property
+    def falling(self) -> bool:
+        """Whether no later value is above the present one."""
+        return isinstance(self.setting, Table) and self.setting["kind"] == "power"
+
+    @property
+    def largest(self) -> float:
+        """A bound of the values."""
+        setting = self.setting
+        if isinstance(setting, float):
+            return setting
+        if isinstance(setting, tuple) or setting["kind"] == "steps":
+            return max(value for _, value in (setting if isinstance(setting, tuple) else setting["points"]))
+        return max(setting["start"], setting.get("end", 0.0))
+
     def jumps(self, t: np.ndarray, eta: np.ndarray) -> np.ndarray:
         """(steps,): whether a step has another value than the step before it, in a schedule that lists its values one by one; False
         everywhere for smooth schedules."""

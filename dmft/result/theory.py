@@ -144,7 +144,12 @@ class Theory:
     def __repr__(self) -> str:
         theory = self.run.theory
         return (f"<Theory {self.run.algorithm.kind}, alpha = {self.run.problem.alpha:g}, {theory.method}, {self._replicas()} of "
-                f"{theory.samples} samples: {self.outcome}, {self._at_end('m' if self.V is None else 'V')}>")
+                f"{theory.samples} samples: {self.outcome}, {self._at_end(self._main)}>")
+
+    @property
+    def _main(self) -> str:
+        """The curve that tells most: m is 0 from a random start."""
+        return "m" if self.V is None else "V"
 
     def _replicas(self) -> str:
         count = len(self.replicas["m"])
@@ -155,7 +160,7 @@ class Theory:
         facts = {"run": f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, learning rate {run.algorithm.rate_text}",
                  "solved by": f"{run.theory.method}, {self._replicas()} of {run.theory.samples} samples",
                  "outcome": self.outcome}
-        curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in ("m", "loss", "nu_hat")]
+        curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in (self._main, "loss", "nu_hat")]
         return html_card(run.title or "theory", facts, curves)
 
     def _at_end(self, name: str) -> str:

@@ -13,6 +13,8 @@ from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.equations.history import History
 from dmft.model.runfile import Run
+from dmft.model.spectral import power_iteration
+from dmft.model.starts import SPECTRAL
 from dmft.running.replica import sampling_of, wanted_parts
 from dmft.running.resources import HALF, blocks_per_level, march_bytes
 from dmft.solvers.blocks import blocks_for
@@ -78,10 +80,17 @@ def estimate(run: Run, kind: str, ranks: int = 1, cores: int = 1) -> Cost:
     return _simulation_on_gpu(run, ranks) if run.simulation.device == "gpu" else _simulation(run, ranks, cores)
 
 
+def _marched(run: Run) -> int:
+    """Steps that the theory takes, with those of a spectral start before t = 0."""
+    problem = run.problem
+    hidden = power_iteration(problem.preprocessing, problem.alpha, problem.label_noise).steps if problem.start == SPECTRAL else 0
+    return run.algorithm.steps + hidden
+
+
 def _theory_on_gpu(run: Run, ranks: int) -> Cost:
     """The march with its samples on cards. The host holds CUDA, and in a checkpoint one array of the samples at a time."""
     on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(run.theory.replicas, ranks)
-    steps = run.algorithm.steps
+    steps = _marched(run)
     held = on_cpu.rank_bytes - PROCESS
     step = 2.0 * GPU_STEP + GPU_BYTE * held
     return Cost(START + -(-run.theory.replicas // groups) * steps * step, PROCESS + CUDA + held, on_cpu.checkpoint_bytes,
@@ -100,7 +109,7 @@ def _simulation_on_gpu(run: Run, ranks: int) -> Cost:
 
 def _theory(run: Run, ranks: int, cores: int) -> Cost:
     """The theory on CPUs."""
-    theory, steps = run.theory, run.algorithm.steps
+    theory, steps = run.theory, _marched(run)
     samples = HALF * theory.samples
     groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
     if theory.method == "march":

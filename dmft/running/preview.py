@@ -70,7 +70,9 @@ def _theory_work(run: Run) -> list[str]:
         how = "one causal march, " + ("full history" if setup.per_level is None else
                                       f"dyadic history of {setup.per_level} blocks a level")
     more = f", more until m_error < {theory.target_error:g}" if theory.target_error > 0 else ""
-    return [f"theory of {run.algorithm.kind}: {_steps_text(run)}; {how}",
+    hidden = setup.experiment.hidden
+    before = f" after {hidden} steps of power iteration (spectral start)" if hidden else ""
+    return [f"theory of {run.algorithm.kind}: {_steps_text(run)}{before}; {how}",
             f"{theory.replicas} replicas of {theory.samples} samples{more}, each with a companion of half as many for the bias; "
             f"kernels at {len(setup.grid)} times"]
 
@@ -86,7 +88,7 @@ def _theory_warnings(run: Run) -> list[str]:
     """What may go wrong in a theory run, in lines of text."""
     experiment, theory = theory_experiment(run), run.theory
     found = _step_warnings(Experiment.from_run(run))
-    if experiment.mirrored:
+    if experiment.mirrored and not experiment.start.random:
         found.append("m0 = 0: in the limit of infinite dimension m stays exactly 0")
     wanted = WANTED_SAMPLES / experiment.m0**2 if experiment.m0 else 0.0
     if experiment.data.even and 0.0 < abs(experiment.m0) < SMALL_M0 and theory.samples < wanted:

@@ -26,7 +26,7 @@ from dmft.core.parts import Part
 from dmft.core.stopping import Stop
 from dmft.equations.rows import MOST_LOST
 from dmft.model.cuda_loss import check_cuda
-from dmft.model.experiment import Experiment
+from dmft.model.experiment import theory_experiment
 from dmft.model.resume import grown
 from dmft.model.runfile import Run, parse_run
 from dmft.result.statistics import ReplicaStatistics, Solution
@@ -172,7 +172,9 @@ class TheoryJob:
         if experiment.hidden:
             self._note(f"spectral start: {experiment.hidden} steps of power iteration before t = 0")
         if self.setup.parts != wanted_parts(self.run):
-            self._note(f"note: the loss {self.run.problem.loss!r} has jumps: solving without the Stein control variate")
+            what = (f"the preprocessing {self.run.problem.preprocessing!r} has jumps, or its slope is not known"
+                    if experiment.hidden and not experiment.losses[0].stein else f"the loss {self.run.problem.loss!r} has jumps")
+            self._note(f"note: {what}: solving without the Stein control variate")
 
     def _more(self) -> int:
         """The number of replicas to go on to for the target error; it grows at most twofold at a time, and not with the number of
@@ -291,8 +293,12 @@ def _card(run: Run, comm: Comm) -> Gpu | None:
         return None
     if run.theory.method == "iterate":
         raise RunError('[theory] device = "gpu": only method = "march" runs there; take device = "cpu" for iterate')
+    experiment = theory_experiment(run)
+    if experiment.hidden and not experiment.losses[0].cuda:
+        raise RunError(f'[theory] device = "gpu": the preprocessing {run.problem.preprocessing!r} has no CUDA source; give '
+                       'register_preprocessing its cuda argument, or take device = "cpu"')
     card = gpu("theory", *comm.on_node())
-    for loss in Experiment.from_run(run).losses:
+    for loss in experiment.losses:
         check_cuda(card, loss, "theory")
     return card
 

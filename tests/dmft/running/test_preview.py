@@ -8,9 +8,9 @@ from scipy.special import ndtr
 
 from dmft.cli import main as dmft_command
 from dmft.core.parallel import Comm
-from dmft.model.experiment import Experiment
+from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import parse_run
-from dmft.running.cost import estimate
+from dmft.running.cost import START, estimate
 from dmft.running.preview import preview, unstable_share
 from sgd_sim.cli import main as simulator_command
 from tests.run_files import run_text
@@ -37,6 +37,21 @@ def test_a_sound_run_has_no_warnings():
 def test_warnings(sections, told):
     found = _warnings(**{"theory": QUIET, **sections})
     assert len(found) == 1 and told in found[0]
+
+
+def test_a_random_start_is_not_taken_for_m0_of_zero():
+    run = parse_run(run_text(theory=QUIET)).replace(start="random")
+    assert not any("stays exactly 0" in text for text in preview(run, "theory", Comm()).warnings)
+
+
+def test_the_steps_of_a_spectral_start_are_told_and_paid_for():
+    """At alpha = 1.5 power iteration takes many more steps than the run itself."""
+    warm = parse_run(run_text(t_max=0.1, theory=QUIET))
+    spectral = warm.replace(start="spectral", alpha=1.5)
+    hidden = theory_experiment(spectral).hidden
+    told = preview(spectral, "theory", Comm())
+    assert hidden > 100 and f"5 steps of 0.02 to t = 0.1 after {hidden} steps of power iteration" in told.computed[0]
+    assert told.costs["cpu"].seconds > 10 * (estimate(warm, "theory").seconds - START) + START
 
 
 def test_enough_samples_for_a_small_m0():
