@@ -41,7 +41,7 @@ def drives(M_C: np.ndarray) -> list:
 @pytest.mark.parametrize("M_C", [ROUGH, SMOOTH], ids=["rough", "smooth"])
 def test_law_given_the_past(M_C):
     """Weights and spread of chi_n given chi_0 .. chi_{n-1}, with the jitter in the covariance and in the variance that is drawn:
-    for a constant chi what is left is JITTER (1 + 1/n), n being large against JITTER. Rounding of the difference of two
+    for a constant chi what is left is JITTER (1 + 1/n). Rounding of the difference of two
     numbers of order one is 1e-16 against 1e-9; the bound is a hundred times that."""
     full = M_C + JITTER * np.diag(np.diag(M_C))
     for n, (weights, spread) in enumerate(drives(M_C)):
