@@ -1,4 +1,4 @@
-"""Data models: what a mixture costs beside phase retrieval, and gradient descent at long times against its fixed point to 1e-4.
+"""Data models: the cost of a mixture compared with phase retrieval, and gradient descent at long times against its fixed point.
 
     python benchmarks/bench_data_models.py cost                            seconds of a solution, models in turn
     python benchmarks/bench_data_models.py cost --before PATH              also phase retrieval of another checkout, in turn
@@ -56,7 +56,7 @@ def cost_text(problem: str, options: argparse.Namespace) -> str:
 
 
 def cost(options: argparse.Namespace) -> None:
-    """Medians over rounds in which every model has its turn; ratios are medians of the ratios within a round."""
+    """Times are medians over rounds, in each of which every model runs once; ratios are medians of the ratios within a round."""
     runs = {name: parse_run(cost_text(problem, options)) for name, problem in MODELS.items()}
     other = None
     if options.before:
@@ -96,7 +96,7 @@ def limit(options: argparse.Namespace) -> None:
 
 
 def strata(options: argparse.Namespace) -> None:
-    """Standard deviation over replicas of m, q and b at t = 2: shares of clusters and flips exact (as built), or as drawn."""
+    """Standard deviation over replicas of m, q and b at t = 2, with exact (the default) or random shares of clusters and flips."""
     rows = []
     cases = {"two clusters, bias": ('loss = "logistic"\nbias = true\n' + TWO.format(1.0) + RIDGE.format(0.3), Mixture),
              "signs, 10 % flipped": ('loss = "logistic"\nflip = 0.1\n' + RIDGE.format(0.3), Teacher)}

@@ -4,7 +4,7 @@
 
 N = 1000, alpha = 3: 12 MB of float32 an instance. The bandwidth is that of a kernel that only reads the same array. A step
 of gradient descent reads all data once; persistent SGD at l = 0.5 half of them. Times are those of whole steps, launches
-and updates included, from a clock that waits for the card; --layouts tries other ways to share out the work.
+and updates included, from a clock that waits for the card; --layouts tries other ways to divide the work.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def bandwidth(card, array, rounds: int = 20) -> float:
 
 
 def step_seconds(stepper: GpuTrajectories, steps: int) -> float:
-    """Time of a step, the middle one of three slices."""
+    """Time of a step: the median of three slices."""
     stepper.advance(stepper.step + 20)
     times = []
     for _ in range(3):

@@ -37,7 +37,7 @@ def one(name: str, algorithm: dict, steps: int, samples: int, card: Gpu, limit: 
     card.wait()
     total, late = time.perf_counter() - began, (time.perf_counter() - late) / 100
     history, lowest = march.history, min(march.history.order)
-    # H and G in the sums, H, X and Y in the past; of samples with tangents the rows in use, and the present one twice
+    # Bytes read: H and G in the sums, H, X and Y of the past; of samples with tangents the rows in use, the present one twice.
     read = samples * (history.slots - lowest) * 5 * 8
     read += sampling.carriers * 4 * (sum(history.stop[s] - lowest for s in history.order) + 2 * (history.slots - lowest))
     return [name, f"{steps}", f"{samples}", f"{total:.1f}", f"{1e3 * late:.2f}", f"{read / late / 1e12:.2f}",

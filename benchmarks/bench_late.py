@@ -1,11 +1,11 @@
-"""Late times: where m lies over independent solutions, and whether error bars of eight replicas cover.
+"""Late times: the law of m over independent solutions, and whether error bars of eight replicas cover its mean.
 
     python benchmarks/bench_late.py                                        a small table on the CPU
     python benchmarks/bench_late.py --device gpu --samples 32768 --seeds 64 --t-max 10
     python benchmarks/bench_late.py bars --samples 2000 --seeds 640 --t-max 3 --processes 16
 
-"solutions" prints mean, median, spread and skewness of m at several times, with [ibp] and without it. "bars" puts solutions into
-groups of eight and tells how often the 95 % interval of a group, by Student's t, holds the mean of all.
+"solutions" prints mean, median, spread and skewness of m at several times, with [ibp] and without it. "bars" forms groups of eight
+solutions and prints how often the 95 % interval of a group, by Student's t, contains the mean of all.
 """
 
 from __future__ import annotations

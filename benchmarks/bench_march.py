@@ -1,4 +1,4 @@
-"""The dyadic march: cost against steps, what coarsening changes, what each variance-reduction part buys, bandwidth.
+"""The dyadic march: cost against steps, the effect of coarsening, the gain by each part of the variance reduction, bandwidth.
 
 python benchmarks/bench_march.py [scaling coarsening sensitivity shift samples variance same-error bandwidth]     (default: all)
 """
@@ -26,7 +26,7 @@ from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
 
 SEEDS = 100
-ROUNDS = 3  # of timings, of which the best counts: what else uses the memory of the machine only adds
+ROUNDS = 3  # of timings, of which the best counts: other work on the machine only adds time
 
 
 def slope(n: list[int], t: list[float]) -> float:
@@ -63,7 +63,7 @@ def coarsening() -> None:
 
 
 def sensitivity() -> None:
-    """What a small change of m0 itself does to m, same random numbers: no coarsening can do less harm than that."""
+    """Change of m by a small change of m0, with the same random numbers: the scale that coarsening is to be compared with."""
     rows = []
     for m0 in (0.5, 0.2):
         base = march(problem(GD, 1000, m0=m0), 500, 16).curves["m"]
@@ -75,7 +75,7 @@ def sensitivity() -> None:
 
 
 def shift(seeds: int = 240, samples: int = 1000) -> None:
-    """Mean change of m by the dyadic history where single solutions take another path: persistent SGD, same random numbers."""
+    """Mean change of m by the dyadic history (same random numbers) for persistent SGD, whose single solutions change a lot."""
     at, eta, rows = [0.5, 1.0, 1.5], 0.02, []
     p = problem(PERSISTENT, round(at[-1] / eta), eta)
     steps = [round(t / eta) for t in at]
@@ -90,7 +90,7 @@ def shift(seeds: int = 240, samples: int = 1000) -> None:
 
 
 def samples() -> None:
-    """Where m lies over independent solutions, against the number of samples: bias and skewness, with and without [ibp]."""
+    """The law of m over independent solutions against the number of samples: bias and skewness, with and without [ibp]."""
     at, eta, rows = [0.5, 1.0, 1.5, 2.0], 0.02, []
     steps = [round(t / eta) for t in at]
     p = problem(PERSISTENT, steps[-1], eta, 2.0)

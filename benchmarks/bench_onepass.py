@@ -2,7 +2,7 @@
 
     python benchmarks/bench_onepass.py [--rounds 20]
 
-Everything is measured side by side in rounds, in time that the process had its core; the best round of each counts,
+Everything is measured in turn, in rounds, in CPU time of the process; the best round of each counts,
 since other work on the machine can only slow a measurement down.
 """
 
@@ -90,7 +90,7 @@ def main() -> None:
     wide = QuadraticNetwork(P, 1, 0.5)
     sgd = wide.sgd_process(wide.start(random_state(wide)), D, 1, 0)
     sgd.advance(10)
-    big = [np.ones(8 * 2**20) for _ in range(3)]  # 64 MiB each
+    big = [np.ones(8 * 2**20) for _ in range(3)]  # 64 MiB each, larger than the caches
     w, one = np.ones((P, D)), np.ones(D)
     triad(*big)
     sweep(w, one)

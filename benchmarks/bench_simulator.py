@@ -54,9 +54,9 @@ def read(data):
 
 
 def seconds(work, threads: int) -> float:
-    """Time of work[0](), ..., work[threads - 1]() in as many threads, their data being in use already.
+    """Time of work[0](), ..., work[threads - 1]() in as many threads, after one call that warms the caches.
 
-    One thread: the time that it had its core (other programs may take it away); more: the time on the clock.
+    With one thread its CPU time, which other programs do not add to; with more the time on the clock.
     """
     barrier, times = threading.Barrier(threads), []
     clock = time.thread_time if threads == 1 else time.perf_counter

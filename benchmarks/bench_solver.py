@@ -24,7 +24,7 @@ from dmft.equations import reference  # noqa: E402
 from dmft.samples.sampling import Sampling, draw  # noqa: E402
 
 PEER_NS = 4.0
-PAIRS = 7  # of runs on one and on two ranks, side by side: a neighbour on the memory of the machine spoils some
+PAIRS = 7  # of runs on one and on two ranks in turn: other work on the machine spoils some
 RUN = f"""
 [problem]
 alpha = 3.0
@@ -67,7 +67,7 @@ def sweeps_needed(n: int, samples: int) -> tuple[int, float]:
 
 
 def iterate_sweep(n: int, samples: int) -> float:
-    """A typical sweep: the fifth, when the memory kernel is there."""
+    """Time of a typical sweep: the fifth, when the memory kernel is not zero any more."""
     solver = iteration(problem(PERSISTENT, n), samples, 0.5, 1e-9)
     for _ in range(4):
         solver.sweep()

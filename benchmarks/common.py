@@ -39,7 +39,7 @@ def iteration(p: Experiment, samples: int, mixing: float, tolerance: float, part
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """CPU seconds of this process: on one thread what a free core would take, whatever else the machine does."""
+    """CPU seconds of this process: with one thread the time on a free core, whatever else the machine does."""
     start = time.process_time()
     work()
     return time.process_time() - start

@@ -61,17 +61,17 @@ def bayes(run: Run | str | Path) -> BayesOptimal:
     return optimal.bayes(_run(run))
 
 
-def compare(theory: Theory | str | Path, *simulations: SimulationResult | str | Path, observable: str | Sequence[str] = "m",
+def compare(theory: Theory | str | Path, *simulations: SimulationResult | str | Path, observable: str | Sequence[str] | None = None,
             plot: str | Path | None = None) -> AgainstSimulations:
     """Hold a theory against simulations of the same experiment, each a result or a file.
 
-    observable: "m", "loss", "mse", "q" or several of them. plot: file for a picture. Several simulations at different
-    dimensions are extrapolated to infinity. The answer is in `.verdict` (agree, disagree, cannot tell, diverged) and
-    `.max_z`; printing it gives the table, `.comparisons` the numbers.
+    observable: "m", "loss", "mse", "q", "V" or several of them; None: m, or V from a random start. plot: file for a picture.
+    Several simulations at different dimensions are extrapolated to infinity. The answer is in `.verdict` (agree, disagree,
+    cannot tell, diverged) and `.max_z`; printing it gives the table, `.comparisons` the numbers.
     """
     if not simulations:
         raise UserError("compare: give one simulation at least, dmft.compare(theory, simulation)")
-    names = [observable] if isinstance(observable, str) else list(observable)
+    names = [observable] if isinstance(observable, str) else list(observable or ())
     found = against_simulations(theory, simulations, names)
     if plot is not None:
         found.plot(plot)

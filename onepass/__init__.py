@@ -2,7 +2,7 @@
 
 from dmft.core import parallel
 
-parallel.begin()  # before the imports that follow
+parallel.begin()  # MPI must start before the imports that follow fill the memory
 
 from onepass.effective.check import check_effective  # noqa: E402
 from onepass.effective.dynamics import EffectiveDynamics, fixed_point, linearise  # noqa: E402

@@ -1,8 +1,8 @@
-"""What a model says about its statistics: names, checks, drift, noise, and processes in finite dimension.
+"""The interface of a model: names of its statistics, checks, drift, noise, and its processes in finite dimension.
 
-The ODE (ode.py), the SDE (sde.py) and ensembles of independent instances (ensemble.py) ask for nothing else; model.py
-puts them together. `drift`, `covariance` and `retract` act on each flat vector alone: its result must not depend, by a bit, on
-the others.
+The ODE (ode.py), the SDE (sde.py) and ensembles of independent instances (ensemble.py) need nothing else; model.py
+puts them together. `drift`, `covariance` and `retract` must treat every flat vector separately: the result for one of them must
+not depend, not even in its last bit, on which others are in the same array.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from onepass.process import Process
 
 
 class Dynamics:
-    """Flat states X have shape (..., layout.size), leading axes are instances or times."""
+    """Base of everything that moves. Flat states X have shape (..., layout.size); leading axes are instances or times."""
 
-    # Statistics are of order one; an instance beyond this has exploded, even if it was recorded before it became infinite.
+    # Statistics are of order one. An instance with a larger one counts as diverged, although its numbers are still finite.
     largest_statistic: ClassVar[float] = 1e6
 
     @property
@@ -45,15 +45,15 @@ class Dynamics:
         raise NotImplementedError
 
     def step_constant(self) -> float:
-        """lim n tau(n): the time of a step in dimension n is this over n."""
+        """The limit of n tau(n) for n -> infinity: a step in dimension n takes this divided by n."""
         raise NotImplementedError
 
     def movable(self) -> np.ndarray:
-        """Which entries (size,) of the flat vector the dynamics can change at all."""
+        """(size,) bool: the entries of the flat vector that the dynamics can change."""
         return np.ones(self.layout.size, bool)
 
     def longest_step(self, x0: np.ndarray, t: np.ndarray) -> float:
-        """Step of the SDE from the starts x0 (instances, size) over the times t, where none is asked for."""
+        """Default step of the SDE from the starts x0 (instances, size) over the times t."""
         return min(0.01, max(t[-1] / 200.0, 1e-12))
 
     def chain_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> Process:
@@ -76,6 +76,7 @@ class Dynamics:
         return {}
 
     def with_observables(self, statistics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The statistics and their observables together."""
         return {**statistics, **self.observables(statistics)}
 
     def to_toml(self) -> str:

@@ -25,7 +25,7 @@ CHECKPOINT_INTERVAL = 60.0      # seconds, for ensembles asked for in Python
 
 
 def assemble(model: Dynamics, t: np.ndarray, flat: np.ndarray, source: str, attrs: dict) -> Ensemble:
-    """Ensemble from flat statistics (instances, times, size); an instance that exploded is NaN from there on."""
+    """Ensemble from flat statistics (instances, times, size); an instance is NaN from the time at which it diverged."""
     with np.errstate(invalid="ignore"):
         lost = np.logical_or.accumulate(~(np.abs(flat) <= model.largest_statistic).all(axis=2), axis=1)
     diverged = lost[:, -1]
@@ -36,8 +36,8 @@ def assemble(model: Dynamics, t: np.ndarray, flat: np.ndarray, source: str, attr
 
 
 class InstancesJob:
-    """Independent instances, stepped by a single worker on all ranks. `flat` (instances, times, size): what is recorded of the
-    finished ones; `process`: heading of the progress line."""
+    """Independent instances as one part of work, shared by all ranks. `flat` (instances, times, size): records of the finished
+    instances; `process`: heading of the progress line."""
 
     kind = "onepass"
     wanted = 1
@@ -65,8 +65,8 @@ class InstancesJob:
 
 
 class EnsembleJob(InstancesJob):
-    """All instances of an ensemble. `run_text` describes the run in its files, `compare` says what grew since a stored one
-    (defaults: those of the ensemble itself)."""
+    """All instances of an ensemble. `run_text` describes the run in its files, `compare` names the keys that grew since a stored
+    run was made; by default both are those of the request itself."""
 
     def __init__(self, wanted: EnsembleRequest, run_text: str | None = None, compare: Callable[[str, str], list[str]] | None = None,
                  checkpoint_interval: float = CHECKPOINT_INTERVAL):
@@ -76,7 +76,7 @@ class EnsembleJob(InstancesJob):
         self.compare = compare or wanted.grown
 
     def take_up(self, header: store.Stored, grew: Sequence[str]) -> bool:
-        """Everything in a checkpoint is the worker's."""
+        """Check the header of a checkpoint, whose contents the worker restores; of a finished result take its records."""
         layout = self.request.model.layout
         if header.is_checkpoint:
             layouts.check(header, {"time": self.request.t.size, "statistic": layout.size})
@@ -103,7 +103,8 @@ class EnsembleJob(InstancesJob):
 
 def run_job(job: EnsembleJob, output: str | Path | None = None, resume: bool = False, quiet: bool = True,
             stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None) -> Ended[Ensemble]:
-    """Run an ensemble to its end, with word of whether there was anything to do. A ResultWarning tells of diverged instances."""
+    """Run an ensemble to its end; the answer also says whether there was anything left to do. A ResultWarning reports diverged
+    instances."""
     comm = comm or world()
     ended = drive(job, output, resume, quiet, stop, attrs, comm)
     lost, instances = int(ended.result.diverged.sum()), ended.result.instances

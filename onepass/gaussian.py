@@ -11,7 +11,7 @@ from numba import njit
 
 @lru_cache(maxsize=8)
 def sobol_uniforms(dimensions: int, log2_points: int) -> np.ndarray:
-    """The same scrambled Sobol points (2^log2_points, dimensions) every time, inside the open cube."""
+    """Scrambled Sobol points (2^log2_points, dimensions) inside the open unit cube, the same ones at every call."""
     from scipy.stats import qmc  # slow to import
 
     u = qmc.Sobol(dimensions, scramble=True, seed=20).random_base2(log2_points)
@@ -39,6 +39,25 @@ def lower_root(C, L):
                 L[a, a] = np.sqrt(rest) if rest > 1e-14 * C[a, a] else 0.0
             else:
                 L[a, b] = rest / L[b, b] if L[b, b] > 0.0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def add_moments(row, weight, mean, second):
+    """Add weight * row to mean (n,), and weight * row row^T to the lower triangle of second (n, n)."""
+    for i in range(len(row)):
+        mean[i] += weight * row[i]
+        for j in range(i + 1):
+            second[i, j] += weight * row[i] * row[j]
+
+
+@njit(cache=True, nogil=True)
+def central_moments(mean, second):
+    """The covariance (n, n) that follows from what `add_moments` has gathered with weights of sum one; overwrites `second`."""
+    for i in range(len(mean)):
+        for j in range(i + 1):
+            second[i, j] -= mean[i] * mean[j]
+            second[j, i] = second[i, j]
+    return second
 
 
 @njit(cache=True)

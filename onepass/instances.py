@@ -1,8 +1,8 @@
-"""The instances of an ensemble over threads and ranks: the worker of a one-pass process (dmft.core.worker).
+"""The instances of an ensemble, spread over threads and ranks: the worker of a one-pass process (dmft.core.worker).
 
-Instance i belongs to rank i mod P. On a rank, batches of instances (single ones of a chain or of SGD, several paths of the SDE) go
-to threads as these become free. A thread works in slices of time and posts where its instances stand after each of them, so that
-a stop or a checkpoint never has to wait for it. What an instance does depends on its number alone.
+Instance i belongs to rank i mod P. A rank cuts its instances into batches (one instance of a chain or of SGD, several paths of the
+SDE), which its threads take as they become free. After every slice of work a thread posts the state of its instances, so that
+stops and checkpoints never have to wait for it. The random numbers of an instance depend on its number alone.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from dmft.core.parts import Part
 from onepass.process import Batch
 
 PART = "instances"         # the name of the only part of the worker's state
-SLICE_SECONDS = 0.25       # work between two posts
-ROUND_SECONDS = 0.25       # of a `step`, after which the driver looks at signals and other ranks
-PATIENCE = 0.5             # seconds that `close` waits for threads; what they had not posted by then is done again
-MOST_TOGETHER = 64         # paths of the SDE in a batch: more of them are no faster, and a step must not take long
+SLICE_SECONDS = 0.25       # work of a thread between two posts
+ROUND_SECONDS = 0.25       # duration of a `step`, after which the driver polls stop signals and the other ranks
+PATIENCE = 0.5             # seconds that `close` waits for the threads; work not posted by then is lost, and done again on resume
+MOST_TOGETHER = 64         # paths of the SDE in a batch: larger ones are no faster, and a step must stay short
 
 
 @dataclass(frozen=True)
 class Walk:
-    """What is run: from x0 (instances, size), recorded after the given numbers of steps (times,). `begin(indices, step)` makes
-    the batch of these instances, for snapshots taken at `step` to be put in; several only where `together`."""
+    """What is run: instances from x0 (instances, size), recorded after the given numbers of steps (times,). `begin(indices, step)`
+    makes a batch of these instances, ready to restore snapshots taken at `step`; batches of several only if `together`."""
 
     x0: np.ndarray
     steps: np.ndarray
@@ -39,8 +39,8 @@ class Walk:
 
 
 class EnsembleWorker:
-    """Steps the unfinished instances of this rank. `done` (instances, times, size): finished ones of an earlier run, the first
-    ones."""
+    """Steps the unfinished instances of this rank. `done` (instances, times, size): records of the first instances, which an
+    earlier run has finished."""
 
     note = ""
 
@@ -54,8 +54,8 @@ class EnsembleWorker:
         self.step_of = np.zeros(count, np.int64)      # steps taken so far
         old = self.mine < len(done)
         self.flat[old], self.columns[old] = done[self.mine[old]], times
-        self.bytes = walk.begin(np.arange(1), 0).snapshot().shape[1]      # refuses a process that cannot begin, on every rank
-        self.kept: dict[int, np.ndarray] = {}         # snapshots of the lines under way
+        self.bytes = walk.begin(np.arange(1), 0).snapshot().shape[1]      # a process that cannot begin fails here, on every rank
+        self.kept: dict[int, np.ndarray] = {}         # by line: snapshots of the unfinished instances
         self.threads = threads or max(1, min(comm.threads(), numba.get_num_threads()))
         self._running: list[threading.Thread] = []
         self._waiting: queue.SimpleQueue[np.ndarray] | None = None
@@ -87,7 +87,7 @@ class EnsembleWorker:
             raise self._failure
 
     def state(self) -> dict[str, Part]:
-        """Records and, of the instances under way, snapshots; one line per instance of this rank."""
+        """Records of all instances of this rank, one line each, and snapshots of the unfinished ones."""
         own = dict(self.solution().own)
         with self._lock:
             own |= {"columns": self.columns.copy(), "step": self.step_of.copy()}
@@ -97,7 +97,7 @@ class EnsembleWorker:
         return {PART: Part({}, own | {"snapshot": snapshots}, self.lines, self.total)}
 
     def restore(self, parts: Mapping[str, Part]) -> None:
-        """Instances beyond those of the checkpoint stay at their start."""
+        """Continue from a checkpoint; instances that it does not hold stay at their start."""
         old = parts[PART].own
         count = len(old["columns"])
         self.flat[:count], self.columns[:count], self.step_of[:count] = old["flat"], old["columns"], old["step"]
@@ -110,7 +110,7 @@ class EnsembleWorker:
             return Part({}, {"flat": self.flat.copy()}, self.lines, self.total)
 
     def close(self) -> None:
-        """End the threads. One in the middle of a long slice is left to itself: nobody looks at what it posts later."""
+        """End the threads. A thread in the middle of a long slice is abandoned: what it posts later is ignored."""
         self._halt.set()
         deadline = time.monotonic() + PATIENCE
         for thread in self._running:
@@ -131,7 +131,7 @@ class EnsembleWorker:
         return waiting
 
     def _batches(self) -> list[np.ndarray]:
-        """Lines of unfinished instances; those of a batch stand at the same step and have as many records."""
+        """Lines of the unfinished instances, grouped into batches of equal step and equal number of records."""
         left = np.flatnonzero(self.columns < len(self.walk.steps))
         if not self.walk.together:
             return [left[i : i + 1] for i in range(len(left))]
@@ -179,7 +179,7 @@ class EnsembleWorker:
             self._post(lines, records, column, step, batch.snapshot())
 
     def _post(self, lines: np.ndarray, records: np.ndarray, column: int, step: int, snapshots: np.ndarray | None) -> None:
-        """Let the main thread see where a batch stands."""
+        """Hand records, step and snapshots of a batch to the main thread."""
         with self._lock:
             self.flat[lines], self.columns[lines], self.step_of[lines] = records, column, step
             for i, line in enumerate(lines):

@@ -15,7 +15,7 @@ Event = Callable[[float, dict[str, np.ndarray]], float]
 
 
 def increasing_times(times) -> np.ndarray:
-    """Check and convert: increasing, finite, not negative."""
+    """The times as an array (times,); RunError unless they are finite, not negative and increasing."""
     t = np.atleast_1d(np.asarray(times, float))
     if t.ndim != 1 or t.size == 0 or not np.all(np.isfinite(t)) or t[0] < 0 or np.any(np.diff(t) <= 0):
         raise RunError("times must be a strictly increasing sequence of finite numbers >= 0")

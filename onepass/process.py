@@ -1,8 +1,8 @@
-"""Processes in finite dimension: what the worker of an ensemble (instances.py) asks of one instance, and of several that step
-together, and how what moves in them is kept as bytes.
+"""Processes in finite dimension: the interface of one instance, and of several that step together, for the worker of an ensemble
+(instances.py); and their state as bytes, for checkpoints.
 
-A process takes its steps in any pieces: advance(3) and advance(4) end where advance(7) does, bit for bit, unless `flat` is asked
-for in between. So a long stretch can be cut wherever a stop signal or a checkpoint wants it.
+Steps can be taken in any pieces: advance(3) and advance(4) end where advance(7) does, bit for bit, unless `flat` is called in
+between. So a long stretch can be cut wherever a stop signal or a checkpoint falls.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _WORD = (1 << 64) - 1
 
 
 class Process(Protocol):
-    """One instance on its way. `advance` should release the interpreter lock (Numba `nogil`), so that instances
-    run in threads. A process that has the attribute `moving` as well can go on from a checkpoint; another begins again."""
+    """One instance. `advance` should release the interpreter lock (Numba `nogil`), so that instances run in threads. A process
+    with an attribute `moving` (its state, see `to_bytes`) continues from checkpoints; one without it starts again."""
 
     def advance(self, steps: int) -> None:
         """Take that many SGD steps."""
@@ -46,7 +46,7 @@ class KernelProcess:
 
     @property
     def moving(self) -> Moving:
-        """The arrays that the kernel moves, and the generators it draws from."""
+        """The state: arrays that the kernel changes, and generators that it draws from."""
         return (*self.state, *(item for item in self.args if isinstance(item, np.random.Generator)))
 
 
@@ -60,11 +60,11 @@ class Batch(Protocol):
         """The statistics now, (instances, layout.size)."""
 
     def snapshot(self) -> np.ndarray:
-        """All that moves, (instances, bytes) of uint8, the same number of bytes for any batch of a run; 0 where a process
-        cannot be taken up again."""
+        """The state as uint8, (instances, bytes); the number of bytes is the same for all batches of a run, and 0 for processes
+        that cannot continue from a checkpoint."""
 
     def restore(self, lines: np.ndarray) -> None:
-        """Go to where `snapshot` was taken."""
+        """Return to the state that `snapshot` gave."""
 
 
 @dataclass
@@ -87,13 +87,13 @@ class Single:
 
 
 def to_bytes(moving: Moving) -> np.ndarray:
-    """A copy of all that moves, as uint8."""
+    """A copy of the state (arrays and random generators), as uint8."""
     arrays = [_words(item) if isinstance(item, np.random.Generator) else item for item in moving]
     return np.frombuffer(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays), np.uint8)
 
 
 def from_bytes(moving: Moving, kept: np.ndarray) -> None:
-    """Put back, in place, what `to_bytes` kept of the same things."""
+    """Restore, in place, the state that `to_bytes` copied."""
     content, first = kept.tobytes(), 0
     for item in moving:
         like = _words(item) if isinstance(item, np.random.Generator) else item
@@ -106,7 +106,7 @@ def from_bytes(moving: Moving, kept: np.ndarray) -> None:
 
 
 def _words(generator: np.random.Generator) -> np.ndarray:
-    """Where a generator of dmft.core.streams stands: two numbers of 128 bits, and half a word that may be left over."""
+    """State of a generator of dmft.core.streams: two numbers of 128 bits, and half a word that may not have been used yet."""
     state = generator.bit_generator.state
     inner = state["state"]
     halves = [part for number in (inner["state"], inner["inc"]) for part in (number & _WORD, number >> 64)]
@@ -114,6 +114,7 @@ def _words(generator: np.random.Generator) -> np.ndarray:
 
 
 def _set_words(generator: np.random.Generator, words: np.ndarray) -> None:
+    """The inverse of `_words`."""
     low, high, low_inc, high_inc, has_half, half = (int(word) for word in words)
     state = generator.bit_generator.state
     inner = {"state": high << 64 | low, "inc": high_inc << 64 | low_inc}

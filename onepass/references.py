@@ -1,4 +1,4 @@
-"""Which papers a run of onepass rests on."""
+"""The papers to cite for a run of onepass, by its model."""
 
 from __future__ import annotations
 

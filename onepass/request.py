@@ -1,4 +1,4 @@
-"""An ensemble of independent instances as it is asked for: checked, described as text, and made into what the worker runs."""
+"""The request for an ensemble of independent instances: its checks, its description as text, and the walk that the worker runs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from onepass.sde import SdeGrid, SdePaths
 
 @dataclass(frozen=True)
 class EnsembleRequest:
-    """An ensemble as it is asked for, checked: `process` of a model from x0 (instances, size), recorded at the times t. `step` is
-    the longest of the SDE (None: the model's choice)."""
+    """A checked request: `process` of a model from x0 (instances, size), recorded at the times t. `step` is the longest step of
+    the SDE (None: the model's default)."""
 
     model: Dynamics
     process: str                # chain, sgd or sde
@@ -33,7 +33,7 @@ class EnsembleRequest:
     threads: int | None = None
 
     def walk(self) -> Walk:
-        """What the worker runs."""
+        """The instances, their starts and their steps, for the worker (instances.py)."""
         model, dimension, seed = self.model, self.dimension, self.seed
         tau = model.time_step(dimension)
         if self.process == "sde":
@@ -52,7 +52,7 @@ class EnsembleRequest:
 
     @property
     def longest_step(self) -> float:
-        """Of the SDE."""
+        """The longest step of the SDE: the one asked for, or the model's default."""
         return self.step or self.model.longest_step(self.x0, self.t)
 
     def first(self, instances: int) -> EnsembleRequest:
@@ -60,13 +60,13 @@ class EnsembleRequest:
         return replace(self, x0=self.x0[:instances])
 
     def attrs(self) -> dict[str, Any]:
-        """For the attributes of the result."""
+        """Attributes of the result: dimension, seed and, for the SDE, its step."""
         step = {"step": self.longest_step} if self.process == "sde" else {}
         return {"dimension": self.dimension, "seed": self.seed, **step}
 
     def to_toml(self) -> str:
-        """All that the numbers depend on, as far as text can tell: a run file for most models of the package. Starts that differ
-        between instances are told by a hash."""
+        """Everything that the numbers depend on, as TOML; for most models of the package this is a valid run file. Starts that
+        differ between instances are given by a hash."""
         if (self.x0 == self.x0[0]).all():
             initial = {name: array.tolist() for name, array in self.model.layout.unpack(self.x0[0]).items()}
         else:
@@ -108,13 +108,13 @@ def _keys(text: str, source: str) -> dict[str, Any]:
 
 def request(model: Dynamics, process: str, dimension: int, instances: int, initial: Mapping[str, np.ndarray], times, seed: int,
             step: float | None = None, threads: int | None = None) -> EnsembleRequest:
-    """Check what is asked for. Recording times of chain and SGD are rounded to the nearest whole step."""
+    """A request, after all checks. Recording times of chain and SGD are rounded to the nearest whole step."""
     t = increasing_times(times)
     return EnsembleRequest(model, process, dimension, instance_starts(model, initial, instances, dimension), t, seed, step, threads)
 
 
 def instance_starts(model: Dynamics, initial: Mapping[str, np.ndarray], instances: int, dimension: int) -> np.ndarray:
-    """Starting statistics (instances, size): one start for all, or arrays with instances first."""
+    """Starting statistics (instances, size) from one start for all instances, or from arrays with instances first."""
     if instances < 1:
         raise RunError(f"instances = {instances}; need at least 1")
     x0 = model.start(initial, dimension)

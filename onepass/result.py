@@ -1,4 +1,4 @@
-"""What a calculation gives back: times, and one array per statistic with time first (instances before it)."""
+"""Results: times, and one array per statistic, (times, ...) of a single path and (instances, times, ...) of an ensemble."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class Trajectory:
 
 @dataclass
 class Ensemble(Trajectory):
-    """Independent instances: arrays of shape (instances, times, ...). `diverged` (instances,) marks those that left
-    the finite numbers; their later entries are NaN and they are left out of `mean` and `error`."""
+    """Independent instances: arrays of shape (instances, times, ...). `diverged` (instances,) marks those that diverged; their
+    entries are NaN from then on, and they are left out of `mean`, `error` and `variance`."""
 
     diverged: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
 
@@ -66,7 +66,7 @@ class Ensemble(Trajectory):
         return len(next(iter(self.arrays.values())))
 
     def _over_instances(self, f: Callable[[np.ndarray], np.ndarray], fewest: int) -> Trajectory:
-        """f over the finite instances; NaN where there are fewer than it needs."""
+        """f over the instances that did not diverge; NaN if there are fewer than `fewest` of them."""
         kept = ~self.diverged if self.diverged.size else np.ones(self.instances, bool)
         enough = kept.sum() >= fewest
         arrays = {
@@ -92,7 +92,7 @@ class Ensemble(Trajectory):
 
 
 def load(path: str | Path) -> Trajectory:
-    """Read a file written by `save`."""
+    """Read a file written by `save`: a Trajectory or an Ensemble."""
     stored = store.load(path)
     if stored.kind != "onepass":
         raise FileError(f"{path}: holds {stored.kind!r}, not a one-pass result; use dmft inspect")

@@ -48,7 +48,7 @@ from onepass.ode import increasing_times
 from onepass.request import EnsembleRequest, request
 from onepass.spiked.tensor import SpikedTensor
 
-# Beyond these a run only fills the memory.
+# Larger numbers are refused: such a run would only fill the memory.
 MOST_UNITS, MOST_NODES, MOST_POINTS, MOST_ORDER = 4096, 200, 10**7, 100
 _VECTOR = schema.array("a list of numbers", 1, number())
 _MATRIX = schema.array("a list of rows of numbers", 2, number())
@@ -126,7 +126,7 @@ _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
 
 @dataclass(frozen=True)
 class TimeConfig:
-    """[time]: where the path is wanted, and how exactly."""
+    """[time]: the times of the result, and the accuracy of the ODE."""
 
     t_max: float = option(number(1e-100), 1.0, "last time")
     points: int = option(integer(1, MOST_POINTS), 41, "number of times")
@@ -148,7 +148,7 @@ class TimeConfig:
 
 @dataclass(frozen=True)
 class ProcessConfig:
-    """[simulation]: the finite-dimensional process."""
+    """[simulation]: the process in finite dimension, and how many instances of it."""
 
     process: str = option(choice("sgd", "chain", "sde"), "sgd", "what runs")
     dimension: int = option(integer(1), 1000, "d")
@@ -181,7 +181,7 @@ class OnePassRun:
 
     @property
     def solvable(self) -> Model:
-        """What the ODE is solved for: the model, or its mean-field reduction."""
+        """The model whose ODE is solved: the model of the run, or its mean-field reduction."""
         if self.model_keys.get("reduction") == "mean_field" and isinstance(self.model, Committee):
             return self.model.reduced()
         return self.model
@@ -196,7 +196,7 @@ class OnePassRun:
         }
 
     def notes(self) -> list[str]:
-        """What a user should know about this run before it begins."""
+        """Warnings about this run, for the user to read before it begins."""
         return []
 
     def to_toml(self) -> str:
@@ -251,7 +251,7 @@ def load_run(path: str | Path, overrides: Iterable[str] = ()) -> OnePassRun:
 
 
 def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] = ()) -> OnePassRun:
-    """A Run from TOML text, or a RunError that names file, section, key and remedy."""
+    """A OnePassRun from TOML text, or a RunError that names file, section, key and remedy."""
     document = schema.read_toml(content, source, overrides)
     table = document.get("model")
     if not isinstance(table, dict):
@@ -264,7 +264,7 @@ def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] =
         raise schema.bad_value(source, "model", "kind", table["kind"], str(error)) from None
     cls, keys = _KINDS[kind]
     model_section = _section("Model", {"kind": (choice(kind), kind), **keys})
-    initial_section = _section("Initial", {"start": (choice("given", "random"), "given"), **_statistics(cls, keys, table)})
+    initial_section = _section("Initial", {"start": (choice("given", "random"), "given"), **_statistics(cls)})
     sections = {"model": model_section, "initial": initial_section, "time": TimeConfig, "simulation": ProcessConfig}
     parsed = schema.parse(document, source, sections, {"title": text})
     model_keys = _used(parsed["model"])
@@ -277,7 +277,7 @@ def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] =
     run = OnePassRun(parsed.get("title", ""), model, model_keys, initial, parsed["time"], parsed["simulation"])
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they come again when the run is computed
+            warnings.simplefilter("ignore")  # the same warnings are given when the run is computed
             model.start(run.start(), run.simulation.dimension)
             increasing_times(run.time.grid())
     except RunError as error:
@@ -292,8 +292,8 @@ def _section(name: str, keys: Mapping[str, tuple[schema.Check, Any]]) -> type:
     return dataclasses.make_dataclass(name, mandatory + others, frozen=True)
 
 
-def _statistics(cls: type[Model], keys: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, tuple]:
-    """Names of the statistics with checks of their depth; empty stands for "not given"."""
+def _statistics(cls: type[Model]) -> dict[str, tuple]:
+    """(check, default) of each statistic in [initial]: nested lists of its depth; an empty list means "not given"."""
     depth = {QuadraticNetwork: {"a": 1, "M": 2, "Q": 2}, Committee: {"a": 1, "M": 2, "Q": 2},
              MultiIndexNetwork: {"a": 1, "M": 2, "Q": 2, "clock": 0}, SpikedTensor: {"m": 0, "r2": 0},
              BinaryMixture: {"v": 1, "m": 1, "R": 2}, XorMixture: {"v": 1, "m": 2, "R": 2}}[cls]  # fmt: skip
@@ -302,16 +302,17 @@ def _statistics(cls: type[Model], keys: Mapping[str, Any], table: Mapping[str, A
 
 
 def _used(section: Any) -> dict[str, Any]:
-    """Keys that say something: empty lists and strings stand for the model's own default."""
+    """The keys that the user has set: empty lists and strings stand for the model's own default."""
     return {f.name: v for f in dataclasses.fields(section) if (v := getattr(section, f.name)) not in ((), "")}
 
 
 def _initial(section: Any, model: Model, source: str) -> dict[str, Any]:
+    """[initial], checked against the statistics of the model: all of them with their shapes, or none with a random start."""
     keys = _used(section)
     given = [name for name in keys if name != "start"]
     if keys["start"] == "random":
         if given:
-            raise RunError(f'{source}: [initial] {given[0]} is not used with start = "random"')
+            raise RunError(f'{source}: [initial] {given[0]} is not used with start = "random"; take one of the two out')
         return keys
     missing = [name for name in model.layout.shapes if name not in keys and name not in ("a", "clock")]
     if missing:

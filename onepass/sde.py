@@ -26,7 +26,7 @@ def symmetric_root(c: np.ndarray) -> np.ndarray:
 
 
 class SdeGrid:
-    """Steps of the SDE between the times of the result: equal between two of these, and at most `longest`."""
+    """Steps of the SDE: all equal between two times of the result, and at most `longest`."""
 
     def __init__(self, t: np.ndarray, longest: float):
         before = np.concatenate([[0.0], t[:-1]])
@@ -41,8 +41,8 @@ class SdePaths:
     O(h^4 + tau h^2) (in the spirit of Milstein and Tretyakov's small-noise schemes; the variance of a linear mode of rate r
     comes out too large by (r h)^2/12).
 
-    Noise is keyed by instance, and `drift`, `covariance` and `retract` of a model act on each line of x alone: a path does not
-    depend on its company. One that leaves the finite numbers is NaN from there on.
+    Noise is keyed by instance, and `drift`, `covariance` and `retract` of a model treat each line of x separately: a path does not
+    depend on which others are stepped with it. A path that diverges is NaN from there on.
     """
 
     def __init__(self, model: Dynamics, tau: float, grid: SdeGrid, x0: np.ndarray, seed: int, instances: Sequence[int], step: int):
@@ -58,7 +58,7 @@ class SdePaths:
             for n in range(count):
                 finite = np.isfinite(self.x).all(axis=1)
                 self.x[~finite] = np.nan
-                with np.errstate(over="ignore", invalid="ignore"):      # explosion
+                with np.errstate(over="ignore", invalid="ignore"):      # of paths that diverge
                     if finite.all():
                         self.x = self._moved(self.x, xi[n], self.grid.lengths[segment])
                     elif finite.any():

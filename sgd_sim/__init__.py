@@ -2,7 +2,7 @@
 
 from dmft.core import parallel
 
-parallel.begin()  # before the imports that follow
+parallel.begin()  # MPI must start before the imports that follow fill the memory
 
 from sgd_sim.result import SimulationResult, load  # noqa: E402
 from sgd_sim.simulation import simulate  # noqa: E402

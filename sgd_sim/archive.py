@@ -11,16 +11,17 @@ from dmft.core.checkpoint import stored_part
 from dmft.core.errors import FileError
 from dmft.model import layouts
 from dmft.model.experiment import known_errors
+from dmft.model.losses import loss_names
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.landscape import sizes
-from sgd_sim.recording import recorded_curves, recorded_rows, times_of
+from sgd_sim.recording import ROWS, recorded_curves, recorded_rows, times_of
 from sgd_sim.states import States
 
 PART = "instances"      # the part of a checkpoint that holds the states
 
 
 def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.ndarray]]:
-    """The datasets of a result: curves (instances, times), and under state what a longer run goes on from."""
+    """The datasets of a result: curves (instances, times) and, under "state", what a longer run continues from."""
     arrays = states.arrays()
     curves = arrays.pop("curves")
     if not arrays["before"].shape[1]:
@@ -34,7 +35,7 @@ def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.n
 
 
 def outcome(run: Run, states: States) -> str:
-    """One line on how the run ended, or stands."""
+    """The outcome in one line: how the run ended, or how far it has come."""
     diverged, total = int(np.sum(states.diverged_at >= 0)), states.step.size
     finished = int(np.sum(states.finished(run.algorithm.steps)))
     if finished < total:
@@ -53,7 +54,7 @@ def load(path: str | Path) -> tuple[Run, States]:
 
 
 def unpack(stored: store.Stored) -> tuple[Run, States]:
-    """Run and states of a file that has been read; in a checkpoint instances stand where they had come."""
+    """Run and states in a file that has been read; in a checkpoint every instance has a step of its own."""
     if stored.kind != "simulation":
         raise FileError(f"{stored.path}: holds a {stored.kind} result, not a simulation")
     run = parse_run(stored.run_text, str(stored.path), any_loss=True)
@@ -65,5 +66,6 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
     arrays = {name: stored.arrays[f"state/{name}"] for name in ("step", "w", "s", "diverged_at")}
     arrays |= {name: stored.arrays[f"state/{name}"] for name in ("b", "before") if f"state/{name}" in stored.arrays}
     nothing = np.full_like(stored.arrays["m"], np.nan)
-    arrays["curves"] = np.stack([stored.arrays.get(name, nothing) for name in recorded_rows(run)], axis=1)
+    rows = recorded_rows(run) if run.problem.loss in loss_names() else ROWS     # a loss of a user's that is not known here
+    arrays["curves"] = np.stack([stored.arrays.get(name, nothing) for name in rows], axis=1)
     return run, States.from_arrays(stored.arrays["state/record"], arrays, samples)

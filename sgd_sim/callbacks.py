@@ -1,4 +1,4 @@
-"""The callback of sgd_sim.simulate: means over the instances as they go on."""
+"""The callback of sgd_sim.simulate: means over the instances while they are stepped."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from sgd_sim.recording import recorded_rows, times_of
 
 
 def hook_of(run: Run, callback: Callback | None) -> Hook | None:
-    """For the driver, which calls it a few times a second on the root. t is the latest time that an instance of this rank has
-    recorded; m and loss are means over those that have; the curves are NaN where an instance has not got that far."""
+    """The hook that the driver calls a few times a second on the root. The callback gets the latest time t that an instance of
+    this rank has recorded, the means of m and loss over the instances that have, and curves that are NaN beyond what an instance
+    has recorded."""
     if callback is None:
         return None
     before = 0

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 
 from dmft.cli import check as preview
 from dmft.core import command
+from dmft.core.averages import error_text
 from dmft.core.progress import say
 from dmft.core.stopping import StopSignals
 from dmft.model.runfile import load_run
 from dmft.version import __version__
-from sgd_sim.result import SimulationResult
+from sgd_sim.result import SOLVED, SimulationResult
 from sgd_sim.simulation import simulate_job
-
-SOLVED = 1e-7     # training loss below which the teacher counts as found, as in the paper
-
 
 _EPILOG = """examples:
   sgd-sim run runs/demo.toml                                   simulate; the result goes under runs/out/
@@ -42,7 +40,7 @@ def _main(arguments: Sequence[str] | None) -> int:
                                      epilog=_EPILOG, formatter_class=layout)
     command.run_options(run_parser)
     run_parser.set_defaults(function=run_job)
-    check_parser = commands.add_parser("check", help="tell what a run will compute and cost, without running it",
+    check_parser = commands.add_parser("check", help="show what a run will compute and cost, without running it",
                                        description=check_job.__doc__, formatter_class=layout)
     preview.add_arguments(check_parser)
     check_parser.set_defaults(function=check_job)
@@ -51,7 +49,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 
 def check_job(options: argparse.Namespace) -> int:
-    """Read RUN.toml and tell what its simulation will compute: the completed run, memory, an estimate of the time here and on a
+    """Read RUN.toml and show what its simulation will compute: the completed run, memory, an estimate of the time here and on a
     GPU, and warnings. Exit code 0, or 2 for bad input and for what does not fit into memory."""
     return preview.run(options, "simulation")
 
@@ -61,9 +59,8 @@ def run_job(options: argparse.Namespace) -> int:
     job = command.read_job(options, "simulation", load_run)
     with command.naming(options.run), command.speaking(job.quiet), StopSignals(job.time_limit) as stop:
         result, worked = simulate_job(job.run, job.output, job.resume, job.quiet, stop, job.attrs)
-    if not worked:
-        return command.EXIT_DONE
-    _summary(result, str(job.output), job.quiet)
+    if worked:
+        _summary(result, str(job.output), job.quiet)
     return command.EXIT_DIVERGED if result.diverged.all() else command.EXIT_DONE
 
 
@@ -71,7 +68,8 @@ def _summary(result: SimulationResult, path: str, quiet: bool) -> None:
     """The last lines of a run."""
     if not result.diverged.all():
         mean, error, share = result.mean(), result.error(), result.share_below(SOLVED)
-        say(f"t = {result.t[-1]:g}: m = {mean.m[-1]:.6f} +- {error.m[-1]:.2g}, loss = {mean.loss[-1]:.6g} +- "
-            f"{error.loss[-1]:.2g}, loss < {SOLVED:g} in {100 * share.share[-1]:.1f} % "
-            f"({100 * share.low[-1]:.1f} to {100 * share.high[-1]:.1f}) of {result.instances} instances", quiet=quiet)
+        say(f"t = {result.t[-1]:g}: m = {mean.m[-1]:.6f} +- {error_text(error.m[-1])}, loss = {mean.loss[-1]:.6g} +- "
+            f"{error_text(error.loss[-1])}, loss < {SOLVED:g} in {100 * share.share[-1]:.1f} % "
+            f"({100 * share.low[-1]:.1f} to {100 * share.high[-1]:.1f}) of {result.instances} instance"
+            f"{'s' if result.instances != 1 else ''}", quiet=quiet)
     say(f"wrote {path}", quiet=quiet)

@@ -1,10 +1,10 @@
-"""All instances of a run over threads and ranks: the worker of a simulation (dmft.core.worker).
+"""All instances of a run, spread over threads and ranks: the worker of a simulation (dmft.core.worker).
 
-Instance i belongs to rank i mod P. On a rank, instances (batches of them on a shared landscape) go to threads as these become
-free; those left when there are fewer than threads, and those whose data are large, run one at a time with their rows spread over
-the threads. On a GPU as many as it can hold are stepped together. No such choice changes a number. Threads post where their
-instances stand after every slice of work, so that a checkpoint never has to wait for them; the main thread alone talks to other
-ranks.
+Instance i belongs to rank i mod P. The threads of a rank take instances (batches of them on a shared landscape) as they become
+free. The last ones, when fewer are left than there are threads, and those whose data are large run one at a time, with their rows
+spread over the threads. On a GPU as many as fit are stepped together. None of these choices changes a number. After every slice of
+work a thread posts the state of its instances, so that checkpoints never have to wait for it; only the main thread communicates
+with other ranks.
 """
 
 from __future__ import annotations
@@ -31,18 +31,21 @@ from sgd_sim.landscape import data_bytes, make_landscape, sizes
 from sgd_sim.memory import SMALL, hold_together
 from sgd_sim.states import States
 
-SLICE_SECONDS = 0.25      # work between two posts
-GPU_SLICE_SECONDS = 1.0   # a GPU idles while it is posted from
-ROUND_SECONDS = 0.25      # of a `step`, after which the driver looks at signals and other ranks
+SLICE_SECONDS = 0.25      # work of a thread between two posts
+GPU_SLICE_SECONDS = 1.0   # longer, since a GPU idles during a post
+ROUND_SECONDS = 0.25      # duration of a `step`, after which the driver polls stop signals and the other ranks
 
 
 class Instances:
-    """Steps the unfinished instances of this rank, in place in `states`."""
+    """Steps the unfinished instances of this rank, in place in `states`. The keywords are seconds of work, and the bytes of data
+    (memory.SMALL) from which on the rows of an instance are spread over threads; no number depends on them."""
 
     note = ""
 
-    def __init__(self, run: Run, states: States, comm: Comm):
+    def __init__(self, run: Run, states: States, comm: Comm, *, slice_seconds: float = SLICE_SECONDS,
+                 round_seconds: float = ROUND_SECONDS, small: int = SMALL):
         self.run, self.states = run, states
+        self._slice_seconds, self._round_seconds, self._small = slice_seconds, round_seconds, small
         self.steps, self.ranks = run.algorithm.steps, comm.size
         self.lines = slice(comm.rank, run.simulation.instances, comm.size)
         self.mine = np.arange(run.simulation.instances)[self.lines]
@@ -67,11 +70,11 @@ class Instances:
         return float(done[self.mine].sum()) * self.ranks / (self.steps * self.run.simulation.instances)
 
     def step(self) -> None:
-        """Let the threads work for ROUND_SECONDS."""
+        """Let the threads work for a round."""
         if self._main is None:
             self._main = threading.Thread(target=self._work, daemon=True)
             self._main.start()
-        self._main.join(ROUND_SECONDS)
+        self._main.join(self._round_seconds)
         if self._failure is not None:
             raise self._failure
 
@@ -79,7 +82,7 @@ class Instances:
         return {PART: Part({"record": self.states.record}, self.solution().own, self.lines, self.run.simulation.instances)}
 
     def restore(self, parts: Mapping[str, Part]) -> None:
-        """Instances beyond those of the checkpoint stay at their start."""
+        """Continue from a checkpoint; instances that it does not hold stay at their start."""
         part, samples = parts[PART], sizes(self.run.simulation.dimension, self.run.problem.alpha)[1]
         old = States.from_arrays(part.shared["record"], part.own, samples)
         self.states.take_over(old, self.mine[:old.step.size])
@@ -100,7 +103,7 @@ class Instances:
     def _work(self) -> None:
         """Work through this rank's instances."""
         try:
-            numba.set_num_threads(self._threads)   # holds for this thread, which is the one that starts parallel loops
+            numba.set_num_threads(self._threads)   # a setting of this thread, which is the one that starts parallel loops
             left = self.mine[~self.states.finished(self.steps)[self.mine]]
             simulation, alpha, threads = self.run.simulation, self.run.problem.alpha, self._threads
             if self._card is not None:
@@ -115,7 +118,7 @@ class Instances:
                                       for batch in batches(left, self.states.step, threads)], threads)
                 return
             alone = left.size % threads if self._together else left.size
-            if data_bytes(simulation.dimension, alpha) < SMALL or threads == 1:
+            if data_bytes(simulation.dimension, alpha) < self._small or threads == 1:
                 alone = 0
             parted = left.size - alone
             self._in_threads([partial(InstanceTrajectory, self.run, i, self.states, False) for i in left[:parted]], threads)
@@ -130,6 +133,7 @@ class Instances:
             self._to_the_end(partial(GpuTrajectories, self.run, batch, self.states, card), GPU_SLICE_SECONDS)
 
     def _in_threads(self, jobs: Sequence[Callable[[], Stepper]], threads: int) -> None:
+        """Run all jobs, each to its end, in that many threads."""
         waiting: queue.SimpleQueue[Callable[[], Stepper]] = queue.SimpleQueue()
         for job in jobs:
             waiting.put(job)
@@ -149,15 +153,15 @@ class Instances:
         for worker in workers:
             worker.join()
 
-    def _to_the_end(self, make: Callable[[], Stepper], slice_seconds: float = SLICE_SECONDS) -> None:
+    def _to_the_end(self, make: Callable[[], Stepper], slice_seconds: float | None = None) -> None:
         """Make a stepper and take it to the end, in slices."""
         if self._halt.is_set():
             return
-        stepper, length = make(), 1
+        stepper, length, most = make(), 1, self._slice_seconds if slice_seconds is None else slice_seconds
         while stepper.step < self.steps and not stepper.finished and not self._halt.is_set():
             begin = time.perf_counter()
             stepper.advance(min(self.steps, stepper.step + length))
             with self._lock:
                 stepper.post(self.states)
             taken = time.perf_counter() - begin
-            length = max(1, min(2 * length, int(length * slice_seconds / max(taken, 1e-9))))
+            length = max(1, min(2 * length, int(length * most / max(taken, 1e-9))))

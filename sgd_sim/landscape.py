@@ -3,8 +3,8 @@
 For a mixture x_mu = c_mu w0/sqrt(N) + sqrt(Delta_mu) z_mu with z_mu iid N(0, 1), and labels by cluster: the raw definition, of
 which the theory uses an equivalent form (dmft/model/mixture.py).
 
-The matrix rounded to float32, or to float16, *is* the data set; fields of the teacher are taken from it in float64.
-Everything is a function of (seed, index), so nothing of it is ever stored.
+The matrix rounded to float32, or to float16, *is* the data set; fields of the teacher are computed from it in float64.
+Everything is a function of (seed, index), so that it need not be stored.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from sgd_sim.cpu.fast_normals import BLOCK, buffers, fill_block
 from sgd_sim.cpu.rows import aligned, padded
 from sgd_sim.cpu.tiles import TILE
 
-_MAGNITUDE, _SMALLEST_NORMAL = np.uint32(0x7FFFFFFF), np.uint32(0x38800000)   # 2^-14, of float16
+_MAGNITUDE, _SMALLEST_NORMAL = np.uint32(0x7FFFFFFF), np.uint32(0x38800000)   # 2^-14, the smallest normal number of float16
 
 TEST_ROWS = 256   # fresh samples, outside the training set, on which the error is measured
 
 
 class Landscape(NamedTuple):
-    """data (>= M, padded N), test (>= TEST_ROWS, padded N): float32, zeros past column N and past the last sample, so
-    that loops may take whole vectors and whole tiles. Fields in float64."""
+    """data (>= M, padded N), test (>= TEST_ROWS, padded N): float32, with zeros after column N and after the last sample, so
+    that loops can process whole vectors and whole tiles. Fields are float64."""
 
     data: np.ndarray
     h0: np.ndarray        # (M,) labels: the teacher's field, or what the data model makes of it
@@ -38,7 +38,7 @@ class Landscape(NamedTuple):
 
 
 def sizes(dimension: int, alpha: float) -> tuple[int, int]:
-    """(N, M)."""
+    """(N, M): dimension and number of data samples."""
     return dimension, max(1, round(alpha * dimension))
 
 
@@ -55,8 +55,8 @@ def make_teacher(seed: int, index: int, n: int) -> np.ndarray:
 
 def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads: bool = False,
                    precision: str = "float32", model: DataModel | None = None) -> Landscape:
-    """The landscape number `index`; `threads` spreads its rows over threads, with the same numbers. precision: what the
-    data are rounded to. model: where the labels are not the teacher's field."""
+    """The landscape number `index`. threads: make its rows in threads (the same numbers). precision: what the data are rounded
+    to. model: the data model, where labels are not the teacher's field."""
     n, m = sizes(dimension, alpha)
     w0 = make_teacher(seed, index, n)
     fill = _fill_in_threads if threads else _fill
@@ -75,8 +75,8 @@ def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads:
 
 def draw_labels(model: DataModel, seed: int, purpose: str, index: int, h0: np.ndarray,
                 n: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
-    """Labels (rows,) of data with these fields of the teacher, and for a mixture where its rows belong, `_place`: c/sqrt(N)
-    and sqrt(Delta) of each."""
+    """Labels (rows,) of data whose teacher's fields are h0; for a mixture also c/sqrt(N) and sqrt(Delta) (rows,) of the clusters,
+    to which `_place` moves the rows (else None)."""
     u = streams.uniforms(streams.key(seed, f"{purpose} labels", index), 0, (h0.size, max(1, model.draws)))
     if isinstance(model, Mixture):
         c, _, label, Delta = np.array(model.clusters)[model.members(u[:, 0])].T
@@ -86,7 +86,7 @@ def draw_labels(model: DataModel, seed: int, purpose: str, index: int, h0: np.nd
 
 @njit(cache=True, nogil=True)
 def _place(data, w0, centre, spread, half):
-    """x = centre w0 + spread z, row by row, rounded again."""
+    """Replace every row z by centre w0 + spread z, rounded again."""
     for row in range(centre.size):
         for j in range(w0.size):
             data[row, j] = centre[row] * w0[j] + spread[row] * data[row, j]
@@ -101,7 +101,7 @@ def on_sphere(vector: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def round_to_half(bits):
-    """Round float32 below 65504 in size, given as their bits, to the nearest float16, in place; ties to even."""
+    """Round float32 numbers of absolute value below 65504, given as bits, to the nearest float16, in place; ties to even."""
     for i in range(bits.size):
         if bits[i] & _MAGNITUDE < _SMALLEST_NORMAL:    # float16 has steps of 2^-24 here
             sign, x = bits[i] & ~_MAGNITUDE, bits[i:i + 1].view(np.float32)

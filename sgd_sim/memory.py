@@ -1,4 +1,4 @@
-"""What a run needs in memory and what there is; said before the work begins."""
+"""The memory that a run needs against the memory that there is, checked before the work begins."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dmft.model.runfile import Run
 from sgd_sim.landscape import data_bytes, sizes
 from sgd_sim.states import remembers
 
-LARGE = 256 << 20          # larger data: one instance at a time, rows over threads
-SMALL = 4 << 20            # smaller data: a step is over before threads have met
+LARGE = 256 << 20          # instances with larger data run one at a time, their rows spread over the threads
+SMALL = 4 << 20            # the rows of smaller data are not spread: threads would take longer to synchronise than to work
 
 
 def check_memory(run: Run, comm: Comm) -> None:
@@ -23,7 +23,7 @@ def check_memory(run: Run, comm: Comm) -> None:
 
 
 def hold_together(run: Run, threads: int, comm: Comm) -> bool:
-    """Whether each thread can hold an instance of its own."""
+    """True if every thread can work on an instance of its own: one landscape for all, or data that are not LARGE and fit."""
     need = _instance_bytes(run)
     return run.simulation.landscape == "shared" or (need <= LARGE and need * threads <= free_bytes(comm))
 
@@ -33,6 +33,6 @@ def _instance_bytes(run: Run) -> int:
 
 
 def _states_bytes(run: Run) -> int:
-    """Weights and mini-batches of all instances."""
+    """Bytes of the weights and mini-batches of all instances."""
     n, m = sizes(run.simulation.dimension, run.problem.alpha)
     return run.simulation.instances * (8 * n * (1 + remembers(run)) + m)

@@ -1,7 +1,7 @@
-"""When an instance is recorded.
+"""The steps at which an instance is recorded.
 
-A run that grows in t_max must find everything it needs in the shorter run: the steps recorded below the old end
-are, for every choice, a subset of those that the shorter run recorded.
+A run whose t_max grows takes over the records of the shorter run: so, for every choice of simulation.record, the steps that the
+longer run records before the old end are a subset of those that the shorter run recorded.
 """
 
 from __future__ import annotations
@@ -13,21 +13,22 @@ from dmft.model.data import data_of
 from dmft.model.runfile import Run
 from sgd_sim.cpu.dynamics import BY_DATA, RECORDED
 
+ROWS = RECORDED + BY_DATA       # of a curves array; without BY_DATA where labels are h0 itself
 PER_DECADE = 20
 MOST_LINEAR = 400
 
 
 def recorded_rows(run: Run) -> tuple[str, ...]:
     """Names of the rows of a curves array."""
-    return RECORDED if data_of(run.problem).plain else RECORDED + BY_DATA
+    return RECORDED if data_of(run.problem).plain else ROWS
 
 
 def recorded_curves(run: Run) -> tuple[str, ...]:
-    """Names of those rows that mean something with the data of a run."""
+    """Names of those rows that are defined for the data model of a run."""
     data = data_of(run.problem)
     names = tuple(name for name in recorded_rows(run) if name != "b" or data.bias)
     if data.plain:
-        return names
+        return names if data.kind else tuple(name for name in names if name != "mse_fresh")     # nobody says what a label is
     without = ("mse_fresh",) if data.classifies else ("training_error", "error_fresh")
     return tuple(name for name in names if name not in without)
 
@@ -41,8 +42,8 @@ def times_of(run: Run, steps: np.ndarray) -> np.ndarray:
 def record_steps(run: Run) -> np.ndarray:
     """Increasing steps to record, by simulation.record.
 
-    log: 0 and PER_DECADE steps a decade; linear: every 2^k-th step, k the smallest that gives at most MOST_LINEAR;
-    both with the last step. A list of times: the nearest step of each.
+    log: 0 and PER_DECADE steps per decade; linear: every 2^k-th step, with the smallest k that gives at most MOST_LINEAR steps;
+    both include the last step. A list of times: the step nearest to each.
     """
     steps, record = run.algorithm.steps, run.simulation.record
     if record == "linear":

@@ -1,4 +1,4 @@
-"""What a simulation gives: curves of every instance, and their statistics."""
+"""The result of a simulation: curves of every instance, and their statistics."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ import numpy as np
 from dmft.core.averages import error_text, finite_error, finite_mean
 from dmft.core.notebook import html_card, sparkline
 from dmft.model.experiment import known_errors
+from dmft.model.losses import loss_names
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
 from dmft.model.starts import RANDOM
 from sgd_sim import archive
-from sgd_sim.recording import recorded_curves, recorded_rows, times_of
+from sgd_sim.recording import ROWS, recorded_curves, times_of
 from sgd_sim.states import States
 
 INSTANCE_CURVES = ("m", "loss", "q", "mse", "mse_fresh", "error", "error_fresh", "training_error", "b", "V")
+SOLVED = 1e-7     # training loss below which an instance counts as having found the teacher, as in the paper
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,12 @@ class Share:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SimulationResult:
-    """Curves (instances, times); NaN where an instance has diverged or, in a checkpoint, has not got that far.
+    """Curves (instances, times); NaN where an instance has diverged or, in a checkpoint, has not been recorded yet.
 
     mse is (B.8) from m and q; mse_fresh is the same error measured on samples outside the training set. Where labels are signs
     there are the error (error_from_overlaps: from m, q and b; "error" in files and statistics), error_fresh and training_error
-    instead; what a data model has not is NaN. V = N m^2, whose mean over instances is the V of the theory of random starts.
-    Statistics leave out NaN, except `share_below`, for which a diverged instance is not below.
+    instead; curves that a data model does not define are NaN. The mean of V = N m^2 over instances is the V of the theory of random
+    starts. Statistics leave out NaN, except `share_below`, where a diverged instance counts as not below.
     """
 
     run: Run
@@ -74,13 +76,14 @@ class SimulationResult:
     training_error: np.ndarray
     b: np.ndarray
     diverged: np.ndarray      # (instances,) bool
-    states: States            # what a longer run goes on from
+    states: States            # what a longer run continues from
 
     @property
     def curves(self) -> tuple[str, ...]:
         """Names of the curves that this result has."""
-        return tuple(name for name in INSTANCE_CURVES if name in known_errors(self.run, {"m": self.m, "q": self.q})
-                     or name in recorded_curves(self.run) or (name == "V" and self.run.problem.start == RANDOM))
+        known = (*known_errors(self.run, {"m": self.m, "q": self.q}), *_meaningful(self.run, self.states),
+                 *(("V",) if self.run.problem.start == RANDOM else ()))
+        return tuple(name for name in INSTANCE_CURVES if name in known)
 
     def curve(self, name: str) -> np.ndarray:
         """One of INSTANCE_CURVES, (instances, times)."""
@@ -137,14 +140,14 @@ class SimulationResult:
         return wilson(np.sum(self.loss < threshold, axis=0), self.instances, confidence)   # NaN compares false
 
     def first_passage(self, level: float) -> np.ndarray:
-        """(instances,) the first recorded time at which |m| has reached a level: infinite where it has not, NaN where an instance
-        diverged before. The passage itself lies between that record and the one before it."""
+        """(instances,) the first recorded time at which |m| has reached a level: infinite if it never does, NaN if the instance
+        diverged before. The passage itself lies between that record and the previous one."""
         passed = np.abs(self.m) >= level      # NaN compares false
         times = np.where(passed.any(axis=1), self.t[passed.argmax(axis=1)], np.inf)
         return np.where(self.diverged & np.isinf(times), np.nan, times)
 
     def share_passed(self, level: float, confidence: float = 0.95) -> Share:
-        """Share of instances whose |m| has reached a level by each recorded time, with Wilson's binomial interval. One that
+        """Share of instances whose |m| has reached a level by each recorded time, with Wilson's binomial interval. An instance that
         diverged before counts as not passed."""
         times = self.first_passage(level)
         return wilson(np.sum(times[:, None] <= self.t, axis=0), self.instances, confidence)
@@ -173,12 +176,21 @@ def wilson(count: np.ndarray, n: int, confidence: float) -> Share:
     return Share(share, np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0), count, n)
 
 
+def _meaningful(run: Run, states: States) -> tuple[str, ...]:
+    """Names of the recorded rows that mean something: those with numbers, where the loss is a user's and not known here."""
+    if run.problem.loss in loss_names():
+        return recorded_curves(run)
+    rows = zip(ROWS, np.moveaxis(states.curves, 1, 0))
+    return tuple(name for name, values in rows if name in ("m", "loss", "q") or np.isfinite(values).any())
+
+
 def make_result(run: Run, states: States) -> SimulationResult:
     """The result of the recorded states of all instances."""
     nothing = np.full((states.curves.shape[0], states.curves.shape[2]), np.nan)
-    curves = dict.fromkeys(INSTANCE_CURVES, nothing) | {name: states.curves[:, k] for k, name in enumerate(recorded_rows(run))}
-    curves |= known_errors(run, {name: curves[name] for name in recorded_rows(run)})
-    curves |= dict.fromkeys(set(recorded_rows(run)) - set(recorded_curves(run)), nothing)
+    rows = ROWS[:states.curves.shape[1]]
+    curves = dict.fromkeys(INSTANCE_CURVES, nothing) | {name: states.curves[:, k] for k, name in enumerate(rows)}
+    curves |= known_errors(run, {name: curves[name] for name in rows})
+    curves |= dict.fromkeys(set(rows) - set(_meaningful(run, states)), nothing)
     curves["error_from_overlaps"] = curves.pop("error")
     del curves["V"]
     return SimulationResult(run=run, t=times_of(run, states.record), **curves,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,10 @@ def simulate(run: Run, output: str | Path | None = None, resume: bool = False, q
     """Run every instance that the [simulation] section asks for. Under MPI every rank must call it, and gets the whole result.
     With `comm` the same holds for that group of ranks.
 
-    output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from the checkpoint, or
-    extend a finished result by more instances or a later end. quiet: no progress. stop: polled a few times a second
-    (core.stopping.StopSignals). callback: called on the root a few times a second with a core.callbacks.Reached, means over the
-    instances of this rank.
+    output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: continue from the checkpoint,
+    or extend a finished result by more instances or a later end. quiet: no progress. stop: polled a few times a second
+    (core.stopping.StopSignals); when it is set, a checkpoint is written and Stopped is raised. callback: called on the root a few
+    times a second with a core.callbacks.Reached, means over the instances of this rank.
     """
     return simulate_job(run, output, resume, quiet, stop, attrs, comm, callback).result
 
@@ -47,7 +47,7 @@ def simulate(run: Run, output: str | Path | None = None, resume: bool = False, q
 def simulate_job(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = True,
                  stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
                  callback: Callback | None = None) -> Ended[SimulationResult]:
-    """`simulate`, with word of whether there was anything to do."""
+    """`simulate`; the answer also says whether there was anything left to do."""
     comm = comm or world()
     check(run, comm)
     ended = drive(SimulationJob(run), output, resume, quiet, stop, attrs, comm, hook_of(run, callback))
@@ -73,13 +73,13 @@ def _warn(result: SimulationResult) -> None:
 
 
 class SimulationJob:
-    """All instances of one run: a single worker on all ranks."""
+    """All instances of one run as a job of the driver: one part of work, shared by all ranks, each with a worker of its own."""
 
     kind = "simulation"
     wanted = 1
 
-    def __init__(self, run: Run):
-        self.run, self.states = run, empty_states(run)
+    def __init__(self, run: Run, make_worker: Callable[[Run, States, Comm], Instances] = Instances):
+        self.run, self.states, self.make_worker = run, empty_states(run), make_worker
         self.run_text, self.checkpoint_interval = run.to_toml(), run.simulation.checkpoint_interval
         self.finished = 0
 
@@ -87,7 +87,7 @@ class SimulationJob:
         return grown(stored_text, self.run, self.kind, source)
 
     def take_up(self, header: store.Stored, grew: Sequence[str]) -> bool:
-        """Everything in a checkpoint is the worker's."""
+        """Take the states of a finished result; those of a checkpoint are restored by the worker."""
         if not header.is_checkpoint:
             self.states = grown_states(archive.load(header.path)[1], self.run)
         return True
@@ -99,7 +99,7 @@ class SimulationJob:
         return "sgd-sim"
 
     def worker(self, index: int, group: Comm) -> Instances:
-        return Instances(self.run, self.states, group)
+        return self.make_worker(self.run, self.states, group)
 
     def enter(self, index: int, solution: Part) -> None:
         samples = sizes(self.run.simulation.dimension, self.run.problem.alpha)[1]

@@ -1,4 +1,4 @@
-"""Where an instance starts: warm (an overlap m0 with the teacher), random, or spectral."""
+"""The start of an instance: warm (an overlap m0 with the teacher), random, or spectral."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dmft.model.runfile import ProblemConfig
 from sgd_sim.cpu.dynamics import Work, weighted_rows
 from sgd_sim.landscape import Landscape, on_sphere
 
-MOST_ITERATIONS = 500
+MOST_ITERATIONS = 5000  # at small alpha the leading eigenvalue hardly leaves the bulk
 TOLERANCE = 1e-7
 
 
@@ -19,10 +19,10 @@ def start_weights(problem: ProblemConfig, landscape: Landscape, work: Work, seed
                   threads: bool = False) -> np.ndarray:
     """w at t = 0, (N,).
 
-    warm, sphere: m0 w0 + sqrt(1 - m0^2) z with z normal to w0 and |z|^2 = N, so that the overlap is m0 exactly;
+    warm, sphere: m0 w0 + sqrt(1 - m0^2) z with z orthogonal to w0 and |z|^2 = N, so that the overlap is exactly m0.
     warm, ridge: m0 w0 + sqrt(r) z with z ~ N(0, I), eq. C.2 where r = 1.
-    random: z alone (of length sqrt(N) on the sphere); its overlap
-    has a random sign. spectral: see `spectral_start`.
+    random: z alone (of length sqrt(N) on the sphere); its overlap has a random sign.
+    spectral: see `spectral_start`.
     """
     z = start_noise(seed, instance, landscape.w0.size)
     if problem.start == "spectral":
@@ -31,7 +31,7 @@ def start_weights(problem: ProblemConfig, landscape: Landscape, work: Work, seed
 
 
 def start_noise(seed: int, instance: int, n: int) -> np.ndarray:
-    """(N,) normals behind the start of an instance."""
+    """(N,) standard normals from which the start of an instance is made."""
     return generator(seed, "simulation/start", instance).standard_normal(n)
 
 
@@ -47,13 +47,13 @@ def plain_start(problem: ProblemConfig, w0: np.ndarray, z: np.ndarray) -> np.nda
 
 
 def spectral_weights(problem: ProblemConfig, labels: np.ndarray) -> np.ndarray:
-    """T(y), y = h0^2 as the labels tell it, of `spectral_start`."""
+    """T(y) of `spectral_start`, (M,), with y = h0^2 as the labels give it."""
     T = preprocessing_of(problem.preprocessing, problem.alpha)
     return np.array([T(y) for y in labels**2])
 
 
 def power_rate(problem: ProblemConfig) -> float:
-    """c of the power iteration: so small that the lower end of the spectrum, where T is negative, does not win."""
+    """c of the power iteration: so small that the lower end of the spectrum (T is negative there) cannot dominate."""
     T = preprocessing_of(problem.preprocessing, problem.alpha)
     return min(0.5, 1.0 / max(-lowest(T), 1e-3))
 
@@ -68,8 +68,8 @@ def spectral_start(problem: ProblemConfig, landscape: Landscape, work: Work, gue
     """Leading eigenvector of D = (1/N) sum_mu T(y_mu) x_mu x_mu^T with the preprocessing T of the run
     (dmft/model/preprocessing.py); |w|^2 = N.
 
-    Power iteration w <- a (w + c D w) from `guess`, to its end: what the theory does in its hidden first steps. Labels do
-    not tell w from -w: the sign is chosen so that the overlap is >= 0.
+    By power iteration w <- a (w + c D w) from `guess` until it has converged, as the theory does in its hidden first steps. Labels
+    do not distinguish w from -w: the sign is chosen so that the overlap is >= 0.
     """
     weights, rate = spectral_weights(problem, landscape.h0), power_rate(problem)
     w = on_sphere(guess)

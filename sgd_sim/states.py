@@ -1,4 +1,4 @@
-"""Where every instance of a run stands: weights, last mini-batch, curves so far. What is saved and gone on from."""
+"""The states of all instances of a run: weights, last mini-batch, curves so far. Results and checkpoints save them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sgd_sim.landscape import sizes
 from sgd_sim.recording import record_steps, recorded_rows
 
 NOT_STARTED = -1
-Chosen = np.ndarray | slice     # some instances
+Chosen = np.ndarray | slice     # which instances
 
 
 @dataclass
@@ -44,15 +44,15 @@ class States:
 
     @classmethod
     def from_arrays(cls, record: np.ndarray, arrays: Mapping[str, np.ndarray], samples: int) -> States:
-        """What `arrays` was called on, for instances with that many data rows."""
+        """The inverse of `arrays`, for instances with that many data samples."""
         packed = arrays["s"]
         s = np.unpackbits(packed, axis=1, count=samples) if packed.shape[1] else packed
         b, before = arrays.get("b", np.zeros(len(packed))), arrays.get("before", np.zeros((len(packed), 0)))   # not in older files
         return cls(record, arrays["step"], arrays["w"], s, arrays["curves"], arrays["diverged_at"], b, before)
 
     def take_over(self, old: States, chosen: Chosen) -> None:
-        """Put these instances where those of `old` stand, whose run may have been shorter. Every step that a longer run records
-        within the old one was recorded there."""
+        """Continue these instances from the states `old`, whose run may have been shorter. Every step that the longer run records
+        up to the old end was recorded there (recording.py)."""
         for name in ("step", "w", "s", "diverged_at", "b", "before"):
             getattr(self, name)[chosen] = getattr(old, name)
         _, here, there = np.intersect1d(self.record, old.record, return_indices=True)
@@ -62,12 +62,12 @@ class States:
 
 
 def remembers(run: Run) -> bool:
-    """Whether an instance must know where it was a step before."""
+    """True if a step needs the weights of the step before (momentum)."""
     return not Experiment.from_run(run).update.plain
 
 
 def empty_states(run: Run) -> States:
-    """No instance has started."""
+    """The states of a run none of whose instances has started."""
     instances, record = run.simulation.instances, record_steps(run)
     n, m = sizes(run.simulation.dimension, run.problem.alpha)
     return States(record, np.full(instances, NOT_STARTED, np.int64), np.zeros((instances, n)),
@@ -77,7 +77,7 @@ def empty_states(run: Run) -> States:
 
 
 def grown_states(old: States, run: Run) -> States:
-    """The states of a run taken over by one with more instances or a later end."""
+    """The states of a run with more instances or a later end, continued from those of the old one."""
     new = empty_states(run)
     new.take_over(old, slice(0, old.step.size))
     return new

@@ -8,6 +8,6 @@ export FOLDER="${FOLDER:-runs/out}"         # where results go
 scripts="$PROJECT/slurm"
 theory=$(sbatch --parsable "$scripts/theory.sbatch")
 simulation=$(sbatch --parsable "$scripts/simulation.sbatch")
-# A job that goes back into the queue is not over: the comparison waits until both have ended well.
+# A requeued job has not ended: the comparison waits until both jobs are done.
 compare=$(sbatch --parsable --dependency="afterok:$theory:$simulation" --kill-on-invalid-dep=yes "$scripts/compare.sbatch")
 echo "theory: job $theory, simulation: job $simulation, comparison: job $compare"

@@ -8,6 +8,7 @@ EQUATIONS = ("tests/dmft/equations",)
 SOLVERS = ("tests/dmft/equations/test_first_steps.py", "tests/dmft/equations/test_solver_limits.py",
            "tests/dmft/equations/test_linear_loss.py", "tests/dmft/solvers/test_march_and_iterate.py")
 FIRST_STEPS = SOLVERS[:1]
+NOISE = ("tests/dmft/equations/test_noise.py",)
 DYADIC = ("tests/dmft/equations/test_dyadic_history.py",)
 MOMENTS = ("tests/dmft/equations/test_start_moments.py", "tests/dmft/equations/test_linear_loss.py")
 TEMPERATURE = ("tests/dmft/equations/test_temperature.py",)
@@ -112,7 +113,7 @@ MUTATIONS = [
     Mutation("variance of chi without the part explained", "dmft/equations", "left = variance - dot(half, half, size)",
              "left = variance", SOLVERS),
     Mutation("jitter missing from the variance drawn", "dmft/equations", "row.M_C_now * (1 + JITTER)", "row.M_C_now",
-             SOLVERS),
+             NOISE),
     Mutation("blocks merge too early", "dmft/equations", "self._count(full) >= self.per_level",
              "self._count(full) >= self.per_level - 1",
              DYADIC),
@@ -310,8 +311,8 @@ MUTATIONS = [
              "g[place] = 0.0", MIXTURES),
     Mutation("mixtures: degrees of freedom", "onepass/mixtures", "freedom = dimension - r - p", "freedom = dimension",
              MIXTURES),
-    Mutation("mixtures: covariance keeps the mean", "onepass/mixtures", "second[a, b] -= mean[a] * mean[b]",
-             "second[a, b] -= 0.0", MIXTURES),
+    Mutation("mixtures: covariance keeps the mean", "onepass", "second[i, j] -= mean[i] * mean[j]",
+             "second[i, j] -= 0.0", MIXTURES),
     Mutation("chain restarts at every record", "onepass", "batch.advance(taken)", "batch.advance(step + taken)", ONEPASS),
     Mutation("snapshots of onepass without the random numbers", "onepass", "_set_words(item, array)", "pass",
              ("tests/onepass/test_ensemble_stops.py",)),

@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words == ["--version"]:
         print(f"dmft {__version__}")
         return 0
-    from dmft.core import parallel  # loads Numba, and the next one HDF5, which take a while
+    from dmft.core import parallel  # loads Numba, and the next import HDF5, which both take a while
     parallel.begin()
     from dmft.cli.commands import run_command
     return run_command(words)

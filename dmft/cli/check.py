@@ -1,4 +1,4 @@
-"""Read a run file as `dmft solve` would and tell, without running it, what will be computed: the completed run with every default,
+"""Read a run file as `dmft solve` would and show, without running it, what will be computed: the completed run with every default,
 steps, history and kernels, memory, an estimate of the time here and on a GPU, and warnings (an unstable step, few samples for a
 small m0, no error bars). `sgd-sim check` does the same for the simulation.
 

@@ -26,7 +26,7 @@ from dmft.core.parallel import world
 from dmft.model import layouts
 from dmft.model.runfile import parse_run
 from dmft.scans.scan import KINDS, Scan, ScanRow, make_scan, value_of
-from sgd_sim.cli import SOLVED
+from sgd_sim.result import SOLVED
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="times to tabulate (default: a quarter, half and all of the shortest run)")
     parser.add_argument("--threshold", metavar="X", type=float, default=SOLVED,
                         help=f"training loss below which an instance has succeeded (default {SOLVED:g})")
-    parser.add_argument("--against", metavar="section.key", help="the key on the axis (default: the one with most values)")
+    parser.add_argument("--against", metavar="section.key", help="key on the horizontal axis (default: the one with most values)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or options.folder / "sweep.h5"
     rows = [row for path in _results(options.folder) if (row := _row(path, options.threshold))]
     if not rows:
-        raise FileError(f"{options.folder}: no result of a theory or simulation in it")
+        raise FileError(f"{options.folder}: no result of a theory or simulation in it; name the folder of a scan")
     scan = make_scan(rows, _times(options.times), options.threshold)
     against = _axis(scan, options.against)
     if output.exists() and store.load_header(output).kind != "sweep":
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _results(folder: Path) -> list[Path]:
     if not folder.is_dir():
-        raise FileError(f"{folder}: not a folder")
+        raise FileError(f"{folder}: not a folder; name the one that holds the result files of a scan")
     open_points = [path for path in folder.rglob("*.checkpoint") if not path.with_suffix("").exists()]
     if open_points:
         print(f"note: {len(open_points)} unfinished results left out, e.g. {open_points[0].with_suffix('')}")
@@ -89,7 +89,7 @@ def _row(path: Path, threshold: float) -> ScanRow | None:
     result = sgd_sim.load(path)
     mean, error, share = result.mean(), result.error(), result.share_below(threshold)
     return ScanRow(path, "simulation", experiment, result.instances, result.t, mean.m, error.m, mean.loss, error.loss,
-               share.share, share.low, share.high)
+                   share.share, share.low, share.high)
 
 
 def _times(text: str | None) -> list[float] | None:

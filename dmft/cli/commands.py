@@ -93,18 +93,18 @@ def _collect() -> ModuleType:
 # name: (its module, one line for the overview)
 COMMANDS: dict[str, tuple[Callable[[], ModuleType], str]] = {
     "solve": (_solve, "solve the mean-field equations of a run file"),
-    "check": (_check, "tell what a run will compute and cost, without running it"),
-    "compare": (_compare, "hold a theory file against simulations"),
+    "check": (_check, "show what a run will compute and cost, without running it"),
+    "compare": (_compare, "compare a theory file with simulations"),
     "inspect": (_inspect, "show what is in a result file or a checkpoint"),
-    "diff": (_diff, "tell what differs between two files"),
+    "diff": (_diff, "show what differs between two files"),
     "plot": (_plot, "draw what is in a file"),
     "report": (_report, "write one page for the browser"),
     "export": (_export, "write the contents of a file as CSV tables"),
     "figure": (_figure, "make a figure of the paper"),
     "converge": (_converge, "solve at several settings: distances, orders, the limit of small steps"),
-    "limit": (_limit, "tell where gradient descent ends on a convex loss"),
+    "limit": (_limit, "compute where gradient descent ends on a convex loss"),
     "cite": (_cite, "print what to cite for a run, with BibTeX"),
-    "escape": (_escape, "tell when runs from a random start leave the plateau"),
+    "escape": (_escape, "show when runs from a random start leave the plateau"),
     "submit": (_submit, "write and submit a Slurm job for a run, or a scan of parameters"),
     "collect": (_collect, "gather the results of a scan into a table and a picture"),
 }

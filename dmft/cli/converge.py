@@ -1,7 +1,7 @@
-"""Solve a run at several settings and tell how curves and kernels converge: distances, orders, the limit of small steps.
+"""Solve a run at several settings and show how curves and kernels converge: distances, orders, the limit of small steps.
 
 One parameter is varied at a time; every point is compared with the finest of its axis. Points keep their own files in
-FILE.h5.points/, so --resume goes on point by point, and finds more values quickly.
+FILE.h5.points/, so that --resume continues point by point, and added values cost no more than their own points.
 
 examples:
   dmft converge runs/demo.toml --samples 1000,4000,16000
@@ -33,7 +33,7 @@ from dmft.core.progress import say
 from dmft.core.stopping import StopSignals
 from dmft.model.runfile import load_run
 
-# The axes of a study by option, and the keys of a run file that they vary.
+# The axes of a study by option, and the keys of the run file that they vary.
 KEYS = {"--samples": "theory.samples", "--learning-rate": "algorithm.learning_rate",
         "--blocks-per-level": "theory.blocks_per_level", "--mixing": "theory.mixing"}
 
@@ -49,7 +49,7 @@ def add_axes(parser: argparse.ArgumentParser) -> None:
     for option, key in KEYS.items():
         name = key.partition(".")[2]
         read = _integers if name in ("samples", "blocks_per_level") else _numbers
-        parser.add_argument(option, metavar="V1,V2,...", type=read, default=[], help=f"values of {name}")
+        parser.add_argument(option, metavar="V1,V2,...", type=read, default=[], help=f"values of {key} to compare; at least two")
 
 
 def asked(options: argparse.Namespace) -> dict[str, list[Any]]:
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("--device: set it with --set theory.device=...")
     job = read_job(options, "convergence", load_run)
     world().from_root(lambda: check_free(job.output, job.resume, job.force, points_folder(job.output)))
-    notes = ("dmft.convergence",)      # not those of every point
+    notes = ("dmft.convergence",)      # but not the notes of every point
     with naming(options.run), speaking(job.quiet, notes), StopSignals(job.time_limit) as stop:
         study = convergence_study(job.run, options.samples, options.learning_rate, options.blocks_per_level, options.mixing,
                                   output=job.output, resume=job.resume, quiet=job.quiet, stop=stop, attrs=job.attrs)

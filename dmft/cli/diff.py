@@ -1,4 +1,4 @@
-"""Tell what differs between two files: in their runs, and where the curves differ by more than their errors.
+"""Show what differs between two files: in their runs, and where curves and kernels differ by more than their errors.
 
 examples:
   dmft diff coarse.h5 fine.h5
@@ -8,8 +8,10 @@ examples:
 from __future__ import annotations
 
 import argparse
+from math import isnan
 from pathlib import Path
 
+from dmft.core.averages import number_text
 from dmft.core.command import EXIT_DONE
 from dmft.core.parallel import world
 from dmft.core.schema import to_toml_value
@@ -20,7 +22,7 @@ from dmft.inspection.opening import open_file
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", type=Path, help="a result file or a checkpoint")
-    parser.add_argument("b", metavar="B", type=Path, help="another")
+    parser.add_argument("b", metavar="B", type=Path, help="another one, to compare it with")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,14 +49,15 @@ def _print(found: Difference) -> None:
         print(f"\nCURVES\n  {'':<14}{'times':>6}  {'largest B - A':>14}  {'at t':>8}  {'max |z|':>8}  {'chance':>7}  "
               "beyond chance at t")
         for c in found.curves:
-            where = ", ".join(f"{first:g}" if first == last else f"{first:g} .. {last:g}" for first, last in c.apart[:4])
-            more = f" and {len(c.apart) - 4} more stretches" if len(c.apart) > 4 else ""
-            print(f"  {c.name:<14}{c.common:>6}  {c.largest:>14.4g}  {c.at:>8.4g}  {c.z:>8.3g}  {c.bound:>7.2f}  "
-                  f"{where or '-'}{more}")
+            print(f"  {c.name:<14}{c.common:>6}  {c.largest:>14.4g}  {c.at:>8.4g}  {number_text(c.z, '>8.3g')}  {c.bound:>7.2f}  "
+                  f"{_stretches(c.apart)}")
+        for c in found.curves:
+            if c.one_sided:
+                print(f"  {c.name} is finite in one of the two alone at t = {_stretches(c.one_sided)}")
     if found.kernels:
         print(f"\nKERNELS\n  {'':<14}{'times':>6}  {'|B - A|/|A|':>14}  {'rms z':>8}  share beyond 5 errors")
         for k in found.kernels:
-            print(f"  {k.name:<14}{k.common:>6}  {k.relative:>14.3g}  {k.z:>8.3g}  {k.share:.3g}")
+            print(f"  {k.name:<14}{k.common:>6}  {k.relative:>14.3g}  {number_text(k.z, '>8.3g')}  {number_text(k.share, '<.3g')}")
     apart = [c.name for c in found.curves if c.apart]
     if found.datasets is not None:
         for name in found.datasets:
@@ -63,12 +66,21 @@ def _print(found: Difference) -> None:
         print("\nthe same numbers (running times aside)" if whole else f"\n{len(found.datasets)} datasets differ")
         return
     same = not any(c.largest for c in found.curves) and not any(k.relative for k in found.kernels)
+    both = " where both are finite" if any(c.one_sided for c in found.curves) else ""
+    blind = [c.name for c in found.curves if c.largest and isnan(c.z)]
     if not found.curves:
         print("\nno curves in common")
     elif same:
-        print("\nthe same numbers")
+        print(f"\nthe same numbers{both}")
+    elif blind and not apart:
+        print(f"\ndiffer, and no error bars tell by how much: {', '.join(blind)}")
     else:
-        print("\ndiffer beyond their errors: " + ", ".join(apart) if apart else "\nagree within their errors")
+        print("\ndiffer beyond their errors: " + ", ".join(apart) if apart else f"\nagree within their errors{both}")
+
+
+def _stretches(times: list[tuple[float, float]], most: int = 4) -> str:
+    where = ", ".join(f"{first:g}" if first == last else f"{first:g} .. {last:g}" for first, last in times[:most])
+    return (where or "-") + (f" and {len(times) - most} more stretches" if len(times) > most else "")
 
 
 def _shown(value: object) -> str:

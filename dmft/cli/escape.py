@@ -1,4 +1,4 @@
-"""Tell when runs from a random start leave the plateau: the law of the first time at which |m| reaches a level.
+"""Show when runs from a random start leave the plateau: the law of the first time at which |m| reaches a level.
 
 Needs a theory file with start = "random". The theory is linear in m: levels should be small, and above 0.5 a warning is given.
 The picture shows V = N <m^2> and the share of runs that have reached the level, for each dimension.
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from dmft.cli.extras import can_draw
-from dmft.core.command import EXIT_DONE
+from dmft.core.command import EXIT_DONE, speaking
 from dmft.core.errors import FileError, UserError
 from dmft.core.parallel import world
 from dmft.inspection.curves import decades
@@ -37,9 +37,9 @@ def _dimensions(words: str) -> list[int]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help='a theory file with start = "random"')
-    parser.add_argument("--dimension", metavar="N,...", required=True, help="dimensions, with commas between them")
+    parser.add_argument("--dimension", metavar="N,...", required=True, help="dimensions, separated by commas")
     parser.add_argument("--level", metavar="b", type=float, required=True, help="level of |m|, below 0.5")
-    parser.add_argument("--paths", metavar="COUNT", type=int, default=PATHS, help=f"paths that are drawn (default {PATHS})")
+    parser.add_argument("--paths", metavar="COUNT", type=int, default=PATHS, help=f"random paths behind the law (default {PATHS})")
     parser.add_argument("-o", "--output", metavar="FILE.png", type=Path, help="the picture (default: FILE.escape.png)")
 
 
@@ -49,7 +49,8 @@ def run(options: argparse.Namespace) -> int:
     dimensions, theory = _dimensions(options.dimension), load(options.file)
     if not isinstance(theory, Theory):
         raise FileError(f'{options.file}: not a theory file; dmft solve a run file with start = "random" first')
-    laws = [theory.escape(options.level, N, options.paths) for N in dimensions]
+    with speaking(False):
+        laws = [theory.escape(options.level, N, options.paths) for N in dimensions]
     print("\n".join(table(laws)))
     if can_draw():
         from dmft.plots.escape import draw  # matplotlib is an extra
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def table(laws: list[EscapeLaw]) -> list[str]:
-    """Shares of runs beyond the level against time, and when half of them are."""
+    """Text: the share of runs that have reached the level against time, and the time at which half of them have."""
     first = laws[0]
     lines = [f"share of runs with |m| >= {first.b:g} by time t: sampled paths (lower bound erfc)",
              f"{'t':>10}  " + "  ".join(f"{f'N = {law.N}':>18}" for law in laws)]

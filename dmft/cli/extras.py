@@ -1,4 +1,4 @@
-"""Optional packages: say that one is missing before anything is computed, in one line."""
+"""Optional packages: refuse in one line, before anything is computed, if one is missing."""
 
 from __future__ import annotations
 

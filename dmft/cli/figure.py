@@ -32,7 +32,7 @@ from sgd_sim.cli import main as simulation_command
 
 
 def _solve_command(words: Sequence[str]) -> int:
-    """`dmft solve`, without its name, in this process."""
+    """Run `dmft solve WORDS...` in this process; returns the exit code."""
     parser = Parser(prog="dmft solve")
     solve.add_arguments(parser)
     return main_wrapper(lambda _: solve.run(parser.parse_args(list(words)[1:])))
@@ -43,15 +43,15 @@ COMMANDS: dict[str, Command] = {"theory": _solve_command, "simulation": simulati
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", nargs="?", help=f"{', '.join(FIGURES)} or all")
-    parser.add_argument("--list", action="store_true", help="show what there is")
+    parser.add_argument("--list", action="store_true", help="list the figures")
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="a smaller version in minutes; the caption says what is smaller")
     size.add_argument("--full", action="store_true", help="the paper's sizes")
     parser.add_argument("--commands", action="store_true", help="print the commands that make the data, run none")
     parser.add_argument("--submit", action="store_true", help="print the dmft submit commands for them, run none")
-    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="where results are computed (docs/gpu.md)")
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu", help="device that computes the results (docs/gpu.md)")
     parser.add_argument("--no-caption", action="store_true", help="leave the caption out of the picture; it is printed anyway")
-    parser.add_argument("--force", action="store_true", help="compute afresh what is there")
+    parser.add_argument("--force", action="store_true", help="compute again what is there already")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("-o", "--output", metavar="DIR", type=Path, default=OUT, help="where results go (default runs/out)")
 

@@ -21,7 +21,7 @@ from dmft.inspection.page import page
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="a result file or a checkpoint")
-    parser.add_argument("--json", action="store_true", help="the same for scripts")
+    parser.add_argument("--json", action="store_true", help="print the same as JSON, for scripts")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Tell where gradient descent ends on a convex loss, from the static equations: any digits, no samples, no time steps. Below it,
+"""Compute where gradient descent ends on a convex loss, from the static equations: exact, without samples and time steps. Below it,
 what Bayes-optimal learning reaches on the same data, where that is known: bayes_overlap (m = q of the posterior mean, by message
 passing), errors on new samples, best_... with unlimited time, and thresholds in alpha for labels that do not tell a sign.
 
@@ -25,7 +25,7 @@ from dmft.model.runfile import Run, load_run
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN.toml", help="run file")
     set_options(parser)
-    parser.add_argument("--json", action="store_true", help="the same for scripts")
+    parser.add_argument("--json", action="store_true", help="print the same as JSON, for scripts")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def reference_numbers(asked: Run) -> dict[str, float]:
-    """Limit and Bayes-optimal numbers; the reason where there is neither."""
+    """Numbers of the limit and of Bayes-optimal learning, by name; RunError with the reason if there are neither."""
     try:
         ends = limit_numbers(fixed_point(asked))
     except RunError as reason:
@@ -58,7 +58,7 @@ def reference_numbers(asked: Run) -> dict[str, float]:
 
 
 def bayes_numbers(found: BayesOptimal) -> dict[str, float]:
-    """The same for Bayes-optimal learning; what unlimited time gains only where it does."""
+    """The numbers of Bayes-optimal learning by name; best_... (unlimited time) only where they differ."""
     numbers = {"bayes_overlap": found.overlap} | {f"bayes_{name}": value for name, value in found.errors.items()}
     if found.best_overlap > found.overlap:
         numbers |= {"best_overlap": found.best_overlap} | {f"best_{name}": value for name, value in found.best_errors.items()}
@@ -66,6 +66,6 @@ def bayes_numbers(found: BayesOptimal) -> dict[str, float]:
 
 
 def limit_numbers(found: ConvexLimit) -> dict[str, float]:
-    """The numbers of a fixed point by name, those that its data model has."""
+    """The numbers of a fixed point by name, as far as its data model defines them."""
     numbers = {name: value for name, value in vars(found).items() if name != "errors" and value is not None}
     return numbers | found.errors

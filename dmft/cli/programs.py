@@ -1,4 +1,4 @@
-"""What a submitted job runs: the command, how its run file is read beforehand, and what it costs."""
+"""The programs that a submitted job can run: command, reader of the run file, and estimate of the cost."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Program:
     kind: str                           # of its result, in file names
     words: tuple[str, ...]              # module and subcommand
     load: Callable[..., Any]            # (path, overrides) -> run
-    cost: Callable[[Any, int, int], Cost | None]    # (run, ranks, cores); None where nobody knows
-    options: tuple[str, ...] = ()       # of the command, besides those of every run
+    cost: Callable[[Any, int, int], Cost | None]    # (run, ranks, cores); None where there is no estimate
+    options: tuple[str, ...] = ()       # further options of the command
 
 
 def _of(kind: str) -> Callable[[Run, int, int], Cost]:
@@ -38,7 +38,7 @@ _ONEPASS = {"theory": Program("ode", ("onepass", "solve"), load_onepass, lambda 
 
 
 def programs(options: argparse.Namespace) -> list[Program]:
-    """What `dmft submit` is asked for: one program, or with --compare two."""
+    """The programs that `dmft submit` is asked to run: one, or two with --compare."""
     study = tuple(word for name, values in converge.asked(options).items() for word in (name, ",".join(map(str, values))))
     onepass = "model" in schema.read_toml(schema.read_text(options.run), str(options.run))
     if onepass and (options.compare or study or options.gpus):
@@ -53,7 +53,7 @@ def programs(options: argparse.Namespace) -> list[Program]:
 
 
 def _study_cost(axes: dict[str, list[Any]]) -> Callable[[Run, int, int], Cost]:
-    """All points one after the other, with the memory of the largest."""
+    """The cost of a convergence study: the times of all points added, and the memory of the largest."""
     def cost(run: Run, ranks: int, cores: int) -> Cost:
         points = [estimate(run.replace({converge.KEYS[name]: value}), "theory", ranks, cores)
                   for name, values in axes.items() for value in values]
@@ -62,14 +62,14 @@ def _study_cost(axes: dict[str, list[Any]]) -> Callable[[Run, int, int], Cost]:
 
 
 def _unknown(run: OnePassRun) -> None:
-    """The work of a one-pass run hangs on its model and its times: nobody has measured all of them."""
+    """No estimate: the work of a one-pass run depends on its model and times in ways that were never measured."""
     return None
 
 
 def largest(costs: list[Cost]) -> Cost:
-    """Of each number the largest."""
+    """The largest of every field over the costs."""
     return Cost(*(max(getattr(cost, field.name) for cost in costs) for field in fields(Cost)))
 
 
-GUESS = Cost(4 * 3600.0, PROCESS + (1 << 30), 1 << 28, 1.0)     # where nobody knows: four hours, 1.4 GiB a rank
+GUESS = Cost(4 * 3600.0, PROCESS + (1 << 30), 1 << 28, 1.0)     # without an estimate: four hours, 1.4 GiB per rank
 

@@ -1,4 +1,4 @@
-"""Write a Slurm script for a run, submit it, and tell the job id and where output and log will be.
+"""Write a Slurm script for a run, submit it, and print the job id and where output and log will be.
 
 The job is warned before its time limit, writes a checkpoint, goes back into the queue and resumes, until it is done.
 It reads a copy of the run file, made now, so that the file may be changed while the job waits.
@@ -39,7 +39,7 @@ from dmft.core.errors import FileError, UserError
 from dmft.core.schema import as_words
 from dmft.running.cost import Cost
 
-SHORTEST, LONGEST = 600.0, 86400.0      # seconds of a stretch when --time is not given
+SHORTEST, LONGEST = 600.0, 86400.0      # seconds: bounds of the time limit when --time is not given
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,18 +48,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="result file, or folder with --array and --compare (default: under runs/out/)")
     set_options(parser)
     parser.add_argument("--array", metavar="section.key=v1,v2,...", action="append", default=[],
-                        help="a job for each value, with a result file each; several make a grid")
+                        help="a job and a result file for each value; several --array make a grid")
     parser.add_argument("--with", dest="array", metavar="section.key=v1,v2,...", action="append", type=Along,
-                        help="values that go along with those of the --array before it, one by one")
+                        help="values of another key, one for each value of the --array before it: pairs instead of a grid")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--simulate", action="store_true", help="the simulation instead of the theory")
     what.add_argument("--compare", action="store_true", help="theory, simulation, and their comparison when both are done")
     parser.add_argument("--ranks", metavar="N", type=int, default=1, help="MPI ranks (default 1)")
     parser.add_argument("--nodes", metavar="N", type=int, default=1, help="nodes (default 1)")
-    parser.add_argument("--gpus", metavar="N", type=int, default=0, help="GPUs of the job, and device = \"gpu\" (default 0)")
-    parser.add_argument("--cores", metavar="N", type=int, default=1, help="cores of a rank (default 1)")
-    parser.add_argument("--time", metavar="HH:MM:SS", help="time limit of one stretch (default: from the estimate)")
-    parser.add_argument("--launcher", default=SRUN, help=f"what starts the ranks (default: {SRUN})")
+    parser.add_argument("--gpus", metavar="N", type=int, default=0, help="GPUs of the job; sets device = \"gpu\" (default 0)")
+    parser.add_argument("--cores", metavar="N", type=int, default=1, help="cores, hence threads, of a rank (default 1)")
+    parser.add_argument("--time", metavar="HH:MM:SS",
+                        help="time limit, after which the job is requeued and resumes (default: from the estimate)")
+    parser.add_argument("--launcher", default=SRUN, help=f"command that starts the ranks (default: {SRUN})")
     parser.add_argument("--sbatch", metavar="OPTION", action="append", default=[],
                         help="further option of sbatch, e.g. --sbatch=--partition=long; may be repeated")
     parser.add_argument("--prologue", metavar="FILE", type=Path, help="shell lines to run first, e.g. module load ...")
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
         raise UserError(f"--ranks {options.ranks} --nodes {options.nodes} --cores {options.cores}: each at least 1, and "
                         "no more nodes than ranks")
     if options.gpus < 0 or options.gpus % options.nodes:
-        raise UserError(f"--gpus {options.gpus} --nodes {options.nodes}: as many GPUs on every node, please")
+        raise UserError(f"--gpus {options.gpus} --nodes {options.nodes}: take a multiple of --nodes, the same number on every node")
     _refuse_control_characters(options)
     points = grid(options.array) if options.array else [GridPoint(())]
     todo = programs(options)
@@ -85,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("sbatch is not found: this machine has no Slurm; log in to the cluster, or use --dry-run to see "
                         "the script")
     if 0 < options.gpus < options.ranks:
-        print(f"warning: {options.ranks} ranks share {options.gpus} cards, and take turns on them; a rank a card is faster")
+        print(f"warning: {options.ranks} ranks share {options.gpus} cards, and take turns on them; one rank per card is faster")
     submission = _Submission(options, points, _folder(options))
     jobs = [submission.compute(program, runs) for program in todo]
     if options.compare:
@@ -96,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _refuse_control_characters(options: argparse.Namespace) -> None:
-    """Everything from outside that names something in the scripts."""
+    """RunError for control characters in the paths, options and values that end up in the scripts."""
     plain("run file", str(options.run))
     plain("-o", str(options.output or ""))
     for option in options.sbatch:
@@ -109,7 +110,7 @@ def _refuse_control_characters(options: argparse.Namespace) -> None:
 
 
 def _folder(options: argparse.Namespace) -> Path:
-    """Where results, scripts and logs go: beside the output; scans and comparisons have a folder of their own."""
+    """The folder for results, scripts and logs: that of the output, or one of its own for a scan or a comparison."""
     output = options.output or default_output(options.run, "theory")
     if options.array or options.compare:
         return (options.output or output.parent / options.run.stem).absolute()
@@ -143,7 +144,7 @@ class _Submission:
         return self._submit(self._script(kind, commands), self._resources(known or GUESS))
 
     def _copy(self, kind: str) -> Path:
-        """The run file as it is now, under a name of its own: the job reads this one, whenever it starts."""
+        """Copy the run file under a new name; the job reads the copy, so that later changes of the file do not matter."""
         content = self.options.run.read_bytes()
         place = self.folder / f"{self.options.run.stem}.{kind}.{hashlib.sha256(content).hexdigest()[:8]}.toml"
         _write(place, content)

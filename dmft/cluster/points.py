@@ -1,5 +1,5 @@
-"""The grid of a scan: `--array section.key=v1,v2,...`, one point per job, one result file per point. A key given with `--with` goes
-along with the array before it, value by value."""
+"""The grid of a scan: `--array section.key=v1,v2,...`, one job and one result file per point. A key given with `--with` varies
+together with the array before it, value by value."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class GridPoint:
 
     @property
     def name(self) -> str:
-        """For file names: keys and values, e.g. alpha-2.5_m0-0.1."""
+        """Keys and values, for file names: alpha-2.5_m0-0.1."""
         return "_".join(_file_name(text.partition(".")[2] or text) for text in self.settings)
 
 
 class Along(str):
-    """`section.key=v1,v2,...` as after --with."""
+    """The text `section.key=v1,v2,...` of a --with, as opposed to that of an --array."""
 
 
 def grid(arrays: Sequence[str]) -> list[GridPoint]:
-    """All combinations of the values of the arrays, those of Along ones paired with the array before; the last varies fastest."""
+    """All combinations of the values of the arrays, the last varying fastest; those of an Along are paired with those before."""
     axes: list[list[tuple[str, ...]]] = []
     for array in arrays:
         values = _values(array)

@@ -1,4 +1,4 @@
-"""The text of a batch script. The shell functions that stop, requeue and resume a job are in survive.sh, copied into each."""
+"""The text of a batch script. The shell functions that stop, requeue and resume a job are those of survive.sh, copied into it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SRUN = "srun --mpi=pmi2 --kill-on-bad-exit=1"
 
 
 def plain(what: str, text: str) -> str:
-    """`text` itself, for a line of a batch script. Quoting makes any printable text harmless there; a line break would begin a
-    line of its own, which Slurm or the shell obeys, so control characters are refused."""
+    """Return `text` for a line of a batch script, or refuse it. Quoting makes any printable text harmless; a line break would begin
+    a new line, which Slurm or the shell would obey, so control characters are refused."""
     if not text.isprintable():
         raise UserError(f"{what} {ascii(text)}: control characters and line breaks cannot go into a batch script; choose "
                         "another name")
@@ -29,7 +29,7 @@ class Resources:
     ranks: int
     nodes: int
     cores: int              # per rank
-    seconds: float          # time limit of one stretch; the job is requeued until it is done
+    seconds: float          # time limit; the job is requeued until it is done
     rank_bytes: float
     warning: float          # seconds before the time limit at which USR1 is sent
     launcher: str = SRUN
@@ -54,14 +54,14 @@ class Script:
     """One command, or an array with one command per task, and what sbatch must know about it."""
 
     name: str
-    log: Path               # of an array: with the number of each task before its ending
+    log: Path               # for an array, the number of the task is put before the ending
     commands: Sequence[Sequence[str]]
     array: bool
     options: Sequence[str] = ()
-    prologue: str = ""      # shell lines before everything else: modules of the site, say
+    prologue: str = ""      # shell lines before everything else, such as the modules of the site
 
     def resumable(self, resources: Resources) -> str:
-        """A script that goes on, requeued and resumed, until its command is done."""
+        """A script that is requeued, and resumes, until its command is done."""
         launcher = _words(resources.launcher) if resources.ranks > 1 else []
         lines = [
             *self._head(resources.options()),
@@ -87,7 +87,7 @@ class Script:
         return [*lines, "# Prologue of the site", self.prologue.rstrip("\n"), ""] if self.prologue else lines
 
     def _log_pattern(self) -> str:
-        """The log as Slurm wants it: a percent sign of the path itself is doubled, %a is the number of a task."""
+        """The log as Slurm expects it: percent signs of the path are doubled, %a is the number of the task."""
         log = str(self.log).replace("%", "%%")
         return f"{log.removesuffix('.log')}.%a.log" if self.array else log
 

@@ -1,10 +1,10 @@
-# Shell functions for batch scripts: keep a resumable command going until it is done.
+# Shell functions for batch scripts: run a resumable command, again and again, until it is done.
 #
 #   survive COMMAND...    run it; COMMAND must be resumable (dmft solve ... --resume, sgd-sim run ... --resume)
 #
 # - USR1 (Slurm's warning before the time limit, --signal=B:USR1@...) and TERM (scancel, preemption) are passed on to
 #   the command, which writes a checkpoint and ends with 75.
-# - 75 puts the job back into the queue (scontrol requeue), where it goes on from the checkpoint; unless the job was
+# - 75 puts the job back into the queue (scontrol requeue), from which it resumes at the checkpoint; unless the job was
 #   cancelled, or Slurm is requeueing it already.
 # - 0, 2, 3, 4 and 130 (done, bad input, diverged, not converged, interrupted) end the job with that code.
 # - Anything else is a death (a killed rank, a lost node): tried again from the checkpoint, at most 3 times a job start.
@@ -48,7 +48,7 @@ survive() {
             0 | 2 | 3 | 4 | 130) exit "$code" ;;
             75) break ;;
         esac
-        # Warned before it could listen: what it had saved before is what it goes on from.
+        # The warning came before the command could catch it; it resumes from the checkpoint before.
         [ -n "$_warned" ] && break
         deaths=$((deaths + 1))
         if [ "$deaths" -ge 3 ] || [ -n "$_cancelled" ]; then

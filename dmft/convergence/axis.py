@@ -1,6 +1,6 @@
 """One axis of a convergence study: solutions ordered from coarse to fine in one parameter, compared with the finest.
 
-Every quantity (curves, and the lower triangles of kernels) is brought to the times that all solutions have; `fits` then
+Every quantity (curves, and the lower triangles of kernels) is restricted to the times that all solutions have; `fits` then
 gives distances, orders and the limit of small learning rates.
 """
 
@@ -36,12 +36,12 @@ class Axis:
     outcomes: list[str]
     wall_times: np.ndarray                      # (k,) seconds
     t: np.ndarray                               # (c,) times that all points have
-    kernel_t: np.ndarray                        # (d,) of them those with kernels
+    kernel_t: np.ndarray                        # (d,) those of them at which all points have kernels
     table: dict[str, dict[str, np.ndarray]] = field(repr=False)      # measure -> quantity -> (k,)
     orders: dict[str, tuple[float, float]] = field(repr=False)       # quantity -> order, error
     curves: dict[str, np.ndarray] = field(repr=False)                # m, m_error, ...: (k, c)
     limit: dict[str, np.ndarray] = field(repr=False)                 # learning_rate: m, m_error (c,), M_C, ... (d, d)
-    residuals: np.ndarray | None = field(default=None, repr=False)   # iterate: (k, sweeps), NaN after the last
+    residuals: np.ndarray | None = field(default=None, repr=False)   # of iterate: (k, sweeps), NaN after the last sweep
 
     @property
     def finest(self) -> int:
@@ -87,7 +87,7 @@ def _order(name: str, steps: np.ndarray, quantity: Quantity, rows: dict[str, np.
 
 
 def _aligned(theories: Sequence[Theory]) -> tuple[np.ndarray, dict[str, Quantity], np.ndarray]:
-    """All quantities on the times that every theory has."""
+    """Common times, common times with kernels, and all quantities restricted to them."""
     counts = np.array([int(theory.averaged.sum()) for theory in theories])
     tolerance = 1e-3 * min(theory.run.algorithm.first_rate for theory in theories)
     index = _common([theory.t for theory in theories], tolerance)
@@ -114,7 +114,7 @@ def _common(grids: list[np.ndarray], tolerance: float) -> list[np.ndarray]:
 
 
 def _lower(name: str, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """A kernel is given by its lower triangle; responses have nothing on the diagonal."""
+    """Indices of the lower triangle of a kernel; without the diagonal for responses, which are zero there."""
     return np.tril_indices(size, -1 if name in ("M_R", "R") else 0)
 
 

@@ -1,4 +1,4 @@
-"""How solutions approach each other as a parameter is refined: distances, fitted orders, Richardson's limit. Arrays only.
+"""How solutions converge as a parameter is refined: distances, fitted orders, Richardson's limit. Works on arrays alone.
 
 One quantity (a curve, or the lower triangle of a kernel) on the times that all points of a study have is a matrix
 (points, entries) of means with a matrix of standard errors over replicas.
@@ -15,7 +15,7 @@ from scipy.optimize import OptimizeWarning, curve_fit
 from dmft.core.averages import standard_error
 
 LOWEST, HIGHEST = 0.05, 6.0     # fitted orders outside this range are rejected
-TINY = 1e-9         # errors below this are rounding: every replica agrees (C(t,t) = 1)
+TINY = 1e-9         # smaller errors are rounding: all replicas agree, as for C(t,t) = 1
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 def distances(quantity: Quantity, finest: int, paired: bool) -> dict[str, np.ndarray]:
     """Each point against the finest, (points,) each.
 
-    distance: |y - y_finest| / |y_finest|, Euclidean. noise: what the errors alone would make of it. z_rms, z_max: the
+    distance: |y - y_finest| / |y_finest|, Euclidean. noise: the distance that the errors alone would give. z_rms, z_max: the
     difference in standard errors, of the difference or, for paired points (the same random numbers), of the finest.
-    replica_distance: the same for a single replica: root mean square over replicas of |y_r - y_finest|, free of the
+    replica_distance: the distance of a single replica, root mean square over replicas of |y_r - y_finest|, corrected for the
     finest point's own error.
     """
     mean, error = quantity.mean, quantity.error
@@ -49,7 +49,7 @@ def distances(quantity: Quantity, finest: int, paired: bool) -> dict[str, np.nda
     z_rms = np.sqrt(_ratio((z**2).sum(axis=1), told_count))
     z_max = np.where(told_count > 0, z.max(axis=1, initial=0.0), np.nan)
     noise = np.zeros(len(mean)) if paired else np.sqrt((error**2 + error[finest] ** 2).sum(axis=1)) / norm
-    known = np.nan_to_num(error)            # one replica: its distance is that of the mean
+    known = np.nan_to_num(error)            # with one replica its distance is that of the mean
     spread = (known**2).sum(axis=1) * quantity.counts
     squares = (gap**2).sum(axis=1) + spread * (1.0 - 1.0 / quantity.counts) - (0.0 if paired else (known[finest] ** 2).sum())
     squares[finest] = spread[finest]
@@ -81,10 +81,10 @@ def order_in_samples(samples: np.ndarray, replica_distance: np.ndarray, counts: 
 
 
 def order_in_step(step: np.ndarray, quantity: Quantity) -> tuple[float, float]:
-    """p and its error in y = y_0 + A step**p, needs three points.
+    """p and its error in y = y_0 + A step**p; needs three points.
 
-    y is projected on the direction from the finest to the coarsest point, where the signal is; the error of that
-    number comes from the replicas where they are kept; otherwise errors are added as if all entries fluctuated together.
+    y is projected on the direction from the finest to the coarsest point, where the signal is. The error of the projection
+    comes from the replicas where they are kept; otherwise errors are added as if all entries fluctuated together.
     """
     finest, coarsest = int(np.argmin(step)), int(np.argmax(step))
     direction = quantity.mean[coarsest] - quantity.mean[finest]
@@ -134,8 +134,8 @@ def order_by_distance(values: np.ndarray, distance: np.ndarray) -> tuple[float, 
 def richardson(step: np.ndarray, mean: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The limit step -> 0 of each entry, for errors of first order, and its error; mean, error (points, entries).
 
-    A straight line in the step, weighted by the errors. With three or more points its distance from the line without the
-    coarsest one, which sees the second order, is added to the statistical error in quadrature.
+    A straight line in the step, weighted by the errors. With three or more points the difference to the line without the
+    coarsest point, a measure of the second order, is added to the statistical error in quadrature.
     """
     limit, statistical = _intercept(step, mean, error)
     if len(step) < 3:
@@ -146,7 +146,8 @@ def richardson(step: np.ndarray, mean: np.ndarray, error: np.ndarray) -> tuple[n
 
 
 def _intercept(step: np.ndarray, mean: np.ndarray, error: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted straight line at step 0, by entry. Entries without usable errors are weighted alike; error NaN."""
+    """Value and error at step 0 of a weighted straight line, by entry. Entries without usable errors have equal weights, and NaN
+    for their error."""
     known = np.all(np.isfinite(error), axis=0)
     variance = np.where(known, error**2, 1.0) + TINY**2
     x, w = step[:, None], 1.0 / variance

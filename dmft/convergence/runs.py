@@ -1,7 +1,7 @@
 """convergence_study: solve a run at several samples, learning rates, blocks_per_level or mixings, and compare.
 
-Every point is an ordinary theory run with its own file beside the output, so a study goes on point by point, and
-inside a point. Under MPI the points are shared out among groups of ranks; no number depends on how.
+Every point is an ordinary theory run with its own file beside the output, so that a study can be resumed between points and
+inside one. Under MPI the points are distributed over groups of ranks; no number depends on how.
 """
 
 from __future__ import annotations
@@ -31,13 +31,15 @@ AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 
 @dataclass(frozen=True)
 class Point:
+    """One solution of a study: the value of the parameter of its axis, and the run with that value."""
+
     axis: str
     value: float
     run: Run
 
     @property
     def cost(self) -> float:
-        """Rough, to share points out evenly."""
+        """Rough amount of work, for an even distribution of the points."""
         return float(self.run.theory.samples) * self.run.algorithm.steps**2
 
     def file(self, output: Path) -> Path:
@@ -45,7 +47,7 @@ class Point:
 
 
 def points_folder(output: Path) -> Path:
-    """Where the points of a study keep their files."""
+    """The folder with the files of the points."""
     return output.with_name(f"{output.name}.points")
 
 
@@ -82,16 +84,16 @@ def convergence_study(run: Run, samples: Sequence[int] = (), learning_rate: Sequ
 
 
 def _prepare(output: Path, resume: bool, attrs: dict[str, Any], stack: ExitStack) -> None:
-    """Lock the output and refuse what a study cannot go on from. A study that is resumed may have more values, so it is never
-    complete: its points are, and each compares its own run."""
+    """Lock the output, and refuse a file that a study cannot continue from. A resumed study may have more values than the stored
+    one, so the study as a whole never counts as complete; each of its points checks its own run."""
     stack.enter_context(lock(output))
     if resume:
         examine(output, "convergence", lambda text, source: [], attrs)
 
 
 def _seconds(points: list[Point], theories: list[Theory], comm: Comm) -> float:
-    """Running time of a study: of the group of ranks whose points took longest. Points add up the times of all their stretches,
-    so a study that was stopped, or killed, loses none of them."""
+    """Running time of a study: that of the group of ranks whose points took longest. The time of a point is the sum over all its
+    interrupted runs, so that nothing is lost when a study is stopped or killed."""
     shares = _share(points, min(len(points), comm.size))
     return max(sum(float(theories[i].attrs.get("wall_time", 0.0)) for i in share) for share in shares)
 
@@ -128,7 +130,7 @@ def _solve_all(points: list[Point], output: Path | None, resume: bool, quiet: bo
     solved: dict[int, Theory] = {}
     trouble: UserError | Stopped | None = None
     try:
-        for i in mine:      # what cannot be solved is refused before anything is said or done
+        for i in mine:      # refuse what cannot be solved before any work or output
             check(points[i].run, group)
         with Progress(sum(points[i].cost for i in mine), "converge", quiet) as progress:
             for i in mine:
@@ -140,7 +142,7 @@ def _solve_all(points: list[Point], output: Path | None, resume: bool, quiet: bo
                 progress.update(sum(points[j].cost for j in solved))
     except (UserError, Stopped) as error:
         trouble = error
-    # Every group tells how it ended, so that all ranks end alike.
+    # Every group reports how it ended, so that all ranks end in the same way.
     for other in comm.gather(trouble):
         if other is not None:
             raise other
@@ -151,7 +153,7 @@ def _solve_all(points: list[Point], output: Path | None, resume: bool, quiet: bo
 
 
 def _share(points: list[Point], groups: int) -> list[list[int]]:
-    """Points for each group: the dearest first, each to the group with the least work so far."""
+    """Indices of the points of each group: the most expensive first, each to the group with the least work so far."""
     shares: list[list[int]] = [[] for _ in range(groups)]
     work = [0.0] * groups
     for i in sorted(range(len(points)), key=lambda i: -points[i].cost):

@@ -21,7 +21,7 @@ from dmft.result import pictures
 
 @dataclass(frozen=True)
 class Study:
-    """What convergence_study returns: study["samples"] is an Axis, tables() gives rows of numbers, to_dataframe() pandas."""
+    """What convergence_study returns: study["samples"] is an Axis, tables() gives rows, to_dataframe() a pandas table."""
 
     run: Run
     axes: dict[str, Axis]

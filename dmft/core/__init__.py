@@ -1,1 +1,1 @@
-"""What both halves and onepass share: run files, streams, parallel sums, storage, progress. No physics."""
+"""Machinery without physics, shared by theory, simulator and onepass: schema, streams, exact sums, ranks, storage, driver."""

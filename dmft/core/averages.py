@@ -48,6 +48,10 @@ def welford_error(squares: np.ndarray, count: int) -> np.ndarray:
 
 def error_text(error: float, form: str = ".2g") -> str:
     """A standard error for people: "0" where it is only rounding (an exact start, say), "-" where there is none."""
-    if np.isnan(error):
-        return format("-", form.split(".")[0])
-    return format(0.0 if abs(error) < ROUNDING else error, form)
+    return number_text(0.0 if abs(error) < ROUNDING else error, form)
+
+
+def number_text(value: float, form: str) -> str:
+    """A number for people: "-" in its place where there is none (NaN)."""
+    width = form.split(".")[0]
+    return format("-", width if width.startswith(("<", ">")) else ">" + width) if np.isnan(value) else format(value, form)

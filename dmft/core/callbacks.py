@@ -11,13 +11,13 @@ import numpy as np
 class Reached(NamedTuple):
     """How far a run has come. The first three are all that many plots need: `t, m, loss, *rest = reached`."""
 
-    t: float                            # time that was reached
+    t: float                            # the time reached
     m: float                            # overlap with the teacher there
     loss: float                         # training loss there
     times: np.ndarray                   # (count,) all times so far
     curves: Mapping[str, np.ndarray]    # by name at these times, read-only: (count,), in a simulation (instances, count)
-    worker: int                         # which replica of a theory; 0 in a simulation
-    share: float                        # of the whole job that is done, 0 to 1
+    worker: int                         # index of the replica of a theory; 0 in a simulation
+    share: float                        # share of the whole job that is done, 0 to 1
 
 
 Callback = Callable[[Reached], object]

@@ -1,4 +1,4 @@
-"""The checkpoint of a job: what the job has entered so far, and the full state of the workers under way.
+"""The checkpoint of a job: the solutions entered so far, and the full state of the workers under way.
 
 Rank 0 writes; the other ranks send their arrays one at a time. Every rank reads its own lines back, so a run may go on with
 any number of ranks. Layout: the job's own state under the names it chooses, and active/INDEX/PART/shared|own/... for a worker.
@@ -20,12 +20,12 @@ from dmft.core.parts import Part, Piece, pieces, send
 from dmft.core.tree import flatten, nest
 from dmft.core.worker import Worker
 
-LAYOUT = 3          # of checkpoints; those without the attribute are older
+LAYOUT = 3          # version of the layout; checkpoints without the attribute are older
 ACTIVE = "active"
 
 
 def check_layout(header: store.Stored) -> None:
-    """FileError for a checkpoint that another version of the package laid out."""
+    """FileError for a checkpoint that was written in another layout, by another version of the package."""
     if header.attrs.get("checkpoint_layout") != LAYOUT:
         raise FileError(f"{header.path}: a checkpoint of another version of this package ({header.attrs.get('package_version')}), "
                         "which this one cannot take up; finish the run with that version, or start afresh with --force")
@@ -37,7 +37,7 @@ def group_roots(ranks: int, groups: int) -> list[int]:
 
 
 def stored_part(stored: store.Stored, index: int, name: str) -> Part:
-    """One part of a worker from a checkpoint that was read whole, with all its lines; for looking at runs under way."""
+    """One part of a worker, with the lines of all ranks, from a checkpoint that was read whole: for reading runs under way."""
     check_layout(stored)
     found = nest(stored.arrays)[ACTIVE][str(index)][name]
     own = found.get("own", {})
@@ -54,12 +54,12 @@ class Checkpoint:
         self.waiting: set[int] = set()      # workers whose state lies in the file `source` and is not loaded
 
     def take_up(self, header: store.Stored) -> None:
-        """From now on `restore` finds the workers of this file."""
+        """Take the state of workers from this file from now on; see `restore`."""
         self.source = header.path
         self.waiting = {int(index) for index in nest(header.shapes).get(ACTIVE, {})}
 
     def restore(self, index: int, worker: Worker) -> None:
-        """Bring a worker to where the checkpoint left it; one that is not in it stays at its start."""
+        """Bring a worker to where the checkpoint left it; a worker that is not in the checkpoint stays at its start."""
         if index not in self.waiting:
             return
         there = nest(store.load_header(self.source).shapes)[ACTIVE][str(index)]
@@ -73,8 +73,9 @@ class Checkpoint:
         worker.restore(parts)
 
     def write(self, state: Mapping[str, Any], worker: Worker, indices: list[int], leads: bool, attrs: dict[str, Any]) -> None:
-        """Save everything. indices: the worker of each group of ranks. state: the job's, on the root. leads: whether this rank
-        is the first of its group. Every rank calls this; an error of the root (a full disk, say) reaches all of them."""
+        """Save the state of the job (given on the root) and of every worker. indices: the worker of each group of ranks; leads:
+        whether this rank is the first of its group. Every rank must call this; an error of the root (a full disk, say) is raised
+        on all of them."""
         parts = worker.state()
         if not self.comm.is_root:
             for part in parts.values():
@@ -84,6 +85,7 @@ class Checkpoint:
         self.waiting |= set(indices)
 
     def _write(self, state: Mapping[str, Any], parts: Mapping[str, Part], indices: list[int], attrs: dict[str, Any]) -> None:
+        """On the root: write the file; workers that wait in the present one are copied."""
         coming = self._pieces(parts, indices)
         try:
             kept = [name for index in sorted(self.waiting - set(indices)) for name in self._names(index)]
@@ -95,9 +97,10 @@ class Checkpoint:
                 for piece in coming:
                     _put(writer, piece)
         finally:
-            deque(coming, maxlen=0)     # after an error the other ranks are still sending
+            deque(coming, maxlen=0)     # after an error: receive what the other ranks are still sending
 
     def _names(self, index: int) -> list[str]:
+        """Names of the datasets of a worker in the file `source`."""
         below = nest(store.load_header(self.source).shapes)[ACTIVE][str(index)]
         return [f"{ACTIVE}/{index}/{name}" for name in flatten(below)]
 
@@ -116,6 +119,7 @@ class Checkpoint:
 
 
 def _put(writer: store.Writer, piece: Piece) -> None:
+    """Write an array, or some lines of one, which is created with its full length when its first lines come."""
     array = piece.array
     if piece.lines is None:
         writer.create(piece.name, array.shape, array.dtype)

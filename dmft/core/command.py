@@ -28,7 +28,7 @@ from dmft.core.text import visible
 
 EXIT_DONE, EXIT_BAD_INPUT, EXIT_DIVERGED, EXIT_NOT_CONVERGED = 0, 2, 3, 4
 OUT = Path("runs/out")
-_TOO_BIG = ("array is too big", "maximum allowed dimension exceeded", "maximum allowed size exceeded")  # in words of NumPy
+_TOO_BIG = ("array is too big", "maximum allowed dimension exceeded", "maximum allowed size exceeded")  # as NumPy words it
 # Endings of formats that a result is not written in.
 FOREIGN = frozenset({".txt", ".csv", ".dat", ".json", ".toml", ".npy", ".npz", ".mat", ".png", ".pdf", ".svg", ".html", ".md"})
 LOGGERS = ("dmft", "sgd_sim", "onepass")
@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _meant(complaint: str) -> str:
-    """Word of what may have been meant, where argparse complains of a choice."""
+    """The nearest choice, as the end of a sentence, where argparse complains of a word that is not a choice; else ""."""
     found = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", complaint)
     near = difflib.get_close_matches(found[1], [word.strip("' ") for word in found[2].split(",")], 1) if found else []
     return f"; did you mean '{near[0]}'?" if near else ""
@@ -74,7 +74,7 @@ def set_options(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class CommandJob:
-    """A command line understood: what to compute, where to put it, and how to behave."""
+    """What a command line asks for: what to compute, where to put it, and what to print."""
 
     run: Any
     output: Path
@@ -88,8 +88,8 @@ class CommandJob:
 def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any]) -> CommandJob:
     """The job that `run_options` describe, for results of that kind ("theory", "simulation").
 
-    The root rank reads the run file and looks at the output; every rank gets its answer or its error. `load`
-    reads the run file (path, overrides).
+    The root rank reads the run file and checks the output; every rank gets the result, or raises the root's error.
+    load(path, overrides) reads the run file.
     """
     attrs = {}
     for plugin in options.plugin:
@@ -124,7 +124,7 @@ def default_output(run_path: str | Path, kind: str) -> Path:
 
 @contextmanager
 def naming(run_file: str) -> Iterator[None]:
-    """Name the run file in errors about its keys ("[section] key ...") that show only after it was read."""
+    """Put the name of the run file before errors about its keys ("[section] key ...") that are found only after it was read."""
     try:
         yield
     except UserError as error:
@@ -163,12 +163,12 @@ def speaking(quiet: bool, notes: Sequence[str] = LOGGERS) -> Iterator[None]:
             logger.setLevel(level)
 
 
-_kinds: dict[str, int] | None = None        # of the warnings that were printed, while `once` is at work
+_kinds: dict[str, int] | None = None        # inside `once`: how often each kind of warning came
 
 
 @contextmanager
 def once() -> Iterator[None]:
-    """Print each kind of warning once while the block runs: the next ones, alike but for their numbers, are counted."""
+    """Print each kind of warning once while the block runs; further ones that differ in their numbers alone are only counted."""
     global _kinds
     _kinds = {}
     try:
@@ -180,6 +180,7 @@ def once() -> Iterator[None]:
 
 
 def _say_warning(message: Warning | str, category: type[Warning], quiet: bool) -> None:
+    """Print a warning of the package as one line."""
     if _kinds is not None:
         kind = re.sub(r"[-+]?\d[\d.e+-]*", "#", str(message))
         _kinds[kind] = _kinds.get(kind, 0) + 1
@@ -229,7 +230,7 @@ def main_wrapper(command: Callable[[Sequence[str] | None], int], arguments: Sequ
         return command(arguments)
     except (UserError, Stopped) as error:
         return _end(f"{_program()}: {error}", error.exit_code)
-    except (MemoryError, ValueError) as error:    # of the host or of a card, which others may use too
+    except (MemoryError, ValueError) as error:    # memory of the host, or of a card, which other jobs may use too
         if isinstance(error, ValueError) and not str(error).lower().startswith(_TOO_BIG):
             raise
         return _end(f"{_program()}: out of memory ({error}); take fewer samples or instances, or more nodes or cards; "
@@ -247,6 +248,7 @@ def _program() -> str:
 
 
 def _end(message: str, exit_code: int) -> int:
+    """Print the last message of a command, once where all ranks meet the same end; else end the other ranks too."""
     message = visible(" ".join(message.split()))
     try:
         comm = world()

@@ -61,6 +61,7 @@ class Gpu:
         return self._cupy.asarray(array)
 
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Any:
+        """An array of zeros on the card."""
         return self._cupy.zeros(shape, dtype)
 
     def get(self, array: Any) -> np.ndarray:
@@ -72,16 +73,17 @@ class Gpu:
         array.set(np.ascontiguousarray(values, array.dtype))
 
     def wait(self) -> None:
-        """Until everything that was launched has been done."""
+        """Wait until everything that was launched is done."""
         self._cupy.cuda.runtime.deviceSynchronize()
 
     def kernels(self, text: str, names: Sequence[str]) -> dict[str, Kernel]:
-        """Kernels of a CUDA C++ source (extern "C"), compiled for this card; CuPy keeps what it compiled on disk."""
+        """Kernels of a CUDA C++ source (extern "C"), compiled for this card; CuPy keeps compiled code on disk."""
         return dict(zip(names, _compiled(self, text, tuple(names)), strict=True))
 
 
 @lru_cache
 def _compiled(gpu: Gpu, text: str, names: tuple[str, ...]) -> list[Kernel]:
+    """`Gpu.kernels`, remembered; UserError where the source does not compile."""
     cupy = gpu._cupy
     try:
         module = cupy.RawModule(code=text, options=("--std=c++17",))
@@ -93,10 +95,11 @@ def _compiled(gpu: Gpu, text: str, names: tuple[str, ...]) -> list[Kernel]:
 
 
 def _launcher(function: Any) -> Kernel:
+    """A compiled CuPy function as a Kernel."""
     def launch(grid: tuple[int, ...], block: tuple[int, ...], arguments: Sequence[Any], shared: int) -> None:
-        if 0 in grid:  # a rank without samples: CUDA refuses to launch nothing
+        if 0 in grid:  # a rank without samples: CUDA refuses an empty grid
             return
-        if shared > 48 << 10:  # more than that a kernel gets only when asked for
+        if shared > 48 << 10:  # more than 48 KiB must be asked for
             function.max_dynamic_shared_size_bytes = shared
         function(grid, block, tuple(arguments), shared_mem=shared)
 

@@ -36,7 +36,7 @@ _log = logging.getLogger("dmft")
 
 
 class Ended(NamedTuple, Generic[Result]):
-    """How a job ended: its result, and whether there was anything to do (no: it lay there complete)."""
+    """How a job ended: its result, and whether there was anything to do (False: the result was complete already)."""
 
     result: Result
     worked: bool
@@ -49,7 +49,7 @@ class _News(NamedTuple):
     save: bool          # a checkpoint is due
     running: bool
     progress: float
-    took: float         # seconds since the last exchange that were spent on steps
+    took: float         # seconds spent on steps since the last exchange
 
 
 def drive(job: Job[Result], output: str | Path | None = None, resume: bool = False, quiet: bool = True,
@@ -75,12 +75,13 @@ class _Driver(Generic[Result]):
         self.checkpoint = Checkpoint(output, job.kind, job.run_text, comm) if output else None
         keeps = output is not None and getattr(job, "keeps_state", False)
         self.kept = Checkpoint(output, job.kind, job.run_text, comm, store.state_path(output)) if keeps and output else None
-        self.source: Path | None = None     # what this run goes on from
-        self.progress_before = 0.0          # share of the work done by earlier stretches of this run, for the rate of this one
-        self.seconds_before = 0.0           # and their running time
+        self.source: Path | None = None     # the file this run goes on from
+        self.progress_before = 0.0          # share of the work done before this process took the run up; its rate counts from there
+        self.seconds_before = 0.0           # running time until then
         self.began = self.saved = time.monotonic()
 
     def go(self, resume: bool) -> Ended[Result]:
+        """Lock the output, take up what is on disk, and run rounds of workers until none is pending."""
         with ExitStack() as stack:
             stack.enter_context(watched(self.comm))
             if self.output is not None:
@@ -102,6 +103,7 @@ class _Driver(Generic[Result]):
         return self.job.load(output)
 
     def _take_up(self, found: Found) -> None:
+        """Let the job take over what it finds on disk, and note from which files its workers go on."""
         header = found.header
         if header is None or not self.job.take_up(header, found.grew):
             return
@@ -110,7 +112,7 @@ class _Driver(Generic[Result]):
         state: store.Stored | None = getattr(self.job, "kept_state", None)
         if self.checkpoint and (header.is_checkpoint or state is not None):
             self.checkpoint.take_up(state or header)
-        if self.kept:     # what is there stays, until a worker goes on from it
+        if self.kept:     # states that were kept before stay in the file until their worker goes on
             kept, place = self.kept, self.kept.output
             known = state or self.comm.from_root(lambda: store.state_header(place))
             if known is not None and (state is not None or known.run_text == self.job.run_text):
@@ -162,6 +164,7 @@ class _Driver(Generic[Result]):
                 took = time.monotonic() - begin
 
     def _exchange(self, worker: Worker, took: float) -> _News:
+        """The news of all ranks put together; only the root's clock decides when a checkpoint is due."""
         due = self.checkpoint is not None and time.monotonic() - self.saved >= self.job.checkpoint_interval
         mine = _News(self.stop.flags, due and self.comm.is_root, not worker.done, worker.progress, took)
         ranks = self.comm.gather(mine)
@@ -170,8 +173,8 @@ class _Driver(Generic[Result]):
                      max(news.took for news in ranks))
 
     def _steps_to_go(self, steps: int, took: float) -> int:
-        """Steps until the next exchange of flags, adapted to take LOOK seconds; equal on all ranks. One rank alone looks at every
-        step, and all look after the first one, whose time nobody knows."""
+        """Steps until the next exchange of flags, adapted to take LOOK seconds; equal on all ranks. A single rank exchanges after
+        every step, and several do so after the first one, whose duration is not known beforehand."""
         if self.comm.size == 1 or took == 0.0:
             return 1
         if took > LOOK:
@@ -188,6 +191,7 @@ class _Driver(Generic[Result]):
             self.source = None
 
     def _stop(self, news: _News, worker: Worker, group: Comm, indices: list[int]) -> None:
+        """Write a checkpoint and raise Stopped."""
         code = exit_code_of(news.stop)
         if self.checkpoint is None:
             raise Stopped("stopped; no output file was given, so nothing is kept", code)

@@ -28,7 +28,7 @@ def _places(terms, first, place, half):
         for i in range(len(place)):
             size = abs(terms[b, first + i])
             if not size <= largest[i]:
-                largest[i] = size if size < np.inf else np.inf  # also for NaN
+                largest[i] = size if size < np.inf else np.inf  # NaN too
     for i in range(len(place)):
         place[i], half[i] = ZERO, 0.0
         if largest[i] == np.inf:
@@ -40,9 +40,9 @@ def _places(terms, first, place, half):
 
 @njit(cache=True)
 def digits(terms, out):
-    """Terms (count, sums) -> out (sums, WIDTH), to be joined by `add` and read by `value`."""
+    """Sums of terms (count, sums) over the first axis, as digits, into out (sums, WIDTH): `add` joins them, `value` reads them."""
     half, places = np.empty(TILE), np.empty(TILE, np.int64)
-    tile = np.empty((WIDTH - 1, TILE), np.int64)  # digit by digit: the compiler makes vectors of that
+    tile = np.empty((WIDTH - 1, TILE), np.int64)  # digits first, so that the compiler can vectorise over sums
     for first in range(0, len(out), TILE):
         width = min(TILE, len(out) - first)
         _places(terms, first, places[:width], half)
@@ -50,7 +50,7 @@ def digits(terms, out):
         for b in range(len(terms)):
             for i in range(width):
                 if half[i] != 0.0:
-                    rest = terms[b, first + i] * half[i] * half[i]  # twice: the whole factor may be beyond all numbers
+                    rest = terms[b, first + i] * half[i] * half[i]  # in two factors: their product may overflow
                     digit = np.trunc(rest)
                     tile[0, i] += np.int64(digit)
                     rest = (rest - digit) * BASE
@@ -80,7 +80,7 @@ def add(more, total):
 
 @njit(cache=True)
 def _carried(high, middle, low):
-    """The same number with the lower digits from 0 to the base; its sign is that of the highest."""
+    """The same number with the two lower digits in [0, BASE); the highest digit then carries the sign."""
     middle += low >> 32
     return high + (middle >> 32), middle & 0xFFFFFFFF, low & 0xFFFFFFFF
 

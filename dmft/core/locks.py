@@ -13,12 +13,12 @@ from dmft.core.errors import FileError
 
 
 def lock_path(target: str | Path) -> Path:
-    """Where the lock of an output lies while a job has it, and stays if that job is killed."""
+    """The lock file of an output: there while a job holds it, and left behind if that job is killed."""
     return Path(f"{target}.lock")
 
 
 def begun(target: str | Path) -> str:
-    """Why an output has no file yet though a job has begun it; "" when none has, or is known to have."""
+    """Why an output has no file yet although a job has begun it; "" where no lock tells of such a job."""
     try:
         holder = lock_path(target).read_bytes()[:200].decode(errors="replace").strip()
     except OSError:
@@ -31,8 +31,8 @@ def begun(target: str | Path) -> str:
 def lock(path: str | Path) -> Iterator[None]:
     """Hold the right to write the result `path`; a second job gets a FileError. Only the root rank may call this.
 
-    The lock is the kernel's, on a file beside the target: it goes when its holder dies, however that happens.
-    Whoever holds it removes what a killed writer left behind.
+    The lock is the operating system's (flock), on a file beside the target: it is released when its holder dies, however that
+    happens. Whoever holds it removes the temporary files of a killed writer.
     """
     target = Path(path)
     place = lock_path(target)
@@ -47,6 +47,7 @@ def lock(path: str | Path) -> Iterator[None]:
 
 
 def _acquire(place: Path, target: Path) -> int:
+    """The open, locked lock file `place` of `target`; FileError while another job holds it."""
     while True:
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +62,7 @@ def _acquire(place: Path, target: Path) -> int:
             raise FileError(f"{target}: another job is writing it ({holder or 'unknown'}); wait for it or choose "
                             "another -o") from None
         except OSError:
-            return handle        # a file system without locks: go on, there is no better to be had
+            return handle        # a file system without locks: go on without one
         # The holder before us may have removed the file between our open and our lock.
         if place.exists() and os.path.samestat(os.fstat(handle), os.stat(place)):
             with suppress(OSError):     # on a full disk the lock holds without its note
@@ -72,4 +73,5 @@ def _acquire(place: Path, target: Path) -> int:
 
 
 def _escaped(name: str) -> str:
+    """The name as a pattern of `glob` that matches it alone."""
     return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)

@@ -11,7 +11,7 @@ OVERHEAD = 300 << 20       # interpreter, compiled code
 
 
 def available_bytes() -> int:
-    """Memory this process may still use: of the machine and of its control group."""
+    """Bytes this process may still use, by the machine and by its control group."""
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for line in _lines("/proc/meminfo"):
         if line.startswith("MemAvailable:"):
@@ -19,7 +19,7 @@ def available_bytes() -> int:
     limit, used = _lines("/sys/fs/cgroup/memory.max"), _lines("/sys/fs/cgroup/memory.current")
     if limit and limit[0].isdigit() and used:
         files = sum(int(line.split()[1]) for line in _lines("/sys/fs/cgroup/memory.stat")
-                    if line.startswith(("active_file ", "inactive_file ")))   # given back when memory is wanted
+                    if line.startswith(("active_file ", "inactive_file ")))   # page cache, given back when memory is wanted
         free = min(free, int(limit[0]) - int(used[0]) + files)
     return free
 

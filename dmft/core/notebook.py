@@ -7,8 +7,8 @@ from html import escape
 
 import numpy as np
 
-WIDTH, HEIGHT = 160, 36         # of a line, in pixels
-MOST_POINTS = 120
+WIDTH, HEIGHT = 160, 36         # of a drawn curve, in pixels
+MOST_POINTS = 120               # of a curve that are drawn
 
 
 def sparkline(t: np.ndarray, values: np.ndarray) -> str:

@@ -1,4 +1,4 @@
-"""What lies at an output, and what may be done with it: the one place that decides."""
+"""What exists at an output, and what a job may do with it: the one place that decides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Compare = Callable[[str, str], list[str]]
 class Found:
     """What a resumed job finds: nothing, the complete result, or a file to go on from."""
 
-    header: store.Stored | None = None      # of the checkpoint, or else of the result
+    header: store.Stored | None = None      # of the checkpoint, or of the result where there is no checkpoint
     grew: tuple[str, ...] = ()              # keys of the run that grew since
 
     @property
@@ -27,8 +27,8 @@ class Found:
 
 
 def check_free(output: Path, resume: bool, force: bool, points: Path | None = None) -> None:
-    """FileError unless a new job may write to `output`: a finished file, a checkpoint or the folder of the points of a study
-    is touched only with --resume or --force."""
+    """FileError unless a new job may write to `output`: a finished file, a checkpoint, or the folder `points` with the results of
+    a study's points, is touched only with --resume or --force."""
     if output.is_dir():
         raise FileError(f"{output}: is a folder; name a file with -o")
     if resume or force:

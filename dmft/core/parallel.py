@@ -25,8 +25,8 @@ Value = TypeVar("Value")
 
 _SLICE = 8 << 20          # bytes; large in-place reductions go twice as fast in slices of this size
 _MESSAGE = 1 << 30        # bytes; one MPI message must stay below 2 GiB
-_HEARD = 0.5              # seconds for the launcher to pass the last words of a rank on, before it ends all of them
-START_LIMIT = 300         # seconds; MPI that is not up by then never will be (DMFT_MPI_START sets another limit, 0 none)
+_HEARD = 0.5              # seconds that a launcher needs to pass on the last output of a rank, before all ranks are ended
+START_LIMIT = 300         # seconds; MPI that has not started by then never will (DMFT_MPI_START sets another limit, 0 none)
 _LAUNCHER = ("PMI_RANK", "PMI_FD", "PMI2_", "PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE",
              "MPI_LOCALRANKID")
 
@@ -92,7 +92,7 @@ class Comm:
         return value
 
     def split(self, groups: int) -> Comm:
-        """Cut the ranks into that many groups of neighbours (fewer when there are fewer ranks)."""
+        """This rank's group, when the ranks are cut into that many groups of neighbours (fewer when there are fewer ranks)."""
         groups = max(1, min(groups, self.size))
         if self._comm is None:
             return Comm()
@@ -121,6 +121,7 @@ class Comm:
             self._comm.Free()
 
     def barrier(self) -> None:
+        """Wait until every rank has called this."""
         if self.size > 1:
             self._comm.Barrier()
 
@@ -144,7 +145,7 @@ class Comm:
         _mpi().COMM_WORLD.Abort(exit_code)
 
     def all_arrive(self, seconds: float = 2.0) -> bool:
-        """Whether every rank calls this within that time: tells an error shared by all from one rank's own."""
+        """Whether every rank calls this within that time: it tells an error that all ranks meet from an error of one rank."""
         if self.size == 1:
             return True
         request, deadline = self._comm.Ibarrier(), time.monotonic() + seconds
@@ -160,8 +161,8 @@ class Comm:
         return max(1, cores // self.on_node()[1])
 
     def on_node(self) -> tuple[int, int]:
-        """Number of this rank among the ranks of its node, and how many there are; in a group made by `split` those of the
-        other groups count too, for all share the node. Every rank must call it."""
+        """Number of this rank among the ranks of its node, and how many those are. In a group made by `split` the ranks of the
+        other groups count too, because all share the node. Every rank must call it."""
         if self._place is None:
             neighbours = self._comm.Split_type(_mpi().COMM_TYPE_SHARED)
             self._place = neighbours.Get_rank(), neighbours.Get_size()
@@ -194,7 +195,7 @@ def _mpi() -> Any:
 
 @lru_cache
 def _exact_sum_mpi() -> tuple[Any, Any]:
-    """The addition of exact_sum as an operation of MPI, and its unit, which MPI must not cut."""
+    """The addition of exact_sum as an operation of MPI, and the MPI type of one sum, which is never cut."""
     def add(more: Any, total: Any, _: Any) -> None:
         shape = (-1, exact_sum.WIDTH)
         exact_sum.add(np.frombuffer(more, np.int64).reshape(shape), np.frombuffer(total, np.int64).reshape(shape))
@@ -227,9 +228,9 @@ def launched_rank() -> int:
 
 @contextmanager
 def _end_if_stuck(ranks: int) -> Iterator[None]:
-    """End this process (SIGALRM) when MPI does not come up: launcher and library sometimes lose a message of each other's, and
-    all ranks then wait for ever. The batch scripts take that for a death and try again. Only the system can end it: MPI waits
-    in C and gives no Python handler a chance."""
+    """End this process (SIGALRM) when MPI does not start: launcher and library sometimes lose a message to each other, and all
+    ranks then wait for ever. The batch scripts treat that as a crash and try again. Only the system can end the process: MPI
+    waits in C, where no Python handler runs."""
     limit = int(os.environ.get("DMFT_MPI_START", START_LIMIT)) if ranks > 1 else 0
     if not limit or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL:
         yield
@@ -242,6 +243,7 @@ def _end_if_stuck(ranks: int) -> Iterator[None]:
 
 
 def _start() -> Comm:
+    """All ranks of the launcher, or the serial Comm without one; UserError where launcher and MPI library do not fit."""
     expected = _expected_ranks()
     launched = expected > 1 or any(name.startswith(_LAUNCHER) for name in os.environ)
     if not launched:

@@ -1,5 +1,5 @@
-"""The state of a worker as arrays, and its way to the root rank: one array at a time, so that no rank ever holds more than
-one array beyond its own."""
+"""The state of a worker as arrays, and how it is sent to the root rank: one array at a time, so that no rank ever holds more
+than one array beyond its own."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Part:
     """Arrays of one rank.
 
     shared: (nested) arrays that are equal on all ranks of the group. own: arrays with one line per sample or instance of this
-    rank, read by name one after the other (on a GPU each is copied to the host when it is asked for). lines: which of the
-    `total` lines of the whole these are; the same on a file, whatever the number of ranks.
+    rank, read by name one after the other (on a GPU each is copied to the host when it is read). lines: which of the `total`
+    lines over all ranks these are; a file holds all of them in order, whatever the number of ranks.
     """
 
     shared: Mapping[str, Any] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class Part:
 
 
 class Piece(NamedTuple):
-    """An array under its name in the file ("shared/..." or "own/..."); of own arrays some lines of `total`."""
+    """An array and its name in the file ("shared/..." or "own/..."); of an own array only `lines` of the `total`."""
 
     name: str
     array: np.ndarray
@@ -39,7 +39,8 @@ class Piece(NamedTuple):
 
 
 def send(part: Part, comm: Comm, leads: bool) -> None:
-    """Send this rank's part to the root of comm, for `pieces` there. leads: first rank of its group, which sends `shared` too."""
+    """Send this rank's part to the root of comm, which receives it by `pieces`. leads: this is the first rank of its group, which
+    sends `shared` too."""
     shared = flatten(part.shared) if leads else {}
     lines = (part.lines.start, part.lines.stop, part.lines.step)
     contents = json.dumps([list(shared), list(part.own), lines, part.total])
@@ -51,7 +52,7 @@ def send(part: Part, comm: Comm, leads: bool) -> None:
 
 
 def pieces(part: Part, comm: Comm, rank: int, leads: bool) -> Iterator[Piece]:
-    """On the root: the arrays of a rank, received if it is not the root itself, whose part is given."""
+    """On the root: the arrays of a rank; those of the root itself are in `part`, those of others are received."""
     if rank == comm.rank:
         for name, array in flatten(part.shared).items() if leads else ():
             yield Piece(f"shared/{name}", np.asarray(array))

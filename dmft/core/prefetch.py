@@ -7,13 +7,13 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LINE = 64  # bytes that one hint brings
+LINE = 64  # bytes that one hint fetches
 
 
 @intrinsic
 def prefetch(_context, array, index):
-    """prefetch(array, index): fetch the line of array[index] for reading. The index may lie beyond the end: an address that
-    is not there is left alone."""
+    """prefetch(array, index): fetch the line of array[index] for reading. The index may lie beyond the end: the
+    processor ignores an address that is not there."""
 
     def codegen(context, builder, signature, args):
         kind = signature.args[0]

@@ -12,7 +12,7 @@ LINE_EVERY = 30.0         # seconds between lines in a log
 _BAR_EVERY = 0.1          # seconds between redraws on a terminal
 _NOTEBOOK_EVERY = 0.5     # and in a notebook, to which every redraw is a message
 _WIDTH = 28
-_wipe = ""                # what wipes out the bar that stands on the line, if one does
+_wipe = ""                # what to write to erase the progress bar on the present line; "" where there is none
 
 
 def say(*words: Any, quiet: bool = False) -> None:
@@ -39,8 +39,8 @@ class Progress:
         self._every = _NOTEBOOK_EVERY if self._notebook else _BAR_EVERY if sys.stderr.isatty() else LINE_EVERY
         self._start = time.monotonic()
         self._first_done: float | None = None
-        self._shown = self._start if self._every == LINE_EVERY else -1.0
-        self._spoke = False
+        self._shown = self._start if self._every == LINE_EVERY else -1.0     # time of the last output
+        self._spoke = False                                                  # whether anything was shown
 
     def update(self, done: float, note: str = "") -> None:
         """Tell how much is done; cheap enough for every step."""
@@ -66,6 +66,7 @@ class Progress:
         self.close()
 
     def _show(self, done: float, note: str) -> None:
+        """Draw the bar, or print a line in a log."""
         global _wipe
         self._spoke = True
         share = min(max(done / self.total, 0.0), 1.0)

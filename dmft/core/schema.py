@@ -1,4 +1,4 @@
-"""Strict TOML: sections described by frozen dataclasses, every slip answered by one line.
+"""Strict TOML: sections described by frozen dataclasses, every mistake answered by one line.
 
 A section is a frozen dataclass whose fields are made by `option`, with a check that turns a TOML value into
 the value kept or raises ValueError("what is allowed"). `parse` reads text and overrides into such sections:
@@ -220,11 +220,13 @@ def parse(document: Mapping[str, Any], source: str, sections: Mapping[str, type]
 
 
 def missing_key(source: str, section: str, key: str, doc: str, why: str = "") -> RunError:
+    """The error for a mandatory key that is not there; doc: what the key means, why: the settings that need it."""
     return RunError(f"{source}: [{section}] missing key '{key}'" + (f" ({doc})" if doc else "") + why)
 
 
 def _refuse_unknown(document: Mapping[str, Any], tables: Mapping[str, dict], source: str,
                     known_keys: Mapping[str, list[str]], top: list[str]) -> None:
+    """RunError for the first section or key that is not known, with the section it belongs to or the nearest name."""
     for name in document:
         if name in known_keys or name in top:
             continue
@@ -264,7 +266,7 @@ def _one_line(content: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A key from the file made fit for one line of a terminal."""
+    """A key from the file as printable text of at most 60 characters."""
     shown = name if name.isprintable() else repr(name)[1:-1]
     return shown if len(shown) <= 60 else shown[:57] + "..."
 

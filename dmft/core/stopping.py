@@ -20,7 +20,7 @@ class Stop(Protocol):
 
 
 class Never:
-    """Nobody asks."""
+    """Never asks a job to stop."""
 
     flags = 0
 

@@ -1,4 +1,4 @@
-"""Result files: the only module that knows HDF5. Plain arrays and text, complete or absent.
+"""Result files: the only module that knows HDF5. Plain arrays and text; a file is complete or absent.
 
 A file is written beside its target, synced, and renamed, so that a killed writer leaves the old file or none.
 Root attributes: kind, schema_version, run (completed TOML), provenance and what the writer adds. Behind the HDF5
@@ -25,11 +25,11 @@ import h5py
 import numpy as np
 
 from dmft.core.errors import FileError
-from dmft.core.locks import begun, lock
+from dmft.core.locks import begun
 from dmft.core.provenance import provenance
 from dmft.core.tree import flatten, nest
 
-__all__ = ["Stored", "Writer", "checkpoint_path", "load", "load_checkpoint", "load_header", "lock", "read",
+__all__ = ["Stored", "Writer", "checkpoint_path", "load", "load_checkpoint", "load_header", "read",
            "read_group", "remove_checkpoint", "save", "save_checkpoint", "sha256_of"]
 
 SCHEMA_VERSION = 1
@@ -117,7 +117,7 @@ class Writer:
             self.file = h5py.File(self._sink, "w")
             self.file.attrs.update(self._attrs)
         except OSError as error:
-            with suppress(OSError):         # nor is there a half-made file left behind
+            with suppress(OSError):         # leave no half-made file behind
                 self._part.unlink(missing_ok=True)
             raise _unwritable(self.path, error) from None
         return self
@@ -128,6 +128,7 @@ class Writer:
         self._sink.check()
 
     def write(self, name: str, index: Any, values: np.ndarray) -> None:
+        """Fill dataset[index] of a dataset made by `create`."""
         self.file[name][index] = values
         self._sink.check()
 
@@ -166,7 +167,7 @@ def _sync(path: Path) -> None:
 
 
 def _unwritable(path: Path, error: BaseException) -> FileError:
-    told = re.search(r"errno = (\d+)", str(error))         # HDF5 wraps what the system said
+    told = re.search(r"errno = (\d+)", str(error))         # HDF5 puts the system's error number into its own message
     number = int(told[1]) if told else getattr(error, "errno", None)
     reason = os.strerror(number) if number else " ".join(str(error).split())
     remedy = "; make room, then go on with --resume" if number in (errno.ENOSPC, errno.EDQUOT) else ""
@@ -194,13 +195,13 @@ def _seal(path: Path, length: int) -> bytes:
 
 
 def _verify(path: Path, state: os.stat_result) -> bool:
-    """Whether a file has a seal; FileError when it does not fit. Asked once for a file that has not changed."""
+    """Whether a file has a seal; FileError when the seal does not match its contents. Read again only when the file has changed."""
     return _verified(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino)
 
 
 @lru_cache(maxsize=64)
 def _verified(path: Path, size: int, *changes: int) -> bool:
-    """The same; the numbers of `changes` tell the cache of a new file under an old name, and of one that was written to."""
+    """`_verify`, remembered; the numbers of `changes` differ for a new file under an old name, and for one that was written to."""
     with open(path, "rb") as file:
         magic = file.read(8)
         file.seek(max(0, size - _SEAL_LENGTH))
@@ -225,7 +226,7 @@ def load(path: str | Path) -> Stored:
 
 
 def load_header(path: str | Path) -> Stored:
-    """Everything but the arrays, for looking at large files."""
+    """Everything but the arrays, which may be large: `read` brings them one by one."""
     with _opened(path) as file:
         return _describe(Path(path), file)
 
@@ -247,6 +248,7 @@ def read_group(header: Stored, group: str) -> dict[str, Any]:
 
 @contextmanager
 def _opened(path: str | Path, partial: bool = True) -> Iterator[h5py.File]:
+    """The file, opened after its seal was verified; whatever goes wrong is a FileError. partial: only a part of it is read."""
     try:
         state = os.stat(path)
         if not os.path.isfile(path):
@@ -269,6 +271,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def _describe(path: Path, file: h5py.File) -> Stored:
+    """Everything about a file but its arrays; FileError for a foreign, newer or malformed file."""
     attrs = {name: _plain_attribute(value) for name, value in file.attrs.items()}
     kind, schema = attrs.get("kind"), attrs.get("schema_version")
     if kind not in KINDS or not isinstance(schema, int) or not isinstance(attrs.get("run"), str):
@@ -291,17 +294,17 @@ def _describe(path: Path, file: h5py.File) -> Stored:
     return Stored(path, kind, schema, attrs["run"], others, {}, shapes, bool(attrs.get("checkpoint", False)), dtypes)
 
 
-_UNPACKED = 1100        # compressed data are smaller than what they stand for by this factor at most
+_UNPACKED = 1100        # largest factor by which HDF5 compresses data
 
 
 def _most(path: str | Path) -> int:
-    """Bytes that the arrays of a file may have together."""
+    """Bytes that all arrays of a file may declare together."""
     return _UNPACKED * os.path.getsize(path) + (1 << 26)
 
 
 def _check_dataset(path: Path, name: str, item: h5py.Dataset, most: int) -> int:
-    """Refuse what this package never writes, before a byte of it is read: text, nothing at all, data that lie in other files, and
-    shapes that promise more than the file can hold. Returns the bytes that it declares."""
+    """Refuse what this package never writes, before a byte of it is read: text, empty datasets without a shape, data in other
+    files, and shapes larger than the file can hold. Returns the number of bytes that the dataset declares."""
     problem = ""
     if item.shape is None or item.dtype.kind not in "biuf":
         problem = "holds no numbers"
@@ -327,7 +330,7 @@ def _plain_attribute(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-# --- checkpoints and locks --------------------------------------------------------------------------------
+# --- checkpoints ----------------------------------------------------------------------------------------
 
 def checkpoint_path(path: str | Path) -> Path:
     """Where the checkpoint of a result lives."""
@@ -335,7 +338,7 @@ def checkpoint_path(path: str | Path) -> Path:
 
 
 def state_path(path: str | Path) -> Path:
-    """Where the last state of the workers of a finished run is kept, if it is."""
+    """Where the last state of the workers of a finished run is kept, if the run asks for it."""
     return Path(f"{path}.state")
 
 
@@ -351,16 +354,17 @@ def load_checkpoint(path: str | Path) -> Stored | None:
 
 
 def checkpoint_header(path: str | Path) -> Stored | None:
-    """The same, verified but without the arrays: `read` brings them one by one, or in parts, on any rank."""
+    """`load_checkpoint` without the arrays: `read` brings them one by one, or in parts, on any rank."""
     return _checkpoint(checkpoint_path(path), load_header)
 
 
 def state_header(path: str | Path) -> Stored | None:
-    """The same of a state that was kept."""
+    """`checkpoint_header` of the state that a finished run has kept."""
     return _checkpoint(state_path(path), load_header)
 
 
 def _checkpoint(place: Path, reader: Callable[[Path], Stored]) -> Stored | None:
+    """What `reader` gives for a checkpoint, whose seal must be there; None when there is no file."""
     try:
         state = os.stat(place)
         if not _verify(place, state):
@@ -369,7 +373,7 @@ def _checkpoint(place: Path, reader: Callable[[Path], Stored]) -> Stored | None:
     except FileNotFoundError:
         return None
     except FileError as error:
-        if not place.exists():      # its job has ended this very moment, and put the result in its place
+        if not place.exists():      # its job has just ended, and removed the checkpoint
             return None
         raise FileError(f"{error}; --force starts afresh") from None
 

@@ -2,8 +2,8 @@
 
 Philox-4x32-10 (Salmon et al., SC 2011) maps a 128-bit counter and a 64-bit key to 128 random bits. The key is
 made from (seed, purpose, replica); the counter holds the index of a sample (or data row, or instance) and a
-step. So any sample's number at any step can be had alone, on any rank or thread, in any order, and a longer
-run keeps the numbers of a shorter one: there is nothing to checkpoint.
+step. So the number of any sample at any step can be computed by itself, on any rank or thread, in any order, and a
+longer run keeps the numbers of a shorter one: there is nothing to checkpoint.
 
 `key` makes a stream; `uniform2` and `normal2` draw from it inside Numba code; `normals` and `uniforms` fill
 arrays; `generator` gives a NumPy Generator, seeded by the same kind of key, for sequential draws
@@ -79,6 +79,7 @@ def normal2(stream, index, step):
 
 @njit(cache=True, parallel=True)
 def _fill(stream, first, out, gaussian):
+    """Fill out (rows, columns) with normals or uniforms; row i belongs to index first + i, two columns to a step."""
     rows, columns = out.shape
     for i in prange(rows):
         for j in range(0, columns, 2):

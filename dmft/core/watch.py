@@ -1,8 +1,9 @@
-"""Ranks keep an eye on each other: one that stalls is named, one that is dead ends the job.
+"""Ranks watch each other: a rank that stalls is named, a rank that has died ends the job.
 
-Ranks wait for each other inside MPI, where none can tell whom it waits for. So each has a thread that sends a sign of life (a
-datagram, outside MPI) to the rank before it, and listens for the rank behind it. A stopped process sends none; the death of one
-on the same machine is told by the kernel. Ranks that were never heard (a network without datagrams) are not called silent.
+Ranks wait for each other inside MPI, which does not tell for whom. So each rank has a thread that sends a sign of life (a
+datagram, outside MPI) to the rank before it, and listens for the rank after it. A stopped process sends none; the death of a
+process on the same machine is told by the operating system. A rank that was never heard (a network without datagrams) is not
+reported as silent.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 
 from dmft.core.parallel import Comm, world
 
-STALLED = 120.0         # seconds without a sign of life; more than any step or compilation, which let no thread run (DMFT_STALLED)
+STALLED = 120.0         # seconds of silence; longer than any step or compilation, during which no thread runs (or DMFT_STALLED)
 EVERY = 1.0             # seconds between signs
 HERE = "127.0.0.1"
 SHOWN = 32              # ranks whose processes are named in the log
@@ -29,7 +30,7 @@ _log = logging.getLogger("dmft")
 
 
 class Member(NamedTuple):
-    """A rank as others know it."""
+    """A rank as the others know it."""
 
     rank: int           # in the whole job
     process: int
@@ -66,12 +67,12 @@ class _Watcher(threading.Thread):
     def __init__(self, own: socket.socket, token: bytes, members: list[Member], comm: Comm):
         super().__init__(daemon=True)
         self.own, self.token, self.comm = own, token, comm
-        self.me, self.ward = members[comm.rank], members[(comm.rank + 1) % comm.size]
-        self.before = members[comm.rank - 1]
+        self.me, self.before = members[comm.rank], members[comm.rank - 1]
+        self.after = members[(comm.rank + 1) % comm.size]       # the rank that is watched
         self.limit = float(os.environ.get("DMFT_STALLED", STALLED))
-        self.grave = _grave(self.ward, self.me)
-        self.heard: float | None = None         # when the ward gave its last sign; None: never
-        self.told = False
+        self.death = _death_of(self.after, self.me)
+        self.heard: float | None = None         # when the watched rank gave its last sign of life; None: never
+        self.told = False                       # whether its silence was reported
         self.ended = threading.Event()
 
     def end(self) -> None:
@@ -80,8 +81,8 @@ class _Watcher(threading.Thread):
         with suppress(OSError):
             self.own.sendto(b"", (HERE, self.me.port))      # wakes the thread
         self.join()
-        if self.grave >= 0:
-            os.close(self.grave)
+        if self.death >= 0:
+            os.close(self.death)
 
     def run(self) -> None:
         while not self.ended.is_set():
@@ -91,35 +92,36 @@ class _Watcher(threading.Thread):
 
     def _send(self) -> None:
         near = self.before.host == self.me.host
-        with suppress(OSError):                 # then the other never hears of this rank, and does not judge it
+        with suppress(OSError):                 # then the other rank never hears this one, and does not report it
             self.own.sendto(self.token, (HERE if near else self.before.host, self.before.port))
 
     def _listen(self) -> None:
+        """Receive signs of life for EVERY seconds."""
         until = time.monotonic() + EVERY
         while (left := until - time.monotonic()) > 0.0 and not self.ended.is_set():
-            places: list[Any] = [self.own] if self.grave < 0 else [self.own, self.grave]
+            places: list[Any] = [self.own] if self.death < 0 else [self.own, self.death]
             heard, _, _ = select.select(places, [], [], left)
-            if self.grave in heard:
+            if self.death in heard:
                 self._end_job()
             elif heard and self.own.recv(64) == self.token:
                 self.heard = time.monotonic()
 
     def _judge(self) -> None:
+        """Report a silence that is too long, and its end."""
         if self.heard is None or self.ended.is_set():
             return
         silent = time.monotonic() - self.heard
         if silent > self.limit and not self.told:
-            _tell(f"{self.ward} has not been heard of for {silent:.0f} s: stopped, starved or cut off; the others wait for it")
+            _tell(f"{self.after} has not been heard of for {silent:.0f} s: stopped, starved or cut off; the others wait for it")
             self.told = True
         elif silent < 5.0 * EVERY and self.told:
-            _tell(f"{self.ward} is back")
+            _tell(f"{self.after} is back")
             self.told = False
 
-
     def _end_job(self) -> None:
-        """The ward is dead. Said at once: a launcher that notices too ends the others, and names no rank."""
+        """End all ranks because the watched one has died. Said at once: a launcher that notices it too names no rank."""
         if not self.ended.is_set():
-            self.comm.abort(f"{self.ward} has died; --resume goes on from the last checkpoint", 1)
+            self.comm.abort(f"{self.after} has died; --resume goes on from the last checkpoint", 1)
 
 
 def _tell(message: str) -> None:
@@ -127,9 +129,8 @@ def _tell(message: str) -> None:
     sys.stderr.flush()
 
 
-
-def _grave(member: Member, me: Member) -> int:
-    """What becomes readable when a process of this machine dies; -1 where that cannot be had."""
+def _death_of(member: Member, me: Member) -> int:
+    """A file descriptor that becomes readable when a process of this machine dies; -1 where there is none."""
     if member.host != me.host or not hasattr(os, "pidfd_open"):
         return -1
     try:

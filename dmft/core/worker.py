@@ -10,7 +10,7 @@ worker, 0, on all ranks: rank r steps the instances r, r + P, r + 2P, ... and ke
 - `restore` gets the same back. `own` may have fewer lines, if the run has more instances than the checkpoint: those are the
   first ones. Anything that must be known to read old lines (times of records, say) belongs into `shared`.
 - `solution` is what the result needs, in the same form; the root gets it with all lines.
-- `step` does some tenths of a second of work on this rank; stop signals and checkpoints come between steps. Threads may work on
+- `step` does a few tenths of a second of work on this rank; stop signals and checkpoints come between steps. Threads may work on
   between steps, if `state` takes a consistent copy of what they have finished; `close` then ends them.
 
 Random numbers must be keyed by instance or sample, never by rank or step count, for the result to be the same on any number of
@@ -31,7 +31,7 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 
 class Worker(Protocol):
-    """Work on one group of ranks, which all hold one. What is the same on all of them is said; the rest is each rank's own."""
+    """A piece of work on one group of ranks, each of which holds one such object."""
 
     @property
     def done(self) -> bool:
@@ -39,28 +39,28 @@ class Worker(Protocol):
 
     @property
     def progress(self) -> float:
-        """A share of the work that is done, whose mean over all ranks is that of the round."""
+        """Share of the work that is done; its mean over all ranks is that of the round."""
 
     @property
     def note(self) -> str:
-        """For the progress line, "" for nothing."""
+        """Text for the progress line, "" for none."""
 
     def step(self) -> None:
-        """Do a bit of work: at most some tenths of a second, where that can be. Ranks of a group may exchange data here: none is
-        called without the others unless it is `done`."""
+        """Do some work, a few tenths of a second of it where possible. Ranks of a group may exchange data here: all of them are
+        called together, except those that are `done`."""
 
     def state(self) -> Mapping[str, Part]:
         """Everything that `restore` needs, by part. The names of parts are the same for all workers of a job."""
 
     def restore(self, parts: Mapping[str, Part]) -> None:
-        """Go to where `state` was taken, on any number of ranks. Names in `shared` are flat ("a/b")."""
+        """Take over a state that `state` gave, perhaps on another number of ranks. Names in `shared` are flat ("a/b")."""
 
     def solution(self) -> Part:
         """What the job wants of a worker that is done."""
 
     def close(self) -> None:
-        """Stop what goes on between steps, if anything does. Called at the end, also after an error, perhaps more than once;
-        `state` and `solution` may follow."""
+        """Stop threads that work between steps, if there are any. Called at the end, also after an error, perhaps more than once;
+        `state` and `solution` may still be called afterwards."""
 
 
 class Job(Protocol[Result_co]):

@@ -1,12 +1,12 @@
-"""Bayes-optimal learning at the alpha of a run, whatever its loss and algorithm: reference lines, from scalar state evolution.
+"""Bayes-optimal learning at the alpha of a run, whatever its loss and algorithm: reference values from scalar state evolution.
 
-With w0 ~ N(0, I) known beforehand in law, the posterior mean of w0 has m = q (one number, the overlap), which solves
+When the law w0 ~ N(0, I) is known beforehand, the posterior mean of w0 has m = q (one number, the overlap), which solves
 
     q/(1 - q) = qh(q) = alpha E[g^2] ,   g = (E[h0 | omega, y] - omega)/V ,  V = 1 - q ,  h0 ~ N(omega, V) ,  omega ~ N(0, q) .
 
 The smallest stable solution is what approximate message passing reaches from no knowledge, the best of the known fast algorithms;
-the one of largest free entropy, by the area between the two sides, is what unlimited time could reach. Two clusters whose labels
-tell them apart: each sample is a noisy look at w0, so that q/(1 - q) = alpha <c^2>/Delta. docs/data-models.md.
+the one of largest free entropy, by the area between the two sides, is what unlimited time could reach. For two clusters
+with labels of their own each sample is a noisy measurement of w0, so that q/(1 - q) = alpha <c^2>/Delta. docs/data-models.md.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from dmft.model.runfile import Run
 from dmft.model.teacher import Teacher
 
 Channel = Callable[[float], float]  # q -> qh(q)/alpha, how much a label tells
-NEARLY = 1e-9  # of perfect recovery
-# Overlaps among which solutions are looked for.
+NEARLY = 1e-9  # 1 - q of the last point of the grid, next to perfect recovery
+# Overlaps between which solutions are searched.
 GRID = np.concatenate([[1e-7], np.linspace(0.0, 1.0, 161)[1:-1], 1.0 - np.geomspace(1e-3, NEARLY, 13)])
 
 
@@ -65,14 +65,14 @@ def known_bayes(run: Run) -> dict[str, float]:
         if isinstance(data, Mixture):
             return _two_clusters(data, run.problem.alpha).errors
         return _errors(data, solutions(channel_of(data), run.problem.alpha)[0])
-    except UserError:  # or a loss that is not known here
+    except UserError:  # not built in, or a loss that is not registered here
         return {}
 
 
 # --- teachers ----------------------------------------------------------------------------------------------------------
 
 def channel_of(data: Teacher) -> Channel:
-    """What a label tells of h0, by the kind of labels."""
+    """qh(q)/alpha for the labels of a teacher. RunError where it is not built in."""
     if data.kind in ("", "field"):
         return lambda q: 1.0 / max(1.0 - q + data.label_noise, 1e-300)
     if data.kind == "sign":
@@ -139,7 +139,7 @@ def _noisy_magnitude(q: float, noise: float) -> float:
 
 def solutions(channel: Channel, alpha: float) -> tuple[float, float]:
     """(overlap of message passing, best overlap): the smallest solution that is stable, and the one of largest free entropy."""
-    def gain(q: float) -> float:  # (1 - q) times the difference of the two sides, which stays finite
+    def gain(q: float) -> float:  # (1 - q) times the difference of the two sides: finite at q = 1
         return (1.0 - q) * alpha * channel(q) - q
 
     values = np.array([gain(q) for q in GRID])

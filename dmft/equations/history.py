@@ -29,10 +29,11 @@ class Plan(NamedTuple):
 
     merges: np.ndarray  # (count, 3) int64
     slot: int
-    factor_from: int  # first position, in order of time, whose row of the Cholesky factor changes
+    factor_from: int  # first position, in order of time, from which rows of the Cholesky factor change
 
 
 def levels_needed(steps: int, per_level: int) -> int:
+    """Levels that hold so many steps when no block spans a jump."""
     levels = 1
     while per_level * (2**levels - 1) < steps:
         levels += 1
@@ -40,7 +41,7 @@ def levels_needed(steps: int, per_level: int) -> int:
 
 
 def _levels_with_jumps(steps: int, per_level: int, jumps: frozenset[int]) -> int:
-    """Levels that suffice although blocks next to a jump move up unmerged: by trying."""
+    """Levels that suffice although blocks next to a jump move up unmerged; found by trying."""
     least = levels_needed(steps, per_level)
     for more in range(1, 64):
         trial = History(steps, per_level, jumps, more)
@@ -62,29 +63,32 @@ class History:
         self.levels += more_levels
         if self.jumps and not more_levels:
             self.levels = _levels_with_jumps(steps, self.per_level, self.jumps)
-        # With jumps every level has one slot more, which stays empty: a block that moves up alone is merged with it.
+        # With jumps every level has one more slot, which stays empty: a block that moves up alone is merged with this empty slot.
         width = -(-(self.per_level + bool(self.jumps)) // GROUP) * GROUP
         self.width, self.slots = width, width * self.levels
         slot = np.arange(self.slots)
         # In a full history slots fill in order of time, so a row ends at its own group of four.
         self.stop = (slot // GROUP + 1) * GROUP if self.full else (slot // width + 1) * width
         self.offset = np.concatenate(([0], np.cumsum(self.stop)[:-1]))
-        self.packed = int(self.stop.sum())
-        self.first = np.zeros(self.slots, np.int64)
-        self.size = np.zeros(self.slots, np.int64)
+        self.packed = int(self.stop.sum())  # tangents of a sample, all rows
+        self.first = np.zeros(self.slots, np.int64)  # first step of the block in each slot
+        self.size = np.zeros(self.slots, np.int64)  # its number of steps, 0 for an empty slot
         self.order: list[int] = []  # slots in use, oldest first
 
     def _free(self, level: int) -> int:
+        """An empty slot of a level."""
         low = (self.levels - 1 - level) * self.width
         empty = np.flatnonzero(self.size[low : low + self.per_level] == 0)
         assert len(empty), f"no free slot at level {level}"
         return low + int(empty[0])
 
     def _count(self, level: int) -> int:
+        """Blocks in a level."""
         low = (self.levels - 1 - level) * self.width
         return int(np.count_nonzero(self.size[low : low + self.per_level]))
 
     def _of_level(self, level: int) -> list[int]:
+        """Slots in use of a level, oldest first."""
         low = (self.levels - 1 - level) * self.width
         return [slot for slot in self.order if low <= slot < low + self.width]
 
@@ -94,7 +98,7 @@ class History:
         return any(self._count(level) < self.per_level for level in range(self.levels))
 
     def push(self, step: int) -> Plan:
-        """Make room for `step` and enter it; tells what the arrays that follow this history must do."""
+        """Make room for `step` and enter it; returns what the arrays over slots must do accordingly."""
         full = 0
         while full < self.levels and self._count(full) >= self.per_level:
             full += 1

@@ -1,19 +1,20 @@
-"""The response without its tail: a row of the kernels corrected by integration by parts. Eq. [ibp].
+"""A row of the response corrected by an exact identity, from integration by parts. Eq. [ibp].
 
 The row rho = (-eta M_R(n,k), delta_nu_n) obeys, exactly and at finite eta,
 
     sum_k rho_k Q(k,j) = alpha <g_n h_j> + b_j     for every j <= n,
 
-because both sides are w_{n+1}.w_j, once by the response and once by the gradient step. <g h> has no tail where samples sit on
-the barrier, and it sees all samples. What an estimated row fails by, e_j, therefore corrects it, by one ridge solve whose
-coefficients are fixed beforehand; fitted ones would be biased, since solutions that miss the tail also look quiet.
+because both sides follow from w_{n+1}.w_j, written once by the response and once by the gradient step. The average of tangents has
+a heavy tail from samples near the barrier, which a finite number of samples misses; <g h> has none, and uses all samples. The
+residual e_j of an estimated row therefore corrects it, by one ridge solve whose coefficients are fixed beforehand; fitted ones
+would be biased, since solutions that miss the tail also seem to have little noise.
 
 In blocks (equations/history.py), with D their sizes and the present step as one more block of size 1:
 
     (Q + eps D) u = e ,     rho -= D u ,     eps = (K_T/K) <g_n^2> (n+1)/s2
 
-K_T of K samples have tangents, and s2 is the variance of g'_n sum_k T_nk of a sample that the coefficients are made for: PRIOR,
-unless all samples respond alike (a linear loss), where tangents have no noise and are left as they are. A mode of Q with
+K_T of K samples have tangents, and s2 is the variance of g'_n sum_k T_nk over samples that the coefficients assume: PRIOR, unless
+all samples respond alike (a linear loss): tangents then have no noise, and the row is left as it is. A mode of Q with
 eigenvalue lambda is corrected by the share lambda/(lambda + eps), with D^-1/2 Q D^-1/2 for Q.
 
 The Cholesky factor of Q + eps D over the past is kept: a step changes its newest rows only, as long as eps stays. So eps is
@@ -29,8 +30,8 @@ import numpy as np
 from dmft.equations.noise import conditional, dot, factor_rows
 from dmft.equations.weights import Row, WeightDynamics
 
-PRIOR = 2.0
-STALE = 2.0
+PRIOR = 2.0  # assumed variance of g'_n sum_k T_nk over samples
+STALE = 2.0  # factor by which eps may be off before the factor is made again
 ALIKE = 0.2  # variance of g'_n sum_k T_nk below which samples respond alike
 
 
@@ -42,15 +43,15 @@ class FieldOverlaps(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """e_j, what a row fails the identity by."""
+    """e_j, the residual of the identity for a row."""
 
     past: np.ndarray  # (slots,) block sums
     now: float
-    largest: float  # of |e_j| over all steps j, e taken as constant across a block
+    largest: float  # largest |e_j| over all steps j, with e constant across a block
 
 
 def gap(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps) -> Gap:
-    """What the row as estimated fails [ibp] by."""
+    """The residual of [ibp] for a row as it was estimated. overlaps: alpha <g_n h_j>."""
     state, eta, free, recoil = weights.state, weights.eta, weights.free, weights.recoil
     unscaled = weights.unscaled(row)
     last = weights.history.order[-1] if recoil else 0
@@ -78,12 +79,12 @@ def ridge_strength(weights: WeightDynamics, g_squared: float, share: float, spre
 
 
 def solved(weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
-    """The row minus what (Q + eps D) u = e says."""
+    """The row corrected by rho -= D u with (Q + eps D) u = e."""
     state, history = weights.state, weights.history
     order = np.array(history.order, np.int64)
     size, count = history.size[order], len(order)
     _keep_factor(weights, order, eps)
-    # The present step last: its own unknown first, then the past given it.
+    # The present step is the last unknown: it is solved for first, then the past given its value.
     pull, left = conditional(state.ridge, state.Q_row[order], state.Q_now + state.ridge_eps, count)
     alone, _ = conditional(state.ridge, failed.past[order], 0.0, count)
     now = (failed.now - dot(pull, failed.past[order], count)) / max(left, state.ridge_eps)
@@ -93,7 +94,7 @@ def solved(weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
 
 
 def _keep_factor(weights: WeightDynamics, order: np.ndarray, eps: float) -> None:
-    """Bring the Cholesky factor of Q + eps D over the past up to date; `order`: slots in order of time."""
+    """Bring the Cholesky factor of Q + eps D over the past up to date; order: slots in order of time."""
     state = weights.state
     if not eps / STALE < state.ridge_eps < eps * STALE:
         state.ridge_eps, state.ridge_from = eps, 0

@@ -6,11 +6,11 @@ import numpy as np
 
 from dmft.core.errors import RunError
 from dmft.equations.weights import Row, WeightDynamics
+from dmft.model.layouts import KERNELS as KERNELS
 from dmft.model.runfile import Run
 
-KERNELS = ("M_C", "M_R", "C", "R")
-ALL_UP_TO = 512
-POINTS = 256
+ALL_UP_TO = 512  # rows of a run up to which all are kept
+POINTS = 256  # rows that are kept of a longer run
 
 
 def kept_steps(run: Run) -> np.ndarray:
@@ -43,9 +43,9 @@ def saved_steps(steps: int, points: int = 0) -> np.ndarray:
 
 
 def saved_row(kernels: dict[str, np.ndarray], grid: np.ndarray, weights: WeightDynamics, row: Row, m: np.ndarray) -> None:
-    """Enter row n into the saved kernels where n is a saved step; m (steps+1,) is known up to n. M_R and R are
-    densities in time, zero on and above the diagonal; values inside an old block are interpolated between the
-    middles of blocks."""
+    """Enter row n into the saved kernels if n is a saved step. grid: the saved steps; m (visible steps + 1,): known up to n. M_R
+    and R are densities in time, zero on and above the diagonal; values inside an old block are interpolated between the middles of
+    blocks."""
     n, history, state, e = weights.n, weights.history, weights.state, weights.experiment
     i = int(np.searchsorted(grid, n))
     if i == len(grid) or grid[i] != n:
@@ -57,7 +57,7 @@ def saved_row(kernels: dict[str, np.ndarray], grid: np.ndarray, weights: WeightD
     def symmetric(sums: np.ndarray, now: float) -> np.ndarray:
         return np.interp(upto, np.append(centres, n), np.append(sums[order] / size, now))
 
-    # What a source did with its own learning rate, in units of the first one: blocks do not span a jump of it.
+    # Learning rates of the source steps, averaged over each block, in units of the first one; no block spans a jump of them.
     block_rates = np.add.reduceat(e.eta_n[:n] / e.eta, history.first[order]) / size if n else np.zeros(0)
 
     def causal(sums: np.ndarray) -> np.ndarray:

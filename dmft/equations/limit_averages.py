@@ -1,8 +1,8 @@
 """Averages over training samples at the end of gradient descent on a convex loss (limits.py), by quadrature.
 
-A sample is a field omega, Gaussian at a given label y, with what is known of k given both. One label at a time where labels are
-signs or belong to clusters; a second integral, over y itself or over what makes it, where they are numbers. Integrals over
-omega run in panels that end where v'' jumps, so that losses with kinks in v' lose no digits.
+A sample has a field omega, Gaussian given its label y, and the mean of k given both. Where labels are signs or belong to clusters
+each label is one integral over omega; where they are numbers there is a second integral, over y or over the h0 and the noise that
+make it. Integrals over omega run in panels that end where v'' jumps, so that losses with kinks in v' lose no digits.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from dmft.model.losses import LINEAR, built_in
 from dmft.model.mixture import Mixture
 from dmft.model.teacher import Teacher
 
-PANEL, REACH, NODES = 0.5, 10.0, 16  # panels of omega, in standard deviations, and nodes in each
-NEWTON = 80
-KINK_GRID = np.linspace(-12.0, 12.0, 2402) + 1e-4 * np.pi  # fields among which jumps of v'' are looked for
-LABEL_PANEL, LABEL_NODES, NOISE_NODES = 1.0, 10, 24  # of a teacher's field, and of the noise on its labels
+PANEL, REACH, NODES = 0.5, 10.0, 16  # width and range of the panels of omega, in standard deviations, and nodes in each
+NEWTON = 80  # most steps of Newton's method
+KINK_GRID = np.linspace(-12.0, 12.0, 2402) + 1e-4 * np.pi  # fields between which jumps of v'' are searched
+LABEL_PANEL, LABEL_NODES, NOISE_NODES = 1.0, 10, 24  # the same for a teacher's field, and nodes for the noise on its labels
 AT_ONCE = 200  # labels that are integrated over omega together
 
 
 class Averages(NamedTuple):
-    """Over training samples at given m, q, V, b."""
+    """Averages over training samples at given m, q, V, b."""
 
     pull: float  # m <D dgh/domega> - <sd k gh>
     squares: float  # <D gh^2>
@@ -36,7 +36,7 @@ class Averages(NamedTuple):
     push: float  # <gh>
     push_slope: float  # <dgh/domega>
     loss: float
-    wrong: float
+    wrong: float  # share of wrong labels
 
 
 class _Part(NamedTuple):
@@ -60,7 +60,8 @@ class _Functions(NamedTuple):
 
 @lru_cache
 def functions(loss: Loss) -> _Functions:
-    """Ours take arrays as they are; a user's may branch on a number, and are made to."""
+    """The functions of a loss for arrays: those of the package take them as they are; a user's may branch on a number, and are
+    vectorised."""
     if built_in(loss.name):
         return _Functions(loss.v, loss.dv, loss.d2v)
 
@@ -87,7 +88,7 @@ def _moments(data: Teacher, m: float, q: float, V: float) -> Averages:
 
 
 def integrals(data: Teacher | Mixture, m: float, q: float, V: float, b: float) -> Averages:
-    """Any convex loss, any labels."""
+    """The averages for any convex loss and any labels, by quadrature."""
     total = np.zeros(7)
     loss, (v, dv, d2v) = data.loss, functions(data.loss)
     for part in _parts(data, m, q, V, b):
@@ -104,6 +105,7 @@ def integrals(data: Teacher | Mixture, m: float, q: float, V: float, b: float) -
 
 
 def _parts(data: Teacher | Mixture, m: float, q: float, V: float, b: float) -> Iterator[_Part]:
+    """The samples by their labels."""
     if isinstance(data, Mixture):
         for c, probability, label, D in data.clusters:
             omega, weight, y = _nodes(data.loss, np.array([c * m + b]), np.sqrt(D * q), np.array([label]), D * V)
@@ -128,8 +130,8 @@ def _signs(data: Teacher, m: float, q: float, V: float) -> Iterator[_Part]:
 
 
 def _numbers(data: Teacher, m: float, q: float, V: float) -> Iterator[_Part]:
-    """Labels that are numbers. y = h0 + noise is Gaussian, and given y so are omega and k; other labels are had from their h0 and
-    noise, given which omega ~ N(m h0, Q)."""
+    """Labels that are numbers. y = h0 + noise is Gaussian, and given y so are omega and k; for other labels the integral runs over
+    h0 and the noise, given which omega ~ N(m h0, Q)."""
     if data.kind in ("", "field"):
         wide = 1.0 + data.label_noise
         x, share = standard_normal()
@@ -162,7 +164,7 @@ def _nodes(loss: Loss, centre: np.ndarray, spread: float, y: np.ndarray, DV: flo
     changes sign. centre, y: (labels,)."""
     grid, cuts = np.arange(-REACH, REACH + PANEL / 2, PANEL), [np.append(0.0, kinks(loss, float(label))) for label in y]
     most = max(len(at) for at in cuts)
-    fields = np.array([np.append(at, np.zeros(most - len(at))) for at in cuts])  # more cuts at 0 do no harm
+    fields = np.array([np.append(at, np.zeros(most - len(at))) for at in cuts])  # padded with cuts at 0, which do no harm
     labels = np.broadcast_to(y[:, None], fields.shape).copy()
     x = (fields + DV * functions(loss).dv(fields, labels) - centre[:, None]) / spread
     ends = np.sort(np.concatenate([np.broadcast_to(grid, (len(y), len(grid))), np.clip(x, -REACH, REACH)], axis=1), axis=1)
@@ -175,7 +177,7 @@ def _nodes(loss: Loss, centre: np.ndarray, spread: float, y: np.ndarray, DV: flo
 
 @lru_cache(maxsize=100_000)
 def kinks(loss: Loss, y: float) -> tuple[float, ...]:
-    """Fields at which v'' jumps: those that the loss tells, and for a user's loss those that a search finds."""
+    """Fields at which v'' jumps for the label y: those that the loss declares, or those found by a search for a user's loss."""
     if loss.kinks is not None:
         return tuple(y * at for at in loss.kinks)
     found = []
@@ -192,17 +194,20 @@ def kinks(loss: Loss, y: float) -> tuple[float, ...]:
 
 
 def prox(loss: Loss, omega: np.ndarray, y: np.ndarray, DV: float) -> np.ndarray:
-    """f with f + D V v'(f, y) = omega, for a convex loss: Newton's method between bounds."""
+    """f with f + D V v'(f, y) = omega, for a convex loss: Newton's method between bounds. A step that leaves the bounds, or is not
+    half as long as the one before, is replaced by a bisection: where v' is steep between two flat parts and D V is large, Newton's
+    method may jump from one part to the other for ever."""
     _, dv, d2v = functions(loss)
     other = omega - DV * dv(omega, y)
     low, high = np.minimum(omega, other), np.maximum(omega, other)
-    f = 0.5 * (low + high)
+    f, last = 0.5 * (low + high), high - low
     for _ in range(NEWTON):
         gap = f + DV * dv(f, y) - omega
         low, high = np.where(gap < 0, f, low), np.where(gap < 0, high, f)
-        new = f - gap / (1.0 + DV * d2v(f, y))
-        new = np.where((new < low) | (new > high), 0.5 * (low + high), new)
-        if np.all(np.abs(new - f) <= 4e-15 * (1.0 + np.abs(f))):
-            return new
-        f = new
+        new, rounding = f - gap / (1.0 + DV * d2v(f, y)), 4e-15 * (1.0 + np.abs(f))
+        jumps = (np.abs(new - f) > 0.5 * last) & (np.abs(new - f) > rounding)
+        new = np.where((new < low) | (new > high) | jumps, 0.5 * (low + high), new)
+        f, last = new, np.abs(new - f)
+        if np.all(last <= rounding):
+            break
     return f

@@ -22,8 +22,9 @@ from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 
 TOLERANCE = 1e-12
-ROUNDS, BATCHES = 40, 8
-LARGEST, TINY = 1e6, 1e-9  # of Q and V
+DAMPING = (0.5, 0.1, 0.02)  # share of the new point in the iteration; the next one where the last made it swing ever wider
+ROUNDS, BATCHES = 40, 8  # rounds of the iteration before Powell's method, and how often the two are tried
+LARGEST, TINY = 1e6, 1e-9  # bounds of Q and V; TINY also of the slope that moves the intercept
 NOWHERE = ("[problem]: no fixed point was found: the weights grow without bound (separable labels without a ridge), or the sphere "
            "pulls outwards; take a larger ridge")
 
@@ -49,11 +50,14 @@ def fixed_point(run: Run) -> ConvexLimit:
     if not data.loss.convex:
         raise RunError(f'[problem] loss = "{data.loss.name}": not convex, so gradient descent has no end that could be computed '
                        "beforehand; linear, logistic, smooth_hinge and losses registered with convex=True have")
-    if len(experiment.losses) > 1 or np.any(experiment.ridge_n != experiment.ridge_n[0]):
-        raise RunError("[algorithm] phase: the limit is known for one loss and one ridge; leave out what changes them")
+    if len(experiment.losses) > 1:
+        raise RunError("[algorithm] phase: the limit is known for one loss; leave out what changes it")
+    if np.any(experiment.ridge_n != experiment.ridge_n[0]):
+        raise RunError("[problem] ridge: it changes in time, and the limit is known for one ridge; give a number")
     if run.algorithm.kind != "gd" or np.any(experiment.temperature > 0):
-        raise RunError(f'[algorithm] kind = "{run.algorithm.kind}": mini-batches and heat keep the weights moving; the limit is '
-                       'that of kind = "gd" at temperature 0')
+        key = f'kind = "{run.algorithm.kind}"' if run.algorithm.kind != "gd" else "temperature > 0"
+        raise RunError(f'[algorithm] {key}: mini-batches and heat keep the weights moving; the limit is that of kind = "gd" at '
+                       "temperature 0")
     return _solve(experiment)
 
 
@@ -61,25 +65,37 @@ def known_limits(run: Run) -> dict[str, float]:
     """The limit of every curve that has one, by name; empty where there is no fixed point in closed form."""
     try:
         found = fixed_point(run)
-    except UserError:  # or a loss that is not known here
+    except UserError:  # no closed form, or a loss that is not registered here
         return {}
     return {"m": found.m, "q": found.q, "loss": found.loss, "nu_hat": found.nu_hat, "b": found.b, **found.errors,
             **({"training_error": found.training_error} if found.training_error is not None else {})}
 
 
 def _solve(e: Experiment) -> ConvexLimit:
-    """Iterate the equations, damped by one half, until Powell's method takes over: a sphere near its free minimum, or a small
-    ridge, converge slowly."""
+    """The fixed point by damped iteration, with more damping where it swings ever wider: clusters of small spread have a map for m
+    of large negative slope. Where V grows too there is no fixed point."""
+    for damping in DAMPING:
+        point, converged = _iterated(e, damping)
+        if converged:
+            return _limit(e, point)
+        if not point[2] <= LARGEST:
+            break
+    raise RunError(NOWHERE)
+
+
+def _iterated(e: Experiment, damping: float) -> tuple[np.ndarray, bool]:
+    """(m, Q, V, b) by damped iteration until Powell's method takes over, because a sphere near its free minimum, or a small ridge,
+    converges slowly; and whether that converged, or the point left all bounds. RunError where it does neither."""
     point = np.array([0.1, 1.0, 1.0, 0.0])
     for _ in range(BATCHES):
         for _ in range(ROUNDS):
-            point = point + 0.5 * (_mapped(e, point)[0] - point)
+            point = point + damping * (_mapped(e, point)[0] - point)
             if not np.all(np.isfinite(point)) or max(point[1], point[2]) > LARGEST:
-                raise RunError(NOWHERE)
+                return point, False
         found = root(lambda x: _mapped(e, x)[0] - x, point, tol=1e-15)
         left = _mapped(e, found.x)[0] - found.x
         if np.all(np.isfinite(left)) and np.max(np.abs(left)) < TOLERANCE * max(1.0, *found.x[1:3]):
-            return _limit(e, found.x)
+            return found.x, True
     raise RunError(NOWHERE)
 
 
@@ -92,7 +108,8 @@ def _mapped(e: Experiment, point: np.ndarray) -> tuple[np.ndarray, float]:
         m = np.clip(m, -1.0 + TINY, 1.0 - TINY)
         Q = 1.0 - m**2
     a = averages(e.data, m, Q + m * m, V, b)
-    m_new, b_new = alpha * V * a.pull, b - a.push / a.push_slope if e.data.bias else 0.0
+    # Far from the fixed point, where Powell's method may look, all samples can be on flat parts of v'.
+    m_new, b_new = alpha * V * a.pull, b - a.push / max(a.push_slope, TINY) if e.data.bias else 0.0
     if sphere:
         return np.array([m_new, Q, np.sqrt(Q / (alpha * a.squares)), b_new]), 1.0 / V - alpha * a.stiffness
     return np.array([m_new, alpha * V**2 * a.squares, 1.0 / (nu + alpha * a.stiffness), b_new]), nu

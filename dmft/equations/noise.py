@@ -40,8 +40,8 @@ def dot(a, b, n):
 @njit(cache=True)
 def factor_rows(M_C, jitter, order, L, start):
     """Rows from `start` on of the lower Cholesky factor L, in order of time, of S = M_C + jitter (over slots; `order` lists
-    them in time), in place. Returns the number of pivots that rounding made non-positive; they are set to the smallest
-    share of the diagonal that the jitter would have left."""
+    them in time), in place. Returns the number of pivots that rounding made too small or negative; they are set to a hundredth
+    of what the jitter contributes."""
     floored = 0
     for i in range(start, len(order)):
         covariance = M_C[order[i]]

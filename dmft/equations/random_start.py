@@ -1,7 +1,7 @@
 """Random starts: the overlap at order 1/sqrt(N). Eqs. [random-K], [random-ibp], [random-V].
 
-From a random start m is of order 1/sqrt(N), and 0 in the limit. For losses even in h0 the signs of the h0 of all samples are
-free, and X = sqrt(N) m is a centred Gaussian process,
+From a random start m is of order 1/sqrt(N), and 0 in the limit. For losses even in h0 the signs of h0 are independent of
+everything else, and X = sqrt(N) m is a centred Gaussian process,
 
     X_{n+1} = a_n [ (1 - eta lambda) X_n - eta sum_{k<=n} K1(n,k) X_k - eta z_n + sqrt(2 T eta) xi_n ] ,   <z_n z_k> = Z(n,k)
 
@@ -23,15 +23,16 @@ from dmft.equations.ibp import FieldOverlaps, Gap, gap, ridge_strength, solved
 from dmft.equations.rows import Estimators
 from dmft.equations.weights import NextRow, Row, WeightDynamics, WeightState
 from dmft.model.experiment import Experiment
+from dmft.model.layouts import RANDOM_KERNELS
 
 # Columns of the sums over samples with weight k^2 (k = h0 for a teacher), before the kernels: of g', g^2, g h, k^2 g^2, and of
 # the bounded response k^2 g' sum_J T_nJ and its square.
 CURVATURE, SQUARE, FIELD, NOISE, RESPONSE, RESPONSE2 = range(6)
 TEACHER_SCALARS = 6
 TEACHER_GROUPS = 3  # a column for every slot: g times past g, g' times tangents, g times past h
-FLUCTUATIONS = ("V", "K1", "Z")  # two-time kernels
-# The tail of the tangents lies where h0 is large, so bounded ones miss much of K1, and the identity is to decide: this much smaller
-# is the ridge of the correction than that of M_R. From 64 to 8192 V(t = 1) of GD changes by 3 % (docs/random-starts.md).
+# The tail of the tangents lies where h0 is large, so that bounded tangents miss much of K1. The identity is therefore trusted more
+# than for M_R: the ridge of its correction is smaller by this factor. Between factors of 64 and 8192 V(t = 1) of GD changes by 3 %
+# (docs/random-starts.md).
 TRUST = 256.0
 
 
@@ -45,8 +46,8 @@ def raw_row(weights: WeightDynamics, sums: np.ndarray, carried: float) -> Row:
 
 
 def identity_gap(weights: WeightDynamics, row: Row, sums: np.ndarray) -> Gap:
-    """What a row fails the weighted identity by. Eq. [random-ibp]. Given h0 the noise zeta of a sample is the same Gaussian for
-    all, so that [ibp] holds with the weight h0^2 on both sides, with the same Q and R."""
+    """The residual of the weighted identity for a row. Eq. [random-ibp]. The Gaussian noise zeta of a sample does not depend on its
+    h0, so that [ibp] holds with the weight h0^2 on both sides, with the same Q and R."""
     alpha, slots = weights.experiment.alpha, weights.history.slots
     overlaps = sums[TEACHER_SCALARS + 2 * slots :]
     return gap(weights, row, FieldOverlaps(alpha * overlaps, alpha * sums[FIELD]))
@@ -63,12 +64,12 @@ class TeacherRows(NamedTuple):
 
     @classmethod
     def empty(cls, steps: int, slots: int) -> TeacherRows:
-        """To be filled row by row; NaN where nothing is known."""
+        """Rows to be filled by `enter`; NaN until then."""
         wide, narrow = (steps + 1, slots), steps + 1
         return cls(*(np.full(shape, np.nan) for shape in (wide, narrow, wide, narrow, narrow)))
 
     def enter(self, n: int, row: Row, a: float) -> None:
-        """Row n."""
+        """Store row n, given in the place of the response and of M_C (see `raw_row`)."""
         self.K1[n], self.K1_now[n], self.Z[n], self.Z_now[n], self.a[n] = -row.M_R, row.delta_nu, row.M_C, row.M_C_now, a
 
     def row(self, n: int) -> Row:
@@ -77,22 +78,23 @@ class TeacherRows(NamedTuple):
 
     @classmethod
     def mean(cls, replicas: Mapping[str, np.ndarray], left_out: int = -1) -> TeacherRows:
-        """Averages over replicas (first axis), perhaps without one of them."""
+        """Averages over replicas (first axis), without replica `left_out` if that is not negative."""
         count = len(replicas["a"])
         chosen = np.arange(count) != left_out
         return cls(*(np.mean(replicas[name][chosen], axis=0) for name in cls._fields))
 
 
 class TeacherChannel:
-    """K1 and Z of one solution, row by row. Keeps a factor of its own of Q + eps D, for eps in powers of two: a step changes its
-    newest rows only, and what it holds does not depend on when it was made."""
+    """K1 and Z of one solution, row by row. Keeps a Cholesky factor of Q + eps D of its own, with eps rounded to a power of two: a
+    step changes its newest rows only, and the factor does not depend on the step at which it was begun."""
 
     def __init__(self, steps: int, slots: int):
         self.rows = TeacherRows.empty(steps, slots)
         self._ridge, self._eps, self._upto = np.zeros((slots, slots)), 0.0, 0
 
     def estimate(self, weights: WeightDynamics, sums: np.ndarray, carried: float, use: Estimators) -> Row:
-        """Row n, K1 completed by the identity as M_R is."""
+        """Row n, with K1 corrected by the identity as M_R is. sums: of `teacher_sums`; carried: weight of the samples with
+        tangents."""
         row = raw_row(weights, sums, carried)
         if not use.identity:
             return row
@@ -101,6 +103,7 @@ class TeacherChannel:
         return row if eps is None else self._solved(weights, row, identity_gap(weights, row, sums), 2.0 ** np.floor(np.log2(eps)))
 
     def _solved(self, weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
+        """ibp.solved with this object's factor instead of that of the weights."""
         own = copy(weights)
         own.state = replace(weights.state, ridge=self._ridge, ridge_eps=self._eps,
                             ridge_from=min(self._upto, weights.state.factor_from))
@@ -114,17 +117,18 @@ class Fluctuations(NamedTuple):
 
     V: np.ndarray  # (steps + 1,) N <m_n^2>
     gain: np.ndarray  # (steps + 1,) dm_n/dm_0
-    kernels: dict[str, np.ndarray]  # FLUCTUATIONS, each (P, P) on the saved steps
+    kernels: dict[str, np.ndarray]  # RANDOM_KERNELS, each (P, P) on the saved steps
 
 
 def fluctuations(experiment: Experiment, per_level: int | None, rows: TeacherRows, grid: np.ndarray) -> Fluctuations:
     """V and the gain from the rows of K1 and Z: the recursion of Q with K1(n,n) for delta_nu, -K1 for eta M_R, Z for M_C, and the
-    a_n of the m = 0 march. Eq. [random-V]. In the state, m holds the gain. NaN from the first step that is not known."""
+    a_n of the m = 0 march. Eq. [random-V]. The field m of the state holds the gain. NaN from the first step whose rows are not
+    known."""
     history = History(experiment.steps, per_level, np.flatnonzero(experiment.jump_n))
     dynamics = WeightDynamics(experiment, history)
     dynamics.state = WeightState.at_start(history.slots, 1.0, experiment.h_start_variance)
     V, gain = np.full(experiment.steps + 1, np.nan), np.full(experiment.steps + 1, np.nan)
-    kernels = {name: np.full((len(grid), len(grid)), np.nan) for name in FLUCTUATIONS}
+    kernels = {name: np.full((len(grid), len(grid)), np.nan) for name in RANDOM_KERNELS}
     for n in range(experiment.steps + 1):
         state = dynamics.state
         V[n], gain[n] = state.Q_now, state.m
@@ -142,8 +146,8 @@ def fluctuations(experiment: Experiment, per_level: int | None, rows: TeacherRow
 
 def sample_paths(experiment: Experiment, per_level: int | None, rows: TeacherRows, paths: int, rng: np.random.Generator
                  ) -> np.ndarray:
-    """Paths (paths, steps + 1) of X, drawn by its own recursion with z given its past, as chi of a sample is; NaN from the first
-    step that is not known. Eq. [random-V]."""
+    """Paths (paths, steps + 1) of X, drawn by its recursion, with z conditioned on its past as chi of a sample is; NaN from the
+    first step whose rows are not known. Eq. [random-V]."""
     history = History(experiment.steps, per_level, np.flatnonzero(experiment.jump_n))
     dynamics = WeightDynamics(experiment, history)
     X_past, z_past = np.zeros((paths, history.slots)), np.zeros((paths, history.slots))
@@ -169,9 +173,9 @@ def sample_paths(experiment: Experiment, per_level: int | None, rows: TeacherRow
 
 
 def _keep_row(kernels: dict[str, np.ndarray], grid: np.ndarray, dynamics: WeightDynamics, row: Row, V: np.ndarray) -> None:
-    """Enter row n where n is a saved step; V (n+1,) is that of all steps so far. K1 is a density in time below the diagonal, with
-    K1(n,n) itself on it. Values inside an old block are interpolated between the middles of blocks: those of V in units of
-    V(k,k)^(1/2), because correlations change slowly where V itself grows fast."""
+    """Enter row n into the saved kernels if n is a saved step; V (n+1,): V(k,k) of all steps so far. K1 is a density in time below
+    the diagonal, with K1(n,n) itself on it. Values inside an old block are interpolated between the middles of blocks: those of V
+    in units of V(k,k)^(1/2), because correlations change slowly where V itself grows fast."""
     n, state, history = dynamics.n, dynamics.state, dynamics.history
     i = int(np.searchsorted(grid, n))
     if i == len(grid) or grid[i] != n:

@@ -2,8 +2,8 @@
 
 Read this beside docs/equations.md: every line that computes something carries the label of its equation. Kernels are full
 matrices over all steps, samples are walked one by one, and the kernels are found by damped iteration over whole paths:
-K n^3/6 multiply-adds a sweep. Nothing here is fast; the solvers (solvers/march.py, solvers/iterate.py) are, and are tested
-against it. Random numbers are those of the solvers, so both reach the same solution.
+K n^3/6 multiply-adds a sweep. Nothing here is fast. The solvers (solvers/march.py, solvers/iterate.py) are, and they are tested
+against this; they use the same random numbers, so that both reach the same solution.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ class FullKernels:
     loss: np.ndarray
 
     def mixed(self, new: FullKernels, weight: float) -> FullKernels:
+        """`weight` times the new kernels plus the rest of these."""
         return FullKernels(*((1 - weight) * old + weight * found for old, found in zip(vars(self).values(), vars(new).values())))
 
 
 @dataclass(frozen=True)
 class FullWeights:
-    """What the weights do: m, a, keep (rows,); Q, Gam(n,k) = eta_k R(n,k), and what pulls on the past, K_R with momentum,
-    (rows, rows), lower triangles. All belong to y_n, where gradients are taken; m_w (rows,) to the weights. The two differ with
+    """The weights: m, a, keep (rows,); Q, Gam(n,k) = eta_k R(n,k), and `memory`, K_R with the part of momentum in it, (rows, rows),
+    lower triangles. All belong to y_n, where gradients are taken; m_w (rows,) to the weights. The two differ with
     Nesterov's momentum alone."""
 
     m: np.ndarray
@@ -144,7 +145,8 @@ def make_sweep(first: Loss, second: Loss):
 
 def sweep_once(e: Experiment, draws, weight: np.ndarray, keys, kernels: FullKernels | None, m: np.ndarray | None = None
                ) -> FullKernels:
-    """New kernels from the paths under old ones; without old ones only row 0 has a meaning. m: held at these values."""
+    """New kernels from paths that the old kernels drive; without old ones only row 0 has a meaning. m (rows,): overlaps to be used
+    instead of those that follow from the kernels."""
     rows = e.steps + 1
     zero: np.ndarray = np.zeros((rows, rows))
     factor = zero

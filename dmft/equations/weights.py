@@ -1,4 +1,4 @@
-"""The weights w as the theory sees them: m, C = Q + m m^T and R from one row of kernels at a time.
+"""The macroscopic equations of the weights w: m, C = Q + m m^T and R from one row of kernels at a time.
 
 Everything at step n+1 follows from rows <= n, so the same object serves the march, which estimates each row
 just before it is needed, and the iteration, which is given all rows. Arrays over slots hold sums over the steps
@@ -80,6 +80,7 @@ def merge_matrix(A, older, newer, into):
 
 
 def merge_vector(v: np.ndarray, older: int, newer: int, into: int) -> None:
+    """Two blocks become one in a vector of block sums."""
     v[into] = v[older] + v[newer]
     v[older] = v[newer] = 0.0
 
@@ -108,7 +109,7 @@ class Unscaled(NamedTuple):
 
 
 class Closing(NamedTuple):
-    """What row n of the kernels decides: how samples move on, where the weights go, and figures for the curves."""
+    """What follows from row n of the kernels: what drives the samples, the next row of the weights, and numbers for the curves."""
 
     drive: Drive
     next: NextRow
@@ -134,11 +135,11 @@ class WeightState:
     n: int
     m: float
     Q_now: float  # Q(n, n)
-    factor_from: int  # rows of the factor from here on are to be made again
+    factor_from: int  # rows of the factor from here on are out of date
     floored: int  # pivots that rounding made non-positive
     ridge: np.ndarray  # Cholesky factor of Q + ridge_eps D, in order of time. Eq. [ibp]
     ridge_eps: float = 0.0
-    ridge_from: int = 0  # rows of it from here on are to be made again
+    ridge_from: int = 0  # rows of `ridge` from here on are out of date
     b: float = 0.0  # intercept
     # Nesterov's momentum: Q, R, m above belong to y_n, where gradients are taken, and these to the weights w_n.
     Qw_row: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (slots,) <w_n y_j>
@@ -148,16 +149,18 @@ class WeightState:
     m_w: float = 0.0
 
     def arrays(self) -> dict[str, np.ndarray]:
+        """All fields by name, for a checkpoint."""
         return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> WeightState:
-        """What `arrays` gave."""
+        """The state from what `arrays` gave."""
         values: dict[str, Any] = {name: array.item() if array.ndim == 0 else np.array(array) for name, array in arrays.items()}
         return cls(**values)
 
     @classmethod
     def at_start(cls, slots: int, m0: float, Q0: float) -> WeightState:
+        """The state at step 0, with an empty past."""
         Q, R, M_C, factor, ridge = (np.zeros((slots, slots)) for _ in range(5))
         Q_row, R_row, jitter, m_past = (np.zeros(slots) for _ in range(4))
         return cls(Q, R, M_C, factor, Q_row, R_row, jitter, m_past, 0, m0, Q0, 0, 0, ridge)
@@ -200,7 +203,8 @@ class WeightDynamics:
 
     @property
     def m_w(self) -> float:
-        """The overlap of the weights; m is that of the point where the gradient is taken, which is another with Nesterov."""
+        """The overlap of the weights; m is that of the point where the gradient is taken, which differs with Nesterov's
+        momentum."""
         return self.state.m_w if self.experiment.update.nesterov else self.state.m
 
     def _noise(self, row: Row) -> tuple[np.ndarray, float]:
@@ -214,7 +218,7 @@ class WeightDynamics:
 
     @property
     def _step(self) -> int:
-        """Whose settings row n has: the last row makes no step of its own."""
+        """The step whose settings row n has: n itself, or the last step for the last row, after which no step follows."""
         return min(self.state.n, self.experiment.steps - 1)
 
     @property
@@ -224,12 +228,12 @@ class WeightDynamics:
 
     @property
     def used(self) -> int:
-        """Slots from here on hold nothing yet; `dot` adds by eights."""
+        """Number of slots up to the last one in use, rounded up to a multiple of eight for `dot`."""
         return min(-(-(max(self.history.order, default=-1) + 1) // 8) * 8, self.history.slots)
 
     @property
     def free(self) -> float:
-        """A - eta lambda, what a step leaves of w_n besides the gradient and the step before."""
+        """A - eta lambda, the coefficient of w_n in a step, apart from gradient and recoil."""
         e, n = self.experiment, self._step
         return e.update.inertia(n) - self.eta * float(e.ridge_n[n])
 
@@ -255,8 +259,8 @@ class WeightDynamics:
     def close(self, row: Row, m_given: float | None = None) -> Closing:
         """What follows from row n. Eqs. [dmft-a], [dmft-m], [dmft-nu].
 
-        Does not move on: `advance` does, so that the last row of a run can be closed for its nu_hat alone.
-        m_given fixes m_{n+1} (the paper's starting guess holds m constant)."""
+        The state stays at step n; `advance` moves on. The last row of a run is closed for its nu_hat alone. m_given
+        prescribes m_{n+1} (the paper's starting guess holds m constant)."""
         n, eta = self._step, self.eta
         constraint = self.experiment.constraint_at(n)
         keep, memory, x, x_now, q_u, r = self.unscaled(row)
@@ -283,7 +287,7 @@ class WeightDynamics:
         return inertial
 
     def _with_weights(self, row: Row, keep: float, memory: np.ndarray) -> float:
-        """<u w_n>, of the step before it is scaled and the weights before it; 0 unless Nesterov. Eq. [momentum]."""
+        """<u w_n>, of the unscaled step u and the weights w_n it starts from; 0 unless Nesterov. Eq. [momentum]."""
         if not self.experiment.update.nesterov:
             return 0.0
         state, eta, size = self.state, self.eta, np.maximum(self.history.size, 1)
@@ -313,7 +317,8 @@ class WeightDynamics:
         state.ridge_from = min(state.ridge_from, plan.factor_from)
 
     def _look_ahead(self, following: NextRow, plan: Plan) -> NextRow:
-        """Row n+1 of y from that of w: y_{n+1} = (1 + beta) w_{n+1} - beta w_n; keeps the row of w_{n+1}. Eq. [momentum]."""
+        """Row n+1 of y from that of w, y_{n+1} = (1 + beta) w_{n+1} - beta w_n; stores the row of w_{n+1} in the state. Eq.
+        [momentum]."""
         state, beta = self.state, self.experiment.update.lookahead(self.state.n + 1)
         Qw_row, Rw_row, Qw_last, Qww, m_w = state.Qw_row, state.Rw_row, state.Qw_now, state.Qww, state.m_w
         norm, cross = following.Q_now, following.with_previous

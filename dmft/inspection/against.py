@@ -1,4 +1,4 @@
-"""A theory held against simulations of the same experiment: what `dmft.compare` returns and `dmft compare` prints."""
+"""A theory compared with simulations of the same experiment: what `dmft.compare` returns and `dmft compare` prints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
-from dmft.core.averages import error_text
+from dmft.core.averages import error_text, number_text
 from dmft.core.errors import FileError
 from dmft.model import layouts
 from dmft.model.runfile import Run, changes, parse_run
@@ -33,11 +33,11 @@ from dmft.result.theory import Theory
 from sgd_sim.result import SimulationResult
 
 OBSERVABLES = ("m", "loss", "mse", "q", "error", "training_error", "b", "V")
-# Changes between the runs of the files that do not make them different experiments.
+# Keys in which the runs of the files may differ and still be the same experiment.
 _FREE = ("title", "algorithm.t_max")
-_SOUND = ("done", "converged", "noise floor")     # outcomes of a theory that stands
+_SOUND = ("done", "converged", "noise floor")     # outcomes of a complete theory
 _MOST_NAMED = 6                                   # times named one by one in a note
-NOTED_LOSSES = 0.1          # data samples of a simulation, on average, whose loss is noted
+NOTED_LOSSES = 0.1          # lost samples are noted if a simulation has at least this many lost data samples on average
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class Side:
     def array(self, name: str) -> np.ndarray:
         """A dataset; FileError when this half does not have it."""
         if name not in self.arrays:
-            raise FileError(f"{self.name}: has no dataset '{name}'")
+            others = [other for other in OBSERVABLES if other in self.arrays]
+            raise FileError(f"{self.name}: has no dataset '{name}'; observables in it: {', '.join(others) or 'none'}")
         return self.arrays[name]
 
 
@@ -67,15 +68,16 @@ class AgainstSimulations:
     outcome: str
     notes: list[str] = field(repr=False)
     bias: float
+    biased: str = "m"           # the curve that it belongs to
 
     @property
     def max_z(self) -> float:
-        """The largest |z| over all observables and times."""
-        return max(result.worst for result in self.comparisons)
+        """The largest |z| over all observables and times; NaN where nothing has an error bar."""
+        return float(np.fmax.reduce([result.worst for result in self.comparisons]))
 
     @property
     def verdict(self) -> str:
-        """agree, cannot tell, disagree or diverged: the gravest over the observables."""
+        """agree, cannot tell, disagree or diverged: the worst of the observables."""
         return max((self._verdict(result) for result in self.comparisons), key=VERDICTS.index)
 
     def _verdict(self, result: Comparison) -> str:
@@ -91,7 +93,7 @@ class AgainstSimulations:
         for result in self.comparisons:
             lines += self._table(result)
         if np.isfinite(self.bias):
-            lines.append(f"estimated finite-sample bias of the theory's m: up to {self.bias:.2g}")
+            lines.append(f"estimated finite-sample bias of the theory's {self.biased}: up to {self.bias:.2g}")
         return "\n".join([*lines, *self.verdict_lines()])
 
     def __repr__(self) -> str:
@@ -110,11 +112,13 @@ class AgainstSimulations:
         a, b = result.theory, result.simulation
         for i, t in enumerate(result.t):
             lines.append(f"{t:10.4g}  {a.mean[i]:12.6f} +- {error_text(a.error[i], '<9.2g')}  "
-                         f"{b.mean[i]:12.6f} +- {error_text(b.error[i], '<9.2g')}  {result.z[i]:7.2f}")
+                         f"{b.mean[i]:12.6f} +- {error_text(b.error[i], '<9.2g')}  {number_text(result.z[i], '7.2f')}")
         freedom = result.degrees_of_freedom
         lines.append(f"{a.count} replicas, {b.count} instances: z has {freedom.min():.0f} to {freedom.max():.0f} degrees of "
                      f"freedom (Student); 99 % of tables stay below |z| = {result.bound:.1f}")
-        if a.count < 2:
+        if b.count < 2:
+            lines.append("note: one instance gives no error bar of the simulation, and no z; take more instances")
+        elif a.count < 2:
             lines.append("note: one replica gives no error bar of the theory; z uses that of the simulation alone")
         return lines
 
@@ -151,13 +155,17 @@ class AgainstSimulations:
 
 
 def against_simulations(theory: Theory | str | Path, simulations: Sequence[SimulationResult | str | Path],
-                        observables: Sequence[str] = ("m",)) -> AgainstSimulations:
-    """Compare at the times that all have; simulations at several dimensions are extrapolated to N = infinity."""
+                        observables: Sequence[str] = ()) -> AgainstSimulations:
+    """Compare at the times that all have; simulations at several dimensions are extrapolated to N = infinity. Without observables:
+    m, or V from a random start, where m is 0."""
     ours, theirs = _theory(theory), [_simulation(simulation) for simulation in simulations]
+    observables = observables or ["V" if "V" in ours.arrays else "m"]
     notes = [note for side in theirs for note in _differences(ours.run, side)]
     if ours.outcome not in _SOUND:
         notes.append(f"note: {ours.name}: the outcome of the theory is '{ours.outcome}'")
     dimensions = [side.run.simulation.dimension for side in theirs]
+    notes += [f"note: {side.name}: all instances share one data set (landscape = \"shared\"): their errors leave out what changes "
+              "from one data set to another, of order 1/sqrt(N)" for side in theirs if side.run.simulation.landscape == "shared"]
     notes += _left_behind(ours, max(dimensions))
     names = f"{ours.name} and {', '.join(side.name for side in theirs)}"
     comparisons, left_out = [], {}
@@ -178,9 +186,11 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Simul
             notes.append(f"note: {name}: t = {_times(left_out[name])} left out, where theory or simulation is not finite "
                          "(diverged)")
         comparisons.append(result.where(result.usable))
-    bias = ours.arrays.get("bias/m")
+    biased = "V" if "V" in observables else "m"
+    bias = ours.arrays.get(f"bias/{biased}")
     largest = float(np.nanmax(np.abs(bias))) if bias is not None and np.isfinite(bias).any() else float("nan")
-    return AgainstSimulations(ours.run, dimensions, comparisons, left_out, ours.outcome, list(dict.fromkeys(notes)), largest)
+    return AgainstSimulations(ours.run, dimensions, comparisons, left_out, ours.outcome, list(dict.fromkeys(notes)), largest,
+                              biased)
 
 
 def _stored(path: str | Path, kind: str) -> Side:
@@ -210,7 +220,7 @@ def _simulation(source: SimulationResult | str | Path) -> Side:
 
 
 def _squares(run: Run, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """N m^2 of simulations from a random start under the name of the theory's N <m^2>."""
+    """{"V": N m^2} of a simulation from a random start, named as in the theory, whose V is its mean; {} for other starts."""
     if run.problem.start != "random" or "m" not in arrays:
         return {}
     return {"V": squared_overlaps(arrays["t"], arrays["m"], run.simulation.dimension, run.problem.start_variance)}
@@ -221,13 +231,13 @@ def _curve(side: Side, name: str) -> Curve:
 
 
 def _got_through(side: Side) -> np.ndarray:
-    """(replicas,) bool: those that the theory's means run over, which did not diverge (all, where none got through)."""
+    """(replicas,) bool: those that did not diverge, over which the theory takes its means (all, if all diverged)."""
     whole = np.isfinite(side.arrays.get("replicas/m", np.zeros((1, 1)))).all(axis=1)
     return whole if whole.any() else np.ones_like(whole)
 
 
 def _left_behind(theory: Side, dimension: int) -> list[str]:
-    """Notes on replicas that diverged, and on lost samples [lost] where simulations of that dimension have some too."""
+    """Notes on replicas that diverged, and on lost samples [lost] if simulations of that dimension are expected to have some."""
     good, lost, notes = _got_through(theory), theory.arrays.get("lost"), []
     if not good.all():
         notes.append(f"note: {theory.name}: {int((~good).sum())} of {good.size} replicas diverged; "
@@ -242,7 +252,7 @@ def _left_behind(theory: Side, dimension: int) -> list[str]:
 def _instances(side: Side, name: str) -> Curve:
     curve = instances_curve(side.array("t"), side.array(name))
     if curve.count == 0:
-        raise FileError(f"{side.name}: every instance diverged; nothing to compare")
+        raise FileError(f"{side.name}: every instance diverged; nothing to compare, take a smaller learning_rate")
     return curve
 
 

@@ -1,4 +1,4 @@
-"""Two-time kernels seen from a waiting time t_w: C(t_w + tau, t_w), and the response to a force switched on at t_w."""
+"""Two-time kernels from a waiting time t_w on: C(t_w + tau, t_w), and the response to a force switched on at t_w."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dmft.result.theory import Kernels
 
 
 def waiting_times(kernels: Kernels, count: int = 5) -> list[int]:
-    """Indices of t = 0 and of saved times even in the logarithm, up to half the time that was reached."""
+    """Indices of t = 0 and of saved times equally spaced in log t, up to half of the time reached."""
     reached = np.flatnonzero(np.isfinite(np.diag(kernels.C)))
     if reached.size < 3:
         return list(reached[:1])
@@ -43,7 +43,7 @@ def _weights(t: np.ndarray, step: float) -> np.ndarray:
     """Weights of R at t[:-1] in the sum over all steps from t[0] to t[-1] (excluded) of step * R, R linear between saved
     times and constant in the last interval, where the saved R ends at t[-2]."""
     counts = np.rint(np.diff(t) / step)
-    # Inside an interval of c steps the left end weighs sum (1 - k/c) = (c + 1)/2, the right end (c - 1)/2.
+    # In an interval of c steps the left end has the weight sum_k (1 - k/c) = (c + 1)/2, the right end (c - 1)/2.
     weights = (counts + 1.0) / 2.0
     weights[1:] += (counts[:-1] - 1.0) / 2.0
     weights[-1] = counts[-1] + ((counts[-2] - 1.0) / 2.0 if counts.size > 1 else 0.0)

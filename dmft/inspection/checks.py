@@ -10,12 +10,12 @@ import numpy as np
 from dmft.inspection.opening import Opened
 from dmft.model.runfile import Run
 from dmft.result.theory import Kernels, Theory
+from sgd_sim.result import SOLVED
 
-SOLVED = 1e-7               # training loss below which the teacher counts as found
-SIGMAS = 6.0                # standard errors that the largest of many correlated deviations may reach
-UNSTABLE_WEIGHT = 1e-4
-# A bias counts where it is this many of its own errors from zero. It is looked for over a whole curve whose neighbouring
-# times move together, so this is a warning on the side of caution, not a discovery.
+SIGMAS = 6.0                # standard errors that the largest of many correlated deviations may have
+UNSTABLE_WEIGHT = 1e-4      # weight of samples with learning_rate * v'' > 2 that is tolerated
+# A bias counts where it is this many of its own standard errors away from zero. The search runs over a whole curve whose
+# neighbouring times are correlated, so the warning errs on the side of caution.
 BIAS_SIGMAS = 1.5
 
 
@@ -68,7 +68,7 @@ def _theory(theory: Theory) -> list[ResultCheck]:
     weight = _largest(theory.unstable)
     found.append(ResultCheck("weight of samples with learning_rate * v'' > 2", weight, _below(weight, UNSTABLE_WEIGHT),
                        "the explicit step is unstable for them: take a smaller learning rate"))
-    if theory.lost is not None:
+    if theory.lost is not None and theory.outcome != "diverged":     # what was lost then is not in the means
         weight = _largest(theory.lost)
         found.append(ResultCheck("weight of lost samples", weight, _below(weight, 0.0),
                            "they left their trapping region and count no more; simulations of N far below "
@@ -82,7 +82,7 @@ def _theory(theory: Theory) -> list[ResultCheck]:
 
 
 def _bias(theory: Theory) -> ResultCheck:
-    """The estimated finite-sample bias of m (V from a random start) over its error bar, at the times where it is told from zero."""
+    """The finite-sample bias of m (V from a random start) over its error bar, where the estimate is significantly not zero."""
     name = "m" if theory.V is None else "V"
     bias, error, bar = theory.bias[name], theory.bias[f"{name}_error"], theory.curves[f"{name}_error"]
     seen = np.abs(bias) > BIAS_SIGMAS * np.nan_to_num(error, nan=np.inf)

@@ -11,9 +11,9 @@ from dmft.inspection.opening import Opened
 from dmft.result.comparison import Curve
 from dmft.result.theory import THEORY_CURVES, Theory
 
-# What the reader of a result asks for; the rest of a theory's curves are diagnostics.
+# The curves that are shown first; all others of a theory are diagnostics.
 MAIN = ("m", "V", "loss", "mse", "error", "q")
-MOST_COMPONENTS = 64        # of one statistic of a one-pass result that are shown one by one
+MOST_COMPONENTS = 64        # components of a one-pass statistic that are shown one by one
 
 
 def curves_of(opened: Opened) -> dict[str, Curve]:
@@ -45,7 +45,7 @@ def _onepass(result: Any) -> dict[str, Curve]:
 
 
 def decades(t: np.ndarray) -> np.ndarray:
-    """Indices of the start, of 1, 2, 5 in every decade of time that has them, and of the last time; each once."""
+    """Indices of the first time, of the times nearest to 1, 2, 5 in every decade, and of the last time; each once."""
     last = t.size - 1
     if last < 1:
         return np.arange(t.size)

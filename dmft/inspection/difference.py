@@ -1,5 +1,4 @@
-"""Two files held against each other: what differs in their runs, and where curves and kernels are further apart than their
-errors."""
+"""The difference of two files: what differs in their runs, and where curves and kernels differ by more than their errors."""
 
 from __future__ import annotations
 
@@ -28,20 +27,21 @@ class CurveDifference:
     common: int                                 # times in both
     largest: float
     at: float                                   # its time
-    z: float                                    # largest |z| anywhere
-    bound: float                                # that chance exceeds with probability 1 %
-    apart: list[tuple[float, float]] = field(default_factory=list)    # first and last time of each stretch
+    z: float                                    # largest |z| anywhere; NaN where neither has an error bar
+    bound: float                                # |z| that chance exceeds with probability 1 %
+    apart: list[tuple[float, float]] = field(default_factory=list)    # stretches with |z| > bound: first and last time
+    one_sided: list[tuple[float, float]] = field(default_factory=list)    # where one of the two alone is finite
 
 
 @dataclass(frozen=True)
 class KernelDifference:
-    """Distance of a kernel on the common saved times."""
+    """Distance of a kernel at the saved times that both files have."""
 
     name: str
     common: int
     relative: float                             # |b - a| / |a|, Frobenius
     z: float                                    # root mean square of the difference in standard errors
-    share: float                                # of entries more than KERNEL_SIGMAS apart
+    share: float                                # of entries that differ by more than KERNEL_SIGMAS standard errors
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class Difference:
 
     run: list[tuple[str, Any, Any]]
     provenance: list[tuple[str, Any, Any]]
-    only_a: list[str]                           # datasets; files of different kinds have different ones anyway
+    only_a: list[str]                           # datasets in a alone, for files of the same kind
     only_b: list[str]
     curves: list[CurveDifference]
     kernels: list[KernelDifference]
-    datasets: list[str] | None = None           # of studies, which have no curves: those that differ
+    datasets: list[str] | None = None           # for studies, which have no curves: datasets that differ
 
 
-TIMES = "wall_times"        # how long something took is no number of a result
+TIMES = "wall_times"        # a dataset of running times, which is not compared
 
 
 def difference(a: Opened, b: Opened) -> Difference:
@@ -93,17 +93,23 @@ def _finite(curve: Curve) -> Curve:
     return Curve(curve.t[good], curve.mean[good], curve.error[good], curve.count)
 
 
+def _one_sided(a: Curve, b: Curve, tolerance: float) -> list[tuple[float, float]]:
+    i, j = common_indices(a.t, b.t, tolerance)
+    return _stretches(a.t[i], np.isfinite(a.mean[i]) != np.isfinite(b.mean[j]))
+
+
 def _curve(name: str, a: Curve, b: Curve, tolerance: float) -> CurveDifference | None:
+    one_sided = _one_sided(a, b, tolerance)
     a, b = _finite(a), _finite(b)
     if not a.t.size or not b.t.size:
         return None
     result = compare(name, a, [b], [1], tolerance)
     if not result.t.size:
         return None
-    gap, z = result.simulation.mean - result.theory.mean, np.abs(result.z)
+    gap = result.simulation.mean - result.theory.mean
     worst = int(np.argmax(np.abs(gap)))
-    return CurveDifference(name, result.t.size, float(gap[worst]), float(result.t[worst]), float(z.max()), result.bound,
-                           _stretches(result.t, z > result.bound))
+    return CurveDifference(name, result.t.size, float(gap[worst]), float(result.t[worst]), result.worst, result.bound,
+                           _stretches(result.t, np.abs(result.z) > result.bound), one_sided)
 
 
 def _stretches(t: np.ndarray, marked: np.ndarray) -> list[tuple[float, float]]:
@@ -124,7 +130,7 @@ def kernel_difference(name: str, a: Kernels, b: Kernels, tolerance: float) -> Ke
     error = np.hypot(part(a, i, f"{name}_error"), part(b, j, f"{name}_error"))
     good = np.isfinite(one) & np.isfinite(two)
     gap = np.where(good, two - one, 0.0)
-    # An entry that all replicas agree on to rounding (C(t,t) = 1) tells nothing in units of its error.
+    # Where all replicas agree up to rounding (C(t,t) = 1) a difference in units of the error means nothing.
     z = in_errors(gap, error, 1e-9)
     z = z[np.isfinite(z) & good & (error > 1e-9)]
     norm = float(np.linalg.norm(one[good]))

@@ -16,11 +16,11 @@ from dmft.result.theory import Theory
 
 _PROVENANCE = ("package_version", "revision", "python_version", "numpy_version", "numba_version", "h5py_version",
                "mpi4py_version", "mpi_library", "ranks", "wall_time")
-_SLAB = 1 << 22             # numbers read at a time
+_SLAB = 1 << 22             # numbers of an array read at a time
 
 
 def facts(opened: Opened) -> dict[str, Any]:
-    """What it is, how it was made, what is in it, and what looks off. NaN becomes None."""
+    """Kind, run, provenance, contents, checks and warnings of a file, as JSON knows them. NaN becomes None."""
     header = opened.header
     attrs = {name: _plain(value) for name, value in header.attrs.items()}
     provenance = {name: attrs.pop(name) for name in [*_PROVENANCE, *(key for key in attrs if key.startswith("plugin:"))]
@@ -55,7 +55,7 @@ def progress(opened: Opened) -> dict[str, Any]:
     found = {"share": share, "rate_per_hour": 3600.0 * rate, "seconds_left": (1.0 - share) / rate if rate > 0 else None,
              "checkpoint_age": age}
     if isinstance(result, Theory):
-        finished = header.shapes.get("finished/replicas/m", (0,))[0]       # those that diverged among them
+        finished = header.shapes.get("finished/replicas/m", (0,))[0]       # includes those that diverged
         reached = [int(np.isfinite(m).sum()) for m in result.replicas["m"][finished:]]
         found["replicas_done"] = finished
         found["replicas_under_way"] = [{"t": float(result.t[n - 1]) if n else 0.0} for n in reached]
@@ -91,7 +91,7 @@ def _tables(run_text: str) -> dict[str, Any]:
 
 
 def _at_decades(opened: Opened) -> list[dict[str, Any]]:
-    """The main curves at 1, 2 and 5 of every decade of time, one row per time."""
+    """The main curves at times 1, 2, 5, 10, ..., one row per time."""
     curves = curves_of(opened)
     first = ("V", "gain", "loss", "nu_hat") if "gain" in curves else ("m", "loss", "mse", "nu_hat")
     names = [name for name in first if name in curves] or list(curves)[:4]
@@ -109,7 +109,7 @@ def _at_decades(opened: Opened) -> list[dict[str, Any]]:
 
 
 def _array(header: store.Stored, name: str) -> dict[str, Any]:
-    """Shape and range of an array; only the shape of those that just --resume needs."""
+    """Shape and range of an array; only the shape if nothing but --resume needs it."""
     shape = header.shapes[name]
     found: dict[str, Any] = {"name": name, "shape": list(shape)}
     if name.startswith(INNER):
@@ -126,7 +126,7 @@ def _array(header: store.Stored, name: str) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A number, text or list that JSON knows."""
+    """The value as a number, text or list for JSON."""
     if isinstance(value, np.ndarray):
         return [_plain(item) for item in value.tolist()]
     if isinstance(value, np.generic):

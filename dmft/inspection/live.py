@@ -18,8 +18,9 @@ from dmft.running.replica import Setup
 
 
 def partial_theory(header: store.Stored) -> Theory:
-    """Curves are means over the replicas that have reached a time, NaN beyond. Kernels are those of the finished
-    replicas or, while none has finished, of the first running one (NaN in rows not reached). No samples are read."""
+    """The checkpoint of a theory run as a Theory. Curves are means over the replicas that have reached a time, NaN after that.
+    Kernels are those of the finished replicas or, while none has finished, of the first running one (NaN in rows not reached).
+    The samples in the file are not read."""
     run = parse_run(header.run_text, str(header.path), any_loss=True)
     t = run.algorithm.clock.t
     layouts.check(header, {"time": t.size, "saved": Setup.from_run(run).grid.size})
@@ -28,12 +29,17 @@ def partial_theory(header: store.Stored) -> Theory:
     def read(name: str) -> np.ndarray:
         return store.read(header.path, name)
 
+    def curve(path: str) -> np.ndarray:
+        """NaN at times not reached: a replica that waits in the state of a shorter run (theory.keep_state) has fewer of them."""
+        found = read(path)
+        return np.append(found, np.full(t.size - found.size, np.nan))
+
     replicas = {}
     for name in THEORY_CURVES:
         known = any(path.endswith(f"/curves/{name}") or path == f"finished/replicas/{name}" for path in header.shapes)
         if name in layouts.ERRORS or name in layouts.BY_DATA + layouts.RANDOM_START and not known:
             continue
-        rows = [read(f"active/{i}/whole/shared/curves/{name}") for i in active]
+        rows = [curve(f"active/{i}/whole/shared/curves/{name}") for i in active]
         if header.shapes.get("finished/replicas/m", (0, 0))[0]:
             rows = [*read(f"finished/replicas/{name}"), *rows]
         replicas[name] = np.array(rows).reshape(len(rows), t.size)
@@ -41,11 +47,12 @@ def partial_theory(header: store.Stored) -> Theory:
     curves: dict[str, Any] = {}
     for name, values in replicas.items():
         curves[name], curves[f"{name}_error"] = finite_mean(values), finite_error(values)
+    running = [i for i in active if header.shapes[f"active/{i}/whole/shared/curves/m"] == t.shape]
     return Theory(run=run, outcome=str(header.attrs.get("outcome", "running")), t=t, **curves, replicas=replicas, bias={},
-                  kernels=_kernels(header, run, active, t), attrs=dict(header.attrs))
+                  kernels=_kernels(header, run, running, t), attrs=dict(header.attrs))
 
 
-def _kernels(header: store.Stored, run, active: list[int], t: np.ndarray) -> Kernels:
+def _kernels(header: store.Stored, run, running: list[int], t: np.ndarray) -> Kernels:
     grid = Setup.from_run(run).grid
     arrays = {}
     outcomes = store.read(header.path, "finished/outcomes") if "finished/outcomes" in header.shapes else np.zeros(0, int)
@@ -55,9 +62,9 @@ def _kernels(header: store.Stored, run, active: list[int], t: np.ndarray) -> Ker
         if mean in header.shapes:
             arrays[name] = store.read(header.path, mean)
             arrays[f"{name}_error"] = welford_error(store.read(header.path, squares), finished)
-        elif active:
-            kernel = store.read(header.path, f"active/{active[0]}/whole/shared/kernels/{name}")
-            m = store.read(header.path, f"active/{active[0]}/whole/shared/curves/m")
+        elif running:
+            kernel = store.read(header.path, f"active/{running[0]}/whole/shared/kernels/{name}")
+            m = store.read(header.path, f"active/{running[0]}/whole/shared/curves/m")
             reached = np.isfinite(m)[grid]
             arrays[name] = np.where(reached[:, None] & reached, kernel, np.nan)
             arrays[f"{name}_error"] = np.full_like(kernel, np.nan)

@@ -20,7 +20,7 @@ from dmft.scans.reading import load_scan
 from onepass import ensemble, runfile
 from onepass.instances import PART
 
-# Arrays that only --resume needs, and that may be large.
+# Prefixes of arrays that only --resume needs; they may be large.
 INNER = ("state/", "active/", "finished/")
 
 
@@ -35,7 +35,7 @@ class Opened:
 
     @property
     def path(self) -> Path:
-        """Where it lies."""
+        """The path of the file."""
         return self.header.path
 
     @property
@@ -60,7 +60,7 @@ def open_file(path: str | Path) -> Opened:
     except FileError:
         if checkpoint.exists():
             raise
-        return _opened(path)        # the job has ended this very moment, and put the result in its place
+        return _opened(path)        # the job has just ended, and the result has replaced the checkpoint
 
 
 def _opened(path: Path) -> Opened:
@@ -98,7 +98,7 @@ def _partial_ensemble(header: store.Stored) -> Any:
     layouts.check(header)
     run = runfile.parse_run(header.run_text, str(header.path))
     place = f"{ACTIVE}/0/{PART}/own"
-    arrays = store.load(header.path).arrays         # at once: the job may replace the file between two reads
+    arrays = store.load(header.path).arrays         # all arrays in one read, since the running job may replace the file
     flat, columns = arrays[f"{place}/flat"], arrays[f"{place}/columns"]
     ended = columns == flat.shape[1]
     return ensemble.assemble(run.model, run.time.grid(), flat[ended], run.simulation.process, {"asked": len(flat)})

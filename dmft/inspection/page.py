@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dmft.core.averages import error_text
+from dmft.core.averages import ROUNDING, error_text
 from dmft.core.progress import time_text
 from dmft.core.schema import to_toml_value
 from dmft.core.text import visible
 
-# The section of the run file that results of a kind do not depend on.
+# By kind of result: the section of the run file that does not affect it.
 _OTHER_HALF = {"theory": "simulation", "convergence": "simulation", "simulation": "theory"}
 
 
@@ -18,7 +18,9 @@ def page(facts: dict[str, Any]) -> str:
     parts = [_head(facts)]
     if "progress" in facts:
         parts.append(_section("progress", _progress(facts["progress"])))
-    parts.append(_section("run", _run(facts["run"], _OTHER_HALF.get(facts["kind"], ""))))
+    start = facts["attributes"].get("spectral_start")
+    parts.append(_section("run", [*_run(facts["run"], _OTHER_HALF.get(facts["kind"], "")),
+                                  *([f"spectral start: {start}"] if start else [])]))
     if facts["curves"]:
         parts.append(_section("key figures", _curves(facts["curves"])))
     if "study" in facts:
@@ -58,10 +60,13 @@ def _progress(progress: dict[str, Any]) -> list[str]:
 def _run(tables: dict[str, Any], without: str) -> list[str]:
     lines = []
     for section, table in tables.items():
-        if isinstance(table, dict) and section != without:
+        heads = [(f"[{section}] ", table)] if isinstance(table, dict) and section != without else []
+        if isinstance(table, list):  # [[phase]]
+            heads = [(f"[[{section}]] ", each) for each in table]
+        for head, each in heads:
             # Empty texts are defaults that say nothing.
-            words = [f"{key} = {to_toml_value(value)}" for key, value in table.items() if value != ""]
-            lines += _wrapped(f"[{section}] ", words)
+            words = [f"{key} = {to_toml_value(value)}" for key, value in each.items() if value != ""]
+            lines += _wrapped(head, words)
     return lines
 
 
@@ -81,8 +86,13 @@ def _curves(rows: list[dict[str, Any]]) -> list[str]:
     lines = [f"{'t':>10}" + "".join(f"  {name:>12} +- {'error':<8}" for name in names)]
     for row in rows:
         lines.append(f"{row['t']:10.4g}" + "".join(
-            f"  {_number(row[name], '12.6g')} +- {_error(row[name + '_error'])}" for name in names))
+            f"  {_number(_rounded(row[name]), '12.6g')} +- {_error(row[name + '_error'])}" for name in names))
     return [line.rstrip() for line in lines]
+
+
+def _rounded(value: float | None) -> float | None:
+    """A mean that is only rounding (m of a start at m0 = 0) is shown as 0, as its error is."""
+    return 0.0 if value is not None and abs(value) < ROUNDING else value
 
 
 def _error(value: float | None) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 
@@ -22,13 +24,14 @@ def export_csv(opened: Opened, folder: Path) -> list[Path]:
     """Write every table of a file, the run file, and columns.csv with meaning and unit of every column."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "run.toml").write_text(opened.header.run_text)
+        with _whole(folder / "run.toml") as file:
+            file.write(opened.header.run_text)
         written, columns = [folder / "run.toml"], dict[tuple[str, str], tuple[str, str]]()
         for name, (names, values) in tables(opened):
             place = folder / f"{name.replace('/', '_')}.csv"
             _write(place, names, zip(*(column.tolist() for column in values)))
             written.append(place)
-            # The columns of a kernel are times t', all with the meaning of the kernel.
+            # The columns of a kernel are the times t'; one line of columns.csv describes all of them.
             columns |= ({(place.name, "t and t'"): described("t"), (place.name, "all others"): described(name)}
                         if name.startswith("kernels/") and len(values) > 2 else
                         {(place.name, column): described(column) for column in names})
@@ -39,17 +42,27 @@ def export_csv(opened: Opened, folder: Path) -> list[Path]:
     return [*written, folder / "columns.csv"]
 
 
-def _write(place: Path, names: list[str], rows) -> None:
+@contextmanager
+def _whole(place: Path) -> Iterator[TextIO]:
+    """A file to write into, which takes its name when it is whole, and leaves nothing when it does not get there."""
     part = place.with_name(place.name + ".part")
-    with open(part, "w", newline="", encoding="utf-8") as file:
+    try:
+        with open(part, "w", newline="", encoding="utf-8") as file:
+            yield file
+        part.replace(place)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write(place: Path, names: list[str], rows) -> None:
+    with _whole(place) as file:
         writer = csv.writer(file)
         writer.writerow(names)
         writer.writerows(rows)
-    part.replace(place)
 
 
 def tables(opened: Opened) -> Iterator[tuple[str, Table]]:
-    """Curves in one table; then arrays with more axes, one table each: time down, everything else across."""
+    """All curves in one table, then one table per array with more axes: time down, everything else across."""
     curves, names = curves_of(opened), []
     if curves:
         names, values = ["t"], [next(iter(curves.values())).t]

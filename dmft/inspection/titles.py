@@ -6,6 +6,10 @@ from dmft.model.runfile import Run
 
 
 def experiment_text(run: Run) -> str:
-    """Algorithm, alpha, start and learning rate: "gd, alpha = 3, m0 = 0.5, eta = 0.02"."""
-    start = f"m0 = {run.problem.m0:g}" if run.problem.m0 is not None else f"{run.problem.start} start"
-    return f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, {start}, eta = {run.algorithm.rate_text}"
+    """Algorithm, loss unless it is that of phase retrieval, alpha, start and learning rate, and a ridge where there is one:
+    "gd, alpha = 3, m0 = 0.5, eta = 0.02"."""
+    problem = run.problem
+    start = f"m0 = {problem.m0:g}" if problem.m0 is not None else f"{problem.start} start"
+    loss = "" if problem.loss == "phase_retrieval" else f"{problem.loss}, "
+    ridge = "" if problem.constraint != "ridge" else f", ridge {problem.ridge:g}" if isinstance(problem.ridge, float) else ", ridge"
+    return f"{run.algorithm.kind}, {loss}alpha = {problem.alpha:g}, {start}, eta = {run.algorithm.rate_text}{ridge}"

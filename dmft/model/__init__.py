@@ -1,1 +1,2 @@
-"""The experiment, shared by theory and simulator: run files, losses, constraints, mini-batches, observables."""
+"""The experiment, shared by theory and simulator: run files, data models, losses, constraints, mini-batches, schedules, starts,
+observables, and the layout of result files."""

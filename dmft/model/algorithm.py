@@ -1,4 +1,4 @@
-"""[algorithm] of a run file: the dynamics of the weights, with schedules and phases, and what is refused in view of each other."""
+"""[algorithm] of a run file: the dynamics of the weights, with schedules and phases, and the checks of keys against each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dmft.model.clock import SCHEDULED, Clock, make_clock, phase_tables
 from dmft.model.minibatches import EPOCHS, MINIBATCHES, Persistent, whole_epochs
 from dmft.model.schedules import Setting, Table
 
-MAX_STEPS = 10**9
+MAX_STEPS = 10**9  # of a run with a constant learning rate
 
 
 @dataclass(frozen=True)
@@ -38,22 +38,22 @@ class AlgorithmConfig:
 
     @cached_property
     def clock(self) -> Clock:
-        """eta_n and t_n."""
+        """The steps of the run: eta_n, t_n and phases."""
         return make_clock(self.learning_rate, self.phase, self.t_max)
 
     @property
     def steps(self) -> int:
-        """n: times run over t_0 = 0, ..., t_n, with t_k = k eta where eta is a number."""
+        """The number of steps n; times are t_0 = 0, ..., t_n, with t_k = k eta where eta is a number."""
         return max(1, round(self.t_max / self.first_rate)) if self.steady else self.clock.steps
 
     @property
     def last_time(self) -> float:
-        """t_n: t_max up to half a step."""
+        """t_n, which differs from t_max by half a step at most."""
         return self.steps * self.first_rate if self.steady else float(self.clock.t[-1])
 
     @property
     def steady(self) -> bool:
-        """Whether the learning rate is one number: steps are then counted without a list of them."""
+        """Whether the learning rate is one number: steps can then be counted without a list of them."""
         return isinstance(self.learning_rate, float) and not self.phase
 
     @property
@@ -62,18 +62,18 @@ class AlgorithmConfig:
         return self.learning_rate if isinstance(self.learning_rate, float) else float(self.clock.eta[0])
 
     @property
-    def moves_on(self) -> bool:
+    def has_momentum(self) -> bool:
         """Whether there is momentum at any time."""
         return any(setting not in (None, 0.0) for setting in (self.momentum, *(phase.get("momentum") for phase in self.phase)))
 
     @property
     def rate_text(self) -> str:
         """The learning rate in a line of text."""
-        return f"{self.first_rate:g}" + ("" if self.steady or self.clock.steady else ", changing")
+        return f"{self.first_rate:g}" + ("" if self.steady or self.clock.steady else " at first")
 
     def at_steps(self, key: str, setting: Setting | None = None) -> np.ndarray:
-        """(steps,): the value of a key at every step, phases included; `setting` is that of the first phase where the key is
-        another section's."""
+        """(steps,): the value of a key at every step, phases included. setting: its value in the first phase, for a key of another
+        section."""
         return self.clock.values(key, getattr(self, key) if setting is None else setting, self.phase)
 
     def unused(self) -> dict[str, str]:
@@ -91,7 +91,7 @@ class AlgorithmConfig:
 
 
 def check_algorithm(algorithm: AlgorithmConfig, unused: dict[str, str], source: str) -> None:
-    """Refuse values that are wrong in view of each other; `unused`: keys of [problem] that are not used, each with the reason."""
+    """RunError for values that contradict each other. unused: keys of [problem] that are not used, each with the reason."""
     eta = algorithm.learning_rate
     if isinstance(eta, float) and not algorithm.phase:
         steps = algorithm.t_max / eta
@@ -109,7 +109,7 @@ def check_algorithm(algorithm: AlgorithmConfig, unused: dict[str, str], source: 
         for key in phase:
             if key in unused:
                 raise RunError(f"{source}: [[phase]] {i + 1}: key '{key}' is not used with {unused[key]}; remove it")
-    if algorithm.nesterov and not algorithm.moves_on:
+    if algorithm.nesterov and not algorithm.has_momentum:
         raise schema.bad_value(source, "algorithm", "nesterov", True, "false without momentum; give algorithm.momentum")
     if algorithm.minibatch in EPOCHS:
         _check_epochs(algorithm, source)
@@ -118,6 +118,7 @@ def check_algorithm(algorithm: AlgorithmConfig, unused: dict[str, str], source: 
 
 
 def _check_epochs(algorithm: AlgorithmConfig, source: str) -> None:
+    """RunError where 1/l is not a whole number of mini-batches an epoch."""
     fractions = algorithm.at_steps("batch_fraction") if algorithm.phase or not isinstance(algorithm.batch_fraction, float) \
         else np.array([algorithm.batch_fraction])
     wrong = ~whole_epochs(fractions)
@@ -128,6 +129,7 @@ def _check_epochs(algorithm: AlgorithmConfig, source: str) -> None:
 
 
 def _check_persistence(algorithm: AlgorithmConfig, source: str) -> None:
+    """RunError where a switching probability of the persistent chain would exceed 1."""
     eta, tau, ell = algorithm.learning_rate, algorithm.persistence, algorithm.batch_fraction
     allowed = "switching probabilities eta/tau and (1-l)eta/(l tau) must be <= 1"
     if isinstance(eta, float) and isinstance(tau, float) and isinstance(ell, float) and not algorithm.phase:

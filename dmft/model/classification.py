@@ -1,7 +1,7 @@
 """Losses of classification, v(f, y) with labels y = +-1: logistic, smooth hinge, and the door of three clusters.
 
-All are C^1 in f with a bounded second derivative. A loss with a jump in v' (the perceptron, the hinge) would be solved wrongly
-without any sign of it: path derivatives miss the delta function in v''.
+All have a continuous v' and a bounded v''. A loss whose v' jumps (the perceptron, the hinge) would be solved wrongly and silently:
+derivatives along a path miss the delta function in v''.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ import numpy as np
 from dmft.core.schema import choice, integer, number, text
 from dmft.model.schedules import Schedule, Setting, Table, scheduled
 
-MOST_SCHEDULED = 10**7  # steps of a run whose learning rate changes
-_TINY = 1e-6  # of a step, for times that rounding moved
+MOST_SCHEDULED = 10**7  # most steps of a run whose learning rate changes
+_TINY = 1e-6  # share of a step by which rounding may have moved a time
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Clock:
         return np.searchsorted(self.begins, np.arange(self.steps + 1), side="right") - 1
 
     def values(self, key: str, setting: Setting, phases: tuple[Table, ...]) -> np.ndarray:
-        """(steps,): a quantity at every step, by its setting in the first phase and those that later phases give it."""
+        """(steps,): a quantity at every step, from its setting in the first phase and the settings that later phases give it."""
         settings = [setting] + [phase.get(key) for phase in phases]
         result = np.empty(self.steps)
         for begin, given in zip(self.begins, settings, strict=True):
@@ -53,17 +53,21 @@ class Clock:
         return result
 
     def nearest(self, times: np.ndarray) -> np.ndarray:
-        """The steps whose times are nearest."""
+        """The steps whose times are nearest to the given ones."""
         right = np.clip(np.searchsorted(self.t, times), 1, self.steps)
         return np.where(times - self.t[right - 1] < self.t[right] - times, right - 1, right)
 
 
 def make_clock(learning_rate: Setting, phases: tuple[Table, ...], t_max: float) -> Clock:
-    """The steps up to the time nearest to t_max, at least one. ValueError says what a phase fails by."""
+    """The steps up to the time nearest to t_max, at least one. ValueError, "must be ...", for phases that cannot be."""
     if isinstance(learning_rate, float) and not phases:
         steps = max(1, round(t_max / learning_rate))
         return Clock(np.full(steps, learning_rate), learning_rate * np.arange(steps + 1), (0,))
     rate, begins, origin = Schedule(learning_rate), [0], 0.0
+    too_long = f"a learning rate that reaches t_max = {t_max:g} within {MOST_SCHEDULED:g} steps"
+    # of the phases from each one on, the largest rate: whether t_max can be reached at all is seen without taking the steps
+    named = [Schedule(phase["learning_rate"]).largest if "learning_rate" in phase else 0.0 for phase in phases]
+    later = [max(named[i:], default=0.0) for i in range(len(phases) + 1)]
     etas: list[float] = []
     t, n = 0.0, 0
     times = [t]
@@ -78,11 +82,13 @@ def make_clock(learning_rate: Setting, phases: tuple[Table, ...], t_max: float) 
             eta = float(rate.at(0.0, 0, 0.0))
         if n and t_max - t < 0.5 * eta:
             break
+        if n % 256 == 0 and t + (MOST_SCHEDULED - n) * max(eta if rate.falling else rate.largest, later[len(begins) - 1]) < t_max:
+            raise ValueError(too_long)
         t, n = t + eta, n + 1
         etas.append(eta)
         times.append(t)
     else:
-        raise ValueError(f"phases and schedules of at most {MOST_SCHEDULED:g} steps up to t_max = {t_max:g}")
+        raise ValueError(too_long)
     if len(begins) <= len(phases) or (len(begins) > 1 and begins[-1] >= n):
         late = min(len(begins), len(phases))
         raise ValueError(f"phases of at least one step each, and phase {late} does not begin before t_max = {t_max:g}")
@@ -90,10 +96,11 @@ def make_clock(learning_rate: Setting, phases: tuple[Table, ...], t_max: float) 
 
 
 def _begun(phase: Table, t: float, n: int, eta: float) -> bool:
+    """Whether a phase has begun at step n, which begins at time t and lasts eta."""
     return n >= phase["step"] if "step" in phase else t >= phase["begin"] - _TINY * eta
 
 
-# What a phase may change, with the checks of these keys in their sections.
+# Settings that a phase may change, with their checks, which the sections use too.
 SCHEDULED = {
     "learning_rate": scheduled("eta", 0.0, above=True),
     "batch_fraction": scheduled("l", 0.0, 1.0, above=True),
@@ -106,13 +113,14 @@ _PHASE_KEYS = {"begin": number(0.0, above=True), "step": integer(1), "loss": tex
 
 
 def phase_tables(value: Any) -> tuple[Table, ...]:
-    """The check of the [[phase]] tables."""
+    """The check of all [[phase]] tables: returns them checked, ValueError for what is wrong."""
     if not isinstance(value, (list, tuple)) or not all(isinstance(table, Mapping) for table in value):
         raise ValueError("tables [[phase]]")
     return tuple(_phase(i + 1, table) for i, table in enumerate(value))
 
 
 def _phase(i: int, table: Mapping[str, Any]) -> Table:
+    """The check of the i-th [[phase]] table, counted from 1."""
     for key in table:
         try:
             choice(*_PHASE_KEYS)(key)

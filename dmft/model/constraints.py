@@ -1,4 +1,4 @@
-"""What keeps the weights bounded: the sphere, or a ridge. Used by theory and simulator alike.
+"""What keeps the weights bounded: the sphere, or a ridge. Theory and simulator both use these classes.
 
 A step makes u from w_n; the constraint turns it into w_{n+1} = a u. A new constraint is a class here, a line in
 `constraint_of`, and its projection in the simulator's step (sgd_sim/cpu/dynamics.py, sgd_sim/gpu/cuda/weights.cuh).
@@ -19,7 +19,7 @@ class Constraint(Protocol):
 
     @property
     def decay(self) -> float:
-        """lambda: every step takes eta lambda w off the weights."""
+        """lambda: every step subtracts eta lambda w from the weights."""
 
     @property
     def fixes_norm(self) -> bool:
@@ -29,7 +29,7 @@ class Constraint(Protocol):
         """Variance of h(0), the part of the start normal to w0."""
 
     def scale(self, norm: float) -> float:
-        """a_n from the norm q_u + m_u^2 of the unprojected step; NaN where there is none. Eq. [dmft-a]."""
+        """a_n from the norm q_u + m_u^2 of the step before projection; NaN for a norm that is not positive. Eq. [dmft-a]."""
 
     def multiplier(self, a: float, eta: float) -> float:
         """nu_hat_n. Eq. [dmft-nu]."""

@@ -1,4 +1,4 @@
-"""The CUDA source of a loss, held against its Python functions before it is used."""
+"""The CUDA source of a loss, compared with its Python functions before it is used."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ extern "C" __global__ void loss_values(int count, const double *h, const double 
     out[3 * count + i] = loss_dv_dh0<double>(h[i], h0[i]);
 }
 """
-# dv_dh0 of a user's loss may be a difference on the CPU
+# dv_dh0 of a user's loss may be a finite difference on the CPU
 _TOLERANCES = {"v": 1e-9, "dv": 1e-9, "d2v": 1e-9, "dv_dh0": 1e-4}
 
 
 @lru_cache
 def check_cuda(gpu: Gpu, loss: Loss, section: str) -> None:
     """RunError, about that section of the run file, for a loss without CUDA source, or with one that gives other numbers than
-    its Python functions: a slip shows at once and not as a wrong result."""
+    its Python functions: a mistake is found here instead of in a wrong result."""
     if not loss.cuda:
         raise RunError(f'[{section}] device = "gpu": the loss {loss.name!r} has no CUDA source; give register_loss its cuda '
                        'argument, or take device = "cpu"')

@@ -1,4 +1,4 @@
-"""The data model of a run file's [problem], and what is refused because it makes no sense."""
+"""The data model of a run file's [problem]."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DataModel = Teacher | Mixture
 
 
 def loss_of(problem: ProblemConfig) -> Loss:
-    """The loss in the form that its labels want."""
+    """The loss of a run, in the form that belongs to its labels and to its width."""
     loss = get_loss(problem.loss)
     if loss.name == "door":
         return door(problem.door)

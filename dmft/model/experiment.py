@@ -1,6 +1,6 @@
 """The physics of one run as objects: data model, constraint, mini-batch law, update rule, start and schedules.
 
-Theory and simulator both read it; neither asks a run file for a name.
+Theory and simulator both read these objects; neither looks up names in a run file.
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ from dmft.model.updates import Update
 class Experiment:
     """Problem and algorithm of a run file in the notation of docs/equations.md.
 
-    Arrays are (steps,), a value for every step n; the last row of the theory, which makes no step, has the values of the last
-    step. The first `hidden` steps are those of a start that the theory makes by steps of its own; they have no place on the time
-    axis."""
+    Arrays are (steps,), one value for each step n; the last row of the theory, after which no step follows, has the values of the
+    last step. The first `hidden` steps belong to the start (power iteration) and have no place on the time axis."""
 
     data: DataModel
     alpha: float
@@ -47,12 +46,13 @@ class Experiment:
     ridge_n: np.ndarray  # lambda_n
     scale_n: np.ndarray  # 1/l_n, or 1 where the gradient is not rescaled
     losses: tuple[Loss, ...]
-    loss_n: np.ndarray  # (steps + 1,) which of them each row has
+    loss_n: np.ndarray  # (steps + 1,) index in `losses` of the loss of each row
     jump_n: np.ndarray  # (steps,) whether a setting jumps at the beginning of a step: a block of the history does not span it
     hidden: int = 0
 
     @property
     def m0(self) -> float:
+        """The overlap of the start."""
         return self.start.overlap
 
     @property
@@ -67,21 +67,8 @@ class Experiment:
 
     @property
     def gradient_scale(self) -> float:
-        """Of the first step."""
+        """1/l of the first step, or 1 where the gradient is not rescaled."""
         return float(self.scale_n[0])
-
-    @cached_property
-    def plain(self) -> bool:
-        """Whether every step is like the first, without momentum."""
-        arrays = (self.eta_n, self.ridge_n, self.scale_n)
-        return self.update.plain and len(self.batches.laws) == len(self.losses) == 1 and all(np.all(x == x[0]) for x in arrays)
-
-    def only_plain(self, who: str) -> Experiment:
-        """This experiment; RunError where `who` cannot take it because its steps are not all alike."""
-        if not self.plain or isinstance(self.batch, Epochs):
-            raise RunError(f"[algorithm] schedules, phases, momentum and epochs are not in {who} yet; "
-                           "take numbers, momentum = 0 and another minibatch")
-        return self
 
     def loss(self, n: int) -> Loss:
         """The loss of row n."""
@@ -93,7 +80,7 @@ class Experiment:
         return 2 * self.temperature[n] * self.eta_n[n] * (1 - self.update.beta[n])
 
     def constraint_at(self, n: int) -> Constraint:
-        """The constraint of step n: power iteration stays on the sphere."""
+        """The constraint of step n; hidden steps, of power iteration, stay on the sphere."""
         return Sphere() if n < self.hidden else self.constraint
 
     @property
@@ -113,7 +100,7 @@ class Experiment:
 
     @cached_property
     def stein(self) -> bool:
-        """Whether the control variate of mu, where it needs derivatives in the label, has them in every phase."""
+        """Whether the loss of every phase has the derivatives in the label that the control variate of mu may need."""
         return self.data.control != SMOOTH or all(loss.stein for loss in self.losses)
 
     @cached_property
@@ -121,13 +108,9 @@ class Experiment:
         """m stays 0 by symmetry: of h, or of h0 from a random start."""
         return self.mirrored or self.start.random
 
-    @cached_property
-    def noisy(self) -> bool:
-        """Whether two samples with the same past can part: by mini-batches or by heat."""
-        return self.batches.random or bool(np.any(self.temperature > 0))
-
     @classmethod
     def from_run(cls, run: Run) -> Experiment:
+        """The experiment of a run file, without the hidden steps of a spectral start (`theory_experiment` adds them)."""
         problem, algorithm = run.problem, run.algorithm
         clock, steps = algorithm.clock, algorithm.steps
         fraction = algorithm.at_steps("batch_fraction")
@@ -153,7 +136,7 @@ class Experiment:
 
 
 def _losses(run: Run) -> tuple[tuple[Loss, ...], np.ndarray]:
-    """The losses of a run and which of them each row has."""
+    """The losses of a run, and for each row (steps + 1,) the index of its loss."""
     names, current = [], run.problem.loss
     for phase in ({}, *run.algorithm.phase):
         current = phase.get("loss", current)
@@ -164,6 +147,7 @@ def _losses(run: Run) -> tuple[tuple[Loss, ...], np.ndarray]:
 
 
 def _batches(run: Run, fraction: np.ndarray) -> Batches:
+    """The mini-batch laws of all steps; fraction (steps,): l_n."""
     algorithm, steps = run.algorithm, run.algorithm.steps
     eta = algorithm.clock.eta
     tau = None if algorithm.persistence is None else algorithm.at_steps("persistence")
@@ -182,8 +166,8 @@ def _batches(run: Run, fraction: np.ndarray) -> Batches:
 
 
 def _jumps(run: Run) -> np.ndarray:
-    """(steps,) whether eta, l, the loss or another setting jumps at the beginning of a step: phases, and the values that a schedule
-    names one by one. The temperature enters no kernel."""
+    """(steps,) whether eta, l, the loss or another setting jumps at the beginning of a step: where a phase begins, and where a
+    schedule goes from one listed value to the next. The temperature does not count, because it enters no kernel."""
     algorithm, clock = run.algorithm, run.algorithm.clock
     jumps = np.zeros(clock.steps, bool)
     jumps[list(clock.begins[1:])] = True
@@ -199,8 +183,8 @@ def _jumps(run: Run) -> np.ndarray:
 
 
 def known_errors(run: Run, curves: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Errors on new samples by name, from curves m, q and perhaps b; none where the loss is unknown here (a user's, read back)
-    or declares no labels."""
+    """Errors on new samples by name, from curves m, q and perhaps b; none where the loss is not registered here (a user's loss, in
+    a result that is read back) or declares no labels."""
     if run.problem.loss not in loss_names():
         return {}
     return data_of(run.problem).errors(curves["m"], curves["q"], curves.get("b", 0.0))
@@ -222,8 +206,8 @@ def theory_experiment(run: Run) -> Experiment:
 
 
 def after_power_iteration(e: Experiment, run: Run) -> Experiment:
-    """The experiment with the steps of power iteration before it, on the sphere and with all samples: the data remember them, so
-    the theory makes them too. Nothing is reset at the switch. Eq. [phases]."""
+    """The experiment `e` preceded by the steps of power iteration, on the sphere and with all samples. The spectral start depends
+    on the data, so the theory has to follow the steps that make it; nothing is reset when they end. Eq. [phases]."""
     problem = run.problem
     power = power_iteration(problem.preprocessing, problem.alpha, problem.label_noise)
     steps = power.steps

@@ -1,7 +1,7 @@
-"""The layout of every kind of file, said once: names, types, shapes and meaning of datasets and attributes.
+"""The layout of every kind of file, declared once: names, types and shapes of datasets and attributes.
 
-`check` holds a file against it before anything is made of its contents; docs/hdf5.md has the same tables, which a test
-compares with these. A file may hold more than is declared (another program may add to it); it must not hold less.
+`check` compares a file with its layout before its contents are used; docs/hdf5.md has the same tables, and a test compares
+the two. A file may hold more than is declared (another program may have added to it), but not less.
 
 Shapes are given by names of axes. An axis has the same length wherever it is named in a file; a number is that length.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ _DTYPES = {NUMBERS: "biuf", WHOLE: "biu", BYTES: "u", TIMES: "biuf"}
 
 
 class File(Protocol):
-    """What is checked: a file described, with or without its arrays (dmft.core.store.Stored)."""
+    """The description of a file to be checked, with or without its arrays (dmft.core.store.Stored)."""
 
     @property
     def path(self) -> Path: ...
@@ -51,8 +51,9 @@ class File(Protocol):
 
 @dataclass(frozen=True)
 class Dataset:
-    """`name` may hold {axis} or {i}, which stand for every axis of a study and every replica under way. `axes` may end in "...":
-    any further ones. Of a `group` all members are there or none; a dataset without a group is needed, unless optional."""
+    """A dataset of a layout. `name` may contain {axis} or {i}, which stand for every axis of a study and every worker under way, or
+    end in "*", for any name. `axes` are names of axes or lengths. The datasets of a `group` are all there or none; a dataset
+    without a group must be there unless it is optional."""
 
     name: str
     axes: tuple[str | int, ...]
@@ -74,9 +75,14 @@ class Attribute:
 
 @dataclass(frozen=True)
 class FileLayout:
+    """The layout of one kind of file."""
+
     datasets: tuple[Dataset, ...]
     attributes: tuple[Attribute, ...] = ()
-    least: Mapping[str, int] | None = None      # lengths of axes that may not be shorter (1 where not named)
+    least: Mapping[str, int] | None = None      # least lengths of axes (1 where not named)
+    # Axes that every worker under way has for itself, each with the axis of the file that it is not longer than: a worker that
+    # waits in the state of a shorter run (theory.keep_state) has the times of that run.
+    own_axes: Mapping[str, str] = field(default_factory=dict)
 
 
 def _each(names: Iterable[str], axes: tuple[str | int, ...], pattern: str = "{}", **options: Any) -> tuple[Dataset, ...]:
@@ -93,7 +99,7 @@ _PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "numb
 _SUMS = tuple(f"{name}_{part}" for name in KERNELS for part in ("mean", "squares"))
 ERRORS = ("mse", "error")  # on new samples, where the data model knows them
 BY_DATA = ("training_error", "b")  # of data models that have them
-LATER = ("ibp_gap", "lost")  # files of earlier versions have none
+LATER = ("ibp_gap", "lost")  # missing in files of earlier versions
 RANDOM_START = ("V", "gain")  # of random starts, from the average over replicas
 RANDOM_KERNELS = ("V", "K1", "Z")
 _ROWS = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1", "Z"))
@@ -121,12 +127,12 @@ LAYOUTS = {
         (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica")),
         {"time": 2, "saved": 2, "sweep": 0}),
     "theory checkpoint": FileLayout(
-        (*_each(_INNER_CURVES, ("time",), "active/{{i}}/whole/shared/curves/{}"),
-         *_each(KERNELS, ("saved", "saved"), "active/{{i}}/whole/shared/kernels/{}"),
+        (*_each(_INNER_CURVES, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
+         *_each(KERNELS, ("own saved", "own saved"), "active/{{i}}/whole/shared/kernels/{}"),
          *_each(_INNER_CURVES, ("finished", "time"), "finished/replicas/{}", group="finished"),
          Dataset("finished/replicas/half_m", ("finished", "time"), group="finished"),
          *_each(_SUMS, ("saved", "saved"), "finished/state/{}", group="finished kernels")),
-        _PROGRESS, {"finished": 0}),
+        _PROGRESS, {"finished": 0}, {"own time": "time", "own saved": "saved"}),
     "simulation": FileLayout(
         (Dataset("t", ("time",), TIMES), *_each(("m", "loss", "q"), ("instance", "time")),
          *_each((*ERRORS, *BY_DATA, "mse_fresh", "error_fresh"), ("instance", "time"), optional=True),
@@ -177,13 +183,14 @@ def layout_of(kind: str, live: bool) -> FileLayout:
 
 
 def check(file: File, sizes: Mapping[str, int] | None = None, needed: Collection[str] | None = None) -> None:
-    """FileError with one line when a file lacks something or holds it in another type or shape. `sizes`: lengths of axes that
-    follow from the run. `needed`: all that the reader wants of the file; the rest may be missing, but not be wrong. Values are
-    looked at where the arrays were read: times must be finite and increase."""
+    """FileError, one line, when a file lacks something or holds it in another type or shape. sizes: lengths of axes that follow
+    from the run. needed: the only datasets that the reader uses; others may be missing, but not wrong. Where the arrays were read,
+    times must be finite and increase."""
     layout = layout_of(file.kind, file.is_checkpoint)
     if needed is not None:
-        layout = FileLayout(tuple(replace(dataset, group="", optional=dataset.name not in needed) for dataset in layout.datasets),
-                        tuple(replace(attribute, optional=True) for attribute in layout.attributes), layout.least)
+        layout = replace(
+            layout, datasets=tuple(replace(dataset, group="", optional=dataset.name not in needed) for dataset in layout.datasets),
+            attributes=tuple(replace(attribute, optional=True) for attribute in layout.attributes))
     for attribute in (*COMMON, *layout.attributes):
         for name in _attribute_names(attribute.name, file):
             _check_attribute(file, replace(attribute, name=name))
@@ -215,6 +222,7 @@ def study_axes(file: File) -> list[str]:
 
 
 def _check_attribute(file: File, attribute: Attribute) -> None:
+    """FileError for an attribute that is missing or of another type."""
     if attribute.name not in file.attrs:
         if not attribute.optional:
             raise _wrong(file, f"the attribute {attribute.name!r} is missing")
@@ -234,7 +242,7 @@ def _check_attribute(file: File, attribute: Attribute) -> None:
 
 
 def _count(attribute: Attribute, value: Any) -> Iterator[int]:
-    """Lengths that an attribute gives to its axis."""
+    """Lengths that the value of an attribute implies for its axis."""
     if attribute.type == "table":
         yield from (len(column) if isinstance(column, list) else -1 for column in json.loads(value).values())
     else:
@@ -244,13 +252,14 @@ def _count(attribute: Attribute, value: Any) -> Iterator[int]:
 # --- datasets ---------------------------------------------------------------------------------------------
 
 class _Shapes:
-    """The datasets of one file against its layout; axes get their lengths as they are met."""
+    """Compares the datasets of one file with its layout; an axis gets its length from the first dataset that has it."""
 
     def __init__(self, file: File, layout: FileLayout, lengths: dict[str, int]):
         self.file, self.layout, self.lengths = file, layout, lengths
-        self.met = dict.fromkeys(lengths, "the run")
+        self.met = dict.fromkeys(lengths, "the run")     # what gave each axis its length, for messages
 
     def check(self) -> None:
+        """FileError for the first dataset that is missing or wrong."""
         file, layout = self.file, self.layout
         for scope, datasets in self._scopes():
             groups = {dataset.group for dataset in datasets if dataset.name in file.shapes}
@@ -269,7 +278,8 @@ class _Shapes:
                     self._length(attribute.axis, length, f"the attribute {name!r}", scope)
 
     def _scopes(self) -> Iterator[tuple[str, list[Dataset]]]:
-        """Datasets with their names filled in; what belongs to one axis of a study has lengths of its own."""
+        """(scope, datasets with their names filled in). The datasets of one axis of a study have lengths of their own, as have
+        those of one worker under way where the layout has own_axes."""
         shapes = self.file.shapes
         plain = [dataset for dataset in self.layout.datasets if not any(mark in dataset.name for mark in "{*")]
         starred = [replace(dataset, name=name) for dataset in self.layout.datasets if dataset.name.endswith("/*")
@@ -282,9 +292,11 @@ class _Shapes:
         for i in under_way if any("{i}" in dataset.name for dataset in self.layout.datasets) else ():
             if not i.isdecimal():
                 raise _wrong(self.file, f"active/{i} is not the number of a replica")
-            yield "", [replace(dataset, name=dataset.name.format(i=i)) for dataset in self.layout.datasets if "{i}" in dataset.name]
+            yield i if self.layout.own_axes else "", [replace(dataset, name=dataset.name.format(i=i))
+                                                      for dataset in self.layout.datasets if "{i}" in dataset.name]
 
     def _one(self, dataset: Dataset, scope: str) -> None:
+        """The type and the shape of one dataset."""
         name, shape, dtype = dataset.name, self.file.shapes[dataset.name], self.file.dtypes[dataset.name]
         if dtype.kind not in _DTYPES[dataset.type] or (dataset.type == BYTES and dtype.itemsize != 1):
             raise _wrong(self.file, f"the dataset {name!r} holds {dtype}, not a {dataset.type}")
@@ -296,6 +308,8 @@ class _Shapes:
             self._increases(name)
 
     def _length(self, axis: str | int, length: int, what: str, scope: str) -> None:
+        """Compare the length that `what` has along an axis with the known one; the first length that is met becomes the known
+        one."""
         key = f"{scope}/{axis}"
         known = axis if isinstance(axis, int) else self.lengths.setdefault(key if scope else axis, length)
         source = self.met.setdefault(key if scope else str(axis), what)
@@ -304,6 +318,9 @@ class _Shapes:
             raise _wrong(self.file, f"{what} has {length} of axis '{axis}', {source} has {known}")
         if length < least:
             raise _wrong(self.file, f"{what} has {length} of axis '{axis}', fewer than {least}")
+        most = self.lengths.get(self.layout.own_axes.get(str(axis), ""), length)
+        if length > most:
+            raise _wrong(self.file, f"{what} has {length} of axis '{axis}', more than the {most} of the run")
 
     def _increases(self, name: str) -> None:
         t = self.file.arrays[name]

@@ -1,4 +1,4 @@
-"""What a loss is: v(f, y) of one sample with its derivatives, and what it needs to know of the labels."""
+"""What a loss is: v(f, y) of one sample with its derivatives, and which labels it is made for."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Loss:
     v: Scalar
     dv: Scalar        # dv/dh
     d2v: Scalar       # d2v/dh2
-    dv_dh0: Scalar    # d2v/dh dh0, wanted by the Stein control variate alone
+    dv_dh0: Scalar    # d2v/dh dy, used by the Stein control variate alone
     stein: bool = True    # whether <h0 v'> = <dv'/dh0 + m v''>, on which that control variate rests
-    cuda: str = ""        # the same four functions for a GPU, see CUDA below; "" where there are none
+    cuda: str = ""        # the same four functions in CUDA C++ (see losses.py); "" where there are none
     labels: str = ""      # what a sample tells of h0: one of LABELS, or "" where the loss does not say
-    accepts: tuple[str, ...] = LABELS    # labels that make sense
-    convex: bool = False  # in f: gradient descent then has one end
+    accepts: tuple[str, ...] = LABELS    # labels that make sense with this loss
+    convex: bool = False  # convex in f: gradient descent then has a single limit
     kinks: tuple[float, ...] | None = ()    # values of y f at which the second derivative jumps, for y = +-1; None: not known
     smooth: bool = True   # v' has no jump in f; the theory would miss the delta function in v''
     threshold: float = 0.0    # L > 0: the predicted label is sign(f^2 - L^2), not sign(f)

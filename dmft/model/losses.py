@@ -1,7 +1,7 @@
-"""The loss of one sample, v(f, y), with its derivatives, as functions Numba can inline.
+"""The losses v(f, y) of one sample, with their derivatives, as functions that Numba can inline.
 
 f is the student's field, y the label (the teacher's field h0, or what the data model makes of it); primes are derivatives
-in f. A loss is found by its name, which is what run files hold; `register_loss` adds a user's own. The losses of
+in f. Run files name a loss; `register_loss` adds a user's own. The losses of
 classification are in classification.py.
 """
 
@@ -60,7 +60,7 @@ def _linear_dv_dy(f, y):
     return -1.0 + 0.0 * f
 
 
-# The same with labels h0^2: v = (f^2 - y)^2/4.
+# Phase retrieval with labels y = h0^2: v = (f^2 - y)^2/4.
 @njit(cache=True)
 def _square_v(f, y):
     return 0.25 * (f * f - y) ** 2
@@ -116,7 +116,7 @@ def loss_names() -> list[str]:
 
 
 def built_in(name: str) -> bool:
-    """Whether a loss is one of ours."""
+    """Whether a loss comes with the package."""
     return name in _BUILT_IN
 
 
@@ -133,14 +133,14 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar 
                   labels: str = "", convex: bool = False) -> Loss:
     """Make a user's loss known under `name`: elementwise v, dv/df and d2v/df2 of (f, y).
 
-    `labels` says what a sample tells: "field" (y = h0, and f is the prediction), "abs" (|h0| and |f|; v is then even in y, which
-    may come with its sign), "square" (h0^2 and f^2) or "sign" (both signs). It is what a run file means that does not say, and
-    decides what errors on new samples mean; without it y = h0, and results have no error on new samples.
+    `labels` says what the label of a sample is, and what the prediction: "field" (h0 and f), "abs" (|h0| and |f|; v must be even in
+    y, which may carry the sign of h0), "square" (h0^2 and f^2) or "sign" (the signs of both). It is the default of run files with
+    this loss, and decides what errors on new samples mean; without it y = h0, and results have no error on new samples.
 
-    The functions are compiled and the derivatives compared with differences here, so that a slip shows at once
-    and not as a wrong result. Without dv_dh0 a central difference of dv in h0 is used. A loss that jumps in y (as
-    sign(y) does) is solved without the Stein control variate, which would miss it; one whose dv jumps in f is refused by the
-    theory, which would be wrong without any sign of it: smooth it. `cuda` is wanted for
+    The functions are compiled here, and the derivatives compared with finite differences, so that a mistake is found at once
+    and not in a wrong result. Without dv_dh0 a central difference of dv in h0 is used. A loss that jumps in y (as
+    sign(y) does) is solved without the Stein control variate, which would miss the jump; one whose dv jumps in f is refused by
+    the theory, whose result would be wrong without a warning: smooth it. `cuda` is needed for
     device = "gpu" alone: CUDA C++ that defines loss_v, loss_dv, loss_d2v and loss_dv_dh0 as templates over the
     floating-point type, like those of the built-in losses above; they are compared with the Python functions on the GPU.
     `convex` says that v is convex in f for every label: dmft.fixed_point then tells where gradient descent ends.
@@ -167,6 +167,7 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar 
 
 
 def _jit(name: str, function: Scalar) -> Scalar:
+    """The function compiled by Numba; UserError where it does not compile, or gives no number."""
     compiled: Any = function if hasattr(function, "py_func") else njit(function)
     try:
         float(compiled(0.3, 0.7))
@@ -178,6 +179,7 @@ def _jit(name: str, function: Scalar) -> Scalar:
 
 
 def _difference_in_h0(dv: Scalar) -> Scalar:
+    """The derivative of dv in h0 as a central difference."""
     @njit
     def dv_dh0(h, h0):
         step = 1e-5
@@ -188,7 +190,7 @@ def _difference_in_h0(dv: Scalar) -> Scalar:
 
 # 40 points that fill |h|, |h0| < 2.5 evenly (additive recurrence of the plastic number) and lie on no likely kink.
 POINTS = [tuple(5.0 * ((0.5 + n * np.array([0.7548776662466927, 0.5698402909980532])) % 1.0) - 2.5) for n in range(1, 41)]
-_MOST_KINKS = 2
+_MOST_KINKS = 2  # points at which a slope may differ because a kink is near
 
 
 def _check_derivative(name: str, slope_name: str, slope: Scalar, of: str, moved: Callable[[float, float, float], float]) -> None:
@@ -202,8 +204,8 @@ def _check_derivative(name: str, slope_name: str, slope: Scalar, of: str, moved:
 
 
 def _jumps(dv: Scalar) -> bool:
-    """Whether v' jumps in f somewhere in |f| < 4, at some labels: the steepest interval of a grid is halved until what is left of
-    its rise is a jump or nothing."""
+    """Whether v' jumps in f somewhere in |f| < 4, for some labels: the steepest interval of a grid is halved again and again, and
+    a rise that remains is a jump."""
     grid = np.linspace(-4.0, 4.0, 1602) + 1e-4 * np.pi
     for y in (1.0, -1.0, 0.37, -1.63):
         values = np.array([dv(f, y) for f in grid])

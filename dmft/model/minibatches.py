@@ -2,7 +2,7 @@
 
 The theory draws from these laws sample by sample; the simulator draws whole mini-batches of the same kinds, by its own
 inner loops (sgd_sim/cpu/minibatch.py, sgd_sim/gpu/cuda/minibatch.cuh). A new law is a class here with its branch in
-`next_weight` and its twin in cuda/minibatch.cuh, a line in `batch_of`, and the simulator's draw. Eq. [persistent-chain].
+`next_weight` and in cuda/minibatch.cuh, a line in `batch_of`, and the simulator's draw. Eq. [persistent-chain].
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from dmft.core.streams import uniform2
 FULL_BATCH, BERNOULLI, POISSON, PERSISTENT, RESHUFFLED, CYCLIC = range(6)
 MINIBATCHES = ("bernoulli", "without_replacement", "with_replacement")  # how sgd draws, by their names in run files
 EPOCHS = ("reshuffled", "cyclic")  # every sample once in an epoch of 1/l steps
-_MOST = 39.0  # draws of one sample in a Poisson mini-batch of mean at most 1: more have probability below 1e-40
+_MOST = 39.0  # most draws of one sample in a Poisson mini-batch; for a mean of at most 1 more have probability below 1e-40
 
 
 class Chain(NamedTuple):
-    """The move s(n) -> s(n+1) as numbers, for compiled code."""
+    """The law of the move s(n) -> s(n+1) as plain numbers, for compiled code."""
 
     kind: int
     fraction: float
@@ -34,21 +34,17 @@ class Chain(NamedTuple):
 
 
 class MiniBatch(Protocol):
-    """The law of s(n) of one sample. Where settings change in time, see `Batches`."""
+    """The law of s(n) of one sample at constant settings; `Batches` has the laws of all steps."""
 
     @property
     def fraction(self) -> float:
         """l: the mean of s, at all times."""
 
-    @property
-    def random(self) -> bool:
-        """Whether two samples with the same past can part because of it."""
-
     def first(self, u: np.ndarray) -> np.ndarray:
-        """s(0) from uniforms."""
+        """s(0) of samples from uniforms (count,)."""
 
     def chain(self) -> Chain:
-        """How s moves on."""
+        """The law of the move from s(n) to s(n+1)."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,6 @@ class FullBatch:
     """Every sample at every step: gradient descent and Langevin dynamics."""
 
     fraction: ClassVar[float] = 1.0
-    random: ClassVar[bool] = False
 
     def first(self, u: np.ndarray) -> np.ndarray:
         return np.ones_like(u)
@@ -67,10 +62,9 @@ class FullBatch:
 
 @dataclass(frozen=True)
 class Bernoulli:
-    """s = 1 with probability l, afresh at every step; a mini-batch of fixed size without replacement has the same limit."""
+    """s = 1 with probability l, drawn anew at every step; a mini-batch of fixed size without replacement has the same limit."""
 
     fraction: float
-    random: ClassVar[bool] = True
 
     def first(self, u: np.ndarray) -> np.ndarray:
         return (u < self.fraction).astype(float)
@@ -81,10 +75,9 @@ class Bernoulli:
 
 @dataclass(frozen=True)
 class Poisson:
-    """How often a sample is among l M draws with replacement: Poisson of mean l, afresh at every step."""
+    """How often a sample is among l M draws with replacement: Poisson of mean l, drawn anew at every step."""
 
     fraction: float
-    random: ClassVar[bool] = True
 
     def first(self, u: np.ndarray) -> np.ndarray:
         """By inversion; a mean of at most 1 needs few terms."""
@@ -107,10 +100,10 @@ class Persistent:
     fraction: float
     p_on: float  # 0 -> 1, eta/tau
     p_off: float  # 1 -> 0, (1 - l) eta/(l tau)
-    random: ClassVar[bool] = True
 
     @classmethod
     def from_times(cls, fraction: float, eta: float, tau: float) -> Persistent:
+        """From l, the learning rate and the persistence time."""
         return cls(fraction, eta / tau, (1 - fraction) * eta / (fraction * tau))
 
     @staticmethod
@@ -135,14 +128,13 @@ class Epochs:
     fraction: float
     cyclic: bool
     begin: int = 0
-    random: ClassVar[bool] = True
 
     @property
     def period(self) -> int:
         return round(1 / self.fraction)
 
     def first(self, u: np.ndarray) -> np.ndarray:
-        raise NotImplementedError("positions are named: use first_weights")
+        raise NotImplementedError("the position of a sample in its epoch follows from its name: use first_weights")
 
     def chain(self) -> Chain:
         return Chain(CYCLIC if self.cyclic else RESHUFFLED, self.fraction, 0.0, 0.0, self.period, self.begin)
@@ -168,25 +160,22 @@ def batch_of(kind: str, minibatch: str, fraction: float, eta: float, tau: float 
 class Batches:
     """The law of the mini-batches of a run whose settings may change from step to step. Eq. [schedule]."""
 
-    laws: tuple[MiniBatch, ...]  # the different ones
-    which: np.ndarray  # (steps,) which of them draws the mini-batch of each step
-    relax: bool = False  # a persistent chain gets to a new batch fraction by its own rates
-
-    @property
-    def random(self) -> bool:
-        return any(law.random for law in self.laws)
+    laws: tuple[MiniBatch, ...]  # without repetition
+    which: np.ndarray  # (steps,) index of the law of each step
+    relax: bool = False  # a persistent chain approaches a new batch fraction by its own rates, not at once
 
     def law(self, n: int) -> MiniBatch:
         """The law of s(n)."""
         return self.laws[self.which[min(n, len(self.which) - 1)]]
 
     def chain(self, n: int) -> Chain:
-        """How s(n) becomes s(n+1). Rates of a persistent chain are those of step n, the stationary law that of step n+1."""
+        """The law of the move from s(n) to s(n+1). The rates of a persistent chain are those of step n, its mean that of step
+        n+1."""
         now, then = self.law(n), self.law(n + 1)
         if not isinstance(then, Persistent):
             return then.chain()
         if not isinstance(now, Persistent):
-            return Chain(BERNOULLI, then.fraction, 0.0, 0.0)  # begins stationary
+            return Chain(BERNOULLI, then.fraction, 0.0, 0.0)  # a persistent chain begins in its stationary law
         if self.relax or now.fraction == then.fraction:
             return now.chain()
         # After the ordinary move the chain is thinned, or filled, to the new fraction: one move with these rates.
@@ -204,16 +193,19 @@ class Batches:
 
     @classmethod
     def steady(cls, law: MiniBatch, steps: int) -> Batches:
+        """One law for all steps."""
         return cls((law,), np.broadcast_to(np.int64(0), steps))
 
 
 def first_weights(law: MiniBatch, u: np.ndarray, key: np.uint64, name: np.ndarray) -> np.ndarray:
-    """s(0) of the samples of these names: from their uniforms u, or by the mini-batches' own stream."""
+    """s(0) of the samples of these names (count,): from the uniforms u, or from the stream `key` where positions in epochs are
+    drawn."""
     return _positions(law.chain(), key, name, 0) if isinstance(law, Epochs) else law.first(u)
 
 
 @njit(cache=True)
 def _positions(chain, key, name, n):
+    """s(n) of samples whose mini-batches are drawn by epochs."""
     return np.array([next_weight(chain, 0.0, key, name[i], n - 1) for i in range(len(name))])
 
 
@@ -245,7 +237,7 @@ def next_weight(chain, s, key, label, n):
 
 
 def cuda_source() -> str:
-    """`next_weight` for a GPU, with the codes of the laws as here."""
+    """`next_weight` in CUDA C++, with the same codes of the laws."""
     codes = f"enum {{ FULL_BATCH = {FULL_BATCH}, BERNOULLI = {BERNOULLI}, POISSON = {POISSON}, PERSISTENT = {PERSISTENT}, "
     codes += f"RESHUFFLED = {RESHUFFLED}, CYCLIC = {CYCLIC} }};\n"
     text = (Path(__file__).parent / "cuda" / "minibatch.cuh").read_text()

@@ -1,7 +1,7 @@
 """Gaussian mixtures: clusters on one axis, x = c w0/sqrt(N) + sqrt(Delta) z with z ~ N(0, I), labels by cluster.
 
-In the words of teacher.py: k = h0 + c/sqrt(Delta) with h0 ~ N(0, 1) the noise along w0, y = y(c), sd = sqrt(Delta). Labels do not
-depend on h0, so that it drops out of mu altogether: mu = E_n + alpha <g c/sqrt(Delta)>.
+In teacher.py's notation k = h0 + c/sqrt(Delta) with h0 ~ N(0, 1) the noise along w0, y = y(c), sd = sqrt(Delta). Labels do not
+depend on h0, so that integration by parts in h0 leaves mu = E_n + alpha <g c/sqrt(Delta)>.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dmft.model.teacher import CLUSTERS, Jump, Labelled, Metric, is_even
 
 @dataclass(frozen=True)
 class Mixture:
-    """A loss and clusters (c, probability, label, Delta); bias: an intercept b is learnt too."""
+    """A loss and clusters (c, probability, label, Delta); with `bias` an intercept b is learnt too."""
 
     loss: Loss
     clusters: tuple[tuple[float, float, float, float], ...]
@@ -37,7 +37,7 @@ class Mixture:
 
     @property
     def even_in_teacher(self) -> bool:
-        """As Teacher.even_in_teacher: clusters at c and -c are alike."""
+        """As Teacher.even_in_teacher: the clusters at c and at -c are the same."""
         return not self.bias and sorted(self.clusters) == sorted((-c, *rest) for c, *rest in self.clusters)
 
     @property
@@ -47,7 +47,7 @@ class Mixture:
 
     @property
     def strata(self) -> tuple[float, ...]:
-        """The share of each cluster, kept exactly."""
+        """The share of each cluster, which the weights of the samples keep exactly."""
         return tuple(probability for _, probability, _, _ in self.clusters)
 
     def members(self, u: np.ndarray) -> np.ndarray:
@@ -75,11 +75,13 @@ class Mixture:
         return ndtr(sign * centre / spread)
 
     def errors(self, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> dict[str, np.ndarray]:
-        """The share of wrong labels on new samples, where labels are signs."""
+        """On new samples: the share of wrong labels where labels are signs, else the mean square of y - f."""
+        zero = np.zeros(np.broadcast(m, q, b).shape)
         if not self.classifies:
-            return {}
+            return {"mse": sum((probability * ((c * m + b - label) ** 2 + Delta * q)
+                                for c, probability, label, Delta in self.clusters), zero)}
         return {"error": sum((probability * self._predicted(c, Delta, -label, m, q, b)
-                              for c, probability, label, Delta in self.clusters), np.zeros(np.broadcast(m, q, b).shape))}
+                              for c, probability, label, Delta in self.clusters), zero)}
 
     def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> np.ndarray:
         """As Teacher.generalization; the prediction is a sign where labels are, otherwise the field f ~ N(c m + b, Delta q)."""

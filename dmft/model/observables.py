@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-NODES = 96
+NODES = 96  # of Gauss-Legendre quadrature, in each direction
 
 
 def field_error(m: np.ndarray, q: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
-"""The spectral start: the leading eigenvector of D = (1/N) sum_mu T(y_mu) xi_mu xi_mu^T, with y = h0^2 as the labels tell it.
+"""The spectral start: the leading eigenvector of D = (1/N) sum_mu T(y_mu) xi_mu xi_mu^T, where y = h0^2 is computed from the
+labels.
 
-T is a preprocessing of the labels: `mondelli_montanari`, (y - 1)/(y + sqrt(2 alpha) - 1), which has an overlap wherever any has;
+T is a preprocessing of the labels: `mondelli_montanari`, (y - 1)/(y + sqrt(2 alpha) - 1), which has an overlap wherever any T has;
 `truncated`, y up to 9 and 0 beyond (Chen and Candes); `subset`, 1 for y > 2 and else 0; or a user's own (`register_preprocessing`).
 Power iteration w <- a (w + c D w) is gradient descent on the loss v = -T(y) f^2/2 with learning rate c: that is how the theory
 starts. Eq. [phases].
@@ -20,15 +21,15 @@ from dmft.core.errors import UserError
 from dmft.model.loss import Loss
 
 PREPROCESSINGS = ("mondelli_montanari", "truncated", "subset")
-TRIM = 9.0
-SUBSET = 2.0
-SEEN = np.linspace(0.0, 6.0, 121) ** 2  # values of h0^2 at which a preprocessing is looked at
+TRIM = 9.0  # of `truncated`
+SUBSET = 2.0  # of `subset`
+SEEN = np.linspace(0.0, 6.0, 121) ** 2  # values of h0^2 at which a preprocessing is evaluated and checked
 _registered: dict[str, tuple[Callable[[Any], Any], str]] = {}  # T and its CUDA expression
 
 
 def register_preprocessing(name: str, T: Callable[[float], float], cuda: str = "") -> None:
     """Make a user's preprocessing of the labels known under `name`, for `[problem] preprocessing` with start = "spectral": T(y) of
-    y = h0^2, one number at a time, bounded, compiled by Numba. `cuda` is wanted for device = "gpu" alone: T as a C++ expression
+    y = h0^2, one number at a time, bounded, compiled by Numba. `cuda` is needed for device = "gpu" alone: T as a C++ expression
     in y, numbers written as real(...)."""
     if not isinstance(name, str) or not name.isidentifier():
         raise UserError(f"register_preprocessing: {name!r} is not a name (letters, digits and underscores)")
@@ -49,17 +50,18 @@ def register_preprocessing(name: str, T: Callable[[float], float], cuda: str = "
 
 
 def preprocessing_names() -> tuple[str, ...]:
+    """Names that a run file may give for problem.preprocessing."""
     return PREPROCESSINGS + tuple(_registered)
 
 
 def lowest(T: Callable[[Any], Any]) -> float:
-    """The least value of T, where labels are likely."""
+    """The least value of T at labels that are likely."""
     return min(float(T(y)) for y in SEEN)
 
 
 @lru_cache
 def preprocessing_of(name: str, alpha: float) -> Callable[[Any], Any]:
-    """T(y) for y = h0^2, of one number."""
+    """T(y) of one number y = h0^2."""
     if name in _registered:
         return _registered[name][0]
     if name == "mondelli_montanari":

@@ -1,6 +1,6 @@
-"""What the numbers are: a name and a unit for every quantity that results hold, for tables that leave this package.
+"""The meaning and the unit of every quantity in a result, for exported tables.
 
-Weights are dimensionless and w' = -gradient, so only time carries a unit: one time is 1/learning_rate steps.
+Weights are dimensionless and w' = -gradient, so only time carries a unit: one unit of time is 1/learning_rate steps.
 """
 
 from __future__ import annotations

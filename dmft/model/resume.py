@@ -10,7 +10,7 @@ from dmft.model.runfile import Run, changes, parse_run
 
 GROWABLE = {"theory": ("theory.replicas", "theory.target_error", "theory.max_sweeps", "algorithm.t_max"),
             "simulation": ("simulation.instances", "algorithm.t_max")}
-# Changes that touch no number of the result (of another device: no more than its rounding).
+# Keys whose change leaves the numbers of a result as they are (another device changes their rounding).
 _HARMLESS = ("title", "theory.checkpoint_interval", "simulation.checkpoint_interval", "theory.device", "simulation.device",
              "theory.keep_state")
 
@@ -19,7 +19,7 @@ def grown(stored_run: str, new: Run, kind: str, source: str, growable: Iterable[
     """Keys that grew since the run of a "theory" or "simulation" file was stored; empty when nothing did.
 
     Any other change that matters to that kind of result is refused, with the difference shown. `growable`
-    narrows what may grow, e.g. for a checkpoint that cannot be extended in time.
+    restricts the keys that may grow, for a checkpoint that cannot be extended in time, say.
     """
     old = parse_run(stored_run, source, any_loss=True)
     other = "simulation." if kind == "theory" else "theory."

@@ -1,7 +1,7 @@
 """Run files: one TOML file describes one physical experiment, read by theory and simulation alike.
 
 `load_run` gives a `Run` of four frozen sections with every default filled in. Keys that the chosen kind,
-start or constraint does not use are refused in a file; here they hold neutral values (batch_fraction 1,
+start or constraint does not use are refused in a file; in a `Run` they hold neutral values (batch_fraction 1,
 persistence None, ridge 0, temperature 0) and are left out of `Run.to_toml`.
 """
 
@@ -52,6 +52,7 @@ def _record(value: Any) -> str | tuple[float, ...]:
 
 
 def _kernel_points(value: Any) -> int | tuple[float, ...]:
+    """The check of theory.kernel_points."""
     wanted = "an integer >= 0 or a list of increasing times >= 0"
     if isinstance(value, (list, tuple)):
         return _times(wanted, value)
@@ -62,6 +63,7 @@ def _kernel_points(value: Any) -> int | tuple[float, ...]:
 
 
 def _variance_reduction(value: Any) -> bool | tuple[str, ...]:
+    """The check of theory.variance_reduction."""
     if isinstance(value, bool):
         return value
     if isinstance(value, (list, tuple)) and all(
@@ -79,6 +81,7 @@ def _preprocessing(value: Any) -> str:
 
 
 def _clusters(value: Any) -> tuple[tuple[float, float, float, float], ...]:
+    """The check of problem.clusters."""
     wanted = "a list of clusters [c, probability, label, Delta] with probabilities > 0 that add up to 1 and spreads Delta > 0"
     try:
         rows = schema.array(wanted, 2, number())(value)
@@ -199,7 +202,7 @@ class Run:
         return {name: _used(getattr(self, name)) for name in SECTIONS}
 
     def notes(self) -> list[str]:
-        """What a user should know about this run before it begins."""
+        """Notes for the user before the run begins, one line each."""
         t_max, last = self.algorithm.t_max, self.algorithm.last_time
         if abs(last - t_max) > 1e-6 * t_max:
             eta = schema.to_toml_value(self.algorithm.learning_rate)
@@ -254,13 +257,14 @@ _BLANK: dict[str, dict[str, Any]] = {"problem": {"alpha": 1.0}, "algorithm": {"l
 
 
 def _blank(home: str, table: Mapping[str, Any]) -> Any:
-    """A section with the switches of a table that is not checked yet, and nothing else."""
+    """A section with only the switches of a table that is not checked yet, so that it can be asked which keys are used."""
     known = _field_names(SECTIONS[home])
     return SECTIONS[home](**_BLANK[home], **{key: table[key] for key in _SWITCHES if key in table and key in known})
 
 
 def _drop_unused(tables: Mapping[str, Any], given: set[tuple[str, str]]) -> None:
-    """Take out keys that are unused under the settings of tables not checked yet (wrong settings show later), unless given."""
+    """Take out keys that the settings do not use, unless they were given. The tables are not checked yet: wrong settings are found
+    later."""
     for home in _BLANK:
         table = tables.get(home, {})
         if not isinstance(table, dict) or not any((home, key) in given for key in _SWITCHES):
@@ -277,8 +281,8 @@ def load_run(path: str | Path, overrides: Iterable[str] = ()) -> Run:
 
 
 def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] = (), any_loss: bool = False) -> Run:
-    """A Run from TOML text. `any_loss` accepts a loss that is not registered, as readers of results must. Overrides that
-    change a kind, start or constraint leave out what it does not use, as `Run.replace` does."""
+    """A Run from TOML text. `any_loss` accepts a loss that is not registered, for results that are read back. Overrides that
+    change a kind, start or constraint drop the keys that it does not use, as `Run.replace` does."""
     overrides = list(overrides)
     document = schema.read_toml(content, source, overrides)
     named = [[part.strip() for part in override.partition("=")[0].split(".")] for override in overrides]
@@ -287,7 +291,7 @@ def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] =
 
 
 def _with_phases(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The document with its [[phase]] tables where they are kept, as a key of [algorithm]."""
+    """The document with its [[phase]] tables moved to [algorithm], where a Run keeps them."""
     algorithm = document.get("algorithm")
     if "phase" not in document or not isinstance(algorithm, dict):
         return document
@@ -296,6 +300,7 @@ def _with_phases(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
+    """The Run of a document; RunError for the first thing that is wrong in it."""
     parts = schema.parse(_with_phases(document), source, SECTIONS, {"title": text})
     for name in ("problem", "algorithm"):
         section, table = parts[name], document.get(name, {})
@@ -307,7 +312,7 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
             if key in table:
                 raise RunError(f"{source}: [{name}] key '{key}' is not used with {reason}; remove it")
     check_algorithm(parts["algorithm"], parts["problem"].unused(), source)
-    if parts["problem"].bias and parts["algorithm"].moves_on:
+    if parts["problem"].bias and parts["algorithm"].has_momentum:
         raise RunError(f"{source}: [problem] bias = true: no intercept is learnt with momentum; take momentum = 0, or bias = false")
     if not any_loss:
         for where, name in [("[problem] loss", parts["problem"].loss),
@@ -324,7 +329,7 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
                 _check_labels(dataclasses.replace(parts["problem"], loss=phase["loss"], labels=kind), source)
                 if kind == "abs" and get_loss(phase["loss"]).labels != "abs":
                     raise RunError(f'{source}: [[phase]] loss = "{phase["loss"]}": the labels abs of this run tell no sign, which '
-                                   "only losses made for them ignore")
+                                   'only losses made for them ignore; take phase_retrieval, or a loss registered with labels="abs"')
     return Run(**parts)
 
 

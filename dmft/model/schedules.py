@@ -6,7 +6,7 @@ A setting of a run file is a number, `[[time, value], ...]` (constant from each 
     {kind = "power", start = v, exponent = p, time = t0}                 v (1 + t/t0)^-p
     {kind = "linear" | "cosine", start = v, end = w, time = t1}          from v to w at t1, then w
 
-where `steps = n0` may stand for `time = t0`: the step then counts instead of the time.
+where `steps = n0` may stand instead of `time = t0`: the schedule then follows the step instead of the time.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from dmft.core.schema import number
 Points = tuple[tuple[float, float], ...]
 _SCALES = ("time", "steps")
 _FORMS = {"power": ("start", "exponent"), "linear": ("start", "end"), "cosine": ("start", "end")}
-_ROUNDING = 1e-6  # of a step: a step that begins at the time of a change, up to rounding, has the new value
+_ROUNDING = 1e-6  # share of a step: a step that begins at the time of a change, up to rounding, has the new value
 
 
 class Table(Mapping):
-    """An inline table of a run file as a value: it can be compared, hashed and written back."""
+    """An inline table of a run file as an immutable value, which can be compared, hashed and written back."""
 
     def __init__(self, entries: Mapping[str, Any]):
         self._entries = tuple(entries.items())
@@ -57,13 +57,9 @@ Setting = float | Points | Table
 
 @dataclass(frozen=True)
 class Schedule:
-    """The values of a quantity in time, from what a run file holds."""
+    """The values of a quantity in time, from its setting in a run file."""
 
     setting: Setting
-
-    @property
-    def constant(self) -> bool:
-        return isinstance(self.setting, float)
 
     def at(self, t: np.ndarray | float, step: np.ndarray | int, eta: np.ndarray | float) -> np.ndarray:
         """The values at steps that begin at times t and last eta; both count from where the schedule begins."""
@@ -82,8 +78,24 @@ class Schedule:
             x = 0.5 * (1.0 - np.cos(np.pi * x))
         return setting["start"] + (setting["end"] - setting["start"]) * x
 
+    @property
+    def falling(self) -> bool:
+        """Whether no later value is above the present one."""
+        return isinstance(self.setting, Table) and self.setting["kind"] == "power"
+
+    @property
+    def largest(self) -> float:
+        """A bound of the values."""
+        setting = self.setting
+        if isinstance(setting, float):
+            return setting
+        if isinstance(setting, tuple) or setting["kind"] == "steps":
+            return max(value for _, value in (setting if isinstance(setting, tuple) else setting["points"]))
+        return max(setting["start"], setting.get("end", 0.0))
+
     def jumps(self, t: np.ndarray, eta: np.ndarray) -> np.ndarray:
-        """Whether each step, other than the first, has another of the values that the schedule names one by one."""
+        """(steps,): whether a step has another value than the step before it, in a schedule that lists its values one by one; False
+        everywhere for smooth schedules."""
         setting = self.setting
         named = isinstance(setting, tuple) or (isinstance(setting, Table) and setting["kind"] == "steps")
         values = self.at(t, np.arange(len(t)), eta)
@@ -91,6 +103,7 @@ class Schedule:
 
 
 def _piecewise(points: Points, x: np.ndarray) -> np.ndarray:
+    """The piecewise constant function with these (first x, value) at x."""
     firsts, values = np.array(points, float).T
     return values[np.searchsorted(firsts, x, side="right") - 1]
 
@@ -112,6 +125,7 @@ def scheduled(what: str, low: float, high: float | None = None, above: bool = Fa
 
 
 def _points(value: Any, one: schema.Check, wanted: str) -> Points:
+    """The check of a list [[0, value], [x1, value], ...] whose values pass `one`."""
     try:
         rows = schema.array(wanted, 2, number(0.0))(value)
         points = tuple((row[0], one(row[1])) for row in rows if len(row) == 2)
@@ -124,7 +138,7 @@ def _points(value: Any, one: schema.Check, wanted: str) -> Points:
 
 
 def _formula(value: Mapping[str, Any], one: schema.Check, bounds: str) -> Table:
-    """A table that was checked."""
+    """The check of a table: returns it with checked values."""
     forms = ('kind = "steps" with points = [[0, v0], [n1, v1], ...], "power" with start and exponent, "linear" or "cosine" with '
              f"start and end, and time or steps for these three; values {bounds}")
     kind, keys = value.get("kind"), set(value) - {"kind"}

@@ -1,7 +1,7 @@
-"""Where the spectral start lies, in closed form, and the power iteration by which the theory gets there. Eq. [phases].
+"""The overlap of the spectral start in closed form, and the power iteration by which the theory reaches it. Eq. [phases].
 
-D = (1/N) sum_mu T(y_mu) xi_mu xi_mu^T; averages are over the teacher's field h0 ~ N(0, 1) and the noise of the labels, t = T(y),
-and L is the coordinate of Lu and Li (2020), of whose matrix D is alpha times:
+D = (1/N) sum_mu T(y_mu) xi_mu xi_mu^T is alpha times the matrix of Lu and Li (2020), whose coordinate L is used here; averages are
+over the teacher's field h0 ~ N(0, 1) and the noise of the labels, and t = T(y):
 
     psi(L) = L (1/alpha + <t/(L-t)>) ,   phi(L) = L <t h0^2/(L-t)>
     bulk edges alpha psi(L) where psi' = 0 ;  lambda_1 = alpha psi(L*) with psi(L*) = phi(L*), L* beyond the upper one
@@ -19,9 +19,9 @@ from scipy.optimize import brentq, minimize_scalar
 from dmft.core.errors import RunError
 from dmft.model.preprocessing import preprocessing_of
 
-_REACH, _NODES, _NOISE_NODES = 9.0, 6001, 24
+_REACH, _NODES, _NOISE_NODES = 9.0, 6001, 24  # quadrature over |h0| < _REACH, and over the noise of the labels
 _LEFT = 3e-4  # share of the bulk that power iteration leaves
-_MOST_STEPS = 400
+_MOST_STEPS = 400  # of power iteration
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class SpectralLaw:
 
     @classmethod
     def of(cls, preprocessing: str, alpha: float, label_noise: float = 0.0) -> SpectralLaw:
-        """With labels |h0| + sqrt(label_noise) zeta."""
+        """The law for labels |h0| + sqrt(label_noise) zeta."""
         h0 = np.linspace(-_REACH, _REACH, _NODES)
         zeta, noise_weight = np.polynomial.hermite_e.hermegauss(_NOISE_NODES if label_noise > 0 else 1)
         y = (np.abs(h0)[:, None] + np.sqrt(label_noise) * zeta).ravel()
@@ -105,8 +105,8 @@ class PowerIteration:
 
 
 def power_iteration(preprocessing: str, alpha: float, label_noise: float = 0.0) -> PowerIteration:
-    """The iteration that leaves less than 3e-4 of the bulk. It begins at the overlap where it ends, so that little has to change.
-    RunError where the leading eigenvector has no overlap, or hardly leaves the bulk."""
+    """The iteration that leaves less than 3e-4 of the bulk. It starts at the overlap of the leading eigenvector, so that little has
+    to change. RunError where the leading eigenvector has no overlap, or hardly leaves the bulk."""
     law = SpectralLaw.of(preprocessing, alpha, label_noise)
     L = law.outlier
     if L is None:

@@ -1,4 +1,4 @@
-"""Where the weights start: warm, with a given overlap m0 with the teacher; random; or spectral (simulator)."""
+"""Where the weights start: warm, with a given overlap m0 with the teacher; random; or spectral."""
 
 from __future__ import annotations
 
@@ -24,8 +24,3 @@ class Start:
     def random(self) -> bool:
         """Whether m is of order 1/sqrt(N), and the theory follows its fluctuations (equations/random_start.py)."""
         return self.kind == RANDOM
-
-    @property
-    def signed(self) -> bool:
-        """Whether the sign of the overlap is known; from other starts w and -w are equally likely."""
-        return self.kind == WARM

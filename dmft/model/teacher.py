@@ -21,7 +21,7 @@ Metric = Callable[[np.ndarray, np.ndarray], np.ndarray]
 _EVEN_AT = ((0.3, 0.7), (1.1, 0.4), (1.7, -1.3))
 _NOISE_NODES = 32
 
-# How mu is had from integration by parts (equations/rows.py): mu = E_n + a part that the data model gives.
+# How mu follows from integration by parts (equations/rows.py): mu = E_n + a part that depends on the data model.
 SMOOTH = "smooth"  # labels differentiable in h0: alpha <g' Y + dg/dy dy/dh0>
 JUMPS = "jumps"  # labels that jump: pairs of samples on the jump, with either label
 CLUSTERS = "clusters"  # labels that do not depend on h0: alpha <g (k - h0)>
@@ -53,7 +53,7 @@ def is_even(loss: Loss) -> bool:
 
 @dataclass(frozen=True)
 class Teacher:
-    """A loss, and the labels it learns from; `labels` "" is what the loss was made for."""
+    """A loss, and the labels it learns from; labels = "": those that the loss is made for."""
 
     loss: Loss
     labels: str = ""
@@ -63,7 +63,7 @@ class Teacher:
 
     @property
     def kind(self) -> str:
-        """The labels, by the loss where the run file does not say; "" where nobody does: y = h0."""
+        """The kind of labels: that of the run file, or else of the loss; "" where neither says, and y = h0."""
         return self.labels or self.loss.labels
 
     @property
@@ -79,7 +79,7 @@ class Teacher:
 
     @property
     def control(self) -> str:
-        """How mu is controlled: SMOOTH, JUMPS or NONE."""
+        """Which control variate mu has: SMOOTH, JUMPS or NONE."""
         if self.kind == "sign":
             return JUMPS
         return SMOOTH if self.loss.stein else NONE
@@ -96,12 +96,12 @@ class Teacher:
 
     @property
     def draws(self) -> int:
-        """Uniform numbers besides the one behind h0."""
+        """How many uniform numbers a sample needs besides the one for h0."""
         return int(self.label_noise > 0 or self.flip > 0)
 
     @property
     def strata(self) -> tuple[float, ...]:
-        """Shares of the samples that are kept exactly: of flipped and of right labels."""
+        """Shares that the weights of the samples keep exactly: of right labels and of flipped ones."""
         return (1.0 - self.flip, self.flip) if self.flip > 0 else (1.0,)
 
     def _noise(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -111,7 +111,7 @@ class Teacher:
         return np.sqrt(self.label_noise) * ndtri(np.clip(rest, 1e-12, 1 - 1e-12)), flipped
 
     def draw(self, h0: np.ndarray, u: np.ndarray) -> Labelled:
-        """Samples from standard normals (perhaps drawn too wide, and weighted) and uniforms (count, draws)."""
+        """Samples from h0 (count,), standard normals perhaps drawn too wide and weighted, and uniforms u (count, draws)."""
         zeta, flipped = self._noise(u[:, 0]) if self.draws else (np.zeros_like(h0), np.zeros(len(h0), bool))
         y, slope = self._label(h0, zeta)
         return Labelled(h0, np.where(flipped, -y, y), np.ones_like(h0), slope, np.zeros_like(h0), flipped.astype(np.int64))
@@ -135,12 +135,8 @@ class Teacher:
         k = np.sqrt(self.label_noise / wide) * ndtri(u[:, 0]) if self.draws else np.zeros(len(u))
         return Jump(k, (1.0 - 2.0 * self.flip) / np.sqrt(2.0 * np.pi * wide))
 
-    def training_labels(self, h0: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Labels of a data set with these fields of the teacher."""
-        return self.draw(h0, u).y
-
     def errors(self, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> dict[str, np.ndarray]:
-        """Errors on new samples by name; none where nobody says what the labels are. Eq. [mse]."""
+        """Errors on new samples by name; none where neither run file nor loss says what the labels are. Eq. [mse]."""
         noise = self.label_noise
         if self.kind == "sign":
             return {"error": sign_error(m, q * (1.0 + noise), self.flip)}

@@ -1,4 +1,4 @@
-"""How the next position is made: u = A_n w_n - B_n w_{n-1} - eta_n (gradient + lambda_n w_n) + noise. Eq. [momentum].
+"""The update rule: u = A_n w_n - B_n w_{n-1} - eta_n (gradient + lambda_n w_n) + noise. Eq. [momentum].
 
 Heavy ball remembers the displacement that was made, w_n - w_{n-1}: A = 1 + beta, B = beta. Nesterov's variant takes the gradient
 at y_n = w_n + beta_n (w_n - w_{n-1}), and u = y_n - eta_n (gradient(y_n) + lambda_n y_n) + noise. The noise has variance
@@ -28,7 +28,7 @@ class Update:
 
     @property
     def plain(self) -> bool:
-        """No momentum at all. Eq. [sgd-step]."""
+        """Whether there is no momentum at any step. Eq. [sgd-step]."""
         return not np.any(self.beta)
 
     def inertia(self, n: int) -> float:
@@ -36,7 +36,7 @@ class Update:
         return 1.0 if self.nesterov else 1.0 + float(self.beta[min(n, len(self.beta) - 1)])
 
     def recoil(self, n: int) -> float:
-        """B_n, how strongly the position before is taken off."""
+        """B_n, the coefficient of the position before, which is subtracted."""
         return 0.0 if self.nesterov else float(self.beta[min(n, len(self.beta) - 1)])
 
     def lookahead(self, n: int) -> float:

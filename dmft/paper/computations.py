@@ -1,4 +1,4 @@
-"""The commands that make the data of a figure, each result under its own name, so that a second call reuses it."""
+"""The commands that compute the data of a figure. Every result has a file name of its own, so that a second call reuses it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Computation:
 
     @property
     def submission(self) -> str:
-        """The same as a Slurm job."""
+        """The `dmft submit` command that computes the same as a Slurm job."""
         return shlex.join(["dmft", "submit", *self.arguments, *(["--simulate"] if self.half == "simulation" else [])])
 
     def run(self) -> Run:
@@ -85,8 +85,8 @@ def computations(figure: PaperFigure, size: str, out: Path = OUT, device: str = 
 
 def make(figure: PaperFigure, size: str, commands: Mapping[str, Command], force: bool, quiet: bool, say: Callable[[str], None],
          out: Path = OUT, device: str = "cpu") -> int:
-    """Run the computations whose results are missing or incomplete, each by the command of its half; the exit code of the first
-    that fails."""
+    """Run the computations whose results are missing or incomplete, each by the command of its half; returns the exit code of the
+    first that fails, or 0."""
     todo = computations(figure, size, out, device)
     for k, one in enumerate(todo):
         say(f"[{k + 1}/{len(todo)}] {one.half}: {plain_text(one.series.label) or one.series.name}")
@@ -112,7 +112,7 @@ def load(figure: PaperFigure, size: str, out: Path = OUT) -> dict[str, Data]:
 
 
 def _simulation(path: Path) -> SimulationResult:
-    """A simulation; from a random start the loss cannot tell w from -w, so the overlap is taken without its sign."""
+    """Load a simulation. From a random start m is replaced by |m|, since the loss does not distinguish w from -w."""
     result = load_simulation(path)
     return result if result.run.problem.start == "warm" else replace(result, m=np.abs(result.m))
 

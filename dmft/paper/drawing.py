@@ -36,12 +36,12 @@ APPEARANCE = {"gd": (ORANGE, "^", "-"), "sgd": (GREEN, "s", ":"), "persistent_sg
 SCAN_MARKERS = "os^DvPX"
 LABELS = {"m": "magnetization $m$", "loss": "training loss", "mse": "mean square error", "mse_fresh": "mean square error",
           "error_fresh": "share of wrong labels"}
-FLOOR = 1e-9  # of logarithmic losses: below it the single precision of the data shows
+FLOOR = 1e-9  # lower end of logarithmic axes of losses: smaller ones show the single precision of the data
 POINTS = 28  # simulation points on a curve
 
 
 def draw(figure: PaperFigure, data: Mapping[str, Data], caption: str, paths: list[Path]) -> None:
-    """All panels and, unless it is empty, the caption below them, into each of the paths."""
+    """Draw all panels and, unless it is empty, the caption below them; written to each of the paths."""
     panels = [panel for panel in figure.panels if any(name in data for name in panel.series)]
     rows = -(-len(panels) // figure.columns)
     lines = textwrap.wrap(caption, 64 * figure.columns)
@@ -110,7 +110,7 @@ def _run(found: Data) -> Run:
 
 
 def appearance(found: Data) -> tuple[str, str, Any]:
-    """Colour, marker and line style: of the algorithm, or of the place in a scan."""
+    """Colour, marker and line style of a series: by its algorithm, or by its place in a scan."""
     colour, marker, line = APPEARANCE[_run(found).algorithm.kind]
     shade = found.series.shade
     if shade is not None:
@@ -120,7 +120,7 @@ def appearance(found: Data) -> tuple[str, str, Any]:
 
 
 def _thinned(x: np.ndarray) -> np.ndarray:
-    """Indices of about POINTS of the times x > 0, even on a logarithmic axis."""
+    """Indices of about POINTS of the times x > 0, equally spaced on a logarithmic axis."""
     wanted = np.linspace(np.log(x[0]), np.log(x[-1]), POINTS)
     return np.unique(np.abs(np.log(x)[None, :] - wanted[:, None]).argmin(axis=1))
 
@@ -132,7 +132,7 @@ def _simulation(ax, found: Data, observable: str, panel: Panel, small: bool) -> 
     keep = _thinned(x + sim.run.algorithm.first_rate)
     size = 1.6 if small else 3.2
     if panel.statistic == "median":
-        # The rank of the median has the standard error sqrt(n)/2: 2 of them to each side.
+        # The rank of the median has the standard error sqrt(n)/2; the bar reaches 2 of them to each side.
         half = min(0.5 * BAND / np.sqrt(sim.instances), 0.5)
         values, low, high = (sim.quantile(p)[observable] for p in (0.5, 0.5 - half, 0.5 + half))
         ax.plot(x, values, color=colour, linewidth=0.6, alpha=0.6)

@@ -14,7 +14,7 @@ Changes = Mapping[str, Any]  # {"section.key": value}, as after --set
 
 @dataclass(frozen=True)
 class Series:
-    """One experiment: a run file of the figure's folder, changed where it is one of a scan.
+    """One experiment: a run file of the figure's folder, with changes if it is part of a scan.
 
     shade: place in a scan, 0 to 1, for the colour; None takes the colour of the algorithm. tint: strength of that
     colour. theory, simulation: which halves are computed.
@@ -32,7 +32,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Size:
-    """What a size changes in the run files, for each half; `only` keeps some of the series (all when empty).
+    """Changes of the run files at one size of a figure, for each half; `only`: names of the series to keep (empty: all).
 
     theory = None leaves the theory out. `by_series` holds further changes for both halves of single series.
     """
@@ -71,8 +71,8 @@ class PaperFigure:
     panels: tuple[Panel, ...]
     columns: int
     sizes: Mapping[str, Size]
-    note: str = ""  # joins the caption: choices that the paper does not fix
-    shares: bool = False  # the caption tells the share of runs that found the teacher
+    note: str = ""  # added to the caption: choices that the paper does not fix
+    shares: bool = False  # add the share of runs that found the teacher to the caption
 
     def __post_init__(self) -> None:
         names = {series.name for series in self.series}
@@ -93,7 +93,7 @@ def plain_text(label: str) -> str:
 
 
 def scan(count: int) -> list[float]:
-    """Shades of a scan of `count` values."""
+    """Shades, from 0 to 1, of the `count` values of a scan."""
     return [i / max(count - 1, 1) for i in range(count)]
 
 

@@ -14,9 +14,9 @@ from dmft.paper.figure import PaperFigure, Series, plain_text
 from dmft.result.comparison import Comparison, Curve, compare, instances_curve
 from dmft.result.theory import Theory
 from sgd_sim import SimulationResult
-from sgd_sim.cli import SOLVED
+from sgd_sim.result import SOLVED
 
-HIGH = 0.9  # overlap that counts as recovered, for times
+HIGH = 0.9  # the time to reach this overlap is reported
 
 # Keys whose values a caption states, in this order: (key, words).
 TOLD = (("simulation.dimension", "N"), ("simulation.instances", "instances"), ("algorithm.t_max", "t up to"),
@@ -86,9 +86,9 @@ def first_passage(t: np.ndarray, values: np.ndarray, level: float) -> float:
 
 
 def largest_rise(values: np.ndarray) -> tuple[float, float]:
-    """How far the mean of curves (instances, times) climbs again after a minimum, and the error of that difference.
+    """The largest rise of the mean of curves (instances, times) after an earlier time, and the standard error of that difference.
 
-    Chosen where it is largest, so it is above zero by a few errors even for curves that only fall.
+    The pair of times is chosen to make it largest, so even for curves that only fall it is above zero by a few errors.
     """
     good = values[np.isfinite(values).all(axis=1)]
     if good.shape[0] < 2:
@@ -140,7 +140,7 @@ def caption(title: str, note: str, ours: list[Computation], full: list[Computati
 
 
 def _named(series: Series, others: Collection[str]) -> str:
-    """The label of a series; with what it changes where another series has the same label."""
+    """The label of a series, with its changes if another series has the same label."""
     changed = ", ".join(f"{key.partition('.')[2]} = {value}" for key, value in series.changes.items())
     return plain_text(series.label) + (f" ({changed})" if series.label in others and changed else "")
 
@@ -158,7 +158,7 @@ def _parameters(runs: list[Run]) -> str:
 
 
 def _switched_off(temperature: object) -> list[float]:
-    """The time at which a schedule [[time, T], ...] reaches T = 0 for good; none for a constant."""
+    """The time from which on a schedule [[time, T], ...] is T = 0; None for a constant."""
     if not isinstance(temperature, (list, tuple)) or len(temperature) < 2:
         return []
     (time, last), warm = temperature[-1], any(value > 0 for _, value in temperature)

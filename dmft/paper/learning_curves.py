@@ -91,7 +91,7 @@ FIG6 = _against_theory(
 
 DIMENSIONS = (100, 500, 1000, 2500)
 SMALL_DIMENSIONS = (100, 200, 400, 800)  # for the smaller sizes; "quick" leaves out the last
-PLATEAU = 300.0  # GD has stopped moving by then
+PLATEAU = 300.0  # last time: GD does not move any more by then
 
 
 def _random_start(run: str, dimension: int) -> Series:

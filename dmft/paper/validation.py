@@ -40,7 +40,7 @@ def _instances(counts: tuple[int, ...]) -> dict[str, dict[str, int]]:
             for kind in KINDS for alpha in ALPHAS for n, count in zip(DIMENSIONS, counts)}
 
 
-# At alpha = 2 few samples carry much of the response (docs/validation.md): these need more of them, and more replicas.
+# At alpha = 2 a few samples carry most of the response (docs/validation.md), so more samples and more replicas are needed.
 HEAVY_TAILED = {"gd_alpha2": {"theory.samples": 256_000, "theory.replicas": 24},
                 "sgd_alpha2": {"theory.samples": 256_000, "theory.replicas": 16},
                 "persistent_sgd_alpha2": {"theory.samples": 128_000, "theory.replicas": 48}}

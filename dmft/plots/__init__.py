@@ -1,4 +1,4 @@
-"""Pictures, one file per kind. The only package that knows matplotlib, an extra: without it, importing any of them is one line."""
+"""Pictures, one file per kind. Only this package imports matplotlib; without that extra, importing any picture ends in one line."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dmft.inspection.against import AgainstSimulations
+from dmft.inspection.titles import experiment_text
 from dmft.plots.curves import LABELS, time_axis
 from dmft.plots.references import draw_references
 from dmft.plots.style import BAND, BLACK, BLUE, ORANGE, Figure, new_figure, save
@@ -32,8 +33,9 @@ def draw(found: AgainstSimulations, path: Path | None) -> Figure:
         if result.blind.any():
             for axis in (upper, lower):
                 _mark_blind(axis, result)
-    title = found.run.title
-    figure.suptitle((f"{title}\n" if title else "") + f"verdict: {found.verdict}; max |z| = {found.max_z:.2f}", fontsize="medium",
+    title = f"{found.run.title}\n" if found.run.title else ""
+    what = f"{experiment_text(found.run)}, N = {', '.join(map(str, found.dimensions))}"
+    figure.suptitle(f"{title}{what}\nverdict: {found.verdict}; max |z| = {found.max_z:.2f}", fontsize="medium",
                     color=BLACK if found.verdict == AGREE else ORANGE)
     return save(figure, path)
 

@@ -40,7 +40,7 @@ def _parameter_axis(panel: Axes, axis: Axis) -> None:
     panel.set(xscale="log", xlabel=PARAMETER[axis.name])
     panel.xaxis.set_minor_locator(NullLocator())
     panel.xaxis.set_minor_formatter(NullFormatter())
-    # Neighbours closer than a fifth of a decade would overprint: only the first of them is labelled.
+    # Labels closer than a fifth of a decade would overlap: only the first of them is shown.
     shown: list[float] = []
     for value in sorted(axis.values):
         if not shown or value > 1.55 * shown[-1]:

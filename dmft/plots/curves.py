@@ -14,8 +14,8 @@ LABELS = {"m": "overlap $m$", "loss": "training loss", "mse": "mean square error
           "error": "share of wrong labels", "training_error": "training error", "error_fresh": "error on fresh samples",
           "b": "intercept $b$",
           "V": r"$N\langle m^2\rangle$", "gain": "gain $dm/dm_0$", "nu_hat": r"$\hat\nu$", "mse_fresh": "error on fresh samples"}
-SHORT = 2.3         # decades below which 1, 2 and 5 are labelled
-MOST_LABELS = 6     # on a logarithmic axis of many decades
+SHORT = 2.3         # on an axis of fewer decades than this 1, 2 and 5 are labelled
+MOST_LABELS = 6     # of a logarithmic axis of many decades
 
 
 def draw_curve(axis: Axes, curve: Curve, eta: float, log: bool, color: str = BLUE, label: str = "", style: str = "-") -> None:
@@ -26,10 +26,16 @@ def draw_curve(axis: Axes, curve: Curve, eta: float, log: bool, color: str = BLU
     time_axis(axis, log, eta)
 
 
+FLAT = 1e-9         # relative span of what is constant up to rounding
+
+
 def time_axis(axis: Axes, log: bool, eta: float, label: str = "t") -> None:
-    """Label the axis of time; `log`: linear up to the first step eta, so that t = 0 is seen, then logarithmic. Call it
-    when everything is drawn."""
+    """Scale and label the axis of time; `log`: linear up to the first step eta, so that t = 0 is visible, then logarithmic. What is
+    constant up to rounding (q on the sphere) is shown as constant. To be called when everything is drawn."""
     axis.set_xlabel(f"${label}$")
+    low, high = axis.dataLim.intervaly
+    if 0.0 <= high - low < FLAT * abs(high):
+        axis.set_ylim(high - 0.05 * abs(high), high + 0.05 * abs(high))
     if log:
         last = max(axis.dataLim.x1, 2.0 * eta)
         axis.set_xscale("symlog", linthresh=eta, linscale=0.35)

@@ -13,7 +13,7 @@ from dmft.result.comparison import Curve
 COLUMNS = 3
 
 
-MOST_NAMED = 24         # lines of a panel that the legend names
+MOST_NAMED = 24         # a panel with more lines has no legend
 
 
 def draw(curves: dict[str, Curve], title: str, path: Path | None) -> Figure:
@@ -31,6 +31,8 @@ def draw(curves: dict[str, Curve], title: str, path: Path | None) -> Figure:
             draw_curve(axis, curves[name], 0.0, False, CYCLE[k % len(CYCLE)], name if len(names) > 1 else "",
                        ("-", "--", ":", "-.")[k // len(CYCLE) % 4])
         axis.set_ylabel(panel)
+        if not any(np.isfinite(curves[name].mean).any() for name in names):
+            axis.text(0.5, 0.5, "nothing finite", transform=axis.transAxes, ha="center")
         if 1 < len(names) <= MOST_NAMED:
             axis.legend(fontsize="x-small" if len(names) > 6 else "small", ncols=1 + (len(names) - 1) // 6)
     for axis in axes.flat[len(panels):]:

@@ -43,8 +43,10 @@ def _finish(axis, name: str, lines: int) -> None:
 
 
 def draw_comparison(ode, ensembles, path: Path) -> Figure:
-    """Statistics that vary. Lines: the ODE. Bars: mean and two standard errors of each ensemble, one marker per file."""
-    names = [name for name in ode.arrays if name in ensembles[0].arrays and np.ptp(ode.arrays[name])]
+    """Statistics that vary, in the ODE or in an ensemble. Lines: the ODE. Bars: mean and two standard errors of each ensemble, one
+    marker per file."""
+    names = [name for name in ode.arrays if name in ensembles[0].arrays
+             and any(np.ptp(one.arrays[name]) for one in (ode, *ensembles))]
     figure, axes = _panels(names)
     for axis, name in zip(axes, names):
         lines = _entries(ode.arrays[name], name, 1)[:_MAX_LINES]

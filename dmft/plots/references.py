@@ -1,4 +1,4 @@
-"""Lines that a curve can be held against: where gradient descent ends, and what Bayes-optimal learning reaches."""
+"""Reference lines for a curve: where gradient descent ends, and what Bayes-optimal learning reaches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _limits, _best = lru_cache(maxsize=32)(known_limits), lru_cache(maxsize=32)(know
 
 
 def draw_references(axis: Axes, run: Run, observable: str) -> bool:
-    """Dashed: the limit of gradient descent; dotted: Bayes-optimal errors on new samples. Whether there was any to draw."""
+    """Draw the limit of gradient descent (dashed) and Bayes-optimal errors on new samples (dotted); True if there is either."""
     name = observable.removesuffix("_fresh")
     limits = _limits(run)
     best = _best(run) if name in ("mse", "error") else {}

@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from dmft.inspection.checks import SOLVED
 from dmft.inspection.titles import experiment_text
 from dmft.plots.curves import LABELS, draw_curve, log_where_positive, time_axis
 from dmft.plots.style import BLACK, BLUE, GREEN, ORANGE, Figure, new_figure, save
 from dmft.result.comparison import Curve
-from sgd_sim.result import SimulationResult
+from sgd_sim.result import SOLVED, SimulationResult
 
 MOST_LINES = 200
 
@@ -58,7 +57,7 @@ def _shares(axis: Axes, result: SimulationResult, eta: float, log: bool) -> None
 
 
 def _decades_below(loss: np.ndarray) -> list[float]:
-    """Two thresholds that divide the instances: powers of ten around the median of the last time."""
+    """Thresholds of the loss that divide the instances: powers of ten around the median at the last time."""
     last = loss[:, -1][np.isfinite(loss[:, -1])]
     middle = float(np.median(last)) if last.size else 0.0
     if middle <= SOLVED:

@@ -40,7 +40,7 @@ def report_page(opened: Sequence[Opened], title: str = "", notes: str = "") -> s
     }
     head, *rest = _asset("page.html").split("{{")
     pieces = [head]
-    for piece in rest:                      # one pass: nothing inside a value is taken for a place to fill
+    for piece in rest:                      # in one pass, so that placeholders inside the inserted values are not filled
         name, _, tail = piece.partition("}}")
         pieces += [parts[name], tail]
     return "".join(pieces)

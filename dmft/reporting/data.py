@@ -11,18 +11,18 @@ from dmft.convergence.axis import COMPARED, EXPECTED, Axis
 from dmft.convergence.study import Study
 from dmft.equations.kernels import KERNELS
 from dmft.inspection.aging import correlation_slice, integrated_response
-from dmft.inspection.checks import SOLVED
 from dmft.inspection.curves import MAIN, curves_of
 from dmft.inspection.opening import Opened
 from dmft.inspection.titles import experiment_text
 from dmft.model.runfile import Run, changes
 from dmft.result.comparison import Curve, common_times, extrapolate
 from dmft.result.theory import Kernels, Theory
+from sgd_sim.result import SOLVED
 
 MOST_KERNEL_TIMES = 96      # per axis of a kernel on the page
 MOST_POINTS = 600           # of a curve
 MOST_ONEPASS = 12           # curves of a one-pass file
-# Differences between two runs that leave the experiment the same.
+# Keys in which two runs may differ and still be the same experiment.
 _FREE = ("title", "algorithm.t_max", "theory.", "simulation.")
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 
@@ -37,7 +37,7 @@ def page_data(opened: Sequence[Opened]) -> dict[str, Any]:
         if item.kind == "theory":
             wanted += ["nu_hat", "nu_hat_direct"]
         for name in wanted:
-            # On the sphere q is 1 up to rounding.
+            # q is not shown on the sphere, where it is 1 up to rounding.
             if name in curves and not (name == "q" and np.nanmax(np.abs(curves["q"].mean - 1.0), initial=0.0) < 1e-6):
                 panel = "nu_hat" if name.startswith("nu_hat") else name
                 observables.setdefault(panel, []).append(_curve(item.kind, _eta(item), name, curves[name], label))
@@ -119,7 +119,7 @@ def _curve(kind: str, eta: float, name: str, curve: Curve, label: str) -> dict[s
 
 
 def thinned(kernels: Kernels) -> np.ndarray:
-    """Indices of the saved times that the page shows: dense at early times, spread over late ones, those reached."""
+    """Indices of the saved times that the page shows: those reached so far, dense early and sparse late."""
     reached = np.flatnonzero(np.isfinite(np.diag(kernels.C)))
     if reached.size <= MOST_KERNEL_TIMES:
         return reached

@@ -12,7 +12,7 @@ DIGITS = 6
 
 
 def plain(value: Any) -> Any:
-    """Arrays and numbers as lists and floats of six digits; what is not finite becomes None."""
+    """Arrays as lists and numbers as floats of six digits; None for what is not finite."""
     if isinstance(value, np.ndarray):
         return [plain(item) for item in value.tolist()] if value.ndim else plain(value.item())
     if isinstance(value, (list, tuple)):

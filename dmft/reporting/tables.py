@@ -65,19 +65,21 @@ def _comparisons(opened: Sequence[Opened], labels: list[str]) -> str:
 def _comparison(theory: Opened, simulations: list[Opened]) -> str:
     ours, theirs = curves_of(theory), [curves_of(item) for item in simulations]
     dimensions = [item.result.run.simulation.dimension for item in simulations]
-    rows, worst, bound, verdicts = [], 0.0, 0.0, [AGREE]
+    rows, worst, bound, verdicts = [], np.nan, 0.0, [AGREE]
     for name in ("m", "loss"):
         result = compare(name, ours[name], [curves[name] for curves in theirs], dimensions,
                          1e-3 * theory.result.run.algorithm.first_rate)
-        good = np.flatnonzero(np.isfinite(result.z))
+        good = np.flatnonzero(result.usable)
         if not good.size:
             continue
         result = result.where(good)
         verdicts.append(result.verdict)
-        worst, bound = max(worst, result.worst), max(bound, result.bound)
+        worst, bound = np.fmax(worst, result.worst), max(bound, result.bound)
         for i in np.unique(np.linspace(0, good.size - 1, MOST_ROWS).astype(int)):
             rows.append((name, float(result.t[i]), float(result.theory.mean[i]), float(result.theory.error[i]),
                          float(result.simulation.mean[i]), float(result.simulation.error[i]), float(result.z[i])))
+    if not rows:
+        return "<p>no common time at which both are finite; nothing to compare</p>"
     verdict = DIVERGED if theory.result.outcome.startswith("diverged") else max(verdicts, key=VERDICTS.index)
     return table(("", "t", "theory", "error", "simulation", "error", "z"), rows, [abs(row[-1]) > bound for row in rows]) + (
         f"<p>max |z| = {worst:.2f}; 99 % of tables stay below {bound:.1f}. Verdict: {verdict}.</p>")

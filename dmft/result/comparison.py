@@ -1,4 +1,4 @@
-"""Theory against simulation: means and errors on a common grid of times, and their distance in standard errors."""
+"""Theory and simulation compared: means and errors at common times, and their difference in standard errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLIND_SHARE = 0.1
 BLOWN_UP = 10.0
 
 AGREE, DISAGREE, CANNOT_TELL, DIVERGED = "agree", "disagree", "cannot tell", "diverged"
-# In order of gravity: several verdicts are summed up by the last of them in this list.
+# From good to bad: several verdicts are summed up by the worst of them.
 VERDICTS = (AGREE, CANNOT_TELL, DISAGREE, DIVERGED)
 
 
@@ -32,7 +32,7 @@ class Curve:
     count: int
 
     def at(self, times: np.ndarray, tolerance: float) -> Curve:
-        """The same curve at some of its times."""
+        """The same curve at some of its times, found up to the tolerance."""
         return self.where(_match(times, self.t, tolerance))
 
     def where(self, index: np.ndarray) -> Curve:
@@ -42,7 +42,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Theory and simulation at common times, each (n,); z = (theory - simulation) / combined standard error."""
+    """Theory and simulation at common times, each (n,); z = (theory - simulation) / combined standard error, NaN where the
+    simulation has none: a single instance of finite N is off by itself, nobody knows how far."""
 
     observable: str
     t: np.ndarray
@@ -64,27 +65,28 @@ class Comparison:
     @property
     def degrees_of_freedom(self) -> np.ndarray:
         """(n,): Welch's degrees of freedom of z at each time."""
-        a, b = np.nan_to_num(self.theory.error) ** 2, np.nan_to_num(self.simulation.error) ** 2
+        errors = np.nan_to_num(self.theory.error), np.nan_to_num(self.simulation.error)
+        largest = np.maximum(np.maximum(*errors), 1e-300)       # only ratios count, and errors of what explodes have huge squares
+        a, b = ((error / largest) ** 2 for error in errors)
         below = a**2 / max(self.theory.count - 1, 1) + b**2 / max(self.simulation.count - 1, 1)
         most = max(self.theory.count + self.simulation.count - 2, 1)
         return np.where(below > 0.0, (a + b) ** 2 / np.where(below > 0.0, below, 1.0), most)
 
     @property
     def worst(self) -> float:
-        """The largest |z|."""
-        return float(np.max(np.abs(self.z)))
+        """The largest |z|; NaN where there is none."""
+        return float(np.nan if np.isnan(self.z).all() else np.nanmax(np.abs(self.z)))
 
     @property
     def scale(self) -> float:
-        """The largest |value| of the simulation: what errors are measured against."""
+        """The largest |value| of the simulation, to which errors are compared."""
         return float(np.nanmax(np.abs(self.simulation.mean), initial=0.0))
 
     @property
     def blind(self) -> np.ndarray:
         """(n,): where the combined error is unknown, or above BLIND_SHARE of the scale."""
         a, b = self.theory.error, self.simulation.error
-        unknown = np.isnan(a) & np.isnan(b)
-        return unknown | (np.hypot(np.nan_to_num(a), np.nan_to_num(b)) > BLIND_SHARE * self.scale + ROUNDING)
+        return np.isnan(b) | (np.hypot(np.nan_to_num(a), np.nan_to_num(b)) > BLIND_SHARE * self.scale + ROUNDING)
 
     @property
     def blown_up(self) -> np.ndarray:
@@ -97,7 +99,7 @@ class Comparison:
         `bound`; cannot tell where the errors are so large that they could hide a disagreement."""
         if not self.usable.all() or self.blown_up.any():
             return DIVERGED
-        if np.max(np.where(np.isnan(self.theory.error) & np.isnan(self.simulation.error), 0.0, np.abs(self.z))) > self.bound:
+        if self.worst > self.bound:
             return DISAGREE
         return CANNOT_TELL if self.blind.any() else AGREE
 
@@ -137,7 +139,7 @@ def common_times(curves: Sequence[Curve], tolerance: float) -> np.ndarray:
 
 
 def common_indices(a: np.ndarray, b: np.ndarray, tolerance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Where two grids of times have the same time: indices in a, and in b, of the times that both have."""
+    """Indices in a, and in b, of the times that both grids have."""
     place = _match(b, a, tolerance)
     there = np.flatnonzero(place >= 0)
     return place[there], there
@@ -179,4 +181,5 @@ def compare(observable: str, theory: Curve, simulations: Sequence[Curve], dimens
     curves = [curve.at(times, tolerance) for curve in simulations]
     simulation = curves[0] if len(curves) == 1 else extrapolate(curves, dimensions)
     spread = np.sqrt(np.nan_to_num(theory.error) ** 2 + np.nan_to_num(simulation.error) ** 2 + ROUNDING**2)
+    spread[np.isnan(simulation.error)] = np.nan
     return Comparison(observable, times, theory, simulation, (theory.mean - simulation.mean) / spread)

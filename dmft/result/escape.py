@@ -1,7 +1,8 @@
 """When |m| first reaches a level b at dimension N, from a random start: first passage of the Gaussian process sqrt(N) m.
 
-P(t_b <= t) = P(|X_k| >= b sqrt(N) for some t_k <= t), X centred Gaussian with covariance V: its paths are drawn. What is at
-the last time alone gives a lower bound, erfc(b sqrt(N/(2 V(t)))), sharp once one growing mode dominates. If V ~ v exp(2 gamma t),
+P(t_b <= t) = P(|X_k| >= b sqrt(N) for some t_k <= t), with X a centred Gaussian process of covariance V, whose paths are drawn.
+P(|X(t)| >= b sqrt(N)) = erfc(b sqrt(N/(2 V(t)))) is a lower bound, which becomes sharp once one growing mode dominates. If V ~ v
+exp(2 gamma t),
 
     P(t_b <= t) = erfc( exp(-gamma (t - t_N))/sqrt(2) ) ,     t_N = ln(N b^2/v)/(2 gamma)
 
@@ -18,11 +19,12 @@ from scipy.special import erfc
 
 from dmft.core.errors import DmftWarning, UserError
 
-PATHS = 20_000
+PATHS = 20_000  # that are drawn
 HIGHEST = 0.5  # levels above are outside the theory, which is linear in m
 MEDIAN = 0.3940  # gamma (t - t_N) at P = 1/2
-# The last half of the times is called exponential growth where V grows at least GROWS-fold over it, one mode carries it (squared
-# correlation of X at its ends), and the rates of its two halves agree to STEADY of their mean.
+# V counts as growing exponentially over the last half of the times where it grows at least GROWS-fold, one mode dominates (the
+# squared correlation of X between its ends is at least ONE_MODE), and the rates of its two halves differ by at most STEADY of their
+# mean.
 GROWS, ONE_MODE, STEADY = 2.0, 0.8, 0.25
 
 
@@ -46,8 +48,8 @@ class EscapeLaw:
     N: int
     t: np.ndarray
     probability: np.ndarray  # that it has been reached by t, from sampled paths
-    probability_error: np.ndarray  # of the sampling alone
-    bound: np.ndarray  # erfc: a lower bound of it
+    probability_error: np.ndarray  # standard error from the finite number of paths
+    bound: np.ndarray  # erfc, a lower bound of the probability
     growth: Growth | None  # where V grows exponentially
 
     def time(self, share: float = 0.5) -> float:
@@ -63,7 +65,8 @@ class EscapeLaw:
 
 
 def growth_of(t: np.ndarray, V: np.ndarray) -> Growth | None:
-    """The exponential growth of V over the last half of the times; None where it is not one, or several modes mix."""
+    """The exponential growth of V (P, P) over the last half of the times t (P,); None where V grows otherwise, or several modes
+    mix."""
     late = np.flatnonzero(t >= t[-1] / 2)
     diagonal = np.diag(V)[late]
     if len(late) < 4 or not np.all(diagonal > 0) or diagonal[-1] < GROWS * diagonal[0]:
@@ -79,7 +82,7 @@ def growth_of(t: np.ndarray, V: np.ndarray) -> Growth | None:
 
 
 def check_level(b: float, N: int) -> None:
-    """UserError for a level or a dimension without a meaning; a warning for a level outside the theory."""
+    """UserError for a level or a dimension that makes no sense; a warning for a level outside the theory."""
     if not (np.isfinite(b) and b > 0):
         raise UserError(f"escape: level b = {b:g} must be above 0 (and below {HIGHEST:g}, where m still moves linearly)")
     if N < 2:

@@ -1,6 +1,6 @@
 """Fluctuations of m from a random start, from the rows of all replicas: V, the gain and their kernels, with errors.
 
-V is quadratic in K1, so that rows are averaged over replicas before it is formed; its error is that of the jackknife: what
+V is quadratic in K1, so that rows are averaged over replicas before V is formed; its error is a jackknife estimate, from the
 changes when one replica is left out.
 """
 
@@ -14,22 +14,22 @@ import numpy as np
 from dmft.core import streams
 from dmft.equations.random_start import Fluctuations, TeacherRows, fluctuations, sample_paths
 from dmft.model.experiment import Experiment
+from dmft.model.layouts import RANDOM_START
 from dmft.model.runfile import Run
 
-CURVES = ("V", "gain")
 HALF = "half_"  # before the names of the rows of the solutions with half the samples
 
 
 class RandomStart(NamedTuple):
-    """By name, each with its error under the name with _error."""
+    """Results by name, each with its error under the name with _error."""
 
-    curves: dict[str, np.ndarray]  # CURVES (n+1,)
+    curves: dict[str, np.ndarray]  # RANDOM_START (n+1,)
     kernels: dict[str, np.ndarray]  # V, K1, Z (P, P)
-    bias: dict[str, np.ndarray]  # V (n+1,): what it changes by with half the samples
+    bias: dict[str, np.ndarray]  # V (n+1,): its change when half the samples are used
 
 
 def jackknife_error(values: np.ndarray) -> np.ndarray:
-    """Standard error of a statistic from its values without one replica each, (count, ...); NaN when count < 2."""
+    """Jackknife error of a statistic from its values (count, ...) with one replica left out each; NaN when count < 2."""
     count = len(values)
     if count < 2:
         return np.full(values.shape[1:], np.nan)
@@ -37,12 +37,13 @@ def jackknife_error(values: np.ndarray) -> np.ndarray:
 
 
 def random_start(run: Run, replicas: Mapping[str, np.ndarray], grid: np.ndarray, per_level: int | None) -> RandomStart:
-    """From rows as TeacherRows, replicas on the first axis. per_level: of the history of the march."""
+    """V, gain and kernels from the rows of a march (the fields of TeacherRows, with replicas on the first axis, and those of half
+    the samples). per_level: blocks per level of its history; grid: saved steps."""
     experiment, count = Experiment.from_run(run), len(replicas["a"])
     halves = {name.removeprefix(HALF): rows for name, rows in replicas.items() if name.startswith(HALF)}
 
     def each(rows: Mapping[str, np.ndarray], steps: np.ndarray) -> list[Fluctuations]:
-        """From the mean of all replicas, then from those without one."""
+        """The fluctuations of the mean over all replicas, then of the means with one replica left out."""
         choices = range(-1, count if count > 1 else 0)
         return [fluctuations(experiment, per_level, TeacherRows.mean(rows, left_out), steps) for left_out in choices]
 
@@ -53,7 +54,7 @@ def random_start(run: Run, replicas: Mapping[str, np.ndarray], grid: np.ndarray,
 
     curves: dict[str, np.ndarray] = {}
     kernels: dict[str, np.ndarray] = {}
-    for name in CURVES:
+    for name in RANDOM_START:
         curves |= with_error(name, [getattr(one, name) for one in whole])
     for name in whole[0].kernels:
         kernels |= with_error(name, [one.kernels[name] for one in whole])

@@ -1,4 +1,4 @@
-"""How a result draws itself: plots stand above results, so whoever offers both (dmft.api) enters the function here."""
+"""How a result draws itself. Plots are a layer above results: dmft.api, which knows both, registers the drawing function here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _drawer: Drawer | None = None
 
 
 def set_drawer(drawer: Drawer) -> None:
-    """Name the function that draws results."""
+    """Register the function that draws results."""
     global _drawer
     _drawer = drawer
 

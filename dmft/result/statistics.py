@@ -1,8 +1,8 @@
-"""Replicas added up: means and standard errors of curves and kernels. Knows no files and no ranks.
+"""Means and standard errors of curves and kernels over replicas. Knows no files and no ranks.
 
-Averages run over the replicas that did not diverge; over all of them, as far as they came, where none got through.
+Averages run over the replicas that did not diverge; where all diverged, over all of them, as far as they came.
 
-Replicas enter in order of their index, whatever rank computed them, so that results do not depend on the ranks.
+Replicas are added in order of their index, whichever rank computed them, so that results do not depend on the ranks.
 Curves of every replica are kept; of the kernels only mean and summed squares (Welford), because they are large.
 """
 
@@ -23,7 +23,7 @@ OUTCOMES = ("done", "converged", "noise floor", "sweep limit", DIVERGED)
 
 @dataclass(frozen=True)
 class Solution:
-    """What is kept of a finished replica."""
+    """What the statistics take from a finished replica."""
 
     curves: Mapping[str, np.ndarray]        # each (n+1,)
     kernels: Mapping[str, np.ndarray]       # each (P, P), on the saved times
@@ -49,7 +49,7 @@ class Solution:
 
 
 def averaged(outcomes: Sequence[str]) -> np.ndarray:
-    """(replicas,) bool: which of them averages run over."""
+    """(replicas,) bool: the replicas that averages run over."""
     ended = np.array([outcome != DIVERGED for outcome in outcomes], bool)
     return ended if ended.any() else np.ones_like(ended)
 
@@ -79,12 +79,12 @@ class ReplicaStatistics:
         return np.array(curves)[averaged(self.outcomes)]
 
     def add(self, solution: Solution) -> None:
-        """Enter the next replica. A curve that earlier ones lack (from an older file) is NaN for them."""
+        """Add the next replica. A curve that earlier replicas lack (those of an older file) is NaN for them."""
         for name, curve in solution.curves.items():
             self.curves.setdefault(name, [np.full_like(curve, np.nan)] * self.count).append(curve)
         none_before = self.diverged == self.count
         if none_before and solution.outcome != DIVERGED:
-            self.kernel_mean, self.kernel_squares = {}, {}  # of replicas that diverged
+            self.kernel_mean, self.kernel_squares = {}, {}  # drop those of replicas that diverged
         if none_before or solution.outcome != DIVERGED:
             before = self.count if solution.outcome == DIVERGED else self.count - self.diverged
             for name, kernel in solution.kernels.items():
@@ -97,6 +97,7 @@ class ReplicaStatistics:
         self.outcomes.append(solution.outcome)
 
     def _add_kernel(self, name: str, array: np.ndarray, before: int) -> None:
+        """Welford's update of mean and summed squares; before: number of replicas in them."""
         mean = self.kernel_mean.setdefault(name, np.zeros_like(array))
         squares = self.kernel_squares.setdefault(name, np.zeros_like(array))
         gap = array - mean
@@ -113,14 +114,14 @@ class ReplicaStatistics:
         return welford_error(self.kernel_squares[name], int(averaged(self.outcomes).sum()))
 
     def bias(self) -> tuple[np.ndarray, np.ndarray]:
-        """Estimated bias of m at the sample count used, and its error. A bias c/K makes half the samples differ by
-        c/K: bias(K) = <m at K/2> - <m at K>."""
+        """Estimated bias of m at the sample count used, and its error. If the bias of K samples is
+        c/K, that of K/2 is 2c/K, and the difference is c/K again: bias(K) = <m at K/2> - <m at K>."""
         gap = self.chosen(self.half_m) - self.chosen(self.curves["m"])
         whole = np.isfinite(gap).all(axis=1)  # the solution with half the samples may diverge alone
         return mean_and_error(gap[whole] if whole.any() else gap)
 
     def arrays(self) -> dict[str, Any]:
-        """Nested plain arrays, for `from_arrays`. Under replicas, state and history as a result file has them."""
+        """Nested plain arrays, for `from_arrays`; replicas, state and history have the layout of a result file."""
         arrays: dict[str, Any] = {
             "replicas": {name: np.array(values) for name, values in self.curves.items()} | {"half_m": np.array(self.half_m)},
             "state": {f"{name}_mean": array for name, array in self.kernel_mean.items()}

@@ -1,4 +1,4 @@
-"""The result of a theory run: curves and kernels with their errors as arrays, and the file that holds them."""
+"""The result of a theory run: curves and kernels with their errors as arrays; how it is saved and loaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
-from dmft.core.averages import mean_and_error
+from dmft.core.averages import error_text, mean_and_error
 from dmft.core.errors import FileError, UserError
 from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
@@ -114,7 +114,7 @@ class Theory:
     kernels: Kernels
     history: np.ndarray | None = None           # iterate: residual before mixing, (sweeps, replicas)
     attrs: dict[str, Any] = field(default_factory=dict)
-    state: dict[str, np.ndarray] = field(default_factory=dict)  # what more replicas are added to
+    state: dict[str, np.ndarray] = field(default_factory=dict)  # sums over replicas, to which more replicas can be added
     random_start: dict[str, np.ndarray] = field(default_factory=dict)  # rows of K1, Z and a, replicas first
 
     @property
@@ -137,31 +137,36 @@ class Theory:
     @property
     def dimension_bound(self) -> float:
         """Dimension N up to which a simulation loses less than one of its alpha N data samples, 1/(alpha lost); inf where none
-        was lost, or nobody counted. Eq. [lost]."""
+        was lost, or the file is older than this curve. Eq. [lost]."""
         share = np.nanmax(self.lost, initial=0.0) if self.lost is not None else 0.0
         return 1.0 / (self.run.problem.alpha * float(share)) if share > 0 else np.inf
 
     def __repr__(self) -> str:
         theory = self.run.theory
         return (f"<Theory {self.run.algorithm.kind}, alpha = {self.run.problem.alpha:g}, {theory.method}, {self._replicas()} of "
-                f"{theory.samples} samples: {self.outcome}, {self._at_end('m')}>")
+                f"{theory.samples} samples: {self.outcome}, {self._at_end(self._main)}>")
+
+    @property
+    def _main(self) -> str:
+        """The curve that tells most: m is 0 from a random start."""
+        return "m" if self.V is None else "V"
 
     def _replicas(self) -> str:
         count = len(self.replicas["m"])
-        return f"{count} replicas" + (f" ({self.diverged} diverged)" if self.diverged else "")
+        return f"{count} replica{'s' if count != 1 else ''}" + (f" ({self.diverged} diverged)" if self.diverged else "")
 
     def _repr_html_(self) -> str:
         run = self.run
         facts = {"run": f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, learning rate {run.algorithm.rate_text}",
                  "solved by": f"{run.theory.method}, {self._replicas()} of {run.theory.samples} samples",
                  "outcome": self.outcome}
-        curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in ("m", "loss", "nu_hat")]
+        curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in (self._main, "loss", "nu_hat")]
         return html_card(run.title or "theory", facts, curves)
 
     def _at_end(self, name: str) -> str:
         values, errors = self.curves[name], self.curves[f"{name}_error"]
         last = int(np.isfinite(values).sum()) - 1
-        return f"{name}({self.t[last]:g}) = {values[last]:.5f} +- {errors[last]:.5f}" if last >= 0 else "no step"
+        return f"{name}({self.t[last]:g}) = {values[last]:.5f} +- {error_text(errors[last], '.5f')}" if last >= 0 else "no step"
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw curves and kernels; returns the matplotlib Figure, written to `path` when one is given."""
@@ -218,7 +223,7 @@ _OPTIONAL = tuple(name for name in THEORY_CURVES if _FIELDS[name].default is not
 
 def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs: dict[str, Any], per_level: int | None = None
                 ) -> Theory:
-    """Means and errors of the finished replicas. per_level: of the history of a march."""
+    """Means and errors of the finished replicas. per_level: blocks per level of the history of a march."""
     t = run.algorithm.clock.t
     replicas = {name: np.array(values) for name, values in statistics.curves.items()}
     replicas |= known_errors(run, replicas)
@@ -249,7 +254,7 @@ def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs
 
 
 def worst(outcomes: list[str]) -> str:
-    """The outcome of a run from those of its replicas: diverged where fewer than half got through."""
+    """The outcome of a run from those of its replicas: diverged where more than half of them diverged."""
     if 2 * outcomes.count(DIVERGED) > len(outcomes):
         return DIVERGED
     for outcome in ("sweep limit", "noise floor", "converged"):

@@ -11,7 +11,7 @@ from dmft.running.replica import Replica
 
 
 def hook_of(run: Run, callback: Callback | None) -> Hook | None:
-    """For the driver, which calls it between steps on the root; the callback is called when there is something new."""
+    """The hook of the driver, which is called between steps on the root; it calls the callback when there are new values."""
     if callback is None:
         return None
     clock, last = run.algorithm.clock.t, (-1, -1, 0)

@@ -13,6 +13,8 @@ from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.equations.history import History
 from dmft.model.runfile import Run
+from dmft.model.spectral import power_iteration
+from dmft.model.starts import SPECTRAL
 from dmft.running.replica import sampling_of, wanted_parts
 from dmft.running.resources import HALF, blocks_per_level, march_bytes
 from dmft.solvers.blocks import blocks_for
@@ -29,8 +31,8 @@ ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 # Measured: 8 to 11 ns; 0.10 to 0.19 ns up to dimension 1000 and 0.35 ns at 2000, where the cache ends.
 DRAW_ENTRY = 10e-9
 STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
-# On one H200 (docs/performance.md): seconds of the host for a step of a march, and per byte of the samples on the card; bytes a
-# second that the simulator reads its data with.
+# On one H200 (docs/performance.md): seconds of the host for a step of a march, seconds per byte of the samples on the card, and
+# bytes a second at which the simulator reads its data.
 GPU_STEP, GPU_BYTE = 0.45e-3, 1.5e-12
 GPU_READ = 4.2e12
 CUDA = 1 << 30             # bytes of the host that CUDA takes
@@ -51,6 +53,7 @@ class Cost:
     card_bytes: float = 0.0  # memory of one GPU, where the run asks for one
 
     def text(self) -> str:
+        """The estimate in one line."""
         card = f"{size_text(self.card_bytes)} of each card, " if self.card_bytes else ""
         return (f"estimate (rough, from measured rates): {time_text(self.seconds)} of running time, {card}"
                 f"{size_text(self.rank_bytes)} of memory a rank, checkpoints of {size_text(self.checkpoint_bytes)}")
@@ -70,16 +73,24 @@ def size_text(count: float) -> str:
 
 
 def estimate(run: Run, kind: str, ranks: int = 1, cores: int = 1) -> Cost:
-    """For kind "theory" or "simulation" on that many ranks with that many cores each, or a GPU each where the run asks for GPUs."""
+    """The cost of a "theory" or a "simulation" on that many ranks with that many cores each, or a GPU each where the run asks for
+    it."""
     if kind == "theory":
         return _theory_on_gpu(run, ranks) if run.theory.device == "gpu" else _theory(run, ranks, cores)
     return _simulation_on_gpu(run, ranks) if run.simulation.device == "gpu" else _simulation(run, ranks, cores)
 
 
+def _marched(run: Run) -> int:
+    """Steps that the theory takes, with those of a spectral start before t = 0."""
+    problem = run.problem
+    hidden = power_iteration(problem.preprocessing, problem.alpha, problem.label_noise).steps if problem.start == SPECTRAL else 0
+    return run.algorithm.steps + hidden
+
+
 def _theory_on_gpu(run: Run, ranks: int) -> Cost:
-    """The march with its samples on cards. The host's memory has CUDA, and one array of the samples at a time in a checkpoint."""
+    """The march with its samples on cards. The host holds CUDA, and in a checkpoint one array of the samples at a time."""
     on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(run.theory.replicas, ranks)
-    steps = run.algorithm.steps
+    steps = _marched(run)
     held = on_cpu.rank_bytes - PROCESS
     step = 2.0 * GPU_STEP + GPU_BYTE * held
     return Cost(START + -(-run.theory.replicas // groups) * steps * step, PROCESS + CUDA + held, on_cpu.checkpoint_bytes,
@@ -87,7 +98,7 @@ def _theory_on_gpu(run: Run, ranks: int) -> Cost:
 
 
 def _simulation_on_gpu(run: Run, ranks: int) -> Cost:
-    """Every step reads the rows of the mini-batch once."""
+    """The simulation on cards: every step reads the rows of the mini-batch once."""
     n, share = run.simulation.dimension, -(-run.simulation.instances // ranks)
     bytes_each = (2.0 if run.simulation.precision == "float16" else 4.0) * run.problem.alpha * n * n
     fraction = float(run.algorithm.at_steps("batch_fraction").mean())
@@ -97,7 +108,8 @@ def _simulation_on_gpu(run: Run, ranks: int) -> Cost:
 
 
 def _theory(run: Run, ranks: int, cores: int) -> Cost:
-    theory, steps = run.theory, run.algorithm.steps
+    """The theory on CPUs."""
+    theory, steps = run.theory, _marched(run)
     samples = HALF * theory.samples
     groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
     if theory.method == "march":
@@ -105,11 +117,11 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
         history = History(steps, blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples, carriers))
         constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
         work = samples * steps * (constant + MARCH_SLOT * history.slots) + HALF * carriers * steps * rate * history.packed
-        looks = steps
+        polls = steps
         resident = state = HALF * march_bytes(history, theory.samples, carriers, True)
     else:
-        looks = min(theory.max_sweeps, ITERATE_SWEEPS)
-        work = samples * 0.5 * steps**2 * ITERATE_PAIR * looks
+        polls = min(theory.max_sweeps, ITERATE_SWEEPS)
+        work = samples * 0.5 * steps**2 * ITERATE_PAIR * polls
         state = 32.0 * steps**2
         totals = [blocks_for(count, count, Comm(), SUM_BLOCKS).total for count in (theory.samples, theory.samples // 2)]
         blocks = [-(-total * groups // ranks) for total in totals]
@@ -118,10 +130,11 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
     replica = work * groups / (ranks * cores)
     kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2
     return Cost(START + rounds * replica, PROCESS + resident * groups / ranks + kernels, state * groups + kernels,
-                    max(replica / looks, LOOK))
+                max(replica / polls, LOOK))
 
 
 def _simulation(run: Run, ranks: int, cores: int) -> Cost:
+    """The simulation on CPUs."""
     n, count = run.simulation.dimension, run.simulation.instances
     entries = run.problem.alpha * n * n
     step = STEP_ENTRY if entries < LARGE_ENTRIES else STEP_ENTRY_LARGE

@@ -1,4 +1,4 @@
-"""First guesses of the iteration that come from kernels found before: of a result file, or of the replicas of a checkpoint."""
+"""First guesses of the iteration from known kernels: those of a result file, or of the finished replicas of a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dmft.solvers.iterate import Guess
 
 
 def guess_from(theory: Theory, run: Run) -> Guess:
-    """Kernels of a result as the first guess of a run at the same learning rate; a longer run goes on with the last row."""
+    """The kernels of a result as the first guess of a run at the same learning rate; a longer run repeats the last row."""
     known = min(theory.run.algorithm.steps, run.algorithm.steps)
     if not np.array_equal(theory.run.algorithm.clock.eta[:known], run.algorithm.clock.eta[:known]):
         raise RunError(f"[theory] start_from: {run.theory.start_from} has learning_rate "
@@ -33,6 +33,8 @@ def guess_of(statistics: ReplicaStatistics, run: Run) -> Guess:
 
 def _guess(run: Run, delta_nu: np.ndarray, mu: np.ndarray, M_C: np.ndarray, M_R: np.ndarray, b: np.ndarray | None
            ) -> Guess:
+    """The guess of a run from curves and kernels of perhaps another length, cut or padded. b: the intercept, where one is
+    learnt."""
     if run.problem.start == SPECTRAL:
         raise RunError('[problem] start = "spectral": the kernels of its power iteration are not in a result, so the iteration '
                        "begins with its own first guess; leave out theory.start_from, and give max_sweeps from the beginning")
@@ -43,7 +45,7 @@ def _guess(run: Run, delta_nu: np.ndarray, mu: np.ndarray, M_C: np.ndarray, M_R:
         return np.pad(array, [(0, rows - len(array))] * array.ndim, mode="edge")
 
     push = None
-    if run.problem.bias:  # what moved b as it did; nothing where the kernels are those of a run without an intercept
+    if run.problem.bias:  # <(s/l) v'> that moved b as it moved; 0 where the kernels come from a run without an intercept
         moved = np.zeros(2) if b is None else b[:rows]
         push = padded(-np.diff(moved) / (eta[:len(moved) - 1] * run.problem.alpha))
     step = np.append(eta, eta[-1])

@@ -11,10 +11,10 @@ from dmft.running.replica import Setup
 
 
 def kept_state(result: store.Stored, setup: Setup) -> store.Stored | None:
-    """The header of the state beside a result, if the longer run of `setup` can go on from it; else None: it is not there or
-    belongs to another run, a random start keeps rows of its own, the longer run keeps its past in another way, wants kernels at
-    times that are gone, or has other settings in the very step at which the shorter one ended."""
-    if result.is_checkpoint or setup.run.theory.method != "march" or setup.experiment.start.random:
+    """The header of the state kept beside a result, if the longer run of `setup` can go on from it; else None. It cannot where
+    there is no such state or it belongs to another run, and where the longer run keeps its history in another way, needs kernels
+    at past times that were not kept, or changes a setting at the step at which the shorter run ended."""
+    if result.is_checkpoint or setup.run.theory.method != "march":
         return None
     state = store.state_header(result.path)
     if state is None or state.run_text != result.run_text:

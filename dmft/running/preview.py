@@ -1,8 +1,7 @@
-"""What a run will do, told before it is done: the completed run, its size, time and memory, and what may go wrong."""
+"""What a run would do, without doing it: the completed run file, its size, time and memory, and what may go wrong."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,17 +14,17 @@ from dmft.running.cost import Cost, estimate, size_text
 from dmft.running.replica import Setup
 from dmft.running.runner import UNSTABLE_SHARE, check
 from dmft.samples.sampling import Sampling, draw
+from dmft.samples.tangents import STABLE
 
-FEW_REPLICAS = 4        # below, error bars are themselves poor
-SMALL_M0 = 0.4          # below, labels without a sign need more samples than usual:
-WANTED_SAMPLES = 4000.0  # over m0^2, 10^5 at m0 = 0.2 (docs/faq.md)
-TRIED = 65536           # samples whose first step is looked at
-STABLE = 2.0            # learning_rate * v'' beyond which an explicit step overshoots
+FEW_REPLICAS = 4        # with fewer, error bars are themselves poor
+SMALL_M0 = 0.4          # below it labels without a sign need more samples than usual,
+WANTED_SAMPLES = 4000.0  # namely this over m0^2: 10^5 at m0 = 0.2 (docs/faq.md)
+TRIED = 65536           # samples whose first step is examined
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What `dmft check` and `sgd-sim check` tell."""
+    """What `dmft check` and `sgd-sim check` print."""
 
     run: Run
     computed: list[str]
@@ -38,8 +37,8 @@ class Preview:
 
 
 def preview(run: Run, kind: str, comm: Comm) -> Preview:
-    """The preview of a "theory" or a "simulation" on the ranks of `comm`. UserError for what could not be computed at all: a start
-    or a loss that the theory does not have, a run larger than the memory."""
+    """The preview of a "theory" or a "simulation" on the ranks of `comm`. UserError for a run that could not be computed at all:
+    with a start or a loss that the theory does not have, or larger than the memory."""
     section = "theory" if kind == "theory" else "simulation"
     here = {device: run.replace({f"{section}.device": device}) for device in ("cpu", "gpu")}
     warnings = [*run.notes(), *(_theory_warnings(run) if kind == "theory" else _simulation_warnings(run))]
@@ -47,13 +46,8 @@ def preview(run: Run, kind: str, comm: Comm) -> Preview:
         check(run, comm)
     if kind == "theory" and run.theory.method == "iterate":
         del here["gpu"]     # only the march runs there
-    costs = {device: estimate(each, kind, comm.size, _cores(comm)) for device, each in here.items()}
+    costs = {device: estimate(each, kind, comm.size, comm.threads()) for device, each in here.items()}
     return Preview(run, _theory_work(run) if kind == "theory" else _simulation_work(run), costs, warnings)
-
-
-def _cores(comm: Comm) -> int:
-    """Cores of each rank."""
-    return max(1, len(os.sched_getaffinity(0)) // comm.on_node()[1]) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cost_line(device: str, cost: Cost) -> str:
@@ -68,6 +62,7 @@ def _steps_text(run: Run) -> str:
 
 
 def _theory_work(run: Run) -> list[str]:
+    """What a theory run computes, in lines of text."""
     setup, theory = Setup.from_run(run), run.theory
     if theory.method == "iterate":
         how = f"damped sweeps (mixing {theory.mixing:g}, at most {theory.max_sweeps})"
@@ -75,7 +70,9 @@ def _theory_work(run: Run) -> list[str]:
         how = "one causal march, " + ("full history" if setup.per_level is None else
                                       f"dyadic history of {setup.per_level} blocks a level")
     more = f", more until m_error < {theory.target_error:g}" if theory.target_error > 0 else ""
-    return [f"theory of {run.algorithm.kind}: {_steps_text(run)}; {how}",
+    hidden = setup.experiment.hidden
+    before = f" after {hidden} steps of power iteration (spectral start)" if hidden else ""
+    return [f"theory of {run.algorithm.kind}: {_steps_text(run)}{before}; {how}",
             f"{theory.replicas} replicas of {theory.samples} samples{more}, each with a companion of half as many for the bias; "
             f"kernels at {len(setup.grid)} times"]
 
@@ -88,9 +85,10 @@ def _simulation_work(run: Run) -> list[str]:
 
 
 def _theory_warnings(run: Run) -> list[str]:
+    """What may go wrong in a theory run, in lines of text."""
     experiment, theory = theory_experiment(run), run.theory
     found = _step_warnings(Experiment.from_run(run))
-    if experiment.mirrored:
+    if experiment.mirrored and not experiment.start.random:
         found.append("m0 = 0: in the limit of infinite dimension m stays exactly 0")
     wanted = WANTED_SAMPLES / experiment.m0**2 if experiment.m0 else 0.0
     if experiment.data.even and 0.0 < abs(experiment.m0) < SMALL_M0 and theory.samples < wanted:

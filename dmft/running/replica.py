@@ -1,4 +1,4 @@
-"""One replica: an independent solution, and beside it one with half the samples, for the finite-sample bias."""
+"""One replica: an independent solution, and beside it a solution with half the samples, which gives the finite-sample bias."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ class Setup:
 
     @classmethod
     def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None) -> Setup:
+        """The setup of a run; start: first guess of the iteration, gpu: the card of this rank."""
         theory, experiment = run.theory, theory_experiment(run)
         parts = wanted_parts(run) - ({"stein"} if experiment.data.control == NONE or not experiment.stein else frozenset())
         iterate = theory.method == "iterate"
@@ -52,7 +53,7 @@ class Setup:
     @property
     def tangent_type(self) -> type:
         """Single precision for the tangents of a dyadic history: they are averaged over samples and multiply kernels
-        that are themselves rounded to blocks, and reading them is all the work (docs/performance.md)."""
+        that are themselves rounded to blocks, and reading them is most of the work (docs/performance.md)."""
         return np.float64 if self.per_level is None else np.float32
 
     def samples(self, solution: str) -> int:
@@ -67,7 +68,7 @@ class Setup:
         return replace(sampling_of(self.run, self.parts, samples, index), pairs=max(1, samples // 4) if jumps else 0)
 
     def check_memory(self, comm: Summing, room: float) -> None:
-        """Refuse what does not fit into `room` bytes on this rank, before any work is done."""
+        """UserError, before any work is done, for a run that does not fit into `room` bytes on this rank."""
         if self.run.theory.method == "iterate":
             samplings = [self.sampling(solution, 0) for solution in SOLUTIONS]
             blocks = [blocks_for(each.total, each.carriers, comm, SUM_BLOCKS) for each in samplings]
@@ -76,7 +77,8 @@ class Setup:
             check_memory(need, room, blocks[0].count, "iterate")
             return
         here = march_blocks(self.sampling("whole", 0), comm, self.gpu)
-        # The layout of the longest full history would itself be too large to make: count it instead.
+        # The layout of a very long full history would itself be too large to make. The tangents of 20 000 steps, 1.6 GB a sample,
+        # are too large already.
         history = History(min(self.experiment.steps, 20_000) if self.per_level is None else self.experiment.steps, self.per_level,
                           np.flatnonzero(self.experiment.jump_n))
         carriers = here.carrier_lines.stop - here.carrier_lines.start
@@ -97,7 +99,7 @@ def wanted_parts(run: Run) -> frozenset[str]:
 
 
 class ReplicaSolver(Solver, Protocol):
-    """What a replica asks of its solvers: the march, and the iteration."""
+    """What a replica needs of its solvers, the march and the iteration."""
 
     blocks: Blocks
     curves: dict[str, np.ndarray]
@@ -108,14 +110,15 @@ class ReplicaSolver(Solver, Protocol):
         """Steps or sweeps done."""
 
     @property
-    def done(self) -> bool: ...
+    def done(self) -> bool:
+        """True if finished or diverged."""
 
     @property
     def diverged(self) -> bool: ...
 
     @property
     def outcome(self) -> str:
-        """One of result.statistics.OUTCOMES once it is done."""
+        """One of result.statistics.OUTCOMES once it is done, "" before."""
 
     @property
     def progress(self) -> float:
@@ -123,11 +126,11 @@ class ReplicaSolver(Solver, Protocol):
 
     @property
     def note(self) -> str:
-        """For a progress line."""
+        """Text for the progress line."""
 
     @property
     def residuals(self) -> list[float] | None:
-        """Of an iteration, one per sweep."""
+        """The residuals of an iteration, one per sweep; None for a march."""
 
     def random_start(self) -> dict[str, np.ndarray]:
         """Rows of K1, Z and a (equations.random_start.TeacherRows) where the start is random."""
@@ -141,7 +144,8 @@ class ReplicaSolver(Solver, Protocol):
     def carried(self) -> Mapping[str, np.ndarray]:
         """State with a line per sample of this rank that has tangents (blocks.carrier_lines of blocks.carriers)."""
 
-    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None: ...
+    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        """Take over a state that the three methods above gave, perhaps on another number of ranks."""
 
 
 class Replica:
@@ -152,6 +156,7 @@ class Replica:
         self.solvers: dict[str, ReplicaSolver] = {name: self._solver(name) for name in SOLUTIONS}
 
     def _solver(self, solution: str) -> ReplicaSolver:
+        """The solver of "whole" or "half" at its start."""
         s, theory = self.setup, self.setup.run.theory
         sampling = s.sampling(solution, self.index)
         if theory.method == "march":
@@ -161,6 +166,7 @@ class Replica:
 
     @property
     def whole(self) -> ReplicaSolver:
+        """The solution with all samples."""
         return self.solvers["whole"]
 
     @property
@@ -206,4 +212,4 @@ class Replica:
         return Part(solution.arrays())
 
     def close(self) -> None:
-        """Nothing goes on between steps."""
+        """Nothing to stop: no thread works between steps."""

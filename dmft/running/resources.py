@@ -5,9 +5,9 @@ from __future__ import annotations
 from dmft.core.errors import UserError
 from dmft.equations.history import History
 
-FULL_STEPS = 200  # up to here the full history costs little more than the dyadic one
-FULL_BYTES = 1 << 30  # and its tangents must stay below this
-HALF = 1.5  # the solution with half the samples, for the bias, runs along
+FULL_STEPS = 200  # steps up to which the full history costs little more than the dyadic one
+FULL_BYTES = 1 << 30  # bytes up to which the full history is chosen
+HALF = 1.5  # work and memory of a replica relative to one solution: that with half the samples, for the bias, is solved too
 
 
 def bytes_per_sample(history: History, stein: bool) -> int:
@@ -26,7 +26,7 @@ def march_bytes(history: History, samples: int, carriers: int, stein: bool, item
 
 
 def blocks_per_level(history: str, per_level: int, steps: int, samples: int, carriers: int) -> int | None:
-    """The setting `theory.history` resolved: None for the full history."""
+    """What the setting `theory.history` means for a run: the blocks per level, or None for the full history."""
     if history == "auto":
         small = steps <= FULL_STEPS and march_bytes(History(steps), samples, carriers, True) <= FULL_BYTES
         history = "full" if small else "dyadic"

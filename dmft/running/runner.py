@@ -1,6 +1,6 @@
 """solve(run): the replicas of a theory run as a job of the driver (dmft.core.driver).
 
-Here the physics meets files and ranks: which replicas are wanted, what a stored run can be extended by, what the user is told.
+This is where the physics meets files and ranks: which replicas are needed, how a stored run is extended, what the user is told.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dmft.core.parts import Part
 from dmft.core.stopping import Stop
 from dmft.equations.rows import MOST_LOST
 from dmft.model.cuda_loss import check_cuda
-from dmft.model.experiment import Experiment
+from dmft.model.experiment import theory_experiment
 from dmft.model.resume import grown
 from dmft.model.runfile import Run, parse_run
 from dmft.result.statistics import ReplicaStatistics, Solution
@@ -38,10 +38,10 @@ from dmft.running.kept import kept_state
 from dmft.running.replica import Replica, Setup, wanted_parts
 from dmft.solvers.iterate import Guess
 
-MOST_REPLICAS = 4096  # target_error asks for no more
-BIAS_SIGMAS = 2.0  # of its own standard errors, beyond which an estimated bias is taken for real
-UNSTABLE_SHARE = 1e-4  # weight of samples beyond the stability of the explicit step that is worth a warning
-LARGE_CHECKPOINT = 100e6  # bytes that are told before they are written
+MOST_REPLICAS = 4096  # that target_error may ask for
+BIAS_SIGMAS = 2.0  # an estimated bias counts as real above this many of its own standard errors
+UNSTABLE_SHARE = 1e-4  # weight of samples with an unstable explicit step from which on a warning is given
+LARGE_CHECKPOINT = 100e6  # bytes of a checkpoint whose size is told before it is written
 _log = logging.getLogger("dmft")
 
 
@@ -61,12 +61,13 @@ def solve(run: Run, output: str | Path | None = None, resume: bool = False, quie
 
 def solve_job(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
               stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
-              callback: Callback | None = None) -> Ended[Theory]:
-    """`solve`, with word of whether there was anything to do."""
+              callback: Callback | None = None, large_checkpoint: float = LARGE_CHECKPOINT) -> Ended[Theory]:
+    """`solve`, which also tells whether there was anything to do. Checkpoints of more than `large_checkpoint` bytes are announced
+    before the work begins."""
     comm = comm or world()
     job = TheoryJob(run, comm)
     size = estimate(run, "theory", comm.size).checkpoint_bytes
-    if output and comm.is_root and size > LARGE_CHECKPOINT:
+    if output and comm.is_root and size > large_checkpoint:
         _log.info(f"note: checkpoints of about {size_text(size)}, every {run.theory.checkpoint_interval:g} s and when the run is "
                   "stopped; theory.checkpoint_interval makes them rarer")
     ended = drive(job, output, resume, quiet, stop, attrs, comm, hook_of(run, callback))
@@ -76,7 +77,7 @@ def solve_job(run: Run, output: str | Path | None = None, resume: bool = False, 
 
 
 def check(run: Run, comm: Comm) -> None:
-    """Refuse a run that cannot be set up, or does not fit into the memory of these ranks, before any work is done."""
+    """UserError, before any work is done, for a run that cannot be set up or does not fit into the memory of these ranks."""
     setup = Setup.from_run(run, gpu=_card(run, comm))
     setup.check_memory(comm, _room(setup, comm))
 
@@ -107,6 +108,7 @@ class TheoryJob:
     # --- what is on disk --------------------------------------------------------------------------------------
 
     def take_up(self, header: store.Stored, grew: Sequence[str]) -> bool:
+        """A longer run goes on from kept states, or begins again; otherwise finished replicas count, and those under way go on."""
         if "algorithm.t_max" in grew:
             self.kept_state = self.comm.from_root(lambda: kept_state(header, self.setup))
             if self.kept_state is not None:
@@ -127,9 +129,10 @@ class TheoryJob:
         return True
 
     def _take_up_checkpoint(self, header: store.Stored, more_sweeps: bool) -> None:
-        """The finished replicas of a checkpoint, and the first guess of those that have not begun: its file may be gone."""
-        start = store.read_group(header, "start")
-        self.statistics = ReplicaStatistics.from_arrays(store.read_group(header, "finished"))
+        """Take over the finished replicas of a checkpoint, and the first guess of replicas that have not begun: the file that it
+        came from (theory.start_from) may be gone."""
+        start, finished = store.read_group(header, "start"), store.read_group(header, "finished")
+        self.statistics = ReplicaStatistics.from_arrays(finished) if finished else ReplicaStatistics()
         guess = Guess(**start) if start else None
         if more_sweeps and "sweep limit" in self.statistics.outcomes:
             # The kernels of single replicas are not kept, so none of them can go on by itself.
@@ -139,7 +142,8 @@ class TheoryJob:
         self.finished = self.statistics.count
 
     def _note_longer(self, old_text: str) -> None:
-        """t_max grew. Samples of a finished march are not kept, and the arrays of one under way are laid out for its own length."""
+        """Say that a run with a larger t_max is solved from t = 0 again: the samples of a finished march are not kept (unless
+        theory.keep_state), and the arrays of a march under way are laid out for its own length."""
         old = Setup.from_run(parse_run(old_text, any_loss=True))
         same = old.per_level == self.setup.per_level
         what = ("the same random numbers, so the curves up to the old t_max change by rounding alone" if same else
@@ -156,6 +160,7 @@ class TheoryJob:
         return list(range(self.finished, self._asked))
 
     def _start(self) -> None:
+        """Before the first replica: the first guess of an iteration, and notes for the user."""
         self._started = True
         if self.setup.start is None:
             self.setup = replace(self.setup, start=_first_guess(self.run, self.comm))
@@ -167,10 +172,13 @@ class TheoryJob:
         if experiment.hidden:
             self._note(f"spectral start: {experiment.hidden} steps of power iteration before t = 0")
         if self.setup.parts != wanted_parts(self.run):
-            self._note(f"note: the loss {self.run.problem.loss!r} has jumps: solving without the Stein control variate")
+            what = (f"the preprocessing {self.run.problem.preprocessing!r} has jumps, or its slope is not known"
+                    if experiment.hidden and not experiment.losses[0].stein else f"the loss {self.run.problem.loss!r} has jumps")
+            self._note(f"note: {what}: solving without the Stein control variate")
 
     def _more(self) -> int:
-        """How many replicas the target error needs; grows at most twofold at a time, by the same rule at any rank count."""
+        """The number of replicas to go on to for the target error; it grows at most twofold at a time, and not with the number of
+        ranks."""
         target = self.run.theory.target_error
         if target <= 0:
             return self.finished
@@ -190,8 +198,8 @@ class TheoryJob:
         return more
 
     def _warn_of_bias(self, target: float) -> None:
-        """Say so where the target is met for the noise alone: no replica lowers the bias of a finite number of samples, and other
-        samples are another run."""
+        """Warn where the noise has met the target but the bias of a finite number of samples has not: more replicas do not lower
+        the bias, and with more samples it would be another run."""
         if not self.comm.is_root:
             return
         bias, error = self.statistics.bias()
@@ -204,11 +212,13 @@ class TheoryJob:
                           f"theory.samples of about {samples * seen[i] / target:.2g}", ResultWarning, stacklevel=2)
 
     def label(self, indices: Sequence[int]) -> str:
-        return f"{self.run.theory.method}, replicas {indices[0] + 1}-{indices[-1] + 1} of {self._asked}"
+        first, last = indices[0] + 1, indices[-1] + 1
+        which = f"replica {first}" if first == last else f"replicas {first}-{last}"
+        return f"{self.run.theory.method}, {which} of {self._asked}"
 
     def worker(self, index: int, group: Comm) -> Replica:
         room = _room(self.setup, self.comm)
-        self.comm.barrier()     # nobody takes memory before all have seen what is free
+        self.comm.barrier()     # no rank allocates before all have measured the free memory
         self.setup.check_memory(group, room)
         return Replica(self.setup, index, group)
 
@@ -216,12 +226,14 @@ class TheoryJob:
         self.statistics.add(Solution.from_arrays(solution.shared))
 
     def state(self) -> dict[str, Any]:
+        """The statistics of the finished replicas, if there are any, and the first guess of an iteration."""
         start = self.setup.start.arrays() if self.setup.start else {}
-        return {"finished": self.statistics.arrays(), "start": start}
+        return {"finished": self.statistics.arrays() if self.statistics.count else {}, "start": start}
 
     # --- the end ----------------------------------------------------------------------------------------------
 
     def finish(self, attrs: dict[str, Any], output: Path | None) -> Theory:
+        """The result, saved if there is an output."""
         experiment = self.setup.experiment
         if experiment.hidden:
             attrs = {**attrs, "spectral_start": f"{experiment.hidden} steps of power iteration before t = 0, "
@@ -240,13 +252,13 @@ class TheoryJob:
 
 
 def _warn(theory: Theory) -> None:
-    """What went wrong, or may have."""
+    """Warn of what went wrong in a result, or may have."""
     if theory.diverged:
         _warn_diverged(theory)
     if theory.outcome == "diverged":
         return
     if theory.outcome == "sweep limit":
-        known = int(np.isfinite(theory.m).sum())        # later rows have exploded, but may do so no more after further sweeps
+        known = int(np.isfinite(theory.m).sum())        # later rows have exploded; after further sweeps they may not
         far = "" if known == theory.t.size else f" (the last sweep diverged at t = {theory.t[known]:g}: NaN from there on)"
         warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}{far}: raise it with --resume, or use "
                       "method = \"march\"", OutcomeWarning, stacklevel=4)
@@ -261,7 +273,7 @@ def _warn(theory: Theory) -> None:
 
 
 def _warn_diverged(theory: Theory) -> None:
-    """How many replicas diverged, when the first one did, and why."""
+    """Warn of replicas that diverged: how many, at what time, and why."""
     eta, times, count = theory.run.algorithm.first_rate, theory.run.algorithm.clock.t, len(theory.replicas["m"])
     first = times[min(min(int(np.isfinite(m).sum()) for m in theory.replicas["m"]), len(times) - 1)]
     what = f"diverged at t = {first:g}"
@@ -281,18 +293,23 @@ def _card(run: Run, comm: Comm) -> Gpu | None:
         return None
     if run.theory.method == "iterate":
         raise RunError('[theory] device = "gpu": only method = "march" runs there; take device = "cpu" for iterate')
+    experiment = theory_experiment(run)
+    if experiment.hidden and not experiment.losses[0].cuda:
+        raise RunError(f'[theory] device = "gpu": the preprocessing {run.problem.preprocessing!r} has no CUDA source; give '
+                       'register_preprocessing its cuda argument, or take device = "cpu"')
     card = gpu("theory", *comm.on_node())
-    for loss in Experiment.from_run(run).losses:
+    for loss in experiment.losses:
         check_cuda(card, loss, "theory")
     return card
 
 
 def _room(setup: Setup, comm: Comm) -> int:
-    """Bytes that the samples of this rank may take."""
+    """Bytes that the samples of this rank may occupy."""
     return setup.gpu.free_bytes() if setup.gpu else free_bytes(comm)
 
 
 def _first_guess(run: Run, comm: Comm) -> Guess | None:
+    """The guess that theory.start_from names, if any."""
     if run.theory.method != "iterate" or not run.theory.start_from:
         return None
     return comm.from_root(lambda: guess_from(theory_of(store.load(run.theory.start_from)), run))

@@ -1,14 +1,15 @@
 """Samples on a GPU: the same operations as process.Samples, with the sources in dmft/samples/cuda/march.cu.
 
 The card holds everything that has one line per sample; the host keeps the kernels' small linear algebra (equations/weights.py),
-which is a few hundred numbers wide and would not fill a card. A step crosses the bus twice: the sums of row n go up,
-what drives the samples comes down. Random numbers are those of the CPU, so results differ by rounding alone.
+which is a few hundred numbers wide and would not keep a card busy. A step transfers data twice: the sums of row n go to the
+host, what drives the samples comes back. Random numbers are those of the CPU, so results differ by rounding alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,12 +30,21 @@ from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Tangents
 
 KERNELS = ("fields", "row_sums", "teacher_sums", "add_parts", "past", "bounds", "next_tangents", "merge_columns", "merge_rows",
            "move")
-BLOCKS = 32  # blocks of samples that are summed on the host, over all ranks, in no order
-PARTS = 32  # parts of a block that are summed on the card, so that all of it works
-WARPS = 8  # samples that one block of threads takes on
-PULL_BYTES = 16  # of struct Pull, at most
+BLOCKS = 32  # most blocks of samples; their sums are added on the host, over all ranks, exactly
+PARTS = 32  # parts of a block, which the card sums side by side
+PULL_BYTES = 16  # size of struct Pull in march.cu, at most
 MARCH = Path(__file__).parent / "cuda" / "march.cu"
-ALIGNED = 32  # columns of tangents are read from a multiple of this on
+
+
+class Tiling(NamedTuple):
+    """How the work of a step is cut up for a card. It changes results by rounding alone."""
+
+    warps: int = 8  # samples of a block of threads, one for each warp of 32 threads
+    aligned: int = 32  # columns of tangents are read from a multiple of this on
+    columns: int = 7  # columns of tangents that a thread adds up at a time
+
+
+TILING = Tiling()
 
 
 def over(threads: int, block: int = 256) -> tuple[tuple[int], tuple[int]]:
@@ -43,7 +53,7 @@ def over(threads: int, block: int = 256) -> tuple[tuple[int], tuple[int]]:
 
 
 class OnDevice(Mapping):
-    """The arrays of some samples by name, each brought to the host when it is asked for: they may be large."""
+    """The arrays of some samples by name; each is copied to the host when it is read, because they may be large."""
 
     def __init__(self, gpu: Gpu, arrays: dict):
         self._gpu, self._arrays = gpu, arrays
@@ -62,12 +72,13 @@ class GpuSamples:
     """A range of samples of one replica at step n, on a card."""
 
     def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, weight: np.ndarray, block: int,
-                 sampling: Sampling, dtype=np.float64):
+                 sampling: Sampling, dtype=np.float64, tiling: Tiling = TILING):
         count, slots = len(draws.h), history.slots
         if PULL_BYTES * slots > gpu.shared_bytes:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
                            f'{gpu.shared_bytes // PULL_BYTES}; take history = "dyadic", or device = "cpu"')
         self.gpu, self.experiment, self.history, self.block, self.keys = gpu, experiment, history, block, sampling.keys
+        self.tiling = tiling
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         self.count, self.slots, self.blocks = count, slots, -(-count // block)
         self.part = -(-block // PARTS)
@@ -75,7 +86,8 @@ class GpuSamples:
         self.n = 0
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TEACHER_SCALARS": TEACHER_SCALARS, "TEACHER_GROUPS": TEACHER_GROUPS,
-                   "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE, "LEAVES": LEAVES, "GONE": GONE}
+                   "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE, "LEAVES": LEAVES, "GONE": GONE,
+                   "COLUMNS": tiling.columns}
         sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} tangent;",
                               *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
                    for loss in experiment.losses]
@@ -97,7 +109,7 @@ class GpuSamples:
         self.partial = gpu.zeros((self.blocks, self.parts, SCALARS + GROUPS * slots))
         self.sums = gpu.zeros((self.blocks, SCALARS + GROUPS * slots))
         self.vectors = gpu.zeros((2, slots))
-        self.plan = gpu.zeros((slots + history.levels, 3), np.int32)  # rows of tangents in use, then merges
+        self.plan = gpu.zeros((slots + history.levels, 3), np.int32)  # rows of tangents that contribute, then merges
         self.merges = self.plan[slots:]
         self.next = gpu.zeros((self.carriers, slots), dtype)
         self.teacher: tuple | None = None  # arrays of `teacher_sums`, made when first asked for
@@ -153,8 +165,9 @@ class GpuSamples:
         """As Samples.advance."""
         state, past, tangents, history = self.state, self.past, self.tangents, self.history
         used = int(history.stop[plan.slot])
-        begin = min(history.order) // ALIGNED * ALIGNED
-        rows = np.flatnonzero(drive.memory)  # the others hold nothing, or nothing that counts
+        warps, aligned = self.tiling.warps, self.tiling.aligned
+        begin = min(history.order) // aligned * aligned
+        rows = np.flatnonzero(drive.memory)  # the other rows are empty, or do not contribute
         lines = np.zeros((self.slots + history.levels, 3), np.int32)
         lines[: len(rows)] = np.column_stack((rows, history.offset[rows], history.stop[rows]))
         lines[self.slots : self.slots + len(plan.merges)] = plan.merges
@@ -167,9 +180,9 @@ class GpuSamples:
         count, carriers, slots, slot, stein, merges = (
             np.int32(x) for x in (self.count, self.carriers, self.slots, plan.slot, self.stein, len(plan.merges)))
         columns = np.int32(begin), np.int32(used)
-        self.kernel["past"]((-(-self.count // WARPS),), (32 * WARPS,), (
+        self.kernel["past"]((-(-self.count // warps),), (32 * warps,), (
             count, slots, *columns, stein, self.vectors, self.dots, past.H, past.X, past.Y), 0)
-        self.kernel["next_tangents"]((-(-self.carriers // WARPS),), (32 * WARPS,), (
+        self.kernel["next_tangents"]((-(-self.carriers // warps),), (32 * warps,), (
             carriers, slots, *columns, packed, eta, scale, keep, np.int32(len(rows)), self.plan, self.vectors, self.carrier,
             self.gp, tangents.T, tangents.row, self.next), PULL_BYTES * len(rows))
         if merges:
@@ -177,7 +190,7 @@ class GpuSamples:
             self.kernel["merge_columns"]((blocks, self.slots + 6), block, (
                 count, carriers, slots, packed, stein, merges, self.merges, self.offset, self.stop, past.H, past.G, past.X,
                 tangents.T, tangents.row, past.Y, self.next), 0)
-        self.kernel["merge_rows"]((-(-self.carriers // WARPS),), (32, WARPS), (
+        self.kernel["merge_rows"]((-(-self.carriers // warps),), (32, warps), (
             carriers, slots, *columns, packed, eta, scale, merges, slot, self.merges, self.offset, self.stop, self.carrier,
             self.gp, tangents.T, tangents.row, self.next), 0)
         self.kernel["move"](*over(self.count), (

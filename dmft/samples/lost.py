@@ -1,10 +1,10 @@
 """Samples that leave their trapping region. Eq. [lost].
 
-For losses that grow faster than h^2 any learning rate has fields from which the explicit step jumps further out than it came, and
-further still the next time: v' ~ h^3 takes such a sample beyond all numbers within a few steps. Such fields lie in the tail of the
-Gaussian, and draws from a broadened law (sampling.py) reach them with a weight of 1e-8 or so, which no simulation of reasonable
-size contains. Such a sample is lost: from then on it feels and exerts no force, so that M_C stays the Gram matrix of one set of
-samples, and its weight is counted.
+For losses that grow faster than h^2 there are, at any learning rate, fields from which every explicit step leads further out than
+the last: with v' ~ h^3 such a sample overflows within a few steps. These fields lie in the tail of the Gaussian, and draws from a
+broadened law (sampling.py) reach them with a weight of 1e-8 or so, which no simulation of reasonable size contains. Such a sample
+is lost: from then on it feels and exerts no force, so that M_C stays the Gram matrix of one set of samples, and its weight is
+counted.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from numba import njit
 # than LEAVES times (1 + |f| + |y|), to where the next step with a mini-batch weight of one would do so again,
 # does not come back.
 LEAVES = 4.0
-# Mini-batch weight of a lost sample: it stays, and any other is >= 0.
+# Mini-batch weight of a lost sample, for all later steps; any other is >= 0.
 GONE = -1.0
 
 
 @njit(cache=True, inline="always")
 def leaves(step, field, y):
-    """Whether a gradient step moves a field further than any that stays in its trapping region."""
+    """Whether a gradient step moves a field further than any step that stays in the trapping region."""
     return abs(step) > LEAVES * (1.0 + abs(field) + abs(y))

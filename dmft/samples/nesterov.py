@@ -1,7 +1,8 @@
 """Samples under Nesterov's momentum: gradients are taken at y_n = w_n + beta_n (w_n - w_{n-1}). Eq. [momentum].
 
-All that samples keep belongs to y. One row more belongs to the present weights w_n; the ordinary step from y makes that of w_{n+1},
-and `turn` makes row n+1 of y of the two. Whole arrays on either device: no other run pays for it.
+Everything a sample stores belongs to y. One more row belongs to the present weights w_n: the ordinary step from y_n makes row n+1
+of w, and `turn` combines the two rows of w into row n+1 of y. It works on whole arrays on either device, so that runs without
+Nesterov's momentum have no extra work in their loops.
 """
 
 from __future__ import annotations
@@ -12,15 +13,15 @@ import numpy as np
 
 
 class Behind(NamedTuple):
-    """The present weights of the samples. Arrays of the device that the samples are on."""
+    """Fields, responses and tangents that belong to the present weights w_n. Arrays on the device of the samples."""
 
     h: Any  # (count,)
     Y: Any  # (count,) response to h0 through the label
     row: Any  # (carriers, slots) tangents
 
     def turn(self, h: Any, Y: Any, row: Any, merges: np.ndarray, beta: float) -> None:
-        """Fields, responses and tangents of w_{n+1}, as the step from y_n made them, become those of y_{n+1}, in place; merges:
-        blocks of the history that became one in `row`, and here have not yet."""
+        """Turn h, Y and row from those of w_{n+1}, as the step from y_n made them, into those of y_{n+1}, in place. merges: blocks
+        of the history that are merged in `row` already, and in self.row not yet."""
         for older, newer, into in merges:
             self.row[:, into] = self.row[:, older] + self.row[:, newer]
             self.row[:, older] = 0

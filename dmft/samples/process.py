@@ -124,28 +124,34 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
     v, g_all, gp_all, g_y, G, H = fields.v, fields.g, fields.gp, fields.g_y, past.G, past.H
     direct, slots = learning.direct, past.G.shape[1]
     line[:] = 0.0
+    products, responses, overlaps = (line[SCALARS : SCALARS + slots], line[SCALARS + slots : SCALARS + 2 * slots],
+                                     line[SCALARS + 2 * slots :])
+    # Sums of one number stay in registers: the compiler cannot know that no other array overlaps with the line.
+    sum_gp = sum_gk = sum_v = sum_gh = sum_gg = label = wild = unstable = lost = 0.0
+    carried = sum_response = sum_response2 = 0.0
     for i in range(first, last):
         w, g, gp = weights[i], g_all[i], gp_all[i]
         wg, wgp = w * g, w * gp
-        line[GP] += wgp
-        line[GK] += wg * k[i]
-        line[V] += w * v[i]
-        line[GH] += wg * (h[i] + m * k[i])
-        line[GG] += wg * g
+        sum_gp += wgp
+        sum_gk += wg * k[i]
+        sum_v += w * v[i]
+        sum_gh += wg * (h[i] + m * k[i])
+        sum_gg += wg * g
         if stein:
-            line[LABEL] += wgp * Y[i] + w * g_y[i]
+            label += wgp * Y[i] + w * g_y[i]
             if abs(Y[i]) > WIDE:
-                line[WILD] += w
+                wild += w
         else:
-            line[LABEL] += direct[i] * g
+            label += direct[i] * g
         if eta * gp > STABLE:
-            line[UNSTABLE] += w
-        line[LOST] += w if s[i] < 0.0 else 0.0
+            unstable += w
+        if s[i] < 0.0:
+            lost += w
         for j in range(used):
-            line[SCALARS + j] += wg * G[i, j]
+            products[j] += wg * G[i, j]
         t = lines[i]
         if t >= 0:
-            line[CARRIED] += w
+            carried += w
             if identity:  # bounded: what is missed, the identity puts back
                 response = 0.0
                 for j in range(used):
@@ -155,13 +161,16 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
                 total = 0.0
                 for j in range(used):
                     total += np.float64(row[t, j])
-                line[RESPONSE] += wgp * total
-                line[RESPONSE2] += wgp * total * (wgp * total) / w
+                sum_response += wgp * total
+                sum_response2 += wgp * total * (wgp * total) / w
             for j in range(used):
-                line[SCALARS + slots + j] += wgp * row[t, j]
+                responses[j] += wgp * row[t, j]
         if identity:
             for j in range(used):
-                line[SCALARS + 2 * slots + j] += wg * H[i, j]
+                overlaps[j] += wg * H[i, j]
+    line[GP], line[GK], line[V], line[GH], line[GG] = sum_gp, sum_gk, sum_v, sum_gh, sum_gg
+    line[LABEL], line[WILD], line[UNSTABLE], line[LOST] = label, wild, unstable, lost
+    line[CARRIED], line[RESPONSE], line[RESPONSE2] = carried, sum_response, sum_response2
     if classes:
         for i in range(first, last):
             line[WRONG] += state.weight[i] * learning.wrong[i]
@@ -194,27 +203,27 @@ def draw_noise(z, X, chi_weights, chi_sd, used):
 
 
 @njit(cache=True, inline="always")
-def next_field(h, g, chi, xi, H, memory, drive, eta, used):
+def next_field(h, g, chi, xi, H, memory, a, keep, thermal, eta, used):
     """h_{n+1} of a sample with past H: the effective process. Eq. [dmft-h]."""
-    return drive.a * (drive.keep * h + eta * (dot(memory, H, used) + chi - g) + drive.thermal * xi)
+    return a * (keep * h + eta * (dot(memory, H, used) + chi - g) + thermal * xi)
 
 
 @njit(cache=True, inline="always")
-def next_control(Y, gp, g_y, Y_past, memory, drive, eta, used):
+def next_control(Y, gp, g_y, Y_past, memory, a, keep, eta, used):
     """Y_{n+1}, the response of h_{n+1} to h0 through the label alone, for the control variate of mu. Eq. [stein]."""
     response = dot(memory, Y_past, used) - gp * Y - g_y
-    following = drive.a * (drive.keep * Y + eta * response)
+    following = a * (keep * Y + eta * response)
     return min(max(following, -BOUND), BOUND) if eta * gp > STABLE else following
 
 
 @njit(cache=True, inline="always")
-def next_tangents(T, row, gp, memory, drive, eta, offset, stop, first, used, out):
+def next_tangents(T, row, gp, memory, a, keep, eta, offset, stop, first, used, out):
     """out_J = T_{n+1,J} for the sources before step n, from tangents T and row n of a sample; out holds the memory sums over
     the rows before `first`. Eq. [dmft-T]."""
     gather(T, memory, offset, stop, first, used, out)
-    slope = drive.a * (drive.keep - eta * gp)
+    slope = a * (keep - eta * gp)
     for j in range(used):
-        out[j] = slope * row[j] + drive.a * eta * out[j]
+        out[j] = slope * row[j] + a * eta * out[j]
         if abs(out[j]) < TINY:
             out[j] = 0.0
     if eta * gp > STABLE:
@@ -253,11 +262,14 @@ def enter_tangents(T, row, following, source, merges, slot, offset, stop, used):
 @njit(cache=True)
 def _advance_block(first, last, step, drive, chain, keys, state, past, tangents, fields, z_first, ahead, stein):
     """Samples first .. last-1 from step n to n+1."""
-    # Arrays are taken out of their tuples once: each time costs two atomic counts, which would be a tenth of all work.
+    # Arrays are taken out of their tuples once, and no tuple that holds arrays is handed on: each time costs two atomic counts
+    # an array, which would be a tenth of all work.
     n, eta, slot, merges, offset, stop = step.n, step.eta, step.slot, step.merges, step.offset, step.stop
     h, s, Y, line, name, sign = state.h, state.s, state.Y, state.line, state.name, state.sign
     g_all, gp_all, g_y, memory, chi_weights, sums = fields.g, fields.gp, fields.g_y, drive.memory, drive.chi_weights, ahead.sums
     H, G, X, Y_past, T, row = past.H, past.G, past.X, past.Y, tangents.T, tangents.row
+    a, keep, thermal, chi_sd, noise_key, batch_key = drive.a, drive.keep, drive.thermal, drive.chi_sd, keys.noise, keys.batch
+    ahead_step, ahead_first = ahead.step, ahead.first
     used = stop[slot]  # no slot beyond holds anything yet
     following = np.empty(used, T.dtype)
     rounded = memory.astype(T.dtype)
@@ -265,28 +277,31 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, tangents,
         if abs(rounded[j]) < TINY:
             rounded[j] = 0.0
     for i in range(first, last):
-        g, gp, t = g_all[i], gp_all[i], line[i]
-        z, xi = own_normals(i, name, sign, z_first, keys.noise, n)
-        chi = draw_noise(z, X[i], chi_weights, drive.chi_sd, used)
-        h_next = next_field(h[i], g, chi, xi, H[i], memory, drive, eta, used)
+        g, gp, t, H_i, X_i = g_all[i], gp_all[i], line[i], H[i], X[i]
+        z, xi = own_normals(i, name, sign, z_first, noise_key, n)
+        chi = draw_noise(z, X_i, chi_weights, chi_sd, used)
+        h_next = next_field(h[i], g, chi, xi, H_i, memory, a, keep, thermal, eta, used)
         if stein:
-            Y_next = next_control(Y[i], gp, g_y[i], Y_past[i], memory, drive, eta, used)
-            merge_past(Y_past[i], merges)
-            Y_past[i, slot], Y[i] = Y[i], Y_next
+            Y_i = Y_past[i]
+            Y_next = next_control(Y[i], gp, g_y[i], Y_i, memory, a, keep, eta, used)
+            merge_past(Y_i, merges)
+            Y_i[slot], Y[i] = Y[i], Y_next
         if t >= 0:
-            if ahead.step < 0:
+            T_t, row_t = T[t], row[t]
+            if ahead_step < 0:
                 following[:] = 0.0
             else:
-                following[:] = sums[t, ahead.step, :used]
-            next_tangents(T[t], row[t], gp, rounded, drive, eta, offset, stop, ahead.first, used, following)
-            enter_tangents(T[t], row[t], following, -drive.a * eta * gp, merges, slot, offset, stop, used)
-        merge_past(H[i], merges)
-        merge_past(G[i], merges)
-        merge_past(X[i], merges)
+                following[:] = sums[t, ahead_step, :used]
+            next_tangents(T_t, row_t, gp, rounded, a, keep, eta, offset, stop, ahead_first, used, following)
+            enter_tangents(T_t, row_t, following, -a * eta * gp, merges, slot, offset, stop, used)
+        if len(merges):
+            merge_past(H_i, merges)
+            merge_past(G[i], merges)
+            merge_past(X_i, merges)
         # step n enters the past, n+1 becomes the present
-        H[i, slot], G[i, slot], X[i, slot] = h[i], g, chi
+        H_i[slot], G[i, slot], X_i[slot] = h[i], g, chi
         h[i] = h_next
-        s[i] = next_weight(chain, s[i], keys.batch, name[i], n) if s[i] >= 0.0 else GONE
+        s[i] = next_weight(chain, s[i], batch_key, name[i], n) if s[i] >= 0.0 else GONE
 
 
 @njit(cache=True, parallel=True)

@@ -1,15 +1,15 @@
-"""Where samples start and what drives them: (k, y, sd) of their data, h(0), s(0), importance weights, first normals of chi.
+"""The start of every sample: (k, y, sd) of its data, h(0), s(0), its importance weight, and the first normals of its noise chi.
 
 A sample is known by its index among all samples of a replica, so any range of samples can be drawn on any rank.
-Variance reduction, each part switchable:
+The parts of the variance reduction, each of which can be switched off:
 
 - "sobol": (h0, h(0), s(0)) and the first SOBOL_STEPS normals behind chi are a scrambled Sobol set, one
-  independent scrambling per replica, so that replicas still give honest error bars;
+  independent scrambling per replica, so that the spread of replicas still gives the error bars;
 - "weights": h0 and h(0) are drawn WIDER times too wide and weighted back: g ~ h^3 lives in the tails.
   (Much wider and samples start where the explicit step is unstable, eta v'' > 2.)
 - "stein" (a control variate of mu) and "ibp" (the response completed by an identity) are estimators, not draws: see
   equations/rows.py and equations/ibp.py. With "ibp" only some samples have tangents. For labels that jump, "stein" needs
-  samples on the jump: pairs beyond all others, alike in everything but their label, with weight 0 in every average.
+  additional samples on the jump: pairs that differ in their label alone, with weight 0 in every average.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from dmft.model.experiment import Experiment
 from dmft.model.minibatches import first_weights
 from dmft.model.runfile import VARIANCE_PARTS
 
-SOBOL_STEPS = 10
-WIDER = 1.2
-# From random starts averages have the weight h0^2 besides: h0 alone is drawn wider, up to where no weight is left and the explicit
-# step of most runs is still stable.
+SOBOL_STEPS = 10  # first steps whose normals are part of the Sobol set
+WIDER = 1.2  # factor by which h0 and h(0) are drawn too wide, with "weights"
+# For random starts there are averages with the weight h0^2: h0 alone is drawn wider, and cut off where its weight is negligible and
+# the explicit step of most runs is still stable.
 WIDER_RANDOM, LARGEST_H0 = 1.4, 6.0
 PARTS = VARIANCE_PARTS
-LEAST_CARRIERS = 512  # samples with tangents, where there are as many: they give the shape of a row of the response
+LEAST_CARRIERS = 512  # least number of samples with tangents, which give the shape of a row of the response (or all, if fewer)
 
 
 class Draws(NamedTuple):
@@ -47,7 +47,7 @@ class Draws(NamedTuple):
     sd: np.ndarray  # (count,) spread of the input
     slope: np.ndarray  # (count,) derivative of the label in h0
     shift: np.ndarray  # (count,) k - h0
-    stratum: np.ndarray  # (count,) of the data model's strata
+    stratum: np.ndarray  # (count,) index in the data model's strata
     jump: np.ndarray  # (count,) weight of g in mu, for samples on a jump of the labels
     h: np.ndarray  # (count,) h(0)
     s: np.ndarray  # (count,) s(0)
@@ -57,7 +57,7 @@ class Draws(NamedTuple):
 
 
 def _unit_cube(seed: int, name: tuple[int, ...], first: int, count: int, dimensions: int, sobol: bool) -> np.ndarray:
-    """Points first .. first+count-1 of the replica's set in the open unit cube, (count, dimensions)."""
+    """Points first .. first+count-1 of the set of one solution in the open unit cube, (count, dimensions)."""
     if not sobol:
         return streams.uniforms(streams.key(seed, "start", *name), first, (count, dimensions))
     engine = qmc.Sobol(dimensions, scramble=True, rng=streams.generator(seed, "sobol", *name))
@@ -80,11 +80,11 @@ class Sampling:
     parts: frozenset[str]
     tangents: float = 1.0
     least_carriers: int = LEAST_CARRIERS
-    pairs: int = 0  # of samples on the jump of the labels
+    pairs: int = 0  # pairs of samples on the jump of the labels
 
     @property
     def total(self) -> int:
-        """Samples with those on jumps."""
+        """The number of samples, those on jumps included."""
         return self.samples + 2 * self.pairs
 
     @property
@@ -97,8 +97,8 @@ class Sampling:
 
     @property
     def carriers(self) -> int:
-        """Samples with tangents, the first of all: a stretch of a Sobol sequence is a good set, its every 16th point is not.
-        An even number, for mirrored pairs."""
+        """The number of samples with tangents. They are the first ones: a stretch of a Sobol sequence is well spread, every 16th
+        point of it is not. Even, for mirrored pairs."""
         if not self.identity:
             return self.samples
         wanted = max(math.ceil(self.tangents * self.samples), self.least_carriers)
@@ -111,7 +111,7 @@ class Sampling:
 
 
 def _points(sampling: Sampling, index: np.ndarray, dimensions: int) -> np.ndarray:
-    """The points of some samples in the open unit cube, (count, dimensions). Stretches of indices are drawn at once."""
+    """The points of the samples `index` in the open unit cube, (count, dimensions). Consecutive indices are drawn together."""
     chosen, place = np.unique(index, return_inverse=True)
     sobol = "sobol" in sampling.parts
     stretches = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1) if len(chosen) else []
@@ -131,7 +131,8 @@ def draw(experiment: Experiment, sampling: Sampling, index: np.ndarray) -> Draws
 
 
 def _draw_pairs(experiment: Experiment, sampling: Sampling, index: np.ndarray) -> Draws:
-    """Samples on the jump: both of a pair are one point of the set, with labels +1 and -1. Not drawn too wide, not flipped."""
+    """Samples on the jump: both members of a pair come from one point of the set, with labels +1 and -1. They are neither drawn too
+    wide nor flipped."""
     pair, label = (index - sampling.samples) // 2, 1.0 - 2.0 * (index % 2 != sampling.samples % 2)
     sobol, extra, name = "sobol" in sampling.parts, experiment.data.draws, sampling.samples + pair
     points = _points(sampling, name, 3 + (SOBOL_STEPS if sobol else 0) + extra)
@@ -145,9 +146,9 @@ def _draw_pairs(experiment: Experiment, sampling: Sampling, index: np.ndarray) -
 
 
 def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray) -> Draws:
-    """The samples of an average."""
+    """The samples that enter averages."""
     parts = sampling.parts
-    z_steps = SOBOL_STEPS if "sobol" in parts else 0  # also in a shorter run: the scrambling depends on the dimension
+    z_steps = SOBOL_STEPS if "sobol" in parts else 0  # in a shorter run too: the scrambling depends on the dimension
     carrier, sign = index < sampling.carriers, np.ones(len(index))
     if experiment.mirrored:
         sign[index % 2 == 1] = -1
@@ -173,5 +174,5 @@ def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray)
 
 
 def lines_of(carrier: np.ndarray) -> np.ndarray:
-    """Where the tangents of each sample are, in order; -1 for a sample without."""
+    """(count,): the line of each sample in the arrays of tangents; -1 for a sample without tangents."""
     return np.where(carrier, np.cumsum(carrier) - 1, -1)

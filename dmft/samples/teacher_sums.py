@@ -37,7 +37,7 @@ def _sum_block(first, last, used, state, fields, past, row, identity, line):
         for j in range(used):
             line[products + j] += wg * past.G[i, j]
         if t >= 0:
-            if identity:  # bounded: what is missed, the identity puts back
+            if identity:  # bounded; the identity puts back what is missed
                 response, total = 0.0, 0.0
                 for j in range(used):
                     response += abs(np.float64(row[t, j]))
@@ -55,12 +55,13 @@ def _sum_block(first, last, used, state, fields, past, row, identity, line):
 
 @njit(cache=True, parallel=True)
 def _sums(block, used, state, fields, past, row, identity, out):
+    """out (blocks, TEACHER_SCALARS + TEACHER_GROUPS slots): sums over the samples of each block."""
     for b in prange(out.shape[0]):
         _sum_block(b * block, min((b + 1) * block, len(state.h)), used, state, fields, past, row, identity, out[b])
 
 
 def teacher_sums(samples: Samples) -> np.ndarray:
-    """(blocks, TEACHER_SCALARS + TEACHER_GROUPS slots): for row n of K1 and Z, once `row_sums` has set the Fields of step n."""
+    """(blocks, TEACHER_SCALARS + TEACHER_GROUPS slots): the sums for row n of K1 and Z; to be called after `row_sums` of step n."""
     out = np.empty((samples.blocks, TEACHER_SCALARS + TEACHER_GROUPS * samples.past.G.shape[1]))
     _sums(samples.block, samples.used, samples.state, samples.fields, samples.past, samples.tangents.row, samples.identity, out)
     return out

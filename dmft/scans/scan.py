@@ -19,7 +19,7 @@ _IRRELEVANT = ("checkpoint_interval", "device")
 
 @dataclass(frozen=True)
 class ScanRow:
-    """One result: means and errors over its times (n,), and of simulations how many instances have learned."""
+    """One result: means and errors at its times (n,) and, for simulations, the share of instances that have learned."""
 
     path: Path
     kind: str
@@ -55,8 +55,8 @@ class Scan:
                 for key, values in self.parameters.items() if all(_is_number(value) for value in values)}
 
     def axis(self) -> str:
-        """The key that a picture has on its axis: the number that takes most values. The dimension is what curves are drawn
-        for, rather than what they are drawn against."""
+        """The key for the horizontal axis of a picture: the one with most different values, but not the dimension, for whose values
+        separate curves are drawn."""
         numbers = {key: len(set(values[np.isfinite(values)])) for key, values in self.numeric().items()}
         keys = [key for key in numbers if key != "simulation.dimension"] or list(numbers) or ["problem.alpha"]
         return max(keys, key=lambda key: (numbers.get(key, 0), key == "problem.alpha"))
@@ -113,7 +113,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _rank(value: Any) -> tuple[int, float, str]:
-    """Sorts numbers by size, before everything else."""
+    """Sorting key: numbers by size, before everything else."""
     return (0, float(value), "") if value is not None and _is_number(value) else (1, 0.0, str(value))
 
 
@@ -125,7 +125,7 @@ def _interpolated(row: ScanRow, values: np.ndarray, at: np.ndarray) -> np.ndarra
 
 
 def _last_before(row: ScanRow, values: np.ndarray | None, at: np.ndarray) -> np.ndarray:
-    """The value at the last recorded time that is not later: shares are counts, which are not interpolated."""
+    """The value at the last recorded time up to `at`: shares come from counts, which are not interpolated."""
     if values is None:
         return np.full(at.shape, np.nan)
     slack = 1e-9 * max(1.0, float(row.t[-1]))

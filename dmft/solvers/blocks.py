@@ -15,11 +15,11 @@ from dmft.model.experiment import Experiment
 from dmft.model.teacher import JUMPS
 from dmft.samples.sampling import Sampling
 
-LARGEST_BLOCK_COUNT = 512
+LARGEST_BLOCK_COUNT = 512  # blocks of a solution on the CPU, at most
 
 
 class Summing(Protocol):
-    """What the numerics ask of a communicator."""
+    """What the numerics need of a communicator."""
 
     rank: int
     size: int
@@ -33,8 +33,8 @@ class Summing(Protocol):
 class Blocks:
     """All samples of a solution in blocks, and the contiguous range of blocks that one rank holds.
 
-    The first samples of all, `carriers` of them, have tangents. They are dealt out to the blocks, to their first lines, so
-    that every rank has its share of the work."""
+    The first `carriers` samples have tangents. They are spread over the first lines of all blocks, so that every rank has its share
+    of the work."""
 
     samples: int
     size: int
@@ -44,10 +44,12 @@ class Blocks:
 
     @property
     def total(self) -> int:
+        """The number of blocks."""
         return -(-self.samples // self.size)
 
     @property
     def here(self) -> range:
+        """The blocks of this rank."""
         return range(self.rank * self.total // self.ranks, (self.rank + 1) * self.total // self.ranks)
 
     @property
@@ -62,12 +64,12 @@ class Blocks:
 
     @cached_property
     def _dealt(self) -> np.ndarray:
-        """(blocks,) samples with tangents in each block: in proportion to its lines, in pairs."""
+        """(blocks,) the number of samples with tangents in each block: proportional to its lines, and even."""
         lengths = np.minimum(self.samples - self.size * np.arange(self.total), self.size)
         upto = 2 * (np.append(0, np.cumsum(lengths)) * (self.carriers // 2) // self.samples)
         upto[-1] = self.carriers
         dealt = np.minimum(np.diff(upto), lengths)
-        for b in range(self.total):  # a short last block may not take its share
+        for b in range(self.total):  # a short last block may have too few lines for its share
             more = min(self.carriers - int(dealt.sum()), int(lengths[b] - dealt[b]))
             dealt[b] += more
         return dealt
@@ -99,15 +101,17 @@ def blocks_for(samples: int, carriers: int, comm: Summing, most: int = LARGEST_B
 
 
 class Solver(Protocol):
-    """A solution in the making: a step is made of terms to be added over all blocks, and of what is done with the sums."""
+    """A solution under way. A step has two halves, with one reduction over blocks and ranks between them."""
 
-    def terms(self) -> list[np.ndarray]: ...
+    def terms(self) -> list[np.ndarray]:
+        """Arrays (blocks here, L) to be summed over all blocks."""
 
-    def take(self, totals: list[np.ndarray]) -> None: ...
+    def take(self, totals: list[np.ndarray]) -> None:
+        """Finish the step with the sums of these arrays, each (L,)."""
 
 
 def step_together(solvers: Sequence[Solver], comm: Summing) -> None:
-    """One step of each, with a single reduction over the ranks for all of them."""
+    """One step of each solver, with a single reduction over the ranks for all of them."""
     terms = [solver.terms() for solver in solvers]
     totals = iter(comm.sums_exact([lines for own in terms for lines in own]))
     for solver, own in zip(solvers, terms, strict=True):
@@ -116,8 +120,8 @@ def step_together(solvers: Sequence[Solver], comm: Summing) -> None:
 
 def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing, stratum: np.ndarray | None = None,
                shares: Sequence[float] = (1.0,)) -> np.ndarray:
-    """Importance weights of the samples on this rank, made to add up to one over all samples, and over those of each stratum to
-    its share (strata without a sample leave theirs to the others)."""
+    """Importance weights of the samples on this rank, normalised: they add up to one over all samples, and to its share over each
+    stratum (the share of a stratum without samples goes to the others). stratum (count,): that of each sample."""
     strata = np.zeros(len(weight), np.int64) if stratum is None else stratum
     parts = [weight] if len(shares) == 1 else [np.where(strata == k, weight, 0.0) for k in range(len(shares))]
     sums = [[part[b * blocks.size : (b + 1) * blocks.size].sum() for part in parts] for b in range(len(blocks.here))]
@@ -129,6 +133,6 @@ def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing, stratum: np.nd
 
 
 def estimators_of(experiment: Experiment, sampling: Sampling) -> Estimators:
-    """What a solution can estimate from its samples: labels that jump are controlled by pairs on the jump, or not at all."""
+    """Which estimators a solution can use. For labels that jump the control variate of mu needs pairs of samples on the jump."""
     stein = sampling.stein and experiment.stein and (experiment.data.control != JUMPS or sampling.pairs > 0)
     return Estimators(stein, sampling.identity, sampling.carriers / sampling.samples)

@@ -1,9 +1,9 @@
 """The damped fixed point of the paper's appendix A.1: guess all kernels, draw whole paths, re-estimate, mix, repeat.
 
 It uses the same samples, rows and macroscopic recursion as the march, with full history, so that with the same
-random numbers its fixed point is the march. Causality helps: undamped, the first k steps are exact after k sweeps.
-A bad guess may make paths explode at some step; rows from there on are then not accepted in that sweep (the rows
-before are sound), so that the guess repairs itself from the start instead of poisoning everything with NaN.
+random numbers its fixed point is the march. By causality the first k steps are exact after k undamped sweeps. A bad guess may
+make paths explode at some step: the rows from there on are then not used in that sweep, while the rows before are sound, so that
+the guess improves from its beginning instead of becoming NaN everywhere.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from dmft.samples.process import Samples
 from dmft.samples.sampling import Draws, Sampling, draw
 from dmft.solvers.blocks import Summing, blocks_for, estimators_of, normalised, step_together
 
-SUM_BLOCKS = 24  # partial sums of n x n kernels kept at a time
+SUM_BLOCKS = 24  # most blocks of samples: each keeps a sum of n x n kernels
 OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
-PANEL = 16  # steps whose response to the past is gathered at once
-CHUNK = 64  # samples walked together
-STEP_WORK = 2e9  # multiply-adds of tangents per `step()`, so that stop signals are polled every few tenths of a second
+PANEL = 16  # steps whose memory sums over stored rows are precomputed together
+CHUNK = 64  # samples whose paths are walked together
+STEP_WORK = 2e9  # multiply-adds of tangents: a few tenths of a second
 
 
 def iteration_bytes(steps: int, blocks: int, fresh_noise: bool) -> float:
-    """Memory of one solution on a rank with that many blocks: in units of a matrix over all times, the sums of every block with
-    digits and values of the total, twice with their squares; the tangents of the samples under way; guesses, kernels, drives."""
+    """Bytes of one solution on a rank with that many blocks. In units of a matrix over all times: the sums of every block and the
+    digits and values of their total, twice with fresh noise (the squares); the tangents of the samples under way; guesses,
+    kernels and drives."""
     sums = GROUPS * (blocks + exact_sum.WIDTH + 1) * (2 if fresh_noise else 1)
     return 8.0 * (steps + 1) ** 2 * (sums + CHUNK / 2 + 10)
 
@@ -69,6 +70,7 @@ class Guess:
         return Guess(**{name: np.zeros_like(getattr(self, name)) for name in self.parts})
 
     def row(self, n: int, slots: int) -> Row:
+        """Row n over the slots of a full history."""
         def past(kernel: np.ndarray) -> np.ndarray:
             line = np.zeros(slots)
             line[:n] = kernel[n, :n]
@@ -98,8 +100,8 @@ def distance(old: Guess, new: Guess, upto: int) -> float:
 
 
 def starting_guess(experiment: Experiment, first: Row) -> Guess:
-    """The paper's: m = m0, M_R = 0, M_C(t,t) = M_C(0,0), a tenth of it off the diagonal, delta_nu and mu as at t = 0; an
-    intercept stays 0."""
+    """The paper's first guess: m = m0, M_R = 0, M_C(t,t) = M_C(0,0), a tenth of it off the diagonal, delta_nu and mu as at t = 0,
+    and an intercept that stays 0. first: row 0."""
     n = experiment.steps + 1
     M_C = np.tril(np.full((n, n), 0.1 * first.M_C_now))
     np.fill_diagonal(M_C, first.M_C_now)
@@ -115,11 +117,12 @@ class Options:
     tolerance: float
     max_sweeps: int
     fresh_noise: bool
+    step_work: float = STEP_WORK  # multiply-adds of tangents per `step()`: stop signals are polled between steps
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What one sweep found: new kernels, curves, rows that are sound, and the Monte-Carlo error of the kernels."""
+    """The result of one sweep: new kernels, curves, the number of sound rows, and the relative Monte-Carlo error of the kernels."""
 
     kernels: Guess
     curves: dict[str, np.ndarray]
@@ -129,7 +132,7 @@ class Sweep:
 
 @dataclass
 class Pass:
-    """A sweep under way: what drives its paths, and the sums over those walked so far."""
+    """A sweep under way: what drives its paths, and the sums over the paths walked so far."""
 
     sampling: Sampling
     closings: list[Closing]  # what follows from each row of the guess
@@ -137,16 +140,16 @@ class Pass:
     q: np.ndarray
     b: np.ndarray  # intercepts
     m_w: np.ndarray  # overlaps of the weights, which differ from m with Nesterov's momentum
-    sound: int  # rows that the guess leaves sound
+    sound: int  # number of rows of the guess before it explodes
     draws: Draws
     weight: np.ndarray
-    partial: np.ndarray  # (blocks here, steps + 1, SCALARS + 2 slots)
-    turn: int = 0
+    partial: np.ndarray  # (blocks here, steps + 1, SCALARS + GROUPS slots)
+    turn: int = 0  # the block of this rank that is walked next
 
 
 class Iteration:
-    """The fixed-point iteration of one solution. A `step` walks a few blocks of samples on every rank, so that a stop need not
-    wait for a long sweep; a sweep that was not finished is walked again after a restart."""
+    """The fixed-point iteration of one solution. A `step` walks a few blocks of samples on every rank, so that a stop does not have
+    to wait for the end of a long sweep; after a restart the unfinished sweep is walked again from its beginning."""
 
     def __init__(self, experiment: Experiment, sampling: Sampling, options: Options, grid: np.ndarray, comm: Summing,
                  start: Guess | None = None):
@@ -159,12 +162,13 @@ class Iteration:
         self.residuals: list[float] = []
         self.outcome = ""
         self._pass: Pass | None = None
-        self._samples: dict[tuple[int, int], Samples] = {}  # arrays that serve one chunk after the other, by its size
+        self._samples: dict[tuple[int, int], Samples] = {}  # arrays that chunks of one size share
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
 
     @property
     def n(self) -> int:
+        """Sweeps done."""
         return len(self.residuals)
 
     @property
@@ -177,12 +181,12 @@ class Iteration:
 
     @property
     def progress(self) -> float:
-        """Share of the sweeps that are allowed: a lower bound, most runs need fewer."""
+        """Share of max_sweeps that is done: a lower bound of the progress, most runs need fewer sweeps."""
         return min(self.n / self.options.max_sweeps, 1.0)
 
     @property
     def note(self) -> str:
-        """For a progress line."""
+        """Text for the progress line."""
         return f"sweep {self.n}, residual {self.residuals[-1]:.1e}" if self.n else ""
 
     def _first_row(self) -> Row:
@@ -195,39 +199,44 @@ class Iteration:
 
     @cached_property
     def _frozen(self) -> tuple[Draws, np.ndarray]:
-        """What every sweep starts from unless its noise is fresh."""
+        """Draws and weights of every sweep, unless each has fresh noise."""
         return self._draws(self.sampling)
 
     def _draws(self, sampling: Sampling) -> tuple[Draws, np.ndarray]:
+        """The samples of this rank and their normalised weights."""
         draws = draw(self.experiment, sampling, self.blocks.indices())
         return draws, normalised(draws.weight, self.blocks, self.comm, draws.stratum, self.experiment.data.strata)
 
     def sweep(self) -> None:
-        """Steps to the end of the sweep."""
+        """Step until the end of the present sweep."""
         before = self.n
         while self.n == before:
             self.step()
 
     def step(self) -> None:
+        """Walk a few blocks of samples; after the last ones, mix the new kernels."""
         step_together([self], self.comm)
 
     def terms(self) -> list[np.ndarray]:
-        """Walk the next blocks of samples; after the last one, their sums (with fresh noise also the squares of these)."""
+        """Walk the next blocks of samples; returns the sums of all blocks after the last one (with fresh noise their squares
+        too)."""
         if self._pass is None:
             self._pass = self._begin()
         under_way, turns = self._pass, -(-self.blocks.total // self.blocks.ranks)  # the same number on every rank
-        last = min(under_way.turn + 1 + int(STEP_WORK / (self.blocks.size * (self.experiment.steps + 1) ** 3 / 6)), turns)
+        block_work = self.blocks.size * (self.experiment.steps + 1) ** 3 / 6
+        last = min(under_way.turn + 1 + int(self.options.step_work / block_work), turns)
         while under_way.turn < last:
             if under_way.turn < len(self.blocks.here):
                 self._walk_block(under_way)
             under_way.turn += 1
         if last < turns:
             return []
-        flat = under_way.partial.reshape(len(under_way.partial), prod(under_way.partial.shape[1:]))  # no -1: none may be here
+        # Not reshape(..., -1), which fails on a rank without blocks.
+        flat = under_way.partial.reshape(len(under_way.partial), prod(under_way.partial.shape[1:]))
         return [flat, flat**2] if self.options.fresh_noise else [flat]
 
     def take(self, totals: list[np.ndarray]) -> None:
-        """At the end of a sweep, mix what it found."""
+        """At the end of a sweep, mix its kernels with the guess."""
         if totals and self._pass is not None:
             under_way, self._pass = self._pass, None
             sums, *squares = (total.reshape(under_way.partial.shape[1:]) for total in totals)
@@ -235,7 +244,8 @@ class Iteration:
             self._mix(self._collect(sums, under_way, noise))
 
     def _mix(self, sweep: Sweep) -> None:
-        """The residual is taken before mixing, or a small `mixing` would fake convergence."""
+        """Mix the kernels of a sweep with the guess, and decide whether the iteration ends. The residual is taken before mixing,
+        because a small `mixing` would fake convergence."""
         options = self.options
         rows = self.experiment.steps + 1
         known = distance(self.guess, sweep.kernels, sweep.sound)
@@ -243,7 +253,7 @@ class Iteration:
         self.residuals.append(residual)
         self.curves = sweep.curves
         if known < options.tolerance:
-            # Rows that have converged determine the next one: if that one explodes, the equations do.
+            # Converged rows determine the next one: if it explodes, so does the solution of the equations.
             self.outcome = "converged" if sweep.sound == rows else "diverged"
         elif options.fresh_noise and residual < 2 * sweep.noise:
             self.outcome = "noise floor"
@@ -254,12 +264,14 @@ class Iteration:
         self.guess = self.guess.mixed(sweep.kernels, options.mixing, sweep.sound)
 
     def _begin(self) -> Pass:
+        """A new sweep, with the paths still to be walked."""
         fresh = self.options.fresh_noise
         sampling = replace(self.sampling, name=(*self.sampling.name, self.n)) if fresh else self.sampling
         partial = np.zeros((len(self.blocks.here), self.experiment.steps + 1, SCALARS + GROUPS * self.history.slots))
         return Pass(sampling, *self._close_all(), *(self._draws(sampling) if fresh else self._frozen), partial)
 
     def _walk_block(self, under_way: Pass) -> None:
+        """Walk the paths of the block `turn`, chunk by chunk."""
         low = under_way.turn * self.blocks.size
         high = min(low + self.blocks.size, self.blocks.count)
         for first in range(low, high, CHUNK):
@@ -268,6 +280,7 @@ class Iteration:
             self._walk(self._fresh(under_way.sampling, draws, under_way.weight[part]), under_way)
 
     def _fresh(self, sampling: Sampling, draws: Draws, weight: np.ndarray) -> Samples:
+        """Samples at step 0, in arrays of an earlier chunk of the same size if there was one."""
         shape = len(draws.h), int(np.count_nonzero(draws.carrier))
         known = self._samples.get(shape)
         if known is None or tuple(known.keys) != sampling.keys:
@@ -277,7 +290,8 @@ class Iteration:
         return self._samples[shape]
 
     def _close_all(self) -> tuple[list[Closing], np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
-        """What follows from every row of the guess, m, q, the intercept and m_w at every step, and how many rows stay sound."""
+        """What follows from every row of the guess: closings, then m, q, the intercept and m_w at every step, and the number of
+        rows before the guess explodes."""
         rows = self.experiment.steps + 1
         weights = WeightDynamics(self.experiment, History(self.experiment.steps))
         closings: list[Closing] = []
@@ -307,7 +321,7 @@ class Iteration:
                 samples.advance(closing.drive, Plan(no_merges, n, 0))
 
     def _collect(self, sums: np.ndarray, under_way: Pass, noise: float) -> Sweep:
-        """New rows from the sums; the past that [ibp] needs beside them is that of the guess."""
+        """The result of a sweep from its sums; the rows before each one, which [ibp] needs, are those of the guess."""
         experiment, rows, sound = self.experiment, self.experiment.steps + 1, under_way.sound
         new = self.guess.zeros()
         hidden = experiment.hidden
@@ -338,6 +352,7 @@ class Iteration:
         return float(np.sqrt(variance[:, kernels].sum()) / np.linalg.norm(sums[:, kernels]))
 
     def _save_kernels(self, guess: Guess) -> None:
+        """Enter the kernels of a guess, with C and R that follow from them, into the saved kernels."""
         weights = WeightDynamics(self.experiment, History(self.experiment.steps))
         path = self.curves["m"].copy()
         for n in range(self.experiment.steps + 1):
@@ -353,7 +368,7 @@ class Iteration:
     # What a checkpoint holds, as for the march.
 
     def random_start(self) -> dict[str, np.ndarray]:
-        """Nothing: random starts are for the march."""
+        """Empty: only the march solves random starts."""
         return {}
 
     def shared(self) -> dict[str, Any]:
@@ -367,6 +382,7 @@ class Iteration:
         return {}
 
     def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        """Take over what `shared` gave, at the end of the last finished sweep."""
         found = nest(shared)
         self.guess = Guess(**found["guess"])
         self.residuals = list(found["residuals"])

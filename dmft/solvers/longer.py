@@ -1,6 +1,6 @@
-"""A march that goes on beyond its end: the arrays of a shorter run in the layout of a longer history. Eq. [dyadic].
+"""How a finished march goes on to a later end: its arrays in the layout of a longer history. Eq. [dyadic].
 
-Slots of a level keep their places in it; a longer history may have more levels, or more room in each.
+A slot keeps its place within its level; a longer history may have more levels, or more slots in each.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ class Longer:
         self.slot = (new.levels - 1 - level) * new.width + place
 
     def vectors(self, array: np.ndarray) -> np.ndarray:
-        """(..., slots)."""
+        """Arrays (..., slots)."""
         result = np.zeros((*array.shape[:-1], self.new.slots), array.dtype)
         result[..., self.slot] = array
         return result
 
     def packed(self, T: np.ndarray) -> np.ndarray:
-        """(lines, packed) tangents."""
+        """Tangents (lines, packed)."""
         result = np.zeros((len(T), self.new.packed), T.dtype)
         for i, into in enumerate(self.slot):
             columns = self.slot[: self.old.stop[i]]
@@ -38,7 +38,7 @@ class Longer:
         return result
 
     def weights(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The state of WeightDynamics."""
+        """The arrays of a WeightState."""
         result = {}
         for name, array in arrays.items():
             if array.ndim == 2 and name in IN_ORDER_OF_TIME:
@@ -51,22 +51,23 @@ class Longer:
         return result
 
     def history(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The state of a History."""
+        """The arrays of a History."""
         return {"first": self.vectors(arrays["first"]), "size": self.vectors(arrays["size"]), "order": self.slot[arrays["order"]]}
 
     def own(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Lines of samples: those over slots are lengthened."""
+        """Arrays with a line per sample; those over slots are lengthened."""
         return {name: self.vectors(array) if array.ndim == 2 and array.shape[1] == self.old.slots else array
                 for name, array in arrays.items()}
 
     def carried(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Lines of samples with tangents."""
+        """Arrays with a line per sample with tangents."""
         return {name: self.packed(array) if name == "T" else self.vectors(array) for name, array in arrays.items()}
 
 
 def lengthened(found: Mapping[str, Any], steps: int, grid: np.ndarray, longer: Longer) -> dict[str, Any]:
     """The part of a march's state that all ranks share, for a run of `steps` visible steps with kernels on `grid`."""
     def curve(array: np.ndarray) -> np.ndarray:
+        """A curve with NaN at the steps to come."""
         return np.concatenate((array, np.full((steps + 1 - len(array), *array.shape[1:]), np.nan)))
 
     _, here, there = np.intersect1d(found["grid"], grid, return_indices=True)

@@ -1,7 +1,7 @@
 """The causal march: all samples go forward together, each row of the kernels is estimated just before it is used.
 
-One sweep, no damping, no question of convergence. The state is an explicit set of arrays (`shared`, `own`, `restore`),
-which is also what a checkpoint holds.
+It takes one sweep, without damping, and there is nothing to converge. The state is an explicit set of arrays (`shared`, `own`,
+`carried`), which is what a checkpoint holds and `restore` takes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dmft.equations.random_start import TeacherChannel
 from dmft.equations.rows import CARRIED, PUSH, curve_row, curves_of, estimate_row, exploded
 from dmft.equations.weights import WeightDynamics, WeightState
 from dmft.model.experiment import Experiment
-from dmft.samples.gpu import BLOCKS, GpuSamples
+from dmft.samples.gpu import BLOCKS, TILING, GpuSamples, Tiling
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Sampling, draw
 from dmft.samples.teacher_sums import teacher_sums
@@ -37,17 +37,17 @@ from dmft.solvers.longer import Longer, lengthened
 
 
 def march_blocks(sampling: Sampling, comm: Summing, gpu: Gpu | None) -> Blocks:
-    """The blocks of a march."""
+    """The samples of a march in blocks; on a card there are fewer blocks, which are larger."""
     return blocks_for(sampling.total, sampling.carriers, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
 
 
 class March:
     """One solution at step n = 0 .. steps."""
 
-    residuals: list[float] | None = None  # those of an iteration
+    residuals: list[float] | None = None  # only an iteration has them
 
     def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, grid: np.ndarray, comm: Summing,
-                 dtype=np.float64, gpu: Gpu | None = None):
+                 dtype=np.float64, gpu: Gpu | None = None, tiling: Tiling = TILING):
         self.experiment, self.sampling, self.grid, self.comm = experiment, sampling, grid + experiment.hidden, comm
         self.per_level = per_level
         self.history = History(experiment.steps, per_level, np.flatnonzero(experiment.jump_n))
@@ -55,13 +55,13 @@ class March:
         self.blocks = blocks = march_blocks(sampling, comm, gpu)
         self.use = estimators_of(experiment, sampling)
         draws = draw(experiment, sampling, blocks.indices())
-        kind = partial(GpuSamples, gpu) if gpu else Samples
+        kind = partial(GpuSamples, gpu, tiling=tiling) if gpu else Samples
         weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
         self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
         self.teacher = TeacherChannel(experiment.steps, self.history.slots) if experiment.start.random else None
-        self.path = np.full(experiment.steps + 1 - experiment.hidden, np.nan)  # m of where the gradient is taken
+        self.path = np.full(experiment.steps + 1 - experiment.hidden, np.nan)  # overlap of the point where the gradient is taken
         self.diverged = False
 
     @property
@@ -75,7 +75,7 @@ class March:
 
     @property
     def outcome(self) -> str:
-        """How it ended; "" while it has not."""
+        """"done" or "diverged"; "" while it goes on."""
         return "diverged" if self.diverged else "done" if self.done else ""
 
     @property
@@ -85,11 +85,12 @@ class March:
 
     @property
     def note(self) -> str:
-        """For a progress line."""
+        """Text for the progress line."""
         last = self.n - 1 - self.experiment.hidden
         return f"t = {self.experiment.t_n[self.n]:.2f}, m = {self.curves['m'][last]:.4f}" if last >= 0 else ""
 
     def step(self) -> None:
+        """From row n to row n+1."""
         step_together([self], self.comm)
 
     def terms(self) -> list[np.ndarray]:
@@ -143,9 +144,10 @@ class March:
         return self.samples.carried()
 
     def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        """Take over the state of this run, or of the same run with an earlier end."""
         found = nest(shared)
         before = len(found["curves"]["m"]) - 1 + self.experiment.hidden
-        if before < self.experiment.steps:  # of a shorter run
+        if before < self.experiment.steps:
             jumps = np.flatnonzero(self.experiment.jump_n[:before])
             longer = Longer(History(before, self.per_level, jumps), self.history)
             found = lengthened(found, self.experiment.steps - self.experiment.hidden, self.grid, longer)

@@ -13,7 +13,8 @@ from dmft.core.progress import say
 from dmft.version import __version__
 
 
-# Each command is imported when it is asked for: start-up stays fast, and what a command needs is not missed by others.
+# A command's module is imported when that command is called: start-up stays fast, and an optional package that one command
+# needs may be missing for the others.
 def _solve() -> ModuleType:
     from onepass.cli import solve
 

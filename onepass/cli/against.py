@@ -57,7 +57,7 @@ class AgainstOde:
 
     @property
     def blind(self) -> list[str]:
-        """Statistics with an error above BLIND_SHARE of their largest value in the simulation: it could hide a wrong ODE."""
+        """Statistics whose error is above BLIND_SHARE of their largest value in the simulation, and could hide a wrong ODE."""
         found = []
         for name, entries in self.statistics.items():
             scale = max((entry.scale for entry in entries), default=0.0)
@@ -98,7 +98,7 @@ class AgainstOde:
 
 
 def against_ode(ode: Trajectory, paths: Ensemble, names: Sequence[str], name: str) -> AgainstOde:
-    """Compare these statistics of an ensemble with the ODE; FileError where they have no time in common."""
+    """Compare these statistics of an ensemble with the ODE; FileError if the two have no time in common."""
     statistics, left_out = {}, []
     for statistic in names:
         found = entries(ode, paths, statistic)
@@ -128,7 +128,7 @@ def entries(ode: Trajectory, paths: Ensemble, name: str) -> list[Comparison]:
 
 
 def verdict_lines(found: Sequence[AgainstOde]) -> list[str]:
-    """The gravest verdict over several ensembles, in words, and what to do about it."""
+    """The worst verdict over several ensembles, in words, and what to do about it."""
     verdict = max((one.verdict for one in found), key=VERDICTS.index)
     concerned = [one for one in found if one.verdict == verdict]
     where = ", ".join(one.name for one in concerned)

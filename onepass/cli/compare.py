@@ -1,8 +1,8 @@
-"""Hold the ODE against simulations: per statistic and time the entry that is furthest off, in standard errors, and a verdict.
+"""Compare the ODE with simulations: for every statistic and time the entry that differs most, in standard errors; and a verdict.
 
 The ODE is the limit of infinite dimension: simulations differ from it by O(1/d) besides their error. The verdict is one of: agree;
-disagree (|z| beyond what chance explains in a table of that size); cannot tell (the error is above 10 % of the largest value of a
-statistic, so it could hide a wrong ODE); diverged.
+disagree (|z| is larger than chance explains in a table of this size); cannot tell (the error is above 10 % of the largest value of
+a statistic, so that it could hide a wrong ODE); diverged.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dmft.core import schema
 from dmft.core.command import EXIT_DONE
 from dmft.core.errors import FileError
 from dmft.core.parallel import world
@@ -38,6 +39,8 @@ def _compare(options: argparse.Namespace) -> int:
         raise FileError(f"{options.ode}: an ensemble ({ode.source}); the first file must come from onepass solve")
     ensembles = [_ensemble(path) for path in options.simulations]
     found = []
+    for note in _reservations(ode):
+        print(note)
     for path, paths in zip(options.simulations, ensembles, strict=True):
         if ode.run_text.split("[time]")[0] != paths.run_text.split("[time]")[0]:
             print(f"note: {path}: another model or start than the ODE")
@@ -49,6 +52,17 @@ def _compare(options: argparse.Namespace) -> int:
     print(*verdict_lines(found), sep="\n")
     print(f"max |z| = {np.fmax.reduce([one.max_z for one in found]):.2f}")
     return EXIT_DONE
+
+
+def _reservations(ode: Trajectory) -> list[str]:
+    """Why an ODE may differ from its own simulations in any dimension."""
+    keys, notes = schema.read_toml(ode.run_text, "run"), []
+    if keys.get("initial", {}).get("start") == "random":
+        notes.append('note: start = "random": the ODE begins at the start of the first instance, every instance at its own; '
+                     "their mean is not on its path")
+    if keys.get("model", {}).get("reduction") == "mean_field":
+        notes.append('note: reduction = "mean_field": this ODE is an approximation for wide networks, off by O(1/width)')
+    return notes
 
 
 def _ensemble(path: Path) -> Ensemble:

@@ -1,7 +1,7 @@
 """Compute and draw a figure of the companion papers. Parameters are in runs/, pictures go to runs/out/figures/, each with
 its numbers in a CSV file of the same name; the main numbers are printed.
 
---quick takes smaller sizes and fewer instances (seconds instead of minutes).
+--quick uses smaller sizes and fewer instances (seconds instead of minutes).
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def _loureiro() -> ModuleType:
 
 
 class CompanionFigure(NamedTuple):
-    """What computes a figure's numbers (quick or not), what makes rows of them, what gives the function that draws them,
-    and what it shows."""
+    """A figure: the function that computes its numbers (quick or not), the one that makes rows of them, one that returns the
+    drawing function (so that matplotlib is imported late), and one line on what the figure shows."""
 
     numbers: Callable[[bool], Any]
     rows: Callable[[Any], list[NumberRow]]
@@ -153,8 +153,8 @@ def run(options: argparse.Namespace) -> int:
     figure = FIGURES[options.name]
     begin = time.monotonic()
     say(f"{options.name}: {figure.shows}", quiet=options.quiet)
-    draw = figure.drawing()  # before the work: without matplotlib this ends here
-    data = figure.numbers(options.quick)  # on every rank, for ensembles are spread over them
+    draw = figure.drawing()  # before the work: without matplotlib the command ends here
+    data = figure.numbers(options.quick)  # on every rank, since ensembles are spread over the ranks
     output = options.output or command.OUT / "figures" / f"{options.name}.png"
     world().from_root(lambda: _write(figure, draw, data, output, options.quiet))
     say(f"drew {output}, numbers in {output.with_suffix('.csv')}, {time.monotonic() - begin:.0f} s", quiet=options.quiet)

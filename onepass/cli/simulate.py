@@ -1,7 +1,7 @@
 """Run independent instances in finite dimension: SGD on real data, the exact chain of the statistics, or the SDE.
 
-Instances go to ranks and threads; what an instance does depends on its number alone, so the result does not depend on
-either. A stopped run keeps its instances, finished or under way, in a checkpoint.
+Instances are spread over ranks and threads; the random numbers of an instance depend on its number alone, so the result does not
+depend on either. A stopped run keeps all its instances, finished or not, in a checkpoint, from which --resume continues.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ def run(options: argparse.Namespace) -> int:
     job = command.read_job(options, "simulation", runfile.load_run)
     with command.naming(options.run), command.speaking(job.quiet), StopSignals(job.time_limit) as stop:
         result, worked = run_job(runfile.ensemble_job(job.run), job.output, job.resume, job.quiet, stop, job.attrs)
-    if not worked:
-        return command.EXIT_DONE
-    _summary(result, job.output, job.quiet)
+    if worked:
+        _summary(result, job.output, job.quiet)
     return command.EXIT_DIVERGED if result.diverged.all() else command.EXIT_DONE
 
 

@@ -21,12 +21,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _solve(job: command.CommandJob) -> int:
-    """One path is too little work to share: the root rank does it."""
+    """Integrate on the root rank alone: one path is too little work to share."""
     begin = time.monotonic()
     the_run: runfile.OnePassRun = job.run
     if job.resume and job.output.exists() and not _longer(job, the_run):
         say(f"{job.output}: complete, nothing to do", quiet=job.quiet)
-        return command.EXIT_DONE
+        return command.EXIT_DIVERGED if store.load_header(job.output).attrs.get("outcome") == "diverged" else command.EXIT_DONE
     method = {} if the_run.time.method == "auto" else {"method": the_run.time.method}
     path = the_run.solvable.solve(the_run.start(), the_run.time.grid(), rtol=the_run.time.rtol, **method)
     path.run_text = the_run.to_toml()
@@ -42,7 +42,7 @@ def _solve(job: command.CommandJob) -> int:
 
 
 def _longer(job: command.CommandJob, the_run: runfile.OnePassRun) -> bool:
-    """Whether the stored path must go on to a later t_max; other changes are refused."""
+    """True if the stored path ends before the t_max of the run; any other change of the run file is refused."""
     old = runfile.parse_run(store.load_header(job.output).run_text, str(job.output))
     simulated = () if the_run.initial_keys["start"] == "random" else ("simulation.",)
     ignored = ("simulation.process", "simulation.instances", "simulation.checkpoint_interval", *simulated)

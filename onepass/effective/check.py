@@ -1,4 +1,4 @@
-"""Does an effective model describe its SGD? Monte-Carlo at one point of finite dimension against f, g and Sigma.
+"""Does an effective model describe its SGD? Monte-Carlo averages at one point in finite dimension against f, g and Sigma.
 
 At x, with g_s the gradient on fresh data s, Phi the population loss and V the covariance of g_s,
 
@@ -6,9 +6,9 @@ At x, with g_s the gradient on fresh data s, Phi the population loss and V the c
     delta L_n u = (delta/2) tr(V Hess u)                 against  g(u)
     J V J^T     = Cov(<g_s, grad u>)                     against  Sigma(u)
 
-The derivatives of u along a gradient are differences u(x +- eps g), so statistics are all that is needed; they are exact
-for statistics of second degree. Errors come from independent blocks of samples. The limits hold up to O(1/n): a finite
-`allowance` (default 2/n times the size of each quantity) is granted before a difference counts.
+The derivatives of u along a gradient are taken from the differences u(x +- eps g), so that only u itself is needed; they are exact
+for statistics of second degree. Errors come from independent blocks of samples. The limits hold up to O(1/n), so only the part of
+a difference beyond `allowance` (default 2/n times the size of each quantity) counts.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MeasuredLimit:
     model: np.ndarray
 
     def z(self, allowance: float) -> np.ndarray:
-        """Differences beyond allowance * size, in errors; a difference at round-off level is 0."""
+        """Differences beyond allowance * size, in standard errors; a difference at round-off level counts as 0."""
         scale = np.maximum(np.max(np.abs(self.model)), np.max(np.abs(self.value)))
         excess = np.maximum(np.abs(self.value - self.model) - allowance * scale - 1e-9 * scale, 0.0)
         return excess / np.maximum(self.error, 1e-300)
@@ -65,11 +65,11 @@ class EffectiveCheck:
 
     @property
     def agrees(self) -> bool:
-        """No difference beyond five errors (and the finite-dimension allowance)."""
+        """True if no difference is larger than five standard errors plus the allowance for the finite dimension."""
         return max(self.z().values()) < 5.0
 
     def table(self) -> str:
-        """One line per statistic: f and g of SGD with errors, and of the model."""
+        """Text with one line per statistic: f and g measured on SGD, with errors, beside those of the model."""
         lines = [f"{'statistic':>10} {'A_n u':>12} {'+-':>9} {'f':>12} {'delta L_n u':>12} {'+-':>9} {'g':>12}"]
         for i, name in enumerate(self.names):
             lines.append(
@@ -111,7 +111,7 @@ def check_effective(
     def bilinear(p: np.ndarray, q: np.ndarray) -> np.ndarray:
         return 0.25 * (slopes(problem, x, p + q, centre)[1] - slopes(problem, x, p - q, centre)[1])
 
-    # grad Phi from other blocks than its partner: no bias of order P/samples
+    # grad Phi from other blocks than the gradient beside it: no bias of order P/samples
     others = (means.sum(0) - means) / (blocks - 1)
     square = np.stack([bilinear(means[b], others[b]) for b in range(blocks)])
     corrector = 0.5 * problem.delta * (second - square)

@@ -40,7 +40,7 @@ class EffectiveModel(Model):
         raise NotImplementedError
 
     def validate(self, arrays: dict[str, np.ndarray], dimension: int | None) -> None:
-        """Refuse statistics that no weights have."""
+        """RunError for statistics that no weights can have."""
 
     def drift(self, x: np.ndarray) -> np.ndarray:
         return self.corrector(x) - self.population_drift(x)
@@ -122,8 +122,8 @@ def jacobian(model: Model, x: np.ndarray, width: float = 1e-5) -> np.ndarray:
 
 
 def fixed_point(model: Model, guess: Mapping[str, np.ndarray], tolerance: float = 1e-12) -> dict[str, np.ndarray]:
-    """Newton's method on the drift from a guess; steps by least squares, so that points of a manifold of fixed points
-    (the rings) are found too. What the dynamics cannot change (a fixed second layer, norms on the sphere) stays."""
+    """A zero of the drift by Newton's method from a guess. Steps are least-squares solutions, so that points on manifolds of fixed
+    points (the rings) are found too. Entries that the dynamics cannot change (`movable`) keep their values."""
     x, movable = model.start(guess), model.movable()
     for _ in range(100):
         h = np.where(movable, model.drift(x), 0.0)
@@ -159,7 +159,7 @@ class LinearSDE:
         n, pieces = len(self.A), max(1, int(np.ceil(np.linalg.norm(self.A, 2) * t)))
         block = np.zeros((2 * n, 2 * n))
         block[:n, :n], block[:n, n:], block[n:, n:] = -self.A, self.S, self.A.T
-        e = expm(block * (t / pieces))  # short pieces: e^{-At} must not swamp the rest
+        e = expm(block * (t / pieces))  # in short pieces, since rounding errors of e^{-At} would swamp the rest
         flow = e[n:, n:].T
         one = flow @ e[:n, n:]
         total = np.zeros((n, n))

@@ -1,4 +1,4 @@
-"""Localizability (Ben Arous et al. 2022, definition 2.1) seen numerically: how its quantities scale with the dimension at a point.
+"""Localizability (Ben Arous et al. 2022, definition 2.1), tested numerically: how its quantities scale with the dimension.
 
 With delta = c/n the definition asks, on compact sets of the statistics, for
 
@@ -8,7 +8,7 @@ With delta = c/n the definition asks, on compact sets of the statistics, for
 H = L - Phi. (The paper prints o(1/delta) for the last expectation, which its own r2 violates: there it is of order
 1/delta. What the martingale bound needs is the sum over 1/delta steps of delta^4 times it, so o(1/delta^3).) Each is
 estimated at one point per dimension; its slope against n on a double logarithmic scale must not be positive (negative
-for the last). This can refute localizability or make it plausible; a supremum over a set it is not.
+for the last). This can refute localizability or make it plausible, but cannot prove it: the definition has suprema over sets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CONDITIONS = ("hessian", "third", "population", "fourth", "fluctuation")
 
 @dataclass(frozen=True)
 class Localizability:
-    """Scaled quantities (dimensions, 5) in the order of CONDITIONS, their slopes, and which conditions hold so far."""
+    """Scaled quantities (dimensions, 5) in the order of CONDITIONS, their slopes, and which conditions were not refuted."""
 
     dimensions: np.ndarray
     scaled: np.ndarray
@@ -44,7 +44,7 @@ class Localizability:
 
     @property
     def holds(self) -> dict[str, bool]:
-        """Bounded: slope below 0.2; vanishing: below -0.3 (or zero throughout)."""
+        """(5,) bool: slope below 0.2 where the condition is boundedness, below -0.3 (or all zero) where it is a limit of 0."""
         slope = self.slopes
         bounded = {name: bool(slope[i] < 0.2) for i, name in enumerate(CONDITIONS[:4])}
         return {**bounded, "fluctuation": bool(slope[4] < -0.3 or self.scaled[:, 4].max() < 1e-6)}
@@ -75,7 +75,7 @@ def _hessian_norms(problem: Problem, x: np.ndarray, rng: np.random.Generator, ro
             if norms[i] < 1e-9:
                 break
             d = image / norms[i]
-        wide = 20.0 * eps  # rounding grows as eps^-3
+        wide = 20.0 * eps  # a wider difference, since its rounding error grows as eps^-3
         u = [problem.statistics(x + k * wide * d)[i] for k in (-2, -1, 1, 2)]
         third[i] = abs(u[3] - 2.0 * u[2] + 2.0 * u[1] - u[0]) / (2.0 * wide**3)
     return norms, third

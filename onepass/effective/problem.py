@@ -1,4 +1,4 @@
-"""SGD in finite dimension as the check of an effective model sees it: gradients on fresh data, and the statistics."""
+"""SGD in finite dimension, as the checks of an effective model need it: gradients on fresh data, and the statistics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Problem:
 
 @dataclass
 class GradientProcess:
-    """SGD of a Problem, step by step in Python: for a user's own model, not for speed."""
+    """SGD of a Problem as a process: slow, since every step calls the user's Python function."""
 
     problem: Problem
     x: np.ndarray
@@ -35,7 +35,7 @@ class GradientProcess:
 
     @property
     def moving(self) -> Moving:
-        self.x = np.array(self.x, float)  # an array of our own, to be put back in place
+        self.x = np.array(self.x, float)  # a copy, which checkpoints restore in place
         return self.x, self.rng
 
     def flat(self) -> np.ndarray:
@@ -43,8 +43,8 @@ class GradientProcess:
 
 
 def built_in_problem(model: Model, initial, dimension: int) -> tuple[Problem, np.ndarray]:
-    """The SGD of SpikedTensor, BinaryMixture or XorMixture as a Problem, and a point x with the given statistics. One step
-    of the simulator with delta = 1 is minus the gradient."""
+    """The SGD of SpikedTensor, BinaryMixture or XorMixture as a Problem, and a point x with the given statistics. The gradient is
+    minus the change of x in one step of the simulator with delta = 1."""
     process = model.sgd_process(model.start(initial, dimension), dimension, 0, 0)
     assert isinstance(process, KernelProcess)
     kernel, read = process.kernel, process.read

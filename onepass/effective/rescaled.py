@@ -1,7 +1,7 @@
 """An effective model magnified about a point: u~ = n^{exponent} (u - u*) statistic by statistic, at finite n.
 
-With exponent 1/2 about a fixed point of the ballistic dynamics its drift and noise have limits as n -> infinity (eq. 2.7);
-`linearise` gives that limit when every fluctuating statistic is magnified alike, models give others in closed form.
+With exponent 1/2 about a fixed point of the ballistic dynamics its drift and noise have limits as n -> infinity (eq. 2.7).
+`linearise` gives that limit when all fluctuating statistics have the same exponent; models give others in closed form.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onepass.process import Moving, Process
 
 @dataclass
 class RescaledProcess:
-    """A process of the model itself, read through the rescaling."""
+    """A process of the model itself, whose statistics are rescaled when they are read."""
 
     inner: Process
     centre: np.ndarray
@@ -37,8 +37,8 @@ class RescaledProcess:
 
 @dataclass(frozen=True)
 class Rescaled(EffectiveModel):
-    """`base` about `point` (statistics of a fixed point), each statistic times n^{exponents[name]} (0 where not named), in
-    dimension n. It has the statistics, solve, diffuse, chain and simulate of its base; pass the same dimension there."""
+    """`base` about `point` (statistics of a fixed point), each deviation times n^{exponents[name]} (exponent 0 where not named), in
+    dimension n. Statistics and solve, diffuse, chain, simulate are those of the base; pass them the same dimension."""
 
     base: EffectiveModel
     point: Mapping[str, np.ndarray]
@@ -71,7 +71,7 @@ class Rescaled(EffectiveModel):
         )
 
     def inside(self, x: np.ndarray) -> np.ndarray:
-        """Statistics of the base at rescaled ones."""
+        """Statistics of the base, from the rescaled ones."""
         return self.centre + x / self.factor
 
     def validate(self, arrays: dict[str, np.ndarray], dimension: int | None) -> None:

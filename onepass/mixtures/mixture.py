@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 from scipy.special import ndtri
 
-from onepass.gaussian import lower_root, sigmoid, sobol_uniforms
+from onepass.gaussian import add_moments, central_moments, lower_root, sigmoid, sobol_uniforms
 
 
 @njit(cache=True)
@@ -161,12 +161,5 @@ def gradient_covariance(v, m, R, snr, classes, nodes):
                 for j in range(i, p):
                     row[place] = e * (v[i] * on[i] * zeta[j] + v[j] * on[j] * zeta[i])
                     place += 1
-            for a in range(size):
-                mean[a] += weight * row[a]
-                for b in range(a + 1):
-                    second[a, b] += weight * row[a] * row[b]
-    for a in range(size):
-        for b in range(a + 1):
-            second[a, b] -= mean[a] * mean[b]
-            second[b, a] = second[a, b]
-    return second
+            add_moments(row, weight, mean, second)
+    return central_moments(mean, second)

@@ -67,7 +67,7 @@ class MixtureModel(EffectiveModel):
         return np.stack([labels, weights], axis=-1)
 
     def check_plain(self, what: str) -> None:
-        """Refuse closed forms that are those of the papers' classes."""
+        """RunError if the classes are not those of the paper, for which alone `what` is known."""
         if self.class_weights is not None or self.class_labels is not None:
             raise RunError(f"{what} is known for equal class weights and the usual labels; fixed_point(...) finds points of others")
 
@@ -119,6 +119,7 @@ class MixtureModel(EffectiveModel):
             raise RunError(f"dimension = {dimension}; need at least {least}: {self.directions} means and {self.neurons} neurons")
 
     def _f_and_g(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Population drift f and corrector g, each (..., size)."""
         f, g = np.empty(x.shape), np.empty(x.shape)
         for index in np.ndindex(x.shape[:-1]):
             v, m, R = self.split(x[index])
@@ -148,7 +149,7 @@ class MixtureModel(EffectiveModel):
         return out
 
     def retract(self, x: np.ndarray) -> np.ndarray:
-        """The noise of a finite step can push R out of the covariances: cut the negative eigenvalues."""
+        """Set negative eigenvalues of R to zero: the noise of a finite step can produce them."""
         for index in np.ndindex(x.shape[:-1]):
             v, m, R = self.split(x[index])
             values, vectors = np.linalg.eigh(R)

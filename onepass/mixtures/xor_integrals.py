@@ -37,15 +37,16 @@ NEURONS = 4
 
 @lru_cache(maxsize=4)
 def sobol_nodes(log2_points: int) -> np.ndarray:
-    """Fixed scrambled Sobol points (2^log2_points, 5): two uniforms and three normals, the second uniform and the first normal
-    being the same coordinate in two guises."""
+    """Fixed scrambled Sobol points (2^log2_points, 5): two uniforms and three normals; the first normal is the quantile of the
+    second uniform."""
     u = sobol_uniforms(NEURONS, log2_points)
     return np.hstack([u[:, :2], ndtri(u[:, 1:])])
 
 
 @njit(cache=True)
 def _regress(L, column, order, snr, out):
-    """Coefficients out of E[P | z] = out.z for a variable P whose covariances with the fields are column/snr: L out = those."""
+    """Coefficients `out` in E[P | z] = out.z for a variable P whose covariances with the fields are column/snr: they solve
+    L out = column/snr."""
     for a in range(order.size):
         rest = column[order[a]] / snr
         for b in range(a):
@@ -65,7 +66,8 @@ def _root_in_order(m, R, snr, order, C, L):
 
 @njit(cache=True)
 def _mean_of(m, component, order, mean):
-    """Mean of the fields, in the given order, of component 0..3 = +mu, -mu, +nu, -nu; returns its direction and sign."""
+    """Put the mean of the fields given component 0..3 = +mu, -mu, +nu, -nu into `mean`, in the given order; returns direction and
+    sign of the component."""
     q, s = component // 2, 1.0 - 2.0 * (component % 2)
     for a in range(order.size):
         mean[a] = s * m[order[a], q]

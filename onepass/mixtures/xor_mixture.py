@@ -59,7 +59,7 @@ class XorMixture(MixtureModel):
         return neuron_labels(v, m, np.sqrt(self.ring) / 10.0)
 
     def is_optimal(self, v: np.ndarray, m: np.ndarray) -> np.ndarray:
-        """Whether each of the four means has a neuron of its own: one of the 24 stable fixed points."""
+        """True if each of the four means has a neuron of its own, as at the 24 stable fixed points."""
         labels = np.sort(self.classify(v, m), axis=-1)
         return np.all(labels == np.sort(LABELS[1:]), axis=-1)
 

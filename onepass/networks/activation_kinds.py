@@ -1,7 +1,7 @@
-"""What kind of function an activation is, found by looking at it: two slopes, smooth, kinked, or not integrable.
+"""The kind of an activation, found from its values: two slopes, smooth, with kinks, or not integrable.
 
-Rules for smooth functions are wrong by parts in a thousand at a kink, whatever their number of nodes; so kinks must be
-seen before averages are taken, and the rules cut there (kinked_moments.py).
+Rules for smooth functions are wrong by parts in a thousand at a kink, however many nodes they have; so kinks must be
+found before averages are taken, and the rules cut there (kinked_moments.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dmft.core.errors import RunError
 from sgd_sim.models.activations import Activation, apply
 
 MOST_KINKS = 6
-_LOOKED_AT = 16     # intervals, more than kinks
+_LOOKED_AT = 16     # intervals followed in the search for kinks; must exceed the number of kinks
 _PLACES = np.array([0.013, 0.37, 1.0, 2.9, 7.1])
 
 
@@ -28,8 +28,8 @@ def two_slopes(what: Activation) -> tuple[float, float] | None:
 
 
 def kinks(what: Activation) -> tuple[float, ...]:
-    """Where in [-8, 8] the function or its derivative jumps, in order: intervals in which it changes most are halved until the
-    change has gone or is a jump. At most 2 _LOOKED_AT of them are found."""
+    """Places in [-8, 8], in order, where the function or its derivative jumps. The intervals with the largest changes are halved
+    until the change vanishes or remains, which is a jump. At most 2 _LOOKED_AT places are found."""
     x = np.linspace(-8.0, 8.0, 4001) + 1e-4 / 3.0
     found: list[float] = []
     for f in (what.ds, what.s):
@@ -49,8 +49,8 @@ def kinks(what: Activation) -> tuple[float, ...]:
 
 
 def check_integrable(what: Activation) -> None:
-    """Refuse functions whose averages over normals do not exist or hang on the far tails: the fourth moments that the
-    noise needs must have converged at eight standard deviations."""
+    """Refuse functions whose averages over normals do not exist or depend on the far tails: the fourth moments, which the
+    noise needs, must have converged at eight standard deviations."""
     x = np.linspace(-10.0, 10.0, 2001)
     weight = np.exp(-0.5 * x * x)
     with np.errstate(over="ignore", invalid="ignore"):

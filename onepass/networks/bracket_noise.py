@@ -1,10 +1,10 @@
-"""Covariance of the brackets of a committee: what the increments of a, M and Q scatter about their means in one step.
+"""Covariance of the brackets of a committee, the random increments of a, M and Q per unit time in one step of SGD.
 
-Brackets hold up to the second power of the error and of s', so their covariance needs averages over all p + k fields
-at once. Up to MOST_FIELDS fields it is a product trapezoid rule over the fields and three Gauss-Hermite nodes for the
-label noise (exact: no power above four occurs). Beyond, and for activations with a kink, quasi-random points in
-independent scramblings, whose scatter measures the error; heavy tails (fast growing activations) show in it, and are
-refused.
+Brackets contain up to the second power of the error and of s', so their covariance needs averages over all p + k fields
+at once. Up to MOST_FIELDS fields they are taken by a product trapezoid rule over the fields and three Gauss-Hermite nodes for
+the label noise (exact: no power above four occurs). More fields, or activations with a kink, take quasi-random points in
+independent scramblings, whose scatter measures the error. Where it is too large (fast growing activations have heavy tails),
+the covariance is refused.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from scipy.stats import qmc
 
 from dmft.core.averages import standard_error
 from dmft.core.errors import RunError
+from onepass.gaussian import add_moments, central_moments
 from onepass.networks.field_moments import trapezoid_grid
 from sgd_sim.models.activations import Activation
 
 NODES = {1: 57, 2: 41, 3: 33, 4: 25}  # by number of fields
 MOST_FIELDS = max(NODES)
 SCRAMBLINGS = 8
-LOG2_POINTS, LOG2_POINTS_WITH_KINKS = 11, 13  # a scrambling
-LARGEST_ERROR = 0.02
+LOG2_POINTS, LOG2_POINTS_WITH_KINKS = 11, 13  # points of a scrambling
+LARGEST_ERROR = 0.02  # of an entry, relative to the standard deviations of its two variables
 
 
 @lru_cache(maxsize=4)
@@ -66,23 +67,16 @@ def _covariance(s, ds, s_star, root, points, label_noise, weights, a, a_star, ra
             for j in range(i, p):
                 b[place] = kick[i] * u[j] + kick[j] * u[i] + gamma / p * kick[i] * kick[j]
                 place += 1
-        w = weights[index]
-        for i in range(size):
-            mean[i] += w * b[i]
-            for j in range(i + 1):
-                second[i, j] += w * b[i] * b[j]
-    for i in range(size):
-        for j in range(i + 1):
-            second[i, j] -= mean[i] * mean[j]
-            second[j, i] = second[i, j]
-    return second
+        add_moments(b, weights[index], mean, second)
+    return central_moments(mean, second)
 
 
 def bracket_covariance(
     pair: tuple[Activation, Activation], om: np.ndarray, a: np.ndarray, a_star: np.ndarray, noise: float, rate: float,
     gamma: float, smooth: bool,
 ) -> np.ndarray:  # fmt: skip
-    """Covariance of the brackets before any projection, for fields N(0, om), student first. `smooth`: no kinks."""
+    """Covariance (size, size) of the brackets before any projection, in the flat order a, M, upper triangle of Q, for fields
+    N(0, om), student first. `smooth`: the activations have no kinks."""
     student, teacher = pair
     values, vectors = np.linalg.eigh(om)
     root = np.ascontiguousarray((vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T)

@@ -124,7 +124,7 @@ class NetworkInstance(NetworkSGD):
 
 def sgd_instance(net: TeacherStudent, student: Activation, teacher: Activation, x0, dimension: int, seed: int, instance: int):
     """Weights in a random frame with the given overlaps, ready for SGD."""
-    wanted = 8 * dimension * 4 * (net.width + net.teacher_width)  # weights, and what it takes to make them
+    wanted = 8 * dimension * 4 * (net.width + net.teacher_width)  # bytes of the weights, and of the arrays that make them
     if wanted > available_bytes():
         raise RunError(
             f"dimension = {dimension}: an instance of SGD needs about {wanted / 2**30:.3g} GiB of memory; "

@@ -26,15 +26,15 @@ from onepass.networks.kinked_moments import kinked_moments, kinked_square
 from onepass.networks.network import Network
 from onepass.networks.smooth_moments import check_work, smooth_moments
 from onepass.networks.two_slope_moments import two_slope_moments, two_slope_square
-from sgd_sim.models.activations import Activation, activation
+from sgd_sim.models.activations import ERF, Activation, activation
 
-MOST_TENSOR_FIELDS = 3  # up to here one product rule over all fields is the fastest
+MOST_TENSOR_FIELDS = 3  # up to so many fields one product rule over all of them is fastest
 FEWEST_NODES_WITH_KINKS = 24
-ROUGH = 1e-5  # relative error of the rule at which the user is told
+ROUGH = 1e-5  # relative error of the rule above which the user is warned
 
 
 def _with_derivative(what: Any, derivative: Any) -> Activation:
-    """An activation by name or pair, or as a function with its derivative given apart."""
+    """An Activation from a name, a pair (s, s'), or a function s and its derivative."""
     if callable(what) and not isinstance(what, tuple):
         if derivative is None:
             raise RunError("activation is a function: give its derivative too, as a pair (s, s') or derivative = s'")
@@ -89,12 +89,12 @@ class CommitteeEquations(Network):
 
     @property
     def closed_form(self) -> bool:
-        """Whether averages are closed: erf throughout, or two slopes throughout."""
+        """True if the averages have closed forms: erf, or two slopes, in both student and teacher."""
         return self._erf or self._two_slopes
 
     @property
     def _erf(self) -> bool:
-        return all(part.name == "erf" for part in self._pair)
+        return all(part is ERF for part in self._pair)
 
     @property
     def _two_slopes(self) -> bool:
@@ -105,7 +105,7 @@ class CommitteeEquations(Network):
         return overlaps.omega(s["M"], s["Q"], self.P), c
 
     def moments(self, s: dict[str, np.ndarray], diagonal: bool = False):
-        """The averages of onepass.field_moments for one set of statistics."""
+        """es, f, g, j2 and square of field_moments.py for one set of statistics."""
         om, c = self._omega_and_c(s)
         if self._erf:
             return erf_moments(om, c, self.width, diagonal)
@@ -151,7 +151,7 @@ class CommitteeEquations(Network):
             check_work(self.width, self.width + self.teacher_width, diagonal)
 
     def brackets_of(self, s: dict[str, np.ndarray], diagonal: bool = False) -> dict[str, np.ndarray]:
-        """Mean brackets for one set of statistics; with `diagonal` the gamma-term of Q on its diagonal only."""
+        """Mean brackets for one set of statistics; with `diagonal`, the term of Q in gamma on the diagonal only."""
         p, a = self.width, s["a"]
         es, f, g, j2, _ = self.moments(s, diagonal)
         cross = a[:, None] * f[:, :p]

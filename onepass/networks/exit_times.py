@@ -1,4 +1,4 @@
-"""How long one-pass SGD stays at its uninformative start: formulas for quadratic networks on the sphere, a = 1.
+"""How long one-pass SGD stays near its uninformative start: formulas for quadratic networks on the sphere, a = 1.
 
 The exit time t is where the excess risk has fallen by a fraction T: R(t) - Delta/2 = (1 - T) (R(0) - Delta/2).
 Steps are p d t / gamma. Formulas linearise the ODE about m = 0, Q = I unless said otherwise.
@@ -19,7 +19,7 @@ from onepass.networks.overlaps import random_overlaps
 
 
 class ExitTimeEstimate(NamedTuple):
-    """A mean and its standard error (0 where it is computed and not sampled)."""
+    """A mean and its standard error (0 where it is computed exactly)."""
 
     mean: float
     error: float
@@ -154,7 +154,7 @@ def recovery_limit(width: int, teacher_width: int = 1) -> float:
 
 
 def steps(time: float, width: int, dimension: int, gamma: float) -> float:
-    """SGD steps of a time."""
+    """Number of SGD steps in a time: p d t/gamma."""
     return width * dimension * time / gamma
 
 

@@ -1,12 +1,13 @@
 """Gaussian averages that drive a committee with activation s: of its error E = sum_q c_q s_q(u_q), u ~ N(0, Omega).
 
-The first p fields are the student's (c = -a/p), the others the teacher's (c = a*/k). Both ways below give
+The first p fields are the student's (c = -a/p), the others the teacher's (c = a*/k). Every way to take the averages gives
     es[i]    = E[E s(u_i)]            (p,)
     f[i, q]  = E[E s'(u_i) u_q]       (p, p + k)
     g[i, j]  = E[E^2 s'(u_i) s'(u_j)] (p, p)
     j2[i, j] = E[s'(u_i) s'(u_j)]     (p, p)
     square   = E[E^2]
-of the noise-free error. `erf_moments` is closed (Saad and Solla); `tensor_moments` sums over a product rule.
+of the noise-free error. Here: `erf_moments` in closed form (Saad and Solla), and `tensor_moments` by a product rule. Others are
+two_slope_moments.py, smooth_moments.py and kinked_moments.py.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numba import njit
 
 from dmft.core.errors import RunError
 
-MAX_NODES = 4_000_000
+MAX_NODES = 4_000_000   # points of a product rule
 
 
 @njit(cache=True, error_model="numpy")
@@ -86,19 +87,19 @@ def trapezoid_grid(fields: int, nodes: int) -> tuple[np.ndarray, np.ndarray]:
     x = np.linspace(-8.0, 8.0, nodes)
     total = nodes**fields
     if total > 5 * MAX_NODES:
-        raise RunError(_hopeless(fields, nodes))
+        raise RunError(_too_many_points(fields, nodes))
     radius2 = np.zeros(())
     for _ in range(fields):
         radius2 = radius2[..., None] + x**2
     kept = np.nonzero(radius2 < 2.0 * 18.0 * np.log(10.0))
     if len(kept[0]) > MAX_NODES:
-        raise RunError(_hopeless(fields, nodes))
+        raise RunError(_too_many_points(fields, nodes))
     points = np.stack([x[index] for index in kept], axis=1) if fields else np.zeros((1, 0))
     weights = np.exp(-0.5 * radius2[kept])
     return points, weights / weights.sum()
 
 
-def _hopeless(fields: int, nodes: int) -> str:
+def _too_many_points(fields: int, nodes: int) -> str:
     return (
         f"width + teacher_width = {fields}: the tensor rule would need about {nodes}^{fields} = {nodes**fields:.1e} "
         f"points at every evaluation (limit {MAX_NODES:.0e}); use the erf activation (closed form), fewer units or "
@@ -108,6 +109,7 @@ def _hopeless(fields: int, nodes: int) -> str:
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def _accumulate(s, ds, s_star, root, points, weights, c, p):
+    """es, f, g, j2, square over points (N, n) of standard normals z with weights (N,), for fields u = root z."""
     n = root.shape[0]
     es, f = np.zeros(p), np.zeros((p, n))
     g, j2 = np.zeros((p, p)), np.zeros((p, p))
@@ -150,6 +152,7 @@ def tensor_moments(student, teacher, om: np.ndarray, c: np.ndarray, p: int, node
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def _pair_square(s, s_star, points, weights, om, c, p):
+    """E[E^2] over points (N, 2): the sum over pairs of fields of c_i c_j E[s_i(u_i) s_j(u_j)]."""
     total = 0.0
     n = om.shape[0]
     for i in range(n):

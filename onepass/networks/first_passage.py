@@ -1,4 +1,4 @@
-"""Exit times measured: on the ODE by an event, on the exact chain and on SGD by running instances until they exit."""
+"""Measured exit times: of the ODE by an event, of the exact chain and of SGD by running instances until they exit."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Measure = Callable[[dict[str, np.ndarray]], float]
 
 
 def risk_measure(net: Network, threshold: float) -> Callable[[dict[str, np.ndarray]], Measure]:
-    """Exit when the excess risk has fallen by the fraction `threshold`. Takes the start, gives the measure whose
-    sign turns positive at the exit."""
+    """Exit when the excess risk has fallen by the fraction `threshold`. Returns a function of the start that returns the measure:
+    a function of the statistics that becomes positive at the exit."""
 
     def excess(statistics: dict[str, np.ndarray]) -> float:
         return float(net.observables(statistics)["risk"]) - net.noise / 2.0
@@ -38,8 +38,8 @@ def risk_measure(net: Network, threshold: float) -> Callable[[dict[str, np.ndarr
 
 
 def overlap_measure(level: float) -> Callable[[dict[str, np.ndarray]], Measure]:
-    """Exit when max_jr |M_jr| reaches `level`: for a trained second layer, whose first steps change the risk without
-    learning anything about the teacher."""
+    """Exit when max_jr |M_jr| reaches `level`: the measure for a trained second layer, whose first steps change the risk
+    without learning anything about the teacher."""
     return lambda start: lambda statistics: float(np.abs(statistics["M"]).max()) - level
 
 
@@ -82,14 +82,14 @@ class ExitTimes:
 
 
 class ExitProcess:
-    """An instance that is watched: every `chunk` steps the measure is taken, and once it is positive the instance stands still.
-    `flat` is its exit time, interpolated linearly between two looks (NaN: not yet)."""
+    """An instance whose measure is evaluated every `chunk` steps, and which stops when it is positive. `flat` is the exit time,
+    interpolated linearly between the last two evaluations (NaN: not yet)."""
 
     def __init__(self, process: Process, unpack: Callable[[np.ndarray], dict[str, np.ndarray]], measure, x0: np.ndarray,
                  chunk: int, tau: float):
         self.process, self.unpack, self.chunk, self.tau = process, unpack, chunk, tau
         self.inside: Measure = measure(unpack(x0))
-        self.seen = np.array([0.0, self.inside(unpack(x0)), np.nan])      # steps taken, the measure at the last look, exit time
+        self.seen = np.array([0.0, self.inside(unpack(x0)), np.nan])      # steps taken, last measure, exit time
         self.lost = np.zeros(1, bool)
 
     def advance(self, steps: int) -> None:
@@ -121,7 +121,7 @@ class ExitProcess:
 
 
 class ExitJob(InstancesJob):
-    """Instances run until they exit. Its measure is a function, of which no file can tell: there is no output to go on from."""
+    """Instances run until they exit. Their measure is a function, which no file can describe, so there are no output files."""
 
     def __init__(self, walk: Walk, t_max: float):
         super().__init__(walk, "exit times", None, "", CHECKPOINT_INTERVAL)
@@ -154,7 +154,7 @@ def measure_exit(
 ) -> ExitTimes:
     """Run instances from `initial` (default: random weights) until they exit. The measure is evaluated every
     `resolution` * t_max of time and interpolated linearly in between. `process`: "chain" (exact law) or "sgd" (real data).
-    Instances go to threads and ranks as those of every ensemble; all ranks must call it, and get the result."""
+    Instances are spread over threads and ranks as in every ensemble; all ranks must call it, and all get the result."""
     begin = {"chain": net.chain_process, "sgd": net.sgd_process}.get(process)
     if begin is None:
         raise RunError(f"process = {process!r}; allowed: chain, sgd")

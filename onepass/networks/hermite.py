@@ -40,7 +40,7 @@ def _values(link: Callable, x: np.ndarray) -> np.ndarray:
 
 
 def hermite_coefficients(link: Callable[[float], float], order: int = 10) -> np.ndarray:
-    """E[g(z) h_n(z)] for n = 0, ..., order. Jumps and kinks are seen to about 1e-4, smooth functions to rounding."""
+    """E[g(z) h_n(z)] for n = 0, ..., order. Accurate to about 1e-4 for links with jumps and kinks, to rounding for smooth ones."""
     return hermite_polynomials(_FINE, order) @ (_FINE_WEIGHTS * _values(link, _FINE))
 
 
@@ -49,7 +49,7 @@ def information_exponent(link: Callable[[float], float], order: int = 10, tolera
     c = hermite_coefficients(link, order)
     square = _FINE_WEIGHTS @ _values(link, _FINE) ** 2
     spread = np.sqrt(max(square - c[0] ** 2, 0.0))
-    rounding = 1e-12 * np.sqrt(square)  # of a constant link nothing else is left
+    rounding = 1e-12 * np.sqrt(square)  # the spread of a constant link is rounding alone
     return _first(np.abs(c[1:]) > max(tolerance * spread, rounding), order, "information", link)
 
 

@@ -1,9 +1,9 @@
 """Gaussian averages of activations with kinks or jumps at known places, at any width, by rules that are cut there.
 
 The structure is that of smooth_moments.py: es, f, j2 and the square need pairs of fields, g[i, j] = E[s'(u_i) s'(u_j) E^2] needs
-u_i, u_j and, given them, Mehler's series for the others. But every rule is Gauss-Legendre on panels whose ends are the places
-of the kinks of its own field: then nothing that is integrated has a kink inside a panel. A field that nearly follows from
-others has a nearly sharp bend across the rule of those; panels of the width of that bend are put there too.
+u_i, u_j and, given them, Mehler's series for the others. But every rule is Gauss-Legendre on panels whose ends are the kinks
+of its own field, so that no integrand has a kink inside a panel. A field that nearly follows from the variables of other rules
+turns their integrands within a narrow stretch (a bend); that stretch gets panels of its own.
 """
 
 from __future__ import annotations
@@ -13,25 +13,28 @@ from functools import lru_cache
 import numpy as np
 from numba import njit
 
-CUT = 8.5               # standard deviations
+from onepass.networks.field_pairs import add_pair, conditional_law, pair_roots
+
+CUT = 8.5               # end of the integrals, in standard deviations
 MOST_ORDERS = 100       # of Mehler's series; coefficients of a kink fall as n^(-5/4), so its tail is below 1e-5 even at R = 1
-FEW_ORDERS, FINE = 40, 72       # beyond so many orders, panels of so many nodes
-SERIES_ERROR = 1e-10
-BEND = 0.5              # a bend narrower than this gets panels of its own
-LONGEST = 8.6           # panel, in standard deviations
-REACH = 6.0             # widths of a bend that its panels reach to
+FEW_ORDERS, FINE = 40, 72       # series of more than 40 orders take panels of 72 nodes
+SERIES_ERROR = 1e-10    # of a geometric series with the largest correlation, which sets the number of orders
+BEND = 0.5              # a bend narrower than this, in standard deviations, gets panels of its own
+LONGEST = 8.6           # length of a panel, in standard deviations
+REACH = 6.0             # half-length of the stretch around a bend, in widths of the bend
 
 
 @lru_cache(maxsize=8)
 def legendre(nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights on (-1, 1), for a panel."""
+    """Gauss-Legendre nodes and weights on (-1, 1), the weights divided by sqrt(2 pi)."""
     x, w = np.polynomial.legendre.leggauss(nodes)
     return x, w / np.sqrt(2.0 * np.pi)
 
 
 @njit(cache=True, error_model="numpy")
 def _add_bends(edges, count, kinks, slope, offset, width):
-    """Edges where offset + slope z passes a kink, and beside it where the bend has the width `width` > 0 in the field."""
+    """Append to `edges` the places z at which offset + slope z crosses a kink; where the crossing is smeared over a `width` > 0
+    of the field, also the ends of the bend. Returns the new number of edges."""
     if slope == 0.0:
         return count
     for kink in kinks:
@@ -48,7 +51,8 @@ def _add_bends(edges, count, kinks, slope, offset, width):
 
 @njit(cache=True, error_model="numpy")
 def _panels(edges, count, x, w, z, weight):
-    """Nodes z and weights (the normal density included) between the edges[:count], sorted here, within (-CUT, CUT)."""
+    """Fill z and weight (normal density included) with the rule on (-CUT, CUT) cut at edges[:count], in any order; returns the
+    number of nodes."""
     found = np.sort(edges[:count])
     place, low = 0, -CUT
     for i in range(count + 1):
@@ -69,7 +73,7 @@ def _panels(edges, count, x, w, z, weight):
 
 @njit(cache=True, error_model="numpy")
 def _room(n, kinks, kinks_star, nodes):
-    """Edges and nodes that a rule can have."""
+    """Empty arrays for the edges, nodes and weights of the largest rule for n fields."""
     most = 3 * n * max(len(kinks), len(kinks_star)) + 1
     return np.empty(most), np.empty((most + 3) * nodes), np.empty((most + 3) * nodes)
 
@@ -83,14 +87,11 @@ def pair_averages(s, ds, s_star, kinks, kinks_star, x, w, om, c, p):
     _, z2, w2 = _room(n, kinks, kinks_star, len(x))
     for i in range(n):
         own = kinks if i < p else kinks_star
-        root = np.sqrt(om[i, i])
         for q in range(n):
             if i >= p and q < p:
-                continue  # the square counts student-teacher pairs twice below
+                continue  # add_pair counts pairs of student and teacher twice in the square
             other = kinks if q < p else kinks_star
-            slope = om[i, q] / root if root > 0.0 else 0.0
-            rest2 = om[q, q] - slope * slope
-            rest = np.sqrt(rest2) if q != i and rest2 > 1e-15 * om[q, q] else 0.0
+            root, slope, rest = pair_roots(om, i, q)
             count = _add_bends(edges, 0, own, root, 0.0, 0.0)
             if q != i:
                 count = _add_bends(edges, count, other, slope, 0.0, rest)
@@ -116,21 +117,13 @@ def pair_averages(s, ds, s_star, kinks, kinks_star, x, w, om, c, p):
                     first += d * value0 * z1[a]
                     second += d * value1
                     slopes += d * slope0
-            square += c[i] * c[q] * both * (2.0 if i < p <= q else 1.0)
-            if i < p:
-                es[i] += c[q] * both
-                if q < p:
-                    j2[i, q] = slopes
-                for l in range(n):  # u_l = along z1 + across z2 + a part without influence
-                    along = om[i, l] / root if root > 0.0 else 0.0
-                    across = (om[q, l] - slope * along) / rest if rest > 0.0 else 0.0
-                    f[i, l] += c[q] * (along * first + across * second)
+            square += add_pair(es, f, j2, om, c, p, i, q, both, first, second, slopes)
     return es, f, j2, square
 
 
 @njit(cache=True, error_model="numpy")
 def _expansion(s, kinks, mean, spread, edges, x, w, z, weight, h):
-    """h_n = E[s(mean + spread z) He_n(z)]/sqrt(n!) into h; returns E[s^2]."""
+    """Put h_n = E[s(mean + spread z) He_n(z)]/sqrt(n!) into h (orders,); returns E[s^2]. edges, z, weight are scratch."""
     count = _panels(edges, _add_bends(edges, 0, kinks, spread, mean, 0.0), x, w, z, weight)
     h[:] = 0.0
     square = 0.0
@@ -146,25 +139,10 @@ def _expansion(s, kinks, mean, spread, edges, x, w, z, weight, h):
 
 @njit(cache=True, error_model="numpy")
 def squared_error_average(s, ds, s_star, kinks, kinks_star, x, w, fine, fine_weights, om, c, p, i, j):
-    """g[i, j]; the fine rule is for long series, whose polynomials have many zeros."""
+    """g[i, j]; x, w is the rule of a panel, and the fine rule that of long series, whose polynomials have many zeros."""
     n = om.shape[0]
-    root = np.sqrt(om[i, i])
-    slope = om[i, j] / root if root > 0.0 else 0.0
-    rest2 = om[j, j] - slope * slope
-    rest = np.sqrt(rest2) if j != i and rest2 > 1e-15 * om[j, j] else 0.0
-    along, across, spread = np.empty(n), np.empty(n), np.empty(n)
-    for q in range(n):
-        along[q] = om[i, q] / root if root > 0.0 else 0.0
-        across[q] = (om[j, q] - slope * along[q]) / rest if rest > 0.0 else 0.0
-        left = om[q, q] - along[q] ** 2 - across[q] ** 2
-        spread[q] = np.sqrt(left) if q != i and q != j and left > 1e-14 * om[q, q] else 0.0
-    correlation, largest = np.zeros((n, n)), 0.0
-    for q in range(n):
-        for r in range(q):
-            if spread[q] > 0.0 and spread[r] > 0.0:
-                value = (om[q, r] - along[q] * along[r] - across[q] * across[r]) / (spread[q] * spread[r])
-                correlation[q, r] = min(1.0, max(-1.0, value))
-                largest = max(largest, abs(correlation[q, r]))
+    root, slope, rest, along, across, spread, correlation = conditional_law(om, i, j)
+    largest = np.abs(correlation).max()
     orders = 1
     if largest > 0.0:
         orders = MOST_ORDERS if largest > 0.999 else min(MOST_ORDERS, 2 + int(np.log(SERIES_ERROR) / np.log(largest)))
@@ -222,8 +200,8 @@ def squared_error_average(s, ds, s_star, kinks, kinks_star, x, w, fine, fine_wei
 
 
 def kinked_moments(student, teacher, kinks, om: np.ndarray, c: np.ndarray, p: int, nodes: int, diagonal: bool = False):
-    """es, f, g, j2, square of field_moments.py for functions with kinks = (the student's, the teacher's) places; half of `nodes`
-    to a panel. With `diagonal` only i = j of g."""
+    """es, f, g, j2, square of field_moments.py for functions with kinks = (places of the student's, of the teacher's); a panel has
+    nodes/2 nodes. With `diagonal` only i = j of g."""
     functions, rule = (student.s, student.ds, teacher.s), legendre(nodes // 2)
     places = np.array(kinks[0], float), np.array(kinks[1], float)
     es, f, j2, square = pair_averages(*functions, *places, *rule, om, c, p)

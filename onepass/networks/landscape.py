@@ -27,13 +27,13 @@ def _difference(w: np.ndarray, w_star: np.ndarray) -> np.ndarray:
 
 
 def gradient(w: np.ndarray, w_star: np.ndarray) -> np.ndarray:
-    """(p, N)."""
+    """The gradient (p, N) of the risk, (4/p) W (2 B + tr B)."""
     b = _difference(w, w_star)
     return 4.0 / len(w) * (2.0 * w @ b + np.trace(b) * w)
 
 
 def hessian(w: np.ndarray, w_star: np.ndarray) -> np.ndarray:
-    """(pN, pN), index k N + i for component i of student k:
+    """The Hessian (pN, pN) of the risk, index k N + i for component i of student k:
     H_mn = (8/p^2)(Q_mn 1 + w_n w_m^T + w_m w_n^T) + delta_mn (4/p)(tr B + 2 B) with the term w_m w_n^T from tr B."""
     p, n = w.shape
     b = _difference(w, w_star)
@@ -76,9 +76,9 @@ def critical_risk(p_star: int, s: int, r: int) -> float:
 def spectrum(p: int, p_star: int, n: int, s: int, r: int) -> list[tuple[float, int]]:
     """Eigenvalues of the Hessian at a critical point with their multiplicities, in increasing order.
 
-    A perturbation of student direction a and input direction b feels, besides the mixing of used directions, the
-    curvature (8/p) B_b - 4 c/p of its input direction: zero on used ones, -8/(p p*) - 4c/p on teacher directions not
-    found, -4c/p on the rest.
+    The directions in use (s + r of them) mix with each other. Otherwise the curvature along student direction a and input
+    direction b depends on b alone and is (8/p) B_b - 4 c/p: zero on directions in use, -8/(p p*) - 4c/p on teacher directions
+    not found yet, -4c/p on the rest.
     """
     _check(p, p_star, n, s, r)
     c = curvature(p_star, s, r)
@@ -103,7 +103,7 @@ def spectrum(p: int, p_star: int, n: int, s: int, r: int) -> list[tuple[float, i
 
 
 def merge(values: list[tuple[float, int]], tolerance: float = 1e-9) -> list[tuple[float, int]]:
-    """Join equal eigenvalues, drop those of multiplicity 0, sort."""
+    """Sorted eigenvalues with multiplicities; equal ones are joined, those of multiplicity 0 dropped."""
     merged: list[tuple[float, int]] = []
     for value, count in sorted(values):
         if count == 0:

@@ -21,7 +21,7 @@ from onepass.networks.committee_equations import CommitteeEquations
 
 @dataclass(frozen=True)
 class MeanFieldCommittee(Model):
-    """The reduction of one committee, solvable only as an ODE. Statistics a, M and q (width,); Q is rebuilt."""
+    """The reduction of one committee; it has an ODE alone. Statistics a, M and q (width,), from which Q is rebuilt."""
 
     full: CommitteeEquations
 
@@ -45,7 +45,7 @@ class MeanFieldCommittee(Model):
         return m @ np.linalg.solve(self.full.P, np.swapaxes(m, -1, -2))
 
     def rebuild(self, s: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Full statistics a, M, Q, leading axes allowed."""
+        """Full statistics a, M and Q = M P^-1 M^T + diag(q), leading axes allowed."""
         return {"a": s["a"], "M": s["M"], "Q": self._along(s["M"]) + s["q"][..., :, None] * np.eye(self.full.width)}
 
     def drift(self, x: np.ndarray) -> np.ndarray:

@@ -7,8 +7,8 @@ E = -dl/df the pull of a loss l(y, f) (y - f for the square), cut to [-clip, cli
 function of its fields L and of z (Dandi et al. 2024; Arnaboldi et al. 2024). Then
     dM_jr = (p/gamma) E[C_j ls_r] - lambda rate M_jr
     dQ_jl = (p/gamma) (E[C_j l_l + C_l l_j] + E[C_j C_l]/b) - 2 lambda rate Q_jl,
-with weight decay lambda and rate(t) = (1 + t/t_0)^-kappa, times a factor that changes in steps. The chain of (M, Q) stays exact
-and closed: fields and scalar products of the samples of a batch follow from the overlaps and a Wishart matrix.
+with weight decay lambda and rate(t) = (1 + t/t_0)^-kappa, times a factor that changes in steps. (M, Q) is an exact Markov chain
+in every dimension: the fields and scalar products of the samples of a batch follow from the overlaps and a Wishart matrix.
 """
 
 from __future__ import annotations
@@ -35,19 +35,20 @@ from onepass.result import Trajectory
 from sgd_sim.models import links
 from sgd_sim.models.activations import Activation, activation
 from sgd_sim.models.networks import embed
-from sgd_sim.models.output_losses import OutputLoss, output_loss, pulls_at_zero
+from sgd_sim.models.output_losses import SQUARE, OutputLoss, output_loss, pulls_at_zero
 
-ROUGH = 2e-3    # error of the drift, over its largest entry, of which the user is told
+ROUGH = 2e-3    # error of the drift, over its largest entry, above which the user is warned
 
 
 @dataclass(frozen=True)
 class MultiIndexNetwork(Network):
-    """See the module. `link`: "product", "staircase" (u1 + u1 u2 + ...), "hermite3", "parity" (product of signs), "erf", "tanh",
-    "relu", "quadratic" (the mean of that function, a committee), or a function g(u, k) that Numba compiles; `activation` as in
-    Committee; `uses` of each sample in a row, `batch` size b, `weight_decay` lambda, `rate_decay` = (t_0, kappa),
-    `rate_steps` = ((time, factor), ...), from each time on; `loss`:
-    "square", "absolute", "logcosh", "logistic" (labels y = +-1), or a pair (l(y, f), -dl/df); `clip` of the pull. Statistics a,
-    M, Q and `clock`, the time. Averages of the ODE: multi_index_rules.py; `accuracy` gives their error."""
+    """See the module for the equations; statistics are a, M, Q and `clock`, the time.
+
+    link: "product", "staircase" (u1 + u1 u2 + ...), "hermite3", "parity" (product of signs), "erf", "tanh", "relu", "quadratic"
+    (the mean of that function, a committee), or a function g(u, k) that Numba compiles. activation: as in Committee. uses: of
+    each sample in a row. batch: size b. weight_decay: lambda. rate_decay: (t_0, kappa). rate_steps: ((time, factor), ...), each
+    factor from its time on. loss: "square", "absolute", "logcosh", "logistic" (labels y = +-1), or a pair (l(y, f), -dl/df).
+    clip: largest size of the pull. Averages of the ODE are those of multi_index_rules.py; `accuracy` gives their error."""
 
     link: Any = "product"
     width: int = 1
@@ -123,7 +124,8 @@ class MultiIndexNetwork(Network):
         return StatisticsLayout({"a": (p,), "M": (p, k), "Q": (p, p), "clock": ()}, frozenset({"Q"}))
 
     def information_exponent(self) -> tuple[int, list[tuple[int, ...]]]:
-        """Of the link, for orthonormal teacher vectors: the degree, and the products of directions that have it."""
+        """Information exponent of the link for orthonormal teacher vectors: the degree, and the products of directions that
+        have it."""
         return multi_index_exponent(lambda z: links.evaluate(self._functions[1].g, z), self.teacher_width)
 
     def start(self, initial, dimension=None) -> np.ndarray:
@@ -140,12 +142,12 @@ class MultiIndexNetwork(Network):
 
     @property
     def _plain(self) -> bool:
-        """Whether a kick is linear in the error y - f."""
-        return self.uses == 1 and self._functions[2].name == "square" and np.isinf(self.clip)
+        """True if kicks are linear in the error y - f: square loss, no clipping, every sample used once."""
+        return self.uses == 1 and self._functions[2] is SQUARE and np.isinf(self.clip)
 
     @property
     def _few_at_a_time(self) -> bool:
-        """Whether no average needs all fields at once (multi_index_wide.py)."""
+        """True if the averages can be taken over a few fields at a time (multi_index_wide.py)."""
         return self._plain and self._smooth and self.width + self.teacher_width > 4 and self.teacher_width <= MOST_DIRECTIONS
 
     def _rule(self) -> FieldRule:
@@ -153,7 +155,7 @@ class MultiIndexNetwork(Network):
         return field_rule(self.width + self.teacher_width, self.noise > 0.0, self._smooth, nodes)
 
     def _mean_kicks(self, s: dict[str, np.ndarray], rule: FieldRule | None = None) -> tuple:
-        """E[C ls], E[C l], E[C C] for one set of statistics, E[(y - f)^2], E[l], and the rate."""
+        """E[C ls] (p, k), E[C l] (p, p), E[C C] (p, p), E[(y - f)^2], E[l] and the rate, for one set of statistics."""
         rate = self._rate(s)
         if self._few_at_a_time:
             om = overlaps.omega(s["M"], s["Q"], self.P)
@@ -163,7 +165,7 @@ class MultiIndexNetwork(Network):
         return *kernels.mean_kicks(*arguments), rate
 
     def _average_arguments(self, s: dict[str, np.ndarray], rule: FieldRule) -> tuple[Any, Any]:
-        """What the averages of multi_index_kernels.py take: functions, and the rest."""
+        """Arguments of the averages of multi_index_kernels.py: the compiled functions, and all others."""
         student, teacher, loss = self._functions
         values, vectors = np.linalg.eigh(overlaps.omega(s["M"], s["Q"], self.P))
         root = np.ascontiguousarray((vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T)
@@ -186,19 +188,19 @@ class MultiIndexNetwork(Network):
         return np.array(self.rate_steps, float).reshape(-1, 2)
 
     def _scale(self, s: dict[str, np.ndarray]) -> float:
-        """Of the kicks."""
+        """Prefactor (gamma/p) rate of the kicks."""
         return self.gamma / self.width * self._rate(s)
 
     def solve(self, initial, times, **options) -> Trajectory:
-        """The ODE. Averages over quasi-random points have small kinks where a point crosses one: then a low order and rtol >= 1e-5
-        are best."""
+        """The ODE from `initial` (see ode.solve). With quasi-random points the drift has small kinks, where a point crosses a
+        kink of the functions: then a method of low order and rtol >= 1e-5 are best."""
         if not self._few_at_a_time and self._rule().parts > 1:
             options = {"method": "RK45", "atol": 1e-8, **options, "rtol": max(options.get("rtol", 0.0), 1e-5)}
         return super().solve(initial, times, **options)
 
     def accuracy(self, initial) -> float:
-        """Error of the drift at a start over its largest entry, from the scatter of independent sets of points; 0 where a product
-        rule is used (1e-6 and better for the functions here)."""
+        """Error of the drift at a start, over its largest entry, from the scatter of independent sets of points. 0 where a product
+        rule is used, whose error is 1e-6 or less for the built-in functions."""
         if self._few_at_a_time or (rule := self._rule()).parts == 1:
             return 0.0
         x = super().start({"clock": np.zeros(()), **initial})
@@ -225,7 +227,7 @@ class MultiIndexNetwork(Network):
         return {"a": np.zeros(x.shape[:-1] + (self.width,)), "M": m, "Q": q, "clock": ones}
 
     def covariance(self, x: np.ndarray) -> np.ndarray:
-        """Covariance of the brackets: that of one sample, with C C/b in the place of C C, over the batch size b."""
+        """Covariance of the brackets: that of one sample, with C C/b in place of C C, divided by the batch size b."""
         out = np.zeros(x.shape + x.shape[-1:])
         moving = np.flatnonzero(self._moved)
         for index, s in zip(np.ndindex(x.shape[:-1]), self._rows(x), strict=True):
@@ -237,29 +239,29 @@ class MultiIndexNetwork(Network):
 
     @property
     def _moved(self) -> np.ndarray:
-        """Entries (size,) of M and Q."""
+        """(size,) bool: the entries of M and Q in the flat vector."""
         names = {name: np.full(shape, name in ("M", "Q")) for name, shape in self.layout.shapes.items()}
         return self.layout.pack(names) > 0.0
 
     def movable(self) -> np.ndarray:
-        """The clock is no part of a fixed point: it only tells the rate."""
+        """Not the clock, which always runs and is no part of a fixed point."""
         moves = super().movable()
         moves[self.layout.slice("clock")] = False
         return moves
 
     def _noise_rule(self) -> FieldRule:
-        """The product rule, or a quarter of the quasi-random points: good to about one per cent."""
+        """The rule for the covariance: the product rule, or a quarter of the quasi-random points (error about one per cent)."""
         return self._rule().part(0)
 
     def observables(self, statistics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """risk = E[(y - f)^2]/2, label noise included, and `loss` = E[l(y, f)] where the loss is another. From the first
-        independent part of quasi-random points: an ensemble asks for many."""
+        """risk = E[(y - f)^2]/2, label noise included, and `loss` = E[l(y, f)] for another loss than the square. Only the first
+        part of the quasi-random points is used, since ensembles need many evaluations."""
         flat = self.layout.pack(statistics)
         found = np.full((2,) + flat.shape[:-1], np.nan)
         for index, s in zip(np.ndindex(flat.shape[:-1]), self._rows(flat), strict=True):
             if np.isfinite(flat[index]).all():
                 found[(slice(None), *index)] = self._risk_and_loss(s)
-        return {"risk": 0.5 * found[0]} | ({} if self._functions[2].name == "square" else {"loss": found[1]})
+        return {"risk": 0.5 * found[0]} | ({} if self._functions[2] is SQUARE else {"loss": found[1]})
 
     def _risk_and_loss(self, s: dict[str, np.ndarray]) -> tuple[float, float]:
         if self._few_at_a_time:

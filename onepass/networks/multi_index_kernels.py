@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from onepass.gaussian import add_moments, central_moments
 from onepass.networks.chain import complete_cholesky
 from sgd_sim.models.links import rate_at
 
 
 @njit(cache=True, error_model="numpy")
 def _kicks(s, ds, pull, clip, y, fields, square, a, scale, uses, kick, total):
-    """Sum over the uses of a sample of its kicks, into total (p,); fields (p,) are moved on the way."""
+    """Put the sum of the kicks of a sample over its uses into total (p,). Every use moves the fields (p,), in place, by its kick
+    times `square` = |x|^2; kick (p,) is scratch."""
     p = len(a)
     total[:] = 0.0
     for _ in range(uses):
@@ -26,21 +28,31 @@ def _kicks(s, ds, pull, clip, y, fields, square, a, scale, uses, kick, total):
             fields[j] += kick[j] * square
 
 
+@njit(cache=True, error_model="numpy", inline="always")  # as a call it would slow the averages down by a tenth
+def _fields_and_label(g, root, normals, u, teacher):
+    """Put the fields root . normals (p + k,), student first, into u and the teacher's ones, the last k, into `teacher` as well;
+    returns the label without its noise."""
+    n, k = len(u), len(teacher)
+    for i in range(n):
+        u[i] = 0.0
+        for l in range(n):
+            u[i] += root[i, l] * normals[l]
+    teacher[:] = u[n - k :]
+    return g(teacher.ctypes, k)
+
+
 @njit(cache=True, error_model="numpy", nogil=True)
 def mean_kicks(s, ds, g, value, pull, clip, root, points, weights, label_noise, noise_weights, a, k, scale, uses):
-    """E[C_j ls_r] (p, k), E[C_j l_l] (p, p), E[C_j C_l] (p, p), E[(y - f)^2], E[l(y, f)]; root (p + k, p + k), student first;
-    `value` is the loss. Label noise (1 or N, nodes): the same nodes for every point, or its own."""
+    """E[C_j ls_r] (p, k), E[C_j l_l] (p, p), E[C_j C_l] (p, p), E[(y - f)^2], E[l(y, f)].
+
+    root (p + k, p + k) of the covariance of the fields, student first; points (N, p + k), weights (N,); `value` is the loss l;
+    label_noise (1, nodes) if all points have the same nodes, (N, nodes) if each has its own, with noise_weights (nodes,)."""
     p = len(a)
     n = p + k
     m, q, cc, risk, mean_loss = np.zeros((p, k)), np.zeros((p, p)), np.zeros((p, p)), 0.0, 0.0
     u, teacher, moved, kick, total = np.empty(n), np.empty(k), np.empty(p), np.empty(p), np.empty(p)
     for index in range(len(weights)):
-        for i in range(n):
-            u[i] = 0.0
-            for l in range(n):
-                u[i] += root[i, l] * points[index, l]
-        teacher[:] = u[p:]
-        clean = g(teacher.ctypes, k)
+        clean = _fields_and_label(g, root, points[index], u, teacher)
         own_noise = label_noise[min(index, len(label_noise) - 1)]
         for z in range(len(own_noise)):
             w, y = weights[index] * noise_weights[z], clean + own_noise[z]
@@ -70,12 +82,7 @@ def kick_covariance(s, ds, g, pull, clip, root, points, weights, label_noise, no
     mean, second, row = np.zeros(size), np.zeros((size, size)), np.empty(size)
     u, teacher, moved, kick, total = np.empty(n), np.empty(k), np.empty(p), np.empty(p), np.empty(p)
     for index in range(len(weights)):
-        for i in range(n):
-            u[i] = 0.0
-            for l in range(n):
-                u[i] += root[i, l] * points[index, l]
-        teacher[:] = u[p:]
-        clean = g(teacher.ctypes, k)
+        clean = _fields_and_label(g, root, points[index], u, teacher)
         own_noise = label_noise[min(index, len(label_noise) - 1)]
         for z in range(len(own_noise)):
             w = weights[index] * noise_weights[z]
@@ -88,22 +95,15 @@ def kick_covariance(s, ds, g, pull, clip, root, points, weights, label_noise, no
                 for l in range(j, p):
                     row[place] = total[j] * u[l] + total[l] * u[j] + total[j] * total[l] / batch
                     place += 1
-            for i in range(size):
-                mean[i] += w * row[i]
-                for j in range(i + 1):
-                    second[i, j] += w * row[i] * row[j]
-    for i in range(size):
-        for j in range(i + 1):
-            second[i, j] -= mean[i] * mean[j]
-            second[j, i] = second[i, j]
-    return second
+            add_moments(row, w, mean, second)
+    return central_moments(mean, second)
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def chain(om, clock, steps, s, ds, g, a, pull, clip, gamma, noise, weight_decay, rate_decay, rate_steps, sphere, uses, batch,
           dimension, rng):
-    """Advance om = [[P, M^T], [M, Q]], teacher first, in place. The part of a sample across all weights enters through the
-    scalar products of such parts, rows of Bartlett's triangular factor of a Wishart matrix."""
+    """Advance om = [[P, M^T], [M, Q]], teacher first, in place. The parts of the samples of a batch orthogonal to all weights
+    enter through their scalar products alone, a Wishart matrix, of which `across` is Bartlett's triangular factor."""
     p = len(a)
     n = om.shape[0]
     k = n - p

@@ -41,8 +41,8 @@ class FieldRule(NamedTuple):
 
 @lru_cache(maxsize=8)
 def field_rule(fields: int, noisy: bool, smooth: bool, noise_nodes: int) -> FieldRule:
-    """The rule for that many fields; `noise_nodes` of Gauss-Hermite for the label noise, 3 where nothing has a higher power of it
-    than the second. Beside quasi-random points other numbers of nodes count as a coordinate of its own."""
+    """The rule for that many fields, with `noise_nodes` Gauss-Hermite nodes for the label noise: 3 where no power of it above the
+    second is averaged. With quasi-random points and any other number of nodes, the label noise is one more coordinate."""
     z, w = np.polynomial.hermite_e.hermegauss(noise_nodes) if noisy else (np.zeros(1), np.ones(1))
     if smooth and fields in NODES:
         return FieldRule(*trapezoid_grid(fields, NODES[fields]), z[None], w / w.sum(), 1)
@@ -60,8 +60,8 @@ def field_rule(fields: int, noisy: bool, smooth: bool, noise_nodes: int) -> Fiel
 
 
 def smooth_link(link: links.Link, width: int) -> bool:
-    """Whether a link has no kink or jump on a few lines through the fields: second differences of a smooth function fall by 16
-    when the grid is four times finer, at a kink by 4, at a jump not."""
+    """True if the link has no kink or jump on a few lines through the space of its fields: on a grid four times finer the second
+    differences of a smooth function are smaller by 16, at a kink by 4, and at a jump they stay."""
     rng = np.random.default_rng(5)
     for _ in range(4):
         direction, offset = rng.standard_normal((2, width))

@@ -4,8 +4,8 @@ The error is g - f with f = (1/p) sum_m a_m s(l_m), so no average needs all fiel
 (smooth_moments.py, never more than four fields). With the k teacher fields written as root_P t,
     E[g s'_j u_q], E[g s_j]      need (t, l_j),
     E[g^2 s'_j s'_l]             needs (t, l_j, l_l),
-    E[g s'_j s'_l s_m]           too: given them l_m is normal with a spread that does not depend on their values, and the mean
-of s_m is a function of one variable, tabulated once for each (j, l, m). So k + 2 <= 4 fields at a time, at any width.
+    E[g s'_j s'_l s_m]           needs the same: given them l_m is normal with a spread that does not depend on their values, so
+that the mean of s_m is a function of one variable, tabulated once for each (j, l, m). So at any width k + 2 <= 4 fields at a time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _table(s, spread, reach, line, line_weights, table):
 
 @njit(cache=True, error_model="numpy")
 def _read(table, reach, mean):
-    """Cubic interpolation."""
+    """The table at `mean`, by cubic interpolation."""
     x = (mean / reach + 1.0) * 0.5 * (len(table) - 1)
     i = min(max(int(x), 1), len(table) - 3)
     t = x - i
@@ -123,7 +123,7 @@ def wide_mean_kicks(student: Activation, teacher: links.Link, om: np.ndarray, a:
 
 
 def wide_risk(student: Activation, teacher: links.Link, om: np.ndarray, a: np.ndarray, k: int) -> float:
-    """E[(g - f)^2] alone: pairs of students, and one student with the teacher."""
+    """E[(g - f)^2] alone; it needs pairs of student fields, and one student field with the teacher's."""
     p = len(a)
     values_p, vectors = np.linalg.eigh(om[p:, p:])
     root, inverse = ((vectors * np.clip(values_p, 1e-300, None) ** power) @ vectors.T for power in (0.5, -0.5))

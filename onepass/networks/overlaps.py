@@ -48,7 +48,7 @@ def check_covariance(matrix: np.ndarray, name: str) -> None:
 def check_start(
     initial: Mapping[str, np.ndarray], layout: StatisticsLayout, p: np.ndarray, sphere: bool, dimension: int | None
 ) -> np.ndarray:
-    """Packed starting statistics after every check; a defaults to ones."""
+    """The starting statistics, checked and packed; a defaults to ones."""
     arrays = {"a": np.ones(layout.shapes["a"]), **{name: np.asarray(value, float) for name, value in initial.items()}}
     unknown = sorted(set(arrays) - set(layout.shapes))
     missing = sorted(set(layout.shapes) - set(arrays))

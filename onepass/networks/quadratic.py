@@ -45,7 +45,7 @@ class QuadraticNetwork(Network):
         return cls(width=width, teacher_width=teacher_width, gamma=2.0 * eta)
 
     def time_of_alpha(self, alpha):
-        """t at alpha = steps/d."""
+        """The time t after alpha d steps."""
         return self.gamma * np.asarray(alpha, float) / self.width
 
     def activations(self) -> tuple[Activation, Activation]:

@@ -15,6 +15,7 @@ from numba import njit
 
 from dmft.core.errors import RunError
 from onepass.networks.field_moments import trapezoid_grid
+from onepass.networks.field_pairs import add_pair, conditional_law, pair_roots
 
 ORDER = 32
 MAX_UNITS_OF_WORK = 60_000  # (pairs of units) times fields, each about a millisecond
@@ -26,13 +27,10 @@ def _pair_averages(s, ds, s_star, points, weights, om, c, p):
     n = om.shape[0]
     es, f, j2, square = np.zeros(p), np.zeros((p, n)), np.zeros((p, p)), 0.0
     for i in range(n):
-        root = np.sqrt(om[i, i])
         for q in range(n):
             if i >= p and q < p:
-                continue  # the square counts student-teacher pairs twice below
-            slope = om[i, q] / root if root > 0.0 else 0.0
-            rest2 = om[q, q] - slope * slope
-            rest = np.sqrt(rest2) if q != i and rest2 > 1e-15 * om[q, q] else 0.0
+                continue  # add_pair counts pairs of student and teacher twice in the square
+            root, slope, rest = pair_roots(om, i, q)
             both = first = second = slopes = 0.0
             for index in range(len(weights)):
                 z1, z2, w = points[index, 0], points[index, 1], weights[index]
@@ -45,15 +43,7 @@ def _pair_averages(s, ds, s_star, points, weights, om, c, p):
                     second += w * d * value * z2
                     if q < p:
                         slopes += w * d * ds(v)
-            square += c[i] * c[q] * both * (2.0 if i < p <= q else 1.0)
-            if i < p:
-                es[i] += c[q] * both
-                if q < p:
-                    j2[i, q] = slopes
-                for l in range(n):  # u_l = along z1 + across z2 + a part without influence
-                    along = om[i, l] / root if root > 0.0 else 0.0
-                    across = (om[q, l] - slope * along) / rest if rest > 0.0 else 0.0
-                    f[i, l] += c[q] * (along * first + across * second)
+            square += add_pair(es, f, j2, om, c, p, i, q, both, first, second, slopes)
     return es, f, j2, square
 
 
@@ -61,22 +51,7 @@ def _pair_averages(s, ds, s_star, points, weights, om, c, p):
 def _squared_error_average(s, ds, s_star, points, weights, line, line_weights, hermite, om, c, p, i, j):
     """g[i, j]; `line` (m,) and `line_weights` a rule for one normal, `hermite` (ORDER + 1, m) He_n/sqrt(n!) on it."""
     n, orders = om.shape[0], hermite.shape[0]
-    root = np.sqrt(om[i, i])
-    slope = om[i, j] / root if root > 0.0 else 0.0
-    rest2 = om[j, j] - slope * slope
-    rest = np.sqrt(rest2) if j != i and rest2 > 1e-15 * om[j, j] else 0.0
-    along, across, spread = np.empty(n), np.empty(n), np.empty(n)
-    for q in range(n):
-        along[q] = om[i, q] / root if root > 0.0 else 0.0
-        across[q] = (om[j, q] - slope * along[q]) / rest if rest > 0.0 else 0.0
-        left = om[q, q] - along[q] ** 2 - across[q] ** 2
-        spread[q] = np.sqrt(left) if q != i and q != j and left > 1e-14 * om[q, q] else 0.0
-    correlation = np.zeros((n, n))
-    for q in range(n):
-        for r in range(n):
-            if spread[q] > 0.0 and spread[r] > 0.0:
-                value = (om[q, r] - along[q] * along[r] - across[q] * across[r]) / (spread[q] * spread[r])
-                correlation[q, r] = min(1.0, max(-1.0, value))
+    root, slope, rest, along, across, spread, correlation = conditional_law(om, i, j)
     total = 0.0
     h = np.empty((n, orders))
     own = np.empty(n)  # E[s_q^2 | u_i, u_j], for which no series is needed
@@ -110,6 +85,7 @@ def _squared_error_average(s, ds, s_star, points, weights, line, line_weights, h
 
 
 def _line(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points (m,) and weights (m,) of the trapezoid rule for one normal, and He_n/sqrt(n!) (ORDER + 1, m) on it."""
     points, weights = trapezoid_grid(1, nodes)
     x = points[:, 0]
     hermite = np.ones((ORDER + 1, len(x)))

@@ -74,7 +74,7 @@ class TeacherStudent(Model):
 
     @property
     def plain_teacher(self) -> bool:
-        """Orthonormal vectors, unit weights."""
+        """True if the teacher has orthonormal vectors and unit weights."""
         return bool(np.allclose(self.P, np.eye(self.teacher_width)) and np.allclose(self.a_star, 1.0))
 
     @property
@@ -87,7 +87,7 @@ class TeacherStudent(Model):
         return self.second_layer_rate if self.second_layer == "trained" else 0.0
 
     def activations(self) -> tuple[Activation, Activation]:
-        """Student's and teacher's."""
+        """The activations of student and teacher."""
         raise NotImplementedError
 
     @property
@@ -101,7 +101,7 @@ class TeacherStudent(Model):
         return self.gamma / self.width
 
     def movable(self) -> np.ndarray:
-        """Not a fixed second layer, and not the norms on the sphere."""
+        """All entries but a fixed second layer and, on the sphere, the norms."""
         moves = {name: np.ones(shape) for name, shape in self.layout.shapes.items()}
         moves["a"][:] = self.rate_of_a > 0.0
         if self.sphere:

@@ -51,7 +51,8 @@ def _probability_given(om, k, l, covariance, rest, count):
 
 @njit(cache=True, error_model="numpy")
 def _four(om, s):
-    """P(all four fields of s > 0): the pairs (s0, s1) and (s2, s3) independent, then joined along the path."""
+    """P(all four fields of s > 0): its value for independent pairs (s0, s1), (s2, s3), plus the integral along the path that
+    switches the correlations between the pairs on."""
     total = _pair_probability(om[s[0], s[0]], om[s[1], s[1]], om[s[0], s[1]])
     total *= _pair_probability(om[s[2], s[2]], om[s[3], s[3]], om[s[2], s[3]])
     path = np.empty((4, 4))
@@ -94,7 +95,7 @@ def _distinct(om, fields, kept):
 
 @njit(cache=True, error_model="numpy")
 def _probability(om, s, count):
-    """P(fields s[:count] > 0), distinct fields."""
+    """P(fields s[:count] > 0) for fields no two of which are parallel."""
     if count == 4:
         return _four(om, s)
     total = 1.0 if count == 0 else 0.5**count
@@ -107,7 +108,7 @@ def _probability(om, s, count):
 
 @njit(cache=True, error_model="numpy")
 def positive_moment(om, a, b, fields):
-    """E[u_a u_b 1(u_i > 0 for all i in fields)]; negative entries of `fields` are empty places, a < 0 leaves out u_a u_b."""
+    """E[u_a u_b 1(u_i > 0 for all i in fields)]; negative entries of `fields` are ignored, and with a < 0 the factor u_a u_b."""
     kept = np.empty(4, np.int64)
     count = _distinct(om, fields, kept)
     if count < 0:

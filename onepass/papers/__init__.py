@@ -1,4 +1,4 @@
-"""The companion papers: for each its numbers, their rows and their drawing. Parameters are run files under runs/."""
+"""The companion papers: for each of them the numbers of its figures, their tables and their drawing. Run files are in runs/."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from onepass.runfile import OnePassRun, load_run
 
 
 def study(name: str, quick: Iterable[str] = ()) -> OnePassRun:
-    """The run file runs/NAME, here or as it came with the package, with changes."""
+    """The run of runs/NAME (in the working directory, or as installed with the package), with `quick` changes."""
     return load_run(run_file(name), quick)

@@ -1,4 +1,4 @@
-"""Numbers of a figure as rows: what the command prints, and the CSV file it leaves beside the picture."""
+"""Numbers of a figure as rows, for the terminal and for the CSV file beside the picture."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def array_rows(
 
 
 def write_csv(rows: Iterable[NumberRow], path: Path) -> None:
-    """quantity, place, value, error; an empty error where there is none."""
+    """Write the columns quantity, place, value, error; the error is empty where there is none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", newline="") as file:
         writer = csv.writer(file)

@@ -26,7 +26,7 @@ from onepass.spiked.tensor import SpikedTensor
 class SpikedNearZero(SpikedParameters, EffectiveModel):
     """Statistics m (meaning sqrt(n) m) and r2. `diverging`: `signal` is Lambda of lambda_n = Lambda n^{(k-2)/2}.
 
-    solve and diffuse are those of the limit, where n has gone (any `dimension` will do); `at(n)` has its SGD. With a diverging
+    solve and diffuse are those of the limit, which has no n (`dimension` is ignored); `at(n)` has the SGD. With a diverging
     signal of order >= 3 the limit explodes in finite time: such paths are NaN from there on, and marked as diverged."""
 
     diverging: bool = False
@@ -36,19 +36,19 @@ class SpikedNearZero(SpikedParameters, EffectiveModel):
         return StatisticsLayout({"m": (), "r2": ()})
 
     def at(self, dimension: int) -> Rescaled:
-        """The same statistics of SGD in dimension n: chain and simulate."""
+        """The model in dimension n with the same rescaled statistics, for chain and simulate."""
         signal = self.signal * float(dimension) ** (0.5 * (self.order - 2)) if self.diverging else self.signal
         base = SpikedTensor(self.order, signal, self.step, self.ridge)
         return Rescaled(base, {"m": np.array(0.0), "r2": np.array(0.0)}, {"m": 0.5}, dimension)
 
     def time_step(self, dimension: int) -> float:
-        """1: the noise of the limit does not shrink, see `covariance`."""
+        """1 in every dimension: the noise of the limit does not depend on n, see `covariance`."""
         return 1.0
 
     def population_drift(self, x: np.ndarray) -> np.ndarray:
         k, m, r2 = self.order, x[..., 0], x[..., 1]
         pull = 2.0 * k * r2 ** (k - 1) + 2.0 * self.ridge
-        with np.errstate(over="ignore", invalid="ignore"):  # explosion
+        with np.errstate(over="ignore", invalid="ignore"):  # of paths that diverge
             push = 2.0 * k * self.signal * m ** (k - 1) if self.diverging or k == 2 else 0.0
             return np.stack([pull * m - push, 2.0 * pull * r2], axis=-1)
 

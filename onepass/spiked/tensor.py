@@ -57,7 +57,7 @@ class SpikedTensor(SpikedParameters, EffectiveModel):
 
     @property
     def largest_statistic(self) -> float:  # type: ignore[override]
-        """Ten times the scale of the fixed points: a run beyond it grows with every step, as a power 2k - 1 of itself."""
+        """Ten times the scale of the fixed points: beyond it a run diverges, since a step then multiplies R by order R^(2k-2)."""
         return 10.0 * (1.0 + self.step + self.signal ** (2.0 / self.order))
 
     @property
@@ -110,7 +110,7 @@ class SpikedTensor(SpikedParameters, EffectiveModel):
         return x
 
     def longest_step(self, x0: np.ndarray, t: np.ndarray) -> float:
-        """Resolves the fastest rate, 4k R^{2k-2} at the largest fixed point or start."""
+        """Default step of the SDE: it resolves the fastest rate, 4k R^{2k-2} at the largest fixed point or start."""
         largest = max(self.step + self.signal ** (2.0 / self.order), float(np.max(x0[..., 0] ** 2 + x0[..., 1])))
         rate = 4.0 * self.order * largest ** (self.order - 1) + 4.0 * self.ridge
         return min(0.01, 0.3 / rate)

@@ -1,16 +1,14 @@
-"""Aging: does an algorithm that has been running for longer forget more slowly where it was?
+"""Aging: does an algorithm that has been running for longer forget its weights more slowly?
 
-Gradient descent and persistent SGD on phase retrieval, with few samples. C(t_w + tau, t_w) is what is left after tau of
-the direction at t_w; the integrated response is what a constant force that acts from t_w on has achieved. In equilibrium
+Gradient descent and persistent SGD on phase retrieval, with few data samples. C(t_w + tau, t_w) is the overlap of the weights at
+t_w with those a time tau later; the integrated response is the effect of a constant force that acts from t_w on. In equilibrium
 neither would depend on t_w.
 """
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import numpy as np
+from options import read_options
 
 import dmft
 from dmft.core.parallel import world
@@ -42,10 +40,7 @@ def half_life(kernels, w: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", type=Path, default=Path("runs/out/studies"))
-    options = parser.parse_args()
+    options = read_options(__doc__, "500 samples, 3 replicas, t = 2: seconds")
     base = dmft.parse_run(RUN)
     if options.quick:
         base = base.replace(samples=500, replicas=3, t_max=2.0)

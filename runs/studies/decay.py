@@ -1,16 +1,14 @@
 """Learning-rate decay: is there a best exponent for eta ~ n^-beta, and is it below 1?
 
 d'Ascoli, Refinetti and Biroli (2022) say that in non-convex problems the learning rate should fall more slowly than 1/t, so that
-the landscape is searched before the noise is taken out. Phase retrieval at alpha = 3 from m0 = 0.2 with noise that is tied to the
-learning rate as theirs (a step is -eta_n (gradient + noise), so the temperature falls with eta_n), for a given number of steps.
+the landscape is searched before the noise is taken out. Phase retrieval at alpha = 3 from m0 = 0.2 with noise proportional to the
+learning rate, as theirs (a step is -eta_n (gradient + noise), so the temperature falls with eta_n), for a given number of steps.
 """
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import numpy as np
+from options import read_options
 
 import dmft
 import sgd_sim
@@ -36,12 +34,7 @@ STEPS = 4000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="N = 100, 1000 steps: a minute")
-    parser.add_argument("--dimension", type=int, default=1000)
-    parser.add_argument("--instances", type=int, default=50)
-    parser.add_argument("--output", type=Path, default=Path("runs/out/studies"))
-    options = parser.parse_args()
+    options = read_options(__doc__, "N = 100, 1000 steps: a minute", dimension=1000, instances=50)
     run, steps = dmft.parse_run(RUN).replace(dimension=options.dimension, instances=options.instances), STEPS
     if options.quick:
         run, steps = run.replace(dimension=100, instances=20), 1000
@@ -88,7 +81,7 @@ def main() -> None:
 
 
 def _paired(a: sgd_sim.SimulationResult, b: sgd_sim.SimulationResult) -> tuple[float, float]:
-    """Mean difference of the errors at the end and its error, instance by instance: data and starts are the same."""
+    """Mean difference of the errors at the end and its standard error, instance by instance: data and starts are equal."""
     difference = a.mse[:, -1] - b.mse[:, -1]
     return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(difference.size))
 

@@ -1,23 +1,21 @@
-"""Momentum: does it change who recovers the teacher?
+"""Momentum: does it change which instances recover the teacher?
 
 Phase retrieval from m0 = 0.2. Gradient descent, heavy ball and Nesterov's momentum, with learning rate eta = 0.02 (1 - beta), so
-that equal numbers of steps are equal times of the flow eta/(1 - beta). The share of instances that are solved, on the same data
-sets and from the same starts, so that it is seen instance by instance whether another one recovers.
+that equal numbers of steps are equal times of the flow with rate eta/(1 - beta). Data sets and starts are the same for all of them,
+so that the solved instances can be compared one by one.
 """
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import numpy as np
+from options import read_options
 
 import dmft
 import sgd_sim
 from dmft.core.parallel import world
 from dmft.plots.curves import time_axis
 from dmft.plots.style import CYCLE, new_figure, save
-from sgd_sim.cli import SOLVED
+from sgd_sim.result import SOLVED
 
 RUN = """
 [problem]
@@ -37,12 +35,7 @@ ALPHAS = (2.5, 2.75, 3.0)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="N = 80, t = 20: a minute")
-    parser.add_argument("--dimension", type=int, default=1000)
-    parser.add_argument("--instances", type=int, default=100)
-    parser.add_argument("--output", type=Path, default=Path("runs/out/studies"))
-    options = parser.parse_args()
+    options = read_options(__doc__, "N = 80, t = 20: a minute", dimension=1000, instances=100)
     run, rules, alphas = dmft.parse_run(RUN).replace(dimension=options.dimension, instances=options.instances), RULES, ALPHAS
     if options.quick:
         run, alphas = run.replace(dimension=80, instances=24, t_max=20.0), (2.5, 3.0)
@@ -82,7 +75,7 @@ def main() -> None:
 
 
 def _sign_test(gained: int, lost: int) -> float:
-    """Probability that fair coins part gained + lost instances at least as unevenly."""
+    """Two-sided sign test: the probability that fair coins divide gained + lost instances at least as unevenly."""
     total, few = gained + lost, min(gained, lost)
     below = sum(_binomial(total, k) for k in range(few + 1)) / 2.0**total
     return min(1.0, 2.0 * below)

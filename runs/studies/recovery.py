@@ -1,7 +1,7 @@
 """Recovery: how does the time at which persistent SGD finds the teacher from a random start grow with the dimension?
 
-Takes the runs of figure 7 (makes those that are missing). The time by which a share of the runs is solved, with its
-error by bootstrap, is held against a power of N and against a straight line in log N.
+Uses the runs of figure 7, and computes those that are missing. The time by which a share of the runs is solved, with its
+error by bootstrap, is compared with a power of N and with a straight line in log N.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from dmft.cli.figure import COMMANDS
 from dmft.core.command import OUT
 from dmft.paper import FIGURES, computations
-from sgd_sim.cli import SOLVED
+from sgd_sim.result import SOLVED
 
 SHARES = (0.05, 0.1, 0.25, 0.5)
 DRAWS = 1000
-KNOWN = 0.95  # of the draws must reach the share before the end, or only a bound is known
+KNOWN = 0.95  # share of the bootstrap draws that must reach the share before the end; else only a bound is reported
 
 
 def solved_at(t: np.ndarray, loss: np.ndarray) -> np.ndarray:

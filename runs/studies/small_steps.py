@@ -6,10 +6,8 @@ one, which the extrapolation has not seen, tests the prediction.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import numpy as np
+from options import read_options
 
 import dmft
 from dmft.core.parallel import world
@@ -33,17 +31,14 @@ replicas = 16
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", type=Path, default=Path("runs/out/studies"))
-    options = parser.parse_args()
+    options = read_options(__doc__, "1000 samples, 8 replicas, t = 0.4: a minute")
     run = dmft.parse_run(RUN)
     steps, finest, mark = [0.04, 0.02, 0.01], 0.005, ""
     if options.quick:
         run, steps, finest, mark = run.replace(samples=1000, replicas=8, t_max=0.4), [0.04, 0.02], 0.01, "-quick"
     output = options.output / f"small-steps{mark}.h5"
     study = dmft.convergence_study(run, learning_rate=steps, output=output, resume=True)
-    # At a learning rate that the study has not seen.
+    # The test point: a learning rate that is not in the study.
     fine = dmft.solve(run.replace(learning_rate=finest, seed=100), output=options.output / f"fine{mark}.h5", resume=True)
     if not world().is_root:
         return

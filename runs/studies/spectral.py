@@ -1,4 +1,4 @@
-"""Spectral start: is gradient descent from the spectral estimate that from a warm start of the same overlap?
+"""Spectral start: does gradient descent from the spectral estimate behave as from a warm start of the same overlap?
 
 Phase retrieval at alpha = 3. The spectral estimate (Mondelli and Montanari) has seen the labels, so its fields are correlated with
 them: theory, where power iteration is the first phase of the dynamics and its memory is kept, and simulation, both from
@@ -7,10 +7,8 @@ there and from a random direction of the same overlap.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import numpy as np
+from options import read_options
 
 import dmft
 import sgd_sim
@@ -37,12 +35,7 @@ record = [0.0, 0.005, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="fewer samples, N = 200: a minute")
-    parser.add_argument("--dimension", type=int, default=1000)
-    parser.add_argument("--instances", type=int, default=32)
-    parser.add_argument("--output", type=Path, default=Path("runs/out/studies"))
-    options = parser.parse_args()
+    options = read_options(__doc__, "fewer samples, N = 200: a minute", dimension=1000, instances=32)
     run, mark = dmft.parse_run(RUN).replace(dimension=options.dimension, instances=options.instances), ""
     if options.quick:
         mark = "-quick"

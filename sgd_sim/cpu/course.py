@@ -1,4 +1,4 @@
-"""What every step of a run does, as plain numbers for compiled loops: the rule of the run, and the settings of its steps."""
+"""A run as plain numbers for compiled loops: the rule, which holds for all steps, and the settings of every single step."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NO_MOMENTUM, HEAVY_BALL, NESTEROV = range(3)
 
 
 class Rule(NamedTuple):
-    """What no step changes: labels, constraint, kinds of mini-batch and of momentum."""
+    """What holds for all steps: labels, constraint, kinds of mini-batch and of momentum."""
 
-    absolute: bool        # the error on fresh samples is that of |h| (sign-blind losses) or of h
-    anchored: bool        # labels are h0: fields are had from the deviation from w0
-    power: float          # what the error on fresh samples compares with a label that is not h0: |h|^power, h where it is 0
+    absolute: bool        # True: the error on fresh samples is that of |h| (losses blind to the sign); False: that of h
+    anchored: bool        # labels are h0, and fields are computed from the deviation from w0
+    power: float          # where labels are not h0, the error on fresh samples compares |h|^power with them (0: h itself)
     threshold: float      # L > 0: the predicted sign is that of h^2 - L^2
     bias: bool            # an intercept is learnt
     sphere: bool
@@ -31,20 +31,20 @@ class Rule(NamedTuple):
 
 
 class Course(NamedTuple):
-    """The settings of every step 0..steps (at the last one nothing is drawn or moved), or one entry where all steps are alike."""
+    """The settings of every step 0..steps (nothing is drawn or moved at the last), or one entry if all steps are alike."""
 
     eta: np.ndarray
     ridge: np.ndarray
     scale: np.ndarray         # 1/l, or 1 without rescaling
     noise: np.ndarray         # sqrt(2 T eta (1 - beta))
     beta: np.ndarray
-    enter: np.ndarray         # thresholds of the draws: P(s = 1) from nothing, P(0 -> 1), P(1 -> 0)
+    enter: np.ndarray         # thresholds of random words: of P(s = 1) in a first draw, P(0 -> 1), P(1 -> 0)
     switch_on: np.ndarray
     switch_off: np.ndarray
-    v: np.ndarray             # addresses of the loss
+    v: np.ndarray             # addresses of the compiled loss
     dv: np.ndarray
-    loss: np.ndarray          # which of the losses
-    draws: np.ndarray         # (.., 3): first and last place in the order of rows that are taken, and what the order is keyed by
+    loss: np.ndarray          # number of the loss
+    draws: np.ndarray         # (.., 3): first and last place of the mini-batch in an order of all rows, and the key of that order
 
 
 class Pace(NamedTuple):
@@ -76,7 +76,7 @@ def pace_of(course, step):
 
 @cache
 def _compiled(loss: Loss):
-    """v and dv of a loss as C functions; kept, since kernels hold their addresses."""
+    """v and dv of a loss as C functions; cached, since kernels hold their addresses."""
     v, dv = loss.v, loss.dv
     return (cfunc("float64(float64, float64)")(lambda h, h0: v(h, h0)),
             cfunc("float64(float64, float64)")(lambda h, h0: dv(h, h0)))
@@ -95,11 +95,12 @@ def make_rule(run: Run) -> Rule:
 def make_course(run: Run, samples: int) -> Course:
     """The settings of all steps of a run with `samples` data rows."""
     names = [run.problem.loss, *(phase["loss"] for phase in run.algorithm.phase if "loss" in phase)]
-    return _course(run, samples, tuple(get_loss(name) for name in names))     # a name may be registered anew
+    return _course(run, samples, tuple(get_loss(name) for name in names))     # the cache must notice a name registered anew
 
 
 @lru_cache(maxsize=4)
 def _course(run: Run, samples: int, _: tuple[Loss, ...]) -> Course:
+    """`make_course`, kept for a run and its losses."""
     experiment, kind = Experiment.from_run(run), make_rule(run).batch
     steps, which = experiment.steps, experiment.loss_n
     addresses = np.array([[function.address for function in _compiled(loss)] for loss in experiment.losses])
@@ -118,12 +119,12 @@ def _course(run: Run, samples: int, _: tuple[Loss, ...]) -> Course:
 
 
 def _chances(experiment: Experiment) -> list[np.ndarray]:
-    """(3, steps) thresholds of the draw of every step. How s(n-1) becomes s(n) is the chain of step n-1."""
+    """(3, steps) thresholds of the draw of every step. The transition from s(n-1) to s(n) is that of the chain of step n-1."""
     batches, which = experiment.batches, experiment.batches.which
     if len(batches.laws) == 1:
         chances = (batches.law(0).fraction, batches.chain(0).p_on, batches.chain(0).p_off)
         return [np.broadcast_to(np.int64(minibatch.threshold(p)), experiment.steps) for p in chances]
-    pairs = np.append(-1, which[:-1] * len(batches.laws) + which[1:])     # the first is drawn from nothing
+    pairs = np.append(-1, which[:-1] * len(batches.laws) + which[1:])     # the first step has no predecessor
     _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     chains = [batches.chain(max(0, int(n) - 1)) for n in first]
     moves = np.array([[minibatch.threshold(p) for p in (chain.p_on, chain.p_off)] for chain in chains], np.int64)
@@ -132,8 +133,8 @@ def _chances(experiment: Experiment) -> list[np.ndarray]:
 
 
 def _places(law: MiniBatch, step: np.ndarray, samples: int) -> np.ndarray:
-    """(steps, 4): the rows of mini-batches of fixed size as first and last place in an order of all rows, the key of that order,
-    drawn for every step, for every epoch, or once, and the step. Epochs part all rows, as evenly as they can be parted."""
+    """(steps, 4) for mini-batches of fixed size: first and last place in an order of all rows, the key of that order (new for every
+    step or epoch, or one for all), and the step. The steps of an epoch divide all rows as evenly as possible."""
     if not isinstance(law, Epochs):
         first, last, key = np.zeros_like(step), np.full_like(step, max(1, round(law.fraction * samples))), step
     else:

@@ -1,12 +1,12 @@
 """The dynamics of one instance: w_{n+1} = a_n [w_n - eta sum_mu g_mu x_mu/sqrt(N) - eta lambda w_n + noise].
 Eq. [sgd-step]; with momentum eq. [momentum], where the displacement w_n - w_{n-1} is remembered.
 
-w is kept in float64. The pass over the data sees the deviation e = w -+ w0 from the nearer of the two solutions,
+w is kept in float64. The pass over the data uses the deviation e = w -+ w0 from the nearer of the two solutions,
 rounded to float32, and h_mu = +-h0_mu + x_mu.e/sqrt(N): the rounding of float32 is relative to e, so that the
-overlap and the loss stay right (to about 1e-6 of 1 - m and of the loss) however near to the solution w is. Where labels are not
-h0 itself (noise, signs, clusters) w0 is no solution, e = w, and the array h0 holds the labels.
+overlap and the loss stay accurate (to about 1e-6 of 1 - m and of the loss) however near to the solution w is. Where labels are
+not h0 itself (noise, signs, clusters) w0 is no solution, e = w, and the array h0 holds the labels.
 
-Rows are worked on in fixed blocks whose gradients are added in a fixed order: the same numbers whether the
+Rows are processed in fixed blocks whose gradients are added in a fixed order: the same numbers whether the
 blocks are done one after the other or in threads. Files, ranks and run files are unknown here.
 """
 
@@ -39,8 +39,8 @@ class Noise(NamedTuple):
 
 
 class State(NamedTuple):
-    """What an instance carries from step to step: weights (N,), the last mini-batch (M,), the intercept (1,), and with momentum
-    the weights of the step before (N,), else (0,)."""
+    """The state of an instance: weights (N,), the last mini-batch (M,), the intercept (1,), and the weights of the step before,
+    (N,) with momentum and (0,) without."""
 
     w: np.ndarray
     s: np.ndarray
@@ -49,14 +49,14 @@ class State(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Scratch of one worker, so that stepping allocates nothing."""
+    """Scratch arrays of one worker, so that stepping allocates nothing."""
 
     rows: np.ndarray        # (M,) samples to visit, block by block
     fields: np.ndarray      # (M,)
     test_fields: np.ndarray
     test_rows: np.ndarray
     test_weight: np.ndarray
-    order: np.ndarray       # (M + 1,) of `minibatch.draw_fixed_size`
+    order: np.ndarray       # (M + 1,) see `minibatch.draw_fixed_size`
     words: np.ndarray       # random bits of the mini-batch
     e: np.ndarray           # (padded N,) float32
     partial: np.ndarray     # (blocks, padded N) float32, gradient of each block
@@ -77,7 +77,7 @@ def make_work(landscape: Landscape) -> Work:
 
 @njit(cache=True, nogil=True)
 def block_rows(samples):
-    """Rows of a block, by the number of samples alone; whole groups of draws."""
+    """Rows of a block: a multiple of the rows that share a random draw, by the number of samples alone."""
     return max(_SMALLEST_BLOCK, -(-samples // (_MOST_BLOCKS * 4)) * 4)
 
 
@@ -88,17 +88,18 @@ def make_noise(seed: int, instance: int) -> Noise:
 
 @njit(cache=True, nogil=True)
 def list_rows(weight, first, last, everything, backward, rows):
-    """Put the rows of first..last with weight > 0 (or all) into rows[first:], in order or backward; returns their end."""
+    """List the rows in first..last with weight > 0 (or all) in rows[first:], forward or backward; returns where the list ends."""
     end = first
     for k in range(last - first):
         mu = last - 1 - k if backward else first + k
-        rows[end] = mu   # without branches: which rows are in is random
+        rows[end] = mu   # without a branch, which could not be predicted: rows are in the mini-batch at random
         end += everything or weight[mu] > 0
     return end
 
 
 @njit(cache=True, nogil=True)
 def _do_block(b, height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work):
+    """Block b of the rows: its part of the mini-batch where rows are independent, its fields, and its gradient (partial[b])."""
     first, last = b * height, min((b + 1) * height, h0.size)
     if draw == minibatch.BERNOULLI or draw == minibatch.PERSISTENT:
         minibatch.draw_rows(draw, s, first, last, stream, step, pace.enter, pace.switch_on, pace.switch_off,
@@ -111,7 +112,8 @@ def _do_block(b, height, data, h0, sign, shift, everything, draw, step, pace, st
 
 @njit(cache=True, nogil=True)
 def _blocks(height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work):
-    # Every other step goes backward: the rows that one step ends with are still in the second-level cache then.
+    """All blocks, one after the other."""
+    # Every other step goes backward, since the last rows of a step are still in the second-level cache.
     blocks = work.partial.shape[0]
     for k in range(blocks):
         b = k if step % 2 == 0 else blocks - 1 - k
@@ -120,12 +122,14 @@ def _blocks(height, data, h0, sign, shift, everything, draw, step, pace, stream,
 
 @njit(cache=True, parallel=True)
 def _blocks_in_threads(height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work):
+    """All blocks, in threads."""
     for b in prange(work.partial.shape[0]):
         _do_block(b, height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work)
 
 
 @njit(cache=True, nogil=True)
 def _pass(threads, height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work):
+    """One pass over the data of an instance."""
     if threads:
         _blocks_in_threads(height, data, h0, sign, shift, everything, draw, step, pace, stream, s, work)
     else:
@@ -183,7 +187,7 @@ def update(w, before, rule, pace, stream, step, work):
 
 @njit(cache=True, nogil=True, inline="always")
 def inert(rule, pace, decay, w, before):
-    """Where momentum takes a weight without the gradient: (A - eta lambda) w - B w_before, or (1 - eta lambda) y. [momentum]."""
+    """A weight after the step without its gradient: (A - eta lambda) w - B w_before, or (1 - eta lambda) y, eq. [momentum]."""
     if rule.momentum == NESTEROV:
         return decay * (w + pace.beta * (w - before))
     return (decay + pace.beta) * w - pace.beta * before
@@ -191,7 +195,7 @@ def inert(rule, pace, decay, w, before):
 
 @njit(cache=True, nogil=True)
 def add_noise(w, size, stream, step, normals, work):
-    """w += size times the standard normals of a step; normals, work: scratch."""
+    """Add size times the standard normals of a step to w; normals, work: scratch."""
     for first in range(0, w.size, BLOCK):
         fill_block(stream, step, first, normals, work)
         for i in range(first, min(first + BLOCK, w.size)):
@@ -209,7 +213,7 @@ def mean_loss(v, fields, h0):
 
 @njit(cache=True, nogil=True)
 def miss(rule, field, label):
-    """What the prediction of a label fails by: |h| - |h0|, h - h0, or |h|^power - y."""
+    """Error of the prediction for a label: |h| - |h0|, h - h0, or |h|^power - y."""
     if not rule.anchored and rule.power > 0.0:
         return abs(field)**rule.power - label
     return abs(field) - abs(label) if rule.absolute and rule.anchored else field - label
@@ -217,14 +221,14 @@ def miss(rule, field, label):
 
 @njit(cache=True, nogil=True)
 def is_wrong(rule, field, label):
-    """Whether the predicted sign is not the label."""
+    """True if the predicted sign differs from the label."""
     score = field * field - rule.threshold**2 if rule.threshold > 0.0 else field
     return score * label < 0.0
 
 
 @njit(cache=True, nogil=True)
 def mean_square_error(rule, fields, h0):
-    """(B.7) over samples: of |h| as an estimate of |h0|, or of h itself."""
+    """Mean square of `miss` over samples, eq. (B.7) of the paper."""
     total = 0.0
     for mu in range(h0.size):
         error = miss(rule, fields[mu], h0[mu])
@@ -243,7 +247,7 @@ def share_wrong(rule, fields, labels):
 
 @njit(cache=True, nogil=True)
 def push_intercept(b, pace, fields, labels, s, everything, n):
-    """b - (eta/N) sum_mu (s/l) v' over the mini-batch."""
+    """One step of the intercept, in place: b - (eta/N) sum_mu (s/l) v' over the mini-batch."""
     total = 0.0
     for mu in range(labels.size):
         if everything or s[mu] > 0:
@@ -255,9 +259,9 @@ def push_intercept(b, pace, fields, labels, s, everything, n):
 def advance(landscape, rule, course, noise, state, work, first, last, record, curves, threads):
     """Take an instance from step first to step last; returns the step at which it diverged, or -1.
 
-    record: increasing steps to be recorded, those in [first, last] into their columns of curves (len(RECORDED),
-    len(record)). A record at `last` is made before the mini-batch of that step is drawn, and made again with the
-    same numbers when the run goes on.
+    record: increasing steps to record; those in [first, last] fill their columns of curves (len(RECORDED), len(record)). A
+    record at `last` is made before the mini-batch of that step is drawn, and is made again, with the same numbers, when the run
+    continues.
     """
     w, s, w0, h0 = state.w, state.s, landscape.w0, landscape.h0
     height = block_rows(h0.size)
@@ -293,7 +297,7 @@ def advance(landscape, rule, course, noise, state, work, first, last, record, cu
                 return step
             column += 1
         if step < last:
-            if again:    # records are made at w, the gradient is taken where momentum leads
+            if again:    # records are made at w, the gradient is taken at the point ahead
                 _look_ahead(w, state.before, pace.beta, sign, w0, work.e)
                 _pass(threads, height, landscape.data, h0, sign, state.b[0], False, rule.batch, step, pace, noise.batch, s, work)
                 add_blocks(work.partial, work.total)
@@ -312,7 +316,7 @@ def _look_ahead(w, before, beta, sign, w0, e):
 
 @njit(cache=True, nogil=True)
 def _record(landscape, rule, pace, w, m, sign, b, work, row):
-    """Put m, loss, q and the errors into a row; work.partial is overwritten."""
+    """Put m, loss, q and the errors into a row of curves; overwrites work.partial."""
     pass_over_rows(landscape.test, work.test_rows, work.e, sign, 1.0 / np.sqrt(w.size), b, landscape.test_h0,
                    work.test_weight, 0.0, pace.dv, work.partial[0], work.test_fields)
     row[0] = m

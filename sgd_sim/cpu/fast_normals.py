@@ -2,7 +2,7 @@
 
 The Philox words of dmft.core.streams, four normals to a counter, by Box-Muller in single precision; logarithm, sine
 and cosine are polynomials in loops that the compiler can vectorise (library calls would not be). Each normal is
-right to about 1e-6 and the tails end at 6.6 standard deviations: as data of SGD they cannot be told from exact ones.
+accurate to about 1e-6, and the tails end at 6.6 standard deviations: as data of SGD they are as good as exact ones.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def fill_block(stream, index, first, out, work):
         radius[i], radius[quarter + i] = np.uint32(one & _LOW), np.uint32(two & _LOW)
         angle[i], angle[quarter + i] = np.uint32(one >> _SHIFT), np.uint32(two >> _SHIFT)
     u, m = radius.view(np.float32), bits.view(np.float32)
-    for i in range(half):  # uniforms in (0, 1], nearly all of their 32 bits kept for small values: the tails
+    for i in range(half):  # uniforms in (0, 1]; small ones, which make the tails, keep nearly all of their 32 bits
         u[i] = (_F(np.int32(radius[i] >> np.uint32(1))) + _HALF) * (_F(2.0) * _SCALE)
     for i in range(half):
         power[i] = radius[i] >> np.uint32(23)

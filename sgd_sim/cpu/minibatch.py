@@ -1,8 +1,8 @@
-"""Which samples a step uses: weights s_mu(n), a function of (stream, step) and, for the persistent chain, s(n-1).
+"""The data samples of a mini-batch: weights s_mu(n), a function of (stream, step) and, for the persistent chain, s(n-1).
 
 Four rows share one Philox call of 4 x 32 bits, so probabilities are resolved to 2^-32. Draws whose rows are
-independent (`bernoulli`, `persistent`) can be made for any range of rows alone; draws of a fixed number of rows
-(`without_replacement`, `with_replacement`, and epochs, which part the rows among their steps) are made for all rows at once.
+independent (`bernoulli`, `persistent`) can be made for any range of rows; draws of a fixed number of rows
+(`without_replacement`, `with_replacement`, and epochs, which divide the rows among their steps) are made for all rows at once.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _SHIFT = np.uint64(32)
 
 
 def kind_of(law: MiniBatch, drawn: str) -> int:
-    """How whole mini-batches of a law are drawn. Bernoulli stands for two: independent rows, or a fixed number of them
-    (drawn = "without_replacement"), which have the same limit."""
+    """How the mini-batches of a law are drawn. The Bernoulli law is drawn in two ways, with the same limit of large N: independent
+    rows, or a fixed number of them (drawn = "without_replacement")."""
     if isinstance(law, Bernoulli) and drawn == "without_replacement":
         return WITHOUT_REPLACEMENT
     return {FullBatch: FULL, Bernoulli: BERNOULLI, Poisson: WITH_REPLACEMENT, Persistent: PERSISTENT,
@@ -37,12 +37,12 @@ def threshold(probability: float) -> int:
 
 
 def make_order(samples: int) -> np.ndarray:
-    """Scratch of `draw_fixed_size`, with no order in it."""
+    """Scratch for `draw_fixed_size`, which does not hold an order yet."""
     return np.full(samples + 1, -1, np.int64)
 
 
 def make_words(samples: int) -> np.ndarray:
-    """Scratch of `draw_rows`."""
+    """Scratch for `draw_rows`."""
     return np.empty((2, -(-samples // ROWS_PER_CALL)), np.uint64)
 
 
@@ -69,8 +69,8 @@ def draw_rows(kind, s, first, last, stream, step, enter, switch_on, switch_off, 
 
 @njit(cache=True, nogil=True)
 def draw_fixed_size(kind, s, first, last, stream, key, order):
-    """Draw a mini-batch of last - first rows: with replacement, or those at the places first..last of an order of all rows that
-    is made by the key. order: (rows + 1,) integers, in the last of which stands what whole order the others hold, or -1."""
+    """Draw a mini-batch of last - first rows: with replacement, or those at the places first..last of a random order of all rows
+    with the given key. order: (rows + 1,) integers; the last is the key of the complete order that the others hold, or -1."""
     rows = s.size
     s[:] = 0
     if kind == WITH_REPLACEMENT:
@@ -89,7 +89,7 @@ def draw_fixed_size(kind, s, first, last, stream, key, order):
 
 @njit(cache=True, nogil=True)
 def _shuffle(stream, key, count, order):
-    """Fill the first `count` places by Fisher and Yates: each gets one of the rows not yet taken."""
+    """Fill the first `count` places of the order, each with one of the rows not yet taken (Fisher and Yates)."""
     rows = order.size - 1
     for i in range(rows):
         order[i] = i

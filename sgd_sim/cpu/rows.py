@@ -1,12 +1,12 @@
 """The inner loop of the simulator: two data rows at a time, fields and gradient in one pass.
 
 A step needs, for every sample mu of the mini-batch, its field x_mu.e (the whole row) and then c_mu x_mu added to
-the gradient (the row again). `fused_rows` takes the fields of two new rows while it adds the two rows before
+the gradient (the row again). `fused_rows` computes the fields of two new rows while it adds the two rows before
 them, which are still in the first-level cache, to the gradient: memory is read once and never waits for the
 arithmetic.
 
-The vector code is written out as LLVM instructions because the order of every addition then stands here and
-not in the compiler's choice: the same bits serially, in threads, and for any vector width of the machine. The
+The vector code is written out as LLVM instructions, so that the order of every addition is fixed here and
+not chosen by the compiler: the same bits serially, in threads, and for any vector width of the machine. The
 field is sixteen running float32 sums, added up in float64; the gradient adds the rows one after the other, so
 a row with coefficient 0 changes nothing and its place in a group does not matter.
 """
@@ -20,7 +20,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 LANES = 16   # float32 in 64 bytes, one cache line
-GROUP = 2    # rows handled together: more would be more streams from memory than its prefetching likes
+GROUP = 2    # rows handled together: with more the hardware cannot prefetch all streams from memory
 
 _FLOAT, _DOUBLE, _INT32, _INT64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 _FLOATS, _DOUBLES = ir.VectorType(_FLOAT, LANES), ir.VectorType(_DOUBLE, LANES)
@@ -158,7 +158,7 @@ def pass_over_rows(data, rows, e, sign, root, shift, h0, weight, scale, dv, grad
     start = base + stride * rows[0]
     old, coefficients = (start, start), (0.0, 0.0)
     for k in range(0, count, GROUP):
-        a, b = rows[k], rows[min(k + 1, count - 1)]   # past the end the last row is repeated, with coefficient 0
+        a, b = rows[k], rows[min(k + 1, count - 1)]   # an odd last row is paired with itself, with coefficient 0
         new = (base + stride * a, base + stride * b)
         products = fused_rows(new, old, e_address, gradient_address, stride, coefficients)
         coefficients = (_coefficient(a, products[0], True, sign, root, shift, h0, weight, scale, dv, fields),

@@ -1,7 +1,7 @@
-"""Many starts on one landscape, stepped together: the dynamics of `dynamics`, start by start in its own lane.
+"""Many starts on one landscape, stepped together: the dynamics of dynamics.py, with one lane (column) per start.
 
-Fields are H = X E and gradients X^T G, with one column (lane) a start; E holds the deviations from the nearer
-solution, as there. Batches are 16, 32 or 64 lanes wide, empty lanes stay at zero.
+Fields are H = X E and gradients X^T G; E (N, lanes) holds the deviations from the nearer solution, as in dynamics.py. Batches are
+16, 32 or 64 lanes wide; empty lanes stay at zero.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sgd_sim.landscape import Landscape
 from sgd_sim.starts import start_weights
 from sgd_sim.states import NOT_STARTED, States
 
-SUM_ROWS = 32 * TILE      # rows whose gradients are added in float32, before they go to the float64 sum
+SUM_ROWS = 32 * TILE      # rows whose gradients are added in float32 before they are added to the float64 sum
 
 
 class Lanes(NamedTuple):
@@ -46,7 +46,7 @@ class Lanes(NamedTuple):
     test_h: np.ndarray
     d: np.ndarray            # (N, lanes) float32
     total: np.ndarray        # (N, lanes)
-    order: np.ndarray        # (lanes, M + 1) of `minibatch.draw_fixed_size`
+    order: np.ndarray        # (lanes, M + 1) see `minibatch.draw_fixed_size`
     words: np.ndarray        # random bits of a mini-batch
     normals: np.ndarray      # scratch of thermal noise
     buffers: np.ndarray
@@ -64,8 +64,8 @@ def make_lanes(landscape: Landscape, width: int, remembers: bool) -> Lanes:
 
 @cache
 def _coefficients(loss: Loss):
-    """C function that turns products x.e into coefficients scale s dv(h, h0); one call for all samples, so that the
-    loss is compiled into the loop."""
+    """C function that turns products x.e, in place, into coefficients scale s dv(h, h0); it loops over all samples itself, so
+    that the loss is compiled into the loop."""
     dv = loss.dv
     numbers = types.CPointer(types.float64)
     pointers = (types.CPointer(types.float32), numbers, numbers, numbers, types.CPointer(types.uint8))
@@ -106,7 +106,7 @@ def _overlaps_with(a, w0, out):
 
 @njit(cache=True, nogil=True)
 def _draw(rule, pace, lanes, streams, step):
-    """The mini-batch of every lane."""
+    """Draw the mini-batch of every live lane into lanes.s and lanes.weight."""
     width, samples = lanes.s.shape
     for lane in range(width):
         if not lanes.live[lane]:
@@ -235,7 +235,7 @@ def advance_lanes(landscape, rule, course, coefficients, streams, lanes, first, 
             column += 1
         if step == last:
             break
-        if rule.momentum == NESTEROV:    # records are made at w, the gradient is taken where momentum leads
+        if rule.momentum == NESTEROV:    # records are made at w, the gradient is taken at the point ahead
             for i in range(n):
                 for lane in range(width):
                     y = lanes.w[i, lane] + pace.beta * (lanes.w[i, lane] - lanes.before[i, lane])
@@ -258,7 +258,7 @@ def advance_lanes(landscape, rule, course, coefficients, streams, lanes, first, 
 
 
 def batches(instances: np.ndarray, steps: np.ndarray, threads: int) -> list[np.ndarray]:
-    """Instances that stand at the same step, cut into batches as wide as keeps every thread busy."""
+    """The instances grouped by step and cut into batches, as wide as possible while every thread has work."""
     found = []
     for step in np.unique(steps[instances]):
         here = instances[steps[instances] == step]
@@ -269,7 +269,7 @@ def batches(instances: np.ndarray, steps: np.ndarray, threads: int) -> list[np.n
 
 
 class SharedTrajectories:
-    """A batch of instances on one landscape; all stand at the same step."""
+    """A batch of instances on one landscape, all at the same step."""
 
     def __init__(self, run: Run, instances: np.ndarray, states: States, landscape: Landscape):
         problem, seed = run.problem, run.simulation.seed
@@ -297,17 +297,17 @@ class SharedTrajectories:
 
     @property
     def finished(self) -> bool:
-        """Whether no lane is left to step."""
+        """True if all lanes have diverged."""
         return not self.lanes.live.any()
 
     def advance(self, last: int) -> None:
-        """Go on to step `last`."""
+        """Take all lanes to step `last`."""
         advance_lanes(self.landscape, self.rule, self.course, self.coefficients, self.streams, self.lanes,
                       self.step, last, self.record, self.curves, self.diverged_at)
         self.step = last
 
     def post(self, states: States) -> None:
-        """Copy where the instances stand into the states."""
+        """Copy steps, weights and curves of the instances into the states."""
         for lane, i in enumerate(self.instances):
             diverged = self.diverged_at[lane]
             states.step[i], states.diverged_at[i] = self.step if diverged < 0 else diverged, diverged

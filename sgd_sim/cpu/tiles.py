@@ -2,7 +2,7 @@
 
 Starts lie side by side in vectors of LANES; a tile is 6 data rows times four vectors, 12 times two or 24 times one.
 Every start has its own lane, and the order of its additions is the same in every kind of tile: its numbers do not
-depend on which other starts it travels with.
+depend on which other starts are in the batch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from sgd_sim.cpu.rows import LANES, broadcast, fma, load, store
 
-TILE = 24                                # rows of whole tiles of every kind
+TILE = 24                                # rows: a multiple of the height of every kind of tile
 WIDTHS = (LANES, 2 * LANES, 4 * LANES)   # lanes that a tile may have
 CHUNK_ROWS = 2 * TILE                    # rows and columns whose parts of E, H, G, D stay in the caches
 CHUNK_COLUMNS = 128
@@ -57,7 +57,7 @@ def _constant(value):
 
 
 def _make(vectors: int):
-    """(multiply, multiply_transposed) as intrinsics for tiles of that many vectors; both take addresses.
+    """The intrinsics (multiply, multiply_transposed) for tiles of that many vectors; both take addresses.
 
     multiply(data, stride, E, first, last, H):  H[r] += sum_{first <= i < last} x_r[i] E[i]
     multiply_transposed(data, stride, G, first, last, D):  D[i] += sum_r x_r[i] G[r],  first <= i < last

@@ -1,4 +1,4 @@
-"""Instances being stepped. The worker (sgd_sim.instances) knows only `step`, `finished`, `advance` and `post`."""
+"""Steppers: instances while they are stepped. The worker (sgd_sim.instances) uses `step`, `finished`, `advance`, `post` alone."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from sgd_sim.states import NOT_STARTED, States
 
 
 class Stepper(Protocol):
-    """Some instances on their way."""
+    """Some instances that are stepped together; `step` is the step that they have reached."""
 
     step: int
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to step, because all have diverged."""
+        """True if nothing is left to step, because all have diverged."""
 
     def advance(self, last: int) -> None:
         """Go on to step `last`."""
@@ -32,7 +32,7 @@ class Stepper(Protocol):
 
 
 class InstanceTrajectory:
-    """One instance on its own landscape, from the start or from where its state stands."""
+    """One instance on its own landscape, from its start or from its saved state."""
 
     def __init__(self, run: Run, instance: int, states: States, threads: bool):
         simulation, problem = run.simulation, run.problem
@@ -58,7 +58,7 @@ class InstanceTrajectory:
 
     @property
     def finished(self) -> bool:
-        """Whether the instance has diverged."""
+        """True if the instance has diverged."""
         return self.diverged_at >= 0
 
     def advance(self, last: int) -> None:
@@ -68,7 +68,7 @@ class InstanceTrajectory:
         self.step = last if self.diverged_at < 0 else self.diverged_at
 
     def post(self, states: States) -> None:
-        """Copy where the instance stands into the states."""
+        """Copy step, weights and curves of the instance into the states."""
         i = self.instance
         states.step[i], states.diverged_at[i] = self.step, self.diverged_at
         states.w[i], states.curves[i], states.b[i] = self.state.w, self.curves, self.state.b[0]

@@ -1,4 +1,5 @@
-"""How the kernels of sgd_sim/gpu/cuda share out an instance: by its size and precision alone, never by what else runs.
+"""How the kernels of sgd_sim/gpu/cuda divide the work on an instance: by its size and precision alone, so that no number depends
+on which other instances run.
 
 Up to ONE_WARP columns a warp takes whole rows and holds its part of the gradient in registers; wider rows are
 shared by all warps of a block.
@@ -17,9 +18,9 @@ from sgd_sim.cpu.course import Rule
 
 ONE_WARP = 1024
 WIDEST = 16384
-CHUNK_ROWS = 384            # of a block, about: what it does before and after its rows is small beside them
-CHUNK_ROWS_HALF = 768       # in float16: as many bytes
-CHUNK_ROWS_WIDE = 128       # of rows shared by all warps: there may be few instances of that size
+CHUNK_ROWS = 384            # rows of a block, about: its work before and after them is small in comparison
+CHUNK_ROWS_HALF = 768       # the same number of bytes in float16
+CHUNK_ROWS_WIDE = 128       # where all warps share a row: such large instances may be few, and must still occupy the card
 LANES = 32
 KERNELS = ("fill_rows", "place_rows", "draw_fixed_size", "pass_over_rows", "update", "record", "power_step")
 SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "rows.cuh")
@@ -27,7 +28,7 @@ SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "rows.
 
 @dataclass(frozen=True)
 class CardLayout:
-    """Numbers that the kernels are compiled with; see sgd_sim/gpu/cuda/common.cuh."""
+    """Constants that the kernels are compiled with; see sgd_sim/gpu/cuda/common.cuh."""
 
     n: int
     samples: int
@@ -52,11 +53,11 @@ class CardLayout:
 
     @property
     def padded(self) -> int:
-        """Numbers of e and of a gradient."""
+        """Length of e and of a gradient, padded."""
         return LANES * self.team * self.vectors * (8 if self.half else 4)
 
     def chunks(self, rows: int) -> int:
-        """Blocks that so many rows take."""
+        """Number of blocks for so many rows."""
         return -(-rows // self.chunk)
 
     @property

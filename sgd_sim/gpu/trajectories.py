@@ -1,7 +1,7 @@
-"""Instances on a GPU: the dynamics of `dynamics`, many instances at a time, one pass over their data per step.
+"""Instances on a GPU: the dynamics of cpu/dynamics.py, many instances at a time, one pass over their data per step.
 
-Data, teachers' fields, mini-batches and thermal noise are made on the card from the streams of the CPU; weights are
-kept in float64 there. Steps are launched without waiting for them, records stay on the card until they are posted.
+Data, teachers' fields, mini-batches and thermal noise are made on the card from the same streams as on the CPU; weights are
+kept in float64 there. Steps are launched without waiting for their end; records stay on the card until they are posted.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, 
 from sgd_sim.states import NOT_STARTED, States, remembers
 
 DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8   # modes of a pass, as in cuda/minibatch.cuh
-AHEAD = 16                            # steps of a launch, and whose mini-batches of fixed size are drawn at a time
-LOOK_EVERY = 20                       # power iterations between two looks at how many are done
-MOST_TOGETHER = 65535                 # instances of a batch: the second side of a grid
+AHEAD = 16                            # steps of one launch; mini-batches of fixed size are drawn for as many steps at a time
+LOOK_EVERY = 20                       # power iterations between two tests of convergence
+MOST_TOGETHER = 65535                 # instances of a batch: the limit of the second axis of a CUDA grid
 NULL = np.uint64(0)
 
 
@@ -56,7 +56,7 @@ def instance_bytes(run: Run, layout: CardLayout) -> int:
 
 
 def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) -> list[np.ndarray]:
-    """Instances that stand at the same step, cut into batches that the card can hold. RunError if it holds none."""
+    """The instances grouped by step and cut into batches that fit on the card. RunError if not even one instance fits."""
     layout = layout_of(run)
     for loss in Experiment.from_run(run).losses:
         check_cuda(gpu, loss, "simulation")
@@ -74,7 +74,7 @@ def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) ->
 
 
 class GpuTrajectories:
-    """A batch of instances on a GPU; all stand at the same step. layout: for benchmarks that try another one."""
+    """A batch of instances on a GPU, all at the same step. layout: another one than that of the run, for benchmarks."""
 
     def __init__(self, run: Run, instances: np.ndarray, states: States, gpu: Gpu, layout: CardLayout | None = None):
         simulation, seed = run.simulation, run.simulation.seed
@@ -84,7 +84,7 @@ class GpuTrajectories:
         self.model, self.loss_n = experiment.data, experiment.loss_n
         self.by_loss = [gpu.kernels(self.layout.code(loss.cuda, self.rule, len(recorded_rows(run))), KERNELS)
                         for loss in experiment.losses]
-        self.kernels = self.by_loss[0]     # for what no loss enters
+        self.kernels = self.by_loss[0]     # the kernels that do not depend on the loss
         self.shared = simulation.landscape == "shared"
         self.record = states.record
         self.step, self.drawn = max(0, int(states.step[instances[0]])), -1
@@ -123,14 +123,14 @@ class GpuTrajectories:
         self._update(self.step)
 
     def _pace(self) -> np.ndarray:
-        """(steps + 1 or 1, PACE) numbers of each step, cuda/common.cuh."""
+        """The settings of each step, (steps + 1 or 1, PACE), in the order of cuda/common.cuh."""
         c = self.course
         return np.stack([1.0 - c.eta * c.ridge, c.eta / np.sqrt(self.layout.n), c.noise, c.scale, c.enter, c.switch_on,
                          c.switch_off, c.beta], axis=1).astype(np.float64)
 
     def _rows(self, purpose: str, landscapes: np.ndarray, rows: int) -> tuple:
-        """Data of landscapes, their labels, the rows between two landscapes that instances see, the number of rows,
-        and room for the fields of the instances."""
+        """Data of landscapes, their labels, the distance in rows between the landscapes of two instances, the number of rows, and
+        an array for the fields of the instances."""
         data = self.gpu.zeros((landscapes.size, rows, self.layout.stride), self.layout.stored)
         fields = self.gpu.zeros((landscapes.size, rows))
         streams = self.gpu.put(np.array([key(self.run.simulation.seed, purpose, i) for i in landscapes]))
@@ -140,7 +140,7 @@ class GpuTrajectories:
         return data, fields, np.int64(0 if self.shared else rows), np.int32(rows), self.gpu.zeros((self.instances.size, rows))
 
     def _label(self, purpose: str, landscapes: np.ndarray, rows: int, data: Any, fields: Any) -> None:
-        """Labels in place of the teachers' fields, and rows of a mixture in their clusters."""
+        """Replace the teachers' fields by the labels, and move the rows of a mixture to their clusters."""
         seed, h0 = self.run.simulation.seed, self.gpu.get(fields)
         drawn = [draw_labels(self.model, seed, purpose, i, h0[k], self.layout.n) for k, i in enumerate(landscapes)]
         self.gpu.fill(fields, np.array([labels for labels, _ in drawn]))
@@ -164,7 +164,7 @@ class GpuTrajectories:
             self.gpu.fill(self.before, start)
 
     def _power_iteration(self) -> np.ndarray:
-        """The spectral start from the guesses in w, but for its sign."""
+        """The spectral starts, up to their signs, by power iteration from the guesses in w."""
         count, layout = self.instances.size, self.layout
         data, h0, *rest = self.data
         rows = (data, self.gpu.put(np.array([spectral_weights(self.run.problem, each) for each in self.gpu.get(h0)])), *rest)
@@ -180,7 +180,7 @@ class GpuTrajectories:
         return self.gpu.get(self.w)
 
     def _pass(self, mode: int, step: int, rows: tuple, side: Any, going: Any, steps: int = 1) -> None:
-        """Passes over rows (data, h0, apart, number, fields), with the given signs, of the instances that are going."""
+        """Launch `steps` passes over rows (data, h0, apart, number, fields) with the given signs, for the instances `going`."""
         layout, count = self.layout, self.instances.size
         blocks = layout.chunks(int(rows[3])) * count * steps
         self.by_loss[self.loss_n[step]]["pass_over_rows"]((blocks,), (layout.threads,), (
@@ -189,14 +189,14 @@ class GpuTrajectories:
         self.taken += blocks
 
     def _update(self, step: int, chunks: int = 0, w0: Any = None, ahead: int = 1) -> None:
-        """A step of the weights from the gradients of so many chunks, or with none a look at where they are: m, e = w -+ w0, and
-        with Nesterov's momentum that of the point ahead, unless ahead = 0."""
+        """A step of the weights from the gradients of so many chunks. With chunks = 0 the weights stay, and only m and e = w -+ w0
+        are computed; with Nesterov's momentum e is that of the point ahead, unless ahead = 0."""
         weights = self.weights if w0 is None else (*self.weights[:4], w0, *self.weights[5:])
         self.kernels["update"]((self.instances.size,), (self.layout.threads,), (
             np.int64(step), self.pace, self.paces, np.int32(ahead), self.partial, np.int32(chunks), *weights), 256)
 
     def _draw_ahead(self, step: int) -> None:
-        """Mini-batches of fixed size for a step and those after it."""
+        """Draw the mini-batches of fixed size of AHEAD steps, from `step` on."""
         rule, samples, count = self.rule, self.layout.samples, self.instances.size
         shared, scratch = 4 * (1024 + samples), NULL
         if shared > self.gpu.shared_bytes:
@@ -207,8 +207,8 @@ class GpuTrajectories:
         self.drawn = step + AHEAD
 
     def _look(self, step: int, mode: int) -> None:
-        """A pass that takes all fields, and their record; it is the pass of the step too if the mode says DRAW. Records are made at
-        w, so that where momentum leads there is a pass of its own."""
+        """Compute all fields and record them; with mode DRAW the same pass gives the gradient of the step. Nesterov's momentum
+        takes its gradient at the point ahead, but records are made at w: then two passes are needed."""
         twice = self.rule.momentum == NESTEROV
         if twice:
             self._update(step, ahead=0)
@@ -225,7 +225,7 @@ class GpuTrajectories:
             self._pass(mode, step, self.data, self.sign, self.live)
 
     def advance(self, last: int) -> None:
-        """Go on to step `last`; a record there is made when the run goes on, or now if this is the end."""
+        """Take all instances to step `last`. A record at `last` is made by the next call, or now if this is the end of the run."""
         wanted = set(self.record[(self.record >= self.step) & (self.record <= last)].tolist())
         step = self.step
         while step < last:
@@ -245,15 +245,15 @@ class GpuTrajectories:
         if last == self.steps and last in wanted:
             self._look(last, 0)
         self.step = last
-        self._live = self.gpu.get(self.live)   # waits
+        self._live = self.gpu.get(self.live)   # waits for the card
 
     @property
     def finished(self) -> bool:
-        """Whether no instance is left to step."""
+        """True if all instances have diverged."""
         return not self._live.any()
 
     def post(self, states: States) -> None:
-        """Copy where the instances stand into the states."""
+        """Copy steps, weights and curves of the instances into the states."""
         chosen, diverged = self.instances, self.gpu.get(self.diverged_at)
         states.step[chosen], states.diverged_at[chosen] = np.where(diverged < 0, self.step, diverged), diverged
         states.w[chosen], states.curves[chosen], states.b[chosen] = (self.gpu.get(x) for x in (self.w, self.curves, self.b))

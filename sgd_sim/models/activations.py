@@ -67,9 +67,12 @@ def _step(x):
     return 1.0 if x > 0.0 else 0.0
 
 
+# Closed forms ask whether an activation *is* one of these: a user's function may have the same name.
+QUADRATIC = Activation("quadratic", _square, _twice)
+ERF = Activation("erf", _erf, _gauss)
 BUILT_IN = {
-    "quadratic": Activation("quadratic", _square, _twice),
-    "erf": Activation("erf", _erf, _gauss),
+    "quadratic": QUADRATIC,
+    "erf": ERF,
     "tanh": Activation("tanh", _tanh, _sech2),
     "relu": Activation("relu", _relu, _step),
 }
@@ -100,7 +103,7 @@ def _apply(f, x, out):
 
 
 def apply(f, x: np.ndarray) -> np.ndarray:
-    """A C function of one float, elementwise."""
+    """A C function of one float, applied to every entry of x."""
     x = np.ascontiguousarray(x, float)
     out = np.empty(x.size)
     _apply(f, x.ravel(), out)

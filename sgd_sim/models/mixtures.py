@@ -13,7 +13,7 @@ from numba import njit
 
 @njit(cache=True, nogil=True)
 def draw(classes, snr, rng, X):
-    """A data point into X (N,); returns its label."""
+    """Draw a data point into X (N,); returns its label."""
     q = 0
     if classes.shape[0] > 1:
         u = rng.random()

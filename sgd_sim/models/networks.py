@@ -5,8 +5,8 @@ weights of norm O(sqrt d). With E = y - f one step is
     w_j += (gamma/p) a_j E s'(w_j.x) x,     a_j += rate (gamma/(p d)) E s(w_j.x),
 then, on the sphere, w_j -> sqrt(d) w_j/|w_j|. Everything here is arrays and numbers; nothing of the theory is used.
 
-The weights are passed over once a step: applying the update of one sample and taking the scalar products with the
-next are one loop over blocks, in which that next sample is drawn. So a step moves 2 p d numbers.
+The weights are read once a step: one loop over blocks applies the update of a sample, draws the next sample, and takes the
+scalar products with it. So a step moves 2 p d numbers.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from sgd_sim.models.activations import Activation
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
 def _sgd(s, ds, s_star, w, w_star, a, a_star, scale, kick, x, x_next, work, numbers, sphere, stream, first, steps):
-    """`steps` steps from sample number `first`. Weights are scale[j] * w[j] (kept apart so that the sphere needs
-    no second pass); kick (p,) holds the update c_j of sample x that is not applied yet."""
+    """Take `steps` steps from sample number `first`. Weights are scale[j] * w[j], so that normalising them needs no second pass;
+    kick (p,) holds the update c_j of sample x, which is not applied yet."""
     p, d = w.shape
     k = w_star.shape[0]
     gamma, noise, rate = numbers
@@ -90,19 +90,19 @@ class NetworkSGD:
 
     def __init__(self, w, w_star, a, a_star, student: Activation, teacher: Activation, *, gamma: float, noise: float,
                  rate: float, sphere: bool, seed: int, instance: int):  # fmt: skip
-        self.w, self.w_star = np.array(w, order="C"), np.ascontiguousarray(w_star)  # w moves: the caller's array stays as it is
+        self.w, self.w_star = np.array(w, order="C"), np.ascontiguousarray(w_star)  # a copy: the caller's w must not change
         self.a, self.a_star = np.array(a, float), np.array(a_star, float)
         self.scale, self.kick = np.ones(len(self.w)), np.zeros(len(self.w))
         padded = -(-self.w.shape[1] // BLOCK) * BLOCK
         self.x, self.x_next, self.work = np.zeros(padded), np.zeros(padded), buffers()
         self.numbers, self.sphere = (float(gamma), float(noise), float(rate)), bool(sphere)
         self.stream = streams.key(seed, "onepass-sgd", instance)
-        self.steps = np.zeros(1, np.int64)  # an array, to be kept and put back with the others
+        self.steps = np.zeros(1, np.int64)  # an array, saved and restored like the others
         self.functions = (student.s, student.ds, teacher.s)
 
     def advance(self, steps: int) -> None:
-        """Take that many steps, each on a new sample. On the sphere the weights are scale * w until they are asked for
-        (`overlaps`), so that a stretch may be cut anywhere without a change of a bit."""
+        """Take that many steps, each on a new sample. On the sphere the weights stay scale * w until `overlaps` is called, so that
+        a stretch of steps can be cut anywhere without changing a bit."""
         if steps <= 0:
             return
         _sgd(*self.functions, self.w, self.w_star, self.a, self.a_star, self.scale, self.kick, self.x, self.x_next, self.work,
@@ -111,7 +111,7 @@ class NetworkSGD:
 
     @property
     def moving(self) -> tuple[np.ndarray, ...]:
-        """The arrays that move; the stream of the data has no state."""
+        """The state: arrays that change. The stream of the data has no state."""
         return self.w, self.scale, self.a, self.steps
 
     def overlaps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -70,8 +70,9 @@ def _logistic_pull(y, f):
     return y / (1.0 + exp(x)) if x < 0.0 else y * exp(-x) / (1.0 + exp(-x))
 
 
+SQUARE = OutputLoss("square", _square, _difference, True)  # what is special about it is asked by identity, never by the name
 BUILT_IN_LOSSES = {
-    "square": OutputLoss("square", _square, _difference, True),
+    "square": SQUARE,
     "absolute": OutputLoss("absolute", _absolute, _sign, False),
     "logcosh": OutputLoss("logcosh", _logcosh, _tanh, True),
     "logistic": OutputLoss("logistic", _logistic, _logistic_pull, True),
@@ -104,7 +105,8 @@ def _values(function, y: float, f: np.ndarray) -> np.ndarray:
 
 
 def _is_smooth(pull) -> bool:
-    """Second differences of a smooth function fall by 16 when the grid is four times finer, at a kink by 4, at a jump not."""
+    """True if the pull has no kink or jump in f: on a grid four times finer the second differences of a smooth function are
+    smaller by 16, at a kink by 4, and at a jump they stay."""
     for y in (-1.0, 0.3, 1.0):
         grids = (np.linspace(-6.0, 6.0, points) + 1e-4 / 3.0 for points in (3001, 12001))
         coarse, fine = (np.abs(np.diff(_values(pull, y, f), 2)).max() for f in grids)

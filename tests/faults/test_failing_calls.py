@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import builtins
 import errno
+import io
 import os
+import shutil
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
@@ -44,6 +46,7 @@ instances = 3
 checkpoint_interval = 1e-6
 """
 COMMANDS = {"theory": (dmft.cli.main, ["solve"], RUN), "simulation": (sgd_sim.cli.main, ["run"], RUN),
+            "study": (dmft.cli.main, ["converge", "--samples", "16,32"], RUN),
             "ode": (onepass.cli.main, ["solve"], ONE_PASS.format("chain")),
             **{process: (onepass.cli.main, ["simulate"], ONE_PASS.format(process)) for process in ("chain", "sgd", "sde")}}
 ALLOCATE = ("empty", "zeros", "full", "array", "concatenate", "ascontiguousarray", "empty_like", "zeros_like", "full_like")
@@ -76,10 +79,10 @@ class Saboteur:
             return honest(sink, data)
         return written
 
-    def opener(self, honest, folder: Path):
+    def opener(self, honest, folder: Path, name: str):
         """Only files of the run: Python opens its own sources too."""
         def opened(path, *arguments, **options):
-            if str(folder) in os.path.abspath(str(path)) and "a.h5" in str(path) and self.strikes():
+            if str(folder) in os.path.abspath(str(path)) and name in str(path) and self.strikes():
                 raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             return honest(path, *arguments, **options)
         return opened
@@ -93,7 +96,7 @@ class Saboteur:
         return allocated
 
 
-def sabotage(patch, kind: str, k: int | None, folder: Path) -> Saboteur:
+def sabotage(patch, kind: str, k: int | None, folder: Path, name: str = "a.h5") -> Saboteur:
     saboteur = Saboteur(k)
     if kind == "write":
         patch.setattr(store._Sink, "write", saboteur.write(store._Sink.write))
@@ -101,11 +104,17 @@ def sabotage(patch, kind: str, k: int | None, folder: Path) -> Saboteur:
         for name in ALLOCATE:
             patch.setattr(np, name, saboteur.allocator(getattr(np, name)))
     elif kind == "open":
-        patch.setattr(os, "open", saboteur.opener(os.open, folder))
-        patch.setattr(builtins, "open", saboteur.opener(builtins.open, folder))
+        patch.setattr(os, "open", saboteur.opener(os.open, folder, name))
+        patch.setattr(builtins, "open", opener := saboteur.opener(builtins.open, folder, name))
+        patch.setattr(io, "open", opener)       # what pathlib calls
     else:
         patch.setattr(os, kind, saboteur.call(getattr(os, kind)))
     return saboteur
+
+
+def some(count: int) -> list[int]:
+    """Numbers of the calls to fail: all, or MOST of them, spread evenly."""
+    return list(range(count)) if count <= MOST else np.unique(np.linspace(0, count - 1, MOST).astype(int)).tolist()
 
 
 def go(command: str, folder: Path, *options: str) -> tuple[int, str]:
@@ -127,9 +136,8 @@ def test_every_call_may_fail(tmp_path, command, kind, fault):
         counted = sabotage(patch, kind, None, tmp_path)
         assert go(command, tmp_path / "counted")[0] == 0
     assert counted.count > 0
-    chosen = np.unique(np.linspace(0, counted.count - 1, MOST).astype(int)) if counted.count > MOST else range(counted.count)
     refused = 0
-    for k in map(int, chosen):
+    for k in some(counted.count):
         folder = tmp_path / str(k)
         with fault(writing=kind == "write"):
             with pytest.MonkeyPatch.context() as patch:
@@ -144,13 +152,76 @@ def test_every_call_may_fail(tmp_path, command, kind, fault):
             if code == 2:
                 assert len(errors.splitlines()) == 1, (kind, k, errors)
                 assert ("out of memory" if kind == "allocation" else "a.h5") in errors, (kind, k, errors)
-            for path in folder.glob("a.h5*"):
-                assert path.suffix in (".h5", ".checkpoint"), (kind, k, path.name)
-                store.load(path)
+            for path in folder.rglob("*.h5*"):
+                assert path.suffix in (".h5", ".checkpoint", ".points"), (kind, k, path.name)
+                if path.is_file():
+                    store.load(path)
             code, errors = go(command, folder, "--resume")
             assert code == 0, (kind, k, errors)
             arrays = store.load(folder / "a.h5").arrays
             assert arrays.keys() == expected.keys(), (kind, k)
             for name, array in expected.items():
-                np.testing.assert_array_equal(arrays[name], array, err_msg=f"{kind} {k} {name}")
+                if not name.endswith("wall_times"):
+                    np.testing.assert_array_equal(arrays[name], array, err_msg=f"{kind} {k} {name}")
     assert refused > 0
+
+
+# What looks at results writes files too.
+LOOKS = {"export": ["export", "a.h5", "--csv", "out", "--force"], "plot": ["plot", "a.h5", "-o", "out.png"],
+         "compare": ["compare", "a.h5", "s.h5", "--plot", "out.png"], "collect": ["collect", "results", "-o", "out.h5"],
+         "report": ["report", "a.h5", "s.h5", "-o", "out.html", "--force"]}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory) -> Path:
+    """A folder with a theory and its simulation."""
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("plotly")
+    folder = tmp_path_factory.mktemp("seen")
+    for command, name in (("simulation", "s.h5"), ("theory", "a.h5")):
+        assert go(command, folder) == (0, "")
+        (folder / "a.h5").rename(folder / name)
+    (folder / "results").mkdir()
+    for name in ("a.h5", "s.h5"):
+        shutil.copyfile(folder / name, folder / "results" / name)
+    return folder
+
+
+def look(command: str, folder: Path) -> tuple[int, str]:
+    errors = StringIO()
+    with chdir(folder), redirect_stderr(errors), redirect_stdout(StringIO()):
+        code = dmft.cli.main(LOOKS[command])
+    return code, errors.getvalue()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The bytes of every file."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["open", "replace", "allocation"])
+@pytest.mark.parametrize("command", LOOKS)
+def test_what_looks_at_results_leaves_nothing_half_written(seen, tmp_path, command, kind, fault):
+    """Every file is the old or the new one, whole, and no other is left."""
+    shutil.copytree(seen, tmp_path / "whole")
+    assert look(command, tmp_path / "whole") == (0, "")
+    expected = contents(tmp_path / "whole")
+    with pytest.MonkeyPatch.context() as patch:
+        counted = sabotage(patch, kind, None, tmp_path, "")
+        assert look(command, tmp_path / "whole")[0] == 0
+    for k in some(counted.count):
+        folder = tmp_path / str(k)
+        shutil.copytree(tmp_path / "whole", folder)
+        with fault():
+            with pytest.MonkeyPatch.context() as patch:
+                sabotage(patch, kind, k, folder, "")
+                try:
+                    code, errors = look(command, folder)
+                except BaseException as error:
+                    raise AssertionError(f"{command}: {kind} number {k}: {error!r}") from error
+            left = contents(folder)
+            assert code in (0, 2) and (code == 0 or len(errors.splitlines()) == 1), (kind, k, errors)
+            assert left.keys() == expected.keys(), (kind, k, set(left) ^ set(expected))
+            assert [name for name in left if left[name] != expected[name] and not name.endswith(".h5")] == [], (kind, k)
+            assert look(command, folder)[0] == 0

@@ -65,7 +65,7 @@ def test_step_to_zero_is_the_population_flow():
     times = [0.05, 0.2]
     exact = flow.solve(initial, times)
     gaps = [np.abs(SpikedTensor(3, 4.0, step=c).solve(initial, times).m - exact.m).max() for c in (1e-2, 1e-3, 1e-4)]
-    assert gaps[2] < 2e-4 and gaps[1] / gaps[2] == pytest.approx(10, rel=0.1)
+    assert gaps[2] < 2e-4 and gaps[1] / gaps[2] == pytest.approx(10, rel=2e-3)  # first order in the step: 4e-4 off at c = 1e-3
     barriers = [informative(SpikedTensor(3, 4.0, step=c))[0][0] for c in (1e-1, 1e-2, 1e-3)]
     np.testing.assert_allclose(barriers[1:], [c**2 / 4.0 for c in (1e-2, 1e-3)], rtol=1e-3)  # lambda m = c^2 at small c
     assert [m for m, _ in informative(flow)] == pytest.approx([4.0 ** (1 / 3)])
@@ -115,7 +115,7 @@ def test_binary_flow_conserves_the_ratio_in_the_open_quadrant():
     end = BinaryMixture(np.inf, 0.1).solve({"v": [1.1, 0.4], "m": [0.0, 0.0], "R": 0.01 * np.eye(2)}, [0.5, 5.0, 80.0])
     ratio = (end.v[:, 0] + end.m[:, 0]) / (end.v[:, 1] + end.m[:, 1])
     np.testing.assert_allclose(ratio, 1.1 / 0.4, rtol=1e-7)
-    assert end.v[-1] @ end.v[-1] == pytest.approx(np.log(4.0), abs=1e-5)
+    assert end.v[-1] @ end.v[-1] == pytest.approx(np.log(4.0), abs=1e-6)  # relaxed as exp(-0.2 t), t = 80: 3e-8
 
 
 def test_xor_components_by_merging_closures():
@@ -160,8 +160,8 @@ def test_xor_fixed_points_and_their_stability(text):
     after = component(tuple(model.classify(end.v[0], end.m[0])))
     assert (after != component(labels)) == ("0" in labels)
     if is_stable(component(labels)):
-        np.testing.assert_allclose(end.v[0], point["v"], atol=1e-6)
-        np.testing.assert_allclose(end.m[0], point["m"], atol=1e-6)
+        np.testing.assert_allclose(end.v[0], point["v"], atol=1e-9)
+        np.testing.assert_allclose(end.m[0], point["m"], atol=1e-9)
 
 
 def test_xor_basins_are_decided_by_signs():
@@ -216,7 +216,7 @@ def test_linear_sde_covariance():
     t, h = 3.0, 1e-4
     rate = (sde.covariance(t + h) - sde.covariance(t - h)) / (2 * h)
     c = sde.covariance(t)
-    np.testing.assert_allclose(rate, A @ c + c @ A.T + S, rtol=1e-6)
+    np.testing.assert_allclose(rate, A @ c + c @ A.T + S, rtol=2e-8)  # a central difference of step 1e-4: 2e-9
     assert LinearSDE(np.array([[-2.0]]), np.array([[3.0]])).covariance(40.0)[0, 0] == pytest.approx(0.75)
 
 

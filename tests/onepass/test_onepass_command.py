@@ -13,6 +13,9 @@ import pytest
 import onepass
 from dmft.core.errors import UserError
 from dmft.core.store import checkpoint_path, load_header
+from dmft.plots.onepass import draw as draw_onepass
+from dmft.plots.onepass_compare import draw_comparison
+from dmft.result.comparison import Curve
 from onepass import runfile
 from onepass.cli import main
 
@@ -205,6 +208,8 @@ def test_messages_of_a_simulation(run_path, tmp_path, capsys):
     unstable = ["--set", "model.gamma=40.0", "--set", "model.constraint=none", "--set", "simulation.dimension=5"]
     assert main(["simulate", str(run_path), "-o", str(wild), "--quiet", *unstable, "--set", "time.t_max=4000.0"]) == 3
     assert capsys.readouterr().err.endswith("\nwarning: 6 of 6 instances diverged; a smaller gamma or step may help\n")
+    again = ["simulate", str(run_path), "-o", str(wild), "--quiet", "--resume", *unstable, "--set", "time.t_max=4000.0"]
+    assert main(again) == 3
 
 
 def test_compare_gives_a_verdict(run_path, tmp_path, capsys):
@@ -224,6 +229,33 @@ def test_compare_gives_a_verdict(run_path, tmp_path, capsys):
         assert f"\nverdict: {verdict}: " in out and "99 % of tables stay below |z| = " in out, out
         bound = float(out.split("below |z| = ")[1].split()[0])
         assert (float(out.rpartition("=")[2]) > bound) == (verdict == "disagree")
+
+
+def test_compare_names_what_no_dimension_mends(run_path, tmp_path, capsys):
+    """An ODE from one of many random starts, and a mean-field reduction, differ from their simulations for reasons of their own."""
+    ode, sim = tmp_path / "ode.h5", tmp_path / "sim.h5"
+    random = RUN.replace("M = [[0.3], [0.1]]\nQ = [[1.0, 0.1], [0.1, 1.0]]", 'start = "random"')
+    reduced = RUN.replace("QuadraticNetwork", "Committee").replace('constraint = "sphere"', 'reduction = "mean_field"')
+    for text, told in ((RUN, ""), (random, "every instance at its own"), (reduced, "off by O(1/width)")):
+        run_path.write_text(text)
+        for command, file in (("solve", ode), ("simulate", sim)):
+            assert main([command, str(run_path), "-o", str(file), "--quiet", "--force"]) == 0
+        capsys.readouterr()
+        assert main(["compare", str(ode), str(sim)]) == 0
+        out = capsys.readouterr().out
+        assert told in out and out.count("note: start") + out.count("note: reduction") == bool(told)
+
+
+def test_pictures_show_what_the_ode_leaves_alone_and_what_is_not_finite():
+    """r2 = c stays in the ODE of the spiked tensor and moves in every instance; far out all instances explode."""
+    model, times = onepass.SpikedTensor(3, 4.0), [0.0, 0.05, 0.1]
+    start = {"m": 0.6, "r2": 1.0}
+    ensemble = model.chain(200, 4, start, times, seed=1)
+    figure = draw_comparison(model.solve(start, times), [ensemble], None)
+    assert [axis.get_ylabel() for axis in figure.axes] == ["m", "r2"]
+    for mean, texts in ((np.ones(3), []), (np.full(3, np.nan), ["nothing finite"])):
+        picture = draw_onepass({"m": Curve(np.array(times), mean, np.zeros(3), 4)}, "", None)
+        assert [text.get_text() for text in picture.axes[0].texts] == texts
 
 
 def test_a_stopped_simulation_goes_on_to_the_same_numbers(run_path, tmp_path):

@@ -101,7 +101,7 @@ def test_noise_covariance_against_the_tensor_rule():
     u = z @ np.linalg.cholesky(om).T
     s_of, ds_of = np.vectorize(erf), np.vectorize(d_erf)
     b = s["a"][0] * ds_of(u[:, 0]) * u[:, 1] * (s_of(u[:, 1]) - s["a"][0] * s_of(u[:, 0]))
-    assert_allclose(found, weight @ b**2 - (weight @ b) ** 2, rtol=1e-6)
+    assert_allclose(found, weight @ b**2 - (weight @ b) ** 2, rtol=1e-11)
 
 
 def test_mean_field_reduction_approaches_the_full_ode_as_the_width_grows():

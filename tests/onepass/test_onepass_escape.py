@@ -54,6 +54,8 @@ def test_sgd_and_chain_exit_alike():
     chain = measure_exit(net, 200, 100, measure, 4.0)
     sgd = measure_exit(net, 200, 100, measure, 4.0, process="sgd", seed=2)
     assert abs(chain.mean - sgd.mean) < 4.5 * np.hypot(chain.error, sgd.error)
+    other = measure_exit(net, 1600, 25, measure, 4.0)  # in a larger dimension the chain exits later, by log(8)/(2 omega)
+    assert abs(other.mean - sgd.mean) > 5 * np.hypot(other.error, sgd.error)
 
 
 def test_exit_from_zero_overlap_is_that_of_the_ornstein_uhlenbeck_process():
@@ -63,6 +65,7 @@ def test_exit_from_zero_overlap_is_that_of_the_ornstein_uhlenbeck_process():
     level = np.sqrt(threshold)
     found = measure_exit(net, d, 100, overlap_measure(level), 6.0, initial=start, resolution=2e-3)
     assert abs(found.mean - exit_times.ornstein_uhlenbeck(d, gamma, 0.0, threshold)) < 4.5 * found.error
+    assert abs(found.mean - exit_times.ornstein_uhlenbeck(d, 1.5 * gamma, 0.0, threshold)) > 8 * found.error
 
 
 def test_steps_to_escape_for_information_exponents_one_and_two():

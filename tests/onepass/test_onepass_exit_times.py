@@ -1,5 +1,7 @@
 """Exit-time formulas against their tables, series, boundary-value problem and the ODE."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -12,7 +14,7 @@ from onepass.networks import exit_times, scaling
 from onepass.networks.first_passage import ode_exit, overlap_measure, risk_measure
 
 
-@pytest.mark.parametrize(
+@pytest.mark.parametrize(  # three digits of independent calculations, hence the 6e-4 here and below
     ("p", "d", "gamma", "noise", "threshold", "annealed", "quenched"),
     [
         (1, 1000, 1 / 12, 0.0, 0.1, 1.154, 1.471),
@@ -45,7 +47,7 @@ def test_linear_formula_is_the_limit_of_the_ode_for_small_overlaps():
     m = np.full((p, 1), 1.0 / np.sqrt(d))
     found = ode_exit(net, {"M": m, "Q": np.eye(p)}, risk_measure(net, threshold))
     expected = np.log(threshold * (p + 1) * d / (2 * p)) / (2 * exit_times.rates(p, gamma, noise)[0])
-    assert_allclose(found, expected, rtol=1e-4)
+    assert_allclose(found, expected, rtol=3e-5)  # not linear in the threshold T = 1e-4: 9e-6
 
 
 def test_hypergeometric_function_against_its_series():
@@ -121,7 +123,7 @@ def test_the_honest_gain_is_approached_from_above():
         wide = exit_times.steps(exit_times.annealed(10**5, d, 10**5 / 6, 0.0, 0.1), 10**5, d, 10**5 / 6)
         gains.append(exit_times.fewest_steps(1, d, 0.0, 0.1) / wide)
     assert gains[0] > gains[1] > gains[2] > exit_times.honest_gain(1 / 6)
-    assert_allclose(gains[0], 3.92, atol=0.02)
+    assert_allclose(gains[0], 3.92, atol=5e-3)
 
 
 def test_recovery_is_stable_just_below_the_limit_and_unstable_above():
@@ -129,15 +131,9 @@ def test_recovery_is_stable_just_below_the_limit_and_unstable_above():
         limit = exit_times.recovery_limit(k, k)
         for factor, stable in ((0.97, True), (1.03, False)):
             net = onepass.QuadraticNetwork(k, k, factor * limit)
-            with pytest.warns(UserWarning) if not stable else _silence():
+            with nullcontext() if stable else pytest.warns(UserWarning, match="gamma"):
                 path = net.solve({"M": 0.999 * np.eye(k), "Q": np.eye(k)}, [0.0, 20.0 * k])
             assert (path.risk[1] < path.risk[0]) == stable
-
-
-def _silence():
-    import contextlib
-
-    return contextlib.nullcontext()
 
 
 def test_bad_questions_are_refused():
@@ -152,12 +148,15 @@ def test_bad_questions_are_refused():
 
 
 def test_trained_second_layer_exits_by_its_largest_overlap():
+    """By the overlap the two exit alike (11 % apart); by the risk the trained one exits before it knows the teacher."""
     start = {"M": np.full((4, 1), 0.01), "Q": np.eye(4)}
-    times = []
+    by_overlap, by_risk = [], []
     for layer in ("fixed", "trained"):
         net = onepass.QuadraticNetwork(4, 1, 0.2, second_layer=layer, constraint="sphere")
-        times.append(ode_exit(net, start, overlap_measure(0.1)))
-    assert_allclose(times[0], times[1], rtol=0.15)
+        by_overlap.append(ode_exit(net, start, overlap_measure(0.1)))
+        by_risk.append(ode_exit(net, start, risk_measure(net, 0.05)))
+    assert_allclose(by_overlap[0], by_overlap[1], rtol=0.15)
+    assert by_risk[0] > 1.2 * by_overlap[0] and by_risk[1] < 0.8 * by_overlap[1]
 
 
 def test_power_fit_recovers_slope_and_error():

@@ -24,7 +24,9 @@ def test_quick_figure_is_drawn_with_its_numbers(name, tmp_path, capsys):
     assert 0 < len(printed) <= len(rows) and all(row["value"] for row in rows)
     # NaN: an instance did not exit; inf: alpha_c is never reached above the stability limit
     assert sum(not math.isfinite(float(row["value"])) for row in rows) < len(rows) / 2
-    assert printed[0].split("  ")[0] == next(row["quantity"] for row in rows if printed[0].startswith(row["quantity"]))
+    numbers = {(row["quantity"], f"{float(row['value']):.6g}") for row in rows}
+    for line in printed:    # every printed number is in the file, under the same name
+        assert any(line.startswith(quantity + " ") and value in line.split() for quantity, value in numbers), line
     assert path.read_bytes()[:4] == b"\x89PNG" and path.stat().st_size > 10000
 
 

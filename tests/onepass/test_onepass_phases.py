@@ -35,8 +35,8 @@ def test_plateau_rates_have_the_right_signs():
     d = net.layout.unpack(net.drift(net.start({"M": m, "Q": q})))
     rates = phases.plateau_rates(p, k)
     per_t = 2.0 / p  # t_A = 2 t/p
-    assert_allclose(d["M"][2, 0] / small * per_t, rates.rho, rtol=1e-4)
-    assert_allclose(d["Q"][0, 1] / small * per_t, rates.q, rtol=1e-4)
+    assert_allclose(d["M"][2, 0] / small * per_t, rates.rho, rtol=1e-10)
+    assert_allclose(d["Q"][0, 1] / small * per_t, rates.q, rtol=2e-5)  # terms of second order in the overlaps: 6e-6
     assert rates.q < 0  # printed positive
 
 
@@ -47,7 +47,7 @@ def test_norm_learning_law():
     path = solve(p, k, 1e-9, {"M": rho0, "Q": np.eye(p)}, t, rtol=1e-10, atol=1e-16)
     q, rho = phases.norm_learning(t, p, k, rho0)
     assert_allclose(path.Q[:, 0, 0], q, rtol=1e-7)
-    assert_allclose(path.M, rho, rtol=1e-6)
+    assert_allclose(path.M, rho, rtol=1e-7)
 
 
 def test_loss_reduction_from_the_plateau_and_from_unit_norms():
@@ -114,7 +114,7 @@ def test_risk_ends_as_inverse_square_of_time_for_wider_students():
     for eta in (1e-9, 0.1):
         t = np.array([2000.0, 4000.0])
         path = solve(p, k, eta, start, t, rtol=1e-10, atol=1e-14, method="LSODA")
-        assert_allclose(2 * path.risk * t**2, phases.decay_constant(p, k, eta), rtol=0.02)
+        assert_allclose(2 * path.risk * t**2, phases.decay_constant(p, k, eta), rtol=0.005)  # corrections O(1/t): 0.2 % here
 
 
 def test_risk_ends_exponentially_for_equal_widths():
@@ -122,7 +122,7 @@ def test_risk_ends_exponentially_for_equal_widths():
     start = phases.random_orthogonal_start(p, k, 0.3, 5)
     t = np.array([10.0, 13.0])
     path = solve(p, k, 1e-9, start, t, rtol=1e-11, atol=1e-15)
-    assert_allclose(np.diff(np.log(path.risk)) / 3.0, -16.0 / (p * k), rtol=0.01)
+    assert_allclose(np.diff(np.log(path.risk)) / 3.0, -16.0 / (p * k), rtol=0.003)  # faster modes have decayed to 0.14 %
     with pytest.raises(UserError, match="exponentially"):
         phases.decay_constant(p, k)
 

@@ -161,7 +161,7 @@ def test_excess_risk_of_the_unconstrained_fixed_point(p, k):
     net = onepass.QuadraticNetwork(p, k, g, delta)
     ode = net.solve({"M": 0.9 * np.eye(p), "Q": np.eye(p)}, [60.0 * p], method="LSODA")
     excess = g * delta / p / (1 - 2 * g / p * (1 + 2 / k))
-    assert_allclose(ode.risk[0] - delta / 2, excess, rtol=1e-5)
+    assert_allclose(ode.risk[0] - delta / 2, excess, rtol=1e-10)
 
 
 def test_growth_rates_at_the_start_for_general_second_layer():
@@ -173,7 +173,7 @@ def test_growth_rates_at_the_start_for_general_second_layer():
     mean = a.mean()
     bracket = (1 - mean) ** 2 + 2 + 2 * a @ a / p**2 + delta - 4 * (1 - mean) * a / p + 8 * a**2 / p**2
     rates = 4 * a - 2 * g / p * a**2 * bracket
-    assert_allclose(net.layout.unpack(net.drift(x))["M"][:, 0] / small, rates, rtol=1e-6)
+    assert_allclose(net.layout.unpack(net.drift(x))["M"][:, 0] / small, rates, rtol=1e-10)
 
 
 def test_chain_runs_in_a_dimension_that_sgd_cannot_have():

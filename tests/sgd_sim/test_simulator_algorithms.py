@@ -113,6 +113,7 @@ def expected(run: Run, told: dict, instance: int, landscape_index: int):
 @pytest.mark.parametrize("landscape", ["fresh", "shared"])
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_numpy(case, landscape):
+    """Data and deviations are float32: up to 9e-7 in m and q, 7e-6 of the loss."""
     changes, told = CASES[case]
     run = run_of(changes).replace(landscape=landscape)
     assert run.algorithm.steps == STEPS

@@ -110,6 +110,7 @@ def test_divergence_is_reported(command):
     assert code == 3 and "4 of 4 instances diverged" in message
     assert store.load("a.h5").attrs["outcome"] == "diverged: 4 of 4 instances"
     assert np.isnan(sgd_sim.load("a.h5").m[:, -1]).all()
+    assert command(*unstable, "--resume")[0] == 3          # nothing to do, and no better for that
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)])

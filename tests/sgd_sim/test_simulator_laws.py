@@ -51,8 +51,18 @@ def test_the_spectral_start_is_the_leading_eigenvector(name):
     def leading(weights):
         return np.linalg.eigh((X * weights[:, None]).T @ X)[1][:, -1]
 
-    assert abs(leading(spectral_weights(problem_of(name), h0)) @ w) / np.sqrt(60) == pytest.approx(1.0, abs=1e-4)
+    assert abs(leading(spectral_weights(problem_of(name), h0)) @ w) / np.sqrt(60) == pytest.approx(1.0, abs=1e-10)
     assert abs(leading(h0**2) @ w) / np.sqrt(60) < 0.9
+
+
+def test_the_spectral_start_goes_on_where_eigenvalues_are_close():
+    """At alpha = 0.6, data whose two largest eigenvalues are 0.03 apart: 500 steps of power iteration end at 0.9957."""
+    problem, size = problem_of("mondelli_montanari", 0.6), 200
+    landscape = make_landscape(7, 3, size, 0.6)
+    w = start_weights(problem, landscape, make_work(landscape), 7, 3)
+    X = landscape.data[:landscape.h0.size, :size].astype(float)
+    leading = np.linalg.eigh((X * spectral_weights(problem, landscape.h0)[:, None]).T @ X)[1][:, -1]
+    assert abs(leading @ w) / np.sqrt(size) > 0.99999
 
 
 def test_the_overlap_of_the_spectral_start():

@@ -89,13 +89,14 @@ def reference_curves(run, instance, landscape_index):
 @pytest.mark.parametrize("landscape", ["fresh", "shared"])
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_numpy(case, landscape):
+    """Data and deviations are float32: 1.3e-7 in m and q, 4e-7 of the loss."""
     run = parse_run(BASE).replace(landscape=landscape, **CASES[case])
     result = sgd_sim.simulate(run)
     for instance in range(2):
         m, loss, q = reference_curves(run, instance, 0 if landscape == "shared" else instance)
-        np.testing.assert_allclose(result.m[instance], m, atol=2e-6)
-        np.testing.assert_allclose(result.loss[instance], loss, rtol=2e-5)
-        np.testing.assert_allclose(result.q[instance], q, atol=2e-6)
+        np.testing.assert_allclose(result.m[instance], m, atol=1e-6)
+        np.testing.assert_allclose(result.loss[instance], loss, rtol=4e-6)
+        np.testing.assert_allclose(result.q[instance], q, atol=1e-6)
     assert np.abs(result.m[0] - result.m[1]).max() > 1e-3
 
 

@@ -5,20 +5,24 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
 import sgd_sim
 from dmft.core import store
+from dmft.core.driver import drive
 from dmft.core.errors import Stopped
 from dmft.model.runfile import parse_run
-from sgd_sim import instances, memory
-from sgd_sim.cpu import shared
 from sgd_sim.cpu.course import make_course, make_rule
 from sgd_sim.cpu.dynamics import State, advance, make_noise, make_work
+from sgd_sim.cpu.shared import SharedTrajectories
+from sgd_sim.instances import Instances
 from sgd_sim.landscape import make_landscape
+from sgd_sim.simulation import SimulationJob
 from sgd_sim.starts import start_weights
+from sgd_sim.states import empty_states
 from tests.small_results import StopAfter
 
 KINDS = {
@@ -56,15 +60,15 @@ def test_growing_is_the_same_as_running_at_once(run, kind, landscape, tmp_path):
 
 
 @pytest.mark.parametrize("landscape", ["fresh", "shared"])
-def test_stopping_in_the_middle_of_an_instance(run, landscape, monkeypatch, tmp_path):
-    """Again and again, with more instances and a later end from the first checkpoint on."""
-    monkeypatch.setattr(instances, "SLICE_SECONDS", 0.0)        # one step a slice
-    monkeypatch.setattr(instances, "ROUND_SECONDS", 0.001)
+def test_stopping_in_the_middle_of_an_instance(run, landscape, tmp_path):
+    """Again and again, with more instances and a later end from the first checkpoint on; one step in every slice of work."""
+    in_small_pieces = partial(Instances, slice_seconds=0.0, round_seconds=0.001)
     run = run.replace(landscape=landscape, t_max=3.0)
     shorter, reached = run.replace(t_max=2.0, instances=2), []
     while True:
         try:
-            result = sgd_sim.simulate(run if reached else shorter, tmp_path / "a.h5", resume=True, stop=StopAfter(3))
+            job = SimulationJob(run if reached else shorter, in_small_pieces)
+            result = drive(job, tmp_path / "a.h5", resume=True, quiet=True, stop=StopAfter(3)).result
             break
         except Stopped:
             reached += sgd_sim.load(store.checkpoint_path(tmp_path / "a.h5")).states.step.tolist()
@@ -92,28 +96,34 @@ def test_slices_rows_in_threads_and_records_change_nothing(run, kind):
         np.testing.assert_array_equal(curves, found[0][1])
 
 
-def test_width_of_a_batch_of_starts_changes_nothing(run, monkeypatch):
+@pytest.mark.parametrize("width", [16, 32, 64])
+def test_width_of_a_batch_of_starts_changes_nothing(run, width):
     run = run.replace(landscape="shared", instances=40, temperature=0.1)
-    wide = sgd_sim.simulate(run)
-    for widths in ((16,), (32,)):
-        monkeypatch.setattr(shared, "WIDTHS", widths)
-        assert_same(sgd_sim.simulate(run), wide)
+    states, landscape = empty_states(run), make_landscape(run.simulation.seed, 0, 110, run.problem.alpha)
+    for first in range(0, 40, width):
+        batch = SharedTrajectories(run, np.arange(40)[first:first + width], states, landscape)
+        assert batch.lanes.w.shape[1] == min(width, 16 if first == 32 else 64)
+        batch.advance(run.algorithm.steps)
+        batch.post(states)
+    np.testing.assert_array_equal(states.curves, sgd_sim.simulate(run).states.curves)
 
 
 SCRIPT = """
-import sys, numpy as np, sgd_sim
-from sgd_sim import memory, instances
+import sys, numpy as np
+from functools import partial
+from dmft.core.driver import drive
 from dmft.model.runfile import parse_run
-memory.SMALL = instances.SMALL = 0
+from sgd_sim.instances import Instances
+from sgd_sim.simulation import SimulationJob
 run = parse_run(sys.stdin.read())
-np.save(sys.argv[1], np.stack([sgd_sim.simulate(run.replace(landscape=l)).states.curves for l in ("fresh", "shared")]))
+jobs = [SimulationJob(run.replace(landscape=l), partial(Instances, small=0)) for l in ("fresh", "shared")]
+np.save(sys.argv[1], np.stack([drive(job, None, quiet=True).result.states.curves for job in jobs]))
 """
 
 
-def test_threads_change_nothing(run, tmp_path, monkeypatch):
+def test_threads_change_nothing(run, tmp_path):
     """Three instances: two side by side, then one with its rows in two threads."""
     text = run.to_toml()
-    monkeypatch.setattr(memory, "SMALL", 0)
     here = [sgd_sim.simulate(run.replace(landscape=landscape)).states.curves for landscape in ("fresh", "shared")]
     environment = {**os.environ, "NUMBA_NUM_THREADS": "2"}
     subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path / "two.npy")], input=text, text=True, check=True,

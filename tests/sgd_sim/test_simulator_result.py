@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import chdir
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import dmft
 import sgd_sim
+from dmft.cli import main
 from dmft.core.errors import FileError, RunError, UserError
+from dmft.model import losses
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
 from sgd_sim.recording import record_steps
@@ -121,3 +125,22 @@ def test_spectral_start(run):
     assert (spectral.m[:, 0] > 0.4).all() and np.allclose(spectral.q[:, 0], 1.0)
     X_start = sgd_sim.simulate(run.replace(start="random"))
     assert np.abs(X_start.m[:, 0]).max() < 5 / np.sqrt(300)
+
+
+@pytest.mark.parametrize("labels, curves", [
+    ("", ("m", "loss", "q")), ("sign", ("m", "loss", "q", "error_fresh", "training_error"))])
+def test_a_loss_of_a_users_is_looked_at_where_it_is_not_known(run, tmp_path, labels, curves, monkeypatch):
+    """Without declared labels there is no error on fresh samples; a file is read, shown and drawn without the plug-in."""
+    dmft.register_loss("mine", lambda f, y: 0.5 * (f - y) ** 2, lambda f, y: f - y, lambda f, y: 1.0 + 0.0 * f, labels=labels)
+    result = sgd_sim.simulate(run.replace(loss="mine", t_max=0.1), output=tmp_path / "a.h5", quiet=True)
+    assert set(result.curves) - {"error"} == set(curves)        # "error" follows from m and q, which takes the loss to know
+    monkeypatch.setattr(losses, "_losses", {name: loss for name, loss in losses._losses.items() if name != "mine"})
+    read = sgd_sim.load(tmp_path / "a.h5")
+    assert set(read.curves) == set(curves)
+    np.testing.assert_array_equal(read.m, result.m)
+    assert np.isnan(read.mse_fresh).all() and np.isnan(read.error_fresh).all() == (not labels)
+    for command in ("inspect", "export --csv tables", "diff"):
+        word, *options = command.split()
+        files = [str(tmp_path / "a.h5")] * (2 if word == "diff" else 1)
+        with chdir(tmp_path):
+            assert main([word, *files, *options]) == 0

@@ -1,12 +1,12 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
-// dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `tangent`, and
-// the constants SCALARS, GROUPS, TEACHER_SCALARS, TEACHER_GROUPS, TINY, STABLE, BOUND, MOST, WIDE, LEAVES and GONE of the Python sources. Every sum has a fixed order, so a run repeats to the last
-// bit on one kind of card.
+// dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `tangent`, the
+// constants SCALARS, GROUPS, TEACHER_SCALARS, TEACHER_GROUPS, TINY, STABLE, BOUND, MOST, WIDE, LEAVES and GONE of the Python
+// sources, and COLUMNS, the number of columns of tangents that a lane adds up at a time. Every sum has a fixed order, so that a
+// run repeats to the last bit on one kind of card.
 
 #define LANES 32
-#define COLUMNS 7  // of tangents that a lane adds at a time
-#define AHEAD 2    // rows of them that it loads before it adds them
+#define AHEAD 2  // rows of tangents that a lane loads before it adds them
 
 // Whether a gradient step moves a field further than any that stays in its trapping region: dmft/samples/lost.py. Eq. [lost].
 __device__ inline bool leaves(double step, double field, double y) {

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dmft.core.averages import mean_and_error
+from dmft.plots.curves import tidy_ticks
 from dmft.plots.style import BLACK, BLUE, CYCLE, GREEN, ORANGE, PINK, new_figure, save
 
 
@@ -133,6 +134,8 @@ def draw_scalings(data, path: Path) -> None:
     for axis in (left, middle, right):
         axis.set_xscale("log")
         axis.set_yscale("log")
+        for side in (axis.xaxis, axis.yaxis):
+            tidy_ticks(side)
         axis.legend(fontsize=8)
     save(figure, path)
 

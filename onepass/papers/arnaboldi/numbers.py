@@ -15,7 +15,7 @@ from onepass.result import Ensemble, Trajectory
 
 @dataclass(frozen=True)
 class Paths:
-    """One start, many paths: the ODE, ensembles by name, and exit times (from the recorded risk) by name."""
+    """Many paths from one start: the ODE, ensembles by name, and exit times (from the recorded risk) by name."""
 
     title: str
     noise: float
@@ -26,7 +26,7 @@ class Paths:
 
 
 def _exits(t: np.ndarray, risk: np.ndarray, noise: float, threshold: float) -> np.ndarray:
-    """First time each path of the risk (paths, times) is below its level, by linear interpolation; NaN if never."""
+    """(paths,) first time at which each path of the risk (paths, times) is below its level, interpolated linearly; NaN if never."""
     level = (1.0 - threshold) * (risk[:, :1] - noise / 2.0) + noise / 2.0
     below = risk <= level
     first = np.argmax(below, axis=1)

@@ -10,7 +10,7 @@ from dmft.plots.style import AMBER, BLACK, BLUE, GREEN, ORANGE, PINK, SKY, new_f
 
 
 def _flow(axes, portrait) -> None:
-    """Streamlines, with stable curves (basin boundaries) and unstable ones of the saddles."""
+    """Streamlines, and the stable (basin boundaries) and unstable curves of the saddles."""
     axes.streamplot(
         portrait.x, portrait.y, portrait.dx, portrait.dy, color="0.8", linewidth=0.6, arrowsize=0.7, density=1.1, zorder=0
     )

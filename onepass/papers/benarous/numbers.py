@@ -150,12 +150,12 @@ def _deviations(sde: LinearSDE, t: np.ndarray, index: int) -> np.ndarray:
 
 
 def _printed_sign(sde: LinearSDE, pull: np.ndarray) -> LinearSDE:
-    """The SDE of propositions 4.3 and 5.1 as printed: the pull towards the ring pushes instead."""
+    """The SDE of propositions 4.3 and 5.1 as printed, with the wrong sign of the force towards the ring."""
     return LinearSDE(sde.A + 2.0 * np.tile(pull, (2, 2)), sde.S)
 
 
 def _ends(name: str, quick: bool) -> tuple[OnePassRun, Ensemble]:
-    """SGD of a run file from random starts, at the last time alone."""
+    """SGD of a run file from random starts, recorded at the last time alone."""
     run = study(name, ["simulation.dimension=100", "simulation.instances=100"] if quick else [])
     s = run.simulation
     return run, run.model.simulate(s.dimension, s.instances, run.start(s.instances), [run.time.t_max], s.seed)
@@ -165,7 +165,7 @@ FINITE_SNR = (100.0, 1000.0)
 
 
 def _about_the_ring(model, a: dict, t_max: float, dimension: int, runs: int, entries) -> dict[float, np.ndarray]:
-    """sqrt(N)(m - a) at the last time by snr: the exact chain from the ring, W^perp of the size it has at random starts."""
+    """sqrt(N)(m - a) at the last time, by snr: the exact chain from the ring, with W^perp as large as at random starts."""
     found = {}
     for snr in FINITE_SNR:
         finite = replace(model, snr=snr)
@@ -176,7 +176,7 @@ def _about_the_ring(model, a: dict, t_max: float, dimension: int, runs: int, ent
 
 
 def _chain_fraction(run: OnePassRun, optimal, runs: int, predicted: float) -> Fraction:
-    """The share by the exact chain, with other random numbers than SGD."""
+    """The share of optimal runs of the exact chain, with other random numbers than those of SGD."""
     s = run.simulation
     draw = run.model.random_start  # type: ignore[attr-defined]
     end = run.model.chain(s.dimension, runs, draw(s.dimension, runs, s.seed + 1), [run.time.t_max], s.seed + 1)

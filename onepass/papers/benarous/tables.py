@@ -17,7 +17,9 @@ def spiked(data: list[SpikedPanel]) -> list[NumberRow]:
             rows.append(NumberRow(f"{point.name} ({'stable' if point.stable else 'unstable'}), m", model, point.m))
         rows.append(mean_row("|m| at the end, SGD", f"{model}, n = {panel.dimension}", np.abs(panel.m[:, -1])))
         if panel.band.size:
-            rows.append(NumberRow("standard deviation of m at the end, limit", model, float(panel.band[-1])))
+            grows = any(not point.stable for point in panel.points if point.name == "uninformative")
+            limit = "linear limit, which grows without bound" if grows else "limit"
+            rows.append(NumberRow(f"standard deviation of m at the end, {limit}", model, float(panel.band[-1])))
             rows += array_rows(f"standard deviation of m, limit, {model}", "t", panel.t, panel.band)
         for i, path in enumerate(panel.m):
             rows += array_rows(f"m, {model}, run {i}", "t", panel.t, path)

@@ -14,7 +14,8 @@ from onepass.result import Ensemble, Trajectory
 
 @dataclass(frozen=True)
 class Overlaps:
-    """Figure 1: alpha (times,), the ODE and an ensemble; risk is theirs, E[(y - yhat)^2]."""
+    """Figure 1: alpha (times,), the ODE and an ensemble. plateau_risk is that of the paper, E[(y - yhat)^2], which is twice the
+    `risk` of ODE and ensemble."""
 
     alpha: np.ndarray
     ode: Trajectory
@@ -102,7 +103,7 @@ class Dimensions:
 
 
 def figure5(quick: bool = False) -> Dimensions:
-    """N = 12."""
+    """Degrees of freedom and dimension of the solutions by width, for N = 12."""
     n, widths = 12, np.arange(1, 21)
     outputs = np.array([landscape.degrees_of_freedom(int(p), n) for p in widths])
     solutions = {

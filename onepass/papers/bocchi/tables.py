@@ -9,7 +9,7 @@ from onepass.papers.table import NumberRow, array_rows, curve_rows, mean_row
 
 
 def _halved(alpha: np.ndarray, risk: np.ndarray) -> float:
-    """Where the risk is first half of its start, by linear interpolation; NaN: never."""
+    """The alpha at which the risk first falls to half of its start, interpolated linearly; NaN if never."""
     below = np.flatnonzero(risk <= risk[0] / 2.0)
     if not len(below):
         return np.nan
@@ -18,11 +18,11 @@ def _halved(alpha: np.ndarray, risk: np.ndarray) -> float:
 
 
 def overlaps(data: Overlaps) -> list[NumberRow]:
-    """Risks (ours, half of theirs) against time; the plateau (theirs)."""
+    """The risk of the plateau as in the paper, E[(y - yhat)^2]; alpha_c; and risks against time, half of that."""
     rows = [NumberRow("risk of the plateau, E[(y - yhat)^2]", data.title, data.plateau_risk)]
     alpha_c = _halved(data.alpha, data.ode.risk)
     if np.isfinite(alpha_c):
-        rows.append(NumberRow("risk on the plateau, ODE", f"alpha = {alpha_c / 2:.0f}",
+        rows.append(NumberRow("risk on the plateau, ODE, E[(y - yhat)^2]", f"alpha = {alpha_c / 2:.0f}",
                               float(np.interp(alpha_c / 2, data.alpha, 2 * data.ode.risk))))  # fmt: skip
     rows.append(NumberRow("alpha_c (risk halved), ODE", data.title, alpha_c))
     rows.append(mean_row("alpha_c (risk halved), exact chain", data.title,

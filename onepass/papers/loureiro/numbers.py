@@ -110,7 +110,7 @@ def _time_scales(quick: bool) -> tuple[dict[float, Trajectory], Ensemble]:
     for rate in (0.1, 1.0, 10.0):
         net = Committee("erf", 10, 1, 0.1, second_layer="trained", second_layer_rate=rate)
         start = _one(net, 1000)
-        start["a"] = np.tile([1.0, -1.0], 5)    # no output on average at the start
+        start["a"] = np.tile([1.0, -1.0], 5)    # so that the output at the start is zero on average
         paths[rate] = net.solve(start, t, rtol=1e-6)
     return paths, net.chain(1000, 2 if quick else 5, start, t[:20] if quick else t)
 

@@ -10,7 +10,7 @@ def regimes(data: Regimes) -> list[NumberRow]:
     rows: list[NumberRow] = []
     for regime in data.regimes:
         rows.append(NumberRow(f"{regime.name}: label noise / 2", regime.title, regime.noise / 2.0))
-        rows += curve_rows(f"{regime.name}: risk, gradient flow", regime.flow, "risk")
+        rows += curve_rows(f"{regime.name}: risk, gradient flow (without label noise)", regime.flow, "risk")
         rows += curve_rows(f"{regime.name}: risk, ODE", regime.ode, "risk")
         rows += curve_rows(f"{regime.name}: risk, SGD", regime.paths, "risk")
     reduction = data.reduction

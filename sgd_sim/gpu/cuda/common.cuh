@@ -10,7 +10,7 @@
 //   ROWS       rows that a team holds at a time
 //   RESIDENT   blocks of pass_over_rows that a multiprocessor should hold
 //   CHUNK      rows of a block, a multiple of 4
-//   ANCHORED   1: labels are the teacher's fields h0, and fields are had from the deviation from the nearer of w0 and -w0
+//   ANCHORED   1: labels are the teacher's fields h0, and fields are computed from the deviation from the nearer of w0 and -w0
 //   BIAS       1: an intercept is learnt
 //   MOMENTUM   0: none, 1: heavy ball, 2: Nesterov
 //   QUANTITIES rows of the curves of an instance
@@ -27,7 +27,7 @@ typedef long long i64;
 #define ALL_LANES 0xffffffffu
 // Numbers of a step: 1 - eta lambda, eta/sqrt(N), size of the noise, 1/l, thresholds of the draws of minibatch.cuh, beta.
 enum { DECAY, RATE, NOISE, SCALE, ENTER, ON, OFF, BETA, PACE };
-#define ENDED (1ll << 62)          // step at which an instance stands that has diverged
+#define ENDED (1ll << 62)          // in place of the step of an instance that has diverged
 
 #if HALF
 typedef unsigned short Stored;
@@ -44,7 +44,7 @@ typedef float Stored;
 #define ROOM (16 * ((ROWS * (TEAM + 1) + 3) / 4) > 256 ? 16 * ((ROWS * (TEAM + 1) + 3) / 4) : 256)
 #endif
 
-// Those of a step among so many; one where all are alike.
+// The numbers of a step; `paces` is 1 if all steps are alike.
 __device__ inline const double *pace_of(const double *pace, i64 paces, i64 step) {
     return pace + (step < paces ? step : paces - 1) * PACE;
 }
@@ -73,7 +73,7 @@ __device__ inline Vector stream_in(const Vector *address) {   // read once: not 
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(address));
     return v;
 }
-// What other blocks of the same launch may have written: past the first-level cache, which does not know of it.
+// Read what other blocks of the same launch may have written: past the first-level cache, which is not coherent.
 __device__ inline float fresh(const float *address) {
     float x;
     asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(address) : "memory");

@@ -1,4 +1,4 @@
-// Which samples a step uses, as in sgd_sim/cpu/minibatch.py and with its numbers.
+// The samples of a mini-batch, as in sgd_sim/cpu/minibatch.py and with the same numbers.
 
 enum { FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT, EPOCHS };
 // Modes of a pass: draw the mini-batch; take the fields of all rows; see `coefficient`; step the weights afterwards.
@@ -26,7 +26,7 @@ __device__ inline void draw_rows(int batch, u64 stream, i64 step, int first, int
 }
 
 // Rows of a chunk to visit, those of the mini-batch first, in order; the others follow if all are wanted (their
-// coefficient is 0, and so where they stand changes no number). One warp; returns how many.
+// coefficient is 0, so their order changes no number). One warp; returns how many.
 __device__ inline int list_rows(const unsigned char *weight, int count, bool all, unsigned short *list) {
     const int lane = threadIdx.x % LANES;
     int end = 0;
@@ -42,8 +42,9 @@ __device__ inline int list_rows(const unsigned char *weight, int count, bool all
 }
 
 // Mini-batches of a fixed number of rows for the steps first_step + blockIdx.y, into s (ahead, instances, rows) at
-// step % ahead. draws: (steps, 3) first and last place of the rows that are taken in an order of all, and the key of that
-// order; with replacement only their number counts. Grid (instances, steps). order: shared memory for `rows` integers, or, if that is too little, scratch.
+// step % ahead. draws: (steps, 3) first and last place of the mini-batch in an order of all rows, and the key of that order;
+// with replacement only the number of rows counts. Grid (instances, steps). order: shared memory for `rows` integers or, if
+// there is too little of it, scratch.
 #define DRAWS 1024
 extern "C" __global__ void draw_fixed_size(int batch, int rows, const i64 *draws, const u64 *streams, const int *live,
                                            i64 first_step, i64 last_step, int ahead, unsigned char *s, unsigned *scratch) {

@@ -15,17 +15,17 @@ __device__ inline float coefficient(float product, double h0, double sign, doubl
     return weight ? (float)(scale * weight * loss_dv<double>(field, h0)) : 0.0f;
 }
 
-// fields (instances, rows) where mode has ALL, and partial (instances, chunks, PADDED) = sum over a chunk of c_mu x_mu.
-// data, h0: of the instance's landscape, `apart` rows behind that of the instance before (0: all share one); side, going:
-// sign and live, or what the spectral start has for them. s: mini-batches of the persistent chain (instances, rows), or of
+// Fills fields (instances, rows) where mode has ALL, and partial (instances, chunks, PADDED) = sum over a chunk of c_mu x_mu.
+// data, h0: of the instance's landscape, `apart` rows after that of the previous instance (0: all share one); side, going:
+// sign and live, or their counterparts in the spectral start. s: mini-batches of the persistent chain (instances, rows), or of
 // fixed size (ahead, instances, rows); streams: of the mini-batches.
 //
-// With STEP, the last block of an instance to arrive (counted in `arrived`) steps its weights: the sum of the partial
-// gradients has its order whichever block that is. pace: the numbers of all steps.
+// With STEP, the last block of an instance to arrive (counted in `arrived`) steps its weights; the order in which the partial
+// gradients are added does not depend on which block that is. pace: the numbers of all steps.
 //
-// One launch makes several steps, from first_step on. Blocks draw tickets (the first of this launch is no_tickets) and take
-// chunk by chunk, instance by instance, step by step; one that is early waits until its instance is ready. Earlier tickets
-// never wait for later ones, so there is always one at work, and the card is full until the last step ends.
+// One launch makes several steps, from first_step on. Blocks draw tickets (the first of this launch is no_tickets), which number
+// the chunks of all instances, step after step; a block whose instance has not finished the step before waits for it. Blocks with
+// earlier tickets never wait for later ones, so one of them can always work, and the card is full until the last step ends.
 // Grid (chunks * instances * steps).
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
 pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int instances, int ahead, const double *pace, i64 paces,
@@ -36,7 +36,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     extern __shared__ double shared[];
     Quad *quads = (Quad *)shared;   // e, later the gradients of the warps; sums of the warps of a team
     double *teachers = (double *)((char *)shared + ROOM);   // h0 of the chunk
-    i64 *work = (i64 *)(teachers + CHUNK);                  // what all threads must know: ticket; where the instance stands
+    i64 *work = (i64 *)(teachers + CHUNK);                  // for all threads: the ticket, and the step of the instance
     unsigned short *list = (unsigned short *)(work + 2);
     unsigned char *weight = (unsigned char *)(list + CHUNK + 2);
     const int thread = threadIdx.x, lane = thread % LANES, warp = thread / LANES, chunks = (rows + CHUNK - 1) / CHUNK;
@@ -52,7 +52,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     const Quad *e_quads = (const Quad *)(e + (i64)instance * PADDED);
     if (s) s += ((batch == PERSISTENT ? 0 : step % ahead * instances) + instance) * rows;
 
-    // What does not depend on the step before, then the wait for it.
+    // First everything that does not depend on the step before, then wait for that step.
     for (int i = thread; i < count; i += THREADS) teachers[i] = h0[i];
     if (!(mode & DRAW) || batch == FULL) {
         for (int i = thread; i < count; i += THREADS) weight[i] = mode & DRAW ? 1 : 0;
@@ -191,7 +191,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
 
     Quad *out = (Quad *)(partial + ((i64)instance * chunks + chunk) * PADDED);
 #if TEAM == 1
-    __syncthreads();   // e is no longer wanted
+    __syncthreads();   // e is not needed any more
     Quad *mine = quads + warp * (PADDED / 4);
 #else
     Quad *mine = out;

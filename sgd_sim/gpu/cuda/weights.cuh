@@ -1,4 +1,4 @@
-// What happens to the weights between two passes, and what is recorded of them. One block of THREADS an instance.
+// The update of the weights between two passes, and the records. One block of THREADS per instance.
 
 #define COLUMNS ((N + THREADS - 1) / THREADS)   // of a thread
 
@@ -11,8 +11,8 @@ __device__ inline double total_of(const float *partial, int chunks, int c) {
     return total;
 }
 
-// m, sign and e of weights u (a thread's columns of them) at a step; an overlap that is no number ends the instance. Whether
-// it goes on. With Nesterov's momentum e is that of u + beta (u - old).
+// Compute m, sign and e of weights u (a thread's columns of them) at a step; returns 0 if the overlap is NaN, which ends the
+// instance. With Nesterov's momentum e is that of u + beta (u - old).
 __device__ inline bool measure(const double *u, const double *old, double beta, const double *w0, i64 step, float *e, double *m, double *sign, int *live,
                                i64 *diverged_at, double *room) {
     double product = 0.0;
@@ -39,10 +39,10 @@ __device__ inline bool measure(const double *u, const double *old, double beta, 
     return is_number(overlap);
 }
 
-// One step of the weights, eq. [sgd-step], then what the pass of the next step needs. w0_apart: numbers between teachers, 0
-// when instances share one; pace: the numbers of all steps. chunks = 0: no step, measure only, at `step`; ahead: where momentum
-// leads, or 0: at w. ready: the step at which an instance stands. pushes: (instances, chunks) parts of the slope in the intercept
-// b. before: weights of the step before, with momentum. All threads of a block.
+// One step of the weights, eq. [sgd-step], then what the pass of the next step needs. w0_apart: distance between teachers, 0
+// when instances share one; pace: the numbers of all steps. chunks = 0: no step, only m and e at `step`; ahead = 1: e at the point
+// ahead, with Nesterov's momentum, 0: at w. ready: the step that an instance has reached. pushes: (instances, chunks) parts of the
+// slope in the intercept b. before: weights of the step before, with momentum. All threads of a block.
 __device__ inline void step_weights(i64 instance, i64 step, const double *pace, i64 paces, int ahead, const float *partial,
                                     int chunks, double *room, const double *pushes, double *b, double *before, double *w,
                                     const double *w0, i64 w0_apart,
@@ -121,7 +121,7 @@ update(i64 step, const double *pace, i64 paces, int ahead, const float *partial,
                      m, sign, live, diverged_at, ready);
 }
 
-// What the prediction of a label fails by: |h| - |h0|, h - h0, or |h|^power - y where labels are not h0.
+// Error of the prediction for a label: |h| - |h0|, h - h0, or |h|^power - y where labels are not h0.
 __device__ inline double miss(double field, double label, int absolute, double power) {
 #if ANCHORED
     return absolute ? fabs(field) - fabs(label) : field - label;
@@ -135,8 +135,8 @@ __device__ inline double is_wrong(double field, double label, double threshold) 
     return (threshold > 0.0 ? field * field - threshold * threshold : field) * label < 0.0;
 }
 
-// m, loss, q, the error on fresh samples (and, where labels are not h0, the shares of wrong labels, seen and fresh, and the
-// intercept) into curves[instance, :, column]; a loss that is no number ends the instance.
+// Put m, loss, q, the error on fresh samples (and, where labels are not h0, the shares of wrong predictions on training and fresh
+// samples, and the intercept) into curves[instance, :, column]; a loss that is NaN ends the instance.
 extern "C" __global__ void record(const double *w, const double *m, const double *fields, const double *h0, i64 apart, int rows,
                                   const double *test_fields, const double *test_h0, i64 test_apart, int tests, int absolute,
                                   double power, double threshold, const double *b, i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at, i64 *ready) {
@@ -179,7 +179,7 @@ extern "C" __global__ void record(const double *w, const double *m, const double
 }
 
 // One step of the power iteration of the spectral start: w = e = w + c D w on the sphere, where the gradient is sqrt(N) D w;
-// live = 0 when w has come to rest.
+// live = 0 when w has converged.
 extern "C" __global__ void __launch_bounds__(THREADS)
 power_step(double *w, const float *partial, int chunks, double c_step, double tolerance, float *e, int *live) {
     extern __shared__ double shared[];

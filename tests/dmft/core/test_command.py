@@ -14,6 +14,7 @@ import pytest
 
 from dmft.core import command, store
 from dmft.core.errors import DmftWarning, FileError, OutcomeWarning, ResultWarning, UserError
+from dmft.model.losses import get_loss
 from dmft.model.runfile import load_run
 from dmft.version import __version__
 
@@ -169,7 +170,6 @@ def test_plugins_register_losses_and_are_hashed(tmp_path):
     path.write_text("import dmft\ndmft.register_loss('from_plugin', lambda h, h0: (h - h0)**2, lambda h, h0: 2*(h - h0),"
                     " lambda h, h0: 2.0 + 0*h)\n")
     assert command.load_plugin(str(path)) == store.sha256_of(path)
-    from dmft.model.losses import get_loss
     assert get_loss("from_plugin").dv(1.0, 0.0) == 2.0
     with pytest.raises(FileError):
         command.load_plugin(str(tmp_path / "none.py"))

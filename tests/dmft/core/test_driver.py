@@ -13,6 +13,7 @@ import pytest
 from dmft.core import driver, store
 from dmft.core.driver import drive
 from dmft.core.errors import FileError, RunError, Stopped
+from dmft.core.locks import lock
 from dmft.core.parallel import world
 from dmft.core.parts import Part
 from dmft.core.tree import flatten, nest
@@ -189,7 +190,7 @@ def test_what_cannot_be_used_is_refused(tmp_path):
     job.kind = "simulation"
     with pytest.raises(FileError, match="a theory file, not a simulation"):
         drive(job, path, resume=True)
-    with store.lock(path), pytest.raises(FileError, match="another job"):
+    with lock(path), pytest.raises(FileError, match="another job"):
         drive(Counting(), path)
     assert path.read_bytes() == before
     (tmp_path / "b.h5").write_bytes(before[:-100])

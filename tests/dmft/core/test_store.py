@@ -15,6 +15,7 @@ import pytest
 
 from dmft.core import store
 from dmft.core.errors import FileError
+from dmft.core.locks import lock
 
 ARRAYS = {"t": np.arange(5.0), "replicas/m": np.ones((2, 5)), "diverged": np.zeros(3, bool), "empty": np.empty((0, 4))}
 
@@ -167,11 +168,11 @@ def test_a_second_job_is_refused_and_strays_are_removed(tmp_path):
     path = tmp_path / "a.h5"
     (tmp_path / "a.h5.123.part").write_text("left by a killed writer")
     (tmp_path / "b.h5.123.part").write_text("another job's")
-    with store.lock(path):
+    with lock(path):
         assert not (tmp_path / "a.h5.123.part").exists() and (tmp_path / "b.h5.123.part").exists()
-        with pytest.raises(FileError, match="another job is writing it .process"), store.lock(path):
+        with pytest.raises(FileError, match="another job is writing it .process"), lock(path):
             pass
-    with store.lock(path):
+    with lock(path):
         pass
     assert sorted(os.listdir(tmp_path)) == ["b.h5.123.part"]
 
@@ -183,11 +184,11 @@ def test_the_lock_of_a_dead_job_is_free(tmp_path):
     with subprocess.Popen([sys.executable, "-c", holder, str(path)], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        with pytest.raises(FileError), store.lock(path):
+        with pytest.raises(FileError), lock(path):
             pass
         process.kill()
         process.wait()
-    with store.lock(path):
+    with lock(path):
         pass
 
 

@@ -63,13 +63,14 @@ def test_the_iteration_solves_the_equations(name):
 
 @pytest.mark.parametrize("name", ["scheduled ridge", "heavy ball", "nesterov"])
 def test_the_identity_holds_for_every_row(name):
-    """[ibp] and the identity of nu_hat: what a row as sampled fails them by is Monte-Carlo error, smaller with more samples."""
+    """[ibp] and the identity of nu_hat: what a row as sampled fails them by is Monte-Carlo error, which sixteen times the samples
+    make four times smaller (measured: 0.26 to 0.31, and 0.25 to 0.31 of that)."""
     def gap(samples: int) -> float:
         marches = [make_march(run_of(name), samples, seed=seed, tangents=1.0) for seed in range(3)]
         return float(np.sqrt(np.mean([march.curves["ibp_gap"] ** 2 for march in marches])))
 
     gaps = gap(500), gap(8000)
-    assert gaps[1] < 0.5 * gaps[0] and gaps[0] < 1.0
+    assert gaps[1] < 0.5 * gaps[0] and gaps[0] < 0.6
 
 
 def test_constant_schedules_change_no_bit():

@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 from dmft.equations.history import GROUP, History
+from dmft.equations.kernels import saved_steps
 from dmft.equations.weights import merge_matrix
 from dmft.samples.tangents import gather, merge_packed
+from dmft.solvers.march import March
 from tests.solver_cases import ALGORITHMS, CONSTRAINTS, make_march, make_run
 
 
@@ -84,26 +87,22 @@ def test_more_blocks_come_closer_to_the_full_history():
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_every_algorithm_marches_in_blocks(algorithm):
     """Persistent mini-batches make chi rough: drawn given less of its past it takes another path, so that single
-    solutions differ, by less than two seeds do (0.02 to 0.04 at these sizes)."""
+    solutions differ, by less than two seeds do (0.02 to 0.04 at these sizes). Measured: 1e-4 to 1.9e-3; the bound is twice that."""
     run = make_run(ALGORITHMS[algorithm], steps=60)
     full, dyadic = make_march(run, 2000), make_march(run, 2000, per_level=16)
-    assert np.abs(full.curves["m"] - dyadic.curves["m"]).max() < 0.01
+    assert np.abs(full.curves["m"] - dyadic.curves["m"]).max() < 4e-3
 
 
 def test_single_precision_tangents_do_not_hurt():
     run = make_run(ALGORITHMS["persistent"], steps=100)
     double, single = make_march(run, per_level=8), make_march(run, per_level=8, dtype=np.float32)
     change = np.abs(double.curves["m"] - single.curves["m"]).max()
-    assert 0 < change < 2e-6
+    assert 0 < change < 1e-8  # measured 5e-10
 
 
 @pytest.mark.parametrize("at", [0, 1, 37, 70])
 def test_a_march_goes_on_from_its_arrays(at):
     """What a checkpoint holds is all there is: the same bits after a restore."""
-    from dmft.core.parallel import Comm
-    from dmft.equations.kernels import saved_steps
-    from dmft.solvers.march import March
-
     run = make_run(ALGORITHMS["persistent and hot"], steps=70)
     whole = make_march(run, per_level=8)
 
@@ -139,9 +138,10 @@ def test_no_block_spans_a_jump(steps, per_level, jumps):
 
 
 def test_a_jump_inside_costs_no_accuracy():
-    """Blocks against the full history with jumps of eta and l inside, at m0 = 0.5: within 5e-4, as without jumps."""
+    """Blocks against the full history with jumps of eta and l inside, at m0 = 0.5: 1.1e-4, as without jumps; the bound is twice
+    that."""
     rates = [[0.0, 0.01], [0.4, 0.02], [0.9, 0.005]]
     run = make_run({"kind": "sgd", "batch_fraction": [[0.0, 0.5], [0.6, 1.0]], "learning_rate": rates}, {"m0": 0.5}, 120, 0.01)
     full, blocks = make_march(run, 1000), make_march(run, 1000, per_level=16)
     assert len(blocks.history.jumps) == 3 and blocks.history.slots < 150
-    assert 0 < np.abs(full.curves["m"] - blocks.curves["m"]).max() < 5e-4
+    assert 0 < np.abs(full.curves["m"] - blocks.curves["m"]).max() < 2.2e-4

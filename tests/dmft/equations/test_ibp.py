@@ -11,6 +11,7 @@ from dmft.equations import ibp
 from dmft.equations.kernels import saved_steps
 from dmft.model.experiment import Experiment
 from dmft.samples.sampling import Sampling
+from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import Guess, Iteration, Options
 from dmft.solvers.march import March
 from tests.solver_cases import ALGORITHMS, CONSTRAINTS, make_iteration, make_march, make_run
@@ -131,8 +132,6 @@ def test_march_and_iteration_have_one_solution(algorithm):
 
 
 def test_carriers_are_dealt_out_to_all_blocks():
-    from dmft.solvers.blocks import blocks_for
-
     class Rank:
         def __init__(self, rank: int, size: int):
             self.rank, self.size = rank, size

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dmft
+from dmft.solvers import march
 from tests.solver_cases import make_run
 
 ETA, M0 = 0.05, 0.3
@@ -33,7 +34,7 @@ def closed_form(alpha: float, ridge: float, steps: int) -> dict[str, np.ndarray]
     lag = n - n.T - 1
     R = np.where(lag >= 0, ((1 - ETA * (x + ridge)) ** np.maximum(lag, 0)[..., None]) @ rho, 0.0)
     return {"m": signal @ rho, "C": (signal * rho) @ signal.T + (A * rho) @ A.T, "R": R,
-            "loss": ((signal - 1) ** 2 + A**2) @ (x * rho) / (2 * alpha)}
+            "loss": ((signal - 1) ** 2 + A**2) @ (x * rho) / (2 * alpha), "mse": ((signal - 1) ** 2 + A**2) @ rho}
 
 
 @pytest.fixture(scope="module", params=[(2.0, 0.2), (0.6, 0.0), (1.5, 0.0)], ids=str)
@@ -53,7 +54,7 @@ def test_response_has_no_noise(solved):
 def test_curves_and_correlation_within_error(solved):
     """12 replicas: Student's t with 11 degrees of freedom exceeds 7 once in 1e5; the points of a curve are one draw."""
     theory, exact = solved
-    for name in ("m", "loss"):
+    for name in ("m", "loss", "mse"):
         z = (getattr(theory, name) - exact[name])[1:] / getattr(theory, f"{name}_error")[1:]
         assert np.abs(z).max() < 7, name
     error = theory.kernels.C_error
@@ -69,7 +70,6 @@ def test_stein_leaves_no_noise_in_m():
 
 def test_dropping_the_memory_fails(monkeypatch):
     """Twin: without M_R the same comparison must fail."""
-    from dmft.solvers import march
     honest = march.estimate_row
 
     def forgetful(*arguments):
@@ -83,8 +83,3 @@ def test_dropping_the_memory_fails(monkeypatch):
     exact = closed_form(2.0, 0.2, 60)
     assert np.abs(theory.m - exact["m"]).max() > 0.01           # where the honest solution agrees to 1e-12
     assert np.abs(theory.kernels.R - exact["R"]).max() > 1e-3
-
-
-def test_mse_of_the_linear_loss(solved):
-    theory, _ = solved
-    assert_allclose(theory.mse, theory.q + 1 - 2 * theory.m, rtol=1e-12, atol=1e-14)

@@ -60,4 +60,5 @@ def test_sampling_with_replacement_is_noisier_than_the_bernoulli_law():
     counts = np.bincount(rng.integers(0, samples, int(ell * samples)), minlength=samples)
     bernoulli = rng.random(samples) < ell
     ratio = counts.var() / bernoulli.var()
-    assert abs(ratio - 1 / (1 - ell)) < 0.1
+    # The variance of 20 000 Poisson numbers of mean 1/2 is known to 1.4 %, that of the Bernoulli law is exact: 0.028 in the ratio.
+    assert abs(ratio - 1 / (1 - ell)) < 4 * 0.028

@@ -94,8 +94,8 @@ def test_the_momentum_of_the_wrong_kind_is_seen():
 
 
 def test_momentum_in_blocks():
-    """Heavy ball and Nesterov with a dyadic history: the step before is never in a block."""
+    """Heavy ball and Nesterov with a dyadic history: the step before is never in a block. Measured: 3.6e-5 and 1.2e-5."""
     for name in ("heavy ball", "nesterov"):
         settings = CASES[name][:4]
         full, blocks = (next(iter(solutions(*settings, seeds=1, per_level=level))).curves["m"] for level in (None, 16))
-        assert 0 < np.abs(full - blocks).max() < 1e-3
+        assert 0 < np.abs(full - blocks).max() < 8e-5

@@ -103,13 +103,14 @@ def test_sampled_paths_have_the_covariance(per_level):
 
 
 def test_the_first_step_in_closed_form():
-    """K1(0,0) = 0 and Z(0,0) = 12 alpha are Gaussian moments, and so is a_0: early V grows as 1 + 4 alpha t."""
+    """K1(0,0) = 0 and Z(0,0) = 12 alpha are Gaussian moments, and so is a_0: early V grows as 1 + 4 alpha t. Within five errors,
+    which are 3e-4 of V and 2.6e-3 of the slope over eight seeds."""
     alpha, eta = 2.5, 0.02
     V = of(marched(Experiment.from_run(random_run(CASES["gd"], 1)), 1 << 13)).V
     assert V[0] == 1
-    assert_allclose(V[1], (1 + 12 * alpha * eta**2) / ((1 - 2 * alpha * eta) ** 2 + 12 * alpha * eta**2), rtol=5e-3)
+    assert_allclose(V[1], (1 + 12 * alpha * eta**2) / ((1 - 2 * alpha * eta) ** 2 + 12 * alpha * eta**2), rtol=1.5e-3)
     slope = (of(marched(Experiment.from_run(random_run(CASES["gd"], 1, eta=1e-4)), 1 << 13)).V[1] - 1) / 1e-4
-    assert_allclose(slope, 4 * alpha, rtol=0.02)
+    assert_allclose(slope, 4 * alpha, rtol=0.013)
 
 
 @pytest.mark.parametrize("name", MOVING)
@@ -157,11 +158,12 @@ def test_the_weighted_identity_holds(name, monkeypatch):
 
 
 def test_blocks_change_little():
-    """V from rows over a dyadic history, the same random numbers."""
+    """V from rows over a dyadic history, the same random numbers. Measured: 5.3e-3 in V, 3.3e-3 in its kernel; bounds are twice
+    that."""
     experiment = Experiment.from_run(random_run(CASES["persistent"], 30))
     full, blocks = of(marched(experiment, 512)), of(marched(experiment, 512, per_level=8), 8)
-    assert_allclose(blocks.V, full.V, rtol=0.02)
-    assert_allclose(blocks.kernels["V"][:, 5], full.kernels["V"][:, 5], rtol=0.03)
+    assert_allclose(blocks.V, full.V, rtol=0.011)
+    assert_allclose(blocks.kernels["V"][:, 5], full.kernels["V"][:, 5], rtol=0.007)
     assert not np.array_equal(blocks.V, full.V)
 
 

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 
 import numpy as np
 import pytest
 
+from dmft import api
+from dmft.cli import main
 from dmft.core.errors import RunError, UserError
 from dmft.core.parallel import Comm
 from dmft.equations.kernels import saved_steps
+from dmft.model.cuda_loss import check_cuda
 from dmft.model.experiment import Experiment, theory_experiment
-from dmft.model.preprocessing import register_preprocessing
+from dmft.model.preprocessing import PREPROCESSINGS, register_preprocessing, spectral_loss
 from dmft.model.runfile import parse_run
 from dmft.model.spectral import SpectralLaw, power_iteration
 from dmft.samples.sampling import Sampling
 from dmft.solvers.iterate import Iteration, Options
 from dmft.solvers.march import March
+from tests.emulate import COMPILER, HostGpu
 
 # alpha: overlap, lambda_1, lambda_min, L* of the preprocessing of Mondelli and Montanari, from an independent computation (whose
 # lambda_min at alpha = 1, -5.3948, was not converged: refining the quadrature here does not change the sixth digit)
@@ -89,10 +94,11 @@ def test_the_start_of_the_visible_run_is_the_eigenvector():
     march = marched(theory_experiment(spectral_run()), 2048)
     power = power_iteration("mondelli_montanari", 3.0)
     assert abs(power_overlap(SpectralLaw.of("mondelli_montanari", 3.0), power.m0, power.c, power.steps) - 0.79133) < 1e-4
-    assert len(march.curves["m"]) == 21 and abs(march.curves["m"][0] - 0.79133) < 6e-3
+    # Bounds are about five errors of 2048 samples, 6e-4 in m(0), 0.02 in the loss, 5e-4 and 1.4e-3 in the later m (four seeds).
+    assert len(march.curves["m"]) == 21 and abs(march.curves["m"][0] - 0.79133) < 3e-3
     # training loss at the switch, where the data remember the start: 1.40; a fresh start of the same overlap has 0.37
-    assert abs(march.curves["loss"][0] - 1.40) < 0.15
-    assert abs(march.curves["m"][5] - 0.8745) < 5e-3 and abs(march.curves["m"][20] - 0.9297) < 5e-3
+    assert abs(march.curves["loss"][0] - 1.40) < 0.1
+    assert abs(march.curves["m"][5] - 0.8745) < 2.5e-3 and abs(march.curves["m"][20] - 0.9297) < 7e-3
 
 
 def test_a_fresh_start_of_the_same_overlap_is_another_run():
@@ -152,3 +158,34 @@ def test_a_preprocessing_of_ones_own():
         register_preprocessing("subset", lambda y: y)
     with pytest.raises(UserError, match="one of mondelli_montanari, truncated, subset, mine"):
         parse_run(text.replace('"mine"', '"yours"'))
+
+
+def test_a_preprocessing_without_cuda_source_is_refused_on_a_gpu(monkeypatch):
+    monkeypatch.setattr("dmft.running.runner.gpu", lambda section, rank, ranks: HostGpu())
+    register_preprocessing("plain", lambda y: 1.0 if y > 2.0 else 0.0)
+    run = spectral_run().replace(preprocessing="plain", device="gpu")
+    with pytest.raises(RunError, match="preprocessing 'plain' has no CUDA source; give register_preprocessing") as error:
+        api.solve(run, quiet=True)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
+@pytest.mark.parametrize("name", PREPROCESSINGS)
+def test_power_iteration_has_the_same_loss_on_a_gpu(name):
+    check_cuda(HostGpu(), spectral_loss(name, 3.0), "theory")
+    with pytest.raises(RunError, match="is not its"):
+        wrong = dataclasses.replace(spectral_loss(name, 3.0), cuda=spectral_loss(name, 2.0).cuda.replace("real(-0.5)", "real(0.5)"))
+        check_cuda(HostGpu(), wrong, "theory")
+
+
+def test_the_start_has_its_own_line(tmp_path, caplog, capsys):
+    """What was done before t = 0 is told while solving and by dmft inspect, phases too; subset has jumps, the loss has not."""
+    caplog.set_level(logging.INFO, "dmft")
+    text = spectral_run(64, steps=4).replace(preprocessing="subset", replicas=1).to_toml()
+    run = parse_run(text + "\n[[phase]]\nstep = 2\nmomentum = 0.5\n")
+    api.solve(run, output=tmp_path / "a.h5", quiet=True)
+    assert "the preprocessing 'subset' has jumps" in caplog.text and "the loss" not in caplog.text
+    assert main(["inspect", str(tmp_path / "a.h5")]) == 0
+    told = capsys.readouterr().out
+    assert "  [[phase]] step = 2, momentum = 0.5\n" in told
+    assert f"  spectral start: {theory_experiment(run).hidden} steps of power iteration before t = 0, overlap 0.62" in told

@@ -147,6 +147,23 @@ def test_diff_names_keys_and_times(results, dmft_main, edited):
     assert "0.2 .. 0.28" in line and done.stdout.splitlines()[-1] == "differ beyond their errors: m"
 
 
+def test_diff_without_error_bars_and_with_holes(results, dmft_main, edited, tmp_path):
+    """No error bars: a difference, but nothing beyond them. Where one alone is finite, the numbers are not simply the same."""
+    m = store.read(results.theory, "m").copy()
+    arrays = store.load(results.theory).arrays
+    bare = {name: np.full(array.shape, np.nan) for name, array in arrays.items() if name.endswith("_error")}
+    one = edited(results.theory, bare).rename(tmp_path / "one.h5")
+    two = edited(results.theory, {**bare, "m": m + 0.01})
+    done = dmft_main("diff", str(one), str(two))
+    row = next(line for line in done.stdout.splitlines() if line.startswith("  m ")).split()
+    assert row[4] == "-" and row[6] == "-" and "nan" not in done.stdout
+    assert done.stdout.splitlines()[-1] == "differ, and no error bars tell by how much: m"
+    m[15:] = np.nan
+    done = dmft_main("diff", str(results.theory), str(edited(results.theory, {"m": m})))
+    assert "  m is finite in one of the two alone at t = 0.3 .. 0.4\n" in done.stdout
+    assert done.stdout.splitlines()[-1] == "the same numbers where both are finite"
+
+
 def test_diff_of_different_kinds(results, dmft_main):
     done = dmft_main("diff", str(results.theory), str(results.simulation))
     assert done.returncode == 0 and done.stdout.splitlines()[-1] == "agree within their errors"
@@ -202,6 +219,8 @@ def test_integrated_response_is_the_sum_over_steps(results):
 
 
 def test_decades():
-    t = 0.02 * np.arange(101)
-    assert t[decades(t)] == pytest.approx([0.0, 0.02, 0.04, 0.1, 0.2, 0.5, 1.0, 2.0], abs=0.021)
+    """Each round time has its own index on a grid that holds them all; the last time is one of them, or added."""
+    t = 0.01 * np.arange(201)
+    assert t[decades(t)] == pytest.approx([0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0], abs=1e-12)
+    assert t[decades(t[:181])][-2:] == pytest.approx([1.0, 1.8], abs=1e-12)
     assert decades(np.zeros(1)).tolist() == [0]

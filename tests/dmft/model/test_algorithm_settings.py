@@ -19,7 +19,8 @@ def run_of(algorithm: str, problem: str = "", phases: str = "", eta: str = "0.01
 def test_numbers_keep_the_time_axis():
     run = run_of('kind = "gd"')
     assert np.array_equal(run.algorithm.clock.t, 0.01 * np.arange(41)) and run.algorithm.steps == 40
-    assert Experiment.from_run(run).plain
+    experiment = Experiment.from_run(run)
+    assert experiment.update.plain and len(experiment.batches.laws) == 1 and np.all(experiment.eta_n == 0.01)
 
 
 @pytest.mark.parametrize("setting, expected", [
@@ -102,6 +103,9 @@ def test_every_sample_is_seen_once_an_epoch(cyclic):
     ('kind = "gd"\nlearning_rate = [[0.1, 0.02]]', "[[0.0, eta0], [t1, eta1], ...]"),
     ('kind = "gd"\nlearning_rate = [[0.0, 0.02], [0.0, 0.01]]', "increasing times"),
     ('kind = "gd"\nlearning_rate = {kind = "power", start = 0.02}', "exponent"),
+    ('kind = "gd"\nlearning_rate = {kind = "power", start = 0.02, exponent = 30, steps = 1}', "reaches t_max = 0.4 within"),
+    ('kind = "gd"\nlearning_rate = [[0.0, 1e-9], [0.1, 2e-9]]', "reaches t_max = 0.4 within"),
+    ('kind = "gd"\nlearning_rate = [[0.0, 1e-9]]\n[[phase]]\nstep = 9\nlearning_rate = 1e-9', "reaches t_max = 0.4 within"),
     ('kind = "gd"\nlearning_rate = {kind = "step", points = [[0, 0.1]]}', 'kind = "steps"'),
     ('kind = "gd"\nlearning_rate = 0.01\nmomentum = 1.0', "momentum = 1.0: must be a number >= 0 and < 1"),
     ('kind = "gd"\nlearning_rate = 0.01\nmomentum = -0.1', "momentum = -0.1"),

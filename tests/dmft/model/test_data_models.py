@@ -76,6 +76,8 @@ TEACHERS = {
     "flips": ('loss = "logistic"\nflip = 0.15', "error", lambda f, y: f * y < 0),
     "noisy sign": ('loss = "logistic"\nlabel_noise = 0.4\nflip = 0.1', "error", lambda f, y: f * y < 0),
     "two clusters": ('loss = "logistic"\n' + CLUSTERS, "error", lambda f, y: f * y < 0),
+    "numbered clusters": ('loss = "linear"\nbias = true\ndata = "mixture"\nclusters = [[1, 0.3, 2.5, 0.5], [-1, 0.7, 0, 2]]',
+                          "mse", lambda f, y: (f - y) ** 2),
     "three clusters": ('loss = "door"\n' + THREE, "error", lambda f, y: (f**2 - 0.49) * y < 0),
 }
 
@@ -94,7 +96,7 @@ def test_errors_on_new_samples(name):
     assert abs(data.errors(np.array(m), np.array(q), b)[which] - values.mean()) < 4 * spread
     assert abs(data.errors(np.array(m), np.array(0.9 * q), b)[which] - values.mean()) > 4 * spread
     door = (lambda f: np.sign(f**2 - 0.49)) if "three" in name else np.sign
-    guess = {"field": lambda f: f, "abs": np.abs, "square": np.square}.get(name, door)
+    guess = {"field": lambda f: f, "abs": np.abs, "square": np.square}.get(name, (lambda f: f) if "numbered" in name else door)
     distance = (lambda y, z: y != z) if which == "error" else (lambda y, z: (y - z) ** 2)
     found = data.generalization(distance, np.array(m), np.array(q), b)
     assert abs(found - values.mean()) < 4 * spread

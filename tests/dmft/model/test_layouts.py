@@ -13,7 +13,6 @@ import dmft
 from dmft.convergence import axis, fits
 from dmft.core import store
 from dmft.core.errors import FileError
-from dmft.equations.kernels import KERNELS
 from dmft.model import layouts
 from dmft.result.theory import THEORY_CURVES as CURVES
 
@@ -32,8 +31,7 @@ def test_real_files_have_their_layout(results, name):
 
 
 def test_names_are_those_of_the_writers():
-    for declared, written in ((layouts.CURVES, CURVES), (layouts.KERNELS, KERNELS), (layouts.STUDIED, axis.COMPARED_CURVES),
-                              (layouts.MEASURES, fits.MEASURES)):
+    for declared, written in ((layouts.CURVES, CURVES), (layouts.STUDIED, axis.COMPARED_CURVES), (layouts.MEASURES, fits.MEASURES)):
         assert set(declared) == set(written)
 
 

@@ -26,10 +26,10 @@ def _theory(path, text, shift=0.0, replicas=8, diverged_from=101, outcome="done"
     store.save(path, "theory", parse_run(text).to_toml(), arrays, {"outcome": outcome})
 
 
-def _simulation(path, text, dimension=1000, slope=0.0, kind="simulation", nan_rows=0, rounding=0.0):
+def _simulation(path, text, dimension=1000, slope=0.0, kind="simulation", nan_rows=0, rounding=0.0, instances=40):
     rng = np.random.default_rng(dimension)
     index = np.array([0, 1, 2, 5, 10, 20, 50, 100])
-    m = M[index] + slope * T[index] / dimension + 5e-3 * rng.standard_normal((40, 8)) * np.sqrt(T[index])
+    m = M[index] + slope * T[index] / dimension + 5e-3 * rng.standard_normal((instances, 8)) * np.sqrt(T[index])
     m[:nan_rows, 4:] = np.nan
     m[::2, 0] += rounding
     run = parse_run(text).replace(dimension=dimension)
@@ -183,11 +183,26 @@ def test_an_exact_start_has_error_zero(dmft_main, tmp_path, demo_text):
     assert first.split()[3] == "0" and first.split()[6] == "0"
 
 
-def test_one_instance_of_a_wrong_theory_is_seen():
-    """The error of one instance is NaN; the bound must not be."""
+def test_one_instance_has_no_z():
+    """The error of one instance is unknown: the small one of the theory must not stand for it. One replica against many is seen."""
     t, nan = np.zeros(1), np.full(1, np.nan)
     result = compare("m", Curve(t, t + 0.5, t + 0.001, 8), [Curve(t, t + 0.9, nan, 1)], [1000], 1e-5)
-    assert abs(result.z[0]) > result.bound
+    assert np.isnan(result.z[0]) and np.isfinite(result.bound) and result.verdict == "cannot tell"
+    result = compare("m", Curve(t, t + 0.5, nan, 1), [Curve(t, t + 0.9, t + 0.01, 40)], [1000], 1e-5)
+    assert result.verdict == "disagree"
+
+
+@pytest.mark.parametrize("replicas", [1, 8])
+def test_one_instance_gives_no_z(dmft_main, tmp_path, demo_text, replicas):
+    """A difference, but no number of standard errors, neither in the table nor at its end."""
+    _theory(tmp_path / "theory.h5", demo_text, replicas=replicas)
+    _simulation(tmp_path / "sim.h5", demo_text, instances=1)
+    done = dmft_main("compare", "theory.h5", "sim.h5")
+    rows = [line.split() for line in done.stdout.splitlines() if line.split()[0] in ("0", "0.02", "2")]
+    assert [row[6] for row in rows] == [row[7] for row in rows] == ["-"] * 3
+    assert [row[3] == "-" for row in rows] == [replicas == 1] * 3
+    assert "one instance gives no error bar of the simulation, and no z" in done.stdout
+    assert "\nverdict: cannot tell: " in done.stdout and done.stdout.splitlines()[-1] == "max |z| = nan"
 
 
 def test_wrong_files_are_one_line(dmft_main, tmp_path, demo_text):

@@ -90,6 +90,9 @@ def test_the_command_prints_and_draws(solved, capsys):
     assert run_command(["escape", str(path), "--dimension", "100,400", "--level", "0.1"]) == 0
     out = capsys.readouterr().out
     assert "N = 100" in out and "N = 400" in out and path.with_name("random.escape.png").stat().st_size > 20_000
+    assert run_command(["escape", str(path), "--dimension", "100,400", "--level", "0.6"]) == 0
+    said = "warning: escape: level b = 0.6 is above 0.5: the theory is linear in m, and holds for small m alone"
+    assert capsys.readouterr().err.splitlines() == [said]
     assert run_command(["inspect", str(path)]) == 0
     assert run_command(["escape", str(path), "--dimension", "ten", "--level", "0.1"]) == 2
     assert run_command(["escape", str(path), "--dimension", "100", "--level", "-1"]) == 2

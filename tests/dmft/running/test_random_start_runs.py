@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from dataclasses import replace
@@ -61,13 +62,16 @@ def test_a_stopped_run_goes_on_to_the_same_bits(run, theory, tmp_path):
     np.testing.assert_array_equal(again.kernels.V, theory.kernels.V)
 
 
-def test_a_kept_run_goes_on_to_later_times(run, theory, tmp_path):
+def test_a_kept_run_goes_on_to_later_times(run, theory, tmp_path, caplog):
     """Rows of a shorter run in the layout of a longer history, which has a level more."""
     short = run.replace(t_max=0.3, keep_state=True)
-    dmft.solve(short, output=tmp_path / "a.h5", quiet=True)
+    first = dmft.solve(short, output=tmp_path / "a.h5", quiet=True)
+    caplog.set_level(logging.INFO, "dmft")
     longer = dmft.solve(short.replace(t_max=0.6), output=tmp_path / "a.h5", resume=True, quiet=True)
+    np.testing.assert_array_equal(longer.loss[:16], first.loss)
     for name in ("loss", "V", "V_error", "gain"):
         np.testing.assert_allclose(longer.curves[name], theory.curves[name], rtol=1e-9, err_msg=name)
+    assert "going on from the state that was kept" in caplog.text and "from t = 0" not in caplog.text
 
 
 @pytest.mark.mpi
@@ -89,6 +93,8 @@ def test_compare_holds_V_against_simulations(run, theory, tmp_path):
     found = dmft.compare(theory, *simulations, observable="V", plot=tmp_path / "V.png")
     assert found.max_z < 4.5 and (tmp_path / "V.png").exists()
     assert 1.5 < found.comparisons[0].simulation.mean[1] < 3
+    text = str(dmft.compare(theory, simulations[0]))     # m is 0: V is what is compared unless told otherwise
+    assert text.startswith("V: theory") and "bias of the theory's V" in text and "V(0.6) = " in repr(theory)
     broken = dmft.compare(replace(theory, V=theory.gain**2), simulations[0], observable="V")
     assert broken.verdict == "disagree" and broken.max_z > 6
 

@@ -215,12 +215,11 @@ def test_generalization_agrees_with_the_closed_form():
     assert theory.generalization(lambda y, y_hat: np.ones_like(y)) == pytest.approx(1, abs=1e-10)
 
 
-def test_large_checkpoints_are_told_before_they_are_written(tmp_path, caplog, monkeypatch):
+def test_large_checkpoints_are_told_before_they_are_written(tmp_path, caplog):
     run = make_run({"kind": "gd"}, {"m0": 0.5}, steps=3, samples=200, replicas=1)
     for large, told in ((1e12, 0), (1e3, 1)):
-        monkeypatch.setattr(runner, "LARGE_CHECKPOINT", large)
         caplog.clear()
         with caplog.at_level(logging.INFO, "dmft"):
-            dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
-            dmft.solve(run, quiet=True)     # writes none
+            runner.solve_job(run, output=tmp_path / "a.h5", quiet=True, large_checkpoint=large)
+            runner.solve_job(run, quiet=True, large_checkpoint=large)     # writes none
         assert sum("note: checkpoints of about" in record.getMessage() for record in caplog.records) == told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import numpy as np
@@ -12,6 +13,7 @@ import dmft
 import sgd_sim
 from dmft.core import store
 from dmft.core.errors import FileError, RunError, Stopped
+from dmft.inspection.live import partial_theory
 from sgd_sim.archive import to_arrays
 from sgd_sim.states import empty_states
 from tests.small_results import StopAfter
@@ -116,6 +118,41 @@ def test_a_kept_state_goes_on(tmp_path, caplog, history):
     straight = dmft.solve(run.replace(t_max=70 * 0.02), quiet=True)
     assert_allclose(longer.m, straight.m, rtol=0, atol=1e-9)
     assert_allclose(longer.kernels.C, straight.kernels.C, rtol=0, atol=1e-9)
+
+
+def test_a_checkpoint_before_the_first_replica_is_done_is_read(tmp_path, dmft_main):
+    run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=2)
+    interrupted(run, tmp_path / "a.h5", 5)
+    done = dmft_main("inspect", str(tmp_path / "a.h5"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["progress"]["replicas_done"] == 0
+    live = partial_theory(store.checkpoint_header(tmp_path / "a.h5"))
+    whole = dmft.solve(run, output=tmp_path / "a.h5", resume=True, quiet=True)
+    assert_array_equal(live.m[:5], whole.replicas["m"][0, :5])
+    assert np.isnan(live.m[5:]).all() and live.replicas["m"].shape == (1, 21)
+
+
+def test_a_kept_state_is_read_and_taken_up_in_the_middle(tmp_path, dmft_main):
+    """Stopped while the first of two replicas goes on: the checkpoint holds it beside the second one, whose arrays still have the
+    length of the shorter run. Twin: a replica that is longer than its run is refused."""
+    run = make_run(ALGORITHMS["sgd"], steps=20, samples=64, replicas=2, keep_state=True)
+    longer, output = run.replace(t_max=30 * 0.02), tmp_path / "a.h5"
+    first = dmft.solve(run, output=output, quiet=True)
+    with pytest.raises(Stopped):
+        dmft.solve(longer, output=output, resume=True, quiet=True, stop=StopAfter(5))
+    checkpoint = store.checkpoint_path(output)
+    live = partial_theory(store.load_header(checkpoint))
+    reached = np.isfinite(live.replicas["m"]).sum(axis=1)
+    assert reached[0] == 25 and reached[1] == 21 and live.replicas["m"].shape == (2, 31)
+    assert_array_equal(live.replicas["m"][:, :21], first.replicas["m"])
+    assert np.isfinite(live.kernels.C[24, :25]).all() and np.isnan(live.kernels.C[25:]).all()
+    assert dmft_main("inspect", str(checkpoint)).returncode == 0
+    result = dmft.solve(longer, output=output, resume=True, quiet=True)
+    assert_allclose(result.m, dmft.solve(longer, quiet=True).m, rtol=0, atol=1e-9)
+    state = store.load(store.state_path(output))
+    store.save(checkpoint, "theory", run.to_toml(), state.arrays, state.attrs, checkpoint=True)
+    with pytest.raises(FileError, match="has 31 of axis 'own time', more than the 21 of the run"):
+        partial_theory(store.load_header(checkpoint))
 
 
 def test_a_state_of_another_kind_is_not_taken(tmp_path, caplog):

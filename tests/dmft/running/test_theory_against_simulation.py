@@ -7,6 +7,7 @@ import pytest
 
 import dmft
 import sgd_sim
+from dmft.solvers import march
 from tests.solver_cases import make_run
 
 pytestmark = pytest.mark.statistical
@@ -69,7 +70,6 @@ def test_theory_meets_simulation(case):
 
 @pytest.mark.parametrize("case", ["gd", "persistent"])
 def test_without_memory_it_does_not(case, monkeypatch):
-    from dmft.solvers import march
     honest = march.estimate_row
 
     def forgetful(*arguments):

@@ -8,13 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dmft.core.device import source
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 from dmft.equations import reference
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import parse_run
-from dmft.samples import gpu as gpu_samples
+from dmft.samples.gpu import TILING, Tiling
 from dmft.samples.sampling import PARTS, Sampling, draw
 from dmft.solvers import march as marching
 from dmft.solvers.march import March
@@ -47,19 +46,12 @@ t_max = {0.02 * steps}
 def solved(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16, carriers: int = 16,
            pairs: int = 0) -> March:
     sampling = Sampling(samples, 3, (0,), frozenset(parts), 0.01, least_carriers=carriers, pairs=pairs)
-    march = March(p, sampling, per_level, np.arange(0, p.steps - p.hidden + 1, 5), Comm(), dtype, gpu)
+    # Emulated: few samples a block, and one column a thread, so that slots come in turns in a small test too.
+    tiling = Tiling(warps=3, aligned=4, columns=1) if isinstance(gpu, HostGpu) else TILING
+    march = March(p, sampling, per_level, np.arange(0, p.steps - p.hidden + 1, 5), Comm(), dtype, gpu, tiling)
     while not march.done:
         march.step()
     return march
-
-
-@pytest.fixture(autouse=True)
-def small_blocks(card, monkeypatch):
-    """Emulated: few samples a block, and few columns a lane, so that slots come in turns in a small test too."""
-    if isinstance(card, HostGpu):
-        monkeypatch.setattr(gpu_samples, "WARPS", 3)
-        monkeypatch.setattr(gpu_samples, "ALIGNED", 4)
-        monkeypatch.setattr(gpu_samples, "source", lambda path: source(path).replace("#define COLUMNS 7", "#define COLUMNS 1"))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -183,7 +175,7 @@ def test_a_broken_merge_is_seen(card):
     assert np.abs(got.curves["m"] - want.curves["m"]).max() > 1e-6
 
 
-def test_a_checkpoint_goes_on_on_the_other_device(card, monkeypatch):
+def test_a_checkpoint_goes_on_on_the_other_device(card):
     p = problem("persistent", 26)
     sampling, grid = Sampling(16, 3, (0,), frozenset(PARTS)), np.arange(0, 27, 5)
     first, second = (March(p, sampling, 4, grid, Comm(), np.float64, gpu) for gpu in (card, None))

@@ -70,16 +70,16 @@ def test_fresh_noise_stops_at_the_noise_floor():
 
 
 def started(run, max_sweeps: int, mixing: float = 0.7) -> Iteration:
+    """An iteration whose every step walks one block of samples."""
     problem = Experiment.from_run(run)
-    return Iteration(problem, Sampling(400, 1, (0,), frozenset(PARTS)), Options(mixing, 1e-9, max_sweeps, False),
-                     saved_steps(problem.steps), Comm())
+    options = Options(mixing, 1e-9, max_sweeps, fresh_noise=False, step_work=0)
+    return Iteration(problem, Sampling(400, 1, (0,), frozenset(PARTS)), options, saved_steps(problem.steps), Comm())
 
 
 @pytest.mark.parametrize("limit", [5, 80])
-def test_an_iteration_goes_on_from_its_arrays(limit, monkeypatch):
+def test_an_iteration_goes_on_from_its_arrays(limit):
     """What a checkpoint holds is all there is: stopped within the sixth sweep, or at a sweep limit that is raised then, and
     taken up by another object, it ends with the same bits."""
-    monkeypatch.setattr("dmft.solvers.iterate.STEP_WORK", 0)  # a step walks one block
     run = make_run(ALGORITHMS["sgd"], steps=25)
     whole, part, again = started(run, 80), started(run, limit), started(run, 80)
     for _ in range(5):

@@ -1,0 +1,17 @@
+"""The options that the studies of this folder share; each is a script, started as `python runs/studies/NAME.py`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def read_options(about: str | None, quick: str, **sizes: int) -> argparse.Namespace:
+    """--quick, --output, and one option with its default for each of `sizes`; `quick` says what --quick does."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help=quick)
+    for name, default in sizes.items():
+        parser.add_argument(f"--{name}", metavar="N", type=int, default=default, help=f"simulation.{name} (default {default})")
+    parser.add_argument("--output", metavar="DIR", type=Path, default=Path("runs/out/studies"),
+                        help="results, from which a second start goes on, and pictures (default runs/out/studies)")
+    return parser.parse_args()
