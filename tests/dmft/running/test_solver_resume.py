@@ -155,6 +155,23 @@ def test_a_kept_state_is_read_and_taken_up_in_the_middle(tmp_path, dmft_main):
         partial_theory(store.load_header(checkpoint))
 
 
+@pytest.mark.parametrize(("change", "longer", "taken"), [
+    ({"batch_fraction": [[0.0, 0.5], [0.4, 0.25]]}, 30, False),    # the first mini-batch of the new steps has another law
+    ({"batch_fraction": [[0.0, 0.5], [0.44, 0.25]]}, 30, True),
+    ({"momentum": [[0.0, 0.3], [0.4, 0.6]]}, 30, False),
+    ({"kernel_points": 16}, 30, False),                             # its kernels are kept at other times
+])
+def test_a_state_is_taken_only_where_the_longer_run_would_have_passed_it(tmp_path, caplog, change, longer, taken):
+    run = make_run(ALGORITHMS["sgd"], {"m0": 0.5}, steps=20, samples=16, replicas=1, keep_state=True).replace(**change)
+    dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
+    caplog.set_level(logging.INFO, "dmft")
+    result = dmft.solve(run.replace(t_max=longer * 0.02), output=tmp_path / "a.h5", resume=True, quiet=True)
+    assert ("that was kept" in caplog.text) == taken and ("from t = 0" in caplog.text) != taken
+    straight = dmft.solve(run.replace(t_max=longer * 0.02), quiet=True)
+    assert_allclose(result.m, straight.m, rtol=0, atol=1e-9)
+    assert_allclose(result.kernels.M_C, straight.kernels.M_C, rtol=0, atol=1e-7)
+
+
 def test_a_state_of_another_kind_is_not_taken(tmp_path, caplog):
     """From full to dyadic the past is laid out anew: the run begins again and says so."""
     run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=1, keep_state=True)
