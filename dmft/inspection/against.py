@@ -52,7 +52,9 @@ class Side:
     def array(self, name: str) -> np.ndarray:
         """A dataset; FileError when this half does not have it."""
         if name not in self.arrays:
-            raise FileError(f"{self.name}: has no dataset '{name}'")
+            there = ", ".join(known for known in OBSERVABLES if known in self.arrays)
+            why = "; a loss that declares no labels has none (docs/howto-own.md)" if name in ("mse", "error") else ""
+            raise FileError(f"{self.name}: has no dataset '{name}', but {there}{why}")
         return self.arrays[name]
 
 
