@@ -85,7 +85,8 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("sbatch is not found: this machine has no Slurm; log in to the cluster, or use --dry-run to see "
                         "the script")
     if 0 < options.gpus < options.ranks:
-        print(f"warning: {options.ranks} ranks share {options.gpus} card{'s' if options.gpus > 1 else ''}, and take turns; a rank a card is faster")
+        cards = f"{options.gpus} card{'s' if options.gpus > 1 else ''}"
+        print(f"warning: {options.ranks} ranks share {cards}, and take turns; a rank a card is faster")
     submission = _Submission(options, points, _folder(options))
     jobs = [submission.compute(program, runs) for program in todo]
     if options.compare:

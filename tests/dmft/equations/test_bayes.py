@@ -129,9 +129,11 @@ def test_limit_tells_both(dmft_main, tmp_path):
                              "[0.0, 0.5, -1.0, 0.5], [1.0, 0.25, 1.0, 0.5], [-1.0, 0.25, 1.0, 0.5]"))
     done = dmft_main("limit", str(file))
     assert done.returncode == 2 and "not convex" in done.stderr
-    (tmp_path / "mine.py").write_text("import dmft\ndmft.register_loss('mine', lambda f, y: 0.5 * (f - y) ** 2, lambda f, y: f - y, "
-                                      "lambda f, y: 1.0 + 0.0 * f, labels='field', convex=True)\n")
-    file.write_text(make('alpha = 2\nloss = "linear"\nlabel_noise = 0.5\n' + RIDGE.format(0.5)).to_toml().replace('"linear"', '"mine"'))
+    (tmp_path / "mine.py").write_text(
+        "import dmft\ndmft.register_loss('mine', lambda f, y: 0.5 * (f - y) ** 2, lambda f, y: f - y, lambda f, y: 1.0 + 0.0 * f, "
+        "labels='field', convex=True)\n")
+    text = make('alpha = 2\nloss = "linear"\nlabel_noise = 0.5\n' + RIDGE.format(0.5)).to_toml()
+    file.write_text(text.replace('"linear"', '"mine"'))
     done = dmft_main("limit", str(file), "--plugin", str(tmp_path / "mine.py"), "--json")
     assert json.loads(done.stdout)["m"] == pytest.approx(0.71922359, abs=1e-7)
 
