@@ -6,6 +6,7 @@ examples:
   dmft limit runs/data/logistic-flips.toml
   dmft limit runs/demo.toml                   phase retrieval: not convex, but alpha_IT and alpha_AMP
   dmft limit runs/data/logistic-flips.toml --set problem.ridge=0.1 --json
+  dmft limit mine.toml --plugin my_loss.py    a loss of your own, registered with convex=True
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import json
 import logging
 
-from dmft.core.command import EXIT_DONE, naming, set_options
+from dmft.core.command import EXIT_DONE, load_plugin, naming, set_options, speaking
 from dmft.core.errors import RunError
 from dmft.core.parallel import world
 from dmft.equations.bayes import BayesOptimal, bayes
@@ -25,13 +26,16 @@ from dmft.model.runfile import Run, load_run
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN.toml", help="run file")
     set_options(parser)
+    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file that registers losses")
     parser.add_argument("--json", action="store_true", help="print the same as JSON, for scripts")
 
 
 def run(options: argparse.Namespace) -> int:
     if world().is_root:
-        asked = load_run(options.run, options.overrides)
-        with naming(options.run):
+        for plugin in options.plugin:
+            load_plugin(plugin)
+        with naming(options.run), speaking(options.json):
+            asked = load_run(options.run, options.overrides)
             numbers = reference_numbers(asked)
         if options.json:
             print(json.dumps(numbers, indent=1))

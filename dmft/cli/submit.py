@@ -86,7 +86,8 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("sbatch is not found: this machine has no Slurm; log in to the cluster, or use --dry-run to see "
                         "the script")
     if 0 < options.gpus < options.ranks:
-        print(f"warning: {options.ranks} ranks share {options.gpus} cards, and take turns on them; one rank per card is faster")
+        cards = f"{options.gpus} card{'s' if options.gpus > 1 else ''}"
+        print(f"warning: {options.ranks} ranks share {cards}, and take turns; one rank per card is faster")
     submission = _Submission(options, points, _folder(options))
     jobs = [submission.compute(program, runs) for program in todo]
     if options.compare:

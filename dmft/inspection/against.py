@@ -52,8 +52,9 @@ class Side:
     def array(self, name: str) -> np.ndarray:
         """A dataset; FileError when this half does not have it."""
         if name not in self.arrays:
-            others = [other for other in OBSERVABLES if other in self.arrays]
-            raise FileError(f"{self.name}: has no dataset '{name}'; observables in it: {', '.join(others) or 'none'}")
+            others = ", ".join(other for other in OBSERVABLES if other in self.arrays) or "none"
+            why = "; a loss that declares no labels has none (docs/howto-own.md)" if name in ("mse", "error") else ""
+            raise FileError(f"{self.name}: has no dataset '{name}'{why}; observables in it: {others}")
         return self.arrays[name]
 
 

@@ -157,4 +157,6 @@ class Teacher:
             y, guess = (x**2, z**2) if self.kind == "square" else (x, z)
             return sum(weight * f(y + shift, guess) for shift, weight in shifts)
 
-        return generalization(metric if self.label_noise > 0 or self.kind == "square" else f, m, q, self.kind == "field")
+        # Where nobody says what the labels are they are h0, with its sign.
+        signed = self.kind in ("", "field")
+        return generalization(metric if self.label_noise > 0 or self.kind == "square" else f, m, q, signed)

@@ -186,7 +186,8 @@ class Theory:
 
     def generalization(self, f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
         """Eq. B.6 along the run, at the mean overlaps: average of f(y, y_hat) over a new sample; f elementwise on arrays.
-        Labels and predictions are |h0| and |h|, or h0 and h, as the loss declares; a cluster's label and the predicted one."""
+        Labels and predictions are |h0| and |h|, their squares, their signs, or h0 and h, as the loss declares (h0 and h where it
+        does not); a cluster's label and the predicted one."""
         return Experiment.from_run(self.run).data.generalization(f, self.m, self.q, 0.0 if self.b is None else self.b)
 
     def to_xarray(self) -> Any:

@@ -119,6 +119,8 @@ def test_limit_tells_both(dmft_main, tmp_path):
     file.write_text(run_text("gd"))
     done = dmft_main("limit", str(file), "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["alpha_AMP"] == pytest.approx(1.1285, abs=2e-3)
+    told = dmft_main("limit", str(file)).stderr
+    assert told.count("\n") == 1 and "no limit of gradient descent" in told and "not convex" in told
     file.write_text(make('alpha = 2\nloss = "logistic"\nflip = 0.1\n' + RIDGE.format(0.3)).to_toml())
     numbers = json.loads(dmft_main("limit", str(file), "--json").stdout)
     assert numbers["error"] > numbers["bayes_error"] > 0.29
@@ -127,6 +129,13 @@ def test_limit_tells_both(dmft_main, tmp_path):
                              "[0.0, 0.5, -1.0, 0.5], [1.0, 0.25, 1.0, 0.5], [-1.0, 0.25, 1.0, 0.5]"))
     done = dmft_main("limit", str(file))
     assert done.returncode == 2 and "not convex" in done.stderr
+    (tmp_path / "mine.py").write_text(
+        "import dmft\ndmft.register_loss('mine', lambda f, y: 0.5 * (f - y) ** 2, lambda f, y: f - y, lambda f, y: 1.0 + 0.0 * f, "
+        "labels='field', convex=True)\n")
+    text = make('alpha = 2\nloss = "linear"\nlabel_noise = 0.5\n' + RIDGE.format(0.5)).to_toml()
+    file.write_text(text.replace('"linear"', '"mine"'))
+    done = dmft_main("limit", str(file), "--plugin", str(tmp_path / "mine.py"), "--json")
+    assert json.loads(done.stdout)["m"] == pytest.approx(0.71922359, abs=1e-7)
 
 
 def test_pictures_show_the_lines(tmp_path):

@@ -26,13 +26,14 @@ def _theory(path, text, shift=0.0, replicas=8, diverged_from=101, outcome="done"
     store.save(path, "theory", parse_run(text).to_toml(), arrays, {"outcome": outcome})
 
 
-def _simulation(path, text, dimension=1000, slope=0.0, kind="simulation", nan_rows=0, rounding=0.0, instances=40):
+def _simulation(path, text, dimension=1000, slope=0.0, kind="simulation", nan_rows=0, rounding=0.0, instances=40,
+                landscape="fresh"):
     rng = np.random.default_rng(dimension)
     index = np.array([0, 1, 2, 5, 10, 20, 50, 100])
     m = M[index] + slope * T[index] / dimension + 5e-3 * rng.standard_normal((instances, 8)) * np.sqrt(T[index])
     m[:nan_rows, 4:] = np.nan
     m[::2, 0] += rounding
-    run = parse_run(text).replace(dimension=dimension)
+    run = parse_run(text).replace(dimension=dimension, landscape=landscape)
     store.save(path, kind, run.to_toml(), {"t": T[index], "m": m, "diverged": np.isnan(m).any(axis=1)}, {})
 
 
@@ -165,6 +166,7 @@ def test_the_closing_line_and_the_picture_say_the_verdict(dmft_main, tmp_path, d
     done = dmft_main("compare", "theory.h5", "sim.h5", "--plot", "x.png")
     _max_z(done)
     assert f"\nverdict: {verdict}: " in done.stdout and f"verdict: {verdict}" in titles[0]
+    assert "persistent_sgd, alpha = 3, m0 = 0.5, eta = 0.02, N = 1000" in titles[0]
 
 
 def test_a_blown_up_theory_does_not_agree(dmft_main, tmp_path, demo_text):
@@ -203,6 +205,23 @@ def test_one_instance_gives_no_z(dmft_main, tmp_path, demo_text, replicas):
     assert [row[3] == "-" for row in rows] == [replicas == 1] * 3
     assert "one instance gives no error bar of the simulation, and no z" in done.stdout
     assert "\nverdict: cannot tell: " in done.stdout and done.stdout.splitlines()[-1] == "max |z| = nan"
+
+
+def test_one_data_set_for_all_instances_is_noted(dmft_main, tmp_path, demo_text):
+    """Errors over starts leave out the spread over data sets, which the theory averages over."""
+    _theory(tmp_path / "theory.h5", demo_text)
+    for landscape in ("fresh", "shared"):
+        _simulation(tmp_path / f"{landscape}.h5", demo_text, landscape=landscape)
+        noted = "share one data set" in dmft_main("compare", "theory.h5", f"{landscape}.h5").stdout
+        assert noted == (landscape == "shared")
+
+
+def test_errors_of_what_explodes_do_not_overflow():
+    t = np.arange(2.0)
+    curves = Curve(t, t, np.array([1e100, 0.0]), 5), Curve(t, t, np.array([3e99, 0.0]), 8)
+    with np.errstate(all="raise"):
+        freedom = compare("m", curves[0], [curves[1]], [1000], 1e-5).degrees_of_freedom
+    assert freedom[0] == pytest.approx(1.09**2 / (1 / 4 + 0.09**2 / 7)) and freedom[1] == 11
 
 
 def test_wrong_files_are_one_line(dmft_main, tmp_path, demo_text):

@@ -215,6 +215,17 @@ def test_generalization_agrees_with_the_closed_form():
     assert theory.generalization(lambda y, y_hat: np.ones_like(y)) == pytest.approx(1, abs=1e-10)
 
 
+def test_generalization_of_a_loss_without_labels_sees_signs():
+    """y = h0 with its sign: the 0-1 error of sign(h) is the angle over pi, not zero."""
+    dmft.register_loss("unsaid", lambda f, y: 0.5 * (f - y) ** 2, lambda f, y: f - y, lambda f, y: 1.0 + 0.0 * f)
+    theory = dmft.solve(make_run({"kind": "gd"}, {"loss": "unsaid"}, steps=4, samples=64, replicas=2), quiet=True)
+    assert theory.mse is None
+    wrong = theory.generalization(lambda y, y_hat: 1.0 * (y * y_hat < 0))
+    np.testing.assert_allclose(wrong, np.arccos(theory.m / np.sqrt(theory.q)) / np.pi, rtol=1e-10)
+    squares = theory.generalization(lambda y, y_hat: (y - y_hat) ** 2)
+    np.testing.assert_allclose(squares, field_error(theory.m, theory.q), rtol=1e-10)
+
+
 def test_large_checkpoints_are_told_before_they_are_written(tmp_path, caplog):
     run = make_run({"kind": "gd"}, {"m0": 0.5}, steps=3, samples=200, replicas=1)
     for large, told in ((1e12, 0), (1e3, 1)):
