@@ -20,6 +20,7 @@ from numba.typed import List
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.common import PERSISTENT, iteration, march, problem, seconds, table  # noqa: E402
+from dmft.core import store  # noqa: E402
 from dmft.equations import reference  # noqa: E402
 from dmft.samples.sampling import Sampling, draw  # noqa: E402
 
@@ -84,7 +85,6 @@ def on_ranks(ranks: int, samples: int) -> float:
         environment = os.environ | {"NUMBA_NUM_THREADS": "1"}
         command = [*launcher, sys.executable, "-m", "dmft", "solve", str(run), "-o", str(out), "--quiet"]
         subprocess.run(command, check=True, env=environment)
-        from dmft.core import store
         return float(store.load_header(out).attrs["wall_time"])
 
 

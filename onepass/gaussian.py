@@ -1,4 +1,4 @@
-"""Small tools for Gaussian integrals: normal law, sigmoid and triangular root inside Numba code, and fixed Sobol points."""
+"""Small tools for Gaussian averages: normal law, sigmoid, triangular root and covariances inside Numba code, and Sobol points."""
 
 from __future__ import annotations
 
@@ -7,15 +7,24 @@ from math import erfc
 
 import numpy as np
 from numba import njit
+from scipy.special import ndtri
+from scipy.stats import qmc
 
 
 @lru_cache(maxsize=8)
 def sobol_uniforms(dimensions: int, log2_points: int) -> np.ndarray:
     """Scrambled Sobol points (2^log2_points, dimensions) inside the open unit cube, the same ones at every call."""
-    from scipy.stats import qmc  # slow to import
+    return _open_cube(qmc.Sobol(dimensions, scramble=True, seed=20), log2_points)  # rng=20 would be other points
 
-    u = qmc.Sobol(dimensions, scramble=True, seed=20).random_base2(log2_points)
-    return np.clip(u, 2.0**-53, 1.0 - 2.0**-53)
+
+def sobol_normals(dimensions: int, log2_points: int, key: list[int]) -> np.ndarray:
+    """Quasi-random standard normals (2^log2_points, dimensions), in an independent scrambling for each key."""
+    return ndtri(_open_cube(qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng(key)), log2_points))
+
+
+def _open_cube(sobol: qmc.Sobol, log2_points: int) -> np.ndarray:
+    """The first points, clipped away from 0 and 1, where normal quantiles are infinite."""
+    return np.clip(sobol.random_base2(log2_points), 2.0**-53, 1.0 - 2.0**-53)
 
 
 @njit(cache=True, nogil=True)

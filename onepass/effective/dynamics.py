@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.linalg import expm
 
 from dmft.core import streams
 from dmft.core.errors import RunError
@@ -148,14 +149,10 @@ class LinearSDE:
 
     def mean(self, t: float, start: np.ndarray) -> np.ndarray:
         """E u(t) from u(0) = start."""
-        from scipy.linalg import expm
-
         return expm(self.A * t) @ start
 
     def covariance(self, t: float) -> np.ndarray:
         """Cov u(t) from a fixed start: int_0^t e^{As} S e^{A^T s} ds, by the doubling block of Van Loan."""
-        from scipy.linalg import expm
-
         n, pieces = len(self.A), max(1, int(np.ceil(np.linalg.norm(self.A, 2) * t)))
         block = np.zeros((2 * n, 2 * n))
         block[:n, :n], block[:n, n:], block[n:, n:] = -self.A, self.S, self.A.T

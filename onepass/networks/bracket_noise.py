@@ -13,12 +13,10 @@ from functools import lru_cache
 
 import numpy as np
 from numba import njit
-from scipy.special import ndtri
-from scipy.stats import qmc
 
 from dmft.core.averages import standard_error
 from dmft.core.errors import RunError
-from onepass.gaussian import add_moments, central_moments
+from onepass.gaussian import add_moments, central_moments, sobol_normals
 from onepass.networks.field_moments import trapezoid_grid
 from sgd_sim.models.activations import Activation
 
@@ -30,11 +28,9 @@ LARGEST_ERROR = 0.02  # of an entry, relative to the standard deviations of its 
 
 
 @lru_cache(maxsize=4)
-def _sobol_normals(dimensions: int, log2_points: int) -> np.ndarray:
+def _scramblings(dimensions: int, log2_points: int) -> np.ndarray:
     """Quasi-random standard normals (SCRAMBLINGS, 2^log2_points, dimensions), the same at every call."""
-    parts = [qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng([20221, i])).random_base2(log2_points)
-             for i in range(SCRAMBLINGS)]  # fmt: skip
-    return ndtri(np.clip(np.stack(parts), 2.0**-53, 1.0 - 2.0**-53))
+    return np.stack([sobol_normals(dimensions, log2_points, [20221, i]) for i in range(SCRAMBLINGS)])
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -92,7 +88,7 @@ def bracket_covariance(
         z = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])
         label_noise = np.repeat(np.sqrt(noise) * z, len(points))
         return average(np.tile(points, (3, 1)), label_noise, np.repeat([1 / 6, 2 / 3, 1 / 6], len(points)) * np.tile(weights, 3))
-    normals = _sobol_normals(n + 1, LOG2_POINTS if smooth else LOG2_POINTS_WITH_KINKS)
+    normals = _scramblings(n + 1, LOG2_POINTS if smooth else LOG2_POINTS_WITH_KINKS)
     equal = np.full(normals.shape[1], 1.0 / normals.shape[1])
     parts = np.stack([average(part[:, :n].copy(), np.sqrt(noise) * part[:, n], equal) for part in normals])
     found = parts.mean(0)

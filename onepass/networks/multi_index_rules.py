@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import qmc
 
+from onepass.gaussian import sobol_normals
 from onepass.networks.field_moments import trapezoid_grid
 from sgd_sim.models import links
 
@@ -49,8 +48,7 @@ def field_rule(fields: int, noisy: bool, smooth: bool, noise_nodes: int) -> Fiel
     own = noisy and noise_nodes != 3
     parts = []
     for i in range(SCRAMBLINGS):
-        sobol = qmc.Sobol(fields + own, scramble=True, rng=np.random.default_rng([20241, i]))
-        normals = ndtri(np.clip(sobol.random_base2(LOG2_POINTS), 2.0**-53, 1.0 - 2.0**-53))
+        normals = sobol_normals(fields + own, LOG2_POINTS, [20241, i])
         normals = np.linalg.solve(np.linalg.cholesky(normals.T @ normals / len(normals)), normals.T).T
         parts += [normals, -normals]
     normals = np.concatenate(parts)
