@@ -86,3 +86,10 @@ def test_other_fits():
     order, error = order_by_distance(values, values**-2.0)
     assert order == pytest.approx(2.0) and error < 1e-6
     assert contraction(0.5 ** np.arange(20)) == pytest.approx(0.5) and np.isnan(contraction(np.ones(2)))
+
+
+def test_the_distance_of_a_replica_is_free_of_the_error_of_the_finest_point():
+    """Gap 1, spreads 4 * 0.3^2 and error 0.4 by hand: 1 + 0.36 * 3/4 - 0.16; with the same random numbers nothing is subtracted."""
+    quantity = Quantity(np.array([[2.0], [1.0]]), np.array([[0.3], [0.4]]), np.array([4, 4]))
+    for paired, expected in ((False, 1.11), (True, 1.27)):
+        assert distances(quantity, 1, paired)["replica_distance"][0] == pytest.approx(np.sqrt(expected), rel=1e-12)
