@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from dmft.core import command
-from dmft.core.errors import UserError
+from dmft.core.errors import FileError, UserError
 from dmft.core.parallel import world
 from dmft.core.progress import say
 from onepass.papers.arnaboldi import exits
@@ -150,12 +150,14 @@ def run(options: argparse.Namespace) -> int:
         near = difflib.get_close_matches(options.name, FIGURES, 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise UserError(f"no figure '{options.name}' (onepass figure --list){hint}")
+    output = options.output or command.OUT / "figures" / f"{options.name}.png"
+    if output.is_dir():
+        raise FileError(f"-o {output}: is a folder; name the picture, for example {output / options.name}.png")
     figure = FIGURES[options.name]
     begin = time.monotonic()
     say(f"{options.name}: {figure.shows}", quiet=options.quiet)
     draw = figure.drawing()  # before the work: without matplotlib the command ends here
     data = figure.numbers(options.quick)  # on every rank, since ensembles are spread over the ranks
-    output = options.output or command.OUT / "figures" / f"{options.name}.png"
     world().from_root(lambda: _write(figure, draw, data, output, options.quiet))
     say(f"drew {output}, numbers in {output.with_suffix('.csv')}, {time.monotonic() - begin:.0f} s", quiet=options.quiet)
     return command.EXIT_DONE

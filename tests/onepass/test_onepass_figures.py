@@ -45,6 +45,11 @@ def test_list_and_unknown_names(capsys):
     assert "did you mean 'bocchi1'" in capsys.readouterr().err
 
 
+def test_a_folder_is_no_picture(tmp_path, capsys):
+    assert main(["figure", "bocchi1", "-o", str(tmp_path)]) == 2
+    assert "is a folder; name the picture" in capsys.readouterr().err
+
+
 BARE = "import sys; sys.modules['matplotlib'] = None; from onepass.cli import main; sys.exit(main({}))"
 
 
