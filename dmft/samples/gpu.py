@@ -24,8 +24,8 @@ from dmft.model.minibatches import cuda_source
 from dmft.model.teacher import SMOOTH
 from dmft.samples.lost import GONE, LEAVES
 from dmft.samples.nesterov import Behind
-from dmft.samples.process import Past, SampleState, by_name
 from dmft.samples.sampling import Draws, Sampling, lines_of
+from dmft.samples.state import Past, SampleState, by_name
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Tangents
 
 KERNELS = ("fields", "row_sums", "teacher_sums", "add_parts", "past", "bounds", "next_tangents", "merge_columns", "merge_rows",

@@ -46,48 +46,8 @@ from dmft.samples.fields import make_fields
 from dmft.samples.lost import GONE
 from dmft.samples.nesterov import Behind
 from dmft.samples.sampling import Draws, Sampling, lines_of
+from dmft.samples.state import Fields, Learning, Past, SampleState, by_name
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Ahead, Tangents, gather, merge_packed, pull
-
-
-class SampleState(NamedTuple):
-    """Where the samples stand at step n, each (count,)."""
-
-    weight: np.ndarray
-    name: np.ndarray  # names the random numbers of a sample
-    line: np.ndarray  # where its tangents are, -1 for a sample without
-    sign: np.ndarray  # -1 for the mirror image of a pair
-    k: np.ndarray  # coefficient of the input along w0
-    y: np.ndarray  # label
-    sd: np.ndarray  # spread of the input
-    h: np.ndarray
-    s: np.ndarray  # mini-batch weight; GONE for a sample that is lost
-    Y: np.ndarray  # response of h_n to h0 through the label alone, of the control variate
-
-
-class Learning(NamedTuple):
-    """What the averages need besides, each (count,)."""
-
-    slope: np.ndarray  # derivative of the label in h0
-    direct: np.ndarray  # weight of g in what mu has besides E_n, where that needs no Y
-    wrong: np.ndarray  # 1 where the predicted label is not y, at the present step
-
-
-class Past(NamedTuple):
-    """Sums over the steps of each block of the history, each (count, slots)."""
-
-    H: np.ndarray  # of h
-    G: np.ndarray  # of g
-    X: np.ndarray  # of chi
-    Y: np.ndarray  # of the control variate's Y; (count, 0) where it is not used
-
-
-class Fields(NamedTuple):
-    """The loss at the present step, each (count,): v, g = (s/l) sd v', g' = (s/l) sd^2 v'', and (s/l) sd dv'/dy dy/dh0."""
-
-    v: np.ndarray
-    g: np.ndarray
-    gp: np.ndarray
-    g_y: np.ndarray
 
 
 class Step(NamedTuple):
@@ -99,15 +59,6 @@ class Step(NamedTuple):
     slot: int
     offset: np.ndarray
     stop: np.ndarray
-
-
-MOVING = ("h", "s", "Y")  # of SampleState; the rest is drawn again
-
-
-def by_name(state: SampleState, past: Past) -> dict[str, np.ndarray]:
-    """The arrays with a line per sample that a step changes, as "part/name"."""
-    parts = {"state": {name: getattr(state, name) for name in MOVING}, "past": past._asdict()}
-    return {f"{part}/{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
 
 
 class Keys(NamedTuple):
