@@ -7,17 +7,15 @@ The share of instances whose training loss falls below 1e-7, with Wilson's inter
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 import numpy as np
+from options import read_options
 
 import dmft
 import sgd_sim
 from dmft.core.parallel import world
 from dmft.plots.curves import time_axis
 from dmft.plots.style import CYCLE, new_figure, save
-from sgd_sim.cli import SOLVED
+from sgd_sim.result import SOLVED
 
 RUN = """
 [problem]
@@ -38,12 +36,7 @@ LAWS = {"gradient descent": {}, "Bernoulli": HALF, "reshuffled": {**HALF, "minib
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="N = 100, t = 20: a minute")
-    parser.add_argument("--dimension", type=int, default=1000)
-    parser.add_argument("--instances", type=int, default=16, help="of each law; 500 tell shares apart that differ by 6 %%")
-    parser.add_argument("--output", type=Path, default=Path("runs/out/studies"))
-    options = parser.parse_args()
+    options = read_options(__doc__, "N = 100, t = 20: a minute", dimension=1000, instances=16)
     run = dmft.parse_run(RUN).replace(dimension=options.dimension, instances=options.instances)
     if options.quick:
         run = run.replace(dimension=100, instances=24, t_max=20.0)
