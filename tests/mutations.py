@@ -128,10 +128,10 @@ MUTATIONS = [
              "np.ones(steps) if algorithm.rescale_gradient", SOLVERS),
     # --- samples
     Mutation("tangent without its own loss", "dmft/samples",
-             "slope = drive.a * (drive.keep - eta * gp)",
-             "slope = drive.a * drive.keep", SOLVERS),
+             "slope = a * (keep - eta * gp)",
+             "slope = a * keep", SOLVERS),
     Mutation("response at its own step", "dmft/samples",
-             "-drive.a * eta * gp, merges",
+             "-a * eta * gp, merges",
              "-eta * gp, merges", SOLVERS),
     Mutation("path without its gradient", "dmft/samples",
              "eta * (dot(memory, H, used) + chi - g)",
