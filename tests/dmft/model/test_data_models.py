@@ -43,6 +43,16 @@ def test_what_makes_no_sense_is_one_line(problem, said):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("problem", ['loss = "linear"\nlabel_noise = 0.5', "label_noise = 0.5",
+                                     'labels = "square"\nlabel_noise = 0.5'])
+def test_the_slope_of_a_label_is_its_derivative(problem):
+    """By central differences in h0 with the same noise: exact but for rounding, 1e-16 over 1e-5, for these labels."""
+    data, step = data_of(make(problem).problem), 1e-5
+    h0, u = np.linspace(-2.0, 2.5, 10), np.linspace(0.1, 0.9, 10)[:, None]
+    up, down = data.draw(h0 + step, u).y, data.draw(h0 - step, u).y
+    np.testing.assert_allclose(data.draw(h0, u).slope, (up - down) / (2 * step), atol=1e-9)
+
+
 def test_the_theory_refuses_a_loss_that_is_not_smooth():
     register_loss("hinge_for_tests", lambda f, y: max(0.0, 1 - y * f), lambda f, y: -y if y * f < 1 else 0.0 * f,
                   lambda f, y: 0.0 * f, labels="sign")
