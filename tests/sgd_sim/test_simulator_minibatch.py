@@ -65,6 +65,12 @@ def test_with_replacement_counts_are_multinomial():
     assert abs(s.var() / 0.25 - 1) > 0.5
 
 
+def test_with_replacement_every_row_has_its_share():
+    """Five draws of five rows: each row once on average, with standard deviation 0.89; five standard errors of the mean."""
+    counts = fixed(minibatch.WITH_REPLACEMENT, 5, 4000, 5)
+    assert np.abs(counts.mean(axis=0) - 1).max() < 5 * np.sqrt(0.8 / 4000)
+
+
 @pytest.mark.parametrize("ell, eta_over_tau", [(0.5, 0.05), (0.2, 0.1), (0.9, 0.3)])
 def test_persistent_chain(ell, eta_over_tau):
     """Eq. 7: stationary from the start with P(s = 1) = l; correlations decay as (1 - eta/(l tau))^k."""
