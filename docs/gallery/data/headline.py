@@ -6,7 +6,7 @@ SIMULATIONS: folder of runs/studies/reshuffling.py, whose simulations at N = 100
 import sys
 from pathlib import Path
 
-import numpy as np
+from table import table_rows, write_table
 
 import dmft
 import sgd_sim
@@ -35,10 +35,5 @@ for name, run in runs.items():
     theory = dmft.solve(run)
     stored = Path(sys.argv[1]) / f"reshuffling-{name}-1000.h5" if len(sys.argv) > 1 else None
     sim = sgd_sim.load(stored) if stored else sgd_sim.simulate(run.replace(t_max=100.0))
-    at = np.abs(theory.t[:, None] - sim.t).argmin(axis=0)
-    known = sim.t <= theory.t[-1]
-    m, error = np.where(known, theory.m[at], np.nan), np.where(known, theory.m_error[at], np.nan)
-    columns = (sim.t, m, error, sim.mean().m, sim.error().m)
-    rows += [f"{name}," + ",".join(f"{value:.6g}" for value in line) for line in zip(*columns, strict=True)]
-place = Path(__file__).with_suffix(".csv")
-place.write_text("\n".join(["algorithm,t,theory,theory_error,simulation,simulation_error", *rows]) + "\n")
+    rows += table_rows(name, theory, sim)
+write_table(__file__, rows)

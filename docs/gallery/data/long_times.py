@@ -1,8 +1,6 @@
 """Makes long_times.csv: python docs/gallery/data/long_times.py, about five minutes on one core."""
 
-from pathlib import Path
-
-import numpy as np
+from table import table_rows, write_table
 
 import dmft
 import sgd_sim
@@ -27,8 +25,5 @@ runs = {"gd": gd, "persistent_sgd": gd.replace(kind="persistent_sgd", batch_frac
 rows = []
 for name, run in runs.items():
     theory, sim = dmft.solve(run), sgd_sim.simulate(run)
-    at = np.abs(theory.t[:, None] - sim.t).argmin(axis=0)
-    columns = (sim.t, theory.m[at], theory.m_error[at], sim.mean().m, sim.error().m)
-    rows += [f"{name}," + ",".join(f"{value:.6g}" for value in line) for line in zip(*columns, strict=True)]
-place = Path(__file__).with_suffix(".csv")
-place.write_text("\n".join(["algorithm,t,theory,theory_error,simulation,simulation_error", *rows]) + "\n")
+    rows += table_rows(name, theory, sim)
+write_table(__file__, rows)
