@@ -23,15 +23,16 @@ TILE = 512  # sums worked on at a time
 @njit(cache=True)
 def _places(terms, first, place, half):
     """Highest place that the terms of each sum from `first` on reach, and 2**(-16 place), 0 where there is nothing to add."""
-    largest = np.zeros(len(place))
+    largest, odd = np.zeros(len(place)), np.zeros(len(place))
     for b in range(len(terms)):
+        line = terms[b, first : first + len(place)]
         for i in range(len(place)):
-            size = abs(terms[b, first + i])
-            if not size <= largest[i]:
-                largest[i] = size if size < np.inf else np.inf  # NaN too
+            size = abs(line[i])
+            largest[i] = size if size > largest[i] else largest[i]
+            odd[i] += size - size  # 0, or NaN for a term that is not finite
     for i in range(len(place)):
         place[i], half[i] = ZERO, 0.0
-        if largest[i] == np.inf:
+        if odd[i] != 0.0:
             place[i] = BAD
         elif largest[i] > 0.0:
             place[i] = (math.frexp(largest[i])[1] - 1) >> 5
@@ -40,27 +41,27 @@ def _places(terms, first, place, half):
 
 @njit(cache=True)
 def digits(terms, out):
-    """Sums of terms (count, sums) over the first axis, as digits, into out (sums, WIDTH): `add` joins them, `value` reads them."""
+    """Sums of terms (count, sums) over the first axis, as digits, into out (sums, WIDTH): `add` joins them, `value` reads them.
+    The inner loops run over sums and have no branches, so that the compiler can vectorise them; where a term is not finite the
+    digits mean nothing."""
     half, places = np.empty(TILE), np.empty(TILE, np.int64)
-    tile = np.empty((WIDTH - 1, TILE), np.int64)  # digits first, so that the compiler can vectorise over sums
+    high, middle, low = np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE, np.int64)
     for first in range(0, len(out), TILE):
         width = min(TILE, len(out) - first)
         _places(terms, first, places[:width], half)
-        tile[:] = 0
+        high[:], middle[:], low[:] = 0, 0, 0
         for b in range(len(terms)):
+            line = terms[b, first : first + width]
             for i in range(width):
-                if half[i] != 0.0:
-                    rest = terms[b, first + i] * half[i] * half[i]  # in two factors: their product may overflow
-                    digit = np.trunc(rest)
-                    tile[0, i] += np.int64(digit)
-                    rest = (rest - digit) * BASE
-                    digit = np.trunc(rest)
-                    tile[1, i] += np.int64(digit)
-                    tile[2, i] += np.int64((rest - digit) * BASE)
+                rest = line[i] * half[i] * half[i]  # in two factors: their product may overflow
+                digit = np.trunc(rest)
+                high[i] += np.int64(digit)
+                rest = (rest - digit) * BASE
+                digit = np.trunc(rest)
+                middle[i] += np.int64(digit)
+                low[i] += np.int64((rest - digit) * BASE)
         for i in range(width):
-            out[first + i, 0] = places[i]
-            for k in range(1, WIDTH):
-                out[first + i, k] = tile[k - 1, i]
+            out[first + i, 0], out[first + i, 1], out[first + i, 2], out[first + i, 3] = places[i], high[i], middle[i], low[i]
 
 
 @njit(cache=True)

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -58,7 +59,7 @@ class Comm:
 
     def sums_exact(self, several: Sequence[np.ndarray]) -> list[np.ndarray]:
         """`sum_exact` of several arrays by a single reduction."""
-        ends = np.cumsum([0, *(partials.shape[1] for partials in several)])
+        ends = list(accumulate((partials.shape[1] for partials in several), initial=0))
         totals = np.empty((ends[-1], exact_sum.WIDTH), np.int64)
         for partials, first, last in zip(several, ends, ends[1:], strict=False):
             exact_sum.digits(np.ascontiguousarray(partials, np.float64), totals[first:last])
@@ -68,7 +69,8 @@ class Comm:
             for first in range(0, len(totals), step):
                 here = totals[first : first + step]
                 self._comm.Allreduce(_mpi().IN_PLACE, [here, len(here), unit], op=operation)
-        return np.split(exact_sum.value(totals), ends[1:-1]) if several else []
+        values = exact_sum.value(totals)
+        return [values[first:last] for first, last in zip(ends, ends[1:], strict=False)]
 
     def bcast(self, value: Value, root: int = 0) -> Value:
         """The root's value on every rank."""

@@ -29,7 +29,7 @@ class Plan(NamedTuple):
 
     merges: np.ndarray  # (count, 3) int64
     slot: int
-    factor_from: int  # first position, in order of time, from which rows of the Cholesky factor change
+    joins: tuple[int, ...]  # positions, in order of time, at which a block and the next one become one; one after the other
 
 
 def levels_needed(steps: int, per_level: int) -> int:
@@ -73,7 +73,7 @@ class History:
         self.packed = int(self.stop.sum())  # tangents of a sample, all rows
         self.first = np.zeros(self.slots, np.int64)  # first step of the block in each slot
         self.size = np.zeros(self.slots, np.int64)  # its number of steps, 0 for an empty slot
-        self.order: list[int] = []  # slots in use, oldest first
+        self.order = np.zeros(0, np.int64)  # slots in use, oldest first
 
     def _free(self, level: int) -> int:
         """An empty slot of a level."""
@@ -87,11 +87,6 @@ class History:
         low = (self.levels - 1 - level) * self.width
         return int(np.count_nonzero(self.size[low : low + self.per_level]))
 
-    def _of_level(self, level: int) -> list[int]:
-        """Slots in use of a level, oldest first."""
-        low = (self.levels - 1 - level) * self.width
-        return [slot for slot in self.order if low <= slot < low + self.width]
-
     @property
     def room(self) -> bool:
         """Whether another step can be pushed."""
@@ -102,32 +97,32 @@ class History:
         full = 0
         while full < self.levels and self._count(full) >= self.per_level:
             full += 1
-        merges, position = [], len(self.order)
+        merges, joins, order = [], [], self.order.tolist()
         for level in range(full - 1, -1, -1):
-            older, newer = self._of_level(level)[:2]
+            at = len(order) - sum(self._count(newer) for newer in range(level + 1))  # older blocks are all of higher levels
+            older, newer = order[at : at + 2]
             into = self._free(level + 1)
-            at = self.order.index(older)
             together = 2
             if int(self.first[newer]) in self.jumps:
                 newer, together = (self.levels - 1 - level) * self.width + self.per_level, 1
             self.first[into], self.size[into] = self.first[older], self.size[older] + self.size[newer]
             self.size[[older, newer]] = 0
-            self.order[at : at + together] = [into]
-            position = min(position, at)
+            order[at : at + together] = [into]
             merges.append((older, newer, into))
+            if together == 2:
+                joins.append(at)
         slot = self._free(0)
         self.first[slot], self.size[slot] = step, 1
-        self.order.append(slot)
-        return Plan(np.array(merges, np.int64).reshape(-1, 3), slot, position)
+        self.order = np.array([*order, slot], np.int64)
+        return Plan(np.array(merges, np.int64).reshape(-1, 3), slot, tuple(joins))
 
     def centres(self) -> np.ndarray:
         """Middle of each block in units of steps, oldest first."""
-        order = np.array(self.order, np.int64)
-        return self.first[order] + (self.size[order] - 1) / 2
+        return self.first[self.order] + (self.size[self.order] - 1) / 2
 
     def state(self) -> dict[str, np.ndarray]:
-        return {"first": self.first, "size": self.size, "order": np.array(self.order, np.int64)}
+        return {"first": self.first, "size": self.size, "order": self.order}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self.first[:], self.size[:] = arrays["first"], arrays["size"]
-        self.order = [int(slot) for slot in arrays["order"]]
+        self.order = np.array(arrays["order"], np.int64)

@@ -32,6 +32,8 @@ from dmft.equations.weights import Row, WeightDynamics
 
 PRIOR = 2.0  # assumed variance of g'_n sum_k T_nk over samples
 STALE = 2.0  # factor by which eps may be off before the factor is made again
+COMES_DOWN = 0.99  # factor a step by which an eps that had to be raised comes down again
+ENOUGH = 1e6  # an eps that makes any Q positive; beyond it Q is not finite, and the solution is about to be called diverged
 ALIKE = 0.2  # variance of g'_n sum_k T_nk below which samples respond alike
 
 
@@ -72,7 +74,7 @@ def ridge_strength(weights: WeightDynamics, g_squared: float, share: float, spre
     s2 = PRIOR * spread / (spread + ALIKE)
     if s2 == 0.0:
         return None
-    state, order = weights.state, np.array(weights.history.order, np.int64)
+    state, order = weights.state, weights.history.order
     # Where nothing is left to learn (g = 0) Q alone would be singular.
     trace = float(np.sum(state.Q[order, order] / weights.history.size[order])) + state.Q_now
     return max(share * g_squared * (state.n + 1) / s2, 1e-13 * trace)
@@ -81,7 +83,7 @@ def ridge_strength(weights: WeightDynamics, g_squared: float, share: float, spre
 def solved(weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
     """The row corrected by rho -= D u with (Q + eps D) u = e."""
     state, history = weights.state, weights.history
-    order = np.array(history.order, np.int64)
+    order = history.order
     size, count = history.size[order], len(order)
     _keep_factor(weights, order, eps)
     # The present step is the last unknown: it is solved for first, then the past given its value.
@@ -94,9 +96,15 @@ def solved(weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
 
 
 def _keep_factor(weights: WeightDynamics, order: np.ndarray, eps: float) -> None:
-    """Bring the Cholesky factor of Q + eps D over the past up to date; order: slots in order of time."""
+    """Bring the Cholesky factor of Q + eps D over the past up to date; order: slots in order of time. Once m is close to 1, little
+    is left of Q, and noise may give it negative eigenvalues: eps is then raised until Q + eps D has none, and comes down slowly."""
     state = weights.state
+    state.ridge_least *= COMES_DOWN
+    eps = max(eps, state.ridge_least)
     if not eps / STALE < state.ridge_eps < eps * STALE:
         state.ridge_eps, state.ridge_from = eps, 0
-    factor_rows(state.Q, state.ridge_eps * weights.history.size, order, state.ridge, min(state.ridge_from, len(order)))
+    while factor_rows(state.Q, state.ridge_eps * weights.history.size, order, state.ridge, min(state.ridge_from, len(order))) \
+            and state.ridge_eps < ENOUGH:
+        state.ridge_eps, state.ridge_from = STALE * state.ridge_eps, 0
+        state.ridge_least = state.ridge_eps
     state.ridge_from = len(order)

@@ -50,7 +50,7 @@ def saved_row(kernels: dict[str, np.ndarray], grid: np.ndarray, weights: WeightD
     i = int(np.searchsorted(grid, n))
     if i == len(grid) or grid[i] != n:
         return
-    order = np.array(history.order, np.int64)
+    order = history.order
     size, centres = history.size[order], history.centres()
     past, upto = grid[:i], grid[: i + 1]
 

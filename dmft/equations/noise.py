@@ -58,6 +58,29 @@ def factor_rows(M_C, jitter, order, L, start):
 
 
 @njit(cache=True)
+def join_rows(L, valid, at):
+    """The first `valid` rows of a lower Cholesky factor, in order of time, when blocks `at` and `at` + 1 become one: in place.
+    Returns the number of rows that are right afterwards. The two rows add up, the later ones move up, and the diagonal that now
+    sticks out above is turned back by rotations of neighbouring columns: O(rows^2) for the rows from `at` on, where factoring
+    them again takes O(rows) products with all of L."""
+    if at + 1 >= valid:
+        return min(valid, at)
+    for i in range(at, valid - 1):
+        for k in range(i + 2):
+            L[i, k] = L[i + 1, k] + (L[i, k] if i == at and k <= at else 0.0)
+    for c in range(at, valid - 1):
+        x, y = L[c, c], L[c, c + 1]
+        size = np.hypot(x, y)
+        x, y = x / size, y / size
+        for i in range(c, valid - 1):
+            left, right = L[i, c], L[i, c + 1]
+            L[i, c] = x * left + y * right
+            L[i, c + 1] = x * right - y * left
+        L[c, c + 1] = 0.0
+    return valid - 1
+
+
+@njit(cache=True)
 def conditional(L, c, variance, size):
     """Weights w (size,) and variance of chi_n given the past: L L^T w = c, variance - w.c."""
     half = np.empty(size)

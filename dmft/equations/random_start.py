@@ -102,11 +102,15 @@ class TeacherChannel:
         eps = ridge_strength(weights, sums[NOISE] / TRUST, use.share, spread)
         return row if eps is None else self._solved(weights, row, identity_gap(weights, row, sums), 2.0 ** np.floor(np.log2(eps)))
 
+    def forget(self, joins: tuple[int, ...]) -> None:
+        """Rows of the factor from the first join of a Plan on are out of date. (They are not rotated, as those of the weights are:
+        the factor is not part of a checkpoint, and a march that goes on must find the same bits.)"""
+        self._upto = min((self._upto, *joins))
+
     def _solved(self, weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
         """ibp.solved with this object's factor instead of that of the weights."""
         own = copy(weights)
-        own.state = replace(weights.state, ridge=self._ridge, ridge_eps=self._eps,
-                            ridge_from=min(self._upto, weights.state.factor_from))
+        own.state = replace(weights.state, ridge=self._ridge, ridge_eps=self._eps, ridge_from=self._upto)
         done = solved(own, row, failed, eps)
         self._eps, self._upto = own.state.ridge_eps, own.state.ridge_from
         return done
@@ -180,7 +184,7 @@ def _keep_row(kernels: dict[str, np.ndarray], grid: np.ndarray, dynamics: Weight
     i = int(np.searchsorted(grid, n))
     if i == len(grid) or grid[i] != n:
         return
-    order = np.array(history.order, np.int64)
+    order = history.order
     places, size = np.append(history.centres(), n), history.size[order]
     upto = grid[: i + 1]
     spread = np.sqrt(np.maximum(V, 0.0))

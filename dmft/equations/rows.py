@@ -27,6 +27,9 @@ LARGEST = 1e60
 MOST_LOST = 1e-4
 # The control variate of mu fades, as 1/(1 + (p/FADES)^4), as the weight p of samples on their way out of a barrier grows.
 FADES = 0.02
+# It fades as the gradient does, too: its noise is that of the response, which stays, while that of <g k> falls with <g^2>. The
+# factor, of the ratio of the two noises, was chosen by the spread of m (docs/performance.md).
+FAINT = 1e-4
 
 
 class Estimators(NamedTuple):
@@ -55,23 +58,26 @@ def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: Estimators) -> 
         M_C=alpha * products,
         M_R=-alpha * (responses / sums[CARRIED] if use.identity else responses),
     )
-    failed = None
+    failed, spread = None, 0.0
     if use.identity:
         failed = gap(weights, row, FieldOverlaps(alpha * overlaps, alpha * (sums[GH] - m * sums[GK])))
         spread = max(float(sums[RESPONSE2] / sums[CARRIED] - (sums[RESPONSE] / sums[CARRIED]) ** 2), 0.0)
         row = corrected(weights, row, failed, sums[GG], use.share, spread)
     if weights.experiment.centred:
         return Estimate(row._replace(mu=0.0), failed)  # by symmetry
-    return Estimate(_controlled(weights, row, sums) if use.stein else row, failed)
+    return Estimate(_controlled(weights, row, sums, spread / use.share) if use.stein else row, failed)
 
 
-def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray) -> Row:
+def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, noise: float) -> Row:
     """mu from <g k> and from integration by parts in h0, mu = E_n + alpha <g' Y + dg/dy dy/dh0>, with a coefficient that is not
     fitted to the samples. E_n is what comes through the m_k h0 of the fields, known from the row; the rest is what the data model
-    says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. Eq. [stein]."""
+    says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. noise: variance of the response over
+    samples, times K/K_T. Eq. [stein]."""
     alpha, size = weights.experiment.alpha, np.maximum(weights.history.size, 1)
     through_fields = row.delta_nu * weights.m - dot(row.M_R / size, weights.state.m_past, weights.used)
     share = 1 / (1 + (sums[WILD] / FADES) ** 4)
+    if noise > 0.0:
+        share *= sums[GG] / (sums[GG] + FAINT * noise)
     return row._replace(mu=row.mu - share * (row.mu - through_fields - alpha * sums[LABEL]))
 
 
@@ -102,7 +108,11 @@ def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Esti
     }
 
 
-def exploded(sums: np.ndarray, norm: float = 1.0) -> bool:
-    """Whether sums over samples, or the norm of the next position, are NaN or beyond all bounds, or too many samples are lost.
-    Written so that NaN counts."""
-    return not (np.all(np.abs(sums) < LARGEST) and 0 < norm < LARGEST and np.all(sums[LOST : LOST + 1] <= MOST_LOST))
+def exploded(sums: np.ndarray) -> bool:
+    """Whether sums over samples are NaN or beyond all bounds, or too many samples are lost. Written so that NaN counts."""
+    return not (np.abs(sums).max() < LARGEST and sums[LOST] <= MOST_LOST)
+
+
+def escaped(norm: float) -> bool:
+    """Whether the norm of the next position is NaN or beyond all bounds."""
+    return not 0 < norm < LARGEST

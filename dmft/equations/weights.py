@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from dmft.equations.history import History, Plan
-from dmft.equations.noise import JITTER, conditional, dot, factor_rows
+from dmft.equations.noise import JITTER, conditional, dot, factor_rows, join_rows
 from dmft.model.experiment import Experiment
 
 
@@ -140,6 +140,7 @@ class WeightState:
     ridge: np.ndarray  # Cholesky factor of Q + ridge_eps D, in order of time. Eq. [ibp]
     ridge_eps: float = 0.0
     ridge_from: int = 0  # rows of `ridge` from here on are out of date
+    ridge_least: float = 0.0  # what ridge_eps must be at least for Q + ridge_eps D to be positive, as far as is known
     b: float = 0.0  # intercept
     # Nesterov's momentum: Q, R, m above belong to y_n, where gradients are taken, and these to the weights w_n.
     Qw_row: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (slots,) <w_n y_j>
@@ -209,8 +210,9 @@ class WeightDynamics:
 
     def _noise(self, row: Row) -> tuple[np.ndarray, float]:
         """Weights (slots,) and standard deviation of chi_n given the past."""
-        state, order = self.state, np.array(self.history.order, np.int64)
+        state, order = self.state, self.history.order
         state.floored += factor_rows(state.M_C, state.jitter, order, state.factor, state.factor_from)
+        state.factor_from = len(order)
         weights, left = conditional(state.factor, row.M_C[order], row.M_C_now * (1 + JITTER), len(order))
         spread = np.zeros(self.history.slots)
         spread[order] = weights
@@ -229,7 +231,7 @@ class WeightDynamics:
     @property
     def used(self) -> int:
         """Number of slots up to the last one in use, rounded up to a multiple of eight for `dot`."""
-        return min(-(-(max(self.history.order, default=-1) + 1) // 8) * 8, self.history.slots)
+        return min(-(-(int(self.history.order.max(initial=-1)) + 1) // 8) * 8, self.history.slots)
 
     @property
     def free(self) -> float:
@@ -240,7 +242,7 @@ class WeightDynamics:
     @property
     def recoil(self) -> float:
         """B_n, 0 where there is no step before. Eq. [momentum]."""
-        return self.experiment.update.recoil(self._step) if self.history.order else 0.0
+        return self.experiment.update.recoil(self._step) if len(self.history.order) else 0.0
 
     def unscaled(self, row: Row) -> Unscaled:
         """The step that row n makes, before it is scaled. Eqs. [dmft-Q], [dmft-R], [schedule], [momentum]."""
@@ -313,8 +315,10 @@ class WeightDynamics:
         state.jitter[s], state.m_past[s] = JITTER * row.M_C_now, state.m
         x[s], r[s] = following.Q_with_last, following.R_last
         state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
-        state.m, state.n, state.factor_from = following.m, state.n + 1, plan.factor_from
-        state.ridge_from = min(state.ridge_from, plan.factor_from)
+        state.m, state.n = following.m, state.n + 1
+        for at in plan.joins:
+            state.factor_from = join_rows(state.factor, state.factor_from, at)
+            state.ridge_from = join_rows(state.ridge, state.ridge_from, at)
 
     def _look_ahead(self, following: NextRow, plan: Plan) -> NextRow:
         """Row n+1 of y from that of w, y_{n+1} = (1 + beta) w_{n+1} - beta w_n; stores the row of w_{n+1} in the state. Eq.

@@ -12,7 +12,7 @@ numbers are functions of (stream, sample, step), so nothing of them is stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, prange
@@ -49,6 +49,10 @@ from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Fields, Learning, Past, SampleState, by_name
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Ahead, Tangents, gather, merge_packed, pull
 
+# Without Numba's runtime arrays and views are not counted: atomic counts would be a twelfth of all work. Functions compiled so
+# allocate nothing, and copy slices by loops.
+UNCOUNTED: dict[str, Any] = {"cache": True, "_nrt": False}
+
 
 class Step(NamedTuple):
     """Where step n goes: the new slot, blocks to merge, and how rows of tangents lie (equations/history.py)."""
@@ -68,7 +72,7 @@ class Keys(NamedTuple):
     batch: np.uint64
 
 
-@njit(cache=True)
+@njit(**UNCOUNTED)
 def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, stein, identity, classes, line):
     """line (SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
     weights, lines, k, h, s, Y = state.weight, state.line, state.k, state.h, state.s, state.Y
@@ -210,11 +214,11 @@ def enter_tangents(T, row, following, source, merges, slot, offset, stop, used):
     row[slot] = source
 
 
-@njit(cache=True)
-def _advance_block(first, last, step, drive, chain, keys, state, past, tangents, fields, z_first, ahead, stein):
-    """Samples first .. last-1 from step n to n+1."""
-    # Arrays are taken out of their tuples once, and no tuple that holds arrays is handed on: each time costs two atomic counts
-    # an array, which would be a tenth of all work.
+@njit(**UNCOUNTED)
+def _advance_block(first, last, step, drive, chain, keys, state, past, tangents, fields, z_first, ahead, stein, following,
+                   rounded):
+    """Samples first .. last-1 from step n to n+1. following, rounded (slots,): room for the next row of tangents and for the
+    memory in their precision."""
     n, eta, slot, merges, offset, stop = step.n, step.eta, step.slot, step.merges, step.offset, step.stop
     h, s, Y, line, name, sign = state.h, state.s, state.Y, state.line, state.name, state.sign
     g_all, gp_all, g_y, memory, chi_weights, sums = fields.g, fields.gp, fields.g_y, drive.memory, drive.chi_weights, ahead.sums
@@ -222,9 +226,8 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, tangents,
     a, keep, thermal, chi_sd, noise_key, batch_key = drive.a, drive.keep, drive.thermal, drive.chi_sd, keys.noise, keys.batch
     ahead_step, ahead_first = ahead.step, ahead.first
     used = stop[slot]  # no slot beyond holds anything yet
-    following = np.empty(used, T.dtype)
-    rounded = memory.astype(T.dtype)
     for j in range(used):
+        rounded[j] = memory[j]
         if abs(rounded[j]) < TINY:
             rounded[j] = 0.0
     for i in range(first, last):
@@ -239,10 +242,8 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, tangents,
             Y_i[slot], Y[i] = Y[i], Y_next
         if t >= 0:
             T_t, row_t = T[t], row[t]
-            if ahead_step < 0:
-                following[:] = 0.0
-            else:
-                following[:] = sums[t, ahead_step, :used]
+            for j in range(used):
+                following[j] = 0.0 if ahead_step < 0 else sums[t, ahead_step, j]
             next_tangents(T_t, row_t, gp, rounded, a, keep, eta, offset, stop, ahead_first, used, following)
             enter_tangents(T_t, row_t, following, -a * eta * gp, merges, slot, offset, stop, used)
         if len(merges):
@@ -258,10 +259,10 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, tangents,
 @njit(cache=True, parallel=True)
 def _advance(block, blocks, step, drive, chain, keys, state, past, tangents, fields, z_first, ahead, stein):
     """All samples, block by block. (Numba drops writes to arrays of a tuple inside a prange, so that the work is a function.)"""
-    count = len(state.h)
+    count, slots = past.H.shape
     for b in prange(blocks):
         _advance_block(b * block, min((b + 1) * block, count), step, drive, chain, keys, state, past, tangents, fields, z_first,
-                       ahead, stein)
+                       ahead, stein, np.empty(slots, tangents.T.dtype), np.empty(slots, tangents.T.dtype))
 
 
 class Samples:

@@ -20,7 +20,7 @@ from dmft.core import exact_sum
 from dmft.core.tree import nest
 from dmft.equations.history import History, Plan
 from dmft.equations.kernels import KERNELS, saved_row
-from dmft.equations.rows import GROUPS, PUSH, SCALARS, curve_row, curves_of, estimate_row, exploded
+from dmft.equations.rows import GROUPS, PUSH, SCALARS, curve_row, curves_of, escaped, estimate_row, exploded
 from dmft.equations.weights import Closing, Row, WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.process import Samples
@@ -300,7 +300,7 @@ class Iteration:
             row = self.guess.row(n, self.history.slots)
             m[n], q[n], b[n], m_w[n] = weights.m, weights.q, weights.b, weights.m_w
             closing = weights.close(row, None if self.guess.m is None else self.guess.m[n])
-            if exploded(np.zeros(0), closing.norm):
+            if escaped(closing.norm):
                 return closings, m, q, b, m_w, n
             closings.append(closing)
             if n < self.experiment.steps:
@@ -318,7 +318,7 @@ class Iteration:
                 samples.look_ahead(np.array([ahead.drive.memory for ahead in closings[n : n + PANEL]]))
             out[n] += samples.row_sums(m[n], b[n], under_way.m_w[n]).sum(axis=0)
             if n < self.experiment.steps:
-                samples.advance(closing.drive, Plan(no_merges, n, 0))
+                samples.advance(closing.drive, Plan(no_merges, n, ()))
 
     def _collect(self, sums: np.ndarray, under_way: Pass, noise: float) -> Sweep:
         """The result of a sweep from its sums; the rows before each one, which [ibp] needs, are those of the guess."""
@@ -361,7 +361,7 @@ class Iteration:
             if self.experiment.update.nesterov and n >= self.experiment.hidden:
                 path[n - self.experiment.hidden] = weights.m  # kernels belong to where gradients are taken
             saved_row(self.kernels, self.grid, weights, row, path)
-            if exploded(np.zeros(0), closing.norm) or n == self.experiment.steps:
+            if escaped(closing.norm) or n == self.experiment.steps:
                 break
             weights.advance(row, closing.next, weights.history.push(n))
 

@@ -17,7 +17,7 @@ from dmft.core.tree import nest
 from dmft.equations.history import History
 from dmft.equations.kernels import KERNELS, saved_row
 from dmft.equations.random_start import TeacherChannel
-from dmft.equations.rows import CARRIED, PUSH, curve_row, curves_of, estimate_row, exploded
+from dmft.equations.rows import CARRIED, PUSH, curve_row, curves_of, escaped, estimate_row, exploded
 from dmft.equations.weights import WeightDynamics, WeightState
 from dmft.model.experiment import Experiment
 from dmft.samples.gpu import BLOCKS, TILING, GpuSamples, Tiling
@@ -116,12 +116,14 @@ class March:
         saved_row(self.kernels, self.grid, weights, row, self.path)
         if self.teacher is not None:
             self.teacher.rows.enter(n, self.teacher.estimate(weights, totals[1], sums[CARRIED], self.use), closing.drive.a)
-        if exploded(sums, closing.norm):
+        if escaped(closing.norm):
             self.diverged = True
         elif n < experiment.steps:
             plan = self.history.push(n)
             self.samples.advance(closing.drive, plan)
             weights.advance(row, closing.next, plan)
+            if self.teacher is not None:
+                self.teacher.forget(plan.joins)
             if experiment.data.bias:
                 weights.push_intercept(sums[PUSH])
 
