@@ -1,6 +1,9 @@
 """The march on a GPU: time, and share of the card's read bandwidth. Needs an NVIDIA GPU and CuPy.
 
 python benchmarks/bench_gpu_march.py [STEPS [SAMPLES]]      (default: 10000 100000)
+
+One solution alone, several side by side in one process (the host then works on one while the card works on the others), one of four
+times as many samples, and one and eight solutions of 4000 samples. A step is one of all solutions.
 """
 
 from __future__ import annotations
@@ -19,29 +22,32 @@ from dmft.core.device import Gpu, gpu  # noqa: E402
 from dmft.core.errors import UserError  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
+from dmft.solvers.blocks import step_together  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
 
 TANGENTS = 1 / 16  # the default of theory.tangents
 
 
-def one(name: str, algorithm: dict, steps: int, samples: int, card: Gpu, limit: float) -> list:
-    """A whole march, with the share of the bandwidth over its last hundred steps, when the history is full."""
-    sampling = Sampling(samples, 1, (0,), frozenset(PARTS), TANGENTS)
-    march = March(problem(algorithm, steps, m0=0.5), sampling, 16, np.arange(10), Comm(), np.float32, card)
+def run(name: str, algorithm: str, steps: int, samples: int, card: Gpu, limit: float, solutions: int = 1) -> list:
+    """Whole marches, with the share of the bandwidth over their last hundred steps, when the history is full."""
+    samplings = [Sampling(samples, 1, (k,), frozenset(PARTS), TANGENTS) for k in range(solutions)]
+    marches = [March(problem(algorithm, steps, m0=0.5), sampling, 16, np.arange(10), Comm(), np.float32, card)
+               for sampling in samplings]
     began = time.perf_counter()
-    while not march.done:
-        if march.n == steps - 100:
+    while not marches[0].done:
+        if marches[0].n == steps - 100:
             card.wait()
             late = time.perf_counter()
-        march.step()
+        step_together(marches, Comm())
     card.wait()
     total, late = time.perf_counter() - began, (time.perf_counter() - late) / 100
-    history, lowest = march.history, min(march.history.order)
+    history, lowest = marches[0].history, min(marches[0].history.order)
     # Bytes read: H and G in the sums, H, X and Y of the past; of samples with tangents the rows in use, the present one twice.
     read = samples * (history.slots - lowest) * 5 * 8
-    read += sampling.carriers * 4 * (sum(history.stop[s] - lowest for s in history.order) + 2 * (history.slots - lowest))
-    return [name, f"{steps}", f"{samples}", f"{total:.1f}", f"{1e3 * late:.2f}", f"{read / late / 1e12:.2f}",
-            f"{read / late / limit:.0%}", f"{march.curves['m'][-1]:.4f}"]
+    read += samplings[0].carriers * 4 * (sum(history.stop[s] - lowest for s in history.order) + 2 * (history.slots - lowest))
+    read *= solutions
+    return [name, f"{solutions}", f"{steps}", f"{samples}", f"{total:.1f}", f"{1e3 * late:.2f}", f"{read / late / 1e12:.2f}",
+            f"{read / late / limit:.0%}", f"{marches[0].curves['m'][-1]:.4f}"]
 
 
 def main() -> None:
@@ -51,11 +57,12 @@ def main() -> None:
     except UserError as error:
         return print(f"left out: {error}")
     limit = bandwidth(card, card.zeros(2 << 30, np.float32))
-    warm = one("warm", PERSISTENT, 200, 100, card, limit)
-    assert warm
+    run("warm", PERSISTENT, 200, 100, card, limit)
+    cases = [("gd", GD, samples, 1), ("persistent_sgd", PERSISTENT, samples, 1), ("gd", GD, samples, 2), ("gd", GD, 4 * samples, 1),
+             ("gd", GD, 4 * samples, 2), ("gd", GD, 4000, 1), ("gd", GD, 4000, 8)]
     table(f"march on {card.name}, read bandwidth measured {limit / 1e12:.2f} TB/s, dyadic history, alpha = 3, m0 = 0.5, eta = 0.01",
-          ["algorithm", "n", "K", "seconds", "ms a step at the end", "TB/s", "of the bandwidth", "m(end)"],
-          [one(name, algorithm, steps, samples, card, limit) for name, algorithm in (("gd", GD), ("persistent_sgd", PERSISTENT))])
+          ["algorithm", "solutions", "n", "K", "seconds", "ms a step at the end", "TB/s", "of the bandwidth", "m(end)"],
+          [run(name, algorithm, steps, count, card, limit, solutions) for name, algorithm, count, solutions in cases])
 
 
 if __name__ == "__main__":

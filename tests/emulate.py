@@ -173,6 +173,23 @@ def _argument(value):
     return np.ctypeslib.as_ctypes_type(value.dtype)(value)
 
 
+class HostMirror:
+    """What numerics ask of a Mirror."""
+
+    def __init__(self, shape, dtype):
+        self.device, self.host, self._fetched = np.zeros(shape, dtype), np.zeros(shape, dtype), False
+
+    def send(self):
+        self.device[...] = self.host
+
+    def fetch(self):
+        self.host[...], self._fetched = self.device, True
+
+    def wait(self):
+        assert self._fetched, "wait without a fetch"
+        return self.host
+
+
 class HostGpu:
     """What numerics ask of a Gpu, on the host."""
 
@@ -190,6 +207,9 @@ class HostGpu:
 
     def zeros(self, shape, dtype=np.float64):
         return np.zeros(shape, dtype)
+
+    def mirror(self, shape, dtype=np.float64):
+        return HostMirror(shape, dtype)
 
     def get(self, array):
         return np.array(array)

@@ -27,6 +27,32 @@ def source(path: Path) -> str:
     return path.read_text()
 
 
+class Mirror:
+    """An array of zeros on the card with a page-locked copy on the host. Copies between the two are queued behind what was launched
+    before, and hold up nobody; `host` may be written again once something launched after `send` is known to be done."""
+
+    def __init__(self, cupy: Any, shape: int | tuple[int, ...], dtype: Any):
+        self.device = cupy.zeros(shape, dtype)
+        memory = cupy.cuda.alloc_pinned_memory(max(self.device.nbytes, 1))
+        self.host = np.frombuffer(memory, dtype, self.device.size).reshape(self.device.shape)
+        self.host[...] = 0
+        self._fetched = cupy.cuda.Event(disable_timing=True)
+
+    def send(self) -> None:
+        """Copy the host's numbers to the card."""
+        self.device.data.copy_from_host_async(self.host.ctypes.data, self.host.nbytes)
+
+    def fetch(self) -> None:
+        """Copy the card's numbers to the host; `wait` gives them."""
+        self.device.data.copy_to_host_async(self.host.ctypes.data, self.host.nbytes)
+        self._fetched.record()
+
+    def wait(self) -> np.ndarray:
+        """The host's copy, once the last `fetch` is done."""
+        self._fetched.synchronize()
+        return self.host
+
+
 class Gpu:
     """One card, through CuPy, with the number of ranks that share it."""
 
@@ -63,6 +89,10 @@ class Gpu:
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Any:
         """An array of zeros on the card."""
         return self._cupy.zeros(shape, dtype)
+
+    def mirror(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Mirror:
+        """An array of zeros on the card with a copy on the host."""
+        return Mirror(self._cupy, shape, dtype)
 
     def get(self, array: Any) -> np.ndarray:
         """A copy on the host; waits for everything that was launched before."""

@@ -2,7 +2,8 @@
 
 The card holds everything that has one line per sample; the host keeps the kernels' small linear algebra (equations/weights.py),
 which is a few hundred numbers wide and would not keep a card busy. A step transfers data twice: the sums of row n go to the
-host, what drives the samples comes back. Random numbers are those of the CPU, so results differ by rounding alone.
+host, what drives the samples comes back. Neither holds up the host: it turns to another solution while the card works on this one
+(solvers/blocks.py). Random numbers are those of the CPU, so results differ by rounding alone.
 """
 
 from __future__ import annotations
@@ -107,10 +108,11 @@ class GpuSamples:
         self.g, self.gp, self.g_y = (gpu.zeros(count) for _ in range(3))
         self.terms, self.dots, self.bound = gpu.zeros((SCALARS, count)), gpu.zeros((3, count)), gpu.zeros(count)
         self.partial = gpu.zeros((self.blocks, self.parts, SCALARS + GROUPS * slots))
-        self.sums = gpu.zeros((self.blocks, SCALARS + GROUPS * slots))
-        self.vectors = gpu.zeros((2, slots))
-        self.plan = gpu.zeros((slots + history.levels, 3), np.int32)  # rows of tangents that contribute, then merges
-        self.merges = self.plan[slots:]
+        self.sums = gpu.mirror((self.blocks, SCALARS + GROUPS * slots))
+        self._begun: tuple[float, float, float] | None = None  # arguments of a `begin_sums` that `row_sums` has not asked for yet
+        self.vectors = gpu.mirror((2, slots))
+        self.plan = gpu.mirror((slots + history.levels, 3), np.int32)  # rows of tangents that contribute, then merges
+        self.merges = self.plan.device[slots:]
         self.next = gpu.zeros((self.carriers, slots), dtype)
         self.teacher: tuple | None = None  # arrays of `teacher_sums`, made when first asked for
         self.behind = Behind(gpu.put(draws.h), gpu.zeros(count), gpu.zeros((self.carriers, slots), dtype)) \
@@ -124,8 +126,8 @@ class GpuSamples:
             np.float64(e.data.loss.threshold), np.int32(self.stein), state.weight, state.line, state.k, state.y, state.sd,
             self.slope, self.direct, state.h, state.s, state.Y, g, gp, g_y, terms), 0)
 
-    def row_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
-        """As Samples.row_sums."""
+    def begin_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> None:
+        """Let the card begin with what `row_sums` will be asked for."""
         state, columns = self.state, SCALARS + GROUPS * self.slots
         self._evaluate(m, b, state, self.g, self.gp, self.g_y, self.terms)
         if self.behind:
@@ -144,8 +146,16 @@ class GpuSamples:
             state.weight, state.line, self.g, self.bound, self.terms, self.past.G, self.tangents.row, self.past.H,
             self.partial), 0)
         self.kernel["add_parts"]((self.blocks,), (width,), (
-            np.int32(self.parts), np.int32(columns), self.partial, self.sums), 0)
-        return self.gpu.get(self.sums)
+            np.int32(self.parts), np.int32(columns), self.partial, self.sums.device), 0)
+        self.sums.fetch()
+        self._begun = m, b, m_w
+
+    def row_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
+        """As Samples.row_sums; the array is overwritten by the next sums."""
+        if self._begun != (m, b, m_w):
+            self.begin_sums(m, b, m_w)
+        self._begun = None
+        return self.sums.wait()
 
     def teacher_sums(self) -> np.ndarray:
         """As teacher_sums.teacher_sums, after `row_sums`."""
@@ -166,13 +176,14 @@ class GpuSamples:
         state, past, tangents, history = self.state, self.past, self.tangents, self.history
         used = int(history.stop[plan.slot])
         warps, aligned = self.tiling.warps, self.tiling.aligned
-        begin = min(history.order) // aligned * aligned
+        begin = int(history.order.min()) // aligned * aligned
         rows = np.flatnonzero(drive.memory)  # the other rows are empty, or do not contribute
-        lines = np.zeros((self.slots + history.levels, 3), np.int32)
-        lines[: len(rows)] = np.column_stack((rows, history.offset[rows], history.stop[rows]))
+        lines = self.plan.host
+        lines[: len(rows), 0], lines[: len(rows), 1], lines[: len(rows), 2] = rows, history.offset[rows], history.stop[rows]
         lines[self.slots : self.slots + len(plan.merges)] = plan.merges
-        self.gpu.fill(self.plan, lines)
-        self.gpu.fill(self.vectors, np.stack((drive.memory, drive.chi_weights)))
+        self.plan.send()
+        self.vectors.host[0], self.vectors.host[1] = drive.memory, drive.chi_weights
+        self.vectors.send()
         packed, chain = np.int64(history.packed), self.experiment.batches.chain(self.n)
         rates = (*(np.float64(rate) for rate in (chain.fraction, chain.p_on, chain.p_off)),
                  np.int64(chain.period), np.int64(chain.begin))
@@ -181,10 +192,10 @@ class GpuSamples:
             np.int32(x) for x in (self.count, self.carriers, self.slots, plan.slot, self.stein, len(plan.merges)))
         columns = np.int32(begin), np.int32(used)
         self.kernel["past"]((-(-self.count // warps),), (32 * warps,), (
-            count, slots, *columns, stein, self.vectors, self.dots, past.H, past.X, past.Y), 0)
+            count, slots, *columns, stein, self.vectors.device, self.dots, past.H, past.X, past.Y), 0)
         self.kernel["next_tangents"]((-(-self.carriers // warps),), (32 * warps,), (
-            carriers, slots, *columns, packed, eta, scale, keep, np.int32(len(rows)), self.plan, self.vectors, self.carrier,
-            self.gp, tangents.T, tangents.row, self.next), PULL_BYTES * len(rows))
+            carriers, slots, *columns, packed, eta, scale, keep, np.int32(len(rows)), self.plan.device, self.vectors.device,
+            self.carrier, self.gp, tangents.T, tangents.row, self.next), PULL_BYTES * len(rows))
         if merges:
             (blocks,), block = over(self.count, 128)
             self.kernel["merge_columns"]((blocks, self.slots + 6), block, (
@@ -220,4 +231,4 @@ class GpuSamples:
         for mine, stored in zip(self._lines(), (own, carried), strict=True):
             for name, array in mine.items():
                 self.gpu.fill(array, stored[name])
-        self.n = n
+        self.n, self._begun = n, None

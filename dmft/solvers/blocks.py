@@ -111,7 +111,12 @@ class Solver(Protocol):
 
 
 def step_together(solvers: Sequence[Solver], comm: Summing) -> None:
-    """One step of each solver, with a single reduction over the ranks for all of them."""
+    """One step of each solver, with a single reduction over the ranks for all of them. Where there is one rank, and nothing to be
+    shared, they go in turn: a card then works on the others while the host is at one of them."""
+    if comm.size == 1:
+        for solver in solvers:
+            solver.take(comm.sums_exact(solver.terms()))
+        return
     terms = [solver.terms() for solver in solvers]
     totals = iter(comm.sums_exact([lines for own in terms for lines in own]))
     for solver, own in zip(solvers, terms, strict=True):

@@ -126,6 +126,8 @@ class March:
                 self.teacher.forget(plan.joins)
             if experiment.data.bias:
                 weights.push_intercept(sums[PUSH])
+            if isinstance(self.samples, GpuSamples):
+                self.samples.begin_sums(weights.m, weights.b, weights.m_w)
 
     def random_start(self) -> dict[str, np.ndarray]:
         """TeacherRows by name; empty where the start is not random."""
