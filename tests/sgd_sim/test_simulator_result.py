@@ -11,7 +11,7 @@ import pytest
 import dmft
 import sgd_sim
 from dmft.cli import main
-from dmft.core.errors import FileError, RunError, UserError
+from dmft.core.errors import FileError, ResultWarning, RunError, UserError
 from dmft.model import losses
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
@@ -84,6 +84,20 @@ def test_diverged_instances_are_left_out_of_means_but_not_of_shares(run):
     np.testing.assert_allclose(broken.quantile(0.5).loss[4], np.median(loss[1:, 4]))
     assert broken.share_below(1e9).share[4] == 0.8
     assert np.isnan(replace(result, loss=np.full_like(loss, np.nan)).mean().loss).all()
+
+
+@pytest.mark.parametrize("landscape", ["fresh", "shared"])
+def test_fields_of_new_samples_beyond_all_numbers_are_divergence(landscape):
+    """Weights that grow by a factor with every step: some of 256 new samples overflow before the two of the training set do."""
+    text = (f'[problem]\nloss = "linear"\nalpha = 0.1\nm0 = 0.3\nconstraint = "ridge"\nridge = 2.5\n[algorithm]\nkind = "gd"\n'
+            f'learning_rate = 1.0\nt_max = 120.0\n[simulation]\ndimension = 20\ninstances = 4\nlandscape = "{landscape}"\n'
+            'record = "linear"\n')
+    with pytest.warns(ResultWarning, match="4 of 4 instances diverged"):
+        result = sgd_sim.simulate(parse_run(text))
+    assert result.diverged.all() and np.isfinite(result.loss[:, :70]).all()
+    for name in ("m", "q", "loss"):
+        np.testing.assert_array_equal(np.isfinite(result.mse_fresh), np.isfinite(getattr(result, name)))
+    assert not np.isinf(result.mse_fresh).any()
 
 
 def test_divergence_is_recorded_and_the_others_go_on(run):
