@@ -77,6 +77,14 @@ def test_a_bias_larger_than_the_error_bar_is_told(results, dmft_main, edited):
     assert _bias_warnings(dmft_main, edited, results, -0.030, 0.030, 0.0073) == []
 
 
+def test_a_bias_that_nobody_knows_is_not_called_fine(results, dmft_main, edited):
+    """Every solution with half the samples diverged half way: bias/m is NaN from there on."""
+    bias = np.where(results.result.t < 0.2, 0.0, np.nan)
+    checks = _json(dmft_main, edited(results.theory, {"bias/m": bias}))["checks"]
+    check = next(check for check in checks if "bias of m" in check["name"])
+    assert check["fine"] is None and check["value"] is None and "half the samples diverged" in check["meaning"]
+
+
 def test_diverged_simulations_and_changed_sources_are_told(results, dmft_main, edited):
     diverged = np.arange(12) < 3
     m = store.read(results.simulation, "m").copy()
