@@ -21,7 +21,7 @@ from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
 from dmft.result.escape import PATHS, EscapeLaw, first_passage, growth_of
-from dmft.result.fluctuations import drawn_paths, random_start
+from dmft.result.fluctuations import drawn_paths, fluctuations_of
 from dmft.result.statistics import DIVERGED, ReplicaStatistics, averaged
 
 
@@ -238,8 +238,7 @@ def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs
     biases = {"m": bias, "m_error": bias_error}
     rows = {name: np.array(values) for name, values in statistics.random_start.items()}
     fluctuating: dict[str, np.ndarray] = {}
-    if rows:
-        found = random_start(run, {name: statistics.chosen(each) for name, each in rows.items()}, grid, per_level)
+    if found := fluctuations_of(run, statistics, grid, per_level):
         curves, fluctuating, biases = curves | found.curves, found.kernels, biases | found.bias
     kernels = Kernels(
         t[grid],
