@@ -81,7 +81,8 @@ def test_a_checkpoint_of_an_older_version_is_refused_in_one_line(tmp_path, dmft_
     run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=1).replace(dimension=20, instances=2)
     kind, solve = ("simulation", sgd_sim.simulate) if simulated else ("theory", dmft.solve)
     arrays = to_arrays(run, empty_states(run)) if simulated else {"finished/replicas/half_m": np.zeros(0)}
-    store.save_checkpoint(tmp_path / "a.h5", kind, run.to_toml(), arrays, {"progress": 0.5, "outcomes": ""})
+    place = store.checkpoint_path(tmp_path / "a.h5")
+    store.save(place, kind, run.to_toml(), arrays, {"progress": 0.5, "outcomes": ""}, checkpoint=True)
     before = store.checkpoint_path(tmp_path / "a.h5").read_bytes()
     with pytest.raises(FileError, match="checkpoint of another version of this package .* --force"):
         solve(run, output=tmp_path / "a.h5", resume=True, quiet=True)
