@@ -1,5 +1,6 @@
 """Ten thousand random run files and 500 small ones through the parsers, and 200 small ones solved: a run or one line, no
-traceback, no hang, and no NaN but where a result says that something diverged. Slow: `pytest -m slow tests/faults/test_random_runs.py`."""
+traceback, no hang, and no NaN but where a result says that something diverged. Slow:
+`pytest -m slow tests/faults/test_random_runs.py`."""
 
 from __future__ import annotations
 
