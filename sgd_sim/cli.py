@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from dmft.cli import check as preview
 from dmft.core import command
-from dmft.core.averages import error_text
+from dmft.core.averages import with_error
 from dmft.core.progress import say
 from dmft.core.stopping import StopSignals
 from dmft.model.runfile import load_run
@@ -68,8 +68,8 @@ def _summary(result: SimulationResult, path: str, quiet: bool) -> None:
     """The last lines of a run."""
     if not result.diverged.all():
         mean, error, share = result.mean(), result.error(), result.share_below(SOLVED)
-        say(f"t = {result.t[-1]:g}: m = {mean.m[-1]:.6f} +- {error_text(error.m[-1])}, loss = {mean.loss[-1]:.6g} +- "
-            f"{error_text(error.loss[-1])}, loss < {SOLVED:g} in {100 * share.share[-1]:.1f} % "
+        say(f"t = {result.t[-1]:g}: m = {with_error(mean.m[-1], error.m[-1], '.6f')}, "
+            f"loss = {with_error(mean.loss[-1], error.loss[-1], '.6g')}, loss < {SOLVED:g} in {100 * share.share[-1]:.1f} % "
             f"({100 * share.low[-1]:.1f} to {100 * share.high[-1]:.1f}) of {result.instances} instance"
             f"{'s' if result.instances != 1 else ''}", quiet=quiet)
     say(f"wrote {path}", quiet=quiet)

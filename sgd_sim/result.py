@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dmft.core.averages import error_text, finite_error, finite_mean
+from dmft.core.averages import finite_error, finite_mean, with_error
 from dmft.core.notebook import html_card, sparkline
 from dmft.model.experiment import known_errors
 from dmft.model.losses import loss_names
@@ -117,7 +117,7 @@ class SimulationResult:
         if not reached.size:
             return "nothing recorded yet"
         last = reached[-1]
-        return f"mean {name}({self.t[last]:g}) = {mean[last]:.5f} +- {error_text(error[last], '.5f')}"
+        return f"mean {name}({self.t[last]:g}) = {with_error(mean[last], error[last], '.5f', '.5f')}"
 
     def mean(self) -> Curves:
         """Average over instances."""

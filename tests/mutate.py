@@ -50,7 +50,8 @@ class Bench:
         for name in NEEDED:
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(source, self.tree / name, ignore=shutil.ignore_patterns("__pycache__", "out"))
+                # A link stays one: dmft/runs leads to runs, and tests that look through a package do not look there.
+                shutil.copytree(source, self.tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "out"))
             elif source.exists():
                 shutil.copy2(source, self.tree / name)
 

@@ -11,7 +11,9 @@ FIRST_STEPS = SOLVERS[:1]
 NOISE = ("tests/dmft/equations/test_noise.py",)
 DYADIC = ("tests/dmft/equations/test_dyadic_history.py",)
 MOMENTS = ("tests/dmft/equations/test_start_moments.py", "tests/dmft/equations/test_linear_loss.py")
+MOMENTUM = ("tests/dmft/equations/test_momentum.py",)
 TEMPERATURE = ("tests/dmft/equations/test_temperature.py",)
+TANGENTS = ("tests/dmft/samples/test_tangents.py",)
 OVERSHOOT = ("tests/dmft/samples/test_overshoot.py",)
 GPU_MARCH = ("tests/dmft/samples/test_gpu_march.py",)
 IBP = ("tests/dmft/equations/test_ibp.py", "tests/dmft/equations/test_first_steps.py")
@@ -28,6 +30,7 @@ STREAMS = ("tests/dmft/core/test_streams.py", "tests/sgd_sim/test_fast_normals.p
 AVERAGES = ("tests/dmft/core/test_averages.py",)
 EXACT = ("tests/dmft/core/test_exact_sum.py",)
 COMPARISON = ("tests/dmft/result/test_comparison.py", "tests/dmft/result/test_bound.py")
+STATISTICS = ("tests/dmft/result/test_statistics.py",)
 ORDERS = ("tests/dmft/convergence/test_orders.py",)
 RUNNING = ("tests/dmft/running/test_solver_behaviour.py", "tests/dmft/running/test_error_bars.py")
 RESUME = ("tests/dmft/running/test_solver_resume.py",)
@@ -44,6 +47,7 @@ ONEPASS = ("tests/onepass/test_onepass_laws.py", "tests/onepass/test_onepass_mac
 QUADRATIC = ("tests/onepass/test_onepass_quadratic.py",)
 QUADRATIC_LAW = ("tests/onepass/test_onepass_quadratic_law.py",)
 COMMITTEE = ("tests/onepass/test_onepass_committee.py",)
+OVERLAPS = ("tests/onepass/test_network_overlaps.py",)
 SPIKED = ("tests/onepass/test_onepass_laws.py", "tests/onepass/test_effective_sgd.py",
              "tests/onepass/test_effective_fixed_points.py")
 MIXTURES = ("tests/onepass/test_onepass_laws.py", "tests/onepass/test_mixture_integrals.py",
@@ -153,7 +157,7 @@ MUTATIONS = [
              "out[j] = min(max(out[j], -BOUND), BOUND)",
              "out[j] = out[j]", OVERSHOOT),
     Mutation("iteration looks one row too far", "dmft/samples", "for j in range(min(TILE, first - left)):",
-             "for j in range(min(TILE, first - left) - 1):", SOLVERS),
+             "for j in range(min(TILE, first - left) - 1):", TANGENTS),
     Mutation("Poisson counts cut at one", "dmft/model",
              "while u >= below and count < _MOST:",
              "while u >= below and count < 1.0:", (*SOLVERS, *GPU_MARCH)),
@@ -173,9 +177,9 @@ MUTATIONS = [
              "np.std(values, axis=0, ddof=1) / np.sqrt(count)",
              "np.std(values, axis=0) / np.sqrt(count)", AVERAGES),
     Mutation("Welford adds the wrong gap", "dmft/result", "squares += gap * (array - mean)", "squares += gap * gap",
-             RUNNING),
+             STATISTICS),
     Mutation("bias with the wrong sign", "dmft/result", "self.chosen(self.half_m) - self.chosen(self.curves[\"m\"])",
-             "self.chosen(self.curves[\"m\"]) - self.chosen(self.half_m)", RUNNING),
+             "self.chosen(self.curves[\"m\"]) - self.chosen(self.half_m)", STATISTICS),
     Mutation("errors added, not their squares", "dmft/result",
              "np.nan_to_num(theory.error) ** 2 + np.nan_to_num(simulation.error) ** 2",
              "np.nan_to_num(theory.error) ** 2", COMPARISON),
@@ -184,7 +188,7 @@ MUTATIONS = [
              COMPARISON),
     Mutation("bound without Bonferroni", "dmft/result", "0.005 / self.z.size", "0.005", COMPARISON),
     # --- schedules, momentum, lost samples
-    Mutation("momentum keeps its heat", "dmft/model", "* (1 - self.update.beta[n])", "", ALGORITHMS),
+    Mutation("momentum keeps its heat", "dmft/model", "* (1 - self.update.beta[n])", "", MOMENTUM),
     Mutation("the first step has momentum", "dmft/model", "        kept[0] = 0.0\n", "", ALGORITHMS),
     Mutation("momentum without its recoil", "dmft/equations",
              "memory[self.history.order[-1]] -= self.recoil / eta", "pass", ALGORITHMS),
@@ -202,8 +206,8 @@ MUTATIONS = [
     Mutation("identity leaves delta_nu alone", "dmft/equations", "delta_nu=row.delta_nu - now", "delta_nu=row.delta_nu", IBP),
     Mutation("identity forgets the sizes of blocks", "dmft/equations",
              "state.ridge_eps * weights.history.size, order",
-             "state.ridge_eps * np.ones_like(weights.history.size), order", IBP),
-    Mutation("ridge of the identity without the share", "dmft/equations", "max(share * g_squared", "max(g_squared", IBP),
+             "state.ridge_eps * np.ones_like(weights.history.size), order", IBP[:1]),
+    Mutation("ridge of the identity without the share", "dmft/equations", "max(share * g_squared", "max(g_squared", IBP[:1]),
     Mutation("gap of the identity without the teacher", "dmft/equations", "alpha * (sums[GH] - m * sums[GK])",
              "alpha * sums[GH]", IBP),
     Mutation("responses of a share are not scaled up", "dmft/equations", "responses / sums[CARRIED] if use.identity",
@@ -227,7 +231,7 @@ MUTATIONS = [
     Mutation("a key without its replica", "dmft/core", "\"/\".join(str(int(i)) for i in index)", "\"\"", STREAMS),
     Mutation("a digit of an exact sum is dropped", "dmft/core", "tile[2, i] += np.int64((rest - digit) * BASE)", "pass",
              EXACT),
-    Mutation("any key may change on resume", "dmft/model", "if key in allowed and (", "if True or (", RESUME),
+    Mutation("any key may change on resume", "dmft/model", "if key in allowed and (", "if True or (", RUN_FILES),
     Mutation("a declared terabyte is read", "dmft/core", "elif item.nbytes > most:", "elif False:", STORE),
     Mutation("data in other files are followed", "dmft/core", "elif item.is_virtual or item.external:", "elif False:", STORE),
     Mutation("a full disk is not noticed", "dmft/core", "            self.error = error\n        return size",
@@ -301,7 +305,7 @@ MUTATIONS = [
              "second_moment - mean[..., :, None] * mean[..., None, :]",
              "second_moment", (*QUADRATIC_LAW, *QUADRATIC)),
     Mutation("random overlaps with d degrees", "onepass/networks", "rng.chisquare(dimension - k - np.arange(width))",
-             "rng.chisquare(dimension - np.arange(width))", (*QUADRATIC, *COMMITTEE)),
+             "rng.chisquare(dimension - np.arange(width))", OVERLAPS),
     Mutation("spiked: chain with n degrees", "onepass/spiked", "rng.chisquare(dimension - 2) if",
              "rng.chisquare(dimension) if", SPIKED),
     Mutation("spiked: ridge missing", "onepass/spiked", "(m * m + r2) ** (k - 1) + 2.0 * self.ridge",

@@ -14,11 +14,14 @@ import numpy as np
 from dmft.convergence import fits
 from dmft.convergence.fits import MEASURES, Quantity
 from dmft.equations.kernels import KERNELS
+from dmft.model.starts import RANDOM
 from dmft.result.comparison import common_indices
 from dmft.result.theory import Theory
 
 COMPARED_CURVES = ("m", "loss", "nu_hat", "delta_nu", "mu")
 COMPARED = (*COMPARED_CURVES, *KERNELS)
+# From a random start m and mu are 0; N <m^2> and the gain stand in their places.
+FROM_RANDOM = {"m": "V", "mu": "gain"}
 # The order that theory predicts: distance ~ samples^-1/2, difference ~ learning_rate^1.
 EXPECTED = {"samples": 0.5, "learning_rate": 1.0}
 # Points of these axes use the same random numbers, so that their differences are free of Monte-Carlo noise.
@@ -28,7 +31,8 @@ SMALL_IS_FINE = ("learning_rate", "mixing")
 
 @dataclass(frozen=True)
 class Axis:
-    """One parameter, from coarse to fine: k points. Tables are by quantity: m, loss, nu_hat, delta_nu, mu, M_C, M_R, C, R."""
+    """One parameter, from coarse to fine: k points. Tables are by quantity: m, loss, nu_hat, delta_nu, mu, M_C, M_R, C, R; V and
+    gain in place of m and mu from a random start."""
 
     name: str
     values: np.ndarray                          # (k,)
@@ -44,9 +48,24 @@ class Axis:
     residuals: np.ndarray | None = field(default=None, repr=False)   # of iterate: (k, sweeps), NaN after the last sweep
 
     @property
+    def main(self) -> str:
+        """The curve that tells most."""
+        return "m" if "m" in self.orders else FROM_RANDOM["m"]
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """What was compared, curves first."""
+        return compared(self.main != "m")
+
+    @property
     def finest(self) -> int:
         """Index of the finest point, with which the others are compared."""
         return len(self.values) - 1
+
+
+def compared(random: bool) -> tuple[str, ...]:
+    """The quantities of a study, curves first. random: from a random start."""
+    return tuple(FROM_RANDOM.get(q, q) if random else q for q in COMPARED)
 
 
 def make_axis(name: str, values: Sequence[float], theories: Sequence[Theory]) -> Axis:
@@ -56,17 +75,18 @@ def make_axis(name: str, values: Sequence[float], theories: Sequence[Theory]) ->
     kept = [theory for theory, fine in zip(theories, good) if fine]
     head = (name, steps, np.array([theory.run.theory.seed for theory in theories]), [theory.outcome for theory in theories],
             np.array([float(theory.attrs.get("wall_time", np.nan)) for theory in theories]))
-    empty = {measure: {q: np.full(len(steps), np.nan) for q in COMPARED} for measure in MEASURES}
+    names = compared(theories[0].run.problem.start == RANDOM)
+    empty = {measure: {q: np.full(len(steps), np.nan) for q in names} for measure in MEASURES}
     if not kept:
-        return Axis(*head, np.zeros(0), np.zeros(0), empty, dict.fromkeys(COMPARED, (np.nan, np.nan)), {}, {})
-    t, quantities, kernel_t = _aligned(kept)
+        return Axis(*head, np.zeros(0), np.zeros(0), empty, dict.fromkeys(names, (np.nan, np.nan)), {}, {})
+    t, quantities, kernel_t = _aligned(kept, [q for q in names if q not in KERNELS])
     found, table, curves, limit = {}, empty, {}, {}
     for q, quantity in quantities.items():
         rows = fits.distances(quantity, len(kept) - 1, name in PAIRED)
         for measure in MEASURES:
             table[measure][q][good] = rows[measure]
         found[q] = _order(name, steps[good], quantity, rows)
-        if q in COMPARED_CURVES:
+        if q not in KERNELS:
             for key, array in ((q, quantity.mean), (f"{q}_error", quantity.error)):
                 curves[key] = np.full((len(steps), t.size), np.nan)
                 curves[key][good] = array
@@ -86,15 +106,17 @@ def _order(name: str, steps: np.ndarray, quantity: Quantity, rows: dict[str, np.
     return np.nan, np.nan       # mixing: the fixed point does not depend on it
 
 
-def _aligned(theories: Sequence[Theory]) -> tuple[np.ndarray, dict[str, Quantity], np.ndarray]:
-    """Common times, common times with kernels, and all quantities restricted to them."""
+def _aligned(theories: Sequence[Theory], curves: Sequence[str]) -> tuple[np.ndarray, dict[str, Quantity], np.ndarray]:
+    """Common times, common times with kernels, and all quantities restricted to them. V and the gain are made of averages over
+    replicas: single replicas have none."""
     counts = np.array([int(theory.averaged.sum()) for theory in theories])
     tolerance = 1e-3 * min(theory.run.algorithm.first_rate for theory in theories)
     index = _common([theory.t for theory in theories], tolerance)
     saved = _common([theory.kernels.t for theory in theories], tolerance)
     found = {}
-    for q in COMPARED_CURVES:
-        rows = [theory.replicas[q][theory.averaged][:, i] for theory, i in zip(theories, index)]
+    for q in curves:
+        single = all(q in theory.replicas for theory in theories)
+        rows = [theory.replicas[q][theory.averaged][:, i] for theory, i in zip(theories, index)] if single else None
         found[q] = Quantity(np.array([theory.curves[q][i] for theory, i in zip(theories, index)]),
                             np.array([theory.curves[f"{q}_error"][i] for theory, i in zip(theories, index)]), counts, rows)
     for q in KERNELS:
@@ -120,7 +142,7 @@ def _lower(name: str, size: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _square(entries: np.ndarray, name: str, size: int) -> np.ndarray:
     """The full kernel from the entries of its lower triangle; curves are returned as they are."""
-    if name in COMPARED_CURVES:
+    if name not in KERNELS:
         return entries
     lower, full = _lower(name, size), np.zeros((size, size))
     full[lower] = entries

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from dmft.convergence.axis import COMPARED, COMPARED_CURVES, EXPECTED, Axis
+from dmft.convergence.axis import EXPECTED, Axis
 from dmft.convergence.fits import MEASURES, contraction
 from dmft.convergence.text import study_text
 from dmft.core import store
 from dmft.core.errors import FileError, UserError
+from dmft.equations.kernels import KERNELS
 from dmft.model import layouts
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
@@ -47,11 +48,11 @@ class Study:
                 rows["points"].append({"axis": axis.name, "value": float(value), "seed": int(axis.seeds[i]),
                                        "outcome": axis.outcomes[i], "wall_time": float(axis.wall_times[i]),
                                        "sweeps": sweeps, "contraction": rate})
-                for q in COMPARED:
-                    times = axis.t.size if q in COMPARED_CURVES else axis.kernel_t.size
+                for q in axis.quantities:
+                    times = axis.kernel_t.size if q in KERNELS else axis.t.size
                     rows["distances"].append({"axis": axis.name, "value": float(value), "quantity": q, "times": times,
                                               **{measure: float(axis.table[measure][q][i]) for measure in MEASURES}})
-            for q in COMPARED:
+            for q in axis.quantities:
                 order, error = axis.orders[q]
                 rows["orders"].append({"axis": axis.name, "quantity": q, "order": float(order), "order_error": float(error),
                                        "expected": EXPECTED.get(axis.name, np.nan)})

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dmft.convergence.axis import COMPARED, Axis
+from dmft.convergence.axis import Axis
 from dmft.convergence.fits import contraction
 from dmft.model.runfile import Run
 
@@ -31,7 +31,7 @@ def _axis(axis: Axis) -> str:
     lines = [f"{axis.name}: {_MEANING[axis.name]}",
              f"{axis.t.size} common times, kernels on {axis.kernel_t.size}; relative distance, (rms difference in standard errors)",
              f"{'':<10}" + "".join(f"{value:>18g}" for value in axis.values) + (f"{'order':>16}" if ordered else "")]
-    for q in COMPARED:
+    for q in axis.quantities:
         pairs = zip(axis.table[measure][q], axis.table["z_rms"][q])
         cells = [f"{distance:.2e} {'(' + _short(z) + ')':<7}" for distance, z in pairs]
         lines.append(f"{q:<10}" + "".join(f"{cell:>18}" for cell in cells) + (f"{_order(axis.orders[q]):>16}" if ordered else ""))
@@ -40,10 +40,10 @@ def _axis(axis: Axis) -> str:
     lines += [f"not usable: {', '.join(bad)}"] if bad else []
     if axis.name == "learning_rate" and not ordered:
         lines.append("an order needs three learning rates")
-    if "m" in axis.limit:
-        m, error = axis.limit["m"], axis.limit["m_error"]
+    if axis.main in axis.limit:
+        m, error = axis.limit[axis.main], axis.limit[f"{axis.main}_error"]
         loss, loss_error = axis.limit["loss"], axis.limit["loss_error"]
-        lines.append(f"limit learning_rate -> 0 (Richardson): m({axis.t[-1]:g}) = {m[-1]:.6f} +- {error[-1]:.2g}, "
+        lines.append(f"limit learning_rate -> 0 (Richardson): {axis.main}({axis.t[-1]:g}) = {m[-1]:.6f} +- {error[-1]:.2g}, "
                      f"loss({axis.t[-1]:g}) = {loss[-1]:.6g} +- {loss_error[-1]:.2g}")
     if axis.residuals is not None:
         for value, line in zip(axis.values, axis.residuals):

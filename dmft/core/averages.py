@@ -51,6 +51,13 @@ def error_text(error: float, form: str = ".2g") -> str:
     return number_text(0.0 if abs(error) < ROUNDING else error, form)
 
 
+def with_error(value: float, error: float, form: str, error_form: str = ".2g", repetition: str = "instance") -> str:
+    """A mean with its standard error for people, or plain words where a single repetition leaves none."""
+    if np.isnan(error):
+        return f"{value:{form}} (one {repetition}: no error bar)"
+    return f"{value:{form}} +- {error_text(error, error_form)}"
+
+
 def number_text(value: float, form: str) -> str:
     """A number for people: "-" in its place where there is none (NaN)."""
     width = form.split(".")[0]

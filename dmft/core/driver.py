@@ -78,6 +78,7 @@ class _Driver(Generic[Result]):
         self.source: Path | None = None     # the file this run goes on from
         self.progress_before = 0.0          # share of the work done before this process took the run up; its rate counts from there
         self.seconds_before = 0.0           # running time until then
+        self.waiting_progress = 0.0         # share that is done of the workers whose state waits in a file
         self.began = self.saved = time.monotonic()
 
     def go(self, resume: bool) -> Ended[Result]:
@@ -186,6 +187,7 @@ class _Driver(Generic[Result]):
     def _tell_start(self, progress: float, indices: list[int]) -> None:
         """At the first exchange of a run that goes on: from where, and how far it had come."""
         if self.source is not None:
+            self.waiting_progress = progress     # those that wait are taken to be as far
             self.progress_before = self._share(progress, indices)
             self._note(f"going on from {self.source}, {100 * self.progress_before:.0f} % done")
             self.source = None
@@ -207,8 +209,10 @@ class _Driver(Generic[Result]):
         self.saved = time.monotonic()
 
     def _share(self, progress: float, indices: list[int]) -> float:
-        """Share of the whole job that is done."""
-        return (self.job.finished + progress * len(indices)) / max(self.job.wanted, self.job.finished + len(indices))
+        """Share of the whole job that is done, with the part done of workers that wait in a file."""
+        waiting = len(self.checkpoint.waiting - set(indices)) if self.checkpoint else 0
+        done = self.job.finished + progress * len(indices) + self.waiting_progress * waiting
+        return done / max(self.job.wanted, self.job.finished + len(indices) + waiting)
 
     def _note(self, text: str) -> None:
         if self.comm.is_root:

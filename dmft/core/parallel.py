@@ -46,12 +46,6 @@ class Comm:
     def is_root(self) -> bool:
         return self.rank == 0
 
-    def agree(self, flags: int) -> int:
-        """Bitwise OR of an integer over the ranks."""
-        if self.size == 1:
-            return int(flags)
-        return int(self._comm.allreduce(int(flags), op=_mpi().BOR))
-
     def sum_exact(self, partials: np.ndarray) -> np.ndarray:
         """Sum over all blocks of all ranks: partials (blocks here, L) -> (L,), the same bits at any rank count.
         An element with a partial that is not finite is NaN on every rank."""

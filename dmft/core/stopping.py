@@ -6,8 +6,6 @@ import signal
 import time
 from typing import Any, Protocol
 
-from dmft.core.parallel import world
-
 EXIT_STOPPED, EXIT_INTERRUPTED = 75, 130
 
 
@@ -32,7 +30,7 @@ class StopSignals:
 
     with StopSignals(time_limit) as stop:
         for step in ...:
-            if code := stop.poll(): save a checkpoint and raise Stopped(message, code)
+            if stop.flags on any rank: save a checkpoint and raise Stopped(message, exit_code_of(flags))
     """
 
     def __init__(self, time_limit: float | None = None):
@@ -60,10 +58,6 @@ class StopSignals:
         if self._deadline is not None and time.monotonic() > self._deadline:
             self._flags |= 1
         return self._flags
-
-    def poll(self) -> int:
-        """The exit code that the ranks agree on, 0 to go on. Every rank must call it at the same place."""
-        return exit_code_of(world().agree(self.flags))
 
 
 def exit_code_of(flags: int) -> int:

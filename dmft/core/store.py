@@ -14,7 +14,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,8 +29,8 @@ from dmft.core.locks import begun
 from dmft.core.provenance import provenance
 from dmft.core.tree import flatten, nest
 
-__all__ = ["Stored", "Writer", "checkpoint_path", "load", "load_checkpoint", "load_header", "read",
-           "read_group", "remove_checkpoint", "save", "save_checkpoint", "sha256_of"]
+__all__ = ["Stored", "Writer", "checkpoint_header", "checkpoint_path", "load", "load_header", "read",
+           "read_group", "remove_checkpoint", "save", "sha256_of"]
 
 SCHEMA_VERSION = 1
 KINDS = ("theory", "simulation", "onepass", "convergence", "sweep")
@@ -342,34 +342,24 @@ def state_path(path: str | Path) -> Path:
     return Path(f"{path}.state")
 
 
-def save_checkpoint(path: str | Path, kind: str, run_text: str, arrays: Mapping[str, Any],
-                    attrs: Attributes) -> None:
-    """Write the checkpoint of the result `path`."""
-    save(checkpoint_path(path), kind, run_text, arrays, attrs, checkpoint=True)
-
-
-def load_checkpoint(path: str | Path) -> Stored | None:
-    """The checkpoint of the result `path`, None when there is none. FileError when it is damaged."""
-    return _checkpoint(checkpoint_path(path), load)
-
-
 def checkpoint_header(path: str | Path) -> Stored | None:
-    """`load_checkpoint` without the arrays: `read` brings them one by one, or in parts, on any rank."""
-    return _checkpoint(checkpoint_path(path), load_header)
+    """The checkpoint of the result `path` without its arrays (`read` brings them one by one, or in parts, on any rank); None when
+    there is none. FileError when it is damaged."""
+    return _sealed_header(checkpoint_path(path))
 
 
 def state_header(path: str | Path) -> Stored | None:
     """`checkpoint_header` of the state that a finished run has kept."""
-    return _checkpoint(state_path(path), load_header)
+    return _sealed_header(state_path(path))
 
 
-def _checkpoint(place: Path, reader: Callable[[Path], Stored]) -> Stored | None:
-    """What `reader` gives for a checkpoint, whose seal must be there; None when there is no file."""
+def _sealed_header(place: Path) -> Stored | None:
+    """The header of a checkpoint, whose seal must be there; None when there is no file."""
     try:
         state = os.stat(place)
         if not _verify(place, state):
             raise FileError(f"{place}: damaged: cut short, or changed by another program")
-        return reader(place)
+        return load_header(place)
     except FileNotFoundError:
         return None
     except FileError as error:

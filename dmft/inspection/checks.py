@@ -87,8 +87,10 @@ def _bias(theory: Theory) -> ResultCheck:
     bias, error, bar = theory.bias[name], theory.bias[f"{name}_error"], theory.curves[f"{name}_error"]
     seen = np.abs(bias) > BIAS_SIGMAS * np.nan_to_num(error, nan=np.inf)
     ratio = in_errors(np.where(seen, np.abs(bias), 0.0), bar)
-    if not np.isfinite(ratio).any():
-        return ResultCheck(f"finite-sample bias of {name} over its error bar", float("nan"), None, "one replica has no error bar")
+    unknown = bool(np.any(np.isnan(bias) & np.isfinite(theory.curves[name])))
+    if unknown or not np.isfinite(ratio).any():
+        why = "not known: solutions with half the samples diverged" if unknown else "one replica has no error bar"
+        return ResultCheck(f"finite-sample bias of {name} over its error bar", float("nan"), None, why)
     i = int(np.nanargmax(ratio))
     return ResultCheck(f"finite-sample bias of {name} over its error bar", float(ratio[i]), _below(float(ratio[i]), 1.0),
                  f"estimated bias {bias[i]:+.2g} +- {error[i]:.2g} at t = {theory.t[i]:g}, error bar {bar[i]:.2g}: "

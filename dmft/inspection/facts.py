@@ -80,6 +80,8 @@ def _warnings(opened: Opened) -> list[str]:
             found.append("|m| exceeds 1")
         if not opened.live and np.isnan(result.m).any() and "diverged" not in outcome:
             found.append("m holds NaN although the run did not diverge")
+    if opened.kind == "simulation" and result.instances < 2:
+        found.append("one instance: no error bars")
     revision = str(opened.header.attrs.get("revision", ""))
     if revision.endswith("-dirty"):
         found.append(f"made by changed sources ({revision}): the revision does not tell which")

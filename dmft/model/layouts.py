@@ -21,7 +21,8 @@ from dmft.core.errors import FileError
 CURVES = ("m", "loss", "mse", "error", "training_error", "b", "V", "gain", "q",
           "nu_hat", "nu_hat_direct", "delta_nu", "mu", "nu_gap", "ibp_gap", "unstable", "lost")
 KERNELS = ("M_C", "M_R", "C", "R")
-STUDIED = ("m", "loss", "nu_hat", "delta_nu", "mu")         # curves of a convergence study
+STUDIED = ("loss", "nu_hat", "delta_nu")                    # curves of a convergence study, and those that depend on its start
+STUDIED_BY_START = {"given start": ("m", "mu"), "random start": ("V", "gain")}
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
@@ -162,6 +163,11 @@ LAYOUTS = {
          Dataset("{axis}/t", ("common",), TIMES), Dataset("{axis}/kernel_t", ("saved",), TIMES),
          *(Dataset(f"{{axis}}/{measure}/{q}", ("points",)) for measure in MEASURES for q in (*STUDIED, *KERNELS)),
          *_each((*STUDIED, *KERNELS), (2,), "{{axis}}/order/{}"),
+         *(dataset for start, names in STUDIED_BY_START.items() for dataset in (
+             *(Dataset(f"{{axis}}/{measure}/{q}", ("points",), group=start) for measure in MEASURES for q in names),
+             *_each(names, (2,), "{{axis}}/order/{}", group=start),
+             *_each(_with_errors(names), ("points", "common"), "{{axis}}/curves/{}", group=f"{start}, curves"),
+             *_each(_with_errors(names), ("common",), "{{axis}}/limit/{}", group=f"{start}, limit"))),
          *_each(_with_errors(STUDIED), ("points", "common"), "{{axis}}/curves/{}", group="curves"),
          *_each(_with_errors(STUDIED), ("common",), "{{axis}}/limit/{}", group="limit"),
          *_each(_with_errors(KERNELS), ("saved", "saved"), "{{axis}}/limit/{}", group="limit"),

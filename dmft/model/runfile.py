@@ -150,7 +150,8 @@ class TheoryConfig:
     method: str = option(choice("march", "iterate"), "march", "one causal sweep, or damped fixed-point sweeps")
     samples: int = option(integer(1), 20000, "per replica, over all ranks")
     replicas: int = option(integer(1), 8, "independent solutions, for the error bars")
-    target_error: float = option(number(0.0), 0.0, "> 0: add replicas until m_error is below it everywhere; warns of a larger bias")
+    target_error: float = option(number(0.0), 0.0, "> 0: add replicas until m_error (V_error from a random start) is below it "
+                                 "everywhere; warns of a larger bias")
     seed: int = option(integer(0), 1, "names the random numbers")
     mixing: float = option(number(0.0, 1.0, above=True), 0.5, "iterate: weight of the new kernels")
     noise: str = option(choice("frozen", "fresh"), "frozen", "iterate: random numbers of every sweep")

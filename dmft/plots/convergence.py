@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from dmft.convergence.axis import COMPARED, EXPECTED, PAIRED, Axis
+from dmft.convergence.axis import EXPECTED, PAIRED, Axis
 from dmft.convergence.study import Study
 from dmft.inspection.titles import experiment_text
 from dmft.plots.curves import tidy_ticks, time_axis
@@ -52,7 +52,7 @@ def _distances(panel: Axes, axis: Axis) -> None:
     """Relative distances of all quantities; dashed: the expected order."""
     measure = "replica_distance" if axis.name == "samples" else "distance"
     shown = np.zeros(0)
-    for k, q in enumerate(COMPARED):
+    for k, q in enumerate(axis.quantities):
         distance = np.where(axis.table[measure][q] > 0, axis.table[measure][q], np.nan)
         if np.isfinite(distance).any():
             order, error = axis.orders[q]
@@ -77,7 +77,7 @@ def _distances(panel: Axes, axis: Axis) -> None:
 
 def _in_errors(panel: Axes, axis: Axis) -> None:
     last = axis.finest
-    for k, q in enumerate(COMPARED):
+    for k, q in enumerate(axis.quantities):
         panel.plot(axis.values[:last], axis.table["z_rms"][q][:last], MARKS[k] + "-", color=CYCLE[k % len(CYCLE)], markersize=5,
                    linewidth=1.2)
     panel.axhline(1.0, color=BLACK, linestyle="--", linewidth=1)
@@ -88,16 +88,17 @@ def _in_errors(panel: Axes, axis: Axis) -> None:
 
 
 def _curves(panel: Axes, axis: Axis, eta: float) -> None:
-    """m at every point, and in the limit of small steps, less m at the finest point."""
-    finest = axis.curves["m"][axis.finest]
-    lines = [(f"{axis.name} = {value:g}", axis.curves["m"][i], axis.curves["m_error"][i]) for i, value in enumerate(axis.values)]
-    if "m" in axis.limit:
-        lines.append((r"limit $\eta \to 0$", axis.limit["m"], axis.limit["m_error"]))
-    for i, (label, m, error) in enumerate(lines):
-        band, color = BAND * np.nan_to_num(error), CYCLE[i % len(CYCLE)]
-        panel.fill_between(axis.t, m - finest - band, m - finest + band, color=color, alpha=0.2, linewidth=0)
-        panel.plot(axis.t, m - finest, ("-", "--", "-.", ":")[i % 4], color=color, label=label)
-    panel.set_ylabel("$m$ less $m$ of the finest (bands: 2 standard errors)")
+    """m (V from a random start) at every point, and in the limit of small steps, less that of the finest point."""
+    name, error = axis.main, f"{axis.main}_error"
+    finest = axis.curves[name][axis.finest]
+    lines = [(f"{axis.name} = {value:g}", axis.curves[name][i], axis.curves[error][i]) for i, value in enumerate(axis.values)]
+    if name in axis.limit:
+        lines.append((r"limit $\eta \to 0$", axis.limit[name], axis.limit[error]))
+    for i, (label, values, errors) in enumerate(lines):
+        band, color = BAND * np.nan_to_num(errors), CYCLE[i % len(CYCLE)]
+        panel.fill_between(axis.t, values - finest - band, values - finest + band, color=color, alpha=0.2, linewidth=0)
+        panel.plot(axis.t, values - finest, ("-", "--", "-.", ":")[i % 4], color=color, label=label)
+    panel.set_ylabel(f"${name}$ less ${name}$ of the finest (bands: 2 standard errors)")
     time_axis(panel, True, eta)
     panel.legend(fontsize="small")
 

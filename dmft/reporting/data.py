@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dmft.convergence.axis import COMPARED, EXPECTED, Axis
+from dmft.convergence.axis import EXPECTED, Axis
 from dmft.convergence.study import Study
 from dmft.equations.kernels import KERNELS
 from dmft.inspection.aging import correlation_slice, integrated_response
@@ -104,7 +104,8 @@ def _small_step_limit(study: Study) -> dict[str, Curve]:
     axis = study.axes.get("learning_rate")
     if axis is None or not axis.limit:
         return {}
-    return {name: Curve(axis.t, axis.limit[name], axis.limit[f"{name}_error"], len(axis.values)) for name in ("m", "loss")}
+    return {name: Curve(axis.t, axis.limit[name], axis.limit[f"{name}_error"], len(axis.values))
+            for name in (axis.main, "loss")}
 
 
 def _eta(item: Opened) -> float:
@@ -154,5 +155,5 @@ def _spread(result: Any, label: str) -> dict[str, Any]:
 def _axis(axis: Axis, label: str) -> dict[str, Any]:
     measure = "replica_distance" if axis.name == "samples" else "distance"
     return {"label": label, "name": axis.name, "values": axis.values, "expected": EXPECTED.get(axis.name),
-            "quantities": {q: np.where(axis.table[measure][q] > 0, axis.table[measure][q], np.nan) for q in COMPARED},
+            "quantities": {q: np.where(axis.table[measure][q] > 0, axis.table[measure][q], np.nan) for q in axis.quantities},
             "residuals": [] if axis.residuals is None else list(axis.residuals)}

@@ -95,13 +95,13 @@ def _studies(opened: Sequence[Opened], labels: list[str]) -> str:
             ("axis", "quantity", "order", "error", "expected"), [tuple(row.values()) for row in rows["orders"]]))
         distances = table(tuple(rows["distances"][0]), [tuple(row.values()) for row in rows["distances"]])
         parts.append(f"<details><summary>distances</summary>{distances}</details>")
-        limit = item.result.axes["learning_rate"].limit if "learning_rate" in item.result.axes else {}
-        if limit:
-            t = item.result.axes["learning_rate"].t
+        axis = item.result.axes.get("learning_rate")
+        if axis is not None and axis.limit:
+            t, limit, main = axis.t, axis.limit, axis.main
             some = np.unique(np.linspace(0, t.size - 1, 12).astype(int))
             parts.append("<h4>limit of small learning rates (Richardson)</h4>" + table(
-                ("t", "m", "error", "loss", "error"), [tuple(float(array[i]) for array in (
-                    t, limit["m"], limit["m_error"], limit["loss"], limit["loss_error"])) for i in some]))
+                ("t", main, "error", "loss", "error"), [tuple(float(array[i]) for array in (
+                    t, limit[main], limit[f"{main}_error"], limit["loss"], limit["loss_error"])) for i in some]))
     return _section("Convergence tables", "".join(parts)) if parts else ""
 
 

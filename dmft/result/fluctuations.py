@@ -16,6 +16,7 @@ from dmft.equations.random_start import Fluctuations, TeacherRows, fluctuations,
 from dmft.model.experiment import Experiment
 from dmft.model.layouts import RANDOM_START
 from dmft.model.runfile import Run
+from dmft.result.statistics import ReplicaStatistics
 
 HALF = "half_"  # before the names of the rows of the solutions with half the samples
 
@@ -50,7 +51,7 @@ def random_start(run: Run, replicas: Mapping[str, np.ndarray], grid: np.ndarray,
     whole, half = each(replicas, grid), each(halves, grid[:0])
 
     def with_error(name: str, values: list[np.ndarray]) -> dict[str, np.ndarray]:
-        return {name: values[0], f"{name}_error": jackknife_error(np.array(values[1:]).reshape(-1, *values[0].shape))}
+        return {name: values[0], f"{name}_error": jackknife_error(np.array(values[1:]).reshape(len(values) - 1, *values[0].shape))}
 
     curves: dict[str, np.ndarray] = {}
     kernels: dict[str, np.ndarray] = {}
@@ -59,6 +60,12 @@ def random_start(run: Run, replicas: Mapping[str, np.ndarray], grid: np.ndarray,
     for name in whole[0].kernels:
         kernels |= with_error(name, [one.kernels[name] for one in whole])
     return RandomStart(curves, kernels, with_error("V", [b.V - a.V for a, b in zip(whole, half, strict=True)]))
+
+
+def fluctuations_of(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, per_level: int | None) -> RandomStart | None:
+    """`random_start` of finished replicas, of those that averages run over; None where the start is not random."""
+    rows = {name: statistics.chosen(values) for name, values in statistics.random_start.items()}
+    return random_start(run, rows, grid, per_level) if rows else None
 
 
 def drawn_paths(run: Run, replicas: Mapping[str, np.ndarray], paths: int, seed: int) -> np.ndarray:

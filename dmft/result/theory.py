@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
-from dmft.core.averages import error_text, mean_and_error
+from dmft.core.averages import mean_and_error, with_error
 from dmft.core.errors import FileError, UserError
 from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
@@ -21,7 +21,7 @@ from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
 from dmft.result.escape import PATHS, EscapeLaw, first_passage, growth_of
-from dmft.result.fluctuations import drawn_paths, random_start
+from dmft.result.fluctuations import drawn_paths, fluctuations_of
 from dmft.result.statistics import DIVERGED, ReplicaStatistics, averaged
 
 
@@ -166,7 +166,9 @@ class Theory:
     def _at_end(self, name: str) -> str:
         values, errors = self.curves[name], self.curves[f"{name}_error"]
         last = int(np.isfinite(values).sum()) - 1
-        return f"{name}({self.t[last]:g}) = {values[last]:.5f} +- {error_text(errors[last], '.5f')}" if last >= 0 else "no step"
+        if last < 0:
+            return "no step"
+        return f"{name}({self.t[last]:g}) = {with_error(values[last], errors[last], '.5f', '.5f', 'replica')}"
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw curves and kernels; returns the matplotlib Figure, written to `path` when one is given."""
@@ -236,8 +238,7 @@ def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs
     biases = {"m": bias, "m_error": bias_error}
     rows = {name: np.array(values) for name, values in statistics.random_start.items()}
     fluctuating: dict[str, np.ndarray] = {}
-    if rows:
-        found = random_start(run, {name: statistics.chosen(each) for name, each in rows.items()}, grid, per_level)
+    if found := fluctuations_of(run, statistics, grid, per_level):
         curves, fluctuating, biases = curves | found.curves, found.kernels, biases | found.bias
     kernels = Kernels(
         t[grid],

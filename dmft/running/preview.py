@@ -69,7 +69,8 @@ def _theory_work(run: Run) -> list[str]:
     else:
         how = "one causal march, " + ("full history" if setup.per_level is None else
                                       f"dyadic history of {setup.per_level} blocks a level")
-    more = f", more until m_error < {theory.target_error:g}" if theory.target_error > 0 else ""
+    which = "V_error" if setup.experiment.start.random else "m_error"
+    more = f", more until {which} < {theory.target_error:g}" if theory.target_error > 0 else ""
     hidden = setup.experiment.hidden
     before = f" after {hidden} steps of power iteration (spectral start)" if hidden else ""
     return [f"theory of {run.algorithm.kind}: {_steps_text(run)}{before}; {how}",

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from dmft.model.cuda_loss import check_cuda
 from dmft.model.experiment import theory_experiment
 from dmft.model.resume import grown
 from dmft.model.runfile import Run, parse_run
+from dmft.result.fluctuations import fluctuations_of
 from dmft.result.statistics import ReplicaStatistics, Solution
 from dmft.result.theory import Theory, make_theory, statistics_of, theory_of
 from dmft.running.callbacks import hook_of
@@ -80,6 +81,15 @@ def check(run: Run, comm: Comm) -> None:
     """UserError, before any work is done, for a run that cannot be set up or does not fit into the memory of these ranks."""
     setup = Setup.from_run(run, gpu=_card(run, comm))
     setup.check_memory(comm, _room(setup, comm))
+
+
+class _Accuracy(NamedTuple):
+    """Errors of a curve, each (n+1,)."""
+
+    name: str
+    error: np.ndarray  # standard error
+    bias: np.ndarray
+    bias_error: np.ndarray
 
 
 class TheoryJob:
@@ -182,9 +192,11 @@ class TheoryJob:
         target = self.run.theory.target_error
         if target <= 0:
             return self.finished
-        worst = self.comm.bcast(float(np.max(self.statistics.error("m"))) if self.comm.is_root else 0.0)
+        told = self._accuracy() if self.comm.is_root else None
+        name, worst = self.comm.bcast((told.name, float(np.max(told.error))) if told else ("", 0.0))
         if self.finished > 1 and worst <= target:
-            self._warn_of_bias(target)
+            if told:
+                self._warn_of_bias(told, target)
             return self.finished
         ratio = (worst / target) ** 2 if math.isfinite(worst) else 4.0
         more = min(math.ceil(1.05 * ratio * self.finished), 2 * self.finished, MOST_REPLICAS)
@@ -194,15 +206,20 @@ class TheoryJob:
                 warnings.warn(f"target_error {target:g} not met with {MOST_REPLICAS} replicas (error {worst:.3g}); "
                               "take more samples", DmftWarning, stacklevel=2)
             return self.finished
-        self._note(f"error of m is {worst:.3g} with {self.finished} replicas, target {target:g}: going on to {more}")
+        self._note(f"error of {name} is {worst:.3g} with {self.finished} replicas, target {target:g}: going on to {more}")
         return more
 
-    def _warn_of_bias(self, target: float) -> None:
+    def _accuracy(self) -> _Accuracy:
+        """How well the curve that tells most is known: m, or V from a random start, where m is 0."""
+        found = fluctuations_of(self.run, self.statistics, self.setup.grid[:0], self.setup.per_level)
+        if found:
+            return _Accuracy("V", found.curves["V_error"], found.bias["V"], found.bias["V_error"])
+        return _Accuracy("m", self.statistics.error("m"), *self.statistics.bias())
+
+    def _warn_of_bias(self, told: _Accuracy, target: float) -> None:
         """Warn where the noise has met the target but the bias of a finite number of samples has not: more replicas do not lower
         the bias, and with more samples it would be another run."""
-        if not self.comm.is_root:
-            return
-        bias, error = self.statistics.bias()
+        bias, error = told.bias, told.bias_error
         seen = np.where(np.abs(bias) > BIAS_SIGMAS * error, np.abs(bias), 0.0)
         i, samples = int(np.argmax(seen)), self.run.theory.samples
         if seen[i] > target:

@@ -292,7 +292,7 @@ def advance(landscape, rule, course, noise, state, work, first, last, record, cu
             add_blocks(work.partial, work.total)
         if wanted:
             _record(landscape, rule, pace, w, m, sign, state.b[0], work, curves[:, column])
-            if not np.isfinite(curves[1, column]):
+            if not np.isfinite(curves[1, column] + curves[3, column]):     # fields of new samples overflow too
                 curves[:, column:] = np.nan
                 return step
             column += 1

@@ -229,7 +229,7 @@ def advance_lanes(landscape, rule, course, coefficients, streams, lanes, first, 
         if wanted:
             _record(landscape, rule, pace, lanes, column, curves)
             for lane in range(width):
-                if lanes.live[lane] and not np.isfinite(curves[lane, 1, column]):
+                if lanes.live[lane] and not np.isfinite(curves[lane, 1, column] + curves[lane, 3, column]):
                     diverged_at[lane] = step
                     _drop(lanes, lane, column, curves)
             column += 1

@@ -20,7 +20,7 @@ from dmft.core import store
 
 def progress(bench) -> float:
     """How far the checkpoint has come; it must be whole. 0 without one."""
-    stored = store.load_checkpoint(bench.output)
+    stored = store.checkpoint_header(bench.output)
     if stored is None:
         return 0.0
     return float(stored.attrs["progress"])

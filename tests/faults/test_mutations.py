@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import place_of, run_tests
+from tests.mutate import Bench
 from tests.mutations import EQUIVALENT, MUTATIONS, Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +28,16 @@ def test_a_fragment_must_be_unique(tmp_path):
     assert place_of(Mutation("", "dmft", "x = 1", "x = 2", ()), tmp_path) == tmp_path / "dmft" / "a.py"
     assert "not unique (2 places)" in str(place_of(Mutation("", "dmft", "= 1", "= 2", ()), tmp_path))
     assert place_of(Mutation("", "dmft", "z = 1", "z = 2", ()), tmp_path) == "fragment is gone"
+
+
+def test_the_copied_tree_is_that_of_the_project(tmp_path):
+    """A link that became a folder would show tests files twice, and fail those that look through a package."""
+    tree = Bench(tmp_path, 0.0).tree
+
+    def files(root: Path) -> set[Path]:
+        return {file.relative_to(root) for file in (root / "dmft").rglob("*.py")}
+
+    assert files(tree) == files(ROOT) and (tree / "dmft" / "runs").is_symlink() and (tree / "dmft" / "runs" / "demo.toml").exists()
 
 
 @pytest.mark.parametrize("body, passed, failed, reason", [

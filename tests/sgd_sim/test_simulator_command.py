@@ -95,6 +95,13 @@ def test_resume_grows_and_computes_only_what_is_new(command, monkeypatch):
         np.testing.assert_array_equal(grown.arrays[name], array)
 
 
+def test_one_instance_has_no_error_bar_and_says_so(command, dmft_main):
+    code, message = command("--set", "simulation.instances=1")
+    assert code == 0 and message.count("(one instance: no error bar)") == 2 and "+-" not in message
+    assert "(one instance: no error bar)" in repr(sgd_sim.load("a.h5"))
+    assert "one instance: no error bars" in dmft_main("inspect", "a.h5").stdout
+
+
 def test_resume_refuses_another_run(command):
     command()
     code, message = command("--resume", "--set", "problem.alpha=2.0")

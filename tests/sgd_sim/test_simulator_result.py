@@ -11,7 +11,7 @@ import pytest
 import dmft
 import sgd_sim
 from dmft.cli import main
-from dmft.core.errors import FileError, RunError, UserError
+from dmft.core.errors import FileError, ResultWarning, RunError, UserError
 from dmft.model import losses
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
@@ -84,6 +84,56 @@ def test_diverged_instances_are_left_out_of_means_but_not_of_shares(run):
     np.testing.assert_allclose(broken.quantile(0.5).loss[4], np.median(loss[1:, 4]))
     assert broken.share_below(1e9).share[4] == 0.8
     assert np.isnan(replace(result, loss=np.full_like(loss, np.nan)).mean().loss).all()
+
+
+# Weights that grow with every step until some of 256 new samples overflow before the two of the training set do.
+OVERFLOWS = {
+    "fresh": """[problem]
+loss = "linear"
+alpha = 0.1
+m0 = 0.3
+constraint = "ridge"
+ridge = 2.5
+[algorithm]
+kind = "gd"
+learning_rate = 1.0
+t_max = 120.0
+[simulation]
+dimension = 20
+instances = 4
+record = "linear"
+""",
+    "shared": """[problem]
+alpha = 0.95
+start = "spectral"
+preprocessing = "truncated"
+constraint = "ridge"
+ridge = 0.01
+[algorithm]
+kind = "sgd"
+minibatch = "without_replacement"
+batch_fraction = [[0.0, 0.06], [3.6, 0.7]]
+rescale_gradient = false
+learning_rate = 1.22
+t_max = 4.88
+momentum = 0.011
+nesterov = true
+[simulation]
+dimension = 2
+instances = 200
+landscape = "shared"
+record = "linear"
+seed = 69
+"""}
+
+
+@pytest.mark.parametrize("landscape", OVERFLOWS)
+def test_fields_of_new_samples_beyond_all_numbers_are_divergence(landscape):
+    with pytest.warns(ResultWarning, match="instances diverged"):
+        result = sgd_sim.simulate(parse_run(OVERFLOWS[landscape]))
+    for name in ("m", "q", "loss"):
+        np.testing.assert_array_equal(np.isfinite(result.mse_fresh), np.isfinite(getattr(result, name)))
+    assert result.diverged.any() and not np.isinf(result.mse_fresh).any()
 
 
 def test_divergence_is_recorded_and_the_others_go_on(run):

@@ -136,7 +136,7 @@ __device__ inline double is_wrong(double field, double label, double threshold) 
 }
 
 // Put m, loss, q, the error on fresh samples (and, where labels are not h0, the shares of wrong predictions on training and fresh
-// samples, and the intercept) into curves[instance, :, column]; a loss that is NaN ends the instance.
+// samples, and the intercept) into curves[instance, :, column]; a loss or error that is no number ends the instance.
 extern "C" __global__ void record(const double *w, const double *m, const double *fields, const double *h0, i64 apart, int rows,
                                   const double *test_fields, const double *test_h0, i64 test_apart, int tests, int absolute,
                                   double power, double threshold, const double *b, i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at, i64 *ready) {
@@ -161,10 +161,10 @@ extern "C" __global__ void record(const double *w, const double *m, const double
     error = block_sum(error, shared) / tests;
     if (!ANCHORED) wrong = block_sum(wrong, shared) / rows, wrong_fresh = block_sum(wrong_fresh, shared) / tests;
     if (threadIdx.x > 0) return;
-    if (!is_number(loss)) {
+    if (!is_number(loss + error)) {
         live[instance] = 0, diverged_at[instance] = step, ready[instance] = ENDED;
         for (int quantity = 0; quantity < QUANTITIES; quantity++)
-            for (int c = column; c < columns; c++) curves[quantity * columns + c] = loss - loss;   // NaN
+            for (int c = column; c < columns; c++) curves[quantity * columns + c] = (loss + error) - (loss + error);   // NaN
         return;
     }
     curves[column] = m[instance];

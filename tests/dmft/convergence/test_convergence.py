@@ -13,6 +13,7 @@ from dmft.convergence.axis import COMPARED
 from dmft.convergence.runs import _points, _share, points_folder
 from dmft.core import store
 from dmft.core.errors import Stopped, UserError
+from dmft.equations.kernels import KERNELS
 from tests.small_results import SMALL, StopAfter
 
 
@@ -65,6 +66,22 @@ def test_a_study_reads_back_and_shows_itself(study, dmft_main):
     assert dmft_main("export", str(path), "--csv", "tables").returncode == 0
     pytest.importorskip("matplotlib")
     assert dmft_main("plot", str(path), "-o", "study.png").returncode == 0
+
+
+def test_a_study_of_a_random_start_looks_at_V(small, tmp_path, dmft_main):
+    """m and mu are 0 there: a table of zeros would tell nothing."""
+    run = small.replace(start="random")
+    result = dmft.convergence_study(run, samples=[64, 256], learning_rate=[0.04, 0.02], output=tmp_path / "a.h5", quiet=True)
+    rows = result.tables()["distances"]
+    assert {row["quantity"] for row in rows} == {"V", "loss", "nu_hat", "delta_nu", "gain", *KERNELS}
+    coarse = {row["quantity"]: row["distance"] for row in rows if row["axis"] == "samples" and row["value"] == 64}
+    assert min(coarse.values()) > 0
+    plain = dmft.solve(run.replace(samples=256).replace({"theory.seed": 2}), quiet=True)
+    assert np.array_equal(result["samples"].curves["V"][1], plain.V)
+    assert "(Richardson): V(0.16) = " in repr(result) and repr(dmft.load(tmp_path / "a.h5")) == repr(result)
+    assert dmft_main("report", str(tmp_path / "a.h5"), "-o", "a.html").returncode == 0
+    pytest.importorskip("matplotlib")
+    assert dmft_main("plot", str(tmp_path / "a.h5"), "-o", "study.png").returncode == 0
 
 
 def test_dataframes(study):

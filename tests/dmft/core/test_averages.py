@@ -7,7 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dmft.core.averages import error_text, finite_error, finite_mean, mean_and_error, standard_error, welford_error
+from dmft.core.averages import (
+    error_text,
+    finite_error,
+    finite_mean,
+    mean_and_error,
+    standard_error,
+    welford_error,
+    with_error,
+)
 
 
 def test_standard_error_of_three():
@@ -38,3 +46,8 @@ def test_standard_errors_are_written_once():
 
 def test_rounding_is_shown_as_zero():
     assert error_text(5.2e-17) == "0" and error_text(0.0123) == "0.012" and error_text(float("nan"), "<4.1g") == "-   "
+
+
+def test_a_single_repetition_is_told_in_words():
+    assert with_error(0.5, 0.0123, ".3f") == "0.500 +- 0.012"
+    assert with_error(0.5, float("nan"), ".3f", repetition="replica") == "0.500 (one replica: no error bar)"

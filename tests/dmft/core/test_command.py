@@ -135,14 +135,18 @@ def test_commands_print_notes_and_warnings_of_the_library(capsys, quiet, printed
 
 WAITS = """
 import sys, time
+from functools import reduce
+from operator import or_
 from dmft.core.command import StopSignals, main_wrapper
 from dmft.core.errors import Stopped
+from dmft.core.parallel import world
+from dmft.core.stopping import exit_code_of
 
 def wait(arguments):
     with StopSignals(float(sys.argv[1]) if len(sys.argv) > 1 else None) as stop:
         print("ready", flush=True)
         for _ in range(1000):
-            if code := stop.poll():
+            if code := exit_code_of(reduce(or_, world().gather(stop.flags))):
                 raise Stopped("stopped; --resume goes on", code)
             time.sleep(0.02)
     return 0

@@ -129,14 +129,14 @@ def test_unwritable_places_give_one_line(tmp_path):
 
 def test_checkpoints(tmp_path):
     path = tmp_path / "a.h5"
-    assert store.load_checkpoint(path) is None
-    store.save_checkpoint(path, "theory", "run", {"x": np.arange(3)}, {"step": 7})
-    stored = store.load_checkpoint(path)
+    assert store.checkpoint_header(path) is None
+    store.save(store.checkpoint_path(path), "theory", "run", {"x": np.arange(3)}, {"step": 7}, checkpoint=True)
+    stored = store.checkpoint_header(path)
     assert stored is not None and stored.is_checkpoint and stored.attrs["step"] == 7 and not path.exists()
     place = store.checkpoint_path(path)
     place.write_bytes(place.read_bytes()[:-200])
     with pytest.raises(FileError, match="damaged.*--force"):
-        store.load_checkpoint(path)
+        store.checkpoint_header(path)
     store.remove_checkpoint(path)
     store.remove_checkpoint(path)
     assert not os.listdir(tmp_path)
@@ -237,10 +237,10 @@ def test_data_in_other_files_are_not_followed(tmp_path):
 
 def test_a_checkpoint_without_its_checksum_is_refused(tmp_path):
     """It may have been cut, or changed by another program; a result is read all the same."""
-    store.save_checkpoint(tmp_path / "a.h5", "theory", "run", {"m": np.arange(3.0)}, {})
+    store.save(store.checkpoint_path(tmp_path / "a.h5"), "theory", "run", {"m": np.arange(3.0)}, {}, checkpoint=True)
     _unsealed(store.checkpoint_path(tmp_path / "a.h5"), lambda file: None)
     with pytest.raises(FileError, match="cut short, or changed by another program; --force starts afresh"):
-        store.load_checkpoint(tmp_path / "a.h5")
+        store.checkpoint_header(tmp_path / "a.h5")
 
 
 def test_a_disk_that_refuses_a_write_is_remembered():
@@ -253,7 +253,7 @@ def test_a_disk_that_refuses_a_write_is_remembered():
 
 def test_a_checkpoint_that_vanishes_while_it_is_read_is_none(tmp_path, monkeypatch):
     """Its job ended between two looks, and removed it after putting the result in place."""
-    store.save_checkpoint(tmp_path / "a.h5", "theory", "run", {}, {})
+    store.save(store.checkpoint_path(tmp_path / "a.h5"), "theory", "run", {}, {}, checkpoint=True)
     honest = store._verify
 
     def verify(path, *rest):

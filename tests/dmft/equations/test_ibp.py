@@ -61,6 +61,44 @@ def test_a_completed_row_obeys_it():
     assert before.max() > 1e-2 and after.max() < 1e-6 * before.max()
 
 
+@pytest.mark.parametrize("per_level, largest", [(None, 1), (4, 4)])
+def test_the_correction_is_the_ridge_solve(per_level, largest):
+    """(Q + eps D) u = e and rho -= D u over the past and the present step, by a plain solve; in blocks D holds their sizes."""
+    run = make_run(ALGORITHMS["persistent"], steps=24)
+    march = March(Experiment.from_run(run), Sampling(300, 1, (0,), BARE | {"ibp"}, 1.0), per_level, saved_steps(24), Comm())
+    seen = []
+
+    def watch(weights, row, failed, g_squared, share, spread):
+        if spread == 0.0:  # of the first step: nothing to correct
+            return row
+        done = ibp.corrected(weights, row, failed, g_squared, share, spread)
+        state, order = weights.state, np.array(weights.history.order, np.int64)
+        D = np.append(weights.history.size[order], 1)
+        Q = np.block([[state.Q[np.ix_(order, order)], state.Q_row[order, None]], [state.Q_row[order], state.Q_now]])
+        u = np.linalg.solve(Q + state.ridge_eps * np.diag(D), np.append(failed.past[order], failed.now))
+        assert_allclose(done.M_R[order], row.M_R[order] + (D * u)[:-1], rtol=0, atol=1e-10)  # rho holds -M_R
+        assert_allclose(done.delta_nu, row.delta_nu - u[-1], rtol=0, atol=1e-10)
+        seen.append((D.max(), np.abs(u).max()))
+        return done
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dmft.equations.rows.corrected", watch)
+        while not march.done:
+            march.step()
+    sizes, corrections = np.array(seen).T
+    assert sizes.max() == largest and corrections.max() > 1e-2
+
+
+def test_the_ridge_grows_with_the_share_that_has_tangents():
+    """eps = (K_T/K) <g^2> (n+1)/s2: overlaps of all K samples are as sharp however few have tangents, and fewer of these deserve
+    less trust."""
+    weights = marched(make_run(ALGORITHMS["gd"], steps=10), BARE | {"ibp"}, 64).weights
+    for share in (1.0, 0.1):
+        assert ibp.ridge_strength(weights, 3.0, share, 1e6) == pytest.approx(share * 3.0 * (weights.n + 1) / ibp.PRIOR, rel=1e-6)
+    assert ibp.ridge_strength(weights, 3.0, 0.1, 0.0) is None
+    assert 0 < ibp.ridge_strength(weights, 0.0, 0.1, 1.0) < 1e-10
+
+
 def _left(weights, row):
     """(free Q - x)/eta of a row, the side of the identity that the response gives."""
     unscaled = weights.unscaled(row)

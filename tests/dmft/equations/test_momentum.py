@@ -15,6 +15,7 @@ from dmft.model.updates import Update
 from dmft.samples.sampling import Sampling
 from dmft.solvers.march import March
 from tests.dmft.equations.test_linear_loss import spectrum
+from tests.solver_cases import make_march
 
 STEPS, ALPHA, M0, SEEDS = 60, 2.0, 0.3, 4
 N = np.arange(STEPS)
@@ -91,6 +92,32 @@ def test_the_momentum_of_the_wrong_kind_is_seen():
     eta, ridge, beta, *_ = CASES["nesterov"]
     march = next(iter(solutions(eta, ridge, beta, False, seeds=1)))
     assert np.abs(march.curves["m"] - exact(eta, ridge, beta, True)["m"]).max() > 0.05
+
+
+def without_data(beta: float, nesterov: bool, eta: float, ridge: float, heat: float, q: float) -> np.ndarray:
+    """q (steps+1,) of weights that heat and ridge alone move: the covariance of (w_n, w_{n-1}), step by step."""
+    P, found = np.full((2, 2), q), [q]
+    for n in range(STEPS):
+        b = beta if n else 0.0
+        shrink = 1 - eta * ridge
+        A = np.array([[(1 + b) * shrink, -b * shrink] if nesterov else [b + shrink, -b], [1.0, 0.0]])
+        P = A @ P @ A.T + np.diag([2 * heat * eta * (1 - b), 0.0])
+        found.append(P[0, 0])
+    return np.array(found)
+
+
+@pytest.mark.parametrize("beta, nesterov", [(0.0, False), (0.8, False), (0.8, True)])
+def test_heat_is_the_temperature_whatever_the_momentum(beta, nesterov):
+    """Hardly any data: q follows the recursion, and ends at T/lambda up to O(eta) (0.59 to 1.11 of it here). Twin: noise of
+    variance 2 T eta whatever the momentum would end five times as hot at beta = 0.8."""
+    eta, ridge, heat = 0.2, 1.0, 0.5
+    run = parse_run(f'[problem]\nalpha = 1e-12\nm0 = {M0}\nloss = "linear"\nconstraint = "ridge"\nridge = {ridge}\n'
+                    f'[algorithm]\nkind = "langevin"\ntemperature = {heat}\nlearning_rate = {eta}\nt_max = {eta * STEPS}\n'
+                    + (f"momentum = {beta}\nnesterov = {str(nesterov).lower()}\n" if beta else ""))
+    march = make_march(run, samples=16)
+    want = without_data(beta, nesterov, eta, ridge, heat, march.curves["q"][0])
+    assert np.abs(march.curves["q"] - want).max() < 1e-9
+    assert abs(want[-1] * ridge / heat - 1) < 0.5
 
 
 def test_momentum_in_blocks():

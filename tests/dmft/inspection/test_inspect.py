@@ -77,6 +77,14 @@ def test_a_bias_larger_than_the_error_bar_is_told(results, dmft_main, edited):
     assert _bias_warnings(dmft_main, edited, results, -0.030, 0.030, 0.0073) == []
 
 
+def test_a_bias_that_nobody_knows_is_not_called_fine(results, dmft_main, edited):
+    """Every solution with half the samples diverged half way: bias/m is NaN from there on."""
+    bias = np.where(results.result.t < 0.2, 0.0, np.nan)
+    checks = _json(dmft_main, edited(results.theory, {"bias/m": bias}))["checks"]
+    check = next(check for check in checks if "bias of m" in check["name"])
+    assert check["fine"] is None and check["value"] is None and "half the samples diverged" in check["meaning"]
+
+
 def test_diverged_simulations_and_changed_sources_are_told(results, dmft_main, edited):
     diverged = np.arange(12) < 3
     m = store.read(results.simulation, "m").copy()
@@ -112,10 +120,10 @@ def test_live_onepass_checkpoint(dmft_main, tmp_path):
     own = {"flat": flat, "columns": columns, "step": step, "snapshot": np.zeros((20, 8), np.uint8)}
     attrs = {"wall_time": 10.0, "progress": 0.2, "progress_before": 0.1, "checkpoint_layout": LAYOUT}
     arrays = {f"active/0/instances/own/{name}": array for name, array in own.items()}
-    store.save_checkpoint(tmp_path / "old.h5", "onepass", run.to_toml(), {"flat": flat[:4]}, {})
+    store.save(store.checkpoint_path(tmp_path / "old.h5"), "onepass", run.to_toml(), {"flat": flat[:4]}, {}, checkpoint=True)
     done = dmft_main("inspect", "old.h5")
     assert done.returncode == 2 and "another version" in done.stderr and len(done.stderr.splitlines()) == 1
-    store.save_checkpoint(tmp_path / "one.h5", "onepass", run.to_toml(), arrays, attrs)
+    store.save(store.checkpoint_path(tmp_path / "one.h5"), "onepass", run.to_toml(), arrays, attrs, checkpoint=True)
     facts = _json(dmft_main, tmp_path / "one.h5")
     assert facts["progress"]["share"] == pytest.approx(0.2) and facts["progress"]["seconds_left"] == pytest.approx(80.0)
     assert facts["progress"]["instances_done"] == 4 and facts["curves"][0]["M[0,0]_error"] > 0

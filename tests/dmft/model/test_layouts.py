@@ -31,8 +31,10 @@ def test_real_files_have_their_layout(results, name):
 
 
 def test_names_are_those_of_the_writers():
-    for declared, written in ((layouts.CURVES, CURVES), (layouts.STUDIED, axis.COMPARED_CURVES), (layouts.MEASURES, fits.MEASURES)):
+    for declared, written in ((layouts.CURVES, CURVES), (layouts.MEASURES, fits.MEASURES)):
         assert set(declared) == set(written)
+    for start, names in layouts.STUDIED_BY_START.items():
+        assert {*layouts.STUDIED, *names, *layouts.KERNELS} == set(axis.compared(start == "random start"))
 
 
 def test_the_layout_leaves_nothing_out(results):

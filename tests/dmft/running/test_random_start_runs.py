@@ -74,6 +74,16 @@ def test_a_kept_run_goes_on_to_later_times(run, theory, tmp_path, caplog):
     assert "going on from the state that was kept" in caplog.text and "from t = 0" not in caplog.text
 
 
+def test_a_target_error_is_that_of_V(run, caplog):
+    """m is 0 without any error, and would meet every target at once."""
+    loose = run.replace(samples=200, replicas=2, t_max=0.2)
+    target = 0.6 * float(dmft.solve(loose, quiet=True).V_error.max())
+    caplog.set_level(logging.INFO, "dmft")
+    tight = dmft.solve(loose.replace(target_error=target), quiet=True)
+    assert len(tight.replicas["m"]) > 2 and tight.V_error.max() <= target
+    assert "error of V is" in caplog.text
+
+
 @pytest.mark.mpi
 def test_ranks_make_no_difference(theory, tmp_path):
     path, output = tmp_path / "run.toml", tmp_path / "two.h5"

@@ -84,6 +84,7 @@ def test_a_target_below_the_bias_cannot_be_met_by_replicas(monkeypatch, bias, er
 def test_one_replica_has_no_error_bar():
     theory = dmft.solve(make_run({"kind": "gd"}, steps=3, samples=50, replicas=1), quiet=True)
     assert np.all(np.isnan(theory.m_error)) and np.all(np.isnan(theory.kernels.M_C_error))
+    assert "(one replica: no error bar)" in repr(theory) and "+-" not in repr(theory)
 
 
 def test_iterate_tells_when_it_does_not_converge():

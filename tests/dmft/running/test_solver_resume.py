@@ -81,7 +81,8 @@ def test_a_checkpoint_of_an_older_version_is_refused_in_one_line(tmp_path, dmft_
     run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=1).replace(dimension=20, instances=2)
     kind, solve = ("simulation", sgd_sim.simulate) if simulated else ("theory", dmft.solve)
     arrays = to_arrays(run, empty_states(run)) if simulated else {"finished/replicas/half_m": np.zeros(0)}
-    store.save_checkpoint(tmp_path / "a.h5", kind, run.to_toml(), arrays, {"progress": 0.5, "outcomes": ""})
+    place = store.checkpoint_path(tmp_path / "a.h5")
+    store.save(place, kind, run.to_toml(), arrays, {"progress": 0.5, "outcomes": ""}, checkpoint=True)
     before = store.checkpoint_path(tmp_path / "a.h5").read_bytes()
     with pytest.raises(FileError, match="checkpoint of another version of this package .* --force"):
         solve(run, output=tmp_path / "a.h5", resume=True, quiet=True)
@@ -111,9 +112,10 @@ def test_a_kept_state_goes_on(tmp_path, caplog, history):
                    history=history, blocks_per_level=4)
     first = dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
     caplog.set_level(logging.INFO, "dmft")
-    for steps in (30, 70):
+    for before, steps in ((20, 30), (30, 70)):
         longer = dmft.solve(run.replace(t_max=steps * 0.02), output=tmp_path / "a.h5", resume=True, quiet=True)
         assert caplog.text.count("going on from the state that was kept") == (1 if steps == 30 else 2)
+        assert f"{100 * before / steps:.0f} % done" in caplog.text      # of both replicas, though one of them waits
         assert_array_equal(longer.m[:21], first.m)
     straight = dmft.solve(run.replace(t_max=70 * 0.02), quiet=True)
     assert_allclose(longer.m, straight.m, rtol=0, atol=1e-9)
@@ -141,6 +143,7 @@ def test_a_kept_state_is_read_and_taken_up_in_the_middle(tmp_path, dmft_main):
     with pytest.raises(Stopped):
         dmft.solve(longer, output=output, resume=True, quiet=True, stop=StopAfter(5))
     checkpoint = store.checkpoint_path(output)
+    assert store.load_header(checkpoint).attrs["progress"] == pytest.approx((25 + 20) / (2 * 30))
     live = partial_theory(store.load_header(checkpoint))
     reached = np.isfinite(live.replicas["m"]).sum(axis=1)
     assert reached[0] == 25 and reached[1] == 21 and live.replicas["m"].shape == (2, 31)
