@@ -17,7 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.bench_gpu import bandwidth  # noqa: E402
-from benchmarks.common import GD, PERSISTENT, problem, table  # noqa: E402
+from benchmarks.common import GD, PERSISTENT, SHARE, problem, table  # noqa: E402
 from dmft.core.device import Gpu, gpu  # noqa: E402
 from dmft.core.errors import UserError  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
@@ -25,12 +25,10 @@ from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.blocks import step_together  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
 
-TANGENTS = 1 / 16  # the default of theory.tangents
-
 
 def run(name: str, algorithm: str, steps: int, samples: int, card: Gpu, limit: float, solutions: int = 1) -> list:
     """Whole marches, with the share of the bandwidth over their last hundred steps, when the history is full."""
-    samplings = [Sampling(samples, 1, (k,), frozenset(PARTS), TANGENTS) for k in range(solutions)]
+    samplings = [Sampling(samples, 1, (k,), frozenset(PARTS), SHARE) for k in range(solutions)]
     marches = [March(problem(algorithm, steps, m0=0.5), sampling, 16, np.arange(10), Comm(), np.float32, card)
                for sampling in samplings]
     began = time.perf_counter()

@@ -17,6 +17,7 @@ from dmft.solvers.march import March
 
 PERSISTENT = 'kind = "persistent_sgd"\nbatch_fraction = 0.5\npersistence = 1.0'
 GD = 'kind = "gd"'
+SHARE = 1 / 16  # the default of theory.tangents
 
 
 def problem(algorithm: str, steps: int, eta: float = 0.01, alpha: float = 3.0, m0: float = 0.5) -> Experiment:
@@ -24,10 +25,12 @@ def problem(algorithm: str, steps: int, eta: float = 0.01, alpha: float = 3.0, m
                                       f"t_max = {eta * steps}\n{algorithm}\n"))
 
 
-def march(p: Experiment, samples: int, per_level: int | None, seed: int = 1, parts=PARTS, dtype=None) -> March:
-    """A march to its end; a dyadic history keeps its tangents in single precision, as the solver does."""
+def march(p: Experiment, samples: int, per_level: int | None, seed: int = 1, parts=PARTS, dtype=None,
+          tangents: float = 1.0) -> March:
+    """A march to its end; a dyadic history keeps its tangents in single precision, as the solver does. tangents: share of the
+    samples that have them."""
     dtype = dtype or (np.float64 if per_level is None else np.float32)
-    solver = March(p, Sampling(samples, seed, (0,), frozenset(parts)), per_level, saved_steps(p.steps), Comm(), dtype)
+    solver = March(p, Sampling(samples, seed, (0,), frozenset(parts), tangents), per_level, saved_steps(p.steps), Comm(), dtype)
     while not solver.done:
         solver.step()
     return solver
