@@ -39,6 +39,7 @@ from dmft.running.kept import kept_state
 from dmft.running.replica import Replica, Setup, wanted_parts
 from dmft.solvers.iterate import Guess
 
+HOPELESS = 4  # replicas that have all diverged, after which a target error is given up
 MOST_REPLICAS = 4096  # that target_error may ask for
 BIAS_SIGMAS = 2.0  # an estimated bias counts as real above this many of its own standard errors
 UNSTABLE_SHARE = 1e-4  # weight of samples with an unstable explicit step from which on a warning is given
@@ -192,6 +193,8 @@ class TheoryJob:
         target = self.run.theory.target_error
         if target <= 0:
             return self.finished
+        if self.comm.bcast(self.comm.is_root and self.statistics.diverged == self.finished >= HOPELESS):
+            return self.finished  # more of them would diverge, too
         told = self._accuracy() if self.comm.is_root else None
         name, worst = self.comm.bcast((told.name, float(np.max(told.error))) if told else ("", 0.0))
         if self.finished > 1 and worst <= target:

@@ -53,6 +53,14 @@ def test_the_command_prints_what_the_library_warns_of(dmft_main, tmp_path):
     assert quiet == told[1:2]
 
 
+def test_a_target_error_is_given_up_when_all_replicas_diverge():
+    """A learning rate at which every solution explodes: four replicas, not four thousand."""
+    run = make_run({"kind": "gd"}, {"m0": 0.5}, steps=60, eta=2.0, samples=64, replicas=2, target_error=0.01)
+    with pytest.warns(DmftWarning, match="diverged"):
+        theory = dmft.solve(run, quiet=True)
+    assert theory.outcome == "diverged" and len(theory.replicas["m"]) == 4
+
+
 def test_target_error_adds_replicas():
     run = make_run(ALGORITHMS["sgd"], {"m0": 0.5}, steps=5, samples=200, replicas=2)
     loose = dmft.solve(run, quiet=True)
@@ -145,8 +153,10 @@ def test_memory_is_refused_before_any_work():
 
 @pytest.mark.parametrize("noise", ["frozen", "fresh"])
 def test_an_iteration_takes_the_memory_that_was_asked_for(noise):
-    """What NumPy allocates at most, both solutions at work, against what is checked before the start."""
+    """What NumPy allocates at most, both solutions at work, against what is checked before the start. On one rank the two solutions
+    go one after the other, and need somewhat less than was asked for."""
     steps = 160
+    dmft.solve(make_run(ALGORITHMS["sgd"], steps=8, samples=20, replicas=1, method="iterate", noise=noise), quiet=True)  # compiles
     run = make_run(ALGORITHMS["sgd"], steps=steps, samples=600, replicas=1, method="iterate", noise=noise)
     setup = Setup.from_run(run)
     samplings = [setup.sampling(name, 0) for name in SOLUTIONS]
@@ -160,7 +170,7 @@ def test_an_iteration_takes_the_memory_that_was_asked_for(noise):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert 0.7 * need < peak < 1.1 * need  # measured 0.88 and 0.86: guesses, kernels and drives are counted roughly
+    assert 0.55 * need < peak < 1.1 * need  # measured 0.70 and 0.63: guesses, kernels and drives are counted roughly
 
 
 def test_history_is_chosen_by_size():
