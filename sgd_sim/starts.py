@@ -58,7 +58,7 @@ def power_rate(problem: ProblemConfig) -> float:
     return min(0.5, 1.0 / max(-lowest(T), 1e-3))
 
 
-@cfunc("float64(float64, float64)")
+@cfunc("float64(float64, float64)", cache=True)
 def _weight_times_field(field, weight):
     return weight * field
 
