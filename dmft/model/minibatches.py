@@ -186,9 +186,12 @@ class Batches:
         return Chain(PERSISTENT, then.fraction, p_on, p_off)
 
     @property
-    def persistent(self) -> bool:
-        """Whether every step has a persistent chain, so that its changes can be drawn beforehand."""
-        return all(isinstance(law, Persistent) for law in self.laws)
+    def lingers(self) -> bool:
+        """Whether changes of s are drawn beforehand: every step has a persistent chain, and the first one is neither a full batch
+        nor Bernoulli's law. Later ones do not count, so that a longer run has the same changes."""
+        first = self.law(0)
+        return (all(isinstance(law, Persistent) for law in self.laws) and isinstance(first, Persistent)
+                and first.fraction < 1.0 and first.p_on + first.p_off < 1.0 - 1e-9)
 
     def changes(self, s: np.ndarray, u: np.ndarray) -> np.ndarray:
         """s(0) and the first steps at which persistent chains change, (count, 1 + changes), from s(0) and uniforms (count,

@@ -131,7 +131,7 @@ class _Columns(NamedTuple):
     @classmethod
     def of(cls, experiment: Experiment, sampling: Sampling) -> _Columns:
         sobol = "sobol" in sampling.parts
-        changes = 3 + (SOBOL_CHANGES if sobol and experiment.batches.persistent else 0)
+        changes = 3 + (SOBOL_CHANGES if sobol and experiment.batches.lingers else 0)
         z = changes + (SOBOL_STEPS if sobol else 0)  # in a shorter run too: the scrambling depends on the dimension
         return cls(slice(3, changes), slice(changes, z), slice(z, z + experiment.data.draws))
 

@@ -98,9 +98,10 @@ def test_a_longer_run_has_the_same_changes():
 
 
 def test_only_chains_that_are_persistent_throughout_are_drawn_beforehand():
-    laws = (LAW, Persistent(0.5, 0.1, 0.1))
-    assert Batches.of([*laws]).persistent
-    assert not Batches.of([FullBatch(), *laws]).persistent and not Batches.steady(Bernoulli(0.5), 3).persistent
+    laws = (LAW, Persistent(1.0, 0.1, 0.0))
+    assert Batches.of([*laws]).lingers and not Batches.of([FullBatch(), *laws]).lingers
+    for law in (Bernoulli(0.3), Persistent.from_times(0.3, 0.02, 0.02 / 0.3), laws[1]):
+        assert not Batches.steady(law, 3).lingers
     for algorithm, known in (("persistent", 1 + SOBOL_CHANGES), ("sgd", 0), ("gd", 0)):
         experiment = Experiment.from_run(make_run(ALGORITHMS[algorithm]))
         for parts, wanted in ((PARTS, known), (("weights",), 0)):
