@@ -54,7 +54,7 @@ def reference_sweep(n: int, samples: int) -> float:
     chains = List([p.batches.chain(n) for n in range(rows)])
     return seconds(lambda: sweep(eta, scale, heat, heat, chains, np.zeros(rows, bool), sampling.keys, m, m, np.full(rows, 0.99),
                                  np.full(rows, 0.94), factor, memory, draws.name, draws.sign, draws.k, draws.y, draws.sd,
-                                 draws.h, draws.s, np.full(samples, 1 / samples), draws.z))
+                                 draws.h, draws.s, np.full(samples, 1 / samples), draws.z, draws.changes))
 
 
 def sweeps_needed(n: int, samples: int) -> tuple[int, float]:

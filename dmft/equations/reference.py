@@ -18,7 +18,7 @@ from dmft.core.streams import normal2
 from dmft.equations.noise import JITTER
 from dmft.model.experiment import Experiment
 from dmft.model.losses import Loss
-from dmft.model.minibatches import next_weight
+from dmft.model.minibatches import own_weight
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def make_sweep(first: Loss, second: Loss):
 
     @njit
     def sweep(eta, scale, heat, beta, chains, later, keys, m, m_w, a, keep, chi_factor, M_R, name, sign, k0, y, sd, h_start,
-              s_start, weight, z_first):
+              s_start, weight, z_first, changes):
         """<v>, <g'>, <g k> (rows,), <g_n g_k> and <g'_n T_nk> (rows, rows). eta, scale (1/l), heat, beta (Nesterov's): (rows,);
         later (rows,): whether a row has the second loss; chains: how mini-batches move on at every step."""
         rows = len(m)
@@ -137,7 +137,7 @@ def make_sweep(first: Loss, second: Loss):
                         memory = np.sum(M_R[n, k + 1 : n] * T[k + 1 : n, k])
                         T_new = a[n] * ((keep[n] - eta[n] * gp[n]) * T[n, k] + eta[n] * memory)  # [dmft-T]
                     T[n + 1, k], T_w[k] = T_new + beta[n + 1] * (T_new - T_w[k]), T_new  # [momentum]
-                s = next_weight(chains[n], s, keys[1], name[i], n)  # [persistent-chain], [epochs]
+                s = own_weight(i, chains[n], s, keys[1], name, changes, n)  # [persistent-chain], [epochs]
         return mean_v, mean_gp, mean_gk, mean_gg, mean_gT
 
     return sweep
@@ -162,7 +162,8 @@ def sweep_once(e: Experiment, draws, weight: np.ndarray, keys, kernels: FullKern
     chains = typed.List([e.batches.chain(n) for n in range(rows)])
     sums = make_sweep(e.losses[0], e.losses[-1])(
         e.eta_n[steps], e.scale_n[steps], heat, beta, chains, e.loss_n > 0, keys, *held, weights.a, weights.keep, factor,
-        weights.memory, draws.name, draws.sign, draws.k, draws.y, draws.sd, draws.h, draws.s, weight, draws.z)
+        weights.memory, draws.name, draws.sign, draws.k, draws.y, draws.sd, draws.h, draws.s, weight, draws.z,
+        draws.changes)
     loss, gp, gk, gg, gT = sums
     mu = np.zeros(rows) if e.mirrored else e.alpha * gk
     return FullKernels(e.alpha * gp, mu, e.alpha * (gg + np.tril(gg, -1).T), -e.alpha * gT, loss)

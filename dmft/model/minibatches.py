@@ -19,6 +19,7 @@ from dmft.core.streams import uniform2
 FULL_BATCH, BERNOULLI, POISSON, PERSISTENT, RESHUFFLED, CYCLIC = range(6)
 MINIBATCHES = ("bernoulli", "without_replacement", "with_replacement")  # how sgd draws, by their names in run files
 EPOCHS = ("reshuffled", "cyclic")  # every sample once in an epoch of 1/l steps
+NEVER = 2**62  # the step of a change that a run does not see
 _MOST = 39.0  # most draws of one sample in a Poisson mini-batch; for a mean of at most 1 more have probability below 1e-40
 
 
@@ -184,6 +185,34 @@ class Batches:
         p_off = 1.0 - ((1.0 - now.p_off) * stay + now.p_off * enter)
         return Chain(PERSISTENT, then.fraction, p_on, p_off)
 
+    @property
+    def lingers(self) -> bool:
+        """Whether changes of s are drawn beforehand: every step has a persistent chain, and the first one is neither a full batch
+        nor Bernoulli's law. Later ones do not count, so that a longer run has the same changes."""
+        first = self.law(0)
+        return (all(isinstance(law, Persistent) for law in self.laws) and isinstance(first, Persistent)
+                and first.fraction < 1.0 and first.p_on + first.p_off < 1.0 - 1e-9)
+
+    def changes(self, s: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """s(0) and the first steps at which persistent chains change, (count, 1 + changes), from s(0) and uniforms (count,
+        changes). Exact: the next change is at the first step at which the sum of -log(1 - p) over the moves since the last one
+        reaches -log(1 - u). Changes after the end are at NEVER. Eq. [persistent-chain]."""
+        steps = len(self.which)
+        chains = [self.chain(n) for n in range(steps)]
+        # A certain move (p = 1) has to stay finite in the sums; it still comes before any -log(1 - u).
+        hazard = [np.append(0.0, np.cumsum(-np.log1p(-np.minimum([getattr(chain, rate) for chain in chains], 1 - 1e-16))))
+                  for rate in ("p_on", "p_off")]
+        on, now, found = s > 0.5, np.zeros(len(s), np.int64), [s.astype(np.int64)]
+        for column in -np.log1p(-u.T):
+            for state in (0, 1):
+                mine, summed = on == state, hazard[state]
+                begin = np.minimum(now[mine], steps)
+                now[mine] = np.maximum(np.searchsorted(summed, summed[begin] + column[mine]), begin + 1)
+            now[now > steps] = NEVER
+            found.append(now.copy())
+            on = ~on
+        return np.column_stack(found)
+
     @classmethod
     def of(cls, laws: list[MiniBatch], relax: bool = False) -> Batches:
         """From the law of every step."""
@@ -236,8 +265,21 @@ def next_weight(chain, s, key, label, n):
     return count
 
 
+@njit(cache=True, inline="always")
+def own_weight(i, chain, s, key, name, changes, n):
+    """s(n+1) of sample i: from its first changes as long as they are known, by chance afterwards. changes: as Batches.changes."""
+    known = changes.shape[1]
+    if known == 0 or changes[i, known - 1] <= n:
+        return next_weight(chain, s, key, name[i], n)
+    passed = changes[i, 0]  # s(0)
+    for k in range(1, known):
+        if changes[i, k] <= n + 1:
+            passed += 1
+    return float(passed % 2)
+
+
 def cuda_source() -> str:
-    """`next_weight` in CUDA C++, with the same codes of the laws."""
+    """`next_weight` and `own_weight` in CUDA C++, with the same codes of the laws."""
     codes = f"enum {{ FULL_BATCH = {FULL_BATCH}, BERNOULLI = {BERNOULLI}, POISSON = {POISSON}, PERSISTENT = {PERSISTENT}, "
     codes += f"RESHUFFLED = {RESHUFFLED}, CYCLIC = {CYCLIC} }};\n"
     text = (Path(__file__).parent / "cuda" / "minibatch.cuh").read_text()

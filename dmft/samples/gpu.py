@@ -104,6 +104,7 @@ class GpuSamples:
         self.tangents = Tangents(gpu.zeros((self.carriers, history.packed), dtype), gpu.zeros((self.carriers, slots), dtype))
         self.z = gpu.put(np.ascontiguousarray(draws.z))
         self.z_steps = draws.z.shape[1]
+        self.changes, self.known = gpu.put(np.ascontiguousarray(draws.changes)), draws.changes.shape[1]
         self.offset, self.stop = gpu.put(history.offset.astype(np.int32)), gpu.put(history.stop.astype(np.int32))
         self.g, self.gp, self.g_y = (gpu.zeros(count) for _ in range(3))
         self.terms, self.dots, self.bound = gpu.zeros((SCALARS, count)), gpu.zeros((3, count)), gpu.zeros(count)
@@ -207,8 +208,8 @@ class GpuSamples:
         self.kernel["move"](*over(self.count), (
             count, slots, slot, np.int64(self.n), eta, scale, keep, np.float64(drive.chi_sd), np.float64(drive.thermal),
             stein, np.int32(chain.kind), *rates, *self.keys, state.name, state.sign,
-            np.int32(self.z_steps), self.z, self.g, self.gp, self.g_y, self.dots, state.h, state.s, past.H, past.G, past.X,
-            state.Y, past.Y), 0)
+            np.int32(self.z_steps), self.z, np.int32(self.known), self.changes, self.g, self.gp, self.g_y, self.dots, state.h,
+            state.s, past.H, past.G, past.X, state.Y, past.Y), 0)
         if self.behind:
             self.behind.turn(state.h, state.Y, tangents.row, plan.merges, self.experiment.update.lookahead(self.n + 1))
         self.n += 1

@@ -40,7 +40,7 @@ from dmft.equations.rows import (
 )
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
-from dmft.model.minibatches import next_weight
+from dmft.model.minibatches import own_weight
 from dmft.model.teacher import SMOOTH
 from dmft.samples.fields import make_fields
 from dmft.samples.lost import GONE
@@ -215,8 +215,8 @@ def enter_tangents(T, row, following, source, merges, slot, offset, stop, used):
 
 
 @njit(**UNCOUNTED)
-def _advance_block(first, last, step, drive, chain, keys, state, past, tangents, fields, z_first, ahead, stein, following,
-                   rounded):
+def _advance_block(first, last, step, drive, chain, keys, state, past, tangents, fields, z_first, changes, ahead, stein,
+                   following, rounded):
     """Samples first .. last-1 from step n to n+1. following, rounded (slots,): room for the next row of tangents and for the
     memory in their precision."""
     n, eta, slot, merges, offset, stop = step.n, step.eta, step.slot, step.merges, step.offset, step.stop
@@ -253,16 +253,16 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, tangents,
         # step n enters the past, n+1 becomes the present
         H_i[slot], G[i, slot], X_i[slot] = h[i], g, chi
         h[i] = h_next
-        s[i] = next_weight(chain, s[i], batch_key, name[i], n) if s[i] >= 0.0 else GONE
+        s[i] = own_weight(i, chain, s[i], batch_key, name, changes, n) if s[i] >= 0.0 else GONE
 
 
 @njit(cache=True, parallel=True)
-def _advance(block, blocks, step, drive, chain, keys, state, past, tangents, fields, z_first, ahead, stein):
+def _advance(block, blocks, step, drive, chain, keys, state, past, tangents, fields, z_first, changes, ahead, stein):
     """All samples, block by block. (Numba drops writes to arrays of a tuple inside a prange, so that the work is a function.)"""
     count, slots = past.H.shape
     for b in prange(blocks):
         _advance_block(b * block, min((b + 1) * block, count), step, drive, chain, keys, state, past, tangents, fields, z_first,
-                       ahead, stein, np.empty(slots, tangents.T.dtype), np.empty(slots, tangents.T.dtype))
+                       changes, ahead, stein, np.empty(slots, tangents.T.dtype), np.empty(slots, tangents.T.dtype))
 
 
 class Samples:
@@ -290,7 +290,7 @@ class Samples:
         self._start(draws, weight)
 
     def _start(self, draws: Draws, weight: np.ndarray) -> None:
-        self.z = draws.z
+        self.z, self.changes = draws.z, draws.changes
         self.n, self.used = 0, 0  # slots in use, rounded up to what a row holds
         self._looks_ahead, self._ahead_from = False, 0
         start = {**draws._asdict(), "weight": weight, "line": lines_of(draws.carrier), "Y": 0.0}
@@ -331,7 +331,7 @@ class Samples:
         ahead = Ahead(self._ahead, self.n - self._ahead_from if self._looks_ahead else -1, self._ahead_from)
         chain = self.experiment.batches.chain(self.n)
         _advance(self.block, self.blocks, step, drive, chain, self.keys, self.state, self.past, self.tangents, self.fields,
-                 self.z, ahead, self.stein)
+                 self.z, self.changes, ahead, self.stein)
         if self.behind:
             beta = self.experiment.update.lookahead(self.n + 1)
             self.behind.turn(self.state.h, self.state.Y, self.tangents.row, plan.merges, beta)

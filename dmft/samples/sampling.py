@@ -3,8 +3,8 @@
 A sample is known by its index among all samples of a replica, so any range of samples can be drawn on any rank.
 The parts of the variance reduction, each of which can be switched off:
 
-- "sobol": (h0, h(0), s(0)) and the first SOBOL_STEPS normals behind chi are a scrambled Sobol set, one
-  independent scrambling per replica, so that the spread of replicas still gives the error bars;
+- "sobol": (h0, h(0), s(0)), the first SOBOL_CHANGES changes of a persistent s and the first SOBOL_STEPS normals behind chi are a
+  scrambled Sobol set, one independent scrambling per replica, so that the spread of replicas still gives the error bars;
 - "weights": h0 and h(0) are drawn WIDER times too wide and weighted back: g ~ h^3 lives in the tails.
   (Much wider and samples start where the explicit step is unstable, eta v'' > 2.)
 - "stein" (a control variate of mu) and "ibp" (the response completed by an identity) are estimators, not draws: see
@@ -29,6 +29,7 @@ from dmft.model.minibatches import first_weights
 from dmft.model.runfile import VARIANCE_PARTS
 
 SOBOL_STEPS = 10  # first steps whose normals are part of the Sobol set
+SOBOL_CHANGES = 4  # first changes of a persistent mini-batch weight that are part of it
 WIDER = 1.2  # factor by which h0 and h(0) are drawn too wide, with "weights"
 # For random starts there are averages with the weight h0^2: h0 alone is drawn wider, and cut off where its weight is negligible and
 # the explicit step of most runs is still stable.
@@ -54,6 +55,7 @@ class Draws(NamedTuple):
     weight: np.ndarray  # (count,) not normalised
     carrier: np.ndarray  # (count,) whether the sample has tangents
     z: np.ndarray  # (count, steps) first normals behind chi
+    changes: np.ndarray  # (count, 1 + changes) s(0) and its first changes, or (count, 0) where they are left to chance
 
 
 def _unit_cube(seed: int, name: tuple[int, ...], first: int, count: int, dimensions: int, sobol: bool) -> np.ndarray:
@@ -119,6 +121,21 @@ def _points(sampling: Sampling, index: np.ndarray, dimensions: int) -> np.ndarra
     return np.concatenate([np.empty((0, dimensions)), *drawn])[place]
 
 
+class _Columns(NamedTuple):
+    """Where the numbers of a sample are among the columns of its point; h0, h(0) and s(0) are the first three."""
+
+    changes: slice
+    z: slice
+    extra: slice  # of the data model
+
+    @classmethod
+    def of(cls, experiment: Experiment, sampling: Sampling) -> _Columns:
+        sobol = "sobol" in sampling.parts
+        changes = 3 + (SOBOL_CHANGES if sobol and experiment.batches.lingers else 0)
+        z = changes + (SOBOL_STEPS if sobol else 0)  # in a shorter run too: the scrambling depends on the dimension
+        return cls(slice(3, changes), slice(changes, z), slice(z, z + experiment.data.draws))
+
+
 def draw(experiment: Experiment, sampling: Sampling, index: np.ndarray) -> Draws:
     """The samples of these indices (count,) of a solution; those from sampling.samples on are pairs on a jump of the labels."""
     own, pairs = index[index < sampling.samples], index[index >= sampling.samples]
@@ -134,26 +151,27 @@ def _draw_pairs(experiment: Experiment, sampling: Sampling, index: np.ndarray) -
     """Samples on the jump: both members of a pair come from one point of the set, with labels +1 and -1. They are neither drawn too
     wide nor flipped."""
     pair, label = (index - sampling.samples) // 2, 1.0 - 2.0 * (index % 2 != sampling.samples % 2)
-    sobol, extra, name = "sobol" in sampling.parts, experiment.data.draws, sampling.samples + pair
-    points = _points(sampling, name, 3 + (SOBOL_STEPS if sobol else 0) + extra)
-    jump = experiment.data.jump(points[:, points.shape[1] - extra:])
+    columns, name = _Columns.of(experiment, sampling), sampling.samples + pair
+    points = _points(sampling, name, columns.extra.stop)
+    jump = experiment.data.jump(points[:, columns.extra])
+    s = first_weights(experiment.batch, points[:, 2], sampling.keys[1], name)
     zero, one = np.zeros(len(index)), np.ones(len(index))
     return Draws(name=name, sign=one, k=jump.k, y=label, sd=one, slope=zero, shift=zero, stratum=np.zeros(len(index), np.int64),
                  jump=label * jump.size / sampling.pairs, h=np.sqrt(experiment.h_start_variance) * ndtri(points[:, 1]),
-                 s=first_weights(experiment.batch, points[:, 2], sampling.keys[1], name), weight=zero,
-                 carrier=np.zeros(len(index), bool),
-                 z=ndtri(points[:, 3 : points.shape[1] - extra]))
+                 s=s, weight=zero, carrier=np.zeros(len(index), bool), z=ndtri(points[:, columns.z]),
+                 changes=_changes(experiment, s, points[:, columns.changes]))
 
 
 def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray) -> Draws:
     """The samples that enter averages."""
     parts = sampling.parts
-    z_steps = SOBOL_STEPS if "sobol" in parts else 0  # in a shorter run too: the scrambling depends on the dimension
+    columns = _Columns.of(experiment, sampling)
     carrier, sign = index < sampling.carriers, np.ones(len(index))
     if experiment.mirrored:
         sign[index % 2 == 1] = -1
         index = index // 2
-    points = _points(sampling, index, 3 + z_steps + experiment.data.draws)
+    points = _points(sampling, index, columns.extra.stop)
+    s = first_weights(experiment.batch, points[:, 2], sampling.keys[1], index)
     wider = WIDER if "weights" in parts else 1.0
     y0, y = ndtri(points[:, 0]), ndtri(points[:, 1])
     weight, h0 = wider**2 * np.exp(-0.5 * (wider**2 - 1) * (y0**2 + y**2)), wider * y0
@@ -163,14 +181,20 @@ def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray)
     return Draws(
         name=index,
         sign=sign,
-        **experiment.data.draw(h0, points[:, 3 + z_steps :])._asdict(),
+        **experiment.data.draw(h0, points[:, columns.extra])._asdict(),
         jump=np.zeros(len(index)),
         h=sign * wider * np.sqrt(experiment.h_start_variance) * y,
-        s=first_weights(experiment.batch, points[:, 2], sampling.keys[1], index),
+        s=s,
         weight=weight,
         carrier=carrier,
-        z=sign[:, None] * ndtri(points[:, 3 : 3 + z_steps]),
+        z=sign[:, None] * ndtri(points[:, columns.z]),
+        changes=_changes(experiment, s, points[:, columns.changes]),
     )
+
+
+def _changes(experiment: Experiment, s: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """As Batches.changes, or (count, 0) where there are no uniforms."""
+    return experiment.batches.changes(s, u) if u.shape[1] else np.empty(u.shape, np.int64)
 
 
 def lines_of(carrier: np.ndarray) -> np.ndarray:

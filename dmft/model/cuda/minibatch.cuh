@@ -1,5 +1,5 @@
-// The mini-batch weight of a sample at the next step: what `next_weight` of dmft/model/minibatches.py does on a CPU, which puts
-// the codes of the laws and MOST_DRAWS before this text. Eqs. [persistent-chain], [epochs].
+// The mini-batch weight of a sample at the next step: what `next_weight` and `own_weight` of dmft/model/minibatches.py do on a
+// CPU, which puts the codes of the laws and MOST_DRAWS before this text. Eqs. [persistent-chain], [epochs].
 
 struct Chain {
     int kind;
@@ -25,4 +25,13 @@ __device__ inline double next_weight(const Chain &chain, double s, unsigned long
         below += term;
     }
     return drawn;
+}
+
+// changes (known,): s(0) and the first changes of this sample.
+__device__ inline double own_weight(const Chain &chain, double s, unsigned long long key, long long label, long long n, int known,
+                                    const long long *changes) {
+    if (known == 0 || changes[known - 1] <= n) return next_weight(chain, s, key, label, n);
+    long long passed = changes[0];
+    for (int k = 1; k < known; k++) passed += changes[k] <= n + 1;
+    return passed % 2;
 }

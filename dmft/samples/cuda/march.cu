@@ -273,7 +273,7 @@ extern "C" __global__ void move(int count, int slots, int slot, long long n, dou
                                 double chi_sd, double thermal, int stein, int kind, double fraction, double p_on,
                                 double p_off, long long period, long long epochs_from, unsigned long long noise_key, unsigned long long batch_key,
                                 const long long *name, const double *sign, int z_steps, const double *z_first,
-                                const double *g, const double *gp, const double *g_y, const double *dots, double *h,
+                                int known, const long long *changes, const double *g, const double *gp, const double *g_y, const double *dots, double *h,
                                 double *s, double *H, double *G, double *X, double *Y, double *Y_past) {
     const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;
@@ -288,5 +288,6 @@ extern "C" __global__ void move(int count, int slots, int slot, long long n, dou
         const double response = a * (keep * Y[i] + eta * (dots[2ll * count + i] - gp[i] * Y[i] - g_y[i]));
         Y[i] = eta * gp[i] > STABLE ? bounded(response) : response;
     }
-    if (s[i] >= 0.0) s[i] = next_weight({kind, fraction, p_on, p_off, period, epochs_from}, s[i], batch_key, name[i], n);
+    if (s[i] >= 0.0)
+        s[i] = own_weight({kind, fraction, p_on, p_off, period, epochs_from}, s[i], batch_key, name[i], n, known, changes + i * known);
 }

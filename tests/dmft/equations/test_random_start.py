@@ -158,12 +158,12 @@ def test_the_weighted_identity_holds(name, monkeypatch):
 
 
 def test_blocks_change_little():
-    """V from rows over a dyadic history, the same random numbers. Measured: 5.3e-3 in V, 3.3e-3 in its kernel; bounds are twice
+    """V from rows over a dyadic history, the same random numbers. Measured: 4.6e-3 in V, 8.2e-3 in its kernel; bounds are twice
     that."""
     experiment = Experiment.from_run(random_run(CASES["persistent"], 30))
     full, blocks = of(marched(experiment, 512)), of(marched(experiment, 512, per_level=8), 8)
-    assert_allclose(blocks.V, full.V, rtol=0.011)
-    assert_allclose(blocks.kernels["V"][:, 5], full.kernels["V"][:, 5], rtol=0.007)
+    assert_allclose(blocks.V, full.V, rtol=0.0092)
+    assert_allclose(blocks.kernels["V"][:, 5], full.kernels["V"][:, 5], rtol=0.0165)
     assert not np.array_equal(blocks.V, full.V)
 
 
