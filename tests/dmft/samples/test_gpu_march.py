@@ -76,8 +76,10 @@ def test_constraints_losses_and_plain_sampling(card, extra, loss, parts):
     p = problem("persistent", 36, extra, loss)
     want, got = (solved(p, None, np.float64, gpu, parts) for gpu in (None, card))
     for name, curve in want.curves.items():
-        # what a row fails the identities by is a difference of numbers of order one, divided by eta
-        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-8 if "gap" in name else 1e-9, err_msg=name)
+        # The multiplier as sampled, and what a row fails the identities by, are differences of numbers of order one, divided by
+        # eta: the linear loss, whose past is nearly singular, shows rounding of up to 5e-9 in them.
+        delicate = "gap" in name or name == "nu_hat_direct"
+        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=2e-8 if delicate else 1e-9, err_msg=name)
 
 
 TWO = 'data = "mixture"\nclusters = [[1, 0.3, 1, 0.5], [-1, 0.7, -1, 2]]\nbias = true\nconstraint = "ridge"\nridge = 0.3\nm0 = 0.4'
@@ -95,8 +97,10 @@ def test_data_models(card, extra, loss, pairs):
     want, got = (solved(p, None, np.float64, gpu, pairs=pairs) for gpu in (None, card))
     assert ("b" in want.curves) == ("bias" in extra) and want.curves["mu"][5] != 0
     for name, curve in want.curves.items():
-        # what a row fails the identities by is a difference of numbers of order one, divided by eta
-        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-8 if "gap" in name else 1e-9, err_msg=name)
+        # The multiplier as sampled, and what a row fails the identities by, are differences of numbers of order one, divided by
+        # eta: the linear loss, whose past is nearly singular, shows rounding of up to 5e-9 in them.
+        delicate = "gap" in name or name == "nu_hat_direct"
+        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=2e-8 if delicate else 1e-9, err_msg=name)
 
 
 def test_the_gpu_march_solves_the_equations(card):
@@ -153,8 +157,10 @@ def test_samples_without_tangents(card):
     want, got = (solved(p, 4, np.float64, gpu, samples=32, carriers=8) for gpu in (None, card))
     assert len(want.samples.tangents.row) == 8 == got.samples.carriers
     for name, curve in want.curves.items():
-        # what a row fails the identities by is a difference of numbers of order one, divided by eta
-        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-8 if "gap" in name else 1e-9, err_msg=name)
+        # The multiplier as sampled, and what a row fails the identities by, are differences of numbers of order one, divided by
+        # eta: the linear loss, whose past is nearly singular, shows rounding of up to 5e-9 in them.
+        delicate = "gap" in name or name == "nu_hat_direct"
+        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=2e-8 if delicate else 1e-9, err_msg=name)
 
 
 def test_a_broken_merge_is_seen(card):
