@@ -78,9 +78,9 @@ class History:
     def _free(self, level: int) -> int:
         """An empty slot of a level."""
         low = (self.levels - 1 - level) * self.width
-        empty = np.flatnonzero(self.size[low : low + self.per_level] == 0)
-        assert len(empty), f"no free slot at level {level}"
-        return low + int(empty[0])
+        slot = low + int(self.size[low : low + self.per_level].argmin())
+        assert self.size[slot] == 0, f"no free slot at level {level}"
+        return slot
 
     def _count(self, level: int) -> int:
         """Blocks in a level."""
