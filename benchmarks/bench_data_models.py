@@ -2,6 +2,7 @@
 
     python benchmarks/bench_data_models.py cost                            seconds of a solution, models in turn
     python benchmarks/bench_data_models.py cost --before PATH              also phase retrieval of another checkout, in turn
+    python benchmarks/bench_data_models.py cost --before PATH --equal      the same without [ibp], tangents on all samples
     python benchmarks/bench_data_models.py limit --samples 16384           m at long times, and its fixed point
     python benchmarks/bench_data_models.py strata                          errors of m and b with and without exact shares
 """
@@ -52,7 +53,8 @@ for line in sys.stdin:
 def cost_text(problem: str, options: argparse.Namespace) -> str:
     return (f'[problem]\nalpha = 3\nm0 = 0.4\n{problem}\n[algorithm]\nkind = "persistent_sgd"\nbatch_fraction = 0.5\n'
             f"persistence = 1.0\nlearning_rate = 0.02\nt_max = {0.02 * options.steps}\n"
-            f"[theory]\nsamples = {options.samples}\nreplicas = 1\n")
+            f"[theory]\nsamples = {options.samples}\nreplicas = 1\nhistory = \"{options.history}\"\n"
+            + ('variance_reduction = ["sobol", "weights", "stein"]\n' if options.equal else ""))
 
 
 def cost(options: argparse.Namespace) -> None:
@@ -130,5 +132,7 @@ if __name__ == "__main__":
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--before", metavar="PATH", help="another checkout")
+    parser.add_argument("--history", choices=("auto", "full", "dyadic"), default="auto")
+    parser.add_argument("--equal", action="store_true", help="without [ibp]: all samples have tangents, as before it")
     given = parser.parse_args()
     {"cost": cost, "limit": limit, "strata": strata}[given.what](given)

@@ -1,6 +1,6 @@
 """The dyadic march: cost against steps, the effect of coarsening, the gain by each part of the variance reduction, bandwidth.
 
-python benchmarks/bench_march.py [scaling coarsening sensitivity shift samples variance same-error bandwidth]     (default: all)
+python benchmarks/bench_march.py [scaling coarsening sensitivity shift samples variance same-error late bandwidth]  (default: all)
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from benchmarks.bench_solver import reference_sweep, sweeps_needed  # noqa: E402
 from benchmarks.common import GD, PERSISTENT, SHARE, march, problem, seconds, table  # noqa: E402
 from dmft.core.averages import standard_error  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
+from dmft.equations.kernels import saved_steps  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
 
@@ -150,6 +151,22 @@ def same_error() -> None:
     ])
 
 
+def late() -> None:
+    """What a step costs once the history is long: GD, n = 10 000, K = 4000, CPU seconds of a thread over its last hundred steps."""
+    numba.set_num_threads(1)
+    samples, n = 4000, 10_000
+    solver = March(problem(GD, n), Sampling(samples, 1, (0,), frozenset(PARTS), SHARE), 16, saved_steps(n), Comm(), np.float32)
+
+    def steps(upto: int) -> None:
+        while solver.n < upto:
+            solver.step()
+
+    before, last = seconds(partial(steps, n - 100)), seconds(partial(steps, n))
+    held = sum(array.nbytes for part in (solver.own(), solver.carried()) for array in part.values())
+    table(f"a step of {samples} samples at n = {n}, dyadic history", ["whole march, s", "ms a step at the end", "kB a sample"],
+          [[f"{before + last:.0f}", f"{10 * last:.2f}", f"{held / samples / 1e3:.1f}"]])
+
+
 def wall_seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
@@ -193,7 +210,7 @@ def bandwidth() -> None:
 
 PARTS_OF_THIS = {"scaling": scaling, "coarsening": coarsening, "sensitivity": sensitivity, "shift": shift, "samples": samples,
                  "variance": variance,
-                 "same-error": same_error, "bandwidth": bandwidth}
+                 "same-error": same_error, "late": late, "bandwidth": bandwidth}
 
 if __name__ == "__main__":
     for chosen in sys.argv[1:] or PARTS_OF_THIS:

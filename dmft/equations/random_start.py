@@ -110,7 +110,7 @@ class TeacherChannel:
     def _solved(self, weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
         """ibp.solved with this object's factor instead of that of the weights."""
         own = copy(weights)
-        own.state = replace(weights.state, ridge=self._ridge, ridge_eps=self._eps, ridge_from=self._upto)
+        own.state = replace(weights.state, ridge=self._ridge, ridge_eps=self._eps, ridge_from=self._upto, ridge_least=0.0)
         done = solved(own, row, failed, eps)
         self._eps, self._upto = own.state.ridge_eps, own.state.ridge_from
         return done

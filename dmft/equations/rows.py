@@ -38,6 +38,7 @@ class Estimators(NamedTuple):
     stein: bool  # the control variate of mu
     identity: bool  # the response is completed by [ibp]
     share: float  # of the samples that have tangents
+    faint: float = FAINT
 
 
 class Estimate(NamedTuple):
@@ -65,19 +66,19 @@ def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: Estimators) -> 
         row = corrected(weights, row, failed, sums[GG], use.share, spread)
     if weights.experiment.centred:
         return Estimate(row._replace(mu=0.0), failed)  # by symmetry
-    return Estimate(_controlled(weights, row, sums, spread / use.share) if use.stein else row, failed)
+    return Estimate(_controlled(weights, row, sums, use.faint * spread / use.share) if use.stein else row, failed)
 
 
-def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, noise: float) -> Row:
+def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: float) -> Row:
     """mu from <g k> and from integration by parts in h0, mu = E_n + alpha <g' Y + dg/dy dy/dh0>, with a coefficient that is not
     fitted to the samples. E_n is what comes through the m_k h0 of the fields, known from the row; the rest is what the data model
-    says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. noise: variance of the response over
-    samples, times K/K_T. Eq. [stein]."""
+    says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. faint: what <g^2> is
+    held against, FAINT times K/K_T and the variance of the response over samples. Eq. [stein]."""
     alpha, size = weights.experiment.alpha, np.maximum(weights.history.size, 1)
     through_fields = row.delta_nu * weights.m - dot(row.M_R / size, weights.state.m_past, weights.used)
     share = 1 / (1 + (sums[WILD] / FADES) ** 4)
-    if noise > 0.0:
-        share *= sums[GG] / (sums[GG] + FAINT * noise)
+    if faint > 0.0:
+        share *= sums[GG] / (sums[GG] + faint)
     return row._replace(mu=row.mu - share * (row.mu - through_fields - alpha * sums[LABEL]))
 
 

@@ -273,7 +273,8 @@ extern "C" __global__ void move(int count, int slots, int slot, long long n, dou
                                 double chi_sd, double thermal, int stein, int kind, double fraction, double p_on,
                                 double p_off, long long period, long long epochs_from, unsigned long long noise_key, unsigned long long batch_key,
                                 const long long *name, const double *sign, int z_steps, const double *z_first,
-                                int known, const long long *changes, const double *g, const double *gp, const double *g_y, const double *dots, double *h,
+                                int known, const long long *changes, const double *g, const double *gp,
+                                const double *g_y, const double *dots, double *h,
                                 double *s, double *H, double *G, double *X, double *Y, double *Y_past) {
     const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;

@@ -214,13 +214,15 @@ def test_a_past_that_noise_made_indefinite():
 
 
 @pytest.mark.parametrize("faint", [rows.FAINT, 0.0], ids=["", "the control variate stays"])
-def test_the_multiplier_vanishes_with_the_gradient(faint, monkeypatch):
+def test_the_multiplier_vanishes_with_the_gradient(faint):
     """Persistent SGD finds the teacher, and nu_hat, a gradient's average, goes to zero with the loss: below 1e-4 it is 0.009
     to 0.015 with four seeds of 256 samples. A control variate of mu that does not fade leaves the noise of the response in it: 0.34
     to 0.52."""
-    monkeypatch.setattr("dmft.equations.rows.FAINT", faint)
-    run = make_run(ALGORITHMS["persistent"], {"m0": 0.5}, steps=600)
-    march = marched(run, PARTS, 256, tangents=1 / 4, per_level=8)
+    experiment = Experiment.from_run(make_run(ALGORITHMS["persistent"], {"m0": 0.5}, steps=600))
+    march = March(experiment, Sampling(256, 1, (0,), frozenset(PARTS), 1 / 4, least_carriers=16), 8, saved_steps(600), Comm())
+    march.use = march.use._replace(faint=faint)
+    while not march.done:
+        march.step()
     late = march.curves["loss"] < 1e-4
     assert late.sum() > 50
     noise = np.sqrt(np.mean(march.curves["nu_hat"][late] ** 2))
