@@ -39,10 +39,11 @@ def run(name: str, algorithm: str, steps: int, samples: int, card: Gpu, limit: f
         step_together(marches, Comm())
     card.wait()
     total, late = time.perf_counter() - began, (time.perf_counter() - late) / 100
-    history, lowest = marches[0].history, min(marches[0].history.order)
-    # Bytes read: H and G in the sums, H, X and Y of the past; of samples with tangents the rows in use, the present one twice.
-    read = samples * (history.slots - lowest) * 5 * 8
-    read += samplings[0].carriers * 4 * (sum(history.stop[s] - lowest for s in history.order) + 2 * (history.slots - lowest))
+    # Bytes that must be read, of slots that hold something: G and H in the sums, H, X and Y of the past; of samples with tangents
+    # the rows as far as a slot can respond, and the present one twice.
+    history, held = marches[0].history, marches[0].history.order
+    read = samples * len(held) * 5 * 8
+    read += samplings[0].carriers * 4 * (sum(np.count_nonzero(history.stop[held] > j) for j in held) + 2 * len(held))
     read *= solutions
     return [name, f"{solutions}", f"{steps}", f"{samples}", f"{total:.1f}", f"{1e3 * late:.2f}", f"{read / late / 1e12:.2f}",
             f"{read / late / limit:.0%}", f"{marches[0].curves['m'][-1]:.4f}"]

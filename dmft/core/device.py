@@ -7,7 +7,7 @@ and never see CuPy, so that a test can hand them one that runs the same sources 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -29,28 +29,52 @@ def source(path: Path) -> str:
 
 class Mirror:
     """An array of zeros on the card with a page-locked copy on the host. Copies between the two are queued behind what was launched
-    before, and hold up nobody; `host` may be written again once something launched after `send` is known to be done."""
+    before, and hold up nobody; `host` may be written, or read, once the queue has been waited for."""
 
     def __init__(self, cupy: Any, shape: int | tuple[int, ...], dtype: Any):
-        self.device = cupy.zeros(shape, dtype)
+        self._cupy, self.device = cupy, cupy.zeros(shape, dtype)
         memory = cupy.cuda.alloc_pinned_memory(max(self.device.nbytes, 1))
         self.host = np.frombuffer(memory, dtype, self.device.size).reshape(self.device.shape)
         self.host[...] = 0
-        self._fetched = cupy.cuda.Event(disable_timing=True)
 
     def send(self) -> None:
         """Copy the host's numbers to the card."""
-        self.device.data.copy_from_host_async(self.host.ctypes.data, self.host.nbytes)
+        self._copy(self.device.data.ptr, self.host.ctypes.data, "HostToDevice")
 
     def fetch(self) -> None:
-        """Copy the card's numbers to the host; `wait` gives them."""
-        self.device.data.copy_to_host_async(self.host.ctypes.data, self.host.nbytes)
-        self._fetched.record()
+        """Copy the card's numbers to the host."""
+        self._copy(self.host.ctypes.data, self.device.data.ptr, "DeviceToHost")
 
-    def wait(self) -> np.ndarray:
-        """The host's copy, once the last `fetch` is done."""
-        self._fetched.synchronize()
-        return self.host
+    def _copy(self, to: int, source: int, kind: str) -> None:
+        # CuPy's own copies refuse to be recorded; this memory is page-locked and stays where it is, so nothing speaks against it.
+        runtime, queue = self._cupy.cuda.runtime, self._cupy.cuda.get_current_stream()
+        if self.host.nbytes:
+            runtime.memcpyAsync(to, source, self.host.nbytes, getattr(runtime, f"memcpy{kind}"), queue.ptr)
+
+
+class Queue:
+    """Launches of one solution, one after the other; the card may work on several queues at a time. What is launched outside of any
+    queue waits for all of them, and they for it."""
+
+    def __init__(self, cupy: Any):
+        self._stream = cupy.cuda.Stream()
+        self._recorded: dict[Hashable, Any] = {}
+
+    def run(self, name: Hashable, launches: Callable[[], None], record: bool = True) -> None:
+        """Let the card do what a function launches. It is called once for each name: what it launches is recorded, with its
+        arguments, and launched as a whole from then on, which takes the host a tenth of the time."""
+        with self._stream:
+            if not record:
+                return launches()
+            if name not in self._recorded:
+                self._stream.begin_capture()
+                launches()
+                self._recorded[name] = self._stream.end_capture()
+            self._recorded[name].launch()
+
+    def wait(self) -> None:
+        """Wait until everything in the queue is done."""
+        self._stream.synchronize()
 
 
 class Gpu:
@@ -93,6 +117,10 @@ class Gpu:
     def mirror(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Mirror:
         """An array of zeros on the card with a copy on the host."""
         return Mirror(self._cupy, shape, dtype)
+
+    def queue(self) -> Queue:
+        """A queue of its own for what one solution launches."""
+        return Queue(self._cupy)
 
     def get(self, array: Any) -> np.ndarray:
         """A copy on the host; waits for everything that was launched before."""

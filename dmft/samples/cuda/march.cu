@@ -1,26 +1,52 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
 // dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `tangent`, the
-// constants SCALARS, GROUPS, TEACHER_SCALARS, TEACHER_GROUPS, TINY, STABLE, BOUND, MOST, WIDE, LEAVES and GONE of the Python
-// sources, and COLUMNS, the number of columns of tangents that a lane adds up at a time. Every sum has a fixed order, so that a
-// run repeats to the last bit on one kind of card.
+// constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST, WIDE, LEAVES and GONE of the Python sources, and OWN, AHEAD
+// and BESIDE, how many numbers a thread loads before it uses them. Every sum has a fixed order, so that a run repeats to the last
+// bit on one kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be
+// recorded and launched as a whole.
+//
+// Neighbouring threads work on neighbouring samples, and arrays over slots have the sample as their last index: H, G, X and Y_past
+// (slots, count), the tangents T (packed, carriers), their present row and the next one (slots, carriers). So all of memory is
+// read in whole lines, and a block of the history that is merged is a few contiguous stretches.
 
 #define LANES 32
-#define AHEAD 2  // rows of tangents that a lane loads before it adds them
+
+// What the loss needs besides the samples.
+struct Present {
+    double m, b, eta, scale;
+};
+
+// Numbers of a step, as gpu.py writes them; order, merges and which slots hold something afterwards lie behind them.
+struct Step {
+    long long active, used, merges, slot, n, kind, period, epochs_from;
+};
+
+// Rates of a step; memory and chi_weights, (slots,) each, lie behind them.
+struct Rates {
+    double eta, a, keep, chi_sd, thermal, fraction, p_on, p_off;
+};
+
+// Slots that hold something before the step, oldest level first: (slots,).
+__device__ inline const long long *order_of(const Step *step) { return (const long long *)(step + 1); }
+
+// (merges, 3): older, newer, into; the newest ones last.
+__device__ inline const long long *merges_of(const Step *step, int slots) { return order_of(step) + slots; }
 
 // Whether a gradient step moves a field further than any that stays in its trapping region: dmft/samples/lost.py. Eq. [lost].
 __device__ inline bool leaves(double step, double field, double y) {
     return fabs(step) > LEAVES * (1.0 + fabs(field) + fabs(y));
 }
 
-// The loss of every sample, and its terms in the averages, terms (SCALARS, count).
-extern "C" __global__ void fields(int count, double m, double b, double eta, double scale, double L, int stein,
-                                  const double *weight, const long long *line, const double *k, const double *y,
-                                  const double *sd, const double *y_slope, const double *direct, const double *h, double *s, double *Y, double *g, double *gp, double *g_y,
-                                  double *terms) {
+// The loss of every sample, what it counts with in sums over the past, pull = weight g, and its terms in the averages, terms
+// (SCALARS, count).
+extern "C" __global__ void fields(int count, const Present *present, double L, int stein, const double *weight,
+                                  const long long *line, const double *k, const double *y, const double *sd,
+                                  const double *y_slope, const double *direct, const double *h, double *s, double *Y, double *g,
+                                  double *gp, double *g_y, double *pull, double *terms) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;
-    const double w = weight[i];
+    const double w = weight[i], m = present->m, b = present->b, eta = present->eta, scale = present->scale;
     double raw = h[i] + m * k[i], field = sd[i] * raw + b, batch = scale * s[i] * sd[i];
     double slope = batch * loss_dv<double>(field, y[i]), curvature = batch * sd[i] * loss_d2v<double>(field, y[i]);
     double mixed = batch * loss_dv_dh0<double>(field, y[i]) * y_slope[i], loss = loss_v<double>(field, y[i]);
@@ -33,6 +59,7 @@ extern "C" __global__ void fields(int count, double m, double b, double eta, dou
     g[i] = slope;
     gp[i] = curvature;
     g_y[i] = mixed;
+    pull[i] = w * slope;
     double row[SCALARS] = {w * curvature,
                            w * slope * k[i],
                            w * loss,
@@ -48,87 +75,92 @@ extern "C" __global__ void fields(int count, double m, double b, double eta, dou
     for (int c = 0; c < SCALARS; c++) terms[(long long)c * count + i] = row[c];
 }
 
+// bound (carriers,): weight times g' of every sample with tangents, bounded where [ibp] completes the response; and the last two
+// of its terms, g' sum_J T_nJ and its square. Threads x over samples, y over slots, whose sums meet in shared memory.
+extern "C" __global__ void bounds(int carriers, int slots, int count, int identity, const long long *carrier,
+                                  const double *weight, const double *gp, const tangent *row, double *bound, double *terms) {
+    extern __shared__ double shared[];
+    const int t = blockIdx.x * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
+    double response = 0.0, total = 0.0;
+    if (t < carriers)
+#pragma unroll 4
+        for (int j = threadIdx.y; j < slots; j += blockDim.y) {
+            const double x = row[(long long)j * carriers + t];
+            response += fabs(x), total += x;
+        }
+    shared[threadIdx.y * blockDim.x + threadIdx.x] = response;
+    shared[threads + threadIdx.y * blockDim.x + threadIdx.x] = total;
+    __syncthreads();
+    if (threadIdx.y != 0 || t >= carriers) return;
+    for (int y = 1; y < blockDim.y; y++) {
+        response += shared[y * blockDim.x + threadIdx.x];
+        total += shared[threads + y * blockDim.x + threadIdx.x];
+    }
+    const long long i = carrier[t];
+    bound[t] = weight[i] * gp[i] * (identity && response > MOST ? MOST / response : 1.0);
+    if (!identity) return;
+    terms[(long long)(SCALARS - 2) * count + i] = bound[t] * total;
+    terms[(long long)(SCALARS - 1) * count + i] = bound[t] * total * (bound[t] * total) / weight[i];
+}
+
+// Random starts: what `row_sums` adds up with the weight k^2, as dmft/samples/teacher_sums.py: pull and bound of every sample, and
+// terms (TEACHER_SCALARS, count). The response of a sample, bounded, is in the terms of its row, `known`.
+extern "C" __global__ void teacher_terms(int count, int identity, const double *weight, const long long *line, const double *k,
+                                         const double *h, const double *g, const double *gp, const double *bound,
+                                         const double *known, double *teacher_pull, double *teacher_bound, double *terms) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    const double k2 = k[i] * k[i], w = weight[i] * k2;
+    const long long t = line[i];
+    teacher_pull[i] = w * g[i];
+    if (t >= 0) teacher_bound[t] = k2 * bound[t];
+    const double response = identity && t >= 0 ? k2 * known[(long long)(SCALARS - 2) * count + i] : 0.0;
+    const double row[TEACHER_SCALARS] = {w * gp[i],           w * g[i] * g[i], w * g[i] * h[i], w * g[i] * g[i] * k2, response,
+                                         response * response / weight[i]};
+    for (int c = 0; c < TEACHER_SCALARS; c++) terms[(long long)c * count + i] = row[c];
+}
+
 __device__ inline double warp_sum(double x) {
     for (int step = LANES / 2; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
     return x;
 }
 
-// out (count,): weight times g' of every sample with tangents, bounded where [ibp] completes the response; and the last two
-// of its terms, g' sum_J T_nJ and its square. One warp a sample.
-extern "C" __global__ void bounds(int carriers, int slots, int count, int identity, const long long *carrier,
-                                  const double *weight, const double *gp, const tangent *row, double *out, double *terms) {
-    const int lane = threadIdx.x % LANES;
-    const long long t = ((long long)blockIdx.x * blockDim.x + threadIdx.x) / LANES;
-    if (t >= carriers) return;
-    double response = 0.0, total = 0.0;
-    for (int j = lane; j < slots; j += LANES) {
-        response += fabs((double)row[t * slots + j]);
-        total += (double)row[t * slots + j];
-    }
-    response = warp_sum(response), total = warp_sum(total);
-    const long long i = carrier[t];
-    if (lane != 0) return;
-    out[i] = weight[i] * gp[i] * (identity && response > MOST ? MOST / response : 1.0);
-    if (!identity) return;
-    terms[(long long)(SCALARS - 2) * count + i] = out[i] * total;
-    terms[(long long)(SCALARS - 1) * count + i] = out[i] * total * (out[i] * total) / weight[i];
-}
-
-// out (blocks, parts, SCALARS + GROUPS slots): sums over the samples of each part of a block. Grid (blocks, parts).
-extern "C" __global__ void row_sums(int count, int block, int part, int slots, int identity, const double *weight,
-                                    const long long *line_of, const double *g, const double *bound, const double *terms,
-                                    const double *G, const tangent *row, const double *H, double *out) {
-    int first = blockIdx.x * block + blockIdx.y * part, columns = SCALARS + GROUPS * slots;
-    int last = min(min(first + part, (int)(blockIdx.x + 1) * block), count);
-    double *line = out + ((long long)blockIdx.x * gridDim.y + blockIdx.y) * columns;
-    for (int c = threadIdx.x; c < columns; c += blockDim.x) {
-        double sum = 0.0;
-        const int group = (c - SCALARS) / slots, slot = (c - SCALARS) % slots;
-        if (c < SCALARS) {
-#pragma unroll 8
-            for (int i = first; i < last; i++) sum += terms[(long long)c * count + i];
-        } else if (group == 0) {
-#pragma unroll 8
-            for (int i = first; i < last; i++) sum += weight[i] * g[i] * G[(long long)i * slots + slot];
-        } else if (group == 1) {
-            for (int i = first; i < last; i++)
-                if (line_of[i] >= 0) sum += bound[i] * row[line_of[i] * slots + slot];
-        } else if (identity) {
-#pragma unroll 8
-            for (int i = first; i < last; i++) sum += weight[i] * g[i] * H[(long long)i * slots + slot];
-        }
-        line[c] = sum;
-    }
-}
-
-// Random starts: sums with the weight k^2, as dmft/samples/teacher_sums.py. out (blocks, parts, TEACHER_SCALARS + TEACHER_GROUPS slots).
-// Grid as row_sums. The response of a sample, bounded, is in its terms before this.
-extern "C" __global__ void teacher_sums(int count, int block, int part, int slots, int identity, const double *weight,
-                                        const long long *line_of, const double *k, const double *h, const double *g,
-                                        const double *gp, const double *bound, const double *terms, const double *G,
-                                        const tangent *row, const double *H, double *out) {
-    const int first = blockIdx.x * block + blockIdx.y * part, columns = TEACHER_SCALARS + TEACHER_GROUPS * slots;
-    const int last = min(min(first + part, (int)(blockIdx.x + 1) * block), count);
-    double *line = out + ((long long)blockIdx.x * gridDim.y + blockIdx.y) * columns;
-    const double *response = terms + (long long)(SCALARS - 2) * count;
-    for (int c = threadIdx.x; c < columns; c += blockDim.x) {
-        double sum = 0.0;
-        const int group = c < TEACHER_SCALARS ? -1 : (c - TEACHER_SCALARS) / slots, slot = (c - TEACHER_SCALARS) % slots;
-        for (int i = first; i < last; i++) {
-            const double k2 = k[i] * k[i], w = weight[i] * k2;
-            if (group == 0) sum += w * g[i] * G[(long long)i * slots + slot];
-            else if (group == 1) sum += line_of[i] >= 0 ? k2 * bound[i] * row[line_of[i] * slots + slot] : 0.0;
-            else if (group == 2) sum += identity ? w * g[i] * H[(long long)i * slots + slot] : 0.0;
-            else if (c == 0) sum += w * gp[i];
-            else if (c == 1) sum += w * g[i] * g[i];
-            else if (c == 2) sum += w * g[i] * h[i];
-            else if (c == 3) sum += w * g[i] * g[i] * k2;
-            else if (identity && line_of[i] >= 0) {
-                const double own = k2 * response[i];
-                sum += c == 4 ? own : own * own / weight[i];
+// out (blocks, parts, scalars + GROUPS slots): sums over the samples of each part of a block, OWN a lane: the terms, then for every
+// slot that holds something pull G, bound T_n and pull H. One warp a slot or term. cut (blocks + 1,): where the samples with
+// tangents of a block begin. Grid (blocks parts, any number).
+extern "C" __global__ void row_sums(int count, int carriers, int block, int parts, int slots, int scalars, int identity,
+                                    const long long *held, const int *cut, const double *pull, const double *bound,
+                                    const double *terms, const double *G, const tangent *row, const double *H, double *out) {
+    const int lane = threadIdx.x % LANES, warps = blockDim.x / LANES, columns = scalars + GROUPS * slots;
+    const int b = blockIdx.x / parts, begin = blockIdx.x % parts * OWN * LANES;
+    const int first = b * block + begin + lane, last = min(min(b * block + begin + OWN * LANES, (b + 1) * block), count);
+    const int t_first = cut[b] + begin, t_last = min(t_first + OWN * LANES, cut[b + 1]);
+    double own[OWN];
+#pragma unroll
+    for (int r = 0; r < OWN; r++) own[r] = first + r * LANES < last ? pull[first + r * LANES] : 0.0;
+    out += (long long)blockIdx.x * columns;
+    for (int q = blockIdx.y * warps + threadIdx.x / LANES; q < slots + scalars; q += gridDim.y * warps) {
+        const bool is_term = q >= slots;
+        double products = 0.0, responses = 0.0, overlaps = 0.0;
+        if (is_term || held[q]) {
+            const double *left = is_term ? terms + (long long)(q - slots) * count : G + (long long)q * count;
+            const double *right = H + (long long)q * count;
+            double x[OWN], y[OWN];
+#pragma unroll
+            for (int r = 0; r < OWN; r++) {
+                const int i = first + r * LANES;
+                x[r] = i < last ? left[i] : 0.0;
+                y[r] = i < last && !is_term && identity ? right[i] : 0.0;
             }
+#pragma unroll
+            for (int r = 0; r < OWN; r++) products += (is_term ? 1.0 : own[r]) * x[r], overlaps += own[r] * y[r];
+            if (!is_term)
+                for (int t = t_first + lane; t < t_last; t += LANES) responses += bound[t] * row[(long long)q * carriers + t];
         }
-        line[c] = sum;
+        products = warp_sum(products), responses = warp_sum(responses), overlaps = warp_sum(overlaps);
+        if (lane != 0) continue;
+        if (is_term) out[q - slots] = products;
+        else out[scalars + q] = products, out[scalars + slots + q] = responses, out[scalars + 2 * slots + q] = overlaps;
     }
 }
 
@@ -144,151 +176,166 @@ extern "C" __global__ void add_parts(int parts, int columns, const double *in, d
 template <typename real> __device__ inline real flushed(real x) { return fabs((double)x) < TINY ? real(0) : x; }
 template <typename real> __device__ inline real bounded(real x) { return min(max(x, real(-BOUND)), real(BOUND)); }
 
-template <typename real> __device__ inline void merge_vector(real *v, int older, int newer, int into) {
-    v[into] = v[older] + v[newer];
-    v[older] = v[newer] = 0;
-}
-
-// The past of every sample at step n: dots (3, count) = chi_weights.X, memory.H and memory.Y_past. One warp a sample, lanes over
-// the slots. vectors (2, slots): memory and chi_weights. Slots before `begin`, of levels that have not been reached, hold nothing.
-extern "C" __global__ void past(int count, int slots, int begin, int used, int stein, const double *vectors, double *dots,
-                                const double *H, const double *X, const double *Y_past) {
-    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
-    const double *memory = vectors, *chi_weights = vectors + slots;
-    const long long i = (long long)blockIdx.x * warps + warp;
-    if (i >= count) return;
-    H += i * slots, X += i * slots;
-    if (stein) Y_past += i * slots;
-    double noise = 0.0, pull = 0.0, teacher = 0.0;
-    for (int j = begin + lane; j < used; j += LANES) {
-        noise += chi_weights[j] * X[j];
-        pull += memory[j] * H[j];
-        if (stein) teacher += memory[j] * Y_past[j];
+// v: the past of one sample, whose slots are `stride` apart.
+template <typename real> __device__ inline void merge_past(real *v, long long stride, int merges, const long long *merge) {
+    for (int k = 0; k < merges; k++) {
+        const long long older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
+        v[into * stride] = v[older * stride] + v[newer * stride];
+        v[older * stride] = v[newer * stride] = 0;
     }
-    noise = warp_sum(noise), pull = warp_sum(pull), teacher = warp_sum(teacher);
-    if (lane == 0) dots[i] = noise, dots[count + i] = pull, dots[2ll * count + i] = teacher;
 }
 
-// A row of the tangents that is in use: where it begins, how far it goes, and how strongly step n pulls on it.
-struct Pull {
-    int offset, length;
-    tangent weight;
+// A slot of the past that holds something, and how strongly step n is drawn to it.
+struct Held {
+    int slot;
+    double memory, chi_weight;
 };
 
-// next (carriers, slots): the next row of tangents of every sample that has them, by one pass over T. One warp a sample, lanes
-// over the slots as sources. rows (active, 3): slot, offset and length of the rows that hold something. Eq. [dmft-T].
-extern "C" __global__ void next_tangents(int carriers, int slots, int begin, int used, long long packed, double eta, double a,
-                                         double keep, int active, const int *rows, const double *memory,
-                                         const long long *carrier, const double *gp, const tangent *T, const tangent *row,
-                                         tangent *next) {
+// From step n to n + 1: the noise, the next field and the next Y of every sample; blocks of its past are merged, and step n goes
+// into the new slot. One thread a sample. Eqs. [dmft-chi], [dmft-h].
+extern "C" __global__ void move(int count, int slots, const Step *step, const Rates *rates, int stein,
+                                unsigned long long noise_key, unsigned long long batch_key, const long long *name,
+                                const double *sign, int z_steps, const double *z_first, int known, const long long *changes,
+                                const double *g, const double *gp, const double *g_y, double *h, double *s, double *H, double *G,
+                                double *X, double *Y, double *Y_past) {
     extern __shared__ double shared[];
-    const int lane = threadIdx.x % LANES, warp = threadIdx.x / LANES, warps = blockDim.x / LANES;
-    Pull *pulls = (Pull *)shared; // (active,) the same for all samples
-    for (int k = threadIdx.x; k < active; k += blockDim.x)
-        pulls[k] = {rows[3 * k + 1], rows[3 * k + 2], flushed((tangent)memory[rows[3 * k]])};
+    Held *past = (Held *)shared; // (active,) the same for all samples
+    const long long *order = order_of(step), *merge = merges_of(step, slots);
+    const double *memory = (const double *)(rates + 1), *chi_weights = memory + slots;
+    const int active = step->active, merges = step->merges;
+    for (int k = threadIdx.x; k < active; k += blockDim.x) past[k] = {(int)order[k], memory[order[k]], chi_weights[order[k]]};
     __syncthreads();
 
-    const long long t = (long long)blockIdx.x * warps + warp;
-    if (t >= carriers) return;
-    row += t * slots, next += t * slots, T += t * packed;
-    const double curvature = gp[carrier[t]];
-    const tangent slope = a * (keep - eta * curvature), strength = a * eta;
-    const bool overshoots = eta * curvature > STABLE;
-    for (int low = begin; low < used; low += LANES * COLUMNS) {
-        tangent sum[COLUMNS] = {};
-        for (int k = 0; k < active; k += AHEAD) {
-            tangent loaded[AHEAD][COLUMNS];
-#pragma unroll
-            for (int r = 0; r < AHEAD; r++) {
-                const int length = k + r < active ? pulls[k + r].length : 0;
-                const tangent *from = T + (k + r < active ? pulls[k + r].offset : 0);
-#pragma unroll
-                for (int c = 0; c < COLUMNS; c++) {
-                    const int j = low + LANES * c + lane;
-                    loaded[r][c] = j < length ? from[j] : tangent(0);
-                }
-            }
-#pragma unroll
-            for (int r = 0; r < AHEAD; r++)
-                if (k + r < active)
-#pragma unroll
-                    for (int c = 0; c < COLUMNS; c++) sum[c] += pulls[k + r].weight * loaded[r][c];
-        }
-#pragma unroll
-        for (int c = 0; c < COLUMNS; c++) {
-            const int j = low + LANES * c + lane;
-            if (j >= used) continue;
-            const tangent response = flushed((tangent)(slope * row[j] + strength * sum[c]));
-            next[j] = overshoots ? bounded(response) : response;
-        }
-    }
-}
-
-// Blocks of the history that become one, as columns: of every row of the tangents, and of six vectors. merge (merges, 3):
-// older, newer, into; the newest ones last. Grid (samples, slots + 6): neighbouring threads do the same to other samples.
-// All merges of columns may come before those of rows: both are sums, and a row has no column newer than its level.
-extern "C" __global__ void merge_columns(int count, int carriers, int slots, long long packed, int stein, int merges, const int *merge,
-                                         const int *offset, const int *stop, double *H, double *G, double *X, tangent *T,
-                                         tangent *row, double *Y_past, tangent *next) {
-    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, line = i * slots;
-    const int r = blockIdx.y, vector = r - slots;
-    if (i >= (vector < 0 || vector == 3 || vector == 4 ? carriers : count)) return;
-    for (int k = 0; k < merges; k++) {
-        const int older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
-        if (vector < 0) {
-            if (stop[r] > max(older, newer)) merge_vector(T + i * packed + offset[r], older, newer, into);
-        } else if (vector == 0) merge_vector(H + line, older, newer, into);
-        else if (vector == 1) merge_vector(G + line, older, newer, into);
-        else if (vector == 2) merge_vector(X + line, older, newer, into);
-        else if (vector == 3) merge_vector(row + line, older, newer, into);
-        else if (vector == 4) merge_vector(next + line, older, newer, into);
-        else if (stein) merge_vector(Y_past + line, older, newer, into);
-    }
-}
-
-// The same as rows of the tangents; then row n goes into `slot` and row n + 1 becomes the present one. Threads x over
-// columns, y over samples.
-extern "C" __global__ void merge_rows(int carriers, int slots, int begin, int used, long long packed, double eta, double a,
-                                      int merges, int slot, const int *merge, const int *offset, const int *stop,
-                                      const long long *carrier, const double *gp, tangent *T, tangent *row,
-                                      const tangent *next) {
-    const long long t = (long long)blockIdx.x * blockDim.y + threadIdx.y;
-    if (t >= carriers) return;
-    T += t * packed, row += t * slots, next += t * slots;
-    const tangent now = -a * eta * gp[carrier[t]];
-    for (int j = begin + threadIdx.x; j < used; j += blockDim.x) {
-        for (int k = 0; k < merges; k++) {
-            const int older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
-            if (j >= stop[older]) continue;
-            if (j < stop[into]) T[offset[into] + j] = T[offset[older] + j] + T[offset[newer] + j];
-            T[offset[older] + j] = T[offset[newer] + j] = 0;
-        }
-        T[offset[slot] + j] = row[j];
-        row[j] = j == slot ? now : next[j];
-    }
-}
-
-// From step n to n + 1, once the past has been seen to; step n goes into `slot`. One thread a sample. Eq. [dmft-h].
-extern "C" __global__ void move(int count, int slots, int slot, long long n, double eta, double a, double keep,
-                                double chi_sd, double thermal, int stein, int kind, double fraction, double p_on,
-                                double p_off, long long period, long long epochs_from, unsigned long long noise_key, unsigned long long batch_key,
-                                const long long *name, const double *sign, int z_steps, const double *z_first,
-                                int known, const long long *changes, const double *g, const double *gp,
-                                const double *g_y, const double *dots, double *h,
-                                double *s, double *H, double *G, double *X, double *Y, double *Y_past) {
-    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    const long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x, stride = count, slot = step->slot, n = step->n;
     if (i >= count) return;
+    const double eta = rates->eta, a = rates->a, keep = rates->keep;
+    H += i, G += i, X += i, Y_past += stein ? i : 0;
+    double noise = 0.0, pull = 0.0, teacher = 0.0;
+    for (int k = 0; k < active; k += AHEAD) {
+        double x[AHEAD], field[AHEAD], response[AHEAD];
+#pragma unroll
+        for (int r = 0; r < AHEAD; r++) {
+            const bool there = k + r < active;
+            const long long place = there ? past[k + r].slot * stride : 0;
+            x[r] = there ? X[place] : 0.0, field[r] = there ? H[place] : 0.0, response[r] = there && stein ? Y_past[place] : 0.0;
+        }
+#pragma unroll
+        for (int r = 0; r < AHEAD; r++)
+            if (k + r < active) {
+                noise += past[k + r].chi_weight * x[r];
+                pull += past[k + r].memory * field[r];
+                teacher += past[k + r].memory * response[r];
+            }
+    }
     double z, xi;
     normal2(noise_key, name[i], n, z, xi);
     z = n < z_steps ? z_first[i * z_steps + n] : z * sign[i];
-    const double chi = dots[i] + chi_sd * z;
-    H[i * slots + slot] = h[i], G[i * slots + slot] = g[i], X[i * slots + slot] = chi;
-    h[i] = a * (keep * h[i] + eta * (dots[count + i] + chi - g[i]) + thermal * sign[i] * xi);
+    const double chi = noise + rates->chi_sd * z;
+    merge_past(H, stride, merges, merge), merge_past(G, stride, merges, merge), merge_past(X, stride, merges, merge);
+    H[slot * stride] = h[i], G[slot * stride] = g[i], X[slot * stride] = chi;
+    h[i] = a * (keep * h[i] + eta * (pull + chi - g[i]) + rates->thermal * sign[i] * xi);
     if (stein) {
-        Y_past[i * slots + slot] = Y[i];
-        const double response = a * (keep * Y[i] + eta * (dots[2ll * count + i] - gp[i] * Y[i] - g_y[i]));
+        merge_past(Y_past, stride, merges, merge);
+        Y_past[slot * stride] = Y[i];
+        const double response = a * (keep * Y[i] + eta * (teacher - gp[i] * Y[i] - g_y[i]));
         Y[i] = eta * gp[i] > STABLE ? bounded(response) : response;
     }
     if (s[i] >= 0.0)
-        s[i] = own_weight({kind, fraction, p_on, p_off, period, epochs_from}, s[i], batch_key, name[i], n, known, changes + i * known);
+        s[i] = own_weight({(int)step->kind, rates->fraction, rates->p_on, rates->p_off, step->period, step->epochs_from}, s[i],
+                          batch_key, name[i], n, known, changes + i * known);
+}
+
+// A row of the tangents that is in use: its slot, where it begins, how far it goes, and how strongly step n pulls on it.
+struct Pull {
+    int slot, offset, length;
+    tangent weight;
+};
+
+// next (slots, carriers): the next row of tangents of every sample that has them, by one pass over T. One block of threads a slot as
+// source, and BESIDE samples a thread. Grid (samples, slots). Eq. [dmft-T].
+extern "C" __global__ void next_tangents(int carriers, int slots, const Step *step, const Rates *rates, const int *offset,
+                                         const int *stop, const long long *carrier, const double *gp, const tangent *T,
+                                         const tangent *row, tangent *next) {
+    extern __shared__ double shared[];
+    Pull *pulls = (Pull *)shared; // (active,) the same for all samples; older rows are not longer
+    const long long *order = order_of(step);
+    const double *memory = (const double *)(rates + 1);
+    const int active = step->active;
+    for (int k = threadIdx.x; k < active; k += blockDim.x)
+        pulls[k] = {(int)order[k], offset[order[k]], stop[order[k]], flushed((tangent)memory[order[k]])};
+    __syncthreads();
+
+    const double eta = rates->eta, a = rates->a;
+    const long long stride = carriers, t = (long long)blockIdx.x * blockDim.x * BESIDE + threadIdx.x;
+    if (blockIdx.y >= active) return; // other slots respond to nothing
+    const int j = pulls[blockIdx.y].slot;
+    int first = 0; // of the rows that reach column j
+    for (int end = active; first < end;) {
+        const int middle = (first + end) / 2;
+        if (pulls[middle].length > j) end = middle;
+        else first = middle + 1;
+    }
+    tangent sum[BESIDE] = {};
+    for (int k = first; k < active; k += AHEAD) {
+        tangent loaded[AHEAD][BESIDE];
+#pragma unroll
+        for (int r = 0; r < AHEAD; r++) {
+            const tangent *from = T + (k + r < active ? pulls[k + r].offset + j : 0) * stride + t;
+#pragma unroll
+            for (int v = 0; v < BESIDE; v++)
+                loaded[r][v] = k + r < active && t + v * blockDim.x < carriers ? from[v * blockDim.x] : tangent(0);
+        }
+#pragma unroll
+        for (int r = 0; r < AHEAD; r++)
+            if (k + r < active)
+#pragma unroll
+                for (int v = 0; v < BESIDE; v++) sum[v] += pulls[k + r].weight * loaded[r][v];
+    }
+#pragma unroll
+    for (int v = 0; v < BESIDE; v++) {
+        const long long own = t + v * blockDim.x;
+        if (own >= carriers) continue;
+        const double curvature = gp[carrier[own]];
+        const tangent slope = a * (rates->keep - eta * curvature), strength = a * eta;
+        const tangent response = flushed((tangent)(slope * row[j * stride + own] + strength * sum[v]));
+        next[j * stride + own] = eta * curvature > STABLE ? bounded(response) : response;
+    }
+}
+
+// Blocks of the history that become one, as columns: of every row of the tangents, of the present one and of the next. Grid
+// (samples, slots + 2). All merges of columns may come before those of rows: both are sums, and a row has no column newer than its
+// level.
+extern "C" __global__ void merge_columns(int carriers, int slots, const Step *step, const int *offset, const int *stop, tangent *T,
+                                         tangent *row, tangent *next) {
+    const long long *merge = merges_of(step, slots);
+    const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x, stride = carriers;
+    const int r = blockIdx.y, merges = step->merges;
+    if (t >= carriers) return;
+    if (r == slots) return merge_past(row + t, stride, merges, merge);
+    if (r > slots) return merge_past(next + t, stride, merges, merge);
+    for (int k = 0; k < merges; k++)
+        if (stop[r] > max(merge[3 * k], merge[3 * k + 1])) merge_past(T + offset[r] * stride + t, stride, 1, merge + 3 * k);
+}
+
+// The same as rows of the tangents; then row n goes into the new slot and row n + 1 becomes the present one. Grid (samples, any
+// number).
+extern "C" __global__ void merge_rows(int carriers, int slots, const Step *step, const Rates *rates, const int *offset,
+                                      const int *stop, const long long *carrier, const double *gp, tangent *T, tangent *row,
+                                      const tangent *next) {
+    const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x, stride = carriers, slot = step->slot;
+    const long long *merge = merges_of(step, slots);
+    const int merges = step->merges, used = step->used;
+    if (t >= carriers) return;
+    T += t, row += t, next += t;
+    const tangent now = -rates->a * rates->eta * gp[carrier[t]];
+    for (int j = blockIdx.y; j < used; j += gridDim.y) {
+        for (int k = 0; k < merges; k++) {
+            const long long older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
+            if (j >= stop[older]) continue;
+            if (j < stop[into]) T[(offset[into] + j) * stride] = T[(offset[older] + j) * stride] + T[(offset[newer] + j) * stride];
+            T[(offset[older] + j) * stride] = T[(offset[newer] + j) * stride] = 0;
+        }
+        T[(offset[slot] + j) * stride] = row[j * stride];
+        row[j * stride] = j == slot ? now : next[j * stride];
+    }
 }

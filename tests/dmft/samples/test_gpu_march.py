@@ -46,8 +46,8 @@ t_max = {0.02 * steps}
 def solved(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16, carriers: int = 16,
            pairs: int = 0) -> March:
     sampling = Sampling(samples, 3, (0,), frozenset(parts), 0.01, least_carriers=carriers, pairs=pairs)
-    # Emulated: few samples a block, and one column a thread, so that slots come in turns in a small test too.
-    tiling = Tiling(warps=3, aligned=4, columns=1) if isinstance(gpu, HostGpu) else TILING
+    # Emulated: few warps, and few numbers loaded at a time, so that slots and parts come in turns in a small test too.
+    tiling = Tiling(own=1, ahead=3, beside=2, warps=1, spread=6) if isinstance(gpu, HostGpu) else TILING
     march = March(p, sampling, per_level, np.arange(0, p.steps - p.hidden + 1, 5), Comm(), dtype, gpu, tiling)
     while not march.done:
         march.step()
@@ -163,6 +163,15 @@ def test_samples_without_tangents(card):
         np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=2e-8 if delicate else 1e-9, err_msg=name)
 
 
+def test_blocks_in_several_parts(card):
+    """Samples enough for blocks of more than one part, the last of them shorter, and a thread of several columns of tangents."""
+    p = problem("persistent", 6)
+    want, got = (solved(p, 4, np.float64, gpu, samples=1100, carriers=100) for gpu in (None, card))
+    assert got.blocks.total == 18 and (got.samples.parts == 2 or not isinstance(card, HostGpu))
+    for name, curve in want.curves.items():
+        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-9, err_msg=name)
+
+
 def test_a_broken_merge_is_seen(card):
     """Twin: tangents that forget what a merged block held must change the result."""
     p = problem("gd", 26)
@@ -170,8 +179,8 @@ def test_a_broken_merge_is_seen(card):
 
     class Forgetful(type(card)):
         def kernels(self, text, names):
-            broken = text.replace("T[offset[into] + j] = T[offset[older] + j] + T[offset[newer] + j];",
-                                  "T[offset[into] + j] = T[offset[newer] + j];")
+            broken = text.replace("T[(offset[older] + j) * stride] + T[(offset[newer] + j) * stride];",
+                                  "T[(offset[newer] + j) * stride];")
             assert broken != text
             return super().kernels(broken, names)
 
