@@ -18,50 +18,53 @@ ZERO = -64  # place of a sum without terms, below that of any number
 BAD = 64  # place of a sum with a term that is not finite
 BASE = 2.0**32
 TILE = 512  # sums worked on at a time
+LOWEST = -32  # place of the smallest numbers
+HALVES = 2.0 ** (-16.0 * np.arange(LOWEST, 32))  # 2**(-16 place) of every place
 
 
 @njit(cache=True)
 def _places(terms, first, place, half):
     """Highest place that the terms of each sum from `first` on reach, and 2**(-16 place), 0 where there is nothing to add."""
-    largest, odd = np.zeros(len(place)), np.zeros(len(place))
+    largest = np.zeros(len(place))
     for b in range(len(terms)):
         line = terms[b, first : first + len(place)]
         for i in range(len(place)):
             size = abs(line[i])
             largest[i] = size if size > largest[i] else largest[i]
-            odd[i] += size - size  # 0, or NaN for a term that is not finite
+    bits = largest.view(np.int64)
     for i in range(len(place)):
         place[i], half[i] = ZERO, 0.0
-        if odd[i] != 0.0:
-            place[i] = BAD
-        elif largest[i] > 0.0:
-            place[i] = (math.frexp(largest[i])[1] - 1) >> 5
-            half[i] = math.ldexp(1.0, -16 * place[i])
+        if 0.0 < largest[i] < np.inf:
+            # The exponent as it is written in the number, for those below 2**-1022 that of 2**-1023: nothing of them is lost.
+            place[i] = ((bits[i] >> 52) - 1023) >> 5
+            half[i] = HALVES[place[i] - LOWEST]
 
 
 @njit(cache=True)
 def digits(terms, out):
     """Sums of terms (count, sums) over the first axis, as digits, into out (sums, WIDTH): `add` joins them, `value` reads them.
     The inner loops run over sums and have no branches, so that the compiler can vectorise them; where a term is not finite the
-    digits mean nothing."""
-    half, places = np.empty(TILE), np.empty(TILE, np.int64)
-    high, middle, low = np.empty(TILE, np.int64), np.empty(TILE, np.int64), np.empty(TILE, np.int64)
+    digits mean nothing. Digits are added as floating point numbers, because few processors turn several of these into integers at
+    a time: they are whole and below BASE, so that sums of up to 2**21 terms are exact."""
+    half, place = np.empty(TILE), np.empty(TILE, np.int64)
+    high, middle, low = np.empty(TILE), np.empty(TILE), np.empty(TILE)
     for first in range(0, len(out), TILE):
         width = min(TILE, len(out) - first)
-        _places(terms, first, places[:width], half)
-        high[:], middle[:], low[:] = 0, 0, 0
+        _places(terms, first, place[:width], half)
+        high[:], middle[:], low[:] = 0.0, 0.0, 0.0
         for b in range(len(terms)):
             line = terms[b, first : first + width]
             for i in range(width):
                 rest = line[i] * half[i] * half[i]  # in two factors: their product may overflow
                 digit = np.trunc(rest)
-                high[i] += np.int64(digit)
+                high[i] += digit
                 rest = (rest - digit) * BASE
                 digit = np.trunc(rest)
-                middle[i] += np.int64(digit)
-                low[i] += np.int64((rest - digit) * BASE)
+                middle[i] += digit
+                low[i] += np.trunc((rest - digit) * BASE)
         for i in range(width):
-            out[first + i, 0], out[first + i, 1], out[first + i, 2], out[first + i, 3] = places[i], high[i], middle[i], low[i]
+            out[first + i, 0] = place[i] if middle[i] == middle[i] else BAD  # a term that is not finite leaves NaN
+            out[first + i, 1], out[first + i, 2], out[first + i, 3] = np.int64(high[i]), np.int64(middle[i]), np.int64(low[i])
 
 
 @njit(cache=True)
