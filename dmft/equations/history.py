@@ -15,6 +15,7 @@ Slots come in groups of four with a common row length, because four rows are rea
 from __future__ import annotations
 
 from collections.abc import Iterable
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -73,47 +74,57 @@ class History:
         self.packed = int(self.stop.sum())  # tangents of a sample, all rows
         self.first = np.zeros(self.slots, np.int64)  # first step of the block in each slot
         self.size = np.zeros(self.slots, np.int64)  # its number of steps, 0 for an empty slot
+        self.divisor = np.ones(self.slots)  # its number of steps, 1 for an empty slot: what turns a sum over a block into a mean
         self.order = np.zeros(0, np.int64)  # slots in use, oldest first
+        self._note_empty()
 
-    def _free(self, level: int) -> int:
-        """An empty slot of a level."""
-        low = (self.levels - 1 - level) * self.width
-        slot = low + int(self.size[low : low + self.per_level].argmin())
-        assert self.size[slot] == 0, f"no free slot at level {level}"
-        return slot
+    def _note_empty(self) -> None:
+        """Note the empty slots of each level, lowest first: heaps, from which `push` takes them."""
+        lows = [self._low(level) for level in range(self.levels)]
+        self._empty = [(low + np.flatnonzero(self.size[low : low + self.per_level] == 0)).tolist() for low in lows]
+
+    def _low(self, level: int) -> int:
+        """The first slot of a level."""
+        return (self.levels - 1 - level) * self.width
 
     def _count(self, level: int) -> int:
         """Blocks in a level."""
-        low = (self.levels - 1 - level) * self.width
-        return int(np.count_nonzero(self.size[low : low + self.per_level]))
+        return self.per_level - len(self._empty[level])
 
     @property
     def room(self) -> bool:
         """Whether another step can be pushed."""
-        return any(self._count(level) < self.per_level for level in range(self.levels))
+        return any(self._empty)
 
     def push(self, step: int) -> Plan:
         """Make room for `step` and enter it; returns what the arrays over slots must do accordingly."""
         full = 0
         while full < self.levels and self._count(full) >= self.per_level:
             full += 1
-        merges, joins, order = [], [], self.order.tolist()
+        merges, joins, count = [], [], len(self.order)
+        order = np.empty(count + 1, np.int64)
+        order[:count] = self.order
         for level in range(full - 1, -1, -1):
-            at = len(order) - sum(self._count(newer) for newer in range(level + 1))  # older blocks are all of higher levels
-            older, newer = order[at : at + 2]
-            into = self._free(level + 1)
-            together = 2
-            if int(self.first[newer]) in self.jumps:
-                newer, together = (self.levels - 1 - level) * self.width + self.per_level, 1
-            self.first[into], self.size[into] = self.first[older], self.size[older] + self.size[newer]
-            self.size[[older, newer]] = 0
-            order[at : at + together] = [into]
-            merges.append((older, newer, into))
-            if together == 2:
+            at = count - sum(self._count(newer) for newer in range(level + 1))  # older blocks are all of higher levels
+            older, newer = order[at : at + 2].tolist()
+            into = heappop(self._empty[level + 1])
+            order[at] = into
+            heappush(self._empty[level], older)
+            if self.jumps and int(self.first[newer]) in self.jumps:
+                newer = self._low(level) + self.per_level
+            else:
+                heappush(self._empty[level], newer)
                 joins.append(at)
-        slot = self._free(0)
+                order[at + 1 : count - 1] = order[at + 2 : count]
+                count -= 1
+            self.first[into], self.size[into] = self.first[older], self.size[older] + self.size[newer]
+            self.size[older] = self.size[newer] = 0
+            self.divisor[into], self.divisor[older], self.divisor[newer] = self.size[into], 1.0, 1.0
+            merges.append((older, newer, into))
+        slot = heappop(self._empty[0])
         self.first[slot], self.size[slot] = step, 1
-        self.order = np.array([*order, slot], np.int64)
+        order[count] = slot
+        self.order = order[: count + 1]
         return Plan(np.array(merges, np.int64).reshape(-1, 3), slot, tuple(joins))
 
     def centres(self) -> np.ndarray:
@@ -126,3 +137,5 @@ class History:
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self.first[:], self.size[:] = arrays["first"], arrays["size"]
         self.order = np.array(arrays["order"], np.int64)
+        self.divisor[:] = np.maximum(self.size, 1)
+        self._note_empty()
