@@ -13,6 +13,8 @@ import math
 import numpy as np
 from numba import njit
 
+from dmft.core.compiled import UNCOUNTED
+
 WIDTH = 4  # numbers of a sum: place of its highest digit, and three digits from there downwards
 ZERO = -64  # place of a sum without terms, below that of any number
 BAD = 64  # place of a sum with a term that is not finite
@@ -22,36 +24,25 @@ LOWEST = -32  # place of the smallest numbers
 HALVES = 2.0 ** (-16.0 * np.arange(LOWEST, 32))  # 2**(-16 place) of every place
 
 
-@njit(cache=True)
-def _places(terms, first, place, half):
-    """Highest place that the terms of each sum from `first` on reach, and 2**(-16 place), 0 where there is nothing to add."""
-    largest = np.zeros(len(place))
-    for b in range(len(terms)):
-        line = terms[b, first : first + len(place)]
-        for i in range(len(place)):
-            size = abs(line[i])
-            largest[i] = size if size > largest[i] else largest[i]
-    bits = largest.view(np.int64)
-    for i in range(len(place)):
-        place[i], half[i] = ZERO, 0.0
-        if 0.0 < largest[i] < np.inf:
-            # The exponent as it is written in the number, for those below 2**-1022 that of 2**-1023: nothing of them is lost.
-            place[i] = ((bits[i] >> 52) - 1023) >> 5
-            half[i] = HALVES[place[i] - LOWEST]
-
-
-@njit(cache=True)
-def digits(terms, out):
-    """Sums of terms (count, sums) over the first axis, as digits, into out (sums, WIDTH): `add` joins them, `value` reads them.
-    The inner loops run over sums and have no branches, so that the compiler can vectorise them; where a term is not finite the
-    digits mean nothing. Digits are added as floating point numbers, because few processors turn several of these into integers at
-    a time: they are whole and below BASE, so that sums of up to 2**21 terms are exact."""
-    half, place = np.empty(TILE), np.empty(TILE, np.int64)
-    high, middle, low = np.empty(TILE), np.empty(TILE), np.empty(TILE)
+@njit(**UNCOUNTED)
+def _digits(terms, out, work, bits):
+    """`digits` with room to work in: (5, TILE) numbers, of which `bits` shows the first as they are written."""
+    largest, half, high, middle, low = work[0], work[1], work[2], work[3], work[4]
     for first in range(0, len(out), TILE):
         width = min(TILE, len(out) - first)
-        _places(terms, first, place[:width], half)
-        high[:], middle[:], low[:] = 0.0, 0.0, 0.0
+        for i in range(width):
+            largest[i] = high[i] = middle[i] = low[i] = 0.0
+        for b in range(len(terms)):
+            line = terms[b, first : first + width]
+            for i in range(width):
+                size = abs(line[i])
+                largest[i] = size if size > largest[i] else largest[i]
+        for i in range(width):
+            out[first + i, 0], half[i] = ZERO, 0.0  # 2**(-16 place), 0 where there is nothing to add
+            if 0.0 < largest[i] < np.inf:
+                # The exponent as it is written in the number, for those below 2**-1022 that of 2**-1023: nothing of them is lost.
+                place = ((bits[i] >> 52) - 1023) >> 5
+                out[first + i, 0], half[i] = place, HALVES[place - LOWEST]
         for b in range(len(terms)):
             line = terms[b, first : first + width]
             for i in range(width):
@@ -63,11 +54,21 @@ def digits(terms, out):
                 middle[i] += digit
                 low[i] += np.trunc((rest - digit) * BASE)
         for i in range(width):
-            out[first + i, 0] = place[i] if middle[i] == middle[i] else BAD  # a term that is not finite leaves NaN
+            if middle[i] != middle[i]:  # a term that is not finite leaves NaN
+                out[first + i, 0] = BAD
             out[first + i, 1], out[first + i, 2], out[first + i, 3] = np.int64(high[i]), np.int64(middle[i]), np.int64(low[i])
 
 
-@njit(cache=True)
+def digits(terms: np.ndarray, out: np.ndarray) -> None:
+    """Sums of terms (count, sums) over the first axis, as digits, into out (sums, WIDTH): `add` joins them, `value` reads them.
+    The inner loops run over sums and have no branches, so that the compiler can vectorise them; where a term is not finite the
+    digits mean nothing. Digits are added as floating point numbers, because few processors turn several of these into integers at
+    a time: they are whole and below BASE, so that sums of up to 2**21 terms are exact."""
+    work = np.empty((5, TILE))
+    _digits(terms, out, work, work[0].view(np.int64))
+
+
+@njit(**UNCOUNTED)
 def add(more, total):
     """total += more, both (sums, WIDTH)."""
     for i in range(len(total)):
@@ -82,23 +83,28 @@ def add(more, total):
             total[i, k] += more[i, k - down]
 
 
-@njit(cache=True)
+@njit(**UNCOUNTED)
 def _carried(high, middle, low):
     """The same number with the two lower digits in [0, BASE); the highest digit then carries the sign."""
     middle += low >> 32
     return high + (middle >> 32), middle & 0xFFFFFFFF, low & 0xFFFFFFFF
 
 
-@njit(cache=True)
-def value(total):
-    """(sums, WIDTH) -> (sums,); NaN for sums with a term that was not finite."""
-    out = np.empty(len(total))
+@njit(**UNCOUNTED)
+def _value(total, out):
+    """`value` into out (sums,)."""
     for i in range(len(total)):
-        place, high, middle, low = total[i]
+        place, high, middle, low = total[i, 0], total[i, 1], total[i, 2], total[i, 3]
         sign = 1.0 if _carried(high, middle, low)[0] >= 0 else -1.0
         if sign < 0.0:
             high, middle, low = -high, -middle, -low
         high, middle, low = _carried(high, middle, low)
         size = np.float64(high) * BASE * BASE + (np.float64(middle) * BASE + np.float64(low))
         out[i] = np.nan if place == BAD else sign * math.ldexp(size, 32 * (place - 2))
+
+
+def value(total: np.ndarray) -> np.ndarray:
+    """(sums, WIDTH) -> (sums,); NaN for sums with a term that was not finite."""
+    out = np.empty(len(total))
+    _value(total, out)
     return out

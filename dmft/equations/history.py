@@ -76,6 +76,7 @@ class History:
         self.size = np.zeros(self.slots, np.int64)  # its number of steps, 0 for an empty slot
         self.divisor = np.ones(self.slots)  # its number of steps, 1 for an empty slot: what turns a sum over a block into a mean
         self.order = np.zeros(0, np.int64)  # slots in use, oldest first
+        self.upto = 0  # slots from here on have never been in use
         self._note_empty()
 
     def _note_empty(self) -> None:
@@ -105,7 +106,7 @@ class History:
         order = np.empty(count + 1, np.int64)
         order[:count] = self.order
         for level in range(full - 1, -1, -1):
-            at = count - sum(self._count(newer) for newer in range(level + 1))  # older blocks are all of higher levels
+            at = count - (level + 1) * self.per_level  # the levels up to this one are full, and older blocks of higher levels
             older, newer = order[at : at + 2].tolist()
             into = heappop(self._empty[level + 1])
             order[at] = into
@@ -124,8 +125,8 @@ class History:
         slot = heappop(self._empty[0])
         self.first[slot], self.size[slot] = step, 1
         order[count] = slot
-        self.order = order[: count + 1]
-        return Plan(np.array(merges, np.int64).reshape(-1, 3), slot, tuple(joins))
+        self.order, self.upto = order[: count + 1], max(self.upto, slot + 1)
+        return Plan(np.array(merges, np.int64) if merges else np.zeros((0, 3), np.int64), slot, tuple(joins))
 
     def centres(self) -> np.ndarray:
         """Middle of each block in units of steps, oldest first."""
@@ -137,5 +138,5 @@ class History:
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self.first[:], self.size[:] = arrays["first"], arrays["size"]
         self.order = np.array(arrays["order"], np.int64)
-        self.divisor[:] = np.maximum(self.size, 1)
+        self.divisor[:], self.upto = np.maximum(self.size, 1), int(self.order.max(initial=-1)) + 1
         self._note_empty()

@@ -26,9 +26,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
-from dmft.equations.noise import conditional, dot, factor_rows
-from dmft.equations.weights import Row, WeightDynamics
+from dmft.core.compiled import UNCOUNTED
+from dmft.equations.noise import backward, dot, factor_rows, forward
+from dmft.equations.recursion import against_past
+from dmft.equations.weights import NoiseOverlaps, Row, WeightDynamics
 
 PRIOR = 2.0  # assumed variance of g'_n sum_k T_nk over samples
 STALE = 2.0  # factor by which eps may be off before the factor is made again
@@ -52,15 +55,29 @@ class Gap(NamedTuple):
     largest: float  # largest |e_j| over all steps j, with e constant across a block
 
 
-def gap(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps) -> Gap:
-    """The residual of [ibp] for a row as it was estimated. overlaps: alpha <g_n h_j>."""
-    state, eta, free, recoil = weights.state, weights.eta, weights.free, weights.recoil
-    unscaled = weights.unscaled(row)
-    last = weights.history.order[-1] if recoil else 0
-    past = (free * state.Q_row - recoil * state.Q[last] - unscaled.x) / eta - overlaps.past
-    now = (free * state.Q_now - recoil * state.Q_row[last] - unscaled.x_now) / eta - overlaps.now
-    each = np.abs(past) / np.maximum(weights.history.size, 1)
-    return Gap(past, now, float(max(each.max(initial=0.0), abs(now))))
+@njit(**UNCOUNTED, error_model="numpy")
+def _residual(eta, free, recoil, last, keep, memory, b, b_now, Q, Q_row, Q_now, past, now, divisor, used, e):
+    """e_j of the past, into e (slots,), and of the present, and the largest |e_j|. past, now: alpha <g_n h_j>; last: slot of step
+    n - 1."""
+    x_now = against_past(eta, keep, memory, b, b_now, Q, Q_row, Q_now, used, e)
+    Q_last, largest = Q[last], 0.0
+    for j in range(len(e)):
+        e[j] = (free * Q_row[j] - recoil * Q_last[j] - e[j]) / eta - past[j]
+        each = abs(e[j]) / divisor[j]
+        if each > largest or each != each:  # NaN counts
+            largest = each
+    return (free * Q_now - recoil * Q_row[last] - x_now) / eta - now, largest
+
+
+def gap(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps, noise: NoiseOverlaps | None = None) -> Gap:
+    """The residual of [ibp] for a row as it was estimated. overlaps: alpha <g_n h_j>; noise: those of the row, where known."""
+    state, history, settings, past = weights.state, weights.history, weights.settings, np.empty(weights.history.slots)
+    last = history.order[-1] if settings.recoil else 0
+    now, largest = _residual(
+        settings.eta, weights.free, settings.recoil, last, *weights.pull(row), *(noise or weights.noise_overlaps(row)), state.Q,
+        state.Q_row, state.Q_now, *overlaps, history.divisor, weights.used, past,
+    )
+    return Gap(past, now, max(largest, abs(now)))
 
 
 def corrected(weights: WeightDynamics, row: Row, failed: Gap, g_squared: float, share: float, spread: float) -> Row:
@@ -76,22 +93,34 @@ def ridge_strength(weights: WeightDynamics, g_squared: float, share: float, spre
         return None
     state, order = weights.state, weights.history.order
     # Where nothing is left to learn (g = 0) Q alone would be singular.
-    trace = float(np.sum(state.Q[order, order] / weights.history.size[order])) + state.Q_now
+    trace = float((state.Q.diagonal()[order] / weights.history.divisor[order]).sum()) + state.Q_now
     return max(share * g_squared * (state.n + 1) / s2, 1e-13 * trace)
+
+
+@njit(**UNCOUNTED, error_model="numpy")
+def _solve(L, order, size, Q_row, variance, least, past, now, x, M_R):
+    """Correct M_R in place; returns u of the present step. L: factor of Q + eps D over the past, in order of time; Q_row, variance:
+    what the present step adds to Q + eps D; least: of its pivot; past, now: e_j; x (3, steps of the past): room to work in."""
+    count, pull, alone, e = len(order), x[0], x[1], x[2]
+    for i in range(count):
+        pull[i] = Q_row[order[i]]
+        alone[i] = e[i] = past[order[i]]
+    # The present step is the last unknown: it is solved for first, then the past given its value.
+    forward(L, x[:2], count)
+    left = variance - dot(pull, pull, count)
+    backward(L, x[:2], count)
+    u = (now - dot(pull, e, count)) / (least if left < least else left)
+    for i in range(count):
+        M_R[order[i]] += size[order[i]] * (alone[i] - u * pull[i])
+    return u
 
 
 def solved(weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
     """The row corrected by rho -= D u with (Q + eps D) u = e."""
-    state, history = weights.state, weights.history
-    order = history.order
-    size, count = history.size[order], len(order)
-    _keep_factor(weights, order, eps)
-    # The present step is the last unknown: it is solved for first, then the past given its value.
-    pull, left = conditional(state.ridge, state.Q_row[order], state.Q_now + state.ridge_eps, count)
-    alone, _ = conditional(state.ridge, failed.past[order], 0.0, count)
-    now = (failed.now - dot(pull, failed.past[order], count)) / max(left, state.ridge_eps)
-    M_R = row.M_R.copy()
-    M_R[order] += size * (alone - now * pull)
+    state, history, M_R = weights.state, weights.history, row.M_R.copy()
+    _keep_factor(weights, history.order, eps)
+    now = _solve(state.ridge, history.order, history.divisor, state.Q_row, state.Q_now + state.ridge_eps, state.ridge_eps,
+                 failed.past, failed.now, np.empty((3, len(history.order))), M_R)
     return row._replace(M_R=M_R, delta_nu=row.delta_nu - now)
 
 

@@ -47,7 +47,7 @@ def saved_row(kernels: dict[str, np.ndarray], grid: np.ndarray, weights: WeightD
     and R are densities in time, zero on and above the diagonal; values inside an old block are interpolated between the middles of
     blocks."""
     n, history, state, e = weights.n, weights.history, weights.state, weights.experiment
-    i = int(np.searchsorted(grid, n))
+    i = int(grid.searchsorted(n))
     if i == len(grid) or grid[i] != n:
         return
     order = history.order

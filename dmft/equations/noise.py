@@ -14,10 +14,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dmft.core.compiled import UNCOUNTED
+
 JITTER = 1e-9
 
 
-@njit(cache=True)
+@njit(**UNCOUNTED)
 def dot(a, b, n):
     """sum_k a_k b_k over the first n, in eight interleaved sums. The order is written out, rather than left to
     fastmath, because two compilations may choose differently: rounding would then depend on the machine."""
@@ -37,7 +39,30 @@ def dot(a, b, n):
     return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
 
 
-@njit(cache=True)
+@njit(**UNCOUNTED, error_model="numpy")
+def forward(L, x, size):
+    """L y = x for every line of x (lines, size), in place; all lines go down together, so that L is read once."""
+    for i in range(size):
+        row = L[i]
+        for k in range(len(x)):
+            line = x[k]
+            line[i] = (line[i] - dot(row, line, i)) / row[i]
+
+
+@njit(**UNCOUNTED, error_model="numpy")
+def backward(L, x, size):
+    """L^T y = x for every line of x (lines, size), in place."""
+    for i in range(size - 1, -1, -1):
+        row = L[i]
+        for k in range(len(x)):
+            line = x[k]
+            line[i] /= row[i]
+            weight = line[i]
+            for j in range(i):
+                line[j] -= weight * row[j]
+
+
+@njit(**UNCOUNTED, error_model="numpy")
 def factor_rows(M_C, jitter, order, L, start):
     """Rows from `start` on of the lower Cholesky factor L, in order of time, of S = M_C + jitter (over slots; `order` lists
     them in time), in place. Returns the number of pivots that rounding made too small or negative; they are set to a hundredth
@@ -46,7 +71,8 @@ def factor_rows(M_C, jitter, order, L, start):
     for i in range(start, len(order)):
         covariance = M_C[order[i]]
         for j in range(i):
-            L[i, j] = (covariance[order[j]] - dot(L[i], L[j], j)) / L[j, j]
+            L[i, j] = covariance[order[j]]
+        forward(L, L[i : i + 1], i)
         variance = covariance[order[i]] + jitter[order[i]]
         pivot = variance - dot(L[i], L[i], i)
         least = 0.01 * JITTER * variance
@@ -57,7 +83,7 @@ def factor_rows(M_C, jitter, order, L, start):
     return floored
 
 
-@njit(cache=True)
+@njit(**UNCOUNTED)
 def join_rows(L, valid, at):
     """The first `valid` rows of a lower Cholesky factor, in order of time, when blocks `at` and `at` + 1 become one: in place.
     Returns the number of rows that are right afterwards. The two rows add up, the later ones move up, and the diagonal that now
@@ -80,16 +106,16 @@ def join_rows(L, valid, at):
     return valid - 1
 
 
-@njit(cache=True)
-def conditional(L, c, variance, size):
-    """Weights w (size,) and variance of chi_n given the past: L L^T w = c, variance - w.c."""
-    half = np.empty(size)
+@njit(**UNCOUNTED)
+def conditional(L, order, c, variance, x, w):
+    """Weights of chi_n given the past, into w (slots,), which is 0 elsewhere, and its variance: L L^T w = c, variance - w.c. L in
+    order of time, c (slots,); x (1, steps of the past): room to work in."""
+    size, half = len(order), x[0]
     for i in range(size):
-        half[i] = (c[i] - dot(L[i], half, i)) / L[i, i]
+        half[i] = c[order[i]]
+    forward(L, x, size)
     left = variance - dot(half, half, size)
-    w = half.copy()
-    for i in range(size - 1, -1, -1):
-        w[i] /= L[i, i]
-        for k in range(i):
-            w[k] -= w[i] * L[i, k]
-    return w, left
+    backward(L, x, size)
+    for i in range(size):
+        w[order[i]] = half[i]
+    return left

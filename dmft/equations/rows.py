@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
+from dmft.core.compiled import UNCOUNTED
 from dmft.equations.ibp import FieldOverlaps, Gap, corrected, gap
 from dmft.equations.noise import dot
-from dmft.equations.weights import Closing, Row, WeightDynamics
+from dmft.equations.weights import Closing, NoiseOverlaps, Row, WeightDynamics
 from dmft.model.experiment import Experiment
 
 # Columns of the sums over samples before the kernels: averages of these (times the weight).
@@ -42,10 +44,12 @@ class Estimators(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Row n, and what the row as sampled fails the identity [ibp] by, where it was asked."""
+    """Row n, and what the row as sampled fails the identity [ibp] by, where it was asked; then its overlaps with the noise are
+    known, too."""
 
     row: Row
     failed: Gap | None
+    noise: NoiseOverlaps | None
 
 
 def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: Estimators) -> Estimate:
@@ -59,14 +63,15 @@ def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: Estimators) -> 
         M_C=alpha * products,
         M_R=-alpha * (responses / sums[CARRIED] if use.identity else responses),
     )
-    failed, spread = None, 0.0
+    failed, noise, spread = None, None, 0.0
     if use.identity:
-        failed = gap(weights, row, FieldOverlaps(alpha * overlaps, alpha * (sums[GH] - m * sums[GK])))
+        noise = weights.noise_overlaps(row)
+        failed = gap(weights, row, FieldOverlaps(alpha * overlaps, alpha * (sums[GH] - m * sums[GK])), noise)
         spread = max(float(sums[RESPONSE2] / sums[CARRIED] - (sums[RESPONSE] / sums[CARRIED]) ** 2), 0.0)
         row = corrected(weights, row, failed, sums[GG], use.share, spread)
     if weights.experiment.centred:
-        return Estimate(row._replace(mu=0.0), failed)  # by symmetry
-    return Estimate(_controlled(weights, row, sums, use.faint * spread / use.share) if use.stein else row, failed)
+        return Estimate(row._replace(mu=0.0), failed, noise)  # by symmetry
+    return Estimate(_controlled(weights, row, sums, use.faint * spread / use.share) if use.stein else row, failed, noise)
 
 
 def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: float) -> Row:
@@ -74,8 +79,8 @@ def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: floa
     fitted to the samples. E_n is what comes through the m_k h0 of the fields, known from the row; the rest is what the data model
     says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. faint: what <g^2> is
     held against, FAINT times K/K_T and the variance of the response over samples. Eq. [stein]."""
-    alpha, size = weights.experiment.alpha, np.maximum(weights.history.size, 1)
-    through_fields = row.delta_nu * weights.m - dot(row.M_R / size, weights.state.m_past, weights.used)
+    alpha = weights.experiment.alpha
+    through_fields = row.delta_nu * weights.m - dot(row.M_R / weights.history.divisor, weights.state.m_past, weights.used)
     share = 1 / (1 + (sums[WILD] / FADES) ** 4)
     if faint > 0.0:
         share *= sums[GG] / (sums[GG] + faint)
@@ -109,9 +114,13 @@ def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Esti
     }
 
 
-def exploded(sums: np.ndarray) -> bool:
+@njit(**UNCOUNTED)
+def exploded(sums):
     """Whether sums over samples are NaN or beyond all bounds, or too many samples are lost. Written so that NaN counts."""
-    return not (np.abs(sums).max() < LARGEST and sums[LOST] <= MOST_LOST)
+    for k in range(len(sums)):
+        if not abs(sums[k]) < LARGEST:
+            return True
+    return not sums[LOST] <= MOST_LOST
 
 
 def escaped(norm: float) -> bool:

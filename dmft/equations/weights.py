@@ -8,13 +8,15 @@ of a block (history.py); a kernel row divided by block sizes is its value, taken
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dmft.equations.history import History, Plan
-from dmft.equations.noise import JITTER, conditional, dot, factor_rows, join_rows
+from dmft.equations.noise import JITTER, conditional, factor_rows, join_rows
+from dmft.equations.recursion import merge_matrices, merge_vectors, next_row, through_noise
+from dmft.model.constraints import Constraint
 from dmft.model.experiment import Experiment
 
 
@@ -39,50 +41,11 @@ class Drive(NamedTuple):
     thermal: float  # sqrt(2 T eta (1 - beta))
 
 
-@njit(cache=True)
-def _next_row(eta, unit, keep, memory, correlation, c_now, Q, R, Q_row, Q_now, R_row, used):
-    """x_j, x_n, q_u without the thermal part, and the unnormalised next row of R. Eqs. [dmft-Q], [dmft-R].
+class NoiseOverlaps(NamedTuple):
+    """b_j = <chi_n zeta_j>, which depends on M_C alone, not on the response. Eq. [dmft-Q]."""
 
-    eta: of this step; unit: the learning rate in whose units R is kept, R = Gam/unit.
-
-    memory, correlation: kernel values across blocks, (slots,); Q, R: block sums, (slots, slots); used: slots from here on
-    hold nothing yet."""
-    b = np.zeros(len(memory))
-    x = keep * Q_row
-    r = keep * R_row
-    b_now = unit * dot(R_row, correlation, used)
-    x_now = keep * Q_now + eta * dot(memory, Q_row, used) + eta * b_now
-    for i in range(used):
-        b[i] = unit * dot(R[i], correlation, used)
-    for i in range(used):
-        weight = eta * memory[i]
-        if weight != 0.0:
-            for j in range(used):
-                x[j] += weight * Q[i, j]
-                r[j] += weight * R[i, j]
-    x += eta * b
-    b_z = keep * b_now + eta * dot(memory, b, used) + eta * c_now
-    q_u = keep * x_now + eta * dot(memory, x, used) + eta * b_z
-    return x, x_now, q_u, r
-
-
-@njit(cache=True)
-def merge_matrix(A, older, newer, into):
-    """Two blocks become one in a matrix of block sums: add columns, then rows."""
-    for i in range(len(A)):
-        A[i, into] = A[i, older] + A[i, newer]
-        A[i, older] = 0.0
-        A[i, newer] = 0.0
-    for j in range(len(A)):
-        A[into, j] = A[older, j] + A[newer, j]
-        A[older, j] = 0.0
-        A[newer, j] = 0.0
-
-
-def merge_vector(v: np.ndarray, older: int, newer: int, into: int) -> None:
-    """Two blocks become one in a vector of block sums."""
-    v[into] = v[older] + v[newer]
-    v[older] = v[newer] = 0.0
+    past: np.ndarray  # (slots,) block sums
+    now: float
 
 
 class NextRow(NamedTuple):
@@ -167,11 +130,33 @@ class WeightState:
         return cls(Q, R, M_C, factor, Q_row, R_row, jitter, m_past, 0, m0, Q0, 0, 0, ridge)
 
 
+class Settings(NamedTuple):
+    """What the run prescribes for the step from row n; the last row, after which no step follows, has the settings of the last
+    step. Eqs. [schedule], [momentum]."""
+
+    n: int
+    eta: float
+    inertia: float  # A_n
+    recoil: float  # B_n, 0 where there is no step before
+    ridge: float  # lambda_n
+    heat: float  # variance of the thermal noise
+    constraint: Constraint
+
+    @classmethod
+    def of(cls, e: Experiment, n: int) -> Settings:
+        """The settings of row n."""
+        step = min(n, e.steps - 1)
+        return cls(n, float(e.eta_n[step]), e.update.inertia(step), e.update.recoil(step) if n else 0.0, float(e.ridge_n[step]),
+                   e.heat(step), e.constraint_at(step))
+
+
 class WeightDynamics:
     """The macroscopic recursion, one row of kernels at a time."""
 
     def __init__(self, experiment: Experiment, history: History):
         self.experiment, self.history = experiment, history
+        self._settings = Settings.of(experiment, 0)
+        self._stop = np.minimum(-(-history.stop // 8) * 8, history.slots)
         self.state = WeightState.at_start(history.slots, experiment.m0, experiment.q_start - experiment.m0**2)
         if experiment.update.nesterov:
             state = self.state
@@ -213,87 +198,94 @@ class WeightDynamics:
         state, order = self.state, self.history.order
         state.floored += factor_rows(state.M_C, state.jitter, order, state.factor, state.factor_from)
         state.factor_from = len(order)
-        weights, left = conditional(state.factor, row.M_C[order], row.M_C_now * (1 + JITTER), len(order))
-        spread = np.zeros(self.history.slots)
-        spread[order] = weights
-        return spread, float(np.sqrt(max(left, 0.01 * JITTER * row.M_C_now)))
+        weights = np.zeros(self.history.slots)
+        left = conditional(state.factor, order, row.M_C, row.M_C_now * (1 + JITTER), np.empty((1, len(order))), weights)
+        return weights, float(np.sqrt(max(left, 0.01 * JITTER * row.M_C_now)))
 
     @property
-    def _step(self) -> int:
-        """The step whose settings row n has: n itself, or the last step for the last row, after which no step follows."""
-        return min(self.state.n, self.experiment.steps - 1)
+    def settings(self) -> Settings:
+        """Those of row n."""
+        if self._settings.n != self.state.n:
+            self._settings = Settings.of(self.experiment, self.state.n)
+        return self._settings
 
     @property
     def eta(self) -> float:
         """eta_n."""
-        return float(self.experiment.eta_n[self._step])
+        return self.settings.eta
 
     @property
     def used(self) -> int:
-        """Number of slots up to the last one in use, rounded up to a multiple of eight for `dot`."""
-        return min(-(-(int(self.history.order.max(initial=-1)) + 1) // 8) * 8, self.history.slots)
+        """Number of slots up to the last one that was ever in use, rounded up to a multiple of eight for `dot`."""
+        return min(-(-self.history.upto // 8) * 8, self.history.slots)
 
     @property
     def free(self) -> float:
         """A - eta lambda, the coefficient of w_n in a step, apart from gradient and recoil."""
-        e, n = self.experiment, self._step
-        return e.update.inertia(n) - self.eta * float(e.ridge_n[n])
+        now = self.settings
+        return now.inertia - now.eta * now.ridge
 
-    @property
-    def recoil(self) -> float:
-        """B_n, 0 where there is no step before. Eq. [momentum]."""
-        return self.experiment.update.recoil(self._step) if len(self.history.order) else 0.0
+    def noise_overlaps(self, row: Row) -> NoiseOverlaps:
+        """b_j of row n."""
+        state = self.state
+        b, correlation = np.zeros(self.history.slots), row.M_C / self.history.divisor
+        return NoiseOverlaps(b, through_noise(self.experiment.eta, correlation, state.R, state.R_row, self._stop, self.used, b))
 
-    def unscaled(self, row: Row) -> Unscaled:
-        """The step that row n makes, before it is scaled. Eqs. [dmft-Q], [dmft-R], [schedule], [momentum]."""
-        e, state, eta, n = self.experiment, self.state, self.eta, self._step
-        size = np.maximum(self.history.size, 1)
-        memory, correlation = row.M_R / size, row.M_C / size
-        if self.recoil:
-            memory[self.history.order[-1]] -= self.recoil / eta  # step n - 1 is never in a block
-        keep = e.update.inertia(n) - eta * row.delta_nu - eta * float(e.ridge_n[n])
-        x, x_now, q_u, r = _next_row(
-            eta, e.eta, keep, memory, correlation, row.M_C_now, state.Q, state.R, state.Q_row, state.Q_now, state.R_row,
-            self.used,
+    def pull(self, row: Row) -> tuple[float, np.ndarray]:
+        """The coefficient of the present position in the step that row n makes, and those of the past: `keep` and `memory` of a
+        Drive. Eqs. [schedule], [momentum]."""
+        now, memory = self.settings, row.M_R / self.history.divisor
+        if now.recoil:
+            memory[self.history.order[-1]] -= now.recoil / now.eta  # step n - 1 is never in a block
+        return now.inertia - now.eta * row.delta_nu - now.eta * now.ridge, memory
+
+    def unscaled(self, row: Row, noise: NoiseOverlaps | None = None) -> Unscaled:
+        """The step that row n makes, before it is scaled. Eqs. [dmft-Q], [dmft-R]. noise: `noise_overlaps` of the row, where they
+        are known."""
+        state, now = self.state, self.settings
+        keep, memory = self.pull(row)
+        x, r = np.empty(self.history.slots), np.empty(self.history.slots)
+        x_now, q_u = next_row(
+            now.eta, keep, memory, row.M_C_now, *(noise or self.noise_overlaps(row)), state.Q, state.R, state.Q_row, state.Q_now,
+            state.R_row, self._stop, self.used, x, r,
         )
-        return Unscaled(keep, memory, x, x_now, q_u + e.heat(n), r)
+        return Unscaled(keep, memory, x, x_now, q_u + now.heat, r)
 
-    def close(self, row: Row, m_given: float | None = None) -> Closing:
+    def close(self, row: Row, m_given: float | None = None, noise: NoiseOverlaps | None = None) -> Closing:
         """What follows from row n. Eqs. [dmft-a], [dmft-m], [dmft-nu].
 
         The state stays at step n; `advance` moves on. The last row of a run is closed for its nu_hat alone. m_given
-        prescribes m_{n+1} (the paper's starting guess holds m constant)."""
-        n, eta = self._step, self.eta
-        constraint = self.experiment.constraint_at(n)
-        keep, memory, x, x_now, q_u, r = self.unscaled(row)
-        m_u = self.free * self.state.m - eta * row.mu
-        if self.recoil:
-            m_u -= self.recoil * self.state.m_past[self.history.order[-1]]
+        prescribes m_{n+1} (the paper's starting guess holds m constant); noise: see `unscaled`."""
+        now, eta, m = self.settings, self.eta, self.state.m
+        keep, memory, x, x_now, q_u, r = self.unscaled(row, noise)
+        m_u = self.free * m - eta * row.mu
+        if now.recoil:
+            m_u -= now.recoil * self.state.m_past[self.history.order[-1]]
         norm = q_u + m_u**2
-        a = constraint.scale(norm)
+        a = now.constraint.scale(norm)
         unit = eta / self.experiment.eta
         following = NextRow(a * x, a * x_now, a**2 * q_u, a * r, a * unit, a * m_u if m_given is None else m_given,
                             a * self._with_weights(row, keep, memory))
-        drive = Drive(a, keep, memory, *self._noise(row), float(np.sqrt(self.experiment.heat(n))))
-        nu_hat = constraint.multiplier(a, eta) if constraint.fixes_norm else float(self.experiment.ridge_n[n])
-        return Closing(drive, following, nu_hat, norm, x_now, m_u, self._inertial() - x_now - self.state.m * m_u)
+        drive = Drive(a, keep, memory, *self._noise(row), sqrt(now.heat))
+        nu_hat = now.constraint.multiplier(a, eta) if now.constraint.fixes_norm else now.ridge
+        return Closing(drive, following, nu_hat, norm, x_now, m_u, self._inertial() - x_now - m * m_u)
 
     def _inertial(self) -> float:
         """A_n C(n,n) - B_n C(n,n-1), with C(n,n) = 1 on the sphere."""
         if self.experiment.update.nesterov:
             return self.state.Q_now + self.state.m**2
-        inertial = self.experiment.update.inertia(self._step)
-        if self.recoil:
+        inertial, recoil = self.settings.inertia, self.settings.recoil
+        if recoil:
             last = self.history.order[-1]
-            inertial -= self.recoil * (self.state.Q_row[last] + self.state.m * self.state.m_past[last])
+            inertial -= recoil * (self.state.Q_row[last] + self.state.m * self.state.m_past[last])
         return inertial
 
     def _with_weights(self, row: Row, keep: float, memory: np.ndarray) -> float:
         """<u w_n>, of the unscaled step u and the weights w_n it starts from; 0 unless Nesterov. Eq. [momentum]."""
         if not self.experiment.update.nesterov:
             return 0.0
-        state, eta, size = self.state, self.eta, np.maximum(self.history.size, 1)
-        noise = self.experiment.eta * float(state.Rw_row @ (row.M_C / size))
+        state, eta = self.state, self.eta
+        noise = self.experiment.eta * float(state.Rw_row @ (row.M_C / self.history.divisor))
         return keep * state.Qw_now + eta * float(memory @ state.Qw_row) + eta * noise
 
     def advance(self, row: Row, following: NextRow, plan: Plan) -> None:
@@ -303,11 +295,9 @@ class WeightDynamics:
         if self.experiment.update.nesterov:
             following = self._look_ahead(following, plan)
         x, r = following.Q_row, following.R_row
-        for older, newer, into in plan.merges:
-            for matrix in (state.Q, state.R, state.M_C):
-                merge_matrix(matrix, older, newer, into)
-            for vector in (Q_row, R_row, M_C, x, r, state.jitter, state.m_past):
-                merge_vector(vector, older, newer, into)
+        if len(plan.merges):
+            merge_matrices(plan.merges, (state.Q, state.R, state.M_C))
+            merge_vectors(plan.merges, (Q_row, R_row, M_C, x, r, state.jitter, state.m_past))
         s = plan.slot
         state.Q[s], state.Q[:, s], state.Q[s, s] = Q_row, Q_row, state.Q_now
         state.R[s] = R_row
@@ -327,9 +317,8 @@ class WeightDynamics:
         Qw_row, Rw_row, Qw_last, Qww, m_w = state.Qw_row, state.Rw_row, state.Qw_now, state.Qww, state.m_w
         norm, cross = following.Q_now, following.with_previous
         state.Qw_row, state.Rw_row = following.Q_row.copy(), following.R_row.copy()
-        for older, newer, into in plan.merges:
-            for vector in (state.Qw_row, state.Rw_row):
-                merge_vector(vector, older, newer, into)
+        if len(plan.merges):
+            merge_vectors(plan.merges, (state.Qw_row, state.Rw_row))
         state.Qw_row[plan.slot], state.Rw_row[plan.slot] = following.Q_with_last, following.R_last
         state.Qw_now, state.Qww, state.m_w = (1 + beta) * norm - beta * cross, norm, following.m
         return following._replace(

@@ -12,11 +12,12 @@ numbers are functions of (stream, sample, step), so nothing of them is stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
 
+from dmft.core.compiled import UNCOUNTED
 from dmft.core.streams import normal2
 from dmft.equations.history import GROUP, History, Plan
 from dmft.equations.noise import dot
@@ -48,10 +49,6 @@ from dmft.samples.nesterov import Behind
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Fields, Learning, Past, SampleState, by_name
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Ahead, Tangents, gather, merge_packed, pull
-
-# Without Numba's runtime arrays and views are not counted: atomic counts would be a twelfth of all work. Functions compiled so
-# allocate nothing, and copy slices by loops.
-UNCOUNTED: dict[str, Any] = {"cache": True, "_nrt": False}
 
 
 class Step(NamedTuple):

@@ -108,7 +108,7 @@ class March:
             self.diverged = True
             return
         estimate = estimate_row(weights, sums, self.use)
-        row, closing = estimate.row, weights.close(estimate.row)
+        row, closing = estimate.row, weights.close(estimate.row, noise=estimate.noise)
         if n >= experiment.hidden:
             for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b).items():
                 self.curves[name][n - experiment.hidden] = value

@@ -95,8 +95,8 @@ def test_the_eta_of_the_wrong_step_is_seen(monkeypatch):
     """Twin: R kept with the eta of the next step."""
     close = WeightDynamics.close
 
-    def wrong(self, row, m_given=None):
-        closing, e = close(self, row, m_given), self.experiment
+    def wrong(self, row, m_given=None, noise=None):
+        closing, e = close(self, row, m_given, noise), self.experiment
         ratio = e.eta_n[min(self.n + 1, e.steps - 1)] / e.eta_n[min(self.n, e.steps - 1)]
         return closing._replace(next=closing.next._replace(R_last=closing.next.R_last * ratio))
 

@@ -12,7 +12,7 @@ from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 from dmft.equations.history import GROUP, History
 from dmft.equations.kernels import saved_steps
-from dmft.equations.weights import merge_matrix
+from dmft.equations.recursion import merge_matrix
 from dmft.samples.tangents import gather, merge_packed
 from dmft.solvers.march import March
 from tests.solver_cases import ALGORITHMS, CONSTRAINTS, make_march, make_run

@@ -1,0 +1,85 @@
+"""The linear algebra of the weights over slots: sums over the past, and blocks that become one. Eqs. [dmft-Q], [dmft-R], [dyadic].
+
+eta is that of the step, and unit the learning rate in whose units R is kept, R = Gam/unit; memory and correlation are kernel values
+across blocks, (slots,), Q and R block sums, (slots, slots). Slots from `used` on hold nothing yet, and row i of R nothing from
+stop[i] on (history.py); both are multiples of eight, where there are so many slots, for `dot`.
+"""
+
+from __future__ import annotations
+
+from numba import njit
+
+from dmft.core.compiled import UNCOUNTED
+from dmft.equations.noise import dot
+
+
+@njit(**UNCOUNTED)
+def through_noise(unit, correlation, R, R_row, stop, used, b):
+    """b_j, into b (slots,), and b_n = <chi_n zeta_n>. Eq. [dmft-Q]."""
+    for i in range(used):
+        b[i] = unit * dot(R[i], correlation, stop[i])
+    b_now = unit * dot(R_row, correlation, used)
+    return b_now
+
+
+@njit(**UNCOUNTED)
+def against_past(eta, keep, memory, b, b_now, Q, Q_row, Q_now, used, x):
+    """x_j, into x (slots,), and x_n. Eq. [dmft-Q]."""
+    for j in range(len(x)):
+        x[j] = keep * Q_row[j]
+    for i in range(used):
+        weight, row = eta * memory[i], Q[i]
+        if weight != 0.0:
+            for j in range(used):
+                x[j] += weight * row[j]
+    for j in range(len(x)):
+        x[j] += eta * b[j]
+    return keep * Q_now + eta * dot(memory, Q_row, used) + eta * b_now
+
+
+@njit(**UNCOUNTED)
+def next_row(eta, keep, memory, c_now, b, b_now, Q, R, Q_row, Q_now, R_row, stop, used, x, r):
+    """x_j, into x (slots,), the unnormalised next row of R, into r (slots,); x_n, and q_u without the thermal part. Eqs. [dmft-Q],
+    [dmft-R]."""
+    x_now = against_past(eta, keep, memory, b, b_now, Q, Q_row, Q_now, used, x)
+    for j in range(len(r)):
+        r[j] = keep * R_row[j]
+    for i in range(used):
+        weight, row = eta * memory[i], R[i]
+        if weight != 0.0:
+            for j in range(stop[i]):
+                r[j] += weight * row[j]
+    b_z = keep * b_now + eta * dot(memory, b, used) + eta * c_now
+    q_u = keep * x_now + eta * dot(memory, x, used) + eta * b_z
+    return x_now, q_u
+
+
+@njit(**UNCOUNTED)
+def merge_matrix(A, older, newer, into):
+    """Two blocks become one in a matrix of block sums: add columns, then rows."""
+    for i in range(len(A)):
+        row = A[i]
+        row[into] = row[older] + row[newer]
+        row[older] = row[newer] = 0.0
+    both, one, other = A[into], A[older], A[newer]
+    for j in range(len(A)):
+        both[j] = one[j] + other[j]
+        one[j] = other[j] = 0.0
+
+
+@njit(**UNCOUNTED)
+def merge_matrices(merges, matrices):
+    """`merge_matrix` of a tuple of matrices, by all merges of a Plan."""
+    for A in matrices:
+        for k in range(len(merges)):
+            merge_matrix(A, merges[k, 0], merges[k, 1], merges[k, 2])
+
+
+@njit(**UNCOUNTED)
+def merge_vectors(merges, vectors):
+    """The same in a tuple of vectors of block sums."""
+    for v in vectors:
+        for k in range(len(merges)):
+            older, newer, into = merges[k, 0], merges[k, 1], merges[k, 2]
+            v[into] = v[older] + v[newer]
+            v[older] = v[newer] = 0.0
