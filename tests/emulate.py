@@ -84,6 +84,7 @@ static int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static unsigned __float_as_uint(float x) { unsigned u; memcpy(&u, &x, 4); return u; }
 static float __uint_as_float(unsigned u) { float x; memcpy(&x, &u, 4); return x; }
 template <typename T> static T atomicAdd(T *place, T more) { T old = *place; *place += more; return old; }
+template <typename T> static T atomicMax(T *place, T other) { T old = *place; *place = max(old, other); return old; }
 """
 
 _AFTER = """

@@ -22,7 +22,8 @@ CHUNK_ROWS = 384            # rows of a block, about: its work before and after 
 CHUNK_ROWS_HALF = 768       # the same number of bytes in float16
 CHUNK_ROWS_WIDE = 128       # where all warps share a row: such large instances may be few, and must still occupy the card
 LANES = 32
-KERNELS = ("fill_rows", "place_rows", "draw_fixed_size", "pass_over_rows", "update", "record", "power_step")
+KERNELS = ("fill_rows", "place_rows", "draw_rows", "draw_fixed_size", "pass_over_rows", "update", "record",
+           "power_step")
 SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "rows.cuh")
 
 

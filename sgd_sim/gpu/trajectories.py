@@ -26,7 +26,8 @@ from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, 
 from sgd_sim.states import NOT_STARTED, States, remembers
 
 DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8   # modes of a pass, as in cuda/minibatch.cuh
-AHEAD = 16                            # steps of one launch; mini-batches of fixed size are drawn for as many steps at a time
+AHEAD = 16                            # steps of one launch; mini-batches are drawn for as many steps at a time
+RING = AHEAD + 1                      # mini-batches that are kept: the chain goes on from the last one
 LOOK_EVERY = 20                       # power iterations between two tests of convergence
 MOST_TOGETHER = 65535                 # instances of a batch: the limit of the second axis of a CUDA grid
 NULL = np.uint64(0)
@@ -48,7 +49,7 @@ def landscape_bytes(layout: CardLayout) -> int:
 def instance_bytes(run: Run, layout: CardLayout) -> int:
     """Memory of one instance on the card, besides its landscape."""
     blocks = max(layout.chunks(layout.samples), layout.chunks(TEST_ROWS))
-    batches = layout.samples * (5 * AHEAD if run.algorithm.kind == "sgd" else 1)
+    batches = layout.samples * (RING + (4 * AHEAD if run.algorithm.kind == "sgd" else 0))
     start = 8 * (layout.n + layout.samples) if run.problem.start == "spectral" else 0
     curves = 8 * len(recorded_rows(run)) * record_steps(run).size
     weights = 4 * layout.padded * (blocks + 1) + 8 * layout.n * (2 + remembers(run))
@@ -108,12 +109,11 @@ class GpuTrajectories:
         self.curves, self.diverged_at = put(states.curves[instances]), put(np.full(count, -1, np.int64))
         self.live, self._live = put(np.ones(count, np.int32)), np.ones(count, np.int32)
         self.s: Any = NULL
-        if self.rule.batch == minibatch.PERSISTENT:
-            self.s = put(np.ascontiguousarray(states.s[instances]))
-        elif self.rule.batch in minibatch.FIXED_SIZE:
-            self.s = zeros((AHEAD, count, samples), np.uint8)
         rule = self.rule
-        self.batch = (np.int32(rule.batch), self.batch_streams, self.s)
+        if rule.batch != minibatch.FULL:
+            self.s = zeros((RING, count, samples), np.uint8)
+        if rule.batch == minibatch.PERSISTENT:
+            gpu.fill(self.s[(self.step - 1) % RING], states.s[instances])
         self.w, self.before = put(states.w[instances]), put(states.before[instances]) if states.before.shape[1] else NULL
         self.weights = (self.pushes, self.b, self.before, self.w, self.w0, np.int64(0 if self.shared else n), self.thermal_streams,
                         np.int32(rule.sphere), self.e, self.m, self.sign, self.live, self.diverged_at,
@@ -184,8 +184,8 @@ class GpuTrajectories:
         layout, count = self.layout, self.instances.size
         blocks = layout.chunks(int(rows[3])) * count * steps
         self.by_loss[self.loss_n[step]]["pass_over_rows"]((blocks,), (layout.threads,), (
-            np.int32(mode), np.int64(step), np.uint64(self.taken), self.tickets, np.int32(count), np.int32(AHEAD), self.pace,
-            self.paces, *rows, side, going, *self.batch, self.arrived, self.partial, *self.weights), layout.pass_bytes)
+            np.int32(mode), np.int64(step), np.uint64(self.taken), self.tickets, np.int32(count), np.int32(RING), self.pace,
+            self.paces, *rows, side, going, self.s, self.arrived, self.partial, *self.weights), layout.pass_bytes)
         self.taken += blocks
 
     def _update(self, step: int, chunks: int = 0, w0: Any = None, ahead: int = 1) -> None:
@@ -196,15 +196,18 @@ class GpuTrajectories:
             np.int64(step), self.pace, self.paces, np.int32(ahead), self.partial, np.int32(chunks), *weights), 256)
 
     def _draw_ahead(self, step: int) -> None:
-        """Draw the mini-batches of fixed size of AHEAD steps, from `step` on."""
-        rule, samples, count = self.rule, self.layout.samples, self.instances.size
-        shared, scratch = 4 * (1024 + samples), NULL
+        """Draw the mini-batches of AHEAD steps, from `step` on."""
+        batch, samples, count = self.rule.batch, self.layout.samples, self.instances.size
+        self.drawn = min(step + AHEAD, self.steps)
+        given = (np.int32(batch), np.int32(samples))
+        steps = (self.batch_streams, self.live, np.int64(step), np.int64(self.drawn), np.int32(RING))
+        if batch not in minibatch.FIXED_SIZE:
+            self.kernels["draw_rows"]((-(-samples // 512), count), (128,), (*given, *steps, self.pace, self.paces, self.s), 0)
+            return
+        shared, scratch = 4 * samples, NULL
         if shared > self.gpu.shared_bytes:
-            shared, scratch = 4 * 1024, self.gpu.zeros((AHEAD, count, samples), np.uint32)
-        self.kernels["draw_fixed_size"]((count, AHEAD), (128,), (
-            np.int32(rule.batch), np.int32(samples), self.draws, self.batch_streams, self.live, np.int64(step),
-            np.int64(self.steps), np.int32(AHEAD), self.s, scratch), shared)
-        self.drawn = step + AHEAD
+            shared, scratch = 0, self.gpu.zeros((AHEAD, count, samples), np.uint32)
+        self.kernels["draw_fixed_size"]((count, AHEAD), (128,), (*given, self.draws, *steps, self.s, scratch), shared)
 
     def _look(self, step: int, mode: int) -> None:
         """Compute all fields and record them; with mode DRAW the same pass gives the gradient of the step. Nesterov's momentum
@@ -229,7 +232,7 @@ class GpuTrajectories:
         wanted = set(self.record[(self.record >= self.step) & (self.record <= last)].tolist())
         step = self.step
         while step < last:
-            if self.rule.batch in minibatch.FIXED_SIZE and step >= self.drawn:
+            if self.rule.batch != minibatch.FULL and step >= self.drawn:
                 self._draw_ahead(step)
             if step in wanted:
                 self._look(step, DRAW)
@@ -238,7 +241,7 @@ class GpuTrajectories:
                 continue
             end = min([last, step + AHEAD, *(other for other in wanted if other > step)])
             end = step + int(np.argmin(np.append(self.loss_n[step:end] == self.loss_n[step], False)))    # one loss a launch
-            if self.rule.batch in minibatch.FIXED_SIZE:
+            if self.rule.batch != minibatch.FULL:
                 end = min(end, self.drawn)
             self._pass(DRAW | STEP, step, self.data, self.sign, self.live, end - step)
             step = end
@@ -260,4 +263,6 @@ class GpuTrajectories:
         if self.before is not NULL:
             states.before[chosen] = self.gpu.get(self.before)
         if self.rule.batch == minibatch.PERSISTENT:
-            states.s[chosen] = self.gpu.get(self.s)
+            places = (states.step[chosen] - 1) % RING    # a diverged instance stands at an earlier step than the others
+            for place in np.unique(places):
+                states.s[chosen[places == place]] = self.gpu.get(self.s[place])[places == place]

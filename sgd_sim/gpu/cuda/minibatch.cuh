@@ -1,26 +1,32 @@
 // The samples of a mini-batch, as in sgd_sim/cpu/minibatch.py and with the same numbers.
+//
+// Mini-batches do not depend on the weights: they are drawn for several steps at a time, before the passes that use them, into
+// s (ring, instances, rows), that of a step at step % ring.
 
 enum { FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT, EPOCHS };
-// Modes of a pass: draw the mini-batch; take the fields of all rows; see `coefficient`; step the weights afterwards.
+// Modes of a pass: take the mini-batch; take the fields of all rows; see `coefficient`; step the weights afterwards.
 enum { DRAW = 1, ALL = 2, PRODUCT = 4, STEP = 8 };
 
-// weight[0..count) for rows first, first + 1, ... (first: a multiple of 4); kept in s (rows of this instance) for the chain.
-// pace: the numbers of the step.
-__device__ inline void draw_rows(int batch, u64 stream, i64 step, int first, int count, const double *pace, unsigned char *s,
-                                 unsigned char *weight) {
-    const u64 enter = (u64)pace[ENTER], on = (u64)pace[ON], off = (u64)pace[OFF];
-    for (int call = threadIdx.x; 4 * call < count; call += blockDim.x) {
+// Mini-batches of independent rows for the steps from first_step to last_step; the chain goes on from that of the step before.
+// A thread draws four rows. Grid (rows / 4 / threads, instances).
+extern "C" __global__ void draw_rows(int batch, int rows, const u64 *streams, const int *live, i64 first_step, i64 last_step,
+                                     int ring, const double *pace, i64 paces, unsigned char *s) {
+    const int call = blockIdx.x * blockDim.x + threadIdx.x, here = min(4, rows - 4 * call);
+    if (here <= 0 || !live[blockIdx.y]) return;
+    const i64 apart = (i64)gridDim.y * rows;
+    s += (i64)blockIdx.y * rows + 4 * call;
+    bool in[4];
+    for (int k = 0; k < here; k++) in[k] = s[(first_step + ring - 1) % ring * apart + k];
+    for (i64 step = first_step; step < last_step; step++) {
+        const double *now = pace_of(pace, paces, step);
+        const u64 enter = (u64)now[ENTER], on = (u64)now[ON], off = (u64)now[OFF];
         u64 a, b;
-        philox(stream, (u64)step, (u64)(first / 4 + call), a, b);
-        for (int k = 0; k < 4 && 4 * call + k < count; k++) {
+        philox(streams[blockIdx.y], (u64)step, (u64)call, a, b);
+        for (int k = 0; k < here; k++) {
             u64 pair = k / 2 ? b : a, word = k % 2 ? pair >> 32 : pair & 0xffffffffull;
-            int row = 4 * call + k;
-            bool in = word < enter;
-            if (batch == PERSISTENT) {
-                if (step > 0) in = fresh(s + first + row) ? word >= off : word < on;
-                s[first + row] = in;
-            }
-            weight[row] = in;
+            if (batch == PERSISTENT && step > 0) in[k] = in[k] ? word >= off : word < on;
+            else in[k] = word < enter;
+            s[step % ring * apart + k] = in[k];
         }
     }
 }
@@ -41,47 +47,57 @@ __device__ inline int list_rows(const unsigned char *weight, int count, bool all
     return end;
 }
 
-// Mini-batches of a fixed number of rows for the steps first_step + blockIdx.y, into s (ahead, instances, rows) at
-// step % ahead. draws: (steps, 3) first and last place of the mini-batch in an order of all rows, and the key of that order;
-// with replacement only the number of rows counts. Grid (instances, steps). order: shared memory for `rows` integers or, if
-// there is too little of it, scratch.
-#define DRAWS 1024
-extern "C" __global__ void draw_fixed_size(int batch, int rows, const i64 *draws, const u64 *streams, const int *live,
-                                           i64 first_step, i64 last_step, int ahead, unsigned char *s, unsigned *scratch) {
-    extern __shared__ double shared[];
-    if (!live[blockIdx.x]) return;
-    unsigned *drawn = (unsigned *)shared, *order = drawn + DRAWS;
-    if (scratch) order = scratch + ((i64)blockIdx.y * gridDim.x + blockIdx.x) * rows;
-    const i64 step = first_step + blockIdx.y;
-    if (step >= last_step) return;
-    const int first = (int)draws[3 * step], count = (int)draws[3 * step + 1];
-    const u64 key = (u64)draws[3 * step + 2];
-    unsigned char *weight = s + ((step % ahead) * gridDim.x + blockIdx.x) * rows;
-    for (int i = threadIdx.x; i < rows; i += blockDim.x) order[i] = batch == WITH_REPLACEMENT ? 0 : i, weight[i] = 0;
-    __syncthreads();
-    for (int base = 0; base < count; base += DRAWS) {
-        int here = min(DRAWS, count - base);
-        for (int pair = threadIdx.x; 2 * pair < here; pair += blockDim.x) {
-            double u[2];
-            uniform2(streams[blockIdx.x], (u64)(base / 2 + pair), key, u[0], u[1]);
-            for (int k = 2 * pair; k < min(2 * pair + 2, here); k++)
-                drawn[k] = batch == WITH_REPLACEMENT ? (unsigned)(u[k % 2] * rows)
-                                                     : base + k + (unsigned)(u[k % 2] * (rows - base - k));
+// The swaps k = first..last of Fisher and Yates: place k with a place j >= k. A place is left alone once it was k, so it is enough
+// to know the last swap that met a place as its j: met[j] = 1 + k, 0 for none.
+__device__ inline void swap_places(u64 stream, u64 key, int first, int last, int rows, unsigned *met) {
+    for (int pair = first / 2 + threadIdx.x; 2 * pair < last; pair += blockDim.x) {
+        double u[2];
+        uniform2(stream, (u64)pair, key, u[0], u[1]);
+        for (int k = max(2 * pair, first); k < min(2 * pair + 2, last); k++) {
+            int j = k + (int)(u[k % 2] * (rows - k));
+            if (j != k) atomicMax(&met[j], k + 1u);
         }
-        __syncthreads();
-        if (batch == WITH_REPLACEMENT) {
-            for (int k = threadIdx.x; k < here; k += blockDim.x) atomicAdd(&order[drawn[k]], 1u);
-        } else if (threadIdx.x == 0) {   // Fisher-Yates, one draw after the other
-            for (int k = 0; k < here; k++) {
-                unsigned j = drawn[k], taken = order[j];
-                order[j] = order[base + k];
-                order[base + k] = taken;
-            }
-        }
-        __syncthreads();
     }
-    if (batch == WITH_REPLACEMENT)
-        for (int i = threadIdx.x; i < rows; i += blockDim.x) weight[i] = order[i];
-    else
-        for (int k = first + threadIdx.x; k < count; k += blockDim.x) weight[order[k]] = 1;
+    __syncthreads();
+}
+
+// Set the weights of the rows at the places from `place` on. Swap k brought what lay at place k until then, so the way back leads
+// from place to place until one that no swap had met.
+__device__ inline void weigh_places(int place, int rows, const unsigned *met, unsigned char value, unsigned char *weight) {
+    for (int i = place + threadIdx.x; i < rows; i += blockDim.x) {
+        int row = i;
+        while (met[row]) row = met[row] - 1;
+        weight[row] = value;
+    }
+    __syncthreads();
+}
+
+// Mini-batches of a fixed number of rows for the steps first_step + blockIdx.y. draws: (steps, 3) first and last place of the
+// mini-batch in an order of all rows, and the key of that order; with replacement only the number of rows counts. Grid (instances,
+// steps). met: shared memory for `rows` integers or, if there is too little of it, scratch.
+extern "C" __global__ void draw_fixed_size(int batch, int rows, const i64 *draws, const u64 *streams, const int *live,
+                                           i64 first_step, i64 last_step, int ring, unsigned char *s, unsigned *scratch) {
+    extern __shared__ double shared[];
+    const i64 step = first_step + blockIdx.y;
+    if (!live[blockIdx.x] || step >= last_step) return;
+    unsigned *met = scratch ? scratch + ((i64)blockIdx.y * gridDim.x + blockIdx.x) * rows : (unsigned *)shared;
+    const int first = (int)draws[3 * step], last = (int)draws[3 * step + 1];
+    const u64 key = (u64)draws[3 * step + 2], stream = streams[blockIdx.x];
+    unsigned char *weight = s + ((step % ring) * gridDim.x + blockIdx.x) * rows;
+    for (int i = threadIdx.x; i < rows; i += blockDim.x) met[i] = 0, weight[i] = 0;
+    __syncthreads();
+    if (batch == WITH_REPLACEMENT) {
+        for (int pair = threadIdx.x; 2 * pair < last; pair += blockDim.x) {
+            double u[2];
+            uniform2(stream, (u64)pair, key, u[0], u[1]);
+            for (int k = 0; k < min(2, last - 2 * pair); k++) atomicAdd(&met[(int)(u[k] * rows)], 1u);
+        }
+        __syncthreads();
+        for (int i = threadIdx.x; i < rows; i += blockDim.x) weight[i] = met[i];
+        return;
+    }
+    swap_places(stream, key, 0, first, rows, met);
+    weigh_places(first, rows, met, 1, weight);   // not among the rows before the mini-batch
+    swap_places(stream, key, first, last, rows, met);
+    weigh_places(last, rows, met, 0, weight);    // nor among those after it
 }

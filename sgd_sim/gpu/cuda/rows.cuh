@@ -17,8 +17,7 @@ __device__ inline float coefficient(float product, double h0, double sign, doubl
 
 // Fills fields (instances, rows) where mode has ALL, and partial (instances, chunks, PADDED) = sum over a chunk of c_mu x_mu.
 // data, h0: of the instance's landscape, `apart` rows after that of the previous instance (0: all share one); side, going:
-// sign and live, or their counterparts in the spectral start. s: mini-batches of the persistent chain (instances, rows), or of
-// fixed size (ahead, instances, rows); streams: of the mini-batches.
+// sign and live, or their counterparts in the spectral start. s: mini-batches (ring, instances, rows), none: all rows.
 //
 // With STEP, the last block of an instance to arrive (counted in `arrived`) steps its weights; the order in which the partial
 // gradients are added does not depend on which block that is. pace: the numbers of all steps.
@@ -28,9 +27,9 @@ __device__ inline float coefficient(float product, double h0, double sign, doubl
 // earlier tickets never wait for later ones, so one of them can always work, and the card is full until the last step ends.
 // Grid (chunks * instances * steps).
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int instances, int ahead, const double *pace, i64 paces,
+pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int instances, int ring, const double *pace, i64 paces,
                const Stored *data, const double *h0, i64 apart, int rows, double *fields, const double *side, const int *going,
-               int batch, const u64 *streams, unsigned char *s, unsigned *arrived, float *partial, double *pushes, double *b,
+               const unsigned char *s, unsigned *arrived, float *partial, double *pushes, double *b,
                double *before, double *w, const double *w0, i64 w0_apart, const u64 *thermal, int sphere, float *e, double *m,
                double *sign, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
@@ -50,18 +49,16 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     h0 += (i64)instance * apart + first;
     fields += (i64)instance * rows + first;
     const Quad *e_quads = (const Quad *)(e + (i64)instance * PADDED);
-    if (s) s += ((batch == PERSISTENT ? 0 : step % ahead * instances) + instance) * rows;
+    if (s) s += (step % ring * instances + instance) * rows + first;
 
     // First everything that does not depend on the step before, then wait for that step.
-    for (int i = thread; i < count; i += THREADS) teachers[i] = h0[i];
-    if (!(mode & DRAW) || batch == FULL) {
-        for (int i = thread; i < count; i += THREADS) weight[i] = mode & DRAW ? 1 : 0;
-    } else if (batch == BERNOULLI) {
-        draw_rows(batch, streams[instance], step, first, count, now, s, weight);
-    } else if (batch != PERSISTENT) {
-        for (int i = thread; i < count; i += THREADS) weight[i] = s[first + i];
+    for (int i = thread; i < count; i += THREADS) teachers[i] = h0[i], weight[i] = mode & DRAW ? (s ? s[i] : 1) : 0;
+    __syncthreads();
+    if (warp == 0) {
+        int end = list_rows(weight, count, mode & ALL, list);
+        if (lane == 0) list[CHUNK] = end;
     }
-    if (thread == 0) {
+    if (thread == THREADS - 1) {
         i64 stands = going[instance] ? step : ENDED;
         if (mode & STEP)
             while ((stands = acquire(ready + instance)) < step) rest();
@@ -69,7 +66,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     }
     __syncthreads();
     if (work[1] == ENDED) return;
-    if (mode & DRAW && batch == PERSISTENT) draw_rows(batch, streams[instance], step, first, count, now, s, weight);
+    const int listed = list[CHUNK], place = thread % SPAN;
     const double nearer = fresh(side + instance), scale = now[SCALE];
 #if BIAS
     const double shift = fresh(b + instance);
@@ -91,12 +88,6 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     float *sums = (float *)shared, *factors = sums + ROWS * TEAM;
 #endif
     __syncthreads();
-    if (warp == 0) {
-        int end = list_rows(weight, count, mode & ALL, list);
-        if (lane == 0) list[CHUNK] = end;
-    }
-    __syncthreads();
-    const int listed = list[CHUNK], place = thread % SPAN;
 
     float gradient[VECTORS][WIDTH];
 #pragma unroll
