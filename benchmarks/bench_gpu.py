@@ -1,10 +1,11 @@
 """The simulator on a GPU: step times of figure 2 at the paper's size against the bandwidth of the same card.
 
-    python benchmarks/bench_gpu.py [--instances 500] [--steps 400] [--layouts]
+    python benchmarks/bench_gpu.py [--instances 500] [--steps 400] [--layouts] [--starts]
 
 N = 1000, alpha = 3: 12 MB of float32 an instance. The bandwidth is that of a kernel that only reads the same array. A step
 of gradient descent reads all data once; persistent SGD at l = 0.5 half of them. Times are those of whole steps, launches
-and updates included, from a clock that waits for the card; --layouts tries other ways to divide the work.
+and updates included, from a clock that waits for the card; --layouts tries other ways to divide the work. On a shared landscape
+the two matrix products of a step have 4 N M floating-point operations a start; --starts takes few and many starts both ways.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from bench_simulator import PERSISTENT, RUN
 from dmft.core.device import gpu
 from dmft.core.errors import UserError
 from dmft.model.runfile import parse_run
+from sgd_sim.gpu.products import GpuProducts, make_trajectories
 from sgd_sim.gpu.trajectories import GpuTrajectories, layout_of
 from sgd_sim.states import empty_states
 
@@ -30,8 +32,11 @@ KINDS = {
     "persistent_sgd": PERSISTENT,
     "langevin": {"kind": "langevin", "temperature": 0.5},
     "gd, shared landscape": {"landscape": "shared"},
+    "persistent_sgd, shared landscape": {"landscape": "shared", **PERSISTENT},
 }
-LAYOUTS = [{"chunk": 188}, {"chunk": 752}, {"rows": 1, "resident": 3}, {"warps": 4, "resident": 4}, {"warps": 16, "resident": 1}]
+STARTS = (4, 8, 16, 32, 64, 128, 500)
+LAYOUTS = [{"chunk": 376}, {"chunk": 752}, {"chunk": 1000}, {"warps": 8, "resident": 2}, {"warps": 4, "resident": 4},
+           {"warps": 16, "resident": 1}]
 READ = """
 struct __align__(16) Vector { unsigned x, y, z, w; };
 extern "C" __global__ void read(const Vector *data, long long count, unsigned *out) {
@@ -79,6 +84,7 @@ def main() -> None:
     parser.add_argument("--instances", type=int, default=500)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--layouts", action="store_true")
+    parser.add_argument("--starts", action="store_true")
     options = parser.parse_args()
     try:
         card, rate = gpu("simulation"), 0.0
@@ -90,7 +96,7 @@ def main() -> None:
         for kind, changes in KINDS.items():
             this = run.replace({"simulation.precision": precision, **changes})
             begin = time.perf_counter()
-            stepper = GpuTrajectories(this, np.arange(options.instances), empty_states(this), card)
+            stepper = make_trajectories(this, np.arange(options.instances), empty_states(this), card)
             card.wait()
             made = time.perf_counter() - begin
             if not rate:
@@ -99,16 +105,23 @@ def main() -> None:
                       "| to make |\n|---|---|---|---|---|---|")
             seconds = step_seconds(stepper, options.steps)
             share = this.algorithm.batch_fraction if "with_" not in kind else 1.0 - np.exp(-0.5)
-            used = f"{100 * stepper.data[0].nbytes * share / rate / seconds:.0f} %" if "shared" not in kind else ""
+            used = f"{100 * stepper.data[0].nbytes * share / rate / seconds:.0f} %"
+            if "shared" in kind:
+                used = f"{4e-12 * options.instances * this.simulation.dimension * stepper.layout.samples / seconds:.0f} TFLOP/s"
             print(f"| {precision} | {kind} | {1e6 * seconds:.0f} | {used} | {1e5 * seconds:.1f} s | {made:.2f} s |", flush=True)
             del stepper
+        for count in STARTS if options.starts else []:
+            this = run.replace({"simulation.precision": precision, "landscape": "shared", "instances": count})
+            times = [1e6 * step_seconds(kind(this, np.arange(count), empty_states(this), card), options.steps)
+                     for kind in (GpuTrajectories, GpuProducts)]
+            print(f"  {precision} {count} starts: {times[0]:.0f} us by rows, {times[1]:.0f} us by products", flush=True)
         for changes in LAYOUTS if options.layouts else []:
-            this = run.replace({"simulation.precision": precision})
+            this = run.replace({"simulation.precision": precision, **PERSISTENT})
             layout = replace(layout_of(this), **changes)
             try:
                 stepper = GpuTrajectories(this, np.arange(options.instances), empty_states(this), card, layout)
                 seconds = step_seconds(stepper, options.steps)
-                print(f"  {precision} {changes}: {1e6 * seconds:.0f} us, {100 * stepper.data[0].nbytes / rate / seconds:.1f} %",
+                print(f"  {precision} {changes}: {1e6 * seconds:.0f} us, {50 * stepper.data[0].nbytes / rate / seconds:.1f} %",
                       flush=True)
                 del stepper
             except Exception as error:   # noqa: BLE001 - a layout that the card does not take

@@ -26,7 +26,8 @@ from dmft.model.runfile import Run
 from sgd_sim.archive import PART
 from sgd_sim.cpu.shared import SharedTrajectories, batches
 from sgd_sim.cpu.trajectory import InstanceTrajectory, Stepper
-from sgd_sim.gpu.trajectories import GpuTrajectories, gpu_batches
+from sgd_sim.gpu.products import make_trajectories
+from sgd_sim.gpu.trajectories import gpu_batches
 from sgd_sim.landscape import data_bytes, make_landscape, sizes
 from sgd_sim.memory import SMALL, hold_together
 from sgd_sim.states import States
@@ -130,7 +131,7 @@ class Instances:
     def _on_gpu(self, left: np.ndarray, card: Gpu) -> None:
         card.use()
         for batch in gpu_batches(self.run, left, self.states.step, card):
-            self._to_the_end(partial(GpuTrajectories, self.run, batch, self.states, card), GPU_SLICE_SECONDS)
+            self._to_the_end(partial(make_trajectories, self.run, batch, self.states, card), GPU_SLICE_SECONDS)
 
     def _in_threads(self, jobs: Sequence[Callable[[], Stepper]], threads: int) -> None:
         """Run all jobs, each to its end, in that many threads."""

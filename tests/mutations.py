@@ -43,6 +43,7 @@ SIMULATOR_RESULT = ("tests/sgd_sim/test_simulator_result.py", "tests/sgd_sim/tes
                     "tests/sgd_sim/test_simulator_limits.py")
 REPRODUCIBLE = ("tests/sgd_sim/test_simulator_reproducible.py",)
 GPU_SIMULATOR = ("tests/sgd_sim/test_gpu_simulator.py",)
+GPU_PRODUCTS = ("tests/sgd_sim/test_gpu_products.py",)
 ONEPASS = ("tests/onepass/test_onepass_laws.py", "tests/onepass/test_onepass_machinery.py")
 QUADRATIC = ("tests/onepass/test_onepass_quadratic.py",)
 QUADRATIC_LAW = ("tests/onepass/test_onepass_quadratic_law.py",)
@@ -297,6 +298,9 @@ MUTATIONS = [
     Mutation("GPU: chain forgets", "sgd_sim/gpu/cuda", "word >= off : word < on", "word >= on : word < on", GPU_SIMULATOR),
     Mutation("GPU: fresh error signed", "sgd_sim/gpu/cuda", "absolute ? fabs(field) - fabs(label) : field - label",
              "field - label", GPU_SIMULATOR),
+    Mutation("GPU: rows behind the last whole slab lost", "sgd_sim/gpu/cuda", "slabs = (summands + SLAB - 1) / SLAB",
+             "slabs = summands / SLAB", GPU_PRODUCTS),
+    Mutation("GPU: one mini-batch for all starts", "sgd_sim/gpu/cuda", "s[(i64)start * rows + min(", "s[min(", GPU_PRODUCTS),
     # --- one pass
     Mutation("quadratic: no second-order term", "onepass/networks", "(4.0 * self.gamma / p) * pair * e2[..., :p, :p]",
              "0.0 * pair * e2[..., :p, :p]", QUADRATIC),

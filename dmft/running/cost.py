@@ -32,9 +32,10 @@ ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 DRAW_ENTRY = 10e-9
 STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
 # On one H200 (docs/performance.md): seconds of the host for a step of a march, seconds per byte of the samples on the card, and
-# bytes a second at which the simulator reads its data.
+# bytes a second at which the simulator reads its data; seconds per entry of a shared data matrix and start.
 GPU_STEP, GPU_BYTE = 0.45e-3, 1.5e-12
 GPU_READ = 4.2e12
+GPU_SHARED_ENTRY = 0.12e-12
 CUDA = 1 << 30             # bytes of the host that CUDA takes
 START = 10.0               # s to start and to compile
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
@@ -98,13 +99,15 @@ def _theory_on_gpu(run: Run, ranks: int) -> Cost:
 
 
 def _simulation_on_gpu(run: Run, ranks: int) -> Cost:
-    """The simulation on cards: every step reads the rows of the mini-batch once."""
+    """The simulation on cards: every step reads the rows of the mini-batch once, or multiplies all rows of a shared landscape."""
     n, share = run.simulation.dimension, -(-run.simulation.instances // ranks)
     bytes_each = (2.0 if run.simulation.precision == "float16" else 4.0) * run.problem.alpha * n * n
     fraction = float(run.algorithm.at_steps("batch_fraction").mean())
     states = run.simulation.instances * (8.0 * n + run.problem.alpha * n)
-    held = bytes_each * (1 if run.simulation.landscape == "shared" else share) + states
-    return Cost(START + run.algorithm.steps * share * bytes_each * fraction / GPU_READ, PROCESS + CUDA + states, states, LOOK, held)
+    shared = run.simulation.landscape == "shared"
+    step = share * (run.problem.alpha * n * n * GPU_SHARED_ENTRY if shared else bytes_each * fraction / GPU_READ)
+    held = bytes_each * (1 if shared else share) + states
+    return Cost(START + run.algorithm.steps * step, PROCESS + CUDA + states, states, LOOK, held)
 
 
 def _theory(run: Run, ranks: int, cores: int) -> Cost:

@@ -22,9 +22,10 @@ CHUNK_ROWS = 384            # rows of a block, about: its work before and after 
 CHUNK_ROWS_HALF = 768       # the same number of bytes in float16
 CHUNK_ROWS_WIDE = 128       # where all warps share a row: such large instances may be few, and must still occupy the card
 LANES = 32
-KERNELS = ("fill_rows", "place_rows", "draw_rows", "draw_fixed_size", "pass_over_rows", "update", "record",
-           "power_step")
-SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "rows.cuh")
+TILE, SLAB, STAGES = 64, 32, 2   # of the matrix products of products.cuh
+KERNELS = ("fill_rows", "place_rows", "draw_rows", "draw_fixed_size", "update", "record", "power_step")
+PASSES = {"rows": ("pass_over_rows",), "products": ("fields_of_starts", "gradients_of_starts")}   # how data are passed over
+SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "coefficient.cuh")
 
 
 @dataclass(frozen=True)
@@ -67,16 +68,22 @@ class CardLayout:
         room = 4 * self.warps * self.padded if self.team == 1 else 16 * (-(-self.rows * (self.team + 1) // 4))
         return max(room, 256) + 11 * self.chunk + 20
 
-    def code(self, loss: str, rule: Rule, quantities: int) -> str:
-        """The CUDA source of all kernels, for a loss and a rule; quantities: rows of a curves array."""
+    @property
+    def tile_bytes(self) -> int:
+        """Shared memory of a block of products.cuh."""
+        return STAGES * SLAB * (4 * TILE + np.dtype(self.stored).itemsize * (TILE + 8))
+
+    def code(self, loss: str, rule: Rule, quantities: int, passes: str) -> str:
+        """The CUDA source of all kernels, for a loss and a rule; quantities: rows of a curves array; passes: one of PASSES."""
         numbers = {"N": self.n, "STRIDE": self.stride, "HALF": int(self.half), "TEAM": self.team, "WARPS": self.warps,
                    "VECTORS": self.vectors, "ROWS": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk,
-                   "ANCHORED": int(rule.anchored), "BIAS": int(rule.bias), "MOMENTUM": rule.momentum, "QUANTITIES": quantities}
+                   "ANCHORED": int(rule.anchored), "BIAS": int(rule.bias), "MOMENTUM": rule.momentum, "QUANTITIES": quantities,
+                   "PRODUCTS": int(passes == "products"), "TILE": TILE, "SLAB": SLAB, "STAGES": STAGES}
         lines = [f"#define {name} {value}" for name, value in numbers.items()]
         for name, values in (("LOG", fast_normals.LOG), ("SIN", fast_normals.SIN), ("COS", fast_normals.COS)):
             lines += [f"#define {name}{k} {float(value)!r}f" for k, value in enumerate(values)]
-        folder = Path(__file__).parent / "cuda"
-        return "\n".join([*lines, source(CUDA / "philox.cuh"), loss, *(source(folder / name) for name in SOURCES)])
+        files = [Path(__file__).parent / "cuda" / name for name in (*SOURCES, f"{passes}.cuh")]
+        return "\n".join([*lines, source(CUDA / "philox.cuh"), loss, *map(source, files)])
 
 
 def make_layout(n: int, samples: int, precision: str) -> CardLayout:

@@ -19,7 +19,7 @@ from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
 from sgd_sim.cpu.course import NESTEROV, make_course, make_rule
 from sgd_sim.cpu.dynamics import make_noise
-from sgd_sim.gpu.layout import KERNELS, WIDEST, CardLayout, make_layout
+from sgd_sim.gpu.layout import KERNELS, PASSES, WIDEST, CardLayout, make_layout
 from sgd_sim.landscape import TEST_ROWS, draw_labels, make_teacher, on_sphere, sizes
 from sgd_sim.recording import record_steps, recorded_rows
 from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, spectral_weights, start_noise
@@ -50,10 +50,11 @@ def instance_bytes(run: Run, layout: CardLayout) -> int:
     """Memory of one instance on the card, besides its landscape."""
     blocks = max(layout.chunks(layout.samples), layout.chunks(TEST_ROWS))
     batches = layout.samples * (RING + (4 * AHEAD if run.algorithm.kind == "sgd" else 0))
+    factors = 4 * (layout.samples + 3) if run.simulation.landscape == "shared" else 0
     start = 8 * (layout.n + layout.samples) if run.problem.start == "spectral" else 0
     curves = 8 * len(recorded_rows(run)) * record_steps(run).size
     weights = 4 * layout.padded * (blocks + 1) + 8 * layout.n * (2 + remembers(run))
-    return weights + 8 * (layout.samples + TEST_ROWS) + batches + start + curves + 4096
+    return weights + 8 * (layout.samples + TEST_ROWS) + batches + factors + start + curves + 4096
 
 
 def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) -> list[np.ndarray]:
@@ -77,13 +78,16 @@ def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) ->
 class GpuTrajectories:
     """A batch of instances on a GPU, all at the same step. layout: another one than that of the run, for benchmarks."""
 
+    passes = "rows"
+
     def __init__(self, run: Run, instances: np.ndarray, states: States, gpu: Gpu, layout: CardLayout | None = None):
         simulation, seed = run.simulation, run.simulation.seed
         self.run, self.instances, self.gpu, self.layout = run, instances, gpu, layout or layout_of(run)
         self.rule, self.course, self.steps = make_rule(run), make_course(run, self.layout.samples), run.algorithm.steps
         experiment = Experiment.from_run(run)
         self.model, self.loss_n = experiment.data, experiment.loss_n
-        self.by_loss = [gpu.kernels(self.layout.code(loss.cuda, self.rule, len(recorded_rows(run))), KERNELS)
+        self.by_loss = [gpu.kernels(self.layout.code(loss.cuda, self.rule, len(recorded_rows(run)), self.passes),
+                                     (*KERNELS, *PASSES[self.passes]))
                         for loss in experiment.losses]
         self.kernels = self.by_loss[0]     # the kernels that do not depend on the loss
         self.shared = simulation.landscape == "shared"

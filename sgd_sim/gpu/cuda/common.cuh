@@ -14,6 +14,8 @@
 //   BIAS       1: an intercept is learnt
 //   MOMENTUM   0: none, 1: heavy ball, 2: Nesterov
 //   QUANTITIES rows of the curves of an instance
+//   PRODUCTS   1: products.cuh passes over the data, 0: rows.cuh
+//   TILE, SLAB, STAGES  of products.cuh
 //   LOG0.., SIN0.., COS0..  coefficients of sgd_sim/cpu/fast_normals.py
 // All sums have a fixed order that depends on these alone: an instance has the same numbers in any batch.
 
@@ -52,10 +54,10 @@ __device__ inline const double *pace_of(const double *pace, i64 paces, i64 step)
 struct __align__(16) Quad { float x, y, z, w; };
 struct __align__(16) Vector { unsigned x, y, z, w; };   // 16 bytes of a row
 
-// Place of column c in e and in gradients. A thread's vector of eight numbers lies in two quads far apart, so that
+// Place of column c in e and in gradients. In rows.cuh a thread's vector of eight numbers lies in two quads far apart, so that
 // neighbouring threads read neighbouring quads.
 __device__ inline int position(int c) {
-    return ((c % WIDTH / 4) * SPAN * VECTORS + c / WIDTH) * 4 + c % 4;
+    return PRODUCTS ? c : ((c % WIDTH / 4) * SPAN * VECTORS + c / WIDTH) * 4 + c % 4;
 }
 
 #ifdef __CUDACC__

@@ -3,18 +3,6 @@
 // A block takes a chunk of the rows of an instance. A team of warps holds ROWS rows at a time: their products with e,
 // their coefficients, then their part of the gradient, which stays in registers until the chunk is done.
 
-// Coefficient of a row in the gradient, and its field. shift: the intercept.
-__device__ inline float coefficient(float product, double h0, double sign, double shift, double scale, int weight, int mode,
-                                    double &field) {
-#if ANCHORED
-    field = sign * h0 + ROOT * (double)product;
-#else
-    field = ROOT * (double)product + shift;
-#endif
-    if (mode & PRODUCT) return (float)(h0 * field);   // of the spectral start, whose weights are handed over as h0
-    return weight ? (float)(scale * weight * loss_dv<double>(field, h0)) : 0.0f;
-}
-
 // Fills fields (instances, rows) where mode has ALL, and partial (instances, chunks, PADDED) = sum over a chunk of c_mu x_mu.
 // data, h0: of the instance's landscape, `apart` rows after that of the previous instance (0: all share one); side, going:
 // sign and live, or their counterparts in the spectral start. s: mini-batches (ring, instances, rows), none: all rows.
