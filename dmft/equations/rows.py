@@ -32,6 +32,9 @@ FADES = 0.02
 # It fades as the gradient does, too: its noise is that of the response, which stays, while that of <g k> falls with <g^2>. The
 # factor, of the ratio of the two noises, was chosen by the spread of m (docs/performance.md).
 FAINT = 1e-4
+# And it fades with time t, as 1/(1 + (t/LATE)^4), where a loss has barriers: samples that leave one late do so with a response Y
+# that has grown exponentially, and single ones would take over the average (runs/longtimes/README.md).
+LATE = 20.0
 
 
 class Estimators(NamedTuple):
@@ -41,6 +44,7 @@ class Estimators(NamedTuple):
     identity: bool  # the response is completed by [ibp]
     share: float  # of the samples that have tangents
     faint: float = FAINT
+    late: float = LATE  # infinite where no response grows
 
 
 class Estimate(NamedTuple):
@@ -71,17 +75,17 @@ def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: Estimators) -> 
         row = corrected(weights, row, failed, sums[GG], use.share, spread)
     if weights.experiment.centred:
         return Estimate(row._replace(mu=0.0), failed, noise)  # by symmetry
-    return Estimate(_controlled(weights, row, sums, use.faint * spread / use.share) if use.stein else row, failed, noise)
+    return Estimate(_controlled(weights, row, sums, use.faint * spread / use.share, use.late) if use.stein else row, failed, noise)
 
 
-def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: float) -> Row:
+def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: float, late: float) -> Row:
     """mu from <g k> and from integration by parts in h0, mu = E_n + alpha <g' Y + dg/dy dy/dh0>, with a coefficient that is not
     fitted to the samples. E_n is what comes through the m_k h0 of the fields, known from the row; the rest is what the data model
     says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. faint: what <g^2> is
-    held against, FAINT times K/K_T and the variance of the response over samples. Eq. [stein]."""
-    alpha = weights.experiment.alpha
+    held against, FAINT times K/K_T and the variance of the response over samples; late: what t is held against. Eq. [stein]."""
+    alpha, t = weights.experiment.alpha, weights.experiment.t_n[weights.n]
     through_fields = row.delta_nu * weights.m - dot(row.M_R / weights.history.divisor, weights.state.m_past, weights.used)
-    share = 1 / (1 + (sums[WILD] / FADES) ** 4)
+    share = 1 / (1 + (sums[WILD] / FADES) ** 4) / (1 + (t / late) ** 4)
     if faint > 0.0:
         share *= sums[GG] / (sums[GG] + faint)
     return row._replace(mu=row.mu - share * (row.mu - through_fields - alpha * sums[LABEL]))

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
-from dmft.equations.rows import Estimators
+from dmft.equations.rows import LATE, Estimators
 from dmft.model.experiment import Experiment
-from dmft.model.teacher import JUMPS
+from dmft.model.teacher import JUMPS, SMOOTH
 from dmft.samples.sampling import Sampling
 
 LARGEST_BLOCK_COUNT = 512  # blocks of a solution on the CPU, at most
@@ -138,6 +138,8 @@ def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing, stratum: np.nd
 
 
 def estimators_of(experiment: Experiment, sampling: Sampling) -> Estimators:
-    """Which estimators a solution can use. For labels that jump the control variate of mu needs pairs of samples on the jump."""
+    """Which estimators a solution can use. For labels that jump the control variate of mu needs pairs of samples on the jump; it
+    has no response Y there, nor for clusters, and on a convex loss Y does not grow."""
     stein = sampling.stein and experiment.stein and (experiment.data.control != JUMPS or sampling.pairs > 0)
-    return Estimators(stein, sampling.identity, sampling.carriers / sampling.samples)
+    grows = experiment.data.control == SMOOTH and not all(loss.convex for loss in experiment.losses)
+    return Estimators(stein, sampling.identity, sampling.carriers / sampling.samples, late=LATE if grows else np.inf)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -227,3 +229,29 @@ def test_the_multiplier_vanishes_with_the_gradient(faint):
     assert late.sum() > 50
     noise = np.sqrt(np.mean(march.curves["nu_hat"][late] ** 2))
     assert noise > 0.15 if faint == 0.0 else noise < 0.05
+
+
+@pytest.mark.parametrize("late", [rows.LATE, np.inf], ids=["", "the control variate stays"])
+def test_a_single_sample_does_not_take_over_mu_late(late):
+    """A sample that leaves a barrier late has a response Y that has grown exponentially. Steps at t = 80: one sample with Y = 30
+    among 256 moves mu by 0.0003, and by 0.085 where the control variate stays."""
+    experiment = replace(Experiment.from_run(make_run(ALGORITHMS["gd"], {"m0": 0.2}, steps=40)), t_n=np.full(41, 80.0))
+    marches = [March(experiment, Sampling(256, 1, (0,), frozenset(PARTS)), None, saved_steps(40), Comm()) for _ in range(2)]
+    for march in marches:
+        assert march.use.late == rows.LATE
+        march.use = march.use._replace(late=late)
+        for _ in range(30):
+            march.step()
+    samples = marches[0].samples
+    samples.state.Y[np.argmax(samples.state.weight * samples.fields.gp)] = 30.0
+    for march in marches:
+        march.step()
+    moved = abs(marches[0].curves["mu"][30] - marches[1].curves["mu"][30])
+    assert moved > 0.05 if late == np.inf else moved < 0.005
+
+
+@pytest.mark.parametrize("loss, late", [("linear", np.inf), ("phase_retrieval", rows.LATE)])
+def test_the_control_variate_stays_on_a_convex_loss(loss, late):
+    experiment = Experiment.from_run(make_run(ALGORITHMS["gd"], {"loss": loss}, steps=4))
+    march = March(experiment, Sampling(16, 1, (0,), frozenset(PARTS)), None, saved_steps(4), Comm())
+    assert march.use.stein and march.use.late == late
