@@ -15,28 +15,20 @@ import numpy as np
 from numba import njit
 
 from dmft.core.compiled import UNCOUNTED
+from dmft.core.lanes import lane_sums
 
 JITTER = 1e-9
 
 
 @njit(**UNCOUNTED)
 def dot(a, b, n):
-    """sum_k a_k b_k over the first n, in eight interleaved sums. The order is written out, rather than left to
-    fastmath, because two compilations may choose differently: rounding would then depend on the machine."""
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    whole = n - n % 8
-    for k in range(0, whole, 8):
-        s0 += a[k] * b[k]
-        s1 += a[k + 1] * b[k + 1]
-        s2 += a[k + 2] * b[k + 2]
-        s3 += a[k + 3] * b[k + 3]
-        s4 += a[k + 4] * b[k + 4]
-        s5 += a[k + 5] * b[k + 5]
-        s6 += a[k + 6] * b[k + 6]
-        s7 += a[k + 7] * b[k + 7]
-    for k in range(whole, n):
-        s0 += a[k] * b[k]
-    return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7))
+    """sum_k a_k b_k over the first n, in eight interleaved sums. The order is fixed, rather than left to fastmath, because two
+    compilations may choose differently: rounding would then depend on the machine."""
+    s = lane_sums(a, b, n // 8)
+    rest = s[0]
+    for k in range(n - n % 8, n):
+        rest += a[k] * b[k]
+    return ((rest + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 
 
 @njit(**UNCOUNTED, error_model="numpy")

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
 import dmft
 from dmft.equations.history import History
-from dmft.equations.noise import JITTER, factor_rows, join_rows
+from dmft.equations.noise import JITTER, dot, factor_rows, join_rows
 from dmft.equations.weights import Row, WeightDynamics
 from dmft.model.experiment import Experiment
 
@@ -91,3 +92,19 @@ def test_rows_beyond_a_join_are_forgotten():
     assert [join_rows(L, 5, at) for at in (7, 5, 4)] == [5, 5, 4]
     np.testing.assert_array_equal(L, before)
     assert join_rows(L, 5, 3) == 4
+
+
+def test_products_are_summed_in_eight_lanes():
+    """To the last bit, for any length and place in memory; the same terms in plain order give other bits."""
+    rng, others = np.random.default_rng(3), 0
+    for n in range(50):
+        a, b = rng.standard_normal(51)[1:], rng.standard_normal(50)
+        lanes = [0.0] * 8
+        for k in range(n):
+            lanes[k % 8 if k < n - n % 8 else 0] += a[k] * b[k]
+        s = lanes
+        assert dot(a, b, n) == ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+        others += dot(a, b, n) != sum(a[:n] * b[:n])
+    assert others > 20
+    with pytest.raises(TypingError, match="contiguous arrays of float64"):
+        dot(a[::2], b, 8)
