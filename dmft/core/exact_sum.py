@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numba import njit
 
-from dmft.core.compiled import UNCOUNTED
+from dmft.core.compiled import INNER, UNCOUNTED
 
 WIDTH = 4  # numbers of a sum: place of its highest digit, and three digits from there downwards
 ZERO = -64  # place of a sum without terms, below that of any number
@@ -83,7 +83,7 @@ def add(more, total):
             total[i, k] += more[i, k - down]
 
 
-@njit(**UNCOUNTED)
+@njit(**INNER)
 def _carried(high, middle, low):
     """The same number with the two lower digits in [0, BASE); the highest digit then carries the sign."""
     middle += low >> 32

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dmft.core.compiled import UNCOUNTED
+from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.lanes import lane_sums
 
 JITTER = 1e-9
@@ -31,7 +31,7 @@ def dot(a, b, n):
     return ((rest + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 
 
-@njit(**UNCOUNTED, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def forward(L, x, size):
     """L y = x for every line of x (lines, size), in place; all lines go down together, so that L is read once."""
     for i in range(size):
@@ -41,7 +41,7 @@ def forward(L, x, size):
             line[i] = (line[i] - dot(row, line, i)) / row[i]
 
 
-@njit(**UNCOUNTED, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def backward(L, x, size):
     """L^T y = x for every line of x (lines, size), in place."""
     for i in range(size - 1, -1, -1):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from numba import njit
 
-from dmft.core.compiled import UNCOUNTED
+from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.equations.noise import dot
 
 
@@ -22,7 +22,7 @@ def through_noise(unit, correlation, R, R_row, stop, used, b):
     return b_now
 
 
-@njit(**UNCOUNTED)
+@njit(**INNER)
 def against_past(eta, keep, memory, b, b_now, Q, Q_row, Q_now, used, x):
     """x_j, into x (slots,), and x_n. Eq. [dmft-Q]."""
     for j in range(len(x)):

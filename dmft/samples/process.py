@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from dmft.core.compiled import UNCOUNTED
+from dmft.core.compiled import ENTRY, INNER
 from dmft.core.streams import normal2
 from dmft.equations.history import GROUP, History, Plan
 from dmft.equations.noise import dot
@@ -69,7 +69,7 @@ class Keys(NamedTuple):
     batch: np.uint64
 
 
-@njit(**UNCOUNTED)
+@njit(**INNER)
 def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, stein, identity, classes, line):
     """line (SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
     weights, lines, k, h, s, Y = state.weight, state.line, state.k, state.h, state.s, state.Y
@@ -129,7 +129,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
             line[PUSH] += state.weight[i] * fields.g[i] / state.sd[i]
 
 
-@njit(cache=True, parallel=True)
+@njit(**ENTRY, parallel=True)
 def _row_sums(block, used, state, learning, fields, past, row, m, eta, stein, identity, classes, out):
     """out (blocks, SCALARS + GROUPS slots): sums over the samples of each block; the last block may be shorter."""
     count = len(state.h)
@@ -183,7 +183,7 @@ def next_tangents(T, row, gp, memory, a, keep, eta, offset, stop, first, used, o
             out[j] = min(max(out[j], -BOUND), BOUND)
 
 
-@njit(cache=True)
+@njit(**INNER)
 def _merge_vector(v, older, newer, into):
     v[into] = v[older] + v[newer]
     v[older] = 0.0
@@ -211,7 +211,7 @@ def enter_tangents(T, row, following, source, merges, slot, offset, stop, used):
     row[slot] = source
 
 
-@njit(**UNCOUNTED)
+@njit(**INNER)
 def _advance_block(first, last, step, drive, chain, keys, state, past, tangents, fields, z_first, changes, ahead, stein,
                    following, rounded):
     """Samples first .. last-1 from step n to n+1. following, rounded (slots,): room for the next row of tangents and for the
@@ -253,7 +253,7 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, tangents,
         s[i] = own_weight(i, chain, s[i], batch_key, name, changes, n) if s[i] >= 0.0 else GONE
 
 
-@njit(cache=True, parallel=True)
+@njit(**ENTRY, parallel=True)
 def _advance(block, blocks, step, drive, chain, keys, state, past, tangents, fields, z_first, changes, ahead, stein):
     """All samples, block by block. (Numba drops writes to arrays of a tuple inside a prange, so that the work is a function.)"""
     count, slots = past.H.shape

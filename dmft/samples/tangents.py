@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
+from dmft.core.compiled import UNCOUNTED
 from dmft.core.prefetch import LINE, prefetch
 
 # Responses below this are zero: products of two of them would be denormal in single precision, and slow.
@@ -43,7 +44,7 @@ class Ahead(NamedTuple):
     first: int
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(**UNCOUNTED, fastmath={"contract"})
 def gather(T, memory, offset, stop, first, last, out):
     """out_J += sum_I memory_I T_{IJ} over rows first <= I < last (multiples of four), four packed rows at a time.
 
@@ -64,7 +65,7 @@ def gather(T, memory, offset, stop, first, last, out):
             out[j] = c3 * r3[j] + (c2 * r2[j] + (c1 * r1[j] + (c0 * r0[j] + out[j])))
 
 
-@njit(cache=True)
+@njit(**UNCOUNTED)
 def merge_packed(T, older, newer, into, offset, stop):
     """Merge two blocks in the packed tangents of one sample: columns, then rows."""
     for i in range(len(offset)):
