@@ -174,6 +174,14 @@ def _argument(value):
     return np.ctypeslib.as_ctypes_type(value.dtype)(value)
 
 
+_recording: list | None = None  # what is launched while a queue records
+
+
+def _launched(work):
+    """Do what is launched, or note it while a queue records."""
+    work() if _recording is None else _recording.append(work)
+
+
 class HostMirror:
     """What numerics ask of a Mirror."""
 
@@ -181,20 +189,28 @@ class HostMirror:
         self.device, self.host = np.zeros(shape, dtype), np.zeros(shape, dtype)
 
     def send(self):
-        self.device[...] = self.host
+        _launched(lambda: np.copyto(self.device, self.host))
 
     def fetch(self):
-        self.host[...] = self.device
+        _launched(lambda: np.copyto(self.host, self.device))
 
 
 class HostQueue:
-    """What numerics ask of a Queue. As on a card, launches of a name are the same every time: those recorded first are replayed."""
+    """What numerics ask of a Queue. As on a card, launches of a name are recorded with their arguments and then replayed."""
 
     def __init__(self):
         self._recorded = {}
 
     def run(self, name, launches, record=True):
-        self._recorded.setdefault(name, launches)() if record else launches()
+        global _recording
+        if not record:
+            return launches()
+        if name not in self._recorded:
+            self._recorded[name] = _recording = []
+            launches()
+            _recording = None
+        for work in self._recorded[name]:
+            work()
 
     def wait(self):
         pass
@@ -243,7 +259,8 @@ class HostGpu:
                 assert shared <= HostGpu.shared_bytes
                 assert len(arguments) == count, f"{name} takes {count} arguments, not {len(arguments)}"
                 sizes = [ctypes.c_uint(n) for n in ((*grid, 1)[:2] + (*block, 1)[:2])]
-                function(*sizes, *(_argument(value) for value in arguments))
+                passed = [_argument(value) for value in arguments]
+                _launched(lambda: function(*sizes, *passed))
 
             return launch
 

@@ -1,7 +1,7 @@
 """The GPU, where there is one: the only module that imports CuPy.
 
 `gpu()` gives a `Gpu`: arrays on the card, and kernels compiled from CUDA C++ sources. Numerics are handed this object
-and never see CuPy, so that a test can hand them one that runs the same sources on the CPU (tests/gpu).
+and never see CuPy, so that a test can hand them one that runs the same sources on the CPU (tests/emulate.py).
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ class Queue:
         self._recorded: dict[Hashable, Any] = {}
 
     def run(self, name: Hashable, launches: Callable[[], None], record: bool = True) -> None:
-        """Let the card do what a function launches. It is called once for each name: what it launches is recorded, with its
-        arguments, and launched as a whole from then on, which takes the host a tenth of the time."""
+        """Let the card do what a function launches. What it launches the first time, with its arguments, is recorded under this
+        name and launched as a whole from then on, which takes the host a fifth of the time (docs/performance.md). Not to be
+        recorded: functions that do more than launch kernels and copy mirrors."""
         with self._stream:
             if not record:
                 return launches()
@@ -154,11 +155,13 @@ def _compiled(gpu: Gpu, text: str, names: tuple[str, ...]) -> list[Kernel]:
 
 def _launcher(function: Any) -> Kernel:
     """A compiled CuPy function as a Kernel."""
+    granted = 48 << 10  # bytes of shared memory that a block of threads may have
     def launch(grid: tuple[int, ...], block: tuple[int, ...], arguments: Sequence[Any], shared: int) -> None:
         if 0 in grid:  # a rank without samples: CUDA refuses an empty grid
             return
-        if shared > 48 << 10:  # more than 48 KiB must be asked for
-            function.max_dynamic_shared_size_bytes = shared
+        nonlocal granted
+        if shared > granted:  # more must be asked for, and is never given back: it may be recorded somewhere
+            function.max_dynamic_shared_size_bytes = granted = shared
         function(grid, block, tuple(arguments), shared_mem=shared)
 
     return launch

@@ -1,7 +1,7 @@
 """Sums that do not depend on their order: the same bits however the terms are spread over ranks.
 
-A term is cut into its digits to the base 2**32, whose places are fixed once and for all, and digits are added as integers. Of each
-sum the three highest places that any of its terms reaches are kept, which leaves an error below 2**-63 of the largest term for
+A term is cut into its digits to the base 2**32, whose places are fixed once and for all, and digits are added as whole numbers. Of
+each sum the three highest places that any of its terms reaches are kept, which leaves an error below 2**-63 of the largest term for
 each term; places below are dropped, and which ones that are depends on the largest term alone. So digits of parts can be added in
 any order, without knowing beforehand how large the terms elsewhere are: one reduction is enough.
 """

@@ -26,10 +26,9 @@ from dmft.model.experiment import Experiment
 from dmft.model.layouts import RANDOM_KERNELS
 
 # Columns of the sums over samples with weight k^2 (k = h0 for a teacher), before the kernels: of g', g^2, g h, k^2 g^2, and of
-# the bounded response k^2 g' sum_J T_nJ and its square.
+# the bounded response k^2 g' sum_J T_nJ and its square. Behind them come the groups of rows.py, with this weight.
 CURVATURE, SQUARE, FIELD, NOISE, RESPONSE, RESPONSE2 = range(6)
 TEACHER_SCALARS = 6
-TEACHER_GROUPS = 3  # a column for every slot: g times past g, g' times tangents, g times past h
 # The tail of the tangents lies where h0 is large, so that bounded tangents miss much of K1. The identity is therefore trusted more
 # than for M_R: the ridge of its correction is smaller by this factor. Between factors of 64 and 8192 V(t = 1) of GD changes by 3 %
 # (docs/random-starts.md).

@@ -2,7 +2,7 @@
 
 eta is that of the step, and unit the learning rate in whose units R is kept, R = Gam/unit; memory and correlation are kernel values
 across blocks, (slots,), Q and R block sums, (slots, slots). Slots from `used` on hold nothing yet, and row i of R nothing from
-stop[i] on (history.py); both are multiples of eight, where there are so many slots, for `dot`.
+stop[i] on; both are multiples of eight, where there are so many slots, for `dot`.
 """
 
 from __future__ import annotations

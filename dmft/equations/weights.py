@@ -119,7 +119,8 @@ class WeightState:
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> WeightState:
         """The state from what `arrays` gave."""
-        values: dict[str, Any] = {name: array.item() if array.ndim == 0 else np.array(array) for name, array in arrays.items()}
+        values: dict[str, Any] = {name: array.item() if array.ndim == 0 else np.array(array, order="C")
+                                  for name, array in arrays.items()}
         return cls(**values)
 
     @classmethod
@@ -156,7 +157,7 @@ class WeightDynamics:
     def __init__(self, experiment: Experiment, history: History):
         self.experiment, self.history = experiment, history
         self._settings = Settings.of(experiment, 0)
-        self._stop = np.minimum(-(-history.stop // 8) * 8, history.slots)
+        self._stop = np.minimum(-(-history.stop // 8) * 8, history.slots)  # rounded up to a multiple of eight for `dot`
         self.state = WeightState.at_start(history.slots, experiment.m0, experiment.q_start - experiment.m0**2)
         if experiment.update.nesterov:
             state = self.state

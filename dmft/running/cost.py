@@ -35,7 +35,7 @@ STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
 # bytes a second at which the simulator reads its data; seconds per entry of a shared data matrix and start.
 GPU_STEP, GPU_BYTE = 0.3e-3, 0.3e-12
 GPU_READ = 4.2e12
-GPU_SHARED_ENTRY = 0.12e-12
+GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # and seconds of a step at least
 CUDA = 1 << 30             # bytes of the host that CUDA takes
 START = 10.0               # s to start and to compile
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
@@ -105,7 +105,9 @@ def _simulation_on_gpu(run: Run, ranks: int) -> Cost:
     fraction = float(run.algorithm.at_steps("batch_fraction").mean())
     states = run.simulation.instances * (8.0 * n + run.problem.alpha * n)
     shared = run.simulation.landscape == "shared"
-    step = share * (run.problem.alpha * n * n * GPU_SHARED_ENTRY if shared else bytes_each * fraction / GPU_READ)
+    step = share * bytes_each * fraction / GPU_READ
+    if shared:
+        step = max(share * run.problem.alpha * n * n * GPU_SHARED_ENTRY, GPU_SHARED_STEP)
     held = bytes_each * (1 if shared else share) + states
     return Cost(START + run.algorithm.steps * step, PROCESS + CUDA + states, states, LOOK, held)
 

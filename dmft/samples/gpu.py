@@ -34,7 +34,7 @@ from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Tangents
 KERNELS = ("fields", "bounds", "teacher_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns", "merge_rows")
 BLOCKS = 32  # most blocks of samples; their sums are added on the host, over all ranks, exactly
 LANES = 32  # threads of a warp
-HELD_BYTES = 24  # size of struct Held in march.cu, the larger of those in shared memory
+HELD_BYTES = 24  # of shared memory for a slot of the past that holds something: structs Held and Pull of march.cu
 MARCH = Path(__file__).parent / "cuda" / "march.cu"
 
 
@@ -98,7 +98,7 @@ class GpuSamples:
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TEACHER_SCALARS": TEACHER_SCALARS, "TINY": TINY, "STABLE": STABLE,
                    "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE, "LEAVES": LEAVES, "GONE": GONE, "OWN": tiling.own,
-                   "AHEAD": tiling.ahead, "BESIDE": tiling.beside}
+                   "AHEAD": tiling.ahead, "BESIDE": tiling.beside, "HELD_BYTES": HELD_BYTES}
         sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} tangent;",
                               *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
                    for loss in experiment.losses]
@@ -180,6 +180,7 @@ class GpuSamples:
     def row_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
         """As Samples.row_sums; the array is overwritten by the next sums."""
         if self._begun != (m, b, m_w):
+            self.queue.wait()
             self.begin_sums(m, b, m_w)
         self._begun = None
         self.queue.wait()
@@ -262,6 +263,7 @@ class GpuSamples:
 
     def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
         """As Samples.restore."""
+        self.queue.wait()
         for mine, stored in zip(self._lines(), (own, carried), strict=True):
             for name, array in mine.items():
                 self.gpu.fill(array, stored[name].T)

@@ -12,16 +12,16 @@ from dmft.equations.random_start import (
     RESPONSE,
     RESPONSE2,
     SQUARE,
-    TEACHER_GROUPS,
     TEACHER_SCALARS,
 )
+from dmft.equations.rows import GROUPS
 from dmft.samples.process import Samples
 from dmft.samples.tangents import MOST
 
 
 @njit(cache=True)
 def _sum_block(first, last, used, state, fields, past, row, identity, line):
-    """line (TEACHER_SCALARS + TEACHER_GROUPS slots): sums over samples first .. last-1, in order."""
+    """line (TEACHER_SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
     slots = past.G.shape[1]
     products, responses = TEACHER_SCALARS, TEACHER_SCALARS + slots
     overlaps = TEACHER_SCALARS + 2 * slots
@@ -55,13 +55,13 @@ def _sum_block(first, last, used, state, fields, past, row, identity, line):
 
 @njit(cache=True, parallel=True)
 def _sums(block, used, state, fields, past, row, identity, out):
-    """out (blocks, TEACHER_SCALARS + TEACHER_GROUPS slots): sums over the samples of each block."""
+    """out (blocks, TEACHER_SCALARS + GROUPS slots): sums over the samples of each block."""
     for b in prange(out.shape[0]):
         _sum_block(b * block, min((b + 1) * block, len(state.h)), used, state, fields, past, row, identity, out[b])
 
 
 def teacher_sums(samples: Samples) -> np.ndarray:
-    """(blocks, TEACHER_SCALARS + TEACHER_GROUPS slots): the sums for row n of K1 and Z; to be called after `row_sums` of step n."""
-    out = np.empty((samples.blocks, TEACHER_SCALARS + TEACHER_GROUPS * samples.past.G.shape[1]))
+    """(blocks, TEACHER_SCALARS + GROUPS slots): the sums for row n of K1 and Z; to be called after `row_sums` of step n."""
+    out = np.empty((samples.blocks, TEACHER_SCALARS + GROUPS * samples.past.G.shape[1]))
     _sums(samples.block, samples.used, samples.state, samples.fields, samples.past, samples.tangents.row, samples.identity, out)
     return out

@@ -1,8 +1,8 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
 // dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `tangent`, the
-// constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST, WIDE, LEAVES and GONE of the Python sources, and OWN, AHEAD
-// and BESIDE, how many numbers a thread loads before it uses them. Every sum has a fixed order, so that a run repeats to the last
+// constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST, WIDE, LEAVES, GONE and HELD_BYTES of the Python sources, and OWN,
+// AHEAD and BESIDE, how many numbers a thread loads before it uses them. Every sum has a fixed order, so that a run repeats to the last
 // bit on one kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be
 // recorded and launched as a whole.
 //
@@ -245,11 +245,14 @@ extern "C" __global__ void move(int count, int slots, const Step *step, const Ra
                           batch_key, name[i], n, known, changes + i * known);
 }
 
+static_assert(sizeof(Held) <= HELD_BYTES, "gpu.py asks for too little shared memory");
+
 // A row of the tangents that is in use: its slot, where it begins, how far it goes, and how strongly step n pulls on it.
 struct Pull {
     int slot, offset, length;
     tangent weight;
 };
+static_assert(sizeof(Pull) <= HELD_BYTES, "gpu.py asks for too little shared memory");
 
 // next (slots, carriers): the next row of tangents of every sample that has them, by one pass over T. One block of threads a slot as
 // source, and BESIDE samples a thread. Grid (samples, slots). Eq. [dmft-T].

@@ -190,10 +190,14 @@ def test_a_broken_merge_is_seen(card):
     assert np.abs(got.curves["m"] - want.curves["m"]).max() > 1e-6
 
 
-def test_a_checkpoint_goes_on_on_the_other_device(card):
-    p = problem("persistent", 26)
+@pytest.mark.parametrize("name", ["persistent", "nesterov"])
+@pytest.mark.parametrize("back", [False, True], ids=["card to CPU", "CPU to card"])
+def test_a_checkpoint_goes_on_on_the_other_device(card, name, back):
+    """In the middle of a history whose blocks have been merged."""
+    p = problem("persistent", 26) if name == "persistent" else theory_experiment(parse_run(
+        f"[problem]\nalpha = 5.0\nm0 = 0.4\n[algorithm]\nt_max = 0.26\n{CHANGING[name]}\n"))
     sampling, grid = Sampling(16, 3, (0,), frozenset(PARTS)), np.arange(0, 27, 5)
-    first, second = (March(p, sampling, 4, grid, Comm(), np.float64, gpu) for gpu in (card, None))
+    first, second = (March(p, sampling, 4, grid, Comm(), np.float64, gpu) for gpu in ((None, card) if back else (card, None)))
     for _ in range(17):
         first.step()
     second.restore(*({k: np.array(v) for k, v in flatten(part).items()} for part in (first.shared(), first.own(), first.carried())))
