@@ -3,6 +3,8 @@ sources are compiled for the host; tensor cores are only tested where there are 
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from sgd_sim.gpu.products import MANY, GpuProducts, make_trajectories
 from sgd_sim.gpu.trajectories import ALL, GpuTrajectories
 from sgd_sim.landscape import make_landscape
 from sgd_sim.states import States, empty_states
-from tests.sgd_sim.test_gpu_simulator import DOOR, PERSISTENT, SGD, TWO, assert_close, run_of
+from tests.sgd_sim.test_gpu_simulator import DOOR, PERSISTENT, SGD, TWO, assert_close, on_gpu, run_of
 
 pytestmark = pytest.mark.gpu
 
@@ -39,14 +41,7 @@ def shared_run(**changes) -> Run:
     return run_of(landscape="shared", **changes)
 
 
-def by_products(run: Run, card, stops=(), instances=None, kind=GpuProducts) -> States:
-    """All instances to the end; with a fresh batch from what was posted at every stop."""
-    states, instances = empty_states(run), np.arange(run.simulation.instances) if instances is None else np.array(instances)
-    for last in (*stops, run.algorithm.steps):
-        stepper = kind(run, instances, states, card)
-        stepper.advance(last)
-        stepper.post(states)
-    return states
+by_products = partial(on_gpu, kind=GpuProducts)
 
 
 def on_cpu(run: Run) -> States:
@@ -67,7 +62,7 @@ def test_products_do_what_the_cpu_does(card, case):
 
 def test_spectral_start(card):
     run = shared_run(start="spectral", t_max=0.02, record=[0.02])
-    assert_close(by_products(run, card), by_products(run, card, kind=GpuTrajectories), 1e-5)
+    assert_close(by_products(run, card), on_gpu(run, card), 1e-5)
 
 
 def test_a_start_depends_on_itself_alone(card):
@@ -114,7 +109,7 @@ def test_many_starts_of_a_run_take_products(card):
 def test_divergence_ends_one_start(card):
     run = shared_run(learning_rate=1.2, t_max=14.4, record=[0.0, 1.2, 6.0, 14.4], alpha=1.0, constraint="ridge", ridge=0.1,
                      instances=4, **{**PERSISTENT, "persistence": 1.2})
-    want, got = by_products(run, card, kind=GpuTrajectories), by_products(run, card)
+    want, got = on_gpu(run, card), by_products(run, card)
     assert np.any(want.diverged_at > 0)
     for name in ("diverged_at", "step", "s"):
         np.testing.assert_array_equal(getattr(got, name), getattr(want, name))

@@ -72,11 +72,11 @@ def run_of(**changes) -> Run:
         "dimension": 60, "instances": 2, "record": [0.0, 0.04, 0.02 * (AHEAD + 4)]})).replace(changes)
 
 
-def on_gpu(run: Run, card, stops=(), instances=None) -> States:
+def on_gpu(run: Run, card, stops=(), instances=None, kind=GpuTrajectories) -> States:
     """All instances to the end, in one batch; with a fresh batch from what was posted at every stop."""
     states, instances = empty_states(run), np.arange(run.simulation.instances) if instances is None else np.array(instances)
     for last in (*stops, run.algorithm.steps):
-        stepper = GpuTrajectories(run, instances, states, card)
+        stepper = kind(run, instances, states, card)
         stepper.advance(last)
         stepper.post(states)
     return states

@@ -54,6 +54,14 @@ def solved(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, s
     return march
 
 
+def assert_same_curves(want: March, got: March) -> None:
+    for name, curve in want.curves.items():
+        # The multiplier as sampled, and what a row fails the identities by, are differences of numbers of order one, divided by
+        # eta: the linear loss, whose past is nearly singular, shows rounding of up to 5e-9 in them.
+        delicate = "gap" in name or name == "nu_hat_direct"
+        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=2e-8 if delicate else 1e-9, err_msg=name)
+
+
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_the_gpu_march_is_the_march(card, algorithm):
     p = problem(algorithm, 26)
@@ -75,11 +83,7 @@ def test_the_gpu_march_is_the_march(card, algorithm):
 def test_constraints_losses_and_plain_sampling(card, extra, loss, parts):
     p = problem("persistent", 36, extra, loss)
     want, got = (solved(p, None, np.float64, gpu, parts) for gpu in (None, card))
-    for name, curve in want.curves.items():
-        # The multiplier as sampled, and what a row fails the identities by, are differences of numbers of order one, divided by
-        # eta: the linear loss, whose past is nearly singular, shows rounding of up to 5e-9 in them.
-        delicate = "gap" in name or name == "nu_hat_direct"
-        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=2e-8 if delicate else 1e-9, err_msg=name)
+    assert_same_curves(want, got)
 
 
 TWO = 'data = "mixture"\nclusters = [[1, 0.3, 1, 0.5], [-1, 0.7, -1, 2]]\nbias = true\nconstraint = "ridge"\nridge = 0.3\nm0 = 0.4'
@@ -96,11 +100,7 @@ def test_data_models(card, extra, loss, pairs):
     p = problem("persistent", 20, extra, loss)
     want, got = (solved(p, None, np.float64, gpu, pairs=pairs) for gpu in (None, card))
     assert ("b" in want.curves) == ("bias" in extra) and want.curves["mu"][5] != 0
-    for name, curve in want.curves.items():
-        # The multiplier as sampled, and what a row fails the identities by, are differences of numbers of order one, divided by
-        # eta: the linear loss, whose past is nearly singular, shows rounding of up to 5e-9 in them.
-        delicate = "gap" in name or name == "nu_hat_direct"
-        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=2e-8 if delicate else 1e-9, err_msg=name)
+    assert_same_curves(want, got)
 
 
 def test_the_gpu_march_solves_the_equations(card):
@@ -156,11 +156,7 @@ def test_samples_without_tangents(card):
     p = problem("persistent", 26)
     want, got = (solved(p, 4, np.float64, gpu, samples=32, carriers=8) for gpu in (None, card))
     assert len(want.samples.tangents.row) == 8 == got.samples.carriers
-    for name, curve in want.curves.items():
-        # The multiplier as sampled, and what a row fails the identities by, are differences of numbers of order one, divided by
-        # eta: the linear loss, whose past is nearly singular, shows rounding of up to 5e-9 in them.
-        delicate = "gap" in name or name == "nu_hat_direct"
-        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=2e-8 if delicate else 1e-9, err_msg=name)
+    assert_same_curves(want, got)
 
 
 def test_blocks_in_several_parts(card):
