@@ -43,9 +43,10 @@ def stand_in(cards: int | Exception, compiles: bool = True) -> types.ModuleType:
     return cupy
 
 
-def test_ranks_that_share_a_card_are_told_once_a_node(with_cupy):
+def test_ranks_that_take_turns_on_a_card_are_told_once_a_node(with_cupy, monkeypatch):
+    monkeypatch.setenv("DMFT_MPS", "0")
     with_cupy(stand_in(cards=2))
-    with pytest.warns(DmftWarning, match="3 ranks of a node share 2 GPUs"):
+    with pytest.warns(DmftWarning, match="3 ranks of a node take turns on 2 GPUs: DMFT_MPS is 0; a rank a GPU is faster"):
         gpu("theory", 0, 3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -53,7 +54,7 @@ def test_ranks_that_share_a_card_are_told_once_a_node(with_cupy):
         gpu("theory", 0, 2)
 
 
-@pytest.mark.filterwarnings("ignore:.*share:dmft.core.errors.DmftWarning")
+@pytest.mark.filterwarnings("ignore:.*take turns:dmft.core.errors.DmftWarning")
 def test_ranks_take_the_cards_of_their_node_in_turn(with_cupy):
     cupy = stand_in(cards=4)
     with_cupy(cupy)
