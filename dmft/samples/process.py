@@ -105,14 +105,12 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
         if t >= 0:
             carried += w
             if identity:  # bounded: what is missed, the identity puts back
-                response = 0.0
+                response = total = 0.0
                 for j in range(used):
                     response += abs(np.float64(row[t, j]))
+                    total += np.float64(row[t, j])
                 if response > MOST:
                     wgp *= MOST / response
-                total = 0.0
-                for j in range(used):
-                    total += np.float64(row[t, j])
                 sum_response += wgp * total
                 sum_response2 += wgp * total * (wgp * total) / w
             for j in range(used):
@@ -175,9 +173,8 @@ def next_tangents(T, row, gp, memory, a, keep, eta, offset, stop, first, used, o
     gather(T, memory, offset, stop, first, used, out)
     slope = a * (keep - eta * gp)
     for j in range(used):
-        out[j] = slope * row[j] + a * eta * out[j]
-        if abs(out[j]) < TINY:
-            out[j] = 0.0
+        response = slope * row[j] + a * eta * out[j]
+        out[j] = 0.0 if abs(response) < TINY else response
     if eta * gp > STABLE:
         for j in range(used):
             out[j] = min(max(out[j], -BOUND), BOUND)
@@ -204,31 +201,47 @@ def enter_tangents(T, row, following, source, merges, slot, offset, stop, used):
         merge_packed(T, merges[k, 0], merges[k, 1], merges[k, 2], offset, stop)
     merge_past(row, merges)
     merge_past(following, merges)
-    into = offset[slot]
+    newest = T[offset[slot] : offset[slot] + used]
     for j in range(used):
-        T[into + j] = row[j]
+        newest[j] = row[j]
+    for j in range(used):
         row[j] = following[j]
     row[slot] = source
 
 
 @njit(**INNER)
-def _advance_block(first, last, step, drive, chain, keys, state, past, tangents, fields, z_first, changes, ahead, stein,
-                   following, rounded):
-    """Samples first .. last-1 from step n to n+1. following, rounded (slots,): room for the next row of tangents and for the
+def _advance_tangents(first, last, step, drive, state, tangents, fields, ahead, following, rounded):
+    """The tangents of samples first .. last-1 from step n to n+1. following, rounded (slots,): room for the next row and for the
     memory in their precision."""
-    n, eta, slot, merges, offset, stop = step.n, step.eta, step.slot, step.merges, step.offset, step.stop
-    h, s, Y, line, name, sign = state.h, state.s, state.Y, state.line, state.name, state.sign
-    g_all, gp_all, g_y, memory, chi_weights, sums = fields.g, fields.gp, fields.g_y, drive.memory, drive.chi_weights, ahead.sums
-    H, G, X, Y_past, T, row = past.H, past.G, past.X, past.Y, tangents.T, tangents.row
-    a, keep, thermal, chi_sd, noise_key, batch_key = drive.a, drive.keep, drive.thermal, drive.chi_sd, keys.noise, keys.batch
-    ahead_step, ahead_first = ahead.step, ahead.first
+    eta, slot, merges, offset, stop = step.eta, step.slot, step.merges, step.offset, step.stop
+    line, gp_all, memory, sums, T, row = state.line, fields.gp, drive.memory, ahead.sums, tangents.T, tangents.row
+    a, keep, ahead_step, ahead_first = drive.a, drive.keep, ahead.step, ahead.first
     used = stop[slot]  # no slot beyond holds anything yet
     for j in range(used):
         rounded[j] = memory[j]
         if abs(rounded[j]) < TINY:
             rounded[j] = 0.0
     for i in range(first, last):
-        g, gp, t, H_i, X_i = g_all[i], gp_all[i], line[i], H[i], X[i]
+        gp, t = gp_all[i], line[i]
+        if t >= 0:
+            T_t, row_t = T[t], row[t]
+            for j in range(used):
+                following[j] = 0.0 if ahead_step < 0 else sums[t, ahead_step, j]
+            next_tangents(T_t, row_t, gp, rounded, a, keep, eta, offset, stop, ahead_first, used, following)
+            enter_tangents(T_t, row_t, following, -a * eta * gp, merges, slot, offset, stop, used)
+
+
+@njit(**INNER)
+def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z_first, changes, stein):
+    """Samples first .. last-1 without their tangents from step n to n+1."""
+    n, eta, slot, merges = step.n, step.eta, step.slot, step.merges
+    h, s, Y, name, sign = state.h, state.s, state.Y, state.name, state.sign
+    g_all, gp_all, g_y, memory, chi_weights = fields.g, fields.gp, fields.g_y, drive.memory, drive.chi_weights
+    H, G, X, Y_past = past.H, past.G, past.X, past.Y
+    a, keep, thermal, chi_sd, noise_key, batch_key = drive.a, drive.keep, drive.thermal, drive.chi_sd, keys.noise, keys.batch
+    used = step.stop[slot]
+    for i in range(first, last):
+        g, gp, H_i, X_i = g_all[i], gp_all[i], H[i], X[i]
         z, xi = own_normals(i, name, sign, z_first, noise_key, n)
         chi = draw_noise(z, X_i, chi_weights, chi_sd, used)
         h_next = next_field(h[i], g, chi, xi, H_i, memory, a, keep, thermal, eta, used)
@@ -237,12 +250,6 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, tangents,
             Y_next = next_control(Y[i], gp, g_y[i], Y_i, memory, a, keep, eta, used)
             merge_past(Y_i, merges)
             Y_i[slot], Y[i] = Y[i], Y_next
-        if t >= 0:
-            T_t, row_t = T[t], row[t]
-            for j in range(used):
-                following[j] = 0.0 if ahead_step < 0 else sums[t, ahead_step, j]
-            next_tangents(T_t, row_t, gp, rounded, a, keep, eta, offset, stop, ahead_first, used, following)
-            enter_tangents(T_t, row_t, following, -a * eta * gp, merges, slot, offset, stop, used)
         if len(merges):
             merge_past(H_i, merges)
             merge_past(G[i], merges)
@@ -255,11 +262,15 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, tangents,
 
 @njit(**ENTRY, parallel=True)
 def _advance(block, blocks, step, drive, chain, keys, state, past, tangents, fields, z_first, changes, ahead, stein):
-    """All samples, block by block. (Numba drops writes to arrays of a tuple inside a prange, so that the work is a function.)"""
+    """All samples, block by block: first the tangents of all blocks, which are then read as one stream, then the rest. (Numba drops
+    writes to arrays of a tuple inside a prange, so that the work is in functions.)"""
     count, slots = past.H.shape
     for b in prange(blocks):
-        _advance_block(b * block, min((b + 1) * block, count), step, drive, chain, keys, state, past, tangents, fields, z_first,
-                       changes, ahead, stein, np.empty(slots, tangents.T.dtype), np.empty(slots, tangents.T.dtype))
+        _advance_tangents(b * block, min((b + 1) * block, count), step, drive, state, tangents, fields, ahead,
+                          np.empty(slots, tangents.T.dtype), np.empty(slots, tangents.T.dtype))
+    for b in prange(blocks):
+        _advance_block(b * block, min((b + 1) * block, count), step, drive, chain, keys, state, past, fields, z_first, changes,
+                       stein)
 
 
 class Samples:

@@ -68,18 +68,23 @@ def gather(T, memory, offset, stop, first, last, out):
 @njit(**UNCOUNTED)
 def merge_packed(T, older, newer, into, offset, stop):
     """Merge two blocks in the packed tangents of one sample: columns, then rows."""
-    for i in range(len(offset)):
-        if stop[i] > older and stop[i] > newer:
-            o = offset[i]
-            T[o + into] = T[o + older] + T[o + newer]
-            T[o + older] = 0.0
-            T[o + newer] = 0.0
-    a, b, c = offset[older], offset[newer], offset[into]
-    for j in range(stop[into]):
-        T[c + j] = T[a + j] + T[b + j]
-    for j in range(stop[older]):
-        T[a + j] = 0.0
-        T[b + j] = 0.0
+    last = max(older, newer)
+    for i in range(len(offset) - 1, -1, -1):
+        if stop[i] <= last:
+            break
+        o = offset[i]
+        T[o + into] = T[o + older] + T[o + newer]
+        T[o + older] = 0.0
+        T[o + newer] = 0.0
+    length = stop[older]
+    one, other = T[offset[older] : offset[older] + length], T[offset[newer] : offset[newer] + length]
+    both = T[offset[into] : offset[into] + stop[into]]
+    for j in range(len(both)):
+        both[j] = one[j] + other[j]
+    for j in range(length):
+        one[j] = 0.0
+    for j in range(length):
+        other[j] = 0.0
 
 
 @njit(cache=True, fastmath={"contract"})
