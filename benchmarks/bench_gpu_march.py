@@ -70,7 +70,7 @@ def marched(case: Case, rank: int, card: Gpu, together: Callable[[], object]) ->
     # Bytes that must be read, of slots that hold something: G and H in the sums, H, X and Y of the past; of samples with tangents
     # the rows as far as a slot can respond, and the present one twice.
     history, samples, held = marches[0].history, marches[0].samples, marches[0].history.order
-    read = case.samples * len(held) * 5 * samples.past.H.itemsize
+    read = case.samples * len(held) * (samples.past.G.itemsize + 4 * samples.past.H.itemsize)
     each = sum(np.count_nonzero(history.stop[held] > j) for j in held) + 2 * len(held)
     read += samplings[0].carriers * each * samples.tangents.T.itemsize
     return Took(ended - began, (ended - late) / 100, case.solutions * read, float(marches[0].curves["m"][-1]))

@@ -22,8 +22,9 @@ JITTER = 1e-9
 
 @njit(**UNCOUNTED)
 def dot(a, b, n):
-    """sum_k a_k b_k over the first n, in eight interleaved sums. The order is fixed, rather than left to fastmath, because two
-    compilations may choose differently: rounding would then depend on the machine."""
+    """sum_k a_k b_k over the first n, in eight interleaved sums of double precision; b may be of single precision. The order is
+    fixed, rather than left to fastmath, because two compilations may choose differently: rounding would then depend on the
+    machine."""
     s = lane_sums(a, b, n // 8)
     rest = s[0]
     for k in range(n - n % 8, n):

@@ -51,9 +51,9 @@ class Setup:
         return cls(experiment, run, parts, per_level, grid, start, gpu)
 
     @property
-    def tangent_type(self) -> type:
-        """Single precision for the tangents of a dyadic history: they are averaged over samples and multiply kernels
-        that are themselves rounded to blocks, and reading them is most of the work (docs/performance.md)."""
+    def stored_type(self) -> type:
+        """Single precision for the tangents and the past of a dyadic history (samples/state.py): they multiply kernels that are
+        themselves rounded to blocks, and reading them is most of the work (docs/performance.md)."""
         return np.float64 if self.per_level is None else np.float32
 
     def samples(self, solution: str) -> int:
@@ -82,7 +82,7 @@ class Setup:
         history = History(min(self.experiment.steps, 20_000) if self.per_level is None else self.experiment.steps, self.per_level,
                           np.flatnonzero(self.experiment.jump_n))
         carriers = here.carrier_lines.stop - here.carrier_lines.start
-        samples = march_bytes(history, here.count, carriers, "stein" in self.parts, np.dtype(self.tangent_type).itemsize)
+        samples = march_bytes(history, here.count, carriers, "stein" in self.parts, np.dtype(self.stored_type).itemsize)
         need = HALF * samples + 8 * 8.0 * history.slots**2
         check_memory(need, room, here.count, "full" if history.full else "dyadic")
 
@@ -160,7 +160,7 @@ class Replica:
         s, theory = self.setup, self.setup.run.theory
         sampling = s.sampling(solution, self.index)
         if theory.method == "march":
-            return March(s.experiment, sampling, s.per_level, s.grid, self.comm, s.tangent_type, s.gpu)
+            return March(s.experiment, sampling, s.per_level, s.grid, self.comm, s.stored_type, s.gpu)
         options = Options(theory.mixing, theory.tolerance, theory.max_sweeps, theory.noise == "fresh")
         return Iteration(s.experiment, sampling, options, s.grid, self.comm, s.start)
 

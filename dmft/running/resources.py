@@ -10,9 +10,9 @@ FULL_BYTES = 1 << 30  # bytes up to which the full history is chosen
 HALF = 1.5  # work and memory of a replica relative to one solution: that with half the samples, for the bias, is solved too
 
 
-def bytes_per_sample(history: History, stein: bool) -> int:
-    """Resident bytes of one sample without tangents: a few arrays over slots."""
-    return (3 + stein) * history.slots * 8 + 200
+def bytes_per_sample(history: History, stein: bool, itemsize: int = 8) -> int:
+    """Resident bytes of one sample without tangents: a few arrays over slots, of which that of g is in double always."""
+    return (8 + (2 + stein) * itemsize) * history.slots + 200
 
 
 def bytes_of_tangents(history: History, itemsize: int = 8) -> int:
@@ -21,8 +21,8 @@ def bytes_of_tangents(history: History, itemsize: int = 8) -> int:
 
 
 def march_bytes(history: History, samples: int, carriers: int, stein: bool, itemsize: int = 8) -> float:
-    """Resident bytes of a march."""
-    return float(samples * bytes_per_sample(history, stein) + carriers * bytes_of_tangents(history, itemsize))
+    """Resident bytes of a march. itemsize: of tangents and past."""
+    return float(samples * bytes_per_sample(history, stein, itemsize) + carriers * bytes_of_tangents(history, itemsize))
 
 
 def blocks_per_level(history: str, per_level: int, steps: int, samples: int, carriers: int) -> int | None:

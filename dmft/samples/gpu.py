@@ -42,7 +42,7 @@ class Tiling(NamedTuple):
     """How the work of a step is cut up for a card. It changes results by rounding alone."""
 
     own: int = 8  # samples of a part of a block that each of the 32 threads of a warp sums up
-    ahead: int = 8  # slots of the past that a thread loads before it uses them
+    ahead: int = 8  # slots of the past in double precision that a thread loads before it uses them, and twice as many in single
     beside: int = 2  # samples whose tangents a thread works on side by side
     warps: int = 8  # warps of a block of threads
     spread: int = 40_000  # warps that sum up the rows side by side, about: so many that the last ones hardly count
@@ -81,7 +81,7 @@ class OnDevice(Mapping):
 
 
 class GpuSamples:
-    """A range of samples of one replica at step n, on a card."""
+    """A range of samples of one replica at step n, on a card. dtype: as of Samples."""
 
     def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, weight: np.ndarray, block: int,
                  sampling: Sampling, dtype=np.float64, tiling: Tiling = TILING):
@@ -99,7 +99,7 @@ class GpuSamples:
         numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TEACHER_SCALARS": TEACHER_SCALARS, "TINY": TINY, "STABLE": STABLE,
                    "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE, "LEAVES": LEAVES, "GONE": GONE, "OWN": tiling.own,
                    "AHEAD": tiling.ahead, "BESIDE": tiling.beside, "HELD_BYTES": HELD_BYTES}
-        sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} tangent;",
+        sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} stored;",
                               *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
                    for loss in experiment.losses]
         self.kernel = gpu.kernels(sources[0], KERNELS)
@@ -108,7 +108,8 @@ class GpuSamples:
                  "line": lines_of(draws.carrier).astype(np.int64)}
         self.state = SampleState(*(gpu.put(start[name]) for name in SampleState._fields))
         self.slope, self.direct = gpu.put(np.ascontiguousarray(draws.slope)), gpu.put(draws.jump + weight * draws.shift)
-        self.past = Past(*(gpu.zeros((width, count)) for width in (slots, slots, slots, slots if self.stein else 0)))
+        self.past = Past(H=gpu.zeros((slots, count), dtype), G=gpu.zeros((slots, count)), X=gpu.zeros((slots, count), dtype),
+                         Y=gpu.zeros((slots if self.stein else 0, count), dtype))
         carriers = np.flatnonzero(draws.carrier)
         self.carriers, self.carrier = len(carriers), gpu.put(carriers)
         # Where the samples with tangents of each block begin among all of them.

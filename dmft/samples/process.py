@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit, prange
 
 from dmft.core.compiled import ENTRY, INNER
+from dmft.core.lanes import add_lanes
 from dmft.core.streams import normal2
 from dmft.equations.history import GROUP, History, Plan
 from dmft.equations.noise import dot
@@ -70,6 +71,14 @@ class Keys(NamedTuple):
 
 
 @njit(**INNER)
+def _add_scaled(out, weight, b, n):
+    """out_k += weight b_k over the first n."""
+    add_lanes(out, weight, b, n // 8)
+    for k in range(n - n % 8, n):
+        out[k] += weight * b[k]
+
+
+@njit(**INNER)
 def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, stein, identity, classes, line):
     """line (SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
     weights, lines, k, h, s, Y = state.weight, state.line, state.k, state.h, state.s, state.Y
@@ -99,8 +108,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
             unstable += w
         if s[i] < 0.0:
             lost += w
-        for j in range(used):
-            products[j] += wg * G[i, j]
+        _add_scaled(products, wg, G[i], used)
         t = lines[i]
         if t >= 0:
             carried += w
@@ -113,11 +121,9 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
                     wgp *= MOST / response
                 sum_response += wgp * total
                 sum_response2 += wgp * total * (wgp * total) / w
-            for j in range(used):
-                responses[j] += wgp * row[t, j]
+            _add_scaled(responses, wgp, row[t], used)
         if identity:
-            for j in range(used):
-                overlaps[j] += wg * H[i, j]
+            _add_scaled(overlaps, wg, H[i], used)
     line[GP], line[GK], line[V], line[GH], line[GG] = sum_gp, sum_gk, sum_v, sum_gh, sum_gg
     line[LABEL], line[WILD], line[UNSTABLE], line[LOST] = label, wild, unstable, lost
     line[CARRIED], line[RESPONSE], line[RESPONSE2] = carried, sum_response, sum_response2
@@ -274,7 +280,8 @@ def _advance(block, blocks, step, drive, chain, keys, state, past, tangents, fie
 
 
 class Samples:
-    """A range of samples of one solution at step n, in blocks of `block` samples."""
+    """A range of samples of one solution at step n, in blocks of `block` samples. dtype: precision of the tangents and of the past,
+    g excepted (state.Past)."""
 
     def __init__(self, experiment: Experiment, history: History, draws: Draws, weight: np.ndarray, block: int, sampling: Sampling,
                  dtype=np.float64):
@@ -286,7 +293,10 @@ class Samples:
         self.blocks, self.count = -(-count // block), count
         integers = {"name": np.int64, "line": np.int64}
         self.state = SampleState(*(np.zeros(count, integers.get(name, np.float64)) for name in SampleState._fields))
-        self.past = Past(*(np.zeros((count, width)) for width in (slots, slots, slots, slots if self.stein else 0)))
+        # One array for all that is rounded: large ones get larger pages.
+        rounded = np.zeros((2 + self.stein, count, slots), dtype)
+        self.past = Past(H=rounded[0], G=np.zeros((count, slots)), X=rounded[1],
+                         Y=rounded[2] if self.stein else np.zeros((count, 0), dtype))
         carriers = int(np.count_nonzero(draws.carrier))
         self.tangents = Tangents(np.zeros((carriers, history.packed), dtype), np.zeros((carriers, slots), dtype))
         self.fields = Fields(*(np.empty(count) for _ in Fields._fields))

@@ -31,7 +31,11 @@ class Learning(NamedTuple):
 
 
 class Past(NamedTuple):
-    """Sums over the steps of each block of the history, each (count, slots)."""
+    """Sums over the steps of each block of the history, each (count, slots).
+
+    With a dyadic history H, X and Y are in single precision, as the tangents are: that rounding of chi is small beside the white
+    part which every chi_n carries (equations/noise.py). G is in double always: M_C is positive as the Gram matrix of one set of g,
+    and sums of g that are rounded as blocks merge would make pivots negative that the jitter does not outweigh."""
 
     H: np.ndarray  # of h
     G: np.ndarray  # of g

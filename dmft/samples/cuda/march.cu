@@ -1,9 +1,9 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
-// dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `tangent`, the
-// constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST, WIDE, LEAVES, GONE and HELD_BYTES of the Python sources, and OWN,
-// AHEAD and BESIDE, how many numbers a thread loads before it uses them. Every sum has a fixed order, so that a run repeats to the last
-// bit on one kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be
+// dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `stored` of
+// tangents and of the past (dmft/samples/state.py), the constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST, WIDE,
+// LEAVES, GONE and HELD_BYTES of the Python sources, and OWN, AHEAD and BESIDE, how many numbers a thread loads before it uses them.
+// Every sum has a fixed order, so that a run repeats to the last bit on one kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be
 // recorded and launched as a whole.
 //
 // Neighbouring threads work on neighbouring samples, and arrays over slots have the sample as their last index: H, G, X and Y_past
@@ -78,7 +78,7 @@ extern "C" __global__ void fields(int count, const Present *present, double L, i
 // bound (carriers,): weight times g' of every sample with tangents, bounded where [ibp] completes the response; and the last two
 // of its terms, g' sum_J T_nJ and its square. Threads x over samples, y over slots, whose sums meet in shared memory.
 extern "C" __global__ void bounds(int carriers, int slots, int count, int identity, const long long *carrier,
-                                  const double *weight, const double *gp, const tangent *row, double *bound, double *terms) {
+                                  const double *weight, const double *gp, const stored *row, double *bound, double *terms) {
     extern __shared__ double shared[];
     const int t = blockIdx.x * blockDim.x + threadIdx.x, threads = blockDim.x * blockDim.y;
     double response = 0.0, total = 0.0;
@@ -130,7 +130,7 @@ __device__ inline double warp_sum(double x) {
 // tangents of a block begin. Grid (blocks parts, any number).
 extern "C" __global__ void row_sums(int count, int carriers, int block, int parts, int slots, int scalars, int identity,
                                     const long long *held, const int *cut, const double *pull, const double *bound,
-                                    const double *terms, const double *G, const tangent *row, const double *H, double *out) {
+                                    const double *terms, const double *G, const stored *row, const stored *H, double *out) {
     const int lane = threadIdx.x % LANES, warps = blockDim.x / LANES, columns = scalars + GROUPS * slots;
     const int b = blockIdx.x / parts, begin = blockIdx.x % parts * OWN * LANES;
     const int first = b * block + begin + lane, last = min(min(b * block + begin + OWN * LANES, (b + 1) * block), count);
@@ -144,13 +144,14 @@ extern "C" __global__ void row_sums(int count, int carriers, int block, int part
         double products = 0.0, responses = 0.0, overlaps = 0.0;
         if (is_term || held[q]) {
             const double *left = is_term ? terms + (long long)(q - slots) * count : G + (long long)q * count;
-            const double *right = H + (long long)q * count;
-            double x[OWN], y[OWN];
+            const stored *right = H + (long long)q * count;
+            double x[OWN];
+            stored y[OWN];
 #pragma unroll
             for (int r = 0; r < OWN; r++) {
                 const int i = first + r * LANES;
                 x[r] = i < last ? left[i] : 0.0;
-                y[r] = i < last && !is_term && identity ? right[i] : 0.0;
+                y[r] = i < last && !is_term && identity ? right[i] : stored(0);
             }
 #pragma unroll
             for (int r = 0; r < OWN; r++) products += (is_term ? 1.0 : own[r]) * x[r], overlaps += own[r] * y[r];
@@ -185,6 +186,9 @@ template <typename real> __device__ inline void merge_past(real *v, long long st
     }
 }
 
+// Slots of the past that a thread loads before it uses them: as many bytes in single precision as in double.
+#define PAST_AHEAD (AHEAD * (int)(sizeof(double) / sizeof(stored)))
+
 // A slot of the past that holds something, and how strongly step n is drawn to it.
 struct Held {
     int slot;
@@ -196,8 +200,8 @@ struct Held {
 extern "C" __global__ void move(int count, int slots, const Step *step, const Rates *rates, int stein,
                                 unsigned long long noise_key, unsigned long long batch_key, const long long *name,
                                 const double *sign, int z_steps, const double *z_first, int known, const long long *changes,
-                                const double *g, const double *gp, const double *g_y, double *h, double *s, double *H, double *G,
-                                double *X, double *Y, double *Y_past) {
+                                const double *g, const double *gp, const double *g_y, double *h, double *s, stored *H, double *G,
+                                stored *X, double *Y, stored *Y_past) {
     extern __shared__ double shared[];
     Held *past = (Held *)shared; // (active,) the same for all samples
     const long long *order = order_of(step), *merge = merges_of(step, slots);
@@ -211,16 +215,17 @@ extern "C" __global__ void move(int count, int slots, const Step *step, const Ra
     const double eta = rates->eta, a = rates->a, keep = rates->keep;
     H += i, G += i, X += i, Y_past += stein ? i : 0;
     double noise = 0.0, pull = 0.0, teacher = 0.0;
-    for (int k = 0; k < active; k += AHEAD) {
-        double x[AHEAD], field[AHEAD], response[AHEAD];
+    for (int k = 0; k < active; k += PAST_AHEAD) {
+        stored x[PAST_AHEAD], field[PAST_AHEAD], response[PAST_AHEAD];
 #pragma unroll
-        for (int r = 0; r < AHEAD; r++) {
+        for (int r = 0; r < PAST_AHEAD; r++) {
             const bool there = k + r < active;
             const long long place = there ? past[k + r].slot * stride : 0;
-            x[r] = there ? X[place] : 0.0, field[r] = there ? H[place] : 0.0, response[r] = there && stein ? Y_past[place] : 0.0;
+            x[r] = there ? X[place] : stored(0), field[r] = there ? H[place] : stored(0);
+            response[r] = there && stein ? Y_past[place] : stored(0);
         }
 #pragma unroll
-        for (int r = 0; r < AHEAD; r++)
+        for (int r = 0; r < PAST_AHEAD; r++)
             if (k + r < active) {
                 noise += past[k + r].chi_weight * x[r];
                 pull += past[k + r].memory * field[r];
@@ -250,22 +255,22 @@ static_assert(sizeof(Held) <= HELD_BYTES, "gpu.py asks for too little shared mem
 // A row of the tangents that is in use: its slot, where it begins, how far it goes, and how strongly step n pulls on it.
 struct Pull {
     int slot, offset, length;
-    tangent weight;
+    stored weight;
 };
 static_assert(sizeof(Pull) <= HELD_BYTES, "gpu.py asks for too little shared memory");
 
 // next (slots, carriers): the next row of tangents of every sample that has them, by one pass over T. One block of threads a slot as
 // source, and BESIDE samples a thread. Grid (samples, slots). Eq. [dmft-T].
 extern "C" __global__ void next_tangents(int carriers, int slots, const Step *step, const Rates *rates, const int *offset,
-                                         const int *stop, const long long *carrier, const double *gp, const tangent *T,
-                                         const tangent *row, tangent *next) {
+                                         const int *stop, const long long *carrier, const double *gp, const stored *T,
+                                         const stored *row, stored *next) {
     extern __shared__ double shared[];
     Pull *pulls = (Pull *)shared; // (active,) the same for all samples; older rows are not longer
     const long long *order = order_of(step);
     const double *memory = (const double *)(rates + 1);
     const int active = step->active;
     for (int k = threadIdx.x; k < active; k += blockDim.x)
-        pulls[k] = {(int)order[k], offset[order[k]], stop[order[k]], flushed((tangent)memory[order[k]])};
+        pulls[k] = {(int)order[k], offset[order[k]], stop[order[k]], flushed((stored)memory[order[k]])};
     __syncthreads();
 
     const double eta = rates->eta, a = rates->a;
@@ -278,15 +283,15 @@ extern "C" __global__ void next_tangents(int carriers, int slots, const Step *st
         if (pulls[middle].length > j) end = middle;
         else first = middle + 1;
     }
-    tangent sum[BESIDE] = {};
+    stored sum[BESIDE] = {};
     for (int k = first; k < active; k += AHEAD) {
-        tangent loaded[AHEAD][BESIDE];
+        stored loaded[AHEAD][BESIDE];
 #pragma unroll
         for (int r = 0; r < AHEAD; r++) {
-            const tangent *from = T + (k + r < active ? pulls[k + r].offset + j : 0) * stride + t;
+            const stored *from = T + (k + r < active ? pulls[k + r].offset + j : 0) * stride + t;
 #pragma unroll
             for (int v = 0; v < BESIDE; v++)
-                loaded[r][v] = k + r < active && t + v * blockDim.x < carriers ? from[v * blockDim.x] : tangent(0);
+                loaded[r][v] = k + r < active && t + v * blockDim.x < carriers ? from[v * blockDim.x] : stored(0);
         }
 #pragma unroll
         for (int r = 0; r < AHEAD; r++)
@@ -299,8 +304,8 @@ extern "C" __global__ void next_tangents(int carriers, int slots, const Step *st
         const long long own = t + v * blockDim.x;
         if (own >= carriers) continue;
         const double curvature = gp[carrier[own]];
-        const tangent slope = a * (rates->keep - eta * curvature), strength = a * eta;
-        const tangent response = flushed((tangent)(slope * row[j * stride + own] + strength * sum[v]));
+        const stored slope = a * (rates->keep - eta * curvature), strength = a * eta;
+        const stored response = flushed((stored)(slope * row[j * stride + own] + strength * sum[v]));
         next[j * stride + own] = eta * curvature > STABLE ? bounded(response) : response;
     }
 }
@@ -308,8 +313,8 @@ extern "C" __global__ void next_tangents(int carriers, int slots, const Step *st
 // Blocks of the history that become one, as columns: of every row of the tangents, of the present one and of the next. Grid
 // (samples, slots + 2). All merges of columns may come before those of rows: both are sums, and a row has no column newer than its
 // level.
-extern "C" __global__ void merge_columns(int carriers, int slots, const Step *step, const int *offset, const int *stop, tangent *T,
-                                         tangent *row, tangent *next) {
+extern "C" __global__ void merge_columns(int carriers, int slots, const Step *step, const int *offset, const int *stop, stored *T,
+                                         stored *row, stored *next) {
     const long long *merge = merges_of(step, slots);
     const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x, stride = carriers;
     const int r = blockIdx.y, merges = step->merges;
@@ -323,14 +328,14 @@ extern "C" __global__ void merge_columns(int carriers, int slots, const Step *st
 // The same as rows of the tangents; then row n goes into the new slot and row n + 1 becomes the present one. Grid (samples, any
 // number).
 extern "C" __global__ void merge_rows(int carriers, int slots, const Step *step, const Rates *rates, const int *offset,
-                                      const int *stop, const long long *carrier, const double *gp, tangent *T, tangent *row,
-                                      const tangent *next) {
+                                      const int *stop, const long long *carrier, const double *gp, stored *T, stored *row,
+                                      const stored *next) {
     const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x, stride = carriers, slot = step->slot;
     const long long *merge = merges_of(step, slots);
     const int merges = step->merges, used = step->used;
     if (t >= carriers) return;
     T += t, row += t, next += t;
-    const tangent now = -rates->a * rates->eta * gp[carrier[t]];
+    const stored now = -rates->a * rates->eta * gp[carrier[t]];
     for (int j = blockIdx.y; j < used; j += gridDim.y) {
         for (int k = 0; k < merges; k++) {
             const long long older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];

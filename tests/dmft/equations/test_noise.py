@@ -1,5 +1,7 @@
 """The noise chi drawn step by step, against the textbook formula for a Gaussian given its past. Eq. [dmft-chi]."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from numba.core.errors import TypingError
@@ -94,17 +96,25 @@ def test_rows_beyond_a_join_are_forgotten():
     assert join_rows(L, 5, 3) == 4
 
 
-def test_products_are_summed_in_eight_lanes():
-    """To the last bit, for any length and place in memory; the same terms in plain order give other bits."""
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_are_summed_in_eight_lanes(dtype):
+    """To the last bit, for any length and place in memory; the same terms in plain order give other bits. Numbers of single
+    precision are widened, and product and sum in a lane are one rounding."""
+    def in_lane(total: float, x: float, y: float) -> float:
+        return total + x * y if dtype is np.float64 else float(Fraction(total) + Fraction(x) * Fraction(y))
+
     rng, others = np.random.default_rng(3), 0
     for n in range(50):
-        a, b = rng.standard_normal(51)[1:], rng.standard_normal(50)
+        a, b = rng.standard_normal(51)[1:], rng.standard_normal(50).astype(dtype)
         lanes = [0.0] * 8
         for k in range(n):
-            lanes[k % 8 if k < n - n % 8 else 0] += a[k] * b[k]
+            if k < n - n % 8:
+                lanes[k % 8] = in_lane(lanes[k % 8], float(a[k]), float(b[k]))
+            else:
+                lanes[0] += a[k] * float(b[k])
         s = lanes
         assert dot(a, b, n) == ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
-        others += dot(a, b, n) != sum(a[:n] * b[:n])
+        others += dot(a, b, n) != sum(a[:n] * b[:n].astype(float))
     assert others > 20
-    with pytest.raises(TypingError, match="contiguous arrays of float64"):
+    with pytest.raises(TypingError, match="contiguous arrays of float64 or float32"):
         dot(a[::2], b, 8)
