@@ -1,7 +1,7 @@
-"""Eight numbers side by side, as the vectors of a processor hold them: the same bits on every processor, however wide its own are.
+"""Numbers side by side, as the vectors of a processor hold them: the same bits on every processor, however wide its own are.
 
-Arrays are contiguous, of double or single precision; arithmetic is in double. Numbers of single precision are widened as they are
-loaded, which takes time; so product and sum are then one operation with one rounding (llvm.fma), on every processor.
+Arrays are contiguous, of double or single precision. Sums here are in double: numbers of single precision are widened as they are
+loaded, which takes time; so product and sum are then one operation with one rounding (`fused`), on every processor.
 """
 
 from __future__ import annotations
@@ -15,44 +15,64 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 LANES = 8
-VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 ELEMENTS = {types.float64: ir.DoubleType(), types.float32: ir.FloatType()}
 
 
-def _check(*arrays: Any) -> None:
+def check(*arrays: Any) -> None:
+    """TypingError for an argument that is no array as above."""
     for array in arrays:
         if not (isinstance(array, types.Array) and array.ndim == 1 and array.dtype in ELEMENTS and array.layout in "CF"):
             raise TypingError(f"contiguous arrays of float64 or float32 are wanted, not {array}")
 
 
+def vector_of(dtype: Any, width: int) -> ir.VectorType:
+    """The type of so many numbers side by side."""
+    return ir.VectorType(ELEMENTS[dtype], width)
+
+
+def repeated(builder: Any, vector: ir.VectorType, number: Any) -> Any:
+    """A vector of one number."""
+    result = ir.Constant(vector, ir.Undefined)
+    for lane in range(vector.count):
+        result = builder.insert_element(result, number, ir.Constant(ir.IntType(32), lane))
+    return result
+
+
+def fused(builder: Any, a: Any, b: Any, total: Any) -> Any:
+    """total + a b, rounded once."""
+    kind = total.type
+    name = f"llvm.fma.v{kind.count}f{64 if kind.element == ir.DoubleType() else 32}"
+    return builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), name), [a, b, total])
+
+
+DOUBLES = vector_of(types.float64, LANES)
+
+
 def _place(context: Any, builder: Any, kind: Any, array: Any, group: Any) -> Any:
     """Where the numbers 8 group .. 8 group + 7 of an array are."""
     start = builder.gep(context.make_array(kind)(context, builder, array).data, [builder.mul(group, group.type(LANES))])
-    return builder.bitcast(start, ir.VectorType(ELEMENTS[kind.dtype], LANES).as_pointer())
+    return builder.bitcast(start, vector_of(kind.dtype, LANES).as_pointer())
 
 
 def _load(context: Any, builder: Any, kind: Any, array: Any, group: Any) -> Any:
-    """Eight numbers of an array, in double precision."""
+    """These numbers, in double precision."""
     numbers = builder.load(_place(context, builder, kind, array, group), align=kind.dtype.bitwidth // 8)
-    return numbers if kind.dtype == types.float64 else builder.fpext(numbers, VECTOR)
+    return numbers if kind.dtype == types.float64 else builder.fpext(numbers, DOUBLES)
 
 
 def _product_and_sum(builder: Any, kind: Any, a: Any, b: Any, total: Any) -> Any:
-    """total + a * b; kind: of the array that b was loaded from."""
-    if kind.dtype == types.float64:
-        return builder.fadd(total, builder.fmul(a, b))
-    fused = cgutils.get_or_insert_function(builder.module, ir.FunctionType(VECTOR, [VECTOR] * 3), f"llvm.fma.v{LANES}f64")
-    return builder.call(fused, [a, b, total])
+    """total + a b; kind: of the array that b was loaded from."""
+    return builder.fadd(total, builder.fmul(a, b)) if kind.dtype == types.float64 else fused(builder, a, b, total)
 
 
 @intrinsic
 def lane_sums(_context, a, b, count):
     """lane_sums(a, b, count): the eight sums over q < count of a[8 q + lane] * b[8 q + lane], for lanes 0 to 7; a is of double
     precision. A compiler does not make vectors of eight sums that are written out, nor may it of one sum."""
-    _check(a, b)
+    check(a, b)
 
     def codegen(context, builder, signature, args):
-        sums = cgutils.alloca_once_value(builder, ir.Constant(VECTOR, [0.0] * LANES))
+        sums = cgutils.alloca_once_value(builder, ir.Constant(DOUBLES, [0.0] * LANES))
         with cgutils.for_range(builder, args[2]) as loop:
             left, right = (_load(context, builder, signature.args[k], args[k], loop.index) for k in range(2))
             builder.store(_product_and_sum(builder, b, left, right, builder.load(sums)), sums)
@@ -67,12 +87,10 @@ def lane_sums(_context, a, b, count):
 def add_lanes(_context, out, weight, b, count):
     """add_lanes(out, weight, b, count): out[k] += weight * b[k] for k < 8 count; out is of double precision and does not overlap
     with b, which a compiler would have to find out each time."""
-    _check(out, b)
+    check(out, b)
 
     def codegen(context, builder, signature, args):
-        weights = ir.Constant(VECTOR, ir.Undefined)
-        for lane in range(LANES):
-            weights = builder.insert_element(weights, args[1], ir.Constant(ir.IntType(32), lane))
+        weights = repeated(builder, DOUBLES, args[1])
         with cgutils.for_range(builder, args[3]) as loop:
             numbers, total = (_load(context, builder, signature.args[k], args[k], loop.index) for k in (2, 0))
             more = _product_and_sum(builder, b, weights, numbers, total)

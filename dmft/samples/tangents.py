@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit, prange
 
 from dmft.core.compiled import UNCOUNTED
-from dmft.core.prefetch import LINE, prefetch
+from dmft.core.streaming import add_rows
 
 # Responses below this are zero: products of two of them would be denormal in single precision, and slow.
 TINY = 1e-18
@@ -25,7 +25,6 @@ BOUND = 10.0
 MOST = 10.0
 # A sample with |Y| > WIDE has left, or is leaving, a barrier; many of these make the control variate of mu noisy. Eq. [stein].
 WIDE = 1.0
-AHEAD = 2048  # prefetch distance, in tangent entries
 TILE = 128  # columns of the tangents worked on at a time where several steps are known
 
 
@@ -48,21 +47,15 @@ class Ahead(NamedTuple):
 def gather(T, memory, offset, stop, first, last, out):
     """out_J += sum_I memory_I T_{IJ} over rows first <= I < last (multiples of four), four packed rows at a time.
 
-    The order is written out; "contract" only lets each product and sum be one rounding. Four short rows do not look like a
-    stream to the memory system, so what comes next, of this sample or of the one after it, is prefetched."""
+    The order is written out; "contract" only lets each product and sum be one rounding, as in `add_rows`."""
     for i in range(first, last, 4):
         c0, c1, c2, c3 = memory[i], memory[i + 1], memory[i + 2], memory[i + 3]
         if c0 == 0.0 and c1 == 0.0 and c2 == 0.0 and c3 == 0.0:
             continue
-        length = stop[i]
-        for k in range(0, 4 * length, LINE // T.itemsize):
-            prefetch(T, offset[i] + AHEAD + k)
-        r0 = T[offset[i] : offset[i] + length]
-        r1 = T[offset[i + 1] : offset[i + 1] + length]
-        r2 = T[offset[i + 2] : offset[i + 2] + length]
-        r3 = T[offset[i + 3] : offset[i + 3] + length]
-        for j in range(length):
-            out[j] = c3 * r3[j] + (c2 * r2[j] + (c1 * r1[j] + (c0 * r0[j] + out[j])))
+        begin, length = offset[i], stop[i]
+        for j in range(add_rows(T, begin, length, (c0, c1, c2, c3), out), length):
+            k = begin + j
+            out[j] = c3 * T[k + 3 * length] + (c2 * T[k + 2 * length] + (c1 * T[k + length] + (c0 * T[k] + out[j])))
 
 
 @njit(**UNCOUNTED)
