@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numba
 import numpy as np
-from numba import njit
 from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.bench_solver import reference_sweep, sweeps_needed  # noqa: E402
 from benchmarks.common import GD, PERSISTENT, SHARE, march, problem, seconds, table  # noqa: E402
+from benchmarks.step_parts import read_lines, rows_in_use, where_a_step_goes  # noqa: E402
 from dmft.core.averages import standard_error  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
 from dmft.equations.kernels import saved_steps  # noqa: E402
@@ -152,7 +152,8 @@ def same_error() -> None:
 
 
 def late() -> None:
-    """What a step costs once the history is long: GD, n = 10 000, K = 4000, CPU seconds of a thread over its last hundred steps."""
+    """What a step costs once the history is long, and where: GD, n = 10 000, K = 4000, CPU seconds of a thread over its last steps.
+    The parts are timed over other steps than the whole, because looking takes time."""
     numba.set_num_threads(1)
     samples, n = 4000, 10_000
     solver = March(problem(GD, n), Sampling(samples, 1, (0,), frozenset(PARTS), SHARE), 16, saved_steps(n), Comm(), np.float32)
@@ -161,25 +162,17 @@ def late() -> None:
         while solver.n < upto:
             solver.step()
 
-    before, last = seconds(partial(steps, n - 100)), seconds(partial(steps, n))
+    before, last = seconds(partial(steps, n - 200)), seconds(partial(steps, n - 100))
     held = sum(array.nbytes for part in (solver.own(), solver.carried()) for array in part.values())
     table(f"a step of {samples} samples at n = {n}, dyadic history", ["whole march, s", "ms a step at the end", "kB a sample"],
-          [[f"{before + last:.0f}", f"{10 * last:.2f}", f"{held / samples / 1e3:.1f}"]])
+          [[f"{before + 2 * last:.0f}", f"{10 * last:.2f}", f"{held / samples / 1e3:.1f}"]])
+    where_a_step_goes(solver, 100)
 
 
 def wall_seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
-
-
-@njit(parallel=True)
-def _read(data, out):
-    for i in numba.prange(len(data)):
-        total = np.float32(0)
-        for k in range(0, data.shape[1], 16):
-            total += data[i, k]
-        out[i] = total
 
 
 def bandwidth() -> None:
@@ -191,12 +184,11 @@ def bandwidth() -> None:
         solver = March(p, Sampling(2000, 1, (0,), frozenset(PARTS)), 16, np.array([0]), Comm(), np.float32)
         for _ in range(600):
             solver.step()
-        used = solver.history.size.reshape(-1, 4).max(axis=1) > 0
-        touched = 4 * solver.samples.tangents.T.shape[0] * int((solver.history.stop.reshape(-1, 4).sum(axis=1) * used).sum())
         T = solver.samples.tangents.T
+        touched = 4 * len(T) * rows_in_use(solver)
         data, out = T[:, : touched // (4 * len(T))].copy(), np.empty(len(T), np.float32)
-        _read(data, out)
-        reads = [wall_seconds(lambda: _read(data, out)) for _ in range(20)]     # noqa: B023 (called at once)
+        read_lines(data, out)
+        reads = [wall_seconds(lambda: read_lines(data, out)) for _ in range(20)]     # noqa: B023 (called at once)
         spent: list[float] = []
         advance = solver.samples.advance
         solver.samples.advance = lambda *a: spent.append(wall_seconds(lambda: advance(*a)))     # noqa: B023

@@ -15,6 +15,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 LANES = 8
+AHEAD = 320  # how far ahead of their use numbers of a stored past are asked for, in entries: a sample or two
 ELEMENTS = {types.float64: ir.DoubleType(), types.float32: ir.FloatType()}
 
 
@@ -45,19 +46,33 @@ def fused(builder: Any, a: Any, b: Any, total: Any) -> Any:
     return builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * 3), name), [a, b, total])
 
 
+def ask_for(builder: Any, place: Any) -> None:
+    """A hint to the memory system: fetch the line that `place` points to, which will be read soon. Results do not depend on it. The
+    place may lie beyond the end of an array: the processor ignores an address that is not there."""
+    byte, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+    hint = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag]),
+                                          "llvm.prefetch.p0i8")
+    builder.call(hint, [builder.bitcast(place, byte), flag(0), flag(3), flag(1)])  # to read, into every cache, data
+
+
 DOUBLES = vector_of(types.float64, LANES)
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, group: Any) -> Any:
     """Where the numbers 8 group .. 8 group + 7 of an array are."""
-    start = builder.gep(context.make_array(kind)(context, builder, array).data, [builder.mul(group, group.type(LANES))])
-    return builder.bitcast(start, vector_of(kind.dtype, LANES).as_pointer())
+    return builder.gep(context.make_array(kind)(context, builder, array).data, [builder.mul(group, group.type(LANES))])
 
 
 def _load(context: Any, builder: Any, kind: Any, array: Any, group: Any) -> Any:
     """These numbers, in double precision."""
-    numbers = builder.load(_place(context, builder, kind, array, group), align=kind.dtype.bitwidth // 8)
+    place = builder.bitcast(_place(context, builder, kind, array, group), vector_of(kind.dtype, LANES).as_pointer())
+    numbers = builder.load(place, align=kind.dtype.bitwidth // 8)
     return numbers if kind.dtype == types.float64 else builder.fpext(numbers, DOUBLES)
+
+
+def _ask_ahead(context: Any, builder: Any, kind: Any, array: Any, group: Any) -> None:
+    """Ask for what will be read next where arrays of many samples are read one after the other."""
+    ask_for(builder, builder.gep(_place(context, builder, kind, array, group), [group.type(AHEAD)]))
 
 
 def _product_and_sum(builder: Any, kind: Any, a: Any, b: Any, total: Any) -> Any:
@@ -68,13 +83,16 @@ def _product_and_sum(builder: Any, kind: Any, a: Any, b: Any, total: Any) -> Any
 @intrinsic
 def lane_sums(_context, a, b, count):
     """lane_sums(a, b, count): the eight sums over q < count of a[8 q + lane] * b[8 q + lane], for lanes 0 to 7; a is of double
-    precision. A compiler does not make vectors of eight sums that are written out, nor may it of one sum."""
+    precision, and so is b unless it is the stored past of a sample. A compiler does not make vectors of eight sums that are written
+    out, nor may it of one sum."""
     check(a, b)
 
     def codegen(context, builder, signature, args):
         sums = cgutils.alloca_once_value(builder, ir.Constant(DOUBLES, [0.0] * LANES))
         with cgutils.for_range(builder, args[2]) as loop:
             left, right = (_load(context, builder, signature.args[k], args[k], loop.index) for k in range(2))
+            if b.dtype == types.float32:
+                _ask_ahead(context, builder, signature.args[1], args[1], loop.index)
             builder.store(_product_and_sum(builder, b, left, right, builder.load(sums)), sums)
         total = builder.load(sums)
         lanes = [builder.extract_element(total, ir.Constant(ir.IntType(32), lane)) for lane in range(LANES)]
@@ -85,16 +103,18 @@ def lane_sums(_context, a, b, count):
 
 @intrinsic
 def add_lanes(_context, out, weight, b, count):
-    """add_lanes(out, weight, b, count): out[k] += weight * b[k] for k < 8 count; out is of double precision and does not overlap
-    with b, which a compiler would have to find out each time."""
+    """add_lanes(out, weight, b, count): out[k] += weight * b[k] for k < 8 count, with b the stored past of a sample; out is of
+    double precision and does not overlap with b, which a compiler would have to find out each time."""
     check(out, b)
 
     def codegen(context, builder, signature, args):
         weights = repeated(builder, DOUBLES, args[1])
         with cgutils.for_range(builder, args[3]) as loop:
             numbers, total = (_load(context, builder, signature.args[k], args[k], loop.index) for k in (2, 0))
+            _ask_ahead(context, builder, signature.args[2], args[2], loop.index)
             more = _product_and_sum(builder, b, weights, numbers, total)
-            builder.store(more, _place(context, builder, signature.args[0], args[0], loop.index), align=8)
+            place = _place(context, builder, signature.args[0], args[0], loop.index)
+            builder.store(more, builder.bitcast(place, DOUBLES.as_pointer()), align=8)
         return context.get_dummy_value()
 
     return types.void(out, types.float64, b, types.intp), codegen

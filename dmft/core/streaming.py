@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-from dmft.core.lanes import check, fused, repeated, vector_of
+from dmft.core.lanes import ask_for, check, fused, repeated, vector_of
 
 WIDTH = 16  # columns worked on at a time: a line of memory in each row, in single precision
 LINE = 64  # bytes that one hint fetches
@@ -23,18 +22,15 @@ def add_rows(_context, data, start, length, weights, out):
     type of both arrays, which do not overlap.
 
     Four rows at once do not look like a stream to the memory system. So lines that come next are asked for, one for each line that
-    is used: many hints in a row would stop everything else until the memory has taken them. The lines may lie beyond the end of
-    the array; the processor ignores an address that is not there."""
+    is used: many hints in a row would stop everything else until the memory has taken them."""
     check(data, out)
     if not data.dtype == out.dtype == getattr(weights, "dtype", None):
         raise TypingError(f"weights and arrays of one type are wanted, not {weights}, {data} and {out}")
     size = data.dtype.bitwidth // 8
 
     def codegen(context, builder, signature, args):
-        vector, byte, flag = vector_of(data.dtype, WIDTH), ir.IntType(8).as_pointer(), ir.IntType(32)
+        vector = vector_of(data.dtype, WIDTH)
         source, target = (context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 4))
-        hint = cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag]),
-                                              "llvm.prefetch.p0i8")
         one = args[1].type
         factors = [repeated(builder, vector, builder.extract_value(args[3], k)) for k in range(ROWS)]
         rows = [builder.gep(source, [builder.add(args[1], builder.mul(args[2], one(k)))]) for k in range(ROWS)]
@@ -45,8 +41,7 @@ def add_rows(_context, data, start, length, weights, out):
             total, ahead = builder.load(place, align=size), builder.gep(rows[0], [builder.mul(column, one(ROWS))])
             for k in range(ROWS):
                 for entry in range(0, WIDTH, LINE // size):
-                    line = builder.gep(ahead, [one(AHEAD + k * WIDTH + entry)])
-                    builder.call(hint, [builder.bitcast(line, byte), flag(0), flag(3), flag(1)])  # to read, into every cache, data
+                    ask_for(builder, builder.gep(ahead, [one(AHEAD + k * WIDTH + entry)]))
                 numbers = builder.load(builder.bitcast(builder.gep(rows[k], [column]), vector.as_pointer()), align=size)
                 total = fused(builder, factors[k], numbers, total)
             builder.store(total, place, align=size)

@@ -216,7 +216,7 @@ def enter_tangents(T, row, following, source, merges, slot, offset, stop, used):
 
 
 @njit(**INNER)
-def _advance_tangents(first, last, step, drive, state, tangents, fields, ahead, following, rounded):
+def _advance_tangents_of(first, last, step, drive, state, tangents, fields, ahead, following, rounded):
     """The tangents of samples first .. last-1 from step n to n+1. following, rounded (slots,): room for the next row and for the
     memory in their precision."""
     eta, slot, merges, offset, stop = step.eta, step.slot, step.merges, step.offset, step.stop
@@ -267,13 +267,19 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z
 
 
 @njit(**ENTRY, parallel=True)
-def _advance(block, blocks, step, drive, chain, keys, state, past, tangents, fields, z_first, changes, ahead, stein):
-    """All samples, block by block: first the tangents of all blocks, which are then read as one stream, then the rest. (Numba drops
-    writes to arrays of a tuple inside a prange, so that the work is in functions.)"""
-    count, slots = past.H.shape
+def _advance_tangents(block, blocks, step, drive, state, tangents, fields, ahead):
+    """The tangents of all samples, block by block: by themselves, because they are then read as one stream. (Numba drops writes to
+    arrays of a tuple inside a prange, so that the work is a function.)"""
+    count, slots = len(state.h), tangents.row.shape[1]
     for b in prange(blocks):
-        _advance_tangents(b * block, min((b + 1) * block, count), step, drive, state, tangents, fields, ahead,
-                          np.empty(slots, tangents.T.dtype), np.empty(slots, tangents.T.dtype))
+        _advance_tangents_of(b * block, min((b + 1) * block, count), step, drive, state, tangents, fields, ahead,
+                             np.empty(slots, tangents.T.dtype), np.empty(slots, tangents.T.dtype))
+
+
+@njit(**ENTRY, parallel=True)
+def _advance(block, blocks, step, drive, chain, keys, state, past, fields, z_first, changes, stein):
+    """All samples without their tangents, block by block."""
+    count = len(state.h)
     for b in prange(blocks):
         _advance_block(b * block, min((b + 1) * block, count), step, drive, chain, keys, state, past, fields, z_first, changes,
                        stein)
@@ -348,8 +354,9 @@ class Samples:
         step = Step(self.n, self.experiment.eta_n[self.n], plan.merges, plan.slot, self.offset, self.stop)
         ahead = Ahead(self._ahead, self.n - self._ahead_from if self._looks_ahead else -1, self._ahead_from)
         chain = self.experiment.batches.chain(self.n)
-        _advance(self.block, self.blocks, step, drive, chain, self.keys, self.state, self.past, self.tangents, self.fields,
-                 self.z, self.changes, ahead, self.stein)
+        _advance_tangents(self.block, self.blocks, step, drive, self.state, self.tangents, self.fields, ahead)
+        _advance(self.block, self.blocks, step, drive, chain, self.keys, self.state, self.past, self.fields, self.z, self.changes,
+                 self.stein)
         if self.behind:
             beta = self.experiment.update.lookahead(self.n + 1)
             self.behind.turn(self.state.h, self.state.Y, self.tangents.row, plan.merges, beta)
