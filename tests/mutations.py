@@ -231,7 +231,7 @@ MUTATIONS = [
     Mutation("newer files are read", "dmft/core", "if schema > SCHEMA_VERSION:", "if False:", STORE),
     Mutation("strays are left", "dmft/core", "stray.unlink(missing_ok=True)", "pass", STORE),
     Mutation("a key without its replica", "dmft/core", "\"/\".join(str(int(i)) for i in index)", "\"\"", STREAMS),
-    Mutation("a digit of an exact sum is dropped", "dmft/core", "low[i] += np.trunc((rest - digit) * BASE)", "pass",
+    Mutation("a digit of an exact sum is dropped", "dmft/core", "low[i] += (l0 + l1) + (l2 + l3)", "pass",
              EXACT),
     Mutation("any key may change on resume", "dmft/model", "if key in allowed and (", "if True or (", RUN_FILES),
     Mutation("a declared terabyte is read", "dmft/core", "elif item.nbytes > most:", "elif False:", STORE),
