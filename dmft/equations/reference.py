@@ -17,7 +17,7 @@ from numba import njit, typed
 from dmft.core.streams import normal2
 from dmft.equations.noise import JITTER
 from dmft.model.experiment import Experiment
-from dmft.model.losses import Loss
+from dmft.model.losses import Loss, built_in
 from dmft.model.minibatches import own_weight
 
 
@@ -99,7 +99,7 @@ def make_sweep(first: Loss, second: Loss):
     v_1, dv_1, d2v_1 = first.v, first.dv, first.d2v
     v_2, dv_2, d2v_2 = second.v, second.dv, second.d2v
 
-    @njit
+    @njit(cache=built_in(first.name) and built_in(second.name))
     def sweep(eta, scale, heat, beta, chains, later, keys, m, m_w, a, keep, chi_factor, M_R, name, sign, k0, y, sd, h_start,
               s_start, weight, z_first, changes):
         """<v>, <g'>, <g k> (rows,), <g_n g_k> and <g'_n T_nk> (rows, rows). eta, scale (1/l), heat, beta (Nesterov's): (rows,);

@@ -9,64 +9,64 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
+from numba.extending import register_jitable
 
 from dmft.model.loss import Loss
 
 
-@njit(cache=True)
+@register_jitable
 def _softplus(u):
     """log(1 + exp(u)), for large |u| too."""
     return np.maximum(u, 0.0) + np.log1p(np.exp(-np.abs(u)))
 
 
-@njit(cache=True)
+@register_jitable
 def _sigmoid(u):
     """1/(1 + exp(-u))."""
     return 0.5 * (1.0 + np.tanh(0.5 * u))
 
 
-@njit(cache=True)
+@register_jitable
 def _logistic_v(f, y):
     return _softplus(-y * f)
 
 
-@njit(cache=True)
+@register_jitable
 def _logistic_dv(f, y):
     return -y * _sigmoid(-y * f)
 
 
-@njit(cache=True)
+@register_jitable
 def _logistic_d2v(f, y):
     p = _sigmoid(-y * f)
     return y * y * p * (1.0 - p)
 
 
-@njit(cache=True)
+@register_jitable
 def _logistic_dv_dy(f, y):
     p = _sigmoid(-y * f)
     return -p + y * f * p * (1.0 - p)
 
 
-@njit(cache=True)
+@register_jitable
 def _hinge_v(f, y):
     u = np.maximum(1.0 - y * f, 0.0)
     square = np.minimum(u, 1.0)
     return square * (u - 0.5 * square)
 
 
-@njit(cache=True)
+@register_jitable
 def _hinge_dv(f, y):
     return -y * np.minimum(np.maximum(1.0 - y * f, 0.0), 1.0)
 
 
-@njit(cache=True)
+@register_jitable
 def _hinge_d2v(f, y):
     u = 1.0 - y * f
     return y * y * ((u > 0.0) & (u < 1.0))
 
 
-@njit(cache=True)
+@register_jitable
 def _hinge_dv_dy(f, y):
     u = 1.0 - y * f
     return y * f * ((u > 0.0) & (u < 1.0)) - np.minimum(np.maximum(u, 0.0), 1.0)
@@ -123,20 +123,20 @@ def door(L: float) -> Loss:
     """log(1 + exp(-y (f^2 - L^2))): labels +1 outside of |f| < L, -1 inside."""
     width = L * L
 
-    @njit
+    @register_jitable
     def v(f, y):
         return _softplus(-y * (f * f - width))
 
-    @njit
+    @register_jitable
     def dv(f, y):
         return -2.0 * y * f * _sigmoid(-y * (f * f - width))
 
-    @njit
+    @register_jitable
     def d2v(f, y):
         p = _sigmoid(-y * (f * f - width))
         return -2.0 * y * p + 4.0 * y * y * f * f * p * (1.0 - p)
 
-    @njit
+    @register_jitable
     def dv_dy(f, y):
         p = _sigmoid(-y * (f * f - width))
         return -2.0 * f * p + 2.0 * y * f * (f * f - width) * p * (1.0 - p)

@@ -13,7 +13,7 @@ LABELS = ("abs", "field", "square", "sign")
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss and its derivatives; every member is a jitted function of two numbers (or arrays)."""
+    """A loss and its derivatives: functions of two numbers (or arrays) that compiled functions can call."""
 
     name: str
     v: Scalar

@@ -1,8 +1,10 @@
 """The losses v(f, y) of one sample, with their derivatives, as functions that Numba can inline.
 
 f is the student's field, y the label (the teacher's field h0, or what the data model makes of it); primes are derivatives
-in f. Run files name a loss; `register_loss` adds a user's own. The losses of
-classification are in classification.py.
+in f. Run files name a loss; `register_loss` adds a user's own. The losses of classification are in classification.py.
+
+Those of the package stay plain functions, which Numba compiles where compiled code calls them: the caller is then known by their
+names and can be kept on disk. A caller of a function that is compiled by itself is compiled again by every process.
 """
 
 from __future__ import annotations
@@ -14,69 +16,70 @@ from typing import Any
 import numpy as np
 from numba import njit
 from numba.core.errors import NumbaError
+from numba.extending import register_jitable
 
 from dmft.core.errors import UserError
 from dmft.model.classification import DOOR, LOGISTIC, SMOOTH_HINGE
 from dmft.model.loss import LABELS, Loss, Scalar
 
 
-@njit(cache=True)
+@register_jitable
 def _phase_v(f, y):
     return 0.25 * (f * f - y * y) ** 2
 
 
-@njit(cache=True)
+@register_jitable
 def _phase_dv(f, y):
     return f * (f * f - y * y)
 
 
-@njit(cache=True)
+@register_jitable
 def _phase_d2v(f, y):
     return 3.0 * f * f - y * y
 
 
-@njit(cache=True)
+@register_jitable
 def _phase_dv_dy(f, y):
     return -2.0 * f * y
 
 
-@njit(cache=True)
+@register_jitable
 def _linear_v(f, y):
     return 0.5 * (f - y) ** 2
 
 
-@njit(cache=True)
+@register_jitable
 def _linear_dv(f, y):
     return f - y
 
 
-@njit(cache=True)
+@register_jitable
 def _linear_d2v(f, y):
     return 1.0 + 0.0 * f
 
 
-@njit(cache=True)
+@register_jitable
 def _linear_dv_dy(f, y):
     return -1.0 + 0.0 * f
 
 
 # Phase retrieval with labels y = h0^2: v = (f^2 - y)^2/4.
-@njit(cache=True)
+@register_jitable
 def _square_v(f, y):
     return 0.25 * (f * f - y) ** 2
 
 
-@njit(cache=True)
+@register_jitable
 def _square_dv(f, y):
     return f * (f * f - y)
 
 
-@njit(cache=True)
+@register_jitable
 def _square_d2v(f, y):
     return 3.0 * f * f - y
 
 
-@njit(cache=True)
+@register_jitable
 def _square_dv_dy(f, y):
     return -f + 0.0 * y
 

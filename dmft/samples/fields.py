@@ -1,4 +1,4 @@
-"""The loss of every sample at the present step, compiled once for a loss."""
+"""The loss of every sample at the present step, compiled once for a loss; with a loss of the package, kept on disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from functools import lru_cache
 
 from numba import njit
 
-from dmft.model.losses import Loss
+from dmft.core.compiled import ENTRY
+from dmft.model.losses import Loss, built_in
 from dmft.samples.lost import GONE, leaves
 
 
@@ -14,8 +15,9 @@ from dmft.samples.lost import GONE, leaves
 def make_fields(loss: Loss):
     """A function that fills state.Fields, elementwise, and marks samples that are lost. Eqs. [dmft-h], [lost]."""
     v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
+    escapes = leaves  # code on disk is named after the variables of its closure
 
-    @njit
+    @njit(**{**ENTRY, "cache": built_in(loss.name)})
     def fields(state, learning, m, b, eta, scale, classes, out):
         h, k, s, sd, y, Y = state.h, state.k, state.s, state.sd, state.y, state.Y
         out_v, g, gp, g_y, slope, wrong = out.v, out.g, out.gp, out.g_y, learning.slope, learning.wrong
@@ -26,8 +28,8 @@ def make_fields(loss: Loss):
             gp[i] = batch * sd[i] * d2v(field, y[i])
             g_y[i] = batch * dv_dy(field, y[i]) * slope[i]
             step = eta * sd[i] * g[i]
-            if s[i] < 0.0 or (leaves(step, field, y[i])
-                              and leaves(eta * sd[i] * scale * sd[i] * dv(field - step, y[i]), field - step, y[i])):
+            if s[i] < 0.0 or (escapes(step, field, y[i])
+                              and escapes(eta * sd[i] * scale * sd[i] * dv(field - step, y[i]), field - step, y[i])):
                 s[i], Y[i] = GONE, 0.0
                 out_v[i], g[i], gp[i], g_y[i] = 0.0, 0.0, 0.0, 0.0
         if classes:

@@ -9,7 +9,7 @@ counted.
 
 from __future__ import annotations
 
-from numba import njit
+from numba.extending import register_jitable
 
 # Within the trapping region of phase retrieval a gradient step moves a field f by 2 |f| at most. A sample that is moved by more
 # than LEAVES times (1 + |f| + |y|), to where the next step with a mini-batch weight of one would do so again,
@@ -19,7 +19,7 @@ LEAVES = 4.0
 GONE = -1.0
 
 
-@njit(cache=True, inline="always")
+@register_jitable
 def leaves(step, field, y):
     """Whether a gradient step moves a field further than any step that stays in the trapping region."""
     return abs(step) > LEAVES * (1.0 + abs(field) + abs(y))

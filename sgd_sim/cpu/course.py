@@ -9,7 +9,7 @@ import numpy as np
 from numba import cfunc, njit
 
 from dmft.model.experiment import Experiment
-from dmft.model.losses import Loss, get_loss
+from dmft.model.losses import Loss, built_in, get_loss
 from dmft.model.minibatches import Epochs, MiniBatch
 from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
@@ -78,8 +78,8 @@ def pace_of(course, step):
 def _compiled(loss: Loss):
     """v and dv of a loss as C functions; cached, since kernels hold their addresses."""
     v, dv = loss.v, loss.dv
-    return (cfunc("float64(float64, float64)")(lambda h, h0: v(h, h0)),
-            cfunc("float64(float64, float64)")(lambda h, h0: dv(h, h0)))
+    compiled = cfunc("float64(float64, float64)", cache=built_in(loss.name))
+    return compiled(lambda h, h0: v(h, h0)), compiled(lambda h, h0: dv(h, h0))
 
 
 def make_rule(run: Run) -> Rule:

@@ -14,7 +14,7 @@ import numpy as np
 from numba import cfunc, njit, types
 
 from dmft.model.experiment import Experiment
-from dmft.model.loss import Loss
+from dmft.model.losses import Loss, built_in
 from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
 from sgd_sim.cpu.course import NESTEROV, NO_MOMENTUM, make_course, make_rule, pace_of
@@ -70,7 +70,7 @@ def _coefficients(loss: Loss):
     numbers = types.CPointer(types.float64)
     pointers = (types.CPointer(types.float32), numbers, numbers, numbers, types.CPointer(types.uint8))
 
-    @cfunc(types.void(*pointers, types.intp, types.intp, types.float64, types.float64))
+    @cfunc(types.void(*pointers, types.intp, types.intp, types.float64, types.float64), cache=built_in(loss.name))
     def coefficients(products, h0, sign, shift, weight, samples, lanes, root, scale):
         h, teacher, side = numba.carray(products, (samples, lanes)), numba.carray(h0, samples), numba.carray(sign, lanes)
         s, b = numba.carray(weight, (samples, lanes)), numba.carray(shift, lanes)

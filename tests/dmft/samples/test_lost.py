@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import njit
+from numba.extending import register_jitable
 
 import dmft
 import sgd_sim
@@ -28,7 +28,7 @@ PROBLEM = {"alpha": 2.5, "m0": 0.5}
 @pytest.fixture
 def no_sample_is_lost(monkeypatch):
     """The twin: a sample that explodes is kept."""
-    @njit(inline="always")
+    @register_jitable
     def never(step, field, y):
         return False
 
