@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import difflib
+import gc
 import logging
 import os
 import re
@@ -224,6 +226,7 @@ def main_wrapper(command: Callable[[Sequence[str] | None], int], arguments: Sequ
 
     An error that every rank meets is told once; an error of one rank alone ends all of them.
     """
+    atexit.register(gc.freeze)      # Python ends sooner when it does not look for garbage among all that the libraries hold
     try:
         world().abort_on_error()
         numba.set_num_threads(min(numba.get_num_threads(), world().threads()))

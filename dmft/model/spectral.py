@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+import scipy  # loads scipy.optimize when it is first used, which most runs never do
 
 from dmft.core.errors import RunError
 from dmft.model.preprocessing import preprocessing_of
@@ -69,7 +69,8 @@ class SpectralLaw:
         return None if bottom >= 0 else self._edge(far, near, -1.0)
 
     def _edge(self, low: float, high: float, sign: float) -> float:
-        found = minimize_scalar(lambda L: sign * self.psi(L), bounds=(low, high), method="bounded", options={"xatol": 1e-10})
+        found = scipy.optimize.minimize_scalar(lambda L: sign * self.psi(L), bounds=(low, high), method="bounded",
+                                               options={"xatol": 1e-10})
         return float(found.x)
 
     @property
@@ -83,7 +84,7 @@ class SpectralLaw:
             return None
         while excess(high) < 0:
             high *= 2.0
-        return float(brentq(excess, low, high, xtol=1e-12))
+        return float(scipy.optimize.brentq(excess, low, high, xtol=1e-12))
 
     @property
     def overlap(self) -> float:
