@@ -98,10 +98,14 @@ class History:
         return any(self._empty)
 
     def push(self, step: int) -> Plan:
-        """Make room for `step` and enter it; returns what the arrays over slots must do accordingly."""
+        """Make room for `step` and enter it; returns what the arrays over slots must do accordingly. RuntimeError where there are
+        more steps than the history was made for."""
         full = 0
         while full < self.levels and self._count(full) >= self.per_level:
             full += 1
+        if full == self.levels:
+            raise RuntimeError(f"no room for step {step}: the history has {self.levels} x {self.per_level} blocks, all in use; "
+                               "it was made for fewer steps")
         merges, joins, count = [], [], len(self.order)
         order = np.empty(count + 1, np.int64)
         order[:count] = self.order

@@ -188,7 +188,7 @@ class GpuSamples:
         return self.row.sums.host
 
     def teacher_sums(self) -> np.ndarray:
-        """As teacher_sums.teacher_sums, after `row_sums`."""
+        """As Samples.teacher_sums."""
         if self.teacher is None:
             sums = Sums(self.gpu, TEACHER_SCALARS + GROUPS * self.slots, self.blocks, self.parts)
             shapes = self.count, self.carriers, (TEACHER_SCALARS, self.count)

@@ -50,6 +50,7 @@ from dmft.samples.nesterov import Behind
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Fields, Learning, Past, SampleState, by_name
 from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Ahead, Tangents, gather, merge_packed, pull
+from dmft.samples.teacher_sums import teacher_sums
 
 
 class Step(NamedTuple):
@@ -334,6 +335,9 @@ class Samples:
             array[...] = 0.0
         self._start(draws, weight)
 
+    def begin_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> None:
+        """Nothing: a card begins here with what `row_sums` will be asked for, while the host is at another solution."""
+
     def row_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
         """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the Fields of `advance`.
         m_w: overlap of the weights, where that is another (Nesterov); the training loss is theirs."""
@@ -348,6 +352,10 @@ class Samples:
         _row_sums(self.block, self.used, self.state, self.learning, self.fields, self.past, self.tangents.row, m, eta,
                   self.stein, self.identity, self.classes, self._sums)
         return self._sums
+
+    def teacher_sums(self) -> np.ndarray:
+        """(blocks, TEACHER_SCALARS + GROUPS slots): what row n of K1 and Z needs, for random starts; after `row_sums`."""
+        return teacher_sums(self.block, self.used, self.state, self.fields, self.past, self.tangents.row, self.identity)
 
     def advance(self, drive: Drive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""

@@ -15,7 +15,7 @@ from dmft.equations.random_start import (
     TEACHER_SCALARS,
 )
 from dmft.equations.rows import GROUPS
-from dmft.samples.process import Samples
+from dmft.samples.state import Fields, Past, SampleState
 from dmft.samples.tangents import MOST
 
 
@@ -60,8 +60,9 @@ def _sums(block, used, state, fields, past, row, identity, out):
         _sum_block(b * block, min((b + 1) * block, len(state.h)), used, state, fields, past, row, identity, out[b])
 
 
-def teacher_sums(samples: Samples) -> np.ndarray:
-    """(blocks, TEACHER_SCALARS + GROUPS slots): the sums for row n of K1 and Z; to be called after `row_sums` of step n."""
-    out = np.empty((samples.blocks, TEACHER_SCALARS + GROUPS * samples.past.G.shape[1]))
-    _sums(samples.block, samples.used, samples.state, samples.fields, samples.past, samples.tangents.row, samples.identity, out)
+def teacher_sums(block: int, used: int, state: SampleState, fields: Fields, past: Past, row: np.ndarray,
+                 identity: bool) -> np.ndarray:
+    """(blocks, TEACHER_SCALARS + GROUPS slots): sums over blocks of samples; row (carriers, slots): the tangents of step n."""
+    out = np.empty((-(-len(state.h) // block), TEACHER_SCALARS + GROUPS * past.G.shape[1]))
+    _sums(block, used, state, fields, past, row, identity, out)
     return out

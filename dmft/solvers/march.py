@@ -23,7 +23,6 @@ from dmft.model.experiment import Experiment
 from dmft.samples.gpu import BLOCKS, TILING, GpuSamples, Tiling
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Sampling, draw
-from dmft.samples.teacher_sums import teacher_sums
 from dmft.solvers.blocks import (
     LARGEST_BLOCK_COUNT,
     Blocks,
@@ -96,9 +95,7 @@ class March:
     def terms(self) -> list[np.ndarray]:
         """What row n of the kernels needs, one line per block."""
         lines = [self.samples.row_sums(self.weights.m, self.weights.b, self.weights.m_w)]
-        if self.teacher is None:
-            return lines
-        return [*lines, self.samples.teacher_sums() if isinstance(self.samples, GpuSamples) else teacher_sums(self.samples)]
+        return lines if self.teacher is None else [*lines, self.samples.teacher_sums()]
 
     def take(self, totals: list[np.ndarray]) -> None:
         """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
@@ -126,8 +123,7 @@ class March:
                 self.teacher.forget(plan.joins)
             if experiment.data.bias:
                 weights.push_intercept(sums[PUSH])
-            if isinstance(self.samples, GpuSamples):
-                self.samples.begin_sums(weights.m, weights.b, weights.m_w)
+            self.samples.begin_sums(weights.m, weights.b, weights.m_w)
 
     def random_start(self) -> dict[str, np.ndarray]:
         """TeacherRows by name; empty where the start is not random."""

@@ -37,6 +37,18 @@ def test_blocks_tile_the_past(steps, per_level):
         assert np.unique(size, return_counts=True)[1].max() <= per_level
 
 
+@pytest.mark.parametrize(("per_level", "jumps"), [(None, ()), (4, ()), (4, (5,))])
+def test_a_step_more_than_it_was_made_for(per_level, jumps):
+    history, step = History(12, per_level, jumps), 0
+    while history.room:
+        history.push(step)
+        step += 1
+    before = {name: array.copy() for name, array in history.state().items()}
+    with pytest.raises(RuntimeError, match=f"no room for step {step}: .* made for fewer steps"):
+        history.push(step)
+    assert step >= 12 and all(np.array_equal(before[name], array) for name, array in history.state().items())
+
+
 def test_packed_tangents_follow_the_square_matrix():
     """The packed store, merged step by step, against a plain matrix of block sums."""
     steps, rng = 150, np.random.default_rng(0)
