@@ -6,23 +6,23 @@ from functools import lru_cache
 from math import erfc
 
 import numpy as np
+import scipy  # loads its parts when they are first used: they take a second together
 from numba import njit
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 
 @lru_cache(maxsize=8)
 def sobol_uniforms(dimensions: int, log2_points: int) -> np.ndarray:
     """Scrambled Sobol points (2^log2_points, dimensions) inside the open unit cube, the same ones at every call."""
-    return _open_cube(qmc.Sobol(dimensions, scramble=True, seed=20), log2_points)  # rng=20 would be other points
+    return _open_cube(scipy.stats.qmc.Sobol(dimensions, scramble=True, seed=20), log2_points)  # rng=20 would be other points
 
 
 def sobol_normals(dimensions: int, log2_points: int, key: list[int]) -> np.ndarray:
     """Quasi-random standard normals (2^log2_points, dimensions), in an independent scrambling for each key."""
-    return ndtri(_open_cube(qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng(key)), log2_points))
+    return ndtri(_open_cube(scipy.stats.qmc.Sobol(dimensions, scramble=True, rng=np.random.default_rng(key)), log2_points))
 
 
-def _open_cube(sobol: qmc.Sobol, log2_points: int) -> np.ndarray:
+def _open_cube(sobol: scipy.stats.qmc.Sobol, log2_points: int) -> np.ndarray:
     """The first points, clipped away from 0 and 1, where normal quantiles are infinite."""
     return np.clip(sobol.random_base2(log2_points), 2.0**-53, 1.0 - 2.0**-53)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from scipy.integrate import solve_ivp
+import scipy  # loads its parts when they are first used: they take a second together
 
 from dmft.core.errors import RunError
 from onepass.dynamics import Dynamics
@@ -53,7 +53,7 @@ def solve(
         return g
 
     with np.errstate(over="ignore", invalid="ignore"):
-        done = solve_ivp(
+        done = scipy.integrate.solve_ivp(
             lambda _, x: model.drift(x),
             (0.0, float(t[-1])) if t[-1] > 0 else (0.0, 1e-300),
             x0,

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.integrate import quad
+import scipy  # loads its parts when they are first used: they take a second together
 from scipy.special import dawsn
-from scipy.stats import beta
 
 from dmft.core.averages import mean_and_error
 from dmft.core.errors import RunError
@@ -63,7 +62,7 @@ def quenched(
     p, d, t = width, dimension, threshold
     omega = _growing(p, gamma, noise)
     if p == 1:
-        law = beta(0.5, (d - 1) / 2.0)
+        law = scipy.stats.beta(0.5, (d - 1) / 2.0)
         return ExitTimeEstimate(law_mean(lambda u: np.log(t / u + 1.0 - t), law) / (2.0 * omega), 0.0)
     start = random_overlaps(p, np.eye(1), d, samples, seed, sphere=True)
     mu = d * np.sum(start["M"] ** 2, axis=(1, 2))
@@ -75,7 +74,7 @@ def quenched(
 
 def law_mean(f, law) -> float:
     """E f(U) for a distribution on (0, 1) with a singularity at 0, by its quantile function u = F^-1(v^2)."""
-    value, _ = quad(lambda v: 2.0 * v * f(law.ppf(v * v)), 0.0, 1.0, epsabs=1e-10, limit=400)
+    value, _ = scipy.integrate.quad(lambda v: 2.0 * v * f(law.ppf(v * v)), 0.0, 1.0, epsabs=1e-10, limit=400)
     return float(value)
 
 
@@ -98,7 +97,7 @@ def one_unit_exact(m0: float, gamma: float, noise: float, threshold: float) -> f
 
 def one_unit_quenched(dimension: int, gamma: float, noise: float, threshold: float) -> float:
     """Mean of `one_unit_exact` over a start uniform on the sphere in that dimension."""
-    law = beta(0.5, (dimension - 1) / 2.0)
+    law = scipy.stats.beta(0.5, (dimension - 1) / 2.0)
     return law_mean(lambda u: one_unit_exact(np.sqrt(u), gamma, noise, threshold), law)
 
 
@@ -117,7 +116,7 @@ def hypergeometric_2f2(z: float) -> float:
     if z < 1e-8:
         return 1.0 - z / 3.0
     root = np.sqrt(z)
-    value, _ = quad(dawsn, 0.0, root, epsabs=0.0, epsrel=1e-13, limit=500, points=None if root < 5 else [1.0, 3.0])
+    value, _ = scipy.integrate.quad(dawsn, 0.0, root, epsabs=0.0, epsrel=1e-13, limit=500, points=None if root < 5 else [1.0, 3.0])
     return float(2.0 / z * value)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy  # loads its parts when they are first used: they take a second together
 
 from dmft.core import streams
 from dmft.core.averages import standard_error
@@ -33,7 +33,7 @@ def plateau_norm(p: int, p_star: int, eta: float = 0.0) -> float:
     lowest = (one + 4.0 * eta / p * one) / (4.0 * eta / p * one * four)  # where the parabola turns
     if balance(lowest) > 0.0:
         raise RunError(f"eta = {eta:g}: the norms have no plateau, they diverge; take a smaller eta")
-    return float(brentq(balance, 0.0, lowest))
+    return float(scipy.optimize.brentq(balance, 0.0, lowest))
 
 
 class Rates(NamedTuple):

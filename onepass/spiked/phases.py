@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+import scipy  # loads its parts when they are first used: they take a second together
 
 from onepass.spiked.parameters import SpikedParameters
 
@@ -58,7 +58,7 @@ def critical_signal(model: SpikedParameters) -> float:
 
     grid = _grid(model)
     i = int(np.clip(np.argmin([signal_if_stable(rho) for rho in grid]), 1, grid.size - 2))
-    best = minimize_scalar(lambda rho: _branch(model, rho)[2], bounds=(grid[i - 1], grid[i + 1]), method="bounded")
+    best = scipy.optimize.minimize_scalar(lambda rho: _branch(model, rho)[2], bounds=(grid[i - 1], grid[i + 1]), method="bounded")
     return float(best.fun)
 
 
@@ -84,7 +84,7 @@ def informative(model: SpikedParameters) -> list[tuple[float, float]]:
     grid = _grid(model)
     gaps = np.array([gap(rho) for rho in grid])
     crossings = np.flatnonzero(gaps[:-1] * gaps[1:] < 0.0)
-    return [_branch(model, brentq(gap, grid[i], grid[i + 1], xtol=1e-15, rtol=8.9e-16))[:2] for i in crossings]
+    return [_branch(model, scipy.optimize.brentq(gap, grid[i], grid[i + 1], xtol=1e-15, rtol=8.9e-16))[:2] for i in crossings]
 
 
 def _radii(model: SpikedParameters) -> list[float]:
