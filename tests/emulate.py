@@ -20,17 +20,17 @@ import numpy as np
 
 COMPILER = shutil.which("g++") or shutil.which("c++")
 # -Bsymbolic: a kernel named as a function of the C library (advance) is still the kernel
-FLAGS = ("-std=c++20", "-O1", "-w", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-U_FORTIFY_SOURCE")
+FLAGS = ("-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-U_FORTIFY_SOURCE")
 
 _BEFORE = """
-#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <functional>
 #include <csetjmp>
+#include <cstring>
 #include <ucontext.h>
 #include <vector>
-using std::min; using std::max;
+// Large headers take longer than the kernels.
+template <typename T> static T min(T a, T b) { return b < a ? b : a; }
+template <typename T> static T max(T a, T b) { return a < b ? b : a; }
 #define __global__
 #define __device__
 #define __shared__
@@ -88,10 +88,11 @@ template <typename T> static T atomicMax(T *place, T other) { T old = *place; *p
 """
 
 _AFTER = """
-static std::function<void()> body;
+static void (*enter)(const void *);
+static const void *body;  // a call of the kernel, for `enter`
 static std::vector<char> ended;
 static void one_thread() {
-    body();
+    enter(body);
     ended[present_thread] = 1;
     block_barrier.leave();
     warp_barriers[present_thread / 32].leave();
@@ -111,7 +112,7 @@ static void run_blocks(unsigned gx, unsigned gy, unsigned bx, unsigned by) {
             ended.assign(threads, 0), started.assign(threads, 0);
             block_barrier = {threads};
             for (unsigned warp = 0; 32 * warp < threads; warp++) warp_barriers[warp] = {min(32u, threads - 32 * warp)};
-            std::fill(shared, shared + (1 << 15), std::nan(""));
+            for (double &number : shared) number = std::nan("");
             for (unsigned t = 0; t < threads; t++) {
                 getcontext(&contexts[t]);
                 contexts[t].uc_stack.ss_sp = stacks.data() + stack * t;
@@ -148,7 +149,9 @@ def _runner(text: str, name: str) -> str:
     listed = _parameters(text, name)
     names = [re.split(r"[ *]", one)[-1] for one in listed.split(",")]
     return (f'extern "C" void run_{name}(unsigned gx, unsigned gy, unsigned bx, unsigned by, {listed}) {{\n'
-            f"    body = [=] {{ {name}({', '.join(names)}); }};\n    run_blocks(gx, gy, bx, by);\n}}\n")
+            f"    auto call = [=] {{ {name}({', '.join(names)}); }};\n    body = &call;\n"
+            "    enter = [](const void *call_) { (*static_cast<const decltype(call) *>(call_))(); };\n"
+            "    run_blocks(gx, gy, bx, by);\n}\n")
 
 
 @lru_cache

@@ -66,6 +66,7 @@ LONG_CASES = {
         "test_the_gpu_does_what_the_cpu_does[emulated-nesterov, a row for all warps]",
         "test_the_gpu_does_what_the_cpu_does[emulated-phases]",
         "test_the_gpu_does_what_the_cpu_does[emulated-three clusters, door]",
+        "test_an_instance_depends_on_itself_alone[emulated-fixed size]",
     ],
     "test_march_and_iterate.py": [
         "test_undamped_iteration_ends_at_the_march[gd-ridge]",

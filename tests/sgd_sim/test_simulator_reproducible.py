@@ -61,14 +61,15 @@ def test_growing_is_the_same_as_running_at_once(run, kind, landscape, tmp_path):
 
 @pytest.mark.parametrize("landscape", ["fresh", "shared"])
 def test_stopping_in_the_middle_of_an_instance(run, landscape, tmp_path):
-    """Again and again, with more instances and a later end from the first checkpoint on; one step in every slice of work."""
+    """Again and again, less and less often, with more instances and a later end from the first checkpoint on; one step in every
+    slice of work."""
     in_small_pieces = partial(Instances, slice_seconds=0.0, round_seconds=0.001)
     run = run.replace(landscape=landscape, t_max=3.0)
     shorter, reached = run.replace(t_max=2.0, instances=2), []
     while True:
         try:
             job = SimulationJob(run if reached else shorter, in_small_pieces)
-            result = drive(job, tmp_path / "a.h5", resume=True, quiet=True, stop=StopAfter(3)).result
+            result = drive(job, tmp_path / "a.h5", resume=True, quiet=True, stop=StopAfter(3 + len(reached) // 12)).result
             break
         except Stopped:
             reached += sgd_sim.load(store.checkpoint_path(tmp_path / "a.h5")).states.step.tolist()
