@@ -2,7 +2,8 @@
 
 The reference must itself reach the speed of the public peer (4 ns per K n^3/6 and sweep), or nothing is reported. One of
 its sweeps is timed at full size; how many it needs is counted at a smaller n, where the answers are compared too.
-python benchmarks/bench_solver.py [--small]
+Then the same march on one rank and on two: with a full history, which reads all tangents of the past, and as users run it.
+python benchmarks/bench_solver.py [--small] [--ranks]        --ranks: ranks alone
 """
 
 from __future__ import annotations
@@ -26,19 +27,11 @@ from dmft.samples.sampling import Sampling, draw  # noqa: E402
 
 PEER_NS = 4.0
 PAIRS = 7  # of runs on one and on two ranks in turn: other work on the machine spoils some
-RUN = f"""
-[problem]
-alpha = 3.0
-m0 = 0.5
-[algorithm]
-learning_rate = 0.01
-t_max = 5.0
-{PERSISTENT}
-[theory]
-replicas = 1
-history = "full"
-variance_reduction = false
-"""
+# The march on ranks: steps, samples and what else the run file says of the theory.
+ON_RANKS = {
+    "full history, no variance reduction": (500, 1500, 'history = "full"\nvariance_reduction = false'),
+    "dyadic history, all defaults": (1000, 20_000, ""),
+}
 
 
 def reference_sweep(n: int, samples: int) -> float:
@@ -75,11 +68,12 @@ def iterate_sweep(n: int, samples: int) -> float:
     return seconds(solver.sweep)
 
 
-def on_ranks(ranks: int, samples: int) -> float:
-    """Wall time of the march itself, from the result file, one thread a rank."""
+def on_ranks(ranks: int, steps: int, samples: int, theory: str) -> float:
+    """Wall time of one replica and its half-size companion, from the result file, one thread a rank."""
     with tempfile.TemporaryDirectory() as folder:
         run, out = Path(folder) / "run.toml", Path(folder) / "out.h5"
-        run.write_text(RUN + f"samples = {samples}\n")
+        run.write_text(f"[problem]\nalpha = 3.0\nm0 = 0.5\n[algorithm]\nlearning_rate = 0.01\nt_max = {0.01 * steps}\n"
+                       f"{PERSISTENT}\n[theory]\nreplicas = 1\nsamples = {samples}\n{theory}\n")
         beside = Path(sys.executable).parent / "mpirun"
         launcher = [str(beside if beside.exists() else "mpirun"), "-n", str(ranks)] if ranks > 1 else []
         environment = os.environ | {"NUMBA_NUM_THREADS": "1"}
@@ -88,7 +82,30 @@ def on_ranks(ranks: int, samples: int) -> float:
         return float(store.load_header(out).attrs["wall_time"])
 
 
+def two_ranks(small: bool) -> None:
+    """The march on two ranks against one, in turn."""
+    rows = []
+    for name, (steps, samples, theory) in ON_RANKS.items():
+        case = (steps // 4, samples // 4, theory) if small else (steps, samples, theory)
+        on_ranks(1, 20, samples, theory)  # compile
+        pairs = np.array([[on_ranks(ranks, *case) for ranks in (1, 2)] for _ in range(PAIRS)])
+        one, two = np.median(pairs, axis=0)
+        ratios = pairs[:, 0] / pairs[:, 1]
+        rows.append([f"{name}, n = {case[0]}, K = {case[1]}", f"{one:.1f}", f"{two:.1f}",
+                     f"{one / two:.2f}x ({ratios.min():.2f} to {ratios.max():.2f})", "1.9x"])
+        print(f"{name}, seconds on 1 and on 2: {', '.join(f'{a:.1f} {b:.1f}' for a, b in pairs)}", flush=True)
+    table(f"Two ranks against one, wall seconds, medians of {PAIRS} pairs", ["march", "one rank", "two", "ratio (of single pairs)",
+                                                                            "demanded"], rows)
+
+
 def main() -> None:
+    if "--ranks" not in sys.argv:
+        against_the_reference()
+    two_ranks("--small" in sys.argv)
+
+
+def against_the_reference() -> None:
+    """Both solvers against the paper's algorithm."""
     numba.set_num_threads(1)
     n, samples, small = (500, 1500, 80) if "--small" not in sys.argv else (150, 200, 40)
     reference_sweep(10, 2)
@@ -103,8 +120,6 @@ def main() -> None:
     full = seconds(lambda: march(problem(PERSISTENT, n), samples, None, parts=()))
     dyadic = seconds(lambda: march(problem(PERSISTENT, n), samples, 16, parts=()))
     iterate = iterate_sweep(n, samples)
-    pairs = [[on_ranks(count, samples) for count in (1, 2)] for _ in range(PAIRS)]
-    ranks = np.median(pairs, axis=0)
     print(f"\nreference: {speed:.2f} ns per K n^3/6; {sweeps} sweeps to 1e-6 at n = {small}, where its m differs from the march by "
           f"{gap:.0e}")
     table(f"Solver, n = {n}, K = {samples}, one core", ["what", "seconds", "ratio", "demanded"], [
@@ -113,10 +128,7 @@ def main() -> None:
         ["march, full history", f"{full:.2f}", f"{one * sweeps / full:.0f}x", "50x"],
         ["march, dyadic history", f"{dyadic:.2f}", f"{one * sweeps / dyadic:.0f}x", ""],
         ["iterate, one sweep", f"{iterate:.2f}", f"{one / iterate:.1f}x a sweep", "5x"],
-        ["march on 1 rank, with its half-size companion", f"{ranks[0]:.2f}", "1", ""],
-        ["march on 2 ranks", f"{ranks[1]:.2f}", f"{ranks[0] / ranks[1]:.2f}x", "1.8x"],
     ])
-    print(f"\nranks: wall seconds on 1 and on 2, medians above: {', '.join(f'{a:.1f} {b:.1f}' for a, b in pairs)}")
 
 
 if __name__ == "__main__":
