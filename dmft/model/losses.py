@@ -25,7 +25,8 @@ from dmft.model.loss import LABELS, Loss, Scalar
 
 @register_jitable
 def _phase_v(f, y):
-    return 0.25 * (f * f - y * y) ** 2
+    d = f * f - y * y
+    return 0.25 * d * d
 
 
 @register_jitable

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from numba import njit
 
-from dmft.core.compiled import ENTRY
+from dmft.core.compiled import UNCOUNTED
 from dmft.model.losses import Loss, built_in
 from dmft.samples.lost import GONE, leaves
 
@@ -17,7 +17,7 @@ def make_fields(loss: Loss):
     v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
     escapes = leaves  # code on disk is named after the variables of its closure
 
-    @njit(**{**ENTRY, "cache": built_in(loss.name)})
+    @njit(**{**UNCOUNTED, "cache": built_in(loss.name)})
     def fields(state, learning, m, b, eta, scale, classes, out):
         h, k, s, sd, y, Y = state.h, state.k, state.s, state.sd, state.y, state.Y
         out_v, g, gp, g_y, slope, wrong = out.v, out.g, out.gp, out.g_y, learning.slope, learning.wrong

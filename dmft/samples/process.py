@@ -2,8 +2,8 @@
 
 `row_sums` gives what row n of the kernels needs, one line per block of samples; `advance` takes the samples from
 step n to n+1 once the row is known. The march and the iteration are two loops over these two operations. The functions
-of one sample, in the order of a step, are `own_normals`, `draw_noise`, `next_field`, `next_control`, `next_tangents` and
-`merge_past`; dmft/equations/reference.py has the same equations without blocks.
+of one sample, in the order of a step, are `next_tangents` and `enter_tangents`, for all samples that have tangents, then
+`own_normals`, `draw_noise`, `next_field`, `next_control` and `merge_past`; dmft/equations/reference.py has the same equations without blocks.
 
 Per sample the past is kept as sums over the slots of a History: of h, g, chi and the tangents (tangents.py). Random
 numbers are functions of (stream, sample, step), so nothing of them is stored.
@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from dmft.core.compiled import ENTRY, INNER
+from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.lanes import add_lanes
 from dmft.core.streams import normal2
 from dmft.equations.history import GROUP, History, Plan
@@ -134,7 +134,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
             line[PUSH] += state.weight[i] * fields.g[i] / state.sd[i]
 
 
-@njit(**ENTRY, parallel=True)
+@njit(**UNCOUNTED, parallel=True)
 def _row_sums(block, used, state, learning, fields, past, row, m, eta, stein, identity, classes, out):
     """out (blocks, SCALARS + GROUPS slots): sums over the samples of each block; the last block may be shorter."""
     count = len(state.h)
@@ -267,17 +267,17 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z
         s[i] = own_weight(i, chain, s[i], batch_key, name, changes, n) if s[i] >= 0.0 else GONE
 
 
-@njit(**ENTRY, parallel=True)
-def _advance_tangents(block, blocks, step, drive, state, tangents, fields, ahead):
+@njit(**UNCOUNTED, parallel=True)
+def _advance_tangents(block, blocks, step, drive, state, tangents, fields, ahead, room):
     """The tangents of all samples, block by block: by themselves, because they are then read as one stream. (Numba drops writes to
     arrays of a tuple inside a prange, so that the work is a function.)"""
-    count, slots = len(state.h), tangents.row.shape[1]
+    count = len(state.h)
     for b in prange(blocks):
-        _advance_tangents_of(b * block, min((b + 1) * block, count), step, drive, state, tangents, fields, ahead,
-                             np.empty(slots, tangents.T.dtype), np.empty(slots, tangents.T.dtype))
+        _advance_tangents_of(b * block, min((b + 1) * block, count), step, drive, state, tangents, fields, ahead, room[b, 0],
+                             room[b, 1])
 
 
-@njit(**ENTRY, parallel=True)
+@njit(**UNCOUNTED, parallel=True)
 def _advance(block, blocks, step, drive, chain, keys, state, past, fields, z_first, changes, stein):
     """All samples without their tangents, block by block."""
     count = len(state.h)
@@ -312,6 +312,7 @@ class Samples:
         self.behind = Behind(np.zeros(count), np.zeros(count), np.zeros((carriers, slots), dtype)) if nesterov else None
         self._ahead = np.zeros((carriers, 0, slots), dtype)
         self._sums = np.empty((self.blocks, SCALARS + GROUPS * slots))
+        self._room = np.empty((self.blocks, 2, slots), dtype)  # of each block, for the next row of tangents and for the memory
         self._start(draws, weight)
 
     def _start(self, draws: Draws, weight: np.ndarray) -> None:
@@ -362,7 +363,7 @@ class Samples:
         step = Step(self.n, self.experiment.eta_n[self.n], plan.merges, plan.slot, self.offset, self.stop)
         ahead = Ahead(self._ahead, self.n - self._ahead_from if self._looks_ahead else -1, self._ahead_from)
         chain = self.experiment.batches.chain(self.n)
-        _advance_tangents(self.block, self.blocks, step, drive, self.state, self.tangents, self.fields, ahead)
+        _advance_tangents(self.block, self.blocks, step, drive, self.state, self.tangents, self.fields, ahead, self._room)
         _advance(self.block, self.blocks, step, drive, chain, self.keys, self.state, self.past, self.fields, self.z, self.changes,
                  self.stein)
         if self.behind:
