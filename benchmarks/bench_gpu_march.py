@@ -77,7 +77,7 @@ def marched(case: Case, rank: int, card: Gpu, together: Callable[[], object]) ->
 
 
 def _rank(case: Case, rank: int, barrier, results) -> None:
-    results.put(marched(case, rank, gpu("theory"), barrier.wait))
+    results.put((rank, marched(case, rank, gpu("theory"), barrier.wait)))
 
 
 def run(case: Case, card: Gpu, limit: float) -> list:
@@ -90,7 +90,7 @@ def run(case: Case, card: Gpu, limit: float) -> list:
         ranks = [context.Process(target=_rank, args=(case, rank, barrier, results)) for rank in range(case.ranks)]
         for rank in ranks:
             rank.start()
-        took = [results.get(timeout=300) for _ in ranks]
+        took = [found for _, found in sorted(results.get(timeout=300) for _ in ranks)]
         for rank in ranks:
             rank.join()
     step = max(each.step for each in took)

@@ -38,7 +38,7 @@ def compiled(file: Path, mutation: Mutation) -> bool:
     line = text[:text.index(mutation.old)].count("\n") + 1
     inside = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)
               and node.lineno <= line <= (node.end_lineno or 0)]
-    return not inside or any("njit" in ast.unparse(mark) or "cfunc" in ast.unparse(mark)
+    return not inside or any(word in ast.unparse(mark) for word in ("njit", "cfunc", "register_jitable")
                              for node in inside for mark in node.decorator_list)
 
 

@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
                         "the script")
     if 0 < options.gpus < options.ranks:
         cards = f"{options.gpus} card{'s' if options.gpus > 1 else ''}"
-        print(f"warning: {options.ranks} ranks share {cards}, and take turns; one rank per card is faster")
+        print(f"note: {options.ranks} ranks share {cards}, time and memory; the estimates are those of one rank per card")
     submission = _Submission(options, points, _folder(options))
     jobs = [submission.compute(program, runs) for program in todo]
     if options.compare:

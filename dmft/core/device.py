@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core.errors import DmftWarning, UserError
-from dmft.core.sharing import share_cards
+from dmft.core.sharing import served, share_cards
 
 CUDA = Path(__file__).resolve().parent / "cuda"  # sources that solver and simulator share
 REMEDY = 'take device = "cpu", or run on a machine with an NVIDIA GPU and CuPy (pip install "learning-dmft[gpu]", docs/gpu.md)'
@@ -185,7 +185,7 @@ def gpu(section: str, rank: int = 0, ranks: int = 1) -> Gpu:
         raise UserError(f'[{section}] device = "gpu": no GPU found ({str(error).splitlines()[0]}); {REMEDY}') from None
     if not cards:
         raise UserError(f'[{section}] device = "gpu": no GPU found; {REMEDY}')
-    if ranks > cards and turns and rank == 0:
-        warnings.warn(f"{ranks} ranks of a node take turns on {cards} GPU{'s' if cards > 1 else ''}: {turns}; "
-                      "a rank a GPU is faster", DmftWarning, stacklevel=2)
+    if ranks > cards and not served() and rank == 0:
+        warnings.warn(f"{ranks} ranks of a node take turns on {cards} GPU{'s' if cards > 1 else ''}"
+                      f"{f' ({turns})' if turns else ''}; a rank a GPU is faster", DmftWarning, stacklevel=2)
     return Gpu(cupy, rank % cards, -(-ranks // cards))

@@ -19,11 +19,13 @@ AHEAD = 320  # how far ahead of their use numbers of a stored past are asked for
 ELEMENTS = {types.float64: ir.DoubleType(), types.float32: ir.FloatType()}
 
 
-def check(*arrays: Any) -> None:
-    """TypingError for an argument that is no array as above."""
-    for array in arrays:
+def check(*arrays: Any, double: Any = None) -> None:
+    """TypingError for an argument that is no array as above, and for an array `double` of single precision."""
+    for array in arrays if double is None else (*arrays, double):
         if not (isinstance(array, types.Array) and array.ndim == 1 and array.dtype in ELEMENTS and array.layout in "CF"):
             raise TypingError(f"contiguous arrays of float64 or float32 are wanted, not {array}")
+    if double is not None and double.dtype != types.float64:
+        raise TypingError(f"an array of float64 is wanted, not {double}")
 
 
 def vector_of(dtype: Any, width: int) -> ir.VectorType:
@@ -85,7 +87,7 @@ def lane_sums(_context, a, b, count):
     """lane_sums(a, b, count): the eight sums over q < count of a[8 q + lane] * b[8 q + lane], for lanes 0 to 7; a is of double
     precision, and so is b unless it is the stored past of a sample. A compiler does not make vectors of eight sums that are written
     out, nor may it of one sum."""
-    check(a, b)
+    check(b, double=a)
 
     def codegen(context, builder, signature, args):
         sums = cgutils.alloca_once_value(builder, ir.Constant(DOUBLES, [0.0] * LANES))
@@ -105,7 +107,7 @@ def lane_sums(_context, a, b, count):
 def add_lanes(_context, out, weight, b, count):
     """add_lanes(out, weight, b, count): out[k] += weight * b[k] for k < 8 count, with b the stored past of a sample; out is of
     double precision and does not overlap with b, which a compiler would have to find out each time."""
-    check(out, b)
+    check(b, double=out)
 
     def codegen(context, builder, signature, args):
         weights = repeated(builder, DOUBLES, args[1])

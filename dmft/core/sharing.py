@@ -1,8 +1,9 @@
 """Ranks that share a card work on it at the same time, not in turn: NVIDIA's Multi-Process Service (MPS).
 
-Left alone, a card turns from one process to the next, and eight solutions take as long as eight. The first process that shares a
-card starts the service, for this user (and this Slurm job) on this node alone; the last one stops it. What one process finds out
-about the others is by locks of the operating system, which are released however a process ends.
+Left alone, a card turns from one process to the next, and eight solutions take as long as one after the other. The first process
+that shares a card starts the service, for this user (and this step of a Slurm job) on this node alone; the last one stops it. They
+meet in a folder of their own, and learn of each other by locks of the operating system, which are released however a process ends.
+After a kill the service waits for the next job of the user, which takes it over.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
+import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -21,7 +24,9 @@ PIPES = "CUDA_MPS_PIPE_DIRECTORY"
 LOGS = "CUDA_MPS_LOG_DIRECTORY"
 USUAL = Path("/tmp/nvidia-mps/control")  # noqa: S108 - where a service that an administrator started listens
 SWITCH = "DMFT_MPS"  # 0: never start the service
-PATIENCE = 20.0  # seconds that the service may take to start
+OWN_CARDS = ("SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK")  # where every rank sees a card of its own, and may open no other
+MOST_RANKS = 48  # that the service takes on one card
+PATIENCE = 5.0  # seconds that the service may take to start
 
 
 def visible_cards() -> int:
@@ -32,27 +37,45 @@ def visible_cards() -> int:
     return len(list(Path("/dev").glob("nvidia[0-9]*")))
 
 
+def served() -> bool:
+    """Whether a service is there for this process."""
+    return PIPES in os.environ or USUAL.exists()
+
+
 def share_cards(ranks: int) -> str:
     """Let so many ranks of this node work on its cards at the same time; each of them calls this before CUDA starts. Returns why
-    they will take turns instead, "" where they do not."""
-    if ranks <= visible_cards() or PIPES in os.environ or USUAL.exists():
+    that could not be had, "" otherwise."""
+    cards = visible_cards()
+    if ranks < 2 or ranks <= cards or served() or any(name in os.environ for name in OWN_CARDS):
         return ""
     if os.environ.get(SWITCH) == "0":
         return f"{SWITCH} is 0"
+    if ranks > MOST_RANKS * max(cards, 1):
+        return f"more than {MOST_RANKS} on a card"
+    if shutil.which(CONTROL) is None:
+        return f"{CONTROL} is not installed"
     try:
-        meeting = Path(tempfile.gettempdir()) / f"dmft-mps-{os.getuid()}-{os.environ.get('SLURM_JOB_ID', '0')}"
-        meeting.mkdir(mode=0o700, exist_ok=True)
+        meeting = _meeting()
         users = os.open(meeting / "users", os.O_RDWR | os.O_CREAT, 0o600)
         with _alone(meeting):
             service = _found(meeting) or _started(meeting)
             fcntl.flock(users, fcntl.LOCK_SH)
-    except FileNotFoundError:
-        return f"{CONTROL} is not installed"
     except (OSError, subprocess.SubprocessError) as error:
         return f"NVIDIA's service for it did not start ({error})"
     os.environ[PIPES] = os.environ[LOGS] = str(service)
-    atexit.register(_leave, meeting, users)
+    atexit.register(_leave, meeting, service, users)
     return ""
+
+
+def _meeting() -> Path:
+    """The folder in which processes meet; OSError where somebody else could write into it."""
+    job = f"{os.environ.get('SLURM_JOB_ID', '0')}.{os.environ.get('SLURM_STEP_ID', '0')}"
+    meeting = Path(tempfile.gettempdir()) / f"dmft-mps-{os.getuid()}-{os.uname().nodename}-{job}"
+    meeting.mkdir(mode=0o700, exist_ok=True)
+    found = meeting.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{meeting} is not yours alone")
+    return meeting
 
 
 @contextmanager
@@ -69,7 +92,7 @@ def _alone(meeting: Path) -> Iterator[None]:
 def _found(meeting: Path) -> Path | None:
     """Where the service listens that another process started; None where none lives."""
     try:
-        service = Path((meeting / "service").read_text())
+        service = meeting / (meeting / "service").read_text()
         os.kill(int((service / f"{CONTROL}.pid").read_text()), 0)
     except (OSError, ValueError):
         return None
@@ -85,13 +108,17 @@ def _environment(service: Path) -> dict[str, str]:
 def _started(meeting: Path) -> Path:
     """Where the service listens that this process has started; a folder of its own, so that nobody meets one that is ending."""
     service = Path(tempfile.mkdtemp(dir=meeting))
-    subprocess.run([CONTROL, "-d"], env=_environment(service), timeout=PATIENCE, check=True, stdin=subprocess.DEVNULL,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    (meeting / "service").write_text(str(service))
+    try:
+        subprocess.run([CONTROL, "-d"], env=_environment(service), timeout=PATIENCE, check=True, stdin=subprocess.DEVNULL,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError):
+        shutil.rmtree(service, ignore_errors=True)
+        raise
+    (meeting / "service").write_text(service.name)
     return service
 
 
-def _leave(meeting: Path, users: int) -> None:
+def _leave(meeting: Path, service: Path, users: int) -> None:
     """The last process stops the service, without waiting for it: it ends after the last process that it serves, this one."""
     with suppress(OSError), _alone(meeting):
         fcntl.flock(users, fcntl.LOCK_UN)
@@ -99,7 +126,7 @@ def _leave(meeting: Path, users: int) -> None:
             fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return
-        service = Path(os.environ[PIPES])
         (meeting / "service").unlink(missing_ok=True)
         subprocess.Popen(["/bin/sh", "-c", 'echo quit | "$0"; rm -rf "$1"', CONTROL, str(service)], env=_environment(service),
                          stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        os.close(users)

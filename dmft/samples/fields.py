@@ -15,7 +15,7 @@ from dmft.samples.lost import GONE, leaves
 def make_fields(loss: Loss):
     """A function that fills state.Fields, elementwise, and marks samples that are lost. Eqs. [dmft-h], [lost]."""
     v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
-    escapes = leaves  # code on disk is named after the variables of its closure
+    escapes = leaves  # Numba tells code on disk apart by the variables of a closure, not by globals
 
     @njit(**{**UNCOUNTED, "cache": built_in(loss.name)})
     def fields(state, learning, m, b, eta, scale, classes, out):

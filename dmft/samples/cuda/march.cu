@@ -3,8 +3,8 @@
 // dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `stored` of
 // tangents and of the past (dmft/samples/state.py), the constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST, WIDE,
 // LEAVES, GONE and HELD_BYTES of the Python sources, and OWN, AHEAD and BESIDE, how many numbers a thread loads before it uses them.
-// Every sum has a fixed order, so that a run repeats to the last bit on one kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be
-// recorded and launched as a whole.
+// Every sum has a fixed order, so that a run repeats to the last bit on one kind of card. What changes from step to step lies in
+// memory, `Present`, `Step` and `Rates`, so that a step can be recorded and launched as a whole.
 //
 // Neighbouring threads work on neighbouring samples, and arrays over slots have the sample as their last index: H, G, X and Y_past
 // (slots, count), the tangents T (packed, carriers), their present row and the next one (slots, carriers). So all of memory is

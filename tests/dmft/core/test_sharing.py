@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -10,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from dmft.core.sharing import CONTROL, PIPES, share_cards
+from dmft.core import sharing
+from dmft.core.sharing import CONTROL, OWN_CARDS, PIPES, SWITCH, served, share_cards
 
 # As the real one: -d leaves a process behind, and its number in the folder; what it is told comes by its input.
 STAND_IN = f"""#!/bin/sh
@@ -28,8 +30,10 @@ fi
 # A rank of three: says where the service listens, and ends when its input does.
 RANK = f"""
 import os, sys
-from dmft.core.sharing import share_cards
-reason = share_cards(3)
+from pathlib import Path
+from dmft.core import sharing
+sharing.USUAL = Path("/nowhere")
+reason = sharing.share_cards(3)
 print(reason or os.environ.get("{PIPES}", "no service"), flush=True)
 sys.stdin.read()
 """
@@ -107,11 +111,15 @@ def test_a_service_that_died_is_started_again(tmp_path):
     place = said(first)
     first.kill()
     first.communicate()
+    number = Path(place, f"{CONTROL}.pid")
+    os.kill(int(number.read_text()), signal.SIGTERM)
     gone = subprocess.Popen(["/bin/true"])
     gone.wait()
-    Path(place, f"{CONTROL}.pid").write_text(f"{gone.pid}\n")
+    number.write_text(f"{gone.pid}\n")
     second = node.rank()
-    assert said(second) not in ("", place) and ended(second) == 0
+    another = said(second)
+    assert another.startswith(str(node.tmp)) and another != place and ended(second) == 0
+    assert node.told(3) == [f"start {place}", f"start {another}", f"quit {another}"]
 
 
 def test_no_service_for_a_rank_a_card(tmp_path):
@@ -127,14 +135,44 @@ def test_a_service_that_is_there_is_left_alone(tmp_path):
     assert said(rank) == "/somewhere" and ended(rank) == 0 and node.told(0) == []
 
 
-@pytest.mark.parametrize(("program", "reason"), [(None, f"{CONTROL} is not installed"), ("exit 1", "did not start")])
-def test_ranks_take_turns_where_the_service_does_not_start(tmp_path, monkeypatch, program, reason):
+@pytest.fixture
+def no_service(monkeypatch, tmp_path):
+    """Two ranks on one card, and no service there."""
+    monkeypatch.setattr(sharing, "USUAL", tmp_path / "none")
+    for name in (PIPES, SWITCH, *OWN_CARDS):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.delenv(PIPES, raising=False)
+
+
+def control(folder: Path, program: str) -> None:
+    (folder / CONTROL).write_text(f"#!/bin/sh\n{program}\n")
+    (folder / CONTROL).chmod(0o755)
+
+
+@pytest.mark.parametrize(("program", "reason"), [(None, f"{CONTROL} is not installed"), ("exit 1", "did not start")])
+def test_ranks_take_turns_where_the_service_does_not_start(no_service, tmp_path, program, reason):
     if program:
-        (tmp_path / CONTROL).write_text(f"#!/bin/sh\n{program}\n")
-        (tmp_path / CONTROL).chmod(0o755)
+        control(tmp_path, program)
     assert reason in share_cards(2)
-    assert PIPES not in os.environ
+    assert not served() and not list(tmp_path.glob("dmft-mps-*/tmp*"))
+
+
+def test_a_meeting_place_of_somebody_else_is_not_used(no_service, tmp_path):
+    control(tmp_path, "exit 0")
+    sharing._meeting().chmod(0o777)
+    assert "not yours alone" in share_cards(2) and not served()
+
+
+def test_ranks_with_cards_of_their_own_and_too_many_ranks(no_service, tmp_path, monkeypatch):
+    control(tmp_path, "exit 0")
+    assert "more than 48" in share_cards(49)
+    monkeypatch.setenv("SLURM_GPUS_PER_TASK", "1")
+    assert share_cards(2) == "" and not served()
+
+
+def test_a_service_of_the_administrator_is_used(no_service, tmp_path, monkeypatch):
+    monkeypatch.setattr(sharing, "USUAL", tmp_path / "control")
+    (tmp_path / "control").touch()
+    assert share_cards(2) == "" and served() and PIPES not in os.environ
