@@ -30,7 +30,7 @@ PAIRS = 7  # of runs on one and on two ranks in turn: other work on the machine 
 # The march on ranks: steps, samples and what else the run file says of the theory.
 ON_RANKS = {
     "full history, no variance reduction": (500, 1500, 'history = "full"\nvariance_reduction = false'),
-    "dyadic history, all defaults": (1000, 20_000, ""),
+    "dyadic history, all defaults": (1000, 20_000, 'history = "dyadic"'),
 }
 
 
