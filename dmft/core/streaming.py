@@ -11,7 +11,7 @@ from dmft.core.lanes import ask_for, check, fused, repeated, vector_of
 
 WIDTH = 16  # columns worked on at a time: a line of memory in each row, in single precision
 LINE = 64  # bytes that one hint fetches
-AHEAD = 1024  # how far ahead of their use lines are asked for, in entries
+AHEAD = 512  # how far ahead of their use lines are asked for, in entries
 ROWS = 4
 
 
