@@ -29,8 +29,9 @@ PEER_NS = 4.0
 PAIRS = 7  # of runs on one and on two ranks in turn: other work on the machine spoils some
 # The march on ranks: steps, samples and what else the run file says of the theory.
 ON_RANKS = {
-    "full history, no variance reduction": (500, 1500, 'history = "full"\nvariance_reduction = false'),
-    "dyadic history, all defaults": (1000, 20_000, 'history = "dyadic"'),
+    "full history, no variance reduction": (500, 1500, 'replicas = 1\nhistory = "full"\nvariance_reduction = false'),
+    "dyadic history, all defaults": (1000, 20_000, 'replicas = 1\nhistory = "dyadic"'),
+    "two replicas of the same": (1000, 10_000, 'replicas = 2\nhistory = "dyadic"'),
 }
 
 
@@ -69,11 +70,12 @@ def iterate_sweep(n: int, samples: int) -> float:
 
 
 def on_ranks(ranks: int, steps: int, samples: int, theory: str) -> float:
-    """Wall time of one replica and its half-size companion, from the result file, one thread a rank."""
+    """Wall time of replicas and their half-size companions, from the result file, one thread a rank. Ranks share the samples of one
+    replica, and take a replica each where there are as many."""
     with tempfile.TemporaryDirectory() as folder:
         run, out = Path(folder) / "run.toml", Path(folder) / "out.h5"
         run.write_text(f"[problem]\nalpha = 3.0\nm0 = 0.5\n[algorithm]\nlearning_rate = 0.01\nt_max = {0.01 * steps}\n"
-                       f"{PERSISTENT}\n[theory]\nreplicas = 1\nsamples = {samples}\n{theory}\n")
+                       f"{PERSISTENT}\n[theory]\nsamples = {samples}\n{theory}\n")
         beside = Path(sys.executable).parent / "mpirun"
         launcher = [str(beside if beside.exists() else "mpirun"), "-n", str(ranks)] if ranks > 1 else []
         environment = os.environ | {"NUMBA_NUM_THREADS": "1"}
