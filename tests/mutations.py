@@ -29,6 +29,8 @@ STORE = ("tests/dmft/core/test_store.py", "tests/dmft/core/test_locks.py")
 STREAMS = ("tests/dmft/core/test_streams.py", "tests/sgd_sim/test_fast_normals.py")
 AVERAGES = ("tests/dmft/core/test_averages.py",)
 EXACT = ("tests/dmft/core/test_exact_sum.py",)
+SHARING = ("tests/dmft/core/test_sharing.py",)
+STREAMING = ("tests/dmft/core/test_streaming.py",)
 COMPARISON = ("tests/dmft/result/test_comparison.py", "tests/dmft/result/test_bound.py")
 STATISTICS = ("tests/dmft/result/test_statistics.py",)
 ORDERS = ("tests/dmft/convergence/test_orders.py",)
@@ -231,6 +233,12 @@ MUTATIONS = [
     Mutation("newer files are read", "dmft/core", "if schema > SCHEMA_VERSION:", "if False:", STORE),
     Mutation("strays are left", "dmft/core", "stray.unlink(missing_ok=True)", "pass", STORE),
     Mutation("a key without its replica", "dmft/core", "\"/\".join(str(int(i)) for i in index)", "\"\"", STREAMS),
+    Mutation("the first rank that leaves ends the service of all", "dmft/core", "fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)",
+             "fcntl.flock(users, fcntl.LOCK_SH | fcntl.LOCK_NB)", SHARING),
+    Mutation("four rows with the weight of the first", "dmft/core", "total = fused(builder, factors[k], numbers, total)",
+             "total = fused(builder, factors[0], numbers, total)", STREAMING),
+    Mutation("sums of gradients in single precision", "dmft/samples", "G=np.zeros((count, slots))",
+             "G=np.zeros((count, slots), dtype)", DYADIC),
     Mutation("a digit of an exact sum is dropped", "dmft/core", "low[i] += (l0 + l1) + (l2 + l3)", "pass",
              EXACT),
     Mutation("any key may change on resume", "dmft/model", "if key in allowed and (", "if True or (", RUN_FILES),

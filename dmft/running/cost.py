@@ -20,11 +20,11 @@ from dmft.running.resources import HALF, blocks_per_level, march_bytes
 from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 
-# Seconds for a sample and step of the march: a constant, and per packed tangent of the history.
-# Measured: full 100, 200, 400 steps: 3.9, 9.2, 30 us; dyadic (16) 200, 1000, 3000 steps: 3.6, 6.8, 11.4 us.
+# Seconds for a sample and step of the march: a constant, and per packed tangent of the history. Measured with a full history of
+# 100, 200, 400 steps: 3.9, 9.2, 30 us; dyadic with 160 slots: 0.24 us, 0.27 ns a tangent and 3.2 ns a slot (docs/performance.md).
 MARCH_FULL = (2.0e-6, 0.35e-9)
-MARCH_DYADIC = (0.6e-6, 1.15e-9)
-MARCH_SLOT = 4e-9          # s per sample, step and slot of the history
+MARCH_DYADIC = (0.4e-6, 0.35e-9)
+MARCH_SLOT = 3.5e-9        # s per sample, step and slot of the history
 ITERATE_PAIR = 45e-9       # s per sample, sweep and pair of times; measured 32 to 72 ns at 100 and 200 steps
 ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 # Seconds per entry of the data matrix: to draw it, and to read it in one step of the dynamics.
