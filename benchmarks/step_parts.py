@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numba
@@ -13,7 +13,7 @@ from benchmarks.common import seconds, table
 from dmft.samples import process
 from dmft.solvers.march import March
 
-PARTS_OF_A_STEP = {"_advance_tangents": "tangents", "_advance": "past, normals and fields", "_row_sums": "sums of a row"}
+TANGENTS, PAST, SUMS = "tangents", "past, normals and fields", "sums of a row"
 PLAIN_BYTES = 50_000_000  # of the plain read: more than the caches hold
 
 
@@ -42,43 +42,41 @@ def rows_in_use(solver: March) -> int:
 
 
 def bytes_read(solver: March) -> dict[str, float]:
-    """Bytes of tangents and past that a step reads, by the functions that read them."""
+    """Bytes of tangents and past that each part of a step reads."""
     samples, past = solver.samples, solver.samples.past
     rows = samples.used / solver.history.slots
-    return {"_advance_tangents": rows_in_use(solver) * len(samples.tangents.T) * samples.tangents.T.itemsize,
-            "_advance": rows * (past.H.nbytes + past.X.nbytes + past.Y.nbytes),
-            "_row_sums": rows * (past.G.nbytes + past.H.nbytes + samples.tangents.row.nbytes)}
+    return {TANGENTS: rows_in_use(solver) * len(samples.tangents.T) * samples.tangents.T.itemsize,
+            PAST: rows * (past.H.nbytes + past.X.nbytes + past.Y.nbytes),
+            SUMS: rows * (past.G.nbytes + past.H.nbytes + samples.tangents.row.nbytes)}
 
 
 @contextmanager
-def timed(names: Iterable[str]) -> Iterator[dict[str, float]]:
-    """CPU seconds spent in these functions of samples/process.py, by name."""
-    spent, plain = dict.fromkeys(names, 0.0), {name: getattr(process, name) for name in names}
+def timed() -> Iterator[dict[str, float]]:
+    """CPU seconds spent in the compiled functions of samples/process.py, by parts of a step."""
+    spent, plain_advance, plain_sums = dict.fromkeys((TANGENTS, PAST, SUMS), 0.0), process._advance, process._row_sums
 
-    def watched(name: str) -> Callable:
-        def run(*arguments):
-            spent[name] += seconds(lambda: plain[name](*arguments))
-        return run
+    def advance(of_tangents, *arguments):
+        spent[TANGENTS if of_tangents else PAST] += seconds(lambda: plain_advance(of_tangents, *arguments))
 
-    for name in plain:
-        setattr(process, name, watched(name))
+    def row_sums(*arguments):
+        spent[SUMS] += seconds(lambda: plain_sums(*arguments))
+
+    process._advance, process._row_sums = advance, row_sums
     try:
         yield spent
     finally:
-        for name, function in plain.items():
-            setattr(process, name, function)
+        process._advance, process._row_sums = plain_advance, plain_sums
 
 
 def where_a_step_goes(solver: March, steps: int) -> None:
     """Take so many steps of a march on the CPU, and print what they spend where."""
-    with timed(PARTS_OF_A_STEP) as spent:
+    with timed() as spent:
         whole = seconds(lambda: [solver.step() for _ in range(steps)])
     limit, read = plain_read(), bytes_read(solver)
     rows = []
-    for name, label in PARTS_OF_A_STEP.items():
-        rate = read[name] * steps / spent[name]
-        rows.append([label, f"{1e3 * spent[name] / steps:.2f}", f"{read[name] / 1e6:.1f}", f"{rate / 1e9:.1f}",
-                     f"{rate / limit:.2f}"])
+    for part, took in spent.items():
+        rate = read[part] * steps / took
+        rows.append([part, f"{1e3 * took / steps:.2f}", f"{read[part] / 1e6:.1f}", f"{rate / 1e9:.1f}", f"{rate / limit:.2f}"])
     rest = whole - sum(spent.values())
     rows.append(["the rest: loss, exact sums, linear algebra, Python", f"{1e3 * rest / steps:.2f}", "", "", ""])
     table(f"where a step goes (a plain read of {PLAIN_BYTES / 1e6:.0f} MB: {limit / 1e9:.1f} GB/s)",

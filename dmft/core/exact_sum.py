@@ -24,14 +24,14 @@ LOWEST = -32  # place of the smallest numbers
 HALVES = 2.0 ** (-16.0 * np.arange(LOWEST, 32))  # 2**(-16 place) of every place
 
 
-@njit(cache=True, inline="always")
+@njit(**INNER)
 def _larger(term, largest):
     """The size of a term if it is larger; a term that is no number is not."""
     size = abs(term)
     return size if size > largest else largest
 
 
-@njit(cache=True, inline="always")
+@njit(**INNER)
 def _cut(term, half):
     """The digits of a term, the highest one at the place whose 2**(-16 place) is `half`."""
     rest = term * half * half  # in two factors: their product may overflow

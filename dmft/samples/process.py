@@ -218,7 +218,7 @@ def enter_tangents(T, row, following, source, merges, slot, offset, stop, used):
 
 
 @njit(**INNER)
-def _advance_tangents_of(first, last, step, drive, state, tangents, fields, ahead, following, rounded):
+def _advance_tangents(first, last, step, drive, state, tangents, fields, ahead, following, rounded):
     """The tangents of samples first .. last-1 from step n to n+1. following, rounded (slots,): room for the next row and for the
     memory in their precision."""
     eta, slot, merges, offset, stop = step.eta, step.slot, step.merges, step.offset, step.stop
@@ -269,22 +269,17 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z
 
 
 @njit(**UNCOUNTED, parallel=True)
-def _advance_tangents(block, blocks, step, drive, state, tangents, fields, ahead, room):
-    """The tangents of all samples, block by block: by themselves, because they are then read as one stream. (Numba drops writes to
-    arrays of a tuple inside a prange, so that the work is a function.)"""
+def _advance(of_tangents, block, blocks, step, drive, chain, keys, state, past, tangents, fields, z_first, changes, ahead, stein,
+             room):
+    """All samples, block by block: either their tangents, or everything else. (Numba drops writes to arrays of a tuple inside a
+    prange, so that the work is in functions; and a second prange would take seconds to compile.)"""
     count = len(state.h)
     for b in prange(blocks):
-        _advance_tangents_of(b * block, min((b + 1) * block, count), step, drive, state, tangents, fields, ahead, room[b, 0],
-                             room[b, 1])
-
-
-@njit(**UNCOUNTED, parallel=True)
-def _advance(block, blocks, step, drive, chain, keys, state, past, fields, z_first, changes, stein):
-    """All samples without their tangents, block by block."""
-    count = len(state.h)
-    for b in prange(blocks):
-        _advance_block(b * block, min((b + 1) * block, count), step, drive, chain, keys, state, past, fields, z_first, changes,
-                       stein)
+        first, last = b * block, min((b + 1) * block, count)
+        if of_tangents:
+            _advance_tangents(first, last, step, drive, state, tangents, fields, ahead, room[b, 0], room[b, 1])
+        else:
+            _advance_block(first, last, step, drive, chain, keys, state, past, fields, z_first, changes, stein)
 
 
 class Samples:
@@ -364,9 +359,9 @@ class Samples:
         step = Step(self.n, self.experiment.eta_n[self.n], plan.merges, plan.slot, self.offset, self.stop)
         ahead = Ahead(self._ahead, self.n - self._ahead_from if self._looks_ahead else -1, self._ahead_from)
         chain = self.experiment.batches.chain(self.n)
-        _advance_tangents(self.block, self.blocks, step, drive, self.state, self.tangents, self.fields, ahead, self._room)
-        _advance(self.block, self.blocks, step, drive, chain, self.keys, self.state, self.past, self.fields, self.z, self.changes,
-                 self.stein)
+        for of_tangents in (True, False):  # one after the other, because tangents are then read as one stream
+            _advance(of_tangents, self.block, self.blocks, step, drive, chain, self.keys, self.state, self.past, self.tangents,
+                     self.fields, self.z, self.changes, ahead, self.stein, self._room)
         if self.behind:
             beta = self.experiment.update.lookahead(self.n + 1)
             self.behind.turn(self.state.h, self.state.Y, self.tangents.row, plan.merges, beta)
