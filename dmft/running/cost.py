@@ -33,7 +33,7 @@ DRAW_ENTRY = 10e-9
 STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
 # On one H200 (docs/performance.md): seconds of the host for a step of a solution, seconds per byte of the samples on the card, and
 # bytes a second at which the simulator reads its data; seconds per entry of a shared data matrix and start.
-GPU_STEP, GPU_BYTE = 0.3e-3, 0.54e-12
+GPU_STEP, GPU_BYTE = 0.3e-3, 0.3e-12
 GPU_READ = 4.2e12
 GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # and seconds of a step at least
 CUDA = 1 << 30             # bytes of the host that CUDA takes
