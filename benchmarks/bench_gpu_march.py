@@ -25,10 +25,12 @@ from benchmarks.common import GD, PERSISTENT, SHARE, problem, table  # noqa: E40
 from dmft.core.device import Gpu, gpu  # noqa: E402
 from dmft.core.errors import UserError  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
-from dmft.core.sharing import share_cards  # noqa: E402
+from dmft.core.sharing import share_cards, visible_cards  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.blocks import step_together  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
+
+RANKS = 8  # that share the card
 
 
 class Case(NamedTuple):
@@ -109,10 +111,9 @@ def main() -> None:
     limit = bandwidth(card, card.zeros(2 << 30, np.float32))
     cases = [Case("gd", GD, steps, samples), Case("persistent_sgd", PERSISTENT, steps, samples),
              Case("gd", GD, steps, samples, solutions=2), Case("gd", GD, steps, 4 * samples), Case("gd", GD, steps, 4000)]
-    shared = [Case("gd", GD, steps, samples, ranks=8), Case("gd", GD, steps, samples, solutions=2, ranks=8),
-              Case("gd", GD, steps, 4000, ranks=8), Case("gd", GD, steps, 4000, solutions=2, ranks=8)]
+    shared = [Case("gd", GD, steps, count, solutions, RANKS) for count in (samples, 4000) for solutions in (1, 2)]
     rows = [run(case, card, limit) for case in cases]
-    if turns := share_cards(sys.maxsize):
+    if turns := share_cards(max(RANKS, visible_cards() + 1)):  # all of them take the first card
         print(f"ranks take turns: {turns}")
     rows += [run(case, card, limit) for case in shared]
     table(f"march on {card.name}, read bandwidth measured {limit / 1e12:.2f} TB/s, dyadic history, alpha = 3, m0 = 0.5, eta = 0.01",

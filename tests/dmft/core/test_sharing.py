@@ -79,6 +79,15 @@ def ended(rank: subprocess.Popen) -> int:
     return rank.returncode
 
 
+def killed(node: Node) -> str:
+    """Where the service listens that a rank started before it was killed."""
+    rank = node.rank()
+    place = said(rank)
+    rank.kill()
+    rank.communicate()
+    return place
+
+
 def test_one_service_serves_all_ranks_and_ends_with_the_last(tmp_path):
     node = Node(tmp_path, cards=1)
     ranks = [node.rank() for _ in range(3)]
@@ -95,10 +104,7 @@ def test_one_service_serves_all_ranks_and_ends_with_the_last(tmp_path):
 
 def test_a_killed_rank_leaves_a_service_that_the_next_job_takes_over_and_ends(tmp_path):
     node = Node(tmp_path, cards=1)
-    first = node.rank()
-    place = said(first)
-    first.kill()
-    first.communicate()
+    place = killed(node)
     assert node.told(1) == [f"start {place}"]
     second = node.rank()
     assert said(second) == place and ended(second) == 0
@@ -107,10 +113,7 @@ def test_a_killed_rank_leaves_a_service_that_the_next_job_takes_over_and_ends(tm
 
 def test_a_service_that_died_is_started_again(tmp_path):
     node = Node(tmp_path, cards=1)
-    first = node.rank()
-    place = said(first)
-    first.kill()
-    first.communicate()
+    place = killed(node)
     number = Path(place, f"{CONTROL}.pid")
     os.kill(int(number.read_text()), signal.SIGTERM)
     gone = subprocess.Popen(["/bin/true"])
