@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import erfc
 
 import numpy as np
-import scipy  # loads its parts when they are first used: they take a second together
+import scipy  # loads its parts when they are first used
 from numba import njit
 from scipy.special import ndtri
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import scipy  # loads its parts when they are first used: they take a second together
+import scipy  # loads its parts when they are first used
 
 from dmft.core.errors import RunError
 from onepass.dynamics import Dynamics

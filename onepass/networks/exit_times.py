@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy  # loads its parts when they are first used: they take a second together
+import scipy  # loads its parts when they are first used
 from scipy.special import dawsn
 
 from dmft.core.averages import mean_and_error

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import scipy  # loads its parts when they are first used: they take a second together
+import scipy  # loads its parts when they are first used
 
 from dmft.core import streams
 from dmft.core.averages import standard_error

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy  # loads its parts when they are first used: they take a second together
+import scipy  # loads its parts when they are first used
 
 from onepass.spiked.parameters import SpikedParameters
 
