@@ -296,10 +296,8 @@ class Samples:
         self.blocks, self.count = -(-count // block), count
         integers = {"name": np.int64, "line": np.int64}
         self.state = SampleState(*(np.zeros(count, integers.get(name, np.float64)) for name in SampleState._fields))
-        # One array for all that is rounded: large ones get larger pages.
-        rounded = np.zeros((2 + self.stein, count, slots), dtype)
-        self.past = Past(H=rounded[0], G=np.zeros((count, slots)), X=rounded[1],
-                         Y=rounded[2] if self.stein else np.zeros((count, 0), dtype))
+        self.past = Past(H=np.zeros((count, slots), dtype), G=np.zeros((count, slots)), X=np.zeros((count, slots), dtype),
+                         Y=np.zeros((count, slots if self.stein else 0), dtype))
         carriers = int(np.count_nonzero(draws.carrier))
         self.tangents = Tangents(np.zeros((carriers, history.packed), dtype), np.zeros((carriers, slots), dtype))
         self.fields = Fields(*(np.empty(count) for _ in Fields._fields))
