@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dmft.core.device import CUDA, Gpu, source
+from dmft.core.device import CUDA, Gpu, Kernel, source
 from dmft.core.errors import RunError
 from dmft.equations.history import History, Plan
 from dmft.equations.random_start import TEACHER_SCALARS
@@ -33,7 +33,10 @@ from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Tangents
 
 KERNELS = ("fields", "bounds", "teacher_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns", "merge_rows")
 BLOCKS = 32  # most blocks of samples; their sums are added on the host, over all ranks, exactly
-LANES = 32  # threads of a warp
+LANES = 32  # threads of a warp; arrays over slots have lines of a multiple of this
+FOUR = 4  # samples of a thread
+ACROSS = FOUR * LANES  # samples of a warp
+MOVERS = 2 * FOUR  # warps of a block of threads of `move`: two threads a sample
 HELD_BYTES = 24  # of shared memory for a slot of the past that holds something: structs Held and Pull of march.cu
 MARCH = Path(__file__).parent / "cuda" / "march.cu"
 
@@ -41,11 +44,11 @@ MARCH = Path(__file__).parent / "cuda" / "march.cu"
 class Tiling(NamedTuple):
     """How the work of a step is cut up for a card. It changes results by rounding alone."""
 
-    own: int = 8  # samples of a part of a block that each of the 32 threads of a warp sums up
-    ahead: int = 8  # slots of the past in double precision that a thread loads before it uses them, and twice as many in single
-    beside: int = 2  # samples whose tangents a thread works on side by side
-    warps: int = 8  # warps of a block of threads
-    spread: int = 40_000  # warps that sum up the rows side by side, about: so many that the last ones hardly count
+    own: int = 4  # times four samples of a part of a block that each of the 32 threads of a warp sums up, at most
+    ahead: int = 2  # slots of the past, of four samples, that a thread loads before it uses them
+    rows_ahead: int = 8  # rows of tangents, of four samples, that a thread loads before it uses them
+    warps: int = 4  # warps of a block of threads
+    spread: int = 10_000  # warps that sum up the rows side by side, about: so many that the last ones hardly count
 
 
 TILING = Tiling()
@@ -63,15 +66,27 @@ def over(threads: int, block: int = 256) -> tuple[tuple[int], tuple[int]]:
     return (-(-threads // block),), (block,)
 
 
-class OnDevice(Mapping):
-    """The arrays of some samples by name, with a line per sample; each is copied to the host when it is read, because they may be
-    large."""
+def whole_lines(count: int) -> int:
+    """Numbers of a line of an array over slots: its samples, rounded up so that every line begins with a line of memory."""
+    return -(-count // LANES) * LANES
 
-    def __init__(self, gpu: Gpu, arrays: dict):
-        self._gpu, self._arrays = gpu, arrays
+
+class OnDevice(Mapping):
+    """The arrays of `count` samples by name, with a line per sample; each is copied to the host when it is read, because they may
+    be large. On the card the sample is the last index, and lines may be longer than there are samples."""
+
+    def __init__(self, gpu: Gpu, arrays: dict, count: int):
+        self._gpu, self._arrays, self._count = gpu, arrays, count
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return np.ascontiguousarray(self._gpu.get(self._arrays[name]).T)
+        return np.ascontiguousarray(self._gpu.get(self._arrays[name])[..., : self._count].T)
+
+    def fill(self, name: str, values: np.ndarray) -> None:
+        """Overwrite one of the arrays by values with a line per sample."""
+        array = self._arrays[name]
+        lines = np.zeros(array.shape, array.dtype)
+        lines[..., : self._count] = values.T
+        self._gpu.fill(array, lines)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
@@ -86,19 +101,24 @@ class GpuSamples:
     def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, weight: np.ndarray, block: int,
                  sampling: Sampling, dtype=np.float64, tiling: Tiling = TILING):
         count, slots = len(draws.h), history.slots
-        if HELD_BYTES * slots > gpu.shared_bytes:
+        most = gpu.shared_bytes // HELD_BYTES - max(tiling.rows_ahead, tiling.ahead * MOVERS)
+        if slots > most:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
-                           f'{gpu.shared_bytes // HELD_BYTES}; take history = "dyadic", or device = "cpu"')
+                           f'{most}; take history = "dyadic", or device = "cpu"')
         self.gpu, self.experiment, self.history, self.block, self.keys = gpu, experiment, history, block, sampling.keys
         self.tiling = tiling
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         self.count, self.slots, self.blocks = count, slots, -(-count // block)
-        self.parts = -(-block // (tiling.own * LANES))
+        self.width = whole_lines(count)
+        own = min(tiling.own, -(-block // ACROSS))
+        self.part = own * ACROSS  # samples
+        self.parts = -(-block // self.part)
         self.n = 0
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
-        numbers = {"SCALARS": SCALARS, "GROUPS": GROUPS, "TEACHER_SCALARS": TEACHER_SCALARS, "TINY": TINY, "STABLE": STABLE,
-                   "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE, "LEAVES": LEAVES, "GONE": GONE, "OWN": tiling.own,
-                   "AHEAD": tiling.ahead, "BESIDE": tiling.beside, "HELD_BYTES": HELD_BYTES}
+        numbers = {"STEIN": int(self.stein), "IDENTITY": int(self.identity), "SCALARS": SCALARS, "GROUPS": GROUPS,
+                   "TEACHER_SCALARS": TEACHER_SCALARS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
+                   "LEAVES": LEAVES, "GONE": GONE, "OWN": own, "AHEAD": tiling.ahead,
+                   "ROWS_AHEAD": tiling.rows_ahead, "HELD_BYTES": HELD_BYTES}
         sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} stored;",
                               *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
                    for loss in experiment.losses]
@@ -108,19 +128,20 @@ class GpuSamples:
                  "line": lines_of(draws.carrier).astype(np.int64)}
         self.state = SampleState(*(gpu.put(start[name]) for name in SampleState._fields))
         self.slope, self.direct = gpu.put(np.ascontiguousarray(draws.slope)), gpu.put(draws.jump + weight * draws.shift)
-        self.past = Past(H=gpu.zeros((slots, count), dtype), G=gpu.zeros((slots, count)), X=gpu.zeros((slots, count), dtype),
-                         Y=gpu.zeros((slots if self.stein else 0, count), dtype))
+        self.past = Past(H=gpu.zeros((slots, self.width), dtype), G=gpu.zeros((slots, self.width)),
+                         X=gpu.zeros((slots, self.width), dtype), Y=gpu.zeros((slots if self.stein else 0, self.width), dtype))
         carriers = np.flatnonzero(draws.carrier)
-        self.carriers, self.carrier = len(carriers), gpu.put(carriers)
+        self.carriers, self.carrier, self.line = len(carriers), gpu.put(carriers), whole_lines(len(carriers))
         # Where the samples with tangents of each block begin among all of them.
         self.cut = gpu.put(np.searchsorted(carriers, block * np.arange(self.blocks + 1)).astype(np.int32))
-        self.tangents = Tangents(gpu.zeros((history.packed, self.carriers), dtype), gpu.zeros((slots, self.carriers), dtype))
+        self.T = gpu.zeros((history.packed, self.line), dtype)
+        self.rows = [gpu.zeros((slots, self.line), dtype) for _ in range(2)]  # row n of the tangents is in rows[n % 2]
         self.z = gpu.put(np.ascontiguousarray(draws.z))
         self.z_steps = draws.z.shape[1]
         self.changes, self.known = gpu.put(np.ascontiguousarray(draws.changes)), draws.changes.shape[1]
         self.offset, self.stop = gpu.put(history.offset.astype(np.int32)), gpu.put(history.stop.astype(np.int32))
-        self.g, self.gp, self.g_y, self.pull = (gpu.zeros(count) for _ in range(4))
-        self.terms, self.bound = gpu.zeros((SCALARS, count)), gpu.zeros(self.carriers)
+        self.g, self.gp, self.g_y, self.pull = (gpu.zeros(self.width) for _ in range(4))
+        self.bound, self.ends = gpu.zeros(self.carriers), gpu.zeros((2, self.carriers))
         self.row = Sums(gpu, SCALARS + GROUPS * slots, self.blocks, self.parts)
         self._begun: tuple[float, float, float] | None = None  # arguments of a `begin_sums` that `row_sums` has not asked for yet
         self.queue = gpu.queue()
@@ -128,18 +149,29 @@ class GpuSamples:
         self.rates = gpu.mirror(8 + 2 * slots)  # struct Rates, memory, chi_weights
         self.plan = gpu.mirror(8 + 2 * slots + 3 * history.levels, np.int64)  # struct Step, order, merges, held slots
         self.held = self.plan.device[-slots:]
-        self.order = history.order  # slots that hold something, before the next step
-        self.next = gpu.zeros((slots, self.carriers), dtype)
+        self._note_held()
+        self.plan.send()
         self.teacher: tuple | None = None  # arrays of `teacher_sums`, made when first asked for
-        self.behind = Behind(gpu.put(draws.h), gpu.zeros(count), gpu.zeros((slots, self.carriers), dtype).T) \
+        self.behind = Behind(gpu.put(draws.h), gpu.zeros(count), gpu.zeros((slots, self.line), dtype).T) \
             if experiment.update.nesterov else None
 
-    def _evaluate(self, present, state: SampleState, g, gp, g_y, pull, terms) -> None:
-        """The loss of every sample in a state, and its terms in the averages."""
+    def _by_parts(self, kernel: Kernel, counts: tuple[int, ...], arguments: tuple, into: Sums, scalars: int) -> None:
+        """Let a kernel work with a thread a sample, and sum up its terms in parts of a block."""
+        kernel((self.blocks * self.parts,), (self.part,), (
+            *(np.int32(x) for x in (*counts, self.block, self.parts, into.columns)), *arguments, into.partial),
+            8 * scalars * (self.part // LANES))
+
+    @property
+    def tangents(self) -> Tangents:
+        """The tangents at step n."""
+        return Tangents(self.T, self.rows[self.n % 2])
+
+    def _evaluate(self, present, state: SampleState, g, gp, g_y, pull, into: Sums) -> None:
+        """The loss of every sample in a state, and sums of its terms in the averages."""
         e = self.experiment
-        self.fields[e.loss_n[self.n]](*over(self.count), (
-            np.int32(self.count), present, np.float64(e.data.loss.threshold), np.int32(self.stein), state.weight, state.line,
-            state.k, state.y, state.sd, self.slope, self.direct, state.h, state.s, state.Y, g, gp, g_y, pull, terms), 0)
+        self._by_parts(self.fields[e.loss_n[self.n]], (self.count,), (
+            present, np.float64(e.data.loss.threshold), state.weight, state.line, state.k, state.y, state.sd, self.slope,
+            self.direct, state.h, state.s, state.Y, g, gp, g_y, pull), into, SCALARS)
 
     def begin_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> None:
         """Let the card begin with what `row_sums` will be asked for."""
@@ -147,33 +179,34 @@ class GpuSamples:
         eta, scale = e.eta_n[step], e.scale_n[step]
         self.present.host[0] = m, b, eta, scale
         self.present.host[1] = m_w, b, eta, scale
-        self.queue.run(("sums", int(e.loss_n[self.n])), self._sums, record=not self.behind)
+        self.queue.run(("sums", int(e.loss_n[self.n]), self.n % 2), self._sums, record=not self.behind)
         self._begun = m, b, m_w
 
     def _sums(self) -> None:
         """All launches of `begin_sums`."""
         state = self.state
         self.present.send()
-        self._evaluate(self.present.device, state, self.g, self.gp, self.g_y, self.pull, self.terms)
+        self._evaluate(self.present.device, state, self.g, self.gp, self.g_y, self.pull, self.row)
         if self.behind:
             weights = state._replace(h=self.behind.h, s=state.s.copy(), Y=state.Y.copy())
-            terms, unused = self.gpu.zeros((SCALARS, self.count)), self.gpu.zeros(self.count)
-            self._evaluate(self.present.device[1:], weights, unused, unused, unused, unused, terms)
+            other, unused = Sums(self.gpu, self.row.columns, self.blocks, self.parts), self.gpu.zeros(self.count)
+            self._evaluate(self.present.device[1:], weights, unused, unused, unused, unused, other)
             for name in (V, WRONG):
-                self.terms[name] = terms[name]
-        groups = min(4 * self.tiling.warps, 32)
-        self.kernel["bounds"]((-(-self.carriers // LANES),), (LANES, groups), (
-            np.int32(self.carriers), np.int32(self.slots), np.int32(self.count), np.int32(self.identity), self.carrier,
-            state.weight, self.gp, self.tangents.row, self.bound, self.terms), 16 * LANES * groups)
-        self._sum_up(SCALARS, self.pull, self.bound, self.terms, self.row)
+                self.row.partial[..., name] = other.partial[..., name]
+        warps = 4 * self.tiling.warps
+        self.kernel["bounds"]((-(-self.carriers // ACROSS),), (LANES * warps,), (
+            *(np.int32(x) for x in (self.carriers, self.line, self.slots)), self.carrier, state.weight, self.gp, self.tangents.row,
+            self.bound, self.ends), 16 * ACROSS * warps)
+        self._sum_up(SCALARS, self.pull, self.bound, self.ends, self.row)
 
-    def _sum_up(self, scalars: int, pull, bound, terms, into: Sums) -> None:
-        """Let the card begin with the sums of the terms, and over the past with the weights pull and bound."""
+    def _sum_up(self, scalars: int, pull, bound, ends, into: Sums) -> None:
+        """Let the card begin with the sums of the last two terms, and over the past with the weights pull and bound."""
         blocks, parts, warps, columns = self.blocks, self.parts, self.tiling.warps, into.columns
-        side = min(max(self.tiling.spread // max(blocks * parts * warps, 1), 1), -(-(self.slots + scalars) // warps))
+        side = min(max(self.tiling.spread // max(blocks * parts * warps, 1), 1), -(-self.slots // warps))
+        sizes = self.count, self.carriers, self.width, self.line, self.block, parts, self.slots, scalars
         self.kernel["row_sums"]((blocks * parts, side), (LANES * warps,), (
-            *(np.int32(x) for x in (self.count, self.carriers, self.block, parts, self.slots, scalars, self.identity)),
-            self.held, self.cut, pull, bound, terms, self.past.G, self.tangents.row, self.past.H, into.partial), 0)
+            *(np.int32(x) for x in sizes), self.held, self.cut, pull, bound, ends, self.past.G, self.tangents.row, self.past.H,
+            into.partial), 0)
         self.kernel["add_parts"]((blocks,), (min(-(-columns // LANES) * LANES, 512),), (
             np.int32(parts), np.int32(columns), into.partial, into.sums.device), 0)
         into.sums.fetch()
@@ -191,20 +224,20 @@ class GpuSamples:
         """As Samples.teacher_sums."""
         if self.teacher is None:
             sums = Sums(self.gpu, TEACHER_SCALARS + GROUPS * self.slots, self.blocks, self.parts)
-            shapes = self.count, self.carriers, (TEACHER_SCALARS, self.count)
+            shapes = self.width, self.carriers, (2, self.carriers)
             self.teacher = *(self.gpu.zeros(shape) for shape in shapes), sums
-        self.queue.run("teacher", self._teacher)
+        self.queue.run(("teacher", self.n % 2), self._teacher)
         self.queue.wait()
         return self.teacher[-1].sums.host
 
     def _teacher(self) -> None:
         """All launches of `teacher_sums`."""
         assert self.teacher
-        state, count, (pull, bound, terms, sums) = self.state, self.count, self.teacher
-        self.kernel["teacher_terms"](*over(count), (
-            np.int32(count), np.int32(self.identity), state.weight, state.line, state.k, state.h, self.g, self.gp, self.bound,
-            self.terms, pull, bound, terms), 0)
-        self._sum_up(TEACHER_SCALARS, pull, bound, terms, sums)
+        state, (pull, bound, ends, sums) = self.state, self.teacher
+        self._by_parts(self.kernel["teacher_terms"], (self.count, self.carriers), (
+            state.weight, state.line, state.k, state.h, self.g, self.gp, self.bound, self.ends, pull, bound, ends), sums,
+            TEACHER_SCALARS)
+        self._sum_up(TEACHER_SCALARS, pull, bound, ends, sums)
 
     def advance(self, drive: Drive, plan: Plan) -> None:
         """As Samples.advance."""
@@ -218,57 +251,58 @@ class GpuSamples:
         lines[8 : 8 + len(order)] = order
         lines[8 + slots : 8 + slots + 3 * merges] = plan.merges.ravel()
         self._note_held()
-        self.queue.run(("step", merges > 0), partial(self._step, merges > 0), record=not self.behind)
-        if self.behind:
-            self.behind.turn(self.state.h, self.state.Y, self.tangents.row.T, plan.merges, e.update.lookahead(self.n + 1))
+        self.queue.run(("step", merges > 0, self.n % 2), partial(self._step, merges > 0), record=not self.behind)
         self.n += 1
+        if self.behind:
+            self.behind.turn(self.state.h, self.state.Y, self.tangents.row.T, plan.merges, e.update.lookahead(self.n))
 
     def _note_held(self) -> None:
         """Write down which slots hold something now, for the sums of this step and for the step after it."""
-        self.plan.host[-self.slots :] = self.history.size > 0
-        self.order = self.history.order
+        self.order = self.history.order  # before the next step
+        held = self.plan.host[-self.slots :]
+        held[: len(self.order)], held[len(self.order) :] = self.order, -1 - np.flatnonzero(self.history.size == 0)
 
     def _step(self, merging: bool) -> None:
         """All launches of `advance`."""
-        state, past, tangents = self.state, self.past, self.tangents
+        state, past, (T, row), coming = self.state, self.past, self.tangents, self.rows[(self.n + 1) % 2]
         self.plan.send()
         self.rates.send()
-        count, carriers, slots = np.int32(self.count), np.int32(self.carriers), np.int32(self.slots)
-        step, rates, shared = self.plan.device, self.rates.device, HELD_BYTES * self.slots
-        (across,), threads = over(self.carriers, LANES * self.tiling.warps)
-        self.kernel["next_tangents"]((-(-across // self.tiling.beside), self.slots), threads, (
-            carriers, slots, step, rates, self.offset, self.stop, self.carrier, self.gp, tangents.T, tangents.row, self.next),
-            shared)
+        count, width, slots = np.int32(self.count), np.int32(self.width), np.int32(self.slots)
+        lines = np.int32(self.carriers), np.int32(self.line), slots
+        step, rates, tiling = self.plan.device, self.rates.device, self.tiling
+        (across,), threads = over(-(-self.carriers // FOUR), LANES * tiling.warps)
+        self.kernel["next_tangents"]((across, self.slots), threads, (
+            *lines, step, rates, self.offset, self.stop, self.carrier, self.gp, T, row, coming),
+            HELD_BYTES * (self.slots + tiling.rows_ahead))
         if merging:
             self.kernel["merge_columns"]((across, self.slots + 2), threads, (
-                carriers, slots, step, self.offset, self.stop, tangents.T, tangents.row, self.next), 0)
-        self.kernel["merge_rows"]((across, -(-self.slots // self.tiling.warps)), threads, (
-            carriers, slots, step, rates, self.offset, self.stop, self.carrier, self.gp, tangents.T, tangents.row, self.next), 0)
-        self.kernel["move"](*over(self.count, 128), (
-            count, slots, step, rates, np.int32(self.stein), *self.keys, state.name, state.sign, np.int32(self.z_steps), self.z,
+                *lines[1:], step, self.offset, self.stop, T, row, coming), 0)
+        self.kernel["merge_rows"]((across, self.slots), threads, (
+            *lines, step, rates, self.offset, self.stop, self.carrier, self.gp, T, row, coming), 0)
+        self.kernel["move"]((-(-self.count // ACROSS),), (LANES * MOVERS,), (
+            count, width, slots, step, rates, *self.keys, state.name, state.sign, np.int32(self.z_steps), self.z,
             np.int32(self.known), self.changes, self.g, self.gp, self.g_y, state.h, state.s, past.H, past.G, past.X, state.Y,
-            past.Y), shared)
+            past.Y), max(HELD_BYTES * (self.slots + tiling.ahead * MOVERS), 8 * 3 * ACROSS * MOVERS))
 
-    def _lines(self) -> tuple[dict, dict]:
-        """Arrays with a column per sample, and per sample with tangents."""
-        own, carried = by_name(self.state, self.past), self.tangents._asdict()
-        return (own | self.behind.arrays(), carried | {"behind": self.behind.row.T}) if self.behind else (own, carried)
+    def own(self) -> OnDevice:
+        """As Samples.own, so that a checkpoint goes on on either device. Slots that hold nothing are zero there."""
+        for array in self.past:
+            array[np.flatnonzero(self.history.size[: len(array)] == 0)] = 0.0
+        behind = self.behind.arrays() if self.behind else {}
+        return OnDevice(self.gpu, by_name(self.state, self.past) | behind, self.count)
 
-    def own(self) -> Mapping[str, np.ndarray]:
-        """As Samples.own, so that a checkpoint goes on on either device."""
-        return OnDevice(self.gpu, self._lines()[0])
-
-    def carried(self) -> Mapping[str, np.ndarray]:
+    def carried(self) -> OnDevice:
         """As Samples.carried."""
-        return OnDevice(self.gpu, self._lines()[1])
+        behind = {"behind": self.behind.row.T} if self.behind else {}
+        return OnDevice(self.gpu, self.tangents._asdict() | behind, self.carriers)
 
     def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
         """As Samples.restore."""
         self.queue.wait()
-        for mine, stored in zip(self._lines(), (own, carried), strict=True):
-            for name, array in mine.items():
-                self.gpu.fill(array, stored[name].T)
         self.n, self._begun = n, None
-        self.next[...] = 0.0
+        for mine, stored in ((self.own(), own), (self.carried(), carried)):
+            for name in mine:
+                mine.fill(name, stored[name])
+        self.rows[(n + 1) % 2][...] = 0.0
         self._note_held()
         self.plan.send()
