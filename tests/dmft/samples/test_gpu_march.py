@@ -160,8 +160,8 @@ def test_samples_without_tangents(card):
 
 
 def test_blocks_in_several_parts(card):
-    """Samples enough for blocks of more than one part, the last block shorter, and samples with tangents that its parts cannot share
-    out evenly."""
+    """Samples enough for blocks of more than one part, the last block shorter, and samples with tangents that its parts cannot
+    share out evenly."""
     p = problem("persistent", 5)
     want, got = (solved(p, 4, np.float64, gpu, samples=8450, carriers=300) for gpu in (None, card))
     assert got.blocks.total == 17 and (got.samples.parts == 4 or not isinstance(card, HostGpu))
