@@ -23,18 +23,18 @@ class Program:
     kind: str                           # of its result, in file names
     words: tuple[str, ...]              # module and subcommand
     load: Callable[..., Any]            # (path, overrides) -> run
-    cost: Callable[[Any, int, int], Cost | None]    # (run, ranks, cores); None where there is no estimate
+    cost: Callable[[Any, int, int, int], Cost | None]   # (run, ranks, cores, cards); None where there is no estimate
     options: tuple[str, ...] = ()       # further options of the command
 
 
-def _of(kind: str) -> Callable[[Run, int, int], Cost]:
-    return lambda run, ranks, cores: estimate(run, kind, ranks, cores)
+def _of(kind: str) -> Callable[[Run, int, int, int], Cost]:
+    return lambda run, *where: estimate(run, kind, *where)
 
 
 THEORY = Program("theory", ("dmft", "solve"), load_run, _of("theory"))
 SIMULATION = Program("simulation", ("sgd_sim", "run"), load_run, _of("simulation"))
-_ONEPASS = {"theory": Program("ode", ("onepass", "solve"), load_onepass, lambda run, ranks, cores: _unknown(run)),
-            "simulation": Program("simulation", ("onepass", "simulate"), load_onepass, lambda run, ranks, cores: _unknown(run))}
+_ONEPASS = {"theory": Program("ode", ("onepass", "solve"), load_onepass, lambda run, *where: _unknown(run)),
+            "simulation": Program("simulation", ("onepass", "simulate"), load_onepass, lambda run, *where: _unknown(run))}
 
 
 def programs(options: argparse.Namespace) -> list[Program]:
@@ -52,10 +52,10 @@ def programs(options: argparse.Namespace) -> list[Program]:
     return [THEORY, SIMULATION] if options.compare else [SIMULATION if options.simulate else THEORY]
 
 
-def _study_cost(axes: dict[str, list[Any]]) -> Callable[[Run, int, int], Cost]:
+def _study_cost(axes: dict[str, list[Any]]) -> Callable[[Run, int, int, int], Cost]:
     """The cost of a convergence study: the times of all points added, and the memory of the largest."""
-    def cost(run: Run, ranks: int, cores: int) -> Cost:
-        points = [estimate(run.replace({converge.KEYS[name]: value}), "theory", ranks, cores)
+    def cost(run: Run, *where: int) -> Cost:
+        points = [estimate(run.replace({converge.KEYS[name]: value}), "theory", *where)
                   for name, values in axes.items() for value in values]
         return replace(largest(points), seconds=sum(point.seconds for point in points))
     return cost

@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
                         "the script")
     if 0 < options.gpus < options.ranks:
         cards = f"{options.gpus} card{'s' if options.gpus > 1 else ''}"
-        print(f"note: {options.ranks} ranks share {cards}, time and memory; the estimates are those of one rank per card")
+        print(f"note: {options.ranks} ranks share {cards}, time and memory")
     submission = _Submission(options, points, _folder(options))
     jobs = [submission.compute(program, runs) for program in todo]
     if options.compare:
@@ -132,7 +132,7 @@ class _Submission:
         section = "simulation" if kind == "simulation" else "theory"
         copy, device = self._copy(kind), [f"{section}.device=gpu"] * bool(options.gpus)
         placed = [run.replace({f"{section}.device": "gpu"}) for run in runs] if options.gpus else runs
-        costs = [program.cost(run, min(options.ranks, options.gpus or options.ranks), options.cores) for run in placed]
+        costs = [program.cost(run, options.ranks, options.cores, options.gpus) for run in placed]
         known = largest([cost for cost in costs if cost]) if any(costs) else None
         commands = []
         for point in self.points:

@@ -73,12 +73,13 @@ def size_text(count: float) -> str:
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
-def estimate(run: Run, kind: str, ranks: int = 1, cores: int = 1) -> Cost:
-    """The cost of a "theory" or a "simulation" on that many ranks with that many cores each, or a GPU each where the run asks for
-    it."""
+def estimate(run: Run, kind: str, ranks: int = 1, cores: int = 1, cards: int = 0) -> Cost:
+    """The cost of a "theory" or a "simulation" on that many ranks with that many cores each; where the run asks for GPUs, on that
+    many cards, which the ranks share (0: a card each)."""
+    sharers = -(-ranks // (cards or ranks))
     if kind == "theory":
-        return _theory_on_gpu(run, ranks) if run.theory.device == "gpu" else _theory(run, ranks, cores)
-    return _simulation_on_gpu(run, ranks) if run.simulation.device == "gpu" else _simulation(run, ranks, cores)
+        return _theory_on_gpu(run, ranks, sharers) if run.theory.device == "gpu" else _theory(run, ranks, cores)
+    return _simulation_on_gpu(run, ranks, sharers) if run.simulation.device == "gpu" else _simulation(run, ranks, cores)
 
 
 def _marched(run: Run) -> int:
@@ -88,28 +89,30 @@ def _marched(run: Run) -> int:
     return run.algorithm.steps + hidden
 
 
-def _theory_on_gpu(run: Run, ranks: int) -> Cost:
-    """The march with its samples on cards. The host holds CUDA, and in a checkpoint one array of the samples at a time."""
+def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
+    """The march with its samples on cards, each of which `sharers` ranks use at the same time. The host holds CUDA, and in a
+    checkpoint one array of the samples at a time."""
     on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(run.theory.replicas, ranks)
     steps = _marched(run)
     held = on_cpu.rank_bytes - PROCESS
-    step = max(2.0 * GPU_STEP, GPU_BYTE * held)  # the host is at one solution while the card works on the other
+    step = max(2.0 * GPU_STEP, sharers * GPU_BYTE * held)  # hosts are at some solutions while the card works on the others
     return Cost(START + -(-run.theory.replicas // groups) * steps * step, PROCESS + CUDA + held, on_cpu.checkpoint_bytes,
-                max(step, LOOK), held)
+                max(step, LOOK), sharers * held)
 
 
-def _simulation_on_gpu(run: Run, ranks: int) -> Cost:
-    """The simulation on cards: every step reads the rows of the mini-batch once, or multiplies all rows of a shared landscape."""
+def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
+    """The simulation on cards, as above: every step reads the rows of the mini-batch once, or multiplies all rows of a shared
+    landscape."""
     n, share = run.simulation.dimension, -(-run.simulation.instances // ranks)
     bytes_each = (2.0 if run.simulation.precision == "float16" else 4.0) * run.problem.alpha * n * n
     fraction = float(run.algorithm.at_steps("batch_fraction").mean())
     states = run.simulation.instances * (8.0 * n + run.problem.alpha * n)
     shared = run.simulation.landscape == "shared"
-    step = share * bytes_each * fraction / GPU_READ
+    step = sharers * share * bytes_each * fraction / GPU_READ
     if shared:
-        step = max(share * run.problem.alpha * n * n * GPU_SHARED_ENTRY, GPU_SHARED_STEP)
+        step = max(sharers * share * run.problem.alpha * n * n * GPU_SHARED_ENTRY, GPU_SHARED_STEP)
     held = bytes_each * (1 if shared else share) + states
-    return Cost(START + run.algorithm.steps * step, PROCESS + CUDA + states, states, LOOK, held)
+    return Cost(START + run.algorithm.steps * step, PROCESS + CUDA + states, states, LOOK, sharers * held)
 
 
 def _theory(run: Run, ranks: int, cores: int) -> Cost:

@@ -46,7 +46,7 @@ def preview(run: Run, kind: str, comm: Comm) -> Preview:
         check(run, comm)
     if kind == "theory" and run.theory.method == "iterate":
         del here["gpu"]     # only the march runs there
-    costs = {device: estimate(each, kind, comm.size, comm.threads()) for device, each in here.items()}
+    costs = {device: estimate(each, kind, comm.size, comm.threads(), cards=1) for device, each in here.items()}
     return Preview(run, _theory_work(run) if kind == "theory" else _simulation_work(run), costs, warnings)
 
 

@@ -173,6 +173,13 @@ def test_the_estimate_follows_the_work(demo_text):
     assert (twice.seconds - 10) / (one.seconds - 10) == pytest.approx(2.0)
     eight = estimate(run, "theory", ranks=8)
     assert (one.seconds - 10) / (eight.seconds - 10) == pytest.approx(8.0)
+    # Ranks that share a card: with few samples the hosts work side by side, with many the card has it all to do.
+    for samples, gain in ((4000, 8.0), (4_000_000, 1.0)):
+        each = run.replace({"theory.device": "gpu", "theory.replicas": 8, "theory.samples": samples})
+        alone, together = (estimate(each, "theory", ranks, cards=1) for ranks in (1, 8))
+        assert (alone.seconds - 10) / (together.seconds - 10) == pytest.approx(gain, rel=0.02)
+        assert together.card_bytes == pytest.approx(8 * alone.card_bytes)
+        assert estimate(each, "theory", 8).card_bytes == alone.card_bytes
     small, large = (estimate(run.replace(dimension=n), "simulation") for n in (1000, 4000))
     assert large.seconds > 10 * small.seconds and large.rank_bytes > 4.0 * 3 * 4000**2
 
