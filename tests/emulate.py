@@ -36,10 +36,10 @@ template <typename T> static T max(T a, T b) { return a < b ? b : a; }
 #define __shared__
 #define __restrict__
 #define __launch_bounds__(...)
-#define __align__(bytes) alignas(bytes)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 struct Index { unsigned x, y, z; };
 static Index threadIdx, blockIdx, blockDim, gridDim;
-static double shared[1 << 15];
+static __align__(16) double shared[1 << 15];
 static ucontext_t turns;
 struct jmp_buf_box { jmp_buf place; };
 static std::vector<ucontext_t> contexts;
@@ -99,12 +99,14 @@ static void one_thread() {
     swap_turns();
 }
 
-static void run_blocks(unsigned gx, unsigned gy, unsigned bx, unsigned by) {
+// Returns whether any block wrote beyond the shared memory that it was given.
+static int run_blocks(unsigned gx, unsigned gy, unsigned bx, unsigned by, unsigned given) {
     const size_t stack = 1 << 16;
     const unsigned threads = bx * by;
     std::vector<char> stacks(stack * threads);
     contexts.resize(threads), places.resize(threads);
     std::vector<char> started;
+    int beyond = 0;
     gridDim = {gx, gy, 1}, blockDim = {bx, by, 1};
     for (unsigned y = 0; y < gy; y++)
         for (unsigned x = 0; x < gx; x++) {
@@ -132,7 +134,9 @@ static void run_blocks(unsigned gx, unsigned gy, unsigned bx, unsigned by) {
                         }
                     }
             }
+            for (unsigned k = (given + 7) / 8; k < sizeof shared / sizeof *shared; k++) beyond |= !std::isnan(shared[k]);
         }
+    return beyond;
 }
 """
 
@@ -148,10 +152,10 @@ def _runner(text: str, name: str) -> str:
     """A host function that runs a kernel over a grid."""
     listed = _parameters(text, name)
     names = [re.split(r"[ *]", one)[-1] for one in listed.split(",")]
-    return (f'extern "C" void run_{name}(unsigned gx, unsigned gy, unsigned bx, unsigned by, {listed}) {{\n'
+    return (f'extern "C" int run_{name}(unsigned gx, unsigned gy, unsigned bx, unsigned by, unsigned given, {listed}) {{\n'
             f"    auto call = [=] {{ {name}({', '.join(names)}); }};\n    body = &call;\n"
             "    enter = [](const void *call_) { (*static_cast<const decltype(call) *>(call_))(); };\n"
-            "    run_blocks(gx, gy, bx, by);\n}\n")
+            "    return run_blocks(gx, gy, bx, by, given);\n}\n")
 
 
 @lru_cache
@@ -261,9 +265,13 @@ class HostGpu:
             def launch(grid, block, arguments, shared):
                 assert shared <= HostGpu.shared_bytes
                 assert len(arguments) == count, f"{name} takes {count} arguments, not {len(arguments)}"
-                sizes = [ctypes.c_uint(n) for n in ((*grid, 1)[:2] + (*block, 1)[:2])]
+                sizes = [ctypes.c_uint(n) for n in ((*grid, 1)[:2] + (*block, 1)[:2] + (shared,))]
                 passed = [_argument(value) for value in arguments]
-                _launched(lambda: function(*sizes, *passed))
+
+                def work():
+                    assert not function(*sizes, *passed), f"{name} wrote beyond its {shared} bytes of shared memory"
+
+                _launched(work)
 
             return launch
 

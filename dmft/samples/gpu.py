@@ -34,7 +34,7 @@ from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Tangents
 KERNELS = ("fields", "bounds", "teacher_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns", "merge_rows")
 BLOCKS = 32  # most blocks of samples; their sums are added on the host, over all ranks, exactly
 LANES = 32  # threads of a warp; arrays over slots have lines of a multiple of this
-FOUR = 4  # samples of a thread
+FOUR = 4  # samples that a thread loads at once; blocks of samples have a multiple of these
 ACROSS = FOUR * LANES  # samples of a warp
 MOVERS = 2 * FOUR  # warps of a block of threads of `move`: two threads a sample
 HELD_BYTES = 24  # of shared memory for a slot of the past that holds something: structs Held and Pull of march.cu
@@ -44,10 +44,10 @@ MARCH = Path(__file__).parent / "cuda" / "march.cu"
 class Tiling(NamedTuple):
     """How the work of a step is cut up for a card. It changes results by rounding alone."""
 
-    own: int = 4  # times four samples of a part of a block that each of the 32 threads of a warp sums up, at most
+    own: int = 4  # fours of samples that a thread sums up: a part of a block has at most own x 128 samples
     ahead: int = 2  # slots of the past, of four samples, that a thread loads before it uses them
     rows_ahead: int = 8  # rows of tangents, of four samples, that a thread loads before it uses them
-    warps: int = 4  # warps of a block of threads
+    warps: int = 4  # warps of a block of threads, 8 at most
     spread: int = 10_000  # warps that sum up the rows side by side, about: so many that the last ones hardly count
 
 
@@ -108,6 +108,7 @@ class GpuSamples:
         self.gpu, self.experiment, self.history, self.block, self.keys = gpu, experiment, history, block, sampling.keys
         self.tiling = tiling
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
+        assert block % FOUR == 0  # fours of samples lie in one block
         self.count, self.slots, self.blocks = count, slots, -(-count // block)
         self.width = whole_lines(count)
         own = min(tiling.own, -(-block // ACROSS))
@@ -117,8 +118,8 @@ class GpuSamples:
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         numbers = {"STEIN": int(self.stein), "IDENTITY": int(self.identity), "SCALARS": SCALARS, "GROUPS": GROUPS,
                    "TEACHER_SCALARS": TEACHER_SCALARS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
-                   "LEAVES": LEAVES, "GONE": GONE, "OWN": own, "AHEAD": tiling.ahead,
-                   "ROWS_AHEAD": tiling.rows_ahead, "HELD_BYTES": HELD_BYTES}
+                   "LEAVES": LEAVES, "GONE": GONE, "LANES": LANES, "FOUR": FOUR, "MOVERS": MOVERS,
+                   "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
         sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} stored;",
                               *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
                    for loss in experiment.losses]
@@ -131,11 +132,11 @@ class GpuSamples:
         self.past = Past(H=gpu.zeros((slots, self.width), dtype), G=gpu.zeros((slots, self.width)),
                          X=gpu.zeros((slots, self.width), dtype), Y=gpu.zeros((slots if self.stein else 0, self.width), dtype))
         carriers = np.flatnonzero(draws.carrier)
-        self.carriers, self.carrier, self.line = len(carriers), gpu.put(carriers), whole_lines(len(carriers))
+        self.carriers, self.carrier, self.span = len(carriers), gpu.put(carriers), whole_lines(len(carriers))
         # Where the samples with tangents of each block begin among all of them.
         self.cut = gpu.put(np.searchsorted(carriers, block * np.arange(self.blocks + 1)).astype(np.int32))
-        self.T = gpu.zeros((history.packed, self.line), dtype)
-        self.rows = [gpu.zeros((slots, self.line), dtype) for _ in range(2)]  # row n of the tangents is in rows[n % 2]
+        self.T = gpu.zeros((history.packed, self.span), dtype)
+        self.rows = [gpu.zeros((slots, self.span), dtype) for _ in range(2)]  # row n of the tangents is in rows[n % 2]
         self.z = gpu.put(np.ascontiguousarray(draws.z))
         self.z_steps = draws.z.shape[1]
         self.changes, self.known = gpu.put(np.ascontiguousarray(draws.changes)), draws.changes.shape[1]
@@ -152,8 +153,9 @@ class GpuSamples:
         self._note_held()
         self.plan.send()
         self.teacher: tuple | None = None  # arrays of `teacher_sums`, made when first asked for
-        self.behind = Behind(gpu.put(draws.h), gpu.zeros(count), gpu.zeros((slots, self.line), dtype).T) \
+        self.behind = Behind(gpu.put(draws.h), gpu.zeros(count), gpu.zeros((slots, self.span), dtype).T) \
             if experiment.update.nesterov else None
+        self.behind_sums = Sums(gpu, SCALARS, self.blocks if self.behind else 0, self.parts)  # at the weights
 
     def _by_parts(self, kernel: Kernel, counts: tuple[int, ...], arguments: tuple, into: Sums, scalars: int) -> None:
         """Let a kernel work with a thread a sample, and sum up its terms in parts of a block."""
@@ -189,13 +191,13 @@ class GpuSamples:
         self._evaluate(self.present.device, state, self.g, self.gp, self.g_y, self.pull, self.row)
         if self.behind:
             weights = state._replace(h=self.behind.h, s=state.s.copy(), Y=state.Y.copy())
-            other, unused = Sums(self.gpu, self.row.columns, self.blocks, self.parts), self.gpu.zeros(self.count)
-            self._evaluate(self.present.device[1:], weights, unused, unused, unused, unused, other)
+            unused = self.gpu.zeros(self.count)
+            self._evaluate(self.present.device[1:], weights, unused, unused, unused, unused, self.behind_sums)
             for name in (V, WRONG):
-                self.row.partial[..., name] = other.partial[..., name]
+                self.row.partial[..., name] = self.behind_sums.partial[..., name]
         warps = 4 * self.tiling.warps
         self.kernel["bounds"]((-(-self.carriers // ACROSS),), (LANES * warps,), (
-            *(np.int32(x) for x in (self.carriers, self.line, self.slots)), self.carrier, state.weight, self.gp, self.tangents.row,
+            *(np.int32(x) for x in (self.carriers, self.span, self.slots)), self.carrier, state.weight, self.gp, self.tangents.row,
             self.bound, self.ends), 16 * ACROSS * warps)
         self._sum_up(SCALARS, self.pull, self.bound, self.ends, self.row)
 
@@ -203,7 +205,7 @@ class GpuSamples:
         """Let the card begin with the sums of the last two terms, and over the past with the weights pull and bound."""
         blocks, parts, warps, columns = self.blocks, self.parts, self.tiling.warps, into.columns
         side = min(max(self.tiling.spread // max(blocks * parts * warps, 1), 1), -(-self.slots // warps))
-        sizes = self.count, self.carriers, self.width, self.line, self.block, parts, self.slots, scalars
+        sizes = self.count, self.carriers, self.width, self.span, self.block, parts, self.slots, scalars
         self.kernel["row_sums"]((blocks * parts, side), (LANES * warps,), (
             *(np.int32(x) for x in sizes), self.held, self.cut, pull, bound, ends, self.past.G, self.tangents.row, self.past.H,
             into.partial), 0)
@@ -268,31 +270,34 @@ class GpuSamples:
         self.plan.send()
         self.rates.send()
         count, width, slots = np.int32(self.count), np.int32(self.width), np.int32(self.slots)
-        lines = np.int32(self.carriers), np.int32(self.line), slots
+        sizes = np.int32(self.carriers), np.int32(self.span), slots
         step, rates, tiling = self.plan.device, self.rates.device, self.tiling
         (across,), threads = over(-(-self.carriers // FOUR), LANES * tiling.warps)
         self.kernel["next_tangents"]((across, self.slots), threads, (
-            *lines, step, rates, self.offset, self.stop, self.carrier, self.gp, T, row, coming),
-            HELD_BYTES * (self.slots + tiling.rows_ahead))
+            *sizes, step, rates, self.offset, self.carrier, self.gp, T, row, coming), HELD_BYTES * (self.slots + tiling.rows_ahead))
         if merging:
             self.kernel["merge_columns"]((across, self.slots + 2), threads, (
-                *lines[1:], step, self.offset, self.stop, T, row, coming), 0)
+                *sizes[1:], step, self.offset, self.stop, T, row, coming), 0)
         self.kernel["merge_rows"]((across, self.slots), threads, (
-            *lines, step, rates, self.offset, self.stop, self.carrier, self.gp, T, row, coming), 0)
+            *sizes, step, rates, self.offset, self.stop, self.carrier, self.gp, T, row, coming), 0)
         self.kernel["move"]((-(-self.count // ACROSS),), (LANES * MOVERS,), (
             count, width, slots, step, rates, *self.keys, state.name, state.sign, np.int32(self.z_steps), self.z,
             np.int32(self.known), self.changes, self.g, self.gp, self.g_y, state.h, state.s, past.H, past.G, past.X, state.Y,
             past.Y), max(HELD_BYTES * (self.slots + tiling.ahead * MOVERS), 8 * 3 * ACROSS * MOVERS))
 
     def own(self) -> OnDevice:
-        """As Samples.own, so that a checkpoint goes on on either device. Slots that hold nothing are zero there."""
-        for array in self.past:
-            array[np.flatnonzero(self.history.size[: len(array)] == 0)] = 0.0
+        """As Samples.own, so that a checkpoint goes on on either device."""
+        self._clear_empty()
         behind = self.behind.arrays() if self.behind else {}
         return OnDevice(self.gpu, by_name(self.state, self.past) | behind, self.count)
 
+    def _clear_empty(self) -> None:
+        """Clear what merged blocks have left in the past: on the CPU slots that hold nothing are zero."""
+        for array in self.past:
+            array[np.flatnonzero(self.history.size[: len(array)] == 0)] = 0.0
+
     def carried(self) -> OnDevice:
-        """As Samples.carried."""
+        """As Samples.carried, but rows of tangents that hold nothing any more keep what they had: they have no weight."""
         behind = {"behind": self.behind.row.T} if self.behind else {}
         return OnDevice(self.gpu, self.tangents._asdict() | behind, self.carriers)
 

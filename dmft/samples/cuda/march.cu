@@ -1,19 +1,21 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
 // dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `stored` of
-// tangents and of the past (dmft/samples/state.py), the constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST, WIDE,
-// LEAVES, GONE and HELD_BYTES of the Python sources, STEIN and IDENTITY (whether these estimators are used), and OWN, AHEAD and
-// ROWS_AHEAD: how much a thread loads before it uses it. Loads are not bound to conditions, so that they can be under way together.
-// Every sum has a fixed order, so that a run repeats to the last bit on one kind of card. What changes from step to step lies in
-// memory, `Present`, `Step` and `Rates`, so that a step can be recorded and launched as a whole.
+// tangents and of the past (dmft/samples/state.py), the constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST,
+// WIDE, LEAVES, GONE of the Python sources, LANES, FOUR, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these
+// estimators are used), and OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not bound to
+// conditions, so that they can be under way together. Every sum has a fixed order, so that a run repeats to the last bit on one
+// kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded and
+// launched as a whole.
 //
 // Neighbouring threads work on neighbouring samples, and arrays over slots have the sample as their last index: H, G, X and Y_past
-// (slots, width), the tangents T (packed, line), their present row and the next one (slots, line). Here width and line are the numbers of samples, and of samples with tangents, rounded up to whole lines of memory. So all of memory is
-// read in whole lines, four samples of a thread at a time, and a block of the history that is merged is a few contiguous stretches.
+// (slots, width), the tangents T (packed, span), their present row and the next one (slots, span). Here width and span are the
+// numbers of samples, and of samples with tangents, rounded up to whole lines of memory; what is rounded up is zero, because sums
+// go over it. So all of memory is read in whole lines, four samples of a thread at a time (a block of samples has a multiple of
+// four), and a block of the history that is merged is a few contiguous stretches.
 
-#define LANES 32
-#define FOUR 4
 #define ACROSS (FOUR * LANES) // samples of a warp
+#define PART (OWN * ACROSS)   // samples of a part of a block, which are summed up together
 
 // Four neighbouring samples, the first of which lies at a multiple of 16 bytes: loaded and stored as a whole.
 template <typename real> struct __align__(16) Four {
@@ -73,10 +75,8 @@ template <int N> __device__ inline void part_sums(const double (&terms)[N], doub
     }
 }
 
-#define PART (OWN * ACROSS) // samples of a part of a block, which are summed up together
-
-// The sample of a thread, in kernels with a thread for each sample of a part, and whether there is one. Their grid is (blocks parts),
-// and their sums go into out (blocks, parts, scalars + GROUPS slots).
+// The sample of a thread, in kernels with a thread for each sample of a part, and whether there is one. Their grid is (blocks
+// parts), and their sums go into out (blocks, parts, scalars + GROUPS slots).
 struct Own {
     int i;
     bool there;
@@ -86,13 +86,13 @@ __device__ inline Own own_sample(int count, int block, int parts) {
     return {i, i < min(begin + block, count)};
 }
 
-// The loss of every sample, what it counts with in sums over the past, pull = weight g, and sums of its terms in the averages but for
-// the last two (`bounds`).
-extern "C" __global__ void fields(int count, int block, int parts, int columns, const Present *present, double L,
-                                  const double *weight, const long long *line, const double *k, const double *y, const double *sd,
-                                  const double *y_slope, const double *direct, const double *h, double *s, double *Y, double *g,
-                                  double *gp, double *g_y, double *pull, double *out) {
-    extern __shared__ double shared[];
+// The loss of every sample, what it counts with in sums over the past, pull = weight g, and sums of its terms in the averages but
+// for the last two (`bounds`).
+extern "C" __global__ void __launch_bounds__(PART)
+    fields(int count, int block, int parts, int columns, const Present *present, double L, const double *weight, const long long *line,
+           const double *k, const double *y, const double *sd, const double *y_slope, const double *direct, const double *h, double *s,
+           double *Y, double *g, double *gp, double *g_y, double *pull, double *out) {
+    extern __shared__ __align__(16) double shared[];
     const auto [i, there] = own_sample(count, block, parts);
     double terms[SCALARS - 2] = {};
     if (there) {
@@ -130,15 +130,15 @@ extern "C" __global__ void fields(int count, int block, int parts, int columns, 
 // bound (carriers,): weight times g' of every sample with tangents, bounded where [ibp] completes the response; and the last two
 // of its terms, ends (2, carriers): g' sum_J T_nJ and its square. The warps of a block of threads share out the slots of ACROSS
 // samples; their sums meet in shared memory, (2, warps, ACROSS).
-extern "C" __global__ void bounds(int carriers, int line, int slots, const long long *carrier, const double *weight,
+extern "C" __global__ void bounds(int carriers, int span, int slots, const long long *carrier, const double *weight,
                                   const double *gp, const stored *row, double *bound, double *ends) {
-    extern __shared__ double shared[];
+    extern __shared__ __align__(16) double shared[];
     const int warps = blockDim.x / LANES, mine = FOUR * (threadIdx.x % LANES), first = blockIdx.x * ACROSS;
     Four<double> response = {}, total = {};
-    if (first + mine < line)
+    if (first + mine < span)
 #pragma unroll 4
         for (int j = threadIdx.x / LANES; j < slots; j += warps) {
-            const Four<stored> x = four(row + (long long)j * line + first + mine);
+            const Four<stored> x = four(row + (long long)j * span + first + mine);
             for (int v = 0; v < FOUR; v++) response.at[v] += fabs((double)x.at[v]), total.at[v] += x.at[v];
         }
     double *sums = shared + threadIdx.x / LANES * ACROSS + mine;
@@ -159,13 +159,13 @@ extern "C" __global__ void bounds(int carriers, int line, int slots, const long 
     }
 }
 
-// Random starts: what `row_sums` adds up with the weight k^2, as dmft/samples/teacher_sums.py: pull and bound of every sample, sums of
-// its terms but for the last two, and these, ends (2, carriers), from those of the row.
-extern "C" __global__ void teacher_terms(int count, int carriers, int block, int parts, int columns, const double *weight,
-                                         const long long *line, const double *k, const double *h, const double *g, const double *gp,
-                                         const double *bound, const double *ends, double *teacher_pull, double *teacher_bound,
-                                         double *teacher_ends, double *out) {
-    extern __shared__ double shared[];
+// Random starts: what `row_sums` adds up with the weight k^2, as dmft/samples/teacher_sums.py: pull and bound of every sample, sums
+// of its terms but for the last two, and these, ends (2, carriers), from those of the row.
+extern "C" __global__ void __launch_bounds__(PART)
+    teacher_terms(int count, int carriers, int block, int parts, int columns, const double *weight, const long long *line,
+                  const double *k, const double *h, const double *g, const double *gp, const double *bound, const double *ends,
+                  double *teacher_pull, double *teacher_bound, double *teacher_ends, double *out) {
+    extern __shared__ __align__(16) double shared[];
     const auto [i, there] = own_sample(count, block, parts);
     double terms[TEACHER_SCALARS - 2] = {};
     if (there) {
@@ -183,11 +183,11 @@ extern "C" __global__ void teacher_terms(int count, int carriers, int block, int
     part_sums(terms, shared, out + (long long)blockIdx.x * columns);
 }
 
-// The rest of `out`: for every slot sums of pull G, bound T_n and pull H over the samples of each part, OWN times four a lane, and the
-// last two terms. A warp takes one slot after the other. held (slots,): the slots that hold something, then the others, as -1 - slot.
-// cut (blocks + 1,): where the samples with tangents of a block begin; its parts share them out evenly. Grid (blocks parts, any
-// number).
-extern "C" __global__ void row_sums(int count, int carriers, int width, int line, int block, int parts, int slots, int scalars,
+// The rest of `out`: for every slot sums of pull G, bound T_n and pull H over the samples of each part, OWN times four a lane, and
+// the last two terms. A warp takes one slot after the other. held (slots,): the slots that hold something, then the others, as -1 -
+// slot. cut (blocks + 1,): where the samples with tangents of a block begin; its parts share them out evenly. Grid (blocks parts,
+// any number).
+extern "C" __global__ void row_sums(int count, int carriers, int width, int span, int block, int parts, int slots, int scalars,
                                     const long long *held, const int *cut, const double *pull, const double *bound,
                                     const double *ends, const double *G, const stored *row, const stored *H, double *out) {
     const int lane = threadIdx.x % LANES, columns = scalars + GROUPS * slots;
@@ -216,7 +216,7 @@ extern "C" __global__ void row_sums(int count, int carriers, int width, int line
                 x[r] = four(G + slot * width + place[r]);
                 if (IDENTITY) y[r] = four(H + slot * width + place[r]);
             }
-            for (int t = t_first + lane; t < t_last; t += LANES) responses += bound[t] * row[slot * line + t];
+            for (int t = t_first + lane; t < t_last; t += LANES) responses += bound[t] * row[slot * span + t];
 #pragma unroll
             for (int r = 0; r < OWN; r++)
 #pragma unroll
@@ -256,8 +256,9 @@ template <typename real> __device__ inline Four<real> operator+(Four<real> one, 
     return one;
 }
 
-// Merge blocks in the past of one sample, whose slots are `stride` apart. Slots that hold nothing any more keep what they had: nobody
-// reads them.
+// Merge blocks in the past of one sample, whose slots are `stride` apart. Slots that hold nothing any more keep what they had, here
+// and in the rows of the tangents: nobody reads them before they are filled again. (The slot of a level that stays empty for jumps,
+// equations/history.py, is never written, and zero.)
 template <typename real> __device__ inline void merge_past(real *v, long long stride, int merges, const long long *merge) {
     for (int k = 0; k < merges; k++) {
         const long long older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
@@ -273,15 +274,15 @@ struct Held {
 
 // From step n to n + 1: the noise, the next field and the next Y of every sample; blocks of its past are merged, and step n goes
 // into the new slot. The warps of a block of threads share out the slots of the past of ACROSS samples; their sums meet in shared
-// memory, (warps, 3, ACROSS). Then each sample has two threads: one for chi and h, the other for what responds to it. Grid (samples /
-// ACROSS), 2 ACROSS threads. Eqs. [dmft-chi], [dmft-h].
+// memory, (warps, 3, ACROSS). Then each sample has two threads: one for chi and h, the other for what responds to it. Grid (samples
+// / ACROSS), MOVERS warps, which is two threads a sample. Eqs. [dmft-chi], [dmft-h].
 extern "C" __global__ void move(int count, int width, int slots, const Step *step, const Rates *rates,
                                 unsigned long long noise_key, unsigned long long batch_key, const long long *name,
                                 const double *sign, int z_steps, const double *z_first, int known, const long long *changes,
                                 const double *g, const double *gp, const double *g_y, double *h, double *s, stored *H, double *G,
                                 stored *X, double *Y, stored *Y_past) {
-    extern __shared__ double shared[];
-    const int warp = threadIdx.x / LANES, warps = 2 * FOUR, mine = FOUR * (threadIdx.x % LANES), across = threadIdx.x % ACROSS;
+    extern __shared__ __align__(16) double shared[];
+    const int warp = threadIdx.x / LANES, warps = MOVERS, mine = FOUR * (threadIdx.x % LANES), across = threadIdx.x % ACROSS;
     const long long stride = width, first = (long long)blockIdx.x * ACROSS, i = first + across, slot = step->slot, n = step->n;
     Held *past = (Held *)shared; // (active,) the same for all samples, and some more of no weight
     const long long *order = order_of(step), *merge = merges_of(step, slots);
@@ -353,42 +354,36 @@ extern "C" __global__ void move(int count, int width, int slots, const Step *ste
 
 static_assert(sizeof(Held) <= HELD_BYTES, "gpu.py asks for too little shared memory");
 
-// A row of the tangents that is in use: its slot, where it begins, how far it goes, and how strongly step n pulls on it.
+// A row of the tangents that is in use: where it begins, and how strongly step n pulls on it.
 struct Pull {
-    int slot, offset, length;
+    int offset;
     stored weight;
 };
 static_assert(sizeof(Pull) <= HELD_BYTES, "gpu.py asks for too little shared memory");
 
-// next (slots, line): the next row of tangents of every sample that has them, by one pass over T. One block of threads a slot as
-// source, and four samples a thread. Grid (samples, slots). Eq. [dmft-T].
-extern "C" __global__ void next_tangents(int carriers, int line, int slots, const Step *step, const Rates *rates, const int *offset,
-                                         const int *stop, const long long *carrier, const double *gp, const stored *T,
-                                         const stored *row, stored *next) {
-    extern __shared__ double shared[];
-    Pull *pulls = (Pull *)shared; // (active,) the same for all samples, and some more of no weight; older rows are not longer
+// next (slots, span): the next row of tangents of every sample that has them, by one pass over T. One block of threads a slot as
+// source, four samples a thread. Grid (fours of samples, slots). Eq. [dmft-T].
+extern "C" __global__ void next_tangents(int carriers, int span, int slots, const Step *step, const Rates *rates, const int *offset,
+                                         const long long *carrier, const double *gp, const stored *T, const stored *row,
+                                         stored *next) {
+    extern __shared__ __align__(16) double shared[];
+    Pull *pulls = (Pull *)shared; // the same for all samples: rows from the source on, in order of time, and some more of no weight
     const long long *order = order_of(step);
     const double *memory = (const double *)(rates + 1);
-    const int active = step->active;
-    for (int k = threadIdx.x; k < active + ROWS_AHEAD; k += blockDim.x) {
-        const long long slot = order[min(k, active - (active > 0))];
-        pulls[k] = {(int)slot, offset[slot], stop[slot], k < active ? flushed((stored)memory[slot]) : stored(0)};
+    const int source = blockIdx.y, rows = (int)step->active - source;
+    if (rows <= 0) return; // other slots respond to nothing
+    for (int k = threadIdx.x; k < rows + ROWS_AHEAD; k += blockDim.x) {
+        const long long slot = order[source + min(k, rows - 1)];
+        pulls[k] = {offset[slot], k < rows ? flushed((stored)memory[slot]) : stored(0)};
     }
     __syncthreads();
 
     const double eta = rates->eta, a = rates->a;
-    const long long stride = line, t = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * FOUR;
-    if (blockIdx.y >= active || t >= carriers) return; // other slots respond to nothing
-    const int j = pulls[blockIdx.y].slot;
-    int first = 0; // of the rows that reach column j
-    for (int end = active; first < end;) {
-        const int middle = (first + end) / 2;
-        if (pulls[middle].length > j) end = middle;
-        else first = middle + 1;
-    }
+    const long long stride = span, t = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * FOUR, j = order[source];
+    if (t >= carriers) return;
     T += j * stride + t;
     Four<stored> sum = {};
-    for (int k = first; k < active; k += ROWS_AHEAD) {
+    for (int k = 0; k < rows; k += ROWS_AHEAD) {
         Four<stored> loaded[ROWS_AHEAD];
 #pragma unroll
         for (int r = 0; r < ROWS_AHEAD; r++) loaded[r] = four(T + pulls[k + r].offset * stride);
@@ -413,13 +408,13 @@ extern "C" __global__ void next_tangents(int carriers, int line, int slots, cons
 // Blocks of the history that become one, as columns: of every row of the tangents, of the present one and of the next. Grid
 // (fours of samples, slots + 2). All merges of columns may come before those of rows: both are sums, and a row has no column newer
 // than its level.
-extern "C" __global__ void merge_columns(int line, int slots, const Step *step, const int *offset, const int *stop, stored *T,
+extern "C" __global__ void merge_columns(int span, int slots, const Step *step, const int *offset, const int *stop, stored *T,
                                          stored *row, stored *next) {
     const long long *merge = merges_of(step, slots);
-    const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x, stride = line / FOUR;
+    const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x, stride = span / FOUR;
     const int r = blockIdx.y, merges = step->merges;
     if (t >= stride) return;
-    Four<stored> *column = (Four<stored> *)(r < slots ? T + offset[r] * (long long)line : r == slots ? row : next) + t;
+    Four<stored> *column = (Four<stored> *)(r < slots ? T + offset[r] * (long long)span : r == slots ? row : next) + t;
     for (int k = 0; k < merges; k++) {
         const long long older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
         if (r < slots && stop[r] <= max(older, newer)) continue;
@@ -428,12 +423,12 @@ extern "C" __global__ void merge_columns(int line, int slots, const Step *step, 
     }
 }
 
-// The same as rows of the tangents; then row n goes into the new slot, and the next one responds to step n. Grid (fours of samples,
-// any number).
-extern "C" __global__ void merge_rows(int carriers, int line, int slots, const Step *step, const Rates *rates, const int *offset,
+// The same as rows of the tangents, where merged rows keep what they had; then row n goes into the new slot, and the next one
+// responds to step n. Grid (fours of samples, any number).
+extern "C" __global__ void merge_rows(int carriers, int span, int slots, const Step *step, const Rates *rates, const int *offset,
                                       const int *stop, const long long *carrier, const double *gp, stored *T, const stored *row,
                                       stored *next) {
-    const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x, stride = line / FOUR, slot = step->slot;
+    const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x, stride = span / FOUR, slot = step->slot;
     const long long *merge = merges_of(step, slots);
     const int merges = step->merges, used = step->used;
     if (t >= stride) return;
@@ -447,6 +442,6 @@ extern "C" __global__ void merge_rows(int carriers, int line, int slots, const S
         rows[(offset[slot] + j) * stride] = ((const Four<stored> *)row + t)[j * stride];
         if (j != slot) continue;
         for (int i = FOUR * t; i < min(FOUR * (int)t + FOUR, carriers); i++)
-            next[slot * line + i] = -rates->a * rates->eta * gp[carrier[i]];
+            next[slot * span + i] = -rates->a * rates->eta * gp[carrier[i]];
     }
 }

@@ -11,6 +11,7 @@ import dmft
 from dmft.core.errors import OutcomeWarning, RunError, Stopped, UserError
 from dmft.model.losses import register_loss
 from dmft.model.runfile import parse_run
+from dmft.samples.gpu import HELD_BYTES, MOVERS, TILING
 from tests.emulate import HostGpu
 from tests.run_files import run_text
 
@@ -87,7 +88,7 @@ def test_what_a_gpu_does_not_take_is_one_line(card, monkeypatch):
     register_loss("without_cuda", lambda h, h0: (h - h0) ** 2, lambda h, h0: 2.0 * (h - h0), lambda h, h0: 2.0 + 0.0 * h)
     with pytest.raises(RunError, match="'without_cuda' has no CUDA source"):
         dmft.solve(run_of(loss="without_cuda"), quiet=True)
-    monkeypatch.setattr(type(card), "shared_bytes", 24 * (10 + 16))
+    monkeypatch.setattr(type(card), "shared_bytes", HELD_BYTES * (10 + TILING.ahead * MOVERS))
     with pytest.raises(RunError, match='of 20 steps one by one is too long for this card, which takes 10; take history = "dyadic"'):
         dmft.solve(run_of(history="full"), quiet=True)
     monkeypatch.setattr(type(card), "free_bytes", lambda self: 1000)

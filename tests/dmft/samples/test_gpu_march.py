@@ -17,7 +17,7 @@ from dmft.samples.gpu import TILING, Tiling
 from dmft.samples.sampling import PARTS, Sampling, draw
 from dmft.solvers import march as marching
 from dmft.solvers.march import March
-from tests.emulate import HostGpu
+from tests.emulate import COMPILER, HostGpu
 
 pytestmark = pytest.mark.gpu
 
@@ -43,12 +43,19 @@ t_max = {0.02 * steps}
 """))
 
 
-def solved(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16, carriers: int = 16,
-           pairs: int = 0) -> March:
+# Few warps, and few numbers loaded at a time, so that slots and parts come in turns in a small test too.
+SMALL = Tiling(own=1, ahead=2, rows_ahead=3, warps=1, spread=6)
+
+
+def march_of(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16, carriers: int = 16,
+             pairs: int = 0, tiling: Tiling | None = None) -> March:
     sampling = Sampling(samples, 3, (0,), frozenset(parts), 0.01, least_carriers=carriers, pairs=pairs)
-    # Emulated: few warps, and few numbers loaded at a time, so that slots and parts come in turns in a small test too.
-    tiling = Tiling(own=1, ahead=1, rows_ahead=3, warps=1, spread=6) if isinstance(gpu, HostGpu) else TILING
-    march = March(p, sampling, per_level, np.arange(0, p.steps - p.hidden + 1, 5), Comm(), dtype, gpu, tiling)
+    tiling = tiling or (SMALL if isinstance(gpu, HostGpu) else TILING)
+    return March(p, sampling, per_level, np.arange(0, p.steps - p.hidden + 1, 5), Comm(), dtype, gpu, tiling)
+
+
+def solved(*arguments, **options) -> March:
+    march = march_of(*arguments, **options)
     while not march.done:
         march.step()
     return march
@@ -159,14 +166,54 @@ def test_samples_without_tangents(card):
     assert_same_curves(want, got)
 
 
-def test_blocks_in_several_parts(card):
+@pytest.mark.parametrize("own, parts", [(1, 4), (3, 2)])
+def test_blocks_in_several_parts(card, own, parts):
     """Samples enough for blocks of more than one part, the last block shorter, and samples with tangents that its parts cannot
     share out evenly."""
     p = problem("persistent", 5)
-    want, got = (solved(p, 4, np.float64, gpu, samples=8450, carriers=300) for gpu in (None, card))
-    assert got.blocks.total == 17 and (got.samples.parts == 4 or not isinstance(card, HostGpu))
+    want, got = (solved(p, 4, np.float64, gpu, samples=8450, carriers=300, tiling=SMALL._replace(own=own)) for gpu in (None, card))
+    assert got.blocks.total == 17 and got.samples.parts == parts
     for name, curve in want.curves.items():
         np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-9, err_msg=name)
+
+
+def test_nobody_reads_what_merged_blocks_leave(card):
+    """Slots of the past and rows of the tangents that hold nothing are not cleared; whatever is there, nothing changes."""
+    plain, poisoned = (march_of(problem("persistent", 26), 4, np.float64, card, samples=50) for _ in range(2))
+    history, samples, used = poisoned.history, poisoned.samples, 0
+    while not plain.done:
+        plain.step()
+        poisoned.step()
+        card.wait()
+        empty = np.flatnonzero(history.size == 0)
+        used = max(used, history.size.max())
+        for array in samples.past:
+            array[empty, : samples.count] = np.nan
+        for slot in empty:
+            samples.tangents.T[history.offset[slot] : history.offset[slot] + history.stop[slot]] = np.nan
+    assert used > 2
+    for name, curve in plain.curves.items():
+        np.testing.assert_array_equal(poisoned.curves[name], curve, err_msg=name)
+
+
+FILL = """extern "C" __global__ void fill(double *out) {
+    extern __shared__ __align__(16) double shared[];
+    shared[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] = shared[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA sources on the host")
+def test_too_little_shared_memory_is_seen():
+    """Twin of every emulated test: a kernel that is given less than it writes must fail there."""
+    card = HostGpu()
+    kernel, out = card.kernels(FILL, ["fill"])["fill"], card.zeros(4)
+    kernel((1,), (4,), (out,), 32)
+    np.testing.assert_array_equal(out, np.arange(4))
+    with pytest.raises(AssertionError, match="fill wrote beyond its 24 bytes"):
+        kernel((1,), (4,), (out,), 24)
 
 
 def test_a_broken_merge_is_seen(card):
@@ -197,6 +244,8 @@ def test_a_checkpoint_goes_on_on_the_other_device(card, name, back):
     first, second = (March(p, sampling, 4, grid, Comm(), np.float64, gpu) for gpu in ((None, card) if back else (card, None)))
     for _ in range(17):
         first.step()
+    for _ in range(4):  # what it has done before is gone
+        second.step()
     assert not any(first.samples.own()[f"past/{name}"][:, first.history.size == 0].any() for name in "HGXY")
     second.restore(*({k: np.array(v) for k, v in flatten(part).items()} for part in (first.shared(), first.own(), first.carried())))
     for march in (first, second):
