@@ -6,7 +6,8 @@ One solution alone, two in one process (the host then works on one while the car
 the card by NVIDIA's MPS, as `mpirun -n 8 dmft solve --device gpu` does, with one solution or two each. A step is one of all
 solutions, over the last hundred, when the history is full. Ranks begin these together, and their steps are counted until the first
 one is done, so that all of them are at work all the time. The share of the bandwidth counts what the kernels of a step have to
-read, each array once in every kernel. Then, in turn, eight ranks and one with few samples each: do eight cost what one costs?
+read at least, each array once in every kernel. Then, in turn, eight ranks, one rank and one process without MPS, with few samples
+each: do eight cost what one costs?
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ LATE = 100  # steps at the end whose time is taken
 FEW = 4000  # samples of a small solution
 ROUNDS = 3  # of runs with RANKS ranks and with one
 BLOCKS_PER_LEVEL = 16  # of the history
-PATIENCE = 300.0  # seconds
+PATIENCE = 300.0  # seconds that one process waits for another
 
 
 class Case(NamedTuple):
@@ -89,9 +90,10 @@ def marched(case: Case, rank: int, card: Gpu, together: Callable[[], object], pr
 
 
 def bytes_read(case: Case) -> float:
-    """What a step of one solution has to read, in the mean over the last ones: of the past G and H in the sums, H, X and Y in the
-    step after them; of the tangents every row from a source on, and the present row four times (bounds, sums, next row, storing
-    it); two blocks of each when they merge; of the state 10 numbers of a sample for the loss, one in the sums, 8 for its step."""
+    """What a step of one solution has to read at least, in the mean over the last ones: of the past G and H in the sums, H, X and Y
+    in the step after them; of the tangents every row from a source on, and the present row four times (bounds, sums, next row,
+    storing it); two blocks of each when they merge; of the state 9 numbers of a sample for the loss, one in the sums, 8 for its
+    step."""
     history, seen = History(case.steps, BLOCKS_PER_LEVEL), []
     carriers = Sampling(case.samples, 1, (0,), frozenset(PARTS), SHARE).carriers
     for step in range(case.steps):
@@ -99,7 +101,7 @@ def bytes_read(case: Case) -> float:
         before, after, merges = len(order), len(history.order), len(plan.merges)
         tangents = before * (before + 1) // 2 + 4 * before
         tangents += 2 * sum(np.count_nonzero(order < history.stop[into]) for _, _, into in plan.merges)
-        seen.append(case.samples * (12 * before + 12 * after + 2 * 20 * merges + 8 * 19) + 4 * carriers * tangents)
+        seen.append(case.samples * (12 * before + 12 * after + 2 * 20 * merges + 8 * 18) + 4 * carriers * tangents)
     return float(np.mean(seen[-LATE:]))
 
 
@@ -134,7 +136,7 @@ def late_step(took: list[Took]) -> float:
 
 
 def whole(took: list[Took]) -> float:
-    """Seconds of the run, until the slowest rank is done."""
+    """Seconds of the slowest rank, but for its waiting for others."""
     return max(each.total for each in took)
 
 

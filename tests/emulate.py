@@ -99,7 +99,7 @@ static void one_thread() {
     swap_turns();
 }
 
-// Returns whether any block wrote beyond the shared memory that it was given.
+// Returns whether any block wrote numbers beyond the shared memory that it was given (not far beyond: into the array `shared`).
 static int run_blocks(unsigned gx, unsigned gy, unsigned bx, unsigned by, unsigned given) {
     const size_t stack = 1 << 16;
     const unsigned threads = bx * by;

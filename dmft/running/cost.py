@@ -89,30 +89,36 @@ def _marched(run: Run) -> int:
     return run.algorithm.steps + hidden
 
 
+def _kernel_bytes(steps: int) -> float:
+    """Memory of the kernels of a rank, at the times that are saved."""
+    return 12.0 * 8.0 * min(steps + 1, 1000) ** 2
+
+
 def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     """The march with its samples on cards, each of which `sharers` ranks use at the same time. The host holds CUDA, and in a
     checkpoint one array of the samples at a time."""
     on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(run.theory.replicas, ranks)
     steps = _marched(run)
-    held = on_cpu.rank_bytes - PROCESS
-    step = max(2.0 * GPU_STEP, sharers * GPU_BYTE * held)  # hosts are at some solutions while the card works on the others
-    return Cost(START + -(-run.theory.replicas // groups) * steps * step, PROCESS + CUDA + held, on_cpu.checkpoint_bytes,
-                max(step, LOOK), sharers * held)
+    on_card = sharers * (on_cpu.rank_bytes - PROCESS - _kernel_bytes(steps))
+    step = max(2.0 * GPU_STEP, GPU_BYTE * on_card)  # hosts are at some solutions while the card works on the others
+    return Cost(START + -(-run.theory.replicas // groups) * steps * step, on_cpu.rank_bytes + CUDA, on_cpu.checkpoint_bytes,
+                max(step, LOOK), on_card)
 
 
 def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     """The simulation on cards, as above: every step reads the rows of the mini-batch once, or multiplies all rows of a shared
     landscape."""
-    n, share = run.simulation.dimension, -(-run.simulation.instances // ranks)
+    n, instances = run.simulation.dimension, run.simulation.instances
+    on_card = min(sharers * -(-instances // ranks), instances)
     bytes_each = (2.0 if run.simulation.precision == "float16" else 4.0) * run.problem.alpha * n * n
     fraction = float(run.algorithm.at_steps("batch_fraction").mean())
-    states = run.simulation.instances * (8.0 * n + run.problem.alpha * n)
+    states = instances * (8.0 * n + run.problem.alpha * n)
     shared = run.simulation.landscape == "shared"
-    step = sharers * share * bytes_each * fraction / GPU_READ
+    step = on_card * bytes_each * fraction / GPU_READ
     if shared:
-        step = max(sharers * share * run.problem.alpha * n * n * GPU_SHARED_ENTRY, GPU_SHARED_STEP)
-    held = bytes_each * (1 if shared else share) + states
-    return Cost(START + run.algorithm.steps * step, PROCESS + CUDA + states, states, LOOK, sharers * held)
+        step = max(on_card * run.problem.alpha * n * n * GPU_SHARED_ENTRY, GPU_SHARED_STEP)
+    held = bytes_each * (min(sharers, instances) if shared else on_card) + states
+    return Cost(START + run.algorithm.steps * step, PROCESS + CUDA + states, states, LOOK, held)
 
 
 def _theory(run: Run, ranks: int, cores: int) -> Cost:
@@ -136,7 +142,7 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
         resident = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks) * ranks / groups
     rounds = -(-theory.replicas // groups)
     replica = work * groups / (ranks * cores)
-    kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2
+    kernels = _kernel_bytes(steps)
     return Cost(START + rounds * replica, PROCESS + resident * groups / ranks + kernels, state * groups + kernels,
                 max(replica / polls, LOOK))
 

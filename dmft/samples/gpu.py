@@ -44,7 +44,7 @@ MARCH = Path(__file__).parent / "cuda" / "march.cu"
 class Tiling(NamedTuple):
     """How the work of a step is cut up for a card. It changes results by rounding alone."""
 
-    own: int = 4  # fours of samples that a thread sums up: a part of a block has at most own x 128 samples
+    own: int = 4  # fours of samples that a thread sums up: a part of a block has at most own x 128 samples; 8 at most
     ahead: int = 2  # slots of the past, of four samples, that a thread loads before it uses them
     rows_ahead: int = 8  # rows of tangents, of four samples, that a thread loads before it uses them
     warps: int = 4  # warps of a block of threads, 8 at most
@@ -61,7 +61,7 @@ class Sums:
         self.columns, self.partial, self.sums = columns, gpu.zeros((blocks, parts, columns)), gpu.mirror((blocks, columns))
 
 
-def over(threads: int, block: int = 256) -> tuple[tuple[int], tuple[int]]:
+def over(threads: int, block: int) -> tuple[tuple[int], tuple[int]]:
     """Grid and block of a kernel with that many threads."""
     return (-(-threads // block),), (block,)
 
@@ -118,8 +118,8 @@ class GpuSamples:
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         numbers = {"STEIN": int(self.stein), "IDENTITY": int(self.identity), "SCALARS": SCALARS, "GROUPS": GROUPS,
                    "TEACHER_SCALARS": TEACHER_SCALARS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
-                   "LEAVES": LEAVES, "GONE": GONE, "LANES": LANES, "FOUR": FOUR, "MOVERS": MOVERS,
-                   "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
+                   "LEAVES": LEAVES, "GONE": GONE, "LANES": LANES, "FOUR": FOUR, "ACROSS": ACROSS,
+                   "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
         sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} stored;",
                               *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
                    for loss in experiment.losses]

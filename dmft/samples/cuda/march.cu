@@ -2,8 +2,8 @@
 //
 // dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `stored` of
 // tangents and of the past (dmft/samples/state.py), the constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST,
-// WIDE, LEAVES, GONE of the Python sources, LANES, FOUR, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these
-// estimators are used), and OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not bound to
+// WIDE, LEAVES, GONE of the Python sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether
+// these estimators are used), and OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not bound to
 // conditions, so that they can be under way together. Every sum has a fixed order, so that a run repeats to the last bit on one
 // kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded and
 // launched as a whole.
@@ -14,8 +14,7 @@
 // go over it. So all of memory is read in whole lines, four samples of a thread at a time (a block of samples has a multiple of
 // four), and a block of the history that is merged is a few contiguous stretches.
 
-#define ACROSS (FOUR * LANES) // samples of a warp
-#define PART (OWN * ACROSS)   // samples of a part of a block, which are summed up together
+#define PART (OWN * ACROSS) // samples of a part of a block, which are summed up together
 
 // Four neighbouring samples, the first of which lies at a multiple of 16 bytes: loaded and stored as a whole.
 template <typename real> struct __align__(16) Four {
@@ -38,7 +37,7 @@ struct Rates {
     double eta, a, keep, chi_sd, thermal, fraction, p_on, p_off;
 };
 
-// Slots that hold something before the step, oldest level first: (slots,).
+// Slots that hold something before the step, in order of time, on which `next_tangents` relies: (slots,).
 __device__ inline const long long *order_of(const Step *step) { return (const long long *)(step + 1); }
 
 // (merges, 3): older, newer, into; the newest ones last.
@@ -89,9 +88,9 @@ __device__ inline Own own_sample(int count, int block, int parts) {
 // The loss of every sample, what it counts with in sums over the past, pull = weight g, and sums of its terms in the averages but
 // for the last two (`bounds`).
 extern "C" __global__ void __launch_bounds__(PART)
-    fields(int count, int block, int parts, int columns, const Present *present, double L, const double *weight, const long long *line,
-           const double *k, const double *y, const double *sd, const double *y_slope, const double *direct, const double *h, double *s,
-           double *Y, double *g, double *gp, double *g_y, double *pull, double *out) {
+    fields(int count, int block, int parts, int columns, const Present *present, double L, const double *weight,
+           const long long *line, const double *k, const double *y, const double *sd, const double *y_slope, const double *direct,
+           const double *h, double *s, double *Y, double *g, double *gp, double *g_y, double *pull, double *out) {
     extern __shared__ __align__(16) double shared[];
     const auto [i, there] = own_sample(count, block, parts);
     double terms[SCALARS - 2] = {};
@@ -423,8 +422,8 @@ extern "C" __global__ void merge_columns(int span, int slots, const Step *step, 
     }
 }
 
-// The same as rows of the tangents, where merged rows keep what they had; then row n goes into the new slot, and the next one
-// responds to step n. Grid (fours of samples, any number).
+// The same for rows of the tangents; rows that were merged keep what they had, which nobody reads. Then row n goes into the new
+// slot, and the next one responds to step n. Grid (fours of samples, any number).
 extern "C" __global__ void merge_rows(int carriers, int span, int slots, const Step *step, const Rates *rates, const int *offset,
                                       const int *stop, const long long *carrier, const double *gp, stored *T, const stored *row,
                                       stored *next) {
@@ -436,7 +435,7 @@ extern "C" __global__ void merge_rows(int carriers, int span, int slots, const S
     for (int j = blockIdx.y; j < used; j += gridDim.y) {
         for (int k = 0; k < merges; k++) {
             const long long older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
-            if (j < stop[older] && j < stop[into])
+            if (j < stop[into])
                 rows[(offset[into] + j) * stride] = rows[(offset[older] + j) * stride] + rows[(offset[newer] + j) * stride];
         }
         rows[(offset[slot] + j) * stride] = ((const Four<stored> *)row + t)[j * stride];

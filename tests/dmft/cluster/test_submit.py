@@ -180,6 +180,8 @@ def test_the_estimate_follows_the_work(demo_text):
         assert (alone.seconds - 10) / (together.seconds - 10) == pytest.approx(gain, rel=0.02)
         assert together.card_bytes == pytest.approx(8 * alone.card_bytes)
         assert estimate(each, "theory", 8).card_bytes == alone.card_bytes
+    two = run.replace({"simulation.device": "gpu", "simulation.instances": 2})  # ranks that have nothing to do
+    assert estimate(two, "simulation", 8, cards=1) == estimate(two, "simulation", 2, cards=1)
     small, large = (estimate(run.replace(dimension=n), "simulation") for n in (1000, 4000))
     assert large.seconds > 10 * small.seconds and large.rank_bytes > 4.0 * 3 * 4000**2
 
