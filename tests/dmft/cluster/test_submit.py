@@ -107,7 +107,8 @@ def test_gpus_are_asked_for_and_shared_ones_told(dmft_main, run_file, tmp_path):
     assert "#SBATCH --gpus-per-node=2\n" in script.read_text() and "share" not in done.stdout
     assert "theory.device=gpu" in words_of(script)
     done = dmft_main("submit", "a.toml", "--dry-run", "-o", "out/a.h5", "--gpus", "2", "--ranks", "8", "--simulate")
-    assert "8 ranks share 2 cards" in done.stdout and "simulation.device=gpu" in words_of(tmp_path / "out" / "a.simulation.sbatch")
+    assert "8 ranks share the time and memory of 2 cards" in done.stdout
+    assert "simulation.device=gpu" in words_of(tmp_path / "out" / "a.simulation.sbatch")
 
 
 def test_studies_and_onepass_are_submitted(dmft_main, run_file, tmp_path):
