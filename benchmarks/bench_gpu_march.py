@@ -39,6 +39,7 @@ LATE = 100  # steps at the end whose time is taken
 FEW = 4000  # samples of a small solution
 ROUNDS = 3  # of runs with RANKS ranks and with one
 BLOCKS_PER_LEVEL = 16  # of the history
+SINGLE, DOUBLE = 4, 8  # bytes of H, X, Y and tangents; of G and of the state
 PATIENCE = 300.0  # seconds that one process waits for another
 
 
@@ -99,9 +100,10 @@ def bytes_read(case: Case) -> float:
     for step in range(case.steps):
         order, plan = history.order, history.push(step)
         before, after, merges = len(order), len(history.order), len(plan.merges)
+        past = (DOUBLE + SINGLE) * after + 3 * SINGLE * before + 2 * (DOUBLE + 3 * SINGLE) * merges + 18 * DOUBLE
         tangents = before * (before + 1) // 2 + 4 * before
         tangents += 2 * sum(np.count_nonzero(order < history.stop[into]) for _, _, into in plan.merges)
-        seen.append(case.samples * (12 * before + 12 * after + 2 * 20 * merges + 8 * 18) + 4 * carriers * tangents)
+        seen.append(case.samples * past + carriers * tangents * SINGLE)
     return float(np.mean(seen[-LATE:]))
 
 

@@ -2,7 +2,8 @@
 
 The reference must itself reach the speed of the public peer (4 ns per K n^3/6 and sweep), or nothing is reported. One of
 its sweeps is timed at full size; how many it needs is counted at a smaller n, where the answers are compared too.
-Then the same march on one rank and on two: with a full history, which reads all tangents of the past, and as users run it.
+Then the same march on one rank and on two: with a full history, which reads all tangents of the past, and as users run it,
+with ranks that share the samples of one replica or take one each.
 python benchmarks/bench_solver.py [--small] [--ranks]        --ranks: ranks alone
 """
 
@@ -30,8 +31,8 @@ PAIRS = 7  # of runs on one and on two ranks in turn: other work on the machine 
 # The march on ranks: steps, samples and what else the run file says of the theory.
 ON_RANKS = {
     "full history, no variance reduction": (500, 1500, 'replicas = 1\nhistory = "full"\nvariance_reduction = false'),
-    "dyadic history, all defaults": (1000, 20_000, 'replicas = 1\nhistory = "dyadic"'),
-    "two replicas of the same": (1000, 10_000, 'replicas = 2\nhistory = "dyadic"'),
+    "dyadic history, one replica": (1000, 20_000, 'replicas = 1\nhistory = "dyadic"'),
+    "dyadic history, two replicas of half the size": (1000, 10_000, 'replicas = 2\nhistory = "dyadic"'),
 }
 
 

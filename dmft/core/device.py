@@ -63,8 +63,8 @@ class Queue:
 
     def run(self, name: Hashable, launches: Callable[[], None], record: bool = True) -> None:
         """Let the card do what a function launches. What it launches the first time, with its arguments, is recorded under this
-        name and launched as a whole from then on, which takes the host a fifth of the time (docs/performance.md). Not to be
-        recorded: functions that do more than launch kernels and copy mirrors."""
+        name and launched as a whole from then on, which takes the host much less time. Not to be recorded: functions that do more
+        than launch kernels and copy mirrors."""
         with self._stream:
             if not record:
                 return launches()

@@ -1,8 +1,8 @@
 """What a run will cost: memory, time and size of its checkpoint, before it is submitted. An estimate, not a promise.
 
 Times are counts of the work times rates measured once, on one core of a shared 2-core x86-64 server with AVX-512
-(`process_time` of solve and simulate in the cases noted below). Another machine, and the traffic on its memory, change
-them: expect a factor of two either way.
+(`process_time` of solve and simulate in the cases noted below), those of a dyadic march on an ARM core, those of GPUs on an H200.
+Another machine, and the traffic on its memory, change them: expect a factor of two either way.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 
 # Seconds for a sample and step of the march: a constant, and per packed tangent of the history. Measured with a full history of
-# 100, 200, 400 steps: 3.9, 9.2, 30 us; dyadic with 160 slots: 0.24 us, 0.27 ns a tangent and 3.2 ns a slot (docs/performance.md).
+# 100, 200, 400 steps: 3.9, 9.2, 30 us; dyadic with 160 slots, on an idle core: 0.25 us, 0.28 ns a tangent and 3.3 ns a slot
+# (docs/performance.md), taken somewhat larger, because machines are seldom idle.
 MARCH_FULL = (2.0e-6, 0.35e-9)
 MARCH_DYADIC = (0.4e-6, 0.35e-9)
 MARCH_SLOT = 3.5e-9        # s per sample, step and slot of the history
@@ -89,9 +90,13 @@ def _marched(run: Run) -> int:
     return run.algorithm.steps + hidden
 
 
-def _kernel_bytes(steps: int) -> float:
-    """Memory of the kernels of a rank, at the times that are saved."""
-    return 12.0 * 8.0 * min(steps + 1, 1000) ** 2
+def _march_size(run: Run, ranks: int) -> tuple[History, int, float]:
+    """History, samples with tangents, and bytes on a rank, of a march with its companion."""
+    theory, steps = run.theory, _marched(run)
+    carriers = sampling_of(run, wanted_parts(run), theory.samples, 0).carriers
+    history = History(steps, blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples, carriers))
+    replica = HALF * march_bytes(history, theory.samples, carriers, True, 8 if history.full else 4)
+    return history, carriers, replica * min(theory.replicas, ranks) / ranks
 
 
 def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
@@ -99,15 +104,15 @@ def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     checkpoint one array of the samples at a time."""
     on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(run.theory.replicas, ranks)
     steps = _marched(run)
-    on_card = sharers * (on_cpu.rank_bytes - PROCESS - _kernel_bytes(steps))
+    on_card = sharers * _march_size(run, ranks)[2]
     step = max(2.0 * GPU_STEP, GPU_BYTE * on_card)  # hosts are at some solutions while the card works on the others
     return Cost(START + -(-run.theory.replicas // groups) * steps * step, on_cpu.rank_bytes + CUDA, on_cpu.checkpoint_bytes,
                 max(step, LOOK), on_card)
 
 
 def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
-    """The simulation on cards, as above: every step reads the rows of the mini-batch once, or multiplies all rows of a shared
-    landscape."""
+    """The simulation on cards, each of which `sharers` ranks use at the same time: every step reads the rows of the mini-batch
+    once, or multiplies all rows of a shared landscape."""
     n, instances = run.simulation.dimension, run.simulation.instances
     on_card = min(sharers * -(-instances // ranks), instances)
     bytes_each = (2.0 if run.simulation.precision == "float16" else 4.0) * run.problem.alpha * n * n
@@ -127,23 +132,22 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
     samples = HALF * theory.samples
     groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
     if theory.method == "march":
-        carriers = sampling_of(run, wanted_parts(run), theory.samples, 0).carriers
-        history = History(steps, blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples, carriers))
+        history, carriers, held = _march_size(run, ranks)
         constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
         work = samples * steps * (constant + MARCH_SLOT * history.slots) + HALF * carriers * steps * rate * history.packed
         polls = steps
-        resident = state = HALF * march_bytes(history, theory.samples, carriers, True, 8 if history.full else 4)
+        state = held * ranks / groups
     else:
         polls = min(theory.max_sweeps, ITERATE_SWEEPS)
         work = samples * 0.5 * steps**2 * ITERATE_PAIR * polls
         state = 32.0 * steps**2
         totals = [blocks_for(count, count, Comm(), SUM_BLOCKS).total for count in (theory.samples, theory.samples // 2)]
         blocks = [-(-total * groups // ranks) for total in totals]
-        resident = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks) * ranks / groups
+        held = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks)
     rounds = -(-theory.replicas // groups)
     replica = work * groups / (ranks * cores)
-    kernels = _kernel_bytes(steps)
-    return Cost(START + rounds * replica, PROCESS + resident * groups / ranks + kernels, state * groups + kernels,
+    kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2
+    return Cost(START + rounds * replica, PROCESS + held + kernels, state * groups + kernels,
                 max(replica / polls, LOOK))
 
 

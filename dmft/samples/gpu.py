@@ -48,7 +48,7 @@ class Tiling(NamedTuple):
     ahead: int = 2  # slots of the past, of four samples, that a thread loads before it uses them
     rows_ahead: int = 8  # rows of tangents, of four samples, that a thread loads before it uses them
     warps: int = 4  # warps of a block of threads, 8 at most
-    spread: int = 10_000  # warps that sum up the rows side by side, about: so many that the last ones hardly count
+    spread: int = 10_000  # warps that sum up the rows side by side, about: enough that those which finish last cost little
 
 
 TILING = Tiling()
@@ -109,6 +109,7 @@ class GpuSamples:
         self.tiling = tiling
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         assert block % FOUR == 0  # fours of samples lie in one block
+        assert tiling.own <= 8 and tiling.warps <= 8  # a block of threads has 1024 at most
         self.count, self.slots, self.blocks = count, slots, -(-count // block)
         self.width = whole_lines(count)
         own = min(tiling.own, -(-block // ACROSS))
@@ -286,15 +287,15 @@ class GpuSamples:
             past.Y), max(HELD_BYTES * (self.slots + tiling.ahead * MOVERS), 8 * 3 * ACROSS * MOVERS))
 
     def own(self) -> OnDevice:
-        """As Samples.own, so that a checkpoint goes on on either device."""
-        self._clear_empty()
-        behind = self.behind.arrays() if self.behind else {}
-        return OnDevice(self.gpu, by_name(self.state, self.past) | behind, self.count)
-
-    def _clear_empty(self) -> None:
-        """Clear what merged blocks have left in the past: on the CPU slots that hold nothing are zero."""
+        """As Samples.own, so that a checkpoint goes on on either device. What merged blocks have left in the past is cleared on the
+        card before: on the CPU slots that hold nothing are zero."""
         for array in self.past:
             array[np.flatnonzero(self.history.size[: len(array)] == 0)] = 0.0
+        return self._own()
+
+    def _own(self) -> OnDevice:
+        behind = self.behind.arrays() if self.behind else {}
+        return OnDevice(self.gpu, by_name(self.state, self.past) | behind, self.count)
 
     def carried(self) -> OnDevice:
         """As Samples.carried, but rows of tangents that hold nothing any more keep what they had: they have no weight."""
@@ -305,7 +306,7 @@ class GpuSamples:
         """As Samples.restore."""
         self.queue.wait()
         self.n, self._begun = n, None
-        for mine, stored in ((self.own(), own), (self.carried(), carried)):
+        for mine, stored in ((self._own(), own), (self.carried(), carried)):
             for name in mine:
                 mine.fill(name, stored[name])
         self.rows[(n + 1) % 2][...] = 0.0
