@@ -1,33 +1,29 @@
-"""Late times: the law of m over independent solutions, and whether error bars of eight replicas cover its mean.
+"""Late times: the law of m over independent solutions, whether error bars of eight replicas cover its mean, and what a step costs.
 
     python benchmarks/bench_late.py                                        a small table on the CPU
-    python benchmarks/bench_late.py --device gpu --samples 32768 --seeds 64 --t-max 10
+    python benchmarks/bench_late.py --before PATH --device gpu --samples 32768 --seeds 64 --t-max 10 --processes 12
     python benchmarks/bench_late.py bars --samples 2000 --seeds 640 --t-max 3 --processes 16
+    python benchmarks/bench_late.py step --before PATH                     ms a step of 10 000 with 4000 samples, in turn
 
-"solutions" prints mean, median, spread and skewness of m at several times, with [ibp] and without it. "bars" forms groups of eight
-solutions and prints how often the 95 % interval of a group, by Student's t, contains the mean of all.
+"solutions" prints mean, median, spread and skewness of m at several times, as it is, without [ibp], and in the checkout PATH of an
+earlier version, for which ratios of variances have 95 % intervals by bootstrap. "bars" forms groups of eight solutions and prints
+how often the 95 % interval of a group, by Student's t, contains the mean of all.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
-from multiprocessing import get_context
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 
 import numpy as np  # noqa: E402
 from scipy import stats  # noqa: E402
 
-from benchmarks.common import GD, PERSISTENT, problem, table  # noqa: E402
-from dmft.core.device import gpu  # noqa: E402
-from dmft.core.parallel import Comm  # noqa: E402
-from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
-from dmft.solvers.march import March  # noqa: E402
+from benchmarks.checkouts import ROOT, Checkout  # noqa: E402
+from benchmarks.common import GD, PERSISTENT, table  # noqa: E402
 
 ETA = 0.02
 SGD, LANGEVIN = 'kind = "sgd"\nbatch_fraction = 0.5', 'kind = "langevin"\ntemperature = 0.5'
@@ -35,67 +31,105 @@ CASES = {"gd, alpha 2, m0 0.5": (GD, 2.0, 0.5), "persistent sgd, alpha 2, m0 0.5
          "sgd, alpha 2, m0 0.5": (SGD, 2.0, 0.5), "langevin, alpha 2, m0 0.5": (LANGEVIN, 2.0, 0.5),
          "gd, alpha 3, m0 0.2": (GD, 3.0, 0.2), "persistent sgd, alpha 3, m0 0.2": (PERSISTENT, 3.0, 0.2)}
 TIMES = (0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0)
-ESTIMATORS = {"all": PARTS, "without ibp": ("sobol", "weights", "stein")}
+RESAMPLED = 2000  # bootstrap samples
+LATE = 100  # last steps whose time is taken
 
 
-def solution(case: str, samples: int, t_max: float, seed: int, parts=PARTS, card=None) -> np.ndarray:
-    """m over time of one solution, dyadic history, tangents on a sixteenth of the samples."""
+def sampled(checkout: Checkout, case: str, options: argparse.Namespace, first_seed: int, without=()) -> np.ndarray:
+    """m over independent solutions at the TIMES that are reached, (seeds, times); dyadic history."""
     algorithm, alpha, m0 = CASES[case]
-    experiment = problem(algorithm, round(t_max / ETA), ETA, alpha, m0)
-    march = March(experiment, Sampling(samples, seed, (0,), frozenset(parts), 1 / 16), 16, np.array([0]), Comm(), np.float32, card)
-    while not march.done:
-        march.step()
-    return march.curves["m"]
+    steps = round(options.t_max / ETA)
+    asked = {"algorithm": algorithm, "steps": steps, "eta": ETA, "alpha": alpha, "m0": m0, "samples": options.samples,
+             "without": without}
+    found = checkout.marches([asked | {"seed": first_seed + seed} for seed in range(options.seeds)])
+    m = np.array([each["m"] for each in found])
+    return m[np.isfinite(m[:, -1])][:, [round(t / ETA) for t in TIMES if t <= options.t_max]]
 
 
-def _one(work: tuple) -> np.ndarray:
-    return solution(*work)
+def ratio(before: np.ndarray, now: np.ndarray) -> str:
+    """Ratio of variances with the interval that holds 95 % of bootstrap samples."""
+    rng = np.random.default_rng(1)
+    drawn = [rng.choice(x, (RESAMPLED, len(x))).var(axis=1, ddof=1) for x in (before, now)]
+    low, high = np.quantile(drawn[0] / drawn[1], [0.025, 0.975])
+    return f"{before.var(ddof=1) / now.var(ddof=1):.3g} ({low:.2g} to {high:.2g})"
 
 
 def solutions(options: argparse.Namespace) -> None:
-    card = gpu("theory") if options.device == "gpu" else None
-    rows = []
-    for case in CASES:
-        for label, parts in ESTIMATORS.items():
-            began = time.perf_counter()
-            m = np.array([solution(case, options.samples, options.t_max, 5000 + seed, parts, card)
-                          for seed in range(options.seeds)])
-            each = (time.perf_counter() - began) / options.seeds
-            for t in (t for t in TIMES if t <= options.t_max):
-                x = m[:, round(t / ETA)]
-                rows.append([case, label, f"{t:g}", f"{x.mean():.4f} +- {x.std(ddof=1) / len(x) ** 0.5:.4f}", f"{np.median(x):.4f}",
-                             f"{x.std(ddof=1):.4f}", f"{stats.skew(x):+.1f}", f"{each:.2f}"])
-    table(f"m over {options.seeds} solutions of {options.samples} samples, eta = {ETA}, {options.device}",
-          ["case", "estimators", "t", "mean", "median", "spread", "skewness", "seconds a solution"], rows)
+    here = Checkout(ROOT, options.processes, options.device)
+    ways: dict[str, tuple[Checkout, tuple[str, ...]]] = {"as it is": (here, ())}
+    if options.before:
+        ways["before"] = (Checkout(options.before.resolve(), options.processes, options.device), ())
+    else:
+        ways["without ibp"] = (here, ("ibp",))
+    for case in options.cases:
+        _law(case, ways, options)
+    for checkout in {id(way[0]): way[0] for way in ways.values()}.values():
+        checkout.close()
+
+
+def _law(case: str, ways: dict[str, tuple[Checkout, tuple[str, ...]]], options: argparse.Namespace) -> None:
+    rows, now = [], None
+    for label, (checkout, without) in ways.items():
+        began = time.perf_counter()
+        m = sampled(checkout, case, options, 5000, without)
+        each, now = (time.perf_counter() - began) / options.seeds, m if now is None else now
+        for t, x, best in zip(TIMES, m.T, now.T, strict=False):
+            rows.append([label, f"{t:g}", f"{x.mean():.4f} +- {x.std(ddof=1) / len(x) ** 0.5:.4f}", f"{np.median(x):.4f}",
+                         f"{x.std(ddof=1):.4f}", f"{stats.skew(x):+.1f}", f"{(x.mean() - np.median(x)) / x.std(ddof=1):+.2f}",
+                         "" if m is now else ratio(x, best), len(x), f"{each:.2f}"])
+    table(f"{case}: m over solutions of {options.samples} samples, eta = {ETA}, {options.device}",
+          ["way", "t", "mean", "median", "spread", "skewness", "(mean - median)/spread", "variance over that as it is (95 %)",
+           "solutions", f"seconds a solution, {options.processes} at a time"], rows)
 
 
 def bars(options: argparse.Namespace) -> None:
-    count = options.seeds - options.seeds % 8
-    rows = []
-    with get_context("spawn").Pool(options.processes) as pool:
-        for case in list(CASES)[:4]:
-            m = np.array(pool.map(_one, [(case, options.samples, options.t_max, 7000 + seed) for seed in range(count)], 4))
-            for t in (t for t in TIMES if t <= options.t_max):
-                x = m[:, round(t / ETA)]
-                groups = x.reshape(-1, 8)
-                z = (groups.mean(axis=1) - x.mean()) / (groups.std(axis=1, ddof=1) / 8**0.5)
-                cover = float(np.mean(np.abs(z) < stats.t(7).ppf(0.975)))
-                error = (0.95 * 0.05 / len(groups)) ** 0.5
-                rows.append([case, f"{t:g}", f"{x.std(ddof=1):.4f}", f"{stats.skew(x):+.2f}", f"{cover:.1%} +- {error:.1%}"])
+    count = options.seeds = options.seeds - options.seeds % 8
+    here, rows = Checkout(ROOT, options.processes, options.device), []
+    for case in list(CASES)[:4]:
+        for t, x in zip(TIMES, sampled(here, case, options, 7000).T, strict=False):
+            groups = x[: len(x) - len(x) % 8].reshape(-1, 8)
+            z = (groups.mean(axis=1) - x.mean()) / (groups.std(axis=1, ddof=1) / 8**0.5)
+            cover = float(np.mean(np.abs(z) < stats.t(7).ppf(0.975)))
+            error = (0.95 * 0.05 / len(groups)) ** 0.5
+            rows.append([case, f"{t:g}", f"{x.std(ddof=1):.4f}", f"{stats.skew(x):+.2f}", f"{cover:.1%} +- {error:.1%}"])
+    here.close()
     table(f"95 % intervals of eight replicas of {options.samples} samples, {count // 8} groups (the error is that of a true 95 %)",
           ["case", "t", "spread of m", "skewness", "covered"], rows)
 
 
+def step(options: argparse.Namespace) -> None:
+    """What a step costs at the end of 10 000, GD, alpha = 3, m0 = 0.5, eta = 0.01: each checkout alone, one after the other."""
+    ways = {"as it is": ROOT} | ({"before": options.before.resolve()} if options.before else {})
+    checkouts = {label: Checkout(root, 1, options.device) for label, root in ways.items()}
+    asked = {"algorithm": GD, "eta": 0.01, "alpha": 3.0, "m0": 0.5, "samples": options.samples, "seed": 1}
+    for checkout in checkouts.values():
+        checkout.march(**asked, steps=200)  # compiles
+    rows = []
+    for _ in range(options.rounds):
+        for label, checkout in checkouts.items():
+            found = checkout.march(**asked, steps=10_000, late=LATE)
+            rows.append([label, f"{found['seconds']:.1f}", f"{1e3 * found['late']:.3f}",
+                         f"{found['bytes'] / options.samples / 1e3:.1f}", f"{found['m'][-1]:.4f}"])
+    for checkout in checkouts.values():
+        checkout.close()
+    table(f"10 000 steps of {options.samples} samples, dyadic history, {options.device} (CPU seconds on a CPU)",
+          ["way", "seconds", "ms a step at the end", "kB a sample in a checkpoint", "m(end)"], rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", nargs="?", choices=("solutions", "bars"), default="solutions")
-    parser.add_argument("--samples", type=int, default=1024)
+    parser.add_argument("what", nargs="?", choices=("solutions", "bars", "step"), default="solutions")
+    parser.add_argument("--samples", type=int)
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--t-max", type=float, default=2.0)
     parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=1, help="of step")
+    parser.add_argument("--before", type=Path, metavar="PATH", help="a checkout of an earlier version")
+    parser.add_argument("--cases", nargs="+", choices=list(CASES), metavar="CASE", default=list(CASES), help="; ".join(CASES))
     options = parser.parse_args()
-    (solutions if options.what == "solutions" else bars)(options)
+    options.samples = options.samples or (4000 if options.what == "step" else 1024)
+    {"solutions": solutions, "bars": bars, "step": step}[options.what](options)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ class Estimators(NamedTuple):
     stein: bool  # the control variate of mu
     identity: bool  # the response is completed by [ibp]
     share: float  # of the samples that have tangents
+    trusted: float  # the same as the ridge of [ibp] takes it
     faint: float = FAINT
     late: float = LATE  # infinite where no response grows
 
@@ -72,7 +73,7 @@ def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: Estimators) -> 
         noise = weights.noise_overlaps(row)
         failed = gap(weights, row, FieldOverlaps(alpha * overlaps, alpha * (sums[GH] - m * sums[GK])), noise)
         spread = max(float(sums[RESPONSE2] / sums[CARRIED] - (sums[RESPONSE] / sums[CARRIED]) ** 2), 0.0)
-        row = corrected(weights, row, failed, sums[GG], use.share, spread)
+        row = corrected(weights, row, failed, sums[GG], use.trusted, spread)
     if weights.experiment.centred:
         return Estimate(row._replace(mu=0.0), failed, noise)  # by symmetry
     return Estimate(_controlled(weights, row, sums, use.faint * spread / use.share, use.late) if use.stein else row, failed, noise)

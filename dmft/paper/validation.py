@@ -1,4 +1,4 @@
-"""Theory against simulation extrapolated to N = infinity: four algorithms, two sample complexities, three times."""
+"""Theory against simulation extrapolated to N = infinity: four algorithms, two sample complexities, several times."""
 
 from __future__ import annotations
 
@@ -40,11 +40,6 @@ def _instances(counts: tuple[int, ...]) -> dict[str, dict[str, int]]:
             for kind in KINDS for alpha in ALPHAS for n, count in zip(DIMENSIONS, counts)}
 
 
-# At alpha = 2 a few samples carry most of the response (docs/validation.md), so more samples and more replicas are needed.
-HEAVY_TAILED = {"gd_alpha2": {"theory.samples": 256_000, "theory.replicas": 24},
-                "sgd_alpha2": {"theory.samples": 256_000, "theory.replicas": 16},
-                "persistent_sgd_alpha2": {"theory.samples": 128_000, "theory.replicas": 48}}
-
 VALIDATION = PaperFigure(
     "validation", "table, no picture: theory against simulation carried to N = infinity",
     series=tuple(_series()),
@@ -54,8 +49,10 @@ VALIDATION = PaperFigure(
         "quick": Size(theory={"theory.samples": 2000, "theory.replicas": 4, "algorithm.t_max": 2.0},
                       simulation={"algorithm.t_max": 2.0, "simulation.record": [0.5, 2.0]}, by_series=_instances((60, 30, 6))),
         "standard": Size(by_series=_instances((400, 200, 80))),
-        "full": Size(theory={"theory.samples": 64_000, "theory.blocks_per_level": 16},
-                     by_series=_instances((6400, 3200, 1280)) | HEAVY_TAILED),
+        "full": Size(theory={"algorithm.t_max": 100.0, "theory.samples": 131_072, "theory.replicas": 16,
+                             "theory.blocks_per_level": 16},
+                     simulation={"algorithm.t_max": 100.0, "simulation.record": [*TIMES, 100.0], "simulation.precision": "float16"},
+                     by_series=_instances((6400, 3200, 1280))),
     },
 )
 

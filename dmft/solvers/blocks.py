@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dmft.equations.ibp import trusted_share
 from dmft.equations.rows import LATE, Estimators
 from dmft.model.experiment import Experiment
 from dmft.model.teacher import JUMPS, SMOOTH
@@ -139,7 +140,10 @@ def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing, stratum: np.nd
 
 def estimators_of(experiment: Experiment, sampling: Sampling) -> Estimators:
     """Which estimators a solution can use. For labels that jump the control variate of mu needs pairs of samples on the jump; it
-    has no response Y there, nor for clusters, and on a convex loss Y does not grow."""
+    has no response Y there, nor for clusters. On a convex loss neither Y nor tangents grow, and no tangent is bounded."""
     stein = sampling.stein and experiment.stein and (experiment.data.control != JUMPS or sampling.pairs > 0)
-    grows = experiment.data.control == SMOOTH and not all(loss.convex for loss in experiment.losses)
-    return Estimators(stein, sampling.identity, sampling.carriers / sampling.samples, late=LATE if grows else np.inf)
+    barriers = not all(loss.convex for loss in experiment.losses)
+    carriers, samples = sampling.carriers, sampling.samples
+    return Estimators(stein, sampling.identity, carriers / samples,
+                      trusted=trusted_share(carriers, samples) if barriers else carriers / samples,
+                      late=LATE if barriers and experiment.data.control == SMOOTH else np.inf)

@@ -1,0 +1,58 @@
+"""Processes that march in a checkout of this package, this one or another, for comparisons side by side in one run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from dmft.core.sharing import share_cards, visible_cards
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+
+
+class Checkout:
+    """So many processes, each with one thread, that answer requests (benchmarks/marches.py)."""
+
+    def __init__(self, root: Path, processes: int, device: str):
+        self.device = device
+        if device == "gpu" and processes > 1 and (turns := share_cards(max(processes, visible_cards() + 1))):
+            print(f"processes take turns on the card: {turns}")
+        environment = {**os.environ, "PYTHONPATH": str(root), "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
+                       "OPENBLAS_NUM_THREADS": "1", "PYTHONSAFEPATH": "1"}
+        self.processes = [subprocess.Popen([sys.executable, str(HERE / "marches.py")], stdin=subprocess.PIPE,
+                                           stdout=subprocess.PIPE, text=True, cwd=root, env=environment) for _ in range(processes)]
+        self.free: SimpleQueue[subprocess.Popen] = SimpleQueue()
+        for process in self.processes:
+            self.free.put(process)
+
+    def march(self, algorithm: str, steps: int, eta: float, alpha: float, m0: float, samples: int, seed: int,
+              without: Sequence[str] = (), late: int = 0) -> dict:
+        """One march, by the next process that is free."""
+        asked = {"algorithm": algorithm, "steps": steps, "eta": eta, "alpha": alpha, "m0": m0, "samples": samples, "seed": seed,
+                 "without": list(without), "late": late, "device": self.device}
+        process = self.free.get()
+        try:
+            process.stdin.write(json.dumps(asked) + "\n")  # type: ignore[union-attr]
+            process.stdin.flush()  # type: ignore[union-attr]
+            if not (line := process.stdout.readline()):  # type: ignore[union-attr]
+                raise SystemExit(f"a process of {process.args} died, see above")
+            return json.loads(line)
+        finally:
+            self.free.put(process)
+
+    def marches(self, requests: Sequence[dict]) -> list[dict]:
+        """All of them, as many at a time as there are processes, in their order."""
+        with ThreadPoolExecutor(len(self.processes)) as pool:
+            return list(pool.map(lambda request: self.march(**request), requests))
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.stdin.close()  # type: ignore[union-attr]
+            process.wait()
