@@ -5,9 +5,9 @@
     python benchmarks/bench_late.py bars --samples 2000 --seeds 640 --t-max 3 --processes 16
     python benchmarks/bench_late.py step --before PATH                     ms a step of 10 000 with 4000 samples, in turn
 
-"solutions" prints mean, median, spread and skewness of m at several times, as it is, without [ibp], and in the checkout PATH of an
-earlier version, for which ratios of variances have 95 % intervals by bootstrap. "bars" forms groups of eight solutions and prints
-how often the 95 % interval of a group, by Student's t, contains the mean of all.
+"solutions" prints mean, median, spread and skewness of m at several times, as it is, and either in the checkout PATH of an earlier
+version or without [ibp]; ratios of variances have 95 % intervals by bootstrap. "bars" forms groups of eight solutions and prints
+how often the 95 % interval of a group, by Student's t, contains the mean of all. Solutions that diverge are left out, and counted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ def sampled(checkout: Checkout, case: str, options: argparse.Namespace, first_se
              "without": without}
     found = checkout.marches([asked | {"seed": first_seed + seed} for seed in range(options.seeds)])
     m = np.array([each["m"] for each in found])
-    return m[np.isfinite(m[:, -1])][:, [round(t / ETA) for t in TIMES if t <= options.t_max]]
+    through = np.isfinite(m[:, -1])
+    if not through.all():
+        print(f"{case}: {np.count_nonzero(~through)} of {len(m)} solutions diverged")
+    return m[through][:, [round(t / ETA) for t in TIMES if t <= options.t_max]]
 
 
 def ratio(before: np.ndarray, now: np.ndarray) -> str:
@@ -61,6 +64,8 @@ def solutions(options: argparse.Namespace) -> None:
         ways["before"] = (Checkout(options.before.resolve(), options.processes, options.device), ())
     else:
         ways["without ibp"] = (here, ("ibp",))
+    for checkout, _ in ways.values():
+        checkout.warm_up()
     for case in options.cases:
         _law(case, ways, options)
     for checkout in {id(way[0]): way[0] for way in ways.values()}.values():
@@ -83,7 +88,6 @@ def _law(case: str, ways: dict[str, tuple[Checkout, tuple[str, ...]]], options: 
 
 
 def bars(options: argparse.Namespace) -> None:
-    count = options.seeds = options.seeds - options.seeds % 8
     here, rows = Checkout(ROOT, options.processes, options.device), []
     for case in list(CASES)[:4]:
         for t, x in zip(TIMES, sampled(here, case, options, 7000).T, strict=False):
@@ -91,10 +95,11 @@ def bars(options: argparse.Namespace) -> None:
             z = (groups.mean(axis=1) - x.mean()) / (groups.std(axis=1, ddof=1) / 8**0.5)
             cover = float(np.mean(np.abs(z) < stats.t(7).ppf(0.975)))
             error = (0.95 * 0.05 / len(groups)) ** 0.5
-            rows.append([case, f"{t:g}", f"{x.std(ddof=1):.4f}", f"{stats.skew(x):+.2f}", f"{cover:.1%} +- {error:.1%}"])
+            rows.append([case, f"{t:g}", len(groups), f"{x.std(ddof=1):.4f}", f"{stats.skew(x):+.2f}",
+                         f"{cover:.1%} +- {error:.1%}"])
     here.close()
-    table(f"95 % intervals of eight replicas of {options.samples} samples, {count // 8} groups (the error is that of a true 95 %)",
-          ["case", "t", "spread of m", "skewness", "covered"], rows)
+    table(f"95 % intervals of eight replicas of {options.samples} samples (the error is that of a true 95 %)",
+          ["case", "t", "groups", "spread of m", "skewness", "covered"], rows)
 
 
 def step(options: argparse.Namespace) -> None:
@@ -103,7 +108,7 @@ def step(options: argparse.Namespace) -> None:
     checkouts = {label: Checkout(root, 1, options.device) for label, root in ways.items()}
     asked = {"algorithm": GD, "eta": 0.01, "alpha": 3.0, "m0": 0.5, "samples": options.samples, "seed": 1}
     for checkout in checkouts.values():
-        checkout.march(**asked, steps=200)  # compiles
+        checkout.warm_up()
     rows = []
     for _ in range(options.rounds):
         for label, checkout in checkouts.items():

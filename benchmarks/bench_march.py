@@ -156,20 +156,13 @@ def same_error() -> None:
 
 
 def late() -> None:
-    """What a step costs once the history is long, and where: GD, n = 10 000, K = 4000, CPU seconds of a thread over its last steps.
-    The parts are timed over other steps than the whole, because looking takes time."""
+    """Where a step spends its time once the history is long: GD, n = 10 000, K = 4000, CPU seconds of a thread over its last steps.
+    (What a whole step costs, and cost in an earlier version: bench_late.py step.)"""
     numba.set_num_threads(1)
     samples, n = 4000, 10_000
     solver = March(problem(GD, n), Sampling(samples, 1, (0,), frozenset(PARTS), SHARE), 16, saved_steps(n), Comm(), np.float32)
-
-    def steps(upto: int) -> None:
-        while solver.n < upto:
-            solver.step()
-
-    before, last = seconds(partial(steps, n - 200)), seconds(partial(steps, n - 100))
-    held = sum(array.nbytes for part in (solver.own(), solver.carried()) for array in part.values())
-    table(f"a step of {samples} samples at n = {n}, dyadic history", ["whole march, s", "ms a step at the end", "kB a sample"],
-          [[f"{before + 2 * last:.0f}", f"{10 * last:.2f}", f"{held / samples / 1e3:.1f}"]])
+    while solver.n < n - 100:
+        solver.step()
     where_a_step_goes(solver, 100)
 
 

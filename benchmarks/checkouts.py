@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
+from benchmarks.common import GD
 from dmft.core.sharing import share_cards, visible_cards
 
 HERE = Path(__file__).resolve().parent
@@ -38,14 +39,19 @@ class Checkout:
         asked = {"algorithm": algorithm, "steps": steps, "eta": eta, "alpha": alpha, "m0": m0, "samples": samples, "seed": seed,
                  "without": list(without), "late": late, "device": self.device}
         process = self.free.get()
-        try:
-            process.stdin.write(json.dumps(asked) + "\n")  # type: ignore[union-attr]
-            process.stdin.flush()  # type: ignore[union-attr]
-            if not (line := process.stdout.readline()):  # type: ignore[union-attr]
-                raise SystemExit(f"a process of {process.args} died, see above")
-            return json.loads(line)
-        finally:
-            self.free.put(process)
+        process.stdin.write(json.dumps(asked) + "\n")  # type: ignore[union-attr]
+        process.stdin.flush()  # type: ignore[union-attr]
+        if not (line := process.stdout.readline()):  # type: ignore[union-attr]
+            raise SystemExit(f"a process of {process.args} died, see above")
+        self.free.put(process)
+        return json.loads(line)
+
+    def warm_up(self) -> None:
+        """A few steps by every process, so that later ones take no time to compile. The first process fills the cache for the
+        others."""
+        asked = {"algorithm": GD, "steps": 20, "eta": 0.01, "alpha": 3.0, "m0": 0.5, "samples": 1024, "seed": 1}
+        self.march(**asked)
+        self.marches([asked] * len(self.processes))
 
     def marches(self, requests: Sequence[dict]) -> list[dict]:
         """All of them, as many at a time as there are processes, in their order."""

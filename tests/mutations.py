@@ -353,4 +353,8 @@ MUTATIONS = [
              "records = np.full_like(self.flat[lines], np.nan)", ("tests/onepass/test_ensemble_stops.py",)),
     Mutation("diverged instances in the mean of onepass", "onepass", "kept = ~self.diverged if self.diverged.size",
              "kept = self.diverged | True if self.diverged.size", ("tests/onepass/test_onepass_machinery.py",)),
+    # --- how far tangents are trusted
+    Mutation("all tangents are trusted on a loss with barriers", "dmft/solvers",
+             "trusted=trusted_share(carriers, samples) if barriers else carriers / samples,", "trusted=carriers / samples,", IBP),
+    Mutation("tangents of any number of samples are trusted", "dmft/equations", ", MOST_TRUSTED) / samples", ") / samples", IBP),
 ]

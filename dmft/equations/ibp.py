@@ -16,8 +16,8 @@ In blocks (equations/history.py), with D their sizes and the present step as one
 K_T of K samples have tangents, and s2 is the variance of g'_n sum_k T_nk over samples that the coefficients assume: PRIOR, unless
 all samples respond alike (a linear loss): tangents then have no noise, and the row is left as it is. A mode of Q with
 eigenvalue lambda is corrected by the share lambda/(lambda + eps), with D^-1/2 Q D^-1/2 for Q. Large tangents are bounded, and what
-they miss by that does not become less with their number. So they are trusted as if at most a sixteenth of the samples had them, and
-at most MOST_TRUSTED: what they miss then vanishes as K grows. On a convex loss, where tangents do not grow, all are trusted.
+they miss by that does not become less with their number. So on a loss with barriers K_T counts as at most K/16, or LEAST_TRUSTED,
+and never as more than MOST_TRUSTED: what they miss then vanishes as K grows.
 
 The Cholesky factor of Q + eps D over the past is kept: a step changes its newest rows only, as long as eps stays. So eps is
 renewed when it is off by a factor of STALE, which changes no coefficient by more than that.
@@ -36,8 +36,8 @@ from dmft.equations.recursion import against_past
 from dmft.equations.weights import NoiseOverlaps, Row, WeightDynamics
 
 PRIOR = 2.0  # assumed variance of g'_n sum_k T_nk over samples
-TRUSTED_SHARE = 1 / 16  # of the samples: more tangents are not trusted more,
-LEAST_TRUSTED, MOST_TRUSTED = 128, 1024  # but for so few samples, and never those of more than so many
+TRUSTED_SHARE = 1 / 16  # largest share of samples with tangents that counts in eps,
+LEAST_TRUSTED, MOST_TRUSTED = 128, 1024  # and the least and the largest number that this may be
 STALE = 2.0  # factor by which eps may be off before the factor is made again
 COMES_DOWN = 0.99  # factor a step by which an eps that had to be raised comes down again
 ENOUGH = 1e6  # an eps that makes any Q positive; beyond it Q is not finite, and the solution is about to be called diverged

@@ -98,7 +98,7 @@ class TeacherChannel:
         if not use.identity:
             return row
         spread = max(float(sums[RESPONSE2] / carried - (sums[RESPONSE] / carried) ** 2), 0.0)
-        eps = ridge_strength(weights, sums[NOISE] / TRUST, use.trusted, spread)
+        eps = ridge_strength(weights, sums[NOISE] / TRUST, use.share, spread)
         return row if eps is None else self._solved(weights, row, identity_gap(weights, row, sums), 2.0 ** np.floor(np.log2(eps)))
 
     def forget(self, joins: tuple[int, ...]) -> None:

@@ -140,7 +140,8 @@ def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing, stratum: np.nd
 
 def estimators_of(experiment: Experiment, sampling: Sampling) -> Estimators:
     """Which estimators a solution can use. For labels that jump the control variate of mu needs pairs of samples on the jump; it
-    has no response Y there, nor for clusters. On a convex loss neither Y nor tangents grow, and no tangent is bounded."""
+    has no response Y there, nor for clusters. On a convex loss neither Y nor tangents grow, so that tangents
+    are hardly ever bounded."""
     stein = sampling.stein and experiment.stein and (experiment.data.control != JUMPS or sampling.pairs > 0)
     barriers = not all(loss.convex for loss in experiment.losses)
     carriers, samples = sampling.carriers, sampling.samples
