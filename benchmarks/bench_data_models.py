@@ -13,6 +13,7 @@ import argparse
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -61,8 +62,9 @@ def cost(options: argparse.Namespace) -> None:
     """Times are medians over rounds, in each of which every model runs once; ratios are medians of the ratios within a round."""
     runs = {name: parse_run(cost_text(problem, options)) for name, problem in MODELS.items()}
     other = None
+    folder = tempfile.TemporaryDirectory()
     if options.before:
-        file = Path(options.before).resolve() / "bench_phase.toml"
+        file = Path(folder.name) / "phase.toml"
         file.write_text(cost_text("", options))
         code = TIMED.format(root=str(Path(options.before).resolve()), run=str(file))
         other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -78,6 +80,10 @@ def cost(options: argparse.Namespace) -> None:
                 other.stdin.write("go\n")
                 other.stdin.flush()
                 times["phase retrieval, checkout before"].append(float(other.stdout.readline()))
+    if other:
+        other.stdin.close()
+        other.wait()
+    folder.cleanup()
     ours = np.array(times["phase retrieval"])
     rows = [[name, f"{np.median(found):.2f}", f"{np.median(np.array(found) / ours):.3f}"] for name, found in times.items()]
     table(f"one solution: {options.samples} samples, {options.steps} steps, persistent SGD; CPU seconds, {options.rounds} rounds",

@@ -1,8 +1,8 @@
 """Late times: the law of m over independent solutions, whether error bars of eight replicas cover its mean, and what a step costs.
 
     python benchmarks/bench_late.py                                        a small table on the CPU
-    python benchmarks/bench_late.py --before PATH --device gpu --samples 32768 --seeds 64 --t-max 10 --processes 12
-    python benchmarks/bench_late.py bars --samples 2000 --seeds 640 --t-max 3 --processes 16
+    python benchmarks/bench_late.py --before PATH --device gpu --samples 32768 --seeds 72 --t-max 10 --processes 12
+    python benchmarks/bench_late.py bars --device gpu --samples 2000 --seeds 4000 --t-max 3 --processes 16
     python benchmarks/bench_late.py step --before PATH                     ms a step of 10 000 with 4000 samples, in turn
 
 "solutions" prints mean, median, spread and skewness of m at several times, as it is, and either in the checkout PATH of an earlier
@@ -58,17 +58,14 @@ def ratio(before: np.ndarray, now: np.ndarray) -> str:
 
 
 def solutions(options: argparse.Namespace) -> None:
-    here = Checkout(ROOT, options.processes, options.device)
-    ways: dict[str, tuple[Checkout, tuple[str, ...]]] = {"as it is": (here, ())}
-    if options.before:
-        ways["before"] = (Checkout(options.before.resolve(), options.processes, options.device), ())
-    else:
-        ways["without ibp"] = (here, ("ibp",))
-    for checkout, _ in ways.values():
+    roots = [ROOT, *([options.before.resolve()] if options.before else [])]
+    checkouts = [Checkout(root, options.processes, options.device) for root in roots]
+    other = {"before": (checkouts[-1], ())} if options.before else {"without ibp": (checkouts[0], ("ibp",))}
+    for checkout in checkouts:
         checkout.warm_up()
     for case in options.cases:
-        _law(case, ways, options)
-    for checkout in {id(way[0]): way[0] for way in ways.values()}.values():
+        _law(case, {"as it is": (checkouts[0], ())} | other, options)
+    for checkout in checkouts:
         checkout.close()
 
 
@@ -131,7 +128,8 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=1, help="of step")
     parser.add_argument("--before", type=Path, metavar="PATH", help="a checkout of an earlier version")
-    parser.add_argument("--cases", nargs="+", choices=list(CASES), metavar="CASE", default=list(CASES), help="; ".join(CASES))
+    parser.add_argument("--cases", nargs="+", choices=list(CASES), metavar="CASE", default=list(CASES),
+                        help="of solutions: " + "; ".join(CASES))
     options = parser.parse_args()
     options.samples = options.samples or (4000 if options.what == "step" else 1024)
     {"solutions": solutions, "bars": bars, "step": step}[options.what](options)

@@ -355,6 +355,6 @@ MUTATIONS = [
              "kept = self.diverged | True if self.diverged.size", ("tests/onepass/test_onepass_machinery.py",)),
     # --- how far tangents are trusted
     Mutation("all tangents are trusted on a loss with barriers", "dmft/solvers",
-             "trusted=trusted_share(carriers, samples) if barriers else carriers / samples,", "trusted=carriers / samples,", IBP),
+             "trusted_share(sampling.carriers, sampling.samples) if barriers else share", "share", IBP),
     Mutation("tangents of any number of samples are trusted", "dmft/equations", ", MOST_TRUSTED) / samples", ") / samples", IBP),
 ]

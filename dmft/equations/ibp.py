@@ -36,8 +36,10 @@ from dmft.equations.recursion import against_past
 from dmft.equations.weights import NoiseOverlaps, Row, WeightDynamics
 
 PRIOR = 2.0  # assumed variance of g'_n sum_k T_nk over samples
-TRUSTED_SHARE = 1 / 16  # largest share of samples with tangents that counts in eps,
-LEAST_TRUSTED, MOST_TRUSTED = 128, 1024  # and the least and the largest number that this may be
+# The largest share of samples with tangents that counts in eps, and bounds of that number of samples. They were chosen, not fitted;
+# what is left of the error with 512 and 2048 is in docs/validation.md.
+TRUSTED_SHARE = 1 / 16
+LEAST_TRUSTED, MOST_TRUSTED = 128, 1024
 STALE = 2.0  # factor by which eps may be off before the factor is made again
 COMES_DOWN = 0.99  # factor a step by which an eps that had to be raised comes down again
 ENOUGH = 1e6  # an eps that makes any Q positive; beyond it Q is not finite, and the solution is about to be called diverged
@@ -90,8 +92,8 @@ def gap(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps, noise: Noise
 
 
 def corrected(weights: WeightDynamics, row: Row, failed: Gap, g_squared: float, share: float, spread: float) -> Row:
-    """The row with its response corrected. g_squared: <g_n^2>; share: trusted_share; spread: variance of
-    g'_n sum_k T_nk over samples."""
+    """The row with its response corrected. g_squared: <g_n^2>; share: K_T/K as far as it is trusted; spread: variance
+    of g'_n sum_k T_nk over samples."""
     eps = ridge_strength(weights, g_squared, share, spread)
     return row if eps is None else solved(weights, row, failed, eps)
 

@@ -31,7 +31,7 @@ CURVATURE, SQUARE, FIELD, NOISE, RESPONSE, RESPONSE2 = range(6)
 TEACHER_SCALARS = 6
 # The tail of the tangents lies where h0 is large, so that bounded tangents miss much of K1. The identity is therefore trusted more
 # than for M_R: the ridge of its correction is smaller by this factor. Between factors of 64 and 8192 V(t = 1) of GD changes by 3 %
-# (docs/random-starts.md).
+# (docs/random-starts.md). It is so small that all tangents may count in it, `share` and not `trusted`.
 TRUST = 256.0
 
 

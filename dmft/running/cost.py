@@ -22,7 +22,7 @@ from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 
 # Seconds for a sample and step of the march: a constant, and per packed tangent of the history. Measured with a full history of
 # 100, 200, 400 steps: 3.9, 9.2, 30 us; dyadic with 160 slots, on an idle core: 0.25 us, 0.28 ns a tangent and 3.3 ns a slot
-# (docs/performance.md), taken somewhat larger, because machines are seldom idle.
+# (from the parts of a step in docs/performance.md), taken somewhat larger, because machines are seldom idle.
 MARCH_FULL = (2.0e-6, 0.35e-9)
 MARCH_DYADIC = (0.4e-6, 0.35e-9)
 MARCH_SLOT = 3.5e-9        # s per sample, step and slot of the history

@@ -140,11 +140,10 @@ def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing, stratum: np.nd
 
 def estimators_of(experiment: Experiment, sampling: Sampling) -> Estimators:
     """Which estimators a solution can use. For labels that jump the control variate of mu needs pairs of samples on the jump; it
-    has no response Y there, nor for clusters. On a convex loss neither Y nor tangents grow, so that tangents
-    are hardly ever bounded."""
+    has no response Y there, nor for clusters. On a convex loss neither Y nor tangents grow, and these are hardly ever bounded."""
     stein = sampling.stein and experiment.stein and (experiment.data.control != JUMPS or sampling.pairs > 0)
     barriers = not all(loss.convex for loss in experiment.losses)
-    carriers, samples = sampling.carriers, sampling.samples
-    return Estimators(stein, sampling.identity, carriers / samples,
-                      trusted=trusted_share(carriers, samples) if barriers else carriers / samples,
+    share = sampling.carriers / sampling.samples
+    trusted = trusted_share(sampling.carriers, sampling.samples) if barriers else share
+    return Estimators(stein, sampling.identity, share, trusted,
                       late=LATE if barriers and experiment.data.control == SMOOTH else np.inf)
