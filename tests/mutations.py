@@ -38,6 +38,7 @@ RUNNING = ("tests/dmft/running/test_solver_behaviour.py", "tests/dmft/running/te
 RESUME = ("tests/dmft/running/test_solver_resume.py",)
 SUBMIT = ("tests/dmft/cluster",)
 INSPECT = ("tests/dmft/inspection",)
+POINTS = ("tests/dmft/samples/test_points.py",)
 SIMULATOR = ("tests/sgd_sim/test_simulator_reference.py", "tests/sgd_sim/test_simulator_laws.py")
 SIMULATOR_ALGORITHMS = ("tests/sgd_sim/test_simulator_algorithms.py",)
 MINIBATCH = ("tests/sgd_sim/test_simulator_minibatch.py", "tests/sgd_sim/test_simulator_laws.py")
@@ -152,7 +153,16 @@ MUTATIONS = [
     Mutation("Stein tangent without the teacher", "dmft/samples",
              "- gp * Y - g_y\n",
              "- gp * Y\n", SOLVERS),
-    Mutation("weights of the wide start", "dmft/samples", "-0.5 * (wider**2 - 1)", "-0.5 * (wider - 1)", MOMENTS),
+    Mutation("weights of the wide start", "dmft/samples", "np.exp(-growth * np.minimum(np.abs(x), upto) ** 2)",
+             "np.exp(-0.9 * growth * np.minimum(np.abs(x), upto) ** 2)", POINTS),
+    Mutation("the start is turned the wrong way", "dmft/samples", "spread * (sine * one - cosine * other)",
+             "spread * (sine * one + cosine * other)", ("tests/dmft/equations/test_start_moments.py",)),
+    Mutation("neighbours with the same later normals", "dmft/samples", "= first + place // 2, 1.0 - 2.0 * (place % 2)",
+             "= first + place // 2, 1.0", POINTS),
+    Mutation("neighbours that are not close", "dmft/samples", "for column in digits.T:", "for column in digits.T[:0]:", POINTS),
+    Mutation("a response to the label without bound", "dmft/samples", "most = BOUND if eta * gp > STABLE else WILDEST",
+             "most = BOUND if eta * gp > STABLE else np.inf", ("tests/dmft/samples/test_gpu_march.py",)),
+    Mutation("sign labels start as on a barrier", "dmft/samples", "elif wide and experiment.barriers and", "elif wide and", POINTS),
     Mutation("batch of the step before", "dmft/model",
              "uniform2(key, label, n + 1)",
              "uniform2(key, label, n)", (*SOLVERS, *GPU_MARCH)),
@@ -355,6 +365,6 @@ MUTATIONS = [
              "kept = self.diverged | True if self.diverged.size", ("tests/onepass/test_onepass_machinery.py",)),
     # --- how far tangents are trusted
     Mutation("all tangents are trusted on a loss with barriers", "dmft/solvers",
-             "trusted_share(sampling.carriers, sampling.samples) if barriers else share", "share", IBP),
+             "trusted_share(sampling.carriers, sampling.samples) if experiment.nonconvex else share", "share", IBP),
     Mutation("tangents of any number of samples are trusted", "dmft/equations", ", MOST_TRUSTED) / samples", ") / samples", IBP),
 ]

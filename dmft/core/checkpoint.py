@@ -20,7 +20,8 @@ from dmft.core.parts import Part, Piece, pieces, send
 from dmft.core.tree import flatten, nest
 from dmft.core.worker import Worker
 
-LAYOUT = 3          # version of the layout; checkpoints without the attribute are older
+# Version of the layout, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
+LAYOUT = 4
 ACTIVE = "active"
 
 

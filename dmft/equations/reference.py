@@ -100,8 +100,8 @@ def make_sweep(first: Loss, second: Loss):
     v_2, dv_2, d2v_2 = second.v, second.dv, second.d2v
 
     @njit(cache=built_in(first.name) and built_in(second.name))
-    def sweep(eta, scale, heat, beta, chains, later, keys, m, m_w, a, keep, chi_factor, M_R, name, sign, k0, y, sd, h_start,
-              s_start, weight, z_first, changes):
+    def sweep(eta, scale, heat, beta, chains, later, keys, m, m_w, a, keep, chi_factor, M_R, name, noise_name, sign, k0, y, sd,
+              h_start, s_start, weight, z_first, changes):
         """<v>, <g'>, <g k> (rows,), <g_n g_k> and <g'_n T_nk> (rows, rows). eta, scale (1/l), heat, beta (Nesterov's): (rows,);
         later (rows,): whether a row has the second loss; chains: how mini-batches move on at every step."""
         rows = len(m)
@@ -125,7 +125,7 @@ def make_sweep(first: Loss, second: Loss):
                     mean_gT[n, k] += w * gp[n] * T[n, k]  # [dmft-MR]
                 if n + 1 == rows:
                     break
-                z[n], xi = normal2(keys[0], name[i], n)
+                z[n], xi = normal2(keys[0], noise_name[i], n)
                 z[n] = z_first[i, n] if n < z_first.shape[1] else sign[i] * z[n]
                 chi = np.sum(chi_factor[n, : n + 1] * z[: n + 1])  # [dmft-chi]
                 memory = np.sum(M_R[n, :n] * h[:n])
@@ -162,7 +162,7 @@ def sweep_once(e: Experiment, draws, weight: np.ndarray, keys, kernels: FullKern
     chains = typed.List([e.batches.chain(n) for n in range(rows)])
     sums = make_sweep(e.losses[0], e.losses[-1])(
         e.eta_n[steps], e.scale_n[steps], heat, beta, chains, e.loss_n > 0, keys, *held, weights.a, weights.keep, factor,
-        weights.memory, draws.name, draws.sign, draws.k, draws.y, draws.sd, draws.h, draws.s, weight, draws.z,
+        weights.memory, draws.name, draws.noise_name, draws.sign, draws.k, draws.y, draws.sd, draws.h, draws.s, weight, draws.z,
         draws.changes)
     loss, gp, gk, gg, gT = sums
     mu = np.zeros(rows) if e.mirrored else e.alpha * gk

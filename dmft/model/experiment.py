@@ -99,6 +99,17 @@ class Experiment:
         return self.m0 == 0 and self.data.even and all(is_even(loss) for loss in self.losses)
 
     @cached_property
+    def nonconvex(self) -> bool:
+        """Whether the loss of any phase is not known to be convex: tangents can grow."""
+        return not all(loss.convex for loss in self.losses)
+
+    @cached_property
+    def barriers(self) -> bool:
+        """Whether samples can rest on a barrier of the loss, between two fields that fit a label smooth in h0: a loss is not known
+        to be convex, and the control variate of mu has a response to the label."""
+        return self.nonconvex and self.data.control == SMOOTH
+
+    @cached_property
     def stein(self) -> bool:
         """Whether the loss of every phase has the derivatives in the label that the control variate of mu may need."""
         return self.data.control != SMOOTH or all(loss.stein for loss in self.losses)

@@ -29,7 +29,7 @@ from dmft.samples.lost import GONE, LEAVES
 from dmft.samples.nesterov import Behind
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Past, SampleState, by_name
-from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Tangents
+from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, WILDEST, Tangents
 
 KERNELS = ("fields", "bounds", "teacher_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns", "merge_rows")
 BLOCKS = 32  # most blocks of samples; their sums are added on the host, over all ranks, exactly
@@ -119,15 +119,15 @@ class GpuSamples:
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         numbers = {"STEIN": int(self.stein), "IDENTITY": int(self.identity), "SCALARS": SCALARS, "GROUPS": GROUPS,
                    "TEACHER_SCALARS": TEACHER_SCALARS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
-                   "LEAVES": LEAVES, "GONE": GONE, "LANES": LANES, "FOUR": FOUR, "ACROSS": ACROSS,
+                   "WILDEST": WILDEST, "LEAVES": LEAVES, "GONE": GONE, "LANES": LANES, "FOUR": FOUR, "ACROSS": ACROSS,
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
         sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} stored;",
                               *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
                    for loss in experiment.losses]
         self.kernel = gpu.kernels(sources[0], KERNELS)
         self.fields = [self.kernel["fields"], *(gpu.kernels(text, ("fields",))["fields"] for text in sources[1:])]
-        start = {**draws._asdict(), "name": draws.name.astype(np.int64), "weight": weight, "Y": np.zeros(count),
-                 "line": lines_of(draws.carrier).astype(np.int64)}
+        start = {**draws._asdict(), **{name: getattr(draws, name).astype(np.int64) for name in ("name", "noise_name")},
+                 "weight": weight, "Y": np.zeros(count), "line": lines_of(draws.carrier).astype(np.int64)}
         self.state = SampleState(*(gpu.put(start[name]) for name in SampleState._fields))
         self.slope, self.direct = gpu.put(np.ascontiguousarray(draws.slope)), gpu.put(draws.jump + weight * draws.shift)
         self.past = Past(H=gpu.zeros((slots, self.width), dtype), G=gpu.zeros((slots, self.width)),
@@ -282,9 +282,9 @@ class GpuSamples:
         self.kernel["merge_rows"]((across, self.slots), threads, (
             *sizes, step, rates, self.offset, self.stop, self.carrier, self.gp, T, row, coming), 0)
         self.kernel["move"]((-(-self.count // ACROSS),), (LANES * MOVERS,), (
-            count, width, slots, step, rates, *self.keys, state.name, state.sign, np.int32(self.z_steps), self.z,
-            np.int32(self.known), self.changes, self.g, self.gp, self.g_y, state.h, state.s, past.H, past.G, past.X, state.Y,
-            past.Y), max(HELD_BYTES * (self.slots + tiling.ahead * MOVERS), 8 * 3 * ACROSS * MOVERS))
+            count, width, slots, step, rates, *self.keys, state.name, state.noise_name, state.sign, np.int32(self.z_steps),
+            self.z, np.int32(self.known), self.changes, self.g, self.gp, self.g_y, state.h, state.s, past.H, past.G, past.X,
+            state.Y, past.Y), max(HELD_BYTES * (self.slots + tiling.ahead * MOVERS), 8 * 3 * ACROSS * MOVERS))
 
     def own(self) -> OnDevice:
         """As Samples.own, so that a checkpoint goes on on either device. What merged blocks have left in the past is cleared on the

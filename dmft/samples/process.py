@@ -50,7 +50,7 @@ from dmft.samples.lost import GONE
 from dmft.samples.nesterov import Behind
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Fields, Learning, Past, SampleState, by_name
-from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, Ahead, Tangents, gather, merge_packed, pull
+from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, WILDEST, Ahead, Tangents, gather, merge_packed, pull
 from dmft.samples.teacher_sums import teacher_sums
 
 
@@ -145,9 +145,9 @@ def _row_sums(block, used, state, learning, fields, past, row, m, eta, stein, id
 
 
 @njit(cache=True, inline="always")
-def own_normals(i, name, sign, z_first, noise_key, n):
+def own_normals(i, noise_name, sign, z_first, noise_key, n):
     """The normals of chi and of the heat of sample i at step n; the first ones of chi may be given."""
-    z, xi = normal2(noise_key, name[i], n)
+    z, xi = normal2(noise_key, noise_name[i], n)
     z *= sign[i]
     if n < z_first.shape[1]:
         z = z_first[i, n]
@@ -171,7 +171,8 @@ def next_control(Y, gp, g_y, Y_past, memory, a, keep, eta, used):
     """Y_{n+1}, the response of h_{n+1} to h0 through the label alone, for the control variate of mu. Eq. [stein]."""
     response = dot(memory, Y_past, used) - gp * Y - g_y
     following = a * (keep * Y + eta * response)
-    return min(max(following, -BOUND), BOUND) if eta * gp > STABLE else following
+    most = BOUND if eta * gp > STABLE else WILDEST
+    return min(max(following, -most), most)
 
 
 @njit(cache=True, inline="always")
@@ -243,14 +244,14 @@ def _advance_tangents(first, last, step, drive, state, tangents, fields, ahead, 
 def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z_first, changes, stein):
     """Samples first .. last-1 without their tangents from step n to n+1."""
     n, eta, slot, merges = step.n, step.eta, step.slot, step.merges
-    h, s, Y, name, sign = state.h, state.s, state.Y, state.name, state.sign
+    h, s, Y, name, noise_name, sign = state.h, state.s, state.Y, state.name, state.noise_name, state.sign
     g_all, gp_all, g_y, memory, chi_weights = fields.g, fields.gp, fields.g_y, drive.memory, drive.chi_weights
     H, G, X, Y_past = past.H, past.G, past.X, past.Y
     a, keep, thermal, chi_sd, noise_key, batch_key = drive.a, drive.keep, drive.thermal, drive.chi_sd, keys.noise, keys.batch
     used = step.stop[slot]
     for i in range(first, last):
         g, gp, H_i, X_i = g_all[i], gp_all[i], H[i], X[i]
-        z, xi = own_normals(i, name, sign, z_first, noise_key, n)
+        z, xi = own_normals(i, noise_name, sign, z_first, noise_key, n)
         chi = draw_noise(z, X_i, chi_weights, chi_sd, used)
         h_next = next_field(h[i], g, chi, xi, H_i, memory, a, keep, thermal, eta, used)
         if stein:
@@ -294,7 +295,7 @@ class Samples:
         self.classes = experiment.data.classifies or experiment.data.bias
         self.offset, self.stop = history.offset, history.stop
         self.blocks, self.count = -(-count // block), count
-        integers = {"name": np.int64, "line": np.int64}
+        integers = dict.fromkeys(("name", "noise_name", "line"), np.int64)
         self.state = SampleState(*(np.zeros(count, integers.get(name, np.float64)) for name in SampleState._fields))
         self.past = Past(H=np.zeros((count, slots), dtype), G=np.zeros((count, slots)), X=np.zeros((count, slots), dtype),
                          Y=np.zeros((count, slots if self.stein else 0), dtype))

@@ -1,12 +1,15 @@
 """The start of every sample: (k, y, sd) of its data, h(0), s(0), its importance weight, and the first normals of its noise chi.
 
-A sample is known by its index among all samples of a replica, so any range of samples can be drawn on any rank.
-The parts of the variance reduction, each of which can be switched off:
+A sample is known by its index among all samples of a replica, so any range of samples can be drawn on any rank. Eq. [draws]. The
+parts of the variance reduction, each of which can be switched off:
 
-- "sobol": (h0, h(0), s(0)), the first SOBOL_CHANGES changes of a persistent s and the first SOBOL_STEPS normals behind chi are a
-  scrambled Sobol set, one independent scrambling per replica, so that the spread of replicas still gives the error bars;
-- "weights": h0 and h(0) are drawn WIDER times too wide and weighted back: g ~ h^3 lives in the tails.
-  (Much wider and samples start where the explicit step is unstable, eta v'' > 2.)
+- "sobol": (h0, h(0), s(0)), the first SOBOL_STEPS normals behind chi and the first SOBOL_CHANGES changes of a persistent s are a
+  scrambled Sobol set, one independent scrambling per replica, so that the spread of replicas still gives the error bars. Two
+  neighbours in it have opposite later normals, so that what is linear in these nearly drops out of averages.
+- "weights": the start is drawn too wide and weighted back, because g ~ h^3 lives in its tails. (Much wider and samples start where
+  the explicit step is unstable, eta v'' > 2.) Where a loss has barriers the noise of late times comes from samples on them,
+  whose field is small while h0 is large: h0 and h(0) are then turned into the field h(0) + m0 h0 and what is independent of it,
+  which is drawn much too wide.
 - "stein" (a control variate of mu) and "ibp" (the response completed by an identity) are estimators, not draws: see
   equations/rows.py and equations/ibp.py. With "ibp" only some samples have tangents. For labels that jump, "stein" needs
   additional samples on the jump: pairs that differ in their label alone, with weight 0 in every average.
@@ -15,25 +18,28 @@ The parts of the variance reduction, each of which can be switched off:
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from dmft.core import streams
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import first_weights
 from dmft.model.runfile import VARIANCE_PARTS
+from dmft.samples.points import PointSet, too_wide
 
 SOBOL_STEPS = 10  # first steps whose normals are part of the Sobol set
 SOBOL_CHANGES = 4  # first changes of a persistent mini-batch weight that are part of it
-WIDER = 1.2  # factor by which h0 and h(0) are drawn too wide, with "weights"
+WIDER = 1.2  # factor by which h0 and h(0) are drawn too wide, with "weights" and where barriers do not matter
+# The same for the field and for what is independent of it, and up to where the latter is: chosen by the variance of m
+# (docs/performance.md). Not so from m0/sqrt(q) = NEAR on: close to the teacher hardly a sample is on a barrier.
+WIDER_ALONG, WIDER_ACROSS, UPTO, NEAR = 1.1, 2.0, 2.5, 0.7
 # For random starts there are averages with the weight h0^2: h0 alone is drawn wider, and cut off where its weight is negligible and
 # the explicit step of most runs is still stable.
 WIDER_RANDOM, LARGEST_H0 = 1.4, 6.0
+NEIGHBOURS = [0, 1, 3]  # columns in which neighbours are close: the start and the first normal
 PARTS = VARIANCE_PARTS
 LEAST_CARRIERS = 512  # least number of samples with tangents, which give the shape of a row of the response (or all, if fewer)
 
@@ -41,8 +47,9 @@ LEAST_CARRIERS = 512  # least number of samples with tangents, which give the sh
 class Draws(NamedTuple):
     """The start of a range of samples."""
 
-    name: np.ndarray  # (count,) names the sample's later random numbers
-    sign: np.ndarray  # (count,) -1 for the mirror image of a pair (m0 = 0)
+    name: np.ndarray  # (count,) names the sample's later mini-batches
+    noise_name: np.ndarray  # (count,) names its later normals, which neighbours share
+    sign: np.ndarray  # (count,) of these normals
     k: np.ndarray  # (count,) coefficient of the input along w0
     y: np.ndarray  # (count,) label of the sample in the data
     sd: np.ndarray  # (count,) spread of the input
@@ -56,19 +63,6 @@ class Draws(NamedTuple):
     carrier: np.ndarray  # (count,) whether the sample has tangents
     z: np.ndarray  # (count, steps) first normals behind chi
     changes: np.ndarray  # (count, 1 + changes) s(0) and its first changes, or (count, 0) where they are left to chance
-
-
-def _unit_cube(seed: int, name: tuple[int, ...], first: int, count: int, dimensions: int, sobol: bool) -> np.ndarray:
-    """Points first .. first+count-1 of the set of one solution in the open unit cube, (count, dimensions)."""
-    if not sobol:
-        return streams.uniforms(streams.key(seed, "start", *name), first, (count, dimensions))
-    engine = qmc.Sobol(dimensions, scramble=True, rng=streams.generator(seed, "sobol", *name))
-    if first:
-        engine.fast_forward(first)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # any sample count is allowed; powers of two balance best
-        points = engine.random(count)
-    return np.clip(points, 1e-12, 1 - 1e-12)
 
 
 @dataclass(frozen=True)
@@ -112,28 +106,77 @@ class Sampling:
         return streams.key(self.seed, "chi", *self.name), streams.key(self.seed, "batch", *self.name)
 
 
-def _points(sampling: Sampling, index: np.ndarray, dimensions: int) -> np.ndarray:
-    """The points of the samples `index` in the open unit cube, (count, dimensions). Consecutive indices are drawn together."""
-    chosen, place = np.unique(index, return_inverse=True)
-    sobol = "sobol" in sampling.parts
-    stretches = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1) if len(chosen) else []
-    drawn = [_unit_cube(sampling.seed, sampling.name, int(part[0]), len(part), dimensions, sobol) for part in stretches]
-    return np.concatenate([np.empty((0, dimensions)), *drawn])[place]
+def _set_of(sampling: Sampling, dimensions: int) -> PointSet:
+    return PointSet(sampling.seed, sampling.name, dimensions, "sobol" in sampling.parts)
+
+
+class _Later(NamedTuple):
+    """The later normals of points of the set, each (count,)."""
+
+    name: np.ndarray
+    sign: np.ndarray
+
+
+def _later_normals(experiment: Experiment, drawn: PointSet, count: int) -> _Later:
+    """Those of the first `count` points: two neighbours share a name and have opposite signs. Neighbours are looked for among the
+    second half of the points, the second half of the first half, and so on: the solution with half the samples, which is there to
+    estimate the bias, then has the first samples of the whole one, noise and all."""
+    later = _Later(np.arange(count), np.ones(count))
+    if not drawn.sobol:
+        return later
+
+    def on(points: np.ndarray) -> np.ndarray:
+        return experiment.batch.first(points[:, 2]) > 0.0 if experiment.batches.lingers else np.zeros(len(points))
+
+    code, last = drawn.codes(count, NEIGHBOURS, on), count
+    while last:
+        first = last // 2
+        place = np.empty(last - first, np.int64)
+        place[np.argsort(code[first:last], kind="stable")] = np.arange(last - first)
+        later.name[first:last], later.sign[first:last] = first + place // 2, 1.0 - 2.0 * (place % 2)
+        last = first
+    return later
 
 
 class _Columns(NamedTuple):
-    """Where the numbers of a sample are among the columns of its point; h0, h(0) and s(0) are the first three."""
+    """Where the numbers of a sample are among the columns of its point; its start (`_Start`) and s(0) are the first three."""
 
-    changes: slice
     z: slice
+    changes: slice
     extra: slice  # of the data model
 
     @classmethod
     def of(cls, experiment: Experiment, sampling: Sampling) -> _Columns:
         sobol = "sobol" in sampling.parts
-        changes = 3 + (SOBOL_CHANGES if sobol and experiment.batches.lingers else 0)
-        z = changes + (SOBOL_STEPS if sobol else 0)  # in a shorter run too: the scrambling depends on the dimension
-        return cls(slice(3, changes), slice(changes, z), slice(z, z + experiment.data.draws))
+        z = 3 + (SOBOL_STEPS if sobol else 0)  # in a shorter run too: the scrambling depends on the dimension
+        changes = z + (SOBOL_CHANGES if sobol and experiment.batches.lingers else 0)
+        return cls(slice(3, z), slice(z, changes), slice(changes, changes + experiment.data.draws))
+
+
+class _Start(NamedTuple):
+    """h0 and h(0) of points, and their importance weights, each (count,)."""
+
+    h0: np.ndarray
+    h: np.ndarray
+    weight: np.ndarray
+
+
+def _start(experiment: Experiment, points: np.ndarray, wide: bool) -> _Start:
+    """From the first two columns of points: h0 and h(0) or, where a loss has barriers, the field and what is independent of it.
+    wide: whether they are drawn too wide."""
+    spread, norm = math.sqrt(experiment.h_start_variance), math.sqrt(experiment.q_start)
+    factors, upto = (WIDER, WIDER), math.inf
+    cosine, sine = 1.0, 0.0  # of the angle by which the two columns are turned
+    if experiment.start.random:
+        factors = WIDER_RANDOM, 1.0
+    elif wide and experiment.barriers and abs(experiment.m0) < NEAR * norm:
+        cosine, sine, upto = experiment.m0 / norm, spread / norm, UPTO
+        factors = WIDER_ALONG, WIDER_ACROSS
+    one, weight_of_one = too_wide(points[:, 0], factors[0] if wide else 1.0)
+    other, weight_of_other = too_wide(points[:, 1], factors[1] if wide else 1.0, upto)
+    if experiment.start.random and wide:
+        one = np.clip(one, -LARGEST_H0, LARGEST_H0)
+    return _Start(cosine * one + sine * other, spread * (sine * one - cosine * other), weight_of_one * weight_of_other)
 
 
 def draw(experiment: Experiment, sampling: Sampling, index: np.ndarray) -> Draws:
@@ -152,42 +195,39 @@ def _draw_pairs(experiment: Experiment, sampling: Sampling, index: np.ndarray) -
     wide nor flipped."""
     pair, label = (index - sampling.samples) // 2, 1.0 - 2.0 * (index % 2 != sampling.samples % 2)
     columns, name = _Columns.of(experiment, sampling), sampling.samples + pair
-    points = _points(sampling, name, columns.extra.stop)
+    points = _set_of(sampling, columns.extra.stop).at(name)
     jump = experiment.data.jump(points[:, columns.extra])
     s = first_weights(experiment.batch, points[:, 2], sampling.keys[1], name)
     zero, one = np.zeros(len(index)), np.ones(len(index))
-    return Draws(name=name, sign=one, k=jump.k, y=label, sd=one, slope=zero, shift=zero, stratum=np.zeros(len(index), np.int64),
-                 jump=label * jump.size / sampling.pairs, h=np.sqrt(experiment.h_start_variance) * ndtri(points[:, 1]),
-                 s=s, weight=zero, carrier=np.zeros(len(index), bool), z=ndtri(points[:, columns.z]),
+    return Draws(name=name, noise_name=name, sign=one, k=jump.k, y=label, sd=one, slope=zero, shift=zero,
+                 stratum=np.zeros(len(index), np.int64), jump=label * jump.size / sampling.pairs,
+                 h=np.sqrt(experiment.h_start_variance) * ndtri(points[:, 1]), s=s, weight=zero,
+                 carrier=np.zeros(len(index), bool), z=ndtri(points[:, columns.z]),
                  changes=_changes(experiment, s, points[:, columns.changes]))
 
 
 def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray) -> Draws:
     """The samples that enter averages."""
-    parts = sampling.parts
     columns = _Columns.of(experiment, sampling)
-    carrier, sign = index < sampling.carriers, np.ones(len(index))
+    carrier, mirror, count = index < sampling.carriers, np.ones(len(index)), sampling.samples
     if experiment.mirrored:
-        sign[index % 2 == 1] = -1
-        index = index // 2
-    points = _points(sampling, index, columns.extra.stop)
+        mirror[index % 2 == 1] = -1
+        index, count = index // 2, -(-count // 2)
+    drawn = _set_of(sampling, columns.extra.stop)
+    points, later = drawn.at(index), _later_normals(experiment, drawn, count)
     s = first_weights(experiment.batch, points[:, 2], sampling.keys[1], index)
-    wider = WIDER if "weights" in parts else 1.0
-    y0, y = ndtri(points[:, 0]), ndtri(points[:, 1])
-    weight, h0 = wider**2 * np.exp(-0.5 * (wider**2 - 1) * (y0**2 + y**2)), wider * y0
-    if experiment.start.random and "weights" in parts:
-        wider = 1.0
-        weight, h0 = np.exp(-0.5 * (WIDER_RANDOM**2 - 1) * y0**2), np.clip(WIDER_RANDOM * y0, -LARGEST_H0, LARGEST_H0)
+    start = _start(experiment, points, "weights" in sampling.parts)
     return Draws(
         name=index,
-        sign=sign,
-        **experiment.data.draw(h0, points[:, columns.extra])._asdict(),
+        noise_name=later.name[index],
+        sign=mirror * later.sign[index],
+        **experiment.data.draw(start.h0, points[:, columns.extra])._asdict(),
         jump=np.zeros(len(index)),
-        h=sign * wider * np.sqrt(experiment.h_start_variance) * y,
+        h=mirror * start.h,
         s=s,
-        weight=weight,
+        weight=start.weight,
         carrier=carrier,
-        z=sign[:, None] * ndtri(points[:, columns.z]),
+        z=mirror[:, None] * ndtri(points[:, columns.z]),
         changes=_changes(experiment, s, points[:, columns.changes]),
     )
 

@@ -11,9 +11,10 @@ class SampleState(NamedTuple):
     """Where the samples stand at step n, each (count,)."""
 
     weight: np.ndarray
-    name: np.ndarray  # names the random numbers of a sample
+    name: np.ndarray  # names the mini-batches of a sample
+    noise_name: np.ndarray  # names its normals
+    sign: np.ndarray  # of these normals
     line: np.ndarray  # where its tangents are, -1 for a sample without
-    sign: np.ndarray  # -1 for the mirror image of a pair
     k: np.ndarray  # coefficient of the input along w0
     y: np.ndarray  # label
     sd: np.ndarray  # spread of the input

@@ -25,6 +25,9 @@ BOUND = 10.0
 MOST = 10.0
 # A sample with |Y| > WIDE has left, or is leaving, a barrier; many of these make the control variate of mu noisy. Eq. [stein].
 WIDE = 1.0
+# One that stays on the barrier has a Y that grows exponentially, to 10^4 and more, and would alone move mu and the whole solution.
+# It counts as WILDEST, which moves m of gradient descent by 0.0001 (docs/performance.md).
+WILDEST = 100.0
 TILE = 128  # columns of the tangents worked on at a time where several steps are known
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from dmft.equations.ibp import trusted_share
 from dmft.equations.rows import LATE, Estimators
 from dmft.model.experiment import Experiment
-from dmft.model.teacher import JUMPS, SMOOTH
+from dmft.model.teacher import JUMPS
 from dmft.samples.sampling import Sampling
 
 LARGEST_BLOCK_COUNT = 512  # blocks of a solution on the CPU, at most
@@ -142,8 +142,6 @@ def estimators_of(experiment: Experiment, sampling: Sampling) -> Estimators:
     """Which estimators a solution can use. For labels that jump the control variate of mu needs pairs of samples on the jump; it
     has no response Y there, nor for clusters. On a convex loss neither Y nor tangents grow, and these are hardly ever bounded."""
     stein = sampling.stein and experiment.stein and (experiment.data.control != JUMPS or sampling.pairs > 0)
-    barriers = not all(loss.convex for loss in experiment.losses)
     share = sampling.carriers / sampling.samples
-    trusted = trusted_share(sampling.carriers, sampling.samples) if barriers else share
-    return Estimators(stein, sampling.identity, share, trusted,
-                      late=LATE if barriers and experiment.data.control == SMOOTH else np.inf)
+    trusted = trusted_share(sampling.carriers, sampling.samples) if experiment.nonconvex else share
+    return Estimators(stein, sampling.identity, share, trusted, late=LATE if experiment.barriers else np.inf)

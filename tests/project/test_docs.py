@@ -14,7 +14,7 @@ from dmft.model.runfile import SECTIONS, load_run
 
 ROOT = Path(__file__).resolve().parents[2]
 LABEL = re.compile(r"\[((?:dmft|sgd|persistent|random)-[A-Za-z]+|mse|loss|ridge|stein|ibp|dyadic|lost|schedule|phases|momentum|"
-                   r"epochs)\]")
+                   r"epochs|draws)\]")
 
 
 def _toml_of(document: str) -> dict:

@@ -2,11 +2,11 @@
 //
 // dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `stored` of
 // tangents and of the past (dmft/samples/state.py), the constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST,
-// WIDE, LEAVES, GONE of the Python sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether
-// these estimators are used), and OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not bound to
-// conditions, so that they can be under way together. Every sum has a fixed order, so that a run repeats to the last bit on one
-// kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded and
-// launched as a whole.
+// WIDE, WILDEST, LEAVES, GONE of the Python sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY
+// (whether these estimators are used), and OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not
+// bound to conditions, so that they can be under way together. Every sum has a fixed order, so that a run repeats to the last bit
+// on one kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded
+// and launched as a whole.
 //
 // Neighbouring threads work on neighbouring samples, and arrays over slots have the sample as their last index: H, G, X and Y_past
 // (slots, width), the tangents T (packed, span), their present row and the next one (slots, span). Here width and span are the
@@ -248,7 +248,7 @@ extern "C" __global__ void add_parts(int parts, int columns, const double *in, d
 }
 
 template <typename real> __device__ inline real flushed(real x) { return fabs((double)x) < TINY ? real(0) : x; }
-template <typename real> __device__ inline real bounded(real x) { return min(max(x, real(-BOUND)), real(BOUND)); }
+template <typename real> __device__ inline real bounded(real x, real most = BOUND) { return min(max(x, -most), most); }
 
 template <typename real> __device__ inline Four<real> operator+(Four<real> one, const Four<real> &other) {
     for (int v = 0; v < FOUR; v++) one.at[v] += other.at[v];
@@ -277,9 +277,9 @@ struct Held {
 // / ACROSS), MOVERS warps, which is two threads a sample. Eqs. [dmft-chi], [dmft-h].
 extern "C" __global__ void move(int count, int width, int slots, const Step *step, const Rates *rates,
                                 unsigned long long noise_key, unsigned long long batch_key, const long long *name,
-                                const double *sign, int z_steps, const double *z_first, int known, const long long *changes,
-                                const double *g, const double *gp, const double *g_y, double *h, double *s, stored *H, double *G,
-                                stored *X, double *Y, stored *Y_past) {
+                                const long long *noise_name, const double *sign, int z_steps, const double *z_first, int known,
+                                const long long *changes, const double *g, const double *gp, const double *g_y, double *h,
+                                double *s, stored *H, double *G, stored *X, double *Y, stored *Y_past) {
     extern __shared__ __align__(16) double shared[];
     const int warp = threadIdx.x / LANES, warps = MOVERS, mine = FOUR * (threadIdx.x % LANES), across = threadIdx.x % ACROSS;
     const long long stride = width, first = (long long)blockIdx.x * ACROSS, i = first + across, slot = step->slot, n = step->n;
@@ -328,7 +328,7 @@ extern "C" __global__ void move(int count, int width, int slots, const Step *ste
     };
     if (threadIdx.x < ACROSS) {
         double z, xi;
-        normal2(noise_key, name[i], n, z, xi);
+        normal2(noise_key, noise_name[i], n, z, xi);
         z = n < z_steps ? z_first[i * z_steps + n] : z * sign[i];
         const double chi = total(0) + rates->chi_sd * z, field = h[i];
         merge_past(H + i, stride, merges, merge), merge_past(X + i, stride, merges, merge);
@@ -342,7 +342,7 @@ extern "C" __global__ void move(int count, int width, int slots, const Step *ste
         merge_past(Y_past + i, stride, merges, merge);
         Y_past[slot * stride + i] = Y[i];
         const double response = a * (keep * Y[i] + eta * (total(2) - gp[i] * Y[i] - g_y[i]));
-        Y[i] = eta * gp[i] > STABLE ? bounded(response) : response;
+        Y[i] = bounded(response, eta * gp[i] > STABLE ? double(BOUND) : double(WILDEST));
     }
     const double weight = s[i];
     if (weight < 0.0) return;

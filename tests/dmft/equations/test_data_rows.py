@@ -69,11 +69,11 @@ def first_row(run: Run) -> tuple[tuple[float, ...], float]:
     pairs = e.data.jump(np.full((2 * len(x), 1), 0.5))
     sign = np.repeat((1.0, -1.0), len(x))
     extra = np.zeros(2 * len(x))
-    parts = {"name": extra, "sign": extra + 1, "k": pairs.k, "y": sign, "sd": extra + 1, "slope": extra, "shift": extra,
-             "stratum": extra, "jump": sign * pairs.size * np.tile(w, 2), "h": sd * np.tile(x, 2), "s": extra + 1, "weight": extra,
-             "carrier": extra > 0, "z": np.zeros((2 * len(x), 0)), "changes": np.zeros((2 * len(x), 0), np.int64)}
-    own = {**labelled._asdict(), "name": zero, "sign": zero + 1, "jump": zero, "h": sd * h, "s": s, "weight": weight,
-           "carrier": zero > 0, "z": np.zeros((len(h0), 0)), "changes": np.zeros((len(h0), 0), np.int64)}
+    parts = {"name": extra, "noise_name": extra, "sign": extra + 1, "k": pairs.k, "y": sign, "sd": extra + 1, "slope": extra,
+             "shift": extra, "stratum": extra, "jump": sign * pairs.size * np.tile(w, 2), "h": sd * np.tile(x, 2), "s": extra + 1,
+             "weight": extra, "carrier": extra > 0, "z": np.zeros((2 * len(x), 0)), "changes": np.zeros((2 * len(x), 0), np.int64)}
+    own = {**labelled._asdict(), "name": zero, "noise_name": zero, "sign": zero + 1, "jump": zero, "h": sd * h, "s": s,
+           "weight": weight, "carrier": zero > 0, "z": np.zeros((len(h0), 0)), "changes": np.zeros((len(h0), 0), np.int64)}
     draws = Draws(**{name: np.concatenate([own[name], parts[name]]) for name in Draws._fields})
     history = History(1)
     samples = Samples(e, history, draws, draws.weight, 64, Sampling(len(draws.h), 1, (0,), frozenset({"stein"})))

@@ -80,22 +80,27 @@ def test_until_blocks_merge_it_is_the_full_history(constraint):
     assert np.abs(blocks.curves["m"] - full.curves["m"]).max() > 1e-6
 
 
-# Measured on this run, without control variates: 8.6e-4, 5.9e-5, 1.1e-5 for 8, 16, 32 blocks per level; bounds are twice that.
-# (Version 0.1, with its fitted control variate of mu, which is gone, had 4.4e-4, 2.0e-5 and 9.5e-6.)
-BOUNDS = {8: 1.7e-3, 16: 1.2e-4, 32: 2.2e-5}
-# With [ibp], whose correction is constant across a block too: the change at 16 blocks was 7.4e-5.
-COMPLETED = 1.5e-4
+SEEDS = range(1, 6)
+# Without control variates the change of m was 6.1e-4, 8.0e-5, 2.0e-5 for 8, 16, 32 blocks per level; bounds are twice that.
+BOUNDS = {8: 1.2e-3, 16: 1.6e-4, 32: 4e-5}
+# With [ibp], whose correction is constant across a block too: at 16 blocks it was 6.1e-5.
+COMPLETED = 1.2e-4
+
+
+def change_of(run, per_level: int, **options) -> float:
+    """The largest change of m against the full history, the geometric mean of five solutions: single ones differ by tens."""
+    changes = [np.abs(make_march(run, 1000, per_level, seed=seed, **options).curves["m"]
+                      - make_march(run, 1000, seed=seed, **options).curves["m"]).max() for seed in SEEDS]
+    return float(np.exp(np.mean(np.log(changes))))
 
 
 def test_more_blocks_come_closer_to_the_full_history():
     run = make_run({"kind": "gd"}, {"m0": 0.5}, steps=150, eta=0.01)
-    parts = ("sobol", "weights")
-    full = make_march(run, 1000, parts=parts).curves["m"]
-    change = {q: np.abs(make_march(run, 1000, q, parts=parts).curves["m"] - full).max() for q in BOUNDS}
-    assert change[8] > 4 * change[16] > 4 * change[32]
+    change = {q: change_of(run, q, parts=("sobol", "weights")) for q in BOUNDS}
+    assert change[8] > 2 * change[16] > 4 * change[32]
     for q, bound in BOUNDS.items():
         assert 0 < change[q] < bound
-    assert 0 < np.abs(make_march(run, 1000, 16).curves["m"] - make_march(run, 1000).curves["m"]).max() < COMPLETED
+    assert 0 < change_of(run, 16) < COMPLETED
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -111,7 +116,7 @@ def test_single_precision_does_not_hurt():
     run = make_run(ALGORITHMS["persistent"], steps=100)
     double, single = make_march(run, per_level=8), make_march(run, per_level=8, dtype=np.float32)
     change = np.abs(double.curves["m"] - single.curves["m"]).max()
-    assert 0 < change < 1e-8  # measured 5e-9
+    assert 0 < change < 1e-7  # measured 4.7e-8
 
 
 def smooth_march(dtype, rounding=None) -> March:
@@ -146,13 +151,13 @@ def noise_ratio(march: March) -> float:
 
 
 def test_a_past_in_single_precision_keeps_a_smooth_noise():
-    """The change of m was 5.1e-7 (24 bits), and grows with the rounding: 1.1e-4 with 16 bits. The noise of late steps has the
+    """The change of m was 2.1e-6 (24 bits), and grows with the rounding: 3.3e-4 with 16 bits. The noise of late steps has the
     variance M_C as before, within what 363 independent samples leave open (0.37: five errors), and to 8e-5 that of double
-    precision. With 12 bits it has 3.6 times as much."""
+    precision. With 12 bits it has 3.7 times as much."""
     double, single, coarse, coarsest = (smooth_march(*how) for how in (
         (np.float64,), (np.float32,), (np.float32, to_bits(16)), (np.float32, to_bits(12))))
     assert single.history.levels == 6 and single.samples.past.X.dtype == np.float32
-    assert 0 < np.abs(single.curves["m"] - double.curves["m"]).max() < 2e-6 < np.abs(coarse.curves["m"] - double.curves["m"]).max()
+    assert 0 < np.abs(single.curves["m"] - double.curves["m"]).max() < 6e-6 < np.abs(coarse.curves["m"] - double.curves["m"]).max()
     assert abs(noise_ratio(double) - 1) < 0.37 < noise_ratio(coarsest) - 1
     assert abs(noise_ratio(single) - noise_ratio(double)) < 1e-3
 
@@ -202,10 +207,9 @@ def test_no_block_spans_a_jump(steps, per_level, jumps):
 
 
 def test_a_jump_inside_costs_no_accuracy():
-    """Blocks against the full history with jumps of eta and l inside, at m0 = 0.5: 1.1e-4, as without jumps; the bound is twice
-    that."""
+    """Blocks against the full history with jumps of eta and l inside: 5.2e-4, and 4.8e-4 without jumps; the bound is twice that."""
     rates = [[0.0, 0.01], [0.4, 0.02], [0.9, 0.005]]
     run = make_run({"kind": "sgd", "batch_fraction": [[0.0, 0.5], [0.6, 1.0]], "learning_rate": rates}, {"m0": 0.5}, 120, 0.01)
-    full, blocks = make_march(run, 1000), make_march(run, 1000, per_level=16)
+    blocks = make_march(run, 1000, per_level=16)
     assert len(blocks.history.jumps) == 3 and blocks.history.slots < 150
-    assert 0 < np.abs(full.curves["m"] - blocks.curves["m"]).max() < 2.2e-4
+    assert 0 < change_of(run, 16) < 1e-3

@@ -15,6 +15,7 @@ from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import parse_run
 from dmft.samples.gpu import TILING, Tiling
 from dmft.samples.sampling import PARTS, Sampling, draw
+from dmft.samples.tangents import WILDEST
 from dmft.solvers import march as marching
 from dmft.solvers.march import March
 from tests.emulate import COMPILER, HostGpu
@@ -151,7 +152,7 @@ def test_single_precision_tangents(card):
 
 
 def test_overshooting_samples_are_bounded_alike(card):
-    p = replace(problem("persistent", 26), eta_n=np.full(26, 0.2))
+    p = replace(problem("persistent", 26), eta_n=np.full(26, 0.15))
     want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
     assert want.curves["unstable"][:5].max() > 0.01 and np.isfinite(want.curves["m"][:8]).all()
     np.testing.assert_allclose(got.curves["m"], want.curves["m"], rtol=1e-7)
@@ -267,13 +268,37 @@ def test_rows_of_a_random_start(card, parts):
 def test_a_lost_sample_is_lost_on_both(card, monkeypatch):
     def draw_tail(experiment, how, index):
         draws = draw(experiment, how, index)
-        draws.k[5] = draws.y[5] = 9.0
-        draws.weight[5] = 5e-5 * draws.weight.sum()
+        draws.k[4] = draws.y[4] = 9.0
+        draws.weight[4] = 5e-5 * draws.weight.sum()
         return draws
 
     monkeypatch.setattr(marching, "draw", draw_tail)
-    p = replace(problem("persistent", 26), eta_n=np.full(26, 0.04))
+    p = replace(problem("persistent", 14), eta_n=np.full(14, 0.04))
     want, got = (solved(p, 4, np.float64, gpu) for gpu in (None, card))
     assert 0.0 == want.curves["lost"][0] < want.curves["lost"][-1] < 1e-4
-    for name, curve in want.curves.items():
-        np.testing.assert_allclose(got.curves[name], curve, rtol=1e-7, atol=1e-9, err_msg=name)
+    assert_same_curves(want, got)
+
+
+def test_a_sample_on_the_barrier_has_a_bounded_response_on_both(card, monkeypatch):
+    """Its Y, 95 at the start, grows by a third a step there."""
+    def draw_on_barrier(experiment, how, index):
+        draws = draw(experiment, how, index)
+        draws.k[4] = draws.y[4] = 6.0
+        draws.h[4] = -experiment.m0 * 6.0
+        draws.weight[4] = 1e-6 * draws.weight.sum()
+        return draws
+
+    monkeypatch.setattr(marching, "draw", draw_on_barrier)
+    p = replace(problem("gd", 26), eta_n=np.full(26, 0.01))
+    marches = [march_of(p, 4, np.float64, gpu) for gpu in (None, card)]
+    found = []
+    for march in marches:
+        march.samples.state.Y[4] = 95.0
+        Y = []
+        while not march.done:
+            march.step()
+            Y.append(march.samples.own()["state/Y"][4])
+        found.append(np.array(Y))
+    assert found[0].max() == WILDEST and found[0][-1] < WILDEST
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-7)
+    assert_same_curves(*marches)
