@@ -155,9 +155,10 @@ class _Driver(Generic[Result]):
                     self._stop(news, worker, group, indices)
                 if news.save:
                     self._save(news, worker, group, indices)
-                steps, begin = self._steps_to_go(steps, news.took), time.monotonic()
+                steps = self._steps_to_go(steps, news.took)
                 if worker.done:
                     time.sleep(min(LOOK, news.took))     # others are still at work: do not spin on them
+                begin = time.monotonic()     # sleep is no work: counted as such, it would keep the others at ever fewer steps
                 for _ in range(steps):
                     if worker.done:
                         break

@@ -33,7 +33,7 @@ class Counter:
         self.values = np.zeros(len(range(LINES)[self.lines]))
 
     done = property(lambda self: self.n == self.steps)
-    progress = property(lambda self: self.n / self.steps)
+    progress = property(lambda self: self.n / self.steps if self.steps else 1.0)
 
     def step(self):
         self.n, self.taken = self.n + 1, self.taken + 1
@@ -149,6 +149,30 @@ def test_a_worker_that_ends_early_ends_no_other(short):
     result = plain(drive(Counting(short=short)).result)
     assert result.pop(short) == (short, [2 * (short + 1.0)] * LINES)
     assert result == [line for line in expected(3) if line[0] != short]
+
+
+def test_a_worker_that_is_done_slows_no_other_down(monkeypatch):
+    """Two ranks by a clock of their own: this one is done, the other has steps of a millisecond, and one that took half a second.
+    Were this one's sleep counted as work, the other would go on with one step at a time: some 2500 exchanges, not 30."""
+    clock, looks = [0.0], []
+    monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(driver.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds + 1e-4))
+
+    class TwoRanks:
+        size, rank, is_root, left, steps, took = 2, 0, True, 5000, 1, 0.0
+
+        def gather(self, mine):
+            """The other rank, as `_steps` would have it."""
+            looks.append(mine.took)
+            other = mine._replace(running=self.left > 0, took=self.took)
+            self.steps = work._steps_to_go(self.steps, max(mine.took, self.took))
+            self.left -= self.steps
+            self.took = 1e-3 * self.steps + (0.5 if len(looks) == 5 else 0.0)
+            return [mine, other]
+
+    work = driver._Driver(Counting(2), None, True, driver.Never(), {}, TwoRanks(), None)
+    work._steps(Counter(0, world(), 0), world(), [0, 1])
+    assert max(looks) == 0.0 and len(looks) < 60
 
 
 def test_an_error_of_a_worker_closes_it(tmp_path):
