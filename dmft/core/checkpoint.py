@@ -20,14 +20,14 @@ from dmft.core.parts import Part, Piece, pieces, send
 from dmft.core.tree import flatten, nest
 from dmft.core.worker import Worker
 
-# Version of the layout, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
-LAYOUT = 4
+# Versions of the layout, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
+LAYOUT = {"theory": 5, "simulation": 4, "onepass": 4}
 ACTIVE = "active"
 
 
 def check_layout(header: store.Stored) -> None:
     """FileError for a checkpoint that was written in another layout, by another version of the package."""
-    if header.attrs.get("checkpoint_layout") != LAYOUT:
+    if header.attrs.get("checkpoint_layout") != LAYOUT.get(header.kind):
         raise FileError(f"{header.path}: a checkpoint of another version of this package ({header.attrs.get('package_version')}), "
                         "which this one cannot take up; finish the run with that version, or start afresh with --force")
 
@@ -90,7 +90,8 @@ class Checkpoint:
         coming = self._pieces(parts, indices)
         try:
             kept = [name for index in sorted(self.waiting - set(indices)) for name in self._names(index)]
-            with store.Writer(self.path, self.kind, self.run_text, {**attrs, "checkpoint_layout": LAYOUT}, True) as writer:
+            attrs = {**attrs, "checkpoint_layout": LAYOUT[self.kind]}
+            with store.Writer(self.path, self.kind, self.run_text, attrs, True) as writer:
                 for name, array in flatten(state).items():
                     _put(writer, Piece(name, np.asarray(array)))
                 for name in kept:

@@ -65,14 +65,17 @@ def _drawn(engine: qmc.Sobol, count: int) -> np.ndarray:
         return np.clip(engine.random(count), 1e-12, 1 - 1e-12)
 
 
-def too_wide(u: np.ndarray, factor: float, upto: float = math.inf) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers x of the density phi(x) exp((1 - 1/factor^2) min(|x|, upto)^2/2)/Z from uniforms u, and Z over that exponential, by
-    which they weigh as normals do: the normal law `factor` times too wide up to |x| = upto, and proportional to itself beyond."""
-    growth = 0.5 * (1 - 1 / factor**2)
-    inside = factor * (ndtr(upto / factor) - 0.5)  # for x > 0, as the tail
-    beyond = math.exp(growth * upto**2) if upto < math.inf else math.inf
-    tail = beyond * ndtr(-upto) if upto < math.inf else 0.0
-    mass = 2 * (inside + tail) * np.abs(u - 0.5)  # from 0 to |x|
-    x = np.where(mass < inside, factor * ndtri(0.5 + np.minimum(mass, inside) / factor),
-                 -ndtri(np.maximum(inside + tail - mass, 1e-300) / beyond))
-    return np.copysign(x, u - 0.5), 2 * (inside + tail) * np.exp(-growth * np.minimum(np.abs(x), upto) ** 2)
+def too_wide(u: np.ndarray, factor: float, upto: float = math.inf, beyond: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers x from uniforms u, and the weights with which they count as normals do. Their density over the normal one is
+    proportional to exp(a x^2) up to |x| = upto and to exp(b x^2) from there on, 2a = 1 - 1/factor^2 and 2b = 1 - 1/beyond^2: normal
+    laws that are `factor` and `beyond` times too wide, joined without a jump."""
+    if upto == math.inf:
+        upto, beyond = 0.0, factor
+    inner, outer = 0.5 * (1 - 1 / factor**2), 0.5 * (1 - 1 / beyond**2)
+    height = math.exp((inner - outer) * upto**2)
+    inside, outside = factor * (ndtr(upto / factor) - 0.5), height * beyond * ndtr(-upto / beyond)  # of x > 0
+    mass = 2 * (inside + outside) * np.abs(u - 0.5)  # from 0 to |x|
+    left = np.maximum(inside + outside - mass, 1e-300)
+    x = np.where(mass < inside, factor * ndtri(0.5 + np.minimum(mass, inside) / factor), -beyond * ndtri(left / (height * beyond)))
+    growth = np.where(x < upto, inner * x**2, outer * x**2 + (inner - outer) * upto**2)
+    return np.copysign(x, u - 0.5), 2 * (inside + outside) * np.exp(-growth)

@@ -18,24 +18,40 @@ UNIFORMS = (np.arange(400_000) + 0.5) / 400_000
 LATER = 20  # a step whose normal is not part of the set
 
 
-@pytest.mark.parametrize(("factor", "upto"), [(2.0, 2.5), (1.1, np.inf), (1.0, 2.5), (3.0, 2.0)])
-def test_numbers_that_are_too_wide_have_the_moments_of_normals(factor, upto):
+@pytest.mark.parametrize(("factor", "upto", "beyond"), [(2.0, 2.5, 1.0), (2.0, 2.5, 1.2), (1.1, np.inf, 1.0), (1.0, 2.5, 1.0),
+                                                        (3.0, 2.0, 1.5)])
+def test_numbers_that_are_too_wide_have_the_moments_of_normals(factor, upto, beyond):
     """The midpoint rule has an error of about the weight of the outermost point; a weight of another factor fails."""
-    x, weight = too_wide(UNIFORMS, factor, upto)
+    x, weight = too_wide(UNIFORMS, factor, upto, beyond)
     for power in (0, 1, 2, 4, 6):
         want = 0.0 if power % 2 else float(factorial2(power - 1)) if power else 1.0
         assert np.mean(weight * x**power) == pytest.approx(want, abs=0.01)
     assert np.all(np.diff(x) > 0)
-    _, other = too_wide(UNIFORMS, factor + 0.5, upto)
+    _, other = too_wide(UNIFORMS, factor + 0.5, upto, beyond)
     assert abs(np.mean(other * x**2) - 1) > 0.02
+    if upto < np.inf:
+        _, other = too_wide(UNIFORMS, factor, upto, beyond + 0.2)
+        assert abs(np.mean(other * x**6) - 15) > 0.15  # fifteen times what is allowed above
 
 
-def test_the_law_is_continuous_where_it_stops_being_wide():
-    x, weight = too_wide(UNIFORMS, 2.0, 2.5)
+def test_the_law_is_continuous_where_it_stops_being_as_wide():
+    x, weight = too_wide(UNIFORMS, 2.0, 2.5, 1.2)
     at = np.searchsorted(x, 2.5)
     assert abs(x[at] - x[at - 1]) < 2e-4 and weight[at] == pytest.approx(weight[at - 1], rel=1e-3)
-    assert np.all(weight[at:] == weight[at])
-    assert 1 / np.mean(weight**2) == pytest.approx(0.7746, abs=1e-3)  # of all samples, those that count
+    assert 1 / np.mean(weight**2) == pytest.approx(0.7529, abs=1e-3)  # of all samples, those that count
+    x, weight = too_wide(UNIFORMS, 2.0, 2.5)
+    assert np.ptp(weight[np.searchsorted(x, 2.5) :]) < 1e-12  # as normals themselves
+
+
+def test_no_sample_that_never_comes_to_rest_weighs_much():
+    """Samples with the largest h0 are on chaotic orbits for ever where steps are large, and a few solutions of a hundred diverge
+    when one of them weighs too much. Their largest weight is 0.03 of the mean here; were e drawn as any other normal beyond 2.5 it
+    would be 0.17, and 0.06 if h0 and h(0) themselves were 1.2 times too wide."""
+    experiment = Experiment.from_run(make_run(ALGORITHMS["sgd"], {"m0": 0.5}))
+    start = draw(experiment, Sampling(1 << 16, 1, (0,), frozenset(PARTS)), np.arange(1 << 16))
+    far = np.abs(start.k) > 4.5
+    assert np.count_nonzero(far) > 20
+    assert start.weight[far].max() < 0.05 * start.weight.mean()
 
 
 @pytest.mark.parametrize("algorithm", ["gd", "persistent", "sgd"])
@@ -119,9 +135,9 @@ def spreads(problem: dict) -> tuple[float, float]:
 
 def test_starts_are_turned_where_there_are_barriers_alone():
     """Where labels are signs, h0 and h(0) are drawn 1.2 times too wide; with barriers what is independent of the field is, up to
-    2.5, two times too wide, which makes 1.47; not so close to the teacher."""
-    wide = np.sqrt(np.mean(too_wide(UNIFORMS, 2.0, 2.5)[0] ** 2))
-    assert wide == pytest.approx(1.47, abs=0.01)
+    2.5, two times too wide, which makes 1.55; not so close to the teacher."""
+    wide = np.sqrt(np.mean(too_wide(UNIFORMS, 2.0, 2.5, 1.2)[0] ** 2))
+    assert wide == pytest.approx(1.55, abs=0.01)
     assert spreads({"m0": 0.5, "loss": "logistic"}) == pytest.approx((1.2, 1.2), abs=0.01)
     far = spreads({"m0": 0.5})
     assert far == pytest.approx((np.hypot(0.5 * 1.1, np.sqrt(0.75) * wide), np.hypot(np.sqrt(0.75) * 1.1, 0.5 * wide)), abs=0.01)
