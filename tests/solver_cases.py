@@ -57,10 +57,10 @@ def make_march(run: Run, samples: int = 400, per_level: int | None = None, seed:
 
 
 def make_iteration(run: Run, samples: int = 400, mixing: float = 1.0, tolerance: float = 1e-13, max_sweeps: int = 80,
-                   fresh: bool = False, parts=PARTS, tangents: float = 0.1) -> Iteration:
+                   fresh: bool = False, parts=PARTS, tangents: float = 0.1, seed: int = 1) -> Iteration:
     """An iteration run to its end."""
     problem = Experiment.from_run(run)
-    sampling = Sampling(samples, 1, (0,), frozenset(parts), tangents, least_carriers=16)
+    sampling = Sampling(samples, seed, (0,), frozenset(parts), tangents, least_carriers=16)
     iteration = Iteration(problem, sampling, Options(mixing, tolerance, max_sweeps, fresh), saved_steps(problem.steps), Comm())
     while not iteration.done:
         iteration.step()

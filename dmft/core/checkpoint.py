@@ -27,7 +27,7 @@ ACTIVE = "active"
 
 def check_layout(header: store.Stored) -> None:
     """FileError for a checkpoint that was written in another layout, by another version of the package."""
-    if header.attrs.get("checkpoint_layout") != LAYOUT.get(header.kind):
+    if header.attrs.get("checkpoint_layout") != LAYOUT.get(header.kind, 0):
         raise FileError(f"{header.path}: a checkpoint of another version of this package ({header.attrs.get('package_version')}), "
                         "which this one cannot take up; finish the run with that version, or start afresh with --force")
 

@@ -34,9 +34,9 @@ SOBOL_STEPS = 10  # first steps whose normals are part of the Sobol set
 SOBOL_CHANGES = 4  # first changes of a persistent mini-batch weight that are part of it
 WIDER = 1.2  # factor by which h0 and h(0) are drawn too wide, with "weights" and where barriers do not matter
 # The same for the field and for what is independent of it, and up to where the latter is: chosen by the variance of m
-# (docs/performance.md). Further out it is WIDER too: samples with the largest h0 are on chaotic orbits for ever where steps are
-# large, and none of them may have much weight. Not so from m0/sqrt(q) = NEAR on: close to the teacher hardly a sample is on a
-# barrier.
+# (docs/performance.md). Further out the latter is drawn WIDER times too wide, because samples with the largest h0 are on chaotic
+# orbits for ever where steps are large, and none of them may have much weight. From m0/sqrt(q) = NEAR on none of this is done:
+# close to the teacher hardly a sample is on a barrier.
 WIDER_ALONG, WIDER_ACROSS, UPTO, NEAR = 1.1, 2.0, 2.5, 0.7
 # For random starts there are averages with the weight h0^2: h0 alone is drawn wider, and cut off where its weight is negligible and
 # the explicit step of most runs is still stable.

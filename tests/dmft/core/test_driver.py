@@ -153,7 +153,7 @@ def test_a_worker_that_ends_early_ends_no_other(short):
 
 def test_a_worker_that_is_done_slows_no_other_down(monkeypatch):
     """Two ranks by a clock of their own: this one is done, the other has steps of a millisecond, and one that took half a second.
-    Were this one's sleep counted as work, the other would go on with one step at a time: some 2500 exchanges, not 30."""
+    Were this one's sleep counted as work, the other would go on with one step at a time: some 5000 exchanges, not 36."""
     clock, looks = [0.0], []
     monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(driver.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds + 1e-4))

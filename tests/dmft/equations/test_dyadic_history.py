@@ -90,7 +90,7 @@ COMPLETED = 3.7e-4
 
 def changes_of(run, levels, **options) -> dict[int, float]:
     """The largest change of m against the full history for each number of blocks, the geometric mean of twenty solutions, because
-    single ones differ by tens."""
+    single ones differ by factors of ten."""
     logs = []
     for seed in SEEDS:
         full = make_march(run, SAMPLES, seed=seed, **options).curves["m"]

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dmft
 import sgd_sim
-from dmft.core import store
+from dmft.core import checkpoint, store
 from dmft.core.errors import FileError, RunError, Stopped
 from dmft.inspection.live import partial_theory
 from sgd_sim.archive import to_arrays
@@ -90,6 +90,21 @@ def test_a_checkpoint_of_an_older_version_is_refused_in_one_line(tmp_path, dmft_
     if simulated:
         done = dmft_main("inspect", str(tmp_path / "a.h5"))
         assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "another version" in done.stderr
+
+
+def test_theories_of_before_are_refused_and_simulations_go_on(tmp_path, monkeypatch):
+    """Version 4 of the layout drew the samples of a theory otherwise; nothing of simulations has changed since."""
+    run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=1).replace(dimension=20, instances=2)
+    theory, simulation = tmp_path / "theory.h5", tmp_path / "simulation.h5"
+    with monkeypatch.context() as before:
+        before.setattr(checkpoint, "LAYOUT", dict.fromkeys(checkpoint.LAYOUT, 4))
+        interrupted(run, theory, 5)
+        with pytest.raises(Stopped):
+            sgd_sim.simulate(run, output=simulation, quiet=True, stop=StopAfter(1))
+    with pytest.raises(FileError, match="checkpoint of another version"):
+        dmft.solve(run, output=theory, resume=True, quiet=True)
+    gone_on = sgd_sim.simulate(run, output=simulation, resume=True, quiet=True)
+    assert_array_equal(gone_on.m, sgd_sim.simulate(run, quiet=True).m)
 
 
 def test_kernels_at_chosen_times():

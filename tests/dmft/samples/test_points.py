@@ -44,13 +44,13 @@ def test_the_law_is_continuous_where_it_stops_being_as_wide():
 
 
 def test_no_sample_that_never_comes_to_rest_weighs_much():
-    """Samples with the largest h0 are on chaotic orbits for ever where steps are large, and a few solutions of a hundred diverge
-    when one of them weighs too much. Their largest weight is 0.03 of the mean here; were e drawn as any other normal beyond 2.5 it
-    would be 0.17, and 0.06 if h0 and h(0) themselves were 1.2 times too wide."""
+    """Samples with the largest h0 are on chaotic orbits for ever where steps are large; m and the loss are noisy where one of them
+    weighs much. Their largest weight is 0.03 of the mean here; were e drawn as any other normal beyond 2.5 it would be 0.17, and
+    0.06 if h0 and h(0) themselves were 1.2 times too wide."""
     experiment = Experiment.from_run(make_run(ALGORITHMS["sgd"], {"m0": 0.5}))
     start = draw(experiment, Sampling(1 << 16, 1, (0,), frozenset(PARTS)), np.arange(1 << 16))
     far = np.abs(start.k) > 4.5
-    assert np.count_nonzero(far) > 20
+    assert np.count_nonzero(far) > 10
     assert start.weight[far].max() < 0.05 * start.weight.mean()
 
 
