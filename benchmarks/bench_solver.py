@@ -32,6 +32,7 @@ PAIRS = 7  # of runs on one and on two ranks in turn: other work on the machine 
 ON_RANKS = {
     "full history, no variance reduction": (500, 1500, 'replicas = 1\nhistory = "full"\nvariance_reduction = false'),
     "dyadic history, one replica": (1000, 20_000, 'replicas = 1\nhistory = "dyadic"'),
+    "dyadic history, one large replica": (1000, 100_000, 'replicas = 1\nhistory = "dyadic"\ncheckpoint_interval = 3600'),
     "dyadic history, two replicas of half the size": (1000, 10_000, 'replicas = 2\nhistory = "dyadic"'),
 }
 
