@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numba
 import numpy as np
-from numba.typed import List
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -40,17 +39,12 @@ ON_RANKS = {
 def reference_sweep(n: int, samples: int) -> float:
     p = problem(PERSISTENT, n)
     sampling = Sampling(samples, 1, (0,), frozenset())
-    draws = draw(p, sampling, np.arange(samples))
-    rows = n + 1
+    draws, rows = draw(p, sampling, np.arange(samples)), n + 1
     # kernels small enough for paths to stay finite; their values do not change the work
-    m = np.full(rows, 0.5)
-    memory, factor = np.tril(np.full((rows, rows), 1e-3), -1), np.tril(np.full((rows, rows), 1e-3))
-    sweep = reference.make_sweep(p.losses[0], p.losses[-1])
-    eta, scale, heat = np.full(rows, p.eta), np.full(rows, p.gradient_scale), np.zeros(rows)
-    chains = List([p.batches.chain(n) for n in range(rows)])
-    return seconds(lambda: sweep(eta, scale, heat, heat, chains, np.zeros(rows, bool), sampling.keys, m, m, np.full(rows, 0.99),
-                                 np.full(rows, 0.94), factor, memory, draws.name, draws.sign, draws.k, draws.y, draws.sd,
-                                 draws.h, draws.s, np.full(samples, 1 / samples), draws.z, draws.changes))
+    none, M_R = np.zeros(rows), np.tril(np.full((rows, rows), 1e-3), -1)
+    kernels = reference.FullKernels(none, none, 1e-6 * (np.eye(rows) + 0.1), M_R, none)
+    weight, m = np.full(samples, 1 / samples), np.full(rows, 0.5)
+    return seconds(lambda: reference.sweep_once(p, draws, weight, sampling.keys, kernels, m))
 
 
 def sweeps_needed(n: int, samples: int) -> tuple[int, float]:
