@@ -121,7 +121,7 @@ def test_single_precision_does_not_hurt():
     run = make_run(ALGORITHMS["persistent"], steps=100)
     double, single = make_march(run, per_level=8), make_march(run, per_level=8, dtype=np.float32)
     change = np.abs(double.curves["m"] - single.curves["m"]).max()
-    assert 0 < change < 1e-7  # measured 4.7e-8
+    assert 0 < change < 2e-8  # measured 6.8e-9
 
 
 def smooth_march(dtype, rounding=None) -> March:
@@ -156,13 +156,13 @@ def noise_ratio(march: March) -> float:
 
 
 def test_a_past_in_single_precision_keeps_a_smooth_noise():
-    """The change of m was 2.1e-6 (24 bits), and grows with the rounding: 3.3e-4 with 16 bits. The noise of late steps has the
+    """The change of m was 1.2e-6 (24 bits), and grows with the rounding: 2.4e-4 with 16 bits. The noise of late steps has the
     variance M_C as before, within what 363 independent samples leave open (0.37: five errors), and to 8e-5 that of double
     precision. With 12 bits it has 3.7 times as much."""
     double, single, coarse, coarsest = (smooth_march(*how) for how in (
         (np.float64,), (np.float32,), (np.float32, to_bits(16)), (np.float32, to_bits(12))))
     assert single.history.levels == 6 and single.samples.past.X.dtype == np.float32
-    assert 0 < np.abs(single.curves["m"] - double.curves["m"]).max() < 6e-6 < np.abs(coarse.curves["m"] - double.curves["m"]).max()
+    assert 0 < np.abs(single.curves["m"] - double.curves["m"]).max() < 4e-6 < np.abs(coarse.curves["m"] - double.curves["m"]).max()
     assert abs(noise_ratio(double) - 1) < 0.37 < noise_ratio(coarsest) - 1
     assert abs(noise_ratio(single) - noise_ratio(double)) < 1e-3
 
