@@ -30,6 +30,7 @@ from dmft.core.errors import UserError  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
 from dmft.core.sharing import share_cards, visible_cards  # noqa: E402
 from dmft.equations.history import History  # noqa: E402
+from dmft.equations.kernels import Wanted  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.blocks import step_together  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
@@ -69,7 +70,7 @@ def marched(case: Case, rank: int, card: Gpu, together: Callable[[], object], pr
     counts how many are done."""
     samplings = [Sampling(case.samples, 1, (rank * case.solutions + k,), frozenset(PARTS), SHARE) for k in range(case.solutions)]
     p = problem(case.algorithm, case.steps, m0=0.5)
-    marches = [March(p, sampling, BLOCKS_PER_LEVEL, np.arange(10), Comm(), np.float32, card) for sampling in samplings]
+    marches = [March(p, sampling, BLOCKS_PER_LEVEL, Wanted.plain(p.steps), Comm(), np.float32, card) for sampling in samplings]
     step_together(marches, Comm())  # compiles
     together()
     first = time.perf_counter()
@@ -95,7 +96,7 @@ def bytes_read(case: Case) -> float:
     in the step after them; of the tangents every row from a source on, and the present row four times (bounds, sums, next row,
     storing it); two blocks of each when they merge; of the state 9 numbers of a sample for the loss, one in the sums, 8 for its
     step."""
-    history, seen = History(case.steps, BLOCKS_PER_LEVEL), []
+    history, seen = History(case.steps, BLOCKS_PER_LEVEL, pins=Wanted.plain(case.steps).pins), []
     carriers = Sampling(case.samples, 1, (0,), frozenset(PARTS), SHARE).carriers
     for step in range(case.steps):
         order, plan = history.order, history.push(step)

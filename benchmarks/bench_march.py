@@ -22,7 +22,7 @@ from benchmarks.common import GD, PERSISTENT, SHARE, march, problem, seconds, ta
 from benchmarks.step_parts import read_lines, rows_in_use, where_a_step_goes  # noqa: E402
 from dmft.core.averages import standard_error  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
-from dmft.equations.kernels import saved_steps  # noqa: E402
+from dmft.equations.kernels import Wanted  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
 
@@ -160,7 +160,7 @@ def late() -> None:
     (What a whole step costs, and cost in an earlier version: bench_late.py step.)"""
     numba.set_num_threads(1)
     samples, n = 4000, 10_000
-    solver = March(problem(GD, n), Sampling(samples, 1, (0,), frozenset(PARTS), SHARE), 16, saved_steps(n), Comm(), np.float32)
+    solver = March(problem(GD, n), Sampling(samples, 1, (0,), frozenset(PARTS), SHARE), 16, Wanted.plain(n), Comm(), np.float32)
     while solver.n < n - 100:
         solver.step()
     where_a_step_goes(solver, 100)
@@ -178,7 +178,7 @@ def bandwidth() -> None:
     for threads in (1, 2):
         numba.set_num_threads(threads)
         p = problem(PERSISTENT, 100_000)
-        solver = March(p, Sampling(2000, 1, (0,), frozenset(PARTS)), 16, np.array([0]), Comm(), np.float32)
+        solver = March(p, Sampling(2000, 1, (0,), frozenset(PARTS)), 16, Wanted.plain(p.steps), Comm(), np.float32)
         for _ in range(600):
             solver.step()
         T = solver.samples.tangents.T

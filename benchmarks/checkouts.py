@@ -34,10 +34,10 @@ class Checkout:
             self.free.put(process)
 
     def march(self, algorithm: str, steps: int, eta: float, alpha: float, m0: float, samples: int, seed: int,
-              without: Sequence[str] = (), late: int = 0) -> dict:
+              without: Sequence[str] = (), late: int = 0, blocks: int = 16, means: bool = False) -> dict:
         """One march, by the next process that is free."""
         asked = {"algorithm": algorithm, "steps": steps, "eta": eta, "alpha": alpha, "m0": m0, "samples": samples, "seed": seed,
-                 "without": list(without), "late": late, "device": self.device}
+                 "without": list(without), "late": late, "device": self.device, "blocks": blocks, "means": means}
         process = self.free.get()
         process.stdin.write(json.dumps(asked) + "\n")  # type: ignore[union-attr]
         process.stdin.flush()  # type: ignore[union-attr]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dmft.core.parallel import Comm
-from dmft.equations.kernels import saved_steps
+from dmft.equations.kernels import Wanted
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import parse_run
 from dmft.samples.sampling import PARTS, Sampling
@@ -30,7 +30,7 @@ def march(p: Experiment, samples: int, per_level: int | None, seed: int = 1, par
     """A march to its end; a dyadic history keeps its tangents in single precision, as the solver does. tangents: share of the
     samples that have them."""
     dtype = dtype or (np.float64 if per_level is None else np.float32)
-    solver = March(p, Sampling(samples, seed, (0,), frozenset(parts), tangents), per_level, saved_steps(p.steps), Comm(), dtype)
+    solver = March(p, Sampling(samples, seed, (0,), frozenset(parts), tangents), per_level, Wanted.plain(p.steps), Comm(), dtype)
     while not solver.done:
         solver.step()
     return solver
@@ -38,7 +38,7 @@ def march(p: Experiment, samples: int, per_level: int | None, seed: int = 1, par
 
 def iteration(p: Experiment, samples: int, mixing: float, tolerance: float, parts=()) -> Iteration:
     return Iteration(p, Sampling(samples, 1, (0,), frozenset(parts)), Options(mixing, tolerance, 500, False),
-                     saved_steps(p.steps), Comm())
+                     Wanted.plain(p.steps), Comm())
 
 
 def seconds(work: Callable[[], object]) -> float:

@@ -23,17 +23,25 @@ except ImportError:  # version 0.1
     from dmft.march import March
     from dmft.sampling import PARTS, Sampling
 
+try:
+    from dmft.equations.kernels import Wanted
+except ImportError:  # version 0.2
+    Wanted = None
+
 SHARE = {"tangents": 1 / 16} if "tangents" in inspect.signature(Sampling).parameters else {}  # the default; all samples in 0.1
 
 
 def answer(asked: dict) -> dict:
     """A march to its end. "late": the number of last steps whose time is taken; "without": parts of the variance reduction to leave
-    out."""
+    out; "blocks": of a level of the history; "means": whether kernels are constant across blocks."""
     card = gpu("theory") if asked["device"] == "gpu" else None
     clock = time.perf_counter if card else time.process_time
     p = problem(asked["algorithm"], asked["steps"], asked["eta"], asked["alpha"], asked["m0"])
     sampling = Sampling(asked["samples"], asked["seed"], (0,), frozenset(PARTS) - set(asked["without"]), **SHARE)
-    march = March(p, sampling, 16, np.array([0]), Comm(), np.float32, card)
+    kept = Wanted.plain(asked["steps"]) if Wanted else np.array([0])
+    march = March(p, sampling, asked["blocks"], kept, Comm(), np.float32, card)
+    if asked["means"]:  # with the weights of version 0.2
+        march.history.weights = lambda kernel: kernel / march.history.divisor
     began = clock()
     last = began
     while not march.done:
@@ -47,7 +55,8 @@ def answer(asked: dict) -> dict:
     ended = clock()
     held = [march.own(), *([march.carried()] if hasattr(march, "carried") else [])] if asked["late"] else []
     return {"m": march.curves["m"].tolist(), "seconds": ended - began, "late": (ended - last) / max(asked["late"], 1),
-            "bytes": sum(array.nbytes for part in held for array in part.values())}
+            "bytes": sum(array.nbytes for part in held for array in part.values()),
+            "columns": {name: array[-1].tolist() for name, array in march.columns.items()} if Wanted else {}}
 
 
 if __name__ == "__main__":

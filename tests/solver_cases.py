@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.core.parallel import Comm
-from dmft.equations.kernels import saved_steps
+from dmft.equations.kernels import Wanted
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run, parse_run
 from dmft.samples.sampling import PARTS, Sampling
@@ -50,7 +50,7 @@ def make_march(run: Run, samples: int = 400, per_level: int | None = None, seed:
     """A march run to its end."""
     problem = Experiment.from_run(run)
     sampling = Sampling(samples, seed, (0,), frozenset(parts), tangents, least_carriers=16)
-    march = March(problem, sampling, per_level, saved_steps(problem.steps), comm or Comm(), dtype)
+    march = March(problem, sampling, per_level, Wanted.plain(problem.steps), comm or Comm(), dtype)
     while not march.done:
         march.step()
     return march
@@ -61,7 +61,7 @@ def make_iteration(run: Run, samples: int = 400, mixing: float = 1.0, tolerance:
     """An iteration run to its end."""
     problem = Experiment.from_run(run)
     sampling = Sampling(samples, seed, (0,), frozenset(parts), tangents, least_carriers=16)
-    iteration = Iteration(problem, sampling, Options(mixing, tolerance, max_sweeps, fresh), saved_steps(problem.steps), Comm())
+    iteration = Iteration(problem, sampling, Options(mixing, tolerance, max_sweeps, fresh), Wanted.plain(problem.steps), Comm())
     while not iteration.done:
         iteration.step()
     return iteration

@@ -112,7 +112,8 @@ def _aligned(theories: Sequence[Theory], curves: Sequence[str]) -> tuple[np.ndar
     counts = np.array([int(theory.averaged.sum()) for theory in theories])
     tolerance = 1e-3 * min(theory.run.algorithm.first_rate for theory in theories)
     index = _common([theory.t for theory in theories], tolerance)
-    saved = _common([theory.kernels.t for theory in theories], tolerance)
+    kernels = [theory.kernels.single for theory in theories]  # averages over cells of t' are other cells in each
+    saved = _common([single.t for single in kernels], tolerance)
     found = {}
     for q in curves:
         single = all(q in theory.replicas for theory in theories)
@@ -121,10 +122,10 @@ def _aligned(theories: Sequence[Theory], curves: Sequence[str]) -> tuple[np.ndar
                             np.array([theory.curves[f"{q}_error"][i] for theory, i in zip(theories, index)]), counts, rows)
     for q in KERNELS:
         lower = _lower(q, saved[0].size)
-        part = {label: np.array([getattr(theory.kernels, label)[np.ix_(i, i)][lower] for theory, i in zip(theories, saved)])
+        part = {label: np.array([getattr(single, label)[np.ix_(i, i)][lower] for single, i in zip(kernels, saved)])
                 for label in (q, f"{q}_error")}
         found[q] = Quantity(part[q], part[f"{q}_error"], counts)
-    return theories[-1].t[index[-1]], found, theories[-1].kernels.t[saved[-1]]
+    return theories[-1].t[index[-1]], found, kernels[-1].t[saved[-1]]
 
 
 def _common(grids: list[np.ndarray], tolerance: float) -> list[np.ndarray]:

@@ -21,7 +21,7 @@ from dmft.core.tree import flatten, nest
 from dmft.core.worker import Worker
 
 # Versions of the layout, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
-LAYOUT = {"theory": 5, "simulation": 4, "onepass": 4}
+LAYOUT = {"theory": 6, "simulation": 4, "onepass": 4}
 ACTIVE = "active"
 
 

@@ -32,7 +32,7 @@ from dmft.core.tree import flatten, nest
 __all__ = ["Stored", "Writer", "checkpoint_header", "checkpoint_path", "load", "load_header", "read",
            "read_group", "remove_checkpoint", "save", "sha256_of"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 KINDS = ("theory", "simulation", "onepass", "convergence", "sweep")
 _OWN = ("kind", "schema_version", "run", "checkpoint")
 

@@ -1,136 +1,273 @@
-"""The past of a march: recent steps one by one, older ones in blocks of 2, 4, 8, ... steps. Eq. [dyadic].
+"""The past of a march: steps one by one where kernels change fast, blocks of steps elsewhere. Eq. [dyadic].
 
-A block carries *sums* over its steps (of h, g, chi, the tangents, Q, R, M_C). All recursions are linear in
-these, so merging two blocks is adding them; the only approximation is that a kernel is taken as constant
-across an old block. At most `per_level` blocks of each size are kept, so n steps need O(per_level log n)
-blocks. With `per_level` >= n nothing is ever merged: that is the full history, by the same code. Where a setting of the run jumps,
-kernels do: no block spans such a step; a block that cannot be merged with the next one moves to the next level as it is.
+A block carries *sums* over its steps (of h, g, chi, the tangents, Q, R, M_C). All recursions are linear in these, so merging two
+blocks is adding them. Three rules say which steps may share a block:
 
-Slots: level l (blocks of 2^l steps) owns a contiguous range of slots, and older (higher) levels lie at lower
-numbers. So the blocks that a tangent row can respond to, those older than itself or in its own level, are the
-slots 0 .. stop-1, one contiguous stretch: rows are stored packed, one after the other, and read as a stream.
-Slots come in groups of four with a common row length, because four rows are read at a time.
+- age: at most `per_level` blocks of a level (1, 2, 4, ... steps) among the recent ones, so that a block is short beside its age;
+- start: a block that begins s steps after the start holds at most 1 + s/(per_level/2) steps, so that it is short beside that, too:
+  the transient after the start is fast, and never forgotten. A long phase with other settings begins anew, with its own transient;
+- fences: no block spans a step at which a setting jumps, because kernels do; and a waiting step is a block by itself for ever
+  (`pins`), so that kernels against it are exact entries and no averages.
+
+The one approximation is how kernels vary inside a block: linearly, with the slope that its neighbours tell (`Slopes`). With
+`per_level` >= n nothing is ever merged: that is the full history, by the same code.
+
+Slots: blocks that will never be merged again lie in order of time in the first slots; then come the levels, older ones at lower
+numbers. So the blocks that a tangent row can respond to, those older than itself or in its own level, are the slots 0 .. stop-1,
+one contiguous stretch: rows are stored packed, one after the other, and read as a stream. Slots come in groups of four with a
+common row length, because four rows are read at a time. A block that goes up a level without being merged is "merged" with NONE.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
+from numba import njit
 
-from dmft.core.errors import RunError
+from dmft.core.compiled import UNCOUNTED
 
 GROUP = 4
+NONE = -1  # in the place of the newer block of a merge: the older one moves alone
+MOST_LEVELS = 48  # more than any number of steps needs
 
 
 class Plan(NamedTuple):
-    """What one step does to the history: merges (older, newer, into), oldest level first, then the new slot."""
+    """What one step does to the history: merges (older, newer or NONE, into), one after the other, then the new slot."""
 
     merges: np.ndarray  # (count, 3) int64
     slot: int
     joins: tuple[int, ...]  # positions, in order of time, at which a block and the next one become one; one after the other
 
 
-def levels_needed(steps: int, per_level: int) -> int:
-    """Levels that hold so many steps when no block spans a jump."""
-    levels = 1
-    while per_level * (2**levels - 1) < steps:
-        levels += 1
-    return levels
+def start_fences(begin: int, end: int, early: int) -> list[int]:
+    """Steps from `begin` on, before `end`, at which blocks begin by the rule of the start: one that begins s steps after `begin`
+    holds at most 1 + s/early steps."""
+    found, s = [], 0
+    while begin + s < end:
+        found.append(begin + s)
+        s += 1 + s // early
+    return found
 
 
-def _levels_with_jumps(steps: int, per_level: int, jumps: frozenset[int]) -> int:
-    """Levels that suffice although blocks next to a jump move up unmerged; found by trying."""
-    least = levels_needed(steps, per_level)
-    for more in range(1, 64):
-        trial = History(steps, per_level, jumps, more)
-        if all(trial.room and trial.push(step) for step in range(steps)):
-            return least + more
-    raise RunError(f'[theory] history = "dyadic": the settings of this run change at {len(jumps)} steps, which leaves nothing to '
-                   'merge; take history = "full"')
+def fences(steps: int, early: int, jumps: Iterable[int] = (), pins: Iterable[int] = ()) -> np.ndarray:
+    """Steps at which a block has to begin, in order; the last one is the first that is not below `steps`.
+
+    The rule of the start begins anew at a jump that opens a phase at least half as long as all the time before it, so that runs
+    with many jumps do not keep many steps one by one."""
+    at = sorted({int(n) for n in jumps if 0 < n < steps})
+    begins = [0, *(jump for jump, end in zip(at, [*at[1:], steps]) if 2 * (end - jump) >= jump)]
+    last = begins[-1]
+    found = {n for begin, end in zip(begins, begins[1:]) for n in start_fences(begin, end, early)}
+    found |= set(start_fences(last, last + 2 * (steps - last) + 2, early)) | set(at)  # one stretch is never longer than all before
+    found |= {int(n) + k for n in pins for k in (0, 1)}
+    marks = np.array(sorted(found), np.int64)
+    return marks[: int(marks.searchsorted(steps)) + 1]
+
+
+@njit(**UNCOUNTED)
+def _empty(low, size):
+    """The first empty slot from `low` on."""
+    slot = low
+    while size[slot]:
+        slot += 1
+    return slot
+
+
+@njit(**UNCOUNTED)
+def _push(step, per_level, lows, stretch, whole, first, size, order, count, held, settled, merges, joins):
+    """Enter a step; fills `merges` and `joins`, and returns their numbers, the new slot, and how many blocks there are and have
+    settled.
+
+    lows (levels,): first slot of each level; stretch (steps,): which stretch between two fences a step lies in, whole: how long
+    that is; first, size (slots,), order: the blocks; held (levels,): how many each level has."""
+    full = 0
+    while full < len(held) and held[full] >= per_level:
+        full += 1
+    moved = joined = 0
+    for level in range(full - 1, -1, -1):
+        at = count  # where the oldest block of this level is in the order of time
+        for k in range(level + 1):
+            at -= held[k]
+        older, newer = order[at], NONE
+        begin, both, mine = first[older], size[older], stretch[first[older]]
+        size[older] = 0
+        held[level] -= 1
+        if at == settled and both == whole[mine]:
+            into = settled
+            settled += 1
+        else:
+            if held[level] and stretch[first[order[at + 1]]] == mine:
+                newer = order[at + 1]
+                both += size[newer]
+                size[newer] = 0
+                held[level] -= 1
+                joins[joined] = at
+                joined += 1
+                count -= 1
+                for i in range(at + 1, count):
+                    order[i] = order[i + 1]
+            into = _empty(lows[level + 1], size)
+            held[level + 1] += 1
+        order[at], first[into], size[into] = into, begin, both
+        merges[moved, 0], merges[moved, 1], merges[moved, 2] = older, newer, into
+        moved += 1
+    slot = _empty(lows[0], size)
+    first[slot], size[slot], order[count] = step, 1, slot
+    held[0] += 1
+    return moved, joined, slot, count + 1, settled
+
+
+@njit(**UNCOUNTED)
+def _tried(steps, per_level, lows, stretch, whole, first, size, order, held, merges, joins, most):
+    """How many blocks settle in so many steps, and into most (levels,) how many slots of each level are ever in use: the plan,
+    tried out with levels of one slot more than they can fill."""
+    count, settled, settling, width = 0, 0, len(whole), per_level + 1
+    for step in range(steps):
+        moved, _, slot, count, settled = _push(step, per_level, lows, stretch, whole, first, size, order, count, held, settled,
+                                               merges, joins)
+        most[0] = max(most[0], slot - lows[0] + 1)
+        for k in range(moved):
+            level, place = divmod(merges[k, 2] - settling, width)
+            if level >= 0:
+                most[level] = max(most[level], place + 1)
+    return settled
+
+
+@njit(**UNCOUNTED)
+def _weights(order, first, size, jumps, sums, out):
+    """See `History.weights`; out: sums over blocks divided by their sizes."""
+    count = len(order)
+    for i in range(1, count):
+        slot = order[i]
+        w = size[slot]
+        if w == 1:
+            continue
+        older, newer = order[i - 1], order[i + 1] if i + 1 < count else slot
+        has_older = not jumps[first[slot]]
+        has_newer = newer != slot and not jumps[first[newer]]
+        # Means over blocks at centres -d, 0, d' of a parabola with slope b in the middle; v: variance of a step within its block.
+        d, d_newer = (size[older] + w) / 2.0, (size[newer] + w) / 2.0
+        v = (w * w - 1) / 12.0
+        e = d * d + (size[older] * size[older] - 1) / 12.0 - v
+        e_newer = d_newer * d_newer + (size[newer] * size[newer] - 1) / 12.0 - v
+        if has_older and has_newer:
+            scale = 1.0 / (d_newer * e + d * e_newer)
+            to_older, to_newer = -e_newer * scale, e * scale
+        elif has_older:
+            to_older, to_newer = -1.0 / d, 0.0
+        elif has_newer:
+            to_older, to_newer = 0.0, 1.0 / d_newer
+        else:
+            continue
+        mean = sums[slot] / w
+        slope = to_older * (sums[older] / size[older] - mean) + to_newer * (sums[newer] / size[newer] - mean)
+        spread = w * v * slope  # times the slope of what is summed, which the same neighbours tell
+        out[older] += to_older * spread / size[older]
+        out[newer] += to_newer * spread / size[newer]
+        out[slot] -= (to_older + to_newer) * spread / w
+
+
+class Layout(NamedTuple):
+    """Where blocks lie: `settled` slots for those that stay as they are, then levels, the highest one first."""
+
+    settled: int
+    widths: tuple[int, ...]  # (levels,) slots of each level, level 0 first
+
+    @classmethod
+    def smallest(cls, steps: int, per_level: int, stretch: np.ndarray, whole: np.ndarray) -> Layout:
+        """The fewest slots, in groups of four, that hold so many steps."""
+        levels, width = np.arange(MOST_LEVELS), per_level + 1
+        slots = len(whole) + width * MOST_LEVELS
+        first, size, order = (np.zeros(slots, np.int64) for _ in range(3))
+        held, joins, most = (np.zeros_like(levels) for _ in range(3))
+        settled = _tried(steps, per_level, len(whole) + width * levels, stretch, whole, first, size, order, held,
+                         np.zeros((MOST_LEVELS, 3), np.int64), joins, most)
+        return cls(grouped(settled), tuple(grouped(int(count)) for count in most if count))
+
+    @property
+    def slots(self) -> int:
+        return self.settled + sum(self.widths)
+
+    @property
+    def lows(self) -> np.ndarray:
+        """(levels,) the first slot of each level."""
+        return self.slots - np.cumsum(np.array(self.widths, np.int64))
+
+    def stop(self) -> np.ndarray:
+        """(slots,) how many slots a row of tangents can respond to. Settled blocks fill their slots in order of time."""
+        slot = np.arange(self.slots)
+        levels = np.repeat(self.lows + self.widths, self.widths)[::-1]
+        return np.where(slot < self.settled, grouped(slot + 1), np.append(np.zeros(self.settled, np.int64), levels))
+
+
+def grouped(count):
+    """Rounded up to whole groups of slots."""
+    return -(-count // GROUP) * GROUP
 
 
 class History:
-    """Which steps lie in which slot. Knows nothing of samples or kernels."""
+    """Which steps lie in which slot. Knows nothing of samples or kernels.
 
-    def __init__(self, steps: int, per_level: int | None = None, jumps: Iterable[int] = (), more_levels: int = 0):
-        steps = max(steps, 1)
+    per_level: blocks of a level, None for the full history; jumps, pins: steps at which a setting jumps, and waiting steps."""
+
+    def __init__(self, steps: int, per_level: int | None = None, jumps: Iterable[int] = (), pins: Iterable[int] = ()):
+        self.steps = steps = max(steps, 1)
         self.per_level = steps if per_level is None else min(per_level, steps)
-        self.levels = levels_needed(steps, self.per_level)
-        self.full = self.levels == 1
-        self.jumps = frozenset() if self.full else frozenset(int(n) for n in jumps)
-        self.levels += more_levels
-        if self.jumps and not more_levels:
-            self.levels = _levels_with_jumps(steps, self.per_level, self.jumps)
-        # With jumps every level has one more slot, which stays empty: a block that moves up alone is merged with this empty slot.
-        width = -(-(self.per_level + bool(self.jumps)) // GROUP) * GROUP
-        self.width, self.slots = width, width * self.levels
-        slot = np.arange(self.slots)
+        self.full = self.per_level == steps
+        self.pins = np.array(sorted({int(n) for n in pins}), np.int64)
+        self.fences = np.array([0, steps]) if self.full else fences(steps, max(self.per_level // 2, 1), jumps, self.pins)
+        self._jumps = np.zeros(steps + 1, bool)
+        self._jumps[[int(n) for n in jumps if n < steps]] = True
+        self._stretch, self._whole = np.searchsorted(self.fences, np.arange(steps), side="right") - 1, np.diff(self.fences)
+        self.layout = (Layout(0, (grouped(steps),)) if self.full else
+                       Layout.smallest(steps, self.per_level, self._stretch, self._whole))
+        self.slots, self._lows = self.layout.slots, self.layout.lows
         # In a full history slots fill in order of time, so a row ends at its own group of four.
-        self.stop = (slot // GROUP + 1) * GROUP if self.full else (slot // width + 1) * width
+        self.stop = grouped(np.arange(self.slots) + 1) if self.full else self.layout.stop()
         self.offset = np.concatenate(([0], np.cumsum(self.stop)[:-1]))
         self.packed = int(self.stop.sum())  # tangents of a sample, all rows
         self.first = np.zeros(self.slots, np.int64)  # first step of the block in each slot
         self.size = np.zeros(self.slots, np.int64)  # its number of steps, 0 for an empty slot
         self.divisor = np.ones(self.slots)  # its number of steps, 1 for an empty slot: what turns a sum over a block into a mean
-        self.order = np.zeros(0, np.int64)  # slots in use, oldest first
         self.upto = 0  # slots from here on have never been in use
-        self._note_empty()
-
-    def _note_empty(self) -> None:
-        """Note the empty slots of each level, lowest first: heaps, from which `push` takes them."""
-        lows = [self._low(level) for level in range(self.levels)]
-        self._empty = [(low + np.flatnonzero(self.size[low : low + self.per_level] == 0)).tolist() for low in lows]
-
-    def _low(self, level: int) -> int:
-        """The first slot of a level."""
-        return (self.levels - 1 - level) * self.width
-
-    def _count(self, level: int) -> int:
-        """Blocks in a level."""
-        return self.per_level - len(self._empty[level])
+        self._order = np.zeros(self.slots, np.int64)
+        self._count = self._settled = 0
+        self._held = np.zeros(len(self.layout.widths), np.int64)
+        self._merges, self._joins = np.zeros((len(self._held), 3), np.int64), np.zeros(len(self._held), np.int64)
 
     @property
-    def room(self) -> bool:
-        """Whether another step can be pushed."""
-        return any(self._empty)
+    def levels(self) -> int:
+        """Levels of blocks; a step makes at most one merge in each."""
+        return len(self.layout.widths)
+
+    @property
+    def order(self) -> np.ndarray:
+        """The slots in use, oldest first."""
+        return self._order[: self._count]
 
     def push(self, step: int) -> Plan:
         """Make room for `step` and enter it; returns what the arrays over slots must do accordingly. RuntimeError where there are
         more steps than the history was made for."""
-        full = 0
-        while full < self.levels and self._count(full) >= self.per_level:
-            full += 1
-        if full == self.levels:
-            raise RuntimeError(f"no room for step {step}: the history has {self.levels} x {self.per_level} blocks, all in use; "
-                               "it was made for fewer steps")
-        merges, joins, count = [], [], len(self.order)
-        order = np.empty(count + 1, np.int64)
-        order[:count] = self.order
-        for level in range(full - 1, -1, -1):
-            at = count - (level + 1) * self.per_level  # the levels up to this one are full, and older blocks of higher levels
-            older, newer = order[at : at + 2].tolist()
-            into = heappop(self._empty[level + 1])
-            order[at] = into
-            heappush(self._empty[level], older)
-            if self.jumps and int(self.first[newer]) in self.jumps:
-                newer = self._low(level) + self.per_level
-            else:
-                heappush(self._empty[level], newer)
-                joins.append(at)
-                order[at + 1 : count - 1] = order[at + 2 : count]
-                count -= 1
-            self.first[into], self.size[into] = self.first[older], self.size[older] + self.size[newer]
-            self.size[older] = self.size[newer] = 0
-            self.divisor[into], self.divisor[older], self.divisor[newer] = self.size[into], 1.0, 1.0
-            merges.append((older, newer, into))
-        slot = heappop(self._empty[0])
-        self.first[slot], self.size[slot] = step, 1
-        order[count] = slot
-        self.order, self.upto = order[: count + 1], max(self.upto, slot + 1)
-        return Plan(np.array(merges, np.int64) if merges else np.zeros((0, 3), np.int64), slot, tuple(joins))
+        if step >= self.steps:
+            raise RuntimeError(f"no room for step {step}: the history was made for {self.steps} steps")
+        self._order = self._order.copy()  # plans and callers may hold the old order
+        moved, joined, slot, self._count, self._settled = _push(
+            step, self.per_level, self._lows, self._stretch, self._whole, self.first, self.size, self._order, self._count,
+            self._held, self._settled, self._merges, self._joins)
+        self.divisor, self.upto = np.maximum(self.size, 1.0), max(self.upto, slot + 1)
+        return Plan(self._merges[:moved].copy(), slot, tuple(self._joins[:joined].tolist()))
+
+    def weights(self, kernel: np.ndarray) -> np.ndarray:
+        """(slots,) weights w with sum_k K(n,k) x_k = sum_I w_I X_I, from sums K(n,I) of a kernel over blocks, and sums X_I of
+        anything: with means over blocks alone, w_I = K(n,I)/|I|. Within a block both vary, and the product of their slopes adds
+        slope_K slope_X sum_(k in I) (k - centre)^2. A slope is that of the parabola with the right means over a block and its two
+        neighbours, linear in the sums; across a jump it sees no neighbour. Blocks of one step need none of this. Eq. [dyadic]."""
+        out = kernel / self.divisor
+        if not self.full:
+            _weights(self.order, self.first, self.size, self._jumps, kernel, out)
+        return out
 
     def centres(self) -> np.ndarray:
         """Middle of each block in units of steps, oldest first."""
@@ -141,6 +278,8 @@ class History:
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self.first[:], self.size[:] = arrays["first"], arrays["size"]
-        self.order = np.array(arrays["order"], np.int64)
-        self.divisor[:], self.upto = np.maximum(self.size, 1), int(self.order.max(initial=-1)) + 1
-        self._note_empty()
+        self._count = len(arrays["order"])
+        self._order[: self._count] = arrays["order"]
+        self.divisor, self.upto = np.maximum(self.size, 1.0), int(self.order.max(initial=-1)) + 1
+        self._settled = int(np.count_nonzero(self.size[: self.layout.settled]))
+        self._held[:] = [np.count_nonzero(self.size[low : low + width]) for low, width in zip(self._lows, self.layout.widths)]

@@ -1,27 +1,114 @@
-"""The two-time kernels on the grid of saved times: which times, and the rows at them."""
+"""Which entries of the two-time kernels are kept, and how they are read off a row: maps over all times, columns at waiting times.
+
+A saved entry is what it claims to be. With a full history a map holds kernels at pairs of single times. In a history of blocks the
+time t' of a map is a *cell*, a stretch of steps that is one block in the end (history.py): the entry is the average over the
+cell, which is exact for a cell of one step, and nothing is read off between two cells. Columns belong to waiting steps, each of
+which is a block by itself for ever, so that C(t, t_w), R(t, t_w), M_C(t, t_w) and M_R(t, t_w) are entries at single times for any
+t. So is the response chi(t, t_w) to a force that acts from t_w on, because no block spans t_w. Eq. [columns].
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from dmft.core.errors import RunError
+from dmft.equations.history import History
 from dmft.equations.weights import Row, WeightDynamics
+from dmft.model.experiment import Experiment
+from dmft.model.layouts import COLUMNS as COLUMNS
 from dmft.model.layouts import KERNELS as KERNELS
 from dmft.model.runfile import Run
 
 ALL_UP_TO = 512  # rows of a run up to which all are kept
 POINTS = 256  # rows that are kept of a longer run
+LAGS_ONE_BY_ONE, LAGS_PER_OCTAVE = 32, 16  # rows at which columns are kept after each waiting time
 
 
-def kept_steps(run: Run) -> np.ndarray:
-    """Steps at which a march keeps kernels, by theory.kernel_points: a count, or the nearest steps of a list of times."""
-    points, algorithm = run.theory.kernel_points, run.algorithm
-    if isinstance(points, int):
-        return saved_steps(algorithm.steps, points)
-    times = np.array(points)
+class Wanted(NamedTuple):
+    """What a run asks for, in steps."""
+
+    rows: np.ndarray  # rows of the maps, with a full history
+    waiting: np.ndarray  # waiting steps
+    alone: np.ndarray  # steps that have cells of their own besides
+
+    @property
+    def pins(self) -> np.ndarray:
+        """Steps that are never merged with others."""
+        return np.union1d(self.waiting, self.alone)
+
+    @classmethod
+    def plain(cls, steps: int) -> Wanted:
+        """What is kept where nothing is asked for."""
+        return cls(saved_steps(steps), waiting_ladder(steps), np.zeros(0, np.int64))
+
+    @classmethod
+    def of(cls, run: Run) -> Wanted:
+        """theory.kernel_points: a count of rows, or a list of times; theory.waiting_times: a list, chosen here if empty."""
+        points, waiting, steps = run.theory.kernel_points, run.theory.waiting_times, run.algorithm.steps
+        listed = not isinstance(points, int)
+        rows = nearest_steps(run, "kernel_points", points) if not isinstance(points, int) else saved_steps(steps, points)
+        return cls(rows, nearest_steps(run, "waiting_times", waiting) if waiting else waiting_ladder(steps),
+                   rows if listed else np.zeros(0, np.int64))
+
+
+class Kept(NamedTuple):
+    """Where the saved entries lie, in visible steps: those after the hidden ones of a spectral start."""
+
+    grid: np.ndarray  # (P,) rows of the maps; cell j holds the steps grid[j] .. upto[j]
+    upto: np.ndarray  # (P,)
+    times: np.ndarray  # (L,) rows of the columns
+    waiting: np.ndarray  # (J,) waiting steps
+
+    @classmethod
+    def of(cls, history: History, hidden: int, wanted: Wanted) -> Kept:
+        """What a history allows of what is wanted."""
+        steps = history.steps - hidden
+        grid = upto = wanted.rows
+        if not history.full:
+            marks = history.fences[(history.fences >= hidden) & (history.fences < history.steps)] - hidden
+            grid, upto = np.append(marks, steps), np.append(np.append(marks[1:], steps) - 1, steps)
+        return cls(grid, upto, column_steps(steps, wanted.waiting), wanted.waiting)
+
+    def means(self, sums: np.ndarray, history: History, i: int, hidden: int, source: np.ndarray | None = None) -> np.ndarray:
+        """(i,) averages over the cells before row i, from sums over blocks (slots,), which never span two cells. source (n,): the
+        learning rates that make a density of sums of K_R or Gam."""
+        begin, end = self.grid[:i] + hidden, self.upto[:i] + hidden + 1
+        below = end - begin if source is None else _between(source, begin, end)
+        if not i:
+            return np.zeros(0)
+        first = history.first[history.order]
+        return _between(sums[history.order], first.searchsorted(begin), first.searchsorted(end)) / below
+
+    def empty(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Maps and columns, to be filled by `enter_row`."""
+        return ({name: np.zeros((len(self.grid), len(self.grid))) for name in KERNELS},
+                {name: np.full((len(self.times), len(self.waiting)), np.nan) for name in COLUMNS})
+
+
+def _between(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Sums over values[begin : end], for arrays of begins and ends; a stretch of one value is that value."""
+    if np.all(end - begin == 1):
+        return values[begin]
+    total = np.append(0.0, np.cumsum(values))
+    return np.where(end - begin == 1, values[begin], total[end] - total[begin])
+
+
+def history_for(experiment: Experiment, per_level: int | None, wanted: Wanted, steps: int | None = None) -> History:
+    """The history of a march, or of the same march with an earlier end after `steps`."""
+    steps = experiment.steps if steps is None else steps
+    pins = wanted.pins + experiment.hidden
+    return History(steps, per_level, np.flatnonzero(experiment.jump_n[:steps]), pins[pins < steps])
+
+
+def nearest_steps(run: Run, key: str, listed: Sequence[float]) -> np.ndarray:
+    """The steps nearest to the times of a list of [theory]; RunError for times beyond the end."""
+    times, algorithm = np.array(listed), run.algorithm
     clock = algorithm.clock
     if times[-1] > clock.t[-1] + 0.5 * clock.eta[-1]:
-        raise RunError(f"[theory] kernel_points = [..., {times[-1]:g}]: beyond algorithm.t_max = {algorithm.t_max:g}; leave it out "
+        raise RunError(f"[theory] {key} = [..., {times[-1]:g}]: beyond algorithm.t_max = {algorithm.t_max:g}; leave it out "
                        "or raise t_max")
     return np.unique(clock.nearest(times))
 
@@ -42,31 +129,45 @@ def saved_steps(steps: int, points: int = 0) -> np.ndarray:
     return np.union1d(np.arange(dense), late)
 
 
-def saved_row(kernels: dict[str, np.ndarray], grid: np.ndarray, weights: WeightDynamics, row: Row, m: np.ndarray) -> None:
-    """Enter row n into the saved kernels if n is a saved step. grid: the saved steps; m (visible steps + 1,): known up to n. M_R
-    and R are densities in time, zero on and above the diagonal; values inside an old block are interpolated between the middles of
-    blocks."""
-    n, history, state, e = weights.n, weights.history, weights.state, weights.experiment
-    i = int(grid.searchsorted(n))
-    if i == len(grid) or grid[i] != n:
+def waiting_ladder(steps: int) -> np.ndarray:
+    """0 and the powers of two below `steps`: a longer run, or one with half the learning rate, has these times, too."""
+    return np.append(0, 2 ** np.arange(max(int(steps) - 1, 1).bit_length())) if steps > 1 else np.zeros(1, np.int64)
+
+
+def column_steps(steps: int, waiting: np.ndarray) -> np.ndarray:
+    """Rows at which columns are kept: after each waiting step some one by one, then a few in every octave of the lag; and the last.
+    Those of a longer run are the same up to there."""
+    octaves = np.log2(max(steps, LAGS_ONE_BY_ONE) / LAGS_ONE_BY_ONE)
+    late = LAGS_ONE_BY_ONE * 2 ** (np.arange(int(octaves * LAGS_PER_OCTAVE) + 1) / LAGS_PER_OCTAVE)
+    lags = np.union1d(np.arange(LAGS_ONE_BY_ONE), np.round(late).astype(np.int64))
+    found = np.unique(np.add.outer(waiting, lags))
+    return np.append(found[found < steps], steps)
+
+
+def enter_row(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept: Kept, weights: WeightDynamics, row: Row) -> None:
+    """Enter row n into the maps and columns that have it. M_R and R are densities in time, zero on and above the diagonal of a
+    map; a column is NaN before its waiting time."""
+    e, state, history = weights.experiment, weights.state, weights.history
+    visible = weights.n - e.hidden
+    i, line = int(kept.grid.searchsorted(visible)), int(kept.times.searchsorted(visible))
+    in_map, in_columns = kept.grid[i] == visible, kept.times[line] == visible
+    if not (in_map or in_columns):
         return
-    order = history.order
-    size, centres = history.size[order], history.centres()
-    past, upto = grid[:i], grid[: i + 1]
-
-    def symmetric(sums: np.ndarray, now: float) -> np.ndarray:
-        return np.interp(upto, np.append(centres, n), np.append(sums[order] / size, now))
-
-    # Learning rates of the source steps, averaged over each block, in units of the first one; no block spans a jump of them.
-    block_rates = np.add.reduceat(e.eta_n[:n] / e.eta, history.first[order]) / size if n else np.zeros(0)
-
-    def causal(sums: np.ndarray) -> np.ndarray:
-        return np.interp(past, centres, sums[order] / size / block_rates) if n else np.zeros(0)
-
-    M_C = symmetric(row.M_C, row.M_C_now)
-    C = symmetric(state.Q_row, state.Q_now) + m[n - e.hidden] * m[upto - e.hidden]
-    for name, values in (("M_C", M_C), ("C", C)):
-        kernels[name][i, : i + 1] = values
-        kernels[name][: i + 1, i] = values
-    kernels["M_R"][i, :i] = causal(row.M_R) / e.eta
-    kernels["R"][i, :i] = causal(state.R_row)
+    rates = e.eta_n[: weights.n]
+    rows = (("M_C", row.M_C, row.M_C_now, None), ("C", state.Q_row + state.m * state.m_past, state.Q_now + state.m**2, None),
+            ("M_R", row.M_R, 0.0, rates), ("R", e.eta * state.R_row, 0.0, rates))
+    waited = int(kept.waiting.searchsorted(visible))
+    slots = history.order[np.searchsorted(history.first[history.order], kept.waiting[:waited] + e.hidden)]
+    for name, past, now, source in rows:
+        if in_map:
+            means = kept.means(past, history, i, e.hidden, source)
+            maps[name][i, : i + 1] = np.append(means, now)
+            if source is None:
+                maps[name][:i, i] = means
+        if in_columns:
+            columns[name][line, :waited] = past[slots] / (1.0 if source is None else source[kept.waiting[:waited] + e.hidden])
+            columns[name][line, waited : waited + 1][kept.waiting[waited : waited + 1] == visible] = now
+    if in_columns:
+        since = np.append(np.cumsum(e.eta * state.R_row[history.order[::-1]])[::-1], 0.0)  # sums over all blocks from one on
+        columns["chi"][line, :waited] = since[np.searchsorted(history.first[history.order], kept.waiting[:waited] + e.hidden)]
+        columns["chi"][line, waited : waited + 1][kept.waiting[waited : waited + 1] == visible] = 0.0

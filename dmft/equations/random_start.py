@@ -20,6 +20,8 @@ import numpy as np
 
 from dmft.equations.history import History
 from dmft.equations.ibp import FieldOverlaps, Gap, gap, ridge_strength, solved
+from dmft.equations.kernels import Kept, Wanted
+from dmft.equations.recursion import merge_columns
 from dmft.equations.rows import Estimators
 from dmft.equations.weights import NextRow, Row, WeightDynamics, WeightState
 from dmft.model.experiment import Experiment
@@ -123,20 +125,21 @@ class Fluctuations(NamedTuple):
     kernels: dict[str, np.ndarray]  # RANDOM_KERNELS, each (P, P) on the saved steps
 
 
-def fluctuations(experiment: Experiment, per_level: int | None, rows: TeacherRows, grid: np.ndarray) -> Fluctuations:
+def fluctuations(experiment: Experiment, history: History, rows: TeacherRows, wanted: Wanted | None) -> Fluctuations:
     """V and the gain from the rows of K1 and Z: the recursion of Q with K1(n,n) for delta_nu, -K1 for eta M_R, Z for M_C, and the
     a_n of the m = 0 march. Eq. [random-V]. The field m of the state holds the gain. NaN from the first step whose rows are not
-    known."""
-    history = History(experiment.steps, per_level, np.flatnonzero(experiment.jump_n))
+    known. history: as that of the march, empty; wanted: entries of the kernels, None for no kernels."""
     dynamics = WeightDynamics(experiment, history)
     dynamics.state = WeightState.at_start(history.slots, 1.0, experiment.h_start_variance)
     V, gain = np.full(experiment.steps + 1, np.nan), np.full(experiment.steps + 1, np.nan)
-    kernels = {name: np.full((len(grid), len(grid)), np.nan) for name in RANDOM_KERNELS}
+    kept = Kept.of(history, 0, wanted) if wanted else None
+    kernels = {name: np.full((len(kept.grid), len(kept.grid)), np.nan) for name in RANDOM_KERNELS} if kept else {}
     for n in range(experiment.steps + 1):
         state = dynamics.state
         V[n], gain[n] = state.Q_now, state.m
         row = rows.row(n)
-        _keep_row(kernels, grid, dynamics, row, V[: n + 1])
+        if kept:
+            _keep_row(kernels, kept, dynamics, row)
         if n == experiment.steps or not np.isfinite(rows.a[n]):
             break
         step, a = dynamics.unscaled(row), float(rows.a[n])
@@ -147,11 +150,9 @@ def fluctuations(experiment: Experiment, per_level: int | None, rows: TeacherRow
     return Fluctuations(V, gain, kernels)
 
 
-def sample_paths(experiment: Experiment, per_level: int | None, rows: TeacherRows, paths: int, rng: np.random.Generator
-                 ) -> np.ndarray:
+def sample_paths(experiment: Experiment, history: History, rows: TeacherRows, paths: int, rng: np.random.Generator) -> np.ndarray:
     """Paths (paths, steps + 1) of X, drawn by its recursion, with z conditioned on its past as chi of a sample is; NaN from the
-    first step whose rows are not known. Eq. [random-V]."""
-    history = History(experiment.steps, per_level, np.flatnonzero(experiment.jump_n))
+    first step whose rows are not known. Eq. [random-V]. history: as that of the march, empty."""
     dynamics = WeightDynamics(experiment, history)
     X_past, z_past = np.zeros((paths, history.slots)), np.zeros((paths, history.slots))
     X = np.full((paths, experiment.steps + 1), np.nan)
@@ -166,34 +167,21 @@ def sample_paths(experiment: Experiment, per_level: int | None, rows: TeacherRow
         heat = drive.thermal * rng.standard_normal(paths) if drive.thermal else 0.0
         X[:, n + 1] = a * (drive.keep * X[:, n] + eta * (X_past @ drive.memory + z) + heat)
         plan = history.push(n)
-        for older, newer, into in plan.merges:
-            for past in (X_past, z_past):
-                past[:, into] = past[:, older] + past[:, newer]
-                past[:, [older, newer]] = 0.0
+        for past in (X_past, z_past):
+            merge_columns(past, plan.merges)
         X_past[:, plan.slot], z_past[:, plan.slot] = X[:, n], z
         dynamics.advance(row, closing.next, plan)
     return X
 
 
-def _keep_row(kernels: dict[str, np.ndarray], grid: np.ndarray, dynamics: WeightDynamics, row: Row, V: np.ndarray) -> None:
-    """Enter row n into the saved kernels if n is a saved step; V (n+1,): V(k,k) of all steps so far. K1 is a density in time below
-    the diagonal, with K1(n,n) itself on it. Values inside an old block are interpolated between the middles of blocks: those of V
-    in units of V(k,k)^(1/2), because correlations change slowly where V itself grows fast."""
+def _keep_row(kernels: dict[str, np.ndarray], kept: Kept, dynamics: WeightDynamics, row: Row) -> None:
+    """Enter row n into the maps of V, Z and K1 if they have it. K1 is a density in time below the diagonal, with K1(n,n) itself on
+    it."""
     n, state, history = dynamics.n, dynamics.state, dynamics.history
-    i = int(np.searchsorted(grid, n))
-    if i == len(grid) or grid[i] != n:
+    i = int(kept.grid.searchsorted(n))
+    if kept.grid[i] != n:
         return
-    order = history.order
-    places, size = np.append(history.centres(), n), history.size[order]
-    upto = grid[: i + 1]
-    spread = np.sqrt(np.maximum(V, 0.0))
-    mean = np.add.reduceat(spread[:n], history.first[order]) / size if n else np.empty(0)
-    for name, past, now, unit, each in (("V", state.Q_row, state.Q_now, np.append(mean, spread[n]), spread[upto]),
-                                        ("Z", row.M_C, row.M_C_now, 1.0, 1.0)):
-        values = np.interp(upto, places, np.append(past[order] / size, now) / unit) * each
-        kernels[name][i, : i + 1] = kernels[name][: i + 1, i] = values
+    for name, past, now in (("V", state.Q_row, state.Q_now), ("Z", row.M_C, row.M_C_now)):
+        kernels[name][i, : i + 1] = kernels[name][: i + 1, i] = np.append(kept.means(past, history, i, 0), now)
     kernels["K1"][i] = 0.0
-    kernels["K1"][i, i] = row.delta_nu
-    if n:
-        rates = np.add.reduceat(dynamics.experiment.eta_n[:n], history.first[order])  # of the sources of each block
-        kernels["K1"][i, :i] = np.interp(grid[:i], places[:-1], -row.M_R[order] / rates)
+    kernels["K1"][i, : i + 1] = np.append(kept.means(-row.M_R, history, i, 0, dynamics.experiment.eta_n[:n]), row.delta_nu)

@@ -7,9 +7,13 @@ stop[i] on; both are multiples of eight, where there are so many slots, for `dot
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 from numba import njit
 
 from dmft.core.compiled import INNER, UNCOUNTED
+from dmft.equations.history import NONE
 from dmft.equations.noise import dot
 
 
@@ -54,17 +58,31 @@ def next_row(eta, keep, memory, c_now, b, b_now, Q, R, Q_row, Q_now, R_row, stop
     return x_now, q_u
 
 
+@njit(**INNER)
+def merge_vector(v, older, newer, into):
+    """Two blocks become one in a vector of block sums, or one moves alone."""
+    total = v[older]
+    v[older] = 0.0
+    if newer != NONE:
+        total += v[newer]
+        v[newer] = 0.0
+    v[into] = total
+
+
 @njit(**UNCOUNTED)
 def merge_matrix(A, older, newer, into):
-    """Two blocks become one in a matrix of block sums: add columns, then rows."""
+    """Two blocks become one in a matrix of block sums, or one moves alone: columns, then rows."""
     for i in range(len(A)):
-        row = A[i]
-        row[into] = row[older] + row[newer]
-        row[older] = row[newer] = 0.0
-    both, one, other = A[into], A[older], A[newer]
+        merge_vector(A[i], older, newer, into)
+    both, one = A[into], A[older]
     for j in range(len(A)):
-        both[j] = one[j] + other[j]
-        one[j] = other[j] = 0.0
+        both[j] = one[j]
+        one[j] = 0.0
+    if newer != NONE:
+        other = A[newer]
+        for j in range(len(A)):
+            both[j] += other[j]
+            other[j] = 0.0
 
 
 @njit(**UNCOUNTED)
@@ -75,11 +93,20 @@ def merge_matrices(merges, matrices):
             merge_matrix(A, merges[k, 0], merges[k, 1], merges[k, 2])
 
 
+def merge_columns(array: Any, merges: np.ndarray) -> None:
+    """The same in the columns of an array (lines, slots), on any device."""
+    for older, newer, into in merges.tolist():
+        total = array[:, older].copy()
+        array[:, older] = 0
+        if newer != NONE:
+            total += array[:, newer]
+            array[:, newer] = 0
+        array[:, into] = total
+
+
 @njit(**UNCOUNTED)
 def merge_vectors(merges, vectors):
     """The same in a tuple of vectors of block sums."""
     for v in vectors:
         for k in range(len(merges)):
-            older, newer, into = merges[k, 0], merges[k, 1], merges[k, 2]
-            v[into] = v[older] + v[newer]
-            v[older] = v[newer] = 0.0
+            merge_vector(v, merges[k, 0], merges[k, 1], merges[k, 2])

@@ -85,7 +85,7 @@ def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: floa
     says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. faint: what <g^2> is
     held against, FAINT times K/K_T and the variance of the response over samples; late: what t is held against. Eq. [stein]."""
     alpha, t = weights.experiment.alpha, weights.experiment.t_n[weights.n]
-    through_fields = row.delta_nu * weights.m - dot(row.M_R / weights.history.divisor, weights.state.m_past, weights.used)
+    through_fields = row.delta_nu * weights.m - dot(weights.history.weights(row.M_R), weights.state.m_past, weights.used)
     share = 1 / (1 + (sums[WILD] / FADES) ** 4) / (1 + (t / late) ** 4)
     if faint > 0.0:
         share *= sums[GG] / (sums[GG] + faint)

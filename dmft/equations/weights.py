@@ -229,13 +229,13 @@ class WeightDynamics:
     def noise_overlaps(self, row: Row) -> NoiseOverlaps:
         """b_j of row n."""
         state = self.state
-        b, correlation = np.zeros(self.history.slots), row.M_C / self.history.divisor
+        b, correlation = np.zeros(self.history.slots), self.history.weights(row.M_C)
         return NoiseOverlaps(b, through_noise(self.experiment.eta, correlation, state.R, state.R_row, self._stop, self.used, b))
 
     def pull(self, row: Row) -> tuple[float, np.ndarray]:
         """The coefficient of the present position in the step that row n makes, and those of the past: `keep` and `memory` of a
         Drive. Eqs. [schedule], [momentum]."""
-        now, memory = self.settings, row.M_R / self.history.divisor
+        now, memory = self.settings, self.history.weights(row.M_R)
         if now.recoil:
             memory[self.history.order[-1]] -= now.recoil / now.eta  # step n - 1 is never in a block
         return now.inertia - now.eta * row.delta_nu - now.eta * now.ridge, memory
@@ -286,7 +286,7 @@ class WeightDynamics:
         if not self.experiment.update.nesterov:
             return 0.0
         state, eta = self.state, self.eta
-        noise = self.experiment.eta * float(state.Rw_row @ (row.M_C / self.history.divisor))
+        noise = self.experiment.eta * float(state.Rw_row @ (self.history.weights(row.M_C)))
         return keep * state.Qw_now + eta * float(memory @ state.Qw_row) + eta * noise
 
     def advance(self, row: Row, following: NextRow, plan: Plan) -> None:

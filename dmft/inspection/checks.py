@@ -65,6 +65,9 @@ def _theory(theory: Theory) -> list[ResultCheck]:
                            "the solution is not consistent: take more samples or a smaller learning rate"))
     if theory.bias:
         found.append(_bias(theory))
+    if theory.history_bias:
+        found.append(_systematic(theory, "error of m by the blocks of the history, over its error bar", "m", theory.history_bias,
+                                 "take more blocks_per_level, or more samples"))
     weight = _largest(theory.unstable)
     found.append(ResultCheck("weight of samples with learning_rate * v'' > 2", weight, _below(weight, UNSTABLE_WEIGHT),
                        "the explicit step is unstable for them: take a smaller learning rate"))
@@ -82,26 +85,33 @@ def _theory(theory: Theory) -> list[ResultCheck]:
 
 
 def _bias(theory: Theory) -> ResultCheck:
-    """The finite-sample bias of m (V from a random start) over its error bar, where the estimate is significantly not zero."""
+    """The finite-sample bias of m (V from a random start) over its error bar."""
     name = "m" if theory.V is None else "V"
-    bias, error, bar = theory.bias[name], theory.bias[f"{name}_error"], theory.curves[f"{name}_error"]
+    return _systematic(theory, f"finite-sample bias of {name} over its error bar", name, theory.bias,
+                       "take more samples, not more replicas")
+
+
+def _systematic(theory: Theory, what: str, name: str, estimate: dict[str, np.ndarray], remedy: str) -> ResultCheck:
+    """An estimated systematic error over the error bar of its curve, where the estimate is significantly not zero."""
+    bias, error, bar = estimate[name], estimate[f"{name}_error"], theory.curves[f"{name}_error"]
     seen = np.abs(bias) > BIAS_SIGMAS * np.nan_to_num(error, nan=np.inf)
     ratio = in_errors(np.where(seen, np.abs(bias), 0.0), bar)
     unknown = bool(np.any(np.isnan(bias) & np.isfinite(theory.curves[name])))
     if unknown or not np.isfinite(ratio).any():
-        why = "not known: solutions with half the samples diverged" if unknown else "one replica has no error bar"
-        return ResultCheck(f"finite-sample bias of {name} over its error bar", float("nan"), None, why)
+        why = "not known: the solutions beside it with half the samples diverged" if unknown else "one replica has no error bar"
+        return ResultCheck(what, float("nan"), None, why)
     i = int(np.nanargmax(ratio))
-    return ResultCheck(f"finite-sample bias of {name} over its error bar", float(ratio[i]), _below(float(ratio[i]), 1.0),
-                 f"estimated bias {bias[i]:+.2g} +- {error[i]:.2g} at t = {theory.t[i]:g}, error bar {bar[i]:.2g}: "
-                 "take more samples, not more replicas")
+    return ResultCheck(what, float(ratio[i]), _below(float(ratio[i]), 1.0),
+                       f"estimated {bias[i]:+.2g} +- {error[i]:.2g} at t = {theory.t[i]:g}, error bar {bar[i]:.2g}: {remedy}")
 
 
 def _kernels(kernels: Kernels, run: Run) -> list[ResultCheck]:
     reached = np.isfinite(np.diag(kernels.M_C))
     if not reached.any():
         return []
-    M_C, C, M_R, R = (getattr(kernels, name)[np.ix_(reached, reached)] for name in ("M_C", "C", "M_R", "R"))
+    C, M_R, R = (getattr(kernels, name)[np.ix_(reached, reached)] for name in ("C", "M_R", "R"))
+    single = reached & kernels.exact  # averages over cells of t' are no covariance
+    M_C = kernels.M_C[np.ix_(single, single)]
     eigenvalues = np.linalg.eigvalsh((M_C + M_C.T) / 2)
     smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
     found = [ResultCheck("smallest eigenvalue of M_C over the largest", smallest / largest if largest > 0 else 0.0,

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dmft.core import store
 from dmft.core.averages import finite_error, finite_mean, welford_error
-from dmft.equations.kernels import KERNELS
+from dmft.equations.kernels import COLUMNS, KERNELS, Kept
 from dmft.model import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
-from dmft.result.statistics import OUTCOMES, averaged
-from dmft.result.theory import THEORY_CURVES, Kernels, Theory
+from dmft.result.statistics import COLUMN, OUTCOMES, averaged
+from dmft.result.theory import THEORY_CURVES, Columns, Kernels, Theory
 from dmft.running.replica import Setup
 
 
@@ -23,7 +24,8 @@ def partial_theory(header: store.Stored) -> Theory:
     The samples in the file are not read."""
     run = parse_run(header.run_text, str(header.path), any_loss=True)
     t = run.algorithm.clock.t
-    layouts.check(header, {"time": t.size, "saved": Setup.from_run(run).grid.size})
+    kept = Setup.from_run(run).kept
+    layouts.check(header, {"time": t.size, "saved": kept.grid.size, "row": kept.times.size, "waiting": kept.waiting.size})
     active = sorted({int(name.split("/")[1]) for name in header.shapes if name.startswith("active/")})
 
     def read(name: str) -> np.ndarray:
@@ -49,25 +51,26 @@ def partial_theory(header: store.Stored) -> Theory:
         curves[name], curves[f"{name}_error"] = finite_mean(values), finite_error(values)
     running = [i for i in active if header.shapes[f"active/{i}/whole/shared/curves/m"] == t.shape]
     return Theory(run=run, outcome=str(header.attrs.get("outcome", "running")), t=t, **curves, replicas=replicas, bias={},
-                  kernels=_kernels(header, run, running, t), attrs=dict(header.attrs))
+                  kernels=Kernels(t[kept.grid], **_kernels(header, kept, running, KERNELS), t_last=t[kept.upto]),
+                  columns=Columns(t[kept.times], t[kept.waiting], **_kernels(header, kept, running, COLUMNS, COLUMN)),
+                  attrs=dict(header.attrs))
 
 
-def _kernels(header: store.Stored, run, running: list[int], t: np.ndarray) -> Kernels:
-    grid = Setup.from_run(run).grid
+def _kernels(header: store.Stored, kept: Kept, running: list[int], names: Sequence[str], prefix: str = "") -> dict[str, np.ndarray]:
+    """Maps, or with the prefix COLUMN columns, and their errors by name."""
     arrays = {}
     outcomes = store.read(header.path, "finished/outcomes") if "finished/outcomes" in header.shapes else np.zeros(0, int)
     finished = int(averaged([OUTCOMES[code] for code in outcomes]).sum())
-    for name in KERNELS:
-        mean, squares = f"finished/state/{name}_mean", f"finished/state/{name}_squares"
+    shape = (kept.times.size, kept.waiting.size) if prefix else (kept.grid.size, kept.grid.size)
+    for name in names:
+        mean, squares = (f"finished/state/{prefix}{name}_{part}" for part in ("mean", "squares"))
+        arrays[name], arrays[f"{name}_error"] = np.full(shape, np.nan), np.full(shape, np.nan)
         if mean in header.shapes:
             arrays[name] = store.read(header.path, mean)
             arrays[f"{name}_error"] = welford_error(store.read(header.path, squares), finished)
         elif running:
-            kernel = store.read(header.path, f"active/{running[0]}/whole/shared/kernels/{name}")
-            m = store.read(header.path, f"active/{running[0]}/whole/shared/curves/m")
-            reached = np.isfinite(m)[grid]
-            arrays[name] = np.where(reached[:, None] & reached, kernel, np.nan)
-            arrays[f"{name}_error"] = np.full_like(kernel, np.nan)
-        else:
-            arrays[name] = arrays[f"{name}_error"] = np.full((grid.size, grid.size), np.nan)
-    return Kernels(t[grid], **arrays)
+            array = store.read(header.path, f"active/{running[0]}/whole/shared/{'columns' if prefix else 'kernels'}/{name}")
+            reached = np.isfinite(store.read(header.path, f"active/{running[0]}/whole/shared/curves/m"))
+            rows, columns = reached[kept.times if prefix else kept.grid], reached[kept.waiting if prefix else kept.grid]
+            arrays[name] = np.where(rows[:, None] & columns, array, np.nan)
+    return arrays

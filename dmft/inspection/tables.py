@@ -31,9 +31,9 @@ def export_csv(opened: Opened, folder: Path) -> list[Path]:
             place = folder / f"{name.replace('/', '_')}.csv"
             _write(place, names, zip(*(column.tolist() for column in values)))
             written.append(place)
-            # The columns of a kernel are the times t'; one line of columns.csv describes all of them.
+            # The columns of a kernel are the times t' or t_w; one line of columns.csv describes all of them.
             columns |= ({(place.name, "t and t'"): described("t"), (place.name, "all others"): described(name)}
-                        if name.startswith("kernels/") and len(values) > 2 else
+                        if name.startswith(("kernels/", "columns/")) and len(values) > 2 else
                         {(place.name, column): described(column) for column in names})
         rows = [(file, column, *words) for (file, column), words in columns.items() if any(words)]
         _write(folder / "columns.csv", ["file", "column", "meaning", "unit"], rows)
@@ -77,7 +77,7 @@ def tables(opened: Opened) -> Iterator[tuple[str, Table]]:
                 yield name, (list(rows[0]), [np.array([row[key] for row in rows]) for key in rows[0]])
         return
     for name, shape in header.shapes.items():
-        if name.startswith(INNER) or (len(shape) == 1 and name in (*names, "kernels/t")):
+        if name.startswith(INNER) or (len(shape) == 1 and name in (*names, "kernels/t", "columns/t", "columns/t_w")):
             continue
         yield name, _across(opened, name, store.read(header.path, name))
 
@@ -85,9 +85,10 @@ def tables(opened: Opened) -> Iterator[tuple[str, Table]]:
 def _across(opened: Opened, name: str, array: np.ndarray) -> Table:
     """Kernels: rows t, columns t'. Replicas and instances: rows t, one column each. Others: rows the first axis."""
     shapes, path = opened.header.shapes, opened.path
-    if name.startswith("kernels/") and array.ndim == 2:
-        t = store.read(path, "kernels/t")
-        return ["t", *(f"{time:.12g}" for time in t)], [t, *array.T]
+    if name.startswith(("kernels/", "columns/")) and array.ndim == 2:
+        group = name.partition("/")[0]
+        t, across = (store.read(path, f"{group}/{axis}") for axis in ("t", "t" if group == "kernels" else "t_w"))
+        return ["t", *(f"{time:.12g}" for time in across)], [t, *array.T]
     times = shapes.get("t", (0,))[0]
     if array.ndim >= 2 and array.shape[1] == times and shapes.get("t") != array.shape[:1]:
         array = np.moveaxis(array, 1, 0)

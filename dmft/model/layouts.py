@@ -21,6 +21,7 @@ from dmft.core.errors import FileError
 CURVES = ("m", "loss", "mse", "error", "training_error", "b", "V", "gain", "q",
           "nu_hat", "nu_hat_direct", "delta_nu", "mu", "nu_gap", "ibp_gap", "unstable", "lost")
 KERNELS = ("M_C", "M_R", "C", "R")
+COLUMNS = (*KERNELS, "chi")                                 # at waiting times
 STUDIED = ("loss", "nu_hat", "delta_nu")                    # curves of a convergence study, and those that depend on its start
 STUDIED_BY_START = {"given start": ("m", "mu"), "random start": ("V", "gain")}
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
@@ -97,7 +98,8 @@ def _with_errors(names: Iterable[str]) -> tuple[str, ...]:
 COMMON = (Attribute("outcome", "text"), Attribute("ranks", "whole number"), Attribute("wall_time", "number"),
           Attribute("revision", "text"), Attribute("package_version", "text"))
 _PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "number"))
-_SUMS = tuple(f"{name}_{part}" for name in KERNELS for part in ("mean", "squares"))
+_SUMS, _COLUMN_SUMS = (tuple(f"{prefix}{name}_{part}" for name in names for part in ("mean", "squares"))
+                       for prefix, names in (("", KERNELS), ("column_", COLUMNS)))
 ERRORS = ("mse", "error")  # on new samples, where the data model knows them
 BY_DATA = ("training_error", "b")  # of data models that have them
 LATER = ("ibp_gap", "lost")  # missing in files of earlier versions
@@ -114,9 +116,13 @@ LAYOUTS = {
          *(one for name in ERRORS + BY_DATA + LATER for one in (
              *_each(_with_errors((name,)), ("time",), group=name),
              *_each((name,), ("replica", "time"), "replicas/{}", group=name))),
-         Dataset("replicas/half_m", ("replica", "time"), optional=True),
+         *_each(("half_m", "coarse_m"), ("replica", "time"), "replicas/{}", optional=True),
+         *_each(("m", "m_error"), ("time",), "history_error/{}", group="history error"),
          *_each(("m", "m_error"), ("time",), "bias/{}", group="bias"),
-         Dataset("kernels/t", ("saved",), TIMES), *_each(_with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
+         Dataset("kernels/t", ("saved",), TIMES), Dataset("kernels/t_last", ("saved",), optional=True),
+         *_each(_with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
+         Dataset("columns/t", ("row",), TIMES, group="columns"), Dataset("columns/t_w", ("waiting",), TIMES, group="columns"),
+         *_each(_with_errors(COLUMNS), ("row", "waiting"), "columns/{}", group="columns"),
          Dataset("history", ("sweep", "replica"), optional=True),
          *_each(_with_errors(RANDOM_START), ("time",), group="random start"),
          *_each(("V", "V_error"), ("time",), "bias/{}", group="random start"),
@@ -124,16 +130,19 @@ LAYOUTS = {
          *_each(_ROWS, ("replica", "time", "slot"), "random_start/{}", group="random start"),
          *_each(_ROWS_NOW, ("replica", "time"), "random_start/{}", group="random start"),
          Dataset("random_start/per_level", ("replica",), WHOLE, optional=True),
-         *_each(_SUMS, ("saved", "saved"), "state/{}", group="state")),
+         *_each(_SUMS, ("saved", "saved"), "state/{}", group="state"),
+         *_each(_COLUMN_SUMS, ("row", "waiting"), "state/{}", group="state of columns")),
         (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica")),
-        {"time": 2, "saved": 2, "sweep": 0}),
+        {"time": 2, "saved": 2, "sweep": 0, "waiting": 1}),
     "theory checkpoint": FileLayout(
         (*_each(_INNER_CURVES, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
          *_each(KERNELS, ("own saved", "own saved"), "active/{{i}}/whole/shared/kernels/{}"),
+         *_each(COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}"),
          *_each(_INNER_CURVES, ("finished", "time"), "finished/replicas/{}", group="finished"),
-         Dataset("finished/replicas/half_m", ("finished", "time"), group="finished"),
-         *_each(_SUMS, ("saved", "saved"), "finished/state/{}", group="finished kernels")),
-        _PROGRESS, {"finished": 0}, {"own time": "time", "own saved": "saved"}),
+         *_each(("half_m", "coarse_m"), ("finished", "time"), "finished/replicas/{}", group="finished"),
+         *_each(_SUMS, ("saved", "saved"), "finished/state/{}", group="finished kernels"),
+         *_each(_COLUMN_SUMS, ("row", "waiting"), "finished/state/{}", group="finished columns")),
+        _PROGRESS, {"finished": 0}, {"own time": "time", "own saved": "saved", "own row": "row", "own waiting": "waiting"}),
     "simulation": FileLayout(
         (Dataset("t", ("time",), TIMES), *_each(("m", "loss", "q"), ("instance", "time")),
          *_each((*ERRORS, *BY_DATA, "mse_fresh", "error_fresh"), ("instance", "time"), optional=True),

@@ -40,7 +40,11 @@ QUANTITIES = {
     "M_R": ("memory kernel, a density in t' (A.21)", "1/time^2"),
     "C": ("correlation of the weights", "1"),
     "R": ("response of the weights, a density in t'", "1"),
+    "chi": ("response of the weights to a force that acts from t_w on", "time"),
+    "t_w": ("waiting time", "time"),
+    "t_last": ("last time of the cell of t' that a kernel is averaged over", "time"),
     "half_m": ("overlap with half the samples", "1"),
+    "coarse_m": ("overlap with half the samples and half the blocks of the history", "1"),
     "diverged": ("whether an instance diverged", "1"),
     "history": ("residual before mixing, relative", "1"),
     "risk": ("population risk", "1"),
@@ -54,7 +58,10 @@ def described(name: str) -> tuple[str, str]:
         meaning, unit = QUANTITIES.get(base.removesuffix("_error"), ("", ""))
         return (f"standard error of: {meaning}" if meaning else "", unit)
     meaning, unit = QUANTITIES.get(base, ("", ""))
-    return (f"finite-sample bias of: {meaning}" if name.startswith("bias/") else meaning), unit
+    for group, words in (("bias/", "finite-sample bias of"), ("history_error/", "estimated error by the blocks of the history of")):
+        if name.startswith(group):
+            return f"{words}: {meaning}", unit
+    return meaning, unit
 
 
 def to_dataset(variables: Mapping[str, tuple[tuple[str, ...], np.ndarray]], coordinates: Mapping[str, np.ndarray],

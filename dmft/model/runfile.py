@@ -62,6 +62,14 @@ def _kernel_points(value: Any) -> int | tuple[float, ...]:
         raise ValueError(wanted) from None
 
 
+def _waiting_times(value: Any) -> tuple[float, ...]:
+    """The check of theory.waiting_times."""
+    wanted = "a list of increasing times >= 0"
+    if not isinstance(value, (list, tuple)):
+        raise ValueError(wanted)
+    return _times(wanted, value) if value else ()
+
+
 def _variance_reduction(value: Any) -> bool | tuple[str, ...]:
     """The check of theory.variance_reduction."""
     if isinstance(value, bool):
@@ -162,6 +170,8 @@ class TheoryConfig:
     blocks_per_level: int = option(integer(2), 16, "march, dyadic: blocks kept of each size")
     kernel_points: int | tuple[float, ...] = option(_kernel_points, 0, "march: times at which kernels are kept, a count or a list; "
                                                     "0: chosen by the length of the run")
+    waiting_times: tuple[float, ...] = option(_waiting_times, (), "t_w of the columns C(t, t_w), R(t, t_w), ...; empty: 0 and the "
+                                              "powers of two of a step")
     tangents: float = option(number(0.0, 1.0, above=True), 1 / 16, "share of the samples with tangents, at least 512 of them; "
                              "the identity [ibp] completes the response")
     variance_reduction: bool | tuple[str, ...] = option(_variance_reduction, True, "or a list of parts")

@@ -5,28 +5,30 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 
-from dmft.inspection.aging import correlation_slice, integrated_response, waiting_times
+from dmft.inspection.aging import shown_waiting_times
 from dmft.plots.curves import time_axis
 from dmft.plots.style import BAND, CYCLE
-from dmft.result.theory import Kernels
+from dmft.result.theory import Columns
 
 
-def draw_correlation(axis: Axes, kernels: Kernels, eta: float) -> None:
+def draw_correlation(axis: Axes, columns: Columns | None, eta: float) -> None:
     """C(t_w + tau, t_w) against tau, for several waiting times t_w."""
-    for color, w in zip(CYCLE, waiting_times(kernels)):
-        tau, value, error = correlation_slice(kernels, w)
-        _line(axis, tau, value, error, color, f"$t_w = {kernels.t[w]:.3g}$")
-    axis.set_ylabel(r"$C(t_w + \tau, t_w)$")
-    time_axis(axis, True, eta, r"\tau")
-    axis.legend(fontsize="small")
+    _draw(axis, columns, "C", eta, r"$C(t_w + \tau, t_w)$")
 
 
-def draw_response(axis: Axes, kernels: Kernels, eta: float) -> None:
+def draw_response(axis: Axes, columns: Columns | None, eta: float) -> None:
     """Response at t_w + tau to a force that acts from t_w on."""
-    for color, w in zip(CYCLE, waiting_times(kernels)):
-        tau, value, error = integrated_response(kernels, w)
-        _line(axis, tau, value, error, color, f"$t_w = {kernels.t[w]:.3g}$")
-    axis.set_ylabel(r"$\int_{t_w}^{t_w+\tau} R(t_w + \tau, s)\, \mathrm{d}s$")
+    _draw(axis, columns, "chi", eta, r"$\chi(t_w + \tau, t_w) = \int_{t_w}^{t_w+\tau} R(t_w + \tau, s)\, \mathrm{d}s$")
+
+
+def _draw(axis: Axes, columns: Columns | None, name: str, eta: float, label: str) -> None:
+    """A column against the time since its waiting time, for several of these."""
+    axis.set_ylabel(label)
+    if columns is None:
+        axis.text(0.5, 0.5, "a file of an earlier version:\nno columns at waiting times", ha="center", transform=axis.transAxes)
+        return
+    for color, j in zip(CYCLE, shown_waiting_times(columns)):
+        _line(axis, *columns.after(name, j), color, f"$t_w = {columns.t_w[j]:.3g}$")
     time_axis(axis, True, eta, r"\tau")
     axis.legend(fontsize="small")
 

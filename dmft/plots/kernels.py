@@ -21,14 +21,18 @@ def draw_kernel(axis: Axes, kernels: Kernels, name: str, eta: float) -> None:
         values = np.where(np.tri(len(values), k=-1, dtype=bool), values, np.nan)
     t = kernels.t
     last = float(t[-1])
-    # Saved times are not equidistant: cells reach half-way to their neighbours, in the logarithm after the first step.
-    middles = np.where(t[:-1] > 0, np.sqrt(t[1:] * t[:-1]), 0.5 * (t[1:] + t[:-1]))
-    edges = np.concatenate(([-0.35 * eta if t[0] == 0 else t[0]], middles, [last * last / middles[-1]]))
+    if kernels.exact.all():
+        # Saved times are not equidistant: each reaches half-way to its neighbours, in the logarithm after the first step.
+        middles = np.where(t[:-1] > 0, np.sqrt(t[1:] * t[:-1]), 0.5 * (t[1:] + t[:-1]))
+        edges = np.concatenate(([-0.35 * eta if t[0] == 0 else t[0]], middles, [last * last / middles[-1]]))
+    else:  # averages over cells of t', each from its first time to that of the next
+        edges = np.append(t, last * last / t[-2])
     colours = _colours(values)
     mesh = axis.pcolormesh(edges, edges, values, rasterized=True, **colours)
     axis.set_xscale("symlog", linthresh=eta, linscale=0.35)
     axis.set_yscale("symlog", linthresh=eta, linscale=0.35)
-    axis.set(title=TITLES[name], xlabel="$t'$", ylabel="$t$", xlim=(edges[0], edges[-1]), ylim=(edges[0], edges[-1]))
+    averages = "" if kernels.exact.all() else ", averages over cells of $t'$"
+    axis.set(title=f"{TITLES[name]}{averages}", xlabel="$t'$", ylabel="$t$", xlim=(edges[0], edges[-1]), ylim=(edges[0], edges[-1]))
     axis.set_box_aspect(1)
     time_ticks(axis.xaxis, eta, last)
     time_ticks(axis.yaxis, eta, last)

@@ -40,8 +40,8 @@ def draw(theory: Theory, path: Path | None) -> Figure:
         axes[1, 1].set_ylabel(LABELS[name])
         if draw_references(axes[1, 1], theory.run, name):
             axes[1, 1].legend(fontsize="small")
-    draw_correlation(axes[1, 2], theory.kernels, eta)
-    draw_response(axes[1, 3], theory.kernels, eta)
+    draw_correlation(axes[1, 2], theory.columns, eta)
+    draw_response(axes[1, 3], theory.columns, eta)
     for axis, name in zip(axes[2], KERNELS):
         draw_kernel(axis, theory.kernels, name, eta)
     run = theory.run

@@ -9,14 +9,13 @@ import numpy as np
 
 from dmft.convergence.axis import EXPECTED, Axis
 from dmft.convergence.study import Study
-from dmft.equations.kernels import KERNELS
-from dmft.inspection.aging import correlation_slice, integrated_response
+from dmft.equations.kernels import COLUMNS, KERNELS
 from dmft.inspection.curves import MAIN, curves_of
 from dmft.inspection.opening import Opened
 from dmft.inspection.titles import experiment_text
 from dmft.model.runfile import Run, changes
 from dmft.result.comparison import Curve, common_times, extrapolate
-from dmft.result.theory import Kernels, Theory
+from dmft.result.theory import Columns, Kernels, Theory
 from sgd_sim.result import SOLVED
 
 MOST_KERNEL_TIMES = 96      # per axis of a kernel on the page
@@ -130,19 +129,28 @@ def thinned(kernels: Kernels) -> np.ndarray:
 
 
 def _kernels(theory: Theory, label: str) -> dict[str, Any]:
-    """Heat maps, and for every waiting time the correlation and the integrated response after it."""
+    """Heat maps, and for every waiting time the columns after it."""
     kernels, index = theory.kernels, thinned(theory.kernels)
-    slices = []
-    for w in index[:-1]:
-        after = index[index >= w] - w
-        tau, C, C_error = correlation_slice(kernels, w)
-        _, F, F_error = integrated_response(kernels, w)
-        slices.append({"t_w": kernels.t[w], "tau": tau[after], "C": C[after], "C_error": C_error[after],
-                       "F": F[after], "F_error": F_error[after]})
+    slices = [_slice(theory.columns, j) for j in range(theory.columns.t_w.size)] if theory.columns else []
     maps = {name: getattr(kernels, name)[np.ix_(index, index)] for name in KERNELS}
     for name in ("M_R", "R"):
         maps[name] = np.where(np.tri(index.size, k=-1, dtype=bool), maps[name], np.nan)
-    return {"label": label, "eta": theory.run.algorithm.first_rate, "t": kernels.t[index], "maps": maps, "slices": slices}
+    centres = kernels.t if kernels.t_last is None else (kernels.t + kernels.t_last) / 2
+    return {"label": label, "eta": theory.run.algorithm.first_rate, "t": kernels.t[index], "t_prime": centres[index],
+            "cells": not kernels.exact.all(), "maps": maps, "slices": [one for one in slices if one["tau"].size > 1]}
+
+
+def _slice(columns: Columns, j: int) -> dict[str, Any]:
+    """The columns after waiting time j."""
+    after = {name: columns.after(name, j) for name in COLUMNS}
+    shown = _thin(after["C"][0].size)
+    return ({"t_w": columns.t_w[j], "tau": after["C"][0][shown]} | {name: value[shown] for name, (_, value, _) in after.items()}
+            | {f"{name}_error": error[shown] for name, (_, _, error) in after.items()})
+
+
+def _thin(count: int) -> np.ndarray:
+    """At most MOST_KERNEL_TIMES of so many points of a column."""
+    return np.unique(np.linspace(0, max(count - 1, 0), min(count, MOST_KERNEL_TIMES)).round().astype(int))
 
 
 def _spread(result: Any, label: str) -> dict[str, Any]:

@@ -96,40 +96,36 @@
     const output = element(control, "output", { id: "waiting-text-" + k, for: "waiting-" + k });
     const grid = element(place, "div", { class: "kernel" });
     const map = plotCell(grid, "map-" + k);
-    const slices = Object.fromEntries(["C", "F", "M_C", "M_R"].map((part) => [part, plotCell(grid, "slice-" + part + "-" + k)]));
+    const slices = Object.fromEntries(["C", "chi", "M_C", "M_R"].map((part) => [part, plotCell(grid, "slice-" + part + "-" + k)]));
     const values = element(place, "table", { id: "slice-values-" + k });
 
     // Kernels span decades near the origin: their colours are then logarithmic.
     function drawMap() {
-      const name = choice.value, x = kernel.t.map((t) => t + kernel.eta), rows = kernel.maps[name];
+      const name = choice.value, x = kernel.t_prime.map((t) => t + kernel.eta), y = kernel.t.map((t) => t + kernel.eta), rows = kernel.maps[name];
       const flat = rows.flat().filter((v) => v !== null).sort((a, b) => a - b);
       const at = (p) => flat[Math.floor(p * (flat.length - 1))];
       const log = at(0.02) > 0 && at(1) > 20 * at(0.5);
       const z = log ? rows.map((row) => row.map((v) => (v === null ? null : Math.log10(Math.max(v, at(0.02)))))) : rows;
       const ticks = logTicks([at(0.02), at(1)]);
       const range = log ? { zmin: Math.log10(at(0.02)), zmax: Math.log10(at(1)) } : { zmin: at(0.01), zmax: at(1) };
-      later(map, [{ type: "heatmap", x, y: x, z, text: rows, colorscale: "Cividis", ...range,
+      later(map, [{ type: "heatmap", x, y, z, text: rows, colorscale: "Cividis", ...range,
         colorbar: { thickness: 12, ...(log ? { ...ticks, tickvals: ticks.tickvals.map(Math.log10) } : {}) },
         hovertemplate: "t + η = %{y:.4g}<br>t' + η = %{x:.4g}<br>" + name + " = %{text}<extra></extra>" }],
-        layout(name + "(t, t')", logAxis("t' + η", x), logAxis("t + η", x)));
+        layout(name + "(t, t')" + (kernel.cells ? ", averages over cells of t'" : ""), logAxis("t' + η", x), logAxis("t + η", y)));
     }
-
-    // M_C and M_R after waiting time number w: a column of the heat map.
-    const column = (name, w) => kernel.maps[name].slice(w).map((row) => row[w]);
-    const curveOf = (part, w) => (part in kernel.slices[w] ? kernel.slices[w][part] : column(part, w));
 
     function drawSlices() {
       const chosen = Number(slider.value), now = kernel.slices[chosen];
       output.textContent = "t_w = " + now.t_w;
-      const titles = { C: "C(t_w + τ, t_w)", F: "integrated response", M_C: "M_C(t_w + τ, t_w)", M_R: "M_R(t_w + τ, t_w)" };
+      const titles = { C: "C(t_w + τ, t_w)", chi: "χ(t_w + τ, t_w), integrated response", M_C: "M_C(t_w + τ, t_w)", M_R: "M_R(t_w + τ, t_w)" };
       const last = kernel.slices.length - 1;
       Object.keys(slices).forEach((part, number) => {
         // A few fixed waiting times in grey show how the slices age.
         const traces = [0, 0.25, 0.5, 0.75].map((share) => Math.floor(share * last)).map((w) => ({
-          x: kernel.slices[w].tau.map((tau) => tau + kernel.eta), y: curveOf(part, w), mode: "lines", line: { color: "#c3c9d0", width: 1 },
+          x: kernel.slices[w].tau.map((tau) => tau + kernel.eta), y: kernel.slices[w][part], mode: "lines", line: { color: "#c3c9d0", width: 1 },
           name: "t_w = " + kernel.slices[w].t_w, showlegend: false, hoverinfo: "name+y" }));
         const x = now.tau.map((tau) => tau + kernel.eta);
-        traces.push(...withBand(x, curveOf(part, chosen), now[part + "_error"] || [], COLOURS[number], "t_w = " + now.t_w));
+        traces.push(...withBand(x, now[part], now[part + "_error"], COLOURS[number], "t_w = " + now.t_w));
         later(slices[part], traces, layout(titles[part], logAxis("τ + η", traces[0].x), axis("", false)));
       });
       values.replaceChildren();
@@ -139,7 +135,7 @@
       for (const i of shown) {
         const row = element(values, "tr");
         // Errors of rounding size are zero: C(t_w, t_w) is exact.
-        for (const cell of [now.tau[i], now.C[i], now.C_error[i], now.F[i], now.F_error[i]])
+        for (const cell of [now.tau[i], now.C[i], now.C_error[i], now.chi[i], now.chi_error[i]])
           element(row, "td", {}, cell === null ? "–" : String(Math.abs(cell) < 1e-12 ? 0 : cell));
       }
     }

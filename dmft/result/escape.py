@@ -64,16 +64,16 @@ class EscapeLaw:
         return float(self.t[i - 1] + (self.t[i] - self.t[i - 1]) * (share - low) / (high - low))
 
 
-def growth_of(t: np.ndarray, V: np.ndarray) -> Growth | None:
+def growth_of(t: np.ndarray, V: np.ndarray, exact: np.ndarray) -> Growth | None:
     """The exponential growth of V (P, P) over the last half of the times t (P,); None where V grows otherwise, or several modes
-    mix."""
+    mix. exact (P,): which columns of V are entries at single times."""
     late = np.flatnonzero(t >= t[-1] / 2)
     diagonal = np.diag(V)[late]
     if len(late) < 4 or not np.all(diagonal > 0) or diagonal[-1] < GROWS * diagonal[0]:
         return None
     log, middle = np.log(diagonal), len(late) // 2
     rates = [np.polyfit(t[late][part], log[part], 1)[0] / 2 for part in (slice(None, middle), slice(middle, None))]
-    first, last = late[0], late[-1]
+    first, last = np.flatnonzero(exact & (t <= t[late[0]]))[-1], late[-1]
     shared = V[last, first] ** 2 / (V[last, last] * V[first, first])
     if min(rates) <= 0 or abs(rates[1] - rates[0]) > STEADY * sum(rates) / 2 or shared < ONE_MODE:
         return None

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.core import streams
+from dmft.equations.kernels import Wanted, history_for
 from dmft.equations.random_start import Fluctuations, TeacherRows, fluctuations, sample_paths
 from dmft.model.experiment import Experiment
 from dmft.model.layouts import RANDOM_START
@@ -37,18 +38,19 @@ def jackknife_error(values: np.ndarray) -> np.ndarray:
     return np.sqrt((count - 1) / count * np.sum((values - values.mean(axis=0)) ** 2, axis=0))
 
 
-def random_start(run: Run, replicas: Mapping[str, np.ndarray], grid: np.ndarray, per_level: int | None) -> RandomStart:
+def random_start(run: Run, replicas: Mapping[str, np.ndarray], per_level: int | None, maps: bool = True) -> RandomStart:
     """V, gain and kernels from the rows of a march (the fields of TeacherRows, with replicas on the first axis, and those of half
-    the samples). per_level: blocks per level of its history; grid: saved steps."""
-    experiment, count = Experiment.from_run(run), len(replicas["a"])
+    the samples). per_level: blocks per level of its history; maps: whether kernels are wanted."""
+    experiment, wanted, count = Experiment.from_run(run), Wanted.of(run), len(replicas["a"])
     halves = {name.removeprefix(HALF): rows for name, rows in replicas.items() if name.startswith(HALF)}
 
-    def each(rows: Mapping[str, np.ndarray], steps: np.ndarray) -> list[Fluctuations]:
+    def each(rows: Mapping[str, np.ndarray], maps: bool) -> list[Fluctuations]:
         """The fluctuations of the mean over all replicas, then of the means with one replica left out."""
         choices = range(-1, count if count > 1 else 0)
-        return [fluctuations(experiment, per_level, TeacherRows.mean(rows, left_out), steps) for left_out in choices]
+        return [fluctuations(experiment, history_for(experiment, per_level, wanted), TeacherRows.mean(rows, left_out),
+                             wanted if maps else None) for left_out in choices]
 
-    whole, half = each(replicas, grid), each(halves, grid[:0])
+    whole, half = each(replicas, maps), each(halves, False)
 
     def with_error(name: str, values: list[np.ndarray]) -> dict[str, np.ndarray]:
         return {name: values[0], f"{name}_error": jackknife_error(np.array(values[1:]).reshape(len(values) - 1, *values[0].shape))}
@@ -62,13 +64,15 @@ def random_start(run: Run, replicas: Mapping[str, np.ndarray], grid: np.ndarray,
     return RandomStart(curves, kernels, with_error("V", [b.V - a.V for a, b in zip(whole, half, strict=True)]))
 
 
-def fluctuations_of(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, per_level: int | None) -> RandomStart | None:
+def fluctuations_of(run: Run, statistics: ReplicaStatistics, per_level: int | None, maps: bool = True) -> RandomStart | None:
     """`random_start` of finished replicas, of those that averages run over; None where the start is not random."""
     rows = {name: statistics.chosen(values) for name, values in statistics.random_start.items()}
-    return random_start(run, rows, grid, per_level) if rows else None
+    return random_start(run, rows, per_level, maps) if rows else None
 
 
 def drawn_paths(run: Run, replicas: Mapping[str, np.ndarray], paths: int, seed: int) -> np.ndarray:
     """Paths (paths, n+1) of sqrt(N) m from the rows of all replicas."""
     per_level = int(replicas["per_level"][0]) or None
-    return sample_paths(Experiment.from_run(run), per_level, TeacherRows.mean(replicas), paths, streams.generator(seed, "escape"))
+    experiment = Experiment.from_run(run)
+    return sample_paths(experiment, history_for(experiment, per_level, Wanted.of(run)), TeacherRows.mean(replicas), paths,
+                        streams.generator(seed, "escape"))

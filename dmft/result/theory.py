@@ -14,7 +14,7 @@ from dmft.core.averages import mean_and_error, with_error
 from dmft.core.errors import FileError, UserError
 from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
-from dmft.equations.kernels import KERNELS
+from dmft.equations.kernels import COLUMNS, KERNELS, Kept
 from dmft.model import layouts
 from dmft.model.experiment import Experiment, known_errors
 from dmft.model.quantities import to_dataset
@@ -22,13 +22,17 @@ from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
 from dmft.result.escape import PATHS, EscapeLaw, first_passage, growth_of
 from dmft.result.fluctuations import drawn_paths, fluctuations_of
-from dmft.result.statistics import DIVERGED, ReplicaStatistics, averaged
+from dmft.result.statistics import COLUMN, DIVERGED, ReplicaStatistics, averaged
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Kernels:
     """Two-time kernels on the saved times t (P,); each (P, P), with its standard error. M_R[i, j] = M_R(t_i, t_j) and
-    R likewise are densities, zero for j >= i."""
+    R likewise are densities, zero for j >= i.
+
+    With a full history these are entries at single times. In a history of blocks entry [i, j], j < i, is the average of the
+    kernel at t_i over the cell of times t[j] .. t_last[j]; where a cell is a single time (`exact`) it is that entry. `Columns`
+    hold entries at waiting times."""
 
     t: np.ndarray
     M_C: np.ndarray
@@ -45,6 +49,18 @@ class Kernels:
     K1_error: np.ndarray | None = None
     Z: np.ndarray | None = None
     Z_error: np.ndarray | None = None
+    t_last: np.ndarray | None = None  # last time of each cell of t'; None in files of version 0.2 and before
+
+    @property
+    def exact(self) -> np.ndarray:
+        """(P,) bool: the cells of one time."""
+        return np.ones(self.t.size, bool) if self.t_last is None else self.t_last == self.t
+
+    @property
+    def single(self) -> Kernels:
+        """The kernels between single times alone."""
+        at = np.flatnonzero(self.exact)
+        return Kernels(**{name: array[at] if array.ndim == 1 else array[np.ix_(at, at)] for name, array in self.arrays.items()})
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -53,11 +69,40 @@ class Kernels:
 
     def __repr__(self) -> str:
         until = f" up to t = {self.t[-1]:g}" if self.t.size else ""
-        return f"<Kernels {', '.join(KERNELS)} on {self.t.size} saved times{until}>"
+        cells = self.t.size - int(self.exact.sum())
+        return f"<Kernels {', '.join(KERNELS)} on {self.t.size} saved times{until}" + (f", {cells} cells of t'>" if cells else ">")
 
     def _repr_html_(self) -> str:
         rows = [(f"{name}(t, 0)", "", sparkline(self.t, getattr(self, name)[:, 0])) for name in KERNELS]
         return html_card("two-time kernels", {"saved times": self.t.size}, rows)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Columns:
+    """Kernels at waiting times: C(t, t_w) and so on, entries at single times in any history, each (L, J) with its standard error;
+    NaN for t < t_w. chi is the response at t to a force that acts from t_w on, the sum of R(t, s) over s >= t_w."""
+
+    t: np.ndarray       # (L,)
+    t_w: np.ndarray     # (J,)
+    M_C: np.ndarray
+    M_R: np.ndarray
+    C: np.ndarray
+    R: np.ndarray
+    chi: np.ndarray
+    M_C_error: np.ndarray
+    M_R_error: np.ndarray
+    C_error: np.ndarray
+    R_error: np.ndarray
+    chi_error: np.ndarray
+
+    def after(self, name: str, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """tau, a kernel at (t_w + tau, t_w) and its error, for waiting time j and the times from there on that were reached."""
+        values, errors = getattr(self, name)[:, j], getattr(self, f"{name}_error")[:, j]
+        known = np.isfinite(values)
+        return self.t[known] - self.t_w[j], values[known], errors[known]
+
+    def __repr__(self) -> str:
+        return f"<Columns {', '.join(COLUMNS)} at {self.t.size} times after {self.t_w.size} waiting times up to {self.t_w[-1]:g}>"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -111,7 +156,9 @@ class Theory:
     unstable_error: np.ndarray
     replicas: dict[str, np.ndarray]             # name -> (replicas, n+1)
     bias: dict[str, np.ndarray]                 # m, m_error: estimated finite-sample bias
+    history_bias: dict[str, np.ndarray] = field(default_factory=dict)  # m, m_error: what blocks of the history cost
     kernels: Kernels
+    columns: Columns | None = None              # None in files of version 0.2 and before
     history: np.ndarray | None = None           # iterate: residual before mixing, (sweeps, replicas)
     attrs: dict[str, Any] = field(default_factory=dict)
     state: dict[str, np.ndarray] = field(default_factory=dict)  # sums over replicas, to which more replicas can be added
@@ -180,11 +227,11 @@ class Theory:
             raise UserError(f'escape: made for start = "random"; this result has start = "{self.run.problem.start}", and no V')
         if paths < 2:
             raise UserError(f"escape: paths = {paths} must be 2 at least")
-        if "per_level" not in self.random_start:
-            raise UserError("escape: this result does not tell how its history was kept; solve it again")
+        if "per_level" not in self.random_start or self.columns is None and self.random_start["per_level"].any():
+            raise UserError("escape: this result of an earlier version does not tell how its history was kept; solve it again")
         chosen = averaged(str(self.attrs["outcomes"]).split(","))
         X = drawn_paths(self.run, {name: rows[chosen] for name, rows in self.random_start.items()}, paths, seed)
-        return first_passage(self.t, X, self.V, b, N, growth_of(self.kernels.t, self.kernels.V))
+        return first_passage(self.t, X, self.V, b, N, growth_of(self.kernels.t, self.kernels.V, self.kernels.exact))
 
     def generalization(self, f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
         """Eq. B.6 along the run, at the mean overlaps: average of f(y, y_hat) over a new sample; f elementwise on arrays.
@@ -197,20 +244,29 @@ class Theory:
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {name: (("t",), array) for name, array in self.curves.items()}
         variables |= {f"replicas_{name}": (("replica", "t"), array) for name, array in self.replicas.items()}
         variables |= {f"bias_{name}": (("t",), array) for name, array in self.bias.items()}
+        variables |= {f"history_error_{name}": (("t",), array) for name, array in self.history_bias.items()}
         kernels = dict(self.kernels.arrays)
-        saved = kernels.pop("t")
+        saved, last = kernels.pop("t"), kernels.pop("t_last", None)
         variables |= {name: (("t_kernel", "t_prime"), array) for name, array in kernels.items()}
+        coordinates = {"t": self.t, "t_kernel": saved, "t_prime": saved}
+        if last is not None:
+            variables["t_last"] = (("t_prime",), last)
+        if self.columns is not None:
+            columns = dict(vars(self.columns))
+            coordinates |= {"t_column": columns.pop("t"), "t_w": columns.pop("t_w")}
+            variables |= {f"column_{name}": (("t_column", "t_w"), array) for name, array in columns.items()}
         if self.history is not None:
             variables["history"] = (("sweep", "replica"), self.history)
-        return to_dataset(variables, {"t": self.t, "t_kernel": saved, "t_prime": saved},
-                          {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml()})
+        return to_dataset(variables, coordinates, {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml()})
 
     def save(self, path: str | Path, attrs: Mapping[str, Any] | None = None) -> None:
         """Write the result file (layout in docs/hdf5.md)."""
         arrays = {"t": self.t, **self.curves}
         arrays |= {f"replicas/{name}": array for name, array in self.replicas.items()}
         arrays |= {f"bias/{name}": array for name, array in self.bias.items()}
+        arrays |= {f"history_error/{name}": array for name, array in self.history_bias.items()}
         arrays |= {f"kernels/{name}": array for name, array in self.kernels.arrays.items()}
+        arrays |= {f"columns/{name}": array for name, array in (vars(self.columns) if self.columns else {}).items()}
         arrays |= {f"random_start/{name}": array for name, array in self.random_start.items()}
         arrays |= self.state
         if self.history is not None:
@@ -224,9 +280,9 @@ THEORY_CURVES = tuple(name for name in _FIELDS if f"{name}_error" in _FIELDS)
 _OPTIONAL = tuple(name for name in THEORY_CURVES if _FIELDS[name].default is not MISSING)
 
 
-def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs: dict[str, Any], per_level: int | None = None
-                ) -> Theory:
-    """Means and errors of the finished replicas. per_level: blocks per level of the history of a march."""
+def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict[str, Any], per_level: int | None = None) -> Theory:
+    """Means and errors of the finished replicas. kept: which entries of kernels they hold; per_level: blocks per level of the
+    history of a march."""
     t = run.algorithm.clock.t
     replicas = {name: np.array(values) for name, values in statistics.curves.items()}
     replicas |= known_errors(run, replicas)
@@ -238,21 +294,19 @@ def make_theory(run: Run, statistics: ReplicaStatistics, grid: np.ndarray, attrs
     biases = {"m": bias, "m_error": bias_error}
     rows = {name: np.array(values) for name, values in statistics.random_start.items()}
     fluctuating: dict[str, np.ndarray] = {}
-    if found := fluctuations_of(run, statistics, grid, per_level):
+    if found := fluctuations_of(run, statistics, per_level):
         curves, fluctuating, biases = curves | found.curves, found.kernels, biases | found.bias
-    kernels = Kernels(
-        t[grid],
-        **{name: statistics.kernel_mean[name] for name in KERNELS},
-        **{f"{name}_error": statistics.kernel_error(name) for name in KERNELS},
-        **fluctuating,
-    )
+    kernels = Kernels(t[kept.grid], **statistics.kernels(KERNELS), **fluctuating, t_last=t[kept.upto])
+    columns = Columns(t[kept.times], t[kept.waiting], **statistics.kernels(COLUMNS, COLUMN))
     state = flatten(statistics.arrays())
     history = state.pop("history", None)
-    replicas["half_m"] = state.pop("replicas/half_m")
-    kept = {name: array for name, array in state.items() if name.startswith("state/")}
+    replicas |= {name: state.pop(f"replicas/{name}") for name in ("half_m", "coarse_m")}
+    blocks = dict(zip(("m", "m_error"), statistics.history_error())) if per_level else {}
+    sums = {name: array for name, array in state.items() if name.startswith("state/")}
     outcome = worst(statistics.outcomes)
-    return Theory(run=run, outcome=outcome, t=t, **curves, replicas=replicas, bias=biases, kernels=kernels, history=history,
-                  attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=kept, random_start=rows)
+    return Theory(run=run, outcome=outcome, t=t, **curves, replicas=replicas, bias=biases, history_bias=blocks,
+                  kernels=kernels, columns=columns, history=history, attrs={**attrs, "outcomes": ",".join(statistics.outcomes)},
+                  state=sums, random_start=rows)
 
 
 def worst(outcomes: list[str]) -> str:
@@ -281,9 +335,10 @@ def theory_of(stored: store.Stored) -> Theory:
     attrs = {name: value for name, value in stored.attrs.items() if name != "outcome"}
     state = {f"state/{name}": array for name, array in part("state/").items()}
     kernels = Kernels(**{name: array for name, array in part("kernels/").items() if name in Kernels.__annotations__})
+    columns = Columns(**found) if (found := part("columns/")) else None
     return Theory(run=run, outcome=stored.attrs["outcome"], t=stored.arrays["t"], **curves, replicas=part("replicas/"),
-                  bias=part("bias/"), kernels=kernels, history=stored.arrays.get("history"), attrs=attrs, state=state,
-                  random_start=part("random_start/"))
+                  bias=part("bias/"), history_bias=part("history_error/"), kernels=kernels, columns=columns,
+                  history=stored.arrays.get("history"), attrs=attrs, state=state, random_start=part("random_start/"))
 
 
 def statistics_of(theory: Theory) -> ReplicaStatistics:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.equations.history import History
+from dmft.equations.kernels import Wanted
 from dmft.model.runfile import Run
 from dmft.model.spectral import power_iteration
 from dmft.model.starts import SPECTRAL
 from dmft.running.replica import sampling_of, wanted_parts
-from dmft.running.resources import HALF, blocks_per_level, march_bytes
+from dmft.running.resources import COMPANIONS, blocks_per_level, companions, march_bytes
 from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 
@@ -94,8 +95,9 @@ def _march_size(run: Run, ranks: int) -> tuple[History, int, float]:
     """History, samples with tangents, and bytes on a rank, of a march with its companion."""
     theory, steps = run.theory, _marched(run)
     carriers = sampling_of(run, wanted_parts(run), theory.samples, 0).carriers
-    history = History(steps, blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples, carriers))
-    replica = HALF * march_bytes(history, theory.samples, carriers, True, 8 if history.full else 4)
+    history = History(steps, blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples, carriers),
+                      pins=Wanted.of(run).pins)
+    replica = companions(history) * march_bytes(history, theory.samples, carriers, True, 8 if history.full else 4)
     return history, carriers, replica * min(theory.replicas, ranks) / ranks
 
 
@@ -129,17 +131,17 @@ def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
 def _theory(run: Run, ranks: int, cores: int) -> Cost:
     """The theory on CPUs."""
     theory, steps = run.theory, _marched(run)
-    samples = HALF * theory.samples
     groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
     if theory.method == "march":
         history, carriers, held = _march_size(run, ranks)
         constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
-        work = samples * steps * (constant + MARCH_SLOT * history.slots) + HALF * carriers * steps * rate * history.packed
+        work = companions(history) * steps * (
+            theory.samples * (constant + MARCH_SLOT * history.slots) + carriers * rate * history.packed)
         polls = steps
         state = held * ranks / groups
     else:
         polls = min(theory.max_sweeps, ITERATE_SWEEPS)
-        work = samples * 0.5 * steps**2 * ITERATE_PAIR * polls
+        work = COMPANIONS * theory.samples * 0.5 * steps**2 * ITERATE_PAIR * polls
         state = 32.0 * steps**2
         totals = [blocks_for(count, count, Comm(), SUM_BLOCKS).total for count in (theory.samples, theory.samples // 2)]
         blocks = [-(-total * groups // ranks) for total in totals]

@@ -20,7 +20,7 @@ def guess_from(theory: Theory, run: Run) -> Guess:
                        f"{theory.run.algorithm.rate_text}, this run {run.algorithm.rate_text}; they must agree")
     if len(theory.kernels.t) != len(theory.t):
         raise RunError(f"[theory] start_from: {run.theory.start_from} keeps its kernels on a subset of its times; "
-                       "solve it with theory.kernel_points at least its number of steps + 1")
+                       'solve it with history = "full" and theory.kernel_points at least its number of steps + 1')
     return _guess(run, theory.delta_nu, theory.mu, theory.kernels.M_C, theory.kernels.M_R, theory.b)
 
 

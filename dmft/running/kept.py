@@ -12,8 +12,8 @@ from dmft.running.replica import Setup
 
 def kept_state(result: store.Stored, setup: Setup) -> store.Stored | None:
     """The header of the state kept beside a result, if the longer run of `setup` can go on from it; else None. It cannot where
-    there is no such state or it belongs to another run, and where the longer run keeps its history in another way, needs kernels
-    at past times that were not kept, or changes a setting at the step at which the shorter run ended."""
+    there is no such state or it belongs to another run, and where the longer run keeps its history in another way, needs entries
+    of kernels that were not kept, or changes a setting at the step at which the shorter run ended."""
     if result.is_checkpoint or setup.run.theory.method != "march":
         return None
     state = store.state_header(result.path)
@@ -22,6 +22,9 @@ def kept_state(result: store.Stored, setup: Setup) -> store.Stored | None:
     check_layout(state)
     old, e = Setup.from_run(parse_run(result.run_text, any_loss=True)), setup.experiment
     end = old.experiment.steps
-    known = np.isin(setup.grid[setup.grid <= old.grid[-1]], old.grid).all()
+    visible = end - e.hidden
+    known = all(np.isin(new[new < visible], before).all() for new, before in zip(setup.kept, old.kept))
+    pins = setup.wanted.pins
+    known = known and np.array_equal(pins[pins < visible], old.wanted.pins)
     goes_on = e.batches.law(end) == e.batches.law(end - 1) and e.update.beta[end] == e.update.beta[end - 1]
     return state if old.per_level == setup.per_level and known and goes_on else None

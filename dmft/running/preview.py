@@ -8,6 +8,7 @@ import numpy as np
 
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
+from dmft.equations.kernels import Kept
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import Run
 from dmft.running.cost import Cost, estimate, size_text
@@ -69,13 +70,21 @@ def _theory_work(run: Run) -> list[str]:
     else:
         how = "one causal march, " + ("full history" if setup.per_level is None else
                                       f"dyadic history of {setup.per_level} blocks a level")
+    coarse = "" if setup.per_level is None else ", every second one with another of half the blocks"
     which = "V_error" if setup.experiment.start.random else "m_error"
     more = f", more until {which} < {theory.target_error:g}" if theory.target_error > 0 else ""
     hidden = setup.experiment.hidden
     before = f" after {hidden} steps of power iteration (spectral start)" if hidden else ""
     return [f"theory of {run.algorithm.kind}: {_steps_text(run)}{before}; {how}",
-            f"{theory.replicas} replicas of {theory.samples} samples{more}, each with a companion of half as many for the bias; "
-            f"kernels at {len(setup.grid)} times"]
+            f"{theory.replicas} replicas of {theory.samples} samples{more}, each with a companion of half as many for the bias"
+            f"{coarse}; {_kernels_text(setup.kept)}"]
+
+
+def _kernels_text(kept: Kept) -> str:
+    """Which entries of the kernels will be kept."""
+    cells = int(np.count_nonzero(kept.upto > kept.grid))
+    what = f"{len(kept.grid)} times t'" + (f", {cells} of them averages over a stretch" if cells else "")
+    return f"kernels at {what}, columns C(t, t_w) at {len(kept.waiting)} waiting times"
 
 
 def _simulation_work(run: Run) -> list[str]:

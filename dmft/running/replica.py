@@ -1,9 +1,11 @@
-"""One replica: an independent solution, and beside it a solution with half the samples, which gives the finite-sample bias."""
+"""One replica: an independent solution, and beside it companions: one with half the samples, which gives the finite-sample bias,
+and in every second replica of a history in blocks one more with half the blocks, which gives what the blocks cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,18 +13,18 @@ import numpy as np
 from dmft.core.device import Gpu
 from dmft.core.parts import Part
 from dmft.equations.history import History
-from dmft.equations.kernels import kept_steps
+from dmft.equations.kernels import Kept, Wanted, history_for
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import Run
 from dmft.model.teacher import JUMPS, NONE
-from dmft.result.statistics import Solution
-from dmft.running.resources import HALF, blocks_per_level, check_memory, march_bytes
+from dmft.result.statistics import COLUMN, Solution
+from dmft.running.resources import blocks_per_level, check_memory, companions, march_bytes
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.blocks import Blocks, Solver, Summing, blocks_for, step_together
 from dmft.solvers.iterate import SUM_BLOCKS, Guess, Iteration, Options, iteration_bytes
 from dmft.solvers.march import March, march_blocks
 
-SOLUTIONS = ("whole", "half")
+WHOLE, HALF, COARSE = "whole", "half", "coarse"
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Setup:
     run: Run
     parts: frozenset[str]
     per_level: int | None
-    grid: np.ndarray  # steps at which kernels are kept
+    wanted: Wanted
     start: Guess | None = None
     gpu: Gpu | None = None
 
@@ -47,8 +49,15 @@ class Setup:
         per_level = None if iterate else blocks_per_level(
             theory.history, theory.blocks_per_level, experiment.steps, theory.samples, whole.carriers
         )
-        grid = np.arange(experiment.steps + 1 - experiment.hidden) if iterate else kept_steps(run)
-        return cls(experiment, run, parts, per_level, grid, start, gpu)
+        wanted = Wanted.of(run)
+        if iterate:
+            wanted = wanted._replace(rows=np.arange(experiment.steps + 1 - experiment.hidden))
+        return cls(experiment, run, parts, per_level, wanted, start, gpu)
+
+    @cached_property
+    def kept(self) -> Kept:
+        """Which entries of the kernels are kept."""
+        return Kept.of(history_for(self.experiment, self.per_level, self.wanted), self.experiment.hidden, self.wanted)
 
     @property
     def stored_type(self) -> type:
@@ -56,9 +65,17 @@ class Setup:
         themselves rounded to blocks, and reading them is most of the work (docs/performance.md)."""
         return np.float64 if self.per_level is None else np.float32
 
+    def solutions(self, index: int) -> tuple[str, ...]:
+        """The solutions of replica `index`."""
+        return (WHOLE, HALF) if self.per_level is None or index % 2 else (WHOLE, HALF, COARSE)
+
+    def blocks(self, solution: str) -> int | None:
+        """Blocks of a level of the history of a solution; None for the full history."""
+        return max(self.per_level // 2, 2) if self.per_level and solution == COARSE else self.per_level
+
     def samples(self, solution: str) -> int:
         """Samples of a solution; mirrored ones come in pairs."""
-        count = self.run.theory.samples if solution == "whole" else max(1, self.run.theory.samples // 2)
+        count = self.run.theory.samples if solution == WHOLE else max(1, self.run.theory.samples // 2)
         return count + count % 2 if self.experiment.mirrored else count
 
     def sampling(self, solution: str, index: int) -> Sampling:
@@ -70,20 +87,20 @@ class Setup:
     def check_memory(self, comm: Summing, room: float) -> None:
         """UserError, before any work is done, for a run that does not fit into `room` bytes on this rank."""
         if self.run.theory.method == "iterate":
-            samplings = [self.sampling(solution, 0) for solution in SOLUTIONS]
+            samplings = [self.sampling(solution, 0) for solution in (WHOLE, HALF)]
             blocks = [blocks_for(each.total, each.carriers, comm, SUM_BLOCKS) for each in samplings]
             fresh = self.run.theory.noise == "fresh"
             need = sum(iteration_bytes(self.experiment.steps, len(each.here), fresh) for each in blocks)
             check_memory(need, room, blocks[0].count, "iterate")
             return
-        here = march_blocks(self.sampling("whole", 0), comm, self.gpu)
+        here = march_blocks(self.sampling(WHOLE, 0), comm, self.gpu)
         # The layout of a very long full history would itself be too large to make. The tangents of 20 000 steps, 1.6 GB a sample,
         # are too large already.
-        history = History(min(self.experiment.steps, 20_000) if self.per_level is None else self.experiment.steps, self.per_level,
-                          np.flatnonzero(self.experiment.jump_n))
+        history = (history_for(self.experiment, self.per_level, self.wanted) if self.per_level else
+                   History(min(self.experiment.steps, 20_000)))
         carriers = here.carrier_lines.stop - here.carrier_lines.start
         samples = march_bytes(history, here.count, carriers, "stein" in self.parts, np.dtype(self.stored_type).itemsize)
-        need = HALF * samples + 8 * 8.0 * history.slots**2
+        need = companions(history) * samples + 8 * 8.0 * history.slots**2
         check_memory(need, room, here.count, "full" if history.full else "dyadic")
 
 
@@ -104,6 +121,7 @@ class ReplicaSolver(Solver, Protocol):
     blocks: Blocks
     curves: dict[str, np.ndarray]
     kernels: dict[str, np.ndarray]
+    columns: dict[str, np.ndarray]
 
     @property
     def n(self) -> int:
@@ -149,25 +167,25 @@ class ReplicaSolver(Solver, Protocol):
 
 
 class Replica:
-    """The two solutions of one replica, stepped together until both are done. A Worker of the driver."""
+    """The solutions of one replica, stepped together until all are done. A Worker of the driver."""
 
     def __init__(self, setup: Setup, index: int, comm: Summing):
         self.setup, self.index, self.comm = setup, index, comm
-        self.solvers: dict[str, ReplicaSolver] = {name: self._solver(name) for name in SOLUTIONS}
+        self.solvers: dict[str, ReplicaSolver] = {name: self._solver(name) for name in setup.solutions(index)}
 
     def _solver(self, solution: str) -> ReplicaSolver:
-        """The solver of "whole" or "half" at its start."""
+        """The solver of one of the solutions at its start."""
         s, theory = self.setup, self.setup.run.theory
         sampling = s.sampling(solution, self.index)
         if theory.method == "march":
-            return March(s.experiment, sampling, s.per_level, s.grid, self.comm, s.stored_type, s.gpu)
+            return March(s.experiment, sampling, s.blocks(solution), s.wanted, self.comm, s.stored_type, s.gpu)
         options = Options(theory.mixing, theory.tolerance, theory.max_sweeps, theory.noise == "fresh")
-        return Iteration(s.experiment, sampling, options, s.grid, self.comm, s.start)
+        return Iteration(s.experiment, sampling, options, s.wanted, self.comm, s.start)
 
     @property
     def whole(self) -> ReplicaSolver:
         """The solution with all samples."""
-        return self.solvers["whole"]
+        return self.solvers[WHOLE]
 
     @property
     def done(self) -> bool:
@@ -204,11 +222,13 @@ class Replica:
         """A statistics.Solution as arrays."""
         whole = self.whole
         residuals = None if whole.residuals is None else np.array(whole.residuals, float)
-        halves = {f"half_{name}": rows for name, rows in self.solvers["half"].random_start().items()}
+        halves = {f"half_{name}": rows for name, rows in self.solvers[HALF].random_start().items()}
         if halves:
             halves["per_level"] = np.array(self.setup.per_level or 0)
-        solution = Solution(whole.curves, whole.kernels, self.solvers["half"].curves["m"], whole.outcome, residuals,
-                            {**whole.random_start(), **halves})
+        columns = {f"{COLUMN}{name}": array for name, array in whole.columns.items()}
+        solution = Solution(whole.curves, {**whole.kernels, **columns}, self.solvers[HALF].curves["m"], whole.outcome, residuals,
+                            {**whole.random_start(), **halves},
+                            self.solvers[COARSE].curves["m"] if COARSE in self.solvers else None)
         return Part(solution.arrays())
 
     def close(self) -> None:

@@ -135,6 +135,9 @@ class TheoryJob:
             self._note("more sweeps allowed: iterating again with the stored kernels as first guess")
             self.setup = replace(self.setup, start=guess_from(theory, self.run))
             return True
+        if theory.columns is None:
+            self._note("the result is of an earlier version, which kept its kernels in another way: solving all replicas again")
+            return False
         self.statistics = statistics_of(theory)
         self.finished = self.statistics.count
         return True
@@ -214,7 +217,7 @@ class TheoryJob:
 
     def _accuracy(self) -> _Accuracy:
         """How well the curve that tells most is known: m, or V from a random start, where m is 0."""
-        found = fluctuations_of(self.run, self.statistics, self.setup.grid[:0], self.setup.per_level)
+        found = fluctuations_of(self.run, self.statistics, self.setup.per_level, maps=False)
         if found:
             return _Accuracy("V", found.curves["V_error"], found.bias["V"], found.bias["V_error"])
         return _Accuracy("m", self.statistics.error("m"), *self.statistics.bias())
@@ -258,7 +261,7 @@ class TheoryJob:
         if experiment.hidden:
             attrs = {**attrs, "spectral_start": f"{experiment.hidden} steps of power iteration before t = 0, "
                                                 f"overlap {experiment.m0:.5f} for infinitely many"}
-        theory = make_theory(self.run, self.statistics, self.setup.grid, attrs, self.setup.per_level)
+        theory = make_theory(self.run, self.statistics, self.setup.kept, attrs, self.setup.per_level)
         if output:
             theory.save(output)
         return theory

@@ -18,7 +18,7 @@ import numpy as np
 
 from dmft.core.device import CUDA, Gpu, Kernel, source
 from dmft.core.errors import RunError
-from dmft.equations.history import History, Plan
+from dmft.equations.history import NONE, History, Plan
 from dmft.equations.random_start import TEACHER_SCALARS
 from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
 from dmft.equations.weights import Drive
@@ -119,7 +119,7 @@ class GpuSamples:
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         numbers = {"STEIN": int(self.stein), "IDENTITY": int(self.identity), "SCALARS": SCALARS, "GROUPS": GROUPS,
                    "TEACHER_SCALARS": TEACHER_SCALARS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
-                   "WILDEST": WILDEST, "LEAVES": LEAVES, "GONE": GONE, "LANES": LANES, "FOUR": FOUR, "ACROSS": ACROSS,
+                   "WILDEST": WILDEST, "LEAVES": LEAVES, "GONE": GONE, "NONE": NONE, "LANES": LANES, "FOUR": FOUR, "ACROSS": ACROSS,
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
         sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} stored;",
                               *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dmft.equations.recursion import merge_columns
+
 
 class Behind(NamedTuple):
     """Fields, responses and tangents that belong to the present weights w_n. Arrays on the device of the samples."""
@@ -22,10 +24,7 @@ class Behind(NamedTuple):
     def turn(self, h: Any, Y: Any, row: Any, merges: np.ndarray, beta: float) -> None:
         """Turn h, Y and row from those of w_{n+1}, as the step from y_n made them, into those of y_{n+1}, in place. merges: blocks
         of the history that are merged in `row` already, and in self.row not yet."""
-        for older, newer, into in merges:
-            self.row[:, into] = self.row[:, older] + self.row[:, newer]
-            self.row[:, older] = 0
-            self.row[:, newer] = 0
+        merge_columns(self.row, merges)
         for ahead, behind in ((h, self.h), (Y, self.Y), (row, self.row)):
             weights = ahead.copy()
             ahead[...] = (1 + beta) * weights - beta * behind

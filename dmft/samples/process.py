@@ -23,6 +23,7 @@ from dmft.core.lanes import add_lanes
 from dmft.core.streams import normal2
 from dmft.equations.history import GROUP, History, Plan
 from dmft.equations.noise import dot
+from dmft.equations.recursion import merge_vector
 from dmft.equations.rows import (
     CARRIED,
     GG,
@@ -189,18 +190,11 @@ def next_tangents(T, row, gp, memory, a, keep, eta, offset, stop, first, used, o
             out[j] = min(max(out[j], -BOUND), BOUND)
 
 
-@njit(**INNER)
-def _merge_vector(v, older, newer, into):
-    v[into] = v[older] + v[newer]
-    v[older] = 0.0
-    v[newer] = 0.0
-
-
 @njit(cache=True, inline="always")
 def merge_past(v, merges):
     """Blocks of the history that become one, in a past of a sample. Eq. [dyadic]."""
     for k in range(merges.shape[0]):
-        _merge_vector(v, merges[k, 0], merges[k, 1], merges[k, 2])
+        merge_vector(v, merges[k, 0], merges[k, 1], merges[k, 2])
 
 
 @njit(cache=True, inline="always")

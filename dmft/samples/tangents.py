@@ -13,6 +13,8 @@ from numba import njit, prange
 
 from dmft.core.compiled import UNCOUNTED
 from dmft.core.streaming import add_rows
+from dmft.equations.history import NONE
+from dmft.equations.recursion import merge_vector
 
 # Responses below this are zero: products of two of them would be denormal in single precision, and slow.
 TINY = 1e-18
@@ -63,24 +65,23 @@ def gather(T, memory, offset, stop, first, last, out):
 
 @njit(**UNCOUNTED)
 def merge_packed(T, older, newer, into, offset, stop):
-    """Merge two blocks in the packed tangents of one sample: columns, then rows."""
+    """Merge two blocks in the packed tangents of one sample, or move one alone: columns, then rows."""
     last = max(older, newer)
     for i in range(len(offset) - 1, -1, -1):
         if stop[i] <= last:
             break
-        o = offset[i]
-        T[o + into] = T[o + older] + T[o + newer]
-        T[o + older] = 0.0
-        T[o + newer] = 0.0
-    length = stop[older]
-    one, other = T[offset[older] : offset[older] + length], T[offset[newer] : offset[newer] + length]
-    both = T[offset[into] : offset[into] + stop[into]]
+        merge_vector(T[offset[i] : offset[i] + stop[i]], older, newer, into)
+    one, both = T[offset[older] : offset[older] + stop[older]], T[offset[into] : offset[into] + stop[into]]
     for j in range(len(both)):
-        both[j] = one[j] + other[j]
-    for j in range(length):
+        both[j] = one[j]
+    for j in range(len(one)):
         one[j] = 0.0
-    for j in range(length):
-        other[j] = 0.0
+    if newer != NONE:
+        other = T[offset[newer] : offset[newer] + stop[newer]]
+        for j in range(len(both)):
+            both[j] += other[j]
+        for j in range(len(other)):
+            other[j] = 0.0
 
 
 @njit(cache=True, fastmath={"contract"})

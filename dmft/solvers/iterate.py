@@ -19,7 +19,7 @@ import numpy as np
 from dmft.core import exact_sum
 from dmft.core.tree import nest
 from dmft.equations.history import History, Plan
-from dmft.equations.kernels import KERNELS, saved_row
+from dmft.equations.kernels import Kept, Wanted, enter_row
 from dmft.equations.rows import GROUPS, PUSH, SCALARS, curve_row, curves_of, escaped, estimate_row, exploded
 from dmft.equations.weights import Closing, Row, WeightDynamics
 from dmft.model.experiment import Experiment
@@ -151,11 +151,11 @@ class Iteration:
     """The fixed-point iteration of one solution. A `step` walks a few blocks of samples on every rank, so that a stop does not have
     to wait for the end of a long sweep; after a restart the unfinished sweep is walked again from its beginning."""
 
-    def __init__(self, experiment: Experiment, sampling: Sampling, options: Options, grid: np.ndarray, comm: Summing,
+    def __init__(self, experiment: Experiment, sampling: Sampling, options: Options, wanted: Wanted, comm: Summing,
                  start: Guess | None = None):
         self.experiment, self.sampling, self.options, self.comm = experiment, sampling, options, comm
-        self.grid = grid + experiment.hidden
         self.history = History(experiment.steps)
+        self.kept = Kept.of(self.history, experiment.hidden, wanted)
         self.blocks = blocks_for(sampling.total, sampling.carriers, comm, SUM_BLOCKS)
         self.use = estimators_of(experiment, sampling)
         self.guess = start or starting_guess(experiment, self._first_row())
@@ -164,7 +164,7 @@ class Iteration:
         self._pass: Pass | None = None
         self._samples: dict[tuple[int, int], Samples] = {}  # arrays that chunks of one size share
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
-        self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
+        self.kernels, self.columns = self.kept.empty()
 
     @property
     def n(self) -> int:
@@ -354,13 +354,10 @@ class Iteration:
     def _save_kernels(self, guess: Guess) -> None:
         """Enter the kernels of a guess, with C and R that follow from them, into the saved kernels."""
         weights = WeightDynamics(self.experiment, History(self.experiment.steps))
-        path = self.curves["m"].copy()
         for n in range(self.experiment.steps + 1):
             row = guess.row(n, self.history.slots)
             closing = weights.close(row)
-            if self.experiment.update.nesterov and n >= self.experiment.hidden:
-                path[n - self.experiment.hidden] = weights.m  # kernels belong to where gradients are taken
-            saved_row(self.kernels, self.grid, weights, row, path)
+            enter_row(self.kernels, self.columns, self.kept, weights, row)
             if escaped(closing.norm) or n == self.experiment.steps:
                 break
             weights.advance(row, closing.next, weights.history.push(n))
@@ -372,7 +369,7 @@ class Iteration:
         return {}
 
     def shared(self) -> dict[str, Any]:
-        return {"guess": self.guess.arrays(), "curves": self.curves, "kernels": self.kernels,
+        return {"guess": self.guess.arrays(), "curves": self.curves, "kernels": self.kernels, "columns": self.columns,
                 "residuals": np.array(self.residuals, float), "outcome": np.array(OUTCOMES.index(self.outcome))}
 
     def own(self) -> dict[str, np.ndarray]:
@@ -390,4 +387,4 @@ class Iteration:
         if self.outcome == "sweep limit" and self.n < self.options.max_sweeps:
             self.outcome = ""  # more sweeps are allowed now
         self._pass = None
-        self.curves, self.kernels = found["curves"], found["kernels"]
+        self.curves, self.kernels, self.columns = found["curves"], found["kernels"], found["columns"]

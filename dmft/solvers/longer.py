@@ -1,6 +1,6 @@
 """How a finished march goes on to a later end: its arrays in the layout of a longer history. Eq. [dyadic].
 
-A slot keeps its place within its level; a longer history may have more levels, or more slots in each.
+A slot keeps its place among the settled ones or within its level; a longer history may have more of either.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dmft.equations.history import History
+from dmft.equations.kernels import Kept
 
 IN_ORDER_OF_TIME = ("factor", "ridge")  # matrices of the weights that are not over slots
 
@@ -20,8 +21,9 @@ class Longer:
 
     def __init__(self, old: History, new: History):
         self.old, self.new = old, new
-        level, place = old.levels - 1 - np.arange(old.slots) // old.width, np.arange(old.slots) % old.width
-        self.slot = (new.levels - 1 - level) * new.width + place
+        self.slot = np.arange(old.slots)
+        for low, width, into in zip(old.layout.lows, old.layout.widths, new.layout.lows):
+            self.slot[low : low + width] = into + np.arange(width)
 
     def vectors(self, array: np.ndarray) -> np.ndarray:
         """Arrays (..., slots)."""
@@ -64,19 +66,24 @@ class Longer:
         return {name: self.packed(array) if name == "T" else self.vectors(array) for name, array in arrays.items()}
 
 
-def lengthened(found: Mapping[str, Any], steps: int, grid: np.ndarray, longer: Longer) -> dict[str, Any]:
-    """The part of a march's state that all ranks share, for a run of `steps` visible steps with kernels on `grid`."""
+def lengthened(found: Mapping[str, Any], steps: int, kept: Kept, longer: Longer) -> dict[str, Any]:
+    """The part of a march's state that all ranks share, for a run of `steps` visible steps that keeps these entries of kernels."""
     def curve(array: np.ndarray) -> np.ndarray:
         """A curve with NaN at the steps to come."""
         return np.concatenate((array, np.full((steps + 1 - len(array), *array.shape[1:]), np.nan)))
 
-    _, here, there = np.intersect1d(found["grid"], grid, return_indices=True)
-    kernels = {}
-    for name, array in found["kernels"].items():
-        kernels[name] = np.zeros((len(grid), len(grid)))
-        kernels[name][np.ix_(there, there)] = array[np.ix_(here, here)]
+    def placed(arrays: Mapping[str, np.ndarray], into: dict[str, np.ndarray], *axes: str) -> dict[str, np.ndarray]:
+        """Arrays over two axes of steps, on those of the longer run."""
+        shared = [np.intersect1d(found["kept"][axis], getattr(kept, axis), return_indices=True)[1:] for axis in axes]
+        for name, array in arrays.items():
+            into[name][np.ix_(*(there for _, there in shared))] = array[np.ix_(*(here for here, _ in shared))]
+        return into
+
+    maps, columns = kept.empty()
     rows = {name: curve(longer.vectors(array) if array.ndim == 2 else array)
             for name, array in found.get("random_start", {}).items()}
     return {**found, "random_start": rows,
-            "weights": longer.weights(found["weights"]), "history": longer.history(found["history"]), "kernels": kernels,
-            "curves": {name: curve(array) for name, array in found["curves"].items()}, "path": curve(found["path"]), "grid": grid}
+            "weights": longer.weights(found["weights"]), "history": longer.history(found["history"]),
+            "kernels": placed(found["kernels"], maps, "grid", "grid"),
+            "columns": placed(found["columns"], columns, "times", "waiting"),
+            "curves": {name: curve(array) for name, array in found["curves"].items()}}

@@ -14,8 +14,7 @@ import numpy as np
 
 from dmft.core.device import Gpu
 from dmft.core.tree import nest
-from dmft.equations.history import History
-from dmft.equations.kernels import KERNELS, saved_row
+from dmft.equations.kernels import Kept, Wanted, enter_row, history_for
 from dmft.equations.random_start import TeacherChannel
 from dmft.equations.rows import CARRIED, PUSH, curve_row, curves_of, escaped, estimate_row, exploded
 from dmft.equations.weights import WeightDynamics, WeightState
@@ -45,11 +44,12 @@ class March:
 
     residuals: list[float] | None = None  # only an iteration has them
 
-    def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, grid: np.ndarray, comm: Summing,
+    def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, wanted: Wanted, comm: Summing,
                  dtype=np.float64, gpu: Gpu | None = None, tiling: Tiling = TILING):
-        self.experiment, self.sampling, self.grid, self.comm = experiment, sampling, grid + experiment.hidden, comm
+        self.experiment, self.sampling, self.wanted, self.comm = experiment, sampling, wanted, comm
         self.per_level = per_level
-        self.history = History(experiment.steps, per_level, np.flatnonzero(experiment.jump_n))
+        self.history = history_for(experiment, per_level, wanted)
+        self.kept = Kept.of(self.history, experiment.hidden, wanted)
         self.weights = WeightDynamics(experiment, self.history)
         self.blocks = blocks = march_blocks(sampling, comm, gpu)
         self.use = estimators_of(experiment, sampling)
@@ -58,9 +58,8 @@ class March:
         weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
         self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
-        self.kernels = {name: np.zeros((len(grid), len(grid))) for name in KERNELS}
+        self.kernels, self.columns = self.kept.empty()
         self.teacher = TeacherChannel(experiment.steps, self.history.slots) if experiment.start.random else None
-        self.path = np.full(experiment.steps + 1 - experiment.hidden, np.nan)  # overlap of the point where the gradient is taken
         self.diverged = False
 
     @property
@@ -109,8 +108,7 @@ class March:
         if n >= experiment.hidden:
             for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b).items():
                 self.curves[name][n - experiment.hidden] = value
-            self.path[n - experiment.hidden] = weights.m
-        saved_row(self.kernels, self.grid, weights, row, self.path)
+        enter_row(self.kernels, self.columns, self.kept, weights, row)
         if self.teacher is not None:
             self.teacher.rows.enter(n, self.teacher.estimate(weights, totals[1], sums[CARRIED], self.use), closing.drive.a)
         if escaped(closing.norm):
@@ -134,7 +132,7 @@ class March:
 
     def shared(self) -> dict[str, Any]:
         return {"weights": self.weights.state.arrays(), "history": self.history.state(), "curves": self.curves,
-                "kernels": self.kernels, "grid": self.grid, "path": self.path, "random_start": self.random_start(),
+                "kernels": self.kernels, "columns": self.columns, "kept": self.kept._asdict(), "random_start": self.random_start(),
                 "diverged": np.array(self.diverged)}
 
     def own(self) -> Mapping[str, np.ndarray]:
@@ -148,16 +146,14 @@ class March:
         found = nest(shared)
         before = len(found["curves"]["m"]) - 1 + self.experiment.hidden
         if before < self.experiment.steps:
-            jumps = np.flatnonzero(self.experiment.jump_n[:before])
-            longer = Longer(History(before, self.per_level, jumps), self.history)
-            found = lengthened(found, self.experiment.steps - self.experiment.hidden, self.grid, longer)
+            longer = Longer(history_for(self.experiment, self.per_level, self.wanted, before), self.history)
+            found = lengthened(found, self.experiment.steps - self.experiment.hidden, self.kept, longer)
             own, carried = longer.own(own), longer.carried(carried)
         self.weights.state = WeightState.from_arrays(found["weights"])
         self.history.restore(found["history"])
-        for arrays, stored in ((self.curves, found["curves"]), (self.kernels, found["kernels"]),
+        for arrays, stored in ((self.curves, found["curves"]), (self.kernels, found["kernels"]), (self.columns, found["columns"]),
                                (self.random_start(), found.get("random_start", {}))):
             for name, array in arrays.items():
                 array[:] = stored[name]
-        self.path[:] = found["path"] if "path" in found else found["curves"]["m"]
         self.samples.restore(own, carried, self.weights.n)
         self.diverged = bool(found["diverged"])

@@ -12,7 +12,6 @@ from options import read_options
 
 import dmft
 from dmft.core.parallel import world
-from dmft.inspection.aging import integrated_response
 from dmft.plots.aging import draw_correlation, draw_response
 from dmft.plots.style import new_figure, save
 
@@ -23,7 +22,7 @@ m0 = 0.3
 [algorithm]
 kind = "gd"
 learning_rate = 0.02
-t_max = 20.0
+t_max = 40.0
 [theory]
 samples = 20000
 replicas = 8
@@ -32,11 +31,10 @@ ALGORITHMS = {"gradient descent": {"kind": "gd"},
               "persistent SGD": {"kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 1.0}}
 
 
-def half_life(kernels, w: int) -> float:
+def half_life(columns, j: int) -> float:
     """Time after t_w at which half of the decay seen up to the end has happened."""
-    C = kernels.C[w:, w]
-    half = (C[0] + C[-1]) / 2
-    return float(kernels.t[w:][np.argmax(half >= C)] - kernels.t[w])
+    tau, C, _ = columns.after("C", j)
+    return float(tau[np.argmax((C[0] + C[-1]) / 2 >= C)])
 
 
 def main() -> None:
@@ -52,15 +50,15 @@ def main() -> None:
         return
     print(f"{'':<18}{'t_w':>8}{'half-life of C':>16}{'response at the end':>21}")
     for name, theory in results.items():
-        kernels = theory.kernels
+        columns = theory.columns
         for t_w in (0.0, theory.t[-1] / 16, theory.t[-1] / 4):
-            w = int(np.argmin(np.abs(kernels.t - t_w)))
-            print(f"{name:<18}{kernels.t[w]:>8.3g}{half_life(kernels, w):>16.3g}{integrated_response(kernels, w)[1][-1]:>21.3g}")
+            j = int(np.argmin(np.abs(columns.t_w - t_w)))
+            print(f"{name:<18}{columns.t_w[j]:>8.3g}{half_life(columns, j):>16.3g}{columns.after('chi', j)[1][-1]:>21.3g}")
     figure = new_figure(11.0, 8.0)
     axes = figure.subplots(2, 2)
     for row, (name, theory) in zip(axes, results.items()):
-        draw_correlation(row[0], theory.kernels, base.algorithm.learning_rate)
-        draw_response(row[1], theory.kernels, base.algorithm.learning_rate)
+        draw_correlation(row[0], theory.columns, base.algorithm.learning_rate)
+        draw_response(row[1], theory.columns, base.algorithm.learning_rate)
         row[0].set_title(f"{name}: correlation")
         row[1].set_title(f"{name}: integrated response")
     picture = options.output / "aging.png"

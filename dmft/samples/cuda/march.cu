@@ -2,7 +2,7 @@
 //
 // dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `stored` of
 // tangents and of the past (dmft/samples/state.py), the constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST,
-// WIDE, WILDEST, LEAVES, GONE of the Python sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY
+// WIDE, WILDEST, LEAVES, GONE, NONE of the Python sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY
 // (whether these estimators are used), and OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not
 // bound to conditions, so that they can be under way together. Every sum has a fixed order, so that a run repeats to the last bit
 // on one kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded
@@ -40,7 +40,7 @@ struct Rates {
 // Slots that hold something before the step, in order of time, on which `next_tangents` relies: (slots,).
 __device__ inline const long long *order_of(const Step *step) { return (const long long *)(step + 1); }
 
-// (merges, 3): older, newer, into; the newest ones last.
+// (merges, 3): older, newer or NONE, into; the newest ones last.
 __device__ inline const long long *merges_of(const Step *step, int slots) { return order_of(step) + slots; }
 
 // Whether a gradient step moves a field further than any that stays in its trapping region: dmft/samples/lost.py. Eq. [lost].
@@ -256,12 +256,12 @@ template <typename real> __device__ inline Four<real> operator+(Four<real> one, 
 }
 
 // Merge blocks in the past of one sample, whose slots are `stride` apart. Slots that hold nothing any more keep what they had, here
-// and in the rows of the tangents: nobody reads them before they are filled again. (The slot of a level that stays empty for jumps,
-// equations/history.py, is never written, and zero.)
+// and in the rows of the tangents: nobody reads them before they are filled again.
 template <typename real> __device__ inline void merge_past(real *v, long long stride, int merges, const long long *merge) {
     for (int k = 0; k < merges; k++) {
         const long long older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
-        v[into * stride] = v[older * stride] + v[newer * stride];
+        const real moved = v[older * stride];
+        v[into * stride] = newer == NONE ? moved : moved + v[newer * stride];
     }
 }
 
@@ -417,8 +417,10 @@ extern "C" __global__ void merge_columns(int span, int slots, const Step *step, 
     for (int k = 0; k < merges; k++) {
         const long long older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
         if (r < slots && stop[r] <= max(older, newer)) continue;
-        column[into * stride] = column[older * stride] + column[newer * stride];
-        column[older * stride] = column[newer * stride] = {}; // rows to come respond to nothing there
+        const Four<stored> moved = column[older * stride];
+        column[into * stride] = newer == NONE ? moved : moved + column[newer * stride];
+        column[older * stride] = {}; // rows to come respond to nothing there
+        if (newer != NONE) column[newer * stride] = {};
     }
 }
 
@@ -435,8 +437,9 @@ extern "C" __global__ void merge_rows(int carriers, int span, int slots, const S
     for (int j = blockIdx.y; j < used; j += gridDim.y) {
         for (int k = 0; k < merges; k++) {
             const long long older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
-            if (j < stop[into])
-                rows[(offset[into] + j) * stride] = rows[(offset[older] + j) * stride] + rows[(offset[newer] + j) * stride];
+            if (j >= stop[into]) continue;
+            const Four<stored> moved = rows[(offset[older] + j) * stride];
+            rows[(offset[into] + j) * stride] = newer == NONE ? moved : moved + rows[(offset[newer] + j) * stride];
         }
         rows[(offset[slot] + j) * stride] = ((const Four<stored> *)row + t)[j * stride];
         if (j != slot) continue;

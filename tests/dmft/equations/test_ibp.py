@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from dmft.core.parallel import Comm
 from dmft.equations import ibp, rows
-from dmft.equations.kernels import saved_steps
+from dmft.equations.kernels import Wanted
 from dmft.equations.weights import Row
 from dmft.model.experiment import Experiment
 from dmft.samples.sampling import PARTS, Sampling
@@ -25,7 +25,7 @@ BARE = frozenset({"sobol", "weights"})
 def marched(run, parts, samples: int, seed: int = 1, tangents: float = 1.0, per_level: int | None = None) -> March:
     experiment = Experiment.from_run(run)
     sampling = Sampling(samples, seed, (0,), frozenset(parts), tangents, least_carriers=16)
-    march = March(experiment, sampling, per_level, saved_steps(experiment.steps), Comm())
+    march = March(experiment, sampling, per_level, Wanted.plain(experiment.steps), Comm())
     while not march.done:
         march.step()
     return march
@@ -46,7 +46,7 @@ def test_the_identity_holds(algorithm, constraint):
 def test_a_completed_row_obeys_it():
     """Where nothing holds the tangents (eps = 0) the corrected row satisfies every member of the identity."""
     run = make_run(ALGORITHMS["persistent"], steps=10)
-    march = March(Experiment.from_run(run), Sampling(300, 1, (0,), BARE | {"ibp"}, 1.0), None, saved_steps(10), Comm())
+    march = March(Experiment.from_run(run), Sampling(300, 1, (0,), BARE | {"ibp"}, 1.0), None, Wanted.plain(10), Comm())
     seen = []
 
     def watch(weights, row, failed, g_squared, share, spread):
@@ -67,7 +67,7 @@ def test_a_completed_row_obeys_it():
 def test_the_correction_is_the_ridge_solve(per_level, largest):
     """(Q + eps D) u = e and rho -= D u over the past and the present step, by a plain solve; in blocks D holds their sizes."""
     run = make_run(ALGORITHMS["persistent"], steps=24)
-    march = March(Experiment.from_run(run), Sampling(300, 1, (0,), BARE | {"ibp"}, 1.0), per_level, saved_steps(24), Comm())
+    march = March(Experiment.from_run(run), Sampling(300, 1, (0,), BARE | {"ibp"}, 1.0), per_level, Wanted.plain(24), Comm())
     seen = []
 
     def watch(weights, row, failed, g_squared, share, spread):
@@ -161,7 +161,7 @@ def frozen():
     """frozen(parts, tangents, seeds): sum_k eta M_R(n, k) at t = 2 of GD at alpha = 2, a number that the tail of the tangents
     spoils, from paths under kernels that are held fixed (one sweep of the iteration), over seeds."""
     run = make_run({"kind": "gd"}, {"alpha": 2.0, "m0": 0.5}, steps=50, eta=0.04)
-    experiment, grid = Experiment.from_run(run), saved_steps(50)
+    experiment, grid = Experiment.from_run(run), Wanted.plain(50)
     solved = marched(run, BARE | {"ibp"}, 4096, 99, 0.1)
     M_C, M_R = np.tril(solved.kernels["M_C"]), experiment.eta * np.tril(solved.kernels["M_R"], -1)
     guess = Guess(solved.curves["delta_nu"], solved.curves["mu"], M_C, M_R)
@@ -235,7 +235,7 @@ def test_a_past_that_noise_made_indefinite():
     """Near m = 1 noise can leave Q with a negative eigenvalue. eps is then raised until Q + eps D is positive, and no further than
     it must; it stays there for a while, and comes down when Q is sound again."""
     run = make_run(ALGORITHMS["gd"], steps=12)
-    march = March(Experiment.from_run(run), Sampling(64, 1, (0,), BARE | {"ibp"}, 1.0), None, saved_steps(12), Comm())
+    march = March(Experiment.from_run(run), Sampling(64, 1, (0,), BARE | {"ibp"}, 1.0), None, Wanted.plain(12), Comm())
     for _ in range(8):
         march.step()
     weights, slots = march.weights, march.history.slots
@@ -261,7 +261,7 @@ def test_the_multiplier_vanishes_with_the_gradient(faint):
     to 0.015 with four seeds of 256 samples. A control variate of mu that does not fade leaves the noise of the response in it: 0.34
     to 0.52."""
     experiment = Experiment.from_run(make_run(ALGORITHMS["persistent"], {"m0": 0.5}, steps=600))
-    march = March(experiment, Sampling(256, 1, (0,), frozenset(PARTS), 1 / 4, least_carriers=16), 8, saved_steps(600), Comm())
+    march = March(experiment, Sampling(256, 1, (0,), frozenset(PARTS), 1 / 4, least_carriers=16), 8, Wanted.plain(600), Comm())
     march.use = march.use._replace(faint=faint)
     while not march.done:
         march.step()
@@ -276,7 +276,7 @@ def test_a_single_sample_does_not_take_over_mu_late(late):
     """A sample that leaves a barrier late has a response Y that has grown exponentially. Steps at t = 80: one sample with Y = 30
     among 256 moves mu by 0.0003, and by 0.085 where the control variate stays."""
     experiment = replace(Experiment.from_run(make_run(ALGORITHMS["gd"], {"m0": 0.2}, steps=40)), t_n=np.full(41, 80.0))
-    marches = [March(experiment, Sampling(256, 1, (0,), frozenset(PARTS)), None, saved_steps(40), Comm()) for _ in range(2)]
+    marches = [March(experiment, Sampling(256, 1, (0,), frozenset(PARTS)), None, Wanted.plain(40), Comm()) for _ in range(2)]
     for march in marches:
         assert march.use.late == rows.LATE
         march.use = march.use._replace(late=late)
@@ -293,5 +293,5 @@ def test_a_single_sample_does_not_take_over_mu_late(late):
 @pytest.mark.parametrize("loss, late", [("linear", np.inf), ("phase_retrieval", rows.LATE)])
 def test_the_control_variate_stays_on_a_convex_loss(loss, late):
     experiment = Experiment.from_run(make_run(ALGORITHMS["gd"], {"loss": loss}, steps=4))
-    march = March(experiment, Sampling(16, 1, (0,), frozenset(PARTS)), None, saved_steps(4), Comm())
+    march = March(experiment, Sampling(16, 1, (0,), frozenset(PARTS)), None, Wanted.plain(4), Comm())
     assert march.use.stein and march.use.late == late

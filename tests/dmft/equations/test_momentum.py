@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dmft.core.parallel import Comm
-from dmft.equations.kernels import saved_steps
+from dmft.equations.kernels import Wanted
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import parse_run
 from dmft.model.updates import Update
@@ -60,7 +60,7 @@ def solutions(eta, ridge, beta, nesterov, seeds=SEEDS, samples=512, per_level=No
             f'[algorithm]\nkind = "gd"\nlearning_rate = 0.05\nt_max = {0.05 * STEPS}\n')
     e = dataclasses.replace(Experiment.from_run(parse_run(text)), eta_n=eta, ridge_n=ridge, update=Update.of(beta, nesterov))
     for seed in range(seeds):
-        march = March(e, Sampling(samples, seed, (0,), frozenset(("sobol",))), per_level, saved_steps(STEPS), Comm())
+        march = March(e, Sampling(samples, seed, (0,), frozenset(("sobol",))), per_level, Wanted.plain(STEPS), Comm())
         while not march.done:
             march.step()
         yield march

@@ -8,6 +8,8 @@ from numpy.testing import assert_allclose
 
 from dmft.core.errors import RunError
 from dmft.core.parallel import Comm
+from dmft.equations.history import History
+from dmft.equations.kernels import Wanted, history_for
 from dmft.equations.random_start import TeacherChannel, TeacherRows, fluctuations, identity_gap, raw_row, sample_paths
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment, theory_experiment
@@ -39,7 +41,7 @@ def random_run(algorithm: dict, steps: int, problem: str = "", eta: float = 0.02
 def marched(experiment: Experiment, samples: int, seed: int = 1, parts=PARTS, per_level: int | None = None,
             carriers: int = 512) -> March:
     sampling = Sampling(samples, seed, (0,), frozenset(parts), 1 / 16, least_carriers=carriers)
-    march = March(experiment, sampling, per_level, np.arange(2), Comm())
+    march = March(experiment, sampling, per_level, Wanted.plain(experiment.steps), Comm())
     while not march.done:
         march.step()
     return march
@@ -47,7 +49,8 @@ def marched(experiment: Experiment, samples: int, seed: int = 1, parts=PARTS, pe
 
 def of(march: March, per_level: int | None = None):
     assert march.teacher is not None
-    return fluctuations(march.experiment, per_level, march.teacher.rows, np.arange(march.experiment.steps + 1))
+    wanted = Wanted.plain(march.experiment.steps)
+    return fluctuations(march.experiment, history_for(march.experiment, per_level, wanted), march.teacher.rows, wanted)
 
 
 def made_up(steps: int, slots: int) -> TeacherRows:
@@ -81,7 +84,7 @@ def test_the_recursion_is_the_matrix_inversion(problem):
     experiment = Experiment.from_run(random_run(CASES["langevin"], 16, problem))
     rows = made_up(16, 16)
     V, gain = inverted(experiment, rows)
-    found = fluctuations(experiment, None, rows, np.arange(17))
+    found = fluctuations(experiment, History(16), rows, Wanted.plain(16))
     assert_allclose(found.kernels["V"], V, rtol=1e-12, atol=1e-13 * V.max())
     assert_allclose(found.V, np.diag(V), rtol=1e-12)
     assert_allclose(found.gain, gain, rtol=1e-12, atol=1e-13)
@@ -89,7 +92,7 @@ def test_the_recursion_is_the_matrix_inversion(problem):
     cold = Experiment.from_run(random_run(CASES["gd"], 16, problem))
     for broken, e in ((rows, cold), (rows._replace(Z=0 * rows.Z, Z_now=0 * rows.Z_now), experiment),
                       (rows._replace(K1_now=0 * rows.K1_now), experiment)):
-        assert np.abs(fluctuations(e, None, broken, np.arange(17)).V / np.diag(V) - 1).max() > 0.02
+        assert np.abs(fluctuations(e, History(16), broken, None).V / np.diag(V) - 1).max() > 0.02
 
 
 @pytest.mark.parametrize("per_level", [None, 4])
@@ -97,9 +100,11 @@ def test_sampled_paths_have_the_covariance(per_level):
     """Heat, Z and K1 all act on paths as in V, also over blocks."""
     march = marched(Experiment.from_run(random_run(CASES["langevin"], 20)), 512, per_level=per_level)
     found = of(march, per_level)
-    X = sample_paths(march.experiment, per_level, TeacherRows(**march.random_start()), 20_000, np.random.default_rng(1))
+    history = history_for(march.experiment, per_level, Wanted.plain(march.experiment.steps))
+    X = sample_paths(march.experiment, history, TeacherRows(**march.random_start()), 20_000, np.random.default_rng(1))
     assert_allclose(np.mean(X**2, axis=0), found.V, rtol=0.05)  # 5 errors of sqrt(2/20000)
-    assert_allclose(np.mean(X[:, 5] * X[:, 20]), found.kernels["V"][20, 5], rtol=0.07)
+    at = 5 if per_level is None else int(np.searchsorted(history.fences, 8))  # step 8 has a cell of its own
+    assert_allclose(np.mean(X[:, 5 if per_level is None else 8] * X[:, 20]), found.kernels["V"][-1, at], rtol=0.07)
 
 
 def test_the_first_step_in_closed_form():
@@ -122,7 +127,7 @@ def test_the_gain_is_the_finite_difference_in_m0(name):
 
     def m_from(m0: float) -> np.ndarray:
         experiment = Experiment.from_run(random_run(MOVING[name], steps, start=f"m0 = {m0}"))
-        march = March(experiment, sampling, None, np.arange(2), Comm())
+        march = March(experiment, sampling, None, Wanted.plain(experiment.steps), Comm())
         draws = draw(base, sampling, march.blocks.indices())
         weight = normalised(draws.weight, march.blocks, Comm())
         march.samples = Samples(experiment, march.history, draws, weight, march.blocks.size, sampling)
@@ -132,7 +137,7 @@ def test_the_gain_is_the_finite_difference_in_m0(name):
 
     assert_allclose((m_from(e) - m_from(-e)) / (2 * e), gain, rtol=1e-5)
     rows = TeacherRows(**marched(base, 256, 5, PLAIN).random_start())
-    broken = fluctuations(base, None, rows._replace(K1_now=0 * rows.K1_now), np.arange(2)).gain
+    broken = fluctuations(base, History(base.steps), rows._replace(K1_now=0 * rows.K1_now), None).gain
     assert np.abs(broken / gain - 1).max() > 0.02
 
 
@@ -163,7 +168,8 @@ def test_blocks_change_little():
     experiment = Experiment.from_run(random_run(CASES["persistent"], 30))
     full, blocks = of(marched(experiment, 512)), of(marched(experiment, 512, per_level=8), 8)
     assert_allclose(blocks.V, full.V, rtol=0.0092)
-    assert_allclose(blocks.kernels["V"][:, 5], full.kernels["V"][:, 5], rtol=0.0165)
+    marks = history_for(experiment, 8, Wanted.plain(30)).fences
+    assert_allclose(blocks.kernels["V"][:, 5], full.kernels["V"][np.append(marks[marks < 30], 30), 5], rtol=0.0165)
     assert not np.array_equal(blocks.V, full.V)
 
 
@@ -178,8 +184,8 @@ AT = [5, 10, 20, 30, 40, 50]
 def distances(experiment: Experiment, stack: dict[str, np.ndarray], name: str) -> np.ndarray:
     """V minus simulation in combined errors."""
     count = len(stack["a"])
-    V = fluctuations(experiment, None, TeacherRows.mean(stack), np.arange(1)).V[AT]
-    without = [fluctuations(experiment, None, TeacherRows.mean(stack, i), np.arange(1)).V[AT] for i in range(count)]
+    V = fluctuations(experiment, History(experiment.steps), TeacherRows.mean(stack), None).V[AT]
+    without = [fluctuations(experiment, History(experiment.steps), TeacherRows.mean(stack, i), None).V[AT] for i in range(count)]
     mean, error = np.array(SIMULATED[name])
     return (V - mean) / np.hypot(error, jackknife_error(np.array(without)))
 

@@ -12,7 +12,7 @@ from dmft import api
 from dmft.cli import main
 from dmft.core.errors import RunError, UserError
 from dmft.core.parallel import Comm
-from dmft.equations.kernels import saved_steps
+from dmft.equations.kernels import Wanted
 from dmft.model.cuda_loss import check_cuda
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.preprocessing import PREPROCESSINGS, register_preprocessing, spectral_loss
@@ -58,7 +58,7 @@ def spectral_run(samples: int = 2000, eta: float = 0.005, steps: int = 20, **the
 
 def marched(e: Experiment, samples: int, seed: int = 1, per_level: int | None = None) -> March:
     sampling = Sampling(samples, seed, (0,), frozenset(("sobol", "weights", "stein", "ibp")), 0.25)
-    march = March(e, sampling, per_level, saved_steps(e.steps - e.hidden), Comm())
+    march = March(e, sampling, per_level, Wanted.plain(e.steps - e.hidden), Comm())
     while not march.done:
         march.step()
     return march
@@ -127,8 +127,8 @@ def test_the_iteration_gets_there_too():
     e = dataclasses.replace(e, **short, steps=8, hidden=2, update=dataclasses.replace(e.update, beta=e.update.beta[cut]),
                             batches=dataclasses.replace(e.batches, which=e.batches.which[cut]))
     sampling = Sampling(64, 1, (0,), frozenset(("sobol",)))
-    march = March(e, sampling, None, np.arange(7), Comm())
-    iteration = Iteration(e, sampling, Options(1.0, 1e-12, 40, False), np.arange(7), Comm())
+    march = March(e, sampling, None, Wanted.plain(6), Comm())
+    iteration = Iteration(e, sampling, Options(1.0, 1e-12, 40, False), Wanted.plain(6), Comm())
     for solver in (march, iteration):
         while not solver.done:
             solver.step()

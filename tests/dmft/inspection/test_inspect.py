@@ -11,7 +11,7 @@ import pytest
 
 import dmft
 from dmft.core import store
-from dmft.inspection.aging import integrated_response
+from dmft.inspection.aging import shown_waiting_times
 from dmft.inspection.curves import decades
 from dmft.inspection.live import partial_theory
 from dmft.inspection.opening import open_file
@@ -212,18 +212,19 @@ def test_xarray_has_dimensions_and_units(results):
     assert open_file(results.ensemble).result.to_xarray()["M"].dims == ("instance", "t", "M_0", "M_1")
 
 
-def test_integrated_response_is_the_sum_over_steps(results):
-    """With every step saved: eta times the sum of R over the steps from t_w on; with every second one, close to it."""
-    kernels, eta = results.result.kernels, 0.02
-    tau, value, _ = integrated_response(kernels, 3)
-    assert tau == pytest.approx(eta * np.arange(18)) and value[0] == 0.0
-    assert value[1:] == pytest.approx([eta * kernels.R[i, 3:i].sum() for i in range(4, 21)], rel=1e-12)
-    linear = kernels.t[:, None] - kernels.t        # R = t - t' is exact under linear interpolation
-    some = np.array([0, 1, 2, 4, 8, 12, 20])
-    coarse = type(kernels)(kernels.t[some], **{name: np.tril(linear, -1)[np.ix_(some, some)] for name in (
-        "M_C", "M_R", "C", "R", "M_C_error", "M_R_error", "C_error", "R_error")})
-    exact = eta * sum(linear[20, j] if j < 12 else linear[20, 12] for j in range(20))
-    assert integrated_response(coarse, 0)[1][-1] == pytest.approx(exact, rel=1e-12)
+def test_columns_are_those_of_the_maps(results):
+    """With every step saved and a full history: C(t, t_w) and so on are columns of the maps, chi is eta times the sum of R over the
+    steps from t_w on."""
+    kernels, columns, eta = results.result.kernels, results.result.columns, 0.02
+    assert columns.t_w == pytest.approx(eta * np.array([0, 1, 2, 4, 8, 16])) and columns.t == pytest.approx(kernels.t)
+    assert shown_waiting_times(columns) == [0, 1, 2, 3, 4]  # up to half of the time
+    for j, w in enumerate((0, 1, 2, 4, 8, 16)):
+        for name in ("C", "M_C", "R", "M_R"):
+            tau, value, error = columns.after(name, j)
+            assert tau == pytest.approx(eta * np.arange(21 - w))
+            np.testing.assert_array_equal(value, getattr(kernels, name)[w:, w])
+            np.testing.assert_array_equal(error, getattr(kernels, f"{name}_error")[w:, w])
+        assert columns.after("chi", j)[1] == pytest.approx([eta * kernels.R[i, w:i].sum() for i in range(w, 21)], rel=1e-12)
 
 
 def test_decades():

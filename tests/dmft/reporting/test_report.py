@@ -12,7 +12,6 @@ import pytest
 
 import dmft
 from dmft.core import store
-from dmft.inspection.aging import integrated_response
 from tests.png import read_png
 
 pytest.importorskip("plotly")
@@ -86,25 +85,25 @@ def test_without_plotly_one_line_says_so(results, dmft_main, monkeypatch):
 @needs_browser
 def test_in_the_browser(page, results, tmp_path):
     """Loads without console errors or requests; plots are drawn; the slider, keys and the address move the slices."""
-    kernels = results.result.kernels
-    with chromium.Page(chromium.find(), page.as_uri() + "#t_w=0.1") as browser:
+    kernels, columns = results.result.kernels, results.result.columns
+    with chromium.Page(chromium.find(), page.as_uri() + "#t_w=0.09") as browser:
         browser.wait_for(READY)
         assert browser.evaluate("document.querySelectorAll('.plot svg.main-svg').length > 20")
         assert browser.evaluate("[...document.querySelectorAll('.plot')].every(div => div.data.length > 0)")
-        # The address asked for t_w = 0.1, step 5.
-        assert browser.evaluate("document.getElementById('waiting-text-0').textContent") == "t_w = 0.1"
-        assert _slice(browser, "C") == pytest.approx(kernels.C[5:, 5].tolist(), rel=1e-5)
-        assert _slice(browser, "F") == pytest.approx(integrated_response(kernels, 5)[1].tolist(), rel=1e-5, abs=1e-12)
+        # The address asked for t_w = 0.09, which is next to that of step 4.
+        assert browser.evaluate("document.getElementById('waiting-text-0').textContent") == "t_w = 0.08"
+        assert _slice(browser, "C") == pytest.approx(kernels.C[4:, 4].tolist(), rel=1e-5)
+        assert _slice(browser, "chi") == pytest.approx(columns.after("chi", 3)[1].tolist(), rel=1e-5, abs=1e-12)
         assert float(browser.evaluate("document.querySelectorAll('#slice-values-0 tr')[5].cells[1].textContent")) == pytest.approx(
-            kernels.C[-1, 5], rel=1e-5)
+            kernels.C[-1, 4], rel=1e-5)
         # M_C and M_R after the same waiting time.
-        assert _slice(browser, "M_C") == pytest.approx(kernels.M_C[5:, 5].tolist(), rel=1e-5)
-        assert _slice(browser, "M_R")[1:] == pytest.approx(kernels.M_R[6:, 5].tolist(), rel=1e-5)
-        # A real key press on the slider: one step later.
+        assert _slice(browser, "M_C") == pytest.approx(kernels.M_C[4:, 4].tolist(), rel=1e-5)
+        assert _slice(browser, "M_R")[1:] == pytest.approx(kernels.M_R[5:, 4].tolist(), rel=1e-5)
+        # A real key press on the slider: the next waiting time.
         browser.evaluate("document.getElementById('waiting-0').focus()")
         browser.press("ArrowRight", 39)
-        browser.wait_for("document.getElementById('waiting-text-0').textContent === 't_w = 0.12'")
-        assert _slice(browser, "C") == pytest.approx(kernels.C[6:, 6].tolist(), rel=1e-5)
+        browser.wait_for("document.getElementById('waiting-text-0').textContent === 't_w = 0.16'")
+        assert _slice(browser, "C") == pytest.approx(kernels.C[8:, 8].tolist(), rel=1e-5)
         # Linear time: t itself; the heat map follows the choice of kernel.
         browser.evaluate("document.getElementById('log-time').click()")
         assert browser.evaluate("document.getElementById('curve-m').layout.xaxis.type") == "linear"

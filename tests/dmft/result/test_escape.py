@@ -19,7 +19,7 @@ def test_one_growing_mode_is_known_exactly():
     t, rate = np.linspace(0, 8, 81), 0.6
     V = 1.5 * np.exp(rate * (t[:, None] + t))
     X = np.random.default_rng(1).standard_normal((20_000, 1)) * np.sqrt(np.diag(V))
-    laws = [first_passage(t, X, np.diag(V), 0.2, N, growth_of(t, V)) for N in (500, 5000)]
+    laws = [first_passage(t, X, np.diag(V), 0.2, N, growth_of(t, V, t >= 0)) for N in (500, 5000)]
     for law in laws:
         exact = erfc(0.2 * np.sqrt(law.N / (2 * np.diag(V))))
         np.testing.assert_allclose(law.bound, exact)
@@ -35,7 +35,7 @@ def test_brownian_motion_passes_more_often_than_its_end_tells():
     """P(max |B| >= c by t = 1) = 4 sum (-1)^k/(2k+1) ... ; steps of 1/400 miss some, and the erfc bound misses half."""
     t = np.linspace(0, 1, 401)
     X = np.cumsum(np.random.default_rng(1).standard_normal((20_000, 401)) * np.sqrt(np.append(0.0, np.diff(t))), axis=1)
-    law = first_passage(t, X, t, 0.1, 100, growth_of(t, np.minimum(t[:, None], t)))
+    law = first_passage(t, X, t, 0.1, 100, growth_of(t, np.minimum(t[:, None], t), t >= 0))
     k = np.arange(50)
     inside = 4 / np.pi * np.sum((-1) ** k / (2 * k + 1) * np.exp(-((2 * k + 1) ** 2) * np.pi**2 / 8))
     shift = 0.5826 / np.sqrt(400)  # a discrete watch sees the level this much higher

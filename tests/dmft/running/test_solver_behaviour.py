@@ -17,7 +17,7 @@ from dmft.equations.kernels import saved_steps
 from dmft.model.observables import field_error, generalization, magnitude_error
 from dmft.result.statistics import ReplicaStatistics
 from dmft.running import runner
-from dmft.running.replica import SOLUTIONS, Replica, Setup
+from dmft.running.replica import HALF, WHOLE, Replica, Setup
 from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
@@ -159,7 +159,7 @@ def test_an_iteration_takes_the_memory_that_was_asked_for(noise):
     dmft.solve(make_run(ALGORITHMS["sgd"], steps=8, samples=20, replicas=1, method="iterate", noise=noise), quiet=True)  # compiles
     run = make_run(ALGORITHMS["sgd"], steps=steps, samples=600, replicas=1, method="iterate", noise=noise)
     setup = Setup.from_run(run)
-    samplings = [setup.sampling(name, 0) for name in SOLUTIONS]
+    samplings = [setup.sampling(name, 0) for name in (WHOLE, HALF)]
     need = sum(iteration_bytes(steps, len(blocks_for(each.samples, each.carriers, Comm(), SUM_BLOCKS).here), noise == "fresh")
                for each in samplings)
     tracemalloc.start()

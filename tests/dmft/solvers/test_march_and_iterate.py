@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
-from dmft.equations.kernels import saved_steps
+from dmft.equations.kernels import Wanted
 from dmft.model.experiment import Experiment
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.iterate import Iteration, Options
@@ -74,7 +74,7 @@ def started(run, max_sweeps: int, mixing: float = 0.7) -> Iteration:
     """An iteration whose every step walks one block of samples."""
     problem = Experiment.from_run(run)
     options = Options(mixing, 1e-9, max_sweeps, fresh_noise=False, step_work=0)
-    return Iteration(problem, Sampling(400, 1, (0,), frozenset(PARTS)), options, saved_steps(problem.steps), Comm())
+    return Iteration(problem, Sampling(400, 1, (0,), frozenset(PARTS)), options, Wanted.plain(problem.steps), Comm())
 
 
 @pytest.mark.parametrize("limit", [5, 80])
