@@ -39,7 +39,7 @@ RANKS = 8  # that share the card
 LATE = 100  # steps at the end whose time is taken
 FEW = 4000  # samples of a small solution
 ROUNDS = 3  # of runs with RANKS ranks and with one
-BLOCKS_PER_LEVEL = 16  # of the history
+BLOCKS_PER_LEVEL = 12  # of the history
 SINGLE, DOUBLE = 4, 8  # bytes of H, X, Y and tangents; of G and of the state
 PATIENCE = 300.0  # seconds that one process waits for another
 

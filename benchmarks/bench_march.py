@@ -160,7 +160,7 @@ def late() -> None:
     (What a whole step costs, and cost in an earlier version: bench_late.py step.)"""
     numba.set_num_threads(1)
     samples, n = 4000, 10_000
-    solver = March(problem(GD, n), Sampling(samples, 1, (0,), frozenset(PARTS), SHARE), 16, Wanted.plain(n), Comm(), np.float32)
+    solver = March(problem(GD, n), Sampling(samples, 1, (0,), frozenset(PARTS), SHARE), 12, Wanted.plain(n), Comm(), np.float32)
     while solver.n < n - 100:
         solver.step()
     where_a_step_goes(solver, 100)
@@ -178,7 +178,7 @@ def bandwidth() -> None:
     for threads in (1, 2):
         numba.set_num_threads(threads)
         p = problem(PERSISTENT, 100_000)
-        solver = March(p, Sampling(2000, 1, (0,), frozenset(PARTS)), 16, Wanted.plain(p.steps), Comm(), np.float32)
+        solver = March(p, Sampling(2000, 1, (0,), frozenset(PARTS)), 12, Wanted.plain(p.steps), Comm(), np.float32)
         for _ in range(600):
             solver.step()
         T = solver.samples.tangents.T
@@ -193,7 +193,7 @@ def bandwidth() -> None:
             solver.step()
         reached, possible = touched / np.median(spent) / 1e9, touched / np.median(reads) / 1e9
         rows.append([threads, f"{touched / 1e6:.0f}", f"{reached:.1f}", f"{possible:.1f}", f"{reached / possible:.2f}"])
-    table("(d) reading the tangents, K = 2000, 16 blocks per level, single precision", ["threads", "MB a step", "GB/s of the march",
+    table("(d) reading the tangents, K = 2000, 12 blocks per level, single precision", ["threads", "MB a step", "GB/s of the march",
           "GB/s of a plain read", "fraction"], rows)
 
 

@@ -22,7 +22,7 @@ class Checkout:
     """So many processes, each with one thread, that answer requests (benchmarks/marches.py)."""
 
     def __init__(self, root: Path, processes: int, device: str):
-        self.device = device
+        self.device, self.blocks = device, 12 if root == ROOT else 16  # the default of each version
         if device == "gpu" and processes > 1 and (turns := share_cards(max(processes, visible_cards() + 1))):
             print(f"processes take turns on the card: {turns}")
         environment = {**os.environ, "PYTHONPATH": str(root), "NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
@@ -34,10 +34,10 @@ class Checkout:
             self.free.put(process)
 
     def march(self, algorithm: str, steps: int, eta: float, alpha: float, m0: float, samples: int, seed: int,
-              without: Sequence[str] = (), late: int = 0, blocks: int = 16, means: bool = False) -> dict:
-        """One march, by the next process that is free."""
+              without: Sequence[str] = (), late: int = 0, blocks: int = 0, means: bool = False) -> dict:
+        """One march, by the next process that is free. blocks: of a level of the history, 0 for the default of its version."""
         asked = {"algorithm": algorithm, "steps": steps, "eta": eta, "alpha": alpha, "m0": m0, "samples": samples, "seed": seed,
-                 "without": list(without), "late": late, "device": self.device, "blocks": blocks, "means": means}
+                 "without": list(without), "late": late, "device": self.device, "blocks": blocks or self.blocks, "means": means}
         process = self.free.get()
         process.stdin.write(json.dumps(asked) + "\n")  # type: ignore[union-attr]
         process.stdin.flush()  # type: ignore[union-attr]

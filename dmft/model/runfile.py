@@ -167,7 +167,7 @@ class TheoryConfig:
     max_sweeps: int = option(integer(1), 200, "iterate: stop after this many sweeps")
     start_from: str = option(text, "", "iterate: a theory file whose kernels are the first guess")
     history: str = option(choice("auto", "full", "dyadic"), "auto", "march: how the past is kept")
-    blocks_per_level: int = option(integer(2), 16, "march, dyadic: blocks kept of each size")
+    blocks_per_level: int = option(integer(2), 12, "march, dyadic: blocks kept of each size")
     kernel_points: int | tuple[float, ...] = option(_kernel_points, 0, "march: times at which kernels are kept, a count or a list; "
                                                     "0: chosen by the length of the run")
     waiting_times: tuple[float, ...] = option(_waiting_times, (), "t_w of the columns C(t, t_w), R(t, t_w), ...; empty: 0 and the "
