@@ -1,4 +1,4 @@
-"""Show what differs between two files: in their runs, and where curves and kernels differ by more than their errors.
+"""Show what differs between two files: in their runs, and which curves and kernels differ by more than chance explains.
 
 examples:
   dmft diff coarse.h5 fine.h5
@@ -16,8 +16,11 @@ from dmft.core.command import EXIT_DONE
 from dmft.core.parallel import world
 from dmft.core.schema import to_toml_value
 from dmft.core.text import visible
-from dmft.inspection.difference import Difference, difference
+from dmft.inspection.difference import Difference, Judged, difference, span
 from dmft.inspection.opening import open_file
+
+_LEGEND = """  |z|: the entry furthest out, in combined standard errors; rms z: root mean square over a stretch of t (kernels: t')
+  chance: at most 1 dataset in 100 exceeds one of its two bounds by chance, fewer the more its entries are correlated"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,42 +48,29 @@ def _print(found: Difference) -> None:
         if names:
             more = f" and {len(names) - 12} more" if len(names) > 12 else ""
             print(f"\nONLY IN {side}\n  {visible(', '.join(names[:12]))}{more}")
-    if found.curves:
-        print(f"\nCURVES\n  {'':<14}{'times':>6}  {'largest B - A':>14}  {'at t':>8}  {'max |z|':>8}  {'chance':>7}  "
-              "beyond chance at t")
-        for c in found.curves:
-            print(f"  {c.name:<14}{c.common:>6}  {c.largest:>14.4g}  {c.at:>8.4g}  {number_text(c.z, '>8.3g')}  {c.bound:>7.2f}  "
-                  f"{_stretches(c.apart)}")
-        for c in found.curves:
-            if c.one_sided:
-                print(f"  {c.name} is finite in one of the two alone at t = {_stretches(c.one_sided)}")
-    if found.kernels:
-        print(f"\nKERNELS\n  {'':<14}{'times':>6}  {'|B - A|/|A|':>14}  {'rms z':>8}  share beyond 5 errors")
-        for k in found.kernels:
-            print(f"  {k.name:<14}{k.common:>6}  {k.relative:>14.3g}  {number_text(k.z, '>8.3g')}  {number_text(k.share, '<.3g')}")
-    apart = [c.name for c in found.curves if c.apart]
-    if found.datasets is not None:
-        for name in found.datasets:
-            print(f"  {visible(name)} differs")
-        whole = not found.datasets and not found.only_a and not found.only_b
-        print("\nthe same numbers (running times aside)" if whole else f"\n{len(found.datasets)} datasets differ")
-        return
-    same = not any(c.largest for c in found.curves) and not any(k.relative for k in found.kernels)
-    both = " where both are finite" if any(c.one_sided for c in found.curves) else ""
-    blind = [c.name for c in found.curves if c.largest and isnan(c.z)]
-    if not found.curves:
-        print("\nno curves in common")
-    elif same:
-        print(f"\nthe same numbers{both}")
-    elif blind and not apart:
-        print(f"\ndiffer, and no error bars tell by how much: {', '.join(blind)}")
-    else:
-        print("\ndiffer beyond their errors: " + ", ".join(apart) if apart else f"\nagree within their errors{both}")
+    if found.compared:
+        print("\nCURVES AND KERNELS, worst first")
+        print(f"  {'':<14}{'entries':>8}  {'|B - A|/|A|':>11}  {'|z|':>8}  {'chance':>6}  {'at':<20}"
+              f"  {'rms z':>8}  {'chance':>6}  in")
+        for one in found.compared:
+            print(f"  {one.name:<14}{one.entries:>8}  {one.relative:>11.3g}  {_judged(one.single):<38}  {_judged(one.stretch)}")
+        if not all(isnan(one.ratio) for one in found.compared):
+            print(_LEGEND)
+        for one in found.compared:
+            if one.one_sided:
+                print(f"  {one.name} is finite in one of the two alone at t = {_stretches(one.one_sided)}")
+    for name in found.datasets or ():
+        print(f"  {visible(name)} differs")
+    print(f"\n{found.verdict}")
+
+
+def _judged(test: Judged) -> str:
+    return f"{number_text(test.z, '>8.3g')}  {number_text(test.bound, '>6.3g')}  {test.at:<20}"
 
 
 def _stretches(times: list[tuple[float, float]], most: int = 4) -> str:
-    where = ", ".join(f"{first:g}" if first == last else f"{first:g} .. {last:g}" for first, last in times[:most])
-    return (where or "-") + (f" and {len(times) - most} more stretches" if len(times) > most else "")
+    return ", ".join(span(first, last) for first, last in times[:most]) + (
+        f" and {len(times) - most} more stretches" if len(times) > most else "")
 
 
 def _shown(value: object) -> str:

@@ -14,6 +14,8 @@ from dmft.core.averages import mean_and_error
 ROUNDING = 1e-6
 # A combined error above this share of the largest value in the simulation could hide a wrong theory.
 BLIND_SHARE = 0.1
+# Share of tables in which chance alone takes some |z| beyond its bound, at most.
+CHANCE = 0.01
 # A theory that is this many times larger than anything in the simulation has blown up.
 BLOWN_UP = 10.0
 
@@ -106,7 +108,13 @@ class Comparison:
     @property
     def bound(self) -> float:
         """|z| that chance exceeds anywhere in the table with probability 1 % at most (Student, Bonferroni)."""
-        return float(np.max(student.isf(0.005 / self.z.size, self.degrees_of_freedom)))
+        return float(np.max(chance_bounds(self.z.size, self.degrees_of_freedom)))
+
+
+def chance_bounds(tests: int, freedom: np.ndarray, chance: float = CHANCE) -> np.ndarray:
+    """|z| with these degrees of freedom that one of so many tests exceeds by chance with probability `chance` at most (Student,
+    Bonferroni); the more the tests are correlated, the less often."""
+    return student.isf(chance / 2.0 / tests, freedom)
 
 
 def instances_curve(t: np.ndarray, values: np.ndarray) -> Curve:
@@ -179,7 +187,11 @@ def compare(observable: str, theory: Curve, simulations: Sequence[Curve], dimens
     times = common_times([theory, *simulations], tolerance)
     theory = theory.at(times, tolerance)
     curves = [curve.at(times, tolerance) for curve in simulations]
-    simulation = curves[0] if len(curves) == 1 else extrapolate(curves, dimensions)
+    return of_pair(observable, theory, curves[0] if len(curves) == 1 else extrapolate(curves, dimensions))
+
+
+def of_pair(observable: str, theory: Curve, simulation: Curve) -> Comparison:
+    """z-scores of two curves that have the same times."""
     spread = np.sqrt(np.nan_to_num(theory.error) ** 2 + np.nan_to_num(simulation.error) ** 2 + ROUNDING**2)
     spread[np.isnan(simulation.error)] = np.nan
-    return Comparison(observable, times, theory, simulation, (theory.mean - simulation.mean) / spread)
+    return Comparison(observable, theory.t, theory, simulation, (theory.mean - simulation.mean) / spread)

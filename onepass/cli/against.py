@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.stats import t as student
 
 from dmft.core.averages import error_text
 from dmft.core.errors import FileError
@@ -20,6 +19,7 @@ from dmft.result.comparison import (
     VERDICTS,
     Comparison,
     Curve,
+    chance_bounds,
     compare,
     instances_curve,
 )
@@ -52,7 +52,7 @@ class AgainstOde:
     def bound(self) -> float:
         """|z| that chance exceeds anywhere, over all entries and times, with probability 1 % at most (Student, Bonferroni)."""
         count = sum(entry.t.size for entry in self.comparisons)
-        return max((float(student.isf(0.005 / count, entry.degrees_of_freedom).max()) for entry in self.comparisons),
+        return max((float(chance_bounds(count, entry.degrees_of_freedom).max()) for entry in self.comparisons),
                    default=float("nan"))
 
     @property

@@ -151,8 +151,10 @@ def test_diff_names_keys_and_times(results, dmft_main, edited):
     m = store.read(results.theory, "m").copy()
     m[10:15] += 0.2                              # many errors
     done = dmft_main("diff", str(results.theory), str(edited(results.theory, {"m": m})))
-    line = next(line for line in done.stdout.splitlines() if line.startswith("  m "))
-    assert "0.2 .. 0.28" in line and done.stdout.splitlines()[-1] == "differ beyond their errors: m"
+    lines = done.stdout.splitlines()
+    worst = lines[lines.index("CURVES AND KERNELS, worst first") + 2]
+    assert worst.startswith("  m ") and "t = 0.2 " in worst and "t = 0.16 .. 0.3" in worst
+    assert lines[-1] == "differ beyond their errors: m"
 
 
 def test_diff_without_error_bars_and_with_holes(results, dmft_main, edited, tmp_path):
@@ -164,8 +166,10 @@ def test_diff_without_error_bars_and_with_holes(results, dmft_main, edited, tmp_
     two = edited(results.theory, {**bare, "m": m + 0.01})
     done = dmft_main("diff", str(one), str(two))
     row = next(line for line in done.stdout.splitlines() if line.startswith("  m ")).split()
-    assert row[4] == "-" and row[6] == "-" and "nan" not in done.stdout
-    assert done.stdout.splitlines()[-1] == "differ, and no error bars tell by how much: m"
+    assert row[3:] == ["-"] * 4 and "nan" not in done.stdout and "chance:" not in done.stdout
+    verdict = done.stdout.splitlines()[-1]
+    assert verdict.startswith("differ, and cannot be judged without error bars: m; the largest relative difference is "
+                              f"{0.01 / m.max():.2g} (m at t = ")
     m[15:] = np.nan
     done = dmft_main("diff", str(results.theory), str(edited(results.theory, {"m": m})))
     assert "  m is finite in one of the two alone at t = 0.3 .. 0.4\n" in done.stdout
