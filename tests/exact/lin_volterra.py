@@ -1,16 +1,17 @@
 """[lin-volterra]: linear loss with a ridge, mini-batches that are independent in time, heat; any length.
 
-Modes of the data have curvatures x of the Marchenko-Pastur law rho. With P_n = (1 - eta (x + lambda))^n, F_n = (1 - P_n)/(x + lambda),
-A_n = m0 P_n + x F_n, kappa the variance of s/l and w_j = eta^2 kappa <e^2>_j x + 2 T eta the noise of step j:
+Modes of the data have curvatures x of the Marchenko-Pastur law rho. With P_n = (1 - eta (x + lambda))^n,
+F_n = (1 - P_n)/(x + lambda), A_n = m0 P_n + x F_n, kappa the variance of s/l and w_j = eta^2 kappa <e^2>_j x + 2 T eta
+the noise of step j:
 
     m_n = int A_n ,   Gam(n,k) = eta int P_{n-1-k}
     C(n,k) = int (A_n A_k + r0 P_n P_k + D x F_n F_k) + sum_{j < n,k} int P_{n-1-j} P_{k-1-j} w_j
     <e_n e_k> = 1/alpha int x [(A_n - 1)(A_k - 1) + r0 P_n P_k] + D [1 + 1/alpha int (x^2 F_n F_k - x F_n - x F_k)]
                 + 1/alpha sum_{j < n,k} int x P_{n-1-j} P_{k-1-j} w_j
 
-which is a Volterra equation for <e^2>_n, twice the loss. With V = (1 + Gam)^-1, K_R(n,k) = -alpha V_nk below the diagonal, because
-no step comes twice in a product of s; a step feels its own mini-batch later on, so that M_C(n,k) = alpha (<e_n e_k> + kappa V_nk <e^2>_k)
-for k < n, and alpha (1 + kappa) <e^2>_n on the diagonal.
+which is a Volterra equation for <e^2>_n, twice the loss. With V = (1 + Gam)^-1, K_R(n,k) = -alpha V_nk below the
+diagonal, because no step comes twice in a product of s; a step feels its own mini-batch later on, so that M_C(n,k) =
+alpha (<e_n e_k> + kappa V_nk <e^2>_k) for k < n, and alpha (1 + kappa) <e^2>_n on the diagonal.
 """
 
 from __future__ import annotations

@@ -84,5 +84,5 @@ class Weights:
         self.n += 1
 
     def answer(self) -> Answer:
-        C = self.Q + np.outer(self.m, self.m)
-        return Answer(self.m, C.diagonal(), self.loss, self.delta_nu, self.mu, self.M_C, self.K_R / self.eta, C, self.Gam / self.eta)
+        C, M_R, R = self.Q + np.outer(self.m, self.m), self.K_R / self.eta, self.Gam / self.eta
+        return Answer(self.m, C.diagonal(), self.loss, self.delta_nu, self.mu, self.M_C, M_R, C, R)
