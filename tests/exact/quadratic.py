@@ -1,5 +1,6 @@
-"""Losses quadratic in the field, v = a(y) h^2/2 - b(y) h + c(y): given a label and a path of s the effective process is linear, and
-each row of the kernels is a sum over labels and paths. With [lin-enumerate] among them: the linear loss, any law of s.
+"""[quadratic]: losses quadratic in the field, v = a(y) h^2/2 - b(y) h + c(y). Given a label and a path of s the effective
+process is linear, and each row of the kernels is a sum over labels and paths. [lin-enumerate] is the linear loss among them,
+with any law of s.
 
 Given (h0, y, s), with h~ = z + m h0 - Gam g and g_n = (s_n/l) (a h~_n - b), z Gaussian of covariance Q:
 

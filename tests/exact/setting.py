@@ -22,6 +22,7 @@ class Setting(NamedTuple):
     start_variance: float = 1.0  # with a ridge, of the part normal to w0
     label_noise: float = 0.0
     temperature: float | np.ndarray = 0.0
+    momentum: float = 0.0  # of the heavy ball
 
     def per_step(self, values: float | np.ndarray) -> np.ndarray:
         """(rows,): the last row has the settings of the last step."""
@@ -56,6 +57,7 @@ class Weights:
         rows = setting.steps + 1
         self.setting, self.n = setting, 0
         self.eta, self.heat = setting.per_step(setting.eta), setting.per_step(setting.temperature)
+        self.kept = np.append(0.0, np.full(setting.steps, setting.momentum))  # [momentum]: the first step has none
         self.m, self.from_start, self.a = np.full(rows, np.nan), np.zeros(rows), np.full(rows, np.nan)
         self.Q, self.Gam, self.M_C, self.K_R = (np.zeros((rows, rows)) for _ in range(4))
         self.delta_nu, self.mu, self.loss = (np.full(rows, np.nan) for _ in range(3))
@@ -69,12 +71,15 @@ class Weights:
         self.K_R[n, :n] = K_R
         if n == setting.steps:
             return
-        decay = setting.ridge or 0.0
-        pull = np.append(eta * K_R, 1 - eta * (delta_nu + decay))
+        decay, recoil = setting.ridge or 0.0, self.kept[n]
+        pull = np.append(eta * K_R, 1 + recoil - eta * (delta_nu + decay))
+        m = (1 + recoil - eta * decay) * self.m[n] - eta * mu
+        if recoil:
+            pull[n - 1] -= recoil
+            m -= recoil * self.m[n - 1]
         Gam, start = pull @ self.Gam[: n + 1], pull @ self.from_start[: n + 1]
         Gam[n] += eta
-        m = (1 - eta * decay) * self.m[n] - eta * mu
-        noise = self.M_C + np.diag(2 * self.heat / self.eta)
+        noise = self.M_C + np.diag(2 * self.heat * (1 - self.kept) / self.eta)
         norm = setting.h_variance * start**2 + Gam @ noise @ Gam + m**2
         self.a[n] = a = 1 / np.sqrt(norm) if setting.ridge is None else 1.0
         self.m[n + 1], self.Gam[n + 1], self.from_start[n + 1] = a * m, a * Gam, a * start

@@ -47,6 +47,7 @@ def test_march(name, parts):
     check(name, solutions(run_of(name), 24, 4096, parts=parts))
 
 
+@pytest.mark.slow
 def test_iteration():
     check("persistent", solutions(run_of("persistent"), 16, 2048, iterate))
 

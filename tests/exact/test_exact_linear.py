@@ -7,7 +7,7 @@ case is the answer to another question, which must be refused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,11 +19,12 @@ from tests.exact.setting import Answer, Setting
 from tests.solver_cases import make_run
 
 pytestmark = pytest.mark.statistical
+SLOW = pytest.mark.slow  # a cheaper case beside each tests the same code
 
 ETA = 0.1
 RIDGE = Setting(alpha=2.0, eta=ETA, m0=0.3, steps=10, ridge=0.2, label_noise=0.5)
 SPHERE = RIDGE._replace(ridge=None)
-LONG, HOT = RIDGE._replace(steps=30), {"temperature": 0.3}
+LONG, HOT = RIDGE._replace(steps=24), {"temperature": 0.3}
 SGD = {"kind": "sgd", "batch_fraction": 0.5}
 LINGERS = {"kind": "persistent_sgd", "batch_fraction": 0.4, "persistence": 0.5}
 
@@ -37,12 +38,12 @@ class Case(NamedTuple):
     twin: Callable[[Setting], Answer]
 
 
-def modes(law: str = "full batch", **changes: float) -> Callable[[Setting], Answer]:
+def modes(law: str = "full batch", **changes: Any) -> Callable[[Setting], Answer]:
     """[lin-volterra], perhaps of another setting."""
     return lambda setting: lin_volterra.solve(setting._replace(**changes), law, 0.5)
 
 
-def paths(law: Callable[[int], laws.Paths], **changes: float) -> Callable[[Setting], Answer]:
+def paths(law: Callable[[int], laws.Paths], **changes: Any) -> Callable[[Setting], Answer]:
     """[lin-enumerate]. law: of so many rows."""
     return lambda setting: quadratic.linear(setting._replace(**changes), law(setting.steps + 1))
 
@@ -52,7 +53,7 @@ def lingering(rows: int) -> laws.Paths:
 
 
 CASES = {
-    "gd": Case({"kind": "gd"}, LONG, modes(), modes(label_noise=0.45)),
+    "gd": Case({"kind": "gd"}, LONG, modes(), modes(label_noise=0.3)),
     "langevin": Case({"kind": "langevin", **HOT}, LONG._replace(**HOT), modes(), modes(temperature=0.0)),
     "bernoulli": Case(SGD, LONG, modes("bernoulli"), modes()),
     "without replacement": Case({**SGD, "minibatch": "without_replacement"}, LONG, modes("bernoulli"),
@@ -69,6 +70,14 @@ CASES = {
                                      paths(lambda rows: laws.persistent(0.4, ETA, 0.5, rows, scale=1.0)), paths(lingering)),
     "reshuffled": Case({**SGD, "minibatch": "reshuffled"}, RIDGE, paths(lambda rows: laws.epochs(2, rows)),
                        paths(lambda rows: laws.bernoulli(0.5, rows))),
+    # twins: the first rate all along, and a heat that is not lowered by the momentum
+    "schedules": Case({**SGD, "learning_rate": [[0.0, ETA], [0.45, 0.05]], "t_max": 0.8, "temperature": [[0.0, 0.3], [0.25, 0.0]]},
+                      RIDGE._replace(steps=11, eta=np.repeat([ETA, 0.05], [5, 6]), temperature=np.repeat([0.3, 0.0], [3, 8])),
+                      paths(lambda rows: laws.bernoulli(0.5, rows)), paths(lambda rows: laws.bernoulli(0.5, rows), eta=ETA)),
+    "momentum": Case({**LINGERS, **HOT, "momentum": 0.6}, RIDGE._replace(**HOT, momentum=0.6), paths(lingering),
+                     paths(lingering, temperature=0.3 / 0.4)),
+    "momentum, sphere": Case({"kind": "gd", "momentum": 0.6}, SPHERE._replace(momentum=0.6, steps=24), paths(laws.full_batch),
+                             paths(laws.full_batch, momentum=0.55)),
     "cyclic": Case({"kind": "sgd", "batch_fraction": 0.25, "minibatch": "cyclic"}, SPHERE,
                    paths(lambda rows: laws.epochs(4, rows, cyclic=True)), paths(lambda rows: laws.epochs(4, rows))),
 }
@@ -89,7 +98,7 @@ def test_march(name):
     assert disagreements(found, case.twin(case.setting))
 
 
-@pytest.mark.parametrize("name", [name if name in ("bernoulli", "persistent") else pytest.param(name, marks=pytest.mark.slow)
+@pytest.mark.parametrize("name", [name if name in ("bernoulli", "persistent") else pytest.param(name, marks=SLOW)
                                   for name in CASES])
 def test_march_without_variance_reduction(name):
     case = CASES[name]
@@ -98,7 +107,7 @@ def test_march_without_variance_reduction(name):
     assert disagreements(found, case.twin(case.setting))
 
 
-@pytest.mark.parametrize("name", ["persistent", pytest.param("cyclic", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["persistent", pytest.param("cyclic", marks=SLOW)])
 def test_iteration(name):
     case = CASES[name]
     found = solutions(run_of(case), 12, 256, iterate)
@@ -107,7 +116,7 @@ def test_iteration(name):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("per_level", [None, 2], ids=["full", "dyadic"])
+@pytest.mark.parametrize("per_level", [None, pytest.param(2, marks=SLOW)], ids=["full", "dyadic"])
 def test_card(card, per_level):
     case = CASES["persistent"]
     found = solutions(run_of(case), 12, 96, march(per_level, card))
@@ -115,10 +124,11 @@ def test_card(card, per_level):
     assert disagreements(found, case.twin(case.setting))
 
 
-@pytest.mark.parametrize("name, per_level", [("bernoulli", 2), ("bernoulli", 4), ("with replacement", 4), ("langevin", 4)])
+@pytest.mark.parametrize("name, per_level", [("bernoulli", 4), ("langevin", 4), pytest.param("bernoulli", 2, marks=SLOW),
+                                             pytest.param("with replacement", 4, marks=SLOW)])
 def test_dyadic_history(name, per_level):
-    """Far more steps than blocks. Entries inside merged blocks are not asked. m of Langevin dynamics has no noise, and is off by what
-    merging does to it (next test)."""
+    """Far more steps than blocks. Entries inside merged blocks are not asked. m of Langevin dynamics has no noise, and is off
+    by what merging does to it (next test)."""
     case = CASES[name]._replace(setting=CASES[name].setting._replace(steps=80))
     found = solutions(run_of(case), 16, 256, march(per_level))
     assert 1 < found.single.sum() <= 2 * per_level + 1

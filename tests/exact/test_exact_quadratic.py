@@ -53,7 +53,7 @@ def answer(setting: Setting, paths: laws.Paths | None = None):
     return quadratic.solve(setting, LABELS, paths or laws.full_batch(setting.steps + 1))
 
 
-@pytest.mark.parametrize("parts", [PARTS, ()], ids=["reduced", "plain"])
+@pytest.mark.parametrize("parts", [PARTS, pytest.param((), marks=pytest.mark.slow)], ids=["reduced", "plain"])
 @pytest.mark.parametrize("name", CASES)
 def test_march(name, parts):
     algorithm, setting, other = CASES[name]
