@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
+from dmft.equations.kernels import COLUMNS
 from dmft.inspection.curves import curves_of
 from dmft.inspection.opening import Opened
 from dmft.model.runfile import changes
 from dmft.result.comparison import CHANCE, Comparison, Curve, chance_bounds, common_indices, of_pair
-from dmft.result.theory import Theory
+from dmft.result.theory import Columns, Theory
 
 TIMES = "wall_times"        # a dataset of running times, which is not compared
 
@@ -144,15 +145,36 @@ def curve_difference(name: str, a: Curve, b: Curve, tolerance: float) -> Dataset
 def _kernels(a: Theory, b: Theory, tolerance: float) -> list[DatasetDifference]:
     """The kernels that both have, at the saved times that both have."""
     ours, others = kernels_of(a), kernels_of(b)
-    return [kernel_difference(name, ours[name], others[name], tolerance) for name in ours if name in others]
+    maps = [kernel_difference(name, ours[name], others[name], tolerance) for name in ours if name in others]
+    if a.columns is None or b.columns is None:
+        return maps
+    return maps + [column_difference(name, a.columns, b.columns, (_ended(a), _ended(b)), tolerance) for name in COLUMNS]
+
+
+def _ended(theory: Theory) -> int:
+    """Replicas that came to the end (all, if none did)."""
+    ended = np.isfinite(theory.replicas["m"]).all(axis=1)
+    return int(ended.sum()) or ended.size
 
 
 def kernels_of(theory: Theory) -> dict[str, Curve]:
-    """Kernels by name, mean and error (P, P) over t (P,), with the count of replicas that came to the end (all, if none did)."""
-    arrays, ended = theory.kernels.arrays, np.isfinite(theory.replicas["m"]).all(axis=1)
-    count = int(ended.sum()) or ended.size
-    return {name: Curve(arrays["t"], array, arrays[f"{name}_error"], count) for name, array in arrays.items()
+    """Kernels between single times by name, mean and error (P, P) over t (P,), with the count of replicas; averages over cells of
+    t' are other cells in each file."""
+    arrays = theory.kernels.single.arrays
+    return {name: Curve(arrays["t"], array, arrays[f"{name}_error"], _ended(theory)) for name, array in arrays.items()
             if f"{name}_error" in arrays}
+
+
+def column_difference(name: str, a: Columns, b: Columns, counts: tuple[int, int], tolerance: float) -> DatasetDifference:
+    """A kernel of two solutions at the times and waiting times that both have."""
+    rows, waits = common_indices(a.t, b.t, tolerance), common_indices(a.t_w, b.t_w, tolerance)
+    row, wait = np.nonzero(a.t[rows[0]][:, None] >= a.t_w[waits[0]] + (tolerance if name in ("M_R", "R", "chi") else -tolerance))
+
+    def part(columns: Columns, which: int) -> Curve:
+        place = rows[which][row], waits[which][wait]
+        return Curve(columns.t[place[0]], getattr(columns, name)[place], getattr(columns, f"{name}_error")[place], counts[which])
+
+    return _judge(f"{name}(t, t_w)", part(a, 0), part(b, 1), wait, a.t_w[waits[0][wait]])
 
 
 def kernel_difference(name: str, a: Curve, b: Curve, tolerance: float) -> DatasetDifference:

@@ -29,7 +29,6 @@ samples = 8192
 replicas = 8
 waiting_times = [0.0, 0.3, 1.0, 3.0, 10.0]
 """
-INSTANCES, DIMENSION = 48, 600
 
 
 def simulated(run: dmft.Run, rows: np.ndarray, waiting: np.ndarray, N: int, seed: int) -> np.ndarray:
@@ -57,8 +56,8 @@ def simulated(run: dmft.Run, rows: np.ndarray, waiting: np.ndarray, N: int, seed
 
 
 def main() -> None:
-    options = read_options(__doc__, "512 samples, 3 replicas, N = 100, t = 6: seconds")
-    run, N, instances = dmft.parse_run(RUN), DIMENSION, INSTANCES
+    options = read_options(__doc__, "512 samples, 3 replicas, N = 100, t = 6: seconds", dimension=600, instances=48)
+    run, N, instances = dmft.parse_run(RUN), options.dimension, options.instances
     if options.quick:
         run, N, instances = run.replace(samples=512, replicas=3, t_max=6.0, waiting_times=[0.0, 0.3, 1.0, 3.0]), 100, 8
     path = options.output / f"columns{'-quick' if options.quick else ''}.h5"

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from dmft.core.parallel import Comm
+from dmft.equations.kernels import Wanted
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from dmft.samples.gpu import TILING, Tiling
@@ -29,14 +30,14 @@ def march(per_level: int | None = None, gpu=None, dtype=np.float64) -> Solver:
     """A march with full history, or dyadic with so many blocks of each size; gpu: on a card."""
     def solver(e: Experiment, sampling: Sampling) -> March:
         tiling = CARD_TILES if isinstance(gpu, HostGpu) else TILING
-        return March(e, sampling, per_level, np.arange(e.steps + 1), Comm(), dtype, gpu, tiling)
+        return March(e, sampling, per_level, Wanted.plain(e.steps), Comm(), dtype, gpu, tiling)
 
     return solver
 
 
 def iterate(e: Experiment, sampling: Sampling) -> Iteration:
     """The fixed-point iteration, undamped: a row is final once those before it are."""
-    return Iteration(e, sampling, Options(1.0, 1e-10, 200, False), np.arange(e.steps + 1), Comm())
+    return Iteration(e, sampling, Options(1.0, 1e-10, 200, False), Wanted.plain(e.steps), Comm())
 
 
 class Found(NamedTuple):
@@ -47,20 +48,13 @@ class Found(NamedTuple):
 
 
 def kernel(solver: March | Iteration, name: str) -> np.ndarray:
-    """(rows, rows). The only place here that knows how solvers keep kernels."""
-    return solver.kernels[name]
-
-
-def single_steps(solver: March | Iteration) -> np.ndarray:
-    """(rows, rows) bool: entries that a solver keeps for themselves. Where old steps were merged these are the last row's recent
-    ones, everywhere else all of them."""
-    rows, history = solver.experiment.steps + 1, solver.history
-    if history.full:
-        return np.ones((rows, rows), bool)
-    known = np.zeros((rows, rows), bool)
-    alone = history.order[history.size[history.order] == 1]
-    known[-1, np.append(history.first[alone], rows - 1)] = True
-    return known
+    """(rows, rows), NaN where a solver has no entry at single steps: with a full history none, in blocks all but the columns at
+    waiting steps. The only place here that knows how solvers keep kernels."""
+    if solver.history.full:
+        return solver.kernels[name]
+    found = np.full((solver.experiment.steps + 1,) * 2, np.nan)
+    found[np.ix_(solver.kept.times, solver.kept.waiting)] = solver.columns[name]
+    return found
 
 
 def solutions(run: Run, replicas: int, samples: int, solver: Solver | None = None, parts: Sequence[str] = PARTS) -> Found:
@@ -74,7 +68,7 @@ def solutions(run: Run, replicas: int, samples: int, solver: Solver | None = Non
         solved.append(one)
     curves = [name for name in Answer._fields if name in solved[0].curves]
     return Found({name: np.array([one.curves[name] if name in curves else kernel(one, name) for one in solved])
-                  for name in Answer._fields}, single_steps(solved[0]))
+                  for name in Answer._fields}, np.isfinite(kernel(solved[0], "C")))
 
 
 class Score(NamedTuple):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from dmft.equations.history import History
 from dmft.solvers import march as marching
 from tests.exact import laws, lin_volterra, quadratic
 from tests.exact.package import disagreements, iterate, march, solutions
@@ -127,24 +128,29 @@ def test_card(card, per_level):
 @pytest.mark.parametrize("name, per_level", [("bernoulli", 4), ("langevin", 4), pytest.param("bernoulli", 2, marks=SLOW),
                                              pytest.param("with replacement", 4, marks=SLOW)])
 def test_dyadic_history(name, per_level):
-    """Far more steps than blocks. Entries inside merged blocks are not asked. m of Langevin dynamics has no noise, and is off
-    by what merging does to it (next test)."""
+    """Far more steps than blocks: curves, and columns at waiting steps. m of Langevin dynamics has no noise, and is off by what
+    merging does to it (next test), and so is R: by 1.1e-3 with 4 blocks."""
     case = CASES[name]._replace(setting=CASES[name].setting._replace(steps=80))
     found = solutions(run_of(case), 16, 256, march(per_level))
-    assert 1 < found.single.sum() <= 2 * per_level + 1
-    assert disagreements(found, case.answer(case.setting), exact=1e-3) == []
-    assert disagreements(found, case.twin(case.setting), exact=1e-3)
+    assert found.single.sum() > 300
+    assert disagreements(found, case.answer(case.setting), exact=2e-3) == []
+    assert disagreements(found, case.twin(case.setting), exact=2e-3)
 
 
-def test_merged_blocks_are_of_second_order():
-    """m of gradient descent has no noise here, so that one small march shows what blocks do to it: an error of 2.1e-3, 4.7e-4,
-    1.1e-4 and 2.7e-5 with 2, 4, 8 and 16 blocks of each size, four times less with every doubling. An error of first order, from a
-    kernel that belongs to the wrong step of its block, would be two times less."""
+def test_merged_blocks_cost_little(monkeypatch):
+    """m of gradient descent has no noise here, so that one small march shows what blocks do to it: an error of 6.2e-5, 3.5e-6,
+    4.2e-7 and 1.3e-7 with 2, 4, 8 and 16 blocks of a level; bounds are twice that. Twin: means over blocks alone, without the slopes
+    inside them, err by 9e-4 and more, and fall with the square of the blocks."""
     case = CASES["gd"]._replace(setting=LONG._replace(steps=120))
     exact, run = case.answer(case.setting).m, run_of(case)
-    errors = [np.abs(solutions(run, 2, 64, march(blocks)).values["m"] - exact).max() for blocks in (2, 4, 8, 16)]
-    assert errors[0] < 3e-3
-    assert all(3 < coarse / fine < 6 for coarse, fine in zip(errors, errors[1:]))
+
+    def errors() -> np.ndarray:
+        return np.array([np.abs(solutions(run, 2, 64, march(blocks)).values["m"] - exact).max() for blocks in (2, 4, 8, 16)])
+
+    right, bound = errors(), np.array([1.3e-4, 7e-6, 8.4e-7, 2.6e-7])
+    assert np.all(right < bound)
+    monkeypatch.setattr(History, "weights", lambda self, kernel: kernel / self.divisor)
+    assert np.all(errors() > 3 * bound)
 
 
 def _reversed(row: np.ndarray) -> np.ndarray:
