@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from importlib import import_module
 from typing import Any
 
 from dmft.cli.commands import COMMANDS
@@ -16,8 +17,8 @@ def _page(app: Any, docname: str, source: list[str]) -> None:
         return
     os.environ["COLUMNS"] = "100"
     for program, commands in (("dmft", COMMANDS), ("onepass", ONEPASS)):
-        for name, (load, summary) in commands.items():
-            module = load()
+        for name, (module_name, summary) in commands.items():
+            module = import_module(module_name)
             parser = argparse.ArgumentParser(prog=f"{program} {name}", description=module.__doc__,
                                              formatter_class=argparse.RawDescriptionHelpFormatter)
             module.add_arguments(parser)

@@ -8,19 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from dmft.cli.commands import COMMANDS as DMFT
+from onepass.cli import COMMANDS as ONEPASS
+
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("dmft", "sgd_sim", "onepass")
+PACKAGES = ("dmft", "sgd_sim", "onepass", "reproduction")
 # library: the only place that may import it
 OWNERS = {"mpi4py": "dmft.core.parallel", "h5py": "dmft.core.store", "matplotlib": "dmft.plots", "cupy": "dmft.core.device"}
 # Packages of dmft from the lowest to the highest: a module may import its own package and those before it.
 LAYERS = ("core", "model", "equations", "samples", "solvers", "result", "running", "convergence", "scans", "inspection",
-          "cluster", "plots", "reporting", "paper", "cli")
+          "cluster", "plots", "reporting", "cli")
 # No files, terminals or pictures in the numerics.
 NUMERICS = ("dmft.model", "dmft.equations", "dmft.samples", "dmft.solvers")
 NUMERICS_FREE_OF = ("dmft.core.store", "dmft.core.progress", "dmft.core.command", "dmft.core.parallel.world", "argparse")
 # What may know several of dmft, sgd_sim and onepass.
-SHELL = ("dmft.api", "dmft.cli", "dmft.plots", "dmft.inspection", "dmft.reporting", "dmft.paper",
-         "sgd_sim.cli", "onepass.cli", "onepass.papers")
+SHELL = ("dmft.api", "dmft.cli", "dmft.plots", "dmft.inspection", "dmft.reporting", "sgd_sim.cli", "onepass.cli")
 
 
 def _modules() -> dict[str, Path]:
@@ -90,6 +92,16 @@ def test_simulator_and_onepass_share_core_and_model_alone():
 def test_the_solver_knows_neither_simulator_nor_onepass():
     solver = [module for module in MODULES if _within(module, "dmft") and not _within(module, SHELL)]
     assert _offenders(solver, lambda name: _within(name, ("sgd_sim", "onepass"))) == []
+
+
+def test_nobody_imports_the_figures_of_the_papers():
+    others = [module for module in MODULES if not _within(module, "reproduction")]
+    assert _offenders(others, lambda name: _within(name, "reproduction")) == []
+
+
+@pytest.mark.parametrize("commands", [DMFT, ONEPASS], ids=["dmft", "onepass"])
+def test_commands_are_found_by_the_names_of_modules_that_are_there(commands):
+    assert [name for name, _ in commands.values() if name not in MODULES] == []
 
 
 def test_numerics_know_no_files_ranks_or_terminals():
