@@ -172,7 +172,7 @@ class Theory:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw curves and kernels; returns the matplotlib Figure, written to `path` when one is given."""
-        return pictures.draw(self, path)
+        return pictures.draw("workbench.plots.theory", self, path)
 
     def escape(self, b: float, N: int, paths: int = PATHS, seed: int = 1) -> EscapeLaw:
         """The law of the first time at which |m| reaches b at dimension N, from a random start (result/escape.py)."""

@@ -13,7 +13,7 @@ from dmft.core.subcommands import Commands, run_subcommand
 COMMANDS: Commands = {
     "solve": ("onepass.cli.solve", "the ODE of a run file"),
     "simulate": ("onepass.cli.simulate", "instances of SGD, of its exact chain, or of its SDE"),
-    "compare": ("onepass.cli.compare", "hold an ODE file against simulations"),
+    "compare": ("workbench.cli.onepass_compare", "hold an ODE file against simulations"),
     "figure": ("reproduction.companions.command", "a figure of the companion papers"),
     "cite": ("onepass.cli.cite", "what to cite for a run, with BibTeX"),
 }

@@ -18,7 +18,6 @@ import argparse
 from pathlib import Path
 
 from dmft.cli import main as theory_command
-from dmft.cli.extras import needs_pictures
 from dmft.core.command import EXIT_DONE, OUT, once
 from dmft.core.errors import UserError
 from dmft.core.parallel import world
@@ -28,6 +27,7 @@ from reproduction.paper.computations import Command, computations, load, make
 from reproduction.paper.figure import PaperFigure, get
 from reproduction.paper.findings import caption, shares, table
 from sgd_sim.cli import main as simulation_command
+from workbench.cli.extras import needs_pictures
 
 COMMANDS: dict[str, Command] = {"theory": theory_command, "simulation": simulation_command}
 

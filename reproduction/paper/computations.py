@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dmft.api import load as load_theory
 from dmft.core.command import EXIT_DIVERGED, EXIT_DONE, OUT
 from dmft.core.schema import to_toml_value
 from dmft.core.shipped import run_file
-from dmft.inspection.loading import load as load_theory
 from dmft.model.runfile import Run, load_run
 from dmft.result.theory import Theory
 from reproduction.paper.figure import Changes, PaperFigure, Series, plain_text

@@ -11,8 +11,11 @@ import numpy as np
 
 from dmft.equations.limits import known_limits
 from dmft.model.runfile import Run
-from dmft.plots.curves import tidy_ticks, time_axis
-from dmft.plots.style import (
+from reproduction.paper.computations import Data
+from reproduction.paper.figure import Panel, PaperFigure
+from reproduction.paper.findings import SOLVED
+from workbench.plots.curves import tidy_ticks, time_axis
+from workbench.plots.style import (
     BAND,
     BLACK,
     BLUE,
@@ -26,9 +29,6 @@ from dmft.plots.style import (
     scale_colour,
     tinted,
 )
-from reproduction.paper.computations import Data
-from reproduction.paper.figure import Panel, PaperFigure
-from reproduction.paper.findings import SOLVED
 
 # algorithm: colour, marker and line style, after the paper's red triangles, green squares and blue dots
 APPEARANCE = {"gd": (ORANGE, "^", "-"), "sgd": (GREEN, "s", ":"), "persistent_sgd": (BLUE, "o", "--"),

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def _copy(source: Path) -> None:
     """The sources that a package is built from."""
-    for name in ("dmft", "sgd_sim", "onepass", "reproduction", "runs"):
+    for name in ("dmft", "sgd_sim", "onepass", "workbench", "reproduction", "runs"):
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("out", "__pycache__"))
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from dmft.core.averages import mean_and_error
-from dmft.plots.curves import tidy_ticks
-from dmft.plots.style import BLACK, BLUE, CYCLE, GREEN, ORANGE, PINK, new_figure, save
+from workbench.plots.curves import tidy_ticks
+from workbench.plots.style import BLACK, BLUE, CYCLE, GREEN, ORANGE, PINK, new_figure, save
 
 
 def _row(panels: int):

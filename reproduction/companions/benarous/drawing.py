@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dmft.plots.style import AMBER, BLACK, BLUE, GREEN, ORANGE, PINK, SKY, new_figure, save
+from workbench.plots.style import AMBER, BLACK, BLUE, GREEN, ORANGE, PINK, SKY, new_figure, save
 
 
 def _flow(axes, portrait) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dmft.plots.style import BLACK, BLUE, GREEN, ORANGE, new_figure, save
+from workbench.plots.style import BLACK, BLUE, GREEN, ORANGE, new_figure, save
 
 
 def draw_regimes(data, path: Path) -> None:

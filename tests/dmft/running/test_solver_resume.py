@@ -13,11 +13,11 @@ import dmft
 import sgd_sim
 from dmft.core import checkpoint, store
 from dmft.core.errors import FileError, RunError, Stopped
-from dmft.inspection.live import partial_theory
 from sgd_sim.archive import to_arrays
 from sgd_sim.states import empty_states
 from tests.small_results import StopAfter
 from tests.solver_cases import ALGORITHMS, make_run
+from workbench.inspection.live import partial_theory
 
 ITERATE = {"method": "iterate", "steps": 12, "samples": 64, "tolerance": 1e-9}
 
