@@ -10,13 +10,13 @@ from dmft.convergence import runs
 from dmft.convergence.study import Study, load_study
 from dmft.core import store
 from dmft.core.callbacks import Callback
-from dmft.equations import bayes as optimal
-from dmft.equations import limits
-from dmft.equations.bayes import BayesOptimal
-from dmft.equations.limits import ConvexLimit
 from dmft.model.runfile import Run, load_run
 from dmft.result.theory import Theory, theory_of
 from dmft.running import runner
+from dmft.statics import bayes as optimal
+from dmft.statics import limits
+from dmft.statics.bayes import BayesOptimal
+from dmft.statics.limits import ConvexLimit
 
 __all__ = ["bayes", "convergence_study", "fixed_point", "load", "solve"]
 

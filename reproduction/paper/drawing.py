@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dmft.equations.limits import known_limits
 from dmft.model.runfile import Run
+from dmft.statics.limits import known_limits
 from reproduction.paper.computations import Data
 from reproduction.paper.figure import Panel, PaperFigure
 from reproduction.paper.findings import SOLVED

@@ -17,7 +17,7 @@ SHARED = ("dmft.core", "dmft.model", "dmft.version")
 # library: the only place that may import it
 OWNERS = {"mpi4py": "dmft.core.parallel", "h5py": "dmft.core.store", "matplotlib": "workbench.plots", "cupy": "dmft.core.device"}
 # Within a package from the lowest to the highest: a module may import its own layer and those before it.
-LAYERS = {"dmft": ("core", "model", "equations", "samples", "solvers", "result", "running", "convergence", "api", "cli"),
+LAYERS = {"dmft": ("core", "model", "statics", "equations", "samples", "solvers", "result", "running", "convergence", "api", "cli"),
           "workbench": ("scans", "cluster", "inspection", "plots", "reporting", "kinds", "api", "cli")}
 # What users know below and lives above: these modules name it, and it is imported when it is asked for.
 GATES = {"dmft": {"workbench.api"}, "dmft.cli": {"workbench.cli.commands"}, "dmft.result.theory": {"workbench.plots.theory"},
@@ -25,7 +25,7 @@ GATES = {"dmft": {"workbench.api"}, "dmft.cli": {"workbench.cli.commands"}, "dmf
          "onepass.cli": {"workbench.cli.onepass_compare", "reproduction.companions.command"},
          "workbench.cli.commands": {"reproduction.paper.command"}}
 # No files, terminals or pictures in the numerics.
-NUMERICS = ("dmft.model", "dmft.equations", "dmft.samples", "dmft.solvers")
+NUMERICS = ("dmft.model", "dmft.statics", "dmft.equations", "dmft.samples", "dmft.solvers")
 NUMERICS_FREE_OF = ("dmft.core.store", "dmft.core.progress", "dmft.core.command", "dmft.core.parallel.world", "argparse")
 
 

@@ -18,9 +18,9 @@ import logging
 from dmft.core.command import EXIT_DONE, load_plugin, naming, set_options, speaking
 from dmft.core.errors import RunError
 from dmft.core.parallel import world
-from dmft.equations.bayes import BayesOptimal, bayes
-from dmft.equations.limits import ConvexLimit, fixed_point
 from dmft.model.runfile import Run, load_run
+from dmft.statics.bayes import BayesOptimal, bayes
+from dmft.statics.limits import ConvexLimit, fixed_point
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

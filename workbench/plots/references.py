@@ -6,9 +6,9 @@ from functools import lru_cache
 
 from matplotlib.axes import Axes
 
-from dmft.equations.bayes import known_bayes
-from dmft.equations.limits import known_limits
 from dmft.model.runfile import Run
+from dmft.statics.bayes import known_bayes
+from dmft.statics.limits import known_limits
 from workbench.plots.style import BLACK
 
 _limits, _best = lru_cache(maxsize=32)(known_limits), lru_cache(maxsize=32)(known_bayes)

@@ -119,6 +119,15 @@ def test_the_panels_of_a_theory(results):
     assert len(axes[6].lines) >= 3 and len(axes[7].lines) == len(axes[6].lines)
 
 
+def test_a_theory_draws_itself_whatever_was_imported(results, run_python, tmp_path):
+    """Nobody has to import what draws it first."""
+    code = ("import sys; from dmft.core import store; from dmft.result.theory import theory_of; "
+            f"theory = theory_of(store.load({str(results.theory)!r})); "
+            "assert 'workbench' not in sys.modules; theory.plot('theory.png')")
+    done = run_python("-c", code)
+    assert done.returncode == 0 and (tmp_path / "theory.png").read_bytes()[:4] == b"\x89PNG", done.stderr
+
+
 def test_a_name_without_a_known_format(results, dmft_main, tmp_path):
     done = dmft_main("plot", str(results.theory), "-o", "picture.nonsense")
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and list(tmp_path.iterdir()) == []

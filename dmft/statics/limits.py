@@ -17,9 +17,9 @@ import numpy as np
 from scipy.optimize import root
 
 from dmft.core.errors import RunError, UserError
-from dmft.equations.limit_averages import averages
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
+from dmft.statics.limit_averages import averages
 
 TOLERANCE = 1e-12
 DAMPING = (0.5, 0.1, 0.02)  # share of the new point in the iteration; the next one where the last made it swing ever wider

@@ -20,12 +20,12 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr
 
 from dmft.core.errors import RunError, UserError
-from dmft.equations.limit_averages import standard_normal
 from dmft.model.data import data_of
 from dmft.model.mixture import Mixture
 from dmft.model.observables import sign_error
 from dmft.model.runfile import Run
 from dmft.model.teacher import Teacher
+from dmft.statics.limit_averages import standard_normal
 
 Channel = Callable[[float], float]  # q -> qh(q)/alpha, how much a label tells
 NEARLY = 1e-9  # 1 - q of the last point of the grid, next to perfect recovery

@@ -12,12 +12,12 @@ from scipy.special import ndtr
 
 import dmft
 from dmft.core.errors import RunError
-from dmft.equations.bayes import bayes, channel_of, known_bayes, thresholds
-from dmft.equations.limits import fixed_point
 from dmft.model.data import data_of
 from dmft.model.losses import PHASE
 from dmft.model.runfile import Run, parse_run
 from dmft.model.teacher import Teacher
+from dmft.statics.bayes import bayes, channel_of, known_bayes, thresholds
+from dmft.statics.limits import fixed_point
 from tests.run_files import run_text
 
 RIDGE = 'constraint = "ridge"\nridge = {}\n'

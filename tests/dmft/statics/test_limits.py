@@ -10,13 +10,13 @@ from scipy.optimize import brentq, minimize
 
 import dmft
 from dmft.core.errors import RunError, UserError
-from dmft.equations.limit_averages import averages, integrals, prox
-from dmft.equations.limits import fixed_point
 from dmft.model.classification import LOGISTIC, SMOOTH_HINGE
 from dmft.model.losses import LINEAR
 from dmft.model.mixture import Mixture
 from dmft.model.runfile import Run, parse_run
 from dmft.model.teacher import Teacher
+from dmft.statics.limit_averages import averages, integrals, prox
+from dmft.statics.limits import fixed_point
 
 TWO = 'data = "mixture"\nclusters = [[1, 0.3, 1, {0}], [-1, 0.7, -1, {0}]]\n'
 RIDGE = 'constraint = "ridge"\nridge = {}\n'
