@@ -18,6 +18,8 @@ SHARED = ("dmft.core", "dmft.model", "dmft.version")
 OWNERS = {"mpi4py": "dmft.core.parallel", "h5py": "dmft.core.store", "matplotlib": "workbench.plots", "cupy": "dmft.core.device"}
 # Within a package from the lowest to the highest: a module may import its own layer and those before it.
 LAYERS = {"dmft": ("core", "model", "statics", "equations", "samples", "solvers", "result", "running", "convergence", "api", "cli"),
+          "sgd_sim": ("kernels", "models", "landscape", "recording", "states", "memory", "archive", "cpu", "gpu", "instances",
+                      "callbacks", "result", "simulation", "cli"),
           "workbench": ("scans", "cluster", "inspection", "plots", "reporting", "kinds", "api", "cli")}
 # What users know below and lives above: these modules name it, and it is imported when it is asked for.
 GATES = {"dmft": {"workbench.api"}, "dmft.cli": {"workbench.cli.commands"}, "dmft.result.theory": {"workbench.plots.theory"},

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from sgd_sim.cpu.rows import LANES, broadcast, fma, load, store
+from sgd_sim.kernels.rows import LANES, broadcast, fma, load, store
 
 TILE = 24                                # rows: a multiple of the height of every kind of tile
 WIDTHS = (LANES, 2 * LANES, 4 * LANES)   # lanes that a tile may have

@@ -12,7 +12,7 @@ from numba import njit
 
 from dmft.core.streams import uniform2
 from dmft.model.minibatches import Bernoulli, Epochs, FullBatch, MiniBatch, Persistent, Poisson
-from sgd_sim.cpu.fast_normals import philox_words
+from sgd_sim.kernels.fast_normals import philox_words
 
 FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT, EPOCHS = range(6)
 FIXED_SIZE = (WITHOUT_REPLACEMENT, WITH_REPLACEMENT, EPOCHS)

@@ -12,7 +12,7 @@ from dmft.model.experiment import Experiment
 from dmft.model.losses import Loss, built_in, get_loss
 from dmft.model.minibatches import Epochs, MiniBatch
 from dmft.model.runfile import Run
-from sgd_sim.cpu import minibatch
+from sgd_sim.kernels import minibatch
 
 NO_MOMENTUM, HEAVY_BALL, NESTEROV = range(3)
 
