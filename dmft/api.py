@@ -9,7 +9,7 @@ from typing import Any
 from dmft.convergence import runs
 from dmft.convergence.study import Study, load_study
 from dmft.core import store
-from dmft.core.callbacks import Callback
+from dmft.model.callbacks import Callback
 from dmft.model.runfile import Run, load_run
 from dmft.result.theory import Theory, theory_of
 from dmft.running import runner

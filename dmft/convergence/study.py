@@ -15,7 +15,7 @@ from dmft.convergence.text import study_text
 from dmft.core import store
 from dmft.core.errors import FileError, UserError
 from dmft.equations.kernels import KERNELS
-from dmft.model import layouts
+from dmft.files import layouts
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
 

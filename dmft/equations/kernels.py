@@ -6,7 +6,7 @@ import numpy as np
 
 from dmft.core.errors import RunError
 from dmft.equations.weights import Row, WeightDynamics
-from dmft.model.layouts import KERNELS as KERNELS
+from dmft.files.layouts import KERNELS as KERNELS
 from dmft.model.runfile import Run
 
 ALL_UP_TO = 512  # rows of a run up to which all are kept

@@ -15,7 +15,7 @@ from dmft.core.errors import FileError, UserError
 from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
 from dmft.equations.kernels import KERNELS
-from dmft.model import layouts
+from dmft.files import layouts
 from dmft.model.experiment import Experiment, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run

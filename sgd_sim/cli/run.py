@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    job = command.read_job(options, "simulation", load_run)
+    job = command.read_job(options, "simulation", load_run, "simulation")
     with command.naming(options.run), command.speaking(job.quiet), StopSignals(job.time_limit) as stop:
         result, worked = simulate_job(job.run, job.output, job.resume, job.quiet, stop, job.attrs)
     if worked:

@@ -13,11 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 # From the lowest to the highest: a package may import those before it, and nothing else of ours.
 PACKAGES = ("dmft", "sgd_sim", "onepass", "workbench", "reproduction")
 # What sgd_sim and onepass share with the theory, so that each can prove the other wrong.
-SHARED = ("dmft.core", "dmft.model", "dmft.version")
+SHARED = ("dmft.core", "dmft.files", "dmft.model", "dmft.version")
 # library: the only place that may import it
 OWNERS = {"mpi4py": "dmft.core.parallel", "h5py": "dmft.core.store", "matplotlib": "workbench.plots", "cupy": "dmft.core.device"}
 # Within a package from the lowest to the highest: a module may import its own layer and those before it.
-LAYERS = {"dmft": ("core", "model", "statics", "equations", "samples", "solvers", "result", "running", "convergence", "api", "cli"),
+LAYERS = {"dmft": ("core", "files", "model", "statics", "equations", "samples", "solvers", "result", "running", "convergence",
+                   "api", "cli"),
           "sgd_sim": ("kernels", "models", "landscape", "recording", "states", "memory", "archive", "cpu", "gpu", "instances",
                       "callbacks", "result", "simulation", "cli"),
           "workbench": ("scans", "cluster", "inspection", "plots", "reporting", "kinds", "api", "cli")}

@@ -22,7 +22,7 @@ from dmft.core import store
 from dmft.core.command import EXIT_DONE
 from dmft.core.errors import FileError, UserError
 from dmft.core.parallel import world
-from dmft.model import layouts
+from dmft.files import layouts
 from dmft.model.runfile import parse_run
 from sgd_sim.result import SOLVED
 from workbench.cli.extras import can_draw, needs_pictures

@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         needs_pictures()
     if options.device:
         raise UserError("--device: set it with --set theory.device=...")
-    job = read_job(options, "convergence", load_run)
+    job = read_job(options, "convergence", load_run, "theory")
     world().from_root(lambda: check_free(job.output, job.resume, job.force, points_folder(job.output)))
     notes = ("dmft.convergence",)      # but not the notes of every point
     with naming(options.run), speaking(job.quiet, notes), StopSignals(job.time_limit) as stop:

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    job = read_job(options, "theory", load_run)
+    job = read_job(options, "theory", load_run, "theory")
     with naming(options.run), speaking(job.quiet), StopSignals(job.time_limit) as stop:
         result, worked = solve_job(job.run, job.output, job.resume, job.quiet, stop, job.attrs)
     if worked:

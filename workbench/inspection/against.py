@@ -13,7 +13,7 @@ import numpy as np
 from dmft.core import store
 from dmft.core.averages import error_text, number_text
 from dmft.core.errors import FileError
-from dmft.model import layouts
+from dmft.files import layouts
 from dmft.model.runfile import Run, changes, parse_run
 from dmft.result import pictures
 from dmft.result.comparison import (

@@ -9,7 +9,7 @@ import numpy as np
 from dmft.core import store
 from dmft.core.averages import finite_error, finite_mean, welford_error
 from dmft.equations.kernels import KERNELS
-from dmft.model import layouts
+from dmft.files import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
 from dmft.result.statistics import OUTCOMES, averaged

@@ -11,7 +11,7 @@ import numpy as np
 import onepass
 from dmft.core import store
 from dmft.core.checkpoint import ACTIVE, check_layout
-from dmft.model import layouts
+from dmft.files import layouts
 from dmft.result.comparison import Curve
 from onepass import ensemble, runfile
 from onepass.instances import PART
@@ -49,7 +49,7 @@ class OnePassFile(FileKind):
 
 def _partial_ensemble(header: store.Stored) -> Any:
     """The finished instances of a running one-pass job."""
-    check_layout(header)
+    check_layout(header, layouts.CHECKPOINTS[header.kind])
     layouts.check(header)
     run = runfile.parse_run(header.run_text, str(header.path))
     place = f"{ACTIVE}/0/{PART}/own"

@@ -9,7 +9,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.errors import FileError
-from dmft.model import layouts
+from dmft.files import layouts
 from dmft.model.runfile import parse_run
 from workbench.scans.scan import SCAN_CURVES, SCAN_SHARES, Scan, ScanRow
 

@@ -109,7 +109,7 @@ def test_live_checkpoint_tells_progress_and_partial_curves(results, dmft_main):
 
 def test_live_onepass_checkpoint(dmft_main, tmp_path):
     """Four of twenty instances done, a fifth under way: their mean; a checkpoint of an older layout is told apart."""
-    from dmft.core.checkpoint import LAYOUT
+    from dmft.files.layouts import CHECKPOINTS
     from onepass import runfile
 
     run = runfile.load_run(Path(__file__).resolve().parents[3] / "runs/arnaboldi/figure1.toml", ["simulation.instances=20"])
@@ -118,7 +118,7 @@ def test_live_onepass_checkpoint(dmft_main, tmp_path):
     flat[4:] = np.nan
     columns, step = np.array([times] * 4 + [1] + [0] * 15), np.array([9] * 4 + [3] + [0] * 15)
     own = {"flat": flat, "columns": columns, "step": step, "snapshot": np.zeros((20, 8), np.uint8)}
-    attrs = {"wall_time": 10.0, "progress": 0.2, "progress_before": 0.1, "checkpoint_layout": LAYOUT["onepass"]}
+    attrs = {"wall_time": 10.0, "progress": 0.2, "progress_before": 0.1, "checkpoint_layout": CHECKPOINTS["onepass"]}
     arrays = {f"active/0/instances/own/{name}": array for name, array in own.items()}
     store.save(store.checkpoint_path(tmp_path / "old.h5"), "onepass", run.to_toml(), {"flat": flat[:4]}, {}, checkpoint=True)
     done = dmft_main("inspect", "old.h5")

@@ -26,6 +26,9 @@ STUDIED_BY_START = {"given start": ("m", "mu"), "random start": ("V", "gain")}
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
+# Versions of checkpoints, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
+CHECKPOINTS = {"theory": 5, "simulation": 4, "onepass": 4}
+
 # Kinds of numpy numbers that a dataset may hold.
 NUMBERS, WHOLE, BYTES, TIMES = "number", "whole number", "byte", "times"
 _DTYPES = {NUMBERS: "biuf", WHOLE: "biu", BYTES: "u", TIMES: "biuf"}

@@ -13,7 +13,7 @@ import dmft
 from dmft.convergence import axis, fits
 from dmft.core import store
 from dmft.core.errors import FileError
-from dmft.model import layouts
+from dmft.files import layouts
 from dmft.result.theory import THEORY_CURVES as CURVES
 
 ROOT = Path(__file__).resolve().parents[3]
