@@ -50,6 +50,8 @@ def test_figures_find_their_run_files_in_an_empty_folder(installed, tmp_path):
     assert listed.returncode == 0, listed.stderr
     files = {word for line in listed.stdout.splitlines() for word in line.split() if word.endswith(".toml")}
     assert len(files) > 20 and all(Path(name).is_relative_to(installed / "dmft" / "runs") and Path(name).exists() for name in files)
+    companions = run("-m", "onepass", "figure", "--list")
+    assert companions.returncode == 0 and "bocchi5" in companions.stdout, companions.stderr
     study = run("-c", "from reproduction.companions import study; print(study('loureiro/classical.toml'))")
     assert study.returncode == 0, study.stderr
 
