@@ -16,6 +16,7 @@ Bad input raises dmft.UserError, one line that says what to mend.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dmft._cache import name_cache
@@ -23,7 +24,7 @@ from dmft.core.errors import UserError
 from dmft.version import __version__
 
 if TYPE_CHECKING:
-    from dmft.api import bayes, compare, convergence_study, fixed_point, load, report, solve
+    from dmft.api import bayes, convergence_study, fixed_point, load, solve
     from dmft.model.losses import register_loss
     from dmft.model.preprocessing import register_preprocessing
     from dmft.model.runfile import Run, load_run, parse_run
@@ -46,6 +47,8 @@ def __getattr__(name: str) -> Any:
     if name == "register_preprocessing":
         from dmft.model.preprocessing import register_preprocessing
         return register_preprocessing
+    if name in ("compare", "report"):       # they know simulations too, and live above this package
+        return getattr(import_module("workbench.api"), name)
     if name in __all__:
         from dmft import api
         return getattr(api, name)

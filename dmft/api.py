@@ -1,4 +1,4 @@
-"""What `import dmft` offers from Python: thin functions over what the commands do."""
+"""What `import dmft` offers of the theory: thin functions over what the commands do."""
 
 from __future__ import annotations
 
@@ -7,23 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from dmft.convergence import runs
-from dmft.convergence.study import Study
-from dmft.core.callbacks import Callback
-from dmft.core.errors import FileError, UserError
-from dmft.equations import bayes as optimal
-from dmft.equations import limits
-from dmft.equations.bayes import BayesOptimal
-from dmft.equations.limits import ConvexLimit
-from dmft.inspection.against import AgainstSimulations, against_simulations
-from dmft.inspection.loading import load
-from dmft.inspection.opening import open_file
+from dmft.convergence.study import Study, load_study
+from dmft.core import store
+from dmft.model.callbacks import Callback
 from dmft.model.runfile import Run, load_run
-from dmft.result import pictures
-from dmft.result.theory import Theory
+from dmft.result.theory import Theory, theory_of
 from dmft.running import runner
-from sgd_sim.result import SimulationResult
+from dmft.statics import bayes as optimal
+from dmft.statics import limits
+from dmft.statics.bayes import BayesOptimal
+from dmft.statics.limits import ConvexLimit
 
-__all__ = ["bayes", "compare", "convergence_study", "fixed_point", "load", "report", "solve"]
+__all__ = ["bayes", "convergence_study", "fixed_point", "load", "solve"]
 
 
 def solve(run: Run | str | Path, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
@@ -61,54 +56,11 @@ def bayes(run: Run | str | Path) -> BayesOptimal:
     return optimal.bayes(_run(run))
 
 
-def compare(theory: Theory | str | Path, *simulations: SimulationResult | str | Path, observable: str | Sequence[str] | None = None,
-            plot: str | Path | None = None) -> AgainstSimulations:
-    """Hold a theory against simulations of the same experiment, each a result or a file.
-
-    observable: "m", "loss", "mse", "q", "V" or several of them; None: m, or V from a random start. plot: file for a picture.
-    Several simulations at different dimensions are extrapolated to infinity. The answer is in `.verdict` (agree, disagree,
-    cannot tell, diverged) and `.max_z`; printing it gives the table, `.comparisons` the numbers.
-    """
-    if not simulations:
-        raise UserError("compare: give one simulation at least, dmft.compare(theory, simulation)")
-    names = [observable] if isinstance(observable, str) else list(observable or ())
-    found = against_simulations(theory, simulations, names)
-    if plot is not None:
-        found.plot(plot)
-    return found
-
-
-def report(files: str | Path | Sequence[str | Path], output: str | Path, *, force: bool = False, title: str = "",
-           notes: str = "") -> Path:
-    """Write one page for the browser about result files or checkpoints; returns its path.
-
-    The page needs no network and no other file. force: overwrite an existing page. title and notes stand at its top.
-    """
-    from dmft.reporting import write_report  # needs plotly, an extra that nothing else wants
-
-    place = Path(output)
-    if place.suffix.lower() not in (".html", ".htm"):
-        raise UserError(f"{place}: a report is a page for the browser: name it FILE.html; dmft plot FILE -o {place.stem}.pdf draws "
-                        "one result")
-    if place.exists() and not force:
-        raise FileError(f"{place}: exists; --force (force=True) overwrites it, another name keeps both")
-    names = [files] if isinstance(files, (str, Path)) else list(files)
-    write_report([open_file(name) for name in names], place, title, notes)
-    return place
-
-
-def draw(result: Any, path: Path | None = None) -> Any:
-    """The picture that suits a result (Theory, Study, comparison): a matplotlib Figure, written to `path` if given."""
-    from dmft.plots import compare as comparison  # matplotlib is an extra: only pictures need it
-    from dmft.plots import convergence, theory
-
-    if isinstance(result, AgainstSimulations):
-        return comparison.draw(result, path)
-    return convergence.draw(result, path) if isinstance(result, Study) else theory.draw(result, path)
+def load(path: str | Path) -> Theory | Study:
+    """Read a theory file as a Theory, a convergence study as a Study; for other kinds the error names what reads them."""
+    stored = store.load(path)
+    return load_study(path) if stored.kind == "convergence" else theory_of(stored)
 
 
 def _run(run: Run | str | Path) -> Run:
     return run if isinstance(run, Run) else load_run(run)
-
-
-pictures.set_drawer(draw)

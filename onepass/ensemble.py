@@ -15,7 +15,7 @@ from dmft.core.errors import ResultWarning, RunError
 from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
-from dmft.model import layouts
+from dmft.files import layouts
 from onepass.dynamics import Dynamics
 from onepass.instances import EnsembleWorker, Walk
 from onepass.request import EnsembleRequest
@@ -40,6 +40,7 @@ class InstancesJob:
     instances; `process`: heading of the progress line."""
 
     kind = "onepass"
+    checkpoint_layout = layouts.CHECKPOINTS[kind]
     wanted = 1
 
     def __init__(self, walk: Walk, process: str, threads: int | None, run_text: str, checkpoint_interval: float):

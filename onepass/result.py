@@ -12,7 +12,7 @@ import numpy as np
 from dmft.core import store
 from dmft.core.averages import standard_error
 from dmft.core.errors import FileError
-from dmft.model import layouts
+from dmft.files import layouts
 from dmft.model.quantities import to_dataset
 
 

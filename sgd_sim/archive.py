@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from dmft.core import store
-from dmft.core.checkpoint import stored_part
+from dmft.core.checkpoint import check_layout, stored_part
 from dmft.core.errors import FileError
-from dmft.model import layouts
+from dmft.files import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.losses import loss_names
 from dmft.model.runfile import Run, parse_run
@@ -61,6 +61,7 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
     layouts.check(stored, {"instance": run.simulation.instances, "dimension": run.simulation.dimension})
     samples = sizes(run.simulation.dimension, run.problem.alpha)[1]
     if stored.is_checkpoint:
+        check_layout(stored, layouts.CHECKPOINTS[stored.kind])
         part = stored_part(stored, 0, PART)
         return run, States.from_arrays(part.shared["record"], part.own, samples)
     arrays = {name: stored.arrays[f"state/{name}"] for name in ("step", "w", "s", "diverged_at")}

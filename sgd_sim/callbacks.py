@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.core.averages import finite_mean
-from dmft.core.callbacks import Callback, Reached, read_only
 from dmft.core.driver import Hook
+from dmft.model.callbacks import Callback, Reached, read_only
 from dmft.model.runfile import Run
 from sgd_sim.instances import Instances
 from sgd_sim.recording import recorded_rows, times_of

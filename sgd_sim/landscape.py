@@ -17,9 +17,9 @@ from numba import njit, prange
 from dmft.core import streams
 from dmft.model.data import DataModel
 from dmft.model.mixture import Mixture
-from sgd_sim.cpu.fast_normals import BLOCK, buffers, fill_block
-from sgd_sim.cpu.rows import aligned, padded
-from sgd_sim.cpu.tiles import TILE
+from sgd_sim.kernels.fast_normals import BLOCK, buffers, fill_block
+from sgd_sim.kernels.rows import aligned, padded
+from sgd_sim.kernels.tiles import TILE
 
 _MAGNITUDE, _SMALLEST_NORMAL = np.uint32(0x7FFFFFFF), np.uint32(0x38800000)   # 2^-14, the smallest normal number of float16
 

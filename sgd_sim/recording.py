@@ -11,9 +11,10 @@ import numpy as np
 from dmft.core.errors import RunError
 from dmft.model.data import data_of
 from dmft.model.runfile import Run
-from sgd_sim.cpu.dynamics import BY_DATA, RECORDED
 
-ROWS = RECORDED + BY_DATA       # of a curves array; without BY_DATA where labels are h0 itself
+RECORDED = ("m", "loss", "q", "mse_fresh")   # the rows of a curves array
+BY_DATA = ("training_error", "error_fresh", "b")   # and those after them, where labels are not h0 itself
+ROWS = RECORDED + BY_DATA
 PER_DECADE = 20
 MOST_LINEAR = 400
 

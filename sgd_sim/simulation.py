@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
-from dmft.core.callbacks import Callback
 from dmft.core.device import gpu
 from dmft.core.driver import Ended, drive
 from dmft.core.errors import ResultWarning
 from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
+from dmft.files.layouts import CHECKPOINTS
+from dmft.model.callbacks import Callback
 from dmft.model.resume import grown
 from dmft.model.runfile import Run
 from sgd_sim import archive
@@ -39,7 +40,7 @@ def simulate(run: Run, output: str | Path | None = None, resume: bool = False, q
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: continue from the checkpoint,
     or extend a finished result by more instances or a later end. quiet: no progress. stop: polled a few times a second
     (core.stopping.StopSignals); when it is set, a checkpoint is written and Stopped is raised. callback: called on the root a few
-    times a second with a core.callbacks.Reached, means over the instances of this rank.
+    times a second with a model.callbacks.Reached, means over the instances of this rank.
     """
     return simulate_job(run, output, resume, quiet, stop, attrs, comm, callback).result
 
@@ -76,6 +77,7 @@ class SimulationJob:
     """All instances of one run as a job of the driver: one part of work, shared by all ranks, each with a worker of its own."""
 
     kind = "simulation"
+    checkpoint_layout = CHECKPOINTS[kind]
     wanted = 1
 
     def __init__(self, run: Run, make_worker: Callable[[Run, States, Comm], Instances] = Instances):

@@ -11,7 +11,7 @@ LONG_CASES = {
                                 "test_signals_are_answered_within_two_seconds[10-75-sde]",
                                 "test_signals_are_answered_within_two_seconds[2-130-sde]"],
     "test_simulator_algorithms.py": ["test_agrees_with_numpy[eta, T-shared]"],
-    "test_figures.py": ["test_a_picture_without_its_caption"],
+    "test_paper_figures.py": ["test_a_picture_without_its_caption"],
     "test_solver_ranks.py": ["test_stop_and_resume_on_other_ranks[iterate-2-1]", "test_stop_and_resume_on_other_ranks[march-2-1]",
                              "test_stop_and_resume_on_other_ranks[iterate-1-2]", "test_march_on_ranks[2]",
                              "test_divergence_does_not_depend_on_ranks", "test_more_replicas_and_more_time",

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tests.mutations import Mutation
 
-PACKAGES = ("dmft", "sgd_sim", "onepass")
+PACKAGES = ("dmft", "sgd_sim", "onepass", "workbench", "reproduction")
 SOURCES, CUDA = (".py", ".sh"), (".cu", ".cuh")
 
 

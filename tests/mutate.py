@@ -33,7 +33,8 @@ sys.path.insert(0, str(ROOT))
 from tests.mutants import Outcome, compiled, importers, place_of, run_tests  # noqa: E402
 from tests.mutations import EQUIVALENT, MUTATIONS, Mutation  # noqa: E402
 
-NEEDED = ("dmft", "sgd_sim", "onepass", "tests", "runs", "docs", "benchmarks", "slurm", "setup.cfg", "pyproject.toml", "ruff.toml")
+NEEDED = ("dmft", "sgd_sim", "onepass", "workbench", "reproduction", "tests", "runs", "docs", "benchmarks", "slurm", "setup.cfg",
+          "pyproject.toml", "ruff.toml")
 CHUNK = 4                           # mutations with the same tests that a job takes at a time
 SLACK, TIMES = 120.0, 5.0           # tests may take TIMES as long as without the mutation, and SLACK seconds more
 NO_TIME = "not run: no time left"

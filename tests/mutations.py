@@ -36,8 +36,8 @@ STATISTICS = ("tests/dmft/result/test_statistics.py",)
 ORDERS = ("tests/dmft/convergence/test_orders.py",)
 RUNNING = ("tests/dmft/running/test_solver_behaviour.py", "tests/dmft/running/test_error_bars.py")
 RESUME = ("tests/dmft/running/test_solver_resume.py",)
-SUBMIT = ("tests/dmft/cluster",)
-INSPECT = ("tests/dmft/inspection",)
+SUBMIT = ("tests/workbench/cluster",)
+INSPECT = ("tests/workbench/inspection",)
 POINTS = ("tests/dmft/samples/test_points.py",)
 SIMULATOR = ("tests/sgd_sim/test_simulator_reference.py", "tests/sgd_sim/test_simulator_laws.py")
 SIMULATOR_ALGORITHMS = ("tests/sgd_sim/test_simulator_algorithms.py",)
@@ -282,9 +282,9 @@ MUTATIONS = [
              "add_noise(lanes.w[:, lane], 0.7 * pace.noise", SIMULATOR),
     Mutation("heat on its own landscape", "sgd_sim/cpu", "add_noise(w, pace.noise",
              "add_noise(w, 0.7 * pace.noise", SIMULATOR),
-    Mutation("replacement draws miss the last row", "sgd_sim/cpu", "s[int(u * s.size)] += 1",
+    Mutation("replacement draws miss the last row", "sgd_sim/kernels", "s[int(u * s.size)] += 1",
              "s[int(u * (s.size - 1))] += 1", MINIBATCH),
-    Mutation("biased Fisher-Yates", "sgd_sim/cpu", "j = k + int((v if k % 2 else u) * (rows - k))",
+    Mutation("biased Fisher-Yates", "sgd_sim/kernels", "j = k + int((v if k % 2 else u) * (rows - k))",
              "j = int((v if k % 2 else u) * rows)", MINIBATCH),
     Mutation("loss from the wrong fields", "sgd_sim/cpu", "mean_loss(pace.v, work.fields, landscape.h0)",
              "mean_loss(pace.v, work.fields, landscape.h0 * 1.0001)", SIMULATOR),
@@ -292,9 +292,9 @@ MUTATIONS = [
              "(decay + pace.beta) * w - 0.99 * pace.beta * before", SIMULATOR_ALGORITHMS),
     Mutation("Nesterov looks too far ahead", "sgd_sim/cpu", "e[i] = w[i] + beta * (w[i] - before[i])",
              "e[i] = w[i] + 1.01 * beta * (w[i] - before[i])", SIMULATOR_ALGORITHMS),
-    Mutation("epochs overlap", "sgd_sim/cpu", "(since + 1) * samples // law.period", "(since + 1) * samples // law.period + 1",
+    Mutation("epochs overlap", "sgd_sim/kernels", "(since + 1) * samples // law.period", "(since + 1) * samples // law.period + 1",
              SIMULATOR_ALGORITHMS),
-    Mutation("heat of momentum", "sgd_sim/cpu", "experiment.eta_n * (1.0 - experiment.update.beta)", "experiment.eta_n",
+    Mutation("heat of momentum", "sgd_sim/kernels", "experiment.eta_n * (1.0 - experiment.update.beta)", "experiment.eta_n",
              SIMULATOR_ALGORITHMS),
     Mutation("warm start not normal to the teacher", "sgd_sim", "on_sphere(z - (z @ w0 / w0.size) * w0)", "on_sphere(z)",
              (*SIMULATOR_RESULT, *SIMULATOR)),

@@ -15,7 +15,7 @@ from dmft.convergence.text import study_text
 from dmft.core import store
 from dmft.core.errors import FileError, UserError
 from dmft.equations.kernels import KERNELS
-from dmft.model import layouts
+from dmft.files import layouts
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
 
@@ -83,7 +83,7 @@ class Study:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw distances, orders and curves; returns the matplotlib Figure, written to `path` when one is given."""
-        return pictures.draw(self, path)
+        return pictures.draw("workbench.plots.convergence", self, path)
 
     def save(self, path: str | Path, attrs: dict[str, Any] | None = None) -> None:
         """Write an HDF5 file of kind "convergence" with one group per axis."""

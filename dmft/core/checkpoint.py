@@ -18,16 +18,14 @@ from dmft.core.errors import FileError
 from dmft.core.parallel import Comm
 from dmft.core.parts import Part, Piece, pieces, send
 from dmft.core.tree import flatten, nest
-from dmft.core.worker import Worker
+from dmft.core.worker import Job, Worker
 
-# Versions of the layout, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
-LAYOUT = {"theory": 6, "simulation": 4, "onepass": 4}
 ACTIVE = "active"
 
 
-def check_layout(header: store.Stored) -> None:
-    """FileError for a checkpoint that was written in another layout, by another version of the package."""
-    if header.attrs.get("checkpoint_layout") != LAYOUT.get(header.kind, 0):
+def check_layout(header: store.Stored, layout: int) -> None:
+    """FileError for a checkpoint that was written in another version of its layout, by another version of the package."""
+    if header.attrs.get("checkpoint_layout") != layout:
         raise FileError(f"{header.path}: a checkpoint of another version of this package ({header.attrs.get('package_version')}), "
                         "which this one cannot take up; finish the run with that version, or start afresh with --force")
 
@@ -39,7 +37,6 @@ def group_roots(ranks: int, groups: int) -> list[int]:
 
 def stored_part(stored: store.Stored, index: int, name: str) -> Part:
     """One part of a worker, with the lines of all ranks, from a checkpoint that was read whole: for reading runs under way."""
-    check_layout(stored)
     found = nest(stored.arrays)[ACTIVE][str(index)][name]
     own = found.get("own", {})
     total = len(next(iter(own.values()))) if own else 0
@@ -49,8 +46,8 @@ def stored_part(stored: store.Stored, index: int, name: str) -> Part:
 class Checkpoint:
     """The checkpoint beside one output file."""
 
-    def __init__(self, output: Path, kind: str, run_text: str, comm: Comm, path: Path | None = None):
-        self.output, self.kind, self.run_text, self.comm = output, kind, run_text, comm
+    def __init__(self, output: Path, job: Job[Any], comm: Comm, path: Path | None = None):
+        self.output, self.job, self.comm = output, job, comm
         self.path = self.source = path or store.checkpoint_path(output)
         self.waiting: set[int] = set()      # workers whose state lies in the file `source` and is not loaded
 
@@ -90,8 +87,8 @@ class Checkpoint:
         coming = self._pieces(parts, indices)
         try:
             kept = [name for index in sorted(self.waiting - set(indices)) for name in self._names(index)]
-            attrs = {**attrs, "checkpoint_layout": LAYOUT[self.kind]}
-            with store.Writer(self.path, self.kind, self.run_text, attrs, True) as writer:
+            attrs = {**attrs, "checkpoint_layout": self.job.checkpoint_layout}
+            with store.Writer(self.path, self.job.kind, self.job.run_text, attrs, True) as writer:
                 for name, array in flatten(state).items():
                     _put(writer, Piece(name, np.asarray(array)))
                 for name in kept:

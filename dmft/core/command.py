@@ -87,8 +87,8 @@ class CommandJob:
     attrs: dict[str, str]           # for the result file: hashes of plugins
 
 
-def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any]) -> CommandJob:
-    """The job that `run_options` describe, for results of that kind ("theory", "simulation").
+def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any], section: str) -> CommandJob:
+    """The job that `run_options` describe, for results of that kind; --device is a key of that section of the run file.
 
     The root rank reads the run file and checks the output; every rank gets the result, or raises the root's error.
     load(path, overrides) reads the run file.
@@ -98,7 +98,7 @@ def read_job(options: argparse.Namespace, kind: str, load: Callable[..., Any]) -
         attrs[f"plugin:{Path(plugin).name}"] = load_plugin(plugin)
     overrides = list(options.overrides)
     if options.device:
-        overrides.append(f"{'theory' if kind == 'theory' else 'simulation'}.device={options.device}")
+        overrides.append(f"{section}.device={options.device}")
     run = world().from_root(lambda: load(options.run, overrides))
     output = hdf5_name(options.output) or default_output(options.run, kind)
     world().from_root(lambda: outputs.check_free(output, options.resume, options.force))

@@ -72,9 +72,9 @@ class _Driver(Generic[Result]):
                  hook: Hook | None):
         self.hook = hook
         self.job, self.output, self.quiet, self.stop, self.attrs, self.comm = job, output, quiet, stop, attrs, comm
-        self.checkpoint = Checkpoint(output, job.kind, job.run_text, comm) if output else None
+        self.checkpoint = Checkpoint(output, job, comm) if output else None
         keeps = output is not None and getattr(job, "keeps_state", False)
-        self.kept = Checkpoint(output, job.kind, job.run_text, comm, store.state_path(output)) if keeps and output else None
+        self.kept = Checkpoint(output, job, comm, store.state_path(output)) if keeps and output else None
         self.source: Path | None = None     # the file this run goes on from
         self.progress_before = 0.0          # share of the work done before this process took the run up; its rate counts from there
         self.seconds_before = 0.0           # running time until then
@@ -89,7 +89,8 @@ class _Driver(Generic[Result]):
                 place = self.output
                 self.comm.from_root(lambda: stack.enter_context(lock(place)))
                 if resume:
-                    found = self.comm.from_root(lambda: examine(place, self.job.kind, self.job.compare, self.attrs))
+                    job = self.job
+                    found = self.comm.from_root(lambda: examine(place, job.kind, job.compare, self.attrs, job.checkpoint_layout))
                     if found.complete:
                         return Ended(self._complete(place, found), False)
                     self._take_up(found)

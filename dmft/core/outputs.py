@@ -41,9 +41,10 @@ def check_free(output: Path, resume: bool, force: bool, points: Path | None = No
         raise FileError(f"{points}: holds points of an earlier study; --resume goes on with them, --force starts afresh")
 
 
-def examine(output: Path, kind: str, compare: Compare, attrs: Mapping[str, object]) -> Found:
+def examine(output: Path, kind: str, compare: Compare, attrs: Mapping[str, object], layout: int = 0) -> Found:
     """What a resumed job goes on from. FileError for a foreign, damaged or outdated file, or another plugin; RunError for
-    another run. attrs: of the new job, with the hashes of its plugins. Only the root rank may call this."""
+    another run. attrs: of the new job, with the hashes of its plugins. layout: version of its checkpoints. Only the root rank may
+    call this."""
     header = _header(output)
     if header is None:
         return Found()
@@ -53,7 +54,7 @@ def examine(output: Path, kind: str, compare: Compare, attrs: Mapping[str, objec
     if header.is_checkpoint:
         if header.path == output:
             raise FileError(f"{output}: a checkpoint, not a result; name the result that it belongs to with -o")
-        check_layout(header)
+        check_layout(header, layout)
     check_plugins(header.attrs, attrs, str(header.path))
     return Found(header, tuple(compare(header.run_text, str(header.path))))
 

@@ -33,7 +33,6 @@ __all__ = ["Stored", "Writer", "checkpoint_header", "checkpoint_path", "load", "
            "read_group", "remove_checkpoint", "save", "sha256_of"]
 
 SCHEMA_VERSION = 2
-KINDS = ("theory", "simulation", "onepass", "convergence", "sweep")
 _OWN = ("kind", "schema_version", "run", "checkpoint")
 
 Attributes = Mapping[str, str | int | float | bool | np.ndarray]
@@ -103,8 +102,6 @@ class Writer:
     """
 
     def __init__(self, path: str | Path, kind: str, run_text: str, attrs: Attributes, checkpoint: bool = False):
-        if kind not in KINDS:
-            raise ValueError(f"unknown kind of file {kind!r}")
         self.path = Path(path)
         self._part = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
         self._attrs = {**provenance(), **attrs, "kind": kind, "schema_version": SCHEMA_VERSION, "run": run_text,
@@ -274,7 +271,7 @@ def _describe(path: Path, file: h5py.File) -> Stored:
     """Everything about a file but its arrays; FileError for a foreign, newer or malformed file."""
     attrs = {name: _plain_attribute(value) for name, value in file.attrs.items()}
     kind, schema = attrs.get("kind"), attrs.get("schema_version")
-    if kind not in KINDS or not isinstance(schema, int) or not isinstance(attrs.get("run"), str):
+    if not isinstance(kind, str) or not isinstance(schema, int) or not isinstance(attrs.get("run"), str):
         raise FileError(f"{path}: an HDF5 file, but not a result of this package")
     if schema > SCHEMA_VERSION:
         raise FileError(f"{path}: written by a newer version (schema {schema}, this package reads up to "

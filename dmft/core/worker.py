@@ -71,6 +71,7 @@ class Job(Protocol[Result_co]):
 
     kind: str                       # of its files
     run_text: str                   # completed TOML
+    checkpoint_layout: int          # version of its checkpoints, and of what is drawn again when it goes on from one
     checkpoint_interval: float      # seconds
     finished: int                   # workers whose solutions are in
 

@@ -17,9 +17,9 @@ import numpy as np
 from dmft.core.errors import RunError
 from dmft.equations.history import History
 from dmft.equations.weights import Row, WeightDynamics
+from dmft.files.layouts import COLUMNS as COLUMNS
+from dmft.files.layouts import KERNELS as KERNELS
 from dmft.model.experiment import Experiment
-from dmft.model.layouts import COLUMNS as COLUMNS
-from dmft.model.layouts import KERNELS as KERNELS
 from dmft.model.runfile import Run
 
 ALL_UP_TO = 512  # rows of a run up to which all are kept

@@ -24,8 +24,8 @@ from dmft.equations.kernels import Kept, Wanted
 from dmft.equations.recursion import merge_columns
 from dmft.equations.rows import Estimators
 from dmft.equations.weights import NextRow, Row, WeightDynamics, WeightState
+from dmft.files.layouts import RANDOM_KERNELS
 from dmft.model.experiment import Experiment
-from dmft.model.layouts import RANDOM_KERNELS
 
 # Columns of the sums over samples with weight k^2 (k = h0 for a teacher), before the kernels: of g', g^2, g h, k^2 g^2, and of
 # the bounded response k^2 g' sum_J T_nJ and its square. Behind them come the groups of rows.py, with this weight.

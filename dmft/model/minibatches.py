@@ -1,7 +1,7 @@
 """The law of a sample's mini-batch weight s(n) for infinitely many samples: first draw, next draw, stationary mean.
 
 The theory draws from these laws sample by sample; the simulator draws whole mini-batches of the same kinds, by its own
-inner loops (sgd_sim/cpu/minibatch.py, sgd_sim/gpu/cuda/minibatch.cuh). A new law is a class here with its branch in
+inner loops (sgd_sim/kernels/minibatch.py, sgd_sim/gpu/cuda/minibatch.cuh). A new law is a class here with its branch in
 `next_weight` and in cuda/minibatch.cuh, a line in `batch_of`, and the simulator's draw. Eq. [persistent-chain].
 """
 

@@ -14,8 +14,8 @@ import numpy as np
 from dmft.core import streams
 from dmft.equations.kernels import Wanted, history_for
 from dmft.equations.random_start import Fluctuations, TeacherRows, fluctuations, sample_paths
+from dmft.files.layouts import RANDOM_START
 from dmft.model.experiment import Experiment
-from dmft.model.layouts import RANDOM_START
 from dmft.model.runfile import Run
 from dmft.result.statistics import ReplicaStatistics
 

@@ -15,7 +15,7 @@ from dmft.core.errors import FileError, UserError
 from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
 from dmft.equations.kernels import COLUMNS, KERNELS, Kept
-from dmft.model import layouts
+from dmft.files import layouts
 from dmft.model.experiment import Experiment, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
@@ -219,7 +219,7 @@ class Theory:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw curves and kernels; returns the matplotlib Figure, written to `path` when one is given."""
-        return pictures.draw(self, path)
+        return pictures.draw("workbench.plots.theory", self, path)
 
     def escape(self, b: float, N: int, paths: int = PATHS, seed: int = 1) -> EscapeLaw:
         """The law of the first time at which |m| reaches b at dimension N, from a random start (result/escape.py)."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dmft.core.callbacks import Callback, Reached, read_only
 from dmft.core.driver import Hook
+from dmft.model.callbacks import Callback, Reached, read_only
 from dmft.model.runfile import Run
 from dmft.running.replica import Replica
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.checkpoint import check_layout
+from dmft.files.layouts import CHECKPOINTS
 from dmft.model.runfile import parse_run
 from dmft.running.replica import Setup
 
@@ -19,7 +20,7 @@ def kept_state(result: store.Stored, setup: Setup) -> store.Stored | None:
     state = store.state_header(result.path)
     if state is None or state.run_text != result.run_text:
         return None
-    check_layout(state)
+    check_layout(state, CHECKPOINTS[state.kind])
     old, e = Setup.from_run(parse_run(result.run_text, any_loss=True)), setup.experiment
     end = old.experiment.steps
     visible = end - e.hidden

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dmft.core import store
-from dmft.core.callbacks import Callback
 from dmft.core.device import Gpu, gpu
 from dmft.core.driver import Ended, drive
 from dmft.core.errors import DmftWarning, OutcomeWarning, ResultWarning, RunError
@@ -25,6 +24,8 @@ from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
 from dmft.equations.rows import MOST_LOST
+from dmft.files.layouts import CHECKPOINTS
+from dmft.model.callbacks import Callback
 from dmft.model.cuda_loss import check_cuda
 from dmft.model.experiment import theory_experiment
 from dmft.model.resume import grown
@@ -56,7 +57,7 @@ def solve(run: Run, output: str | Path | None = None, resume: bool = False, quie
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from
     the checkpoint, or extend a finished result. quiet: no progress; warnings go through `warnings`, notes through `logging`
     ("dmft"). stop: polled every step, on several ranks a few times a second (core.stopping.StopSignals). callback: called
-    on the root with a core.callbacks.Reached after every step or sweep.
+    on the root with a model.callbacks.Reached after every step or sweep.
     """
     return solve_job(run, output, resume, quiet, stop, attrs, comm, callback).result
 
@@ -97,6 +98,7 @@ class TheoryJob:
     """The replicas of one run; replica i is worker i."""
 
     kind = "theory"
+    checkpoint_layout = CHECKPOINTS[kind]
 
     def __init__(self, run: Run, comm: Comm):
         self.run, self.comm = run, comm

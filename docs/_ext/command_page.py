@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import argparse
 import os
+from importlib import import_module
 from typing import Any
 
-from dmft.cli.commands import COMMANDS
 from onepass.cli import COMMANDS as ONEPASS
-from sgd_sim import cli as simulator
+from sgd_sim.cli import COMMANDS as SIMULATOR
+from workbench.cli.commands import COMMANDS
 
 
 def _page(app: Any, docname: str, source: list[str]) -> None:
     if docname != "commands":
         return
     os.environ["COLUMNS"] = "100"
-    for program, commands in (("dmft", COMMANDS), ("onepass", ONEPASS)):
-        for name, (load, summary) in commands.items():
-            module = load()
+    for program, commands in (("dmft", COMMANDS), ("sgd-sim", SIMULATOR), ("onepass", ONEPASS)):
+        for name, (module_name, summary) in commands.items():
+            module = import_module(module_name)
             parser = argparse.ArgumentParser(prog=f"{program} {name}", description=module.__doc__,
                                              formatter_class=argparse.RawDescriptionHelpFormatter)
             module.add_arguments(parser)
             source[0] += _section(f"{program} {name}", summary, parser.format_help())
-        if program == "dmft":
-            source[0] += _section("sgd-sim run", "simulate the instances of a run file", (simulator.run_job.__doc__ or "") + "\n\n"
-                                  + simulator._EPILOG)
-            source[0] += _section("sgd-sim check", "what a simulation will compute and cost", simulator.check_job.__doc__ or "")
 
 
 def _section(title: str, summary: str, text: str) -> str:

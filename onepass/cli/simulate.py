@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    job = command.read_job(options, "simulation", runfile.load_run)
+    job = command.read_job(options, "simulation", runfile.load_run, "simulation")
     with command.naming(options.run), command.speaking(job.quiet), StopSignals(job.time_limit) as stop:
         result, worked = run_job(runfile.ensemble_job(job.run), job.output, job.resume, job.quiet, stop, job.attrs)
     if worked:

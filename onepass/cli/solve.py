@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    job = command.read_job(options, "ode", runfile.load_run)
+    job = command.read_job(options, "ode", runfile.load_run, "simulation")
     return world().from_root(lambda: _solve(job))
 
 

@@ -12,8 +12,8 @@ from options import read_options
 
 import dmft
 from dmft.core.parallel import world
-from dmft.plots.aging import draw_correlation, draw_response
-from dmft.plots.style import new_figure, save
+from workbench.plots.aging import draw_correlation, draw_response
+from workbench.plots.style import new_figure, save
 
 RUN = """
 [problem]

@@ -11,8 +11,8 @@ from options import read_options
 
 import dmft
 from dmft.core.parallel import world
-from dmft.plots.curves import time_axis
-from dmft.plots.style import CYCLE, new_figure, save
+from workbench.plots.curves import time_axis
+from workbench.plots.style import CYCLE, new_figure, save
 
 RUN = """
 [problem]

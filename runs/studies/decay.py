@@ -13,7 +13,7 @@ from options import read_options
 import dmft
 import sgd_sim
 from dmft.core.parallel import world
-from dmft.plots.style import BAND, CYCLE, new_figure, save
+from workbench.plots.style import BAND, CYCLE, new_figure, save
 
 RUN = """
 [problem]

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dmft.cli.figure import COMMANDS
 from dmft.core.command import OUT
-from dmft.paper import FIGURES, computations
+from reproduction.paper import FIGURES, computations
+from reproduction.paper.command import COMMANDS
 from sgd_sim.result import SOLVED
 
 SHARES = (0.05, 0.1, 0.25, 0.5)

@@ -13,9 +13,9 @@ from options import read_options
 import dmft
 import sgd_sim
 from dmft.core.parallel import world
-from dmft.plots.curves import time_axis
-from dmft.plots.style import CYCLE, new_figure, save
 from sgd_sim.result import SOLVED
+from workbench.plots.curves import time_axis
+from workbench.plots.style import CYCLE, new_figure, save
 
 RUN = """
 [problem]

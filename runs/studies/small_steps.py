@@ -11,7 +11,7 @@ from options import read_options
 
 import dmft
 from dmft.core.parallel import world
-from dmft.plots.convergence import draw
+from workbench.plots.convergence import draw
 
 RUN = """
 title = "persistent SGD, small steps"

@@ -14,7 +14,7 @@ import dmft
 import sgd_sim
 from dmft.core.parallel import world
 from dmft.model.spectral import SpectralLaw
-from dmft.plots.style import BAND, BLUE, ORANGE, new_figure, save
+from workbench.plots.style import BAND, BLUE, ORANGE, new_figure, save
 
 RUN = """
 [problem]

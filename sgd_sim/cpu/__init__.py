@@ -1,1 +1,1 @@
-"""The dynamics of an instance on a CPU."""
+"""The dynamics of instances on a CPU: starts, steps and trajectories, from the loops in sgd_sim/kernels."""

@@ -18,14 +18,11 @@ import numpy as np
 from numba import njit, prange
 
 from dmft.core.streams import key
-from sgd_sim.cpu import minibatch
-from sgd_sim.cpu.course import NESTEROV, NO_MOMENTUM, Pace, pace_of
-from sgd_sim.cpu.fast_normals import BLOCK, buffers, fill_block
-from sgd_sim.cpu.rows import aligned, call_scalar, padded, pass_over_rows
+from sgd_sim.kernels import minibatch
+from sgd_sim.kernels.course import NESTEROV, NO_MOMENTUM, Pace, pace_of
+from sgd_sim.kernels.fast_normals import BLOCK, buffers, fill_block
+from sgd_sim.kernels.rows import aligned, call_scalar, padded, pass_over_rows
 from sgd_sim.landscape import Landscape
-
-RECORDED = ("m", "loss", "q", "mse_fresh")   # the rows of a curves array
-BY_DATA = ("training_error", "error_fresh", "b")   # and those after them, where labels are not h0 itself
 
 _MOST_BLOCKS = 32
 _SMALLEST_BLOCK = 192
@@ -259,9 +256,9 @@ def push_intercept(b, pace, fields, labels, s, everything, n):
 def advance(landscape, rule, course, noise, state, work, first, last, record, curves, threads):
     """Take an instance from step first to step last; returns the step at which it diverged, or -1.
 
-    record: increasing steps to record; those in [first, last] fill their columns of curves (len(RECORDED), len(record)). A
-    record at `last` is made before the mini-batch of that step is drawn, and is made again, with the same numbers, when the run
-    continues.
+    record: increasing steps to record; those in [first, last] fill their columns of curves (rows, len(record)), whose rows have
+    names in sgd_sim/recording.py. A record at `last` is made before the mini-batch of that step is drawn, and is made again, with
+    the same numbers, when the run continues.
     """
     w, s, w0, h0 = state.w, state.s, landscape.w0, landscape.h0
     height = block_rows(h0.size)

@@ -16,14 +16,14 @@ from numba import cfunc, njit, types
 from dmft.model.experiment import Experiment
 from dmft.model.losses import Loss, built_in
 from dmft.model.runfile import Run
-from sgd_sim.cpu import minibatch
-from sgd_sim.cpu.course import NESTEROV, NO_MOMENTUM, make_course, make_rule, pace_of
 from sgd_sim.cpu.dynamics import add_noise, inert, is_wrong, make_noise, make_work, miss
-from sgd_sim.cpu.fast_normals import BLOCK, buffers
-from sgd_sim.cpu.rows import aligned, call_many, call_scalar
-from sgd_sim.cpu.tiles import TILE, WIDTHS, add_transposed, times
+from sgd_sim.cpu.starts import start_weights
+from sgd_sim.kernels import minibatch
+from sgd_sim.kernels.course import NESTEROV, NO_MOMENTUM, make_course, make_rule, pace_of
+from sgd_sim.kernels.fast_normals import BLOCK, buffers
+from sgd_sim.kernels.rows import aligned, call_many, call_scalar
+from sgd_sim.kernels.tiles import TILE, WIDTHS, add_transposed, times
 from sgd_sim.landscape import Landscape
-from sgd_sim.starts import start_weights
 from sgd_sim.states import NOT_STARTED, States
 
 SUM_ROWS = 32 * TILE      # rows whose gradients are added in float32 before they are added to the float64 sum

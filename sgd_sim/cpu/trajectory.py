@@ -8,10 +8,10 @@ import numpy as np
 
 from dmft.model.data import data_of
 from dmft.model.runfile import Run
-from sgd_sim.cpu.course import make_course, make_rule
 from sgd_sim.cpu.dynamics import State, advance, make_noise, make_work
+from sgd_sim.cpu.starts import start_weights
+from sgd_sim.kernels.course import make_course, make_rule
 from sgd_sim.landscape import make_landscape
-from sgd_sim.starts import start_weights
 from sgd_sim.states import NOT_STARTED, States
 
 

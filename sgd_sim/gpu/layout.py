@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from dmft.core.device import CUDA, source
-from sgd_sim.cpu import fast_normals
-from sgd_sim.cpu.course import Rule
+from sgd_sim.kernels import fast_normals
+from sgd_sim.kernels.course import Rule
 
 ONE_WARP = 1024
 WIDEST = 16384

@@ -16,13 +16,13 @@ from dmft.core.streams import key
 from dmft.model.cuda_loss import check_cuda
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
-from sgd_sim.cpu import minibatch
-from sgd_sim.cpu.course import NESTEROV, make_course, make_rule
 from sgd_sim.cpu.dynamics import make_noise
+from sgd_sim.cpu.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, spectral_weights, start_noise
 from sgd_sim.gpu.layout import KERNELS, PASSES, WIDEST, CardLayout, make_layout
+from sgd_sim.kernels import minibatch
+from sgd_sim.kernels.course import NESTEROV, make_course, make_rule
 from sgd_sim.landscape import TEST_ROWS, draw_labels, make_teacher, on_sphere, sizes
 from sgd_sim.recording import record_steps, recorded_rows
-from sgd_sim.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, spectral_weights, start_noise
 from sgd_sim.states import NOT_STARTED, States, remembers
 
 DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8   # modes of a pass, as in cuda/minibatch.cuh

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from dmft.core import streams
-from sgd_sim.cpu.fast_normals import BLOCK, buffers, fill_block
+from sgd_sim.kernels.fast_normals import BLOCK, buffers, fill_block
 from sgd_sim.models.activations import Activation
 
 

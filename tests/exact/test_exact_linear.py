@@ -139,8 +139,8 @@ def test_dyadic_history(name, per_level):
 
 def test_merged_blocks_cost_little(monkeypatch):
     """m of gradient descent has no noise here, so that one small march shows what blocks do to it: an error of 6.2e-5, 3.5e-6,
-    4.2e-7 and 1.3e-7 with 2, 4, 8 and 16 blocks of a level; bounds are twice that. Twin: means over blocks alone, without the slopes
-    inside them, err by 9e-4 and more, and fall with the square of the blocks."""
+    4.2e-7 and 1.3e-7 with 2, 4, 8 and 16 blocks of a level; bounds are twice that. Twin: means over blocks alone, without the
+    slopes inside them."""
     case = CASES["gd"]._replace(setting=LONG._replace(steps=120))
     exact, run = case.answer(case.setting).m, run_of(case)
 

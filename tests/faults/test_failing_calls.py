@@ -50,7 +50,7 @@ COMMANDS = {"theory": (dmft.cli.main, ["solve"], RUN), "simulation": (sgd_sim.cl
             "ode": (onepass.cli.main, ["solve"], ONE_PASS.format("chain")),
             **{process: (onepass.cli.main, ["simulate"], ONE_PASS.format(process)) for process in ("chain", "sgd", "sde")}}
 ALLOCATE = ("empty", "zeros", "full", "array", "concatenate", "ascontiguousarray", "empty_like", "zeros_like", "full_like")
-PACKAGES = ("dmft.", "sgd_sim.", "onepass.")
+PACKAGES = ("dmft.", "sgd_sim.", "onepass.", "workbench.")
 
 
 class Saboteur:

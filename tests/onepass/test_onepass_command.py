@@ -14,11 +14,11 @@ import pytest
 import onepass
 from dmft.core.errors import UserError
 from dmft.core.store import checkpoint_path, load_header
-from dmft.plots.onepass import draw as draw_onepass
-from dmft.plots.onepass_compare import draw_comparison
 from dmft.result.comparison import Curve
 from onepass import runfile
 from onepass.cli import main
+from workbench.plots.onepass import draw as draw_onepass
+from workbench.plots.onepass_compare import draw_comparison
 
 pytestmark = pytest.mark.cli
 

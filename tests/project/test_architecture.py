@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import ast
 import configparser
+import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("dmft", "sgd_sim", "onepass")
+# From the lowest to the highest: a package may import those before it, and nothing else of ours.
+PACKAGES = ("dmft", "sgd_sim", "onepass", "workbench", "reproduction")
+# What sgd_sim and onepass share with the theory, so that each can prove the other wrong.
+SHARED = ("dmft.core", "dmft.files", "dmft.model", "dmft.version")
 # library: the only place that may import it
-OWNERS = {"mpi4py": "dmft.core.parallel", "h5py": "dmft.core.store", "matplotlib": "dmft.plots", "cupy": "dmft.core.device"}
-# Packages of dmft from the lowest to the highest: a module may import its own package and those before it.
-LAYERS = ("core", "model", "equations", "samples", "solvers", "result", "running", "convergence", "scans", "inspection",
-          "cluster", "plots", "reporting", "paper", "cli")
+OWNERS = {"mpi4py": "dmft.core.parallel", "h5py": "dmft.core.store", "matplotlib": "workbench.plots", "cupy": "dmft.core.device"}
+# Within a package from the lowest to the highest: a module may import its own layer and those before it.
+LAYERS = {"dmft": ("core", "files", "model", "statics", "equations", "samples", "solvers", "result", "running", "convergence",
+                   "api", "cli"),
+          "sgd_sim": ("kernels", "models", "landscape", "recording", "states", "memory", "archive", "cpu", "gpu", "instances",
+                      "callbacks", "result", "simulation", "cli"),
+          "workbench": ("scans", "cluster", "inspection", "plots", "reporting", "kinds", "api", "cli")}
+# What users know below and lives above: these modules name it, and it is imported when it is asked for.
+GATES = {"dmft": {"workbench.api"}, "dmft.cli": {"workbench.cli.commands"}, "dmft.result.theory": {"workbench.plots.theory"},
+         "dmft.convergence.study": {"workbench.plots.convergence"}, "sgd_sim.cli": {"workbench.cli.check_simulation"},
+         "onepass.cli": {"workbench.cli.onepass_compare", "reproduction.companions.command"},
+         "workbench.cli.commands": {"reproduction.paper.command"}}
 # No files, terminals or pictures in the numerics.
-NUMERICS = ("dmft.model", "dmft.equations", "dmft.samples", "dmft.solvers")
+NUMERICS = ("dmft.model", "dmft.statics", "dmft.equations", "dmft.samples", "dmft.solvers")
 NUMERICS_FREE_OF = ("dmft.core.store", "dmft.core.progress", "dmft.core.command", "dmft.core.parallel.world", "argparse")
-# What may know several of dmft, sgd_sim and onepass.
-SHELL = ("dmft.api", "dmft.cli", "dmft.plots", "dmft.inspection", "dmft.reporting", "dmft.paper",
-         "sgd_sim.cli", "onepass.cli", "onepass.papers")
 
 
 def _modules() -> dict[str, Path]:
@@ -42,7 +51,14 @@ def _imports(source: str, module: str) -> set[str]:
     return found
 
 
+def _named(source: str) -> set[str]:
+    """Modules of ours that a source names in a string."""
+    texts = {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    return {text for text in texts if re.fullmatch(rf"({'|'.join(PACKAGES)})(\.\w+)+", text)}
+
+
 MODULES = _modules()
+NAMED = {module: _named(file.read_text()) for module, file in MODULES.items()}
 IMPORTS = {module: _imports(file.read_text(), module) for module, file in MODULES.items()}
 
 
@@ -58,6 +74,7 @@ def _offenders(readers: list[str], forbidden) -> list[str]:
 def test_the_sources_are_seen():
     assert {"dmft", "dmft.core.store", "sgd_sim", "onepass"} <= set(MODULES)
     assert "h5py" in IMPORTS["dmft.core.store"] and _imports("from .core import x", "dmft.a") == {"dmft.core", "dmft.core.x"}
+    assert _named("a = ['dmft.core', 'dmft is', 'numpy.x', 'workbench.gone']") == {"dmft.core", "workbench.gone"}
 
 
 @pytest.mark.parametrize("library", OWNERS)
@@ -66,30 +83,46 @@ def test_libraries_with_one_owner(library):
     assert _offenders(others, lambda name: _within(name, library)) == []
 
 
-def test_every_module_has_a_layer():
-    """A renamed package must not drop out of the checks below unnoticed."""
-    packages = {module.split(".")[1] for module in MODULES if module.count(".") >= 2 and _within(module, "dmft")}
-    assert packages == set(LAYERS)
-    assert all(any(_within(module, package) for module in MODULES) for package in (*NUMERICS, *SHELL))
+@pytest.mark.parametrize("package", LAYERS)
+def test_every_module_has_a_layer(package):
+    """A renamed folder must not drop out of the checks below unnoticed."""
+    found = {module.split(".")[1] for module in MODULES if _within(module, package) and "." in module}
+    assert found - {"__main__", "_cache", "version"} == set(LAYERS[package])
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_arrows_run_one_way(layer):
-    above = tuple(f"dmft.{name}" for name in LAYERS[LAYERS.index(layer) + 1:]) + (("dmft.api",) if layer != "cli" else ())
-    here = [module for module in MODULES if _within(module, f"dmft.{layer}")]
+def test_names_in_these_rules_are_there():
+    assert [name for name in (*NUMERICS, *SHARED, *GATES) if name not in MODULES] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_packages_form_no_circle(package):
+    above = PACKAGES[PACKAGES.index(package) + 1:]
+    here = [module for module in MODULES if _within(module, package)]
+    assert here and _offenders(here, lambda name: _within(name, above)) == []
+
+
+@pytest.mark.parametrize(("package", "layer"), [(package, layer) for package in LAYERS for layer in LAYERS[package]])
+def test_arrows_run_one_way(package, layer):
+    above = tuple(f"{package}.{name}" for name in LAYERS[package][LAYERS[package].index(layer) + 1:])
+    here = [module for module in MODULES if _within(module, f"{package}.{layer}")]
     assert _offenders(here, lambda name: _within(name, above)) == []
 
 
 def test_simulator_and_onepass_share_core_and_model_alone():
-    readers = [module for module in MODULES if _within(module, ("sgd_sim", "onepass")) and not _within(module, SHELL)]
-    known = ("dmft", "dmft.core", "dmft.model", "dmft.version")
-    solver = lambda name: _within(name, "dmft") and name not in known and not _within(name, known[1:])  # noqa: E731
+    readers = [module for module in MODULES if _within(module, ("sgd_sim", "onepass"))]
+    solver = lambda name: _within(name, "dmft") and name != "dmft" and not _within(name, SHARED)  # noqa: E731
     assert _offenders(readers, solver) == []
 
 
-def test_the_solver_knows_neither_simulator_nor_onepass():
-    solver = [module for module in MODULES if _within(module, "dmft") and not _within(module, SHELL)]
-    assert _offenders(solver, lambda name: _within(name, ("sgd_sim", "onepass"))) == []
+def test_modules_that_are_named_are_there():
+    """A module that is found by its name is no import that a type checker could see."""
+    assert {(module, name) for module, names in NAMED.items() for name in names if name not in MODULES} == set()
+
+
+def test_packages_above_are_named_by_gates_alone():
+    above = {module: {name for name in names if PACKAGES.index(name.split(".")[0]) > PACKAGES.index(module.split(".")[0])}
+             for module, names in NAMED.items()}
+    assert {module: names for module, names in above.items() if names} == GATES
 
 
 def test_numerics_know_no_files_ranks_or_terminals():

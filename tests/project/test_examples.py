@@ -11,6 +11,7 @@ import dmft
 import sgd_sim
 from dmft.core import store
 from dmft.model.runfile import parse_run
+from workbench.inspection.kinds import KINDS
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 EXAMPLES = sorted(DATA.glob("schema-*/*.h5"))
@@ -20,7 +21,7 @@ CURVES = ("m", "loss", "mse", "nu_hat", "nu_hat_direct", "delta_nu", "mu", "q")
 def test_every_schema_so_far_has_examples():
     found = {(path.parent.name, path.stem) for path in EXAMPLES}
     for schema in range(1, store.SCHEMA_VERSION + 1):
-        assert {(f"schema-{schema}", kind) for kind in store.KINDS} <= found
+        assert {(f"schema-{schema}", kind) for kind in KINDS} <= found
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -10,10 +10,14 @@ from collections import defaultdict
 
 from tests.project.test_architecture import IMPORTS, MODULES, PACKAGES, _within
 
-# Commands load what they need when they are called, so that `dmft --help` does not wait for all of it.
-MAY_LOAD_LATE = ("dmft.cli", "sgd_sim.cli", "onepass.cli", "dmft.api")
+# Commands load what they need when they are called, so that `dmft --help` does not wait for all of it; and matplotlib, plotly are
+# extras.
+MAY_LOAD_LATE = ("dmft.cli", "workbench.cli", "workbench.api", "workbench.kinds", "reproduction.paper.command",
+                 "reproduction.companions.command")
 # `import dmft` is light: what it offers is imported when it is first asked for.
 GATES = ("dmft",)
+# Commands, kinds of files and pictures are found by the names of their modules; test_architecture.py sees that these are there.
+FINDS_BY_NAME = {"dmft", "dmft.cli", "dmft.core.subcommands", "dmft.result.pictures", "workbench.inspection.kinds"}
 # Class names in two files, with the reason why both are right.
 TWICE_ON_PURPOSE: dict[str, str] = {}
 
@@ -107,8 +111,8 @@ def test_imports_stand_at_the_head_of_a_file():
     assert late == set()
 
 
-def test_no_module_is_found_by_a_string():
-    assert {module for module, tree in TREES.items() if _finds_by_string(tree)} == set()
+def test_modules_are_found_by_a_string_in_few_places():
+    assert {module for module, tree in TREES.items() if _finds_by_string(tree)} == FINDS_BY_NAME
 
 
 def test_imports_run_in_no_circle():

@@ -15,11 +15,11 @@ import pytest
 import dmft
 import onepass
 import sgd_sim
-from dmft.cli.commands import COMMANDS
 from dmft.core.references import entries
 from dmft.model.runfile import parse_run
 from onepass.cli import COMMANDS as ONEPASS
 from tests.run_files import run_text
+from workbench.cli.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

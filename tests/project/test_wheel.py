@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def _copy(source: Path) -> None:
     """The sources that a package is built from."""
-    for name in ("dmft", "sgd_sim", "onepass", "runs"):
+    for name in ("dmft", "sgd_sim", "onepass", "workbench", "reproduction", "runs"):
         shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=shutil.ignore_patterns("out", "__pycache__"))
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
@@ -50,7 +50,9 @@ def test_figures_find_their_run_files_in_an_empty_folder(installed, tmp_path):
     assert listed.returncode == 0, listed.stderr
     files = {word for line in listed.stdout.splitlines() for word in line.split() if word.endswith(".toml")}
     assert len(files) > 20 and all(Path(name).is_relative_to(installed / "dmft" / "runs") and Path(name).exists() for name in files)
-    study = run("-c", "from onepass.papers import study; print(study('loureiro/classical.toml'))")
+    companions = run("-m", "onepass", "figure", "--list")
+    assert companions.returncode == 0 and "bocchi5" in companions.stdout, companions.stderr
+    study = run("-c", "from reproduction.companions import study; print(study('loureiro/classical.toml'))")
     assert study.returncode == 0, study.stderr
 
 

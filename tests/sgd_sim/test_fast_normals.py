@@ -4,7 +4,7 @@ import numpy as np
 from scipy import stats
 
 from dmft.core import streams
-from sgd_sim.cpu.fast_normals import BLOCK, buffers, fill_block, philox_words
+from sgd_sim.kernels.fast_normals import BLOCK, buffers, fill_block, philox_words
 
 
 def block(key, index, first):

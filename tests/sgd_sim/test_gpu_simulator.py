@@ -12,9 +12,9 @@ from dmft.core.errors import RunError
 from dmft.model.losses import register_loss
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.cli import main
+from sgd_sim.cpu.starts import start_weights
 from sgd_sim.cpu.trajectory import InstanceTrajectory
 from sgd_sim.gpu.trajectories import AHEAD, GpuTrajectories, gpu_batches
-from sgd_sim.starts import start_weights
 from sgd_sim.states import States, empty_states
 from tests.run_files import run_text
 

@@ -12,8 +12,8 @@ from dmft.model.losses import register_loss
 from dmft.model.preprocessing import spectral_loss
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.cpu.dynamics import make_work
+from sgd_sim.cpu.starts import start_weights
 from sgd_sim.landscape import make_landscape
-from sgd_sim.starts import start_weights
 
 STEPS = 40
 BASE = f"""

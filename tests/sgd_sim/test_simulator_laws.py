@@ -8,8 +8,8 @@ import pytest
 import sgd_sim
 from dmft.model.runfile import parse_run
 from sgd_sim.cpu.dynamics import make_work
+from sgd_sim.cpu.starts import spectral_start, spectral_weights, start_weights
 from sgd_sim.landscape import make_landscape
-from sgd_sim.starts import spectral_start, spectral_weights, start_weights
 from tests.run_files import run_text
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dmft.core.streams import key
-from sgd_sim.cpu import minibatch
-from sgd_sim.cpu.minibatch import threshold
+from sgd_sim.kernels import minibatch
+from sgd_sim.kernels.minibatch import threshold
 
 STREAM = key(3, "test/minibatch")
 

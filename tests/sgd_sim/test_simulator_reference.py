@@ -10,12 +10,12 @@ import sgd_sim
 from dmft.core import streams
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import parse_run
-from sgd_sim.cpu import minibatch
-from sgd_sim.cpu.course import make_course, make_rule, pace_of
 from sgd_sim.cpu.dynamics import add_noise, make_work
-from sgd_sim.cpu.fast_normals import BLOCK, buffers
+from sgd_sim.cpu.starts import start_weights
+from sgd_sim.kernels import minibatch
+from sgd_sim.kernels.course import make_course, make_rule, pace_of
+from sgd_sim.kernels.fast_normals import BLOCK, buffers
 from sgd_sim.landscape import make_landscape
-from sgd_sim.starts import start_weights
 
 BASE = """
 [problem]

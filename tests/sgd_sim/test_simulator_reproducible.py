@@ -15,13 +15,13 @@ from dmft.core import store
 from dmft.core.driver import drive
 from dmft.core.errors import Stopped
 from dmft.model.runfile import parse_run
-from sgd_sim.cpu.course import make_course, make_rule
 from sgd_sim.cpu.dynamics import State, advance, make_noise, make_work
 from sgd_sim.cpu.shared import SharedTrajectories
+from sgd_sim.cpu.starts import start_weights
 from sgd_sim.instances import Instances
+from sgd_sim.kernels.course import make_course, make_rule
 from sgd_sim.landscape import make_landscape
 from sgd_sim.simulation import SimulationJob
-from sgd_sim.starts import start_weights
 from sgd_sim.states import empty_states
 from tests.small_results import StopAfter
 

@@ -18,10 +18,10 @@ import sgd_sim
 from dmft.core.parallel import world
 from dmft.equations.random_start import TeacherRows, fluctuations
 from dmft.model.experiment import Experiment
-from dmft.plots.escape import draw_alphas, draw_collapse, draw_growth, draw_passage
 from dmft.result.comparison import instances_curve, squared_overlaps
 from dmft.result.fluctuations import jackknife_error
 from dmft.running.replica import Setup
+from workbench.plots.escape import draw_alphas, draw_collapse, draw_growth, draw_passage
 
 RUN = """
 [problem]

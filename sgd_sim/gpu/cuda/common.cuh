@@ -16,7 +16,7 @@
 //   QUANTITIES rows of the curves of an instance
 //   PRODUCTS   1: products.cuh passes over the data, 0: rows.cuh
 //   TILE, SLAB, STAGES  of products.cuh
-//   LOG0.., SIN0.., COS0..  coefficients of sgd_sim/cpu/fast_normals.py
+//   LOG0.., SIN0.., COS0..  coefficients of sgd_sim/kernels/fast_normals.py
 // All sums have a fixed order that depends on these alone: an instance has the same numbers in any batch.
 
 typedef unsigned long long u64;

@@ -1,4 +1,4 @@
-// Data sets and noise: the normals of sgd_sim/cpu/fast_normals.py, equal up to the last bit or two (the compiler of the CPU
+// Data sets and noise: the normals of sgd_sim/kernels/fast_normals.py, equal up to the last bit or two (the compiler of the CPU
 // chooses where it fuses multiplications with additions), and landscapes made of them.
 
 // Two normals of two 32-bit words.

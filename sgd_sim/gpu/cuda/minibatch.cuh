@@ -1,4 +1,4 @@
-// The samples of a mini-batch, as in sgd_sim/cpu/minibatch.py and with the same numbers.
+// The samples of a mini-batch, as in sgd_sim/kernels/minibatch.py and with the same numbers.
 //
 // Mini-batches do not depend on the weights: they are drawn for several steps at a time, before the passes that use them, into
 // s (ring, instances, rows), that of a step at step % ring.

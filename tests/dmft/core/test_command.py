@@ -56,7 +56,7 @@ def test_errors_after_reading_name_the_run_file(command_line, setting, tmp_path,
 def _job(*arguments):
     parser = command.Parser()
     command.run_options(parser)
-    return command.read_job(parser.parse_args(arguments), "theory", load_run)
+    return command.read_job(parser.parse_args(arguments), "theory", load_run, "theory")
 
 
 def test_a_last_time_that_is_not_t_max_is_told(tmp_path, demo_text, monkeypatch, capsys):

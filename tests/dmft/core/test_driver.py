@@ -56,7 +56,7 @@ class Counter:
 class Counting:
     """A job of so many counters; the result is a list of (index, values)."""
 
-    kind, checkpoint_interval = "theory", 1000.0
+    kind, checkpoint_layout, checkpoint_interval = "theory", 1, 1000.0
 
     def __init__(self, wanted=3, steps=5, short=None, text="the run"):
         self.wanted, self.steps, self.short, self.run_text = wanted, steps, short, text

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from dmft.core import store
-from dmft.inspection.against import against_simulations
 from dmft.model.runfile import parse_run
 from dmft.result.comparison import Curve, compare, extrapolate, instances_curve
+from workbench.inspection.against import against_simulations
 
 T = 0.02 * np.arange(101)
 M = 0.5 + 0.2 * T
@@ -157,7 +157,7 @@ def test_verdicts():
 @pytest.mark.parametrize("error, verdict", [(1e-3, "agree"), (0.2, "cannot tell")])
 def test_the_closing_line_and_the_picture_say_the_verdict(dmft_main, tmp_path, demo_text, monkeypatch, error, verdict):
     pytest.importorskip("matplotlib")
-    from dmft.plots import compare as drawing
+    from workbench.plots import compare as drawing
 
     titles = []
     monkeypatch.setattr(drawing, "save", lambda figure, path: titles.append(figure.get_suptitle()))

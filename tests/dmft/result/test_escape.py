@@ -7,11 +7,11 @@ import pytest
 from scipy.special import erfc
 
 import dmft
-from dmft.cli.commands import run_command
 from dmft.core.errors import DmftWarning, UserError
 from dmft.model.runfile import parse_run
 from dmft.result.escape import first_passage, growth_of
 from tests.solver_cases import make_run
+from workbench.cli.commands import run_command
 
 
 def test_one_growing_mode_is_known_exactly():

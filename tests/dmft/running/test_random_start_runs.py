@@ -14,10 +14,10 @@ import dmft
 import sgd_sim
 from dmft.core import store
 from dmft.core.errors import Stopped
-from dmft.inspection.opening import open_file
 from dmft.result.comparison import squared_overlaps
 from tests.conftest import mpirun
 from tests.small_results import StopAfter
+from workbench.inspection.opening import open_file
 
 TEXT = """
 [problem]

@@ -11,13 +11,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import dmft
 import sgd_sim
-from dmft.core import checkpoint, store
+from dmft.core import store
 from dmft.core.errors import FileError, RunError, Stopped
-from dmft.inspection.live import partial_theory
+from dmft.running.runner import TheoryJob
 from sgd_sim.archive import to_arrays
+from sgd_sim.simulation import SimulationJob
 from sgd_sim.states import empty_states
 from tests.small_results import StopAfter
 from tests.solver_cases import ALGORITHMS, make_run
+from workbench.inspection.live import partial_theory
 
 ITERATE = {"method": "iterate", "steps": 12, "samples": 64, "tolerance": 1e-9}
 
@@ -97,7 +99,8 @@ def test_theories_of_before_are_refused_and_simulations_go_on(tmp_path, monkeypa
     run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=1).replace(dimension=20, instances=2)
     theory, simulation = tmp_path / "theory.h5", tmp_path / "simulation.h5"
     with monkeypatch.context() as before:
-        before.setattr(checkpoint, "LAYOUT", dict.fromkeys(checkpoint.LAYOUT, 4))
+        for job in (TheoryJob, SimulationJob):
+            before.setattr(job, "checkpoint_layout", 4)
         interrupted(run, theory, 5)
         with pytest.raises(Stopped):
             sgd_sim.simulate(run, output=simulation, quiet=True, stop=StopAfter(0))  # its steps are few and long

@@ -1,0 +1,44 @@
+"""A program with subcommands. Each is a module, found by its name and imported when it is asked for: the program starts fast, a
+library that one command needs may be missing for the others, and a command may live in a package above that of its program.
+
+A subcommand's module has `add_arguments(parser)` and `run(options) -> exit code`; its docstring is the help.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+
+from dmft.core.command import Parser
+from dmft.core.errors import UserError
+from dmft.version import __version__
+
+Commands = Mapping[str, tuple[str, str]]        # name: (its module, one line for the overview)
+
+
+def run_subcommand(program: str, description: str, epilog: str, commands: Commands, words: Sequence[str]) -> int:
+    """Run `PROGRAM WORDS...`; returns the exit code."""
+    parser = Parser(prog=program, description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="version", version=f"{program} {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    asked = next((word for word in words if not word.startswith("-")), None)
+    if asked is not None and asked not in commands:
+        raise UserError(f"no command '{asked}'{_meant(asked, commands)}; there are {', '.join(commands)} (see {program} --help)")
+    for name, (module_name, summary) in commands.items():
+        if name != asked:
+            subparsers.add_parser(name, help=summary, add_help=False)
+            continue
+        module = import_module(module_name)
+        subparser = subparsers.add_parser(name, help=summary, description=module.__doc__,
+                                          formatter_class=argparse.RawDescriptionHelpFormatter)
+        module.add_arguments(subparser)
+        subparser.set_defaults(function=module.run)
+    options = parser.parse_args(list(words))
+    return options.function(options)
+
+
+def _meant(asked: str, commands: Commands) -> str:
+    near = difflib.get_close_matches(asked, commands, 1)
+    return f"; did you mean '{near[0]}'?" if near else ""

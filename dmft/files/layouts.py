@@ -1,0 +1,362 @@
+"""The layout of every kind of file, declared once: names, types and shapes of datasets and attributes.
+
+`check` compares a file with its layout before its contents are used; docs/hdf5.md has the same tables, and a test compares
+the two. A file may hold more than is declared (another program may have added to it), but not less.
+
+Shapes are given by names of axes. An axis has the same length wherever it is named in a file; a number is that length.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from dmft.core.errors import FileError
+
+CURVES = ("m", "loss", "mse", "error", "training_error", "b", "V", "gain", "q",
+          "nu_hat", "nu_hat_direct", "delta_nu", "mu", "nu_gap", "ibp_gap", "unstable", "lost")
+KERNELS = ("M_C", "M_R", "C", "R")
+COLUMNS = (*KERNELS, "chi")                                 # at waiting times
+STUDIED = ("loss", "nu_hat", "delta_nu")                    # curves of a convergence study, and those that depend on its start
+STUDIED_BY_START = {"given start": ("m", "mu"), "random start": ("V", "gain")}
+AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
+MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
+
+# Versions of checkpoints, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
+CHECKPOINTS = {"theory": 6, "simulation": 4, "onepass": 4}
+
+# Kinds of numpy numbers that a dataset may hold.
+NUMBERS, WHOLE, BYTES, TIMES = "number", "whole number", "byte", "times"
+_DTYPES = {NUMBERS: "biuf", WHOLE: "biu", BYTES: "u", TIMES: "biuf"}
+
+
+class File(Protocol):
+    """The description of a file to be checked, with or without its arrays (dmft.core.store.Stored)."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def is_checkpoint(self) -> bool: ...
+    @property
+    def attrs(self) -> dict[str, Any]: ...
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]: ...
+    @property
+    def dtypes(self) -> dict[str, np.dtype]: ...
+    @property
+    def arrays(self) -> dict[str, np.ndarray]: ...
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset of a layout. `name` may contain {axis} or {i}, which stand for every axis of a study and every worker under way, or
+    end in "*", for any name. `axes` are names of axes or lengths. The datasets of a `group` are all there or none; a dataset
+    without a group must be there unless it is optional."""
+
+    name: str
+    axes: tuple[str | int, ...]
+    type: str = NUMBERS
+    group: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """type: text, number, whole number, flag, whole numbers, list (JSON), table (JSON). axis: the length of a list, or the number
+    of words of a text that holds one for each."""
+
+    name: str
+    type: str
+    optional: bool = True
+    axis: str = ""
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """The layout of one kind of file."""
+
+    datasets: tuple[Dataset, ...]
+    attributes: tuple[Attribute, ...] = ()
+    least: Mapping[str, int] | None = None      # least lengths of axes (1 where not named)
+    # Axes that every worker under way has for itself, each with the axis of the file that it is not longer than: a worker that
+    # waits in the state of a shorter run (theory.keep_state) has the times of that run.
+    own_axes: Mapping[str, str] = field(default_factory=dict)
+
+
+def _each(names: Iterable[str], axes: tuple[str | int, ...], pattern: str = "{}", **options: Any) -> tuple[Dataset, ...]:
+    return tuple(Dataset(pattern.format(name), axes, **options) for name in names)
+
+
+def _with_errors(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{name}{ending}" for name in names for ending in ("", "_error"))
+
+
+COMMON = (Attribute("outcome", "text"), Attribute("ranks", "whole number"), Attribute("wall_time", "number"),
+          Attribute("revision", "text"), Attribute("package_version", "text"))
+_PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "number"))
+_SUMS, _COLUMN_SUMS = (tuple(f"{prefix}{name}_{part}" for name in names for part in ("mean", "squares"))
+                       for prefix, names in (("", KERNELS), ("column_", COLUMNS)))
+ERRORS = ("mse", "error")  # on new samples, where the data model knows them
+BY_DATA = ("training_error", "b")  # of data models that have them
+LATER = ("ibp_gap", "lost")  # missing in files of earlier versions
+RANDOM_START = ("V", "gain")  # of random starts, from the average over replicas
+RANDOM_KERNELS = ("V", "K1", "Z")
+_ROWS = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1", "Z"))
+_ROWS_NOW = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1_now", "Z_now", "a"))
+_INNER_CURVES = tuple(name for name in CURVES if name not in ERRORS + BY_DATA + LATER + RANDOM_START)
+
+LAYOUTS = {
+    "theory": FileLayout(
+        (Dataset("t", ("time",), TIMES), *_each(_with_errors(_INNER_CURVES), ("time",)),
+         *_each(_INNER_CURVES, ("replica", "time"), "replicas/{}"),
+         *(one for name in ERRORS + BY_DATA + LATER for one in (
+             *_each(_with_errors((name,)), ("time",), group=name),
+             *_each((name,), ("replica", "time"), "replicas/{}", group=name))),
+         *_each(("half_m", "coarse_m"), ("replica", "time"), "replicas/{}", optional=True),
+         *_each(("m", "m_error"), ("time",), "history_error/{}", group="history error"),
+         *_each(("m", "m_error"), ("time",), "bias/{}", group="bias"),
+         Dataset("kernels/t", ("saved",), TIMES), Dataset("kernels/t_last", ("saved",), optional=True),
+         *_each(_with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
+         Dataset("columns/t", ("row",), TIMES, group="columns"), Dataset("columns/t_w", ("waiting",), TIMES, group="columns"),
+         *_each(_with_errors(COLUMNS), ("row", "waiting"), "columns/{}", group="columns"),
+         Dataset("history", ("sweep", "replica"), optional=True),
+         *_each(_with_errors(RANDOM_START), ("time",), group="random start"),
+         *_each(("V", "V_error"), ("time",), "bias/{}", group="random start"),
+         *_each(_with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
+         *_each(_ROWS, ("replica", "time", "slot"), "random_start/{}", group="random start"),
+         *_each(_ROWS_NOW, ("replica", "time"), "random_start/{}", group="random start"),
+         Dataset("random_start/per_level", ("replica",), WHOLE, optional=True),
+         *_each(_SUMS, ("saved", "saved"), "state/{}", group="state"),
+         *_each(_COLUMN_SUMS, ("row", "waiting"), "state/{}", group="state of columns")),
+        (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica")),
+        {"time": 2, "saved": 2, "sweep": 0, "waiting": 1}),
+    "theory checkpoint": FileLayout(
+        (*_each(_INNER_CURVES, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
+         *_each(KERNELS, ("own saved", "own saved"), "active/{{i}}/whole/shared/kernels/{}"),
+         *_each(COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}"),
+         *_each(_INNER_CURVES, ("finished", "time"), "finished/replicas/{}", group="finished"),
+         *_each(("half_m", "coarse_m"), ("finished", "time"), "finished/replicas/{}", group="finished"),
+         *_each(_SUMS, ("saved", "saved"), "finished/state/{}", group="finished kernels"),
+         *_each(_COLUMN_SUMS, ("row", "waiting"), "finished/state/{}", group="finished columns")),
+        _PROGRESS, {"finished": 0}, {"own time": "time", "own saved": "saved", "own row": "row", "own waiting": "waiting"}),
+    "simulation": FileLayout(
+        (Dataset("t", ("time",), TIMES), *_each(("m", "loss", "q"), ("instance", "time")),
+         *_each((*ERRORS, *BY_DATA, "mse_fresh", "error_fresh"), ("instance", "time"), optional=True),
+         Dataset("diverged", ("instance",), WHOLE), Dataset("state/record", ("time",), WHOLE),
+         Dataset("state/step", ("instance",), WHOLE), Dataset("state/diverged_at", ("instance",), WHOLE),
+         Dataset("state/w", ("instance", "dimension")), Dataset("state/b", ("instance",), optional=True),
+         Dataset("state/before", ("instance", "dimension"), optional=True),
+         Dataset("state/s", ("instance", "byte"), BYTES)),
+        _PROGRESS, {"byte": 0}),
+    "simulation checkpoint": FileLayout(
+        (Dataset("active/{i}/instances/shared/record", ("time",), WHOLE),
+         *_each(("step", "diverged_at"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE),
+         Dataset("active/{i}/instances/own/curves", ("instance", "curve", "time")),
+         Dataset("active/{i}/instances/own/w", ("instance", "dimension")),
+         Dataset("active/{i}/instances/own/s", ("instance", "byte"), BYTES)),
+        _PROGRESS, {"byte": 0}),
+    "onepass": FileLayout(
+        (Dataset("t", ("time",), TIMES),),
+        (Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),
+    "onepass checkpoint": FileLayout(
+        (Dataset("active/{i}/instances/own/flat", ("instance", "time", "statistic")),
+         *_each(("columns", "step"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE),
+         Dataset("active/{i}/instances/own/snapshot", ("instance", "byte"), BYTES)),
+        _PROGRESS, {"byte": 0}),
+    "convergence": FileLayout(
+        (Dataset("{axis}/values", ("points",)), Dataset("{axis}/seeds", ("points",)), Dataset("{axis}/wall_times", ("points",)),
+         Dataset("{axis}/t", ("common",), TIMES), Dataset("{axis}/kernel_t", ("saved",), TIMES),
+         *(Dataset(f"{{axis}}/{measure}/{q}", ("points",)) for measure in MEASURES for q in (*STUDIED, *KERNELS)),
+         *_each((*STUDIED, *KERNELS), (2,), "{{axis}}/order/{}"),
+         *(dataset for start, names in STUDIED_BY_START.items() for dataset in (
+             *(Dataset(f"{{axis}}/{measure}/{q}", ("points",), group=start) for measure in MEASURES for q in names),
+             *_each(names, (2,), "{{axis}}/order/{}", group=start),
+             *_each(_with_errors(names), ("points", "common"), "{{axis}}/curves/{}", group=f"{start}, curves"),
+             *_each(_with_errors(names), ("common",), "{{axis}}/limit/{}", group=f"{start}, limit"))),
+         *_each(_with_errors(STUDIED), ("points", "common"), "{{axis}}/curves/{}", group="curves"),
+         *_each(_with_errors(STUDIED), ("common",), "{{axis}}/limit/{}", group="limit"),
+         *_each(_with_errors(KERNELS), ("saved", "saved"), "{{axis}}/limit/{}", group="limit"),
+         Dataset("{axis}/residuals", ("points", "sweep"), optional=True)),
+        (Attribute("axes", "text", optional=False), Attribute("outcomes_{axis}", "text", optional=False, axis="points")),
+        {"common": 0, "saved": 0, "sweep": 0}),
+    "sweep": FileLayout(
+        (Dataset("times", ("time",)), Dataset("count", ("row",)), Dataset("is_simulation", ("row",), WHOLE),
+         *_each(("m", "m_error", "loss", "loss_error", "share", "share_low", "share_high"), ("row", "time")),
+         Dataset("parameters/*", ("row",), optional=True)),
+        (Attribute("threshold", "number", optional=False), Attribute("files", "list", optional=False, axis="row"),
+         Attribute("keys", "list", optional=False), Attribute("other_parameters", "table", optional=False, axis="row"))),
+}
+
+
+def layout_of(kind: str, live: bool) -> FileLayout:
+    """The layout of a kind of file; a checkpoint has its own where its contents differ."""
+    return LAYOUTS.get(f"{kind} checkpoint", LAYOUTS[kind]) if live else LAYOUTS[kind]
+
+
+def check(file: File, sizes: Mapping[str, int] | None = None, needed: Collection[str] | None = None) -> None:
+    """FileError, one line, when a file lacks something or holds it in another type or shape. sizes: lengths of axes that follow
+    from the run. needed: the only datasets that the reader uses; others may be missing, but not wrong. Where the arrays were read,
+    times must be finite and increase."""
+    layout = layout_of(file.kind, file.is_checkpoint)
+    if needed is not None:
+        layout = replace(
+            layout, datasets=tuple(replace(dataset, group="", optional=dataset.name not in needed) for dataset in layout.datasets),
+            attributes=tuple(replace(attribute, optional=True) for attribute in layout.attributes))
+    for attribute in (*COMMON, *layout.attributes):
+        for name in _attribute_names(attribute.name, file):
+            _check_attribute(file, replace(attribute, name=name))
+    _Shapes(file, layout, dict(sizes or {})).check()
+
+
+def _wrong(file: File, what: str) -> FileError:
+    which = "checkpoint" if file.is_checkpoint else "file"
+    return FileError(f"{file.path}: a {file.kind} {which} that is not whole inside: {what}; make it again")
+
+
+# --- attributes -------------------------------------------------------------------------------------------
+
+_TYPES: dict[str, tuple[type, ...]] = {"text": (str,), "number": (int, float), "whole number": (int,), "flag": (bool, int),
+                                       "list": (str,), "table": (str,)}
+
+
+def _attribute_names(name: str, file: File) -> list[str]:
+    return [name.format(axis=axis) for axis in study_axes(file)] if "{axis}" in name else [name]
+
+
+def study_axes(file: File) -> list[str]:
+    """Names of the axes of a convergence study."""
+    axes = file.attrs.get("axes")
+    names = axes.split(",") if isinstance(axes, str) else []
+    if not names or set(names) - set(AXES) or len(set(names)) < len(names):
+        raise _wrong(file, f"the attribute 'axes' must list some of {', '.join(AXES)}")
+    return names
+
+
+def _check_attribute(file: File, attribute: Attribute) -> None:
+    """FileError for an attribute that is missing or of another type."""
+    if attribute.name not in file.attrs:
+        if not attribute.optional:
+            raise _wrong(file, f"the attribute {attribute.name!r} is missing")
+        return
+    value = file.attrs[attribute.name]
+    fits = (isinstance(value, np.ndarray) and value.ndim == 1 and (value.dtype.kind in "iu" or not value.size)
+            if attribute.type == "whole numbers" else isinstance(value, _TYPES[attribute.type]))
+    if fits and attribute.type == "number":
+        fits = bool(np.isfinite(value))
+    if fits and attribute.type in ("list", "table"):
+        try:
+            fits = isinstance(json.loads(value), list if attribute.type == "list" else dict)
+        except ValueError:
+            fits = False
+    if not fits:
+        raise _wrong(file, f"the attribute {attribute.name!r} is not a {attribute.type}")
+
+
+def _count(attribute: Attribute, value: Any) -> Iterator[int]:
+    """Lengths that the value of an attribute implies for its axis."""
+    if attribute.type == "table":
+        yield from (len(column) if isinstance(column, list) else -1 for column in json.loads(value).values())
+    else:
+        yield len(json.loads(value)) if attribute.type == "list" else len(value.split(","))
+
+
+# --- datasets ---------------------------------------------------------------------------------------------
+
+class _Shapes:
+    """Compares the datasets of one file with its layout; an axis gets its length from the first dataset that has it."""
+
+    def __init__(self, file: File, layout: FileLayout, lengths: dict[str, int]):
+        self.file, self.layout, self.lengths = file, layout, lengths
+        self.met = dict.fromkeys(lengths, "the run")     # what gave each axis its length, for messages
+
+    def check(self) -> None:
+        """FileError for the first dataset that is missing or wrong."""
+        file, layout = self.file, self.layout
+        for scope, datasets in self._scopes():
+            groups = {dataset.group for dataset in datasets if dataset.name in file.shapes}
+            for dataset in datasets:
+                needed = dataset.group in groups if dataset.group else not dataset.optional
+                if dataset.name in file.shapes:
+                    self._one(dataset, scope)
+                elif needed:
+                    raise _wrong(file, f"the dataset {dataset.name!r} is missing")
+        if file.kind == "onepass" and not file.is_checkpoint:
+            self._statistics()
+        for attribute in layout.attributes:
+            for name in _attribute_names(attribute.name, file) if attribute.axis else ():
+                scope = name.removeprefix("outcomes_") if "{axis}" in attribute.name else ""
+                for length in _count(attribute, file.attrs[name]) if name in file.attrs else ():
+                    self._length(attribute.axis, length, f"the attribute {name!r}", scope)
+
+    def _scopes(self) -> Iterator[tuple[str, list[Dataset]]]:
+        """(scope, datasets with their names filled in). The datasets of one axis of a study have lengths of their own, as have
+        those of one worker under way where the layout has own_axes."""
+        shapes = self.file.shapes
+        plain = [dataset for dataset in self.layout.datasets if not any(mark in dataset.name for mark in "{*")]
+        starred = [replace(dataset, name=name) for dataset in self.layout.datasets if dataset.name.endswith("/*")
+                   for name in shapes if name.startswith(dataset.name[:-1])]
+        yield "", plain + starred
+        if any("{axis}" in dataset.name for dataset in self.layout.datasets):
+            for axis in study_axes(self.file):
+                yield axis, [replace(dataset, name=dataset.name.format(axis=axis)) for dataset in self.layout.datasets]
+        under_way = sorted({name.split("/")[1] for name in shapes if name.startswith("active/")})
+        for i in under_way if any("{i}" in dataset.name for dataset in self.layout.datasets) else ():
+            if not i.isdecimal():
+                raise _wrong(self.file, f"active/{i} is not the number of a replica")
+            yield i if self.layout.own_axes else "", [replace(dataset, name=dataset.name.format(i=i))
+                                                      for dataset in self.layout.datasets if "{i}" in dataset.name]
+
+    def _one(self, dataset: Dataset, scope: str) -> None:
+        """The type and the shape of one dataset."""
+        name, shape, dtype = dataset.name, self.file.shapes[dataset.name], self.file.dtypes[dataset.name]
+        if dtype.kind not in _DTYPES[dataset.type] or (dataset.type == BYTES and dtype.itemsize != 1):
+            raise _wrong(self.file, f"the dataset {name!r} holds {dtype}, not a {dataset.type}")
+        if len(shape) != len(dataset.axes):
+            raise _wrong(self.file, f"the dataset {name!r} has {len(shape)} axes, not {len(dataset.axes)}")
+        for axis, length in zip(dataset.axes, shape):
+            self._length(axis, length, f"the dataset {name!r}", scope)
+        if dataset.type == TIMES and name in self.file.arrays:
+            self._increases(name)
+
+    def _length(self, axis: str | int, length: int, what: str, scope: str) -> None:
+        """Compare the length that `what` has along an axis with the known one; the first length that is met becomes the known
+        one."""
+        key = f"{scope}/{axis}"
+        known = axis if isinstance(axis, int) else self.lengths.setdefault(key if scope else axis, length)
+        source = self.met.setdefault(key if scope else str(axis), what)
+        least = 0 if isinstance(axis, int) else (self.layout.least or {}).get(axis, 1)
+        if length != known:
+            raise _wrong(self.file, f"{what} has {length} of axis '{axis}', {source} has {known}")
+        if length < least:
+            raise _wrong(self.file, f"{what} has {length} of axis '{axis}', fewer than {least}")
+        most = self.lengths.get(self.layout.own_axes.get(str(axis), ""), length)
+        if length > most:
+            raise _wrong(self.file, f"{what} has {length} of axis '{axis}', more than the {most} of the run")
+
+    def _increases(self, name: str) -> None:
+        t = self.file.arrays[name]
+        if not np.isfinite(t).all() or np.any(np.diff(t) <= 0) or np.any(t < 0):
+            raise _wrong(self.file, f"the dataset {name!r} does not hold increasing times")
+
+    def _statistics(self) -> None:
+        """One-pass results: any statistics, each over time, instances before it in an ensemble."""
+        others = [name for name in self.file.shapes if name != "t" and not name.startswith("state/")]
+        if not others:
+            raise _wrong(self.file, "there is no statistic in it")
+        first: tuple[str | int, ...] = ("instance", "time") if self.file.attrs.get("ensemble") else ("time",)
+        for name in others:
+            shape = self.file.shapes[name]
+            if len(shape) < len(first):
+                raise _wrong(self.file, f"the dataset {name!r} has {len(shape)} axes, fewer than {len(first)}")
+            for axis, length in zip(first, shape):
+                self._length(axis, length, f"the dataset {name!r}", "")
+        lost = np.asarray(self.file.attrs.get("diverged_instances", ()), int)
+        if np.any(lost < 0) or np.any(lost >= self.lengths.get("instance", 0)):
+            raise _wrong(self.file, "the attribute 'diverged_instances' names instances that are not there")

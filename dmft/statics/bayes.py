@@ -1,0 +1,217 @@
+"""Bayes-optimal learning at the alpha of a run, whatever its loss and algorithm: reference values from scalar state evolution.
+
+When the law w0 ~ N(0, I) is known beforehand, the posterior mean of w0 has m = q (one number, the overlap), which solves
+
+    q/(1 - q) = qh(q) = alpha E[g^2] ,   g = (E[h0 | omega, y] - omega)/V ,  V = 1 - q ,  h0 ~ N(omega, V) ,  omega ~ N(0, q) .
+
+The smallest stable solution is what approximate message passing reaches from no knowledge, the best of the known fast algorithms;
+the one of largest free entropy, by the area between the two sides, is what unlimited time could reach. For two clusters
+with labels of their own each sample is a noisy measurement of w0, so that q/(1 - q) = alpha <c^2>/Delta. docs/data-models.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+from scipy.special import ndtr
+
+from dmft.core.errors import RunError, UserError
+from dmft.model.data import data_of
+from dmft.model.mixture import Mixture
+from dmft.model.observables import sign_error
+from dmft.model.runfile import Run
+from dmft.model.teacher import Teacher
+from dmft.statics.limit_averages import standard_normal
+
+Channel = Callable[[float], float]  # q -> qh(q)/alpha, how much a label tells
+NEARLY = 1e-9  # 1 - q of the last point of the grid, next to perfect recovery
+# Overlaps between which solutions are searched.
+GRID = np.concatenate([[1e-7], np.linspace(0.0, 1.0, 161)[1:-1], 1.0 - np.geomspace(1e-3, NEARLY, 13)])
+
+
+@dataclass(frozen=True)
+class BayesOptimal:
+    """overlap: m = q of the posterior mean that message passing reaches; best_overlap: that of unlimited time. Errors on new
+    samples at both, by name (mse: of the best prediction of the label, error: share of wrong labels). thresholds: alpha_WR, from
+    which on something is learnt from nothing; alpha_IT, alpha_AMP: where best_overlap and overlap jump to (near) recovery."""
+
+    overlap: float
+    best_overlap: float
+    errors: dict[str, float]
+    best_errors: dict[str, float]
+    thresholds: dict[str, float] = field(default_factory=dict)
+
+
+def bayes(run: Run) -> BayesOptimal:
+    """The Bayes-optimal performance for the data of a run. RunError where it is not built in."""
+    data, alpha = data_of(run.problem), run.problem.alpha
+    if isinstance(data, Mixture):
+        return _two_clusters(data, alpha)
+    channel = channel_of(data)
+    overlap, best = solutions(channel, alpha)
+    even = data.kind in ("abs", "square")
+    return BayesOptimal(overlap, best, _errors(data, overlap), _errors(data, best),
+                        thresholds(channel, data.label_noise == 0) if even else {})
+
+
+def known_bayes(run: Run) -> dict[str, float]:
+    """Bayes-optimal errors on new samples by name, as message passing reaches them; empty where they are not known."""
+    try:
+        data = data_of(run.problem)
+        if isinstance(data, Mixture):
+            return _two_clusters(data, run.problem.alpha).errors
+        return _errors(data, solutions(channel_of(data), run.problem.alpha)[0])
+    except UserError:  # not built in, or a loss that is not registered here
+        return {}
+
+
+# --- teachers ----------------------------------------------------------------------------------------------------------
+
+def channel_of(data: Teacher) -> Channel:
+    """qh(q)/alpha for the labels of a teacher. RunError where it is not built in."""
+    if data.kind in ("", "field"):
+        return lambda q: 1.0 / max(1.0 - q + data.label_noise, 1e-300)
+    if data.kind == "sign":
+        return partial(_sign, noise=data.label_noise, flip=data.flip)
+    if data.label_noise == 0:
+        return lru_cache(None)(_magnitude)
+    if data.kind == "abs":
+        return lru_cache(None)(partial(_noisy_magnitude, noise=data.label_noise))
+    raise RunError('[problem] labels = "square" with label_noise: Bayes-optimal learning is not built in for these; "abs" has it')
+
+
+def _sign(q: float, noise: float, flip: float) -> float:
+    """y = sign(h0 + noise), flipped with probability p: Z(y) = p + (1-2p) Phi(y omega/sqrt(V + Delta))."""
+    wide = max(1.0 - q + noise, 1e-300)
+    omega, weight = _near_zero(q, wide)
+    t = omega / np.sqrt(wide)
+    bump = ((1.0 - 2.0 * flip) * np.exp(-0.5 * t**2)) ** 2 / (2.0 * np.pi * wide)
+    return float(weight @ sum(bump / (flip + (1.0 - 2.0 * flip) * ndtr(sign * t)) for sign in (1.0, -1.0)))
+
+
+def _near_zero(q: float, wide: float) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights of omega ~ N(0, q) for what lives at |omega| < 10 sqrt(wide)."""
+    x, weight = standard_normal()
+    scale = min(np.sqrt(wide / max(q, 1e-300)), 1.0)
+    return np.sqrt(q) * scale * x, weight * scale * np.exp(0.5 * x**2 * (1.0 - scale**2))
+
+
+def _magnitude(q: float) -> float:
+    """y = |h0| exactly: E[h0 | omega, y] = y tanh(y omega/V), and what is left of its variance is y^2/cosh^2."""
+    V = 1.0 - q
+    omega, weight = _near_zero(q, V)
+    x, own = standard_normal()
+    y = omega[:, None] + np.sqrt(V) * x
+    left = weight @ (y / np.cosh(np.minimum(np.abs(y * omega[:, None]) / V, 300.0))) ** 2 @ own
+    return (V - float(left)) / V**2
+
+
+def _noisy_magnitude(q: float, noise: float) -> float:
+    """y = |h0| + noise: given omega and y, h0 is Gaussian on either half line. What is left of its variance beyond that of a
+    Gaussian label, V Delta/(V + Delta), lives near omega = 0."""
+    V = 1.0 - q
+    wide, floor = V + noise, V * noise / (V + noise)
+    sd = np.sqrt(floor)
+    omega, weight = (array[len(array) // 2:] for array in _near_zero(q, wide))  # even in omega: one half, twice
+    omega, weight = omega[:, None], 2.0 * weight
+    x, own = standard_normal(1.0 if noise > 0.1 * V else 0.25)
+    left = 0.0
+    for branch in (1.0, -1.0):  # y is drawn as if h0 were on one half line for sure, and weighted by the chance that it is
+        y = branch * omega + np.sqrt(wide) * x
+        Z, first, second = np.zeros(y.shape), np.zeros(y.shape), np.zeros(y.shape)
+        for side in (1.0, -1.0):
+            mean = (side * omega * noise + y * V) / wide
+            height = np.exp(0.5 * ((y - branch * omega) ** 2 - (y - side * omega) ** 2) / wide)  # over that of the branch
+            bump, share = sd * np.exp(-0.5 * (mean / sd) ** 2) / np.sqrt(2.0 * np.pi), ndtr(mean / sd)
+            Z += height * share
+            first += side * height * (mean * share + bump)
+            second += height * ((mean**2 + floor) * share + mean * bump)
+            if side == branch:
+                chosen = share
+        Z = np.maximum(Z, 1e-300)
+        left += float(weight @ (chosen * (second / Z - (first / Z) ** 2 - floor)) @ own)
+    return (V - floor - left) / V**2
+
+
+def solutions(channel: Channel, alpha: float) -> tuple[float, float]:
+    """(overlap of message passing, best overlap): the smallest solution that is stable, and the one of largest free entropy."""
+    def gain(q: float) -> float:  # (1 - q) times the difference of the two sides: finite at q = 1
+        return (1.0 - q) * alpha * channel(q) - q
+
+    values = np.array([gain(q) for q in GRID])
+    found, area, areas = [0.0] if values[0] <= 0 else [], 0.0, [0.0] if values[0] <= 0 else []
+    for i in range(len(GRID) - 1):
+        low, high = GRID[i], GRID[i + 1]
+        area += 0.5 * (values[i] / (1.0 - low) + values[i + 1] / (1.0 - high)) * (high - low)
+        if values[i] > 0 >= values[i + 1]:
+            found.append(float(brentq(gain, low, high, xtol=1e-14)))
+            areas.append(area)
+    if values[-1] > 0:
+        found.append(1.0)
+        areas.append(area)
+    return found[0], found[int(np.argmax(areas))]
+
+
+def thresholds(channel: Channel, exact: bool) -> dict[str, float]:
+    """Thresholds of labels that do not tell the sign of h0. alpha(q) = q/((1-q) qh(q)/alpha) is the alpha at which q is a solution:
+    alpha_WR is where it starts; where it turns back, message passing jumps (alpha_AMP), and by equal areas the best (alpha_IT).
+    Without noise recovery is perfect from alpha = 1 on: near q = 1 both sides go as alpha/(1-q) and 1/(1-q)."""
+    def at(q: float) -> float:
+        return q / ((1.0 - q) * channel(q))
+
+    values = np.array([at(q) for q in GRID])
+    known = {"alpha_WR": float(values[0])}
+    turns = [i for i in range(1, len(GRID) - 1) if values[i] >= values[i - 1] and values[i] > values[i + 1]]
+    if not turns:
+        return known
+    top = turns[0]
+    peak = minimize_scalar(lambda q: -at(q), bounds=(GRID[top - 1], GRID[top + 1]), method="bounded", options={"xatol": 1e-10})
+    known["alpha_AMP"] = -float(peak.fun)
+    if exact:
+        return known | {"alpha_IT": 1.0}
+    low, high = float(values[top:].min()), known["alpha_AMP"]
+    while high - low > 1e-4:
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if solutions(channel, middle)[1] > peak.x else (middle, high)
+    return known | {"alpha_IT": high}
+
+
+def _errors(data: Teacher, q: float) -> dict[str, float]:
+    """The least error of any prediction from a field omega ~ N(0, q) with h0 ~ N(omega, 1 - q)."""
+    V, noise = 1.0 - q, data.label_noise
+    if data.kind == "sign":
+        return {"error": float(sign_error(np.array(q), np.array(q * (1.0 + noise)), data.flip)) if q > 0 else 0.5}
+    if data.kind in ("", "field"):
+        return {"mse": V + noise}
+    if data.kind == "square":
+        return {"mse": 2.0 * V**2 + 4.0 * q * V + noise}
+    x, weight = standard_normal()
+    if V <= 0:
+        return {"mse": noise}
+    omega = np.sqrt(q) * x
+    mean = np.sqrt(2.0 * V / np.pi) * np.exp(-0.5 * omega**2 / V) + omega * (1.0 - 2.0 * ndtr(-omega / np.sqrt(V)))
+    return {"mse": float(1.0 - weight @ mean**2) + noise}
+
+
+# --- clusters ----------------------------------------------------------------------------------------------------------
+
+def _two_clusters(data: Mixture, alpha: float) -> BayesOptimal:
+    """Two clusters of equal spread with labels of their own: the posterior of w0 is Gaussian, and a new sample belongs where
+    P(c) exp(c f/Delta - c^2 q/(2 Delta)) is larger, f ~ N(c q, Delta q)."""
+    labels = {label for _, _, label, _ in data.clusters}
+    if len(data.clusters) != 2 or len(labels) != 2 or len({D for *_, D in data.clusters}) != 1:
+        raise RunError("[problem] clusters: Bayes-optimal learning is built in for two clusters of equal Delta with labels of "
+                       "their own (unequal spreads tell the clusters apart by |x| alone)")
+    (c1, p1, _, D), (c2, p2, _, _) = sorted(data.clusters, reverse=True)
+    told = alpha * (p1 * c1**2 + p2 * c2**2) / D
+    q = told / (1.0 + told)
+    if c1 == c2 or q == 0:
+        error = min(p1, p2)
+    else:
+        edge = ((c1**2 - c2**2) * q / 2.0 + D * np.log(p2 / p1)) / (c1 - c2)  # of f: cluster 1 above
+        error = float(p1 * ndtr((edge - c1 * q) / np.sqrt(D * q)) + p2 * ndtr((c2 * q - edge) / np.sqrt(D * q)))
+    return BayesOptimal(q, q, {"error": error}, {"error": error})

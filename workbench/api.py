@@ -1,0 +1,50 @@
+"""What `import dmft` offers from Python beyond the theory: results against each other, and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dmft.core.errors import FileError, UserError
+from dmft.result.theory import Theory
+from sgd_sim.result import SimulationResult
+from workbench.inspection.against import AgainstSimulations, against_simulations
+from workbench.inspection.opening import open_file
+
+__all__ = ["compare", "report"]
+
+
+def compare(theory: Theory | str | Path, *simulations: SimulationResult | str | Path, observable: str | Sequence[str] | None = None,
+            plot: str | Path | None = None) -> AgainstSimulations:
+    """Hold a theory against simulations of the same experiment, each a result or a file.
+
+    observable: "m", "loss", "mse", "q", "V" or several of them; None: m, or V from a random start. plot: file for a picture.
+    Several simulations at different dimensions are extrapolated to infinity. The answer is in `.verdict` (agree, disagree,
+    cannot tell, diverged) and `.max_z`; printing it gives the table, `.comparisons` the numbers.
+    """
+    if not simulations:
+        raise UserError("compare: give one simulation at least, dmft.compare(theory, simulation)")
+    names = [observable] if isinstance(observable, str) else list(observable or ())
+    found = against_simulations(theory, simulations, names)
+    if plot is not None:
+        found.plot(plot)
+    return found
+
+
+def report(files: str | Path | Sequence[str | Path], output: str | Path, *, force: bool = False, title: str = "",
+           notes: str = "") -> Path:
+    """Write one page for the browser about result files or checkpoints; returns its path.
+
+    The page needs no network and no other file. force: overwrite an existing page. title and notes stand at its top.
+    """
+    from workbench.reporting import write_report  # needs plotly, an extra that nothing else wants
+
+    place = Path(output)
+    if place.suffix.lower() not in (".html", ".htm"):
+        raise UserError(f"{place}: a report is a page for the browser: name it FILE.html; dmft plot FILE -o {place.stem}.pdf draws "
+                        "one result")
+    if place.exists() and not force:
+        raise FileError(f"{place}: exists; --force (force=True) overwrites it, another name keeps both")
+    names = [files] if isinstance(files, (str, Path)) else list(files)
+    write_report([open_file(name) for name in names], place, title, notes)
+    return place

@@ -1,0 +1,40 @@
+"""Print what to cite for a run, as BibTeX: the software, and the papers of the theory, data model, start and algorithm that the run
+uses. A run file of onepass is understood too.
+
+examples:
+  dmft cite runs/demo.toml
+  dmft cite runs/gmm2/logistic.toml >> paper.bib
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from dmft.core import schema
+from dmft.core.command import EXIT_DONE, load_plugin, set_options
+from dmft.core.parallel import world
+from dmft.core.references import citation
+from dmft.model.references import references_of
+from dmft.model.runfile import load_run
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN.toml", help="run file")
+    set_options(parser)
+    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file that registers losses")
+
+
+def run(options: argparse.Namespace) -> int:
+    for plugin in options.plugin:
+        load_plugin(plugin)
+    if world().is_root:
+        of_onepass = "model" in schema.read_toml(schema.read_text(options.run), str(options.run))
+        print(citation(_onepass(options) if of_onepass else references_of(load_run(options.run, options.overrides))))
+    return EXIT_DONE
+
+
+def _onepass(options: argparse.Namespace) -> list[tuple[str, str]]:
+    from onepass.references import references_of
+    from onepass.runfile import load_run
+
+    return references_of(load_run(options.run, options.overrides))

@@ -1,0 +1,46 @@
+"""Compare a theory file with simulations of the same experiment: a table, a verdict, a picture.
+
+Times are those that all files share. Several simulations at different dimensions N are extrapolated to N = infinity by a
+straight line in 1/N. Errors are standard errors of the mean, over replicas and over instances. Times at which a side has
+diverged are left out, and named.
+
+The verdict is one of: agree; disagree (|z| is larger than chance explains in a table of this length); cannot tell (the combined
+error is above 10 % of the largest value in the simulation, so that it could hide a wrong theory); diverged.
+
+examples:
+  dmft compare demo.theory.h5 demo.simulation.h5
+  dmft compare demo.theory.h5 n500.h5 n1000.h5 n2000.h5 --plot demo.png
+  dmft compare demo.theory.h5 demo.simulation.h5 --observable m --observable loss
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dmft.core.command import EXIT_DONE
+from dmft.core.parallel import world
+from workbench import api
+from workbench.cli.extras import needs_pictures
+from workbench.inspection.against import OBSERVABLES
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("theory", metavar="THEORY.h5", type=Path, help="a theory file")
+    parser.add_argument("simulations", metavar="SIM.h5", type=Path, nargs="+", help="simulation files")
+    parser.add_argument("--plot", metavar="FILE.png", type=Path, help="draw the comparison")
+    parser.add_argument("--observable", choices=OBSERVABLES, action="append",
+                        help="what to compare (default m, V from a random start); may be repeated")
+
+
+def run(options: argparse.Namespace) -> int:
+    if not world().is_root:
+        return EXIT_DONE
+    if options.plot:
+        needs_pictures()
+    found = api.compare(options.theory, *options.simulations, observable=options.observable, plot=options.plot)
+    print(found)
+    if options.plot:
+        print(f"picture: {options.plot}")
+    print(f"max |z| = {found.max_z:.2f}")
+    return EXIT_DONE

@@ -1,0 +1,75 @@
+"""Compute where gradient descent ends on a convex loss, from the static equations: exact, without samples and time steps. Below it,
+what Bayes-optimal learning reaches on the same data, where that is known: bayes_overlap (m = q of the posterior mean, by message
+passing), errors on new samples, best_... with unlimited time, and thresholds in alpha for labels that do not tell a sign.
+
+examples:
+  dmft limit runs/data/logistic-flips.toml
+  dmft limit runs/demo.toml                   phase retrieval: not convex, but alpha_IT and alpha_AMP
+  dmft limit runs/data/logistic-flips.toml --set problem.ridge=0.1 --json
+  dmft limit mine.toml --plugin my_loss.py    a loss of your own, registered with convex=True
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+
+from dmft.core.command import EXIT_DONE, load_plugin, naming, set_options, speaking
+from dmft.core.errors import RunError
+from dmft.core.parallel import world
+from dmft.model.runfile import Run, load_run
+from dmft.statics.bayes import BayesOptimal, bayes
+from dmft.statics.limits import ConvexLimit, fixed_point
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN.toml", help="run file")
+    set_options(parser)
+    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file that registers losses")
+    parser.add_argument("--json", action="store_true", help="print the same as JSON, for scripts")
+
+
+def run(options: argparse.Namespace) -> int:
+    if world().is_root:
+        for plugin in options.plugin:
+            load_plugin(plugin)
+        with naming(options.run), speaking(options.json):
+            asked = load_run(options.run, options.overrides)
+            numbers = reference_numbers(asked)
+        if options.json:
+            print(json.dumps(numbers, indent=1))
+        else:
+            print("\n".join(f"{name:<16}{value:.10f}" for name, value in numbers.items()))
+    return EXIT_DONE
+
+
+def reference_numbers(asked: Run) -> dict[str, float]:
+    """Numbers of the limit and of Bayes-optimal learning, by name; RunError with the reason if there are neither."""
+    try:
+        ends = limit_numbers(fixed_point(asked))
+    except RunError as reason:
+        ends, missing = {}, reason
+    try:
+        best = bayes_numbers(bayes(asked))
+    except RunError:
+        best = {}
+    if not ends and not best:
+        raise missing
+    if not ends:
+        logging.getLogger("dmft").info("note: no limit of gradient descent: %s", missing)
+    return ends | best
+
+
+def bayes_numbers(found: BayesOptimal) -> dict[str, float]:
+    """The numbers of Bayes-optimal learning by name; best_... (unlimited time) only where they differ."""
+    numbers = {"bayes_overlap": found.overlap} | {f"bayes_{name}": value for name, value in found.errors.items()}
+    if found.best_overlap > found.overlap:
+        numbers |= {"best_overlap": found.best_overlap} | {f"best_{name}": value for name, value in found.best_errors.items()}
+    return numbers | found.thresholds
+
+
+def limit_numbers(found: ConvexLimit) -> dict[str, float]:
+    """The numbers of a fixed point by name, as far as its data model defines them."""
+    numbers = {name: value for name, value in vars(found).items() if name != "errors" and value is not None}
+    return numbers | found.errors

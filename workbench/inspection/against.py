@@ -1,0 +1,267 @@
+"""A theory compared with simulations of the same experiment: what `dmft.compare` returns and `dmft compare` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dmft.core import store
+from dmft.core.averages import error_text, number_text
+from dmft.core.errors import FileError
+from dmft.files import layouts
+from dmft.model.runfile import Run, changes, parse_run
+from dmft.result import pictures
+from dmft.result.comparison import (
+    AGREE,
+    BLIND_SHARE,
+    CANNOT_TELL,
+    DISAGREE,
+    DIVERGED,
+    VERDICTS,
+    Comparison,
+    Curve,
+    compare,
+    instances_curve,
+    squared_overlaps,
+)
+from dmft.result.theory import Theory
+from sgd_sim.result import SimulationResult
+
+OBSERVABLES = ("m", "loss", "mse", "q", "error", "training_error", "b", "V")
+# Keys in which the runs of the files may differ and still be the same experiment.
+_FREE = ("title", "algorithm.t_max")
+_SOUND = ("done", "converged", "noise floor")     # outcomes of a complete theory
+_MOST_NAMED = 6                                   # times named one by one in a note
+NOTED_LOSSES = 0.1          # lost samples are noted if a simulation has at least this many lost data samples on average
+
+
+@dataclass(frozen=True)
+class Side:
+    """One half of a comparison, from a file or from an object in memory."""
+
+    name: str
+    run: Run
+    arrays: dict[str, np.ndarray] = field(repr=False)
+    outcome: str = ""
+
+    def array(self, name: str) -> np.ndarray:
+        """A dataset; FileError when this half does not have it."""
+        if name not in self.arrays:
+            others = ", ".join(other for other in OBSERVABLES if other in self.arrays) or "none"
+            why = "; a loss that declares no labels has none (docs/howto-own.md)" if name in ("mse", "error") else ""
+            raise FileError(f"{self.name}: has no dataset '{name}'{why}; observables in it: {others}")
+        return self.arrays[name]
+
+
+@dataclass(frozen=True)
+class AgainstSimulations:
+    """Theory against simulations, one Comparison per observable; print it for the table, `.verdict` for the answer."""
+
+    run: Run                    # of the theory
+    dimensions: list[int]
+    comparisons: list[Comparison]
+    left_out: dict[str, np.ndarray] = field(repr=False)     # observable -> times at which a side is not finite
+    outcome: str
+    notes: list[str] = field(repr=False)
+    bias: float
+    biased: str = "m"           # the curve that it belongs to
+
+    @property
+    def max_z(self) -> float:
+        """The largest |z| over all observables and times; NaN where nothing has an error bar."""
+        return float(np.fmax.reduce([result.worst for result in self.comparisons]))
+
+    @property
+    def verdict(self) -> str:
+        """agree, cannot tell, disagree or diverged: the worst of the observables."""
+        return max((self._verdict(result) for result in self.comparisons), key=VERDICTS.index)
+
+    def _verdict(self, result: Comparison) -> str:
+        gone = self.outcome.startswith("diverged") or self.left_out[result.observable].size
+        return DIVERGED if gone else result.verdict
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw theory, simulations and z; returns the matplotlib Figure, written to `path` when one is given."""
+        return pictures.draw("workbench.plots.compare", self, path)
+
+    def __str__(self) -> str:
+        lines = [*self.notes]
+        for result in self.comparisons:
+            lines += self._table(result)
+        if np.isfinite(self.bias):
+            lines.append(f"estimated finite-sample bias of the theory's {self.biased}: up to {self.bias:.2g}")
+        return "\n".join([*lines, *self.verdict_lines()])
+
+    def __repr__(self) -> str:
+        names = ", ".join(result.observable for result in self.comparisons)
+        return f"<theory against simulation, {self._where()}: {names}: {self.verdict}, max |z| = {self.max_z:.2f}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}\nmax |z| = {self.max_z:.2f}</pre>"
+
+    def _where(self) -> str:
+        return f"N = {self.dimensions[0]}" if len(set(self.dimensions)) == 1 else "N -> infinity"
+
+    def _table(self, result: Comparison) -> list[str]:
+        lines = [f"{result.observable}: theory against simulation, {self._where()}",
+                 f"{'t':>10}  {'theory':>12} +- {'error':<9}  {'simulation':>12} +- {'error':<9}  {'z':>7}"]
+        a, b = result.theory, result.simulation
+        for i, t in enumerate(result.t):
+            lines.append(f"{t:10.4g}  {a.mean[i]:12.6f} +- {error_text(a.error[i], '<9.2g')}  "
+                         f"{b.mean[i]:12.6f} +- {error_text(b.error[i], '<9.2g')}  {number_text(result.z[i], '7.2f')}")
+        freedom = result.degrees_of_freedom
+        lines.append(f"{a.count} replicas, {b.count} instances: z has {freedom.min():.0f} to {freedom.max():.0f} degrees of "
+                     f"freedom (Student); 99 % of tables stay below |z| = {result.bound:.1f}")
+        if b.count < 2:
+            lines.append("note: one instance gives no error bar of the simulation, and no z; take more instances")
+        elif a.count < 2:
+            lines.append("note: one replica gives no error bar of the theory; z uses that of the simulation alone")
+        return lines
+
+    def verdict_lines(self) -> list[str]:
+        """The verdict in words, one line, and what to do about it."""
+        by_verdict = {word: [r for r in self.comparisons if self._verdict(r) == word] for word in VERDICTS}
+        names = {word: ", ".join(r.observable for r in found) for word, found in by_verdict.items()}
+        if self.verdict == AGREE:
+            return ["verdict: agree: theory and simulation agree within their errors"]
+        if self.verdict == DIVERGED:
+            return [f"verdict: diverged: {self._diverged(by_verdict[DIVERGED])}"]
+        if self.verdict == DISAGREE:
+            lines = [f"verdict: disagree: theory and simulation differ in {names[DISAGREE]} by more than their errors"]
+            if len(set(self.dimensions)) == 1:
+                lines.append("a finite dimension shifts simulations by O(1/N): give simulations at several N to extrapolate")
+            return lines
+        where = "; ".join(f"{r.observable} at t = {_times(r.t[r.blind])}" for r in by_verdict[CANNOT_TELL])
+        return [f"verdict: cannot tell: the combined error of {where} is unknown, or above {100 * BLIND_SHARE:g} % of the largest "
+                "value in the simulation",
+                "more replicas, samples or instances make the errors smaller"]
+
+    def _diverged(self, found: list[Comparison]) -> str:
+        parts = []
+        for result in found:
+            if lost := self.left_out[result.observable].size:
+                parts.append(f"{result.observable} is not finite at {lost} of {lost + result.t.size} common times")
+            if result.blown_up.any():
+                parts.append(f"the theory's {result.observable} has blown up from t = {result.t[result.blown_up][0]:g} on")
+        if not parts:
+            parts = [f"the theory, after the last common time t = {found[0].t[-1]:g}"]
+        rest = {AGREE: "up to there they agree", DISAGREE: "up to there they differ, too",
+                CANNOT_TELL: "up to there the errors are too large to tell", DIVERGED: "its error bars mean nothing there"}
+        return "; ".join([*parts, rest[max((result.verdict for result in found), key=VERDICTS.index)]])
+
+
+def against_simulations(theory: Theory | str | Path, simulations: Sequence[SimulationResult | str | Path],
+                        observables: Sequence[str] = ()) -> AgainstSimulations:
+    """Compare at the times that all have; simulations at several dimensions are extrapolated to N = infinity. Without observables:
+    m, or V from a random start, where m is 0."""
+    ours, theirs = _theory(theory), [_simulation(simulation) for simulation in simulations]
+    observables = observables or ["V" if "V" in ours.arrays else "m"]
+    notes = [note for side in theirs for note in _differences(ours.run, side)]
+    if ours.outcome not in _SOUND:
+        notes.append(f"note: {ours.name}: the outcome of the theory is '{ours.outcome}'")
+    dimensions = [side.run.simulation.dimension for side in theirs]
+    notes += [f"note: {side.name}: all instances share one data set (landscape = \"shared\"): their errors leave out what changes "
+              "from one data set to another, of order 1/sqrt(N)" for side in theirs if side.run.simulation.landscape == "shared"]
+    notes += _left_behind(ours, max(dimensions))
+    names = f"{ours.name} and {', '.join(side.name for side in theirs)}"
+    comparisons, left_out = [], {}
+    for name in observables:
+        curves = []
+        for side in theirs:
+            curves.append(_instances(side, name))
+            gone = len(side.array(name)) - curves[-1].count
+            if gone:
+                notes.append(f"note: {side.name}: {gone} diverged or unfinished instances left out")
+        result = compare(name, _curve(ours, name), curves, dimensions, 1e-3 * ours.run.algorithm.first_rate)
+        if result.t.size == 0:
+            raise FileError(f"{names}: no time in common; simulate with the same learning_rate")
+        left_out[name] = result.t[~result.usable]
+        if not result.usable.any():
+            raise FileError(f"{names}: no common time at which {name} is finite on both sides; nothing to compare")
+        if left_out[name].size:
+            notes.append(f"note: {name}: t = {_times(left_out[name])} left out, where theory or simulation is not finite "
+                         "(diverged)")
+        comparisons.append(result.where(result.usable))
+    biased = "V" if "V" in observables else "m"
+    bias = ours.arrays.get(f"bias/{biased}")
+    largest = float(np.nanmax(np.abs(bias))) if bias is not None and np.isfinite(bias).any() else float("nan")
+    return AgainstSimulations(ours.run, dimensions, comparisons, left_out, ours.outcome, list(dict.fromkeys(notes)), largest,
+                              biased)
+
+
+def _stored(path: str | Path, kind: str) -> Side:
+    stored = store.load(path)
+    if stored.kind != kind:
+        raise FileError(f"{path}: a {stored.kind} file, but a {kind} file is wanted (dmft compare THEORY.h5 SIM.h5 ...)")
+    layouts.check(stored, needed=("t",))
+    run = parse_run(stored.run_text, str(path), any_loss=True)
+    arrays = stored.arrays | (_squares(run, stored.arrays) if kind == "simulation" else {})
+    return Side(str(path), run, arrays, str(stored.attrs.get("outcome", "unknown")))
+
+
+def _theory(source: Theory | str | Path) -> Side:
+    if not isinstance(source, Theory):
+        return _stored(source, "theory")
+    arrays = {"t": source.t, **source.curves, "replicas/m": source.replicas["m"]}
+    arrays |= {f"bias/{name}": array for name, array in source.bias.items()}
+    return Side("the theory", source.run, arrays, source.outcome)
+
+
+def _simulation(source: SimulationResult | str | Path) -> Side:
+    if not isinstance(source, SimulationResult):
+        return _stored(source, "simulation")
+    arrays = {"t": source.t, **{name: source.curve(name) for name in source.curves}}
+    arrays |= _squares(source.run, arrays)
+    return Side(f"the simulation at N = {source.run.simulation.dimension}", source.run, arrays)
+
+
+def _squares(run: Run, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """{"V": N m^2} of a simulation from a random start, named as in the theory, whose V is its mean; {} for other starts."""
+    if run.problem.start != "random" or "m" not in arrays:
+        return {}
+    return {"V": squared_overlaps(arrays["t"], arrays["m"], run.simulation.dimension, run.problem.start_variance)}
+
+
+def _curve(side: Side, name: str) -> Curve:
+    return Curve(side.array("t"), side.array(name), side.array(f"{name}_error"), int(_got_through(side).sum()))
+
+
+def _got_through(side: Side) -> np.ndarray:
+    """(replicas,) bool: those that did not diverge, over which the theory takes its means (all, if all diverged)."""
+    whole = np.isfinite(side.arrays.get("replicas/m", np.zeros((1, 1)))).all(axis=1)
+    return whole if whole.any() else np.ones_like(whole)
+
+
+def _left_behind(theory: Side, dimension: int) -> list[str]:
+    """Notes on replicas that diverged, and on lost samples [lost] if simulations of that dimension are expected to have some."""
+    good, lost, notes = _got_through(theory), theory.arrays.get("lost"), []
+    if not good.all():
+        notes.append(f"note: {theory.name}: {int((~good).sum())} of {good.size} replicas diverged; "
+                     "means and errors are those of the others")
+    share = float(np.nanmax(lost, initial=0.0)) if lost is not None else 0.0
+    if (data := theory.run.problem.alpha * dimension * share) > NOTED_LOSSES:
+        notes.append(f"note: {theory.name}: at N = {dimension} a simulation has {data:.2g} data samples on average that leave "
+                     "their trapping region, as some of the theory's did, and diverges with them; take a smaller learning rate")
+    return notes
+
+
+def _instances(side: Side, name: str) -> Curve:
+    curve = instances_curve(side.array("t"), side.array(name))
+    if curve.count == 0:
+        raise FileError(f"{side.name}: every instance diverged; nothing to compare, take a smaller learning_rate")
+    return curve
+
+
+def _differences(theory: Run, simulation: Side) -> list[str]:
+    found = [f"{key} {old} / {new}" for key, old, new in changes(theory, simulation.run)
+             if not key.startswith(("theory.", "simulation.")) and key not in _FREE]
+    return [f"note: {simulation.name} is another experiment than the theory: {', '.join(found)}"] if found else []
+
+
+def _times(t: np.ndarray) -> str:
+    return ", ".join(f"{time:g}" for time in t) if t.size <= _MOST_NAMED else f"{t[0]:g} ... {t[-1]:g} ({t.size} times)"

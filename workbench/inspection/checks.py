@@ -1,0 +1,127 @@
+"""Is a result sound? Numbers that must be small, each with its bound and what it means when the bound is exceeded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dmft.model.runfile import Run
+from dmft.result.theory import Kernels, Theory
+from workbench.inspection.kinds import Opened, ResultCheck, kind_of
+
+SIGMAS = 6.0                # standard errors that the largest of many correlated deviations may have
+UNSTABLE_WEIGHT = 1e-4      # weight of samples with learning_rate * v'' > 2 that is tolerated
+# A bias counts where it is this many of its own standard errors away from zero. The search runs over a whole curve whose
+# neighbouring times are correlated, so the warning errs on the side of caution.
+BIAS_SIGMAS = 1.5
+
+
+def checks(opened: Opened) -> list[ResultCheck]:
+    """All checks that this kind of file allows."""
+    return kind_of(opened.header).checks(opened.result)
+
+
+def theory_checks(theory: Theory) -> list[ResultCheck]:
+    """Identities, bias, lost and unstable samples, residuals, and the kernels."""
+    return [*_theory(theory), *_kernels(theory.kernels, theory.run)]
+
+
+def _largest(values: np.ndarray) -> float:
+    good = np.abs(values)[np.isfinite(values)]
+    return float(good.max()) if good.size else float("nan")
+
+
+def _below(value: float, bound: float) -> bool | None:
+    return None if np.isnan(value) else value <= bound
+
+
+def in_errors(difference: np.ndarray, error: np.ndarray, floor: float = 1e-12) -> np.ndarray:
+    """Deviations in units of their error; NaN where there is no error."""
+    good = np.isfinite(error)
+    return np.where(good, difference / np.sqrt(np.where(good, error, 1.0) ** 2 + floor**2), np.nan)
+
+
+def _theory(theory: Theory) -> list[ResultCheck]:
+    sphere, eta = theory.run.problem.constraint == "sphere", theory.run.algorithm.first_rate
+    found = []
+    if sphere:
+        scale = max(_largest(theory.nu_hat), 1e-300)
+        gap = _largest(theory.nu_hat - theory.nu_hat_direct) / scale
+        found.append(ResultCheck("nu_hat: A.29 against A.19, largest relative gap", gap, None,
+                           f"O(eta), here eta = {eta:g}: a large gap says that the learning rate is coarse"))
+        z = _largest(in_errors(theory.nu_gap, theory.nu_gap_error, 1e-9))
+        found.append(ResultCheck("nu_hat: exact identity, largest deviation in standard errors", z, _below(z, SIGMAS),
+                           "the solution is not consistent: take more samples or a smaller learning rate"))
+    if theory.bias:
+        found.append(_bias(theory))
+    if theory.history_bias:
+        found.append(_systematic(theory, "error of m by the blocks of the history, over its error bar", "m", theory.history_bias,
+                                 "take more blocks_per_level, or more samples"))
+    weight = _largest(theory.unstable)
+    found.append(ResultCheck("weight of samples with learning_rate * v'' > 2", weight, _below(weight, UNSTABLE_WEIGHT),
+                       "the explicit step is unstable for them: take a smaller learning rate"))
+    if theory.lost is not None and theory.outcome != "diverged":     # what was lost then is not in the means
+        weight = _largest(theory.lost)
+        found.append(ResultCheck("weight of lost samples", weight, _below(weight, 0.0),
+                           "they left their trapping region and count no more; simulations of N far below "
+                           f"{theory.dimension_bound:.2g} have no such samples, larger ones diverge: take a smaller learning rate"))
+    if theory.history is not None and len(theory.history):
+        last = _largest(np.array([line[np.isfinite(line)][-1:] for line in theory.history.T if np.isfinite(line).any()]))
+        bound = theory.run.theory.tolerance
+        found.append(ResultCheck("residual of the last sweep", last, last <= bound or theory.outcome == "noise floor",
+                           "not converged: raise max_sweeps, lower mixing, or march"))
+    return found
+
+
+def _bias(theory: Theory) -> ResultCheck:
+    """The finite-sample bias of m (V from a random start) over its error bar."""
+    name = "m" if theory.V is None else "V"
+    return _systematic(theory, f"finite-sample bias of {name} over its error bar", name, theory.bias,
+                       "take more samples, not more replicas")
+
+
+def _systematic(theory: Theory, what: str, name: str, estimate: dict[str, np.ndarray], remedy: str) -> ResultCheck:
+    """An estimated systematic error over the error bar of its curve, where the estimate is significantly not zero."""
+    bias, error, bar = estimate[name], estimate[f"{name}_error"], theory.curves[f"{name}_error"]
+    seen = np.abs(bias) > BIAS_SIGMAS * np.nan_to_num(error, nan=np.inf)
+    ratio = in_errors(np.where(seen, np.abs(bias), 0.0), bar)
+    unknown = bool(np.any(np.isnan(bias) & np.isfinite(theory.curves[name])))
+    if unknown or not np.isfinite(ratio).any():
+        why = "not known: the solutions beside it with half the samples diverged" if unknown else "one replica has no error bar"
+        return ResultCheck(what, float("nan"), None, why)
+    i = int(np.nanargmax(ratio))
+    return ResultCheck(what, float(ratio[i]), _below(float(ratio[i]), 1.0),
+                       f"estimated {bias[i]:+.2g} +- {error[i]:.2g} at t = {theory.t[i]:g}, error bar {bar[i]:.2g}: {remedy}")
+
+
+def _kernels(kernels: Kernels, run: Run) -> list[ResultCheck]:
+    reached = np.isfinite(np.diag(kernels.M_C))
+    if not reached.any():
+        return []
+    C, M_R, R = (getattr(kernels, name)[np.ix_(reached, reached)] for name in ("C", "M_R", "R"))
+    single = reached & kernels.exact  # averages over cells of t' are no covariance
+    M_C = kernels.M_C[np.ix_(single, single)]
+    eigenvalues = np.linalg.eigvalsh((M_C + M_C.T) / 2)
+    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
+    found = [ResultCheck("smallest eigenvalue of M_C over the largest", smallest / largest if largest > 0 else 0.0,
+                   smallest >= -1e-4 * largest, "M_C is no covariance: the history may be compressed too much (blocks_per_level)"),
+             ResultCheck("M_R and R on and above the diagonal", max(_largest(np.triu(M_R)), _largest(np.triu(R))),
+                   not (np.triu(M_R).any() or np.triu(R).any()), "responses must be causal: the file was changed")]
+    if run.problem.constraint == "sphere":
+        off = _largest(np.diag(C) - 1.0)
+        found.append(ResultCheck("C(t,t) - 1", off, off < 1e-6, "the sphere is left: rounding, or a divergence"))
+    return found
+
+
+def simulation_checks(result: Any, threshold: float) -> list[ResultCheck]:
+    """Diverged instances, the sphere, and the share of instances whose loss ends below a threshold."""
+    share = float(result.diverged.mean())
+    found = [ResultCheck("share of diverged instances", share, share == 0.0, "the learning rate is too large for some landscapes")]
+    if result.run.problem.constraint == "sphere":
+        off = _largest(result.q - 1.0)
+        found.append(ResultCheck("q - 1", off, off < 1e-5, "weights left the sphere"))
+    solved = result.share_below(threshold)
+    found.append(ResultCheck(f"share of instances with loss < {threshold:g} at the end", float(solved.share[-1]), None,
+                       f"between {solved.low[-1]:.3f} and {solved.high[-1]:.3f} with 95 % confidence"))
+    return found

@@ -1,0 +1,100 @@
+"""The kinds of result files, each with a module that knows how to read, check and draw it. The module is found by the kind that a
+file names, and imported then: whoever looks at a theory does not wait for one-pass SGD.
+
+A new kind is a module in workbench/kinds with a class below FileKind, and a line in KINDS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from dmft.core import store
+from dmft.core.errors import FileError
+from dmft.model.runfile import Run
+from dmft.result.comparison import Curve
+
+# kind: the module whose KIND it is
+KINDS = {
+    "theory": "workbench.kinds.theory",
+    "simulation": "workbench.kinds.simulation",
+    "onepass": "workbench.kinds.onepass",
+    "convergence": "workbench.kinds.convergence",
+    "sweep": "workbench.kinds.sweep",
+}
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A file: its header, its run (None where the kind has another sort of run file), and its contents as an object:
+    Theory, SimulationResult, onepass Trajectory or Ensemble, Study, Scan."""
+
+    header: store.Stored
+    run: Run | None
+    result: Any = field(repr=False)
+
+    @property
+    def path(self) -> Path:
+        """The path of the file."""
+        return self.header.path
+
+    @property
+    def kind(self) -> str:
+        """theory, simulation, onepass, convergence or sweep."""
+        return self.header.kind
+
+    @property
+    def live(self) -> bool:
+        """True for the checkpoint of a run that has not ended."""
+        return self.header.is_checkpoint
+
+
+@dataclass(frozen=True)
+class ResultCheck:
+    """One number; `fine` is None where there is no bound for it."""
+
+    name: str
+    value: float
+    fine: bool | None
+    meaning: str
+
+
+class FileKind:
+    """What is asked of a kind of file; what a kind does not have is empty."""
+
+    def read(self, header: store.Stored) -> Any:
+        """The contents of a result, or of a checkpoint, as an object."""
+        raise NotImplementedError
+
+    def curves(self, result: Any) -> dict[str, Curve]:
+        """Curves by name; empty for kinds without a time axis. Components of an array are named M[0,1]."""
+        return {}
+
+    def checks(self, result: Any) -> list[ResultCheck]:
+        """Numbers that must be small."""
+        return []
+
+    def share_done(self, opened: Opened) -> float:
+        """The share of its work that a running job had done at its last checkpoint."""
+        return float(opened.header.attrs.get("progress", 0.0))
+
+    def progress(self, opened: Opened) -> dict[str, Any]:
+        """What of a running job is done, in units of the kind."""
+        return {}
+
+    def warnings(self, opened: Opened) -> list[str]:
+        """What a reader should know before trusting the result."""
+        return []
+
+    def draw(self, opened: Opened, path: Path | None) -> Any:
+        """The picture as a matplotlib Figure, written to `path` unless that is None."""
+        raise NotImplementedError
+
+
+def kind_of(header: store.Stored) -> FileKind:
+    """The kind of a file; FileError for one that nothing here reads."""
+    if header.kind not in KINDS:
+        raise FileError(f"{header.path}: a {header.kind} file, which nothing here reads")
+    return import_module(KINDS[header.kind]).KIND

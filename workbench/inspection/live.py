@@ -1,0 +1,76 @@
+"""The checkpoint of a theory run as a Theory: finished replicas, and running ones up to the step they have reached."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dmft.core import store
+from dmft.core.averages import finite_error, finite_mean, welford_error
+from dmft.equations.kernels import COLUMNS, KERNELS, Kept
+from dmft.files import layouts
+from dmft.model.experiment import known_errors
+from dmft.model.runfile import parse_run
+from dmft.result.statistics import COLUMN, OUTCOMES, averaged
+from dmft.result.theory import THEORY_CURVES, Columns, Kernels, Theory
+from dmft.running.replica import Setup
+
+
+def partial_theory(header: store.Stored) -> Theory:
+    """The checkpoint of a theory run as a Theory. Curves are means over the replicas that have reached a time, NaN after that.
+    Kernels are those of the finished replicas or, while none has finished, of the first running one (NaN in rows not reached).
+    The samples in the file are not read."""
+    run = parse_run(header.run_text, str(header.path), any_loss=True)
+    t = run.algorithm.clock.t
+    kept = Setup.from_run(run).kept
+    layouts.check(header, {"time": t.size, "saved": kept.grid.size, "row": kept.times.size, "waiting": kept.waiting.size})
+    active = sorted({int(name.split("/")[1]) for name in header.shapes if name.startswith("active/")})
+
+    def read(name: str) -> np.ndarray:
+        return store.read(header.path, name)
+
+    def curve(path: str) -> np.ndarray:
+        """NaN at times not reached: a replica that waits in the state of a shorter run (theory.keep_state) has fewer of them."""
+        found = read(path)
+        return np.append(found, np.full(t.size - found.size, np.nan))
+
+    replicas = {}
+    for name in THEORY_CURVES:
+        known = any(path.endswith(f"/curves/{name}") or path == f"finished/replicas/{name}" for path in header.shapes)
+        if name in layouts.ERRORS or name in layouts.BY_DATA + layouts.RANDOM_START and not known:
+            continue
+        rows = [curve(f"active/{i}/whole/shared/curves/{name}") for i in active]
+        if header.shapes.get("finished/replicas/m", (0, 0))[0]:
+            rows = [*read(f"finished/replicas/{name}"), *rows]
+        replicas[name] = np.array(rows).reshape(len(rows), t.size)
+    replicas |= known_errors(run, replicas)
+    curves: dict[str, Any] = {}
+    for name, values in replicas.items():
+        curves[name], curves[f"{name}_error"] = finite_mean(values), finite_error(values)
+    running = [i for i in active if header.shapes[f"active/{i}/whole/shared/curves/m"] == t.shape]
+    return Theory(run=run, outcome=str(header.attrs.get("outcome", "running")), t=t, **curves, replicas=replicas, bias={},
+                  kernels=Kernels(t[kept.grid], **_kernels(header, kept, running, KERNELS), t_last=t[kept.upto]),
+                  columns=Columns(t[kept.times], t[kept.waiting], **_kernels(header, kept, running, COLUMNS, COLUMN)),
+                  attrs=dict(header.attrs))
+
+
+def _kernels(header: store.Stored, kept: Kept, running: list[int], names: Sequence[str], prefix: str = "") -> dict[str, np.ndarray]:
+    """Maps, or with the prefix COLUMN columns, and their errors by name."""
+    arrays = {}
+    outcomes = store.read(header.path, "finished/outcomes") if "finished/outcomes" in header.shapes else np.zeros(0, int)
+    finished = int(averaged([OUTCOMES[code] for code in outcomes]).sum())
+    shape = (kept.times.size, kept.waiting.size) if prefix else (kept.grid.size, kept.grid.size)
+    for name in names:
+        mean, squares = (f"finished/state/{prefix}{name}_{part}" for part in ("mean", "squares"))
+        arrays[name], arrays[f"{name}_error"] = np.full(shape, np.nan), np.full(shape, np.nan)
+        if mean in header.shapes:
+            arrays[name] = store.read(header.path, mean)
+            arrays[f"{name}_error"] = welford_error(store.read(header.path, squares), finished)
+        elif running:
+            array = store.read(header.path, f"active/{running[0]}/whole/shared/{'columns' if prefix else 'kernels'}/{name}")
+            reached = np.isfinite(store.read(header.path, f"active/{running[0]}/whole/shared/curves/m"))
+            rows, columns = reached[kept.times if prefix else kept.grid], reached[kept.waiting if prefix else kept.grid]
+            arrays[name] = np.where(rows[:, None] & columns, array, np.nan)
+    return arrays

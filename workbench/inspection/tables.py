@@ -1,0 +1,100 @@
+"""A file as plain tables: what `dmft export` writes."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+from typing import TextIO
+
+import numpy as np
+
+from dmft.core import store
+from dmft.core.errors import FileError
+from dmft.model.quantities import described
+from workbench.inspection.curves import curves_of
+from workbench.inspection.kinds import Opened
+from workbench.inspection.opening import INNER
+
+Table = tuple[list[str], list[np.ndarray]]     # names and equally long columns
+
+
+def export_csv(opened: Opened, folder: Path) -> list[Path]:
+    """Write every table of a file, the run file, and columns.csv with meaning and unit of every column."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _whole(folder / "run.toml") as file:
+            file.write(opened.header.run_text)
+        written, columns = [folder / "run.toml"], dict[tuple[str, str], tuple[str, str]]()
+        for name, (names, values) in tables(opened):
+            place = folder / f"{name.replace('/', '_')}.csv"
+            _write(place, names, zip(*(column.tolist() for column in values)))
+            written.append(place)
+            # The columns of a kernel are the times t' or t_w; one line of columns.csv describes all of them.
+            columns |= ({(place.name, "t and t'"): described("t"), (place.name, "all others"): described(name)}
+                        if name.startswith(("kernels/", "columns/")) and len(values) > 2 else
+                        {(place.name, column): described(column) for column in names})
+        rows = [(file, column, *words) for (file, column), words in columns.items() if any(words)]
+        _write(folder / "columns.csv", ["file", "column", "meaning", "unit"], rows)
+    except OSError as error:
+        raise FileError(f"{folder}: cannot be written: {error.strerror}") from None
+    return [*written, folder / "columns.csv"]
+
+
+@contextmanager
+def _whole(place: Path) -> Iterator[TextIO]:
+    """A file to write into, which takes its name when it is whole, and leaves nothing when it does not get there."""
+    part = place.with_name(place.name + ".part")
+    try:
+        with open(part, "w", newline="", encoding="utf-8") as file:
+            yield file
+        part.replace(place)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write(place: Path, names: list[str], rows) -> None:
+    with _whole(place) as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        writer.writerows(rows)
+
+
+def tables(opened: Opened) -> Iterator[tuple[str, Table]]:
+    """All curves in one table, then one table per array with more axes: time down, everything else across."""
+    curves, names = curves_of(opened), []
+    if curves:
+        names, values = ["t"], [next(iter(curves.values())).t]
+        for name, curve in curves.items():
+            names += [name, f"{name}_error"]
+            values += [curve.mean, curve.error]
+        yield "curves", (names, values)
+    header = opened.header
+    if opened.kind == "convergence":
+        for name, rows in opened.result.tables().items():
+            if rows:
+                yield name, (list(rows[0]), [np.array([row[key] for row in rows]) for key in rows[0]])
+        return
+    for name, shape in header.shapes.items():
+        if name.startswith(INNER) or (len(shape) == 1 and name in (*names, "kernels/t", "columns/t", "columns/t_w")):
+            continue
+        yield name, _across(opened, name, store.read(header.path, name))
+
+
+def _across(opened: Opened, name: str, array: np.ndarray) -> Table:
+    """Kernels: rows t, columns t'. Replicas and instances: rows t, one column each. Others: rows the first axis."""
+    shapes, path = opened.header.shapes, opened.path
+    if name.startswith(("kernels/", "columns/")) and array.ndim == 2:
+        group = name.partition("/")[0]
+        t, across = (store.read(path, f"{group}/{axis}") for axis in ("t", "t" if group == "kernels" else "t_w"))
+        return ["t", *(f"{time:.12g}" for time in across)], [t, *array.T]
+    times = shapes.get("t", (0,))[0]
+    if array.ndim >= 2 and array.shape[1] == times and shapes.get("t") != array.shape[:1]:
+        array = np.moveaxis(array, 1, 0)
+    rows = np.atleast_1d(array)
+    first = store.read(path, "t") if rows.shape[0] == times else np.arange(rows.shape[0])
+    base = name.rpartition("/")[2]
+    columns = [f"{base}[{','.join(map(str, index))}]" if index else base for index in product(*map(range, rows.shape[1:]))]
+    return ["t" if rows.shape[0] == times else "index", *columns], [first, *rows.reshape(rows.shape[0], -1).T]

@@ -1,0 +1,62 @@
+"""Files of one-pass SGD: one path, or an ensemble."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import onepass
+from dmft.core import store
+from dmft.core.checkpoint import ACTIVE, check_layout
+from dmft.files import layouts
+from dmft.result.comparison import Curve
+from onepass import ensemble, runfile
+from onepass.instances import PART
+from workbench.inspection.kinds import FileKind, Opened
+
+MOST_COMPONENTS = 64        # components of a statistic that are shown one by one
+
+
+class OnePassFile(FileKind):
+    """Statistics of the model, time first."""
+
+    def read(self, header: store.Stored) -> Any:
+        return _partial_ensemble(header) if header.is_checkpoint else onepass.load(header.path)
+
+    def curves(self, result: Any) -> dict[str, Curve]:
+        ensemble = hasattr(result, "instances")
+        mean = result.mean().arrays if ensemble else result.arrays
+        error = result.error().arrays if ensemble and result.instances > 1 else {}
+        found = {}
+        for name, array in mean.items():
+            bars = error.get(name, np.full(array.shape, np.nan) if ensemble else np.zeros(array.shape))
+            count = result.instances if ensemble else 1
+            for index in list(product(*map(range, array.shape[1:])))[:MOST_COMPONENTS]:
+                label = f"{name}[{','.join(map(str, index))}]" if index else name
+                found[label] = Curve(result.t, array[(slice(None), *index)], bars[(slice(None), *index)], count)
+        return found
+
+    def progress(self, opened: Opened) -> dict[str, Any]:
+        return {"instances_done": opened.result.instances}
+
+    def draw(self, opened: Opened, path: Path | None) -> Any:
+        from workbench.plots import onepass as picture  # matplotlib is an extra
+        return picture.draw(self.curves(opened.result), f"{opened.path.name}: {opened.result.source}", path)
+
+
+def _partial_ensemble(header: store.Stored) -> Any:
+    """The finished instances of a running one-pass job."""
+    check_layout(header, layouts.CHECKPOINTS[header.kind])
+    layouts.check(header)
+    run = runfile.parse_run(header.run_text, str(header.path))
+    place = f"{ACTIVE}/0/{PART}/own"
+    arrays = store.load(header.path).arrays         # all arrays in one read, since the running job may replace the file
+    flat, columns = arrays[f"{place}/flat"], arrays[f"{place}/columns"]
+    ended = columns == flat.shape[1]
+    return ensemble.assemble(run.model, run.time.grid(), flat[ended], run.simulation.process, {"asked": len(flat)})
+
+
+KIND = OnePassFile()

@@ -1,0 +1,58 @@
+"""Files of the theory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dmft.core import store
+from dmft.result.comparison import Curve
+from dmft.result.theory import THEORY_CURVES, Theory, theory_of
+from workbench.inspection.checks import theory_checks
+from workbench.inspection.kinds import FileKind, Opened, ResultCheck
+from workbench.inspection.live import partial_theory
+
+
+class TheoryFile(FileKind):
+    """Means and errors over replicas."""
+
+    def read(self, header: store.Stored) -> Theory:
+        return partial_theory(header) if header.is_checkpoint else theory_of(store.load(header.path))
+
+    def curves(self, result: Theory) -> dict[str, Curve]:
+        found = result.curves
+        return {name: Curve(result.t, found[name], found[f"{name}_error"], int(result.averaged.sum()))
+                for name in THEORY_CURVES if name in found}
+
+    def checks(self, result: Theory) -> list[ResultCheck]:
+        return theory_checks(result)
+
+    def progress(self, opened: Opened) -> dict[str, Any]:
+        result, finished = opened.result, opened.header.shapes.get("finished/replicas/m", (0,))[0]   # includes those that diverged
+        reached = [int(np.isfinite(m).sum()) for m in result.replicas["m"][finished:]]
+        return {"replicas_done": finished, "replicas_under_way": [{"t": float(result.t[n - 1]) if n else 0.0} for n in reached]}
+
+    def warnings(self, opened: Opened) -> list[str]:
+        found, result, outcome = [], opened.result, str(opened.header.attrs.get("outcome", ""))
+        if len(result.replicas["m"]) < 2:
+            found.append("one replica: no error bars")
+        if result.columns is None and result.kernels.t.size < result.t.size:
+            found.append("a file of version 0.2 or before: beyond 200 steps its kernels are averages over blocks of t', written at "
+                         'single times, unless history = "full"; solve it again for columns C(t, t_w)')
+        if result.diverged and not outcome.startswith("diverged"):
+            found.append(f"{result.diverged} of {len(result.replicas['m'])} replicas diverged; "
+                         "means and errors are those of the others")
+        if result.run.problem.constraint == "sphere" and np.nanmax(np.abs(result.m), initial=0.0) > 1 + 1e-9:
+            found.append("|m| exceeds 1")
+        if not opened.live and np.isnan(result.m).any() and "diverged" not in outcome:
+            found.append("m holds NaN although the run did not diverge")
+        return found
+
+    def draw(self, opened: Opened, path: Path | None) -> Any:
+        from workbench.plots import theory  # matplotlib is an extra
+        return theory.draw(opened.result, path)
+
+
+KIND = TheoryFile()

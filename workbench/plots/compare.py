@@ -1,0 +1,57 @@
+"""Theory (line and band) against simulation (points and bars), with their distance in standard errors below."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from dmft.result.comparison import AGREE, Comparison
+from workbench.inspection.against import AgainstSimulations
+from workbench.inspection.titles import experiment_text
+from workbench.plots.curves import LABELS, time_axis
+from workbench.plots.references import draw_references
+from workbench.plots.style import BAND, BLACK, BLUE, ORANGE, Figure, new_figure, save
+
+
+def draw(found: AgainstSimulations, path: Path | None) -> Figure:
+    """One column per observable, z below; the title says the verdict."""
+    eta = found.run.algorithm.first_rate
+    figure = new_figure(1.0 + 5.0 * len(found.comparisons), 5.8)
+    axes = figure.subplots(2, len(found.comparisons), squeeze=False, height_ratios=(3, 1))
+    for (upper, lower), result in zip(axes.T, found.comparisons):
+        draw_references(upper, found.run, result.observable)
+        _values(upper, result)
+        time_axis(upper, True, eta)
+        upper.set_xlabel("")
+        lower.axhspan(-result.bound, result.bound, color=BLACK, alpha=0.08, linewidth=0)
+        lower.axhline(0.0, color=BLACK, linewidth=0.8)
+        lower.plot(result.t, result.z, "o", color=ORANGE, markersize=3.5)
+        lower.set_ylabel("$z$")
+        time_axis(lower, True, eta)
+        lower.set_xlim(upper.get_xlim())
+        if result.blind.any():
+            for axis in (upper, lower):
+                _mark_blind(axis, result)
+    title = f"{found.run.title}\n" if found.run.title else ""
+    what = f"{experiment_text(found.run)}, N = {', '.join(map(str, found.dimensions))}"
+    figure.suptitle(f"{title}{what}\nverdict: {found.verdict}; max |z| = {found.max_z:.2f}", fontsize="medium",
+                    color=BLACK if found.verdict == AGREE else ORANGE)
+    return save(figure, path)
+
+
+def _values(axis, result: Comparison) -> None:
+    a, b = result.theory, result.simulation
+    band = BAND * np.nan_to_num(a.error)
+    axis.fill_between(result.t, a.mean - band, a.mean + band, color=BLUE, alpha=0.3, linewidth=0)
+    axis.plot(result.t, a.mean, color=BLUE, label="theory")
+    axis.errorbar(result.t, b.mean, BAND * np.nan_to_num(b.error), color=ORANGE, fmt="o", markersize=3.5, capsize=2,
+                  label="simulation")
+    axis.set_ylabel(LABELS.get(result.observable, result.observable))
+    axis.legend(title="bands and bars: 2 standard errors\ngrey below: chance (99 %)", fontsize="small", title_fontsize="small")
+
+
+def _mark_blind(axis, result: Comparison) -> None:
+    """Times whose errors could hide a disagreement, as a hatched stretch."""
+    t = result.t[result.blind]
+    axis.axvspan(t[0], t[-1], facecolor="none", edgecolor="0.7", hatch="//", linewidth=0, zorder=0)

@@ -1,0 +1,51 @@
+"""The picture of a one-pass result: every statistic over time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from dmft.result.comparison import Curve
+from workbench.plots.curves import draw_curve
+from workbench.plots.style import CYCLE, Figure, new_figure, save
+
+COLUMNS = 3
+
+
+MOST_NAMED = 24         # a panel with more lines has no legend
+
+
+def draw(curves: dict[str, Curve], title: str, path: Path | None) -> Figure:
+    """One panel per statistic, its components as lines; of a symmetric matrix the upper half."""
+    panels: dict[str, list[str]] = {}
+    for name in curves:
+        if not _mirrored(name, curves):
+            panels.setdefault(name.split("[")[0], []).append(name)
+    columns = min(COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = new_figure(1.0 + 5.0 * columns, 0.5 + 3.8 * rows)
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis, (panel, names) in zip(axes.flat, panels.items()):
+        for k, name in enumerate(names):
+            draw_curve(axis, curves[name], 0.0, False, CYCLE[k % len(CYCLE)], name if len(names) > 1 else "",
+                       ("-", "--", ":", "-.")[k // len(CYCLE) % 4])
+        axis.set_ylabel(panel)
+        if not any(np.isfinite(curves[name].mean).any() for name in names):
+            axis.text(0.5, 0.5, "nothing finite", transform=axis.transAxes, ha="center")
+        if 1 < len(names) <= MOST_NAMED:
+            axis.legend(fontsize="x-small" if len(names) > 6 else "small", ncols=1 + (len(names) - 1) // 6)
+    for axis in axes.flat[len(panels):]:
+        axis.set_visible(False)
+    figure.suptitle(title)
+    return save(figure, path)
+
+
+def _mirrored(name: str, curves: dict[str, Curve]) -> bool:
+    """True of an entry below the diagonal that is the same curve as its mirror image: Q[1,0] beside Q[0,1]."""
+    base, _, index = name.rstrip("]").partition("[")
+    words = index.split(",")
+    if len(words) != 2 or int(words[0]) <= int(words[1]):
+        return False
+    other = curves.get(f"{base}[{words[1]},{words[0]}]")
+    return other is not None and np.array_equal(other.mean, curves[name].mean, equal_nan=True)

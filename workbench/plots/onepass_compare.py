@@ -1,0 +1,65 @@
+"""The ODE of one-pass SGD (lines) against ensembles (bars): one panel per statistic, one line per entry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from workbench.plots.style import BAND, CYCLE, Figure, new_figure, save
+
+_MAX_LINES = 12
+
+
+def _entries(array: np.ndarray, name: str, lead: int) -> list[tuple[str, np.ndarray]]:
+    """Entries of a statistic of shape (lead axes..., *shape) by label, a symmetric matrix's lower half left out."""
+    shape = array.shape[lead:]
+    found = []
+    for index in np.ndindex(*shape):
+        if name in ("Q", "R") and index[0] > index[1]:
+            continue
+        label = name + (f"[{','.join(map(str, index))}]" if index else "")
+        found.append((label, array[(slice(None),) * lead + index]))
+    return found
+
+
+def _panels(names: list[str]):
+    columns = min(2, len(names))
+    rows = -(-len(names) // columns)
+    figure = new_figure(5.0 * columns, 3.2 * rows + 0.3)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for extra in axes[len(names) :]:
+        extra.set_axis_off()
+    return figure, axes
+
+
+def _finish(axis, name: str, lines: int) -> None:
+    axis.set_xlabel("t")
+    axis.set_ylabel(name)
+    if lines > 1:
+        axis.legend(fontsize=7 if lines <= 6 else 6, ncols=1 + (lines - 1) // 6)
+    if name == "risk":
+        axis.set_yscale("log")
+
+
+def draw_comparison(ode, ensembles, path: Path) -> Figure:
+    """Statistics that vary, in the ODE or in an ensemble. Lines: the ODE. Bars: mean and two standard errors of each ensemble, one
+    marker per file."""
+    names = [name for name in ode.arrays if name in ensembles[0].arrays
+             and any(np.ptp(one.arrays[name]) for one in (ode, *ensembles))]
+    figure, axes = _panels(names)
+    for axis, name in zip(axes, names):
+        lines = _entries(ode.arrays[name], name, 1)[:_MAX_LINES]
+        for i, (label, values) in enumerate(lines):
+            axis.plot(ode.t, values, color=CYCLE[i % len(CYCLE)], linewidth=1.2, label=label)
+        for marker, ensemble in zip("os^v", ensembles):
+            mean, error = ensemble.mean(), ensemble.error()
+            pairs = zip(_entries(mean.arrays[name], name, 1), _entries(error.arrays[name], name, 1))
+            for i, ((_, m), (_, e)) in enumerate(list(pairs)[:_MAX_LINES]):
+                every = slice(None, None, max(1, len(ensemble.t) // 15))
+                axis.errorbar(ensemble.t[every], m[every], BAND * e[every], fmt=marker, markersize=3, capsize=2,
+                              linewidth=0.8, color=CYCLE[i % len(CYCLE)])
+        _finish(axis, name, len(lines))
+    sources = ", ".join(f"{e.source} d = {e.attrs.get('dimension')}" for e in ensembles)
+    figure.suptitle(f"lines: ODE; bars: {sources}, 2 standard errors", fontsize=9)
+    return save(figure, path)

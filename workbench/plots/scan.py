@@ -1,0 +1,57 @@
+"""Threshold curves: m, and the share of successes, at fixed times against the scanned key; one curve per other setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from workbench.plots.style import BAND, CYCLE, Figure, new_figure, save
+from workbench.scans.scan import Scan, value_of
+
+_NAMES = {"simulation.dimension": "N", "problem.alpha": r"$\alpha$", "problem.m0": r"$m_0$",
+          "algorithm.learning_rate": r"$\eta$"}
+
+
+def draw(scan: Scan, against: str, path: Path | None) -> Figure:
+    """A column per time; m above, the share of instances below the threshold beneath when there are simulations."""
+    groups = _groups(scan, against)
+    shares = bool(np.isfinite(scan.arrays["share"]).any())
+    figure = new_figure(0.8 + 3.4 * max(len(scan.times), 1.5), 3.4 * (1 + shares) + 0.4)
+    axes = figure.subplots(1 + shares, len(scan.times), sharex=True, sharey="row", squeeze=False)
+    x = np.array([_number(value_of(row, against)) for row in scan.rows])
+    for column, time in enumerate(scan.times):
+        axes[0, column].set_title(f"t = {time:g}")
+        axes[-1, column].set_xlabel(_label(against))
+        for colour, (label, kind, rows) in zip(CYCLE * len(groups), groups):
+            line = "-" if kind == "theory" else "o--"
+            axes[0, column].errorbar(x[rows], scan.arrays["m"][rows, column],
+                                     BAND * np.nan_to_num(scan.arrays["m_error"][rows, column]), fmt=line, color=colour,
+                                     markersize=4, linewidth=1, capsize=2, label=label)
+            if shares and kind == "simulation":
+                share, low, high = (scan.arrays[name][rows, column] for name in ("share", "share_low", "share_high"))
+                bars = np.maximum([share - low, high - share], 0.0)
+                axes[1, column].errorbar(x[rows], share, bars, fmt=line, color=colour, markersize=4, linewidth=1, capsize=2)
+    axes[0, 0].set_ylabel("overlap m (bars: 2 standard errors)")
+    if shares:
+        axes[1, 0].set_ylabel(f"share with loss < {scan.threshold:g} (95 %)")
+    axes[0, -1].legend(fontsize=8)
+    return save(figure, path)
+
+
+def _groups(scan: Scan, against: str) -> list[tuple[str, str, np.ndarray]]:
+    """(label, kind, rows) of each curve: rows that differ in the key of the axis alone."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for i, row in enumerate(scan.rows):
+        words = [f"{_label(key)} = {value_of(row, key)}" for key in scan.parameters
+                 if key != against and value_of(row, key) is not None]
+        found.setdefault((", ".join([row.kind, *words]), row.kind), []).append(i)
+    return [(label, kind, np.array(rows)) for (label, kind), rows in found.items()]
+
+
+def _label(key: str) -> str:
+    return _NAMES.get(key, key.partition(".")[2])
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else float("nan")

@@ -1,0 +1,79 @@
+"""The picture of a theory result: curves, both estimates of nu_hat, aging, kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from dmft.equations.kernels import KERNELS
+from dmft.result.comparison import Curve
+from dmft.result.theory import Theory
+from workbench.inspection.titles import experiment_text
+from workbench.plots.aging import draw_correlation, draw_response
+from workbench.plots.curves import LABELS, draw_curve, log_where_positive
+from workbench.plots.kernels import draw_kernel
+from workbench.plots.references import draw_references
+from workbench.plots.style import BLUE, GREEN, ORANGE, PINK, Figure, new_figure, save
+
+
+def draw(theory: Theory, path: Path | None) -> Figure:
+    """Three rows: m and loss on logarithmic and linear time; multipliers, residual or mse, aging; the four kernels."""
+    eta = theory.run.algorithm.first_rate
+    figure = new_figure(19.0, 12.0)
+    axes = figure.subplots(3, 4)
+    first = "m" if theory.V is None else "V"
+    for axis, (name, log) in zip(axes[0], ((first, True), (first, False), ("loss", True), ("loss", False))):
+        draw_curve(axis, _curve(theory, name), eta, log)
+        axis.set_ylabel(LABELS[name])
+        if draw_references(axis, theory.run, name):
+            axis.legend(fontsize="small")
+        if name == "loss":
+            log_where_positive(axis, theory.loss)
+    _multipliers(axes[1, 0], theory, eta)
+    if theory.history is not None and len(theory.history):
+        draw_residuals(axes[1, 1], theory.history, theory.run.theory.tolerance)
+    else:
+        name = next(name for name in ("gain", "mse", "error", "q") if name in theory.curves)
+        draw_curve(axes[1, 1], _curve(theory, name), eta, True)
+        axes[1, 1].set_ylabel(LABELS[name])
+        if draw_references(axes[1, 1], theory.run, name):
+            axes[1, 1].legend(fontsize="small")
+    draw_correlation(axes[1, 2], theory.columns, eta)
+    draw_response(axes[1, 3], theory.columns, eta)
+    for axis, name in zip(axes[2], KERNELS):
+        draw_kernel(axis, theory.kernels, name, eta)
+    run = theory.run
+    count = len(theory.replicas["m"])
+    bands = "bands: 2 standard errors" if count > 1 else "one replica, no error bands"
+    what = f"{experiment_text(run)}, {count} x {run.theory.samples} samples, {theory.outcome}; {bands}"
+    figure.suptitle(f"{run.title}\n{what}" if run.title else what)
+    return save(figure, path)
+
+
+def _curve(theory: Theory, name: str) -> Curve:
+    curves = theory.curves
+    return Curve(theory.t, curves[name], curves[f"{name}_error"], int(theory.averaged.sum()))
+
+
+def _multipliers(axis: Axes, theory: Theory, eta: float) -> None:
+    """nu_hat both ways, with delta_nu and mu beside it."""
+    for name, label, color, style in (("nu_hat", r"$\hat\nu$ (A.29)", BLUE, "-"),
+                                      ("nu_hat_direct", r"$\hat\nu$ (A.19)", ORANGE, "--"),
+                                      ("delta_nu", r"$\delta\nu$", GREEN, "-"), ("mu", r"$\mu$", PINK, "-")):
+        draw_curve(axis, _curve(theory, name), eta, True, color, label, style)
+    axis.set_ylabel("multipliers")
+    axis.legend(fontsize="small")
+
+
+def draw_residuals(axis: Axes, history: np.ndarray, tolerance: float) -> None:
+    """Residual before mixing against sweep, one line per replica."""
+    for line in history.T:
+        axis.plot(np.arange(1, len(line) + 1), line, color=BLUE, alpha=0.5)
+    if tolerance > 0:
+        axis.axhline(tolerance, color=ORANGE, linestyle="--", label="tolerance")
+        axis.legend(fontsize="small")
+    axis.set(yscale="log", xlabel="sweep", ylabel="residual before mixing")
+
+
