@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from importlib import import_module
 
+import onepass.cli as onepass_cli
+from dmft.cli import commands
 from tests.project.test_architecture import IMPORTS, MODULES, PACKAGES, _within
 
 # Commands load what they need when they are called, so that `dmft --help` does not wait for all of it.
@@ -107,8 +110,14 @@ def test_imports_stand_at_the_head_of_a_file():
     assert late == set()
 
 
-def test_no_module_is_found_by_a_string():
-    assert {module for module, tree in TREES.items() if _finds_by_string(tree)} == set()
+def test_only_subcommands_are_found_by_a_string():
+    """Their tables are data, one line a command, where each would be a function of its own with an import in it. What a table
+    names is held to the same rules: a module of the package that has the table, with the three things that a subcommand has."""
+    assert {module for module, tree in TREES.items() if _finds_by_string(tree)} == {"dmft.core.subcommands"}
+    for home, program in (("dmft.cli", commands.PROGRAM), ("onepass.cli", onepass_cli.PROGRAM)):
+        for name, (place, _) in program.commands.items():
+            module = import_module(place)
+            assert place == f"{home}.{name}" and module.__doc__ and callable(module.add_arguments) and callable(module.run)
 
 
 def test_imports_run_in_no_circle():
