@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.long_cases import LONG_CASES
 from tests.results import edited, results
 from tests.run_files import run_text
 
@@ -19,13 +18,6 @@ __all__ = ["edited", "results"]
 ROOT = Path(__file__).resolve().parent.parent
 # Commands started by tests must find this checkout, whatever folder they run in.
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.name in LONG_CASES.get(item.path.name, ()):
-            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(autouse=True)
