@@ -7,22 +7,20 @@ stops and checkpoints never have to wait for it. The random numbers of an instan
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numba
 import numpy as np
 
 from dmft.core.parallel import Comm
 from dmft.core.parts import Part
+from dmft.core.pool import SLICE_SECONDS, Pool, next_slice
 from onepass.process import Batch
 
 PART = "instances"         # the name of the only part of the worker's state
-SLICE_SECONDS = 0.25       # work of a thread between two posts
-ROUND_SECONDS = 0.25       # duration of a `step`, after which the driver polls stop signals and the other ranks
 PATIENCE = 0.5             # seconds that `close` waits for the threads; work not posted by then is lost, and done again on resume
 MOST_TOGETHER = 64         # paths of the SDE in a batch: larger ones are no faster, and a step must stay short
 
@@ -57,39 +55,32 @@ class EnsembleWorker:
         self.bytes = walk.begin(np.arange(1), 0).snapshot().shape[1]      # a process that cannot begin fails here, on every rank
         self.kept: dict[int, np.ndarray] = {}         # by line: snapshots of the unfinished instances
         self.threads = threads or max(1, min(comm.threads(), numba.get_num_threads()))
-        self._running: list[threading.Thread] = []
-        self._waiting: queue.SimpleQueue[np.ndarray] | None = None
-        self._lock, self._halt = threading.Lock(), threading.Event()
-        self._failure: BaseException | None = None
+        self._pool = Pool()
 
     # --- for the driver ---------------------------------------------------------------------------------------
 
     @property
     def done(self) -> bool:
-        with self._lock:
+        with self._pool.lock:
             return bool((self.columns == len(self.walk.steps)).all())
 
     @property
     def progress(self) -> float:
         last = max(int(self.walk.steps[-1]), 1)
-        with self._lock:
+        with self._pool.lock:
             reached = np.where(self.columns == len(self.walk.steps), last, self.step_of)
         return float(reached.sum()) * self.ranks / (last * self.total)
 
     def step(self) -> None:
-        """Let the threads work for ROUND_SECONDS."""
-        if self._waiting is None:
-            self._waiting = self._start()
-        deadline = time.monotonic() + ROUND_SECONDS
-        for thread in self._running:
-            thread.join(max(0.0, deadline - time.monotonic()))
-        if self._failure is not None:
-            raise self._failure
+        """Let the threads work for a round."""
+        if not self._pool.started:
+            self._pool.start([partial(self._to_the_end, lines) for lines in self._batches()], self.threads)
+        self._pool.wait()
 
     def state(self) -> dict[str, Part]:
         """Records of all instances of this rank, one line each, and snapshots of the unfinished ones."""
         own = dict(self.solution().own)
-        with self._lock:
+        with self._pool.lock:
             own |= {"columns": self.columns.copy(), "step": self.step_of.copy()}
             snapshots = np.zeros((len(self.mine), self.bytes), np.uint8)
             for line, kept in self.kept.items():
@@ -106,29 +97,14 @@ class EnsembleWorker:
 
     def solution(self) -> Part:
         """The records of this rank's instances."""
-        with self._lock:
+        with self._pool.lock:
             return Part({}, {"flat": self.flat.copy()}, self.lines, self.total)
 
     def close(self) -> None:
         """End the threads. A thread in the middle of a long slice is abandoned: what it posts later is ignored."""
-        self._halt.set()
-        deadline = time.monotonic() + PATIENCE
-        for thread in self._running:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        self._pool.close(PATIENCE)
 
     # --- the threads ------------------------------------------------------------------------------------------
-
-    def _start(self) -> queue.SimpleQueue[np.ndarray]:
-        """Start the threads; returns the batches that wait for them."""
-        waiting: queue.SimpleQueue[np.ndarray] = queue.SimpleQueue()
-        batches = self._batches()
-        for lines in batches:
-            waiting.put(lines)
-        self._running = [threading.Thread(target=self._work, args=(waiting,), daemon=True)
-                         for _ in range(min(self.threads, len(batches)))]
-        for thread in self._running:
-            thread.start()
-        return waiting
 
     def _batches(self) -> list[np.ndarray]:
         """Lines of the unfinished instances, grouped into batches of equal step and equal number of records."""
@@ -140,15 +116,6 @@ class EnsembleWorker:
         return [same[i : i + most] for place in np.unique(places, axis=0)
                 for same in [left[(places == place).all(axis=1)]] for i in range(0, len(same), most)]
 
-    def _work(self, waiting: queue.SimpleQueue[np.ndarray]) -> None:
-        try:
-            while not self._halt.is_set():
-                self._to_the_end(waiting.get_nowait())
-        except queue.Empty:
-            return
-        except BaseException as failure:   # noqa: BLE001 - handed to the main thread, which raises it
-            self._failure = failure
-
     def _to_the_end(self, lines: np.ndarray) -> None:
         """Take a batch to its last record, in slices. An instance whose statistics are not finite keeps NaN from there on."""
         step, column, steps = int(self.step_of[lines[0]]), int(self.columns[lines[0]]), self.walk.steps
@@ -157,14 +124,14 @@ class EnsembleWorker:
             batch.restore(np.stack([self.kept[int(line)] for line in lines]))
         records = self.flat[lines]
         length, posted = 1, time.perf_counter()
-        while column < len(steps) and not self._halt.is_set():
+        while column < len(steps) and not self._pool.halted:
             taken = min(int(steps[column]) - step, length)
             begin = time.perf_counter()
             batch.advance(taken)
             now = time.perf_counter()
             step += taken
             if taken == length:
-                length = max(1, min(2 * length, int(length * SLICE_SECONDS / max(now - begin, 1e-9))))
+                length = next_slice(length, now - begin)
             if step == steps[column]:
                 flat = batch.flat()
                 finite = np.isfinite(flat).all(axis=1)
@@ -180,7 +147,7 @@ class EnsembleWorker:
 
     def _post(self, lines: np.ndarray, records: np.ndarray, column: int, step: int, snapshots: np.ndarray | None) -> None:
         """Hand records, step and snapshots of a batch to the main thread."""
-        with self._lock:
+        with self._pool.lock:
             self.flat[lines], self.columns[lines], self.step_of[lines] = records, column, step
             for i, line in enumerate(lines):
                 if snapshots is None:

@@ -9,8 +9,6 @@ with other ranks.
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -21,6 +19,7 @@ import numpy as np
 from dmft.core.device import Gpu, gpu
 from dmft.core.parallel import Comm
 from dmft.core.parts import Part
+from dmft.core.pool import ROUND_SECONDS, SLICE_SECONDS, Pool, next_slice
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from sgd_sim.archive import PART
@@ -32,9 +31,7 @@ from sgd_sim.landscape import data_bytes, make_landscape, sizes
 from sgd_sim.memory import SMALL, hold_together
 from sgd_sim.states import States
 
-SLICE_SECONDS = 0.25      # work of a thread between two posts
-GPU_SLICE_SECONDS = 1.0   # longer, since a GPU idles during a post
-ROUND_SECONDS = 0.25      # duration of a `step`, after which the driver polls stop signals and the other ranks
+GPU_SLICE_SECONDS = 1.0   # longer than SLICE_SECONDS, since a GPU idles during a post
 
 
 class Instances:
@@ -53,31 +50,26 @@ class Instances:
         self._threads = max(1, min(comm.threads(), numba.get_num_threads()))
         self._together = hold_together(run, self._threads, comm)
         self._card: Gpu | None = gpu("simulation", *comm.on_node()) if run.simulation.device == "gpu" else None
-        self._lock, self._halt = threading.Lock(), threading.Event()
-        self._failure: BaseException | None = None
-        self._main: threading.Thread | None = None
+        self._pool = Pool()
 
     # --- for the driver ---------------------------------------------------------------------------------------
 
     @property
     def done(self) -> bool:
-        with self._lock:
+        with self._pool.lock:
             return bool(self.states.finished(self.steps)[self.mine].all())
 
     @property
     def progress(self) -> float:
-        with self._lock:
+        with self._pool.lock:
             done = np.where(self.states.finished(self.steps), self.steps, np.maximum(self.states.step, 0))
         return float(done[self.mine].sum()) * self.ranks / (self.steps * self.run.simulation.instances)
 
     def step(self) -> None:
         """Let the threads work for a round."""
-        if self._main is None:
-            self._main = threading.Thread(target=self._work, daemon=True)
-            self._main.start()
-        self._main.join(self._round_seconds)
-        if self._failure is not None:
-            raise self._failure
+        if not self._pool.started:
+            self._pool.start([self._work], 1)
+        self._pool.wait(self._round_seconds)
 
     def state(self) -> dict[str, Part]:
         return {PART: Part({"record": self.states.record}, self.solution().own, self.lines, self.run.simulation.instances)}
@@ -90,79 +82,56 @@ class Instances:
 
     def solution(self) -> Part:
         """The states of this rank's instances."""
-        with self._lock:
+        with self._pool.lock:
             return Part({}, self.states.arrays(self.lines), self.lines, self.run.simulation.instances)
 
     def close(self) -> None:
         """End the threads; each finishes its slice."""
-        self._halt.set()
-        if self._main is not None:
-            self._main.join()
+        self._pool.close()
 
     # --- the threads ------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
         """Work through this rank's instances."""
-        try:
-            numba.set_num_threads(self._threads)   # a setting of this thread, which is the one that starts parallel loops
-            left = self.mine[~self.states.finished(self.steps)[self.mine]]
-            simulation, alpha, threads = self.run.simulation, self.run.problem.alpha, self._threads
-            if self._card is not None:
-                self._on_gpu(left, self._card)
-                return
-            if simulation.landscape == "shared":
-                if left.size:
-                    model = Experiment.from_run(self.run).data
-                    landscape = make_landscape(simulation.seed, 0, simulation.dimension, alpha, threads > 1,
-                                               simulation.precision, model)
-                    self._in_threads([partial(SharedTrajectories, self.run, batch, self.states, landscape)
-                                      for batch in batches(left, self.states.step, threads)], threads)
-                return
-            alone = left.size % threads if self._together else left.size
-            if data_bytes(simulation.dimension, alpha) < self._small or threads == 1:
-                alone = 0
-            parted = left.size - alone
-            self._in_threads([partial(InstanceTrajectory, self.run, i, self.states, False) for i in left[:parted]], threads)
-            for i in left[parted:]:
-                self._to_the_end(partial(InstanceTrajectory, self.run, i, self.states, True))
-        except BaseException as failure:   # noqa: BLE001 - handed to the main thread, which raises it
-            self._failure = failure
+        numba.set_num_threads(self._threads)   # a setting of this thread, which is the one that starts parallel loops
+        left = self.mine[~self.states.finished(self.steps)[self.mine]]
+        simulation, alpha, threads = self.run.simulation, self.run.problem.alpha, self._threads
+        if self._card is not None:
+            self._on_gpu(left, self._card)
+            return
+        if simulation.landscape == "shared":
+            if left.size:
+                model = Experiment.from_run(self.run).data
+                landscape = make_landscape(simulation.seed, 0, simulation.dimension, alpha, threads > 1,
+                                           simulation.precision, model)
+                self._in_threads([partial(SharedTrajectories, self.run, batch, self.states, landscape)
+                                  for batch in batches(left, self.states.step, threads)])
+            return
+        alone = left.size % threads if self._together else left.size
+        if data_bytes(simulation.dimension, alpha) < self._small or threads == 1:
+            alone = 0
+        parted = left.size - alone
+        self._in_threads([partial(InstanceTrajectory, self.run, i, self.states, False) for i in left[:parted]])
+        for i in left[parted:]:
+            self._to_the_end(partial(InstanceTrajectory, self.run, i, self.states, True), self._slice_seconds)
 
     def _on_gpu(self, left: np.ndarray, card: Gpu) -> None:
         card.use()
         for batch in gpu_batches(self.run, left, self.states.step, card):
             self._to_the_end(partial(make_trajectories, self.run, batch, self.states, card), GPU_SLICE_SECONDS)
 
-    def _in_threads(self, jobs: Sequence[Callable[[], Stepper]], threads: int) -> None:
-        """Run all jobs, each to its end, in that many threads."""
-        waiting: queue.SimpleQueue[Callable[[], Stepper]] = queue.SimpleQueue()
-        for job in jobs:
-            waiting.put(job)
+    def _in_threads(self, makers: Sequence[Callable[[], Stepper]]) -> None:
+        """Take what they make to the end, side by side."""
+        self._pool.run([partial(self._to_the_end, make, self._slice_seconds) for make in makers], self._threads)
 
-        def work() -> None:
-            try:
-                while not self._halt.is_set():
-                    self._to_the_end(waiting.get_nowait())
-            except queue.Empty:
-                return
-            except BaseException as failure:   # noqa: BLE001
-                self._failure = failure
-
-        workers = [threading.Thread(target=work, daemon=True) for _ in range(min(threads, len(jobs)))]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-
-    def _to_the_end(self, make: Callable[[], Stepper], slice_seconds: float | None = None) -> None:
+    def _to_the_end(self, make: Callable[[], Stepper], slice_seconds: float) -> None:
         """Make a stepper and take it to the end, in slices."""
-        if self._halt.is_set():
+        if self._pool.halted:
             return
-        stepper, length, most = make(), 1, self._slice_seconds if slice_seconds is None else slice_seconds
-        while stepper.step < self.steps and not stepper.finished and not self._halt.is_set():
+        stepper, length = make(), 1
+        while stepper.step < self.steps and not stepper.finished and not self._pool.halted:
             begin = time.perf_counter()
             stepper.advance(min(self.steps, stepper.step + length))
-            with self._lock:
+            with self._pool.lock:
                 stepper.post(self.states)
-            taken = time.perf_counter() - begin
-            length = max(1, min(2 * length, int(length * most / max(taken, 1e-9))))
+            length = next_slice(length, time.perf_counter() - begin, slice_seconds)

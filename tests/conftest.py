@@ -6,11 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests.long_cases import LONG_CASES
 from tests.results import edited, results
 from tests.run_files import run_text
 
@@ -21,28 +22,30 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.name in LONG_CASES.get(item.path.name, ()):
-            item.add_marker(pytest.mark.slow)
-
-
-@pytest.fixture(autouse=True)
-def registries_restored():
-    """Losses and activations that a test registers are forgotten after it."""
+@contextmanager
+def registries_restored() -> Iterator[None]:
+    """What is registered inside (losses, activations, preprocessings) is forgotten afterwards."""
     from dmft.model import losses, preprocessing
     from sgd_sim.models import activations
 
     tables = [table for module, known in ((losses, "phase_retrieval"), (activations, "erf"))
               for table in vars(module).values() if isinstance(table, dict) and known in table]
     tables.append(preprocessing._registered)
-    assert tables, "the registries are elsewhere now"
+    assert len(tables) >= 3, "the registries are elsewhere now"
     before = [dict(table) for table in tables]
-    yield
-    for table, content in zip(tables, before):
-        table.clear()
-        table.update(content)
+    try:
+        yield
+    finally:
+        for table, content in zip(tables, before):
+            table.clear()
+            table.update(content)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_registered():
+    """What one test registers is not there for the next."""
+    with registries_restored():
+        yield
 
 
 @pytest.fixture

@@ -65,11 +65,6 @@ class Experiment:
         """The law of the first mini-batch."""
         return self.batches.law(0)
 
-    @property
-    def gradient_scale(self) -> float:
-        """1/l of the first step, or 1 where the gradient is not rescaled."""
-        return float(self.scale_n[0])
-
     def loss(self, n: int) -> Loss:
         """The loss of row n."""
         return self.losses[self.loss_n[n]]

@@ -1,1 +1,1 @@
-"""Samples of the effective process: how they are drawn, stepped and split, on CPU and GPU."""
+"""Samples of the effective process: how they are drawn and stepped, on CPU and GPU."""

@@ -315,10 +315,6 @@ class Samples:
         if self.behind:
             self.behind.h[:], self.behind.Y[:], self.behind.row[:] = draws.h, 0.0, 0.0
 
-    def holds(self, draws: Draws) -> bool:
-        """Whether `restart` can take these samples: as many of them, and as many with tangents."""
-        return len(draws.h) == self.count and np.count_nonzero(draws.carrier) == len(self.tangents.row)
-
     def restart(self, draws: Draws, weight: np.ndarray) -> None:
         """Reset to step 0 with new samples, reusing the arrays (allocating is slower than zeroing)."""
         for array in (*self.past, *self.tangents):

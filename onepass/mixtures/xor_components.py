@@ -1,4 +1,5 @@
-"""Fixed points of the XOR mixture at infinite snr: 5^4 label tuples, 39 connected components, 24 of them stable.
+"""Fixed points of the XOR mixture at infinite snr: 5^4 label tuples, 39 connected components, 24 of them stable:
+those with one neuron per mean, which classify all data.
 
 Each neuron carries a label: 0 (v = m = 0), or one of the means +mu, -mu (v > 0), +nu, -nu (v < 0) it points to. On the set of
 a tuple the squares of v over the neurons of each mean in use sum to C_alpha. Closures merge tuples: a neuron of a mean that
@@ -25,11 +26,6 @@ def component(labels: tuple[str, ...]) -> Component:
 def components() -> list[Component]:
     """The 39 components."""
     return sorted({component(labels) for labels in product(LABELS, repeat=4)}, key=lambda c: (len(c), c))
-
-
-def is_stable(name: Component) -> bool:
-    """Only the components with one neuron per mean, which classify all data, attract from every side."""
-    return len(set(name)) == 4
 
 
 def neuron_labels(v: np.ndarray, m: np.ndarray, threshold: float) -> np.ndarray:

@@ -58,19 +58,6 @@ def sphere_risk(m: float, noise: float = 0.0) -> float:
     return 2.0 * (1.0 - m * m) + noise / 2.0
 
 
-def sphere_gradient(w: np.ndarray, w_star: np.ndarray) -> np.ndarray:
-    """4 m (m w - w*), tangent to the sphere at w (unit vectors)."""
-    m = w @ w_star
-    return 4.0 * m * (m * w - w_star)
-
-
-def sphere_hessian(w: np.ndarray, w_star: np.ndarray) -> np.ndarray:
-    """4 (m^2 P - P w* w*^T P), P = 1 - w w^T: the Riemannian Hessian, zero along w."""
-    p = np.eye(len(w)) - np.outer(w, w)
-    across = p @ w_star
-    return 4.0 * ((w @ w_star) ** 2 * p - np.outer(across, across))
-
-
 def sphere_spectrum(d: int, m: float) -> list[tuple[float, int]]:
     """Eigenvalues on the (d-1)-dimensional tangent space: 4 m^2 on d - 2 directions, 4 (2 m^2 - 1) along w*."""
     return sorted([(4.0 * (2.0 * m * m - 1.0), 1), (4.0 * m * m, d - 2)])

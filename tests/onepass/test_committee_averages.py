@@ -14,6 +14,7 @@ from onepass.networks.kinked_moments import kinked_moments
 from onepass.networks.smooth_moments import smooth_moments
 from onepass.networks.two_slope_moments import two_slope_moments, two_slope_square
 from sgd_sim.models.activations import activation
+from tests.marks import slow
 
 RELU, LEAKY = (0.0, 1.0), (-0.3, 1.2)
 
@@ -74,7 +75,7 @@ def in_the_plane(vectors, c, p, student, teacher):
     return 2 * (weight * error) @ s[:, :p], 2 * f, 2 * g, np.einsum("n,ni,nj->ij", weight, d, d), 2 * weight @ error**2
 
 
-@pytest.mark.parametrize("slopes", [(RELU, RELU), (LEAKY, RELU), ((-1.0, 1.0), LEAKY)])
+@pytest.mark.parametrize("slopes", [slow((RELU, RELU)), (LEAKY, RELU), ((-1.0, 1.0), LEAKY)])
 def test_two_slopes_against_the_angle_in_the_plane(slopes):
     """Two fields, and four fields of one plane, where the covariance is singular."""
     vectors = np.array([[0.6, 0.5], [1.0, 0.1], [0.3, -0.9], [0.0, 1.0]])
@@ -246,7 +247,7 @@ def test_pairs_of_fields_at_any_width_against_closed_forms():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", ["tanh", "relu"])
+@pytest.mark.parametrize("name", [slow("tanh"), "relu"])
 def test_chain_and_sgd_follow_the_ode_of_wide_committees(name):
     net, s, times = onepass.Committee(name, 3, 2, 1.0, 0.1), start(3, 2), [0.5, 1.5]
     ode = net.solve(s, times, rtol=1e-6)

@@ -14,6 +14,7 @@ from onepass import BinaryMixture, SpikedNearZero, SpikedTensor, XorMixture, lin
 from onepass.effective.dynamics import LinearSDE
 from onepass.mixtures.xor_components import fixed_point_of
 from onepass.spiked.phases import informative
+from tests.marks import slow
 from tests.onepass.z_scores import compare
 
 pytestmark = pytest.mark.statistical
@@ -75,6 +76,7 @@ def test_spiked_sde_variance():
         assert np.abs(variance_z(np.sqrt(n) * chain[name], 1.5 * expected[:, i])).min() > 4  # a wrong noise is seen
 
 
+@pytest.mark.slow
 def test_near_zero_variance_for_general_step():
     """Eq. (3.2) with diffusion coefficient^2 = 4 k c u2^{k-1}: d Var/dt = 4k(lambda 1_{k=2} - c^{k-1}) Var + 4 k c^k."""
     for k, c in ((2, 0.5), (3, 0.8)):
@@ -106,6 +108,7 @@ def test_diverging_signal_is_not_an_ou_process():
     assert np.mean(sgd < printed[1]) < 0.2 and np.mean(sgd < printed[2]) < 0.35
 
 
+@pytest.mark.slow
 def test_diverging_signal_of_odd_order_pulls_back_from_below():
     """k = 3, u1 = -3: the drift points inwards, far beyond -Lambda^{-1/(k-2)} = -2; for k = 4 it points outwards there."""
     limit, n, initial, t = SpikedNearZero(3, 0.5, diverging=True), 100_000, {"m": -3.0, "r2": 1.0}, 0.1
@@ -140,7 +143,8 @@ def test_escape_from_zero_takes_n_log_n_steps():
     assert np.abs(stuck.m).max() < 0.1
 
 
-@pytest.mark.parametrize("model, initial", [(BinaryMixture(4.0, 0.1), BINARY), (XorMixture(4.0, 0.05, quadrature=11), XOR)])
+@pytest.mark.parametrize("model, initial", [
+    (BinaryMixture(4.0, 0.1), BINARY), slow(XorMixture(4.0, 0.05, quadrature=11), XOR)])
 def test_mixture_chain_follows_the_ode(model, initial):
     times = [0.5, 2.0]
     chain, ode = model.chain(30000, 40, initial, times), model.solve(initial, times)
@@ -150,7 +154,8 @@ def test_mixture_chain_follows_the_ode(model, initial):
 
 
 @pytest.mark.parametrize(
-    "model, initial", [(BinaryMixture(3.0, 0.1), BINARY), (XorMixture(3.0, 0.05), XOR), (BinaryMixture(np.inf, 0.1), BINARY)]
+    "model, initial",
+    [slow(BinaryMixture(3.0, 0.1), BINARY), (XorMixture(3.0, 0.05), XOR), slow(BinaryMixture(np.inf, 0.1), BINARY)],
 )
 def test_mixture_chain_and_sgd_have_one_law(model, initial):
     chain, sgd = model.chain(20, 4000, initial, [2.0]), model.simulate(20, 4000, initial, [2.0])

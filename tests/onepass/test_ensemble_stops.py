@@ -14,6 +14,7 @@ from dmft.core.errors import Stopped, UserError
 from dmft.core.stopping import EXIT_INTERRUPTED, EXIT_STOPPED
 from onepass.process import Single, from_bytes, to_bytes
 from onepass.request import request
+from tests.marks import with_slow
 
 SPHERE = onepass.QuadraticNetwork(2, 1, 0.2, 0.1, constraint="sphere")
 START = {"M": [[0.3], [0.1]], "Q": [[1.0, 0.1], [0.1, 1.0]]}
@@ -90,7 +91,7 @@ class StopAfter:
 LONG = {"chain": ("chain", 600_000, 3), "simulate": ("sgd", 4500, 3), "diffuse": ("sde", 1000, 70)}
 
 
-@pytest.mark.parametrize("method", LONG)
+@pytest.mark.parametrize("method", with_slow(LONG, "simulate", "diffuse"))
 def test_a_stopped_ensemble_goes_on_to_the_same_bits(method, tmp_path):
     process, dimension, instances = LONG[method]
     output, times = tmp_path / "a.h5", [0.0, 0.4, 1.0]
@@ -137,6 +138,7 @@ class PlainTensor(onepass.SpikedTensor):
         return Plain(Single(super().chain_process(x0, dimension, seed, instance)))
 
 
+@pytest.mark.slow
 def test_a_process_without_snapshots_begins_its_instance_again(tmp_path):
     output, times = tmp_path / "a.h5", np.arange(4) * 0.1
     start = {"m": 0.3, "r2": 0.8}

@@ -13,6 +13,7 @@ from onepass.cli import main
 from onepass.networks.chain import NetworkChain
 from onepass.networks.multi_index_wide import wide_mean_kicks
 from onepass.runfile import parse_run
+from tests.marks import slow, with_slow
 
 START = {"M": np.array([[0.4]]), "Q": np.array([[0.9]])}
 VARIANTS = {
@@ -39,7 +40,7 @@ def worst(paths, ode, names=("M", "Q")):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("variant", list(VARIANTS))
+@pytest.mark.parametrize("variant", with_slow(VARIANTS, "weight decay", "rate decay", "noisy uses"))
 def test_chain_and_sgd_follow_the_ode(variant):
     net = onepass.MultiIndexNetwork(cubic, 1, 1, 1.0, activation="tanh", **VARIANTS[variant])
     times = [0.4, 1.0]
@@ -53,6 +54,7 @@ def test_chain_and_sgd_follow_the_ode(variant):
 
 
 @pytest.mark.statistical
+@pytest.mark.slow
 def test_two_directions_and_two_units_on_the_sphere():
     start = {"M": np.array([[0.5, 0.3], [0.2, 0.6]]), "Q": np.array([[1.0, 0.4], [0.4, 1.0]])}
     net = onepass.MultiIndexNetwork("product", 2, 2, 0.8, constraint="sphere", activation="quadratic")
@@ -109,8 +111,7 @@ def threshold(u, k):
 
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:the drift of this multi-index network")     # a jump: known to 0.4 %
-@pytest.mark.parametrize("which", ["logistic", "clipped",
-                                   *(pytest.param(one, marks=pytest.mark.slow) for one in ("logcosh", "absolute", "own"))])
+@pytest.mark.parametrize("which", [slow("logistic"), "clipped", slow("logcosh"), slow("absolute"), slow("own")])
 def test_chain_and_sgd_follow_the_ode_of_other_losses(which):
     link = threshold if which == "logistic" else cubic
     options = {"loss": "logistic"} if which == "logistic" else LOSSES[which]
@@ -147,6 +148,7 @@ def wide_start(p, k):
     return {"a": 1 + 0.2 * np.arange(p), "M": w[:p] @ w[p:].T, "Q": w[:p] @ w[:p].T}
 
 
+@pytest.mark.slow
 def test_wide_students_of_a_smooth_teacher_have_the_drift_of_the_committee():
     """Five fields, never more than four at a time; against the closed forms of erf. Three directions: quasi-random points, whose
     error is known."""

@@ -17,6 +17,7 @@ from dmft.core.store import checkpoint_path, load_header
 from dmft.result.comparison import Curve
 from onepass import runfile
 from onepass.cli import main
+from tests.marks import slow
 from workbench.plots.onepass import draw as draw_onepass
 from workbench.plots.onepass_compare import draw_comparison
 
@@ -177,8 +178,9 @@ def _children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-@pytest.mark.parametrize("process", LONG)
-@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("number, code, process", [
+    slow(signal.SIGTERM, 75, "chain"), (signal.SIGTERM, 75, "sde"), (signal.SIGUSR1, 75, "chain"),
+    slow(signal.SIGUSR1, 75, "sde"), (signal.SIGINT, 130, "chain"), slow(signal.SIGINT, 130, "sde")])
 def test_signals_are_answered_within_two_seconds(run_path, tmp_path, process, number, code):
     """Seconds are those that the job has of a core, which do not depend on what else the machine does."""
     out, others = tmp_path / "stopped.h5", _children()

@@ -104,6 +104,7 @@ def test_noise_covariance_against_the_tensor_rule():
     assert_allclose(found, weight @ b**2 - (weight @ b) ** 2, rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_mean_field_reduction_approaches_the_full_ode_as_the_width_grows():
     """Random students in d = 10^4 at gamma = 0.5: the deviation of M falls as 1/p, that of Q off its diagonal
     towards the initial d^-1/2."""

@@ -11,6 +11,7 @@ from onepass.process import from_bytes, to_bytes
 pytestmark = pytest.mark.statistical
 
 
+@pytest.mark.slow
 def test_exit_time_of_one_unit_needs_the_noise_correction():
     gamma, d, threshold = 1 / 12, 500, 0.1
     net = onepass.QuadraticNetwork(1, 1, gamma, constraint="sphere")

@@ -36,6 +36,7 @@ START = {"a": [0.8, 1.2], "M": [[0.4], [0.1]], "Q": [[1.0, 0.2], [0.2, 1.0]]}
 
 
 @pytest.mark.parametrize(("constraint", "gamma", "d"), [("none", 0.05, 30), ("sphere", 0.3, 20)])
+@pytest.mark.slow
 def test_chain_and_direct_sgd_have_the_same_law_in_small_dimension(constraint, gamma, d):
     net = onepass.QuadraticNetwork(2, 1, gamma, 0.2, second_layer="trained", constraint=constraint)
     times = [0.05, 0.2]

@@ -49,6 +49,7 @@ def test_ranks_change_nothing(run_python, tmp_path):
         np.testing.assert_array_equal(onepass.load(tmp_path / f"{process}.h5").Q, expected.Q)
 
 
+@pytest.mark.slow
 def test_exit_times_on_several_ranks(run_python):
     measured = ("import onepass; from onepass.networks.first_passage import measure_exit, overlap_measure; "
                 "net = onepass.QuadraticNetwork(2, 1, 0.2, constraint='sphere'); "
@@ -63,8 +64,9 @@ def test_exit_times_on_several_ranks(run_python):
 LONG = {"chain": (900_000, 3), "sgd": (4000, 3), "sde": (100, 300)}
 
 
-@pytest.mark.parametrize("process", ["chain", *(pytest.param(name, marks=pytest.mark.slow) for name in ("sgd", "sde"))])
-@pytest.mark.parametrize("ranks, later", [(1, 2), pytest.param(2, 1, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("process", ["chain", "sgd", "sde"])
+@pytest.mark.parametrize("ranks, later", [(1, 2), (2, 1)])
 def test_stopped_on_some_ranks_and_resumed_on_others(run_python, tmp_path, process, ranks, later):
     dimension, instances = LONG[process]
     (tmp_path / "a.toml").write_text(RUN)

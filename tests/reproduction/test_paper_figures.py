@@ -81,6 +81,7 @@ def test_logs_are_free_of_latex(tiny, dmft_main, monkeypatch):
     assert "$" not in done.stdout + done.stderr and "\\" not in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_picture_without_its_caption(tiny, dmft_main, tmp_path):
     heights = []
     for words in ([], ["--no-caption"]):

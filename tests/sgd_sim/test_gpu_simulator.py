@@ -16,6 +16,7 @@ from sgd_sim.cpu.starts import start_weights
 from sgd_sim.cpu.trajectory import InstanceTrajectory
 from sgd_sim.gpu.trajectories import AHEAD, GpuTrajectories, gpu_batches
 from sgd_sim.states import States, empty_states
+from tests.marks import slow, with_slow
 from tests.run_files import run_text
 
 pytestmark = pytest.mark.gpu
@@ -65,6 +66,10 @@ CASES = {
         {"step": 12, "loss": "logistic"})},
     "three clusters, door": {**DOOR, **SGD, "minibatch": "with_replacement"},
 }
+# Where nothing but the emulated card is there, the others have been through the same code.
+LONG = ("both noises, not rescaled", "random start", "a row for all warps", "noisy magnitudes", "noisy squares", "noisy fields",
+        "noisy signs", "signs in float16", "two clusters, intercept, a row for all warps", "clusters in float16", "eta, T",
+        "l, ridge", "l of fixed size", "relax", "nesterov, a row for all warps", "phases", "three clusters, door")
 
 
 def run_of(**changes) -> Run:
@@ -102,7 +107,7 @@ def assert_close(got: States, want: States, rounding: float = 3e-6) -> None:
     np.testing.assert_allclose(got.curves, want.curves, rtol=rounding)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", with_slow(CASES, *LONG))
 def test_the_gpu_does_what_the_cpu_does(card, case):
     run = run_of(**CASES[case])
     assert_close(on_gpu(run, card), on_cpu(run))
@@ -149,7 +154,7 @@ def test_shared_landscape(card, changes):
 
 
 @pytest.mark.parametrize("changes", [
-    PERSISTENT, {**SGD, "minibatch": "without_replacement"},
+    PERSISTENT, slow({**SGD, "minibatch": "without_replacement"}),
     {**SGD, "batch_fraction": 0.2, "minibatch": "reshuffled", "momentum": 0.6, "nesterov": True}],
     ids=["persistent", "fixed size", "epochs, nesterov"])
 def test_an_instance_depends_on_itself_alone(card, changes):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from simulator_reference import phase_dv, phase_loss, reference
@@ -14,6 +16,7 @@ from dmft.model.runfile import Run, parse_run
 from sgd_sim.cpu.dynamics import make_work
 from sgd_sim.cpu.starts import start_weights
 from sgd_sim.landscape import make_landscape
+from tests.marks import with_slow
 
 STEPS = 40
 BASE = f"""
@@ -110,8 +113,7 @@ def expected(run: Run, told: dict, instance: int, landscape_index: int):
     return path @ w0 / size, loss, np.sum(path**2, axis=1) / size
 
 
-@pytest.mark.parametrize("landscape", ["fresh", "shared"])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case, landscape", with_slow(list(product(CASES, ("fresh", "shared"))), ("eta, T", "shared")))
 def test_agrees_with_numpy(case, landscape):
     """Data and deviations are float32: up to 9e-7 in m and q, 7e-6 of the loss."""
     changes, told = CASES[case]

@@ -15,6 +15,7 @@ import sgd_sim
 from dmft.core import store
 from dmft.version import __version__
 from sgd_sim.cli import main
+from tests.marks import slow
 
 pytestmark = pytest.mark.cli
 
@@ -120,7 +121,7 @@ def test_divergence_is_reported(command):
     assert command(*unstable, "--resume")[0] == 3          # nothing to do, and no better for that
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGTERM, 75), (signal.SIGUSR1, 75), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("number, code", [slow(signal.SIGTERM, 75), (signal.SIGUSR1, 75), slow(signal.SIGINT, 130)])
 def test_signals_leave_a_checkpoint(command, tmp_path, number, code):
     long = ["--set", "algorithm.t_max=400.0", "--set", "simulation.dimension=300", "--set", "simulation.instances=2"]
     arguments = [sys.executable, "-m", "sgd_sim", "run", "a.toml", "-o", "b.h5", *long,

@@ -13,6 +13,7 @@ from tests.run_files import run_text
 pytestmark = pytest.mark.statistical
 
 
+@pytest.mark.slow
 def test_float16_and_float32_agree():
     """Independent ensembles (another seed) agree within their errors in m and in the share of instances that arrive."""
     run = parse_run(run_text(t_max=40.0, problem={"m0": 0.3},

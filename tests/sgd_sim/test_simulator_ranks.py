@@ -7,13 +7,14 @@ import pytest
 
 import sgd_sim
 from dmft.model.runfile import parse_run
+from tests.marks import slow
 
 pytestmark = pytest.mark.mpi
 
 TIMEOUT = 240.0     # a loaded machine is slow, not wrong
 
 
-@pytest.mark.parametrize("landscape", ["fresh", "shared"])
+@pytest.mark.parametrize("landscape", ["fresh", slow("shared")])
 def test_ranks_change_nothing(run_python, tmp_path, demo_text, landscape):
     (tmp_path / "a.toml").write_text(demo_text)
     options = ["-m", "sgd_sim", "run", "a.toml", "--set", "simulation.dimension=60", "--set", f"simulation.landscape={landscape}"]

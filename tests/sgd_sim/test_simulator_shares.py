@@ -27,6 +27,7 @@ def z_of_shares(count, of, count2, of2):
     return (count / of - count2 / of2) / np.sqrt(pooled * (1 - pooled) * (1 / of + 1 / of2))
 
 
+@pytest.mark.slow
 def test_shares_of_gd_and_persistent_sgd():
     run = parse_run(RUN)
     gd = sgd_sim.simulate(run).share_below(1e-7)

@@ -11,6 +11,7 @@ from tests.run_files import run_text
 pytestmark = pytest.mark.mpi
 
 
+@pytest.mark.slow
 def test_points_over_ranks_give_the_same_study(run_python, tmp_path):
     (tmp_path / "run.toml").write_text(run_text("gd", t_max=0.1, theory={"samples": 64, "replicas": 2}))
     for ranks in (1, 3):

@@ -17,6 +17,7 @@ from dmft.core.locks import lock
 from dmft.core.parallel import world
 from dmft.core.parts import Part
 from dmft.core.tree import flatten, nest
+from tests.marks import slow
 from tests.small_results import StopAfter
 
 LINES = 7       # of every counter
@@ -249,7 +250,7 @@ def test_nested_names():
 
 
 @pytest.mark.mpi
-@pytest.mark.parametrize("ranks, later", [(2, 1), (3, 2), (1, 3)])
+@pytest.mark.parametrize("ranks, later", [slow(2, 1), (3, 2), slow(1, 3)])
 def test_ranks_change_nothing(run_python, tmp_path, ranks, later):
     """Stopped and resumed on another number of ranks; more ranks than counters share their lines."""
     for number, polls in ((ranks, 4), (later, 10**6)):

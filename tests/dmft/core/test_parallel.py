@@ -11,6 +11,7 @@ import time
 import pytest
 
 from dmft.core.errors import UserError
+from tests.marks import slow
 
 pytestmark = pytest.mark.mpi
 
@@ -91,7 +92,7 @@ if comm.is_root:
 """
 
 
-@pytest.mark.parametrize("method", ["march", "iterate"])
+@pytest.mark.parametrize("method", ["march", slow("iterate")])
 def test_a_step_or_sweep_takes_one_reduction(run_python, method):
     """For the whole solution and that of half the samples together; sweeps of this size are a step each."""
     done = run_python("-c", COUNTS, method, ranks=2, timeout=300)  # both ranks may have to compile
@@ -118,8 +119,9 @@ sys.exit(main_wrapper(command))
 """
 
 
-@pytest.mark.parametrize("rank", [0, 2])
-@pytest.mark.parametrize("kind, message, code", [("user", "file is bad", 2), ("bug", "RuntimeError: broken code", 1)])
+@pytest.mark.parametrize("kind, message, code, rank", [
+    slow("user", "file is bad", 2, 0), ("user", "file is bad", 2, 2),
+    ("bug", "RuntimeError: broken code", 1, 0), slow("bug", "RuntimeError: broken code", 1, 2)])
 def test_one_failing_rank_brings_all_down_with_its_message(run_python, rank, kind, message, code):
     start = time.monotonic()
     done = run_python("-c", FAILS, str(rank), kind, ranks=3, timeout=30)
@@ -152,8 +154,9 @@ def test_a_launcher_of_another_mpi_is_noticed(run_python, monkeypatch):
     assert "each sees itself alone" in done.stderr
 
 
-@pytest.mark.parametrize("command", [("dmft", "solve"), ("sgd_sim", "run"), ("onepass", "solve")])
-@pytest.mark.parametrize("rank", [0, 3])
+@pytest.mark.parametrize("rank, command", [
+    *((0, command) for command in (("dmft", "solve"), ("sgd_sim", "run"), ("onepass", "solve"))),
+    (3, ("dmft", "solve")), slow(3, ("sgd_sim", "run")), slow(3, ("onepass", "solve"))])
 def test_the_wrong_launcher_is_told_once(run_python, monkeypatch, rank, command):
     pytest.importorskip("mpi4py")
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")

@@ -1,17 +1,27 @@
-"""What one test registers must not be there for the next: the second test looks for what the first has left."""
+"""What one test registers must not be there for the next."""
 
 from __future__ import annotations
 
 from dmft.model.losses import loss_names, register_loss
+from dmft.model.preprocessing import preprocessing_names, register_preprocessing
 from sgd_sim.models.activations import BUILT_IN, register_activation
+from tests.conftest import registries_restored
 
 
-def test_registering_makes_known():
+def _known() -> list[bool]:
+    return ["left_behind" in names for names in (loss_names(), BUILT_IN, preprocessing_names())]
+
+
+def _register() -> None:
     register_loss("left_behind", lambda h, h0: (h - h0) ** 2, lambda h, h0: 2.0 * (h - h0), lambda h, h0: 2.0 + 0.0 * h)
     register_activation("left_behind", lambda x: x, lambda x: 1.0)
-    assert "left_behind" in loss_names() and "left_behind" in BUILT_IN
+    register_preprocessing("left_behind", lambda y: min(y * y, 1.0))
 
 
-def test_the_next_test_does_not_see_it():
-    assert "left_behind" not in loss_names() and "left_behind" not in BUILT_IN
-    assert "phase_retrieval" in loss_names() and "erf" in BUILT_IN
+def test_what_is_registered_is_forgotten():
+    with registries_restored():
+        _register()
+        assert _known() == [True, True, True]
+    assert _known() == [False, False, False] and "phase_retrieval" in loss_names() and "erf" in BUILT_IN
+    _register()
+    assert _known() == [True, True, True]      # without it, it stays: until this test ends, as every test is inside one

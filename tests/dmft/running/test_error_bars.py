@@ -9,6 +9,7 @@ from scipy import stats
 
 import dmft
 from dmft.samples.sampling import PARTS
+from tests.marks import slow
 from tests.solver_cases import make_run
 
 pytestmark = pytest.mark.statistical
@@ -30,7 +31,7 @@ def truth_and_runs(parts: list[str], times: list[int]) -> tuple[np.ndarray, np.n
     return (reference.m[times], np.array([r.m[times] for r in results]), np.array([r.m_error[times] for r in results]))
 
 
-@pytest.mark.parametrize("parts, times", [([], TIMES), (["sobol", "weights", "stein"], TIMES), (list(PARTS), LATE)],
+@pytest.mark.parametrize("parts, times", [slow([], TIMES), (["sobol", "weights", "stein"], TIMES), slow(list(PARTS), LATE)],
                          ids=["plain", "reduced", "completed"])
 def test_z_scores_follow_student(parts, times):
     truth, m, error = truth_and_runs(parts, times)

@@ -21,6 +21,7 @@ from dmft.running.replica import HALF, WHOLE, Replica, Setup
 from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
+from tests.marks import slow
 from tests.run_files import run_text
 from tests.solver_cases import ALGORITHMS, make_run
 
@@ -151,7 +152,7 @@ def test_memory_is_refused_before_any_work():
             dmft.solve(make_run({"kind": "gd"}, steps=50_000, replicas=1, **too_large), quiet=True)
 
 
-@pytest.mark.parametrize("noise", ["frozen", "fresh"])
+@pytest.mark.parametrize("noise", ["frozen", slow("fresh")])
 def test_an_iteration_takes_the_memory_that_was_asked_for(noise):
     """What NumPy allocates at most, both solutions at work, against what is checked before the start. On one rank the two solutions
     go one after the other, and need somewhat less than was asked for."""

@@ -17,6 +17,7 @@ from dmft.model.runfile import parse_run
 from dmft.running.replica import Replica, Setup
 from tests.brake import Brake
 from tests.conftest import mpirun
+from tests.marks import slow
 from tests.run_files import run_text
 
 pytestmark = pytest.mark.mpi
@@ -59,12 +60,12 @@ def test_some_samples_of_this_run_have_tangents():
     assert 0 < whole.blocks.carriers < whole.blocks.samples
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [slow(2), 3])
 def test_march_on_ranks(ranks, run_file, serial, tmp_path):
     same(serial, solve(ranks, run_file, tmp_path / "a.h5"))
 
 
-@pytest.mark.parametrize("samples", [300, pytest.param(16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("samples", [slow(300), slow(16)])
 def test_one_replica_over_ranks_and_iterate(run_file, tmp_path, samples):
     """16 samples are fewer blocks than ranks: one of them has none."""
     for method in ("march", "iterate"):
@@ -76,7 +77,8 @@ def test_one_replica_over_ranks_and_iterate(run_file, tmp_path, samples):
 ITERATE = ["--set", "theory.method=iterate", "--set", "theory.replicas=2", "--set", "algorithm.t_max=0.3"]
 
 
-@pytest.mark.parametrize("method, ranks, later", [("march", 1, 2), ("march", 2, 1), ("iterate", 1, 2), ("iterate", 2, 1)])
+@pytest.mark.parametrize("method, ranks, later", [
+    ("march", 1, 2), slow("march", 2, 1), slow("iterate", 1, 2), slow("iterate", 2, 1)])
 def test_stop_and_resume_on_other_ranks(run_file, serial, tmp_path, method, ranks, later):
     """Stopped by a signal in the middle, resumed on another number of ranks: the same bits."""
     options = ITERATE if method == "iterate" else []
@@ -96,6 +98,7 @@ def test_stop_and_resume_on_other_ranks(run_file, serial, tmp_path, method, rank
     assert not checkpoint.exists()
 
 
+@pytest.mark.slow
 def test_more_replicas_and_more_time(run_file, serial, tmp_path):
     """A finished run extended equals the longer run, and a complete one is left alone."""
     output = tmp_path / "a.h5"
@@ -124,6 +127,7 @@ def test_a_foreign_file_is_refused(run_file, tmp_path):
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "simulation" in done.stderr
 
 
+@pytest.mark.slow
 def test_divergence_does_not_depend_on_ranks(run_file, tmp_path):
     """Replicas that diverge, at times of their own, end none of the others."""
     options = ["--set", "problem.constraint=ridge", "--set", "problem.ridge=0.1", "--set", "algorithm.learning_rate=0.1",

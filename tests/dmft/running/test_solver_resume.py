@@ -17,6 +17,7 @@ from dmft.running.runner import TheoryJob
 from sgd_sim.archive import to_arrays
 from sgd_sim.simulation import SimulationJob
 from sgd_sim.states import empty_states
+from tests.marks import slow
 from tests.small_results import StopAfter
 from tests.solver_cases import ALGORITHMS, make_run
 from workbench.inspection.live import partial_theory
@@ -122,7 +123,7 @@ def test_kernels_at_chosen_times():
             run.replace(kernel_points=wrong)
 
 
-@pytest.mark.parametrize("history", ["full", "dyadic"])
+@pytest.mark.parametrize("history", [slow("full"), "dyadic"])
 def test_a_kept_state_goes_on(tmp_path, caplog, history):
     """t_max grows twice: what was marched stays to the bit, and the end is that of one long run, up to rounding (sums over longer
     rows). In blocks the longer history has a level more."""

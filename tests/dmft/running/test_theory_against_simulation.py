@@ -8,6 +8,7 @@ import pytest
 import dmft
 import sgd_sim
 from dmft.solvers import march
+from tests.marks import with_slow
 from tests.solver_cases import make_run
 
 pytestmark = pytest.mark.statistical
@@ -63,7 +64,7 @@ def worst_z(theory, case: str) -> float:
     return float(np.max(worst))           # NaN stays NaN, and fails every comparison
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", with_slow(CASES, "linear sgd", "linear with replacement", "hot, not rescaled"))
 def test_theory_meets_simulation(case):
     assert worst_z(solve(case), case) < BOUND
 

@@ -20,6 +20,7 @@ from dmft.samples.tangents import WILDEST
 from dmft.solvers import march as marching
 from dmft.solvers.march import March
 from tests.emulate import COMPILER, HostGpu
+from tests.marks import slow, with_slow
 
 pytestmark = pytest.mark.gpu
 
@@ -100,10 +101,10 @@ THREE = 'data = "mixture"\nclusters = [[0, 0.5, -1, 0.5], [1, 0.25, 1, 0.5], [-1
 
 
 @pytest.mark.parametrize("extra, loss, pairs", [
-    ("flip = 0.1\nm0 = 0.4", "logistic", 6),
+    slow("flip = 0.1\nm0 = 0.4", "logistic", 6),
     (TWO, "smooth_hinge", 0),
-    (THREE, "door", 0),
-    ('labels = "square"\nlabel_noise = 0.3\nm0 = 0.4', "phase_retrieval", 0),
+    slow(THREE, "door", 0),
+    slow('labels = "square"\nlabel_noise = 0.3\nm0 = 0.4', "phase_retrieval", 0),
 ], ids=["flips", "two clusters, bias", "three clusters", "noisy squares"])
 def test_data_models(card, extra, loss, pairs):
     p = problem("persistent", 20, extra, loss)
@@ -134,7 +135,7 @@ CHANGING = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGING)
+@pytest.mark.parametrize("name", with_slow(CHANGING, "cyclic", "spectral"))
 def test_settings_that_change(card, name):
     """Schedules with jumps inside the blocks, momentum, epochs, and two losses one after the other."""
     start = 'start = "spectral"' if name == "spectral" else "m0 = 0.4"
@@ -256,7 +257,7 @@ def test_a_checkpoint_goes_on_on_the_other_device(card, name, back):
     np.testing.assert_allclose(first.curves["m"], second.curves["m"], rtol=1e-9)
 
 
-@pytest.mark.parametrize("parts", [PARTS, ("sobol",)])
+@pytest.mark.parametrize("parts", [slow(PARTS), ("sobol",)])
 def test_rows_of_a_random_start(card, parts):
     """Sums with the weight h0^2: on the card as on the CPU."""
     p = problem("persistent", 20, 'start = "random"')

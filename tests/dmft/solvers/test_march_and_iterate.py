@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,11 +14,16 @@ from dmft.equations.kernels import Wanted
 from dmft.model.experiment import Experiment
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.iterate import Iteration, Options
+from tests.marks import with_slow
 from tests.solver_cases import ALGORITHMS, CONSTRAINTS, SMOOTH, make_iteration, make_march, make_run
 
+# Every algorithm on one of the constraints; on the other they are slow.
+BRIEF = {("gd", "sphere"), ("sgd", "sphere"), ("sgd with replacement", "sphere"), ("persistent", "sphere"),
+         ("langevin, then cold", "sphere"), ("persistent and hot", "ridge")}
+LONG = [case for case in product(ALGORITHMS, CONSTRAINTS) if case not in BRIEF]
 
-@pytest.mark.parametrize("constraint", CONSTRAINTS)
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+
+@pytest.mark.parametrize("algorithm, constraint", with_slow(list(product(ALGORITHMS, CONSTRAINTS)), *LONG))
 def test_undamped_iteration_ends_at_the_march(algorithm, constraint):
     run = make_run(ALGORITHMS[algorithm], CONSTRAINTS[constraint])
     march, iteration = make_march(run), make_iteration(run)

@@ -173,6 +173,7 @@ def test_averages_of_noisy_labels_in_three_integrals():
         np.testing.assert_allclose(integrals(data, 0.3, 1.2, 0.7, 0.0)[:3], averages(data, 0.3, 1.2, 0.7, 0.0)[:3], atol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_loss_of_a_user_with_kinks():
     """The smooth hinge registered as a user's has the limit of ours: the jumps of its v'' are found. Huber's loss, whose jumps move
     with the label, solves its own equations under direct minimisation: m, q and loss within 4 errors, not those of squares."""

@@ -11,6 +11,7 @@ from dmft.core.errors import RunError
 from dmft.model.runfile import parse_run
 from dmft.running.cost import START, estimate
 from workbench.cluster.points import Along, grid
+from workbench.cluster.script import SRUN
 
 pytestmark = pytest.mark.cli
 
@@ -133,6 +134,26 @@ def test_complaints_are_one_line(dmft_main, run_file, monkeypatch, tmp_path):
                              (["--time", "soon", "--dry-run"], "HH:MM:SS"), (["--time", "30", "--dry-run"], "at least 00:01:00")]:
         done = dmft_main("submit", "a.toml", *arguments)
         assert done.returncode == 2 and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def options_of(script: str) -> set[str]:
+    """Names of the options in its #SBATCH lines."""
+    return {line.split()[1].partition("=")[0] for line in script.splitlines() if line.startswith("#SBATCH")}
+
+
+@pytest.mark.parametrize("name, words", [("theory", ("--ranks", "4")), ("simulation", ("--ranks", "4", "--simulate")),
+                                         ("sweep", ("--array", "problem.alpha=2,3"))])
+def test_the_scripts_that_users_edit_ask_for_what_submit_asks_for(dmft_main, run_file, tmp_path, name, words):
+    """Options, launcher and the functions that survive stay those of `dmft submit`."""
+    dmft_main("submit", "a.toml", "--dry-run", "-o", "out" if name == "sweep" else "out/a.h5", *words)
+    written, = (path.read_text() for path in (tmp_path / "out").glob("*.sbatch"))
+    edited = (ROOT / "slurm" / f"{name}.sbatch").read_text()
+    # on one node and one rank nothing need be said of nodes
+    assert options_of(edited) | {"--nodes"} == options_of(written) and "--resume" in edited.splitlines()[-1]
+    assert name == "sweep" or all(f"launch=({SRUN})" in text for text in (edited, written))
+    survive = (ROOT / "dmft" / "cluster" / "survive.sh").read_text()
+    assert survive in written and "source dmft/cluster/survive.sh" in edited
+    assert options_of(edited.replace("#SBATCH --requeue", "")) != options_of(edited)     # an option that is lost is seen
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "slurm").glob("*.sbatch")) + [ROOT / "slurm" / "chain.sh"], ids=lambda p: p.name)

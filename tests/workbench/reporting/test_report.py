@@ -128,7 +128,8 @@ def _cells(browser: chromium.Page) -> list[list[float]]:
 
 
 @needs_browser
-@pytest.mark.parametrize("width", (1300, *(pytest.param(width, marks=pytest.mark.slow) for width in (1600, 1920))))
+@pytest.mark.slow
+@pytest.mark.parametrize("width", (1300, 1600, 1920))
 def test_every_plot_fits_its_cell(page, tmp_path, width):
     with chromium.Page(chromium.find(), "about:blank") as browser:
         browser.call("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1, mobile=False)
