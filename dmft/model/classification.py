@@ -83,7 +83,7 @@ template <typename real> __device__ real loss_d2v(real f, real y) {
     real p = sigmoid<real>(-y * f);
     return y * y * p * (real(1) - p);
 }
-template <typename real> __device__ real loss_dv_dh0(real f, real y) {
+template <typename real> __device__ real loss_dv_dy(real f, real y) {
     real p = sigmoid<real>(-y * f);
     return -p + y * f * p * (real(1) - p);
 }
@@ -99,7 +99,7 @@ template <typename real> __device__ real loss_d2v(real f, real y) {
     real u = real(1) - y * f;
     return u > real(0) && u < real(1) ? y * y : real(0);
 }
-template <typename real> __device__ real loss_dv_dh0(real f, real y) {
+template <typename real> __device__ real loss_dv_dy(real f, real y) {
     real u = real(1) - y * f;
     return (u > real(0) && u < real(1) ? y * f : real(0)) - cut<real>(u);
 }
@@ -111,7 +111,7 @@ template <typename real> __device__ real loss_d2v(real f, real y) {
     real p = sigmoid<real>(-y * (f * f - WIDTH));
     return real(-2) * y * p + real(4) * y * y * f * f * p * (real(1) - p);
 }
-template <typename real> __device__ real loss_dv_dh0(real f, real y) {
+template <typename real> __device__ real loss_dv_dy(real f, real y) {
     real p = sigmoid<real>(-y * (f * f - WIDTH));
     return real(-2) * f * p + real(2) * y * f * (f * f - WIDTH) * p * (real(1) - p);
 }

@@ -11,17 +11,17 @@ from dmft.core.errors import RunError
 from dmft.model.losses import POINTS, Loss, built_in
 
 _VALUES = """
-extern "C" __global__ void loss_values(int count, const double *h, const double *h0, double *out) {
+extern "C" __global__ void loss_values(int count, const double *f, const double *y, double *out) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count) return;
-    out[i] = loss_v<double>(h[i], h0[i]);
-    out[count + i] = loss_dv<double>(h[i], h0[i]);
-    out[2 * count + i] = loss_d2v<double>(h[i], h0[i]);
-    out[3 * count + i] = loss_dv_dh0<double>(h[i], h0[i]);
+    out[i] = loss_v<double>(f[i], y[i]);
+    out[count + i] = loss_dv<double>(f[i], y[i]);
+    out[2 * count + i] = loss_d2v<double>(f[i], y[i]);
+    out[3 * count + i] = loss_dv_dy<double>(f[i], y[i]);
 }
 """
-# dv_dh0 of a user's loss may be a finite difference on the CPU
-_TOLERANCES = {"v": 1e-9, "dv": 1e-9, "d2v": 1e-9, "dv_dh0": 1e-4}
+# dv_dy of a user's loss may be a finite difference on the CPU
+_TOLERANCES = {"v": 1e-9, "dv": 1e-9, "d2v": 1e-9, "dv_dy": 1e-4}
 
 
 @lru_cache
@@ -33,10 +33,10 @@ def check_cuda(gpu: Gpu, loss: Loss, section: str) -> None:
                        'argument, or take device = "cpu"')
     if built_in(loss.name):
         return
-    (h, h0), count = np.array(POINTS).T.copy(), len(POINTS)
+    (f, y), count = np.array(POINTS).T.copy(), len(POINTS)
     out = gpu.zeros((len(_TOLERANCES), count))
     gpu.kernels(loss.cuda + _VALUES, ["loss_values"])["loss_values"](
-        (1,), (64,), (np.int32(count), gpu.put(h), gpu.put(h0), out), 0)
+        (1,), (64,), (np.int32(count), gpu.put(f), gpu.put(y), out), 0)
     for (name, close), got in zip(_TOLERANCES.items(), gpu.get(out), strict=True):
         want = np.array([getattr(loss, name)(*point) for point in POINTS])
         if not np.all(np.abs(got - want) <= close * (1.0 + np.abs(want))):

@@ -17,10 +17,10 @@ class Loss:
 
     name: str
     v: Scalar
-    dv: Scalar        # dv/dh
-    d2v: Scalar       # d2v/dh2
-    dv_dh0: Scalar    # d2v/dh dy, used by the Stein control variate alone
-    stein: bool = True    # whether <h0 v'> = <dv'/dh0 + m v''>, on which that control variate rests
+    dv: Scalar        # dv/df
+    d2v: Scalar       # d2v/df2
+    dv_dy: Scalar     # d2v/df dy, used by the Stein control variate alone
+    stein: bool = True    # whether <h0 v'> = <dv'/dy + m v''> for y = h0, on which that control variate rests
     cuda: str = ""        # the same four functions in CUDA C++ (see losses.py); "" where there are none
     labels: str = ""      # what a sample tells of h0: one of LABELS, or "" where the loss does not say
     accepts: tuple[str, ...] = LABELS    # labels that make sense with this loss

@@ -114,5 +114,5 @@ def spectral_loss(name: str, alpha: float) -> Loss:
             "template <typename real> __device__ real loss_v(real f, real y) { return real(-0.5) * f * f * weight<real>(y * y); }\n"
             "template <typename real> __device__ real loss_dv(real f, real y) { return -weight<real>(y * y) * f; }\n"
             "template <typename real> __device__ real loss_d2v(real, real y) { return -weight<real>(y * y); }\n"
-            f"template <typename real> __device__ real loss_dv_dh0(real f, real y) {{ return {slope}; }}\n")
+            f"template <typename real> __device__ real loss_dv_dy(real f, real y) {{ return {slope}; }}\n")
     return Loss(f"spectral_{name}", v, dv, d2v, dv_dy, stein=smooth, cuda=cuda if body else "", labels="abs")

@@ -14,7 +14,7 @@ from dmft.samples.lost import GONE, leaves
 @lru_cache
 def make_fields(loss: Loss):
     """A function that fills state.Fields, elementwise, and marks samples that are lost. Eqs. [dmft-h], [lost]."""
-    v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
+    v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dy, loss.threshold
     escapes = leaves  # Numba tells code on disk apart by the variables of a closure, not by globals
 
     @njit(**{**UNCOUNTED, "cache": built_in(loss.name)})

@@ -79,7 +79,7 @@ def _compiled(loss: Loss):
     """v and dv of a loss as C functions; cached, since kernels hold their addresses."""
     v, dv = loss.v, loss.dv
     compiled = cfunc("float64(float64, float64)", cache=built_in(loss.name))
-    return compiled(lambda h, h0: v(h, h0)), compiled(lambda h, h0: dv(h, h0))
+    return compiled(lambda f, y: v(f, y)), compiled(lambda f, y: dv(f, y))
 
 
 def make_rule(run: Run) -> Rule:

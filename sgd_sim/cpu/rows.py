@@ -119,7 +119,7 @@ def fused_rows(typing, new, old, e, gradient, size, coefficients):
 
 
 @intrinsic
-def call_scalar(typing, address, h, h0):
+def call_scalar(typing, address, f, y):
     """Call the compiled double f(double, double) at an address, so that kernels do not depend on the loss."""
     signature = types.float64(types.intp, types.float64, types.float64)
 

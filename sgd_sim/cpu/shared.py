@@ -64,7 +64,7 @@ def make_lanes(landscape: Landscape, width: int, remembers: bool) -> Lanes:
 
 @cache
 def _coefficients(loss: Loss):
-    """C function that turns products x.e, in place, into coefficients scale s dv(h, h0); it loops over all samples itself, so
+    """C function that turns products x.e, in place, into coefficients scale s dv(f, y); it loops over all samples itself, so
     that the loss is compiled into the loop."""
     dv = loss.dv
     numbers = types.CPointer(types.float64)

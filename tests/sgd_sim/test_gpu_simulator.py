@@ -197,16 +197,16 @@ def test_the_whole_way_and_on(card, monkeypatch, tmp_path):
 
 
 QUARTIC = """
-template <typename real> __device__ real loss_v(real h, real h0) { real d = h - h0; return real(0.25) * d * d * d * d; }
-template <typename real> __device__ real loss_dv(real h, real h0) { real d = h - h0; return d * d * d; }
-template <typename real> __device__ real loss_d2v(real h, real h0) { real d = h - h0; return real(3) * d * d; }
-template <typename real> __device__ real loss_dv_dh0(real h, real h0) { real d = h - h0; return real(-3) * d * d; }
+template <typename real> __device__ real loss_v(real f, real y) { real d = f - y; return real(0.25) * d * d * d * d; }
+template <typename real> __device__ real loss_dv(real f, real y) { real d = f - y; return d * d * d; }
+template <typename real> __device__ real loss_d2v(real f, real y) { real d = f - y; return real(3) * d * d; }
+template <typename real> __device__ real loss_dv_dy(real f, real y) { real d = f - y; return real(-3) * d * d; }
 """
 
 
 # Compiled once, for all that are registered with them.
-QUARTIC_OF_NUMBERS = [njit(f) for f in (lambda h, h0: 0.25 * (h - h0) ** 4, lambda h, h0: (h - h0) ** 3,
-                                        lambda h, h0: 3.0 * (h - h0) ** 2)]
+QUARTIC_OF_NUMBERS = [njit(f) for f in (lambda f, y: 0.25 * (f - y) ** 4, lambda f, y: (f - y) ** 3,
+                                        lambda f, y: 3.0 * (f - y) ** 2)]
 
 
 def quartic(name: str, cuda: str) -> str:
@@ -220,7 +220,7 @@ def test_a_loss_of_ones_own(card):
     gpu_batches(run, np.arange(1), np.zeros(1), card)
     assert_close(on_gpu(run, card), on_cpu(run))
     for name, right, wrong in (("dv", "return d * d * d;", "return d * d;"), ("d2v", "real(3)", "real(2)"),
-                               ("dv_dh0", "real(-3)", "real(3)"), ("v", "0.25", "0.5")):
+                               ("dv_dy", "real(-3)", "real(3)"), ("v", "0.25", "0.5")):
         slip = run_of(loss=quartic(f"slip_in_{name}", QUARTIC.replace(right, wrong)))
         with pytest.raises(RunError, match=rf"loss_{name} in the CUDA source of 'slip_in_{name}' is not its {name}"):
             gpu_batches(slip, np.arange(1), np.zeros(1), card)
@@ -238,6 +238,6 @@ def test_batches_hold_what_the_card_holds(card, monkeypatch):
 def test_what_a_gpu_does_not_take_is_one_line(card):
     with pytest.raises(RunError, match="at most 16384"):
         gpu_batches(run_of(dimension=20000), np.arange(1), np.zeros(1), card)
-    register_loss("no_cuda", lambda h, h0: (h - h0) ** 2, lambda h, h0: 2.0 * (h - h0), lambda h, h0: 2.0 + 0.0 * h)
+    register_loss("no_cuda", lambda f, y: (f - y) ** 2, lambda f, y: 2.0 * (f - y), lambda f, y: 2.0 + 0.0 * f)
     with pytest.raises(RunError, match="'no_cuda' has no CUDA source"):
         gpu_batches(run_of(loss="no_cuda"), np.arange(1), np.zeros(1), card)

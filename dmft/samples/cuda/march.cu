@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(PART)
         const double w = weight[i], m = present->m, b = present->b, eta = present->eta, scale = present->scale;
         double raw = h[i] + m * k[i], field = sd[i] * raw + b, batch = scale * s[i] * sd[i];
         double slope = batch * loss_dv<double>(field, y[i]), curvature = batch * sd[i] * loss_d2v<double>(field, y[i]);
-        double mixed = batch * loss_dv_dh0<double>(field, y[i]) * y_slope[i], loss = loss_v<double>(field, y[i]);
+        double mixed = batch * loss_dv_dy<double>(field, y[i]) * y_slope[i], loss = loss_v<double>(field, y[i]);
         const double step = eta * sd[i] * slope;
         if (s[i] < 0.0 || (leaves(step, field, y[i]) &&
                            leaves(eta * sd[i] * scale * sd[i] * loss_dv<double>(field - step, y[i]), field - step, y[i]))) {

@@ -7,7 +7,7 @@ from sgd_sim.models.activations import BUILT_IN, register_activation
 
 
 def test_registering_makes_known():
-    register_loss("left_behind", lambda h, h0: (h - h0) ** 2, lambda h, h0: 2.0 * (h - h0), lambda h, h0: 2.0 + 0.0 * h)
+    register_loss("left_behind", lambda f, y: (f - y) ** 2, lambda f, y: 2.0 * (f - y), lambda f, y: 2.0 + 0.0 * f)
     register_activation("left_behind", lambda x: x, lambda x: 1.0)
     assert "left_behind" in loss_names() and "left_behind" in BUILT_IN
 

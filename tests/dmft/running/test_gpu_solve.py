@@ -85,7 +85,7 @@ def test_divergence_is_told_as_on_the_cpu():
 def test_what_a_gpu_does_not_take_is_one_line(card, monkeypatch):
     with pytest.raises(RunError, match='only method = "march" runs there'):
         dmft.solve(run_of(method="iterate"), quiet=True)
-    register_loss("without_cuda", lambda h, h0: (h - h0) ** 2, lambda h, h0: 2.0 * (h - h0), lambda h, h0: 2.0 + 0.0 * h)
+    register_loss("without_cuda", lambda f, y: (f - y) ** 2, lambda f, y: 2.0 * (f - y), lambda f, y: 2.0 + 0.0 * f)
     with pytest.raises(RunError, match="'without_cuda' has no CUDA source"):
         dmft.solve(run_of(loss="without_cuda"), quiet=True)
     monkeypatch.setattr(type(card), "shared_bytes", HELD_BYTES * (10 + TILING.ahead * MOVERS))
