@@ -21,7 +21,7 @@ class Loss:
     d2v: Scalar       # d2v/df2
     dv_dy: Scalar     # d2v/df dy, used by the Stein control variate alone
     stein: bool = True    # whether <h0 v'> = <dv'/dy + m v''> for y = h0, on which that control variate rests
-    cuda: str = ""        # the same four functions in CUDA C++ (see losses.py); "" where there are none
+    cuda: str = ""        # the same four functions in CUDA C++, where a user gave them; else they are translated (cuda_loss.py)
     labels: str = ""      # what a sample tells of h0: one of LABELS, or "" where the loss does not say
     accepts: tuple[str, ...] = LABELS    # labels that make sense with this loss
     convex: bool = False  # convex in f: gradient descent then has a single limit

@@ -85,31 +85,10 @@ def _square_dv_dy(f, y):
     return -f + 0.0 * y
 
 
-# For a GPU a loss is CUDA C++: these four functions, in the precision of whoever calls them.
-_PHASE_CUDA = """
-template <typename real> __device__ real loss_v(real f, real y) { real d = f * f - y * y; return real(0.25) * d * d; }
-template <typename real> __device__ real loss_dv(real f, real y) { return f * (f * f - y * y); }
-template <typename real> __device__ real loss_d2v(real f, real y) { return real(3) * f * f - y * y; }
-template <typename real> __device__ real loss_dv_dy(real f, real y) { return real(-2) * f * y; }
-"""
-_LINEAR_CUDA = """
-template <typename real> __device__ real loss_v(real f, real y) { return real(0.5) * (f - y) * (f - y); }
-template <typename real> __device__ real loss_dv(real f, real y) { return f - y; }
-template <typename real> __device__ real loss_d2v(real, real) { return real(1); }
-template <typename real> __device__ real loss_dv_dy(real, real) { return real(-1); }
-"""
-_SQUARE_CUDA = """
-template <typename real> __device__ real loss_v(real f, real y) { real d = f * f - y; return real(0.25) * d * d; }
-template <typename real> __device__ real loss_dv(real f, real y) { return f * (f * f - y); }
-template <typename real> __device__ real loss_d2v(real f, real y) { return real(3) * f * f - y; }
-template <typename real> __device__ real loss_dv_dy(real f, real) { return -f; }
-"""
-
-PHASE = Loss("phase_retrieval", _phase_v, _phase_dv, _phase_d2v, _phase_dv_dy, cuda=_PHASE_CUDA, labels="abs",
-             accepts=("abs", "square"))
-PHASE_OF_SQUARES = Loss("phase_retrieval", _square_v, _square_dv, _square_d2v, _square_dv_dy, cuda=_SQUARE_CUDA, labels="square",
+PHASE = Loss("phase_retrieval", _phase_v, _phase_dv, _phase_d2v, _phase_dv_dy, labels="abs", accepts=("abs", "square"))
+PHASE_OF_SQUARES = Loss("phase_retrieval", _square_v, _square_dv, _square_d2v, _square_dv_dy, labels="square",
                         accepts=("square",))
-LINEAR = Loss("linear", _linear_v, _linear_dv, _linear_d2v, _linear_dv_dy, cuda=_LINEAR_CUDA, labels="field", convex=True)
+LINEAR = Loss("linear", _linear_v, _linear_dv, _linear_d2v, _linear_dv_dy, labels="field", convex=True)
 _BUILT_IN = {loss.name: loss for loss in (PHASE, LINEAR, LOGISTIC, SMOOTH_HINGE, DOOR)}
 _losses = dict(_BUILT_IN)
 
@@ -144,9 +123,10 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dy: Scalar |
     The functions are compiled here, and the derivatives compared with finite differences, so that a mistake is found at once
     and not in a wrong result. Without dv_dy a central difference of dv in y is used. A loss that jumps in y (as
     sign(y) does) is solved without the Stein control variate, which would miss the jump; one whose dv jumps in f is refused by
-    the theory, whose result would be wrong without a warning: smooth it. `cuda` is needed for
-    device = "gpu" alone: CUDA C++ that defines loss_v, loss_dv, loss_d2v and loss_dv_dy as templates over the
-    floating-point type, like those of the built-in losses above; they are compared with the Python functions on the GPU.
+    the theory, whose result would be wrong without a warning: smooth it. For device = "gpu" the functions are translated to CUDA
+    (dmft/core/to_cuda.py). What cannot be translated is told when a GPU is asked for; `cuda` is for such losses: CUDA C++ that
+    defines loss_v, loss_dv, loss_d2v and loss_dv_dy of (f, y) as templates over the floating-point type. Either source is compared
+    with the Python functions on the GPU.
     `convex` says that v is convex in f for every label: dmft.fixed_point then tells where gradient descent ends.
     """
     if not isinstance(name, str) or not name.isidentifier():

@@ -22,6 +22,7 @@ from dmft.equations.history import History, Plan
 from dmft.equations.random_start import TEACHER_SCALARS
 from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
 from dmft.equations.weights import Drive
+from dmft.model.cuda_loss import loss_source
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
 from dmft.model.teacher import SMOOTH
@@ -121,7 +122,7 @@ class GpuSamples:
                    "TEACHER_SCALARS": TEACHER_SCALARS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
                    "WILDEST": WILDEST, "LEAVES": LEAVES, "GONE": GONE, "LANES": LANES, "FOUR": FOUR, "ACROSS": ACROSS,
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
-        sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} stored;",
+        sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss_source(loss), f"typedef {kind} stored;",
                               *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
                    for loss in experiment.losses]
         self.kernel = gpu.kernels(sources[0], KERNELS)

@@ -13,7 +13,7 @@ import numpy as np
 from dmft.core.device import Gpu
 from dmft.core.errors import RunError
 from dmft.core.streams import key
-from dmft.model.cuda_loss import check_cuda
+from dmft.model.cuda_loss import check_cuda, loss_source
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
@@ -86,7 +86,7 @@ class GpuTrajectories:
         self.rule, self.course, self.steps = make_rule(run), make_course(run, self.layout.samples), run.algorithm.steps
         experiment = Experiment.from_run(run)
         self.model, self.loss_n = experiment.data, experiment.loss_n
-        self.by_loss = [gpu.kernels(self.layout.code(loss.cuda, self.rule, len(recorded_rows(run)), self.passes),
+        self.by_loss = [gpu.kernels(self.layout.code(loss_source(loss), self.rule, len(recorded_rows(run)), self.passes),
                                      (*KERNELS, *PASSES[self.passes]))
                         for loss in experiment.losses]
         self.kernels = self.by_loss[0]     # the kernels that do not depend on the loss
