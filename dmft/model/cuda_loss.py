@@ -12,7 +12,7 @@ from dmft.core.to_cuda import CudaFunctions, NoCuda
 from dmft.model.losses import POINTS, Loss, built_in
 
 # Functions of a loss, and how near the card must be to Python; dv_dy of a user's loss may be a finite difference.
-_FUNCTIONS = {"v": 1e-9, "dv": 1e-9, "d2v": 1e-9, "dv_dy": 1e-4}
+_FUNCTIONS = {"v": 1e-9, "dv": 1e-9, "d2v": 1e-9, "dv_dy": 1e-4, "is_wrong": 0.0}
 _VALUES = "extern \"C\" __global__ void loss_values(int count, const double *f, const double *y, double *out) {\n" + "".join(
     f"    for (int i = threadIdx.x; i < count; i += blockDim.x) out[{k} * count + i] = loss_{name}<double>(f[i], y[i]);\n"
     for k, name in enumerate(_FUNCTIONS)) + "}\n"
@@ -20,13 +20,11 @@ _VALUES = "extern \"C\" __global__ void loss_values(int count, const double *f, 
 
 @lru_cache
 def loss_source(loss: Loss) -> str:
-    """Templates loss_v, loss_dv, loss_d2v and loss_dv_dy of (f, y) over the floating-point type."""
-    if loss.cuda:
-        return loss.cuda
+    """Templates loss_v, loss_dv, loss_d2v, loss_dv_dy and loss_is_wrong of (f, y) over the floating-point type."""
     functions = CudaFunctions("loss_")
-    for name in _FUNCTIONS:
+    for name in ("is_wrong",) if loss.cuda else _FUNCTIONS:
         functions.add(getattr(loss, name), name=name)
-    return functions.text
+    return loss.cuda + functions.text
 
 
 @lru_cache

@@ -174,7 +174,7 @@ class GpuSamples:
         """The loss of every sample in a state, and sums of its terms in the averages."""
         e = self.experiment
         self._by_parts(self.fields[e.loss_n[self.n]], (self.count,), (
-            present, np.float64(e.data.loss.threshold), state.weight, state.line, state.k, state.y, state.sd, self.slope,
+            present, state.weight, state.line, state.k, state.y, state.sd, self.slope,
             self.direct, state.h, state.s, state.Y, g, gp, g_y, pull), into, SCALARS)
 
     def begin_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> None:

@@ -148,7 +148,7 @@ def add_blocks(partial, total):
 
 def weighted_rows(data: np.ndarray, weights: np.ndarray, times: int, work: Work, threads: bool) -> None:
     """work.total = sum_mu weights[mu] x_mu (x_mu.e)/sqrt(N) for work.e; times: address of (field, weight) -> product."""
-    pace = Pace(0.0, 0.0, 1.0, 0.0, 0.0, 0, 0, 0, 0, times, 0, 0, 0)
+    pace = Pace(0.0, 0.0, 1.0, 0.0, 0.0, 0, 0, 0, 0, times, 0, 0, 0, 0)
     blocks = _blocks_in_threads if threads else _blocks
     blocks(block_rows(weights.size), data, weights, 0.0, 0.0, True, minibatch.FULL, 0, pace, np.uint64(0),
            np.ones(weights.size, np.uint8), work)
@@ -203,27 +203,11 @@ def add_noise(w, size, stream, step, normals, work):
 
 
 @njit(cache=True, nogil=True)
-def mean_loss(v, fields, h0):
-    """Average of the loss over samples."""
-    total = 0.0
-    for mu in range(h0.size):
-        total += call_scalar(v, fields[mu], h0[mu])
-    return total / h0.size
-
-
-@njit(cache=True, nogil=True)
 def miss(rule, field, label):
     """Error of the prediction for a label: |h| - |h0|, h - h0, or |h|^power - y."""
     if not rule.anchored and rule.power > 0.0:
         return abs(field)**rule.power - label
     return abs(field) - abs(label) if rule.absolute and rule.anchored else field - label
-
-
-@njit(cache=True, nogil=True)
-def is_wrong(rule, field, label):
-    """True if the predicted sign differs from the label."""
-    score = field * field - rule.threshold**2 if rule.threshold > 0.0 else field
-    return score * label < 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -237,12 +221,12 @@ def mean_square_error(rule, fields, h0):
 
 
 @njit(cache=True, nogil=True)
-def share_wrong(rule, fields, labels):
-    """Share of wrong predictions."""
-    wrong = 0
+def mean_of(function, fields, labels):
+    """Average of a function of the loss, at an address, over samples."""
+    total = 0.0
     for mu in range(labels.size):
-        wrong += is_wrong(rule, fields[mu], labels[mu])
-    return wrong / labels.size
+        total += call_scalar(function, fields[mu], labels[mu])
+    return total / labels.size
 
 
 @njit(cache=True, nogil=True)
@@ -320,10 +304,10 @@ def _record(landscape, rule, pace, w, m, sign, b, work, row):
     pass_over_rows(landscape.test, work.test_rows, work.e, sign, 1.0 / np.sqrt(w.size), b, landscape.test_h0,
                    work.test_weight, 0.0, pace.dv, work.partial[0], work.test_fields)
     row[0] = m
-    row[1] = mean_loss(pace.v, work.fields, landscape.h0)
+    row[1] = mean_of(pace.v, work.fields, landscape.h0)
     row[2] = overlap(w, w)
     row[3] = mean_square_error(rule, work.test_fields, landscape.test_h0)
     if not rule.anchored:
-        row[4] = share_wrong(rule, work.fields, landscape.h0)
-        row[5] = share_wrong(rule, work.test_fields, landscape.test_h0)
+        row[4] = mean_of(pace.is_wrong, work.fields, landscape.h0)
+        row[5] = mean_of(pace.is_wrong, work.test_fields, landscape.test_h0)
         row[6] = b

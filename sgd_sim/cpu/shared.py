@@ -18,7 +18,7 @@ from dmft.model.losses import Loss, built_in
 from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
 from sgd_sim.cpu.course import NESTEROV, NO_MOMENTUM, make_course, make_rule, pace_of
-from sgd_sim.cpu.dynamics import add_noise, inert, is_wrong, make_noise, make_work, miss
+from sgd_sim.cpu.dynamics import add_noise, inert, make_noise, make_work, miss
 from sgd_sim.cpu.fast_normals import BLOCK, buffers
 from sgd_sim.cpu.rows import aligned, call_many, call_scalar
 from sgd_sim.cpu.tiles import TILE, WIDTHS, add_transposed, times
@@ -169,17 +169,19 @@ def _record(landscape, rule, pace, lanes, column, curves):
     for lane in range(lanes.live.size):
         if not lanes.live[lane]:
             continue
-        loss, error, wrong, wrong_fresh = 0.0, 0.0, 0, 0
+        loss, error, wrong, wrong_fresh = 0.0, 0.0, 0.0, 0.0
         for mu in range(landscape.h0.size):
             h0 = landscape.h0[mu]
             h = lanes.sign[lane] * h0 + root * lanes.h[mu, lane] + lanes.b[lane]
             loss += call_scalar(pace.v, h, h0)
-            wrong += is_wrong(rule, h, h0)
+            if not rule.anchored:
+                wrong += call_scalar(pace.is_wrong, h, h0)
         for mu in range(landscape.test_h0.size):
             h0 = landscape.test_h0[mu]
             h = lanes.sign[lane] * h0 + root * lanes.test_h[mu, lane] + lanes.b[lane]
             error += miss(rule, h, h0)**2
-            wrong_fresh += is_wrong(rule, h, h0)
+            if not rule.anchored:
+                wrong_fresh += call_scalar(pace.is_wrong, h, h0)
         curves[lane, 0, column] = lanes.m[lane]
         curves[lane, 1, column] = loss / landscape.h0.size
         curves[lane, 2, column] = lanes.q[lane]

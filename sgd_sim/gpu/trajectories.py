@@ -225,7 +225,7 @@ class GpuTrajectories:
         column = np.int32(np.searchsorted(self.record, step))
         self.by_loss[self.loss_n[step]]["record"]((self.instances.size,), (self.layout.threads,), (
             self.w, self.m, fields, h0, apart, rows, test_fields, test_h0, test_apart, tests, np.int32(self.rule.absolute),
-            np.float64(self.rule.power), np.float64(self.rule.threshold), self.b, np.int64(step), self.curves, column,
+            np.float64(self.rule.power), self.b, np.int64(step), self.curves, column,
             np.int32(self.record.size), self.live, self.diverged_at, self.weights[-1]), 256)
         if twice and mode:
             self._update(step)

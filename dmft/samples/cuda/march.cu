@@ -88,7 +88,7 @@ __device__ inline Own own_sample(int count, int block, int parts) {
 // The loss of every sample, what it counts with in sums over the past, pull = weight g, and sums of its terms in the averages but
 // for the last two (`bounds`).
 extern "C" __global__ void __launch_bounds__(PART)
-    fields(int count, int block, int parts, int columns, const Present *present, double L, const double *weight,
+    fields(int count, int block, int parts, int columns, const Present *present, const double *weight,
            const long long *line, const double *k, const double *y, const double *sd, const double *y_slope, const double *direct,
            const double *h, double *s, double *Y, double *g, double *gp, double *g_y, double *pull, double *out) {
     extern __shared__ __align__(16) double shared[];
@@ -117,7 +117,7 @@ extern "C" __global__ void __launch_bounds__(PART)
                                             STEIN ? w * curvature * Y[i] + w * mixed : direct[i] * slope,
                                             STEIN && fabs(Y[i]) > WIDE ? w : 0.0,
                                             eta * curvature > STABLE ? w : 0.0,
-                                            y[i] * (L > 0.0 ? field * field - L * L : field) < 0.0 ? w : 0.0,
+                                            loss_is_wrong<double>(field, y[i]) ? w : 0.0,
                                             w * slope / sd[i],
                                             s[i] < 0.0 ? w : 0.0,
                                             line[i] >= 0 ? w : 0.0};

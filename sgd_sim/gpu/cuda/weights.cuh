@@ -130,16 +130,11 @@ __device__ inline double miss(double field, double label, int absolute, double p
 #endif
 }
 
-// 1 if the predicted sign, of h or with a threshold L of h^2 - L^2, is not the label.
-__device__ inline double is_wrong(double field, double label, double threshold) {
-    return (threshold > 0.0 ? field * field - threshold * threshold : field) * label < 0.0;
-}
-
 // Put m, loss, q, the error on fresh samples (and, where labels are not h0, the shares of wrong predictions on training and fresh
 // samples, and the intercept) into curves[instance, :, column]; a loss or error that is no number ends the instance.
 extern "C" __global__ void record(const double *w, const double *m, const double *fields, const double *h0, i64 apart, int rows,
                                   const double *test_fields, const double *test_h0, i64 test_apart, int tests, int absolute,
-                                  double power, double threshold, const double *b, i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at, i64 *ready) {
+                                  double power, const double *b, i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
     if (!live[instance]) return;
@@ -148,13 +143,13 @@ extern "C" __global__ void record(const double *w, const double *m, const double
     double loss = 0.0, square = 0.0, error = 0.0, wrong = 0.0, wrong_fresh = 0.0;
     for (int i = threadIdx.x; i < rows; i += blockDim.x) {
         loss += loss_v<double>(fields[i], h0[i]);
-        if (!ANCHORED) wrong += is_wrong(fields[i], h0[i], threshold);
+        if (!ANCHORED) wrong += loss_is_wrong<double>(fields[i], h0[i]);
     }
     for (int i = threadIdx.x; i < N; i += blockDim.x) square += w[i] * w[i];
     for (int i = threadIdx.x; i < tests; i += blockDim.x) {
         double difference = miss(test_fields[i], test_h0[i], absolute, power);
         error += difference * difference;
-        if (!ANCHORED) wrong_fresh += is_wrong(test_fields[i], test_h0[i], threshold);
+        if (!ANCHORED) wrong_fresh += loss_is_wrong<double>(test_fields[i], test_h0[i]);
     }
     loss = block_sum(loss, shared) / rows;
     square = block_sum(square, shared) / N;

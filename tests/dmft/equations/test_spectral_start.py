@@ -13,6 +13,7 @@ from dmft.cli import main
 from dmft.core.errors import DmftWarning, RunError, UserError
 from dmft.core.parallel import Comm
 from dmft.equations.kernels import saved_steps
+from dmft.model import cuda_loss
 from dmft.model.cuda_loss import check_cuda, loss_source
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.preprocessing import PREPROCESSINGS, register_preprocessing, spectral_loss
@@ -174,11 +175,11 @@ def test_a_preprocessing_that_cannot_be_translated_is_refused_on_a_gpu(monkeypat
 
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
 @pytest.mark.parametrize("name", PREPROCESSINGS)
-def test_power_iteration_has_the_same_loss_on_a_gpu(name):
+def test_power_iteration_has_the_same_loss_on_a_gpu(name, monkeypatch):
     check_cuda(HostGpu(), spectral_loss(name, 3.0), "theory")
-    with pytest.raises(RunError, match="is not its"):
-        wrong = loss_source(spectral_loss(name, 2.0)).replace("real(-0.5)", "real(0.5)")
-        check_cuda(HostGpu(), dataclasses.replace(spectral_loss(name, 3.0), cuda=wrong), "theory")
+    monkeypatch.setattr(cuda_loss, "loss_source", lambda loss: loss_source(loss).replace("real(-0.5)", "real(0.5)"))
+    with pytest.raises(RunError, match="is not its v"):
+        check_cuda(HostGpu(), spectral_loss(name, 3.0), "theory")
 
 
 def test_the_start_has_its_own_line(tmp_path, caplog, capsys):
