@@ -13,8 +13,7 @@ from dmft.model.losses import Loss, built_in, get_loss
 from dmft.model.minibatches import Epochs, MiniBatch
 from dmft.model.runfile import Run
 from sgd_sim.cpu import minibatch
-
-NO_MOMENTUM, HEAVY_BALL, NESTEROV = range(3)
+from sgd_sim.cpu.formulas import HEAVY_BALL, NESTEROV, NO_MOMENTUM
 
 
 class Rule(NamedTuple):
