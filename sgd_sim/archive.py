@@ -28,7 +28,7 @@ def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.n
         del arrays["before"]
     rows = {name: curves[:, k] for k, name in enumerate(recorded_rows(run))}
     found: dict[str, np.ndarray | dict[str, np.ndarray]] = {name: rows[name] for name in recorded_curves(run)}
-    found |= known_errors(run, rows)
+    found |= known_errors(run, rows, states.record)
     found["t"] = times_of(run, states.record)
     found["diverged"] = states.diverged_at >= 0
     return found | {"state": {"record": states.record, **arrays}}

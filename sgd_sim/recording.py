@@ -15,6 +15,7 @@ from dmft.model.runfile import Run
 RECORDED = ("m", "loss", "q", "mse_fresh")   # the rows of a curves array
 BY_DATA = ("training_error", "error_fresh", "b")   # and those after them, where labels are not h0 itself
 ROWS = RECORDED + BY_DATA
+M, LOSS, Q, MSE_FRESH, TRAINING_ERROR, ERROR_FRESH, B = range(len(ROWS))
 PER_DECADE = 20
 MOST_LINEAR = 400
 

@@ -81,7 +81,7 @@ class SimulationResult:
     @property
     def curves(self) -> tuple[str, ...]:
         """Names of the curves that this result has."""
-        known = (*known_errors(self.run, {"m": self.m, "q": self.q}), *_meaningful(self.run, self.states),
+        known = (*known_errors(self.run, {"m": self.m, "q": self.q}, self.states.record), *_meaningful(self.run, self.states),
                  *(("V",) if self.run.problem.start == RANDOM else ()))
         return tuple(name for name in INSTANCE_CURVES if name in known)
 
@@ -189,7 +189,7 @@ def make_result(run: Run, states: States) -> SimulationResult:
     nothing = np.full((states.curves.shape[0], states.curves.shape[2]), np.nan)
     rows = ROWS[:states.curves.shape[1]]
     curves = dict.fromkeys(INSTANCE_CURVES, nothing) | {name: states.curves[:, k] for k, name in enumerate(rows)}
-    curves |= known_errors(run, {name: curves[name] for name in rows})
+    curves |= known_errors(run, {name: curves[name] for name in rows}, states.record)
     curves |= dict.fromkeys(set(rows) - set(_meaningful(run, states)), nothing)
     curves["error_from_overlaps"] = curves.pop("error")
     del curves["V"]

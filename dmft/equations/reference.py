@@ -137,7 +137,7 @@ def make_sweep(first: Loss, second: Loss):
                         memory = np.sum(M_R[n, k + 1 : n] * T[k + 1 : n, k])
                         T_new = a[n] * ((keep[n] - eta[n] * gp[n]) * T[n, k] + eta[n] * memory)  # [dmft-T]
                     T[n + 1, k], T_w[k] = T_new + beta[n + 1] * (T_new - T_w[k]), T_new  # [momentum]
-                s = own_weight(i, chains[n], s, keys[1], name, changes, n)  # [persistent-chain], [epochs]
+                s = own_weight(chains[n], s, keys[1], name[i], n, changes.shape[1], changes[i])  # [persistent-chain], [epochs]
         return mean_v, mean_gp, mean_gk, mean_gg, mean_gT
 
     return sweep

@@ -72,52 +72,6 @@ def _hinge_dv_dy(f, y):
     return y * f * ((u > 0.0) & (u < 1.0)) - np.minimum(np.maximum(u, 0.0), 1.0)
 
 
-_SOFT = """
-template <typename real> __device__ real softplus(real u) { return (u > real(0) ? u : real(0)) + log1p(exp(-fabs(u))); }
-template <typename real> __device__ real sigmoid(real u) { return real(0.5) * (real(1) + tanh(real(0.5) * u)); }
-"""
-_LOGISTIC_CUDA = _SOFT + """
-template <typename real> __device__ real loss_v(real f, real y) { return softplus<real>(-y * f); }
-template <typename real> __device__ real loss_dv(real f, real y) { return -y * sigmoid<real>(-y * f); }
-template <typename real> __device__ real loss_d2v(real f, real y) {
-    real p = sigmoid<real>(-y * f);
-    return y * y * p * (real(1) - p);
-}
-template <typename real> __device__ real loss_dv_dh0(real f, real y) {
-    real p = sigmoid<real>(-y * f);
-    return -p + y * f * p * (real(1) - p);
-}
-"""
-_HINGE_CUDA = """
-template <typename real> __device__ real cut(real u) { return u < real(0) ? real(0) : u > real(1) ? real(1) : u; }
-template <typename real> __device__ real loss_v(real f, real y) {
-    real u = real(1) - y * f;
-    return u > real(1) ? u - real(0.5) : u > real(0) ? real(0.5) * u * u : real(0);
-}
-template <typename real> __device__ real loss_dv(real f, real y) { return -y * cut<real>(real(1) - y * f); }
-template <typename real> __device__ real loss_d2v(real f, real y) {
-    real u = real(1) - y * f;
-    return u > real(0) && u < real(1) ? y * y : real(0);
-}
-template <typename real> __device__ real loss_dv_dh0(real f, real y) {
-    real u = real(1) - y * f;
-    return (u > real(0) && u < real(1) ? y * f : real(0)) - cut<real>(u);
-}
-"""
-_DOOR_CUDA = _SOFT + """
-template <typename real> __device__ real loss_v(real f, real y) { return softplus<real>(-y * (f * f - WIDTH)); }
-template <typename real> __device__ real loss_dv(real f, real y) { return real(-2) * y * f * sigmoid<real>(-y * (f * f - WIDTH)); }
-template <typename real> __device__ real loss_d2v(real f, real y) {
-    real p = sigmoid<real>(-y * (f * f - WIDTH));
-    return real(-2) * y * p + real(4) * y * y * f * f * p * (real(1) - p);
-}
-template <typename real> __device__ real loss_dv_dh0(real f, real y) {
-    real p = sigmoid<real>(-y * (f * f - WIDTH));
-    return real(-2) * f * p + real(2) * y * f * (f * f - WIDTH) * p * (real(1) - p);
-}
-"""
-
-
 @lru_cache
 def door(L: float) -> Loss:
     """log(1 + exp(-y (f^2 - L^2))): labels +1 outside of |f| < L, -1 inside."""
@@ -141,13 +95,12 @@ def door(L: float) -> Loss:
         p = _sigmoid(-y * (f * f - width))
         return -2.0 * f * p + 2.0 * y * f * (f * f - width) * p * (1.0 - p)
 
-    return Loss("door", v, dv, d2v, dv_dy, cuda=_DOOR_CUDA.replace("WIDTH", f"real({width!r})"), labels="sign", accepts=("sign",),
-                threshold=L)
+    return Loss("door", v, dv, d2v, dv_dy, labels="sign", accepts=("sign",), threshold=L)
 
 
 DOOR_WIDTH = 0.7
 DOOR = door(DOOR_WIDTH)
-LOGISTIC = Loss("logistic", _logistic_v, _logistic_dv, _logistic_d2v, _logistic_dv_dy, cuda=_LOGISTIC_CUDA, labels="sign",
-                accepts=("sign",), convex=True)
-SMOOTH_HINGE = Loss("smooth_hinge", _hinge_v, _hinge_dv, _hinge_d2v, _hinge_dv_dy, cuda=_HINGE_CUDA, labels="sign",
-                    accepts=("sign",), convex=True, kinks=(0.0, 1.0))
+LOGISTIC = Loss("logistic", _logistic_v, _logistic_dv, _logistic_d2v, _logistic_dv_dy, labels="sign", accepts=("sign",),
+                convex=True)
+SMOOTH_HINGE = Loss("smooth_hinge", _hinge_v, _hinge_dv, _hinge_d2v, _hinge_dv_dy, labels="sign", accepts=("sign",),
+                    convex=True, kinks=(0.0, 1.0))

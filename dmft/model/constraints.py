@@ -1,7 +1,7 @@
 """What keeps the weights bounded: the sphere, or a ridge. Theory and simulator both use these classes.
 
 A step makes u from w_n; the constraint turns it into w_{n+1} = a u. A new constraint is a class here, a line in
-`constraint_of`, and its projection in the simulator's step (sgd_sim/cpu/dynamics.py, sgd_sim/gpu/cuda/weights.cuh).
+`constraint_of`, and its projection in the simulator's step (sgd_sim/kernels/formulas.py and the loops that call it).
 """
 
 from __future__ import annotations

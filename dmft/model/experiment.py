@@ -6,7 +6,7 @@ Theory and simulator both read these objects; neither looks up names in a run fi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -188,12 +188,25 @@ def _jumps(run: Run) -> np.ndarray:
     return jumps
 
 
-def known_errors(run: Run, curves: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Errors on new samples by name, from curves m, q and perhaps b; none where the loss is not registered here (a user's loss, in
-    a result that is read back) or declares no labels."""
-    if run.problem.loss not in loss_names():
+def by_loss(run: Run, average: Callable[[DataModel], np.ndarray], steps: np.ndarray | slice = slice(None)) -> np.ndarray:
+    """An average over new samples along a run, (.., steps), where labels are predicted as the loss of each step does it."""
+    data, (losses, loss_n) = data_of(run.problem), _losses(run)
+    if len({loss.threshold for loss in losses}) == 1:
+        return average(data)
+    return np.choose(loss_n[steps], [average(dataclasses.replace(data, loss=loss)) for loss in losses])
+
+
+def known_errors(run: Run, curves: Mapping[str, np.ndarray], steps: np.ndarray | slice = slice(None)) -> dict[str, np.ndarray]:
+    """Errors on new samples by name, from curves m, q and perhaps b, at these steps (all of them unless told); none where a loss is
+    not registered here (a user's, in a result that is read back) or the first declares no labels."""
+    if not {run.problem.loss, *(phase.get("loss", run.problem.loss) for phase in run.algorithm.phase)} <= set(loss_names()):
         return {}
-    return data_of(run.problem).errors(curves["m"], curves["q"], curves.get("b", 0.0))
+    given = curves["m"], curves["q"], curves.get("b", 0.0)
+
+    def error(name: str) -> np.ndarray:
+        return by_loss(run, lambda data: data.errors(*given)[name], steps)
+
+    return {name: error(name) for name in data_of(run.problem).errors(*given)}
 
 
 def theory_experiment(run: Run) -> Experiment:

@@ -85,31 +85,10 @@ def _square_dv_dy(f, y):
     return -f + 0.0 * y
 
 
-# For a GPU a loss is CUDA C++: these four functions, in the precision of whoever calls them.
-_PHASE_CUDA = """
-template <typename real> __device__ real loss_v(real h, real h0) { real d = h * h - h0 * h0; return real(0.25) * d * d; }
-template <typename real> __device__ real loss_dv(real h, real h0) { return h * (h * h - h0 * h0); }
-template <typename real> __device__ real loss_d2v(real h, real h0) { return real(3) * h * h - h0 * h0; }
-template <typename real> __device__ real loss_dv_dh0(real h, real h0) { return real(-2) * h * h0; }
-"""
-_LINEAR_CUDA = """
-template <typename real> __device__ real loss_v(real h, real h0) { return real(0.5) * (h - h0) * (h - h0); }
-template <typename real> __device__ real loss_dv(real h, real h0) { return h - h0; }
-template <typename real> __device__ real loss_d2v(real, real) { return real(1); }
-template <typename real> __device__ real loss_dv_dh0(real, real) { return real(-1); }
-"""
-_SQUARE_CUDA = """
-template <typename real> __device__ real loss_v(real f, real y) { real d = f * f - y; return real(0.25) * d * d; }
-template <typename real> __device__ real loss_dv(real f, real y) { return f * (f * f - y); }
-template <typename real> __device__ real loss_d2v(real f, real y) { return real(3) * f * f - y; }
-template <typename real> __device__ real loss_dv_dh0(real f, real) { return -f; }
-"""
-
-PHASE = Loss("phase_retrieval", _phase_v, _phase_dv, _phase_d2v, _phase_dv_dy, cuda=_PHASE_CUDA, labels="abs",
-             accepts=("abs", "square"))
-PHASE_OF_SQUARES = Loss("phase_retrieval", _square_v, _square_dv, _square_d2v, _square_dv_dy, cuda=_SQUARE_CUDA, labels="square",
+PHASE = Loss("phase_retrieval", _phase_v, _phase_dv, _phase_d2v, _phase_dv_dy, labels="abs", accepts=("abs", "square"))
+PHASE_OF_SQUARES = Loss("phase_retrieval", _square_v, _square_dv, _square_d2v, _square_dv_dy, labels="square",
                         accepts=("square",))
-LINEAR = Loss("linear", _linear_v, _linear_dv, _linear_d2v, _linear_dv_dy, cuda=_LINEAR_CUDA, labels="field", convex=True)
+LINEAR = Loss("linear", _linear_v, _linear_dv, _linear_d2v, _linear_dv_dy, labels="field", convex=True)
 _BUILT_IN = {loss.name: loss for loss in (PHASE, LINEAR, LOGISTIC, SMOOTH_HINGE, DOOR)}
 _losses = dict(_BUILT_IN)
 
@@ -133,7 +112,7 @@ def get_loss(name: str) -> Loss:
     raise UserError(f"unknown loss {name!r} (known: {', '.join(_losses)}; a plugin may register more){hint}")
 
 
-def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar | None = None, cuda: str = "",
+def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dy: Scalar | None = None, cuda: str = "",
                   labels: str = "", convex: bool = False) -> Loss:
     """Make a user's loss known under `name`: elementwise v, dv/df and d2v/df2 of (f, y).
 
@@ -142,11 +121,12 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar 
     this loss, and decides what errors on new samples mean; without it y = h0, and results have no error on new samples.
 
     The functions are compiled here, and the derivatives compared with finite differences, so that a mistake is found at once
-    and not in a wrong result. Without dv_dh0 a central difference of dv in h0 is used. A loss that jumps in y (as
+    and not in a wrong result. Without dv_dy a central difference of dv in y is used. A loss that jumps in y (as
     sign(y) does) is solved without the Stein control variate, which would miss the jump; one whose dv jumps in f is refused by
-    the theory, whose result would be wrong without a warning: smooth it. `cuda` is needed for
-    device = "gpu" alone: CUDA C++ that defines loss_v, loss_dv, loss_d2v and loss_dv_dh0 as templates over the
-    floating-point type, like those of the built-in losses above; they are compared with the Python functions on the GPU.
+    the theory, whose result would be wrong without a warning: smooth it. For device = "gpu" the functions are translated to CUDA
+    (dmft/core/to_cuda.py). What cannot be translated is told when a GPU is asked for; `cuda` is for such losses: CUDA C++ that
+    defines loss_v, loss_dv, loss_d2v and loss_dv_dy of (f, y) as templates over the floating-point type. Either source is compared
+    with the Python functions on the GPU.
     `convex` says that v is convex in f for every label: dmft.fixed_point then tells where gradient descent ends.
     """
     if not isinstance(name, str) or not name.isidentifier():
@@ -156,13 +136,13 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dh0: Scalar 
     if labels and labels not in LABELS:
         raise UserError(f"register_loss: {name!r}: labels = {labels!r}; one of {', '.join(LABELS)}, or nothing")
     functions = [_jit(name, function) for function in (v, dv, d2v)]
-    mixed = _jit(name, dv_dh0) if dv_dh0 is not None else _difference_in_h0(functions[1])
+    mixed = _jit(name, dv_dy) if dv_dy is not None else _difference_in_y(functions[1])
     v, dv, d2v = functions
-    _check_derivative(name, "dv", dv, "v in h", lambda h, h0, step: v(h + step, h0))
-    _check_derivative(name, "d2v", d2v, "dv in h", lambda h, h0, step: dv(h + step, h0))
-    if dv_dh0 is not None:
-        _check_derivative(name, "dv_dh0", mixed, "dv in h0", lambda h, h0, step: dv(h, h0 + step))
-    if convex and any(d2v(h, y) < 0 for h, h0 in POINTS for y in ((1.0, -1.0) if labels == "sign" else (h0,))):
+    _check_derivative(name, "dv", dv, "v in f", lambda f, y, step: v(f + step, y))
+    _check_derivative(name, "d2v", d2v, "dv in f", lambda f, y, step: dv(f + step, y))
+    if dv_dy is not None:
+        _check_derivative(name, "dv_dy", mixed, "dv in y", lambda f, y, step: dv(f, y + step))
+    if convex and any(d2v(f, label) < 0 for f, y in POINTS for label in ((1.0, -1.0) if labels == "sign" else (y,))):
         raise UserError(f"register_loss: {name!r}: convex=True, but d2v is negative somewhere")
     loss = Loss(name, v, dv, d2v, mixed, _obeys_stein(dv, d2v, mixed), cuda, labels, convex=convex, kinks=None,
                 smooth=not _jumps(dv))
@@ -178,31 +158,31 @@ def _jit(name: str, function: Scalar) -> Scalar:
     except (NumbaError, TypeError, ValueError, ZeroDivisionError) as error:
         label = getattr(function, "__name__", repr(function))
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"register_loss: {name!r}: {label}(h, h0) does not compile to a number: {reason}") from None
+        raise UserError(f"register_loss: {name!r}: {label}(f, y) does not compile to a number: {reason}") from None
     return compiled
 
 
-def _difference_in_h0(dv: Scalar) -> Scalar:
-    """The derivative of dv in h0 as a central difference."""
+def _difference_in_y(dv: Scalar) -> Scalar:
+    """The derivative of dv in y as a central difference."""
     @njit
-    def dv_dh0(h, h0):
+    def dv_dy(f, y):
         step = 1e-5
-        return (dv(h, h0 + step) - dv(h, h0 - step)) / (2.0 * step)
+        return (dv(f, y + step) - dv(f, y - step)) / (2.0 * step)
 
-    return dv_dh0
+    return dv_dy
 
 
-# 40 points that fill |h|, |h0| < 2.5 evenly (additive recurrence of the plastic number) and lie on no likely kink.
+# 40 points that fill |f|, |y| < 2.5 evenly (additive recurrence of the plastic number) and lie on no likely kink.
 POINTS = [tuple(5.0 * ((0.5 + n * np.array([0.7548776662466927, 0.5698402909980532])) % 1.0) - 2.5) for n in range(1, 41)]
 _MOST_KINKS = 2  # points at which a slope may differ because a kink is near
 
 
 def _check_derivative(name: str, slope_name: str, slope: Scalar, of: str, moved: Callable[[float, float, float], float]) -> None:
-    """Refuse a slope that differs from (moved(h, h0, step) - moved(h, h0, -step)) / 2 step; a few points may be kinks."""
+    """Refuse a slope that differs from (moved(f, y, step) - moved(f, y, -step)) / 2 step; a few points may be kinks."""
     step, wrong = 1e-5, 0
-    for h, h0 in POINTS:
-        difference = (moved(h, h0, step) - moved(h, h0, -step)) / (2.0 * step)
-        wrong += not abs(slope(h, h0) - difference) <= 1e-4 * (1.0 + abs(difference))
+    for f, y in POINTS:
+        difference = (moved(f, y, step) - moved(f, y, -step)) / (2.0 * step)
+        wrong += not abs(slope(f, y) - difference) <= 1e-4 * (1.0 + abs(difference))
     if wrong > _MOST_KINKS:
         raise UserError(f"register_loss: {name!r}: {slope_name} is not the derivative of {of}")
 
@@ -224,21 +204,21 @@ def _jumps(dv: Scalar) -> bool:
     return False
 
 
-def _obeys_stein(dv: Scalar, d2v: Scalar, dv_dh0: Scalar) -> bool:
-    """Whether <h0 v'> = <dv'/dh0 + m v''> over h = m h0 + sqrt(1 - m^2) z, by quadrature at two m.
+def _obeys_stein(dv: Scalar, d2v: Scalar, dv_dy: Scalar) -> bool:
+    """Whether <h0 v'> = <dv'/dy + m v''> over f = m h0 + sqrt(1 - m^2) z and y = h0, by quadrature at two m.
 
-    Gaussian integration by parts gives this identity unless v' jumps, in h or in h0: the derivatives of a user's loss
+    Gaussian integration by parts gives this identity unless v' jumps, in f or in y: the derivatives of a user's loss
     do not hold the delta function of a jump.
     """
     x = np.linspace(-8.0, 8.0, 200)     # an even number: jumps at 0 fall between the points
-    h0, z = (axis.ravel() for axis in np.meshgrid(x, x))
-    weight = np.exp(-0.5 * (h0**2 + z**2))
+    y, z = (axis.ravel() for axis in np.meshgrid(x, x))
+    weight = np.exp(-0.5 * (y**2 + z**2))
     weight /= weight.sum()
-    slope, curvature, mixed = (np.vectorize(function, otypes=[float]) for function in (dv, d2v, dv_dh0))
+    slope, curvature, mixed = (np.vectorize(function, otypes=[float]) for function in (dv, d2v, dv_dy))
     for m in (0.2, 0.7):
-        h = m * h0 + np.sqrt(1.0 - m * m) * z
-        terms = weight * h0 * slope(h, h0)
-        left, right = terms.sum(), (weight * (mixed(h, h0) + m * curvature(h, h0))).sum()
+        f = m * y + np.sqrt(1.0 - m * m) * z
+        terms = weight * y * slope(f, y)
+        left, right = terms.sum(), (weight * (mixed(f, y) + m * curvature(f, y))).sum()
         if not abs(left - right) <= 2e-2 * max(abs(left), abs(right)) + 1e-3 * np.abs(terms).sum():
             return False
     return True

@@ -2,19 +2,20 @@
 
 The theory draws from these laws sample by sample; the simulator draws whole mini-batches of the same kinds, by its own
 inner loops (sgd_sim/kernels/minibatch.py, sgd_sim/gpu/cuda/minibatch.cuh). A new law is a class here with its branch in
-`next_weight` and in cuda/minibatch.cuh, a line in `batch_of`, and the simulator's draw. Eq. [persistent-chain].
+`next_weight`, a line in `batch_of`, and the simulator's draw. Eq. [persistent-chain].
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numba import njit
 
+from dmft.core.cuda_numbers import Array, Kind
 from dmft.core.streams import uniform2
+from dmft.core.to_cuda import CudaFunctions
 
 FULL_BATCH, BERNOULLI, POISSON, PERSISTENT, RESHUFFLED, CYCLIC = range(6)
 MINIBATCHES = ("bernoulli", "without_replacement", "with_replacement")  # how sgd draws, by their names in run files
@@ -266,21 +267,20 @@ def next_weight(chain, s, key, label, n):
 
 
 @njit(cache=True, inline="always")
-def own_weight(i, chain, s, key, name, changes, n):
-    """s(n+1) of sample i: from its first changes as long as they are known, by chance afterwards. changes: as Batches.changes."""
-    known = changes.shape[1]
-    if known == 0 or changes[i, known - 1] <= n:
-        return next_weight(chain, s, key, name[i], n)
-    passed = changes[i, 0]  # s(0)
+def own_weight(chain, s, key, label, n, known, changes):
+    """s(n+1) of a sample: from its first changes as long as they are known, by chance afterwards. changes (known,): its row of
+    Batches.changes."""
+    if known == 0 or changes[known - 1] <= n:
+        return next_weight(chain, s, key, label, n)
+    passed = changes[0]  # s(0)
     for k in range(1, known):
-        if changes[i, k] <= n + 1:
+        if changes[k] <= n + 1:
             passed += 1
     return float(passed % 2)
 
 
 def cuda_source() -> str:
-    """`next_weight` and `own_weight` in CUDA C++, with the same codes of the laws."""
-    codes = f"enum {{ FULL_BATCH = {FULL_BATCH}, BERNOULLI = {BERNOULLI}, POISSON = {POISSON}, PERSISTENT = {PERSISTENT}, "
-    codes += f"RESHUFFLED = {RESHUFFLED}, CYCLIC = {CYCLIC} }};\n"
-    text = (Path(__file__).parent / "cuda" / "minibatch.cuh").read_text()
-    return f"{codes}#define MOST_DRAWS {_MOST}\n{text}"
+    """`own_weight` in CUDA C++."""
+    kinds: dict[str, Kind] = {"chain": Chain, "s": "real", "key": "word", "label": "int", "n": "int", "known": "int",
+                              "changes": Array("int")}
+    return CudaFunctions(by_hand={uniform2: "uniform2"}).add(own_weight, kinds).text

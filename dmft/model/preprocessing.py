@@ -9,6 +9,7 @@ starts. Eq. [phases].
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -17,20 +18,23 @@ import numpy as np
 from numba import njit
 from numba.core.errors import NumbaError
 
-from dmft.core.errors import UserError
+from dmft.core.errors import DmftWarning, UserError
 from dmft.model.loss import Loss
 
 PREPROCESSINGS = ("mondelli_montanari", "truncated", "subset")
 TRIM = 9.0  # of `truncated`
 SUBSET = 2.0  # of `subset`
 SEEN = np.linspace(0.0, 6.0, 121) ** 2  # values of h0^2 at which a preprocessing is evaluated and checked
-_registered: dict[str, tuple[Callable[[Any], Any], str]] = {}  # T and its CUDA expression
+_registered: dict[str, Callable[[Any], Any]] = {}  # T by its name
 
 
 def register_preprocessing(name: str, T: Callable[[float], float], cuda: str = "") -> None:
     """Make a user's preprocessing of the labels known under `name`, for `[problem] preprocessing` with start = "spectral": T(y) of
-    y = h0^2, one number at a time, bounded, compiled by Numba. `cuda` is needed for device = "gpu" alone: T as a C++ expression
-    in y, numbers written as real(...)."""
+    y = h0^2, one number at a time, bounded, compiled by Numba, and translated to CUDA for device = "gpu". `cuda` is not needed any
+    more."""
+    if cuda:
+        warnings.warn(f"register_preprocessing: {name!r}: cuda is not needed any more, T itself is translated", DmftWarning,
+                      stacklevel=2)
     if not isinstance(name, str) or not name.isidentifier():
         raise UserError(f"register_preprocessing: {name!r} is not a name (letters, digits and underscores)")
     if name in PREPROCESSINGS:
@@ -46,7 +50,7 @@ def register_preprocessing(name: str, T: Callable[[float], float], cuda: str = "
                         "with T > 0 pull towards the teacher")
     preprocessing_of.cache_clear()
     spectral_loss.cache_clear()
-    _registered[name] = (compiled, cuda)
+    _registered[name] = compiled
 
 
 def preprocessing_names() -> tuple[str, ...]:
@@ -63,7 +67,7 @@ def lowest(T: Callable[[Any], Any]) -> float:
 def preprocessing_of(name: str, alpha: float) -> Callable[[Any], Any]:
     """T(y) of one number y = h0^2."""
     if name in _registered:
-        return _registered[name][0]
+        return _registered[name]
     if name == "mondelli_montanari":
         shift = np.sqrt(2.0 * alpha) - 1.0
 
@@ -104,15 +108,4 @@ def spectral_loss(name: str, alpha: float) -> Loss:
     def dv_dy(f, y):
         return -2.0 * y * f * (shift + 1.0) / (y * y + shift) ** 2 if smooth else 0.0 * f
 
-    bodies = {"mondelli_montanari": f"(y - 1) / (y + real({shift!r}))",
-              "truncated": f"y <= real({TRIM}) ? y : real(0)",
-              "subset": f"y > real({SUBSET}) ? real(1) : real(0)"}
-    body = _registered[name][1] if name in _registered else bodies[name]
-    square = f"(y * y + real({shift!r})) * (y * y + real({shift!r}))"
-    slope = f"real({-2 * (shift + 1.0)!r}) * y * f / ({square})" if smooth else "real(0)"
-    cuda = (f"template <typename real> __device__ real weight(real y) {{ return {body}; }}\n"
-            "template <typename real> __device__ real loss_v(real f, real y) { return real(-0.5) * f * f * weight<real>(y * y); }\n"
-            "template <typename real> __device__ real loss_dv(real f, real y) { return -weight<real>(y * y) * f; }\n"
-            "template <typename real> __device__ real loss_d2v(real, real y) { return -weight<real>(y * y); }\n"
-            f"template <typename real> __device__ real loss_dv_dh0(real f, real y) {{ return {slope}; }}\n")
-    return Loss(f"spectral_{name}", v, dv, d2v, dv_dy, stein=smooth, cuda=cuda if body else "", labels="abs")
+    return Loss(f"spectral_{name}", v, dv, d2v, dv_dy, stein=smooth, labels="abs")

@@ -16,7 +16,7 @@ from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
 from dmft.equations.kernels import COLUMNS, KERNELS, Kept
 from dmft.files import layouts
-from dmft.model.experiment import Experiment, known_errors
+from dmft.model.experiment import by_loss, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
@@ -237,7 +237,8 @@ class Theory:
         """Eq. B.6 along the run, at the mean overlaps: average of f(y, y_hat) over a new sample; f elementwise on arrays.
         Labels and predictions are |h0| and |h|, their squares, their signs, or h0 and h, as the loss declares (h0 and h where it
         does not); a cluster's label and the predicted one."""
-        return Experiment.from_run(self.run).data.generalization(f, self.m, self.q, 0.0 if self.b is None else self.b)
+        given = self.m, self.q, 0.0 if self.b is None else self.b
+        return by_loss(self.run, lambda data: data.generalization(f, *given))
 
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over t, replicas over (replica, t), kernels over (t_kernel, t_prime), with units."""

@@ -319,9 +319,6 @@ def _card(run: Run, comm: Comm) -> Gpu | None:
     if run.theory.method == "iterate":
         raise RunError('[theory] device = "gpu": only method = "march" runs there; take device = "cpu" for iterate')
     experiment = theory_experiment(run)
-    if experiment.hidden and not experiment.losses[0].cuda:
-        raise RunError(f'[theory] device = "gpu": the preprocessing {run.problem.preprocessing!r} has no CUDA source; give '
-                       'register_preprocessing its cuda argument, or take device = "cpu"')
     card = gpu("theory", *comm.on_node())
     for loss in experiment.losses:
         check_cuda(card, loss, "theory")

@@ -14,7 +14,7 @@ from dmft.samples.lost import GONE, leaves
 @lru_cache
 def make_fields(loss: Loss):
     """A function that fills state.Fields, elementwise, and marks samples that are lost. Eqs. [dmft-h], [lost]."""
-    v, dv, d2v, dv_dy, L = loss.v, loss.dv, loss.d2v, loss.dv_dh0, loss.threshold
+    v, dv, d2v, dv_dy, is_wrong = loss.v, loss.dv, loss.d2v, loss.dv_dy, loss.is_wrong
     escapes = leaves  # Numba tells code on disk apart by the variables of a closure, not by globals
 
     @njit(**{**UNCOUNTED, "cache": built_in(loss.name)})
@@ -34,7 +34,6 @@ def make_fields(loss: Loss):
                 out_v[i], g[i], gp[i], g_y[i] = 0.0, 0.0, 0.0, 0.0
         if classes:
             for i in range(len(h)):
-                field = sd[i] * (h[i] + m * k[i]) + b
-                wrong[i] = y[i] * (field * field - L * L if L > 0.0 else field) < 0.0
+                wrong[i] = is_wrong(sd[i] * (h[i] + m * k[i]) + b, y[i])
 
     return fields

@@ -16,16 +16,20 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, Gpu, Kernel, source
 from dmft.core.errors import RunError
+from dmft.core.to_cuda import CudaFunctions
+from dmft.equations import random_start, rows
 from dmft.equations.history import NONE, History, Plan
 from dmft.equations.random_start import TEACHER_SCALARS
 from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
 from dmft.equations.weights import Drive
+from dmft.model.cuda_loss import loss_source
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
 from dmft.model.teacher import SMOOTH
-from dmft.samples.lost import GONE, LEAVES
+from dmft.samples.lost import GONE, leaves
 from dmft.samples.nesterov import Behind
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Past, SampleState, by_name
@@ -39,6 +43,11 @@ ACROSS = FOUR * LANES  # samples of a warp
 MOVERS = 2 * FOUR  # warps of a block of threads of `move`: two threads a sample
 HELD_BYTES = 24  # of shared memory for a slot of the past that holds something: structs Held and Pull of march.cu
 MARCH = Path(__file__).parent / "cuda" / "march.cu"
+# Columns of the sums over samples, but for the last two, which march.cu adds up by itself; one that is not filled is no number.
+COLUMNS = "#define UNFILLED (0.0 / 0.0)\n" + "\n".join(
+    enum({name: getattr(module, name) for name in names}) for module, names in (
+        (rows, ("GP", "GK", "V", "GH", "GG", "LABEL", "WILD", "UNSTABLE", "WRONG", "PUSH", "LOST", "CARRIED")),
+        (random_start, ("CURVATURE", "SQUARE", "FIELD", "NOISE"))))
 
 
 class Tiling(NamedTuple):
@@ -119,11 +128,11 @@ class GpuSamples:
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         numbers = {"STEIN": int(self.stein), "IDENTITY": int(self.identity), "SCALARS": SCALARS, "GROUPS": GROUPS,
                    "TEACHER_SCALARS": TEACHER_SCALARS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
-                   "WILDEST": WILDEST, "LEAVES": LEAVES, "GONE": GONE, "NONE": NONE, "LANES": LANES, "FOUR": FOUR, "ACROSS": ACROSS,
+                   "WILDEST": WILDEST, "GONE": GONE, "NONE": NONE, "LANES": LANES, "FOUR": FOUR, "ACROSS": ACROSS,
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
-        sources = ["\n".join((source(CUDA / "philox.cuh"), cuda_source(), loss.cuda, f"typedef {kind} stored;",
-                              *(f"#define {name} {value}" for name, value in numbers.items()), source(MARCH)))
-                   for loss in experiment.losses]
+        formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), CudaFunctions().add(leaves).text, COLUMNS,
+                              f"typedef {kind} stored;", defines(numbers)))
+        sources = ["\n".join((loss_source(loss), formulas, source(MARCH))) for loss in experiment.losses]
         self.kernel = gpu.kernels(sources[0], KERNELS)
         self.fields = [self.kernel["fields"], *(gpu.kernels(text, ("fields",))["fields"] for text in sources[1:])]
         start = {**draws._asdict(), **{name: getattr(draws, name).astype(np.int64) for name in ("name", "noise_name")},
@@ -173,7 +182,7 @@ class GpuSamples:
         """The loss of every sample in a state, and sums of its terms in the averages."""
         e = self.experiment
         self._by_parts(self.fields[e.loss_n[self.n]], (self.count,), (
-            present, np.float64(e.data.loss.threshold), state.weight, state.line, state.k, state.y, state.sd, self.slope,
+            present, state.weight, state.line, state.k, state.y, state.sd, self.slope,
             self.direct, state.h, state.s, state.Y, g, gp, g_y, pull), into, SCALARS)
 
     def begin_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> None:

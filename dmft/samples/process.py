@@ -242,7 +242,7 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z
     g_all, gp_all, g_y, memory, chi_weights = fields.g, fields.gp, fields.g_y, drive.memory, drive.chi_weights
     H, G, X, Y_past = past.H, past.G, past.X, past.Y
     a, keep, thermal, chi_sd, noise_key, batch_key = drive.a, drive.keep, drive.thermal, drive.chi_sd, keys.noise, keys.batch
-    used = step.stop[slot]
+    used, known = step.stop[slot], changes.shape[1]
     for i in range(first, last):
         g, gp, H_i, X_i = g_all[i], gp_all[i], H[i], X[i]
         z, xi = own_normals(i, noise_name, sign, z_first, noise_key, n)
@@ -260,7 +260,7 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z
         # step n enters the past, n+1 becomes the present
         H_i[slot], G[i, slot], X_i[slot] = h[i], g, chi
         h[i] = h_next
-        s[i] = own_weight(i, chain, s[i], batch_key, name, changes, n) if s[i] >= 0.0 else GONE
+        s[i] = own_weight(chain, s[i], batch_key, name[i], n, known, changes[i]) if s[i] >= 0.0 else GONE
 
 
 @njit(**UNCOUNTED, parallel=True)

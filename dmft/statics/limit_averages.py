@@ -96,10 +96,9 @@ def integrals(data: Teacher | Mixture, m: float, q: float, V: float, b: float) -
         f = prox(loss, part.omega, y, DV)
         gh, curvature = dv(f, y), d2v(f, y)
         slope = curvature / (1.0 + DV * curvature)
-        score = f * f - loss.threshold**2 if loss.threshold > 0 else f
         # <sd k gh> of a cluster is <c gh> + m <D dgh/domega>, by parts in the noise along w0
         pull = -part.c * gh if part.k is None else m * slope - part.k * gh
-        terms = (pull, part.D * gh**2, part.D * slope, gh, slope, v(f, y), 1.0 * (y * score < 0))
+        terms = (pull, part.D * gh**2, part.D * slope, gh, slope, v(f, y), 1.0 * loss.is_wrong(f, y))
         total += [np.sum(part.weight * term) for term in terms]
     return Averages(*total)
 

@@ -10,9 +10,9 @@ import dmft
 import sgd_sim
 
 
-def v(h, h0): return (1.0 + (h - h0) ** 2) ** 0.5 - 1.0
-def dv(h, h0): return (h - h0) / (1.0 + (h - h0) ** 2) ** 0.5
-def d2v(h, h0): return (1.0 + (h - h0) ** 2) ** -1.5
+def v(f, y): return (1.0 + (f - y) ** 2) ** 0.5 - 1.0
+def dv(f, y): return (f - y) / (1.0 + (f - y) ** 2) ** 0.5
+def d2v(f, y): return (1.0 + (f - y) ** 2) ** -1.5
 
 
 dmft.register_loss("pseudo_huber", v, dv, d2v)

@@ -19,10 +19,22 @@ from numba import njit, prange
 
 from dmft.core.streams import key
 from sgd_sim.kernels import minibatch
-from sgd_sim.kernels.course import NESTEROV, NO_MOMENTUM, Pace, pace_of
+from sgd_sim.kernels.course import Pace, pace_of
 from sgd_sim.kernels.fast_normals import BLOCK, buffers, fill_block
+from sgd_sim.kernels.formulas import (
+    NESTEROV,
+    NO_MOMENTUM,
+    decay_of,
+    miss,
+    moved,
+    onto_sphere,
+    point_ahead,
+    pushed,
+    rate_of,
+)
 from sgd_sim.kernels.rows import aligned, call_scalar, padded, pass_over_rows
 from sgd_sim.landscape import Landscape
+from sgd_sim.recording import ERROR_FRESH, LOSS, MSE_FRESH, TRAINING_ERROR, B, M, Q
 
 _MOST_BLOCKS = 32
 _SMALLEST_BLOCK = 192
@@ -145,7 +157,7 @@ def add_blocks(partial, total):
 
 def weighted_rows(data: np.ndarray, weights: np.ndarray, times: int, work: Work, threads: bool) -> None:
     """work.total = sum_mu weights[mu] x_mu (x_mu.e)/sqrt(N) for work.e; times: address of (field, weight) -> product."""
-    pace = Pace(0.0, 0.0, 1.0, 0.0, 0.0, 0, 0, 0, 0, times, 0, 0, 0)
+    pace = Pace(0.0, 0.0, 1.0, 0.0, 0.0, 0, 0, 0, 0, times, 0, 0, 0, 0)
     blocks = _blocks_in_threads if threads else _blocks
     blocks(block_rows(weights.size), data, weights, 0.0, 0.0, True, minibatch.FULL, 0, pace, np.uint64(0),
            np.ones(weights.size, np.uint8), work)
@@ -165,29 +177,21 @@ def overlap(a, b):
 def update(w, before, rule, pace, stream, step, work):
     """One step of the weights from the gradient sum_mu g_mu x_mu in work.total; with momentum `before` is then the old w."""
     n = w.size
-    decay, rate = 1.0 - pace.eta * pace.ridge, pace.eta / np.sqrt(n)
+    decay, rate = decay_of(pace.eta, pace.ridge), rate_of(pace.eta, n)
     if rule.momentum == NO_MOMENTUM:
         for i in range(n):
-            w[i] = decay * w[i] - rate * work.total[i]
+            w[i] = moved(NO_MOMENTUM, decay, 0.0, rate, w[i], 0.0, work.total[i])
     else:
         for i in range(n):
             old = w[i]
-            w[i] = inert(rule, pace, decay, old, before[i]) - rate * work.total[i]
+            w[i] = moved(rule.momentum, decay, pace.beta, rate, old, before[i], work.total[i])
             before[i] = old
     if pace.noise > 0.0:
         add_noise(w, pace.noise, stream, step, work.normals, work.buffers)
     if rule.sphere:
-        a_n = 1.0 / np.sqrt(overlap(w, w))
+        a_n = onto_sphere(overlap(w, w))
         for i in range(n):
             w[i] *= a_n
-
-
-@njit(cache=True, nogil=True, inline="always")
-def inert(rule, pace, decay, w, before):
-    """A weight after the step without its gradient: (A - eta lambda) w - B w_before, or (1 - eta lambda) y, eq. [momentum]."""
-    if rule.momentum == NESTEROV:
-        return decay * (w + pace.beta * (w - before))
-    return (decay + pace.beta) * w - pace.beta * before
 
 
 @njit(cache=True, nogil=True)
@@ -197,30 +201,6 @@ def add_noise(w, size, stream, step, normals, work):
         fill_block(stream, step, first, normals, work)
         for i in range(first, min(first + BLOCK, w.size)):
             w[i] += size * normals[i - first]
-
-
-@njit(cache=True, nogil=True)
-def mean_loss(v, fields, h0):
-    """Average of the loss over samples."""
-    total = 0.0
-    for mu in range(h0.size):
-        total += call_scalar(v, fields[mu], h0[mu])
-    return total / h0.size
-
-
-@njit(cache=True, nogil=True)
-def miss(rule, field, label):
-    """Error of the prediction for a label: |h| - |h0|, h - h0, or |h|^power - y."""
-    if not rule.anchored and rule.power > 0.0:
-        return abs(field)**rule.power - label
-    return abs(field) - abs(label) if rule.absolute and rule.anchored else field - label
-
-
-@njit(cache=True, nogil=True)
-def is_wrong(rule, field, label):
-    """True if the predicted sign differs from the label."""
-    score = field * field - rule.threshold**2 if rule.threshold > 0.0 else field
-    return score * label < 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -234,22 +214,22 @@ def mean_square_error(rule, fields, h0):
 
 
 @njit(cache=True, nogil=True)
-def share_wrong(rule, fields, labels):
-    """Share of wrong predictions."""
-    wrong = 0
+def mean_of(function, fields, labels):
+    """Average of a function of the loss, at an address, over samples."""
+    total = 0.0
     for mu in range(labels.size):
-        wrong += is_wrong(rule, fields[mu], labels[mu])
-    return wrong / labels.size
+        total += call_scalar(function, fields[mu], labels[mu])
+    return total / labels.size
 
 
 @njit(cache=True, nogil=True)
 def push_intercept(b, pace, fields, labels, s, everything, n):
-    """One step of the intercept, in place: b - (eta/N) sum_mu (s/l) v' over the mini-batch."""
+    """One step of the intercept, in place."""
     total = 0.0
     for mu in range(labels.size):
         if everything or s[mu] > 0:
             total += (1 if everything else s[mu]) * call_scalar(pace.dv, fields[mu], labels[mu])
-    b[0] -= pace.eta * pace.scale * total / n
+    b[0] = pushed(b[0], pace.eta * pace.scale, total, n)
 
 
 @njit(cache=True, nogil=True)
@@ -289,7 +269,7 @@ def advance(landscape, rule, course, noise, state, work, first, last, record, cu
             add_blocks(work.partial, work.total)
         if wanted:
             _record(landscape, rule, pace, w, m, sign, state.b[0], work, curves[:, column])
-            if not np.isfinite(curves[1, column] + curves[3, column]):     # fields of new samples overflow too
+            if not np.isfinite(curves[LOSS, column] + curves[MSE_FRESH, column]):     # fields of new samples overflow too
                 curves[:, column:] = np.nan
                 return step
             column += 1
@@ -308,7 +288,7 @@ def advance(landscape, rule, course, noise, state, work, first, last, record, cu
 def _look_ahead(w, before, beta, sign, w0, e):
     """e = y -+ w0 where y = w + beta (w - w_before)."""
     for i in range(w.size):
-        e[i] = w[i] + beta * (w[i] - before[i]) - sign * w0[i]
+        e[i] = point_ahead(beta, w[i], before[i]) - sign * w0[i]
 
 
 @njit(cache=True, nogil=True)
@@ -316,11 +296,11 @@ def _record(landscape, rule, pace, w, m, sign, b, work, row):
     """Put m, loss, q and the errors into a row of curves; overwrites work.partial."""
     pass_over_rows(landscape.test, work.test_rows, work.e, sign, 1.0 / np.sqrt(w.size), b, landscape.test_h0,
                    work.test_weight, 0.0, pace.dv, work.partial[0], work.test_fields)
-    row[0] = m
-    row[1] = mean_loss(pace.v, work.fields, landscape.h0)
-    row[2] = overlap(w, w)
-    row[3] = mean_square_error(rule, work.test_fields, landscape.test_h0)
+    row[M] = m
+    row[LOSS] = mean_of(pace.v, work.fields, landscape.h0)
+    row[Q] = overlap(w, w)
+    row[MSE_FRESH] = mean_square_error(rule, work.test_fields, landscape.test_h0)
     if not rule.anchored:
-        row[4] = share_wrong(rule, work.fields, landscape.h0)
-        row[5] = share_wrong(rule, work.test_fields, landscape.test_h0)
-        row[6] = b
+        row[TRAINING_ERROR] = mean_of(pace.is_wrong, work.fields, landscape.h0)
+        row[ERROR_FRESH] = mean_of(pace.is_wrong, work.test_fields, landscape.test_h0)
+        row[B] = b

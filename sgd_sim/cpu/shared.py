@@ -16,14 +16,28 @@ from numba import cfunc, njit, types
 from dmft.model.experiment import Experiment
 from dmft.model.losses import Loss, built_in
 from dmft.model.runfile import Run
-from sgd_sim.cpu.dynamics import add_noise, inert, is_wrong, make_noise, make_work, miss
+from sgd_sim.cpu.dynamics import add_noise, make_noise, make_work
 from sgd_sim.cpu.starts import start_weights
 from sgd_sim.kernels import minibatch
-from sgd_sim.kernels.course import NESTEROV, NO_MOMENTUM, make_course, make_rule, pace_of
+from sgd_sim.kernels.course import make_course, make_rule, pace_of
 from sgd_sim.kernels.fast_normals import BLOCK, buffers
+from sgd_sim.kernels.formulas import (
+    NESTEROV,
+    NO_MOMENTUM,
+    coefficient,
+    decay_of,
+    field_of,
+    miss,
+    moved,
+    onto_sphere,
+    point_ahead,
+    pushed,
+    rate_of,
+)
 from sgd_sim.kernels.rows import aligned, call_many, call_scalar
 from sgd_sim.kernels.tiles import TILE, WIDTHS, add_transposed, times
 from sgd_sim.landscape import Landscape
+from sgd_sim.recording import ERROR_FRESH, LOSS, MSE_FRESH, TRAINING_ERROR, B, M, Q
 from sgd_sim.states import NOT_STARTED, States
 
 SUM_ROWS = 32 * TILE      # rows whose gradients are added in float32 before they are added to the float64 sum
@@ -64,7 +78,7 @@ def make_lanes(landscape: Landscape, width: int, remembers: bool) -> Lanes:
 
 @cache
 def _coefficients(loss: Loss):
-    """C function that turns products x.e, in place, into coefficients scale s dv(h, h0); it loops over all samples itself, so
+    """C function that turns products x.e, in place, into coefficients scale s dv(f, y); it loops over all samples itself, so
     that the loss is compiled into the loop."""
     dv = loss.dv
     numbers = types.CPointer(types.float64)
@@ -76,8 +90,8 @@ def _coefficients(loss: Loss):
         s, b = numba.carray(weight, (samples, lanes)), numba.carray(shift, lanes)
         for mu in range(samples):
             for lane in range(lanes):
-                field = side[lane] * teacher[mu] + root * h[mu, lane] + b[lane]
-                h[mu, lane] = scale * s[mu, lane] * dv(field, teacher[mu])
+                field = field_of(h[mu, lane], teacher[mu], side[lane], root, b[lane])
+                h[mu, lane] = coefficient(scale, s[mu, lane], dv(field, teacher[mu]))
 
     return coefficients
 
@@ -126,16 +140,16 @@ def _draw(rule, pace, lanes, streams, step):
 def _update(rule, pace, lanes, streams, step):
     """One step of the weights from the gradients in lanes.total, as `dynamics.update`."""
     n, width = lanes.w.shape
-    decay, rate = 1.0 - pace.eta * pace.ridge, pace.eta / np.sqrt(n)
+    decay, rate = decay_of(pace.eta, pace.ridge), rate_of(pace.eta, n)
     if rule.momentum == NO_MOMENTUM:
         for i in range(n):
             for lane in range(width):
-                lanes.w[i, lane] = decay * lanes.w[i, lane] - rate * lanes.total[i, lane]
+                lanes.w[i, lane] = moved(NO_MOMENTUM, decay, 0.0, rate, lanes.w[i, lane], 0.0, lanes.total[i, lane])
     else:
         for i in range(n):
             for lane in range(width):
                 old = lanes.w[i, lane]
-                lanes.w[i, lane] = inert(rule, pace, decay, old, lanes.before[i, lane]) - rate * lanes.total[i, lane]
+                lanes.w[i, lane] = moved(rule.momentum, decay, pace.beta, rate, old, lanes.before[i, lane], lanes.total[i, lane])
                 lanes.before[i, lane] = old
     if pace.noise > 0.0:
         for lane in range(width):
@@ -144,7 +158,7 @@ def _update(rule, pace, lanes, streams, step):
     if rule.sphere:
         _overlaps(lanes.w, lanes.w, lanes.q)
         for lane in range(width):
-            lanes.q[lane] = 1.0 / np.sqrt(lanes.q[lane]) if lanes.live[lane] else 0.0
+            lanes.q[lane] = onto_sphere(lanes.q[lane]) if lanes.live[lane] else 0.0
         for i in range(n):
             for lane in range(width):
                 lanes.w[i, lane] *= lanes.q[lane]
@@ -157,7 +171,7 @@ def _push_intercepts(pace, lanes, samples):
         total = 0.0
         for mu in range(samples):
             total += lanes.h[mu, lane]
-        lanes.b[lane] -= pace.eta * total / lanes.w.shape[0]
+        lanes.b[lane] = pushed(lanes.b[lane], pace.eta, total, lanes.w.shape[0])
 
 
 @njit(cache=True, nogil=True)
@@ -169,25 +183,27 @@ def _record(landscape, rule, pace, lanes, column, curves):
     for lane in range(lanes.live.size):
         if not lanes.live[lane]:
             continue
-        loss, error, wrong, wrong_fresh = 0.0, 0.0, 0, 0
+        loss, error, wrong, wrong_fresh = 0.0, 0.0, 0.0, 0.0
         for mu in range(landscape.h0.size):
             h0 = landscape.h0[mu]
-            h = lanes.sign[lane] * h0 + root * lanes.h[mu, lane] + lanes.b[lane]
+            h = field_of(lanes.h[mu, lane], h0, lanes.sign[lane], root, lanes.b[lane])
             loss += call_scalar(pace.v, h, h0)
-            wrong += is_wrong(rule, h, h0)
+            if not rule.anchored:
+                wrong += call_scalar(pace.is_wrong, h, h0)
         for mu in range(landscape.test_h0.size):
             h0 = landscape.test_h0[mu]
-            h = lanes.sign[lane] * h0 + root * lanes.test_h[mu, lane] + lanes.b[lane]
+            h = field_of(lanes.test_h[mu, lane], h0, lanes.sign[lane], root, lanes.b[lane])
             error += miss(rule, h, h0)**2
-            wrong_fresh += is_wrong(rule, h, h0)
-        curves[lane, 0, column] = lanes.m[lane]
-        curves[lane, 1, column] = loss / landscape.h0.size
-        curves[lane, 2, column] = lanes.q[lane]
-        curves[lane, 3, column] = error / landscape.test_h0.size
+            if not rule.anchored:
+                wrong_fresh += call_scalar(pace.is_wrong, h, h0)
+        curves[lane, M, column] = lanes.m[lane]
+        curves[lane, LOSS, column] = loss / landscape.h0.size
+        curves[lane, Q, column] = lanes.q[lane]
+        curves[lane, MSE_FRESH, column] = error / landscape.test_h0.size
         if not rule.anchored:
-            curves[lane, 4, column] = wrong / landscape.h0.size
-            curves[lane, 5, column] = wrong_fresh / landscape.test_h0.size
-            curves[lane, 6, column] = lanes.b[lane]
+            curves[lane, TRAINING_ERROR, column] = wrong / landscape.h0.size
+            curves[lane, ERROR_FRESH, column] = wrong_fresh / landscape.test_h0.size
+            curves[lane, B, column] = lanes.b[lane]
 
 
 @njit(cache=True, nogil=True)
@@ -229,7 +245,7 @@ def advance_lanes(landscape, rule, course, coefficients, streams, lanes, first, 
         if wanted:
             _record(landscape, rule, pace, lanes, column, curves)
             for lane in range(width):
-                if lanes.live[lane] and not np.isfinite(curves[lane, 1, column] + curves[lane, 3, column]):
+                if lanes.live[lane] and not np.isfinite(curves[lane, LOSS, column] + curves[lane, MSE_FRESH, column]):
                     diverged_at[lane] = step
                     _drop(lanes, lane, column, curves)
             column += 1
@@ -238,7 +254,7 @@ def advance_lanes(landscape, rule, course, coefficients, streams, lanes, first, 
         if rule.momentum == NESTEROV:    # records are made at w, the gradient is taken at the point ahead
             for i in range(n):
                 for lane in range(width):
-                    y = lanes.w[i, lane] + pace.beta * (lanes.w[i, lane] - lanes.before[i, lane])
+                    y = point_ahead(pace.beta, lanes.w[i, lane], lanes.before[i, lane])
                     lanes.e[i, lane] = (y - lanes.sign[lane] * w0[i]) * lanes.live[lane]
             times(data, lanes.e, lanes.h)
         if rule.batch != minibatch.FULL:

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, source
-from sgd_sim.kernels import fast_normals
+from dmft.core.to_cuda import CudaFunctions
+from sgd_sim.kernels import fast_normals, formulas, minibatch
 from sgd_sim.kernels.course import Rule
+from sgd_sim.recording import BY_DATA, RECORDED
 
 ONE_WARP = 1024
 WIDEST = 16384
@@ -26,6 +29,10 @@ TILE, SLAB, STAGES = 64, 32, 2   # of the matrix products of products.cuh
 KERNELS = ("fill_rows", "place_rows", "draw_rows", "draw_fixed_size", "update", "record", "power_step")
 PASSES = {"rows": ("pass_over_rows",), "products": ("fields_of_starts", "gradients_of_starts")}   # how data are passed over
 SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "coefficient.cuh")
+# Numbers of a step in its line on the card: what formulas.py makes of the rates, the settings of course.Course by their names.
+PACE = ("decay", "rate", "eta", "noise", "scale", "enter", "switch_on", "switch_off", "beta")
+# Modes of a pass: take the mini-batch; take the fields of all rows; see `factor_of`; step the weights afterwards.
+DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8
 
 
 @dataclass(frozen=True)
@@ -74,16 +81,36 @@ class CardLayout:
         return STAGES * SLAB * (4 * TILE + np.dtype(self.stored).itemsize * (TILE + 8))
 
     def code(self, loss: str, rule: Rule, quantities: int, passes: str) -> str:
-        """The CUDA source of all kernels, for a loss and a rule; quantities: rows of a curves array; passes: one of PASSES."""
+        """The CUDA source of all kernels, for the source of a loss and a rule; quantities: rows of a curves array; passes: one of
+        PASSES."""
         numbers = {"N": self.n, "STRIDE": self.stride, "HALF": int(self.half), "TEAM": self.team, "WARPS": self.warps,
                    "VECTORS": self.vectors, "ROWS": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk,
-                   "ANCHORED": int(rule.anchored), "BIAS": int(rule.bias), "MOMENTUM": rule.momentum, "QUANTITIES": quantities,
+                   "ANCHORED": int(rule.anchored), "BIAS": int(rule.bias), "MOMENTUM": rule.momentum, "NESTEROV": formulas.NESTEROV,
+                   "QUANTITIES": quantities, "LANES": LANES, "NORMALS": fast_normals.BLOCK,
                    "PRODUCTS": int(passes == "products"), "TILE": TILE, "SLAB": SLAB, "STAGES": STAGES}
-        lines = [f"#define {name} {value}" for name, value in numbers.items()]
+        lines = [defines(numbers), _codes()]
         for name, values in (("LOG", fast_normals.LOG), ("SIN", fast_normals.SIN), ("COS", fast_normals.COS)):
             lines += [f"#define {name}{k} {float(value)!r}f" for k, value in enumerate(values)]
         files = [Path(__file__).parent / "cuda" / name for name in (*SOURCES, f"{passes}.cuh")]
-        return "\n".join([*lines, source(CUDA / "philox.cuh"), loss, *map(source, files)])
+        return "\n".join([*lines, source(CUDA / "philox.cuh"), loss, _formulas(rule), *map(source, files)])
+
+
+def _codes() -> str:
+    """Numbers that have names in Python: of mini-batches, modes of a pass, columns of PACE, rows of the curves."""
+    batches = {name: getattr(minibatch, name) for name in ("BERNOULLI", "WITH_REPLACEMENT")}
+    places = {**{name.upper(): k for k, name in enumerate(PACE)}, "PACE": len(PACE)}
+    rows = {f"{name.upper()}_ROW": k for k, name in enumerate(RECORDED + BY_DATA)}
+    return "\n".join(map(enum, (batches, {"DRAW": DRAW, "ALL": ALL, "PRODUCT": PRODUCT, "STEP": STEP}, places, rows)))
+
+
+def _formulas(rule: Rule) -> str:
+    """The formulas of the CPU's loops in CUDA C++."""
+    functions = CudaFunctions()
+    for function in (formulas.field_of, formulas.coefficient, formulas.point_ahead, formulas.onto_sphere, formulas.pushed):
+        functions.add(function)
+    functions.add(formulas.moved, given={"momentum": rule.momentum}).add(formulas.miss, given={"rule": rule})
+    words = dict.fromkeys(("word", "enter", "switch_on", "switch_off"), "word")
+    return functions.add(minibatch.next_in, {"fresh": "bool", "s": "bool", **words}).text
 
 
 def make_layout(n: int, samples: int, precision: str) -> CardLayout:

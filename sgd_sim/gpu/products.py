@@ -12,8 +12,8 @@ import numpy as np
 
 from dmft.core.device import Gpu
 from dmft.model.runfile import Run
-from sgd_sim.gpu.layout import LANES, TILE, CardLayout
-from sgd_sim.gpu.trajectories import DRAW, PRODUCT, RING, STEP, GpuTrajectories, layout_of
+from sgd_sim.gpu.layout import DRAW, LANES, PRODUCT, STEP, TILE, CardLayout
+from sgd_sim.gpu.trajectories import RING, GpuTrajectories, layout_of
 from sgd_sim.states import States
 
 MANY = 48     # starts of a run from which products are faster

@@ -13,19 +13,19 @@ import numpy as np
 from dmft.core.device import Gpu
 from dmft.core.errors import RunError
 from dmft.core.streams import key
-from dmft.model.cuda_loss import check_cuda
+from dmft.model.cuda_loss import check_cuda, loss_source
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from sgd_sim.cpu.dynamics import make_noise
 from sgd_sim.cpu.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, spectral_weights, start_noise
-from sgd_sim.gpu.layout import KERNELS, PASSES, WIDEST, CardLayout, make_layout
+from sgd_sim.gpu.layout import ALL, DRAW, KERNELS, PACE, PASSES, PRODUCT, STEP, WIDEST, CardLayout, make_layout
 from sgd_sim.kernels import minibatch
-from sgd_sim.kernels.course import NESTEROV, make_course, make_rule
+from sgd_sim.kernels.course import make_course, make_rule
+from sgd_sim.kernels.formulas import NESTEROV, decay_of, rate_of
 from sgd_sim.landscape import TEST_ROWS, draw_labels, make_teacher, on_sphere, sizes
 from sgd_sim.recording import record_steps, recorded_rows
 from sgd_sim.states import NOT_STARTED, States, remembers
 
-DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8   # modes of a pass, as in cuda/minibatch.cuh
 AHEAD = 16                            # steps of one launch; mini-batches are drawn for as many steps at a time
 RING = AHEAD + 1                      # mini-batches that are kept: the chain goes on from the last one
 LOOK_EVERY = 20                       # power iterations between two tests of convergence
@@ -86,7 +86,7 @@ class GpuTrajectories:
         self.rule, self.course, self.steps = make_rule(run), make_course(run, self.layout.samples), run.algorithm.steps
         experiment = Experiment.from_run(run)
         self.model, self.loss_n = experiment.data, experiment.loss_n
-        self.by_loss = [gpu.kernels(self.layout.code(loss.cuda, self.rule, len(recorded_rows(run)), self.passes),
+        self.by_loss = [gpu.kernels(self.layout.code(loss_source(loss), self.rule, len(recorded_rows(run)), self.passes),
                                      (*KERNELS, *PASSES[self.passes]))
                         for loss in experiment.losses]
         self.kernels = self.by_loss[0]     # the kernels that do not depend on the loss
@@ -127,10 +127,10 @@ class GpuTrajectories:
         self._update(self.step)
 
     def _pace(self) -> np.ndarray:
-        """The settings of each step, (steps + 1 or 1, PACE), in the order of cuda/common.cuh."""
-        c = self.course
-        return np.stack([1.0 - c.eta * c.ridge, c.eta / np.sqrt(self.layout.n), c.noise, c.scale, c.enter, c.switch_on,
-                         c.switch_off, c.beta], axis=1).astype(np.float64)
+        """The settings of each step, (steps + 1 or 1, len(PACE))."""
+        course = self.course
+        made = {"decay": decay_of(course.eta, course.ridge), "rate": rate_of(course.eta, self.layout.n)}
+        return np.stack([made[name] if name in made else getattr(course, name) for name in PACE], axis=1).astype(np.float64)
 
     def _rows(self, purpose: str, landscapes: np.ndarray, rows: int) -> tuple:
         """Data of landscapes, their labels, the distance in rows between the landscapes of two instances, the number of rows, and
@@ -224,9 +224,8 @@ class GpuTrajectories:
         (_, h0, apart, rows, fields), (_, test_h0, test_apart, tests, test_fields) = self.data, self.test
         column = np.int32(np.searchsorted(self.record, step))
         self.by_loss[self.loss_n[step]]["record"]((self.instances.size,), (self.layout.threads,), (
-            self.w, self.m, fields, h0, apart, rows, test_fields, test_h0, test_apart, tests, np.int32(self.rule.absolute),
-            np.float64(self.rule.power), np.float64(self.rule.threshold), self.b, np.int64(step), self.curves, column,
-            np.int32(self.record.size), self.live, self.diverged_at, self.weights[-1]), 256)
+            self.w, self.m, fields, h0, apart, rows, test_fields, test_h0, test_apart, tests, self.b, np.int64(step),
+            self.curves, column, np.int32(self.record.size), self.live, self.diverged_at, self.weights[-1]), 256)
         if twice and mode:
             self._update(step)
             self._pass(mode, step, self.data, self.sign, self.live)

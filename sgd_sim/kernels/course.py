@@ -13,8 +13,7 @@ from dmft.model.losses import Loss, built_in, get_loss
 from dmft.model.minibatches import Epochs, MiniBatch
 from dmft.model.runfile import Run
 from sgd_sim.kernels import minibatch
-
-NO_MOMENTUM, HEAVY_BALL, NESTEROV = range(3)
+from sgd_sim.kernels.formulas import HEAVY_BALL, NESTEROV, NO_MOMENTUM
 
 
 class Rule(NamedTuple):
@@ -23,7 +22,6 @@ class Rule(NamedTuple):
     absolute: bool        # True: the error on fresh samples is that of |h| (losses blind to the sign); False: that of h
     anchored: bool        # labels are h0, and fields are computed from the deviation from w0
     power: float          # where labels are not h0, the error on fresh samples compares |h|^power with them (0: h itself)
-    threshold: float      # L > 0: the predicted sign is that of h^2 - L^2
     bias: bool            # an intercept is learnt
     sphere: bool
     batch: int            # kind of mini-batch
@@ -41,8 +39,9 @@ class Course(NamedTuple):
     enter: np.ndarray         # thresholds of random words: of P(s = 1) in a first draw, P(0 -> 1), P(1 -> 0)
     switch_on: np.ndarray
     switch_off: np.ndarray
-    v: np.ndarray             # addresses of the compiled loss
+    v: np.ndarray             # addresses of the compiled functions of the loss
     dv: np.ndarray
+    is_wrong: np.ndarray
     loss: np.ndarray          # number of the loss
     draws: np.ndarray         # (.., 3): first and last place of the mini-batch in an order of all rows, and the key of that order
 
@@ -60,6 +59,7 @@ class Pace(NamedTuple):
     switch_off: int
     v: int
     dv: int
+    is_wrong: int
     first_place: int
     last_place: int
     order: int
@@ -71,15 +71,16 @@ def pace_of(course, step):
     k = min(step, course.eta.size - 1)
     draw = course.draws[min(step, course.draws.shape[0] - 1)]
     return Pace(course.eta[k], course.ridge[k], course.scale[k], course.noise[k], course.beta[k], course.enter[k],
-                course.switch_on[k], course.switch_off[k], course.v[k], course.dv[k], draw[0], draw[1], draw[2])
+                course.switch_on[k], course.switch_off[k], course.v[k], course.dv[k], course.is_wrong[k], draw[0], draw[1], draw[2])
 
 
 @cache
 def _compiled(loss: Loss):
-    """v and dv of a loss as C functions; cached, since kernels hold their addresses."""
-    v, dv = loss.v, loss.dv
+    """v, dv and is_wrong (1 or 0) of a loss as C functions; cached, since kernels hold their addresses."""
+    v, dv, is_wrong = loss.v, loss.dv, loss.is_wrong
     compiled = cfunc("float64(float64, float64)", cache=built_in(loss.name))
-    return compiled(lambda h, h0: v(h, h0)), compiled(lambda h, h0: dv(h, h0))
+    return (compiled(lambda f, y: v(f, y)), compiled(lambda f, y: dv(f, y)),
+            compiled(lambda f, y: 1.0 if is_wrong(f, y) else 0.0))
 
 
 def make_rule(run: Run) -> Rule:
@@ -88,7 +89,7 @@ def make_rule(run: Run) -> Rule:
     data, powers = experiment.data, {"abs": 1.0, "square": 2.0}
     update = experiment.update
     momentum = NO_MOMENTUM if update.plain else NESTEROV if update.nesterov else HEAVY_BALL
-    return Rule(data.kind != "field", data.plain, powers.get(data.kind, 0.0), data.loss.threshold, data.bias,
+    return Rule(data.kind != "field", data.plain, powers.get(data.kind, 0.0), data.bias,
                 experiment.constraint.fixes_norm, minibatch.kind_of(experiment.batch, run.algorithm.minibatch), momentum)
 
 

@@ -47,7 +47,7 @@ def make_words(samples: int) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _next(fresh, s, word, enter, switch_on, switch_off):
+def next_in(fresh, s, word, enter, switch_on, switch_off):
     """s_mu(n) from s_mu(n-1) and a random word, without branches; eq. 7 of the paper for the persistent chain."""
     if fresh:
         return np.uint8(word < enter)
@@ -64,7 +64,7 @@ def draw_rows(kind, s, first, last, stream, step, enter, switch_on, switch_off, 
     philox_words(stream, step, begin, words[0, begin:end], words[1, begin:end])
     for row in range(first, last):
         pair = words[row // 2 % 2, row // ROWS_PER_CALL]
-        s[row] = _next(fresh, s[row], pair >> _SHIFT if row % 2 else pair & _LOW, enter, switch_on, switch_off)
+        s[row] = next_in(fresh, s[row], pair >> _SHIFT if row % 2 else pair & _LOW, enter, switch_on, switch_off)
 
 
 @njit(cache=True, nogil=True)

@@ -19,6 +19,8 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from sgd_sim.kernels.formulas import coefficient, field_of
+
 LANES = 16   # float32 in 64 bytes, one cache line
 GROUP = 2    # rows handled together: with more the hardware cannot prefetch all streams from memory
 
@@ -119,7 +121,7 @@ def fused_rows(typing, new, old, e, gradient, size, coefficients):
 
 
 @intrinsic
-def call_scalar(typing, address, h, h0):
+def call_scalar(typing, address, f, y):
     """Call the compiled double f(double, double) at an address, so that kernels do not depend on the loss."""
     signature = types.float64(types.intp, types.float64, types.float64)
 
@@ -169,8 +171,8 @@ def pass_over_rows(data, rows, e, sign, root, shift, h0, weight, scale, dv, grad
 
 @njit(cache=True, nogil=True, inline="always")
 def _coefficient(mu, product, counts, sign, root, shift, h0, weight, scale, dv, fields):
-    h = sign * h0[mu] + root * product + shift
+    h = field_of(product, h0[mu], sign, root, shift)
     fields[mu] = h
     if counts and weight[mu] > 0:
-        return scale * weight[mu] * call_scalar(dv, h, h0[mu])
+        return coefficient(scale, weight[mu], call_scalar(dv, h, h0[mu]))
     return 0.0

@@ -3,11 +3,14 @@ rounding. Without a GPU its sources are compiled for the host and tested all the
 
 from __future__ import annotations
 
+import ast
+
 import numpy as np
 import pytest
 from numba import njit
 
 import sgd_sim
+from dmft.core import to_cuda
 from dmft.core.errors import RunError
 from dmft.model.losses import register_loss
 from dmft.model.runfile import Run, parse_run
@@ -202,16 +205,16 @@ def test_the_whole_way_and_on(card, monkeypatch, tmp_path):
 
 
 QUARTIC = """
-template <typename real> __device__ real loss_v(real h, real h0) { real d = h - h0; return real(0.25) * d * d * d * d; }
-template <typename real> __device__ real loss_dv(real h, real h0) { real d = h - h0; return d * d * d; }
-template <typename real> __device__ real loss_d2v(real h, real h0) { real d = h - h0; return real(3) * d * d; }
-template <typename real> __device__ real loss_dv_dh0(real h, real h0) { real d = h - h0; return real(-3) * d * d; }
+template <typename real> __device__ real loss_v(real f, real y) { real d = f - y; return real(0.25) * d * d * d * d; }
+template <typename real> __device__ real loss_dv(real f, real y) { real d = f - y; return d * d * d; }
+template <typename real> __device__ real loss_d2v(real f, real y) { real d = f - y; return real(3) * d * d; }
+template <typename real> __device__ real loss_dv_dy(real f, real y) { real d = f - y; return real(-3) * d * d; }
 """
 
 
 # Compiled once, for all that are registered with them.
-QUARTIC_OF_NUMBERS = [njit(f) for f in (lambda h, h0: 0.25 * (h - h0) ** 4, lambda h, h0: (h - h0) ** 3,
-                                        lambda h, h0: 3.0 * (h - h0) ** 2)]
+QUARTIC_OF_NUMBERS = [njit(f) for f in (lambda f, y: 0.25 * (f - y) ** 4, lambda f, y: (f - y) ** 3,
+                                        lambda f, y: 3.0 * (f - y) ** 2)]
 
 
 def quartic(name: str, cuda: str) -> str:
@@ -219,16 +222,24 @@ def quartic(name: str, cuda: str) -> str:
     return name
 
 
-def test_a_loss_of_ones_own(card):
-    """Its CUDA source is held against its Python functions before anything is computed with it."""
-    run = run_of(loss=quartic("quartic", QUARTIC))
+@pytest.mark.parametrize("cuda", ["", QUARTIC], ids=["translated", "given"])
+def test_a_loss_of_ones_own(card, cuda):
+    """Three Python functions are enough; a CUDA source may be given all the same."""
+    run = run_of(loss=quartic(f"quartic_{len(cuda)}", cuda))
     gpu_batches(run, np.arange(1), np.zeros(1), card)
     assert_close(on_gpu(run, card), on_cpu(run))
+
+
+def test_the_cuda_source_of_a_loss_is_held_against_its_functions(card, monkeypatch):
+    """Before anything is computed with it, be it given or translated."""
     for name, right, wrong in (("dv", "return d * d * d;", "return d * d;"), ("d2v", "real(3)", "real(2)"),
-                               ("dv_dh0", "real(-3)", "real(3)"), ("v", "0.25", "0.5")):
+                               ("dv_dy", "real(-3)", "real(3)"), ("v", "0.25", "0.5")):
         slip = run_of(loss=quartic(f"slip_in_{name}", QUARTIC.replace(right, wrong)))
         with pytest.raises(RunError, match=rf"loss_{name} in the CUDA source of 'slip_in_{name}' is not its {name}"):
             gpu_batches(slip, np.arange(1), np.zeros(1), card)
+    monkeypatch.setattr(to_cuda, "OPERATORS", {**to_cuda.OPERATORS, ast.Sub: "+"})
+    with pytest.raises(RunError, match="loss_v in the CUDA source of 'mistranslated' is not its v"):
+        gpu_batches(run_of(loss=quartic("mistranslated", "")), np.arange(1), np.zeros(1), card)
 
 
 def test_batches_hold_what_the_card_holds(card, monkeypatch):
@@ -243,6 +254,7 @@ def test_batches_hold_what_the_card_holds(card, monkeypatch):
 def test_what_a_gpu_does_not_take_is_one_line(card):
     with pytest.raises(RunError, match="at most 16384"):
         gpu_batches(run_of(dimension=20000), np.arange(1), np.zeros(1), card)
-    register_loss("no_cuda", lambda h, h0: (h - h0) ** 2, lambda h, h0: 2.0 * (h - h0), lambda h, h0: 2.0 + 0.0 * h)
-    with pytest.raises(RunError, match="'no_cuda' has no CUDA source"):
-        gpu_batches(run_of(loss="no_cuda"), np.arange(1), np.zeros(1), card)
+    register_loss("in_a_list", lambda f, y: [(f - y) ** 2][0], lambda f, y: 2.0 * (f - y), lambda f, y: 2.0 + 0.0 * f)
+    with pytest.raises(RunError, match=r"the loss 'in_a_list': <lambda>: `\[\(f - y\) \*\* 2\]\[0\]` cannot be") as caught:
+        gpu_batches(run_of(loss="in_a_list"), np.arange(1), np.zeros(1), card)
+    assert "\n" not in str(caught.value)

@@ -80,7 +80,7 @@ CASES = {
 @pytest.fixture(scope="module", autouse=True)
 def phase_field():
     """Phase retrieval that is told the field itself, so that it may follow a linear loss."""
-    register_loss("phase_field", lambda h, h0: 0.25 * (h * h - h0 * h0)**2, phase_dv, lambda h, h0: 3 * h * h - h0 * h0,
+    register_loss("phase_field", lambda f, y: 0.25 * (f * f - y * y)**2, phase_dv, lambda f, y: 3 * f * f - y * y,
                   labels="field")
 
 

@@ -79,7 +79,7 @@ def reference_curves(run, instance, landscape_index):
     s, normals = drawn(run, X.shape[0], instance)
     noise = np.sqrt(2.0 * Experiment.from_run(run).temperature * algorithm.learning_rate)[:, None] * normals
     linear = problem.loss == "linear"
-    path = reference(X, w0, w, algorithm.learning_rate, algorithm.steps, (lambda h, h0: h - h0) if linear else phase_dv, s,
+    path = reference(X, w0, w, algorithm.learning_rate, algorithm.steps, (lambda f, y: f - y) if linear else phase_dv, s,
                      1.0 / algorithm.batch_fraction if algorithm.rescale_gradient else 1.0,
                      problem.ridge if problem.constraint == "ridge" else None, noise)
     loss = np.mean((X @ (path - w0).T) ** 2, axis=0) / (2 * n) if linear else phase_loss(X, w0, path)

@@ -1,9 +1,10 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
-// dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the CUDA source of the loss, the type `stored` of
-// tangents and of the past (dmft/samples/state.py), the constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST,
-// WIDE, WILDEST, LEAVES, GONE, NONE of the Python sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY
-// (whether these estimators are used), and OWN, AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not
+// dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the functions of the loss and `leaves`, translated from
+// Python, the type `stored` of tangents and of the past (dmft/samples/state.py), the columns GP .. CARRIED and CURVATURE .. NOISE of
+// sums over samples, the constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST, WIDE, WILDEST, GONE, NONE of the Python
+// sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these estimators are used), and OWN,
+// AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not
 // bound to conditions, so that they can be under way together. Every sum has a fixed order, so that a run repeats to the last bit
 // on one kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded
 // and launched as a whole.
@@ -42,11 +43,6 @@ __device__ inline const long long *order_of(const Step *step) { return (const lo
 
 // (merges, 3): older, newer or NONE, into; the newest ones last.
 __device__ inline const long long *merges_of(const Step *step, int slots) { return order_of(step) + slots; }
-
-// Whether a gradient step moves a field further than any that stays in its trapping region: dmft/samples/lost.py. Eq. [lost].
-__device__ inline bool leaves(double step, double field, double y) {
-    return fabs(step) > LEAVES * (1.0 + fabs(field) + fabs(y));
-}
 
 // Sums of three numbers over the lanes of a warp: that of a in lane 0, of b in lane 16, of c in lane 8.
 __device__ inline double warp_sums(double a, double b, double c) {
@@ -88,20 +84,21 @@ __device__ inline Own own_sample(int count, int block, int parts) {
 // The loss of every sample, what it counts with in sums over the past, pull = weight g, and sums of its terms in the averages but
 // for the last two (`bounds`).
 extern "C" __global__ void __launch_bounds__(PART)
-    fields(int count, int block, int parts, int columns, const Present *present, double L, const double *weight,
+    fields(int count, int block, int parts, int columns, const Present *present, const double *weight,
            const long long *line, const double *k, const double *y, const double *sd, const double *y_slope, const double *direct,
            const double *h, double *s, double *Y, double *g, double *gp, double *g_y, double *pull, double *out) {
     extern __shared__ __align__(16) double shared[];
     const auto [i, there] = own_sample(count, block, parts);
-    double terms[SCALARS - 2] = {};
+    double terms[SCALARS - 2];
+    for (double &term : terms) term = there ? UNFILLED : 0.0;
     if (there) {
         const double w = weight[i], m = present->m, b = present->b, eta = present->eta, scale = present->scale;
         double raw = h[i] + m * k[i], field = sd[i] * raw + b, batch = scale * s[i] * sd[i];
         double slope = batch * loss_dv<double>(field, y[i]), curvature = batch * sd[i] * loss_d2v<double>(field, y[i]);
-        double mixed = batch * loss_dv_dh0<double>(field, y[i]) * y_slope[i], loss = loss_v<double>(field, y[i]);
+        double mixed = batch * loss_dv_dy<double>(field, y[i]) * y_slope[i], loss = loss_v<double>(field, y[i]);
         const double step = eta * sd[i] * slope;
-        if (s[i] < 0.0 || (leaves(step, field, y[i]) &&
-                           leaves(eta * sd[i] * scale * sd[i] * loss_dv<double>(field - step, y[i]), field - step, y[i]))) {
+        if (s[i] < 0.0 || (leaves<double>(step, field, y[i]) &&
+                           leaves<double>(eta * sd[i] * scale * sd[i] * loss_dv<double>(field - step, y[i]), field - step, y[i]))) {
             s[i] = GONE, Y[i] = 0.0;
             slope = curvature = mixed = loss = 0.0;
         }
@@ -109,19 +106,18 @@ extern "C" __global__ void __launch_bounds__(PART)
         gp[i] = curvature;
         g_y[i] = mixed;
         pull[i] = w * slope;
-        const double values[SCALARS - 2] = {w * curvature,
-                                            w * slope * k[i],
-                                            w * loss,
-                                            w * slope * raw,
-                                            w * slope * slope,
-                                            STEIN ? w * curvature * Y[i] + w * mixed : direct[i] * slope,
-                                            STEIN && fabs(Y[i]) > WIDE ? w : 0.0,
-                                            eta * curvature > STABLE ? w : 0.0,
-                                            y[i] * (L > 0.0 ? field * field - L * L : field) < 0.0 ? w : 0.0,
-                                            w * slope / sd[i],
-                                            s[i] < 0.0 ? w : 0.0,
-                                            line[i] >= 0 ? w : 0.0};
-        for (int c = 0; c < SCALARS - 2; c++) terms[c] = values[c];
+        terms[GP] = w * curvature;
+        terms[GK] = w * slope * k[i];
+        terms[V] = w * loss;
+        terms[GH] = w * slope * raw;
+        terms[GG] = w * slope * slope;
+        terms[LABEL] = STEIN ? w * curvature * Y[i] + w * mixed : direct[i] * slope;
+        terms[WILD] = STEIN && fabs(Y[i]) > WIDE ? w : 0.0;
+        terms[UNSTABLE] = eta * curvature > STABLE ? w : 0.0;
+        terms[WRONG] = loss_is_wrong<double>(field, y[i]) ? w : 0.0;
+        terms[PUSH] = w * slope / sd[i];
+        terms[LOST] = s[i] < 0.0 ? w : 0.0;
+        terms[CARRIED] = line[i] >= 0 ? w : 0.0;
     }
     part_sums(terms, shared, out + (long long)blockIdx.x * columns);
 }
@@ -166,7 +162,8 @@ extern "C" __global__ void __launch_bounds__(PART)
                   double *teacher_pull, double *teacher_bound, double *teacher_ends, double *out) {
     extern __shared__ __align__(16) double shared[];
     const auto [i, there] = own_sample(count, block, parts);
-    double terms[TEACHER_SCALARS - 2] = {};
+    double terms[TEACHER_SCALARS - 2];
+    for (double &term : terms) term = there ? UNFILLED : 0.0;
     if (there) {
         const double k2 = k[i] * k[i], w = weight[i] * k2;
         const long long t = line[i];
@@ -176,8 +173,10 @@ extern "C" __global__ void __launch_bounds__(PART)
             teacher_ends[t] = k2 * ends[t];
             teacher_ends[carriers + t] = teacher_ends[t] * teacher_ends[t] / weight[i];
         }
-        const double values[TEACHER_SCALARS - 2] = {w * gp[i], w * g[i] * g[i], w * g[i] * h[i], w * g[i] * g[i] * k2};
-        for (int c = 0; c < TEACHER_SCALARS - 2; c++) terms[c] = values[c];
+        terms[CURVATURE] = w * gp[i];
+        terms[SQUARE] = w * g[i] * g[i];
+        terms[FIELD] = w * g[i] * h[i];
+        terms[NOISE] = w * g[i] * g[i] * k2;
     }
     part_sums(terms, shared, out + (long long)blockIdx.x * columns);
 }
@@ -346,7 +345,7 @@ extern "C" __global__ void move(int count, int width, int slots, const Step *ste
     }
     const double weight = s[i];
     if (weight < 0.0) return;
-    const double next = own_weight({(int)step->kind, rates->fraction, rates->p_on, rates->p_off, step->period, step->epochs_from},
+    const double next = own_weight<double>({step->kind, rates->fraction, rates->p_on, rates->p_off, step->period, step->epochs_from},
                                    weight, batch_key, name[i], n, known, changes + i * known);
     if (next != weight) s[i] = next;
 }

@@ -1,6 +1,7 @@
 // What the kernels of the simulator share. Numbers are those of sgd_sim/*.py, whose names are used here.
 //
-// Put before this file: dmft/core/cuda/philox.cuh, the CUDA source of the loss, and definitions of
+// Put before this file: dmft/core/cuda/philox.cuh, the functions of the loss and those of sgd_sim/kernels/formulas.py, translated from
+// Python, numbers with names there (mini-batches, modes, columns of a line of PACE numbers, rows of the curves), and definitions of
 //   N          dimension
 //   STRIDE     numbers of a stored row: N filled up with zeros to 32 bytes
 //   HALF       1: data in float16, 0: in float32
@@ -12,23 +13,22 @@
 //   CHUNK      rows of a block, a multiple of 4
 //   ANCHORED   1: labels are the teacher's fields h0, and fields are computed from the deviation from the nearer of w0 and -w0
 //   BIAS       1: an intercept is learnt
-//   MOMENTUM   0: none, 1: heavy ball, 2: Nesterov
+//   MOMENTUM   0: none; NESTEROV: its value for that kind
 //   QUANTITIES rows of the curves of an instance
 //   PRODUCTS   1: products.cuh passes over the data, 0: rows.cuh
 //   TILE, SLAB, STAGES  of products.cuh
+//   LANES      threads of a warp
+//   NORMALS    that are made at a time
 //   LOG0.., SIN0.., COS0..  coefficients of sgd_sim/kernels/fast_normals.py
 // All sums have a fixed order that depends on these alone: an instance has the same numbers in any batch.
 
 typedef unsigned long long u64;
 typedef long long i64;
 
-#define LANES 32
 #define SPAN (LANES * TEAM)        // threads of a row
 #define THREADS (LANES * WARPS)
 #define ROOT (1.0 / sqrt((double)N))
 #define ALL_LANES 0xffffffffu
-// Numbers of a step: 1 - eta lambda, eta/sqrt(N), size of the noise, 1/l, thresholds of the draws of minibatch.cuh, beta.
-enum { DECAY, RATE, NOISE, SCALE, ENTER, ON, OFF, BETA, PACE };
 #define ENDED (1ll << 62)          // in place of the step of an instance that has diverged
 
 #if HALF

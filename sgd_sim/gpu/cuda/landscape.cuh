@@ -20,10 +20,9 @@ __device__ inline void box_muller(unsigned radius, unsigned angle, float &x, flo
     y = r * (quadrant & 1 ? c : s);
 }
 
-#define NORMALS 512   // BLOCK of fast_normals.py: normals i, i + 128, i + 256, i + 384 of a block share a counter
-#define QUARTER 128
+#define QUARTER (NORMALS / 4)   // normals i, i + QUARTER, .. of a block share a counter
 
-// The four normals of a counter; out[k] is normal number i + 128 k of its block.
+// The four normals of a counter; out[k] is normal number i + QUARTER k of its block.
 __device__ inline void four_normals(u64 stream, u64 index, u64 counter, float *out) {
     u64 one, two;
     philox(stream, index, counter, one, two);

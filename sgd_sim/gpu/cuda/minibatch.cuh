@@ -3,10 +3,6 @@
 // Mini-batches do not depend on the weights: they are drawn for several steps at a time, before the passes that use them, into
 // s (ring, instances, rows), that of a step at step % ring.
 
-enum { FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT, EPOCHS };
-// Modes of a pass: take the mini-batch; take the fields of all rows; see `coefficient`; step the weights afterwards.
-enum { DRAW = 1, ALL = 2, PRODUCT = 4, STEP = 8 };
-
 // Mini-batches of independent rows for the steps from first_step to last_step; the chain goes on from that of the step before.
 // A thread draws four rows. Grid (rows / 4 / threads, instances).
 extern "C" __global__ void draw_rows(int batch, int rows, const u64 *streams, const int *live, i64 first_step, i64 last_step,
@@ -19,13 +15,13 @@ extern "C" __global__ void draw_rows(int batch, int rows, const u64 *streams, co
     for (int k = 0; k < here; k++) in[k] = s[(first_step + ring - 1) % ring * apart + k];
     for (i64 step = first_step; step < last_step; step++) {
         const double *now = pace_of(pace, paces, step);
-        const u64 enter = (u64)now[ENTER], on = (u64)now[ON], off = (u64)now[OFF];
+        const u64 enter = (u64)now[ENTER], on = (u64)now[SWITCH_ON], off = (u64)now[SWITCH_OFF];
+        const bool fresh = batch == BERNOULLI || step == 0;
         u64 a, b;
         philox(streams[blockIdx.y], (u64)step, (u64)call, a, b);
         for (int k = 0; k < here; k++) {
             u64 pair = k / 2 ? b : a, word = k % 2 ? pair >> 32 : pair & 0xffffffffull;
-            if (batch == PERSISTENT && step > 0) in[k] = in[k] ? word >= off : word < on;
-            else in[k] = word < enter;
+            in[k] = next_in<double>(fresh, in[k], word, enter, on, off);
             s[step % ring * apart + k] = in[k];
         }
     }

@@ -211,7 +211,7 @@ fields_of_starts(int mode, i64 step, int starts, int ring, const double *pace, i
             const int row = first_row + other_of(j);
             if (row >= rows) continue;
             double field;
-            const float factor = coefficient(sum_of(sum, i, j), teachers[j], nearer, shift, scale, weight[j], mode, field);
+            const float factor = factor_of(sum_of(sum, i, j), teachers[j], nearer, shift, scale, weight[j], mode, field);
             if (mode & ALL) fields[(i64)start * rows + row] = field;
             if (mode & (DRAW | PRODUCT)) factors[start * factors_apart + row] = factor;
         }

@@ -128,7 +128,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
             if (k + r < listed) {
                 const int row = list[k + r];
                 double field;
-                factor[r] = coefficient(product[r], teachers[row], nearer, shift, scale, weight[row], mode, field);
+                factor[r] = factor_of(product[r], teachers[row], nearer, shift, scale, weight[row], mode, field);
                 if ((mode & ALL) && lane == 0) fields[row] = field;
             }
         }
@@ -145,7 +145,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
                     double total = 0.0, field;
                     for (int part = 0; part < TEAM; part++) total += sums[r * TEAM + part];
                     const int row = list[k + r];
-                    factors[r] = coefficient((float)total, teachers[row], nearer, shift, scale, weight[row], mode, field);
+                    factors[r] = factor_of((float)total, teachers[row], nearer, shift, scale, weight[row], mode, field);
                     if (mode & ALL) fields[row] = field;
                 }
             }

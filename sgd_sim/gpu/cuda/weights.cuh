@@ -25,8 +25,8 @@ __device__ inline bool measure(const double *u, const double *old, double beta, 
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
         int c = threadIdx.x + k * THREADS;
-#if MOMENTUM == 2
-        if (c < N) e[position(c)] = (float)(u[k] + beta * (u[k] - old[k]) - side * w0[c]);
+#if MOMENTUM == NESTEROV
+        if (c < N) e[position(c)] = (float)(point_ahead<double>(beta, u[k], old[k]) - side * w0[c]);
 #else
         if (c < N) e[position(c)] = (float)(u[k] - side * w0[c]);
 #endif
@@ -63,7 +63,7 @@ __device__ inline void step_weights(i64 instance, i64 step, const double *pace, 
     if (chunks && threadIdx.x == 0) {
         double total = 0.0;
         for (int chunk = 0; chunk < chunks; chunk++) total += fresh(pushes + instance * chunks + chunk);
-        b[instance] = fresh(b + instance) - rate * ROOT * total;
+        b[instance] = pushed<double>(fresh(b + instance), now[ETA], total, N);
     }
 #endif
 #pragma unroll
@@ -76,22 +76,18 @@ __device__ inline void step_weights(i64 instance, i64 step, const double *pace, 
         old[k] = fresh(before + c);
         if (chunks) {
             const double here = u[k];
-#if MOMENTUM == 2
-            u[k] = decay * (here + beta * (here - old[k])) - rate * total_of(partial, chunks, c);
-#else
-            u[k] = (decay + beta) * here - beta * old[k] - rate * total_of(partial, chunks, c);
-#endif
+            u[k] = moved<double>(decay, beta, rate, here, old[k], total_of(partial, chunks, c));
             before[c] = old[k] = here;
         }
 #else
-        if (chunks) u[k] = decay * u[k] - rate * total_of(partial, chunks, c);
+        if (chunks) u[k] = moved<double>(decay, 0.0, rate, u[k], 0.0, total_of(partial, chunks, c));
 #endif
         if (noise > 0.0) u[k] += noise * one_normal(thermal[instance], (u64)step, c);
         square += u[k] * u[k];
     }
     if (chunks) {
         if (sphere) {
-            const double a_n = 1.0 / sqrt(block_sum(square, room) / N);
+            const double a_n = onto_sphere<double>(block_sum(square, room) / N);
 #pragma unroll
             for (int k = 0; k < COLUMNS; k++) u[k] *= a_n;
         }
@@ -121,25 +117,11 @@ update(i64 step, const double *pace, i64 paces, int ahead, const float *partial,
                      m, sign, live, diverged_at, ready);
 }
 
-// Error of the prediction for a label: |h| - |h0|, h - h0, or |h|^power - y where labels are not h0.
-__device__ inline double miss(double field, double label, int absolute, double power) {
-#if ANCHORED
-    return absolute ? fabs(field) - fabs(label) : field - label;
-#else
-    return (power == 1.0 ? fabs(field) : power == 2.0 ? field * field : field) - label;
-#endif
-}
-
-// 1 if the predicted sign, of h or with a threshold L of h^2 - L^2, is not the label.
-__device__ inline double is_wrong(double field, double label, double threshold) {
-    return (threshold > 0.0 ? field * field - threshold * threshold : field) * label < 0.0;
-}
-
 // Put m, loss, q, the error on fresh samples (and, where labels are not h0, the shares of wrong predictions on training and fresh
 // samples, and the intercept) into curves[instance, :, column]; a loss or error that is no number ends the instance.
 extern "C" __global__ void record(const double *w, const double *m, const double *fields, const double *h0, i64 apart, int rows,
-                                  const double *test_fields, const double *test_h0, i64 test_apart, int tests, int absolute,
-                                  double power, double threshold, const double *b, i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at, i64 *ready) {
+                                  const double *test_fields, const double *test_h0, i64 test_apart, int tests,
+                                  const double *b, i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
     if (!live[instance]) return;
@@ -148,13 +130,13 @@ extern "C" __global__ void record(const double *w, const double *m, const double
     double loss = 0.0, square = 0.0, error = 0.0, wrong = 0.0, wrong_fresh = 0.0;
     for (int i = threadIdx.x; i < rows; i += blockDim.x) {
         loss += loss_v<double>(fields[i], h0[i]);
-        if (!ANCHORED) wrong += is_wrong(fields[i], h0[i], threshold);
+        if (!ANCHORED) wrong += loss_is_wrong<double>(fields[i], h0[i]);
     }
     for (int i = threadIdx.x; i < N; i += blockDim.x) square += w[i] * w[i];
     for (int i = threadIdx.x; i < tests; i += blockDim.x) {
-        double difference = miss(test_fields[i], test_h0[i], absolute, power);
+        double difference = miss<double>(test_fields[i], test_h0[i]);
         error += difference * difference;
-        if (!ANCHORED) wrong_fresh += is_wrong(test_fields[i], test_h0[i], threshold);
+        if (!ANCHORED) wrong_fresh += loss_is_wrong<double>(test_fields[i], test_h0[i]);
     }
     loss = block_sum(loss, shared) / rows;
     square = block_sum(square, shared) / N;
@@ -167,14 +149,14 @@ extern "C" __global__ void record(const double *w, const double *m, const double
             for (int c = column; c < columns; c++) curves[quantity * columns + c] = (loss + error) - (loss + error);   // NaN
         return;
     }
-    curves[column] = m[instance];
-    curves[columns + column] = loss;
-    curves[2 * columns + column] = square;
-    curves[3 * columns + column] = error;
+    curves[M_ROW * columns + column] = m[instance];
+    curves[LOSS_ROW * columns + column] = loss;
+    curves[Q_ROW * columns + column] = square;
+    curves[MSE_FRESH_ROW * columns + column] = error;
 #if !ANCHORED
-    curves[4 * columns + column] = wrong;
-    curves[5 * columns + column] = wrong_fresh;
-    curves[6 * columns + column] = b[instance];
+    curves[TRAINING_ERROR_ROW * columns + column] = wrong;
+    curves[ERROR_FRESH_ROW * columns + column] = wrong_fresh;
+    curves[B_ROW * columns + column] = b[instance];
 #endif
 }
 
@@ -193,7 +175,7 @@ power_step(double *w, const float *partial, int chunks, double c_step, double to
         u[k] = c < N ? w[c] + c_step * ROOT * total_of(partial, chunks, c) : 0.0;
         square += u[k] * u[k];
     }
-    const double scale = 1.0 / sqrt(block_sum(square, shared) / N);
+    const double scale = onto_sphere<double>(block_sum(square, shared) / N);
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
         int c = threadIdx.x + k * THREADS;

@@ -171,8 +171,8 @@ def test_time_limit_is_a_stop_agreed_by_all_ranks(run_python):
 
 def test_plugins_register_losses_and_are_hashed(tmp_path):
     path = tmp_path / "plugin.py"
-    path.write_text("import dmft\ndmft.register_loss('from_plugin', lambda h, h0: (h - h0)**2, lambda h, h0: 2*(h - h0),"
-                    " lambda h, h0: 2.0 + 0*h)\n")
+    path.write_text("import dmft\ndmft.register_loss('from_plugin', lambda f, y: (f - y)**2, lambda f, y: 2*(f - y),"
+                    " lambda f, y: 2.0 + 0*f)\n")
     assert command.load_plugin(str(path)) == store.sha256_of(path)
     assert get_loss("from_plugin").dv(1.0, 0.0) == 2.0
     with pytest.raises(FileError):

@@ -8,7 +8,7 @@ import pytest
 from dmft.core.errors import UserError
 from dmft.model.losses import get_loss, loss_names, register_loss
 
-H, H0 = np.meshgrid(np.linspace(-2, 2, 9), np.linspace(-2, 2, 9))
+F, Y = np.meshgrid(np.linspace(-2, 2, 9), np.linspace(-2, 2, 9))
 STEP = 1e-5
 
 
@@ -16,34 +16,34 @@ STEP = 1e-5
 def test_derivatives_by_difference(name):
     loss = get_loss(name)
     for slope, base in ((loss.dv, loss.v), (loss.d2v, loss.dv)):
-        np.testing.assert_allclose(slope(H, H0), (base(H + STEP, H0) - base(H - STEP, H0)) / (2 * STEP), atol=1e-7)
-    mixed = (loss.dv(H, H0 + STEP) - loss.dv(H, H0 - STEP)) / (2 * STEP)
-    np.testing.assert_allclose(loss.dv_dh0(H, H0), mixed, atol=1e-7)
+        np.testing.assert_allclose(slope(F, Y), (base(F + STEP, Y) - base(F - STEP, Y)) / (2 * STEP), atol=1e-7)
+    mixed = (loss.dv(F, Y + STEP) - loss.dv(F, Y - STEP)) / (2 * STEP)
+    np.testing.assert_allclose(loss.dv_dy(F, Y), mixed, atol=1e-7)
 
 
 def test_phase_retrieval_by_hand():
     loss = get_loss("phase_retrieval")
-    assert (loss.v(2.0, 1.0), loss.dv(2.0, 1.0), loss.d2v(2.0, 1.0), loss.dv_dh0(2.0, 1.0)) == (2.25, 6.0, 11.0, -4.0)
+    assert (loss.v(2.0, 1.0), loss.dv(2.0, 1.0), loss.d2v(2.0, 1.0), loss.dv_dy(2.0, 1.0)) == (2.25, 6.0, 11.0, -4.0)
 
 
 def test_a_users_loss():
-    loss = register_loss("quartic_for_tests", lambda h, h0: (h - h0) ** 4, lambda h, h0: 4 * (h - h0) ** 3,
-                         lambda h, h0: 12 * (h - h0) ** 2)
+    loss = register_loss("quartic_for_tests", lambda f, y: (f - y) ** 4, lambda f, y: 4 * (f - y) ** 3,
+                         lambda f, y: 12 * (f - y) ** 2)
     assert get_loss("quartic_for_tests") is loss
-    assert loss.dv_dh0(1.0, 2.0) == pytest.approx(-12.0, rel=1e-6)
+    assert loss.dv_dy(1.0, 2.0) == pytest.approx(-12.0, rel=1e-6)
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (("linear", lambda h, h0: h, lambda h, h0: 1.0, lambda h, h0: 0.0), "built in"),
-    (("not a name", lambda h, h0: h, lambda h, h0: 1.0, lambda h, h0: 0.0), "not a name"),
-    (("wrong", lambda h, h0: h**2, lambda h, h0: h, lambda h, h0: 1.0), "dv is not the derivative of v"),
-    (("wrong", lambda h, h0: h**2, lambda h, h0: 2 * h, lambda h, h0: 1.0), "d2v is not the derivative of dv"),
-    (("wrong", lambda h, h0: h**2 * h0**2, lambda h, h0: 2 * h * h0 * abs(h0), lambda h, h0: 2 * h0**2),
-     "dv is not the derivative of v in h"),       # wrong for h0 < 0 alone
-    (("wrong", lambda h, h0: 0.5 * (h - h0) ** 2, lambda h, h0: h - h0, lambda h, h0: 1.0, lambda h, h0: 1.0),
-     "dv_dh0 is not the derivative of dv in h0"),
-    (("wrong", lambda h, h0: str(h).upper(), lambda h, h0: h, lambda h, h0: 1.0), "does not compile"),
-    (("wrong", lambda h: h, lambda h, h0: h, lambda h, h0: 1.0), "does not compile"),
+    (("linear", lambda f, y: f, lambda f, y: 1.0, lambda f, y: 0.0), "built in"),
+    (("not a name", lambda f, y: f, lambda f, y: 1.0, lambda f, y: 0.0), "not a name"),
+    (("wrong", lambda f, y: f**2, lambda f, y: f, lambda f, y: 1.0), "dv is not the derivative of v"),
+    (("wrong", lambda f, y: f**2, lambda f, y: 2 * f, lambda f, y: 1.0), "d2v is not the derivative of dv"),
+    (("wrong", lambda f, y: f**2 * y**2, lambda f, y: 2 * f * y * abs(y), lambda f, y: 2 * y**2),
+     "dv is not the derivative of v in f"),       # wrong for y < 0 alone
+    (("wrong", lambda f, y: 0.5 * (f - y) ** 2, lambda f, y: f - y, lambda f, y: 1.0, lambda f, y: 1.0),
+     "dv_dy is not the derivative of dv in y"),
+    (("wrong", lambda f, y: str(f).upper(), lambda f, y: f, lambda f, y: 1.0), "does not compile"),
+    (("wrong", lambda f: f, lambda f, y: f, lambda f, y: 1.0), "does not compile"),
 ])
 def test_slips_in_a_users_loss(arguments, message):
     known = loss_names()
@@ -54,13 +54,13 @@ def test_slips_in_a_users_loss(arguments, message):
 
 
 def test_jumps_forbid_the_stein_control_variate():
-    """Gaussian integration by parts misses the delta function of a jump, in h0 (sign labels) or in h (|h - h0|)."""
-    sign = register_loss("sign_for_tests", lambda h, h0: np.log1p(np.exp(-h * np.sign(h0))),
-                         lambda h, h0: -np.sign(h0) / (1 + np.exp(h * np.sign(h0))),
-                         lambda h, h0: 0.25 / np.cosh(h / 2) ** 2)
-    gap = register_loss("gap_for_tests", lambda h, h0: abs(h - h0), lambda h, h0: np.sign(h - h0), lambda h, h0: 0.0)
-    kink = register_loss("kink_for_tests", lambda h, h0: 0.5 * (h - abs(h0)) ** 2, lambda h, h0: h - abs(h0),
-                         lambda h, h0: 1.0, lambda h, h0: -np.sign(h0))
+    """Gaussian integration by parts misses the delta function of a jump, in y (sign labels) or in f (|f - y|)."""
+    sign = register_loss("sign_for_tests", lambda f, y: np.log1p(np.exp(-f * np.sign(y))),
+                         lambda f, y: -np.sign(y) / (1 + np.exp(f * np.sign(y))),
+                         lambda f, y: 0.25 / np.cosh(f / 2) ** 2)
+    gap = register_loss("gap_for_tests", lambda f, y: abs(f - y), lambda f, y: np.sign(f - y), lambda f, y: 0.0)
+    kink = register_loss("kink_for_tests", lambda f, y: 0.5 * (f - abs(y)) ** 2, lambda f, y: f - abs(y),
+                         lambda f, y: 1.0, lambda f, y: -np.sign(y))
     assert not sign.stein and not gap.stein and kink.stein
     for name in ("phase_retrieval", "linear"):
         built_in = get_loss(name)

@@ -13,7 +13,7 @@ def _known() -> list[bool]:
 
 
 def _register() -> None:
-    register_loss("left_behind", lambda h, h0: (h - h0) ** 2, lambda h, h0: 2.0 * (h - h0), lambda h, h0: 2.0 + 0.0 * h)
+    register_loss("left_behind", lambda f, y: (f - y) ** 2, lambda f, y: 2.0 * (f - y), lambda f, y: 2.0 + 0.0 * f)
     register_activation("left_behind", lambda x: x, lambda x: 1.0)
     register_preprocessing("left_behind", lambda y: min(y * y, 1.0))
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dmft
+from dmft.core.command import load_plugin
 from dmft.core.errors import OutcomeWarning, RunError, Stopped, UserError
 from dmft.model.losses import register_loss
 from dmft.model.runfile import parse_run
@@ -62,6 +63,37 @@ def test_data_models_on_a_gpu(card, problem, b_moves):
         np.testing.assert_allclose(got.curves[name], want.curves[name], rtol=1e-4, atol=1e-6, err_msg=name)
 
 
+def test_a_plugin_runs_on_a_gpu_without_cuda_of_its_own(tmp_path):
+    """Three functions of a file, with a helper and a branch; the derivative in y is a difference there and here."""
+    (tmp_path / "mine.py").write_text("""
+import dmft
+from numba import njit
+
+WIDTH = 0.8
+
+@njit
+def bend(x, width=WIDTH):
+    return x * x / (2.0 * width) if abs(x) < width else abs(x) - 0.5 * width
+
+def v(f, y): return bend(f - y) + 0.1 * (f - y) ** 2
+def dv(f, y):
+    d = f - y
+    if abs(d) < WIDTH:
+        slope = d / WIDTH
+    else:
+        slope = 1.0 if d > 0 else -1
+    return slope + 0.2 * d
+def d2v(f, y): return (1.0 / WIDTH if abs(f - y) < WIDTH else 0.0) + 0.2
+
+dmft.register_loss("bent", v, dv, d2v, labels="field")
+""")
+    load_plugin(str(tmp_path / "mine.py"))
+    got, want = (dmft.solve(run_of(device, loss="bent"), quiet=True) for device in ("gpu", "cpu"))
+    assert abs(want.m[-1] - want.m[0]) > 0.01
+    np.testing.assert_allclose(got.m, want.m, rtol=1e-6)
+    np.testing.assert_allclose(got.loss, want.loss, rtol=1e-6)
+
+
 def test_a_stopped_run_goes_on_to_the_last_bit(tmp_path):
     """Through the checkpoint file, in the middle of the second replica."""
     with pytest.raises(Stopped, match="--resume goes on"):
@@ -85,9 +117,9 @@ def test_divergence_is_told_as_on_the_cpu():
 def test_what_a_gpu_does_not_take_is_one_line(card, monkeypatch):
     with pytest.raises(RunError, match='only method = "march" runs there'):
         dmft.solve(run_of(method="iterate"), quiet=True)
-    register_loss("without_cuda", lambda h, h0: (h - h0) ** 2, lambda h, h0: 2.0 * (h - h0), lambda h, h0: 2.0 + 0.0 * h)
-    with pytest.raises(RunError, match="'without_cuda' has no CUDA source"):
-        dmft.solve(run_of(loss="without_cuda"), quiet=True)
+    register_loss("from_a_list", lambda f, y: (f - y) ** 2, lambda f, y: [2.0 * (f - y)][0], lambda f, y: 2.0 + 0.0 * f)
+    with pytest.raises(RunError, match="'from_a_list': <lambda>: .* cannot be translated to CUDA .*; write it in plain arithmetic"):
+        dmft.solve(run_of(loss="from_a_list"), quiet=True)
     monkeypatch.setattr(type(card), "shared_bytes", HELD_BYTES * (10 + TILING.ahead * MOVERS))
     with pytest.raises(RunError, match='of 20 steps one by one is too long for this card, which takes 10; take history = "dyadic"'):
         dmft.solve(run_of(history="full"), quiet=True)

@@ -192,10 +192,10 @@ def test_saved_steps(steps, points):
 
 
 def test_a_loss_of_ones_own():
-    def v(h, h0):
-        return 0.5 * (h - h0) ** 2
+    def v(f, y):
+        return 0.5 * (f - y) ** 2
 
-    dmft.register_loss("squared_gap", v, lambda h, h0: h - h0, lambda h, h0: 1.0)
+    dmft.register_loss("squared_gap", v, lambda f, y: f - y, lambda f, y: 1.0)
     problem = {"constraint": "ridge", "ridge": 0.2}
     own, built_in = (dmft.solve(make_run({"kind": "gd"}, {"loss": name, **problem}, steps=8, samples=64, replicas=2,
                                          variance_reduction=False), quiet=True) for name in ("squared_gap", "linear"))
@@ -204,8 +204,8 @@ def test_a_loss_of_ones_own():
 
 def test_labels_with_a_jump_are_solved_without_stein(caplog):
     """Logistic loss with labels sign(h0): mu(0) of every variance reduction is that of plain sampling."""
-    dmft.register_loss("logistic_sign", lambda h, h0: np.log1p(np.exp(-h * np.sign(h0))),
-                       lambda h, h0: -np.sign(h0) / (1 + np.exp(h * np.sign(h0))), lambda h, h0: 0.25 / np.cosh(h / 2) ** 2)
+    dmft.register_loss("logistic_sign", lambda f, y: np.log1p(np.exp(-f * np.sign(y))),
+                       lambda f, y: -np.sign(y) / (1 + np.exp(f * np.sign(y))), lambda f, y: 0.25 / np.cosh(f / 2) ** 2)
     problem = {"loss": "logistic_sign"}
     caplog.set_level(logging.INFO, "dmft")
     reduced, plain = (dmft.solve(make_run({"kind": "gd"}, problem, steps=2, samples=4000, replicas=8, **reduction), quiet=True)

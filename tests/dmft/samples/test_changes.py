@@ -19,7 +19,7 @@ LAW = Persistent(L, 0.06, 0.14)  # stationary at L; six changes in STEPS on aver
 
 @njit
 def moved(chain, s, key, name, changes, n):
-    return np.array([own_weight(i, chain, s[i], key, name, changes, n) for i in range(len(s))])
+    return np.array([own_weight(chain, s[i], key, name[i], n, changes.shape[1], changes[i]) for i in range(len(s))])
 
 
 def paths(batches: Batches, s: np.ndarray, key: np.uint64, changes: np.ndarray, steps: int) -> np.ndarray:

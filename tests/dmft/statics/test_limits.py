@@ -177,7 +177,7 @@ def test_averages_of_noisy_labels_in_three_integrals():
 def test_a_loss_of_a_user_with_kinks():
     """The smooth hinge registered as a user's has the limit of ours: the jumps of its v'' are found. Huber's loss, whose jumps move
     with the label, solves its own equations under direct minimisation: m, q and loss within 4 errors, not those of squares."""
-    dmft.register_loss("my_hinge", SMOOTH_HINGE.v, SMOOTH_HINGE.dv, SMOOTH_HINGE.d2v, SMOOTH_HINGE.dv_dh0, labels="sign",
+    dmft.register_loss("my_hinge", SMOOTH_HINGE.v, SMOOTH_HINGE.dv, SMOOTH_HINGE.d2v, SMOOTH_HINGE.dv_dy, labels="sign",
                        convex=True)
     found, ours = (fixed_point(make(PROBLEMS["P5"].replace("smooth_hinge", loss))) for loss in ("my_hinge", "smooth_hinge"))
     np.testing.assert_allclose((found.m, found.q, found.V, found.loss), (ours.m, ours.q, ours.V, ours.loss), rtol=0, atol=1e-10)
