@@ -16,8 +16,8 @@ from workbench.plots.style import CYCLE, new_figure, save
 
 RUN = """
 [problem]
-alpha = 2.5
-m0 = 0.3
+alpha = 2.0
+m0 = 0.5
 [algorithm]
 kind = "persistent_sgd"
 learning_rate = 0.02

@@ -14,7 +14,7 @@ from dmft.model.runfile import SECTIONS, load_run
 
 ROOT = Path(__file__).resolve().parents[2]
 LABEL = re.compile(r"\[((?:dmft|sgd|persistent|random)-[A-Za-z]+|mse|loss|ridge|stein|ibp|dyadic|lost|schedule|phases|momentum|"
-                   r"epochs|draws)\]")
+                   r"epochs|draws|columns)\]")
 
 
 def _toml_of(document: str) -> dict:
@@ -33,7 +33,7 @@ def test_every_key_of_a_run_file_is_documented_with_its_default():
         examples = {"m0", "ridge", "clusters", "batch_fraction", "persistence", "phase"}
         for key, default in fields.items():
             if default is not dataclasses.MISSING and key not in examples:
-                assert documented[name][key] == default, key
+                assert documented[name][key] == (list(default) if isinstance(default, tuple) else default), key
 
 
 def test_the_run_file_of_the_readme_is_that_of_the_demo():

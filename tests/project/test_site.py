@@ -82,7 +82,7 @@ def _prose(text: str) -> str:
 def _unknown_labels(text: str) -> set[str]:
     """What looks like the label of an equation, is no link, and is not on the page of equations."""
     known = importlib.import_module("equation_labels").labels()
-    return set(re.findall(r"(?<![\w!\]*])\[([a-z]+-[A-Za-z]+|ibp|stein|dyadic|lost)\](?![(\[])", _prose(text))) - set(known)
+    return set(re.findall(r"(?<![\w!\]*])\[([a-z]+-[A-Za-z]+|ibp|stein|dyadic|lost|columns)\](?![(\[])", _prose(text))) - set(known)
 
 
 def _anchors(page: Path) -> set[str]:

@@ -28,6 +28,15 @@ def test_aging(tmp_path):
 
 
 @pytest.mark.slow
+def test_columns(tmp_path):
+    """Columns of the theory on a simulation of a few lines: 16 numbers, small samples and N, within five errors."""
+    text = _run("columns.py", tmp_path)
+    z = [float(word) for word in re.findall(r"\)\s+(-?[\d.]+)$", text, re.MULTILINE)]
+    assert len(z) == 16 and max(map(abs, z)) < 5
+    assert (tmp_path / "columns.png").stat().st_size > 20_000
+
+
+@pytest.mark.slow
 def test_small_steps(tmp_path):
     """The extrapolation predicts a finer step within its errors, and a second start finds everything done."""
     text = _run("small_steps.py", tmp_path)

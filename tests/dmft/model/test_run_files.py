@@ -21,7 +21,7 @@ def test_defaults_are_those_of_the_interface(demo_text):
     theory, simulation = run.theory, run.simulation
     assert (theory.method, theory.samples, theory.replicas, theory.target_error, theory.seed) == ("march", 20000, 8, 0.0, 1)
     assert (theory.mixing, theory.noise, theory.tolerance, theory.max_sweeps) == (0.5, "frozen", 1e-8, 200)
-    assert (theory.start_from, theory.history, theory.blocks_per_level) == ("", "auto", 16)
+    assert (theory.start_from, theory.history, theory.blocks_per_level) == ("", "auto", 12)
     assert (theory.variance_reduction, theory.checkpoint_interval, theory.device) == (True, 60.0, "cpu")
     assert (simulation.dimension, simulation.instances, simulation.landscape) == (1000, 100, "fresh")
     assert (simulation.record, simulation.seed, simulation.checkpoint_interval) == ("log", 1, 60.0)

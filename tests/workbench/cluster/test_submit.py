@@ -151,8 +151,8 @@ def test_the_scripts_that_users_edit_ask_for_what_submit_asks_for(dmft_main, run
     # on one node and one rank nothing need be said of nodes
     assert options_of(edited) | {"--nodes"} == options_of(written) and "--resume" in edited.splitlines()[-1]
     assert name == "sweep" or all(f"launch=({SRUN})" in text for text in (edited, written))
-    survive = (ROOT / "dmft" / "cluster" / "survive.sh").read_text()
-    assert survive in written and "source dmft/cluster/survive.sh" in edited
+    survive = (ROOT / "workbench" / "cluster" / "survive.sh").read_text()
+    assert survive in written and "source workbench/cluster/survive.sh" in edited
     assert options_of(edited.replace("#SBATCH --requeue", "")) != options_of(edited)     # an option that is lost is seen
 
 
