@@ -50,7 +50,7 @@ VALIDATION = PaperFigure(
                       simulation={"algorithm.t_max": 2.0, "simulation.record": [0.5, 2.0]}, by_series=_instances((60, 30, 6))),
         "standard": Size(by_series=_instances((400, 200, 80))),
         "full": Size(theory={"algorithm.t_max": 100.0, "theory.samples": 131_072, "theory.replicas": 16,
-                             "theory.blocks_per_level": 16},
+                             "theory.blocks_per_level": 12},
                      simulation={"algorithm.t_max": 100.0, "simulation.record": [*TIMES, 100.0], "simulation.precision": "float16"},
                      by_series=_instances((6400, 3200, 1280))),
     },

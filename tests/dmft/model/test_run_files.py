@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dmft.core.errors import RunError
 from dmft.core.schema import Unset, to_toml_value
+from dmft.equations.kernels import Wanted
 from dmft.model.experiment import Experiment
 from dmft.model.resume import grown
 from dmft.model.runfile import SECTIONS, Run, changes, load_run, parse_run
@@ -249,3 +250,11 @@ def test_a_key_can_be_taken_out(demo_text):
     """In the order of the command line, with --set; what is left is what the file would say without it."""
     run = parse_run(demo_text, overrides=["theory.seed=9", "theory.mixing=0.25", Unset("theory.seed"), "problem.alpha=2.5"])
     assert (run.theory.seed, run.theory.mixing, run.problem.alpha) == (1, 0.25, 2.5)
+
+
+@pytest.mark.parametrize(("value", "words"), [("[0.0, 5.0]", "beyond algorithm.t_max"), ("3", "a list of increasing times"),
+                                              ("[1.0, 0.5]", "increasing times"), ("[-1.0]", "increasing times")])
+def test_waiting_times_that_make_no_sense(demo_text, value, words):
+    with pytest.raises(RunError, match=words) as error:
+        Wanted.of(parse_run(demo_text, overrides=[f"theory.waiting_times={value}"]))
+    assert "waiting_times" in str(error.value) and "\n" not in str(error.value)
