@@ -132,7 +132,7 @@ MUTATIONS = [
              DYADIC),
     Mutation("slopes across a jump", "dmft/equations", "has_older = not jumps[first[slot]]", "has_older = True", DYADIC),
     Mutation("a column of the wrong step", "dmft/equations", "columns[name][line, :waited] = past[slots]",
-             "columns[name][line, :waited] = 1.01 * past[slots]", DYADIC),
+             "columns[name][line, :waited] = 1.01 * past[slots]", INSPECT),
     Mutation("the integrated response misses a part", "dmft/equations", 'columns["chi"][line, :waited] = since[',
              'columns["chi"][line, :waited] = 0.99 * since[', (*DYADIC, *INSPECT)),
     Mutation("variance of the start with ridge", "dmft/model",

@@ -207,7 +207,7 @@ def in_blocks(values: np.ndarray, history: History) -> np.ndarray:
     return sums
 
 
-@pytest.mark.parametrize("jump", [None, 300])
+@pytest.mark.parametrize("jump", [None, 300, 700])  # a long phase, fine after its start, and a short one
 def test_weights_of_a_kernel_see_slopes(jump):
     """sum_k K(k) x(k) from sums over blocks: exact where both are linear, on either side of a jump of theirs too; with means over
     blocks alone it is not. For smooth ones the error falls with the fourth power of the blocks, that of means with the second."""
