@@ -9,7 +9,7 @@ blocks is adding them. Three rules say which steps may share a block:
 - fences: no block spans a step at which a setting jumps, because kernels do; and a waiting step is a block by itself for ever
   (`pins`), so that kernels against it are exact entries and no averages.
 
-The one approximation is how kernels vary inside a block: linearly, with the slope that its neighbours tell (`Slopes`). With
+The one approximation is how kernels vary inside a block: linearly, with the slope that its neighbours tell (`weights`). With
 `per_level` >= n nothing is ever merged: that is the full history, by the same code.
 
 Slots: blocks that will never be merged again lie in order of time in the first slots; then come the levels, older ones at lower
@@ -268,6 +268,12 @@ class History:
         if not self.full:
             _weights(self.order, self.first, self.size, self._jumps, kernel, out)
         return out
+
+    def extends(self, earlier: History) -> bool:
+        """Whether a run with this history can go on from one with a history that ended earlier: blocks had to begin at the same
+        steps. They need not: a phase may be long in the longer run alone, and a short run may have kept every step."""
+        mine, others = (each.fences[each.fences < earlier.steps] for each in (self, earlier))
+        return np.array_equal(mine, others)
 
     def centres(self) -> np.ndarray:
         """Middle of each block in units of steps, oldest first."""

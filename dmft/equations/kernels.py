@@ -150,7 +150,7 @@ def enter_row(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept:
     e, state, history = weights.experiment, weights.state, weights.history
     visible = weights.n - e.hidden
     i, line = int(kept.grid.searchsorted(visible)), int(kept.times.searchsorted(visible))
-    in_map, in_columns = kept.grid[i] == visible, kept.times[line] == visible
+    in_map, in_columns = visible in kept.grid[i : i + 1], kept.times[line] == visible
     if not (in_map or in_columns):
         return
     rates = e.eta_n[: weights.n]

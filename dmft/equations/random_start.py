@@ -179,7 +179,7 @@ def _keep_row(kernels: dict[str, np.ndarray], kept: Kept, dynamics: WeightDynami
     it."""
     n, state, history = dynamics.n, dynamics.state, dynamics.history
     i = int(kept.grid.searchsorted(n))
-    if kept.grid[i] != n:
+    if n not in kept.grid[i : i + 1]:
         return
     for name, past, now in (("V", state.Q_row, state.Q_now), ("Z", row.M_C, row.M_C_now)):
         kernels[name][i, : i + 1] = kernels[name][: i + 1, i] = np.append(kept.means(past, history, i, 0), now)

@@ -2,7 +2,7 @@
 
 Everything at step n+1 follows from rows <= n, so the same object serves the march, which estimates each row
 just before it is needed, and the iteration, which is given all rows. Arrays over slots hold sums over the steps
-of a block (history.py); a kernel row divided by block sizes is its value, taken as constant across the block.
+of a block (history.py); `History.weights` turns a kernel row into the weights of such sums.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Drive(NamedTuple):
 
     a: float
     keep: float  # A - eta delta_nu - eta ridge
-    memory: np.ndarray  # (slots,) K_R(n, k), constant across a block; with momentum -B/eta in the slot of step n - 1
+    memory: np.ndarray  # (slots,) weights of sums over blocks by K_R(n, k); with momentum -B/eta in the slot of step n - 1
     chi_weights: np.ndarray  # (slots,)
     chi_sd: float
     thermal: float  # sqrt(2 T eta (1 - beta))
@@ -64,7 +64,7 @@ class Unscaled(NamedTuple):
     """The step before it is scaled by a_n: x_j of [dmft-Q] against the past and the present, q_u, and the next row of R."""
 
     keep: float
-    memory: np.ndarray  # (slots,) eta M_R(n, k) across a block
+    memory: np.ndarray  # (slots,) as of Drive
     x: np.ndarray  # (slots,) block sums
     x_now: float
     q_u: float

@@ -49,7 +49,7 @@ class Kernels:
     K1_error: np.ndarray | None = None
     Z: np.ndarray | None = None
     Z_error: np.ndarray | None = None
-    t_last: np.ndarray | None = None  # last time of each cell of t'; None in files of version 0.2 and before
+    t_last: np.ndarray | None = None  # last time of each cell of t'; NaN where a file of version 0.2 or before does not tell
 
     @property
     def exact(self) -> np.ndarray:
@@ -302,10 +302,10 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     state = flatten(statistics.arrays())
     history = state.pop("history", None)
     replicas |= {name: state.pop(f"replicas/{name}") for name in ("half_m", "coarse_m")}
-    blocks = dict(zip(("m", "m_error"), statistics.history_error())) if per_level else {}
+    by_blocks = dict(zip(("m", "m_error"), statistics.history_error())) if np.isfinite(replicas["coarse_m"]).any() else {}
     sums = {name: array for name, array in state.items() if name.startswith("state/")}
     outcome = worst(statistics.outcomes)
-    return Theory(run=run, outcome=outcome, t=t, **curves, replicas=replicas, bias=biases, history_bias=blocks,
+    return Theory(run=run, outcome=outcome, t=t, **curves, replicas=replicas, bias=biases, history_bias=by_blocks,
                   kernels=kernels, columns=columns, history=history, attrs={**attrs, "outcomes": ",".join(statistics.outcomes)},
                   state=sums, random_start=rows)
 
@@ -318,6 +318,12 @@ def worst(outcomes: list[str]) -> str:
         if outcome in outcomes:
             return outcome
     return "done"
+
+
+def _in_blocks(run: Run) -> bool:
+    """Whether version 0.2 kept the history of a run in blocks, as far as the run tells: "auto" went by memory, too."""
+    theory = run.theory
+    return theory.method == "march" and (theory.history == "dyadic" or theory.history == "auto" and run.algorithm.steps > 200)
 
 
 def theory_of(stored: store.Stored) -> Theory:
@@ -335,7 +341,10 @@ def theory_of(stored: store.Stored) -> Theory:
                               or name not in _OPTIONAL for key in (name, f"{name}_error")}
     attrs = {name: value for name, value in stored.attrs.items() if name != "outcome"}
     state = {f"state/{name}": array for name, array in part("state/").items()}
-    kernels = Kernels(**{name: array for name, array in part("kernels/").items() if name in Kernels.__annotations__})
+    found = {name: array for name, array in part("kernels/").items() if name in Kernels.__annotations__}
+    if "t_last" not in found and _in_blocks(run):
+        found["t_last"] = np.full_like(found["t"], np.nan)
+    kernels = Kernels(**found)
     columns = Columns(**found) if (found := part("columns/")) else None
     return Theory(run=run, outcome=stored.attrs["outcome"], t=stored.arrays["t"], **curves, replicas=part("replicas/"),
                   bias=part("bias/"), history_bias=part("history_error/"), kernels=kernels, columns=columns,

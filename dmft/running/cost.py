@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.equations.history import History
-from dmft.equations.kernels import Wanted
+from dmft.equations.kernels import Wanted, history_for
+from dmft.model.experiment import theory_experiment
 from dmft.model.runfile import Run
 from dmft.model.spectral import power_iteration
 from dmft.model.starts import SPECTRAL
@@ -95,8 +96,8 @@ def _march_size(run: Run, ranks: int) -> tuple[History, int, float]:
     """History, samples with tangents, and bytes on a rank, of a march with its companion."""
     theory, steps = run.theory, _marched(run)
     carriers = sampling_of(run, wanted_parts(run), theory.samples, 0).carriers
-    history = History(steps, blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples, carriers),
-                      pins=Wanted.of(run).pins)
+    per_level = blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples, carriers)
+    history = history_for(theory_experiment(run), per_level, Wanted.of(run)) if per_level else History(steps)
     replica = companions(history) * march_bytes(history, theory.samples, carriers, True, 8 if history.full else 4)
     return history, carriers, replica * min(theory.replicas, ranks) / ranks
 

@@ -8,7 +8,7 @@ from dmft.core import store
 from dmft.core.checkpoint import check_layout
 from dmft.files.layouts import CHECKPOINTS
 from dmft.model.runfile import parse_run
-from dmft.running.replica import Setup
+from dmft.running.replica import COARSE, WHOLE, Setup
 
 
 def kept_state(result: store.Stored, setup: Setup) -> store.Stored | None:
@@ -25,7 +25,6 @@ def kept_state(result: store.Stored, setup: Setup) -> store.Stored | None:
     end = old.experiment.steps
     visible = end - e.hidden
     known = all(np.isin(new[new < visible], before).all() for new, before in zip(setup.kept, old.kept))
-    pins = setup.wanted.pins
-    known = known and np.array_equal(pins[pins < visible], old.wanted.pins)
+    known = known and all(setup.history(which).extends(old.history(which)) for which in (WHOLE, COARSE))
     goes_on = e.batches.law(end) == e.batches.law(end - 1) and e.update.beta[end] == e.update.beta[end - 1]
     return state if old.per_level == setup.per_level and known and goes_on else None

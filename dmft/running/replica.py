@@ -25,6 +25,7 @@ from dmft.solvers.iterate import SUM_BLOCKS, Guess, Iteration, Options, iteratio
 from dmft.solvers.march import March, march_blocks
 
 WHOLE, HALF, COARSE = "whole", "half", "coarse"
+FEWEST_BLOCKS = 2  # of a level
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Setup:
     @cached_property
     def kept(self) -> Kept:
         """Which entries of the kernels are kept."""
-        return Kept.of(history_for(self.experiment, self.per_level, self.wanted), self.experiment.hidden, self.wanted)
+        return Kept.of(self.history(WHOLE), self.experiment.hidden, self.wanted)
 
     @property
     def stored_type(self) -> type:
@@ -67,11 +68,15 @@ class Setup:
 
     def solutions(self, index: int) -> tuple[str, ...]:
         """The solutions of replica `index`."""
-        return (WHOLE, HALF) if self.per_level is None or index % 2 else (WHOLE, HALF, COARSE)
+        return (WHOLE, HALF, COARSE) if self.per_level and self.per_level >= 2 * FEWEST_BLOCKS and index % 2 == 0 else (WHOLE, HALF)
 
     def blocks(self, solution: str) -> int | None:
         """Blocks of a level of the history of a solution; None for the full history."""
-        return max(self.per_level // 2, 2) if self.per_level and solution == COARSE else self.per_level
+        return max(self.per_level // 2, FEWEST_BLOCKS) if self.per_level and solution == COARSE else self.per_level
+
+    def history(self, solution: str) -> History:
+        """The history of a solution, empty."""
+        return history_for(self.experiment, self.blocks(solution), self.wanted)
 
     def samples(self, solution: str) -> int:
         """Samples of a solution; mirrored ones come in pairs."""
@@ -96,8 +101,7 @@ class Setup:
         here = march_blocks(self.sampling(WHOLE, 0), comm, self.gpu)
         # The layout of a very long full history would itself be too large to make. The tangents of 20 000 steps, 1.6 GB a sample,
         # are too large already.
-        history = (history_for(self.experiment, self.per_level, self.wanted) if self.per_level else
-                   History(min(self.experiment.steps, 20_000)))
+        history = self.history(WHOLE) if self.per_level else History(min(self.experiment.steps, 20_000))
         carriers = here.carrier_lines.stop - here.carrier_lines.start
         samples = march_bytes(history, here.count, carriers, "stein" in self.parts, np.dtype(self.stored_type).itemsize)
         need = companions(history) * samples + 8 * 8.0 * history.slots**2

@@ -146,7 +146,10 @@ class March:
         found = nest(shared)
         before = len(found["curves"]["m"]) - 1 + self.experiment.hidden
         if before < self.experiment.steps:
-            longer = Longer(history_for(self.experiment, self.per_level, self.wanted, before), self.history)
+            earlier = history_for(self.experiment, self.per_level, self.wanted, before)
+            if not self.history.extends(earlier):
+                raise RuntimeError("the state is that of a history in other blocks")
+            longer = Longer(earlier, self.history)
             found = lengthened(found, self.experiment.steps - self.experiment.hidden, self.kept, longer)
             own, carried = longer.own(own), longer.carried(carried)
         self.weights.state = WeightState.from_arrays(found["weights"])

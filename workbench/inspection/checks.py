@@ -55,7 +55,7 @@ def _theory(theory: Theory) -> list[ResultCheck]:
                            "the solution is not consistent: take more samples or a smaller learning rate"))
     if theory.bias:
         found.append(_bias(theory))
-    if theory.history_bias:
+    if theory.history_bias and theory.V is None:
         found.append(_systematic(theory, "error of m by the blocks of the history, over its error bar", "m", theory.history_bias,
                                  "take more blocks_per_level, or more samples"))
     weight = _largest(theory.unstable)
@@ -88,7 +88,7 @@ def _systematic(theory: Theory, what: str, name: str, estimate: dict[str, np.nda
     ratio = in_errors(np.where(seen, np.abs(bias), 0.0), bar)
     unknown = bool(np.any(np.isnan(bias) & np.isfinite(theory.curves[name])))
     if unknown or not np.isfinite(ratio).any():
-        why = "not known: the solutions beside it with half the samples diverged" if unknown else "one replica has no error bar"
+        why = "not known: all companions diverged" if unknown else "one replica has no error bar"
         return ResultCheck(what, float("nan"), None, why)
     i = int(np.nanargmax(ratio))
     return ResultCheck(what, float(ratio[i]), _below(float(ratio[i]), 1.0),

@@ -38,9 +38,9 @@ class TheoryFile(FileKind):
         found, result, outcome = [], opened.result, str(opened.header.attrs.get("outcome", ""))
         if len(result.replicas["m"]) < 2:
             found.append("one replica: no error bars")
-        if result.columns is None and result.kernels.t.size < result.t.size:
-            found.append("a file of version 0.2 or before: beyond 200 steps its kernels are averages over blocks of t', written at "
-                         'single times, unless history = "full"; solve it again for columns C(t, t_w)')
+        if result.columns is None and not result.kernels.exact.all():
+            found.append("a file of version 0.2 or before: its kernels are averages over blocks of t', written at single times; "
+                         "solve it again for columns C(t, t_w)")
         if result.diverged and not outcome.startswith("diverged"):
             found.append(f"{result.diverged} of {len(result.replicas['m'])} replicas diverged; "
                          "means and errors are those of the others")

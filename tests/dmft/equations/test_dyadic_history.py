@@ -52,6 +52,15 @@ def test_blocks_obey_the_three_rules(steps, per_level, jumps, pins):
     assert len(history.order) <= history.slots <= history.layout.settled + grouped(per_level) * history.levels
 
 
+def test_a_longer_run_may_keep_its_past_in_other_blocks():
+    """It goes on from a state where blocks had to begin at the same steps; not where a phase is long in the longer run alone, nor
+    where the shorter one kept every step, or has other waiting steps."""
+    assert History(300, 8, pins=[0, 64, 128]).extends(History(100, 8, pins=[0, 64]))
+    assert History(300, 8, [60]).extends(History(100, 8, [60])) and not History(300, 8, [90]).extends(History(100, 8, [90]))
+    assert not History(300, 8).extends(History(8, 8)) and History(300).extends(History(8))
+    assert not History(300, 8, pins=[0, 64]).extends(History(100, 8))
+
+
 def test_a_long_phase_is_a_new_start():
     """After a jump that opens a long phase blocks are short beside the time since then; after one of many short phases they are
     not, or a run with many jumps would keep all steps."""

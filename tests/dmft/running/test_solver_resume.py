@@ -113,9 +113,9 @@ def test_theories_of_before_are_refused_and_simulations_go_on(tmp_path, monkeypa
 
 def test_kernels_at_chosen_times():
     run = make_run({"kind": "gd"}, steps=20, samples=64, replicas=1)
-    everywhere, chosen = dmft.solve(run, quiet=True), dmft.solve(run.replace(kernel_points=[0.0, 0.1, 0.4]), quiet=True)
-    assert_allclose(chosen.kernels.t, [0.0, 0.1, 0.4])
-    assert_array_equal(chosen.kernels.M_C, everywhere.kernels.M_C[np.ix_([0, 5, 20], [0, 5, 20])])
+    everywhere, chosen = dmft.solve(run, quiet=True), dmft.solve(run.replace(kernel_points=[0.0, 0.1, 0.3]), quiet=True)
+    assert_allclose(chosen.kernels.t, [0.0, 0.1, 0.3])
+    assert_array_equal(chosen.kernels.M_C, everywhere.kernels.M_C[np.ix_([0, 5, 15], [0, 5, 15])])
     with pytest.raises(RunError, match=r"kernel_points = \[..., 0.5\]: beyond"):
         dmft.solve(run.replace(kernel_points=[0.1, 0.5]), quiet=True)
     for wrong in ([], [0.2, 0.1], -1, "log"):
