@@ -43,6 +43,21 @@ def test_what_makes_no_sense_is_one_line(problem, said):
     assert "\n" not in str(caught.value)
 
 
+SPECTRAL = """[problem]\nalpha = 2.0\nstart = "spectral"\nconstraint = "ridge"\nridge = 0.1\n{}
+[algorithm]\nkind = "gd"\nlearning_rate = 0.1\nt_max = 1.0\n"""
+
+
+def test_a_spectral_start_has_no_variance():
+    """It is an eigenvector on the sphere. Results of earlier versions, whose run files hold the key, are still read."""
+    run = parse_run(SPECTRAL.format(""))
+    assert "start_variance" not in run.to_toml() and parse_run(run.to_toml()) == run
+    with pytest.raises(RunError, match='start_variance\' is not used with start = "spectral"') as caught:
+        parse_run(SPECTRAL.format("start_variance = 0.5"))
+    assert "\n" not in str(caught.value)
+    assert parse_run(SPECTRAL.format("start_variance = 0.5"), any_loss=True).to_toml() == run.to_toml()
+    assert "start_variance = 0.5" in make('constraint = "ridge"\nridge = 0.1\nstart_variance = 0.5').to_toml()    # of a warm one
+
+
 @pytest.mark.parametrize("problem", ['loss = "linear"\nlabel_noise = 0.5', "label_noise = 0.5",
                                      'labels = "square"\nlabel_noise = 0.5'])
 def test_the_slope_of_a_label_is_its_derivative(problem):
