@@ -142,6 +142,9 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dy: Scalar |
     _check_derivative(name, "d2v", d2v, "dv in f", lambda f, y, step: dv(f + step, y))
     if dv_dy is not None:
         _check_derivative(name, "dv_dy", mixed, "dv in y", lambda f, y, step: dv(f, y + step))
+    if labels == "abs" and not even_in_label(v):
+        raise UserError(f'register_loss: {name!r}: labels="abs", but v is not even in y, which may carry the sign of h0: take '
+                        'abs(y) for y, or labels="field"')
     if convex and any(d2v(f, label) < 0 for f, y in POINTS for label in ((1.0, -1.0) if labels == "sign" else (y,))):
         raise UserError(f"register_loss: {name!r}: convex=True, but d2v is negative somewhere")
     loss = Loss(name, v, dv, d2v, mixed, _obeys_stein(dv, d2v, mixed), cuda, labels, convex=convex, kinks=None,
@@ -185,6 +188,11 @@ def _check_derivative(name: str, slope_name: str, slope: Scalar, of: str, moved:
         wrong += not abs(slope(f, y) - difference) <= 1e-4 * (1.0 + abs(difference))
     if wrong > _MOST_KINKS:
         raise UserError(f"register_loss: {name!r}: {slope_name} is not the derivative of {of}")
+
+
+def even_in_label(v: Scalar) -> bool:
+    """Whether v(f, y) = v(f, -y), to rounding."""
+    return all(abs(v(f, 2 * y) - v(f, -2 * y)) <= 1e-12 * (1.0 + abs(v(f, 2 * y))) for f, y in POINTS)
 
 
 def _jumps(dv: Scalar) -> bool:

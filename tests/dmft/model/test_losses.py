@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba import njit
 
 from dmft.core.errors import UserError
 from dmft.model.losses import get_loss, loss_names, register_loss
@@ -51,6 +52,21 @@ def test_slips_in_a_users_loss(arguments, message):
         register_loss(*arguments)
     assert "\n" not in str(caught.value)
     assert loss_names() == known and "wrong" not in known
+
+
+def test_labels_abs_need_a_loss_even_in_the_label():
+    """Without noise y is h0 with its sign. With |y| for y, or with labels that have a sign, the same loss is taken."""
+    def functions(of):
+        return (lambda f, y: 0.5 * (np.sqrt(f * f + 0.01) - of(y)) ** 2,
+                lambda f, y: f * (1 - of(y) / np.sqrt(f * f + 0.01)),
+                lambda f, y: 1 - 0.01 * of(y) / np.sqrt(f * f + 0.01) ** 3)
+
+    identity, magnitude = njit(lambda y: y), njit(lambda y: abs(y))
+    with pytest.raises(UserError, match="v is not even in y") as caught:
+        register_loss("amplitude", *functions(identity), labels="abs")
+    assert "\n" not in str(caught.value) and "amplitude" not in loss_names()
+    assert register_loss("amplitude", *functions(magnitude), labels="abs").labels == "abs"
+    assert register_loss("signed", *functions(identity), labels="field").labels == "field"
 
 
 def test_jumps_forbid_the_stein_control_variate():
