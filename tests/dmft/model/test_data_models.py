@@ -75,6 +75,39 @@ def test_the_theory_refuses_a_loss_that_is_not_smooth():
         theory_experiment(make('loss = "hinge_for_tests"'))
 
 
+PHASE = "\n[[phase]]\nbegin = 0.5\nlearning_rate = 0.05\n[[phase]]\nbegin = 0.7\nloss = {!r}\n"
+
+
+def with_phase(problem: str, loss: str) -> Run:
+    """A run whose second phase goes on to another loss; without m0."""
+    return parse_run(f'[problem]\nalpha = 2.0\n{problem}\n[algorithm]\nkind = "gd"\nlearning_rate = 0.1\nt_max = 1.0\n'
+                     + PHASE.format(loss))
+
+
+def test_the_theory_refuses_a_phase_to_a_loss_that_is_not_smooth():
+    """The smoothed hinge in its place is taken."""
+    register_loss("late_hinge", lambda f, y: max(0.0, 1 - y * f), lambda f, y: -y if y * f < 1 else 0.0 * f,
+                  lambda f, y: 0.0 * f, labels="sign")
+    with pytest.raises(RunError, match=r"^\[\[phase\]\] 2: loss = 'late_hinge': its derivative dv jumps as f grows") as caught:
+        theory_experiment(with_phase('m0 = 0.2\nloss = "logistic"', "late_hinge"))
+    assert "\n" not in str(caught.value)
+    assert len(theory_experiment(with_phase('m0 = 0.2\nloss = "logistic"', "smooth_hinge")).losses) == 2
+
+
+def test_a_random_start_refuses_a_phase_to_a_loss_that_tells_the_sign():
+    """(f^2 - y^2)^2 with y = h0 is even in h0, (f - y)^2 is not; nor is a loss that differs beyond y = 2 alone."""
+    phase = get_loss("phase_retrieval")
+    v, dv = phase.v, phase.dv
+    register_loss("even_field", v, dv, phase.d2v, phase.dv_dy, labels="field")
+    register_loss("late_sign", lambda f, y: v(f, y) + f * max(0.0, y - 2.0) ** 2, lambda f, y: dv(f, y) + max(0.0, y - 2.0) ** 2,
+                  phase.d2v, labels="field")
+    for name in ("linear", "late_sign"):
+        with pytest.raises(RunError, match=rf"\[\[phase\]\] 2: loss = '{name}': samples tell the sign of h0") as caught:
+            theory_experiment(with_phase('start = "random"\nloss = "even_field"', name))
+        assert "\n" not in str(caught.value)
+    assert theory_experiment(with_phase('start = "random"\nloss = "even_field"', "even_field")).centred
+
+
 def test_files_round_trip_and_old_ones_mean_what_they_meant():
     for problem in ("", 'loss = "linear"\nlabel_noise = 0.5', 'loss = "logistic"\nflip = 0.1', 'loss = "door"\n' + THREE):
         run = make(problem)
