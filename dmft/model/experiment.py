@@ -107,7 +107,7 @@ class Experiment:
     @cached_property
     def stein(self) -> bool:
         """Whether the loss of every phase has the derivatives in the label that the control variate of mu may need."""
-        return self.data.control != SMOOTH or all(loss.stein for loss in self.losses)
+        return all(self.data.by_parts(loss) for loss in self.losses)
 
     @cached_property
     def centred(self) -> bool:

@@ -39,6 +39,10 @@ class Mixture:
         """As Teacher.even_in_teacher, whatever the loss: the clusters at c and at -c are the same."""
         return not self.bias and sorted(self.clusters) == sorted((-c, *rest) for c, *rest in self.clusters)
 
+    def by_parts(self, loss: Loss) -> bool:
+        """As Teacher.by_parts: labels do not depend on h0."""
+        return True
+
     @property
     def classifies(self) -> bool:
         """Whether labels are +1 and -1."""

@@ -94,6 +94,17 @@ def test_the_theory_refuses_a_phase_to_a_loss_that_is_not_smooth():
     assert len(theory_experiment(with_phase('m0 = 0.2\nloss = "logistic"', "smooth_hinge")).losses) == 2
 
 
+def test_a_phase_to_a_loss_that_jumps_in_the_label_is_solved_without_stein():
+    """The jump at |y| = 3 is in reach; one at 30 is not, and labels sign never need it."""
+    for edge in (3.0, 30.0):
+        register_loss(f"cut_{edge:.0f}", lambda f, y, edge=edge: 0.5 * (f - y) ** 2 if abs(y) < edge else 0.0,
+                      lambda f, y, edge=edge: f - y if abs(y) < edge else 0.0,
+                      lambda f, y, edge=edge: 1.0 if abs(y) < edge else 0.0)
+    linear, signs = 'm0 = 0.2\nloss = "linear"\nlabels = "field"', 'm0 = 0.2\nloss = "linear"\nlabels = "sign"'
+    assert not theory_experiment(with_phase(linear, "cut_3")).stein
+    assert theory_experiment(with_phase(linear, "cut_30")).stein and theory_experiment(with_phase(signs, "cut_3")).stein
+
+
 def test_a_random_start_refuses_a_phase_to_a_loss_that_tells_the_sign():
     """(f^2 - y^2)^2 with y = h0 is even in h0, (f - y)^2 is not; nor is a loss that differs beyond y = 2 alone."""
     phase = get_loss("phase_retrieval")
