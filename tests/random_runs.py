@@ -80,6 +80,8 @@ def _problem(drawn: Drawn) -> dict[str, Any]:
         problem |= {"alpha": drawn.size(0.4, 50.0), "preprocessing": drawn.one_of(*PREPROCESSINGS)}
     if drawn.chance(0.3):
         problem |= {"constraint": "ridge", "ridge": drawn.setting(1e-3, 5.0), "start_variance": drawn.size(1e-3, 5.0)}
+        if start == "spectral":
+            del problem["start_variance"]
     if start == "warm" and drawn.chance(0.2):
         problem |= {"data": "mixture", "clusters": [[1.0, 0.5, 1.0, drawn.size(0.01, 2.0)], [-1.0, 0.5, -1.0, 1.0]],
                     "bias": drawn.chance(0.5)}

@@ -107,7 +107,7 @@ class Experiment:
     @cached_property
     def stein(self) -> bool:
         """Whether the loss of every phase has the derivatives in the label that the control variate of mu may need."""
-        return self.data.control != SMOOTH or all(loss.stein for loss in self.losses)
+        return all(self.data.by_parts(loss) for loss in self.losses)
 
     @cached_property
     def centred(self) -> bool:
@@ -143,13 +143,19 @@ class Experiment:
 
 def _losses(run: Run) -> tuple[tuple[Loss, ...], np.ndarray]:
     """The losses of a run, and for each row (steps + 1,) the index of its loss."""
-    names, current = [], run.problem.loss
-    for phase in ({}, *run.algorithm.phase):
-        current = phase.get("loss", current)
-        names.append(current)
+    names = [run.problem.loss]
+    for phase in run.algorithm.phase:
+        names.append(phase.get("loss", names[-1]))
     distinct = list(dict.fromkeys(names))
     losses = tuple(loss_of(dataclasses.replace(run.problem, loss=name)) for name in distinct)
     return losses, np.array([distinct.index(name) for name in names])[run.algorithm.clock.phase]
+
+
+def _named_losses(run: Run) -> list[tuple[str, Loss]]:
+    """The losses that a run file names, each with the place where it does."""
+    named = [(f"[[phase]] {i + 1}: loss", phase["loss"]) for i, phase in enumerate(run.algorithm.phase) if "loss" in phase]
+    return [(f"{where} = {name!r}", loss_of(dataclasses.replace(run.problem, loss=name)))
+            for where, name in (("[problem] loss", run.problem.loss), *named)]
 
 
 def _batches(run: Run, fraction: np.ndarray) -> Batches:
@@ -216,9 +222,10 @@ def theory_experiment(run: Run) -> Experiment:
         raise RunError(f'[problem] start = "{run.problem.start}": theory needs start = "warm" with an m0, "random" or "spectral"; '
                        "the simulator (sgd-sim run) has the other starts")
     experiment = Experiment.from_run(run)
-    if not experiment.data.loss.smooth:
-        raise RunError(f"[problem] loss = {run.problem.loss!r}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
-                       "the theory would miss the delta function in its curvature; smooth the loss over a small width")
+    for where, loss in _named_losses(run):
+        if not loss.smooth:
+            raise RunError(f"{where}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
+                           "the theory would miss the delta function in its curvature; smooth the loss over a small width")
     if experiment.start.random:
         _check_random(run, experiment.data)
     return after_power_iteration(experiment, run) if spectral else experiment
@@ -256,7 +263,8 @@ def _check_random(run: Run, data: DataModel) -> None:
     if run.problem.bias:
         raise RunError(f"{where}an intercept (bias = true) breaks the symmetry that keeps m at order 1/sqrt(N); take bias = false, "
                        'or start = "warm" with an m0')
-    if not data.even_in_teacher:
-        what = f"loss = {run.problem.loss!r}" if run.problem.data == "teacher" else "clusters"
-        raise RunError(f"{where}{what}: samples tell the sign of h0, so m is not of order 1/sqrt(N); random starts need a loss "
-                       'and labels even in h0 (phase_retrieval, say); take start = "warm" with an m0 (0 is allowed)')
+    for place, loss in _named_losses(run):
+        if not data.even_in_teacher(loss):
+            what = place.removeprefix("[problem] ") if run.problem.data == "teacher" else "clusters"
+            raise RunError(f"{where}{what}: samples tell the sign of h0, so m is not of order 1/sqrt(N); random starts need a loss "
+                           'and labels even in h0 (phase_retrieval, say); take start = "warm" with an m0 (0 is allowed)')

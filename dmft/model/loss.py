@@ -40,7 +40,7 @@ class Loss:
     dv: Scalar        # dv/df
     d2v: Scalar       # d2v/df2
     dv_dy: Scalar     # d2v/df dy, used by the Stein control variate alone
-    stein: bool = True    # whether <h0 v'> = <dv'/dy + m v''> for y = h0, on which that control variate rests
+    stein: bool | None = True    # whether v' has no jump in y, on which that control variate rests; None: see `jumps_in_label`
     cuda: str = ""        # the same four functions in CUDA C++, where a user gave them; else they are translated (cuda_loss.py)
     labels: str = ""      # what a sample tells of h0: one of LABELS, or "" where the loss does not say
     accepts: tuple[str, ...] = LABELS    # labels that make sense with this loss

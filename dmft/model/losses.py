@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -121,12 +122,12 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dy: Scalar |
     this loss, and decides what errors on new samples mean; without it y = h0, and results have no error on new samples.
 
     The functions are compiled here, and the derivatives compared with finite differences, so that a mistake is found at once
-    and not in a wrong result. Without dv_dy a central difference of dv in y is used. A loss that jumps in y (as
-    sign(y) does) is solved without the Stein control variate, which would miss the jump; one whose dv jumps in f is refused by
-    the theory, whose result would be wrong without a warning: smooth it. For device = "gpu" the functions are translated to CUDA
-    (dmft/core/to_cuda.py). What cannot be translated is told when a GPU is asked for; `cuda` is for such losses: CUDA C++ that
-    defines loss_v, loss_dv, loss_d2v and loss_dv_dy of (f, y) as templates over the floating-point type. Either source is compared
-    with the Python functions on the GPU.
+    and not in a wrong result. Without dv_dy a central difference of dv in y is used. A loss that jumps in y (as sign(y) does), at
+    labels that a run reaches, is solved without the Stein control variate, which would miss the jump; one whose dv jumps in f is
+    refused by the theory, whose result would be wrong without a warning: smooth it. For device = "gpu" the functions are
+    translated to CUDA (dmft/core/to_cuda.py). What cannot be translated is told when a GPU is asked for; `cuda` is for such
+    losses: CUDA C++ that defines loss_v, loss_dv, loss_d2v and loss_dv_dy of (f, y) as templates over the floating-point type.
+    Either source is compared with the Python functions on the GPU.
     `convex` says that v is convex in f for every label: dmft.fixed_point then tells where gradient descent ends.
     """
     if not isinstance(name, str) or not name.isidentifier():
@@ -142,10 +143,13 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dy: Scalar |
     _check_derivative(name, "d2v", d2v, "dv in f", lambda f, y, step: dv(f + step, y))
     if dv_dy is not None:
         _check_derivative(name, "dv_dy", mixed, "dv in y", lambda f, y, step: dv(f, y + step))
+    if labels == "abs" and not even_in_label(v):
+        raise UserError(f'register_loss: {name!r}: labels="abs", but v is not even in y, which may carry the sign of h0: take '
+                        'abs(y) for y, or labels="field"')
     if convex and any(d2v(f, label) < 0 for f, y in POINTS for label in ((1.0, -1.0) if labels == "sign" else (y,))):
         raise UserError(f"register_loss: {name!r}: convex=True, but d2v is negative somewhere")
-    loss = Loss(name, v, dv, d2v, mixed, _obeys_stein(dv, d2v, mixed), cuda, labels, convex=convex, kinks=None,
-                smooth=not _jumps(dv))
+    smooth = not any(jumps(_at_label(dv, y), _at_label(d2v, y), -4.0, 4.0, np.inf) for y in (1.0, -1.0, 0.37, -1.63))
+    loss = Loss(name, v, dv, d2v, mixed, None, cuda, labels, convex=convex, kinks=None, smooth=smooth)
     _losses[name] = loss
     return loss
 
@@ -175,6 +179,7 @@ def _difference_in_y(dv: Scalar) -> Scalar:
 # 40 points that fill |f|, |y| < 2.5 evenly (additive recurrence of the plastic number) and lie on no likely kink.
 POINTS = [tuple(5.0 * ((0.5 + n * np.array([0.7548776662466927, 0.5698402909980532])) % 1.0) - 2.5) for n in range(1, 41)]
 _MOST_KINKS = 2  # points at which a slope may differ because a kink is near
+_MOST_INTERVALS = 20_000  # in which a slope may not add up yet
 
 
 def _check_derivative(name: str, slope_name: str, slope: Scalar, of: str, moved: Callable[[float, float, float], float]) -> None:
@@ -187,38 +192,39 @@ def _check_derivative(name: str, slope_name: str, slope: Scalar, of: str, moved:
         raise UserError(f"register_loss: {name!r}: {slope_name} is not the derivative of {of}")
 
 
-def _jumps(dv: Scalar) -> bool:
-    """Whether v' jumps in f somewhere in |f| < 4, for some labels: the steepest interval of a grid is halved again and again, and
-    a rise that remains is a jump."""
-    grid = np.linspace(-4.0, 4.0, 1602) + 1e-4 * np.pi
-    for y in (1.0, -1.0, 0.37, -1.63):
-        values = np.array([dv(f, y) for f in grid])
-        k = int(np.argmax(np.abs(np.diff(values))))
-        low, high = grid[k], grid[k + 1]
-        for _ in range(30):
-            middle = 0.5 * (low + high)
-            left = abs(dv(middle, y) - dv(low, y)) >= abs(dv(high, y) - dv(middle, y))
-            low, high = (low, middle) if left else (middle, high)
-        if abs(dv(high, y) - dv(low, y)) > 1e-4 * (1.0 + np.abs(values).max()):
-            return True
-    return False
+def even_in_label(v: Scalar) -> bool:
+    """Whether v(f, y) = v(f, -y), to rounding."""
+    return all(abs(v(f, 2 * y) - v(f, -2 * y)) <= 1e-12 * (1.0 + abs(v(f, 2 * y))) for f, y in POINTS)
 
 
-def _obeys_stein(dv: Scalar, d2v: Scalar, dv_dy: Scalar) -> bool:
-    """Whether <h0 v'> = <dv'/dy + m v''> over f = m h0 + sqrt(1 - m^2) z and y = h0, by quadrature at two m.
-
-    Gaussian integration by parts gives this identity unless v' jumps, in f or in y: the derivatives of a user's loss
-    do not hold the delta function of a jump.
-    """
-    x = np.linspace(-8.0, 8.0, 200)     # an even number: jumps at 0 fall between the points
-    y, z = (axis.ravel() for axis in np.meshgrid(x, x))
-    weight = np.exp(-0.5 * (y**2 + z**2))
-    weight /= weight.sum()
-    slope, curvature, mixed = (np.vectorize(function, otypes=[float]) for function in (dv, d2v, dv_dy))
-    for m in (0.2, 0.7):
-        f = m * y + np.sqrt(1.0 - m * m) * z
-        terms = weight * y * slope(f, y)
-        left, right = terms.sum(), (weight * (mixed(f, y) + m * curvature(f, y))).sum()
-        if not abs(left - right) <= 2e-2 * max(abs(left), abs(right)) + 1e-3 * np.abs(terms).sum():
+def jumps(value: Callable[[float], float], slope: Callable[[float], float], low: float, high: float, steepest: float) -> bool:
+    """Whether a function with this slope jumps between two points: intervals of a grid in which it does not rise by the integral of
+    its slope are halved again and again. What is smooth agrees soon, a kink late, a jump never. NaN counts as a jump, as do slopes
+    above `steepest` times 1 + |value|."""
+    at, rate = (np.vectorize(function, otypes=[float]) for function in (value, slope))
+    edges = np.linspace(low, high, 2002)[:-1] + (high - low) * 1e-5 * np.pi    # on no likely kink, and not on the ends
+    left, right = edges[:-1], edges[1:]
+    for _ in range(30):
+        before, after, first, last = at(left), at(right), rate(left), rate(right)
+        missed = np.abs(after - before - 0.5 * (right - left) * (first + last))
+        torn = ~(missed <= 1e-6 * (1.0 + np.abs(before) + np.abs(after)))
+        if np.any(np.abs(first) > steepest * (1.0 + np.abs(before))) or torn.sum() > _MOST_INTERVALS:
+            return True    # too steep, or the slope is that of another function
+        if not torn.any():
             return False
+        left, right = left[torn], right[torn]
+        middle = 0.5 * (left + right)
+        left, right = np.concatenate((left, middle)), np.concatenate((middle, right))
     return True
+
+
+def _at_label(function: Scalar, y: float) -> Callable[[float], float]:
+    return lambda f: function(f, y)
+
+
+@lru_cache
+def jumps_in_label(loss: Loss, low: float, high: float) -> bool:
+    """Whether v' jumps as y goes from `low` to `high`, at one of 16 fields |f| < 4. The derivatives of a user's loss do not hold
+    the delta function of a jump, and the control variate of mu, by integration by parts in h0, would miss it; of a rise within less
+    than a hundredth, too few samples see the slope."""
+    return any(jumps(partial(loss.dv, f), partial(loss.dv_dy, f), low, high, 100.0) for f in 1.6 * np.array(POINTS[:16])[:, 0])

@@ -35,10 +35,13 @@ class Mixture:
         """As Teacher.even; an intercept breaks the symmetry."""
         return is_even(self.loss) and not self.bias
 
-    @property
-    def even_in_teacher(self) -> bool:
-        """As Teacher.even_in_teacher: the clusters at c and at -c are the same."""
+    def even_in_teacher(self, loss: Loss) -> bool:
+        """As Teacher.even_in_teacher, whatever the loss: the clusters at c and at -c are the same."""
         return not self.bias and sorted(self.clusters) == sorted((-c, *rest) for c, *rest in self.clusters)
+
+    def by_parts(self, loss: Loss) -> bool:
+        """As Teacher.by_parts: labels do not depend on h0."""
+        return True
 
     @property
     def classifies(self) -> bool:

@@ -131,6 +131,8 @@ class ProblemConfig:
             keys["preprocessing"] = f'start = "{self.start}"'
         if self.constraint != "ridge":
             keys["ridge"] = keys["start_variance"] = f'constraint = "{self.constraint}"'
+        elif self.start == "spectral":
+            keys["start_variance"] = 'start = "spectral" (an eigenvector of norm sqrt(N))'
         others = ("clusters", "bias") if self.data == "teacher" else ("labels", "label_noise", "flip")
         keys |= dict.fromkeys(others, f'data = "{self.data}"')
         if "bias" in keys:
@@ -292,8 +294,9 @@ def load_run(path: str | Path, overrides: Iterable[str] = ()) -> Run:
 
 
 def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] = (), any_loss: bool = False) -> Run:
-    """A Run from TOML text. `any_loss` accepts a loss that is not registered, for results that are read back. Overrides that
-    change a kind, start or constraint drop the keys that it does not use, as `Run.replace` does."""
+    """A Run from TOML text. `any_loss`, for results that are read back, accepts a loss that is not registered, and keys without
+    effect that earlier versions let through. Overrides that change a kind, start or constraint drop the keys that it does not
+    use, as `Run.replace` does."""
     overrides = list(overrides)
     document = schema.read_toml(content, source, overrides)
     named = [[part.strip() for part in override.partition("=")[0].split(".")] for override in overrides]
@@ -320,7 +323,7 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
             if key not in table:
                 raise schema.missing_key(source, name, key, docs[key], f": needed with {reason}")
         for key, reason in section.unused().items():
-            if key in table:
+            if key in table and not any_loss:
                 raise RunError(f"{source}: [{name}] key '{key}' is not used with {reason}; remove it")
     check_algorithm(parts["algorithm"], parts["problem"].unused(), source)
     if parts["problem"].bias and parts["algorithm"].has_momentum:

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from dmft.model.losses import Loss
+from dmft.model.losses import Loss, even_in_label, jumps_in_label
 from dmft.model.observables import field_error, generalization, magnitude_error, sign_error, square_error
 
 Metric = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -71,18 +71,27 @@ class Teacher:
         """Whether v(f, y) = v(-f, y): samples may then come in mirrored pairs, and m = 0 stays 0."""
         return is_even(self.loss)
 
-    @property
-    def even_in_teacher(self) -> bool:
-        """Whether h0 and -h0 are equally likely given the loss of a sample: from a random start m is then of order 1/sqrt(N)."""
-        symmetric = all(self.loss.v(f, y) == self.loss.v(f, -y) for f, y in _EVEN_AT)
-        return symmetric or (self.kind in ("abs", "square") and not self.plain)
+    def even_in_teacher(self, loss: Loss) -> bool:
+        """Whether h0 and -h0 are equally likely given the loss of a sample, where a phase learns with `loss`: from a random start
+        m is then of order 1/sqrt(N)."""
+        return even_in_label(loss.v) or (self.kind in ("abs", "square") and not self.plain)
 
     @property
     def control(self) -> str:
         """Which control variate mu has: SMOOTH, JUMPS or NONE."""
         if self.kind == "sign":
             return JUMPS
-        return SMOOTH if self.loss.stein else NONE
+        return SMOOTH if self.by_parts(self.loss) else NONE
+
+    def by_parts(self, loss: Loss) -> bool:
+        """Whether the control variate of mu, by parts in h0, holds for a loss: v' has no jump at labels that samples reach, or the
+        labels jump themselves."""
+        if self.kind == "sign":
+            return True
+        if loss.stein is not None:
+            return loss.stein
+        y, noise = self._label(np.linspace(-6.0, 6.0, 101), np.zeros(101))[0], 5.0 * np.sqrt(self.label_noise)
+        return not jumps_in_label(loss, float(y.min() - noise), float(y.max() + noise))
 
     @property
     def classifies(self) -> bool:

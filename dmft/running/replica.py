@@ -16,7 +16,7 @@ from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, history_for
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import Run
-from dmft.model.teacher import JUMPS, NONE
+from dmft.model.teacher import JUMPS
 from dmft.result.statistics import COLUMN, Solution
 from dmft.running.resources import blocks_per_level, check_memory, companions, march_bytes
 from dmft.samples.sampling import PARTS, Sampling
@@ -44,7 +44,7 @@ class Setup:
     def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None) -> Setup:
         """The setup of a run; start: first guess of the iteration, gpu: the card of this rank."""
         theory, experiment = run.theory, theory_experiment(run)
-        parts = wanted_parts(run) - ({"stein"} if experiment.data.control == NONE or not experiment.stein else frozenset())
+        parts = wanted_parts(run) - (frozenset() if experiment.stein else {"stein"})
         iterate = theory.method == "iterate"
         whole = sampling_of(run, parts, theory.samples, 0)
         per_level = None if iterate else blocks_per_level(

@@ -188,8 +188,9 @@ class TheoryJob:
         if experiment.hidden:
             self._note(f"spectral start: {experiment.hidden} steps of power iteration before t = 0")
         if self.setup.parts != wanted_parts(self.run):
+            torn = next(loss for loss in experiment.losses if not experiment.data.by_parts(loss))
             what = (f"the preprocessing {self.run.problem.preprocessing!r} has jumps, or its slope is not known"
-                    if experiment.hidden and not experiment.losses[0].stein else f"the loss {self.run.problem.loss!r} has jumps")
+                    if experiment.hidden and torn is experiment.losses[0] else f"the loss {torn.name!r} has jumps")
             self._note(f"note: {what}: solving without the Stein control variate")
 
     def _more(self) -> int:

@@ -43,6 +43,21 @@ def test_what_makes_no_sense_is_one_line(problem, said):
     assert "\n" not in str(caught.value)
 
 
+SPECTRAL = """[problem]\nalpha = 2.0\nstart = "spectral"\nconstraint = "ridge"\nridge = 0.1\n{}
+[algorithm]\nkind = "gd"\nlearning_rate = 0.1\nt_max = 1.0\n"""
+
+
+def test_a_spectral_start_has_no_variance():
+    """It is an eigenvector on the sphere. Results of earlier versions, whose run files hold the key, are still read."""
+    run = parse_run(SPECTRAL.format(""))
+    assert "start_variance" not in run.to_toml() and parse_run(run.to_toml()) == run
+    with pytest.raises(RunError, match='start_variance\' is not used with start = "spectral"') as caught:
+        parse_run(SPECTRAL.format("start_variance = 0.5"))
+    assert "\n" not in str(caught.value)
+    assert parse_run(SPECTRAL.format("start_variance = 0.5"), any_loss=True).to_toml() == run.to_toml()
+    assert "start_variance = 0.5" in make('constraint = "ridge"\nridge = 0.1\nstart_variance = 0.5').to_toml()    # of a warm one
+
+
 @pytest.mark.parametrize("problem", ['loss = "linear"\nlabel_noise = 0.5', "label_noise = 0.5",
                                      'labels = "square"\nlabel_noise = 0.5'])
 def test_the_slope_of_a_label_is_its_derivative(problem):
@@ -58,6 +73,50 @@ def test_the_theory_refuses_a_loss_that_is_not_smooth():
                   lambda f, y: 0.0 * f, labels="sign")
     with pytest.raises(RunError, match="dv jumps as f grows"):
         theory_experiment(make('loss = "hinge_for_tests"'))
+
+
+PHASE = "\n[[phase]]\nbegin = 0.5\nlearning_rate = 0.05\n[[phase]]\nbegin = 0.7\nloss = {!r}\n"
+
+
+def with_phase(problem: str, loss: str) -> Run:
+    """A run whose second phase goes on to another loss; without m0."""
+    return parse_run(f'[problem]\nalpha = 2.0\n{problem}\n[algorithm]\nkind = "gd"\nlearning_rate = 0.1\nt_max = 1.0\n'
+                     + PHASE.format(loss))
+
+
+def test_the_theory_refuses_a_phase_to_a_loss_that_is_not_smooth():
+    """The smoothed hinge in its place is taken."""
+    register_loss("late_hinge", lambda f, y: max(0.0, 1 - y * f), lambda f, y: -y if y * f < 1 else 0.0 * f,
+                  lambda f, y: 0.0 * f, labels="sign")
+    with pytest.raises(RunError, match=r"^\[\[phase\]\] 2: loss = 'late_hinge': its derivative dv jumps as f grows") as caught:
+        theory_experiment(with_phase('m0 = 0.2\nloss = "logistic"', "late_hinge"))
+    assert "\n" not in str(caught.value)
+    assert len(theory_experiment(with_phase('m0 = 0.2\nloss = "logistic"', "smooth_hinge")).losses) == 2
+
+
+def test_a_phase_to_a_loss_that_jumps_in_the_label_is_solved_without_stein():
+    """The jump at |y| = 3 is in reach; one at 30 is not, and labels sign never need it."""
+    for edge in (3.0, 30.0):
+        register_loss(f"cut_{edge:.0f}", lambda f, y, edge=edge: 0.5 * (f - y) ** 2 if abs(y) < edge else 0.0,
+                      lambda f, y, edge=edge: f - y if abs(y) < edge else 0.0,
+                      lambda f, y, edge=edge: 1.0 if abs(y) < edge else 0.0)
+    linear, signs = 'm0 = 0.2\nloss = "linear"\nlabels = "field"', 'm0 = 0.2\nloss = "linear"\nlabels = "sign"'
+    assert not theory_experiment(with_phase(linear, "cut_3")).stein
+    assert theory_experiment(with_phase(linear, "cut_30")).stein and theory_experiment(with_phase(signs, "cut_3")).stein
+
+
+def test_a_random_start_refuses_a_phase_to_a_loss_that_tells_the_sign():
+    """(f^2 - y^2)^2 with y = h0 is even in h0, (f - y)^2 is not; nor is a loss that differs beyond y = 2 alone."""
+    phase = get_loss("phase_retrieval")
+    v, dv = phase.v, phase.dv
+    register_loss("even_field", v, dv, phase.d2v, phase.dv_dy, labels="field")
+    register_loss("late_sign", lambda f, y: v(f, y) + f * max(0.0, y - 2.0) ** 2, lambda f, y: dv(f, y) + max(0.0, y - 2.0) ** 2,
+                  phase.d2v, labels="field")
+    for name in ("linear", "late_sign"):
+        with pytest.raises(RunError, match=rf"\[\[phase\]\] 2: loss = '{name}': samples tell the sign of h0") as caught:
+            theory_experiment(with_phase('start = "random"\nloss = "even_field"', name))
+        assert "\n" not in str(caught.value)
+    assert theory_experiment(with_phase('start = "random"\nloss = "even_field"', "even_field")).centred
 
 
 def test_files_round_trip_and_old_ones_mean_what_they_meant():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba import njit
 
 from dmft.core.errors import UserError
 from dmft.model.losses import get_loss, loss_names, register_loss
+from dmft.model.teacher import NONE, SMOOTH, Teacher
 
 F, Y = np.meshgrid(np.linspace(-2, 2, 9), np.linspace(-2, 2, 9))
 STEP = 1e-5
@@ -53,19 +55,53 @@ def test_slips_in_a_users_loss(arguments, message):
     assert loss_names() == known and "wrong" not in known
 
 
+def test_labels_abs_need_a_loss_even_in_the_label():
+    """Without noise y is h0 with its sign. With |y| for y, or with labels that have a sign, the same loss is taken."""
+    def functions(of):
+        return (lambda f, y: 0.5 * (np.sqrt(f * f + 0.01) - of(y)) ** 2,
+                lambda f, y: f * (1 - of(y) / np.sqrt(f * f + 0.01)),
+                lambda f, y: 1 - 0.01 * of(y) / np.sqrt(f * f + 0.01) ** 3)
+
+    identity, magnitude = njit(lambda y: y), njit(lambda y: abs(y))
+    with pytest.raises(UserError, match="v is not even in y") as caught:
+        register_loss("amplitude", *functions(identity), labels="abs")
+    assert "\n" not in str(caught.value) and "amplitude" not in loss_names()
+    assert register_loss("amplitude", *functions(magnitude), labels="abs").labels == "abs"
+    assert register_loss("signed", *functions(identity), labels="field").labels == "field"
+
+
 def test_jumps_forbid_the_stein_control_variate():
-    """Gaussian integration by parts misses the delta function of a jump, in y (sign labels) or in f (|f - y|)."""
+    """Gaussian integration by parts misses the delta function of a jump, in y (sign labels) or in f (|f - y|); a kink has none, nor
+    does a jump at y = 0 matter to labels |h0|."""
     sign = register_loss("sign_for_tests", lambda f, y: np.log1p(np.exp(-f * np.sign(y))),
                          lambda f, y: -np.sign(y) / (1 + np.exp(f * np.sign(y))),
                          lambda f, y: 0.25 / np.cosh(f / 2) ** 2)
     gap = register_loss("gap_for_tests", lambda f, y: abs(f - y), lambda f, y: np.sign(f - y), lambda f, y: 0.0)
     kink = register_loss("kink_for_tests", lambda f, y: 0.5 * (f - abs(y)) ** 2, lambda f, y: f - abs(y),
                          lambda f, y: 1.0, lambda f, y: -np.sign(y))
-    assert not sign.stein and not gap.stein and kink.stein
+    steep = register_loss("steep_for_tests", lambda f, y: 0.5 * f * f * np.tanh(2000 * (y - 2)),
+                          lambda f, y: f * np.tanh(2000 * (y - 2)), lambda f, y: np.tanh(2000 * (y - 2)))
+    assert not any(Teacher(loss).by_parts(loss) for loss in (sign, gap, steep)) and Teacher(kink).by_parts(kink)
+    assert Teacher(sign, "abs").by_parts(sign) and not Teacher(sign, "abs", 0.1).by_parts(sign)
+    assert sign.smooth and kink.smooth and not gap.smooth
     for name in ("phase_retrieval", "linear"):
         built_in = get_loss(name)
         own = register_loss(f"{name}_again", built_in.v, built_in.dv, built_in.d2v)
-        assert built_in.stein and own.stein
+        assert all(Teacher(loss, labels, noise).control == SMOOTH
+                   for loss in (built_in, own) for labels in ("field", "square") for noise in (0.0, 3.0))
+
+
+@pytest.mark.parametrize("edge, labels, noise, reached", [
+    (5.0, "square", 0.0, True), (16.0, "square", 0.0, True), (40.0, "square", 0.0, False), (40.0, "square", 1.0, True),
+    (7.5, "field", 0.0, False), (7.5, "field", 3.0, True), (7.5, "abs", 0.0, False), (7.5, "abs", 3.0, True),
+])
+def test_jumps_at_labels_that_a_run_reaches_forbid_it(edge, labels, noise, reached):
+    """Samples with |y| beyond an edge are left out, so that v' jumps there. Labels reach 6 of h0 and 5 standard deviations of the
+    noise; whether a jump counts depends on the run, not on the loss."""
+    loss = register_loss("cut_for_tests", lambda f, y: 0.5 * (f - y) ** 2 if abs(y) < edge else 0.0,
+                         lambda f, y: f - y if abs(y) < edge else 0.0, lambda f, y: 1.0 if abs(y) < edge else 0.0)
+    assert Teacher(loss, labels, noise).by_parts(loss) == (not reached)
+    assert Teacher(loss, labels, noise).control == (NONE if reached else SMOOTH)
 
 
 def test_unknown_names_get_a_hint():

@@ -15,6 +15,7 @@ from dmft.core.parallel import Comm
 from dmft.equations.history import History
 from dmft.equations.kernels import saved_steps
 from dmft.model.observables import field_error, generalization, magnitude_error
+from dmft.model.teacher import Teacher
 from dmft.result.statistics import ReplicaStatistics
 from dmft.running import runner
 from dmft.running.replica import HALF, WHOLE, Replica, Setup
@@ -213,6 +214,41 @@ def test_labels_with_a_jump_are_solved_without_stein(caplog):
     assert caplog.text.count("without the Stein control variate") == 1
     assert abs(reduced.mu[0] - plain.mu[0]) < 4 * np.hypot(reduced.mu_error[0], plain.mu_error[0])
     assert plain.mu_error[0] < 0.05 * abs(plain.mu[0])
+
+
+def squares_below_5(h0, m, r):
+    """<v'> given h0 and y = h0^2, for v = (f^2 - y)^2/4 at y < 5: f is N(m h0, r)."""
+    return np.where(h0**2 < 5, (m * h0) ** 3 + 3 * m * h0 * r - m * h0**3, 0.0)
+
+
+def noisy_below(h0, m, r):
+    """<v'> given h0, for v = (f - y)^2/2 at |y| < 4.5 and y = h0 + sqrt(3) zeta."""
+    y = np.linspace(-4.5, 4.5, 401)[:, None]
+    density = np.exp(-((y - h0) ** 2) / 6) / np.sqrt(6 * np.pi)
+    return np.trapezoid((m * h0 - y) * density, y, axis=0)
+
+
+@pytest.mark.parametrize(("labels", "noise", "functions", "slope"), [
+    ("square", 0.0, (lambda f, y: 0.25 * (f * f - y) ** 2 if y < 5 else 0.0, lambda f, y: f * (f * f - y) if y < 5 else 0.0,
+                     lambda f, y: 3 * f * f - y if y < 5 else 0.0), squares_below_5),
+    slow("field", 3.0, (lambda f, y: 0.5 * (f - y) ** 2 if abs(y) < 4.5 else 0.0, lambda f, y: f - y if abs(y) < 4.5 else 0.0,
+                        lambda f, y: 1.0 if abs(y) < 4.5 else 0.0), noisy_below),
+])
+def test_a_loss_that_jumps_at_labels_beyond_the_field(labels, noise, functions, slope, monkeypatch):
+    """One step without a projection is m - eta alpha <h0 v'> exactly. The jump is out of reach of y = h0, at which the
+    control variate used to be allowed; with it the step is wrong by many error bars."""
+    m, r, eta, alpha = 0.4, 0.8, 0.01, 3.0
+    dmft.register_loss("cut", *functions, labels=labels)
+    problem = {"loss": "cut", "alpha": alpha, "m0": m, "label_noise": noise}
+    run = make_run({"kind": "gd"}, {**problem, "constraint": "ridge", "ridge": 0.0, "start_variance": r}, steps=1, eta=eta,
+                   samples=4096, replicas=4)
+    h0 = np.linspace(-9.0, 9.0, 20001)
+    exact = m - eta * alpha * np.trapezoid(h0 * slope(h0, m, r) * np.exp(-0.5 * h0**2) / np.sqrt(2 * np.pi), h0)
+    theory = dmft.solve(run, quiet=True)
+    assert abs(theory.m[1] - exact) < 5 * theory.m_error[1]
+    monkeypatch.setattr(Teacher, "by_parts", lambda self, loss: True)
+    wrong = dmft.solve(run, quiet=True)
+    assert abs(wrong.m[1] - exact) > 30 * max(wrong.m_error[1], theory.m_error[1])
 
 
 def test_generalization_agrees_with_the_closed_form():
