@@ -52,6 +52,10 @@ class Dynamics:
         """(size,) bool: the entries of the flat vector that the dynamics can change."""
         return np.ones(self.layout.size, bool)
 
+    def change_times(self) -> np.ndarray:
+        """Values of the statistic `clock`, rising, at which drift and covariance jump: the steps of a schedule (stretches.py)."""
+        return np.zeros(0)
+
     def longest_step(self, x0: np.ndarray, t: np.ndarray) -> float:
         """Default step of the SDE from the starts x0 (instances, size) over the times t."""
         return min(0.01, max(t[-1] / 200.0, 1e-12))

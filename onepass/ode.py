@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import scipy  # loads its parts when they are first used
@@ -10,6 +11,7 @@ import scipy  # loads its parts when they are first used
 from dmft.core.errors import RunError
 from onepass.dynamics import Dynamics
 from onepass.result import Trajectory
+from onepass.stretches import Stretch, changes
 
 Event = Callable[[float, dict[str, np.ndarray]], float]
 
@@ -33,7 +35,7 @@ def solve(
 ) -> Trajectory:
     """Integrate the model's ODE from `initial` at t = 0 by an adaptive Runge-Kutta rule of order 8 (local error
     rtol |X| + atol; rtol = 1e-10 and below are reachable), or by any method of SciPy's solve_ivp ("LSODA" for
-    stiff models).
+    stiff models). The rule stops and starts again at every change of a schedule (stretches.py).
 
     `events` maps names to functions g(t, statistics) whose sign changes are located; a function with an attribute
     `terminal = True` ends the integration, and entries of the result past that time are NaN.
@@ -52,29 +54,42 @@ def solve(
         g.direction = getattr(event, "direction", 0.0)  # type: ignore[attr-defined]
         return g
 
-    with np.errstate(over="ignore", invalid="ignore"):
-        done = scipy.integrate.solve_ivp(
-            lambda _, x: model.drift(x),
-            (0.0, float(t[-1])) if t[-1] > 0 else (0.0, 1e-300),
-            x0,
-            method=method,
-            rtol=rtol,
-            atol=atol,
-            dense_output=True,
-            events=[wrap(e) for e in events.values()] or None,
-        )
-    reached = t <= done.t[-1]
+    end = float(t[-1]) if t[-1] > 0 else 1e-300
+    done: list[Any] = []
+    begin, start = 0.0, x0
+    for stop in [*changes(model, x0, end).tolist(), end]:
+        stretch = Stretch(model, start, stop - begin)
+        with np.errstate(over="ignore", invalid="ignore"):
+            done.append(scipy.integrate.solve_ivp(
+                lambda _, x, stretch=stretch: stretch.drift(x),
+                (begin, stop),
+                start,
+                method=method,
+                rtol=rtol,
+                atol=atol,
+                dense_output=True,
+                events=[wrap(e) for e in events.values()] or None,
+            ))  # fmt: skip
+        begin, start = stop, done[-1].y[:, -1]
+        if done[-1].status != 0:
+            break
+    sol = scipy.integrate.OdeSolution(
+        np.concatenate([[0.0], *(part.t[1:] for part in done)]),
+        [interpolant for part in done for interpolant in part.sol.interpolants],
+        alt_segment=done[0].sol.side == "right",
+    )
+    reached = t <= done[-1].t[-1]
     x = np.full((t.size, layout.size), np.nan)
     if reached.any():
-        x[reached] = done.sol(t[reached]).T
+        x[reached] = sol(t[reached]).T
     x[t == 0.0] = x0
-    outcome = "done" if done.status == 0 else "event" if done.status == 1 else "diverged"
+    outcome = {0: "done", 1: "event"}.get(done[-1].status, "diverged")
     return Trajectory(
         t,
         model.with_observables(layout.unpack(x)),
         "ode",
         model.to_toml(),
-        {"outcome": outcome, "rtol": rtol, "evaluations": done.nfev},
-        dense=lambda time: model.with_observables(layout.unpack(np.moveaxis(done.sol(time), 0, -1))),
-        events=dict(zip(events, done.t_events or [], strict=False)),
+        {"outcome": outcome, "rtol": rtol, "evaluations": sum(part.nfev for part in done)},
+        dense=lambda time: model.with_observables(layout.unpack(np.moveaxis(sol(time), 0, -1))),
+        events={name: np.unique(np.concatenate([part.t_events[i] for part in done])) for i, name in enumerate(events)},
     )

@@ -16,6 +16,7 @@ from onepass.instances import Walk
 from onepass.ode import increasing_times
 from onepass.process import Batch, Process, Single
 from onepass.sde import SdeGrid, SdePaths
+from onepass.stretches import changes
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,12 @@ class EnsembleRequest:
         model, dimension, seed = self.model, self.dimension, self.seed
         tau = model.time_step(dimension)
         if self.process == "sde":
-            grid = SdeGrid(self.t, self.longest_step)
+            grid = self.grid
 
             def paths(indices: np.ndarray, step: int) -> Batch:
                 return SdePaths(model, tau, grid, self.x0[indices], seed, indices.tolist(), step)
 
-            return Walk(self.x0, grid.ends, paths, True)
+            return Walk(self.x0, grid.records, paths, True)
         begin: Callable[..., Process] = model.chain_process if self.process == "chain" else model.sgd_process
 
         def single(indices: np.ndarray, step: int) -> Batch:
@@ -54,6 +55,11 @@ class EnsembleRequest:
     def longest_step(self) -> float:
         """The longest step of the SDE: the one asked for, or the model's default."""
         return self.step or self.model.longest_step(self.x0, self.t)
+
+    @property
+    def grid(self) -> SdeGrid:
+        """The steps of the SDE."""
+        return SdeGrid(self.t, self.longest_step, changes(self.model, self.x0, float(self.t[-1])))
 
     def first(self, instances: int) -> EnsembleRequest:
         """The same ensemble with fewer instances."""
@@ -94,8 +100,8 @@ class EnsembleRequest:
         count = len(before.x0)
         if not np.array_equal(before.x0, self.x0[:count]):
             raise RunError(f"{source}: random starts of this model change with simulation.instances; --force starts afresh")
-        if self.process == "sde" and before.longest_step != self.longest_step:
-            raise RunError(f"{source}: the step of the SDE follows from the largest start, which is among the new instances; "
+        if self.process == "sde" and (before.longest_step, before.grid.lengths) != (self.longest_step, self.grid.lengths):
+            raise RunError(f"{source}: the steps of the SDE follow from all starts, and those of the new instances change them; "
                            "--force starts afresh")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from dmft.core import streams
 from onepass.dynamics import Dynamics
 from onepass.process import from_bytes, to_bytes
+from onepass.stretches import Stretch
 
 
 def symmetric_root(c: np.ndarray) -> np.ndarray:
@@ -26,13 +27,15 @@ def symmetric_root(c: np.ndarray) -> np.ndarray:
 
 
 class SdeGrid:
-    """Steps of the SDE: all equal between two times of the result, and at most `longest`."""
+    """Steps of the SDE, at most `longest`, and all equal between two marks: times of the result, and changes of a schedule."""
 
-    def __init__(self, t: np.ndarray, longest: float):
-        before = np.concatenate([[0.0], t[:-1]])
-        counts = [max(1, int(np.ceil((b - a) / longest - 1e-9))) if b > a else 0 for a, b in zip(before, t, strict=True)]
-        self.ends = np.cumsum(counts)       # steps taken when each time is reached
-        self.lengths = [(b - a) / max(n, 1) for a, b, n in zip(before, t, counts, strict=True)]
+    def __init__(self, t: np.ndarray, longest: float, changes: np.ndarray):
+        marks = np.union1d(t, changes)
+        before = np.concatenate([[0.0], marks[:-1]])
+        counts = [max(1, int(np.ceil((b - a) / longest - 1e-9))) if b > a else 0 for a, b in zip(before, marks, strict=True)]
+        self.ends = np.cumsum(counts)       # steps taken when each mark is reached
+        self.lengths = [(b - a) / max(n, 1) for a, b, n in zip(before, marks, counts, strict=True)]
+        self.records = self.ends[np.searchsorted(marks, t)]     # steps taken when each time of the result is reached
 
 
 class SdePaths:
@@ -67,8 +70,9 @@ class SdePaths:
 
     def _moved(self, x: np.ndarray, xi: np.ndarray, h: float) -> np.ndarray:
         """x (instances, size) after a step of length h with standard normals xi."""
-        drift = self.model.drift
-        root = symmetric_root(self.model.covariance(x + 0.5 * h * drift(x)))
+        stretch = Stretch(self.model, x, h)
+        drift = stretch.drift
+        root = symmetric_root(stretch.covariance(x + 0.5 * h * drift(x)))
         half = 0.5 * np.sqrt(self.tau * h) * (root @ xi[:, :, None])[:, :, 0]
         x = x + half
         k1 = drift(x)

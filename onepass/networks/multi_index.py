@@ -177,7 +177,7 @@ class MultiIndexNetwork(Network):
 
     def _rate(self, s: dict[str, np.ndarray]) -> float:
         """The factor of the learning rate now."""
-        return float(links.rate_at(float(s["clock"]), self._decay, self._steps))
+        return float(links.rate_at(float(s["clock"]), self._decay, self._steps, 0.0))
 
     @property
     def _decay(self) -> tuple[float, float]:
@@ -186,6 +186,9 @@ class MultiIndexNetwork(Network):
     @property
     def _steps(self) -> np.ndarray:
         return np.array(self.rate_steps, float).reshape(-1, 2)
+
+    def change_times(self) -> np.ndarray:
+        return self._steps[:, 0]
 
     def _scale(self, s: dict[str, np.ndarray]) -> float:
         """Prefactor (gamma/p) rate of the kicks."""

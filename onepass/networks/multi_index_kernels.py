@@ -111,8 +111,9 @@ def chain(om, clock, steps, s, ds, g, a, pull, clip, gamma, noise, weight_decay,
     white, across = np.empty((batch, n)), np.zeros((batch, batch))
     fields, total = np.empty((batch, n)), np.empty((batch, p))
     teacher, moved, kick = np.empty(k), np.empty(p), np.empty(p)
+    tau = gamma / (p * dimension)
     for _ in range(steps):
-        rate = rate_at(clock[0], rate_decay, rate_steps)
+        rate = rate_at(clock[0], rate_decay, rate_steps, 0.5 * tau)
         complete_cholesky(om, factor, 0)
         for b in range(batch):
             square = 0.0
@@ -159,4 +160,4 @@ def chain(om, clock, steps, s, ds, g, a, pull, clip, gamma, noise, weight_decay,
                 for i in range(n):
                     om[j, i] *= kick[j - k]
                     om[i, j] *= kick[j - k]
-        clock[0] += gamma / (p * dimension)
+        clock[0] += tau

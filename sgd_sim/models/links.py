@@ -132,12 +132,13 @@ def evaluate(g, fields):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def rate_at(t, decay, steps):
-    """Factor of the learning rate at time t: (1 + t/decay[0])^-decay[1], times steps[i, 1] of the last line with steps[i, 0] <= t
-    (1 before the first)."""
+def rate_at(t, decay, steps, half):
+    """Factor of the learning rate at time t: (1 + t/decay[0])^-decay[1], times steps[i, 1] of the last line with steps[i, 0] <=
+    t + half (1 before the first). half: half an SGD step, so that a change falls on the nearest one and rounding of a clock that
+    was summed up cannot delay it; 0 in continuous time."""
     factor = 1.0
     for i in range(len(steps)):
-        if t >= steps[i, 0]:
+        if t + half >= steps[i, 0]:
             factor = steps[i, 1]
     return factor * (1.0 + t / decay[0]) ** -decay[1]
 
@@ -152,8 +153,9 @@ def advance(w, clock, steps, s, ds, g, w_star, a, pull, clip, gamma, noise, weig
     k = len(w_star)
     x = np.empty((batch, d))
     fields, targets, kick, total = np.empty(p), np.empty(k), np.empty(p), np.empty((batch, p))
+    tau = gamma / (p * d)
     for _ in range(steps):
-        rate = rate_at(clock[0], rate_decay, rate_steps)
+        rate = rate_at(clock[0], rate_decay, rate_steps, 0.5 * tau)
         for n in range(batch):
             square = 0.0
             for i in range(d):
@@ -184,4 +186,4 @@ def advance(w, clock, steps, s, ds, g, w_star, a, pull, clip, gamma, noise, weig
                     w[j, i] += total[n, j] / batch * x[n, i]
             if sphere:
                 w[j] *= np.sqrt(d) / np.sqrt(np.dot(w[j], w[j]))
-        clock[0] += gamma / (p * d)
+        clock[0] += tau
