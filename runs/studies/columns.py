@@ -56,7 +56,7 @@ def simulated(run: dmft.Run, rows: np.ndarray, waiting: np.ndarray, N: int, seed
 
 
 def main() -> None:
-    options = read_options(__doc__, "512 samples, 3 replicas, N = 100, t = 6: seconds", dimension=600, instances=48)
+    options = read_options(__doc__, "512 samples, 3 replicas, N = 100, t = 6: seconds", dimension=800, instances=40)
     run, N, instances = dmft.parse_run(RUN), options.dimension, options.instances
     if options.quick:
         run, N, instances = run.replace(samples=512, replicas=3, t_max=6.0, waiting_times=[0.0, 0.3, 1.0, 3.0]), 100, 8
