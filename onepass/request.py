@@ -101,7 +101,7 @@ class EnsembleRequest:
         if not np.array_equal(before.x0, self.x0[:count]):
             raise RunError(f"{source}: random starts of this model change with simulation.instances; --force starts afresh")
         if self.process == "sde" and (before.longest_step, before.grid.lengths) != (self.longest_step, self.grid.lengths):
-            raise RunError(f"{source}: the steps of the SDE follow from all starts, and those of the new instances change them; "
+            raise RunError(f"{source}: the step of the SDE follows from all starts, and those of the new instances change it; "
                            "--force starts afresh")
 
 

@@ -5,7 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import onepass
+from dmft.core.errors import UserError
 from onepass.dynamics import Dynamics
+from onepass.request import request
 from onepass.stretches import Stretch
 from sgd_sim.models.links import rate_at
 
@@ -69,6 +71,17 @@ def test_the_sde_steps_to_every_change(moved, monkeypatch):
     assert_allclose(paths.M[:, 1], np.stack([moved["M"][1]] * 2), atol=2e-6)
     blind(monkeypatch)
     assert np.abs(network().diffuse(10**14, 1, START, [2.0, 4.0], step=0.7).M[0, 1] - moved["M"][1]).max() > 0.01
+
+
+def test_an_sde_whose_changes_would_move_is_not_grown():
+    """A new instance whose clock starts elsewhere has its changes elsewhere, and all instances share their steps."""
+    def wanted(clocks):
+        start = {name: np.stack([value] * len(clocks)) for name, value in START.items()} | {"clock": np.array(clocks)}
+        return request(network(), "sde", 100, len(clocks), start, [4.0], 1)
+
+    wanted([0.0, 0.0, 0.0]).check_growth(wanted([0.0, 0.0]), "a.h5")
+    with pytest.raises(UserError, match="the step of the SDE"):
+        wanted([0.0, 0.0, 0.9]).check_growth(wanted([0.0, 0.0]), "a.h5")
 
 
 @pytest.mark.statistical
