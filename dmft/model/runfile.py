@@ -338,12 +338,17 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
                 raise RunError(f"{source}: {where}: {error}") from None
         _check_labels(parts["problem"], source)
         kind = parts["problem"].labels or get_loss(parts["problem"].loss).labels
-        for phase in parts["algorithm"].phase:
+        known = (kind,) if kind else ("field", "abs")    # where nobody says y = h0, of which a loss made for abs takes |h0|
+        for i, phase in enumerate(parts["algorithm"].phase):
             if "loss" in phase:
                 _check_labels(dataclasses.replace(parts["problem"], loss=phase["loss"], labels=kind), source)
                 if kind == "abs" and get_loss(phase["loss"]).labels != "abs":
                     raise RunError(f'{source}: [[phase]] loss = "{phase["loss"]}": the labels abs of this run tell no sign, which '
                                    'only losses made for them ignore; take phase_retrieval, or a loss registered with labels="abs"')
+                made_for = get_loss(phase["loss"]).labels
+                if parts["problem"].data == "teacher" and not parts["problem"].labels and made_for and made_for not in known:
+                    raise RunError(f'{source}: [[phase]] {i + 1}: loss = "{phase["loss"]}": made for labels {made_for}, but this '
+                                   f'run has {kind or "y = h0"} by its first loss; say with [problem] labels which are meant')
     return Run(**parts)
 
 

@@ -94,6 +94,29 @@ def test_the_theory_refuses_a_phase_to_a_loss_that_is_not_smooth():
     assert len(theory_experiment(with_phase('m0 = 0.2\nloss = "logistic"', "smooth_hinge")).losses) == 2
 
 
+@pytest.mark.parametrize(("labels", "loss", "has"), [("square", "phase_retrieval", "square"), ("", "logistic", "y = h0"),
+                                                     ("square", "linear", "square"), ("sign", "linear", "sign")])
+def test_a_phase_to_a_loss_made_for_other_labels(labels, loss, has):
+    """Refused unless the run file says which labels are meant; phase retrieval of squares is then (f^2 - y)^2/4."""
+    square = get_loss("linear")
+    register_loss("first", square.v, square.dv, square.d2v, labels=labels)
+    said = rf"\[\[phase\]\] 2: loss = \"{loss}\": made for labels \w+, but this run has {has} "
+    with pytest.raises(RunError, match=said) as caught:
+        with_phase('m0 = 0.2\nloss = "first"', loss)
+    assert "\n" not in str(caught.value)
+    meant = {"phase_retrieval": "square", "logistic": "sign", "linear": labels}[loss]
+    run = with_phase(f'm0 = 0.2\nloss = "first"\nlabels = "{meant}"', loss)
+    if loss == "phase_retrieval":
+        assert theory_experiment(run).losses[1].v(1.0, 3.0) == 1.0
+
+
+@pytest.mark.parametrize(("labels", "loss"), [("", "linear"), ("", "phase_retrieval"), ("field", "linear"), ("sign", "logistic")])
+def test_a_phase_to_a_loss_made_for_the_same_labels(labels, loss):
+    square = get_loss("linear")
+    register_loss("first", square.v, square.dv, square.d2v, labels=labels)
+    assert len(theory_experiment(with_phase('m0 = 0.2\nloss = "first"', loss)).losses) == 2
+
+
 def test_a_phase_to_a_loss_that_jumps_in_the_label_is_solved_without_stein():
     """The jump at |y| = 3 is in reach; one at 30 is not, and labels sign never need it."""
     for edge in (3.0, 30.0):
