@@ -88,7 +88,7 @@ def _systematic(theory: Theory, what: str, name: str, estimate: dict[str, np.nda
     ratio = in_errors(np.where(seen, np.abs(bias), 0.0), bar)
     unknown = bool(np.any(np.isnan(bias) & np.isfinite(theory.curves[name])))
     if unknown or not np.isfinite(ratio).any():
-        why = "not known: all companions diverged" if unknown else "one replica has no error bar"
+        why = "not known: the companions with half the samples diverged" if unknown else "one replica has no error bar"
         return ResultCheck(what, float("nan"), None, why)
     i = int(np.nanargmax(ratio))
     return ResultCheck(what, float(ratio[i]), _below(float(ratio[i]), 1.0),
