@@ -74,7 +74,7 @@ def project(folder: Path, root: Path) -> Path:
     place = folder / "project"
     binaries = place / ".venv" / "bin"
     binaries.mkdir(parents=True)
-    for name in ("dmft", "slurm"):
+    for name in ("dmft", "workbench", "slurm"):
         os.symlink(root / name, place / name)
     for name, module in (("dmft", "dmft"), ("sgd-sim", "sgd_sim")):
         # -P: not through the link in the current folder, for whose path there is no compiled code yet.
