@@ -10,6 +10,7 @@
     dmft.report([files], "page.html")             one page for the browser
     dmft.register_loss("name", v, dv, d2v)        a loss of your own
     dmft.register_preprocessing("name", T)        a spectral start of your own
+    class Mine(dmft.LinearUpdate, name="mine")    an update rule of your own
 
 Bad input raises dmft.UserError, one line that says what to mend.
 """
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     from dmft.model.losses import register_loss
     from dmft.model.preprocessing import register_preprocessing
     from dmft.model.runfile import Run, load_run, parse_run
+    from dmft.model.updates import LinearUpdate
 
-__all__ = ["Run", "UserError", "__version__", "bayes", "compare", "convergence_study", "fixed_point", "load", "load_run",
-           "parse_run", "register_loss", "register_preprocessing", "report", "solve"]
+__all__ = ["LinearUpdate", "Run", "UserError", "__version__", "bayes", "compare", "convergence_study", "fixed_point", "load",
+           "load_run", "parse_run", "register_loss", "register_preprocessing", "report", "solve"]
 
 name_cache()        # before anything is compiled
 
@@ -47,6 +49,9 @@ def __getattr__(name: str) -> Any:
     if name == "register_preprocessing":
         from dmft.model.preprocessing import register_preprocessing
         return register_preprocessing
+    if name == "LinearUpdate":
+        from dmft.model.updates import LinearUpdate
+        return LinearUpdate
     if name in ("compare", "report"):       # they know simulations too, and live above this package
         return getattr(import_module("workbench.api"), name)
     if name in __all__:

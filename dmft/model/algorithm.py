@@ -9,7 +9,7 @@ import numpy as np
 
 from dmft.core import schema
 from dmft.core.errors import RunError
-from dmft.core.schema import boolean, choice, number, option
+from dmft.core.schema import boolean, choice, number, option, text
 from dmft.model.clock import SCHEDULED, Clock, make_clock, phase_tables
 from dmft.model.minibatches import EPOCHS, MINIBATCHES, Persistent, whole_epochs
 from dmft.model.schedules import Setting, Table
@@ -33,6 +33,7 @@ class AlgorithmConfig:
     temperature: Setting = option(SCHEDULED["temperature"], 0.0, "a number or a schedule [[0.0, T0], [t1, T1], ...]")
     momentum: Setting = option(SCHEDULED["momentum"], 0.0, "beta, the share of the last displacement that is kept")
     nesterov: bool = option(boolean, False, "take the gradient where the momentum leads")
+    update: str = option(text, "", "heavy_ball, nesterov or a registered update rule, in place of nesterov")
     rescale_gradient: bool = option(boolean, True, "divide the gradient by the batch fraction (1 with gd and langevin)")
     phase: tuple[Table, ...] = option(phase_tables, (), "tables [[phase]]: what changes at a later time or step")
 
@@ -62,9 +63,15 @@ class AlgorithmConfig:
         return self.learning_rate if isinstance(self.learning_rate, float) else float(self.clock.eta[0])
 
     @property
+    def rule(self) -> str:
+        """The name of the update rule."""
+        return self.update or ("nesterov" if self.nesterov else "heavy_ball")
+
+    @property
     def has_momentum(self) -> bool:
-        """Whether there is momentum at any time."""
-        return any(setting not in (None, 0.0) for setting in (self.momentum, *(phase.get("momentum") for phase in self.phase)))
+        """Whether there is momentum at any time, or a rule of another kind."""
+        settings = (self.momentum, *(phase.get("momentum") for phase in self.phase))
+        return bool(self.update) or any(setting not in (None, 0.0) for setting in settings)
 
     @property
     def rate_text(self) -> str:
@@ -81,7 +88,8 @@ class AlgorithmConfig:
         reason = f'kind = "{self.kind}"'
         used_by = {"batch_fraction": ("sgd", "persistent_sgd"), "persistence": ("persistent_sgd",),
                    "minibatch": ("sgd",), "batch_change": ("persistent_sgd",)}
-        return {key: reason for key, kinds in used_by.items() if self.kind not in kinds}
+        unused = {key: reason for key, kinds in used_by.items() if self.kind not in kinds}
+        return unused | ({"nesterov": f'update = "{self.update}"'} if self.update else {})
 
     def needed(self) -> dict[str, str]:
         """Keys that this kind needs although they have a default, each with the reason."""

@@ -1,7 +1,7 @@
 """What keeps the weights bounded: the sphere, or a ridge. Theory and simulator both use these classes.
 
-A step makes u from w_n; the constraint turns it into w_{n+1} = a u. A new constraint is a class here, a line in
-`constraint_of`, and its projection in the simulator's step (sgd_sim/kernels/formulas.py and the loops that call it).
+A step makes u from w_n; the constraint turns it into w_{n+1} = a u. The simulator compiles `scale` for its loops, for a GPU as
+well: it is scalar code with numbers and fields of the class alone.
 """
 
 from __future__ import annotations
@@ -25,6 +25,10 @@ class Constraint(Protocol):
     def fixes_norm(self) -> bool:
         """Whether |w|^2 = N holds after every step; the exact identity of [dmft-nu] applies where it does."""
 
+    @property
+    def rescales(self) -> bool:
+        """Whether `scale` can be another number than 1; the simulator does not ask for it otherwise."""
+
     def start_variance(self, m0: float) -> float:
         """Variance of h(0), the part of the start normal to w0."""
 
@@ -41,6 +45,7 @@ class Sphere:
 
     decay: ClassVar[float] = 0.0
     fixes_norm: ClassVar[bool] = True
+    rescales: ClassVar[bool] = True
 
     def start_variance(self, m0: float) -> float:
         """w = m0 w0 + sqrt(1 - m0^2) z with |z|^2 = N."""
@@ -60,6 +65,7 @@ class Ridge:
     decay: float
     variance: float = 1.0  # of the start
     fixes_norm: ClassVar[bool] = False
+    rescales: ClassVar[bool] = False
 
     def start_variance(self, m0: float) -> float:
         """w = m0 w0 + sqrt(r) z with z ~ N(0, I), eq. C.2 where r = 1."""

@@ -23,7 +23,7 @@ from dmft.model.schedules import Schedule
 from dmft.model.spectral import power_iteration
 from dmft.model.starts import RANDOM, SPECTRAL, Start
 from dmft.model.teacher import SMOOTH, is_even
-from dmft.model.updates import Update
+from dmft.model.updates import Update, make_rule
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,13 @@ class Experiment:
         return self.losses[self.loss_n[n]]
 
     def heat(self, n: int) -> float:
-        """Variance of the thermal noise of step n, 2 T eta (1 - beta). Eq. [momentum]."""
-        n = min(n, self.steps - 1)
-        return 2 * self.temperature[n] * self.eta_n[n] * (1 - self.update.beta[n])
+        """Variance of the thermal noise of step n. Eq. [momentum]."""
+        return float(self.heat_n[min(n, self.steps - 1)])
+
+    @cached_property
+    def heat_n(self) -> np.ndarray:
+        """Variance of the thermal noise of every step."""
+        return self.update.heat(self.temperature, self.eta_n)
 
     def constraint_at(self, n: int) -> Constraint:
         """The constraint of step n; hidden steps, of power iteration, stay on the sphere."""
@@ -122,15 +126,16 @@ class Experiment:
         fraction = algorithm.at_steps("batch_fraction")
         losses, loss_n = _losses(run)
         ridge = algorithm.at_steps("ridge", problem.ridge)
+        update = Update.of(make_rule(algorithm.rule), algorithm.at_steps("momentum"))
         return cls(
             data=data_of(problem),
             alpha=problem.alpha,
             start=Start(problem.start, problem.m0),
             constraint=constraint_of(problem.constraint, float(ridge[0]), problem.start_variance),
             batches=_batches(run, fraction),
-            update=Update.of(algorithm.at_steps("momentum"), algorithm.nesterov),
+            update=update,
             steps=steps,
-            eta_n=clock.eta,
+            eta_n=clock.eta * update.gain,
             t_n=clock.t,
             temperature=algorithm.at_steps("temperature"),
             ridge_n=ridge,
@@ -227,7 +232,7 @@ def theory_experiment(run: Run) -> Experiment:
             raise RunError(f"{where}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
                            "the theory would miss the delta function in its curvature; smooth the loss over a small width")
     if experiment.start.random:
-        _check_random(run, experiment.data)
+        _check_random(run, experiment)
     return after_power_iteration(experiment, run) if spectral else experiment
 
 
@@ -246,25 +251,25 @@ def after_power_iteration(e: Experiment, run: Run) -> Experiment:
     jumps[steps] = True
     return dataclasses.replace(
         e, start=Start(SPECTRAL, power.m0), batches=Batches((FullBatch(), *laws), before(0, e.batches.which + 1), e.batches.relax),
-        update=Update(before(0.0, e.update.beta), e.update.nesterov), steps=e.steps + steps, eta_n=before(power.c, e.eta_n),
+        update=e.update.after(steps), steps=e.steps + steps, eta_n=before(power.c, e.eta_n),
         t_n=before(0.0, e.t_n), temperature=before(0.0, e.temperature), ridge_n=before(0.0, e.ridge_n),
         scale_n=before(1.0, e.scale_n),
         losses=(spectral_loss(problem.preprocessing, problem.alpha), *e.losses), loss_n=before(0, e.loss_n + 1), jump_n=jumps,
         hidden=steps)
 
 
-def _check_random(run: Run, data: DataModel) -> None:
+def _check_random(run: Run, e: Experiment) -> None:
     """RunError where sqrt(N) m of a random start is not the centred Gaussian process of equations/random_start.py."""
     where = '[problem] start = "random": '
     if run.theory.method == "iterate":
         raise RunError(f'{where}[theory] method = "iterate" has no fluctuations of m; take method = "march"')
-    if run.algorithm.nesterov:
+    if e.update.looks_ahead:
         raise RunError(f"{where}nesterov = true has no fluctuations of m yet; take heavy ball, nesterov = false")
     if run.problem.bias:
         raise RunError(f"{where}an intercept (bias = true) breaks the symmetry that keeps m at order 1/sqrt(N); take bias = false, "
                        'or start = "warm" with an m0')
     for place, loss in _named_losses(run):
-        if not data.even_in_teacher(loss):
+        if not e.data.even_in_teacher(loss):
             what = place.removeprefix("[problem] ") if run.problem.data == "teacher" else "clusters"
             raise RunError(f"{where}{what}: samples tell the sign of h0, so m is not of order 1/sqrt(N); random starts need a loss "
                            'and labels even in h0 (phase_retrieval, say); take start = "warm" with an m0 (0 is allowed)')

@@ -29,6 +29,7 @@ from dmft.model.losses import get_loss
 from dmft.model.preprocessing import PREPROCESSINGS, preprocessing_names
 from dmft.model.schedules import Setting
 from dmft.model.starts import STARTS
+from dmft.model.updates import make_rule
 
 VARIANCE_PARTS = ("sobol", "weights", "stein", "ibp")
 RETIRED_PARTS = ("splitting",)  # accepted in run files of earlier versions, without effect
@@ -329,6 +330,7 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
     if parts["problem"].bias and parts["algorithm"].has_momentum:
         raise RunError(f"{source}: [problem] bias = true: no intercept is learnt with momentum; take momentum = 0, or bias = false")
     if not any_loss:
+        make_rule(parts["algorithm"].rule)
         for where, name in [("[problem] loss", parts["problem"].loss),
                             *((f"[[phase]] {i + 1}: loss", phase["loss"]) for i, phase in enumerate(parts["algorithm"].phase)
                               if "loss" in phase)]:
