@@ -286,7 +286,7 @@ MUTATIONS = [
     Mutation("nine rounds of Philox", "dmft/core",
              "for _ in range(10):\n        p0", "for _ in range(9):\n        p0", STREAMS),
     # --- the simulator
-    Mutation("no normalisation on the sphere", "sgd_sim/cpu", "w[i] *= lanes.q[0]", "w[i] *= 1.0", SIMULATOR),
+    Mutation("no normalisation on the sphere", "sgd_sim/cpu", "w[i] *= a_n", "w[i] *= 1.0", SIMULATOR),
     Mutation("gradient does not start from zero", "sgd_sim/cpu", "np.float32(0.0)\n    pass_over_rows(visit.data",
              "np.float32(0.001)\n    pass_over_rows(visit.data", SIMULATOR),
     Mutation("too little heat", "sgd_sim/cpu", "add_noise(lanes.w[:, lane], settings.noise",

@@ -88,8 +88,7 @@ class AlgorithmConfig:
         reason = f'kind = "{self.kind}"'
         used_by = {"batch_fraction": ("sgd", "persistent_sgd"), "persistence": ("persistent_sgd",),
                    "minibatch": ("sgd",), "batch_change": ("persistent_sgd",)}
-        unused = {key: reason for key, kinds in used_by.items() if self.kind not in kinds}
-        return unused | ({"nesterov": f'update = "{self.update}"'} if self.update else {})
+        return {key: reason for key, kinds in used_by.items() if self.kind not in kinds}
 
     def needed(self) -> dict[str, str]:
         """Keys that this kind needs although they have a default, each with the reason."""
@@ -117,6 +116,8 @@ def check_algorithm(algorithm: AlgorithmConfig, unused: dict[str, str], source: 
         for key in phase:
             if key in unused:
                 raise RunError(f"{source}: [[phase]] {i + 1}: key '{key}' is not used with {unused[key]}; remove it")
+    if algorithm.nesterov and algorithm.update:
+        raise schema.bad_value(source, "algorithm", "nesterov", True, f'false with update = "{algorithm.update}"')
     if algorithm.nesterov and not algorithm.has_momentum:
         raise schema.bad_value(source, "algorithm", "nesterov", True, "false without momentum; give algorithm.momentum")
     if algorithm.minibatch in EPOCHS:

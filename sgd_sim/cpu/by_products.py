@@ -42,7 +42,8 @@ def make_products(landscape: Landscape, width: int, losses: tuple[Loss, ...]) ->
 
 def product_lanes(landscape: Landscape, starts: int, remembers: bool) -> Lanes:
     """Lanes for so many starts."""
-    return Lanes.empty(landscape, min(width for width in WIDTHS if width >= starts), landscape.w0.size, remembers)
+    shape = landscape.w0.size, min(width for width in WIDTHS if width >= starts)
+    return Lanes.empty(landscape, aligned(shape), np.empty(shape), remembers)
 
 
 def batches(instances: np.ndarray, steps: np.ndarray, threads: int) -> list[np.ndarray]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import get_num_threads, njit, prange
 
+from dmft.core.compiled import UNCOUNTED
 from sgd_sim.cpu.lanes import Lanes
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.formulas import pushed
@@ -32,6 +33,8 @@ class ByRows(NamedTuple):
     test_rows: np.ndarray
     test_weight: np.ndarray   # zeros: new samples have no part in a gradient
     unused: np.ndarray        # (padded N,) float32, the gradient that they have no part in
+    e: np.ndarray             # (padded N,) float32 and (N,): those of the lane
+    total: np.ndarray
 
 
 class Visit(NamedTuple):
@@ -61,26 +64,27 @@ class Draw(NamedTuple):
 
 def make_rows(landscape: Landscape, threads: bool = False) -> ByRows:
     """Scratch for instances on landscapes of this shape."""
+    get_num_threads()    # starts Numba's threads; code from its cache relies on that, whether it uses them or not
     samples, n, tests = landscape.h0.size, landscape.w0.size, landscape.test_h0.size
-    unused = aligned((padded(n),))
-    unused[:] = 0.0
+    unused, e = aligned((padded(n),)), aligned((padded(n),))
+    unused[:], e[:] = 0.0, 0.0
     return ByRows(threads, np.empty(samples, np.int64), np.empty(samples),
                   aligned((-(-samples // block_rows(samples)), padded(n))), np.empty(tests), np.arange(tests),
-                  np.zeros(tests, np.uint8), unused)
+                  np.zeros(tests, np.uint8), unused, e, np.empty(n))
 
 
-def row_lanes(landscape: Landscape, remembers: bool) -> Lanes:
+def row_lanes(landscape: Landscape, rows: ByRows, remembers: bool) -> Lanes:
     """A lane for one instance."""
-    return Lanes.empty(landscape, 1, padded(landscape.w0.size), remembers)
+    return Lanes.empty(landscape, rows.e.reshape(-1, 1), rows.total.reshape(-1, 1), remembers)
 
 
-@njit(cache=True, nogil=True)
+@njit(**UNCOUNTED, nogil=True)
 def block_rows(samples):
     """Rows of a block: a multiple of the rows that share a random draw, by the number of samples alone."""
     return max(_SMALLEST_BLOCK, -(-samples // (_MOST_BLOCKS * 4)) * 4)
 
 
-@njit(cache=True, nogil=True)
+@njit(**UNCOUNTED, nogil=True)
 def list_rows(weight, first, last, everything, backward, rows):
     """List the rows in first..last with weight > 0 (or all) in rows[first:], forward or backward; returns where the list ends."""
     end = first
@@ -91,7 +95,7 @@ def list_rows(weight, first, last, everything, backward, rows):
     return end
 
 
-@njit(cache=True, nogil=True)
+@njit(**UNCOUNTED, nogil=True)
 def _do_block(b, visit, draw, s, words, passes):
     """Block b of the rows: its part of the mini-batch where rows are independent, its fields, and its gradient (partial[b])."""
     height = block_rows(s.size)
@@ -104,7 +108,7 @@ def _do_block(b, visit, draw, s, words, passes):
                    visit.dv, passes.partial[b], passes.fields)
 
 
-@njit(cache=True, nogil=True)
+@njit(**UNCOUNTED, nogil=True)
 def _blocks(visit, draw, s, words, passes):
     """All blocks, one after the other."""
     # Every other step goes backward, since the last rows of a step are still in the second-level cache.
@@ -120,7 +124,7 @@ def _blocks_in_threads(visit, draw, s, words, passes):
         _do_block(b, visit, draw, s, words, passes)
 
 
-@njit(cache=True, nogil=True)
+@njit(**UNCOUNTED, nogil=True)
 def add_blocks(partial, total):
     """total = sum of the rows of partial, first to last, in float64."""
     for i in range(total.size):
@@ -130,13 +134,13 @@ def add_blocks(partial, total):
             total[i] += partial[b, i]
 
 
-def weighted_rows(data: np.ndarray, weights: np.ndarray, times: int, e: np.ndarray, passes: ByRows, total: np.ndarray) -> None:
-    """total = sum_mu weights[mu] x_mu (x_mu.e)/sqrt(N); times: address of (field, weight) -> product; e: (padded N,) float32."""
-    visit = Visit(data, weights, e, 0.0, 1.0 / np.sqrt(total.size), 0.0, 1.0, times, True)
+def weighted_rows(data: np.ndarray, weights: np.ndarray, times: int, passes: ByRows) -> None:
+    """total = sum_mu weights[mu] x_mu (x_mu.e)/sqrt(N); times: address of (field, weight) -> product."""
+    visit = Visit(data, weights, passes.e, 0.0, 1.0 / np.sqrt(passes.total.size), 0.0, 1.0, times, True)
     draw = Draw(minibatch.FULL, np.uint64(0), 0, 0, 0, 0)
     blocks = _blocks_in_threads if passes.threads else _blocks
     blocks(visit, draw, np.ones(weights.size, np.uint8), np.empty((2, 0), np.uint64), passes)
-    add_blocks(passes.partial, total)
+    add_blocks(passes.partial, passes.total)
 
 
 # --- for `dynamics.advance` -----------------------------------------------------------------------------------------------
@@ -147,7 +151,7 @@ def visit(passes, landscape, flags, settings, lanes, step, everything, draws):
     if kind == minibatch.WITHOUT_REPLACEMENT or kind == minibatch.WITH_REPLACEMENT or kind == minibatch.EPOCHS:
         minibatch.draw_fixed_size(kind, s, settings.first_place, settings.last_place, lanes.batch[0], settings.order,
                                   lanes.order[0])
-    look = Visit(landscape.data, landscape.h0, lanes.e.reshape(-1), lanes.sign[0], 1.0 / np.sqrt(lanes.w.size), lanes.b[0],
+    look = Visit(landscape.data, landscape.h0, passes.e, lanes.sign[0], 1.0 / np.sqrt(lanes.w.size), lanes.b[0],
                  settings.scale, settings.dv, everything)
     draw = Draw(kind, lanes.batch[0], step, settings.enter, settings.switch_on, settings.switch_off)
     if passes.threads:
@@ -157,7 +161,7 @@ def visit(passes, landscape, flags, settings, lanes, step, everything, draws):
 
 
 def gradient(passes, landscape, flags, settings, lanes, step):
-    add_blocks(passes.partial, lanes.total.reshape(-1))
+    add_blocks(passes.partial, passes.total)
 
 
 def push_intercepts(passes, landscape, flags, settings, lanes):
@@ -169,7 +173,7 @@ def push_intercepts(passes, landscape, flags, settings, lanes):
 
 
 def visit_fresh(passes, landscape, settings, lanes):
-    pass_over_rows(landscape.test, passes.test_rows, lanes.e.reshape(-1), lanes.sign[0], 1.0 / np.sqrt(lanes.w.size), lanes.b[0],
+    pass_over_rows(landscape.test, passes.test_rows, passes.e, lanes.sign[0], 1.0 / np.sqrt(lanes.w.size), lanes.b[0],
                    landscape.test_h0, passes.test_weight, 0.0, settings.dv, passes.unused, passes.test_fields)
 
 

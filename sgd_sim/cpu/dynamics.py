@@ -12,10 +12,13 @@ data). Files, ranks and run files are unknown here.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numba.extending import overload
 
+from dmft.core.compiled import UNCOUNTED
 from sgd_sim.cpu import by_products, by_rows
 from sgd_sim.kernels.fast_normals import BLOCK, fill_block
 from sgd_sim.kernels.formulas import keep_of, miss, moved, point_ahead, rate_of
@@ -24,6 +27,7 @@ from sgd_sim.kernels.step_table import settings_of
 from sgd_sim.recording import ERROR_FRESH, LOSS, MSE_FRESH, TRAINING_ERROR, B, M, Q
 
 _MODULES = {by_rows.ByRows: by_rows, by_products.ByProducts: by_products}
+_OPTIONS: Any = {"_nrt": UNCOUNTED["_nrt"]}
 
 
 def _of_the_pass(name: str, doc: str):
@@ -32,7 +36,8 @@ def _of_the_pass(name: str, doc: str):
         return getattr(_MODULES[type(arguments[0])], name)(*arguments)
 
     of_the_pass.__name__, of_the_pass.__doc__ = name, doc
-    overload(of_the_pass, strict=False)(lambda passes, *rest: getattr(_MODULES[passes.instance_class], name))
+    choose = overload(of_the_pass, strict=False, jit_options=_OPTIONS)
+    choose(lambda passes, *rest: getattr(_MODULES[passes.instance_class], name))
     return of_the_pass
 
 
@@ -44,7 +49,7 @@ field = _of_the_pass("field", "The field of a sample, after `visit`.")
 fresh_field = _of_the_pass("fresh_field", "The field of a new sample, after `visit_fresh`.")
 
 
-@njit(cache=True, nogil=True)
+@njit(**UNCOUNTED, nogil=True)
 def overlaps(a, b, out):
     """out[lane] = a[:, lane].b[:, lane]/N; b may have one column for all lanes."""
     n, width = a.shape
@@ -66,26 +71,30 @@ def overlaps(a, b, out):
         out[lane] /= n
 
 
-@njit(cache=True, nogil=True)
-def _deviate(lanes, w0, lookahead):
+@njit(**UNCOUNTED, nogil=True)
+def _deviate(w, before, lookahead, w0, sign, live, e):
     """e = y -+ w0 where y is the point ahead, w itself for lookahead = 0."""
-    n, width = lanes.w.shape
-    if lookahead == 0.0:
-        if width == 1:
+    n, width = w0.size, sign.size
+    if width == 1:
+        side = sign[0]
+        if lookahead == 0.0:
             for i in range(n):
-                lanes.e[i, 0] = lanes.w[i, 0] - lanes.sign[0] * w0[i]
-            return
-        for i in range(n):
-            for lane in range(width):
-                lanes.e[i, lane] = (lanes.w[i, lane] - lanes.sign[lane] * w0[i]) * lanes.live[lane]
+                e[i, 0] = w[i, 0] - side * w0[i]
+        else:
+            for i in range(n):
+                e[i, 0] = point_ahead(lookahead, w[i, 0], before[i, 0]) - side * w0[i]
         return
     for i in range(n):
-        for lane in range(width):
-            y = point_ahead(lookahead, lanes.w[i, lane], lanes.before[i, lane])
-            lanes.e[i, lane] = (y - lanes.sign[lane] * w0[i]) * lanes.live[lane]
+        if lookahead == 0.0:
+            for lane in range(width):
+                e[i, lane] = (w[i, lane] - sign[lane] * w0[i]) * live[lane]
+        else:
+            for lane in range(width):
+                y = point_ahead(lookahead, w[i, lane], before[i, lane])
+                e[i, lane] = (y - sign[lane] * w0[i]) * live[lane]
 
 
-@njit(cache=True, nogil=True)
+@njit(**UNCOUNTED, nogil=True)
 def update(flags, settings, lanes, step):
     """One step of the weights from the gradients sum_mu g_mu x_mu in lanes.total; then `before` are the old weights, where the rule
     remembers them."""
@@ -110,15 +119,16 @@ def update(flags, settings, lanes, step):
         for lane in range(width):
             lanes.q[lane] = call_factor(flags.rescaling, lanes.q[lane])
         if width == 1:
+            a_n = lanes.q[0]
             for i in range(n):
-                w[i] *= lanes.q[0]
+                w[i] *= a_n
             return
         for i in range(n):
             for lane in range(width):
                 lanes.w[i, lane] *= lanes.q[lane]
 
 
-@njit(cache=True, nogil=True)
+@njit(**UNCOUNTED, nogil=True)
 def add_noise(w, size, stream, step, normals, work):
     """Add size times the standard normals of a step to w; normals, work: scratch."""
     for first in range(0, w.size, BLOCK):
@@ -127,7 +137,7 @@ def add_noise(w, size, stream, step, normals, work):
             w[i] += size * normals[i - first]
 
 
-@njit(cache=True, nogil=True)
+@njit(**UNCOUNTED, nogil=True)
 def _record(landscape, flags, settings, passes, lanes, column, curves):
     """Put m, loss, q and the errors of every live lane into curves[:, :, column]."""
     visit_fresh(passes, landscape, settings, lanes)
@@ -153,48 +163,50 @@ def _record(landscape, flags, settings, passes, lanes, column, curves):
             row[TRAINING_ERROR], row[ERROR_FRESH], row[B] = wrong / samples, wrong_fresh / tests, lanes.b[lane]
 
 
-@njit(cache=True, nogil=True)
-def _drop(lanes, lane, step, column, records):
-    """Take a lane out that has diverged."""
-    lanes.live[lane] = False
+@njit(**UNCOUNTED, nogil=True)
+def _drop(live, lane, step, column, records):
+    """Take a lane out that has diverged; returns 1."""
+    live[lane] = False
     records.diverged_at[lane] = step
     records.curves[lane, :, column:] = np.nan
+    return 1
 
 
-@njit(cache=True, nogil=True)
+@njit(**UNCOUNTED, nogil=True)
 def advance(landscape, flags, table, passes, lanes, records, first, last):
     """Take all lanes from step first to step last, or until none is left.
 
     Steps of `records` in [first, last] fill their columns. A record at `last` is made before the mini-batch of that step is drawn,
     and is made again, with the same numbers, when the run continues.
     """
-    w0, curves = landscape.w0, records.curves
-    column = np.searchsorted(records.steps, first)
+    w0, curves, live, sign = landscape.w0, records.curves, lanes.live, lanes.sign
+    w, before, e, w0_column = lanes.w, lanes.before, lanes.e, w0.reshape(-1, 1)
+    column, left = np.searchsorted(records.steps, first), live.sum()
     for step in range(first, last + 1):
         wanted = column < records.steps.size and records.steps[column] == step
         if step == last and not wanted:
             break
-        overlaps(lanes.w, w0.reshape(-1, 1), lanes.m)
-        for lane in range(lanes.live.size):
-            lanes.sign[lane] = (1.0 if lanes.m[lane] >= 0.0 else -1.0) if flags.anchored else 0.0
-            if lanes.live[lane] and not np.isfinite(lanes.m[lane]):
-                _drop(lanes, lane, step, column, records)
-        if not lanes.live.any():
+        overlaps(w, w0_column, lanes.m)
+        for lane in range(sign.size):
+            sign[lane] = (1.0 if lanes.m[lane] >= 0.0 else -1.0) if flags.anchored else 0.0
+            if live[lane] and not np.isfinite(lanes.m[lane]):
+                left -= _drop(live, lane, step, column, records)
+        if not left:
             break
         settings = settings_of(table, step)
         if wanted or not flags.looks_ahead:
-            _deviate(lanes, w0, 0.0)
+            _deviate(w, before, 0.0, w0, sign, live, e)
             visit(passes, landscape, flags, settings, lanes, step, wanted, step < last and not flags.looks_ahead)
         if wanted:
             _record(landscape, flags, settings, passes, lanes, column, curves)
-            for lane in range(lanes.live.size):    # fields of new samples overflow too
-                if lanes.live[lane] and not np.isfinite(curves[lane, LOSS, column] + curves[lane, MSE_FRESH, column]):
-                    _drop(lanes, lane, step, column, records)
+            for lane in range(sign.size):    # fields of new samples overflow too
+                if live[lane] and not np.isfinite(curves[lane, LOSS, column] + curves[lane, MSE_FRESH, column]):
+                    left -= _drop(live, lane, step, column, records)
             column += 1
-        if step == last or not lanes.live.any():
+        if step == last or not left:
             break
         if flags.looks_ahead:    # records are made at w, the gradient is taken at the point ahead
-            _deviate(lanes, w0, settings.lookahead)
+            _deviate(w, before, settings.lookahead, w0, sign, live, e)
             visit(passes, landscape, flags, settings, lanes, step, False, True)
         gradient(passes, landscape, flags, settings, lanes, step)
         if flags.bias:

@@ -9,7 +9,6 @@ import numpy as np
 from dmft.core.streams import key
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.fast_normals import BLOCK, buffers
-from sgd_sim.kernels.rows import aligned
 from sgd_sim.landscape import Landscape
 
 
@@ -46,14 +45,12 @@ class Lanes(NamedTuple):
     buffers: np.ndarray
 
     @classmethod
-    def empty(cls, landscape: Landscape, width: int, columns: int, remembers: bool) -> Lanes:
-        """Empty lanes; columns: of e."""
-        samples, n = landscape.h0.size, landscape.w0.size
-        e = aligned((columns, width))
-        e[:] = 0.0
+    def empty(cls, landscape: Landscape, e: np.ndarray, total: np.ndarray, remembers: bool) -> Lanes:
+        """Empty lanes, as many as these arrays have."""
+        samples, n, width = landscape.h0.size, landscape.w0.size, total.shape[1]
         return cls(np.zeros((n, width)), np.zeros((n if remembers else 0, width)), np.ones((width, samples), np.uint8),
                    np.zeros(width), np.zeros(width, np.bool_), np.zeros(width, np.uint64), np.zeros(width, np.uint64),
-                   np.zeros(width), np.zeros(width), np.ones(width), e, np.empty((n, width)),
+                   np.zeros(width), np.zeros(width), np.ones(width), e, total,
                    np.array([minibatch.make_order(samples)] * width), minibatch.make_words(samples), np.empty(BLOCK), buffers())
 
 

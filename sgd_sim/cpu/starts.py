@@ -10,7 +10,6 @@ from dmft.model.constraints import Constraint
 from dmft.model.preprocessing import lowest, preprocessing_of
 from dmft.model.runfile import ProblemConfig
 from sgd_sim.cpu.by_rows import ByRows, weighted_rows
-from sgd_sim.kernels.rows import aligned, padded
 from sgd_sim.landscape import Landscape, on_sphere
 
 MOST_ITERATIONS = 5000  # at small alpha the leading eigenvalue hardly leaves the bulk
@@ -68,12 +67,11 @@ def spectral_start(problem: ProblemConfig, landscape: Landscape, rows: ByRows, g
     do not distinguish w from -w: the sign is chosen so that the overlap is >= 0.
     """
     weights, rate = spectral_weights(problem, landscape.h0), power_rate(problem)
-    w, e, total = on_sphere(guess), aligned((padded(guess.size),)), np.empty(guess.size)
-    e[:] = 0.0
+    w = on_sphere(guess)
     for _ in range(MOST_ITERATIONS):
-        e[:w.size] = w
-        weighted_rows(landscape.data, weights, int(_weight_times_field.address or 0), e, rows, total)
-        new = on_sphere(w + rate / np.sqrt(w.size) * total)
+        rows.e[:w.size] = w
+        weighted_rows(landscape.data, weights, int(_weight_times_field.address or 0), rows)
+        new = on_sphere(w + rate / np.sqrt(w.size) * rows.total)
         moved = np.linalg.norm(new - w) / np.sqrt(w.size)
         w = new
         if moved < TOLERANCE:

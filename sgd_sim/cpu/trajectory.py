@@ -87,7 +87,8 @@ class InstanceTrajectory(Trajectories):
         landscape = landscape or make_landscape(simulation.seed, instance, simulation.dimension, problem.alpha, threads,
                                                 simulation.precision, data_of(problem))
         rows = make_rows(landscape, threads)
-        super().__init__(run, np.array([instance]), states, landscape, row_lanes(landscape, states.before.shape[1] > 0), rows, rows)
+        super().__init__(run, np.array([instance]), states, landscape, row_lanes(landscape, rows, states.before.shape[1] > 0), rows,
+                         rows)
 
 
 class SharedTrajectories(Trajectories):

@@ -19,6 +19,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from dmft.core.compiled import UNCOUNTED
 from sgd_sim.kernels.formulas import coefficient, field_of
 
 LANES = 16   # float32 in 64 bytes, one cache line
@@ -157,7 +158,7 @@ def call_many(typing, address, products, h0, sign, shift, weight, samples, lanes
     return signature, generate
 
 
-@njit(cache=True, nogil=True)
+@njit(**UNCOUNTED, nogil=True)
 def pass_over_rows(data, rows, e, sign, root, shift, h0, weight, scale, dv, gradient, fields):
     """fields[mu] = sign h0[mu] + root x_mu.e + shift and gradient += sum_mu scale weight[mu] dv(fields[mu], h0[mu]) x_mu.
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import cfunc, njit
 
+from dmft.core.compiled import UNCOUNTED
 from dmft.core.syntax import bound
 from dmft.model.experiment import Experiment
 from dmft.model.losses import Loss, built_in, get_loss
@@ -71,7 +72,7 @@ class StepSettings(NamedTuple):
     order: int
 
 
-@njit(cache=True, nogil=True)
+@njit(**UNCOUNTED, nogil=True)
 def settings_of(table, step):
     """The settings of a step."""
     k = min(step, table.eta.size - 1)
