@@ -150,8 +150,8 @@ def test_heat_is_the_temperature_whatever_the_momentum(beta, nesterov):
 
 
 def test_momentum_in_blocks():
-    """A dyadic history: the step before is never in a block. MEASURE."""
+    """A dyadic history: the step before is never in a block. Measured: 2.8e-6, 1.8e-6 and 4.6e-8."""
     for name in ("heavy ball", "nesterov", "triple"):
         settings = CASES[name][:4]
         full, blocks = (next(iter(solutions(*settings, seeds=1, per_level=level))).curves["m"] for level in (None, 16))
-        assert 0 < np.abs(full - blocks).max() < 8e-5
+        assert 0 < np.abs(full - blocks).max() < 8e-6

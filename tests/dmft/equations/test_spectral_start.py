@@ -86,7 +86,8 @@ def test_power_iteration_at_finite_n(start):
     e = theory_experiment(spectral_run())
     e = dataclasses.replace(e, start=dataclasses.replace(e.start, m0=m0), eta_n=np.where(np.arange(e.steps) < e.hidden, c, e.eta_n),
                             hidden=0, constraint=e.constraint_at(0))
-    e = dataclasses.replace(e, steps=20, t_n=e.t_n[:21], eta_n=e.eta_n[:20], jump_n=e.jump_n[:20])
+    e = dataclasses.replace(e, steps=20, t_n=e.t_n[:21], eta_n=e.eta_n[:20], jump_n=e.jump_n[:20], temperature=e.temperature[:20],
+                            update=Update.of(HeavyBall(), np.zeros(20)))
     curves = np.array([marched(e, 1024, seed).curves["m"][[1, 2, 5, 10, 20]] for seed in range(6)])
     error = curves.std(axis=0, ddof=1) / np.sqrt(6)
     assert error.max() < 4e-3
