@@ -17,13 +17,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from dmft.core.errors import FileError
+from dmft.model.curves import FLUCTUATIONS, TABLE, studied
 
-CURVES = ("m", "loss", "mse", "error", "training_error", "b", "V", "gain", "q",
-          "nu_hat", "nu_hat_direct", "delta_nu", "mu", "nu_gap", "ibp_gap", "unstable", "lost")
 KERNELS = ("M_C", "M_R", "C", "R")
 COLUMNS = (*KERNELS, "chi")                                 # at waiting times
-STUDIED = ("loss", "nu_hat", "delta_nu")                    # curves of a convergence study, and those that depend on its start
-STUDIED_BY_START = {"given start": ("m", "mu"), "random start": ("V", "gain")}
+# Curves of a convergence study, and those that depend on its start.
+STUDIED = tuple(name for name in studied(False) if name in studied(True))
+STUDIED_BY_START = {"given start": tuple(name for name in studied(False) if name not in STUDIED),
+                    "random start": tuple(name for name in studied(True) if name not in STUDIED)}
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
@@ -103,20 +104,20 @@ COMMON = (Attribute("outcome", "text"), Attribute("ranks", "whole number"), Attr
 _PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "number"))
 _SUMS, _COLUMN_SUMS = (tuple(f"{prefix}{name}_{part}" for name in names for part in ("mean", "squares"))
                        for prefix, names in (("", KERNELS), ("column_", COLUMNS)))
-ERRORS = ("mse", "error")  # on new samples, where the data model knows them
-BY_DATA = ("training_error", "b")  # of data models that have them
-LATER = ("ibp_gap", "lost")  # missing in files of earlier versions
-RANDOM_START = ("V", "gain")  # of random starts, from the average over replicas
+# Curves of the theory: of every run, of some (or missing in files of earlier versions), from averages over replicas.
+_EVERYWHERE = tuple(curve.name for curve in TABLE if curve.theory and curve.always)
+RANDOM_START = tuple(curve.name for curve in TABLE if curve.theory == FLUCTUATIONS)
+_SOMEWHERE = tuple(curve.name for curve in TABLE if curve.theory and curve.name not in _EVERYWHERE + RANDOM_START)
+_RECORDED = tuple(curve for curve in TABLE if curve.simulation and curve.simulation != FLUCTUATIONS)
 RANDOM_KERNELS = ("V", "K1", "Z")
 _ROWS = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1", "Z"))
 _ROWS_NOW = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1_now", "Z_now", "a"))
-_INNER_CURVES = tuple(name for name in CURVES if name not in ERRORS + BY_DATA + LATER + RANDOM_START)
 
 LAYOUTS = {
     "theory": FileLayout(
-        (Dataset("t", ("time",), TIMES), *_each(_with_errors(_INNER_CURVES), ("time",)),
-         *_each(_INNER_CURVES, ("replica", "time"), "replicas/{}"),
-         *(one for name in ERRORS + BY_DATA + LATER for one in (
+        (Dataset("t", ("time",), TIMES), *_each(_with_errors(_EVERYWHERE), ("time",)),
+         *_each(_EVERYWHERE, ("replica", "time"), "replicas/{}"),
+         *(one for name in _SOMEWHERE for one in (
              *_each(_with_errors((name,)), ("time",), group=name),
              *_each((name,), ("replica", "time"), "replicas/{}", group=name))),
          *_each(("half_m", "coarse_m"), ("replica", "time"), "replicas/{}", optional=True),
@@ -138,17 +139,17 @@ LAYOUTS = {
         (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica")),
         {"time": 2, "saved": 2, "sweep": 0, "waiting": 1}),
     "theory checkpoint": FileLayout(
-        (*_each(_INNER_CURVES, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
+        (*_each(_EVERYWHERE, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
          *_each(KERNELS, ("own saved", "own saved"), "active/{{i}}/whole/shared/kernels/{}"),
          *_each(COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}"),
-         *_each(_INNER_CURVES, ("finished", "time"), "finished/replicas/{}", group="finished"),
+         *_each(_EVERYWHERE, ("finished", "time"), "finished/replicas/{}", group="finished"),
          *_each(("half_m", "coarse_m"), ("finished", "time"), "finished/replicas/{}", group="finished"),
          *_each(_SUMS, ("saved", "saved"), "finished/state/{}", group="finished kernels"),
          *_each(_COLUMN_SUMS, ("row", "waiting"), "finished/state/{}", group="finished columns")),
         _PROGRESS, {"finished": 0}, {"own time": "time", "own saved": "saved", "own row": "row", "own waiting": "waiting"}),
     "simulation": FileLayout(
-        (Dataset("t", ("time",), TIMES), *_each(("m", "loss", "q"), ("instance", "time")),
-         *_each((*ERRORS, *BY_DATA, "mse_fresh", "error_fresh"), ("instance", "time"), optional=True),
+        (Dataset("t", ("time",), TIMES),
+         *(Dataset(curve.name, ("instance", "time"), optional=not curve.always) for curve in _RECORDED),
          Dataset("diverged", ("instance",), WHOLE), Dataset("state/record", ("time",), WHOLE),
          Dataset("state/step", ("instance",), WHOLE), Dataset("state/diverged_at", ("instance",), WHOLE),
          Dataset("state/w", ("instance", "dimension")), Dataset("state/b", ("instance",), optional=True),

@@ -11,31 +11,13 @@ from typing import Any
 import numpy as np
 
 from dmft.core.errors import UserError
+from dmft.model.curves import TABLE
 
-# name: (meaning, unit)
-QUANTITIES = {
+# Meaning and unit of what is no curve.
+OTHERS = {
     "t": ("time, learning rate times steps", "time"),
-    "m": ("overlap with the teacher", "1"),
-    "loss": ("training loss per sample", "1"),
-    "mse": ("generalization error (B.8)", "1"),
-    "mse_fresh": ("generalization error on fresh samples", "1"),
-    "error": ("share of wrong labels on new samples", "1"),
-    "error_fresh": ("share of wrong labels on fresh samples", "1"),
-    "training_error": ("share of wrong labels in the training set", "1"),
-    "b": ("intercept", "1"),
-    "V": ("N <m^2> from a random start", "1"),
-    "gain": ("dm(t)/dm(0) from a random start", "1"),
     "K1": ("pull of earlier overlaps on m, a density in t' below the diagonal", "1/time^2"),
     "Z": ("covariance of the force on sqrt(N) m", "1/time^2"),
-    "q": ("squared norm of the weights over N", "1"),
-    "nu_hat": ("multiplier of the sphere (A.29)", "1/time"),
-    "nu_hat_direct": ("multiplier of the sphere (A.19)", "1/time"),
-    "nu_gap": ("residual of the exact identity for nu_hat", "1/time"),
-    "ibp_gap": ("largest residual of the identity [ibp] for the response as sampled", "1/time"),
-    "delta_nu": ("mean curvature (A.19)", "1/time"),
-    "mu": ("pull of the teacher (A.24)", "1/time"),
-    "lost": ("weight of samples that left their trapping region", "1"),
-    "unstable": ("weight of samples with learning_rate * v'' > 2", "1"),
     "M_C": ("covariance of the effective force (A.20)", "1/time^2"),
     "M_R": ("memory kernel, a density in t' (A.21)", "1/time^2"),
     "C": ("correlation of the weights", "1"),
@@ -49,6 +31,7 @@ QUANTITIES = {
     "history": ("residual before mixing, relative", "1"),
     "risk": ("population risk", "1"),
 }
+QUANTITIES = {curve.name: (curve.meaning, curve.unit) for curve in TABLE} | OTHERS
 
 
 def described(name: str) -> tuple[str, str]:

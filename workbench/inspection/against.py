@@ -14,6 +14,7 @@ from dmft.core import store
 from dmft.core.averages import error_text, number_text
 from dmft.core.errors import FileError
 from dmft.files import layouts
+from dmft.model.curves import TABLE
 from dmft.model.runfile import Run, changes, parse_run
 from dmft.result import pictures
 from dmft.result.comparison import (
@@ -32,7 +33,7 @@ from dmft.result.comparison import (
 from dmft.result.theory import Theory
 from sgd_sim.result import SimulationResult
 
-OBSERVABLES = ("m", "loss", "mse", "q", "error", "training_error", "b", "V")
+OBSERVABLES = tuple(curve.name for curve in TABLE if curve.compared)
 # Keys in which the runs of the files may differ and still be the same experiment.
 _FREE = ("title", "algorithm.t_max")
 _SOUND = ("done", "converged", "noise floor")     # outcomes of a complete theory
@@ -215,7 +216,7 @@ def _theory(source: Theory | str | Path) -> Side:
 def _simulation(source: SimulationResult | str | Path) -> Side:
     if not isinstance(source, SimulationResult):
         return _stored(source, "simulation")
-    arrays = {"t": source.t, **{name: source.curve(name) for name in source.curves}}
+    arrays = {"t": source.t, **source.curves}
     arrays |= _squares(source.run, arrays)
     return Side(f"the simulation at N = {source.run.simulation.dimension}", source.run, arrays)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from dmft.model.curves import TABLE
 from dmft.result.comparison import Curve
 from workbench.inspection.kinds import Opened, kind_of
 
 # The curves that are shown first; all others of a theory are diagnostics.
-MAIN = ("m", "V", "loss", "mse", "error", "q")
+MAIN = tuple(curve.name for curve in TABLE if curve.compared)
 
 
 def curves_of(opened: Opened) -> dict[str, Curve]:

@@ -71,7 +71,7 @@ def _tables(run_text: str) -> dict[str, Any]:
 def _at_decades(opened: Opened) -> list[dict[str, Any]]:
     """The main curves at times 1, 2, 5, 10, ..., one row per time."""
     curves = curves_of(opened)
-    first = ("V", "gain", "loss", "nu_hat") if "gain" in curves else ("m", "loss", "mse", "nu_hat")
+    first = ("V", "gain", "loss", "nu_hat") if "gain" in curves else ("m", "loss", "mse", "error", "nu_hat")
     names = [name for name in first if name in curves] or list(curves)[:4]
     if not names:
         return []

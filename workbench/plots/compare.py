@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from dmft.model.curves import label_of
 from dmft.result.comparison import AGREE, Comparison
 from workbench.inspection.against import AgainstSimulations
 from workbench.inspection.titles import experiment_text
-from workbench.plots.curves import LABELS, time_axis
+from workbench.plots.curves import time_axis
 from workbench.plots.references import draw_references
 from workbench.plots.style import BAND, BLACK, BLUE, ORANGE, Figure, new_figure, save
 
@@ -47,7 +48,7 @@ def _values(axis, result: Comparison) -> None:
     axis.plot(result.t, a.mean, color=BLUE, label="theory")
     axis.errorbar(result.t, b.mean, BAND * np.nan_to_num(b.error), color=ORANGE, fmt="o", markersize=3.5, capsize=2,
                   label="simulation")
-    axis.set_ylabel(LABELS.get(result.observable, result.observable))
+    axis.set_ylabel(label_of(result.observable))
     axis.legend(title="bands and bars: 2 standard errors\ngrey below: chance (99 %)", fontsize="small", title_fontsize="small")
 
 

@@ -8,11 +8,12 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dmft.equations.kernels import KERNELS
+from dmft.model.curves import label_of
 from dmft.result.comparison import Curve
 from dmft.result.theory import Theory
 from workbench.inspection.titles import experiment_text
 from workbench.plots.aging import draw_correlation, draw_response
-from workbench.plots.curves import LABELS, draw_curve, log_where_positive
+from workbench.plots.curves import draw_curve, log_where_positive
 from workbench.plots.kernels import draw_kernel
 from workbench.plots.references import draw_references
 from workbench.plots.style import BLUE, GREEN, ORANGE, PINK, Figure, new_figure, save
@@ -26,7 +27,7 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     first = "m" if theory.V is None else "V"
     for axis, (name, log) in zip(axes[0], ((first, True), (first, False), ("loss", True), ("loss", False))):
         draw_curve(axis, _curve(theory, name), eta, log)
-        axis.set_ylabel(LABELS[name])
+        axis.set_ylabel(label_of(name))
         if draw_references(axis, theory.run, name):
             axis.legend(fontsize="small")
         if name == "loss":
@@ -37,7 +38,7 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     else:
         name = next(name for name in ("gain", "mse", "error", "q") if name in theory.curves)
         draw_curve(axes[1, 1], _curve(theory, name), eta, True)
-        axes[1, 1].set_ylabel(LABELS[name])
+        axes[1, 1].set_ylabel(label_of(name))
         if draw_references(axes[1, 1], theory.run, name):
             axes[1, 1].legend(fontsize="small")
     draw_correlation(axes[1, 2], theory.columns, eta)

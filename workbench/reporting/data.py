@@ -10,6 +10,7 @@ import numpy as np
 from dmft.convergence.axis import EXPECTED, Axis
 from dmft.convergence.study import Study
 from dmft.equations.kernels import COLUMNS, KERNELS
+from dmft.model.quantities import described
 from dmft.model.runfile import Run, changes
 from dmft.result.comparison import Curve, common_times, extrapolate
 from dmft.result.theory import Columns, Kernels, Theory
@@ -45,6 +46,7 @@ def page_data(opened: Sequence[Opened]) -> dict[str, Any]:
     observables = {name: curves for name, curves in observables.items() if curves}
     return {
         "observables": observables,
+        "titles": {name: described(name)[0] or name for name in {"m", "loss", *observables}},
         "kernels": [_kernels(item.result, label) for item, label in zip(opened, labels) if isinstance(item.result, Theory)],
         "spreads": [_spread(item.result, label) for item, label in zip(opened, labels) if item.kind == "simulation"],
         "axes": [_axis(axis, label) for item, label in zip(opened, labels) if isinstance(item.result, Study)
