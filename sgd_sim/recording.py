@@ -11,6 +11,7 @@ import numpy as np
 from dmft.core.errors import RunError
 from dmft.model.curves import STEP, TABLE, defined, everywhere, values_told
 from dmft.model.data import data_of
+from dmft.model.experiment import observables_of
 from dmft.model.runfile import Run
 from dmft.model.starts import RANDOM
 
@@ -27,12 +28,12 @@ MOST_LINEAR = 400
 
 def recorded_rows(run: Run) -> tuple[str, ...]:
     """Names of the rows of a curves array."""
-    return RECORDED if data_of(run.problem).plain else ROWS
+    return (RECORDED if data_of(run.problem).plain else ROWS) + observables_of(run)
 
 
 def recorded_curves(run: Run) -> tuple[str, ...]:
     """Names of those rows that are defined for the data model of a run."""
-    known = {curve.name for curve in defined(data_of(run.problem), run.problem.start == RANDOM)}
+    known = {curve.name for curve in defined(data_of(run.problem), run.problem.start == RANDOM)} | {*observables_of(run)}
     return tuple(name for name in recorded_rows(run) if name in known)
 
 

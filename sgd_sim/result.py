@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
+from dmft.core import store
 from dmft.core.averages import finite_error, finite_mean, with_error
 from dmft.core.notebook import html_card, sparkline
-from dmft.model.curves import KNOWN, TABLE
-from dmft.model.experiment import known_errors
+from dmft.model.curves import KNOWN, TABLE, meanings, meanings_text
+from dmft.model.experiment import known_errors, observables_of
 from dmft.model.losses import loss_names
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
@@ -63,6 +65,7 @@ class SimulationResult:
     curves: dict[str, np.ndarray]     # those that this result has, by name
     diverged: np.ndarray      # (instances,) bool
     states: States            # what a longer run continues from
+    attrs: dict[str, Any] = field(default_factory=dict)     # of its file
 
     def __getattr__(self, name: str) -> np.ndarray:
         """simulation.m and so on, (instances, times)."""
@@ -150,11 +153,11 @@ class SimulationResult:
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
             name: (("instance", "t"), array) for name, array in self.curves.items()}
         variables["diverged"] = (("instance",), self.diverged)
-        return to_dataset(variables, {"t": self.t}, {"kind": "simulation", "run": self.run.to_toml()})
+        return to_dataset(variables, {"t": self.t}, {"kind": "simulation", "run": self.run.to_toml(), **meanings(self.attrs)})
 
     def save(self, path: str | Path) -> None:
         """Write a result file."""
-        archive.save(path, self.run, self.states)
+        archive.save(path, self.run, self.states, meanings(self.attrs))
 
     def _each(self, statistic) -> Curves:
         return Curves({name: statistic(self.V if name == "V" else self.curve(name))
@@ -174,23 +177,32 @@ def _meaningful(run: Run, states: States) -> tuple[str, ...]:
     """Names of the recorded rows that mean something: those with numbers, where the loss is a user's and not known here."""
     if run.problem.loss in loss_names():
         return recorded_curves(run)
-    rows = zip(ROWS, np.moveaxis(states.curves, 1, 0))
-    return tuple(name for name, values in rows if KNOWN[name].always or np.isfinite(values).any())
+    return tuple(name for name, values in _rows(run, states).items()
+                 if name in KNOWN and KNOWN[name].always or np.isfinite(values).any())
 
 
-def make_result(run: Run, states: States) -> SimulationResult:
-    """The result of the recorded states of all instances."""
-    rows = {name: states.curves[:, k] for k, name in enumerate(ROWS[:states.curves.shape[1]])}
+def _rows(run: Run, states: States) -> dict[str, np.ndarray]:
+    """What was recorded, by name."""
+    averages = observables_of(run)
+    names = ROWS[:states.curves.shape[1] - len(averages)] + averages
+    return {name: states.curves[:, k] for k, name in enumerate(names)}
+
+
+def make_result(run: Run, states: States, attrs: Mapping[str, Any] | None = None) -> SimulationResult:
+    """The result of the recorded states of all instances; attrs: of its file."""
+    rows = _rows(run, states)
     found = {name: rows[name] for name in _meaningful(run, states)} | known_errors(run, rows, states.record)
     if run.problem.start == RANDOM:
         found["V"] = run.simulation.dimension * rows["m"]**2
     curves = {name: found[name] for name in (*SIMULATED, *found) if name in found}
-    return SimulationResult(run=run, t=times_of(run, states.record), curves=curves, diverged=states.diverged_at >= 0, states=states)
+    return SimulationResult(run=run, t=times_of(run, states.record), curves=curves, diverged=states.diverged_at >= 0, states=states,
+                            attrs=dict(attrs or meanings_text(curves)))
 
 
 def load(path: str | Path) -> SimulationResult:
     """Read a result file, or the checkpoint of a run under way."""
-    return make_result(*archive.load(path))
+    stored = store.load(path)
+    return make_result(*archive.unpack(stored), stored.attrs)
 
 
 def _quantile(values: np.ndarray, p: float) -> np.ndarray:

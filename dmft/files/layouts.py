@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dmft.core.errors import FileError
-from dmft.model.curves import FLUCTUATIONS, TABLE, studied
+from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
 
 KERNELS = ("M_C", "M_R", "C", "R")
 COLUMNS = (*KERNELS, "chi")                                 # at waiting times
@@ -136,7 +136,7 @@ LAYOUTS = {
          Dataset("random_start/per_level", ("replica",), WHOLE, optional=True),
          *_each(_SUMS, ("saved", "saved"), "state/{}", group="state"),
          *_each(_COLUMN_SUMS, ("row", "waiting"), "state/{}", group="state of columns")),
-        (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica")),
+        (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica"), Attribute(MEANINGS, "table")),
         {"time": 2, "saved": 2, "sweep": 0, "waiting": 1}),
     "theory checkpoint": FileLayout(
         (*_each(_EVERYWHERE, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
@@ -155,7 +155,7 @@ LAYOUTS = {
          Dataset("state/w", ("instance", "dimension")), Dataset("state/b", ("instance",), optional=True),
          Dataset("state/before", ("instance", "dimension"), optional=True),
          Dataset("state/s", ("instance", "byte"), BYTES)),
-        _PROGRESS, {"byte": 0}),
+        (*_PROGRESS, Attribute(MEANINGS, "table")), {"byte": 0}),
     "simulation checkpoint": FileLayout(
         (Dataset("active/{i}/instances/shared/record", ("time",), WHOLE),
          *_each(("step", "diverged_at"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE),
@@ -201,11 +201,13 @@ def layout_of(kind: str, live: bool) -> FileLayout:
     return LAYOUTS.get(f"{kind} checkpoint", LAYOUTS[kind]) if live else LAYOUTS[kind]
 
 
-def check(file: File, sizes: Mapping[str, int] | None = None, needed: Collection[str] | None = None) -> None:
+def check(file: File, sizes: Mapping[str, int] | None = None, needed: Collection[str] | None = None,
+          observables: Iterable[str] = ()) -> None:
     """FileError, one line, when a file lacks something or holds it in another type or shape. sizes: lengths of axes that follow
-    from the run. needed: the only datasets that the reader uses; others may be missing, but not wrong. Where the arrays were read,
-    times must be finite and increase."""
+    from the run. needed: the only datasets that the reader uses; others may be missing, but not wrong. observables: curves that a
+    user registered, which the run has. Where the arrays were read, times must be finite and increase."""
     layout = layout_of(file.kind, file.is_checkpoint)
+    layout = replace(layout, datasets=(*layout.datasets, *_of_observables(file.kind, file.is_checkpoint, tuple(observables))))
     if needed is not None:
         layout = replace(
             layout, datasets=tuple(replace(dataset, group="", optional=dataset.name not in needed) for dataset in layout.datasets),
@@ -214,6 +216,16 @@ def check(file: File, sizes: Mapping[str, int] | None = None, needed: Collection
         for name in _attribute_names(attribute.name, file):
             _check_attribute(file, replace(attribute, name=name))
     _Shapes(file, layout, dict(sizes or {})).check()
+
+
+def _of_observables(kind: str, live: bool, names: tuple[str, ...]) -> tuple[Dataset, ...]:
+    """The datasets of a user's curves in a file of the theory or of the simulator; a checkpoint of the latter has all in one."""
+    if kind == "simulation":
+        return () if live else _each(names, ("instance", "time"))
+    if live:
+        return (*_each(names, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
+                *_each(names, ("finished", "time"), "finished/replicas/{}", group="finished"))
+    return *_each(_with_errors(names), ("time",)), *_each(names, ("replica", "time"), "replicas/{}")
 
 
 def _wrong(file: File, what: str) -> FileError:

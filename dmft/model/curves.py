@@ -1,12 +1,14 @@
 """Every curve of a result, declared once: what it means, where it is defined, and how theory and simulation have it.
 
 Whatever lists curves (the solver's rows, file layouts, `Theory`, the simulator's records, labels, comparisons, reports) reads
-`TABLE`. A new curve that is an average over samples is one entry with a `value`.
+`TABLE`. A new curve that is an average over samples is one entry with a `value`; users register their own
+(model/sample_averages.py), which are then `registered`. A result holds what they mean, for programs that do not know them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -71,7 +73,8 @@ class CurveDefinition:
     studied: bool = False  # by convergence studies
     replaces: str = ""  # the curve in whose place this one stands where it is defined
     later: bool = False  # missing in files of version 0.1
-    value: Callable[[Any, Any, Any], Any] | None = None
+    value: Any = None  # a function that compiled code can call
+    source: str = ""  # the file of a user's function
 
     @property
     def always(self) -> bool:
@@ -114,6 +117,8 @@ TABLE = (
     CurveDefinition("lost", "weight of samples that left their trapping region", theory=STEP, later=True),
 )
 KNOWN = {curve.name: curve for curve in TABLE}
+registered: dict[str, CurveDefinition] = {}  # averages over samples that users added
+MEANINGS = "observables"  # the attribute of a file that tells what they mean
 
 
 def defined(data: Labelling, random: bool) -> tuple[CurveDefinition, ...]:
@@ -128,6 +133,29 @@ def studied(random: bool) -> tuple[str, ...]:
                  for curve in TABLE if curve.studied and not curve.replaces)
 
 
-def label_of(name: str) -> str:
+def meanings_text(names: Iterable[str]) -> dict[str, str]:
+    """{MEANINGS: JSON} of the curves among `names` that users registered; {} without any."""
+    told = {name: {"label": curve.label, "meaning": curve.meaning, "unit": curve.unit}
+            for name, curve in registered.items() if name in names}
+    return {MEANINGS: json.dumps(told)} if told else {}
+
+
+def meanings(attrs: Mapping[str, Any]) -> dict[str, str]:
+    """What the attributes of a file say of its own curves, as `meanings_text` gave it."""
+    return {MEANINGS: attrs[MEANINGS]} if MEANINGS in attrs else {}
+
+
+def definition(name: str, attrs: Mapping[str, Any] | None = None) -> CurveDefinition | None:
+    """What is known of a curve: from the table, by registration, or from the attributes of the file that holds it."""
+    found = KNOWN.get(name) or registered.get(name)
+    told = json.loads(str((attrs or {}).get(MEANINGS, "{}"))).get(name) if found is None else None
+    if not isinstance(told, dict):
+        return found
+    meaning, unit, label = (str(told.get(key, "")) for key in ("meaning", "unit", "label"))
+    return CurveDefinition(name, meaning, unit, label)
+
+
+def label_of(name: str, attrs: Mapping[str, Any] | None = None) -> str:
     """The label of an axis with a curve."""
-    return KNOWN[name].label if name in KNOWN and KNOWN[name].label else name.replace("_", " ")
+    found = definition(name, attrs)
+    return found.label if found and found.label else name.replace("_", " ")

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core.errors import UserError
-from dmft.model.curves import TABLE
+from dmft.model.curves import definition
 
 # Meaning and unit of what is no curve.
 OTHERS = {
@@ -31,16 +31,20 @@ OTHERS = {
     "history": ("residual before mixing, relative", "1"),
     "risk": ("population risk", "1"),
 }
-QUANTITIES = {curve.name: (curve.meaning, curve.unit) for curve in TABLE} | OTHERS
 
 
-def described(name: str) -> tuple[str, str]:
-    """Meaning and unit of a dataset ("kernels/M_C_error"); empty where unknown."""
+def _known(name: str, attrs: Mapping[str, Any] | None) -> tuple[str, str]:
+    curve = definition(name, attrs)
+    return (curve.meaning, curve.unit) if curve else OTHERS.get(name, ("", ""))
+
+
+def described(name: str, attrs: Mapping[str, Any] | None = None) -> tuple[str, str]:
+    """Meaning and unit of a dataset ("kernels/M_C_error"); empty where unknown. attrs: of the file that holds it."""
     base = name.rpartition("/")[2].split("[")[0]
     if base.endswith("_error"):
-        meaning, unit = QUANTITIES.get(base.removesuffix("_error"), ("", ""))
+        meaning, unit = _known(base.removesuffix("_error"), attrs)
         return (f"standard error of: {meaning}" if meaning else "", unit)
-    meaning, unit = QUANTITIES.get(base, ("", ""))
+    meaning, unit = _known(base, attrs)
     for group, words in (("bias/", "finite-sample bias of"), ("history_error/", "estimated error by the blocks of the history of")):
         if name.startswith(group):
             return f"{words}: {meaning}", unit
@@ -56,10 +60,10 @@ def to_dataset(variables: Mapping[str, tuple[tuple[str, ...], np.ndarray]], coor
         raise UserError("to_xarray needs xarray; install the extra [frames]") from None
 
     def labels(name: str) -> dict[str, str]:
-        meaning, unit = described(name)
+        meaning, unit = described(name, attrs)
         return {"long_name": meaning, "units": unit} if unit else {}
 
-    time = dict(zip(("long_name", "units"), QUANTITIES["t"]))
+    time = dict(zip(("long_name", "units"), OTHERS["t"]))
     return xarray.Dataset(
         {name: (dims, array, labels(name)) for name, (dims, array) in variables.items()},
         {name: (name, array, time) for name, array in coordinates.items()}, dict(attrs))

@@ -16,7 +16,7 @@ from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
 from dmft.equations.kernels import COLUMNS, KERNELS, Kept
 from dmft.files import layouts
-from dmft.model.curves import ERRORS, TABLE
+from dmft.model.curves import ERRORS, TABLE, meanings
 from dmft.model.experiment import by_loss, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
@@ -111,13 +111,12 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Theory:
-    """Curves over t (n+1,), means over replicas, each with its standard error under the same name with _error.
+    """Curves over t (n+1,), means over replicas, each with its standard error under the same name with _error: theory.m and
+    theory.m_error, or theory.curves["m"]. dmft/model/curves.py says what they mean; those that are not defined for a run are None,
+    such as mse where the loss declares no error. Observables of the run are curves, too.
 
-    nu_hat is the multiplier of the sphere by (A.29), nu_hat_direct by (A.19); nu_gap the residual of the exact identity
-    for nu_hat; training_error the share of wrong labels and error that on new samples, where labels are signs; b the intercept
-    where one is learnt; unstable the weight of samples with learning_rate * v'' > 2, lost that of samples that left their trapping
-    region [lost]. mse is None where the loss declares no error. Replicas that diverged are in `replicas` and in no mean.
-    From a random start V is N <m^2> and gain is dm(t)/dm(0), both from the average over replicas (docs/random-starts.md).
+    Replicas that diverged are in `replicas` and in no mean. From a random start V and gain are made of averages over replicas
+    (docs/random-starts.md).
     nu_gap and ibp_gap are those of the response as sampled, before the identity [ibp] completes it: a check of the tangents.
     """
 
@@ -136,7 +135,8 @@ class Theory:
     random_start: dict[str, np.ndarray] = field(default_factory=dict)  # rows of K1, Z and a, replicas first
 
     def __getattr__(self, name: str) -> Any:
-        """theory.m, theory.m_error; None for curves that are not defined here, or missing in a file of an earlier version."""
+        """theory.m, theory.m_error, and observables by their names; None for curves that are not defined here, or missing in a file
+        of an earlier version."""
         curves = self.__dict__.get("curves", {})
         if name in curves:
             return curves[name]
@@ -240,7 +240,8 @@ class Theory:
             variables |= {f"column_{name}": (("t_column", "t_w"), array) for name, array in columns.items()}
         if self.history is not None:
             variables["history"] = (("sweep", "replica"), self.history)
-        return to_dataset(variables, coordinates, {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml()})
+        return to_dataset(variables, coordinates, {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml(),
+                                                   **meanings(self.attrs)})
 
     def save(self, path: str | Path, attrs: Mapping[str, Any] | None = None) -> None:
         """Write the result file (layout in docs/hdf5.md)."""
@@ -307,12 +308,13 @@ def theory_of(stored: store.Stored) -> Theory:
         raise FileError(f"{stored.path}: not a theory result but a {'checkpoint' if stored.is_checkpoint else stored.kind} file; "
                         "sgd_sim.load and onepass.load read theirs, dmft inspect shows any")
     run = parse_run(stored.run_text, str(stored.path), any_loss=True)
-    layouts.check(stored, {"time": run.algorithm.steps + 1})
+    layouts.check(stored, {"time": run.algorithm.steps + 1}, observables=run.theory.observables)
 
     def part(prefix: str) -> dict[str, np.ndarray]:
         return {name[len(prefix):]: array for name, array in stored.arrays.items() if name.startswith(prefix)}
 
-    curves = {key: stored.arrays[key] for name in THEORY_CURVES if name in stored.arrays for key in (name, f"{name}_error")}
+    curves = {key: stored.arrays[key] for name in (*THEORY_CURVES, *run.theory.observables) if name in stored.arrays
+              for key in (name, f"{name}_error")}
     attrs = {name: value for name, value in stored.attrs.items() if name != "outcome"}
     state = {f"state/{name}": array for name, array in part("state/").items()}
     found = {name: array for name, array in part("kernels/").items() if name in Kernels.__annotations__}

@@ -24,7 +24,8 @@ def partial_theory(header: store.Stored) -> Theory:
     run = parse_run(header.run_text, str(header.path), any_loss=True)
     t = run.algorithm.clock.t
     kept = Setup.from_run(run).kept
-    layouts.check(header, {"time": t.size, "saved": kept.grid.size, "row": kept.times.size, "waiting": kept.waiting.size})
+    layouts.check(header, {"time": t.size, "saved": kept.grid.size, "row": kept.times.size, "waiting": kept.waiting.size},
+                  observables=run.theory.observables)
     active = sorted({int(name.split("/")[1]) for name in header.shapes if name.startswith("active/")})
 
     def read(name: str) -> np.ndarray:
@@ -36,7 +37,7 @@ def partial_theory(header: store.Stored) -> Theory:
         return np.append(found, np.full(t.size - found.size, np.nan))
 
     replicas = {}
-    for name in THEORY_CURVES:
+    for name in (*THEORY_CURVES, *run.theory.observables):
         if not any(path.endswith(f"/curves/{name}") or path == f"finished/replicas/{name}" for path in header.shapes):
             continue
         rows = [curve(f"active/{i}/whole/shared/curves/{name}") for i in active]

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dmft.equations.kernels import KERNELS
-from dmft.model.curves import label_of
+from dmft.model.curves import KNOWN, label_of
 from dmft.result.comparison import Curve
 from dmft.result.theory import Theory
 from workbench.inspection.titles import experiment_text
@@ -20,10 +20,13 @@ from workbench.plots.style import BLUE, GREEN, ORANGE, PINK, Figure, new_figure,
 
 
 def draw(theory: Theory, path: Path | None) -> Figure:
-    """Three rows: m and loss on logarithmic and linear time; multipliers, residual or mse, aging; the four kernels."""
+    """Three rows: m and loss on logarithmic and linear time; multipliers, residual or mse, aging; the four kernels. Observables
+    follow."""
     eta = theory.run.algorithm.first_rate
-    figure = new_figure(19.0, 12.0)
-    axes = figure.subplots(3, 4)
+    own = [name for name in theory.names if name not in KNOWN or KNOWN[name].value]
+    rows = 3 + -(-len(own) // 4)
+    figure = new_figure(19.0, 4.0 * rows)
+    axes = figure.subplots(rows, 4)
     first = "m" if theory.V is None else "V"
     for axis, (name, log) in zip(axes[0], ((first, True), (first, False), ("loss", True), ("loss", False))):
         draw_curve(axis, _curve(theory, name), eta, log)
@@ -45,6 +48,12 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     draw_response(axes[1, 3], theory.columns, eta)
     for axis, name in zip(axes[2], KERNELS):
         draw_kernel(axis, theory.kernels, name, eta)
+    for i, axis in enumerate(axes[3:].flat):
+        if i < len(own):
+            draw_curve(axis, _curve(theory, own[i]), eta, True)
+            axis.set_ylabel(label_of(own[i], theory.attrs))
+        else:
+            axis.set_visible(False)
     run = theory.run
     count = len(theory.replicas["m"])
     bands = "bands: 2 standard errors" if count > 1 else "one replica, no error bands"
