@@ -5,8 +5,8 @@
 
 Of each kernel four numbers: the mean difference over seeds in units of the error bar of the mean, root mean squares over all
 columns, then the largest over waiting times; that in units of its own error; and the largest difference in units of the largest
-entry of its column. Error bars are those of so many seeds of so many samples: with few seeds some columns have far too small a bar by
-chance.
+entry of its column. Error bars are those of so many seeds of so many samples: with few seeds some columns have far too small a bar
+by chance.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@
     dmft.bayes(run)                               what Bayes-optimal learning reaches on the same data
     dmft.report([files], "page.html")             one page for the browser
     dmft.register_loss("name", v, dv, d2v)        a loss of your own
+    dmft.register_observable("name", value)       a curve of your own: the average of value(f, y, h0) over training samples
     dmft.register_preprocessing("name", T)        a spectral start of your own
 
 Bad input raises dmft.UserError, one line that says what to mend.
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     from dmft.model.losses import register_loss
     from dmft.model.preprocessing import register_preprocessing
     from dmft.model.runfile import Run, load_run, parse_run
+    from dmft.model.sample_averages import register_observable
 
 __all__ = ["Run", "UserError", "__version__", "bayes", "compare", "convergence_study", "fixed_point", "load", "load_run",
-           "parse_run", "register_loss", "register_preprocessing", "report", "solve"]
+           "parse_run", "register_loss", "register_observable", "register_preprocessing", "report", "solve"]
 
 name_cache()        # before anything is compiled
 
@@ -44,6 +46,9 @@ def __getattr__(name: str) -> Any:
     if name == "register_loss":
         from dmft.model.losses import register_loss
         return register_loss
+    if name == "register_observable":
+        from dmft.model.sample_averages import register_observable
+        return register_observable
     if name == "register_preprocessing":
         from dmft.model.preprocessing import register_preprocessing
         return register_preprocessing

@@ -14,15 +14,12 @@ import numpy as np
 from dmft.convergence import fits
 from dmft.convergence.fits import MEASURES, Quantity
 from dmft.equations.kernels import KERNELS
+from dmft.model.curves import studied
 from dmft.model.starts import RANDOM
 from dmft.result.comparison import common_indices
 from dmft.result.systematic import shown
 from dmft.result.theory import Theory
 
-COMPARED_CURVES = ("m", "loss", "nu_hat", "delta_nu", "mu")
-COMPARED = (*COMPARED_CURVES, *KERNELS)
-# From a random start m and mu are 0; N <m^2> and the gain stand in their places.
-FROM_RANDOM = {"m": "V", "mu": "gain"}
 # The order that theory predicts: distance ~ samples^-1/2, difference ~ learning_rate^1.
 EXPECTED = {"samples": 0.5, "learning_rate": 1.0}
 # Points of these axes use the same random numbers, so that their differences are free of Monte-Carlo noise.
@@ -52,7 +49,7 @@ class Axis:
     @property
     def main(self) -> str:
         """The curve that tells most."""
-        return "m" if "m" in self.orders else FROM_RANDOM["m"]
+        return "m" if "m" in self.orders else "V"
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -67,7 +64,7 @@ class Axis:
 
 def compared(random: bool) -> tuple[str, ...]:
     """The quantities of a study, curves first. random: from a random start."""
-    return tuple(FROM_RANDOM.get(q, q) if random else q for q in COMPARED)
+    return *studied(random), *KERNELS
 
 
 def make_axis(name: str, values: Sequence[float], theories: Sequence[Theory]) -> Axis:

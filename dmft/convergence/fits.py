@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import OptimizeWarning, curve_fit
 
 from dmft.core.averages import standard_error
+from dmft.files.layouts import MEASURES as MEASURES
 
 LOWEST, HIGHEST = 0.05, 6.0     # fitted orders outside this range are rejected
 TINY = 1e-9         # smaller errors are rounding: all replicas agree, as for C(t,t) = 1
@@ -26,9 +27,6 @@ class Quantity:
     error: np.ndarray
     counts: np.ndarray                      # (points,) replicas
     replicas: list[np.ndarray] | None = None
-
-
-MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
 
 def distances(quantity: Quantity, finest: int, paired: bool) -> dict[str, np.ndarray]:

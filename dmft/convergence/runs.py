@@ -21,12 +21,12 @@ from dmft.core.outputs import examine
 from dmft.core.parallel import Comm, world
 from dmft.core.progress import Progress
 from dmft.core.stopping import Stop
+from dmft.files.layouts import AXES as AXES
 from dmft.model.runfile import Run
 from dmft.result.theory import Theory
 from dmft.running.runner import check, solve
 
 _log = logging.getLogger("dmft.convergence")
-AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 
 
 @dataclass(frozen=True)

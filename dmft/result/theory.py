@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
 from dmft.equations.kernels import COLUMNS, KERNELS, Kept
 from dmft.files import layouts
+from dmft.model.curves import ERRORS, TABLE, meanings
 from dmft.model.experiment import by_loss, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
@@ -23,6 +24,9 @@ from dmft.result import pictures
 from dmft.result.escape import PATHS, EscapeLaw, first_passage, growth_of
 from dmft.result.fluctuations import drawn_paths, fluctuations_of
 from dmft.result.statistics import BIAS, COLUMN, DIVERGED, HISTORY_ERROR, ReplicaStatistics, averaged
+
+THEORY_CURVES = tuple(curve.name for curve in TABLE if curve.theory)
+_ON_NEW = tuple(curve.name for curve in TABLE if curve.theory == ERRORS)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,53 +111,19 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Theory:
-    """Curves over t (n+1,), means over replicas, each with its standard error under the same name with _error.
+    """Curves over t (n+1,), means over replicas, each with its standard error under the same name with _error: theory.m and
+    theory.m_error, or theory.curves["m"]. dmft/model/curves.py says what they mean; those that are not defined for a run are None,
+    such as mse where the loss declares no error. Observables of the run are curves, too.
 
-    nu_hat is the multiplier of the sphere by (A.29), nu_hat_direct by (A.19); nu_gap the residual of the exact identity
-    for nu_hat; training_error the share of wrong labels and error that on new samples, where labels are signs; b the intercept
-    where one is learnt; unstable the weight of samples with learning_rate * v'' > 2, lost that of samples that left their trapping
-    region [lost]. mse is None where the loss declares no error. Replicas that diverged are in `replicas` and in no mean.
-    From a random start V is N <m^2> and gain is dm(t)/dm(0), both from the average over replicas (docs/random-starts.md).
+    Replicas that diverged are in `replicas` and in no mean. From a random start V and gain are made of averages over replicas
+    (docs/random-starts.md).
     nu_gap and ibp_gap are those of the response as sampled, before the identity [ibp] completes it: a check of the tangents.
     """
 
     run: Run
     outcome: str
     t: np.ndarray
-    m: np.ndarray
-    m_error: np.ndarray
-    loss: np.ndarray
-    loss_error: np.ndarray
-    mse: np.ndarray | None = None
-    mse_error: np.ndarray | None = None
-    error: np.ndarray | None = None
-    error_error: np.ndarray | None = None
-    training_error: np.ndarray | None = None
-    training_error_error: np.ndarray | None = None
-    b: np.ndarray | None = None
-    b_error: np.ndarray | None = None
-    ibp_gap: np.ndarray | None = None
-    ibp_gap_error: np.ndarray | None = None
-    lost: np.ndarray | None = None
-    lost_error: np.ndarray | None = None
-    V: np.ndarray | None = None
-    V_error: np.ndarray | None = None
-    gain: np.ndarray | None = None
-    gain_error: np.ndarray | None = None
-    nu_hat: np.ndarray
-    nu_hat_error: np.ndarray
-    nu_hat_direct: np.ndarray
-    nu_hat_direct_error: np.ndarray
-    delta_nu: np.ndarray
-    delta_nu_error: np.ndarray
-    mu: np.ndarray
-    mu_error: np.ndarray
-    q: np.ndarray
-    q_error: np.ndarray
-    nu_gap: np.ndarray
-    nu_gap_error: np.ndarray
-    unstable: np.ndarray
-    unstable_error: np.ndarray
+    curves: dict[str, np.ndarray]               # all that this result has, and their errors, by name
     replicas: dict[str, np.ndarray]             # name -> (replicas, n+1)
     bias: dict[str, np.ndarray]                 # estimated finite-sample bias: m, m_error, ..., columns/C, columns/C_error, ...
     history_error: dict[str, np.ndarray] = field(default_factory=dict)  # what blocks of the history cost, in the same way
@@ -164,11 +134,23 @@ class Theory:
     state: dict[str, np.ndarray] = field(default_factory=dict)  # sums over replicas, to which more replicas can be added
     random_start: dict[str, np.ndarray] = field(default_factory=dict)  # rows of K1, Z and a, replicas first
 
+    def __getattr__(self, name: str) -> Any:
+        """theory.m, theory.m_error, and observables by their names; None for curves that are not defined here, or missing in a file
+        of an earlier version."""
+        curves = self.__dict__.get("curves", {})
+        if name in curves:
+            return curves[name]
+        if name.removesuffix("_error") in THEORY_CURVES or name in THEORY_CURVES:
+            return None
+        raise AttributeError(f"a Theory has no {name!r}; its curves: {', '.join(self.names)}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.curves]
+
     @property
-    def curves(self) -> dict[str, np.ndarray]:
-        """All curves that this result has, and their errors, by name."""
-        found = {key: getattr(self, key) for name in THEORY_CURVES for key in (name, f"{name}_error")}
-        return {key: array for key, array in found.items() if array is not None}
+    def names(self) -> tuple[str, ...]:
+        """Names of the curves of this result."""
+        return tuple(name for name in self.__dict__.get("curves", {}) if f"{name}_error" in self.curves)
 
     @property
     def averaged(self) -> np.ndarray:
@@ -259,7 +241,8 @@ class Theory:
             variables |= {f"column_{name}": (("t_column", "t_w"), array) for name, array in columns.items()}
         if self.history is not None:
             variables["history"] = (("sweep", "replica"), self.history)
-        return to_dataset(variables, coordinates, {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml()})
+        return to_dataset(variables, coordinates, {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml(),
+                                                   **meanings(self.attrs)})
 
     @property
     def datasets(self) -> dict[str, np.ndarray]:
@@ -279,22 +262,15 @@ class Theory:
         store.save(path, "theory", self.run.to_toml(), self.datasets, {**self.attrs, **(attrs or {}), "outcome": self.outcome})
 
 
-# Names of the curves of a theory, in the order of its fields, and those that some results lack.
-_FIELDS = {one.name: one for one in fields(Theory)}
-THEORY_CURVES = tuple(name for name in _FIELDS if name in layouts.CURVES)
-_OPTIONAL = tuple(name for name in THEORY_CURVES if _FIELDS[name].default is not MISSING)
-
-
 def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict[str, Any], per_level: int | None = None) -> Theory:
     """Means and errors of the finished replicas. kept: which entries of kernels they hold; per_level: blocks per level of the
     history of a march."""
     t = run.algorithm.clock.t
     replicas = {name: np.array(values) for name, values in statistics.curves.items()}
     replicas |= known_errors(run, replicas)
-    curves: dict[str, Any] = {}
-    for name in THEORY_CURVES:
-        if name in replicas or name not in _OPTIONAL:
-            curves[name], curves[f"{name}_error"] = mean_and_error(statistics.chosen(replicas[name]))
+    curves: dict[str, np.ndarray] = {}
+    for name in (*(name for name in THEORY_CURVES if name in replicas), *(name for name in replicas if name not in THEORY_CURVES)):
+        curves[name], curves[f"{name}_error"] = mean_and_error(statistics.chosen(replicas[name]))
     bias = statistics.estimates(BIAS)
     rows = {name: np.array(values) for name, values in statistics.random_start.items()}
     fluctuating: dict[str, np.ndarray] = {}
@@ -306,7 +282,7 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     history = state.pop("history", None)
     sums = {name: array for name, array in state.items() if name.startswith("state/")}
     outcome = worst(statistics.outcomes)
-    return Theory(run=run, outcome=outcome, t=t, **curves, replicas=replicas, bias=bias,
+    return Theory(run=run, outcome=outcome, t=t, curves=curves, replicas=replicas, bias=bias,
                   history_error=statistics.estimates(HISTORY_ERROR), kernels=kernels, columns=columns, history=history,
                   attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=sums, random_start=rows)
 
@@ -333,13 +309,13 @@ def theory_of(stored: store.Stored) -> Theory:
         raise FileError(f"{stored.path}: not a theory result but a {'checkpoint' if stored.is_checkpoint else stored.kind} file; "
                         "sgd_sim.load and onepass.load read theirs, dmft inspect shows any")
     run = parse_run(stored.run_text, str(stored.path), any_loss=True)
-    layouts.check(stored, {"time": run.algorithm.steps + 1})
+    layouts.check(stored, {"time": run.algorithm.steps + 1}, observables=run.theory.observables)
 
     def part(prefix: str) -> dict[str, np.ndarray]:
         return {name[len(prefix):]: array for name, array in stored.arrays.items() if name.startswith(prefix)}
 
-    curves: dict[str, Any] = {key: stored.arrays[key] for name in THEORY_CURVES if name in stored.arrays
-                              or name not in _OPTIONAL for key in (name, f"{name}_error")}
+    curves = {key: stored.arrays[key] for name in (*THEORY_CURVES, *run.theory.observables) if name in stored.arrays
+              for key in (name, f"{name}_error")}
     attrs = {name: value for name, value in stored.attrs.items() if name != "outcome"}
     state = {f"state/{name}": array for name, array in part("state/").items()}
     found = {name: array for name, array in part("kernels/").items() if name in Kernels.__annotations__}
@@ -347,14 +323,14 @@ def theory_of(stored: store.Stored) -> Theory:
         found["t_last"] = np.full_like(found["t"], np.nan)
     kernels = Kernels(**found)
     columns = Columns(**found) if (found := part("columns/")) else None
-    return Theory(run=run, outcome=stored.attrs["outcome"], t=stored.arrays["t"], **curves, replicas=part("replicas/"),
+    return Theory(run=run, outcome=stored.attrs["outcome"], t=stored.arrays["t"], curves=curves, replicas=part("replicas/"),
                   bias=part("bias/"), history_error=part("history_error/"), kernels=kernels, columns=columns,
                   history=stored.arrays.get("history"), attrs=attrs, state=state, random_start=part("random_start/"))
 
 
 def statistics_of(theory: Theory) -> ReplicaStatistics:
     """The statistics that a result came from, to add replicas to."""
-    arrays = {f"replicas/{name}": array for name, array in theory.replicas.items() if name not in layouts.ERRORS} | theory.state
+    arrays = {f"replicas/{name}": array for name, array in theory.replicas.items() if name not in _ON_NEW} | theory.state
     arrays |= {f"random_start/{name}": array for name, array in theory.random_start.items()}
     if theory.history is not None:
         arrays["history"] = theory.history

@@ -26,10 +26,12 @@ from dmft.core.stopping import Stop
 from dmft.equations.rows import MOST_LOST
 from dmft.files.layouts import CHECKPOINTS
 from dmft.model.callbacks import Callback
-from dmft.model.cuda_loss import check_cuda
+from dmft.model.cuda_loss import check_averages, check_cuda
+from dmft.model.curves import meanings_text
 from dmft.model.experiment import theory_experiment
 from dmft.model.resume import grown
 from dmft.model.runfile import Run, parse_run
+from dmft.model.sample_averages import averages
 from dmft.result.fluctuations import fluctuations_of
 from dmft.result.statistics import BIAS, ReplicaStatistics, Solution
 from dmft.result.systematic import REMEDIES, systematic_errors
@@ -266,6 +268,7 @@ class TheoryJob:
         if experiment.hidden:
             attrs = {**attrs, "spectral_start": f"{experiment.hidden} steps of power iteration before t = 0, "
                                                 f"overlap {experiment.m0:.5f} for infinitely many"}
+        attrs = {**attrs, **meanings_text(experiment.observables)}
         theory = make_theory(self.run, self.statistics, self.setup.kept, attrs, self.setup.per_level)
         if output:
             theory.save(output)
@@ -330,6 +333,7 @@ def _card(run: Run, comm: Comm) -> Gpu | None:
     card = gpu("theory", *comm.on_node())
     for loss in experiment.losses:
         check_cuda(card, loss, "theory")
+    check_averages(card, averages(experiment.observables), "theory")
     return card
 
 

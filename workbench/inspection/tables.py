@@ -34,9 +34,9 @@ def export_csv(opened: Opened, folder: Path) -> list[Path]:
             _write(place, names, zip(*(column.tolist() for column in values)))
             written.append(place)
             # The columns of a kernel are the times t' or t_w; one line of columns.csv describes all of them.
-            columns |= ({(place.name, "t and t'"): described("t"), (place.name, "all others"): described(name)}
+            columns |= ({(place.name, "t and t'"): described("t"), (place.name, "all others"): described(name, opened.header.attrs)}
                         if _two_times(name) and len(values) > 2 else
-                        {(place.name, column): described(column) for column in names})
+                        {(place.name, column): described(column, opened.header.attrs) for column in names})
         rows = [(file, column, *words) for (file, column), words in columns.items() if any(words)]
         _write(folder / "columns.csv", ["file", "column", "meaning", "unit"], rows)
     except OSError as error:
