@@ -11,7 +11,6 @@ from dmft.core.checkpoint import check_layout, stored_part
 from dmft.core.errors import FileError
 from dmft.files import layouts
 from dmft.model.experiment import known_errors
-from dmft.model.losses import loss_names
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.landscape import sizes
 from sgd_sim.recording import ROWS, recorded_curves, recorded_rows, times_of
@@ -67,6 +66,6 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
     arrays = {name: stored.arrays[f"state/{name}"] for name in ("step", "w", "s", "diverged_at")}
     arrays |= {name: stored.arrays[f"state/{name}"] for name in ("b", "before") if f"state/{name}" in stored.arrays}
     nothing = np.full_like(stored.arrays["m"], np.nan)
-    rows = recorded_rows(run) if run.problem.loss in loss_names() else ROWS     # a loss of a user's that is not known here
+    rows = recorded_rows(run) if run.known else ROWS     # something is a user's, and not known here
     arrays["curves"] = np.stack([stored.arrays.get(name, nothing) for name in rows], axis=1)
     return run, States.from_arrays(stored.arrays["state/record"], arrays, samples)

@@ -31,7 +31,9 @@ def recorded_curves(run: Run) -> tuple[str, ...]:
     names = tuple(name for name in recorded_rows(run) if name != "b" or data.bias)
     if data.plain:
         return names if data.kind else tuple(name for name in names if name != "mse_fresh")     # nobody says what a label is
-    without = ("mse_fresh",) if data.classifies else ("training_error", "error_fresh")
+    without = ["mse_fresh"] if data.classifies else ["training_error", "error_fresh"]
+    if not data.channel.built_in:     # the loops do not know what is predicted from a field
+        without.append("mse_fresh")
     return tuple(name for name in names if name not in without)
 
 

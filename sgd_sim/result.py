@@ -12,7 +12,6 @@ import numpy as np
 from dmft.core.averages import finite_error, finite_mean, with_error
 from dmft.core.notebook import html_card, sparkline
 from dmft.model.experiment import known_errors
-from dmft.model.losses import loss_names
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
 from dmft.model.starts import RANDOM
@@ -177,8 +176,8 @@ def wilson(count: np.ndarray, n: int, confidence: float) -> Share:
 
 
 def _meaningful(run: Run, states: States) -> tuple[str, ...]:
-    """Names of the recorded rows that mean something: those with numbers, where the loss is a user's and not known here."""
-    if run.problem.loss in loss_names():
+    """Names of the recorded rows that mean something: those with numbers, where something is a user's and not known here."""
+    if run.known:
         return recorded_curves(run)
     rows = zip(ROWS, np.moveaxis(states.curves, 1, 0))
     return tuple(name for name, values in rows if name in ("m", "loss", "q") or np.isfinite(values).any())

@@ -9,7 +9,9 @@ import numpy as np
 from dmft.core.device import Gpu
 from dmft.core.errors import RunError
 from dmft.core.to_cuda import CudaFunctions, NoCuda
-from dmft.model.losses import POINTS, Loss, built_in
+from dmft.model.loss import Loss
+from dmft.model.loss_family import POINTS
+from dmft.model.losses import built_in
 
 # Functions of a loss, and how near the card must be to Python; dv_dy of a user's loss may be a finite difference.
 _FUNCTIONS = {"v": 1e-9, "dv": 1e-9, "d2v": 1e-9, "dv_dy": 1e-4, "is_wrong": 0.0}

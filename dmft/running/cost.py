@@ -13,10 +13,9 @@ from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.equations.history import History
 from dmft.equations.kernels import Wanted, history_for
+from dmft.model.data import make_start
 from dmft.model.experiment import theory_experiment
 from dmft.model.runfile import Run
-from dmft.model.spectral import power_iteration
-from dmft.model.starts import SPECTRAL
 from dmft.running.replica import sampling_of, wanted_parts
 from dmft.running.resources import COMPANIONS, blocks_per_level, companions, march_bytes
 from dmft.solvers.blocks import blocks_for
@@ -87,9 +86,8 @@ def estimate(run: Run, kind: str, ranks: int = 1, cores: int = 1, cards: int = 0
 
 def _marched(run: Run) -> int:
     """Steps that the theory takes, with those of a spectral start before t = 0."""
-    problem = run.problem
-    hidden = power_iteration(problem.preprocessing, problem.alpha, problem.label_noise).steps if problem.start == SPECTRAL else 0
-    return run.algorithm.steps + hidden
+    power = make_start(run.problem).power(run.problem.alpha, run.problem.label_noise)
+    return run.algorithm.steps + (power.steps if power else 0)
 
 
 def _march_size(run: Run, ranks: int) -> tuple[History, int, float]:

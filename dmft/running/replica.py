@@ -14,9 +14,9 @@ from dmft.core.device import Gpu
 from dmft.core.parts import Part
 from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, history_for
+from dmft.model.channels import JUMPS
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import Run
-from dmft.model.teacher import JUMPS
 from dmft.result.statistics import COLUMN, Solution
 from dmft.running.resources import blocks_per_level, check_memory, companions, march_bytes
 from dmft.samples.sampling import PARTS, Sampling
