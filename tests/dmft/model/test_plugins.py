@@ -248,6 +248,11 @@ def test_on_a_card(card, settings):
     assert_same_curves(solved(e, 2, np.float64), solved(e, 2, np.float64, card))
 
 
+def test_the_simulator_says_that_it_has_no_ball():
+    with pytest.raises(RunError, match='constraint = "ball": the simulator has sphere and ridge alone'):
+        sgd_sim.simulate(make(constraint=BALL, dimension=20, instances=1))
+
+
 def test_where_gradient_descent_ends_on_a_ball():
     """A ball of the norm that a ridge leaves has that ridge for its multiplier; another norm has not."""
     free = dmft.fixed_point(make(constraint=dmft.Ridge(0.4), label_noise=0.5))
