@@ -12,7 +12,6 @@ from dmft.core.errors import FileError
 from dmft.files import layouts
 from dmft.model.curves import meanings_text
 from dmft.model.experiment import known_errors, observables_of
-from dmft.model.losses import loss_names
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.landscape import sizes
 from sgd_sim.recording import ROWS, recorded_curves, recorded_rows, times_of
@@ -70,7 +69,6 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
     arrays = {name: stored.arrays[f"state/{name}"] for name in ("step", "w", "s", "diverged_at")}
     arrays |= {name: stored.arrays[f"state/{name}"] for name in ("b", "before") if f"state/{name}" in stored.arrays}
     nothing = np.full_like(stored.arrays["m"], np.nan)
-    known = run.problem.loss in loss_names()     # or it is a user's, and not registered here
-    rows = recorded_rows(run) if known else ROWS + observables_of(run)
+    rows = recorded_rows(run) if run.known else ROWS + observables_of(run)     # something is a user's, and not known here
     arrays["curves"] = np.stack([stored.arrays.get(name, nothing) for name in rows], axis=1)
     return run, States.from_arrays(stored.arrays["state/record"], arrays, samples)

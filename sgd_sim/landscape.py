@@ -16,7 +16,6 @@ from numba import njit, prange
 
 from dmft.core import streams
 from dmft.model.data import DataModel
-from dmft.model.mixture import Mixture
 from sgd_sim.kernels.fast_normals import BLOCK, buffers, fill_block
 from sgd_sim.kernels.rows import aligned, padded
 from sgd_sim.kernels.tiles import TILE
@@ -83,13 +82,11 @@ def teacher_fields(h0: np.ndarray, places: tuple[np.ndarray, np.ndarray] | None,
 
 def draw_labels(model: DataModel, seed: int, purpose: str, index: int, h0: np.ndarray,
                 n: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
-    """Labels (rows,) of data whose teacher's fields are h0; for a mixture also c/sqrt(N) and sqrt(Delta) (rows,) of the clusters,
-    to which `_place` moves the rows (else None)."""
+    """Labels (rows,) of data whose teacher's fields are h0; where rows belong to clusters also c/sqrt(N) and sqrt(Delta) (rows,),
+    to which `_place` moves them (else None)."""
     u = streams.uniforms(streams.key(seed, f"{purpose} labels", index), 0, (h0.size, max(1, model.draws)))
-    if isinstance(model, Mixture):
-        c, _, label, Delta = np.array(model.clusters)[model.members(u[:, 0])].T
-        return np.ascontiguousarray(label), (c / np.sqrt(n), np.sqrt(Delta))
-    return model.draw(h0, u).y, None
+    labels, places = model.rows(h0, u)
+    return labels, None if places is None else (places[0] / np.sqrt(n), places[1])
 
 
 @njit(cache=True, nogil=True)

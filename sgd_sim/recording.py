@@ -10,10 +10,9 @@ import numpy as np
 
 from dmft.core.errors import RunError
 from dmft.model.curves import STEP, TABLE, defined, everywhere, values_told
-from dmft.model.data import data_of
+from dmft.model.data import data_of, make_start
 from dmft.model.experiment import observables_of
 from dmft.model.runfile import Run
-from dmft.model.starts import RANDOM
 
 # The rows of a curves array, and those after them where labels are not h0 itself.
 _STEPS = tuple(curve for curve in TABLE if curve.simulation == STEP)
@@ -33,7 +32,10 @@ def recorded_rows(run: Run) -> tuple[str, ...]:
 
 def recorded_curves(run: Run) -> tuple[str, ...]:
     """Names of those rows that are defined for the data model of a run."""
-    known = {curve.name for curve in defined(data_of(run.problem), run.problem.start == RANDOM)} | {*observables_of(run)}
+    data = data_of(run.problem)
+    known = {curve.name for curve in defined(data, make_start(run.problem).random)} | {*observables_of(run)}
+    if not data.plain and not data.channel.built_in:
+        known.discard("mse_fresh")     # the loops do not know what is predicted from a field
     return tuple(name for name in recorded_rows(run) if name in known)
 
 

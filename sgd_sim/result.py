@@ -15,7 +15,6 @@ from dmft.core.averages import finite_error, finite_mean, with_error
 from dmft.core.notebook import html_card, sparkline
 from dmft.model.curves import KNOWN, TABLE, meanings, meanings_text
 from dmft.model.experiment import known_errors, observables_of
-from dmft.model.losses import loss_names
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
 from dmft.model.starts import RANDOM
@@ -174,8 +173,8 @@ def wilson(count: np.ndarray, n: int, confidence: float) -> Share:
 
 
 def _meaningful(run: Run, states: States) -> tuple[str, ...]:
-    """Names of the recorded rows that mean something: those with numbers, where the loss is a user's and not known here."""
-    if run.problem.loss in loss_names():
+    """Names of the recorded rows that mean something: those with numbers, where something is a user's and not known here."""
+    if run.known:
         return recorded_curves(run)
     return tuple(name for name, values in _rows(run, states).items()
                  if name in KNOWN and KNOWN[name].always or np.isfinite(values).any())

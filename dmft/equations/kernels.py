@@ -155,7 +155,7 @@ def enter_row(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept:
         return
     rates = e.eta_n[: weights.n]
     rows = (("M_C", row.M_C, row.M_C_now, None), ("C", state.Q_row + state.m * state.m_past, state.Q_now + state.m**2, None),
-            ("M_R", row.M_R, 0.0, rates), ("R", e.eta * state.R_row, 0.0, rates))
+            ("M_R", row.M_R, 0.0, rates), ("R", e.eta_0 * state.R_row, 0.0, rates))
     waited = int(kept.waiting.searchsorted(visible))
     slots = history.order[np.searchsorted(history.first[history.order], kept.waiting[:waited] + e.hidden)]
     for name, past, now, source in rows:
@@ -168,6 +168,6 @@ def enter_row(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept:
             columns[name][line, :waited] = past[slots] / (1.0 if source is None else source[kept.waiting[:waited] + e.hidden])
             columns[name][line, waited : waited + 1][kept.waiting[waited : waited + 1] == visible] = now
     if in_columns:
-        since = np.append(np.cumsum(e.eta * state.R_row[history.order[::-1]])[::-1], 0.0)  # sums over all blocks from one on
+        since = np.append(np.cumsum(e.eta_0 * state.R_row[history.order[::-1]])[::-1], 0.0)  # sums over all blocks from one on
         columns["chi"][line, :waited] = since[np.searchsorted(history.first[history.order], kept.waiting[:waited] + e.hidden)]
         columns["chi"][line, waited : waited + 1][kept.waiting[waited : waited + 1] == visible] = 0.0

@@ -144,7 +144,7 @@ def fluctuations(experiment: Experiment, history: History, rows: TeacherRows, wa
             break
         step, a = dynamics.unscaled(row), float(rows.a[n])
         gain_u = step.keep * state.m + dynamics.eta * float(step.memory @ state.m_past)
-        unit = dynamics.eta / experiment.eta
+        unit = dynamics.eta / experiment.eta_0
         following = NextRow(a * step.x, a * step.x_now, a**2 * step.q_u, a * step.r, a * unit, a * gain_u, 0.0)
         dynamics.advance(row, following, history.push(n))
     return Fluctuations(V, gain, kernels)

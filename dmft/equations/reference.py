@@ -17,7 +17,8 @@ from numba import njit, typed
 from dmft.core.streams import normal2
 from dmft.equations.noise import JITTER
 from dmft.model.experiment import Experiment
-from dmft.model.losses import Loss, built_in
+from dmft.model.loss import Loss
+from dmft.model.losses import built_in
 from dmft.model.minibatches import own_weight
 
 

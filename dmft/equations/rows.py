@@ -105,15 +105,16 @@ def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Esti
     overlap, row, failed = experiment.alpha * sums[GH], estimate.row, estimate.failed
     step = min(n, experiment.steps - 1)
     temperature, eta = experiment.temperature[step], experiment.eta_n[step]
-    nu_gap = 0.0
+    constraint, nu_gap = experiment.constraint_at(step), 0.0
     if failed is not None:
         nu_gap = failed.now
-    elif experiment.constraint_at(step).fixes_norm:
+    elif constraint.fixes_norm:
         nu_gap = closing.lag / eta - overlap
     values = {
         "m": m, "loss": sums[V], "q": q, "delta_nu": row.delta_nu, "mu": row.mu, "nu_hat": closing.nu_hat,
-        "nu_hat_direct": temperature - overlap, "nu_gap": nu_gap, "ibp_gap": failed.largest if failed else 0.0,
-        "unstable": sums[UNSTABLE], "lost": sums[LOST], "training_error": sums[WRONG], "b": b,
+        "nu_hat_direct": (temperature - overlap) / (constraint.norm or 1.0), "nu_gap": nu_gap,
+        "ibp_gap": failed.largest if failed else 0.0, "unstable": sums[UNSTABLE], "lost": sums[LOST],
+        "training_error": sums[WRONG], "b": b,
     }
     values |= zip(experiment.observables, averaged, strict=True)
     return {name: values[name] for name in curves_of(experiment)}

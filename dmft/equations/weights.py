@@ -80,7 +80,7 @@ class Closing(NamedTuple):
     norm: float  # q_u + m_u^2, of the step before it is scaled
     x_now: float  # x_n of [dmft-Q]
     m_u: float
-    lag: float  # A_n C(n,n) - B_n C(n,n-1) - x_n - m_n m_u, which is eta alpha <g_n h_n> on the sphere, exactly. Eq. [dmft-nu]
+    lag: float  # A_n C(n,n) - B_n C(n,n-1) - x_n - m_n m_u, which is eta alpha <g_n h_n> where the norm is fixed. Eq. [dmft-nu]
 
 
 @dataclass
@@ -230,7 +230,7 @@ class WeightDynamics:
         """b_j of row n."""
         state = self.state
         b, correlation = np.zeros(self.history.slots), self.history.weights(row.M_C)
-        return NoiseOverlaps(b, through_noise(self.experiment.eta, correlation, state.R, state.R_row, self._stop, self.used, b))
+        return NoiseOverlaps(b, through_noise(self.experiment.eta_0, correlation, state.R, state.R_row, self._stop, self.used, b))
 
     def pull(self, row: Row) -> tuple[float, np.ndarray]:
         """The coefficient of the present position in the step that row n makes, and those of the past: `keep` and `memory` of a
@@ -264,18 +264,18 @@ class WeightDynamics:
             m_u -= now.recoil * self.state.m_past[self.history.order[-1]]
         norm = q_u + m_u**2
         a = now.constraint.scale(norm)
-        unit = eta / self.experiment.eta
+        unit = eta / self.experiment.eta_0
         following = NextRow(a * x, a * x_now, a**2 * q_u, a * r, a * unit, a * m_u if m_given is None else m_given,
                             a * self._with_weights(row, keep, memory))
         drive = Drive(a, keep, memory, *self._noise(row), sqrt(now.heat))
-        nu_hat = now.constraint.multiplier(a, eta) if now.constraint.fixes_norm else now.ridge
+        nu_hat = (1 / a - 1) / eta + now.ridge
         return Closing(drive, following, nu_hat, norm, x_now, m_u, self._inertial() - x_now - m * m_u)
 
     def _inertial(self) -> float:
-        """A_n C(n,n) - B_n C(n,n-1), with C(n,n) = 1 on the sphere."""
+        """A_n C(n,n) - B_n C(n,n-1), with the C(n,n) that a constraint fixes, exactly."""
         if self.experiment.update.nesterov:
             return self.state.Q_now + self.state.m**2
-        inertial, recoil = self.settings.inertia, self.settings.recoil
+        inertial, recoil = self.settings.inertia * (self.settings.constraint.norm or 1.0), self.settings.recoil
         if recoil:
             last = self.history.order[-1]
             inertial -= recoil * (self.state.Q_row[last] + self.state.m * self.state.m_past[last])
@@ -286,7 +286,7 @@ class WeightDynamics:
         if not self.experiment.update.nesterov:
             return 0.0
         state, eta = self.state, self.eta
-        noise = self.experiment.eta * float(state.Rw_row @ (self.history.weights(row.M_C)))
+        noise = self.experiment.eta_0 * float(state.Rw_row @ (self.history.weights(row.M_C)))
         return keep * state.Qw_now + eta * float(memory @ state.Qw_row) + eta * noise
 
     def advance(self, row: Row, following: NextRow, plan: Plan) -> None:

@@ -11,7 +11,9 @@ from dmft.core.device import Gpu
 from dmft.core.errors import RunError
 from dmft.core.to_cuda import CudaFunctions, NoCuda
 from dmft.model.curves import CurveDefinition
-from dmft.model.losses import POINTS, Loss, built_in
+from dmft.model.loss import Loss
+from dmft.model.loss_family import POINTS
+from dmft.model.losses import built_in
 from dmft.model.sample_averages import SAMPLES
 
 # Functions of a loss, and how near the card must be to Python; dv_dy of a user's loss may be a finite difference.

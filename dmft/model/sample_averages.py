@@ -9,7 +9,7 @@ from typing import Any
 from dmft.core.compiled import compiled_scalar
 from dmft.core.errors import UserError
 from dmft.model.curves import AVERAGE, KNOWN, CurveDefinition, registered
-from dmft.model.losses import POINTS
+from dmft.model.loss_family import POINTS
 from dmft.model.quantities import OTHERS
 
 # (f, y, h0) at which an observable must be a number; no two of them are alike.

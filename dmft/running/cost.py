@@ -13,9 +13,8 @@ import numpy as np
 
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
+from dmft.model.data import make_start
 from dmft.model.runfile import Run
-from dmft.model.spectral import power_iteration
-from dmft.model.starts import SPECTRAL
 from dmft.running.replica import Setup
 from dmft.running.resources import march_bytes
 from dmft.solvers.blocks import blocks_for
@@ -86,9 +85,8 @@ def estimate(run: Run, kind: str, ranks: int = 1, cores: int = 1, cards: int = 0
 
 def _marched(run: Run) -> int:
     """Steps that the theory takes, with those of a spectral start before t = 0."""
-    problem = run.problem
-    hidden = power_iteration(problem.preprocessing, problem.alpha, problem.label_noise).steps if problem.start == SPECTRAL else 0
-    return run.algorithm.steps + hidden
+    power = make_start(run.problem).power(run.problem.alpha, run.problem.label_noise)
+    return run.algorithm.steps + (power.steps if power else 0)
 
 
 def _march(run: Run, ranks: int) -> tuple[float, float]:

@@ -16,9 +16,9 @@ from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, history_for
 from dmft.equations.random_start import TeacherRows, fluctuations
 from dmft.files.layouts import RANDOM_START
+from dmft.model.channels import JUMPS
 from dmft.model.experiment import Experiment, known_errors, theory_experiment
 from dmft.model.runfile import Run
-from dmft.model.teacher import JUMPS
 from dmft.result.statistics import BIAS, COLUMN, HISTORY_ERROR, Solution, finite_sample_bias, history_error
 from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.samples.sampling import PARTS, Sampling

@@ -7,7 +7,8 @@ from functools import lru_cache
 from numba import njit
 
 from dmft.core.compiled import UNCOUNTED
-from dmft.model.losses import Loss, built_in
+from dmft.model.loss import Loss
+from dmft.model.losses import built_in
 from dmft.samples.lost import GONE, leaves
 
 

@@ -25,11 +25,11 @@ from dmft.equations.history import NONE, History, Plan
 from dmft.equations.random_start import TEACHER_SCALARS
 from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
 from dmft.equations.weights import Drive
+from dmft.model.channels import SMOOTH
 from dmft.model.cuda_loss import averages_source, loss_source
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
 from dmft.model.sample_averages import averages
-from dmft.model.teacher import SMOOTH
 from dmft.samples.lost import GONE, leaves
 from dmft.samples.nesterov import Behind
 from dmft.samples.sampling import Draws, Sampling, lines_of

@@ -43,10 +43,10 @@ from dmft.equations.rows import (
     V,
 )
 from dmft.equations.weights import Drive
+from dmft.model.channels import SMOOTH
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import own_weight
 from dmft.model.sample_averages import averages
-from dmft.model.teacher import SMOOTH
 from dmft.samples.averages import averaged_sums
 from dmft.samples.fields import make_fields
 from dmft.samples.lost import GONE

@@ -26,7 +26,6 @@ from scipy.special import ndtri
 
 from dmft.core import streams
 from dmft.model.experiment import Experiment
-from dmft.model.minibatches import first_weights
 from dmft.model.runfile import VARIANCE_PARTS
 from dmft.samples.points import PointSet, too_wide
 
@@ -199,7 +198,7 @@ def _draw_pairs(experiment: Experiment, sampling: Sampling, index: np.ndarray) -
     columns, name = _Columns.of(experiment, sampling), sampling.samples + pair
     points = _set_of(sampling, columns.extra.stop).at(name)
     jump = experiment.data.jump(points[:, columns.extra])
-    s = first_weights(experiment.batch, points[:, 2], sampling.keys[1], name)
+    s = experiment.batch.first(points[:, 2], sampling.keys[1], name)
     zero, one = np.zeros(len(index)), np.ones(len(index))
     return Draws(name=name, noise_name=name, sign=one, k=jump.k, y=label, sd=one, slope=zero, shift=zero,
                  stratum=np.zeros(len(index), np.int64), jump=label * jump.size / sampling.pairs,
@@ -217,7 +216,7 @@ def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray)
         index, count = index // 2, -(-count // 2)
     drawn = _set_of(sampling, columns.extra.stop)
     points, later = drawn.at(index), _later_normals(experiment, drawn, count)
-    s = first_weights(experiment.batch, points[:, 2], sampling.keys[1], index)
+    s = experiment.batch.first(points[:, 2], sampling.keys[1], index)
     start = _start(experiment, points, "weights" in sampling.parts)
     return Draws(
         name=index,

@@ -12,8 +12,8 @@ import numpy as np
 
 from dmft.equations.ibp import trusted_share
 from dmft.equations.rows import LATE, Estimators
+from dmft.model.channels import JUMPS
 from dmft.model.experiment import Experiment
-from dmft.model.teacher import JUMPS
 from dmft.samples.sampling import Sampling
 
 LARGEST_BLOCK_COUNT = 512  # blocks of a solution on the CPU, at most

@@ -12,7 +12,7 @@ import dmft
 import sgd_sim
 from dmft.cli import main
 from dmft.core.errors import FileError, ResultWarning, RunError, UserError
-from dmft.model import losses
+from dmft.model import registry
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
 from sgd_sim.recording import record_steps
@@ -184,7 +184,7 @@ def test_a_loss_of_a_users_is_looked_at_where_it_is_not_known(run, tmp_path, lab
     dmft.register_loss("mine", lambda f, y: 0.5 * (f - y) ** 2, lambda f, y: f - y, lambda f, y: 1.0 + 0.0 * f, labels=labels)
     result = sgd_sim.simulate(run.replace(loss="mine", t_max=0.1), output=tmp_path / "a.h5", quiet=True)
     assert set(result.curves) - {"error"} == set(curves)        # "error" follows from m and q, which takes the loss to know
-    monkeypatch.setattr(losses, "_losses", {name: loss for name, loss in losses._losses.items() if name != "mine"})
+    monkeypatch.delitem(registry._members["loss"], "mine")
     read = sgd_sim.load(tmp_path / "a.h5")
     assert set(read.curves) == set(curves)
     np.testing.assert_array_equal(read.m, result.m)

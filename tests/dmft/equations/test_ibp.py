@@ -104,7 +104,7 @@ def test_the_ridge_grows_with_the_share_that_has_tangents():
 def _left(weights, row):
     """(free Q - x)/eta of a row, the side of the identity that the response gives."""
     unscaled = weights.unscaled(row)
-    eta, state = weights.experiment.eta, weights.state
+    eta, state = weights.experiment.eta_0, weights.state
     return ((weights.free * state.Q_row - unscaled.x) / eta, (weights.free * state.Q_now - unscaled.x_now) / eta)
 
 
@@ -164,7 +164,7 @@ def frozen():
     run = make_run({"kind": "gd"}, {"alpha": 2.0, "m0": 0.5}, steps=50, eta=0.04)
     experiment, grid = Experiment.from_run(run), Wanted.plain(50)
     solved = marched(run, BARE | {"ibp"}, 4096, 99, 0.1)
-    M_C, M_R = np.tril(solved.kernels["M_C"]), experiment.eta * np.tril(solved.kernels["M_R"], -1)
+    M_C, M_R = np.tril(solved.kernels["M_C"]), experiment.eta_0 * np.tril(solved.kernels["M_R"], -1)
     guess = Guess(solved.curves["delta_nu"], solved.curves["mu"], M_C, M_R)
 
     def rows(parts, tangents: float, seeds: range) -> np.ndarray:

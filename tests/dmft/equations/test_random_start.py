@@ -66,7 +66,7 @@ def made_up(steps: int, slots: int) -> TeacherRows:
 
 def inverted(experiment: Experiment, rows: TeacherRows) -> tuple[np.ndarray, np.ndarray]:
     """V (rows, rows) and the gain by one matrix inversion: A X = forces."""
-    steps, eta = experiment.steps, experiment.eta
+    steps, eta = experiment.steps, experiment.eta_0
     A, S = np.eye(steps + 1), np.zeros((steps + 1, steps + 1))
     S[0, 0] = experiment.h_start_variance
     Z = rows.Z[:steps, :steps] + rows.Z[:steps, :steps].T + np.diag(rows.Z_now[:steps])

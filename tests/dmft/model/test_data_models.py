@@ -88,7 +88,7 @@ def test_the_theory_refuses_a_phase_to_a_loss_that_is_not_smooth():
     """The smoothed hinge in its place is taken."""
     register_loss("late_hinge", lambda f, y: max(0.0, 1 - y * f), lambda f, y: -y if y * f < 1 else 0.0 * f,
                   lambda f, y: 0.0 * f, labels="sign")
-    with pytest.raises(RunError, match=r"^\[\[phase\]\] 2: loss = 'late_hinge': its derivative dv jumps as f grows") as caught:
+    with pytest.raises(RunError, match=r'^\[\[phase\]\] 2: loss = "late_hinge": its derivative dv jumps as f grows') as caught:
         theory_experiment(with_phase('m0 = 0.2\nloss = "logistic"', "late_hinge"))
     assert "\n" not in str(caught.value)
     assert len(theory_experiment(with_phase('m0 = 0.2\nloss = "logistic"', "smooth_hinge")).losses) == 2
@@ -138,7 +138,7 @@ def test_a_random_start_refuses_a_phase_to_a_loss_that_tells_the_sign():
     register_loss("late_sign", lambda f, y: v(f, y) + f * max(0.0, y - 2.0) ** 2, lambda f, y: dv(f, y) + max(0.0, y - 2.0) ** 2,
                   phase.d2v, labels="field")
     for name in ("linear", "late_sign"):
-        with pytest.raises(RunError, match=rf"\[\[phase\]\] 2: loss = '{name}': samples tell the sign of h0") as caught:
+        with pytest.raises(RunError, match=rf'\[\[phase\]\] 2: loss = "{name}": samples tell the sign of h0') as caught:
             theory_experiment(with_phase('start = "random"\nloss = "even_field"', name))
         assert "\n" not in str(caught.value)
     assert theory_experiment(with_phase('start = "random"\nloss = "even_field"', "even_field")).centred

@@ -7,8 +7,9 @@ import pytest
 from numba import njit
 
 from dmft.core.errors import UserError
+from dmft.model.channels import NONE, SMOOTH
 from dmft.model.losses import get_loss, loss_names, register_loss
-from dmft.model.teacher import NONE, SMOOTH, Teacher
+from dmft.model.teacher import Teacher
 
 F, Y = np.meshgrid(np.linspace(-2, 2, 9), np.linspace(-2, 2, 9))
 STEP = 1e-5
@@ -81,13 +82,13 @@ def test_jumps_forbid_the_stein_control_variate():
                          lambda f, y: 1.0, lambda f, y: -np.sign(y))
     steep = register_loss("steep_for_tests", lambda f, y: 0.5 * f * f * np.tanh(2000 * (y - 2)),
                           lambda f, y: f * np.tanh(2000 * (y - 2)), lambda f, y: np.tanh(2000 * (y - 2)))
-    assert not any(Teacher(loss).by_parts(loss) for loss in (sign, gap, steep)) and Teacher(kink).by_parts(kink)
-    assert Teacher(sign, "abs").by_parts(sign) and not Teacher(sign, "abs", 0.1).by_parts(sign)
+    assert not any(Teacher(loss=loss).by_parts(loss) for loss in (sign, gap, steep)) and Teacher(loss=kink).by_parts(kink)
+    assert Teacher("abs", loss=sign).by_parts(sign) and not Teacher("abs", 0.1, loss=sign).by_parts(sign)
     assert sign.smooth and kink.smooth and not gap.smooth
     for name in ("phase_retrieval", "linear"):
         built_in = get_loss(name)
         own = register_loss(f"{name}_again", built_in.v, built_in.dv, built_in.d2v)
-        assert all(Teacher(loss, labels, noise).control == SMOOTH
+        assert all(Teacher(labels, noise, loss=loss).control == SMOOTH
                    for loss in (built_in, own) for labels in ("field", "square") for noise in (0.0, 3.0))
 
 
@@ -100,8 +101,8 @@ def test_jumps_at_labels_that_a_run_reaches_forbid_it(edge, labels, noise, reach
     noise; whether a jump counts depends on the run, not on the loss."""
     loss = register_loss("cut_for_tests", lambda f, y: 0.5 * (f - y) ** 2 if abs(y) < edge else 0.0,
                          lambda f, y: f - y if abs(y) < edge else 0.0, lambda f, y: 1.0 if abs(y) < edge else 0.0)
-    assert Teacher(loss, labels, noise).by_parts(loss) == (not reached)
-    assert Teacher(loss, labels, noise).control == (NONE if reached else SMOOTH)
+    assert Teacher(labels, noise, loss=loss).by_parts(loss) == (not reached)
+    assert Teacher(labels, noise, loss=loss).control == (NONE if reached else SMOOTH)
 
 
 def test_unknown_names_get_a_hint():
