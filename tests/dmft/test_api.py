@@ -10,7 +10,7 @@ import pytest
 import dmft
 
 OFFERED = {"Run", "UserError", "__version__", "bayes", "compare", "convergence_study", "fixed_point", "load", "load_run",
-           "parse_run", "register_loss", "register_preprocessing", "report", "solve"}
+           "parse_run", "register_loss", "register_observable", "register_preprocessing", "report", "solve"}
 
 
 def test_completion_shows_what_is_offered_and_nothing_foreign():
