@@ -17,6 +17,7 @@ from dmft.equations.kernels import KERNELS
 from dmft.model.curves import studied
 from dmft.model.starts import RANDOM
 from dmft.result.comparison import common_indices
+from dmft.result.systematic import shown
 from dmft.result.theory import Theory
 
 # The order that theory predicts: distance ~ samples^-1/2, difference ~ learning_rate^1.
@@ -43,6 +44,7 @@ class Axis:
     curves: dict[str, np.ndarray] = field(repr=False)                # m, m_error, ...: (k, c)
     limit: dict[str, np.ndarray] = field(repr=False)                 # learning_rate: m, m_error (c,), M_C, ... (d, d)
     residuals: np.ndarray | None = field(default=None, repr=False)   # of iterate: (k, sweeps), NaN after the last sweep
+    beyond: tuple[str, ...] = field(default=(), repr=False)          # what error bars of the finest point leave out, in words
 
     @property
     def main(self) -> str:
@@ -90,7 +92,7 @@ def make_axis(name: str, values: Sequence[float], theories: Sequence[Theory]) ->
         if name == "learning_rate" and len(kept) > 1:
             limit[q], limit[f"{q}_error"] = (_square(array, q, kernel_t.size) for array in fits.richardson(
                 steps[good], quantity.mean, quantity.error))
-    return Axis(*head, t, kernel_t, table, found, curves, limit, _residuals(theories))
+    return Axis(*head, t, kernel_t, table, found, curves, limit, _residuals(theories), tuple(shown(theories[-1].datasets)))
 
 
 def _order(name: str, steps: np.ndarray, quantity: Quantity, rows: dict[str, np.ndarray]) -> tuple[float, float]:

@@ -19,17 +19,20 @@ import numpy as np
 from dmft.core.errors import FileError
 from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
 
+CURVES = tuple(curve.name for curve in TABLE if curve.theory)
+IDENTITIES = tuple(curve.name for curve in TABLE if curve.residual)
 KERNELS = ("M_C", "M_R", "C", "R")
 COLUMNS = (*KERNELS, "chi")                                 # at waiting times
 # Curves of a convergence study, and those that depend on its start.
 STUDIED = tuple(name for name in studied(False) if name in studied(True))
 STUDIED_BY_START = {"given start": tuple(name for name in studied(False) if name not in STUDIED),
                     "random start": tuple(name for name in studied(True) if name not in STUDIED)}
+TOLD = ("bias", "history_error")                            # what companions tell: of finitely many samples, of blocks
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
 # Versions of checkpoints, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
-CHECKPOINTS = {"theory": 6, "simulation": 4, "onepass": 4}
+CHECKPOINTS = {"theory": 7, "simulation": 4, "onepass": 4}
 
 # Kinds of numpy numbers that a dataset may hold.
 NUMBERS, WHOLE, BYTES, TIMES = "number", "whole number", "byte", "times"
@@ -102,8 +105,6 @@ def _with_errors(names: Iterable[str]) -> tuple[str, ...]:
 COMMON = (Attribute("outcome", "text"), Attribute("ranks", "whole number"), Attribute("wall_time", "number"),
           Attribute("revision", "text"), Attribute("package_version", "text"))
 _PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "number"))
-_SUMS, _COLUMN_SUMS = (tuple(f"{prefix}{name}_{part}" for name in names for part in ("mean", "squares"))
-                       for prefix, names in (("", KERNELS), ("column_", COLUMNS)))
 # Curves of the theory: of every run, of some (or missing in files of earlier versions), from averages over replicas.
 _EVERYWHERE = tuple(curve.name for curve in TABLE if curve.theory and curve.always)
 RANDOM_START = tuple(curve.name for curve in TABLE if curve.theory == FLUCTUATIONS)
@@ -113,6 +114,25 @@ RANDOM_KERNELS = ("V", "K1", "Z")
 _ROWS = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1", "Z"))
 _ROWS_NOW = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1_now", "Z_now", "a"))
 
+
+def _told(pattern: str, endings: tuple[str, str], curves: Iterable[str] = CURVES) -> tuple[Dataset, ...]:
+    """What companions tell of curves and columns; of each with both endings or not at all: files of before have m and V alone."""
+    axes: dict[str, tuple[str, ...]] = {**dict.fromkeys(curves, ("time",)),
+                                        **{f"columns/{name}": ("row", "waiting") for name in COLUMNS}}
+    return tuple(Dataset(pattern.format(name) + ending, axis, group=pattern.format(name)) for name, axis in axes.items()
+                 for ending in endings)
+
+
+def _sums(place: str) -> tuple[Dataset, ...]:
+    """Means and summed squares over replicas, and how many: of kernels, and of what companions tell."""
+    parts = ("_mean", "_squares")
+    return (*_each((f"{name}{part}" for name in KERNELS for part in parts), ("saved", "saved"), place + "{}", group=place),
+            *_each((f"{name}{part}" for name in COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
+                   group=f"{place}columns"),
+            *(dataset for what in TOLD for dataset in _told(f"{place}{what}/{{}}", parts)),
+            *_each(("count", *(f"{what}/count" for what in TOLD)), (2,), place + "{}", type=WHOLE, optional=True))
+
+
 LAYOUTS = {
     "theory": FileLayout(
         (Dataset("t", ("time",), TIMES), *_each(_with_errors(_EVERYWHERE), ("time",)),
@@ -120,22 +140,18 @@ LAYOUTS = {
          *(one for name in _SOMEWHERE for one in (
              *_each(_with_errors((name,)), ("time",), group=name),
              *_each((name,), ("replica", "time"), "replicas/{}", group=name))),
-         *_each(("half_m", "coarse_m"), ("replica", "time"), "replicas/{}", optional=True),
-         *_each(("m", "m_error"), ("time",), "history_error/{}", group="history error"),
-         *_each(("m", "m_error"), ("time",), "bias/{}", group="bias"),
+         *(dataset for what in TOLD for dataset in _told(f"{what}/{{}}", ("", "_error"))),
          Dataset("kernels/t", ("saved",), TIMES), Dataset("kernels/t_last", ("saved",), optional=True),
          *_each(_with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
          Dataset("columns/t", ("row",), TIMES, group="columns"), Dataset("columns/t_w", ("waiting",), TIMES, group="columns"),
          *_each(_with_errors(COLUMNS), ("row", "waiting"), "columns/{}", group="columns"),
          Dataset("history", ("sweep", "replica"), optional=True),
          *_each(_with_errors(RANDOM_START), ("time",), group="random start"),
-         *_each(("V", "V_error"), ("time",), "bias/{}", group="random start"),
          *_each(_with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
          *_each(_ROWS, ("replica", "time", "slot"), "random_start/{}", group="random start"),
          *_each(_ROWS_NOW, ("replica", "time"), "random_start/{}", group="random start"),
          Dataset("random_start/per_level", ("replica",), WHOLE, optional=True),
-         *_each(_SUMS, ("saved", "saved"), "state/{}", group="state"),
-         *_each(_COLUMN_SUMS, ("row", "waiting"), "state/{}", group="state of columns")),
+         *_sums("state/")),
         (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica"), Attribute(MEANINGS, "table")),
         {"time": 2, "saved": 2, "sweep": 0, "waiting": 1}),
     "theory checkpoint": FileLayout(
@@ -143,9 +159,7 @@ LAYOUTS = {
          *_each(KERNELS, ("own saved", "own saved"), "active/{{i}}/whole/shared/kernels/{}"),
          *_each(COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}"),
          *_each(_EVERYWHERE, ("finished", "time"), "finished/replicas/{}", group="finished"),
-         *_each(("half_m", "coarse_m"), ("finished", "time"), "finished/replicas/{}", group="finished"),
-         *_each(_SUMS, ("saved", "saved"), "finished/state/{}", group="finished kernels"),
-         *_each(_COLUMN_SUMS, ("row", "waiting"), "finished/state/{}", group="finished columns")),
+         *_sums("finished/state/")),
         _PROGRESS, {"finished": 0}, {"own time": "time", "own saved": "saved", "own row": "row", "own waiting": "waiting"}),
     "simulation": FileLayout(
         (Dataset("t", ("time",), TIMES),
@@ -185,7 +199,8 @@ LAYOUTS = {
          *_each(_with_errors(STUDIED), ("common",), "{{axis}}/limit/{}", group="limit"),
          *_each(_with_errors(KERNELS), ("saved", "saved"), "{{axis}}/limit/{}", group="limit"),
          Dataset("{axis}/residuals", ("points", "sweep"), optional=True)),
-        (Attribute("axes", "text", optional=False), Attribute("outcomes_{axis}", "text", optional=False, axis="points")),
+        (Attribute("axes", "text", optional=False), Attribute("outcomes_{axis}", "text", optional=False, axis="points"),
+         Attribute("beyond_{axis}", "text")),
         {"common": 0, "saved": 0, "sweep": 0}),
     "sweep": FileLayout(
         (Dataset("times", ("time",)), Dataset("count", ("row",)), Dataset("is_simulation", ("row",), WHOLE),
@@ -225,7 +240,9 @@ def _of_observables(kind: str, live: bool, names: tuple[str, ...]) -> tuple[Data
     if live:
         return (*_each(names, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
                 *_each(names, ("finished", "time"), "finished/replicas/{}", group="finished"))
-    return *_each(_with_errors(names), ("time",)), *_each(names, ("replica", "time"), "replicas/{}")
+    told = (_told(f"{what}/{{}}", ("", "_error"), names) for what in TOLD) if names else ()
+    return (*_each(_with_errors(names), ("time",)), *_each(names, ("replica", "time"), "replicas/{}"),
+            *(dataset for datasets in told for dataset in datasets))
 
 
 def _wrong(file: File, what: str) -> FileError:

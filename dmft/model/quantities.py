@@ -25,8 +25,6 @@ OTHERS = {
     "chi": ("response of the weights to a force that acts from t_w on", "time"),
     "t_w": ("waiting time", "time"),
     "t_last": ("last time of the cell of t' that a kernel is averaged over", "time"),
-    "half_m": ("overlap with half the samples", "1"),
-    "coarse_m": ("overlap with half the samples and half the blocks of the history", "1"),
     "diverged": ("whether an instance diverged", "1"),
     "history": ("residual before mixing, relative", "1"),
     "risk": ("population risk", "1"),
@@ -41,14 +39,12 @@ def _known(name: str, attrs: Mapping[str, Any] | None) -> tuple[str, str]:
 def described(name: str, attrs: Mapping[str, Any] | None = None) -> tuple[str, str]:
     """Meaning and unit of a dataset ("kernels/M_C_error"); empty where unknown. attrs: of the file that holds it."""
     base = name.rpartition("/")[2].split("[")[0]
-    if base.endswith("_error"):
-        meaning, unit = _known(base.removesuffix("_error"), attrs)
-        return (f"standard error of: {meaning}" if meaning else "", unit)
-    meaning, unit = _known(base, attrs)
+    of_error = base.endswith("_error") and not any(_known(base, attrs))
+    meaning, unit = _known(base.removesuffix("_error") if of_error else base, attrs)
     for group, words in (("bias/", "finite-sample bias of"), ("history_error/", "estimated error by the blocks of the history of")):
-        if name.startswith(group):
-            return f"{words}: {meaning}", unit
-    return meaning, unit
+        if name.startswith(group) and meaning:
+            meaning = f"{words}: {meaning}"
+    return (f"standard error of: {meaning}" if of_error and meaning else meaning), unit
 
 
 def to_dataset(variables: Mapping[str, tuple[tuple[str, ...], np.ndarray]], coordinates: Mapping[str, np.ndarray],

@@ -23,7 +23,7 @@ from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
 from dmft.result.escape import PATHS, EscapeLaw, first_passage, growth_of
 from dmft.result.fluctuations import drawn_paths, fluctuations_of
-from dmft.result.statistics import COLUMN, DIVERGED, ReplicaStatistics, averaged
+from dmft.result.statistics import BIAS, COLUMN, DIVERGED, HISTORY_ERROR, ReplicaStatistics, averaged
 
 THEORY_CURVES = tuple(curve.name for curve in TABLE if curve.theory)
 _ON_NEW = tuple(curve.name for curve in TABLE if curve.theory == ERRORS)
@@ -125,8 +125,8 @@ class Theory:
     t: np.ndarray
     curves: dict[str, np.ndarray]               # all that this result has, and their errors, by name
     replicas: dict[str, np.ndarray]             # name -> (replicas, n+1)
-    bias: dict[str, np.ndarray]                 # m, m_error: estimated finite-sample bias
-    history_bias: dict[str, np.ndarray] = field(default_factory=dict)  # m, m_error: what blocks of the history cost
+    bias: dict[str, np.ndarray]                 # estimated finite-sample bias: m, m_error, ..., columns/C, columns/C_error, ...
+    history_error: dict[str, np.ndarray] = field(default_factory=dict)  # what blocks of the history cost, in the same way
     kernels: Kernels
     columns: Columns | None = None              # None in files of version 0.2 and before
     history: np.ndarray | None = None           # iterate: residual before mixing, (sweeps, replicas)
@@ -226,8 +226,9 @@ class Theory:
         """An xarray.Dataset: curves over t, replicas over (replica, t), kernels over (t_kernel, t_prime), with units."""
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {name: (("t",), array) for name, array in self.curves.items()}
         variables |= {f"replicas_{name}": (("replica", "t"), array) for name, array in self.replicas.items()}
-        variables |= {f"bias_{name}": (("t",), array) for name, array in self.bias.items()}
-        variables |= {f"history_error_{name}": (("t",), array) for name, array in self.history_bias.items()}
+        for what, estimates in ((BIAS, self.bias), (HISTORY_ERROR, self.history_error)):
+            variables |= {f"{what}_{name.replace(COLUMN, 'column_')}": (("t",) if array.ndim == 1 else ("t_column", "t_w"), array)
+                          for name, array in estimates.items()}
         kernels = dict(self.kernels.arrays)
         saved, last = kernels.pop("t"), kernels.pop("t_last", None)
         variables |= {name: (("t_kernel", "t_prime"), array) for name, array in kernels.items()}
@@ -243,19 +244,22 @@ class Theory:
         return to_dataset(variables, coordinates, {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml(),
                                                    **meanings(self.attrs)})
 
-    def save(self, path: str | Path, attrs: Mapping[str, Any] | None = None) -> None:
-        """Write the result file (layout in docs/hdf5.md)."""
+    @property
+    def datasets(self) -> dict[str, np.ndarray]:
+        """The arrays of the result file by name (layout in docs/hdf5.md)."""
         arrays = {"t": self.t, **self.curves}
         arrays |= {f"replicas/{name}": array for name, array in self.replicas.items()}
         arrays |= {f"bias/{name}": array for name, array in self.bias.items()}
-        arrays |= {f"history_error/{name}": array for name, array in self.history_bias.items()}
+        arrays |= {f"history_error/{name}": array for name, array in self.history_error.items()}
         arrays |= {f"kernels/{name}": array for name, array in self.kernels.arrays.items()}
         arrays |= {f"columns/{name}": array for name, array in (vars(self.columns) if self.columns else {}).items()}
         arrays |= {f"random_start/{name}": array for name, array in self.random_start.items()}
         arrays |= self.state
-        if self.history is not None:
-            arrays["history"] = self.history
-        store.save(path, "theory", self.run.to_toml(), arrays, {**self.attrs, **(attrs or {}), "outcome": self.outcome})
+        return arrays if self.history is None else arrays | {"history": self.history}
+
+    def save(self, path: str | Path, attrs: Mapping[str, Any] | None = None) -> None:
+        """Write the result file."""
+        store.save(path, "theory", self.run.to_toml(), self.datasets, {**self.attrs, **(attrs or {}), "outcome": self.outcome})
 
 
 def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict[str, Any], per_level: int | None = None) -> Theory:
@@ -267,23 +271,20 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     curves: dict[str, np.ndarray] = {}
     for name in (*(name for name in THEORY_CURVES if name in replicas), *(name for name in replicas if name not in THEORY_CURVES)):
         curves[name], curves[f"{name}_error"] = mean_and_error(statistics.chosen(replicas[name]))
-    bias, bias_error = statistics.bias()
-    biases = {"m": bias, "m_error": bias_error}
+    bias = statistics.estimates(BIAS)
     rows = {name: np.array(values) for name, values in statistics.random_start.items()}
     fluctuating: dict[str, np.ndarray] = {}
     if found := fluctuations_of(run, statistics, per_level):
-        curves, fluctuating, biases = curves | found.curves, found.kernels, biases | found.bias
-    kernels = Kernels(t[kept.grid], **statistics.kernels(KERNELS), **fluctuating, t_last=t[kept.upto])
-    columns = Columns(t[kept.times], t[kept.waiting], **statistics.kernels(COLUMNS, COLUMN))
+        curves, fluctuating, bias = curves | found.curves, found.kernels, bias | found.bias
+    kernels = Kernels(t[kept.grid], **statistics.kernels.with_errors(KERNELS), **fluctuating, t_last=t[kept.upto])
+    columns = Columns(t[kept.times], t[kept.waiting], **statistics.kernels.with_errors(COLUMNS, COLUMN))
     state = flatten(statistics.arrays())
     history = state.pop("history", None)
-    replicas |= {name: state.pop(f"replicas/{name}") for name in ("half_m", "coarse_m")}
-    by_blocks = dict(zip(("m", "m_error"), statistics.history_error())) if np.isfinite(replicas["coarse_m"]).any() else {}
     sums = {name: array for name, array in state.items() if name.startswith("state/")}
     outcome = worst(statistics.outcomes)
-    return Theory(run=run, outcome=outcome, t=t, curves=curves, replicas=replicas, bias=biases, history_bias=by_blocks,
-                  kernels=kernels, columns=columns, history=history, attrs={**attrs, "outcomes": ",".join(statistics.outcomes)},
-                  state=sums, random_start=rows)
+    return Theory(run=run, outcome=outcome, t=t, curves=curves, replicas=replicas, bias=bias,
+                  history_error=statistics.estimates(HISTORY_ERROR), kernels=kernels, columns=columns, history=history,
+                  attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=sums, random_start=rows)
 
 
 def worst(outcomes: list[str]) -> str:
@@ -323,7 +324,7 @@ def theory_of(stored: store.Stored) -> Theory:
     kernels = Kernels(**found)
     columns = Columns(**found) if (found := part("columns/")) else None
     return Theory(run=run, outcome=stored.attrs["outcome"], t=stored.arrays["t"], curves=curves, replicas=part("replicas/"),
-                  bias=part("bias/"), history_bias=part("history_error/"), kernels=kernels, columns=columns,
+                  bias=part("bias/"), history_error=part("history_error/"), kernels=kernels, columns=columns,
                   history=stored.arrays.get("history"), attrs=attrs, state=state, random_start=part("random_start/"))
 
 

@@ -33,7 +33,8 @@ from dmft.model.resume import grown
 from dmft.model.runfile import Run, parse_run
 from dmft.model.sample_averages import averages
 from dmft.result.fluctuations import fluctuations_of
-from dmft.result.statistics import ReplicaStatistics, Solution
+from dmft.result.statistics import BIAS, ReplicaStatistics, Solution
+from dmft.result.systematic import REMEDIES, systematic_errors
 from dmft.result.theory import Theory, make_theory, statistics_of, theory_of
 from dmft.running.callbacks import hook_of
 from dmft.running.cost import estimate, size_text
@@ -139,8 +140,8 @@ class TheoryJob:
             self._note("more sweeps allowed: iterating again with the stored kernels as first guess")
             self.setup = replace(self.setup, start=guess_from(theory, self.run))
             return True
-        if theory.columns is None:
-            self._note("the result is of an earlier version, which kept its kernels in another way: solving all replicas again")
+        if f"state/{BIAS}/count" not in theory.state:
+            self._note("the result is of an earlier version, which kept other sums over its replicas: solving all of them again")
             return False
         self.statistics = statistics_of(theory)
         self.finished = self.statistics.count
@@ -225,7 +226,8 @@ class TheoryJob:
         found = fluctuations_of(self.run, self.statistics, self.setup.per_level, maps=False)
         if found:
             return _Accuracy("V", found.curves["V_error"], found.bias["V"], found.bias["V_error"])
-        return _Accuracy("m", self.statistics.error("m"), *self.statistics.bias())
+        bias = self.statistics.estimates(BIAS)
+        return _Accuracy("m", self.statistics.error("m"), bias["m"], bias["m_error"])
 
     def _warn_of_bias(self, told: _Accuracy, target: float) -> None:
         """Warn where the noise has met the target but the bias of a finite number of samples has not: more replicas do not lower
@@ -291,6 +293,11 @@ def _warn(theory: Theory) -> None:
         far = "" if known == theory.t.size else f" (the last sweep diverged at t = {theory.t[known]:g}: NaN from there on)"
         warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}{far}: raise it with --resume, or use "
                       "method = \"march\"", OutcomeWarning, stacklevel=4)
+    certain = [one for one in systematic_errors(theory.datasets) if one.certain]
+    if certain:
+        worst, more = certain[0], f" (and of {len(certain) - 1} more: dmft inspect)" if len(certain) > 1 else ""
+        warnings.warn(f"{worst.title} beyond its error bar {worst.bar:.2g}: {worst}{more}; {REMEDIES[worst.what]}", ResultWarning,
+                      stacklevel=4)
     share = np.nanmax(theory.unstable, initial=0.0)
     if share > UNSTABLE_SHARE:
         warnings.warn(f"samples of total weight up to {share:.1g} were at learning_rate * v'' > 2, where the explicit step is "

@@ -80,6 +80,7 @@ from dmft.cli import main
 theory, simulation = dmft.load("sides.theory.h5"), sgd_sim.load("sides.simulation.h5")
 assert theory.wrong_side.shape == theory.t.shape == theory.wrong_side_error.shape and "wrong_side" in dir(theory)
 assert theory.replicas["wrong_side"].shape == (4, theory.t.size) and "wrong_side" in simulation.curves
+assert theory.bias["wrong_side"].shape == theory.bias["wrong_side_error"].shape == theory.t.shape
 for result, load in ((theory, dmft.load), (simulation, sgd_sim.load)):
     result.save("again.h5")
     assert (load("again.h5").wrong_side == result.wrong_side).all()

@@ -31,6 +31,7 @@ from dmft.result.comparison import (
     instances_curve,
     squared_overlaps,
 )
+from dmft.result.systematic import WORDS
 from dmft.result.theory import Theory
 from sgd_sim.result import SimulationResult
 
@@ -71,8 +72,7 @@ class AgainstSimulations:
     left_out: dict[str, np.ndarray] = field(repr=False)     # observable -> times at which a side is not finite
     outcome: str
     notes: list[str] = field(repr=False)
-    bias: float
-    biased: str = "m"           # the curve that it belongs to
+    systematic: dict[str, float]    # what it is of which observable of the theory -> its largest estimate
     attrs: Mapping[str, Any] = field(default_factory=dict, repr=False)      # what the observables of the theory mean
 
     @property
@@ -97,8 +97,7 @@ class AgainstSimulations:
         lines = [*self.notes]
         for result in self.comparisons:
             lines += self._table(result)
-        if np.isfinite(self.bias):
-            lines.append(f"estimated finite-sample bias of the theory's {self.biased}: up to {self.bias:.2g}")
+        lines += [f"estimated {what}: up to {size:.2g}" for what, size in self.systematic.items()]
         return "\n".join([*lines, *self.verdict_lines()])
 
     def __repr__(self) -> str:
@@ -192,11 +191,11 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Simul
             notes.append(f"note: {name}: t = {_times(left_out[name])} left out, where theory or simulation is not finite "
                          "(diverged)")
         comparisons.append(result.where(result.usable))
-    biased = "V" if "V" in observables else "m"
-    bias = ours.arrays.get(f"bias/{biased}")
-    largest = float(np.nanmax(np.abs(bias))) if bias is not None and np.isfinite(bias).any() else float("nan")
+    told = {f"{words} of the theory's {name}": ours.arrays[f"{what}/{name}"] for name in observables
+            for what, words in WORDS.items() if f"{what}/{name}" in ours.arrays}
+    largest = {what: float(np.nanmax(np.abs(array))) for what, array in told.items() if np.isfinite(array).any()}
     return AgainstSimulations(ours.run, dimensions, comparisons, left_out, ours.outcome, list(dict.fromkeys(notes)), largest,
-                              biased, meanings(ours.attrs))
+                              meanings(ours.attrs))
 
 
 def _stored(path: str | Path, kind: str) -> Side:
@@ -212,9 +211,7 @@ def _stored(path: str | Path, kind: str) -> Side:
 def _theory(source: Theory | str | Path) -> Side:
     if not isinstance(source, Theory):
         return _stored(source, "theory")
-    arrays = {"t": source.t, **source.curves, "replicas/m": source.replicas["m"]}
-    arrays |= {f"bias/{name}": array for name, array in source.bias.items()}
-    return Side("the theory", source.run, arrays, source.outcome, source.attrs)
+    return Side("the theory", source.run, source.datasets, source.outcome, source.attrs)
 
 
 def _simulation(source: SimulationResult | str | Path) -> Side:

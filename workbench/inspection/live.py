@@ -12,7 +12,7 @@ from dmft.equations.kernels import COLUMNS, KERNELS, Kept
 from dmft.files import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
-from dmft.result.statistics import COLUMN, OUTCOMES, averaged
+from dmft.result.statistics import COLUMN
 from dmft.result.theory import THEORY_CURVES, Columns, Kernels, Theory
 from dmft.running.replica import Setup
 
@@ -58,8 +58,7 @@ def partial_theory(header: store.Stored) -> Theory:
 def _kernels(header: store.Stored, kept: Kept, running: list[int], names: Sequence[str], prefix: str = "") -> dict[str, np.ndarray]:
     """Maps, or with the prefix COLUMN columns, and their errors by name."""
     arrays = {}
-    outcomes = store.read(header.path, "finished/outcomes") if "finished/outcomes" in header.shapes else np.zeros(0, int)
-    finished = int(averaged([OUTCOMES[code] for code in outcomes]).sum())
+    finished = int(store.read(header.path, "finished/state/count")[0]) if "finished/state/count" in header.shapes else 0
     shape = (kept.times.size, kept.waiting.size) if prefix else (kept.grid.size, kept.grid.size)
     for name in names:
         mean, squares = (f"finished/state/{prefix}{name}_{part}" for part in ("mean", "squares"))

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from dmft.equations.kernels import KERNELS
 from dmft.model.curves import KNOWN, label_of
 from dmft.result.comparison import Curve
+from dmft.result.systematic import systematic_errors
 from dmft.result.theory import Theory
 from workbench.inspection.titles import experiment_text
 from workbench.plots.aging import draw_correlation, draw_response
@@ -17,6 +18,8 @@ from workbench.plots.curves import draw_curve, log_where_positive
 from workbench.plots.kernels import draw_kernel
 from workbench.plots.references import draw_references
 from workbench.plots.style import BLUE, GREEN, ORANGE, PINK, Figure, new_figure, save
+
+MOST_NAMED = 3  # systematic errors in a title
 
 
 def draw(theory: Theory, path: Path | None) -> Figure:
@@ -58,7 +61,9 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     count = len(theory.replicas["m"])
     bands = "bands: 2 standard errors" if count > 1 else "one replica, no error bands"
     what = f"{experiment_text(run)}, {count} x {run.theory.samples} samples, {theory.outcome}; {bands}"
-    figure.suptitle(f"{run.title}\n{what}" if run.title else what)
+    certain = [f"{one.title}: {one}" for one in systematic_errors(theory.datasets) if one.certain]
+    beyond = f"beyond the bands: {'; '.join(certain[:MOST_NAMED])}" if certain else ""
+    figure.suptitle("\n".join(filter(None, (run.title, what, beyond))))
     return save(figure, path)
 
 

@@ -34,6 +34,7 @@ def moment(f, y, h0):
 @pytest.mark.parametrize(("name", "value", "words"), [
     ("two words", wrong_side, "is not a name"), ("m", wrong_side, "is taken"), ("kernels", wrong_side, "is taken"),
     ("my_error", wrong_side, "is taken"), ("half_m", wrong_side, "is taken"), ("_hidden", wrong_side, "is taken"),
+    ("training", wrong_side, "is taken"),
     ("text", lambda f, y, h0: "no", "does not compile to a number"), ("two", lambda f, y: f, "does not compile to a number"),
     ("list", lambda f, y, h0: [f][7:][0], "does not compile to a number"),
     ("root", lambda f, y, h0: np.sqrt(f), "it is nan at f = -"),

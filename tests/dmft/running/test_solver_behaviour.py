@@ -79,7 +79,8 @@ def test_target_error_adds_replicas():
 ])
 def test_a_target_below_the_bias_cannot_be_met_by_replicas(monkeypatch, bias, error, warned):
     """The samples that it would take are named: the bias falls as 1/samples."""
-    monkeypatch.setattr(ReplicaStatistics, "bias", lambda self: (np.array([0.0, bias, 0.0]), np.array([0.0, error, 1.0])))
+    estimate = {"m": np.array([0.0, bias, 0.0]), "m_error": np.array([0.0, error, 1.0])}
+    monkeypatch.setattr(ReplicaStatistics, "estimates", lambda self, what: estimate)
     run = make_run({"kind": "gd"}, {"m0": 0.5}, steps=2, samples=500, replicas=3, target_error=0.1)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", ResultWarning)
