@@ -19,7 +19,6 @@ import numpy as np
 from dmft.core.errors import FileError
 from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
 
-CURVES = tuple(curve.name for curve in TABLE if curve.theory)
 IDENTITIES = tuple(curve.name for curve in TABLE if curve.residual)
 KERNELS = ("M_C", "M_R", "C", "R")
 COLUMNS = (*KERNELS, "chi")                                 # at waiting times
@@ -109,18 +108,21 @@ _PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "numb
 _EVERYWHERE = tuple(curve.name for curve in TABLE if curve.theory and curve.always)
 RANDOM_START = tuple(curve.name for curve in TABLE if curve.theory == FLUCTUATIONS)
 _SOMEWHERE = tuple(curve.name for curve in TABLE if curve.theory and curve.name not in _EVERYWHERE + RANDOM_START)
+CURVES = (*_EVERYWHERE, *_SOMEWHERE, *RANDOM_START)
 _RECORDED = tuple(curve for curve in TABLE if curve.simulation and curve.simulation != FLUCTUATIONS)
 RANDOM_KERNELS = ("V", "K1", "Z")
 _ROWS = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1", "Z"))
 _ROWS_NOW = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1_now", "Z_now", "a"))
 
 
-def _told(pattern: str, endings: tuple[str, str], curves: Iterable[str] = CURVES) -> tuple[Dataset, ...]:
-    """What companions tell of curves and columns; of each with both endings or not at all: files of before have m and V alone."""
-    axes: dict[str, tuple[str, ...]] = {**dict.fromkeys(curves, ("time",)),
-                                        **{f"columns/{name}": ("row", "waiting") for name in COLUMNS}}
-    return tuple(Dataset(pattern.format(name) + ending, axis, group=pattern.format(name)) for name, axis in axes.items()
-                 for ending in endings)
+_COMPANIONS: dict[str, tuple[str, ...]] = {**dict.fromkeys(CURVES, ("time",)),  # what they tell of, with its axes
+                                           **{f"columns/{name}": ("row", "waiting") for name in COLUMNS}}
+
+
+def _told(place: str, endings: tuple[str, str], axes: Mapping[str, tuple[str, ...]]) -> tuple[Dataset, ...]:
+    """What companions tell; of each name with both endings or not at all: files of before have m and V alone."""
+    return tuple(Dataset(f"{place}{what}/{name}{ending}", axis, group=f"{place}{what}/{name}")
+                 for what in TOLD for name, axis in axes.items() for ending in endings)
 
 
 def _sums(place: str) -> tuple[Dataset, ...]:
@@ -129,7 +131,7 @@ def _sums(place: str) -> tuple[Dataset, ...]:
     return (*_each((f"{name}{part}" for name in KERNELS for part in parts), ("saved", "saved"), place + "{}", group=place),
             *_each((f"{name}{part}" for name in COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
                    group=f"{place}columns"),
-            *(dataset for what in TOLD for dataset in _told(f"{place}{what}/{{}}", parts)),
+            *_told(place, parts, _COMPANIONS),
             *_each(("count", *(f"{what}/count" for what in TOLD)), (2,), place + "{}", type=WHOLE, optional=True))
 
 
@@ -140,7 +142,7 @@ LAYOUTS = {
          *(one for name in _SOMEWHERE for one in (
              *_each(_with_errors((name,)), ("time",), group=name),
              *_each((name,), ("replica", "time"), "replicas/{}", group=name))),
-         *(dataset for what in TOLD for dataset in _told(f"{what}/{{}}", ("", "_error"))),
+         *_told("", ("", "_error"), _COMPANIONS),
          Dataset("kernels/t", ("saved",), TIMES), Dataset("kernels/t_last", ("saved",), optional=True),
          *_each(_with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
          Dataset("columns/t", ("row",), TIMES, group="columns"), Dataset("columns/t_w", ("waiting",), TIMES, group="columns"),
@@ -237,12 +239,13 @@ def _of_observables(kind: str, live: bool, names: tuple[str, ...]) -> tuple[Data
     """The datasets of a user's curves in a file of the theory or of the simulator; a checkpoint of the latter has all in one."""
     if kind == "simulation":
         return () if live else _each(names, ("instance", "time"))
+    parts, axes = ("_mean", "_squares"), dict.fromkeys(names, ("time",))
     if live:
         return (*_each(names, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
-                *_each(names, ("finished", "time"), "finished/replicas/{}", group="finished"))
-    told = (_told(f"{what}/{{}}", ("", "_error"), names) for what in TOLD) if names else ()
+                *_each(names, ("finished", "time"), "finished/replicas/{}", group="finished"),
+                *_told("finished/state/", parts, axes))
     return (*_each(_with_errors(names), ("time",)), *_each(names, ("replica", "time"), "replicas/{}"),
-            *(dataset for datasets in told for dataset in datasets))
+            *_told("", ("", "_error"), axes), *_told("state/", parts, axes))
 
 
 def _wrong(file: File, what: str) -> FileError:

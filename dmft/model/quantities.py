@@ -39,7 +39,7 @@ def _known(name: str, attrs: Mapping[str, Any] | None) -> tuple[str, str]:
 def described(name: str, attrs: Mapping[str, Any] | None = None) -> tuple[str, str]:
     """Meaning and unit of a dataset ("kernels/M_C_error"); empty where unknown. attrs: of the file that holds it."""
     base = name.rpartition("/")[2].split("[")[0]
-    of_error = base.endswith("_error") and not any(_known(base, attrs))
+    of_error = not any(_known(base, attrs)) and base.endswith("_error")
     meaning, unit = _known(base.removesuffix("_error") if of_error else base, attrs)
     for group, words in (("bias/", "finite-sample bias of"), ("history_error/", "estimated error by the blocks of the history of")):
         if name.startswith(group) and meaning:

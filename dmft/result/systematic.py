@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.core.averages import ROUNDING
-from dmft.files.layouts import COLUMNS, CURVES, IDENTITIES, TOLD
+from dmft.files.layouts import IDENTITIES, TOLD
 from dmft.result.comparison import chance_bounds
 from dmft.result.statistics import BIAS, HISTORY_ERROR, Arrays
 
@@ -56,9 +56,8 @@ class Systematic(NamedTuple):
 def systematic_errors(arrays: Arrays) -> list[Systematic]:
     """The estimates of a result from the datasets of its file, those that are largest beside their error bars first. Residuals of
     identities have none: they are exactly 0 with infinitely many samples, and their size is what they say."""
-    own = [name.partition("/")[2] for name in arrays if name.startswith(f"{BIAS}/")]     # observables of the run among them
-    named = [(what, name) for what in TOLD for name in dict.fromkeys((*CURVES, *(f"columns/{kernel}" for kernel in COLUMNS), *own))
-             if name not in IDENTITIES and {name, f"{name}_error", f"{what}/{name}", f"{what}/{name}_error"} <= set(arrays)]
+    named = [(what, name) for what in TOLD for key in arrays for group, _, name in (key.partition("/"),) if group == what
+             if name not in IDENTITIES and {name, f"{name}_error", f"{what}/{name}_error"} <= set(arrays)]
     replicas = np.isfinite(arrays.get("replicas/m", np.zeros((1, 1)))).all(axis=1).sum()
     found = []
     for what, name in named:
