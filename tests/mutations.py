@@ -29,6 +29,7 @@ STORE = ("tests/dmft/core/test_store.py", "tests/dmft/core/test_locks.py")
 STREAMS = ("tests/dmft/core/test_streams.py", "tests/sgd_sim/test_fast_normals.py")
 AVERAGES = ("tests/dmft/core/test_averages.py",)
 EXACT = ("tests/dmft/core/test_exact_sum.py",)
+OBSERVABLES = ("tests/dmft/model/test_sample_averages.py", "tests/sgd_sim/test_simulator_averages.py")
 SHARING = ("tests/dmft/core/test_sharing.py",)
 STREAMING = ("tests/dmft/core/test_streaming.py",)
 COMPARISON = ("tests/dmft/result/test_comparison.py", "tests/dmft/result/test_bound.py")
@@ -311,6 +312,14 @@ MUTATIONS = [
              "total / np.maximum(count, 1), np.nan)",
              "total / len(values), np.nan)", (*AVERAGES, *SIMULATOR_RESULT)),
     Mutation("Wilson interval without its centre", "sgd_sim", "(share + z * z / (2 * n))", "share", SIMULATOR_RESULT),
+    # --- observables
+    Mutation("observables take k for the field of w0", "dmft/samples", "+ b, y[i], sd[i] * k[i])", "+ b, y[i], k[i])", OBSERVABLES),
+    Mutation("observables count lost samples", "dmft/samples", "                if s[i] >= 0.0:", "                if True:",
+             OBSERVABLES),
+    Mutation("observables of the simulator take labels for fields of w0", "sgd_sim", "teachers[0] if teachers else parts[1])",
+             "parts[1])", OBSERVABLES),
+    Mutation("GPU: observables without weights", "dmft/samples/cuda", "for (double &term : terms) term *= weight[i];", "",
+             OBSERVABLES),
     # --- CUDA sources, emulated on the host
     Mutation("GPU: tangents without g'", "dmft/samples/cuda",
              "slope = a * (rates->keep - eta * curvature)",

@@ -19,7 +19,7 @@ import numpy as np
 from dmft.core.errors import FileError
 from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
 
-IDENTITIES = ("nu_gap", "ibp_gap")                          # curves that are residuals, 0 with infinitely many samples
+IDENTITIES = tuple(curve.name for curve in TABLE if curve.residual)
 KERNELS = ("M_C", "M_R", "C", "R")
 COLUMNS = (*KERNELS, "chi")                                 # at waiting times
 # Curves of a convergence study, and those that depend on its start.

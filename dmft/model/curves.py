@@ -72,6 +72,7 @@ class CurveDefinition:
     where: Where = everywhere
     studied: bool = False  # by convergence studies
     replaces: str = ""  # the curve in whose place this one stands where it is defined
+    residual: bool = False  # of an identity: 0 with infinitely many samples
     later: bool = False  # missing in files of version 0.1
     value: Any = None  # a function that compiled code can call
     source: str = ""  # the file of a user's function
@@ -110,9 +111,9 @@ TABLE = (
     CurveDefinition("mu", "pull of the teacher (A.24)", "1/time", r"$\mu$", theory=STEP, studied=True),
     CurveDefinition("gain", "dm(t)/dm(0) from a random start", label="gain $dm/dm_0$", theory=FLUCTUATIONS, where=random_start,
                     studied=True, replaces="mu"),
-    CurveDefinition("nu_gap", "residual of the exact identity for nu_hat", "1/time", theory=STEP),
+    CurveDefinition("nu_gap", "residual of the exact identity for nu_hat", "1/time", theory=STEP, residual=True),
     CurveDefinition("ibp_gap", "largest residual of the identity [ibp] for the response as sampled", "1/time", theory=STEP,
-                    later=True),
+                    residual=True, later=True),
     CurveDefinition("unstable", "weight of samples with learning_rate * v'' > 2", theory=STEP),
     CurveDefinition("lost", "weight of samples that left their trapping region", theory=STEP, later=True),
 )

@@ -17,7 +17,7 @@ SAMPLES = [(f, y, h0) for (f, y), (h0, _) in zip(POINTS, reversed(POINTS), stric
 # Names of results, files and mappings that a curve must not take.
 RESERVED = frozenset((
     *KNOWN, *OTHERS, "active", "attrs", "averaged", "bias", "clear", "columns", "copy", "curve", "curves", "dimension_bound",
-    "error_from_overlaps", "escape", "finished", "first_passage", "fromkeys", "generalization", "get", "history_bias",
+    "error_from_overlaps", "escape", "finished", "first_passage", "fromkeys", "generalization", "get", "datasets",
     "history_error", "instances", "items", "kernels", "keys", "mean", "median", "names", "outcome", "plot", "pop", "popitem",
     "quantile", "random_start", "replicas", "run", "save", "setdefault", "share_below", "share_passed", "start", "state", "states",
     "to_xarray", "update", "values"))
@@ -36,7 +36,7 @@ def register_observable(name: str, value: Callable[[Any, Any, Any], Any], label:
     where = f"register_observable: {name!r}"
     if not isinstance(name, str) or not name.isidentifier():
         raise UserError(f"{where} is not a name (letters, digits and underscores)")
-    if name in RESERVED or name.endswith("_error") or name.startswith(_PARTS):
+    if name in RESERVED or f"{name}_error" in RESERVED or name.endswith("_error") or name.startswith(_PARTS):
         raise UserError(f"{where} is taken: results have something else of that name; choose another")
     source = _source(value)
     if name in registered and registered[name].source != source:

@@ -15,6 +15,7 @@ from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run, parse_run
 from dmft.model.sample_averages import RESERVED, averages, register_observable
 from dmft.result.theory import Theory
+from dmft.samples.lost import GONE
 from sgd_sim.result import Curves, SimulationResult
 from tests.dmft.samples.test_gpu_march import march_of
 from tests.run_files import run_text
@@ -33,6 +34,7 @@ def moment(f, y, h0):
 @pytest.mark.parametrize(("name", "value", "words"), [
     ("two words", wrong_side, "is not a name"), ("m", wrong_side, "is taken"), ("kernels", wrong_side, "is taken"),
     ("my_error", wrong_side, "is taken"), ("half_m", wrong_side, "is taken"), ("_hidden", wrong_side, "is taken"),
+    ("training", wrong_side, "is taken"),
     ("text", lambda f, y, h0: "no", "does not compile to a number"), ("two", lambda f, y: f, "does not compile to a number"),
     ("list", lambda f, y, h0: [f][7:][0], "does not compile to a number"),
     ("root", lambda f, y, h0: np.sqrt(f), "it is nan at f = -"),
@@ -123,6 +125,24 @@ def test_the_curve_is_the_average_over_samples(card, changes):
         found.append(march.curves)
     for name, curve in found[0].items():
         np.testing.assert_allclose(found[1][name], curve, rtol=1e-8, atol=5e-8, err_msg=name)
+
+
+@pytest.mark.gpu
+def test_lost_samples_count_with_zero(card):
+    """As in the loss; a march with so many of them would end. Eq. [lost]."""
+    experiment, found = Experiment.from_run(the_run()), []
+    for gpu, get, fill in ((None, np.array, np.copyto), (card, card.get, card.fill)):
+        march = march_of(experiment, None, np.float64, gpu, samples=64)
+        samples, state, present = march.samples, march.samples.state, (march.weights.m, march.weights.b, march.weights.m_w)
+        s = get(state.s)
+        s[:20] = GONE
+        fill(state.s, s)
+        samples.row_sums(*present)
+        found.append(samples.averaged_sums(*present).sum(axis=0))
+        k, sd, weight, h = (get(array) for array in (state.k, state.sd, state.weight, state.h))
+        wrong = weight * ((sd * (h + present[0] * k) + present[1]) * k < 0)
+        assert found[-1][0] == pytest.approx(wrong[20:].sum(), abs=1e-12) and wrong[:20].sum() > 0.01
+    np.testing.assert_allclose(*found, rtol=1e-12)
 
 
 def test_other_curves_do_not_notice():
