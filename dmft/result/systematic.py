@@ -21,6 +21,7 @@ from dmft.result.statistics import BIAS, HISTORY_ERROR, Arrays
 
 BIAS_SIGMAS = 1.5
 CHANCE = 0.05
+FLOOR = 0.1  # of the root mean square of all error bars: some are far too small by chance
 WORDS = {BIAS: "finite-sample bias", HISTORY_ERROR: "error by the blocks of the history"}
 REMEDIES = {BIAS: "take more samples, not more replicas", HISTORY_ERROR: "take more blocks_per_level, or more samples"}
 
@@ -80,7 +81,7 @@ def _judged(arrays: Arrays, what: str, name: str, bound: float) -> Systematic:
     known = np.flatnonzero(np.isfinite(estimate) & np.isfinite(error) & np.isfinite(bar))
     if unknown or not known.size:
         return Systematic(what, name, np.nan, False, np.nan, np.nan, np.nan, "", unknown)
-    unit = np.hypot(bar[known], ROUNDING)
+    unit = np.hypot(bar[known], max(FLOOR * float(np.sqrt(np.mean(bar[known] ** 2))), ROUNDING))
     size, own = (np.abs(array[known]) / unit for array in (estimate, error))
     ratio, noise = (float(np.sqrt(np.mean(array**2))) for array in (size, own))
     i = known[np.argmax(np.where(size > BIAS_SIGMAS * own, size, 0.0))]

@@ -93,7 +93,7 @@ def test_a_bias_that_nobody_knows_is_not_called_fine(results, dmft_main, edited)
     """Every solution with half the samples diverged half way: bias/m is NaN from there on."""
     bias = np.where(results.result.t < 0.2, 0.0, np.nan)
     checks = _json(dmft_main, edited(results.theory, {"bias/m": bias}))["checks"]
-    check = next(check for check in checks if "bias of m" in check["name"])
+    check = next(check for check in checks if "bias of m over" in check["name"])
     assert check["fine"] is None and check["value"] is None and "half the samples diverged" in check["meaning"]
 
 
