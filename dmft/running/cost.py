@@ -24,7 +24,7 @@ from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 
 # Seconds for a sample and step of the march: a constant, and per packed tangent of the history. Measured with a full history of
 # 100, 200, 400 steps: 3.9, 9.2, 30 us; dyadic with 160 slots, on an idle core: 0.25 us, 0.28 ns a tangent and 3.3 ns a slot
-# (from the parts of a step in docs/performance.md), taken somewhat larger, because machines are seldom idle.
+# (from the parts of a step in docs/notes/performance.md), taken somewhat larger, because machines are seldom idle.
 MARCH_FULL = (2.0e-6, 0.35e-9)
 MARCH_DYADIC = (0.4e-6, 0.35e-9)
 MARCH_SLOT = 3.5e-9        # s per sample, step and slot of the history
@@ -34,8 +34,8 @@ ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 # Measured: 8 to 11 ns; 0.10 to 0.19 ns up to dimension 1000 and 0.35 ns at 2000, where the cache ends.
 DRAW_ENTRY = 10e-9
 STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
-# On one H200 (docs/performance.md): seconds of the host for a step of a solution, seconds per byte of the samples on the card, and
-# bytes a second at which the simulator reads its data; seconds per entry of a shared data matrix and start.
+# On one H200 (docs/notes/performance.md): seconds of the host for a step of a solution, seconds per byte of samples on the card,
+# and bytes a second at which the simulator reads its data; seconds per entry of a shared data matrix and start.
 GPU_STEP, GPU_BYTE = 0.3e-3, 0.3e-12
 GPU_READ = 4.2e12
 GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # and seconds of a step at least

@@ -53,7 +53,8 @@ def _links(document: Path) -> list[str]:
     return [link for link in re.findall(r"\]\(([^)#:]+)\)", document.read_text()) if not link.startswith("http")]
 
 
-@pytest.mark.parametrize("document", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name)
+@pytest.mark.parametrize("document", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")),
+                                      *sorted((ROOT / "docs/notes").glob("*.md"))], ids=lambda path: path.name)
 def test_links_lead_somewhere(document):
     assert [link for link in _links(document) if not (document.parent / link).exists()] == []
 

@@ -27,7 +27,7 @@ sys.path.insert(0, str(DOCS / "_ext"))
 SCRIPTS = sorted(path for path in (DOCS / "gallery").glob("*.py") if path.name != "make.py")
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 SHOWN = r"^(?:\$ )?(?:mpirun -n \d+ |srun )?(dmft|sgd-sim|onepass) (\w+)"       # a command in a block
-PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("gallery/*.md"), *DOCS.glob("notebooks/*.md")])
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("notes/*.md"), *DOCS.glob("gallery/*.md"), *DOCS.glob("notebooks/*.md")])
 
 
 def _entries(page: Path) -> set[Path]:
