@@ -7,6 +7,7 @@
     dmft.convergence_study(run, samples=[...])    how the solution converges
     dmft.fixed_point(run)                         where gradient descent ends on a convex loss
     dmft.bayes(run)                               what Bayes-optimal learning reaches on the same data
+    dmft.solve(run, estimator=dmft.Estimator(...)) with other numbers than the tuned ones, for studies of these
     dmft.report([files], "page.html")             one page for the browser
     dmft.register_loss("name", v, dv, d2v)        a loss of your own
     dmft.register_preprocessing("name", T)        a spectral start of your own
@@ -25,12 +26,13 @@ from dmft.version import __version__
 
 if TYPE_CHECKING:
     from dmft.api import bayes, convergence_study, fixed_point, load, solve
+    from dmft.equations.tuning import Estimator
     from dmft.model.losses import register_loss
     from dmft.model.preprocessing import register_preprocessing
     from dmft.model.runfile import Run, load_run, parse_run
 
-__all__ = ["Run", "UserError", "__version__", "bayes", "compare", "convergence_study", "fixed_point", "load", "load_run",
-           "parse_run", "register_loss", "register_preprocessing", "report", "solve"]
+__all__ = ["Estimator", "Run", "UserError", "__version__", "bayes", "compare", "convergence_study", "fixed_point", "load",
+           "load_run", "parse_run", "register_loss", "register_preprocessing", "report", "solve"]
 
 name_cache()        # before anything is compiled
 
@@ -41,6 +43,9 @@ def __getattr__(name: str) -> Any:
     if name in ("Run", "load_run", "parse_run"):
         from dmft.model import runfile
         return getattr(runfile, name)
+    if name == "Estimator":
+        from dmft.equations.tuning import Estimator
+        return Estimator
     if name == "register_loss":
         from dmft.model.losses import register_loss
         return register_loss

@@ -28,7 +28,6 @@ class Quantity:
     replicas: list[np.ndarray] | None = None
 
 
-MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
 
 def distances(quantity: Quantity, finest: int, paired: bool) -> dict[str, np.ndarray]:

@@ -25,6 +25,7 @@ COLUMNS = (*KERNELS, "chi")                                 # at waiting times
 STUDIED = ("loss", "nu_hat", "delta_nu")                    # curves of a convergence study, and those that depend on its start
 STUDIED_BY_START = {"given start": ("m", "mu"), "random start": ("V", "gain")}
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
+TUNED = "estimator."  # before the name of a number of dmft.Estimator that is the axis of a study
 MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
 # Versions of checkpoints, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
@@ -234,8 +235,8 @@ def study_axes(file: File) -> list[str]:
     """Names of the axes of a convergence study."""
     axes = file.attrs.get("axes")
     names = axes.split(",") if isinstance(axes, str) else []
-    if not names or set(names) - set(AXES) or len(set(names)) < len(names):
-        raise _wrong(file, f"the attribute 'axes' must list some of {', '.join(AXES)}")
+    if not names or any(name not in AXES and not name.startswith(TUNED) for name in names) or len(set(names)) < len(names):
+        raise _wrong(file, f"the attribute 'axes' must list some of {', '.join(AXES)}, {TUNED}NAME")
     return names
 
 

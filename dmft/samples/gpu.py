@@ -33,7 +33,7 @@ from dmft.samples.lost import GONE, leaves
 from dmft.samples.nesterov import Behind
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Past, SampleState, by_name
-from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, WILDEST, Tangents
+from dmft.samples.tangents import OVERSHOOT, Bounds, Tangents
 
 KERNELS = ("fields", "bounds", "teacher_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns", "merge_rows")
 BLOCKS = 32  # most blocks of samples; their sums are added on the host, over all ranks, exactly
@@ -127,8 +127,9 @@ class GpuSamples:
         self.n = 0
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         numbers = {"STEIN": int(self.stein), "IDENTITY": int(self.identity), "SCALARS": SCALARS, "GROUPS": GROUPS,
-                   "TEACHER_SCALARS": TEACHER_SCALARS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
-                   "WILDEST": WILDEST, "GONE": GONE, "NONE": NONE, "LANES": LANES, "FOUR": FOUR, "ACROSS": ACROSS,
+                   "TEACHER_SCALARS": TEACHER_SCALARS, "OVERSHOOT": OVERSHOOT, "LOST_STEP": sampling.estimator.lost_step,
+                   **{name.upper(): value for name, value in Bounds.of(sampling.estimator)._asdict().items()},
+                   "GONE": GONE, "NONE": NONE, "LANES": LANES, "FOUR": FOUR, "ACROSS": ACROSS,
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
         formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), CudaFunctions().add(leaves).text, COLUMNS,
                               f"typedef {kind} stored;", defines(numbers)))

@@ -15,21 +15,11 @@ from dmft.core.compiled import UNCOUNTED
 from dmft.core.streaming import add_rows
 from dmft.equations.history import NONE
 from dmft.equations.recursion import merge_vector
+from dmft.equations.tuning import Estimator
 
-# Responses below this are zero: products of two of them would be denormal in single precision, and slow.
-TINY = 1e-18
-# A sample with eta g' > STABLE overshoots: its explicit step has |dh_{n+1}/dh_n| > 1 with the sign turned. A sample that keeps
+# A sample with eta g' > OVERSHOOT overshoots: its explicit step has |dh_{n+1}/dh_n| > 1 with the sign turned. A sample that keeps
 # doing so is on a chaotic orbit, whose tangent grows exponentially while the average response that it stands for does not.
-# So an overshooting step leaves no response beyond BOUND; a single overshoot, which is sound, stays well below.
-STABLE = 2.0
-BOUND = 10.0
-# Where [ibp] completes the response, a sample counts with tangents of sum_J |T_nJ| = MOST at most: no tail is left.
-MOST = 10.0
-# A sample with |Y| > WIDE has left, or is leaving, a barrier; many of these make the control variate of mu noisy. Eq. [stein].
-WIDE = 1.0
-# One that stays on the barrier has a Y that grows exponentially, to 10^4 and more, and would alone move mu and the whole solution.
-# It counts as WILDEST, which moves m of gradient descent by 0.0001 (docs/performance.md).
-WILDEST = 100.0
+OVERSHOOT = 2.0
 TILE = 128  # columns of the tangents worked on at a time where several steps are known
 
 
@@ -38,6 +28,20 @@ class Tangents(NamedTuple):
 
     T: np.ndarray  # (count, packed) T_IJ of past slots
     row: np.ndarray  # (count, slots) T_nJ of the present step
+
+
+class Bounds(NamedTuple):
+    """What tangents and the response Y are held to, by these names in equations/tuning.py."""
+
+    tangent_flush: float
+    tangent_max: float
+    tangent_sum_max: float
+    y_outlier: float
+    y_max: float
+
+    @classmethod
+    def of(cls, estimator: Estimator) -> Bounds:
+        return cls(*(float(getattr(estimator, name)) for name in cls._fields))
 
 
 class Ahead(NamedTuple):

@@ -189,13 +189,16 @@ class Iteration:
         """Text for the progress line."""
         return f"sweep {self.n}, residual {self.residuals[-1]:.1e}" if self.n else ""
 
+    def _weights(self, history: History) -> WeightDynamics:
+        return WeightDynamics(self.experiment, history, self.sampling.estimator)
+
     def _first_row(self) -> Row:
         """Row 0, which needs no kernels."""
         draws, weight = self._frozen
         history = History(1)
         samples = Samples(self.experiment, history, draws, weight, self.blocks.size, self.sampling)
         sums = self.comm.sum_exact(samples.row_sums(self.experiment.m0))
-        return estimate_row(WeightDynamics(self.experiment, history), sums, self.use._replace(stein=False, identity=False)).row
+        return estimate_row(self._weights(history), sums, self.use._replace(stein=False, identity=False)).row
 
     @cached_property
     def _frozen(self) -> tuple[Draws, np.ndarray]:
@@ -293,14 +296,14 @@ class Iteration:
         """What follows from every row of the guess: closings, then m, q, the intercept and m_w at every step, and the number of
         rows before the guess explodes."""
         rows = self.experiment.steps + 1
-        weights = WeightDynamics(self.experiment, History(self.experiment.steps))
+        weights = self._weights(History(self.experiment.steps))
         closings: list[Closing] = []
         m, q, b, m_w = (np.full(rows, np.nan) for _ in range(4))
         for n in range(rows):
             row = self.guess.row(n, self.history.slots)
             m[n], q[n], b[n], m_w[n] = weights.m, weights.q, weights.b, weights.m_w
             closing = weights.close(row, None if self.guess.m is None else self.guess.m[n])
-            if escaped(closing.norm):
+            if escaped(closing.norm, weights.estimator.largest):
                 return closings, m, q, b, m_w, n
             closings.append(closing)
             if n < self.experiment.steps:
@@ -326,9 +329,9 @@ class Iteration:
         new = self.guess.zeros()
         hidden = experiment.hidden
         curves = {name: np.full(rows - hidden, np.nan) for name in curves_of(experiment)}
-        weights = WeightDynamics(experiment, History(experiment.steps))
+        weights = self._weights(History(experiment.steps))
         for n in range(sound):
-            if exploded(sums[n]):
+            if exploded(sums[n], weights.estimator.largest, weights.estimator.most_lost):
                 sound = n
                 break
             estimate, closing = estimate_row(weights, sums[n], self.use), under_way.closings[n]
@@ -353,12 +356,12 @@ class Iteration:
 
     def _save_kernels(self, guess: Guess) -> None:
         """Enter the kernels of a guess, with C and R that follow from them, into the saved kernels."""
-        weights = WeightDynamics(self.experiment, History(self.experiment.steps))
+        weights = self._weights(History(self.experiment.steps))
         for n in range(self.experiment.steps + 1):
             row = guess.row(n, self.history.slots)
             closing = weights.close(row)
             enter_row(self.kernels, self.columns, self.kept, weights, row)
-            if escaped(closing.norm) or n == self.experiment.steps:
+            if escaped(closing.norm, weights.estimator.largest) or n == self.experiment.steps:
                 break
             weights.advance(row, closing.next, weights.history.push(n))
 

@@ -13,6 +13,7 @@ from dmft.core.tree import flatten
 from dmft.equations.history import GROUP, History, grouped
 from dmft.equations.kernels import COLUMNS, Wanted
 from dmft.equations.recursion import merge_matrix
+from dmft.equations.tuning import Estimator
 from dmft.model.experiment import Experiment
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.samples.tangents import gather, merge_packed
@@ -138,7 +139,7 @@ def smooth_march(dtype, rounding=None) -> March:
     """Gradient descent, whose noise hangs on its past most delicately: M_C is nearly singular. Six levels of the history are in
     use. rounding: what is done to the past after every step."""
     problem = Experiment.from_run(make_run({"kind": "gd"}, {"m0": 0.5}, steps=300, eta=0.01))
-    sampling = Sampling(400, 1, (0,), frozenset(PARTS), 0.1, least_carriers=16)
+    sampling = Sampling(400, 1, (0,), frozenset(PARTS), 0.1, estimator=Estimator(least_carriers=16))
     march = March(problem, sampling, 8, Wanted.plain(problem.steps), Comm(), dtype)
     while not march.done:
         march.step()
