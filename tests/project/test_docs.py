@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib
 import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from dmft.model.runfile import FOR_STUDIES, SECTIONS, load_run
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 LABEL = re.compile(r"\[((?:dmft|sgd|persistent|random)-[A-Za-z]+|mse|loss|ridge|stein|ibp|dyadic|lost|schedule|phases|momentum|"
                    r"epochs|draws|columns)\]")
 
@@ -76,3 +79,14 @@ def test_equations_and_docstrings_cite_each_other():
     cited = _docstring_labels()
     assert documented - cited == set(), "equations that no docstring cites"
     assert cited - documented == set(), "labels that docs/equations.md does not explain"
+
+
+def test_the_table_of_labels_leads_to_their_lines():
+    module = importlib.import_module("equation_labels")
+    text, found = (ROOT / "docs/equations.md").read_text(), module.places()
+    assert text == module.written(text, module.table()), "make labels"
+    for label, where in found.items():
+        assert where, f"{label}: no line of code, and no function"
+        for path, line, _ in where:
+            here = (ROOT / path).read_text().splitlines()[line - 1 : line + 12]
+            assert line == 1 or f"[{label}]" in "\n".join(here), (label, path, line)

@@ -93,7 +93,8 @@ def _anchors(page: Path) -> set[str]:
 
 def _broken_anchors(page: Path, text: str) -> list[str]:
     links = re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", text)
-    return [anchor for file, anchor in links if anchor not in _anchors(page.parent / file if file else page)]
+    pages = [(page.parent / file if file else page, anchor) for file, anchor in links if not file.endswith(".py")]
+    return [anchor for other, anchor in pages if anchor not in _anchors(other)]
 
 
 def _ragged(text: str) -> list[str]:
