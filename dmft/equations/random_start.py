@@ -29,7 +29,7 @@ from dmft.model.experiment import Experiment
 
 # Columns of the sums over samples with weight k^2 (k = h0 for a teacher), before the kernels: of g', g^2, g h, k^2 g^2, and of
 # the bounded response k^2 g' sum_J T_nJ and its square. Behind them come the groups of rows.py, with this weight.
-CURVATURE, SQUARE, FIELD, NOISE, RESPONSE, RESPONSE2 = range(6)
+CURVATURE, SQUARE, FIELD, NOISE, K1_RESPONSE, K1_RESPONSE2 = range(6)
 TEACHER_SCALARS = 6
 
 
@@ -96,7 +96,7 @@ class TeacherChannel:
         row = raw_row(weights, sums, carried)
         if not use.identity:
             return row
-        spread = max(float(sums[RESPONSE2] / carried - (sums[RESPONSE] / carried) ** 2), 0.0)
+        spread = max(float(sums[K1_RESPONSE2] / carried - (sums[K1_RESPONSE] / carried) ** 2), 0.0)
         eps = ridge_strength(weights, sums[NOISE] / weights.estimator.random_trust, use.share, spread)
         return row if eps is None else self._solved(weights, row, identity_gap(weights, row, sums), 2.0 ** np.floor(np.log2(eps)))
 

@@ -32,8 +32,8 @@ MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 CHECKPOINTS = {"theory": 6, "simulation": 4, "onepass": 4}
 
 # Kinds of numpy numbers that a dataset may hold.
-NUMBERS, WHOLE, BYTES, TIMES = "number", "whole number", "byte", "times"
-_DTYPES = {NUMBERS: "biuf", WHOLE: "biu", BYTES: "u", TIMES: "biuf"}
+NUMBERS, WHOLE_NUMBERS, BYTES, TIMES = "number", "whole number", "byte", "times"
+_DTYPES = {NUMBERS: "biuf", WHOLE_NUMBERS: "biu", BYTES: "u", TIMES: "biuf"}
 
 
 class File(Protocol):
@@ -133,7 +133,7 @@ LAYOUTS = {
          *_each(_with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
          *_each(_ROWS, ("replica", "time", "slot"), "random_start/{}", group="random start"),
          *_each(_ROWS_NOW, ("replica", "time"), "random_start/{}", group="random start"),
-         Dataset("random_start/per_level", ("replica",), WHOLE, optional=True),
+         Dataset("random_start/per_level", ("replica",), WHOLE_NUMBERS, optional=True),
          *_each(_SUMS, ("saved", "saved"), "state/{}", group="state"),
          *_each(_COLUMN_SUMS, ("row", "waiting"), "state/{}", group="state of columns")),
         (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica")),
@@ -150,15 +150,15 @@ LAYOUTS = {
     "simulation": FileLayout(
         (Dataset("t", ("time",), TIMES), *_each(("m", "loss", "q"), ("instance", "time")),
          *_each((*ERRORS, *BY_DATA, "mse_fresh", "error_fresh"), ("instance", "time"), optional=True),
-         Dataset("diverged", ("instance",), WHOLE), Dataset("state/record", ("time",), WHOLE),
-         Dataset("state/step", ("instance",), WHOLE), Dataset("state/diverged_at", ("instance",), WHOLE),
+         Dataset("diverged", ("instance",), WHOLE_NUMBERS), Dataset("state/record", ("time",), WHOLE_NUMBERS),
+         Dataset("state/step", ("instance",), WHOLE_NUMBERS), Dataset("state/diverged_at", ("instance",), WHOLE_NUMBERS),
          Dataset("state/w", ("instance", "dimension")), Dataset("state/b", ("instance",), optional=True),
          Dataset("state/before", ("instance", "dimension"), optional=True),
          Dataset("state/s", ("instance", "byte"), BYTES)),
         _PROGRESS, {"byte": 0}),
     "simulation checkpoint": FileLayout(
-        (Dataset("active/{i}/instances/shared/record", ("time",), WHOLE),
-         *_each(("step", "diverged_at"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE),
+        (Dataset("active/{i}/instances/shared/record", ("time",), WHOLE_NUMBERS),
+         *_each(("step", "diverged_at"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE_NUMBERS),
          Dataset("active/{i}/instances/own/curves", ("instance", "curve", "time")),
          Dataset("active/{i}/instances/own/w", ("instance", "dimension")),
          Dataset("active/{i}/instances/own/s", ("instance", "byte"), BYTES)),
@@ -168,7 +168,7 @@ LAYOUTS = {
         (Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),
     "onepass checkpoint": FileLayout(
         (Dataset("active/{i}/instances/own/flat", ("instance", "time", "statistic")),
-         *_each(("columns", "step"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE),
+         *_each(("columns", "step"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE_NUMBERS),
          Dataset("active/{i}/instances/own/snapshot", ("instance", "byte"), BYTES)),
         _PROGRESS, {"byte": 0}),
     "convergence": FileLayout(
@@ -188,7 +188,7 @@ LAYOUTS = {
         (Attribute("axes", "text", optional=False), Attribute("outcomes_{axis}", "text", optional=False, axis="points")),
         {"common": 0, "saved": 0, "sweep": 0}),
     "sweep": FileLayout(
-        (Dataset("times", ("time",)), Dataset("count", ("row",)), Dataset("is_simulation", ("row",), WHOLE),
+        (Dataset("times", ("time",)), Dataset("count", ("row",)), Dataset("is_simulation", ("row",), WHOLE_NUMBERS),
          *_each(("m", "m_error", "loss", "loss_error", "share", "share_low", "share_high"), ("row", "time")),
          Dataset("parameters/*", ("row",), optional=True)),
         (Attribute("threshold", "number", optional=False), Attribute("files", "list", optional=False, axis="row"),

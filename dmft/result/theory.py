@@ -276,9 +276,9 @@ class Theory:
 
 
 # Names of the curves of a theory, in the order of its fields, and those that some results lack.
-_FIELDS = {one.name: one for one in fields(Theory)}
-THEORY_CURVES = tuple(name for name in _FIELDS if f"{name}_error" in _FIELDS)
-_OPTIONAL = tuple(name for name in THEORY_CURVES if _FIELDS[name].default is not MISSING)
+_THEORY_FIELDS = {one.name: one for one in fields(Theory)}
+THEORY_CURVES = tuple(name for name in _THEORY_FIELDS if f"{name}_error" in _THEORY_FIELDS)
+_OPTIONAL = tuple(name for name in THEORY_CURVES if _THEORY_FIELDS[name].default is not MISSING)
 
 
 def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict[str, Any], per_level: int | None = None) -> Theory:

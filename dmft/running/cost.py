@@ -39,11 +39,11 @@ STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
 GPU_STEP, GPU_BYTE = 0.3e-3, 0.3e-12
 GPU_READ = 4.2e12
 GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # and seconds of a step at least
-CUDA = 1 << 30             # bytes of the host that CUDA takes
+CUDA_BYTES = 1 << 30             # bytes of the host that CUDA takes
 START = 10.0               # s to start and to compile
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
 DISK = 100e6               # bytes a second to a busy shared file system
-LOOK = 0.5                 # s between two polls of the stop signals by the simulator or by several ranks, at most
+POLL_SECONDS = 0.5                 # s between two polls of the stop signals by the simulator or by several ranks, at most
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     steps = _marched(run)
     on_card = sharers * _march_size(run, ranks)[2]
     step = max(2.0 * GPU_STEP, GPU_BYTE * on_card)  # hosts are at some solutions while the card works on the others
-    return Cost(START + -(-run.theory.replicas // groups) * steps * step, on_cpu.rank_bytes + CUDA, on_cpu.checkpoint_bytes,
-                max(step, LOOK), on_card)
+    return Cost(START + -(-run.theory.replicas // groups) * steps * step, on_cpu.rank_bytes + CUDA_BYTES, on_cpu.checkpoint_bytes,
+                max(step, POLL_SECONDS), on_card)
 
 
 def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
@@ -126,7 +126,7 @@ def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     if shared:
         step = max(on_card * run.problem.alpha * n * n * GPU_SHARED_ENTRY, GPU_SHARED_STEP)
     held = bytes_each * (min(sharers, instances) if shared else on_card) + states
-    return Cost(START + run.algorithm.steps * step, PROCESS + CUDA + states, states, LOOK, held)
+    return Cost(START + run.algorithm.steps * step, PROCESS + CUDA_BYTES + states, states, POLL_SECONDS, held)
 
 
 def _theory(run: Run, ranks: int, cores: int) -> Cost:
@@ -151,7 +151,7 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
     replica = work * groups / (ranks * cores)
     kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2
     return Cost(START + rounds * replica, PROCESS + held + kernels, state * groups + kernels,
-                max(replica / polls, LOOK))
+                max(replica / polls, POLL_SECONDS))
 
 
 def _simulation(run: Run, ranks: int, cores: int) -> Cost:
@@ -165,4 +165,4 @@ def _simulation(run: Run, ranks: int, cores: int) -> Cost:
     work = entries * (DRAW_ENTRY * (1.0 / share if shared else drawn) + step * run.algorithm.steps * count)
     states = count * (8.0 * n + run.problem.alpha * n)
     held = 4.0 * entries * (1 if shared else min(cores, -(-count // ranks)))
-    return Cost(START + share * work / cores, PROCESS + held + states, states, LOOK)
+    return Cost(START + share * work / cores, PROCESS + held + states, states, POLL_SECONDS)

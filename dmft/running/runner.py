@@ -42,7 +42,7 @@ from dmft.solvers.iterate import Guess
 
 HOPELESS = 4  # replicas that have all diverged, after which a target error is given up
 MOST_REPLICAS = 4096  # that target_error may ask for
-BIAS_SIGMAS = 2.0  # an estimated bias counts as real above this many of its own standard errors
+TARGET_BIAS_SIGMAS = 2.0  # an estimated bias counts as real above this many of its own standard errors
 UNSTABLE_SHARE = 1e-4  # weight of samples with an unstable explicit step from which on a warning is given
 LARGE_CHECKPOINT = 100e6  # bytes of a checkpoint whose size is told before it is written
 _log = logging.getLogger("dmft")
@@ -233,7 +233,7 @@ class TheoryJob:
         """Warn where the noise has met the target but the bias of a finite number of samples has not: more replicas do not lower
         the bias, and with more samples it would be another run."""
         bias, error = told.bias, told.bias_error
-        seen = np.where(np.abs(bias) > BIAS_SIGMAS * error, np.abs(bias), 0.0)
+        seen = np.where(np.abs(bias) > TARGET_BIAS_SIGMAS * error, np.abs(bias), 0.0)
         i, samples = int(np.argmax(seen)), self.run.theory.samples
         if seen[i] > target:
             t = self.run.algorithm.clock.t[i]

@@ -21,7 +21,7 @@ from numba import njit, prange
 from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.lanes import add_lanes
 from dmft.core.streams import normal2
-from dmft.equations.history import GROUP, History, Plan
+from dmft.equations.history import SLOT_GROUP, History, Plan
 from dmft.equations.noise import dot
 from dmft.equations.recursion import merge_vector
 from dmft.equations.rows import (
@@ -185,7 +185,8 @@ def next_tangents(T, row, gp, memory, a, keep, eta, offset, stop, first, used, b
     """out_J = T_{n+1,J} for the sources before step n, from tangents T and row n of a sample; out holds the memory sums over
     the rows before `first`. Eq. [dmft-T]."""
     gather(T, memory, offset, stop, first, used, out)
-    slope, tiny, most = a * (keep - eta * gp), bounds.tangent_flush, bounds.tangent_max
+    slope = a * (keep - eta * gp)
+    tiny, most = bounds.tangent_flush, bounds.tangent_max
     for j in range(used):
         response = slope * row[j] + a * eta * out[j]
         out[j] = 0.0 if abs(response) < tiny else response
@@ -384,7 +385,7 @@ class Samples:
     def look_ahead(self, memories: np.ndarray) -> None:
         """Precompute the memory sums of the next steps over rows already stored, given their memories (steps, slots), as the
         iteration knows them: tangents are then read once instead of once a step. n: a multiple of four; full history."""
-        steps, slots = -(-len(memories) // GROUP) * GROUP, memories.shape[1]
+        steps, slots = -(-len(memories) // SLOT_GROUP) * SLOT_GROUP, memories.shape[1]
         padded = np.zeros((steps, slots), self.tangents.T.dtype)
         padded[: len(memories)] = memories
         if self._ahead.shape[1] < steps:

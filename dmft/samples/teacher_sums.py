@@ -8,9 +8,9 @@ from numba import njit, prange
 from dmft.equations.random_start import (
     CURVATURE,
     FIELD,
+    K1_RESPONSE,
+    K1_RESPONSE2,
     NOISE,
-    RESPONSE,
-    RESPONSE2,
     SQUARE,
     TEACHER_SCALARS,
 )
@@ -43,8 +43,8 @@ def _sum_block(first, last, used, state, fields, past, row, identity, most, line
                     total += np.float64(row[t, j])
                 if response > most:
                     wgp *= most / response
-                line[RESPONSE] += wgp * total
-                line[RESPONSE2] += wgp * total * (wgp * total) / state.weight[i]
+                line[K1_RESPONSE] += wgp * total
+                line[K1_RESPONSE2] += wgp * total * (wgp * total) / state.weight[i]
             for j in range(used):
                 line[responses + j] += wgp * row[t, j]
         if identity:

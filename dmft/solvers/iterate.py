@@ -28,8 +28,8 @@ from dmft.samples.sampling import Draws, Sampling, draw
 from dmft.solvers.blocks import Summing, blocks_for, estimators_of, normalised, step_together
 
 SUM_BLOCKS = 24  # most blocks of samples: each keeps a sum of n x n kernels
-OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
-PANEL = 16  # steps whose memory sums over stored rows are precomputed together
+ITERATION_OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
+STEPS_AHEAD = 16  # steps whose memory sums over stored rows are precomputed together
 CHUNK = 64  # samples whose paths are walked together
 STEP_WORK = 2e9  # multiply-adds of tangents: a few tenths of a second
 
@@ -38,7 +38,7 @@ def iteration_bytes(steps: int, blocks: int, fresh_noise: bool) -> float:
     """Bytes of one solution on a rank with that many blocks. In units of a matrix over all times: the sums of every block and the
     digits and values of their total, twice with fresh noise (the squares); the tangents of the samples under way; guesses,
     kernels and drives."""
-    sums = GROUPS * (blocks + exact_sum.WIDTH + 1) * (2 if fresh_noise else 1)
+    sums = GROUPS * (blocks + exact_sum.SUM_NUMBERS + 1) * (2 if fresh_noise else 1)
     return 8.0 * (steps + 1) ** 2 * (sums + CHUNK / 2 + 10)
 
 
@@ -317,8 +317,8 @@ class Iteration:
         no_merges = np.zeros((0, 3), np.int64)
         closings, m, b, out = under_way.closings, under_way.m, under_way.b, under_way.partial[under_way.turn]
         for n, closing in enumerate(closings):
-            if n % PANEL == 0:
-                samples.look_ahead(np.array([ahead.drive.memory for ahead in closings[n : n + PANEL]]))
+            if n % STEPS_AHEAD == 0:
+                samples.look_ahead(np.array([ahead.drive.memory for ahead in closings[n : n + STEPS_AHEAD]]))
             out[n] += samples.row_sums(m[n], b[n], under_way.m_w[n]).sum(axis=0)
             if n < self.experiment.steps:
                 samples.advance(closing.drive, Plan(no_merges, n, ()))
@@ -373,7 +373,7 @@ class Iteration:
 
     def shared(self) -> dict[str, Any]:
         return {"guess": self.guess.arrays(), "curves": self.curves, "kernels": self.kernels, "columns": self.columns,
-                "residuals": np.array(self.residuals, float), "outcome": np.array(OUTCOMES.index(self.outcome))}
+                "residuals": np.array(self.residuals, float), "outcome": np.array(ITERATION_OUTCOMES.index(self.outcome))}
 
     def own(self) -> dict[str, np.ndarray]:
         return {}
@@ -386,7 +386,7 @@ class Iteration:
         found = nest(shared)
         self.guess = Guess(**found["guess"])
         self.residuals = list(found["residuals"])
-        self.outcome = OUTCOMES[int(found["outcome"])]
+        self.outcome = ITERATION_OUTCOMES[int(found["outcome"])]
         if self.outcome == "sweep limit" and self.n < self.options.max_sweeps:
             self.outcome = ""  # more sweeps are allowed now
         self._pass = None

@@ -14,7 +14,7 @@ SIGMAS = 6.0                # standard errors that the largest of many correlate
 UNSTABLE_WEIGHT = 1e-4      # weight of samples with learning_rate * v'' > 2 that is tolerated
 # A bias counts where it is this many of its own standard errors away from zero. The search runs over a whole curve whose
 # neighbouring times are correlated, so the warning errs on the side of caution.
-BIAS_SIGMAS = 1.5
+CHECKED_BIAS_SIGMAS = 1.5
 
 
 def checks(opened: Opened) -> list[ResultCheck]:
@@ -84,7 +84,7 @@ def _bias(theory: Theory) -> ResultCheck:
 def _systematic(theory: Theory, what: str, name: str, estimate: dict[str, np.ndarray], remedy: str) -> ResultCheck:
     """An estimated systematic error over the error bar of its curve, where the estimate is significantly not zero."""
     bias, error, bar = estimate[name], estimate[f"{name}_error"], theory.curves[f"{name}_error"]
-    seen = np.abs(bias) > BIAS_SIGMAS * np.nan_to_num(error, nan=np.inf)
+    seen = np.abs(bias) > CHECKED_BIAS_SIGMAS * np.nan_to_num(error, nan=np.inf)
     ratio = in_errors(np.where(seen, np.abs(bias), 0.0), bar)
     unknown = bool(np.any(np.isnan(bias) & np.isfinite(theory.curves[name])))
     if unknown or not np.isfinite(ratio).any():

@@ -16,7 +16,7 @@ from dmft.core.errors import FileError
 from dmft.model.quantities import described
 from workbench.inspection.curves import curves_of
 from workbench.inspection.kinds import Opened
-from workbench.inspection.opening import INNER
+from workbench.inspection.opening import INNER_GROUPS
 
 Table = tuple[list[str], list[np.ndarray]]     # names and equally long columns
 
@@ -78,7 +78,7 @@ def tables(opened: Opened) -> Iterator[tuple[str, Table]]:
                 yield name, (list(rows[0]), [np.array([row[key] for row in rows]) for key in rows[0]])
         return
     for name, shape in header.shapes.items():
-        if name.startswith(INNER) or (len(shape) == 1 and name in (*names, "kernels/t", "columns/t", "columns/t_w")):
+        if name.startswith(INNER_GROUPS) or (len(shape) == 1 and name in (*names, "kernels/t", "columns/t", "columns/t_w")):
             continue
         yield name, _across(opened, name, store.read(header.path, name))
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
-from dmft.equations.history import GROUP, History, grouped
+from dmft.equations.history import SLOT_GROUP, History, grouped
 from dmft.equations.kernels import COLUMNS, Wanted
 from dmft.equations.recursion import merge_matrix
 from dmft.equations.tuning import Estimator
@@ -39,7 +39,7 @@ def tiles(history: History, step: int) -> tuple[np.ndarray, np.ndarray]:
 def test_blocks_obey_the_three_rules(steps, per_level, jumps, pins):
     """Short beside their age and beside the time since the start; alone at pins; within jumps; few."""
     history = History(steps, per_level, jumps, {pin for pin in pins if pin < steps})
-    assert history.slots % GROUP == 0
+    assert history.slots % SLOT_GROUP == 0
     if history.full:
         return
     early = max(per_level // 2, 1)
