@@ -10,6 +10,7 @@
     dmft.solve(run, estimator=dmft.Estimator(...)) with other numbers than the tuned ones, for studies of these
     dmft.report([files], "page.html")             one page for the browser
     dmft.register_loss("name", v, dv, d2v)        a loss of your own
+    dmft.register_observable("name", value)       a curve of your own: the average of value(f, y, h0) over training samples
     dmft.register_preprocessing("name", T)        a spectral start of your own
 
 Bad input raises dmft.UserError, one line that says what to mend.
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
     from dmft.model.losses import register_loss
     from dmft.model.preprocessing import register_preprocessing
     from dmft.model.runfile import Run, load_run, parse_run
+    from dmft.model.sample_averages import register_observable
 
 __all__ = ["Estimator", "Run", "UserError", "__version__", "bayes", "compare", "convergence_study", "fixed_point", "load",
-           "load_run", "parse_run", "register_loss", "register_preprocessing", "report", "solve"]
+           "load_run", "parse_run", "register_loss", "register_observable", "register_preprocessing", "report", "solve"]
 
 name_cache()        # before anything is compiled
 
@@ -49,6 +51,9 @@ def __getattr__(name: str) -> Any:
     if name == "register_loss":
         from dmft.model.losses import register_loss
         return register_loss
+    if name == "register_observable":
+        from dmft.model.sample_averages import register_observable
+        return register_observable
     if name == "register_preprocessing":
         from dmft.model.preprocessing import register_preprocessing
         return register_preprocessing

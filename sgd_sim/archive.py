@@ -11,7 +11,8 @@ from dmft.core.checkpoint import check_layout, stored_part
 from dmft.core.errors import FileError
 from dmft.core.parts import INSTANCES
 from dmft.files import layouts
-from dmft.model.experiment import known_errors
+from dmft.model.curves import meanings_text
+from dmft.model.experiment import known_errors, observables_of
 from dmft.model.losses import loss_names
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.landscape import sizes
@@ -44,7 +45,8 @@ def outcome(run: Run, states: States) -> str:
 
 def save(path: str | Path, run: Run, states: States, attrs: store.Attributes | None = None) -> None:
     """Write a result file."""
-    store.save(path, "simulation", run.to_toml(), to_arrays(run, states), {"outcome": outcome(run, states), **(attrs or {})})
+    store.save(path, "simulation", run.to_toml(), to_arrays(run, states), {
+        "outcome": outcome(run, states), **meanings_text(observables_of(run)), **(attrs or {})})
 
 
 def load(path: str | Path) -> tuple[Run, States]:
@@ -57,7 +59,8 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
     if stored.kind != "simulation":
         raise FileError(f"{stored.path}: holds a {stored.kind} result, not a simulation")
     run = parse_run(stored.run_text, str(stored.path), any_loss=True)
-    layouts.check(stored, {"instance": run.simulation.instances, "dimension": run.simulation.dimension})
+    layouts.check(stored, {"instance": run.simulation.instances, "dimension": run.simulation.dimension},
+                  observables=run.theory.observables)
     samples = sizes(run.simulation.dimension, run.problem.alpha)[1]
     if stored.is_checkpoint:
         check_layout(stored, layouts.CHECKPOINTS[stored.kind])
@@ -66,6 +69,7 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
     arrays = {name: stored.arrays[f"state/{name}"] for name in ("step", "w", "s", "diverged_at")}
     arrays |= {name: stored.arrays[f"state/{name}"] for name in ("b", "before") if f"state/{name}" in stored.arrays}
     nothing = np.full_like(stored.arrays["m"], np.nan)
-    rows = recorded_rows(run) if run.problem.loss in loss_names() else ROWS     # a loss of a user's that is not known here
+    known = run.problem.loss in loss_names()     # or it is a user's, and not registered here
+    rows = recorded_rows(run) if known else ROWS + observables_of(run)
     arrays["curves"] = np.stack([stored.arrays.get(name, nothing) for name in rows], axis=1)
     return run, States.from_arrays(stored.arrays["state/record"], arrays, samples)

@@ -35,6 +35,7 @@ class Landscape(NamedTuple):
     w0: np.ndarray        # (N,), |w0|^2 = N
     test: np.ndarray
     test_h0: np.ndarray   # (TEST_ROWS,) labels
+    teacher: np.ndarray   # (M,) the fields of w0 on the data, x_mu.w0/sqrt(N); h0 itself where labels are these fields
 
 
 def sizes(dimension: int, alpha: float) -> tuple[int, int]:
@@ -60,17 +61,24 @@ def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads:
     n, m = sizes(dimension, alpha)
     w0 = make_teacher(seed, index, n)
     fill = _fill_in_threads if threads else _fill
-    parts = []
+    parts, teachers = [], []
     for purpose, rows in (("simulation/data", m), ("simulation/test", TEST_ROWS)):
         block, fields = aligned((-(-rows // TILE) * TILE, padded(n))), np.empty(rows)
         block[rows:] = 0.0
         fill(streams.key(seed, purpose, index), block, w0, fields, precision == "float16")
         if model is not None and not model.plain:
-            fields, places = draw_labels(model, seed, purpose, index, fields, n)
+            labels, places = draw_labels(model, seed, purpose, index, fields, n)
+            teachers.append(teacher_fields(fields, places, n))
             if places is not None:
                 _place(block, w0, *places, precision == "float16")
+            fields = labels
         parts += [block, fields]
-    return Landscape(parts[0], parts[1], w0, parts[2], parts[3])
+    return Landscape(parts[0], parts[1], w0, parts[2], parts[3], teachers[0] if teachers else parts[1])
+
+
+def teacher_fields(h0: np.ndarray, places: tuple[np.ndarray, np.ndarray] | None, n: int) -> np.ndarray:
+    """The fields of w0 (rows,): h0, or c + sqrt(Delta) h0 where `draw_labels` moves the rows to their clusters."""
+    return h0 if places is None else np.sqrt(n) * places[0] + places[1] * h0
 
 
 def draw_labels(model: DataModel, seed: int, purpose: str, index: int, h0: np.ndarray,

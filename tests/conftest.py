@@ -24,14 +24,14 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ
 
 @contextmanager
 def registries_restored() -> Iterator[None]:
-    """What is registered inside (losses, activations, preprocessings) is forgotten afterwards."""
-    from dmft.model import losses, preprocessing
+    """What is registered inside (losses, observables, activations, preprocessings) is forgotten afterwards."""
+    from dmft.model import curves, losses, preprocessing
     from sgd_sim.models import activations
 
     tables = [table for module, known in ((losses, "phase_retrieval"), (activations, "erf"))
               for table in vars(module).values() if isinstance(table, dict) and known in table]
-    tables.append(preprocessing._registered)
-    assert len(tables) >= 3, "the registries are elsewhere now"
+    tables += [preprocessing._registered, curves.registered]
+    assert len(tables) >= 4, "the registries are elsewhere now"
     before = [dict(table) for table in tables]
     try:
         yield

@@ -28,8 +28,6 @@ class Quantity:
     replicas: list[np.ndarray] | None = None
 
 
-
-
 def distances(quantity: Quantity, finest: int, paired: bool) -> dict[str, np.ndarray]:
     """Each point against the finest, (points,) each.
 

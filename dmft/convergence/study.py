@@ -90,7 +90,7 @@ class Study:
         arrays: dict[str, np.ndarray] = {}
         texts: dict[str, Any] = {**self.attrs, **(attrs or {}), "outcome": self.outcome, "axes": ",".join(self.axes)}
         for name, axis in self.axes.items():
-            texts[f"outcomes_{name}"] = ",".join(axis.outcomes)
+            texts |= {f"outcomes_{name}": ",".join(axis.outcomes), f"beyond_{name}": "\n".join(axis.beyond)}
             for key in ("values", "seeds", "wall_times", "t", "kernel_t"):
                 arrays[f"{name}/{key}"] = getattr(axis, key)
             for measure, columns in axis.table.items():
@@ -120,7 +120,8 @@ def load_study(path: str | Path) -> Study:
                           plain["wall_times"], plain["t"], plain["kernel_t"],
                           {measure: part(f"{name}/{measure}/") for measure in layouts.MEASURES},
                           {q: (float(pair[0]), float(pair[1])) for q, pair in part(f"{name}/order/").items()},
-                          part(f"{name}/curves/"), part(f"{name}/limit/"), stored.arrays.get(f"{name}/residuals"))
+                          part(f"{name}/curves/"), part(f"{name}/limit/"), stored.arrays.get(f"{name}/residuals"),
+                          tuple(str(stored.attrs.get(f"beyond_{name}", "")).splitlines()))
     attrs = {key: value for key, value in stored.attrs.items()
-             if key not in ("axes", "outcome") and not key.startswith("outcomes_")}
+             if key not in ("axes", "outcome") and not key.startswith(("outcomes_", "beyond_"))}
     return Study(parse_run(stored.run_text, str(path), any_loss=True), axes, attrs)

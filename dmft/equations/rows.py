@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from dmft.equations.ibp import FieldOverlaps, Gap, corrected, gap
 from dmft.equations.noise import dot
 from dmft.equations.tuning import ESTIMATOR
 from dmft.equations.weights import Closing, NoiseOverlaps, Row, WeightDynamics
+from dmft.model.curves import STEP, defined
 from dmft.model.experiment import Experiment
 
 # Columns of the sums over samples before the kernels: averages of these (times the weight).
@@ -20,9 +22,6 @@ from dmft.model.experiment import Experiment
 GP, GK, V, GH, GG, LABEL, WILD, UNSTABLE, WRONG, PUSH, LOST, CARRIED, RESPONSE, RESPONSE2 = range(14)
 SCALARS = 14
 GROUPS = 3  # a column for every slot: g times past g, g' times tangents, g times past h
-CURVES = ("m", "loss", "q", "delta_nu", "mu", "nu_hat", "nu_hat_direct", "nu_gap", "ibp_gap", "unstable", "lost")
-CLASSIFIED = ("training_error",)  # where labels are signs
-LEARNT = ("b",)  # where an intercept is learnt
 
 
 class InUse(NamedTuple):
@@ -83,13 +82,15 @@ def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: floa
 
 def curves_of(experiment: Experiment) -> tuple[str, ...]:
     """Names of the curves of a solution."""
-    return CURVES + (CLASSIFIED if experiment.data.classifies else ()) + (LEARNT if experiment.data.bias else ())
+    return tuple(curve.name for curve in defined(experiment.data, experiment.start.random) if curve.theory == STEP
+                 ) + experiment.observables
 
 
 def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Estimate, sums: np.ndarray, closing: Closing,
-              b: float = 0.0) -> dict[str, float]:
+              b: float = 0.0, averaged: Iterable[float] = ()) -> dict[str, float]:
     """Every curve at step n. nu_hat_direct is eq. A.19; nu_gap is what the row as sampled fails the exact identity of
-    [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp]."""
+    [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp]. averaged: the
+    observables."""
     overlap, row, failed = experiment.alpha * sums[GH], estimate.row, estimate.failed
     step = min(n, experiment.steps - 1)
     temperature, eta = experiment.temperature[step], experiment.eta_n[step]
@@ -98,14 +99,13 @@ def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Esti
         nu_gap = failed.now
     elif experiment.constraint_at(step).fixes_norm:
         nu_gap = closing.lag / eta - overlap
-    extra = {"training_error": sums[WRONG]} if experiment.data.classifies else {}
-    if experiment.data.bias:
-        extra["b"] = b
-    return extra | {
+    values = {
         "m": m, "loss": sums[V], "q": q, "delta_nu": row.delta_nu, "mu": row.mu, "nu_hat": closing.nu_hat,
         "nu_hat_direct": temperature - overlap, "nu_gap": nu_gap, "ibp_gap": failed.largest if failed else 0.0,
-        "unstable": sums[UNSTABLE], "lost": sums[LOST],
+        "unstable": sums[UNSTABLE], "lost": sums[LOST], "training_error": sums[WRONG], "b": b,
     }
+    values |= zip(experiment.observables, averaged, strict=True)
+    return {name: values[name] for name in curves_of(experiment)}
 
 
 @njit(**UNCOUNTED)

@@ -14,6 +14,7 @@ import numpy as np
 
 from dmft.core.errors import RunError
 from dmft.model.constraints import Constraint, Sphere, constraint_of
+from dmft.model.curves import TABLE, defined, everywhere
 from dmft.model.data import DataModel, data_of, loss_of
 from dmft.model.losses import Loss, loss_names
 from dmft.model.minibatches import Batches, Epochs, FullBatch, MiniBatch, batch_of
@@ -49,6 +50,7 @@ class Experiment:
     loss_n: np.ndarray  # (steps + 1,) index in `losses` of the loss of each row
     jump_n: np.ndarray  # (steps,) whether a setting jumps at the beginning of a step: a block of the history does not span it
     hidden: int = 0
+    observables: tuple[str, ...] = ()  # curves that are averages of a function of a sample
 
     @property
     def m0(self) -> float:
@@ -138,7 +140,16 @@ class Experiment:
             losses=losses,
             loss_n=loss_n,
             jump_n=_jumps(run),
+            observables=observables_of(run),
         )
+
+
+def observables_of(run: Run) -> tuple[str, ...]:
+    """Names of the curves of a run that are averages over samples: those of the table that are defined for it, and its own. Of a
+    loss that is not registered here (a user's, in a result that is read back) nobody knows the labels."""
+    known = run.problem.loss in loss_names()
+    fixed = defined(data_of(run.problem), run.problem.start == RANDOM) if known else TABLE
+    return *(curve.name for curve in fixed if curve.value and (known or curve.where is everywhere)), *run.theory.observables
 
 
 def _losses(run: Run) -> tuple[tuple[Loss, ...], np.ndarray]:

@@ -12,13 +12,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numba.core.errors import NumbaError
 from numba.extending import register_jitable
 
+from dmft.core.compiled import compiled_scalar
 from dmft.core.errors import UserError
 from dmft.model.classification import DOOR, LOGISTIC, SMOOTH_HINGE
 from dmft.model.loss import LABELS, Loss, Scalar
@@ -156,14 +155,7 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dy: Scalar |
 
 def _jit(name: str, function: Scalar) -> Scalar:
     """The function compiled by Numba; UserError where it does not compile, or gives no number."""
-    compiled: Any = function if hasattr(function, "py_func") else njit(function)
-    try:
-        float(compiled(0.3, 0.7))
-    except (NumbaError, TypeError, ValueError, ZeroDivisionError) as error:
-        label = getattr(function, "__name__", repr(function))
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"register_loss: {name!r}: {label}(f, y) does not compile to a number: {reason}") from None
-    return compiled
+    return compiled_scalar(f"register_loss: {name!r}", function, "(f, y)", [(0.3, 0.7)])
 
 
 def _difference_in_y(dv: Scalar) -> Scalar:

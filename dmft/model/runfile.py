@@ -27,6 +27,7 @@ from dmft.model.constraints import CONSTRAINTS
 from dmft.model.loss import LABELS
 from dmft.model.losses import get_loss
 from dmft.model.preprocessing import PREPROCESSINGS, preprocessing_names
+from dmft.model.sample_averages import averages, names_of_observables
 from dmft.model.schedules import Setting
 from dmft.model.starts import STARTS
 
@@ -176,6 +177,8 @@ class TheoryConfig:
                                                     "0: chosen by the length of the run")
     waiting_times: tuple[float, ...] = option(_waiting_times, (), "t_w of the columns C(t, t_w), R(t, t_w), ...; empty: 0 and the "
                                               "powers of two of a step")
+    observables: tuple[str, ...] = option(names_of_observables, (), "registered averages over training samples "
+                                          "(dmft.register_observable); the simulator records the same")
     tangents: float = option(number(0.0, 1.0, above=True), 1 / 16, "share of the samples with tangents, at least 512 of them; "
                              "the identity [ibp] completes the response")
     variance_reduction: bool | tuple[str, ...] = option(_variance_reduction, True, "or a list of parts")
@@ -341,6 +344,10 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
                 get_loss(name)
             except UserError as error:
                 raise RunError(f"{source}: {where}: {error}") from None
+        try:
+            averages(parts["theory"].observables)
+        except UserError as error:
+            raise RunError(f"{source}: [theory] observables: {error}") from None
         _check_labels(parts["problem"], source)
         kind = parts["problem"].labels or get_loss(parts["problem"].loss).labels
         known = (kind,) if kind else ("field", "abs")    # where nobody says y = h0, of which a loss made for abs takes |h0|

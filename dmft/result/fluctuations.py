@@ -27,7 +27,7 @@ class RandomStart(NamedTuple):
 
     curves: dict[str, np.ndarray]  # RANDOM_START (n+1,)
     kernels: dict[str, np.ndarray]  # V, K1, Z (P, P)
-    bias: dict[str, np.ndarray]  # V (n+1,): its change when half the samples are used
+    bias: dict[str, np.ndarray]  # RANDOM_START (n+1,): their change when half the samples are used
 
 
 def jackknife_error(values: np.ndarray) -> np.ndarray:
@@ -57,11 +57,14 @@ def random_start(run: Run, replicas: Mapping[str, np.ndarray], per_level: int | 
 
     curves: dict[str, np.ndarray] = {}
     kernels: dict[str, np.ndarray] = {}
+    bias: dict[str, np.ndarray] = {}
     for name in RANDOM_START:
-        curves |= with_error(name, [getattr(one, name) for one in whole])
+        ours, halved = ([getattr(one, name) for one in each] for each in (whole, half))
+        curves |= with_error(name, ours)
+        bias |= with_error(name, [b - a for a, b in zip(ours, halved, strict=True)])
     for name in whole[0].kernels:
         kernels |= with_error(name, [one.kernels[name] for one in whole])
-    return RandomStart(curves, kernels, with_error("V", [b.V - a.V for a, b in zip(whole, half, strict=True)]))
+    return RandomStart(curves, kernels, bias)
 
 
 def fluctuations_of(run: Run, statistics: ReplicaStatistics, per_level: int | None, maps: bool = True) -> RandomStart | None:

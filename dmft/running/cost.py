@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
-from dmft.equations.history import History
-from dmft.equations.kernels import Wanted, history_for
-from dmft.model.experiment import theory_experiment
 from dmft.model.runfile import Run
 from dmft.model.spectral import power_iteration
 from dmft.model.starts import SPECTRAL
-from dmft.running.replica import sampling_of, wanted_parts
-from dmft.running.resources import COMPANIONS, blocks_per_level, companions, march_bytes
+from dmft.running.replica import Setup
+from dmft.running.resources import march_bytes
 from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 
@@ -92,14 +91,21 @@ def _marched(run: Run) -> int:
     return run.algorithm.steps + hidden
 
 
-def _march_size(run: Run, ranks: int) -> tuple[History, int, float]:
-    """History, samples with tangents, and bytes on a rank, of a march with its companion."""
-    theory, steps = run.theory, _marched(run)
-    carriers = sampling_of(run, wanted_parts(run), theory.samples, 0).carriers
-    per_level = blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples, carriers)
-    history = history_for(theory_experiment(run), per_level, Wanted.of(run)) if per_level else History(steps)
-    replica = companions(history) * march_bytes(history, theory.samples, carriers, True, 8 if history.full else 4)
-    return history, carriers, replica * min(theory.replicas, ranks) / ranks
+def _march(run: Run, ranks: int) -> tuple[float, float]:
+    """Seconds of one core for a replica on average, and bytes on a rank, of a march with its companions."""
+    setup, work = Setup.from_run(run), 0.0
+    for solution in setup.solutions(0):
+        history, sampling = setup.history(solution), setup.sampling(solution, 0)
+        constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
+        work += setup.share(solution) * setup.experiment.steps * (
+            sampling.total * (constant + MARCH_SLOT * history.slots) + sampling.carriers * rate * history.packed)
+    return work, replica_bytes(setup) * min(run.theory.replicas, ranks) / ranks
+
+
+def replica_bytes(setup: Setup) -> float:
+    """Bytes of the samples of a march with all companions, as the first replica has them."""
+    return sum(march_bytes(setup.history(solution), (drawn := setup.sampling(solution, 0)).total, drawn.carriers, True,
+                           np.dtype(setup.stored_type).itemsize) for solution in setup.solutions(0))
 
 
 def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
@@ -107,7 +113,7 @@ def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     checkpoint one array of the samples at a time."""
     on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(run.theory.replicas, ranks)
     steps = _marched(run)
-    on_card = sharers * _march_size(run, ranks)[2]
+    on_card = sharers * _march(run, ranks)[1]
     step = max(2.0 * GPU_STEP, GPU_BYTE * on_card)  # hosts are at some solutions while the card works on the others
     return Cost(START + -(-run.theory.replicas // groups) * steps * step, on_cpu.rank_bytes + CUDA_BYTES, on_cpu.checkpoint_bytes,
                 max(step, POLL_SECONDS), on_card)
@@ -134,17 +140,15 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
     theory, steps = run.theory, _marched(run)
     groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
     if theory.method == "march":
-        history, carriers, held = _march_size(run, ranks)
-        constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
-        work = companions(history) * steps * (
-            theory.samples * (constant + MARCH_SLOT * history.slots) + carriers * rate * history.packed)
+        work, held = _march(run, ranks)
         polls = steps
         state = held * ranks / groups
     else:
         polls = min(theory.max_sweeps, ITERATE_SWEEPS)
-        work = COMPANIONS * theory.samples * 0.5 * steps**2 * ITERATE_PAIR * polls
+        counts = theory.samples, theory.samples // 2  # the companion's
+        work = sum(counts) * 0.5 * steps**2 * ITERATE_PAIR * polls
         state = 32.0 * steps**2
-        totals = [blocks_for(count, count, Comm(), SUM_BLOCKS).total for count in (theory.samples, theory.samples // 2)]
+        totals = [blocks_for(count, count, Comm(), SUM_BLOCKS).total for count in counts]
         blocks = [-(-total * groups // ranks) for total in totals]
         held = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks)
     rounds = -(-theory.replicas // groups)

@@ -14,12 +14,14 @@ from dmft.core.device import Gpu
 from dmft.core.parts import Part
 from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, history_for
+from dmft.equations.random_start import TeacherRows, fluctuations
 from dmft.equations.tuning import ESTIMATOR, Estimator
-from dmft.model.experiment import Experiment, theory_experiment
+from dmft.files.layouts import RANDOM_START
+from dmft.model.experiment import Experiment, known_errors, theory_experiment
 from dmft.model.runfile import Run
 from dmft.model.teacher import JUMPS
-from dmft.result.statistics import COLUMN, Solution
-from dmft.running.resources import blocks_per_level, check_memory, companions, march_bytes
+from dmft.result.statistics import BIAS, COLUMN, HISTORY_ERROR, Solution, finite_sample_bias, history_error
+from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.blocks import Blocks, Solver, Summing, blocks_for, step_together
 from dmft.solvers.iterate import SUM_BLOCKS, Guess, Iteration, Options, iteration_bytes
@@ -27,6 +29,7 @@ from dmft.solvers.march import March, march_blocks
 
 WHOLE, HALF, COARSE = "whole", "half", "coarse"
 FEWEST_BLOCKS = 2  # of a level
+COARSE_EVERY = 2  # of so many replicas one has the companion with half the blocks, too
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,13 @@ class Setup:
 
     def solutions(self, index: int) -> tuple[str, ...]:
         """The solutions of replica `index`."""
-        return (WHOLE, HALF, COARSE) if self.per_level and self.per_level >= 2 * FEWEST_BLOCKS and index % 2 == 0 else (WHOLE, HALF)
+        coarse = self.per_level and self.per_level >= 2 * FEWEST_BLOCKS and index % COARSE_EVERY == 0
+        return (WHOLE, HALF, COARSE) if coarse else (WHOLE, HALF)
+
+    def share(self, solution: str) -> float:
+        """The share of the replicas that have a solution."""
+        replicas = self.run.theory.replicas
+        return sum(solution in self.solutions(index) for index in range(replicas)) / replicas
 
     def blocks(self, solution: str) -> int | None:
         """Blocks of a level of the history of a solution; None for the full history."""
@@ -106,8 +115,11 @@ class Setup:
         # are too large already.
         history = self.history(WHOLE) if self.per_level else History(min(self.experiment.steps, 20_000))
         carriers = here.carrier_lines.stop - here.carrier_lines.start
-        samples = march_bytes(history, here.count, carriers, "stein" in self.parts, np.dtype(self.stored_type).itemsize)
-        need = companions(history) * samples + 8 * 8.0 * history.slots**2
+        need = 8 * 8.0 * history.slots**2
+        for solution in self.solutions(0):
+            share = self.samples(solution) / self.samples(WHOLE)
+            need += share * march_bytes(self.history(COARSE) if solution == COARSE else history, here.count, carriers,
+                                        "stein" in self.parts, np.dtype(self.stored_type).itemsize)
         check_memory(need, room, here.count, "full" if history.full else "dyadic")
 
 
@@ -173,6 +185,10 @@ class ReplicaSolver(Solver, Protocol):
         """Take over a state that the three methods above gave, perhaps on another number of ranks."""
 
 
+def _columns(solver: ReplicaSolver) -> dict[str, np.ndarray]:
+    return {f"{COLUMN}{name}": array for name, array in solver.columns.items()}
+
+
 class Replica:
     """The solutions of one replica, stepped together until all are done. A Worker of the driver."""
 
@@ -232,11 +248,26 @@ class Replica:
         halves = {f"half_{name}": rows for name, rows in self.solvers[HALF].random_start().items()}
         if halves:
             halves["per_level"] = np.array(self.setup.per_level or 0)
-        columns = {f"{COLUMN}{name}": array for name, array in whole.columns.items()}
-        solution = Solution(whole.curves, {**whole.kernels, **columns}, self.solvers[HALF].curves["m"], whole.outcome, residuals,
-                            {**whole.random_start(), **halves},
-                            self.solvers[COARSE].curves["m"] if COARSE in self.solvers else None)
+        told = {BIAS: finite_sample_bias(self._figures(WHOLE), self._figures(HALF))}
+        if COARSE in self.solvers:
+            told[HISTORY_ERROR] = history_error(*(self._figures(name) | self._fluctuations(name) for name in (HALF, COARSE)))
+        solution = Solution(whole.curves, {**whole.kernels, **_columns(whole)}, told, whole.outcome, residuals,
+                            {**whole.random_start(), **halves})
         return Part(solution.arrays())
+
+    def _figures(self, solution: str) -> dict[str, np.ndarray]:
+        """Curves and columns of one of the solutions, by name."""
+        solver = self.solvers[solution]
+        return {**solver.curves, **known_errors(self.setup.run, solver.curves), **_columns(solver)}
+
+    def _fluctuations(self, solution: str) -> dict[str, np.ndarray]:
+        """V and the gain of one of the solutions, from a random start. (Their bias is not that of single solutions: V is
+        quadratic in rows that are averaged over replicas first, result/fluctuations.py.)"""
+        rows = self.solvers[solution].random_start()
+        if not rows:
+            return {}
+        found = fluctuations(self.setup.experiment, self.setup.history(solution), TeacherRows(**rows), None)
+        return {name: getattr(found, name) for name in RANDOM_START}
 
     def close(self) -> None:
         """Nothing to stop: no thread works between steps."""

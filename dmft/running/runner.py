@@ -26,12 +26,15 @@ from dmft.core.stopping import Stop
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.files.layouts import CHECKPOINTS
 from dmft.model.callbacks import Callback
-from dmft.model.cuda_loss import check_cuda
+from dmft.model.cuda_loss import check_averages, check_cuda
+from dmft.model.curves import meanings_text
 from dmft.model.experiment import theory_experiment
 from dmft.model.resume import grown
 from dmft.model.runfile import Run, parse_run
+from dmft.model.sample_averages import averages
 from dmft.result.fluctuations import fluctuations_of
-from dmft.result.statistics import ReplicaStatistics, Solution
+from dmft.result.statistics import BIAS, ReplicaStatistics, Solution
+from dmft.result.systematic import REMEDIES, systematic_errors
 from dmft.result.theory import Theory, make_theory, statistics_of, theory_of
 from dmft.running.callbacks import hook_of
 from dmft.running.cost import estimate, size_text
@@ -141,8 +144,8 @@ class TheoryJob:
             self._note("more sweeps allowed: iterating again with the stored kernels as first guess")
             self.setup = replace(self.setup, start=guess_from(theory, self.run))
             return True
-        if theory.columns is None:
-            self._note("the result is of an earlier version, which kept its kernels in another way: solving all replicas again")
+        if f"state/{BIAS}/count" not in theory.state:
+            self._note("the result is of an earlier version, which kept other sums over its replicas: solving all of them again")
             return False
         self.statistics = statistics_of(theory)
         self.finished = self.statistics.count
@@ -227,7 +230,8 @@ class TheoryJob:
         found = fluctuations_of(self.run, self.statistics, self.setup.per_level, maps=False)
         if found:
             return _Accuracy("V", found.curves["V_error"], found.bias["V"], found.bias["V_error"])
-        return _Accuracy("m", self.statistics.error("m"), *self.statistics.bias())
+        bias = self.statistics.estimates(BIAS)
+        return _Accuracy("m", self.statistics.error("m"), bias["m"], bias["m_error"])
 
     def _warn_of_bias(self, told: _Accuracy, target: float) -> None:
         """Warn where the noise has met the target but the bias of a finite number of samples has not: more replicas do not lower
@@ -268,6 +272,7 @@ class TheoryJob:
         if experiment.hidden:
             attrs = {**attrs, "spectral_start": f"{experiment.hidden} steps of power iteration before t = 0, "
                                                 f"overlap {experiment.m0:.5f} for infinitely many"}
+        attrs = {**attrs, **meanings_text(experiment.observables)}
         theory = make_theory(self.run, self.statistics, self.setup.kept, attrs, self.setup.per_level)
         if output:
             theory.save(output)
@@ -292,6 +297,11 @@ def _warn(theory: Theory) -> None:
         far = "" if known == theory.t.size else f" (the last sweep diverged at t = {theory.t[known]:g}: NaN from there on)"
         warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}{far}: raise it with --resume, or use "
                       "method = \"march\"", OutcomeWarning, stacklevel=4)
+    certain = [one for one in systematic_errors(theory.datasets) if one.certain]
+    if certain:
+        worst, more = certain[0], f" (and of {len(certain) - 1} more: dmft inspect)" if len(certain) > 1 else ""
+        warnings.warn(f"{worst.title} beyond its error bar {worst.bar:.2g}: {worst}{more}; {REMEDIES[worst.what]}", ResultWarning,
+                      stacklevel=4)
     share = np.nanmax(theory.unstable, initial=0.0)
     if share > UNSTABLE_SHARE:
         warnings.warn(f"samples of total weight up to {share:.1g} were at learning_rate * v'' > 2, where the explicit step is "
@@ -327,6 +337,7 @@ def _card(run: Run, comm: Comm) -> Gpu | None:
     card = gpu("theory", *comm.on_node())
     for loss in experiment.losses:
         check_cuda(card, loss, "theory")
+    check_averages(card, averages(experiment.observables), "theory")
     return card
 
 

@@ -45,7 +45,9 @@ from dmft.equations.rows import (
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import own_weight
+from dmft.model.sample_averages import averages
 from dmft.model.teacher import SMOOTH
+from dmft.samples.averages import averaged_sums
 from dmft.samples.fields import make_fields
 from dmft.samples.lost import GONE
 from dmft.samples.nesterov import Behind
@@ -292,6 +294,7 @@ class Samples:
         self.experiment, self.block, self.keys = experiment, block, Keys(*sampling.keys)
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         self.classes = experiment.data.classifies or experiment.data.bias
+        self.averages = averages(experiment.observables)
         self.offset, self.stop = history.offset, history.stop
         self.bounds, self.lost_step = Bounds.of(sampling.estimator), sampling.estimator.lost_step
         self.blocks, self.count = -(-count // block), count
@@ -346,6 +349,11 @@ class Samples:
         _row_sums(self.block, self.used, self.state, self.learning, self.fields, self.past, self.tangents.row, m, eta,
                   self.stein, self.identity, self.classes, self.bounds, self._sums)
         return self._sums
+
+    def averaged_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
+        """(blocks, averages): weighted sums of the experiment's observables, at the weights; after `row_sums`."""
+        h, m = (self.behind.h, m_w) if self.behind else (self.state.h, m)
+        return averaged_sums(self.averages, self.block, self.state, h, m, b)
 
     def teacher_sums(self) -> np.ndarray:
         """(blocks, TEACHER_SCALARS + GROUPS slots): what row n of K1 and Z needs, for random starts; after `row_sums`."""

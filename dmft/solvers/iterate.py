@@ -143,7 +143,7 @@ class Pass:
     sound: int  # number of rows of the guess before it explodes
     draws: Draws
     weight: np.ndarray
-    partial: np.ndarray  # (blocks here, steps + 1, SCALARS + GROUPS slots)
+    partial: np.ndarray  # (blocks here, steps + 1, SCALARS + GROUPS slots + observables)
     turn: int = 0  # the block of this rank that is walked next
 
 
@@ -165,6 +165,11 @@ class Iteration:
         self._samples: dict[tuple[int, int], Samples] = {}  # arrays that chunks of one size share
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels, self.columns = self.kept.empty()
+
+    @property
+    def width(self) -> int:
+        """Columns of the sums of a row; the observables lie behind them."""
+        return SCALARS + GROUPS * self.history.slots
 
     @property
     def n(self) -> int:
@@ -270,7 +275,7 @@ class Iteration:
         """A new sweep, with the paths still to be walked."""
         fresh = self.options.fresh_noise
         sampling = replace(self.sampling, name=(*self.sampling.name, self.n)) if fresh else self.sampling
-        partial = np.zeros((len(self.blocks.here), self.experiment.steps + 1, SCALARS + GROUPS * self.history.slots))
+        partial = np.zeros((len(self.blocks.here), self.experiment.steps + 1, self.width + len(self.experiment.observables)))
         return Pass(sampling, *self._close_all(), *(self._draws(sampling) if fresh else self._frozen), partial)
 
     def _walk_block(self, under_way: Pass) -> None:
@@ -319,7 +324,10 @@ class Iteration:
         for n, closing in enumerate(closings):
             if n % STEPS_AHEAD == 0:
                 samples.look_ahead(np.array([ahead.drive.memory for ahead in closings[n : n + STEPS_AHEAD]]))
-            out[n] += samples.row_sums(m[n], b[n], under_way.m_w[n]).sum(axis=0)
+            present = m[n], b[n], under_way.m_w[n]
+            out[n, : self.width] += samples.row_sums(*present).sum(axis=0)
+            if self.experiment.observables:
+                out[n, self.width :] += samples.averaged_sums(*present).sum(axis=0)
             if n < self.experiment.steps:
                 samples.advance(closing.drive, Plan(no_merges, n, ()))
 
@@ -331,16 +339,18 @@ class Iteration:
         curves = {name: np.full(rows - hidden, np.nan) for name in curves_of(experiment)}
         weights = self._weights(History(experiment.steps))
         for n in range(sound):
-            if exploded(sums[n], weights.estimator.largest, weights.estimator.most_lost):
+            row_sums, averaged = sums[n, : self.width], sums[n, self.width :]
+            if exploded(row_sums, weights.estimator.largest, weights.estimator.most_lost):
                 sound = n
                 break
-            estimate, closing = estimate_row(weights, sums[n], self.use), under_way.closings[n]
+            estimate, closing = estimate_row(weights, row_sums, self.use), under_way.closings[n]
             row = estimate.row
             new.delta_nu[n], new.mu[n], new.M_C[n, n] = row.delta_nu, row.mu, row.M_C_now
             new.M_C[n, :n], new.M_R[n, :n] = row.M_C[:n], row.M_R[:n]
             if new.push is not None:
                 new.push[n] = sums[n, PUSH]
-            figures = curve_row(experiment, n, under_way.m_w[n], under_way.q[n], estimate, sums[n], closing, under_way.b[n])
+            figures = curve_row(experiment, n, under_way.m_w[n], under_way.q[n], estimate, row_sums, closing, under_way.b[n],
+                                averaged)
             for name, value in figures.items() if n >= hidden else ():
                 curves[name][n - hidden] = value
             if n < experiment.steps:

@@ -20,7 +20,7 @@ from sgd_sim.models import links
 from sgd_sim.models.activations import Activation
 
 MOST_DIRECTIONS = 2
-TABLE, TABLE_REACH = 1000, 12.0  # points of a table, and how far it reaches in units of the root of the largest variance
+TABLE_POINTS, TABLE_REACH = 1000, 12.0  # points of a table, and how far it reaches in units of the root of the largest variance
 
 
 @njit(cache=True, error_model="numpy")
@@ -108,7 +108,7 @@ def wide_mean_kicks(student: Activation, teacher: links.Link, om: np.ndarray, a:
         g_f[j] += along @ first[:k] + across * first[k]
     values, points, weights = on_grid(k + 2)
     squares = g_ff + noise * j2
-    tables = np.empty((p, TABLE))
+    tables = np.empty((p, TABLE_POINTS))
     for j in range(p):
         for l in range(j, p):
             rows, spreads = _conditional(along, perpendicular, j, l, p)

@@ -114,7 +114,8 @@ def load(figure: PaperFigure, size: str, out: Path = OUT) -> dict[str, Data]:
 def _simulation(path: Path) -> SimulationResult:
     """Load a simulation. From a random start m is replaced by |m|, since the loss does not distinguish w from -w."""
     result = load_simulation(path)
-    return result if result.run.problem.start == "warm" else replace(result, m=np.abs(result.m))
+    return result if result.run.problem.start == "warm" else replace(
+        result, curves=result.curves | {"m": np.abs(result.m)})
 
 
 def _overrides(*parts: Changes) -> tuple[str, ...]:

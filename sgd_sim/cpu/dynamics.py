@@ -32,7 +32,7 @@ from sgd_sim.kernels.formulas import (
     pushed,
     rate_of,
 )
-from sgd_sim.kernels.rows import aligned, call_scalar, padded, pass_over_rows
+from sgd_sim.kernels.rows import aligned, call_scalar, call_value, padded, pass_over_rows
 from sgd_sim.landscape import Landscape
 from sgd_sim.recording import ERROR_FRESH, LOSS, MSE_FRESH, TRAINING_ERROR, B, M, Q
 
@@ -223,6 +223,16 @@ def mean_of(function, fields, labels):
 
 
 @njit(cache=True, nogil=True)
+def record_averages(averages, fields, labels, teacher, row):
+    """Put the averages of observables, at addresses, over samples into the last entries of a row of curves."""
+    for k in range(averages.size):
+        total = 0.0
+        for mu in range(labels.size):
+            total += call_value(averages[k], fields[mu], labels[mu], teacher[mu])
+        row[row.size - averages.size + k] = total / labels.size
+
+
+@njit(cache=True, nogil=True)
 def push_intercept(b, pace, fields, labels, s, everything, n):
     """One step of the intercept, in place."""
     total = 0.0
@@ -269,6 +279,7 @@ def advance(landscape, rule, course, noise, state, work, first, last, record, cu
             add_blocks(work.partial, work.total)
         if wanted:
             _record(landscape, rule, pace, w, m, sign, state.b[0], work, curves[:, column])
+            record_averages(course.averages, work.fields, h0, landscape.teacher, curves[:, column])
             if not np.isfinite(curves[LOSS, column] + curves[MSE_FRESH, column]):     # fields of new samples overflow too
                 curves[:, column:] = np.nan
                 return step

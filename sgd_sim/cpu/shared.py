@@ -16,7 +16,7 @@ from numba import cfunc, njit, types
 from dmft.model.experiment import Experiment
 from dmft.model.losses import Loss, built_in
 from dmft.model.runfile import Run
-from sgd_sim.cpu.dynamics import add_noise, make_noise, make_work
+from sgd_sim.cpu.dynamics import add_noise, make_noise, make_work, record_averages
 from sgd_sim.cpu.starts import start_weights
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.course import make_course, make_rule, pace_of
@@ -175,8 +175,8 @@ def _push_intercepts(pace, lanes, samples):
 
 
 @njit(cache=True, nogil=True)
-def _record(landscape, rule, pace, lanes, column, curves):
-    """Put m, loss, q and the error on fresh samples of every live lane into curves[:, :, column]."""
+def _record(landscape, rule, pace, averages, lanes, column, curves):
+    """Put m, loss, q, the error on fresh samples and observables of every live lane into curves[:, :, column]."""
     root = 1.0 / np.sqrt(lanes.w.shape[0])
     times(landscape.test, lanes.e, lanes.test_h)
     _overlaps(lanes.w, lanes.w, lanes.q)
@@ -204,6 +204,11 @@ def _record(landscape, rule, pace, lanes, column, curves):
             curves[lane, TRAINING_ERROR, column] = wrong / landscape.h0.size
             curves[lane, ERROR_FRESH, column] = wrong_fresh / landscape.test_h0.size
             curves[lane, B, column] = lanes.b[lane]
+        if averages.size:
+            fields = np.empty(landscape.h0.size)
+            for mu in range(fields.size):
+                fields[mu] = field_of(lanes.h[mu, lane], landscape.h0[mu], lanes.sign[lane], root, lanes.b[lane])
+            record_averages(averages, fields, landscape.h0, landscape.teacher, curves[lane, :, column])
 
 
 @njit(cache=True, nogil=True)
@@ -243,7 +248,7 @@ def advance_lanes(landscape, rule, course, coefficients, streams, lanes, first, 
                     lanes.e[i, lane] = (lanes.w[i, lane] - lanes.sign[lane] * w0[i]) * lanes.live[lane]
             times(data, lanes.e, lanes.h)
         if wanted:
-            _record(landscape, rule, pace, lanes, column, curves)
+            _record(landscape, rule, pace, course.averages, lanes, column, curves)
             for lane in range(width):
                 if lanes.live[lane] and not np.isfinite(curves[lane, LOSS, column] + curves[lane, MSE_FRESH, column]):
                     diverged_at[lane] = step

@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import cfunc, njit
 
-from dmft.model.experiment import Experiment
+from dmft.model.curves import CurveDefinition
+from dmft.model.experiment import Experiment, observables_of
 from dmft.model.losses import Loss, built_in, get_loss
 from dmft.model.minibatches import Epochs, MiniBatch
 from dmft.model.runfile import Run
+from dmft.model.sample_averages import averages
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.formulas import HEAVY_BALL, NESTEROV, NO_MOMENTUM
 
@@ -43,6 +45,7 @@ class Course(NamedTuple):
     dv: np.ndarray
     is_wrong: np.ndarray
     loss: np.ndarray          # number of the loss
+    averages: np.ndarray      # (observables,) addresses, at all steps
     draws: np.ndarray         # (.., 3): first and last place of the mini-batch in an order of all rows, and the key of that order
 
 
@@ -83,6 +86,14 @@ def _compiled(loss: Loss):
             compiled(lambda f, y: 1.0 if is_wrong(f, y) else 0.0))
 
 
+@cache
+def _compiled_value(curve: CurveDefinition):
+    """The value of an observable as a C function."""
+    value = curve.value
+    compiled = cfunc("float64(float64, float64, float64)", cache=not curve.source)
+    return compiled(lambda f, y, h0: 1.0 * value(f, y, h0))
+
+
 def make_rule(run: Run) -> Rule:
     """The rule of a run."""
     experiment = Experiment.from_run(run)
@@ -96,12 +107,13 @@ def make_rule(run: Run) -> Rule:
 def make_course(run: Run, samples: int) -> Course:
     """The settings of all steps of a run with `samples` data rows."""
     names = [run.problem.loss, *(phase["loss"] for phase in run.algorithm.phase if "loss" in phase)]
-    return _course(run, samples, tuple(get_loss(name) for name in names))     # the cache must notice a name registered anew
+    known = tuple(get_loss(name) for name in names), averages(observables_of(run))
+    return _course(run, samples, *known)     # the cache must notice a name registered anew
 
 
 @lru_cache(maxsize=4)
-def _course(run: Run, samples: int, _: tuple[Loss, ...]) -> Course:
-    """`make_course`, kept for a run and its losses."""
+def _course(run: Run, samples: int, _: tuple[Loss, ...], observed: tuple[CurveDefinition, ...]) -> Course:
+    """`make_course`, kept for a run, its losses and its observables."""
     experiment, kind = Experiment.from_run(run), make_rule(run).batch
     steps, which = experiment.steps, experiment.loss_n
     addresses = np.array([[function.address for function in _compiled(loss)] for loss in experiment.losses])
@@ -110,7 +122,7 @@ def _course(run: Run, samples: int, _: tuple[Loss, ...]) -> Course:
     alike = len(experiment.losses) == 1 and all(np.all(column == column[0]) for column in columns)
     columns = [column[:1] if alike else np.append(column, column[-1]) for column in columns]
     which = which[:1] if alike else which
-    columns += [*addresses[which].T, which]
+    columns += [*addresses[which].T, which, np.array([_compiled_value(curve).address for curve in observed], np.int64)]
     draws = np.zeros((1, 3), np.int64)
     if kind in minibatch.FIXED_SIZE:
         batches = experiment.batches

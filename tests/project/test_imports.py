@@ -22,9 +22,9 @@ FINDS_BY_NAME = {"dmft", "dmft.cli", "dmft.core.subcommands", "dmft.result.pictu
 TWICE_ON_PURPOSE: dict[str, str] = {}
 # Constants that several modules have, each its own, because they are found by this name or play one part in each program.
 ROLES = {"KIND", "COMMANDS", "_EPILOG"}
-# to do: names of dmft/model, of the lists of curves and of sgd_sim that still mean two things
-STILL_TWICE = {"NONE", "_NOISE_NODES", "BERNOULLI", "PERSISTENT", "EPOCHS", "CURVES", "BY_DATA", "LABELS", "KERNELS", "LANES",
-               "TILE", "CHUNK_ROWS", "_FLOATS", "_INT64", "_LOW", "_SHIFT", "_M0", "_M1", "_W0", "_W1"}
+# to do: names of dmft/model and of sgd_sim that still mean two things
+STILL_TWICE = {"NONE", "_NOISE_NODES", "BERNOULLI", "PERSISTENT", "EPOCHS", "STEP", "KERNELS", "LANES", "TILE", "CHUNK_ROWS",
+               "_FLOATS", "_INT64", "_LOW", "_SHIFT", "_M0", "_M1", "_W0", "_W1"}
 
 def _trees() -> dict[str, ast.Module]:
     return {module: ast.parse(file.read_text()) for module, file in MODULES.items()}

@@ -79,11 +79,11 @@ def test_diverged_instances_are_left_out_of_means_but_not_of_shares(run):
     result = sgd_sim.simulate(run)
     loss = result.loss.copy()
     loss[0, 3:] = np.nan
-    broken = replace(result, loss=loss)
+    broken = replace(result, curves=result.curves | {"loss": loss})
     np.testing.assert_allclose(broken.mean().loss[4], loss[1:, 4].mean())
     np.testing.assert_allclose(broken.quantile(0.5).loss[4], np.median(loss[1:, 4]))
     assert broken.share_below(1e9).share[4] == 0.8
-    assert np.isnan(replace(result, loss=np.full_like(loss, np.nan)).mean().loss).all()
+    assert np.isnan(replace(result, curves=result.curves | {"loss": np.full_like(loss, np.nan)}).mean().loss).all()
 
 
 # Weights that grow with every step until some of 256 new samples overflow before the two of the training set do.

@@ -10,7 +10,7 @@ import numpy as np
 
 from dmft.core import schema, store
 from workbench.inspection.checks import checks
-from workbench.inspection.curves import curves_of, decades
+from workbench.inspection.curves import curves_of, decades, own_curves
 from workbench.inspection.kinds import Opened, kind_of
 from workbench.inspection.opening import INNER_GROUPS
 
@@ -71,8 +71,8 @@ def _tables(run_text: str) -> dict[str, Any]:
 def _at_decades(opened: Opened) -> list[dict[str, Any]]:
     """The main curves at times 1, 2, 5, 10, ..., one row per time."""
     curves = curves_of(opened)
-    first = ("V", "gain", "loss", "nu_hat") if "gain" in curves else ("m", "loss", "mse", "nu_hat")
-    names = [name for name in first if name in curves] or list(curves)[:4]
+    first = ("V", "gain", "loss", "nu_hat") if "gain" in curves else ("m", "loss", "mse", "error", "nu_hat")
+    names = [name for name in (*first, *own_curves(opened)) if name in curves] or list(curves)[:4]
     if not names:
         return []
     t = curves[names[0]].t

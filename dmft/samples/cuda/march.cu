@@ -1,8 +1,9 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
 // dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the functions of the loss and `leaves`, translated from
-// Python, the type `stored` of tangents and of the past (dmft/samples/state.py), the columns GP .. CARRIED and CURVATURE .. NOISE of
-// sums over samples, the constants SCALARS, GROUPS, TEACHER_SCALARS, OVERSHOOT, LOST_STEP, the bounds of tangents.py, GONE, NONE of the Python
+// Python, observables and their number AVERAGES where there are any, the type `stored` of tangents and of the past
+// (dmft/samples/state.py), the columns GP .. CARRIED and CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS,
+// TEACHER_SCALARS, OVERSHOOT, LOST_STEP, the bounds of tangents.py, GONE, NONE of the Python
 // sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these estimators are used), and OWN,
 // AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not
 // bound to conditions, so that they can be under way together. Every sum has a fixed order, so that a run repeats to the last bit
@@ -122,6 +123,22 @@ extern "C" __global__ void __launch_bounds__(PART)
     }
     part_sums(terms, shared, out + (long long)blockIdx.x * columns);
 }
+
+#ifdef AVERAGES
+// Sums of the values of a sample that observables average, at fields sd (h + m k) + b; lost samples count with 0, as in the loss.
+extern "C" __global__ void __launch_bounds__(PART)
+    averages(int count, int block, int parts, int columns, const Present *present, const double *weight, const double *k,
+             const double *y, const double *sd, const double *h, const double *s, double *out) {
+    extern __shared__ __align__(16) double shared[];
+    const auto [i, there] = own_sample(count, block, parts);
+    double terms[AVERAGES] = {};
+    if (there && s[i] >= 0.0) {
+        average_values(sd[i] * (h[i] + present->m * k[i]) + present->b, y[i], sd[i] * k[i], terms);
+        for (double &term : terms) term *= weight[i];
+    }
+    part_sums(terms, shared, out + (long long)blockIdx.x * columns);
+}
+#endif
 
 // bound (carriers,): weight times g' of every sample with tangents, bounded where [ibp] completes the response; and the last two
 // of its terms, ends (2, carriers): g' sum_J T_nJ and its square. The warps of a block of threads share out the slots of ACROSS

@@ -123,6 +123,7 @@ def test_where_no_tangent_grows_all_are_trusted(loss, trusted):
     assert (use.share, use.trusted) == (1.0, trusted)
 
 
+@pytest.mark.slow
 def test_tangents_on_all_samples_hardly_move_the_mean(monkeypatch):
     """Persistent SGD, alpha = 2, m(2) with tangents on all samples against an eighth of them, 12 seeds: -0.0019(6). Twin: trusted
     as much as their number seems to deserve, bounded tangents raise it by 0.0090(14). The bound is half of that: 4 errors from the
@@ -190,6 +191,7 @@ def test_less_variance_with_a_tenth_of_the_tangents(frozen):
     assert abs(raw.mean() - completed.mean()) < 4 * error  # both estimate the same kernel, up to what raw tangents miss
 
 
+@pytest.mark.slow
 def test_a_wrong_sign_is_seen(frozen, monkeypatch):
     """Twin: a correction that goes the wrong way doubles the error instead of removing it."""
     honest = ibp.corrected

@@ -14,7 +14,6 @@ from dmft.convergence import axis
 from dmft.core import store
 from dmft.core.errors import FileError
 from dmft.files import layouts
-from dmft.result.theory import THEORY_CURVES as CURVES
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -31,7 +30,6 @@ def test_real_files_have_their_layout(results, name):
 
 
 def test_names_are_those_of_the_writers():
-    assert set(layouts.CURVES) == set(CURVES)
     for start, names in layouts.STUDIED_BY_START.items():
         assert {*layouts.STUDIED, *names, *layouts.KERNELS} == set(axis.compared(start == "random start"))
 

@@ -119,10 +119,12 @@ def test_a_phase_to_a_loss_made_for_the_same_labels(labels, loss):
 
 def test_a_phase_to_a_loss_that_jumps_in_the_label_is_solved_without_stein():
     """The jump at |y| = 3 is in reach; one at 30 is not, and labels sign never need it."""
-    for edge in (3.0, 30.0):
-        register_loss(f"cut_{edge:.0f}", lambda f, y, edge=edge: 0.5 * (f - y) ** 2 if abs(y) < edge else 0.0,
-                      lambda f, y, edge=edge: f - y if abs(y) < edge else 0.0,
-                      lambda f, y, edge=edge: 1.0 if abs(y) < edge else 0.0)
+    def register_cut(name: str, edge: float) -> None:
+        register_loss(name, lambda f, y: 0.5 * (f - y) ** 2 if abs(y) < edge else 0.0,
+                      lambda f, y: f - y if abs(y) < edge else 0.0, lambda f, y: 1.0 if abs(y) < edge else 0.0)
+
+    register_cut("cut_3", 3.0)
+    register_cut("cut_30", 30.0)
     linear, signs = 'm0 = 0.2\nloss = "linear"\nlabels = "field"', 'm0 = 0.2\nloss = "linear"\nlabels = "sign"'
     assert not theory_experiment(with_phase(linear, "cut_3")).stein
     assert theory_experiment(with_phase(linear, "cut_30")).stein and theory_experiment(with_phase(signs, "cut_3")).stein
