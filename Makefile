@@ -1,4 +1,4 @@
-# make setup | demo | test | lint | docs | bench | test-cluster | test-faults
+# make setup | demo | test | lint | docs | labels | bench | test-cluster | test-faults
 # Every target sets up what it needs in .venv; after that nothing wants the network.
 
 PYTHON ?= python3
@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 export PIP_NO_INPUT := 1
 
-.PHONY: setup demo test lint docs bench test-cluster test-faults clean
+.PHONY: setup demo test lint docs labels bench test-cluster test-faults clean
 
 setup: $(STAMP)
 	@:
@@ -50,6 +50,10 @@ docs: $(DOCS)
 	@$(ONE_THREAD) $(BIN)/python docs/gallery/make.py
 	@$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo "site: $(CURDIR)/docs/_build/html/index.html"
+
+# The table of docs/equations.md from labels to lines of code, after these have moved.
+labels: $(STAMP)
+	@$(BIN)/python docs/_ext/equation_labels.py
 
 # Each benchmark is a script that prints its own table.
 bench: $(STAMP)

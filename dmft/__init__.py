@@ -8,6 +8,7 @@
     dmft.convergence_study(run, samples=[...])    how the solution converges
     dmft.fixed_point(run)                         where gradient descent ends on a convex loss
     dmft.bayes(run)                               what Bayes-optimal learning reaches on the same data
+    dmft.solve(run, estimator=dmft.Estimator(...)) with other numbers than the tuned ones, for studies of these
     dmft.report([files], "page.html")             one page for the browser
     dmft.register_loss("name", v, dv, d2v)        a loss of your own
     dmft.register_observable("name", value)       a curve of your own: the average of value(f, y, h0) over training samples
@@ -28,6 +29,7 @@ from dmft.version import __version__
 
 if TYPE_CHECKING:
     from dmft.api import bayes, convergence_study, fixed_point, load, solve
+    from dmft.equations.tuning import Estimator
     from dmft.model.offered import (
         SGD,
         Abs,
@@ -69,8 +71,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Abs", "Channel", "Constraint", "DataModel", "Door", "Experiment", "Field", "GradientDescent", "Langevin", "Linear",
-    "Logistic", "LossFamily", "Mixture", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge", "Run", "SGD", "Sign",
+    "Abs", "Channel", "Constraint", "DataModel", "Door", "Estimator", "Experiment", "Field", "GradientDescent", "Langevin",
+    "Linear", "Logistic", "LossFamily", "Mixture", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge", "Run", "SGD", "Sign",
     "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "UserError", "Warm", "__version__", "bayes", "boolean",
     "choice", "compare", "convergence_study", "fixed_point", "integer", "load", "load_run", "number", "option", "parse_run",
     "register_loss", "register_observable", "register_preprocessing", "report", "solve",
@@ -86,6 +88,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'dmft' has no attribute {name!r}; it offers {', '.join(__all__)}")
     if name in ("compare", "report"):       # they know simulations too, and live above this package
         return getattr(import_module("workbench.api"), name)
+    if name == "Estimator":
+        from dmft.equations.tuning import Estimator
+        return Estimator
     from dmft.model import offered
     if hasattr(offered, name):
         return getattr(offered, name)

@@ -9,6 +9,7 @@ import numpy as np
 from dmft.core import store
 from dmft.core.checkpoint import check_layout, stored_part
 from dmft.core.errors import FileError
+from dmft.core.parts import INSTANCES
 from dmft.files import layouts
 from dmft.model.curves import meanings_text
 from dmft.model.experiment import known_errors, observables_of
@@ -16,8 +17,6 @@ from dmft.model.runfile import Run, parse_run
 from sgd_sim.landscape import sizes
 from sgd_sim.recording import ROWS, recorded_curves, recorded_rows, times_of
 from sgd_sim.states import States
-
-PART = "instances"      # the part of a checkpoint that holds the states
 
 
 def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.ndarray]]:
@@ -64,7 +63,7 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
     samples = sizes(run.simulation.dimension, run.problem.alpha)[1]
     if stored.is_checkpoint:
         check_layout(stored, layouts.CHECKPOINTS[stored.kind])
-        part = stored_part(stored, 0, PART)
+        part = stored_part(stored, 0, INSTANCES)
         return run, States.from_arrays(part.shared["record"], part.own, samples)
     arrays = {name: stored.arrays[f"state/{name}"] for name in ("step", "w", "s", "diverged_at")}
     arrays |= {name: stored.arrays[f"state/{name}"] for name in ("b", "before") if f"state/{name}" in stored.arrays}

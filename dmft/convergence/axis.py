@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dmft.convergence import fits
-from dmft.convergence.fits import MEASURES, Quantity
+from dmft.convergence.fits import Quantity
 from dmft.equations.kernels import KERNELS
+from dmft.files.layouts import MEASURES
 from dmft.model.curves import studied
 from dmft.model.starts import RANDOM
 from dmft.result.comparison import common_indices
@@ -22,8 +23,9 @@ from dmft.result.theory import Theory
 
 # The order that theory predicts: distance ~ samples^-1/2, difference ~ learning_rate^1.
 EXPECTED = {"samples": 0.5, "learning_rate": 1.0}
-# Points of these axes use the same random numbers, so that their differences are free of Monte-Carlo noise.
-PAIRED = ("blocks_per_level", "mixing")
+# Points of these axes have random numbers of their own. Those of others share them, so that differences are free of Monte-Carlo
+# noise.
+INDEPENDENT = ("samples", "learning_rate")
 SMALL_IS_FINE = ("learning_rate", "mixing")
 
 
@@ -81,7 +83,7 @@ def make_axis(name: str, values: Sequence[float], theories: Sequence[Theory]) ->
     t, quantities, kernel_t = _aligned(kept, [q for q in names if q not in KERNELS])
     found, table, curves, limit = {}, empty, {}, {}
     for q, quantity in quantities.items():
-        rows = fits.distances(quantity, len(kept) - 1, name in PAIRED)
+        rows = fits.distances(quantity, len(kept) - 1, name not in INDEPENDENT)
         for measure in MEASURES:
             table[measure][q][good] = rows[measure]
         found[q] = _order(name, steps[good], quantity, rows)
@@ -102,7 +104,7 @@ def _order(name: str, steps: np.ndarray, quantity: Quantity, rows: dict[str, np.
         return fits.order_in_step(steps, quantity)
     if name == "blocks_per_level":
         return fits.order_by_distance(steps[:-1], rows["distance"][:-1])
-    return np.nan, np.nan       # mixing: the fixed point does not depend on it
+    return np.nan, np.nan       # mixing, on which the fixed point does not depend, and numbers of the estimator
 
 
 def _aligned(theories: Sequence[Theory], curves: Sequence[str]) -> tuple[np.ndarray, dict[str, Quantity], np.ndarray]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmft.convergence.axis import EXPECTED, Axis
-from dmft.convergence.fits import MEASURES, contraction
+from dmft.convergence.fits import contraction
 from dmft.convergence.text import study_text
 from dmft.core import store
 from dmft.core.errors import FileError, UserError
@@ -51,7 +51,7 @@ class Study:
                 for q in axis.quantities:
                     times = axis.kernel_t.size if q in KERNELS else axis.t.size
                     rows["distances"].append({"axis": axis.name, "value": float(value), "quantity": q, "times": times,
-                                              **{measure: float(axis.table[measure][q][i]) for measure in MEASURES}})
+                                              **{measure: float(axis.table[measure][q][i]) for measure in layouts.MEASURES}})
             for q in axis.quantities:
                 order, error = axis.orders[q]
                 rows["orders"].append({"axis": axis.name, "quantity": q, "order": float(order), "order_error": float(error),
@@ -118,7 +118,7 @@ def load_study(path: str | Path) -> Study:
         plain = {key: stored.arrays[f"{name}/{key}"] for key in ("values", "seeds", "wall_times", "t", "kernel_t")}
         axes[name] = Axis(name, plain["values"], plain["seeds"], stored.attrs[f"outcomes_{name}"].split(","),
                           plain["wall_times"], plain["t"], plain["kernel_t"],
-                          {measure: part(f"{name}/{measure}/") for measure in MEASURES},
+                          {measure: part(f"{name}/{measure}/") for measure in layouts.MEASURES},
                           {q: (float(pair[0]), float(pair[1])) for q, pair in part(f"{name}/order/").items()},
                           part(f"{name}/curves/"), part(f"{name}/limit/"), stored.arrays.get(f"{name}/residuals"),
                           tuple(str(stored.attrs.get(f"beyond_{name}", "")).splitlines()))

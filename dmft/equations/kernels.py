@@ -23,7 +23,7 @@ from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 
 ALL_UP_TO = 512  # rows of a run up to which all are kept
-POINTS = 256  # rows that are kept of a longer run
+KERNEL_POINTS = 256  # rows that are kept of a longer run
 LAGS_ONE_BY_ONE, LAGS_PER_OCTAVE = 32, 16  # rows at which columns are kept after each waiting time
 
 
@@ -118,7 +118,7 @@ def saved_steps(steps: int, points: int = 0) -> np.ndarray:
     one and the rest evenly in the logarithm of time, always with the last step. points = 0: chosen here."""
     if steps + 1 <= (points or ALL_UP_TO):
         return np.arange(steps + 1)
-    points = points or POINTS
+    points = points or KERNEL_POINTS
     dense = max(points // 4, 1)
     # Rounding removes some of the log-spaced steps, so ask for more until the number fits.
     wanted = points - dense

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dmft.equations.history import History, Plan
-from dmft.equations.noise import JITTER, conditional, factor_rows, join_rows
+from dmft.equations.noise import conditional, factor_rows, join_rows
 from dmft.equations.recursion import merge_matrices, merge_vectors, next_row, through_noise
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.constraints import Constraint
 from dmft.model.experiment import Experiment
 
@@ -154,8 +155,8 @@ class Settings(NamedTuple):
 class WeightDynamics:
     """The macroscopic recursion, one row of kernels at a time."""
 
-    def __init__(self, experiment: Experiment, history: History):
-        self.experiment, self.history = experiment, history
+    def __init__(self, experiment: Experiment, history: History, estimator: Estimator = ESTIMATOR):
+        self.experiment, self.history, self.estimator = experiment, history, estimator
         self._settings = Settings.of(experiment, 0)
         self._stop = np.minimum(-(-history.stop // 8) * 8, history.slots)  # rounded up to a multiple of eight for `dot`
         self.state = WeightState.at_start(history.slots, experiment.m0, experiment.q_start - experiment.m0**2)
@@ -196,12 +197,12 @@ class WeightDynamics:
 
     def _noise(self, row: Row) -> tuple[np.ndarray, float]:
         """Weights (slots,) and standard deviation of chi_n given the past."""
-        state, order = self.state, self.history.order
+        state, order, jitter = self.state, self.history.order, self.estimator.jitter
         state.floored += factor_rows(state.M_C, state.jitter, order, state.factor, state.factor_from)
         state.factor_from = len(order)
         weights = np.zeros(self.history.slots)
-        left = conditional(state.factor, order, row.M_C, row.M_C_now * (1 + JITTER), np.empty((1, len(order))), weights)
-        return weights, float(np.sqrt(max(left, 0.01 * JITTER * row.M_C_now)))
+        left = conditional(state.factor, order, row.M_C, row.M_C_now * (1 + jitter), np.empty((1, len(order))), weights)
+        return weights, float(np.sqrt(max(left, 0.01 * jitter * row.M_C_now)))
 
     @property
     def settings(self) -> Settings:
@@ -259,16 +260,16 @@ class WeightDynamics:
         prescribes m_{n+1} (the paper's starting guess holds m constant); noise: see `unscaled`."""
         now, eta, m = self.settings, self.eta, self.state.m
         keep, memory, x, x_now, q_u, r = self.unscaled(row, noise)
-        m_u = self.free * m - eta * row.mu
+        m_u = self.free * m - eta * row.mu  # [dmft-m]
         if now.recoil:
-            m_u -= now.recoil * self.state.m_past[self.history.order[-1]]
+            m_u -= now.recoil * self.state.m_past[self.history.order[-1]]  # [momentum]
         norm = q_u + m_u**2
-        a = now.constraint.scale(norm)
+        a = now.constraint.scale(norm)  # [dmft-a]
         unit = eta / self.experiment.eta_0
         following = NextRow(a * x, a * x_now, a**2 * q_u, a * r, a * unit, a * m_u if m_given is None else m_given,
                             a * self._with_weights(row, keep, memory))
         drive = Drive(a, keep, memory, *self._noise(row), sqrt(now.heat))
-        nu_hat = (1 / a - 1) / eta + now.ridge
+        nu_hat = (1 / a - 1) / eta + now.ridge  # [dmft-nu], [ridge]
         return Closing(drive, following, nu_hat, norm, x_now, m_u, self._inertial() - x_now - m * m_u)
 
     def _inertial(self) -> float:
@@ -303,7 +304,7 @@ class WeightDynamics:
         state.Q[s], state.Q[:, s], state.Q[s, s] = Q_row, Q_row, state.Q_now
         state.R[s] = R_row
         state.M_C[s], state.M_C[:, s], state.M_C[s, s] = M_C, M_C, row.M_C_now
-        state.jitter[s], state.m_past[s] = JITTER * row.M_C_now, state.m
+        state.jitter[s], state.m_past[s] = self.estimator.jitter * row.M_C_now, state.m
         x[s], r[s] = following.Q_with_last, following.R_last
         state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
         state.m, state.n = following.m, state.n + 1

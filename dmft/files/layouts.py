@@ -28,14 +28,15 @@ STUDIED_BY_START = {"given start": tuple(name for name in studied(False) if name
                     "random start": tuple(name for name in studied(True) if name not in STUDIED)}
 TOLD = ("bias", "history_error")                            # what companions tell: of finitely many samples, of blocks
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
+TUNED = "estimator."  # before the name of a number of dmft.Estimator that is the axis of a study
 MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
 # Versions of checkpoints, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
 CHECKPOINTS = {"theory": 7, "simulation": 4, "onepass": 4}
 
 # Kinds of numpy numbers that a dataset may hold.
-NUMBERS, WHOLE, BYTES, TIMES = "number", "whole number", "byte", "times"
-_DTYPES = {NUMBERS: "biuf", WHOLE: "biu", BYTES: "u", TIMES: "biuf"}
+NUMBERS, WHOLE_NUMBERS, BYTES, TIMES = "number", "whole number", "byte", "times"
+_DTYPES = {NUMBERS: "biuf", WHOLE_NUMBERS: "biu", BYTES: "u", TIMES: "biuf"}
 
 
 class File(Protocol):
@@ -132,7 +133,7 @@ def _sums(place: str) -> tuple[Dataset, ...]:
             *_each((f"{name}{part}" for name in COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
                    group=f"{place}columns"),
             *_told(place, parts, _COMPANIONS),
-            *_each(("count", *(f"{what}/count" for what in TOLD)), (2,), place + "{}", type=WHOLE, optional=True))
+            *_each(("count", *(f"{what}/count" for what in TOLD)), (2,), place + "{}", type=WHOLE_NUMBERS, optional=True))
 
 
 LAYOUTS = {
@@ -152,7 +153,7 @@ LAYOUTS = {
          *_each(_with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
          *_each(_ROWS, ("replica", "time", "slot"), "random_start/{}", group="random start"),
          *_each(_ROWS_NOW, ("replica", "time"), "random_start/{}", group="random start"),
-         Dataset("random_start/per_level", ("replica",), WHOLE, optional=True),
+         Dataset("random_start/per_level", ("replica",), WHOLE_NUMBERS, optional=True),
          *_sums("state/")),
         (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica"), Attribute(MEANINGS, "table")),
         {"time": 2, "saved": 2, "sweep": 0, "waiting": 1}),
@@ -166,15 +167,15 @@ LAYOUTS = {
     "simulation": FileLayout(
         (Dataset("t", ("time",), TIMES),
          *(Dataset(curve.name, ("instance", "time"), optional=not curve.always) for curve in _RECORDED),
-         Dataset("diverged", ("instance",), WHOLE), Dataset("state/record", ("time",), WHOLE),
-         Dataset("state/step", ("instance",), WHOLE), Dataset("state/diverged_at", ("instance",), WHOLE),
+         Dataset("diverged", ("instance",), WHOLE_NUMBERS), Dataset("state/record", ("time",), WHOLE_NUMBERS),
+         Dataset("state/step", ("instance",), WHOLE_NUMBERS), Dataset("state/diverged_at", ("instance",), WHOLE_NUMBERS),
          Dataset("state/w", ("instance", "dimension")), Dataset("state/b", ("instance",), optional=True),
          Dataset("state/before", ("instance", "dimension"), optional=True),
          Dataset("state/s", ("instance", "byte"), BYTES)),
         (*_PROGRESS, Attribute(MEANINGS, "table")), {"byte": 0}),
     "simulation checkpoint": FileLayout(
-        (Dataset("active/{i}/instances/shared/record", ("time",), WHOLE),
-         *_each(("step", "diverged_at"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE),
+        (Dataset("active/{i}/instances/shared/record", ("time",), WHOLE_NUMBERS),
+         *_each(("step", "diverged_at"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE_NUMBERS),
          Dataset("active/{i}/instances/own/curves", ("instance", "curve", "time")),
          Dataset("active/{i}/instances/own/w", ("instance", "dimension")),
          Dataset("active/{i}/instances/own/s", ("instance", "byte"), BYTES)),
@@ -184,7 +185,7 @@ LAYOUTS = {
         (Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),
     "onepass checkpoint": FileLayout(
         (Dataset("active/{i}/instances/own/flat", ("instance", "time", "statistic")),
-         *_each(("columns", "step"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE),
+         *_each(("columns", "step"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE_NUMBERS),
          Dataset("active/{i}/instances/own/snapshot", ("instance", "byte"), BYTES)),
         _PROGRESS, {"byte": 0}),
     "convergence": FileLayout(
@@ -205,7 +206,7 @@ LAYOUTS = {
          Attribute("beyond_{axis}", "text")),
         {"common": 0, "saved": 0, "sweep": 0}),
     "sweep": FileLayout(
-        (Dataset("times", ("time",)), Dataset("count", ("row",)), Dataset("is_simulation", ("row",), WHOLE),
+        (Dataset("times", ("time",)), Dataset("count", ("row",)), Dataset("is_simulation", ("row",), WHOLE_NUMBERS),
          *_each(("m", "m_error", "loss", "loss_error", "share", "share_low", "share_high"), ("row", "time")),
          Dataset("parameters/*", ("row",), optional=True)),
         (Attribute("threshold", "number", optional=False), Attribute("files", "list", optional=False, axis="row"),
@@ -267,8 +268,8 @@ def study_axes(file: File) -> list[str]:
     """Names of the axes of a convergence study."""
     axes = file.attrs.get("axes")
     names = axes.split(",") if isinstance(axes, str) else []
-    if not names or set(names) - set(AXES) or len(set(names)) < len(names):
-        raise _wrong(file, f"the attribute 'axes' must list some of {', '.join(AXES)}")
+    if not names or any(name not in AXES and not name.startswith(TUNED) for name in names) or len(set(names)) < len(names):
+        raise _wrong(file, f"the attribute 'axes' must list some of {', '.join(AXES)}, {TUNED}NAME")
     return names
 
 

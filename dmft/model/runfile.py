@@ -29,7 +29,8 @@ from dmft.model.sample_averages import averages, names_of_observables
 from dmft.model.support import check_support
 
 VARIANCE_PARTS = ("sobol", "weights", "stein", "ibp")
-RETIRED_PARTS = ("splitting",)  # accepted in run files of earlier versions, without effect
+# Keys of [theory] for benchmarks and studies in Python: read, and written where they are not the default, but in no table of keys.
+FOR_STUDIES = ("tangents", "variance_reduction")
 
 
 def _times(wanted: str, value: Any) -> tuple[float, ...]:
@@ -72,9 +73,10 @@ def _variance_reduction(value: Any) -> bool | tuple[str, ...]:
     """The check of theory.variance_reduction."""
     if isinstance(value, bool):
         return value
-    if isinstance(value, (list, tuple)) and all(
-            isinstance(part, str) and part in VARIANCE_PARTS + RETIRED_PARTS for part in value):
-        return tuple(value)
+    if isinstance(value, (list, tuple)):
+        parts = tuple(part for part in value if part != "splitting")  # of version 0.1, without effect
+        if all(part in VARIANCE_PARTS for part in parts):
+            return parts
     raise ValueError(f"true, false or a list of {', '.join(VARIANCE_PARTS)}")
 
 
@@ -157,6 +159,9 @@ class Run:
     def to_toml(self) -> str:
         """The completed run file; parsing it gives this Run again."""
         tables = self.tables()
+        for key in FOR_STUDIES:
+            if getattr(self.theory, key) == getattr(TheoryConfig, key):
+                del tables["theory"][key]
         phases = tables["algorithm"].pop("phase")
         later = "".join("\n[[phase]]\n" + "".join(f"{key} = {schema.to_toml_value(value)}\n" for key, value in phase.items())
                         for phase in phases)

@@ -19,7 +19,7 @@ from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from dmft.result.statistics import ReplicaStatistics
 
-HALF = "half_"  # before the names of the rows of the solutions with half the samples
+HALF_PREFIX = "half_"  # before the names of the rows of the solutions with half the samples
 
 
 class RandomStart(NamedTuple):
@@ -42,7 +42,7 @@ def random_start(run: Run, replicas: Mapping[str, np.ndarray], per_level: int | 
     """V, gain and kernels from the rows of a march (the fields of TeacherRows, with replicas on the first axis, and those of half
     the samples). per_level: blocks per level of its history; maps: whether kernels are wanted."""
     experiment, wanted, count = Experiment.from_run(run), Wanted.of(run), len(replicas["a"])
-    halves = {name.removeprefix(HALF): rows for name, rows in replicas.items() if name.startswith(HALF)}
+    halves = {name.removeprefix(HALF_PREFIX): rows for name, rows in replicas.items() if name.startswith(HALF_PREFIX)}
 
     def each(rows: Mapping[str, np.ndarray], maps: bool) -> list[Fluctuations]:
         """The fluctuations of the mean over all replicas, then of the means with one replica left out."""

@@ -4,8 +4,8 @@ samples and what blocks of the history cost, of every curve and of the columns.
 An estimate is judged as a whole, each entry in units of its error bar: rms(estimate/bar) / rms(its error/bar). If all entries move
 as one this is a Student variable, and large less often otherwise; single entries may have far too small an error by chance. Two
 sizes count. An estimate *shows* where it is larger than the error bar and than BIAS_SIGMAS of its own errors: it is then printed
-beside the result. It is *certain* where chance makes none of all estimates that large in all but CHANCE of results: then there is a
-warning.
+beside the result. It is *certain* where chance makes none of all estimates that large in all but SYSTEMATIC_CHANCE of results: then
+there is a warning.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dmft.core.averages import ROUNDING
+from dmft.core.averages import ERROR_ROUNDING
 from dmft.files.layouts import IDENTITIES, TOLD
 from dmft.result.comparison import chance_bounds
 from dmft.result.statistics import BIAS, HISTORY_ERROR, Arrays
 
 BIAS_SIGMAS = 1.5
-CHANCE = 0.05
-FLOOR = 0.1  # of the root mean square of all error bars: some are far too small by chance
+SYSTEMATIC_CHANCE = 0.05
+BAR_FLOOR = 0.1  # of the root mean square of all error bars: some are far too small by chance
 WORDS = {BIAS: "finite-sample bias", HISTORY_ERROR: "error by the blocks of the history"}
 REMEDIES = {BIAS: "take more samples, not more replicas", HISTORY_ERROR: "take more blocks_per_level, or more samples"}
 
@@ -62,7 +62,7 @@ def systematic_errors(arrays: Arrays) -> list[Systematic]:
     found = []
     for what, name in named:
         count = int(arrays.get(f"state/{what}/count", (replicas,))[0])
-        bound = chance_bounds(len(named), np.array(max(count - 1, 1)), CHANCE)
+        bound = chance_bounds(len(named), np.array(max(count - 1, 1)), SYSTEMATIC_CHANCE)
         found.append(_judged(arrays, what, name, float(bound)))
     return sorted(found, key=lambda one: -np.nan_to_num(one.ratio, nan=-1.0))
 
@@ -81,7 +81,7 @@ def _judged(arrays: Arrays, what: str, name: str, bound: float) -> Systematic:
     known = np.flatnonzero(np.isfinite(estimate) & np.isfinite(error) & np.isfinite(bar))
     if unknown or not known.size:
         return Systematic(what, name, np.nan, False, np.nan, np.nan, np.nan, "", unknown)
-    unit = np.hypot(bar[known], max(FLOOR * float(np.sqrt(np.mean(bar[known] ** 2))), ROUNDING))
+    unit = np.hypot(bar[known], max(BAR_FLOOR * float(np.sqrt(np.mean(bar[known] ** 2))), ERROR_ROUNDING))
     size, own = (np.abs(array[known]) / unit for array in (estimate, error))
     ratio, noise = (float(np.sqrt(np.mean(array**2))) for array in (size, own))
     i = known[np.argmax(np.where(size > BIAS_SIGMAS * own, size, 0.0))]

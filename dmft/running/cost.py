@@ -22,7 +22,7 @@ from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 
 # Seconds for a sample and step of the march: a constant, and per packed tangent of the history. Measured with a full history of
 # 100, 200, 400 steps: 3.9, 9.2, 30 us; dyadic with 160 slots, on an idle core: 0.25 us, 0.28 ns a tangent and 3.3 ns a slot
-# (from the parts of a step in docs/performance.md), taken somewhat larger, because machines are seldom idle.
+# (from the parts of a step in docs/notes/performance.md), taken somewhat larger, because machines are seldom idle.
 MARCH_FULL = (2.0e-6, 0.35e-9)
 MARCH_DYADIC = (0.4e-6, 0.35e-9)
 MARCH_SLOT = 3.5e-9        # s per sample, step and slot of the history
@@ -32,16 +32,16 @@ ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 # Measured: 8 to 11 ns; 0.10 to 0.19 ns up to dimension 1000 and 0.35 ns at 2000, where the cache ends.
 DRAW_ENTRY = 10e-9
 STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
-# On one H200 (docs/performance.md): seconds of the host for a step of a solution, seconds per byte of the samples on the card, and
-# bytes a second at which the simulator reads its data; seconds per entry of a shared data matrix and start.
+# On one H200 (docs/notes/performance.md): seconds of the host for a step of a solution, seconds per byte of samples on the card,
+# and bytes a second at which the simulator reads its data; seconds per entry of a shared data matrix and start.
 GPU_STEP, GPU_BYTE = 0.3e-3, 0.3e-12
 GPU_READ = 4.2e12
 GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # and seconds of a step at least
-CUDA = 1 << 30             # bytes of the host that CUDA takes
+CUDA_BYTES = 1 << 30             # bytes of the host that CUDA takes
 START = 10.0               # s to start and to compile
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
 DISK = 100e6               # bytes a second to a busy shared file system
-LOOK = 0.5                 # s between two polls of the stop signals by the simulator or by several ranks, at most
+POLL_SECONDS = 0.5                 # s between two polls of the stop signals by the simulator or by several ranks, at most
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,8 @@ def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     steps = _marched(run)
     on_card = sharers * _march(run, ranks)[1]
     step = max(2.0 * GPU_STEP, GPU_BYTE * on_card)  # hosts are at some solutions while the card works on the others
-    return Cost(START + -(-run.theory.replicas // groups) * steps * step, on_cpu.rank_bytes + CUDA, on_cpu.checkpoint_bytes,
-                max(step, LOOK), on_card)
+    return Cost(START + -(-run.theory.replicas // groups) * steps * step, on_cpu.rank_bytes + CUDA_BYTES, on_cpu.checkpoint_bytes,
+                max(step, POLL_SECONDS), on_card)
 
 
 def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
@@ -130,7 +130,7 @@ def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     if shared:
         step = max(on_card * run.problem.alpha * n * n * GPU_SHARED_ENTRY, GPU_SHARED_STEP)
     held = bytes_each * (min(sharers, instances) if shared else on_card) + states
-    return Cost(START + run.algorithm.steps * step, PROCESS + CUDA + states, states, LOOK, held)
+    return Cost(START + run.algorithm.steps * step, PROCESS + CUDA_BYTES + states, states, POLL_SECONDS, held)
 
 
 def _theory(run: Run, ranks: int, cores: int) -> Cost:
@@ -153,7 +153,7 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
     replica = work * groups / (ranks * cores)
     kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2
     return Cost(START + rounds * replica, PROCESS + held + kernels, state * groups + kernels,
-                max(replica / polls, LOOK))
+                max(replica / polls, POLL_SECONDS))
 
 
 def _simulation(run: Run, ranks: int, cores: int) -> Cost:
@@ -167,4 +167,4 @@ def _simulation(run: Run, ranks: int, cores: int) -> Cost:
     work = entries * (DRAW_ENTRY * (1.0 / share if shared else drawn) + step * run.algorithm.steps * count)
     states = count * (8.0 * n + run.problem.alpha * n)
     held = 4.0 * entries * (1 if shared else min(cores, -(-count // ranks)))
-    return Cost(START + share * work / cores, PROCESS + held + states, states, LOOK)
+    return Cost(START + share * work / cores, PROCESS + held + states, states, POLL_SECONDS)

@@ -15,7 +15,7 @@ from dmft.running.cost import Cost, estimate, replica_bytes, size_text
 from dmft.running.replica import WHOLE, Setup
 from dmft.running.runner import UNSTABLE_SHARE, check
 from dmft.samples.sampling import Sampling, draw
-from dmft.samples.tangents import STABLE
+from dmft.samples.tangents import OVERSHOOT
 
 FEW_REPLICAS = 4        # with fewer, error bars are themselves poor
 SMALL_M0 = 0.4          # below it labels without a sign need more samples than usual,
@@ -134,7 +134,7 @@ def unstable_share(experiment: Experiment) -> float:
     draws = draw(experiment, sampling, np.arange(TRIED))
     d2v, f = experiment.loss(0).d2v, draws.h * draws.sd + experiment.m0 * draws.k
     curvature = np.array([d2v(x, y) for x, y in zip(f, draws.y, strict=True)])
-    pushed = experiment.eta_n[0] * experiment.scale_n[0] * draws.s * curvature > STABLE
+    pushed = experiment.eta_n[0] * experiment.scale_n[0] * draws.s * curvature > OVERSHOOT
     return float(np.sum(draws.weight * pushed) / np.sum(draws.weight))
 
 

@@ -15,6 +15,7 @@ from dmft.core.parts import Part
 from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, history_for
 from dmft.equations.random_start import TeacherRows, fluctuations
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.files.layouts import RANDOM_START
 from dmft.model.channels import JUMPS
 from dmft.model.experiment import Experiment, known_errors, theory_experiment
@@ -42,21 +43,22 @@ class Setup:
     wanted: Wanted
     start: Guess | None = None
     gpu: Gpu | None = None
+    estimator: Estimator = ESTIMATOR
 
     @classmethod
-    def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None) -> Setup:
+    def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None, estimator: Estimator = ESTIMATOR) -> Setup:
         """The setup of a run; start: first guess of the iteration, gpu: the card of this rank."""
         theory, experiment = run.theory, theory_experiment(run)
         parts = wanted_parts(run) - (frozenset() if experiment.stein else {"stein"})
         iterate = theory.method == "iterate"
-        whole = sampling_of(run, parts, theory.samples, 0)
+        whole = sampling_of(run, parts, theory.samples, 0, estimator)
         per_level = None if iterate else blocks_per_level(
             theory.history, theory.blocks_per_level, experiment.steps, theory.samples, whole.carriers
         )
         wanted = Wanted.of(run)
         if iterate:
             wanted = wanted._replace(rows=np.arange(experiment.steps + 1 - experiment.hidden))
-        return cls(experiment, run, parts, per_level, wanted, start, gpu)
+        return cls(experiment, run, parts, per_level, wanted, start, gpu, estimator)
 
     @cached_property
     def kept(self) -> Kept:
@@ -66,7 +68,7 @@ class Setup:
     @property
     def stored_type(self) -> type:
         """Single precision for the tangents and the past of a dyadic history (samples/state.py): they multiply kernels that are
-        themselves rounded to blocks, and reading them is most of the work (docs/performance.md)."""
+        themselves rounded to blocks, and reading them is most of the work (docs/notes/performance.md)."""
         return np.float64 if self.per_level is None else np.float32
 
     def solutions(self, index: int) -> tuple[str, ...]:
@@ -96,7 +98,8 @@ class Setup:
         """How a solution of replica `index` is sampled."""
         samples = self.samples(solution)
         jumps = self.experiment.data.control == JUMPS and "stein" in self.parts and not self.experiment.mirrored
-        return replace(sampling_of(self.run, self.parts, samples, index), pairs=max(1, samples // 4) if jumps else 0)
+        pairs = max(1, int(self.estimator.jump_pairs * samples)) if jumps else 0
+        return replace(sampling_of(self.run, self.parts, samples, index, self.estimator), pairs=pairs)
 
     def check_memory(self, comm: Summing, room: float) -> None:
         """UserError, before any work is done, for a run that does not fit into `room` bytes on this rank."""
@@ -120,9 +123,9 @@ class Setup:
         check_memory(need, room, here.count, "full" if history.full else "dyadic")
 
 
-def sampling_of(run: Run, parts: frozenset[str], samples: int, index: int) -> Sampling:
+def sampling_of(run: Run, parts: frozenset[str], samples: int, index: int, estimator: Estimator = ESTIMATOR) -> Sampling:
     """How a solution of a run is sampled."""
-    return Sampling(samples, run.theory.seed, (index,), parts, run.theory.tangents)
+    return Sampling(samples, run.theory.seed, (index,), parts, run.theory.tangents, estimator)
 
 
 def wanted_parts(run: Run) -> frozenset[str]:

@@ -23,7 +23,7 @@ from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
-from dmft.equations.rows import MOST_LOST
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.files.layouts import CHECKPOINTS
 from dmft.model.callbacks import Callback
 from dmft.model.cuda_loss import check_averages, check_cuda
@@ -45,7 +45,7 @@ from dmft.solvers.iterate import Guess
 
 HOPELESS = 4  # replicas that have all diverged, after which a target error is given up
 MOST_REPLICAS = 4096  # that target_error may ask for
-BIAS_SIGMAS = 2.0  # an estimated bias counts as real above this many of its own standard errors
+TARGET_BIAS_SIGMAS = 2.0  # an estimated bias counts as real above this many of its own standard errors
 UNSTABLE_SHARE = 1e-4  # weight of samples with an unstable explicit step from which on a warning is given
 LARGE_CHECKPOINT = 100e6  # bytes of a checkpoint whose size is told before it is written
 _log = logging.getLogger("dmft")
@@ -53,25 +53,29 @@ _log = logging.getLogger("dmft")
 
 def solve(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
           stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
-          callback: Callback | None = None) -> Theory:
+          callback: Callback | None = None, estimator: Estimator = ESTIMATOR) -> Theory:
     """Solve the mean-field equations of a run. Every rank of the job must call it; every rank gets the result.
     With `comm` the same holds for that group of ranks.
 
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from
     the checkpoint, or extend a finished result. quiet: no progress; warnings go through `warnings`, notes through `logging`
     ("dmft"). stop: polled every step, on several ranks a few times a second (core.stopping.StopSignals). callback: called
-    on the root with a model.callbacks.Reached after every step or sweep.
+    on the root with a model.callbacks.Reached after every step or sweep. estimator: other numbers than the default ones
+    (equations/tuning.py); the result says which, and a run is resumed with the same ones alone.
     """
-    return solve_job(run, output, resume, quiet, stop, attrs, comm, callback).result
+    return solve_job(run, output, resume, quiet, stop, attrs, comm, callback, estimator=estimator).result
 
 
 def solve_job(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
               stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
-              callback: Callback | None = None, large_checkpoint: float = LARGE_CHECKPOINT) -> Ended[Theory]:
+              callback: Callback | None = None, large_checkpoint: float = LARGE_CHECKPOINT,
+              estimator: Estimator = ESTIMATOR) -> Ended[Theory]:
     """`solve`, which also tells whether there was anything to do. Checkpoints of more than `large_checkpoint` bytes are announced
     before the work begins."""
     comm = comm or world()
-    job = TheoryJob(run, comm)
+    job = TheoryJob(run, comm, estimator)
+    if estimator != ESTIMATOR:
+        attrs = {**(attrs or {}), "estimator": str(estimator)}
     size = estimate(run, "theory", comm.size).checkpoint_bytes
     if output and comm.is_root and size > large_checkpoint:
         _log.info(f"note: checkpoints of about {size_text(size)}, every {run.theory.checkpoint_interval:g} s and when the run is "
@@ -103,9 +107,9 @@ class TheoryJob:
     kind = "theory"
     checkpoint_layout = CHECKPOINTS[kind]
 
-    def __init__(self, run: Run, comm: Comm):
+    def __init__(self, run: Run, comm: Comm, estimator: Estimator = ESTIMATOR):
         self.run, self.comm = run, comm
-        self.setup = Setup.from_run(run, gpu=_card(run, comm))
+        self.setup = Setup.from_run(run, gpu=_card(run, comm), estimator=estimator)
         self.run_text, self.checkpoint_interval = run.to_toml(), run.theory.checkpoint_interval
         self.statistics = ReplicaStatistics()  # filled on the root
         self.finished = 0
@@ -233,7 +237,7 @@ class TheoryJob:
         """Warn where the noise has met the target but the bias of a finite number of samples has not: more replicas do not lower
         the bias, and with more samples it would be another run."""
         bias, error = told.bias, told.bias_error
-        seen = np.where(np.abs(bias) > BIAS_SIGMAS * error, np.abs(bias), 0.0)
+        seen = np.where(np.abs(bias) > TARGET_BIAS_SIGMAS * error, np.abs(bias), 0.0)
         i, samples = int(np.argmax(seen)), self.run.theory.samples
         if seen[i] > target:
             t = self.run.algorithm.clock.t[i]
@@ -318,9 +322,9 @@ def _warn_diverged(theory: Theory) -> None:
     if theory.diverged < count:
         few = ", fewer than half: no result" if theory.outcome == "diverged" else ""
         what += f"; means and errors are those of the others{few}"
-    warnings.warn(f"{what}: more than {MOST_LOST:g} of the weight of the samples left their trapping region, because the learning "
-                  f"rate {eta:g} is too large for the tail of |h| (the explicit step is unstable where learning_rate * v'' > 2); "
-                  "take a smaller algorithm.learning_rate", OutcomeWarning, stacklevel=5)
+    warnings.warn(f"{what}: more than {ESTIMATOR.most_lost:g} of the weight of the samples left their trapping region, because the "
+                  f"learning rate {eta:g} is too large for the tail of |h| (the explicit step is unstable where learning_rate * "
+                  "v'' > 2); take a smaller algorithm.learning_rate", OutcomeWarning, stacklevel=5)
 
 
 def _card(run: Run, comm: Comm) -> Gpu | None:

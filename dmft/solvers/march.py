@@ -50,7 +50,7 @@ class March:
         self.per_level = per_level
         self.history = history_for(experiment, per_level, wanted)
         self.kept = Kept.of(self.history, experiment.hidden, wanted)
-        self.weights = WeightDynamics(experiment, self.history)
+        self.weights = WeightDynamics(experiment, self.history, sampling.estimator)
         self.blocks = blocks = march_blocks(sampling, comm, gpu)
         self.use = estimators_of(experiment, sampling)
         draws = draw(experiment, sampling, blocks.indices())
@@ -103,7 +103,8 @@ class March:
         """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
         weights, experiment, n = self.weights, self.experiment, self.weights.n
         m, sums, averaged = weights.m_w, totals[0], totals[1] if experiment.observables else np.empty(0)
-        if exploded(sums):
+        bounds = weights.estimator
+        if exploded(sums, bounds.largest, bounds.most_lost):
             self.diverged = True
             return
         estimate = estimate_row(weights, sums, self.use)
@@ -114,7 +115,7 @@ class March:
         enter_row(self.kernels, self.columns, self.kept, weights, row)
         if self.teacher is not None:
             self.teacher.rows.enter(n, self.teacher.estimate(weights, totals[-1], sums[CARRIED], self.use), closing.drive.a)
-        if escaped(closing.norm):
+        if escaped(closing.norm, bounds.largest):
             self.diverged = True
         elif n < experiment.steps:
             plan = self.history.push(n)

@@ -20,7 +20,7 @@ from dmft.model.law import DataModel
 from dmft.model.loss import Loss, Scalar
 from dmft.model.losses import LINEAR, built_in
 
-PANEL, REACH, NODES = 0.5, 10.0, 16  # width and range of the panels of omega, in standard deviations, and nodes in each
+OMEGA_PANEL, OMEGA_REACH, OMEGA_NODES = 0.5, 10.0, 16  # width, range in standard deviations, and nodes of the panels of omega
 NEWTON = 80  # most steps of Newton's method
 KINK_GRID = np.linspace(-12.0, 12.0, 2402) + 1e-4 * np.pi  # fields between which jumps of v'' are searched
 LABEL_PANEL, LABEL_NODES, NOISE_NODES = 1.0, 10, 24  # the same for a teacher's field, and nodes for the noise on its labels
@@ -152,7 +152,7 @@ def _numbers(data: Any, m: float, q: float, V: float) -> Iterator[_Part]:
 
 def standard_normal(panel: float = LABEL_PANEL, count: int = LABEL_NODES) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of a standard normal, in panels with an end at 0."""
-    ends = np.arange(-REACH, REACH + panel / 2, panel)
+    ends = np.arange(-OMEGA_REACH, OMEGA_REACH + panel / 2, panel)
     nodes, weights = np.polynomial.legendre.leggauss(count)
     x = (ends[:-1, None] + 0.5 * panel * (nodes + 1.0)).ravel()
     return x, np.tile(0.5 * panel * weights, len(ends) - 1) * np.exp(-0.5 * x**2) / np.sqrt(2.0 * np.pi)
@@ -161,13 +161,15 @@ def standard_normal(panel: float = LABEL_PANEL, count: int = LABEL_NODES) -> tup
 def _nodes(loss: Loss, centre: np.ndarray, spread: float, y: np.ndarray, DV: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nodes of omega ~ N(centre, spread^2), weights and labels, (labels, nodes) each, in panels that end where v'' jumps or f
     changes sign. centre, y: (labels,)."""
-    grid, cuts = np.arange(-REACH, REACH + PANEL / 2, PANEL), [np.append(0.0, kinks(loss, float(label))) for label in y]
+    grid = np.arange(-OMEGA_REACH, OMEGA_REACH + OMEGA_PANEL / 2, OMEGA_PANEL)
+    cuts = [np.append(0.0, kinks(loss, float(label))) for label in y]
     most = max(len(at) for at in cuts)
     fields = np.array([np.append(at, np.zeros(most - len(at))) for at in cuts])  # padded with cuts at 0, which do no harm
     labels = np.broadcast_to(y[:, None], fields.shape).copy()
     x = (fields + DV * functions(loss).dv(fields, labels) - centre[:, None]) / spread
-    ends = np.sort(np.concatenate([np.broadcast_to(grid, (len(y), len(grid))), np.clip(x, -REACH, REACH)], axis=1), axis=1)
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    inside = np.clip(x, -OMEGA_REACH, OMEGA_REACH)
+    ends = np.sort(np.concatenate([np.broadcast_to(grid, (len(y), len(grid))), inside], axis=1), axis=1)
+    nodes, weights = np.polynomial.legendre.leggauss(OMEGA_NODES)
     half = 0.5 * np.diff(ends)[..., None]
     x = (ends[:, :-1, None] + half * (nodes + 1.0)).reshape(len(y), -1)
     weight = (half * weights).reshape(len(y), -1) * np.exp(-0.5 * x**2) / np.sqrt(2.0 * np.pi)

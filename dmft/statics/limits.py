@@ -22,9 +22,9 @@ from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from dmft.statics.limit_averages import averages
 
-TOLERANCE = 1e-12
+FIXED_POINT_TOLERANCE = 1e-12
 DAMPING = (0.5, 0.1, 0.02)  # share of the new point in the iteration; the next one where the last made it swing ever wider
-ROUNDS, BATCHES = 40, 8  # rounds of the iteration before Powell's method, and how often the two are tried
+ROUNDS, POWELL_TRIES = 40, 8  # rounds of the iteration before Powell's method, and how often the two are tried
 LARGEST, TINY = 1e6, 1e-9  # bounds of Q and V; TINY also of the slope that moves the intercept
 NOWHERE = ("[problem]: no fixed point was found: the weights grow without bound (separable labels without a ridge), or the sphere "
            "pulls outwards; take a larger ridge")
@@ -91,14 +91,14 @@ def _iterated(e: Experiment, damping: float) -> tuple[np.ndarray, bool]:
     """(m, Q, V, b) by damped iteration until Powell's method takes over, because a sphere near its free minimum, or a small ridge,
     converges slowly; and whether that converged, or the point left all bounds. RunError where it does neither."""
     point = np.array([0.1, 1.0, 1.0, 0.0])
-    for _ in range(BATCHES):
+    for _ in range(POWELL_TRIES):
         for _ in range(ROUNDS):
             point = point + damping * (_mapped(e, point)[0] - point)
             if not np.all(np.isfinite(point)) or max(point[1], point[2]) > LARGEST:
                 return point, False
         found = root(lambda x: _mapped(e, x)[0] - x, point, tol=1e-15)
         left = _mapped(e, found.x)[0] - found.x
-        if np.all(np.isfinite(left)) and np.max(np.abs(left)) < TOLERANCE * max(1.0, *found.x[1:3]):
+        if np.all(np.isfinite(left)) and np.max(np.abs(left)) < FIXED_POINT_TOLERANCE * max(1.0, *found.x[1:3]):
             return found.x, True
     raise RunError(NOWHERE)
 

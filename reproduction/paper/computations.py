@@ -19,7 +19,7 @@ from reproduction.paper.figure import Changes, PaperFigure, Series, plain_text
 from sgd_sim import SimulationResult
 from sgd_sim import load as load_simulation
 
-HALVES = ("simulation", "theory")
+SIDES = ("simulation", "theory")
 Command = Callable[[Sequence[str]], int]
 
 
@@ -72,7 +72,7 @@ def computations(figure: PaperFigure, size: str, out: Path = OUT, device: str = 
     """Everything that a figure computes, in the order of its series."""
     chosen, found = figure.sizes[size], []
     for series in figure.chosen(size):
-        for half in HALVES:
+        for half in SIDES:
             changes = chosen.simulation if half == "simulation" else chosen.theory
             if changes is None or not getattr(series, half):
                 continue

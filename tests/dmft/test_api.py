@@ -12,8 +12,8 @@ import dmft
 OBJECTS = {"Abs", "Channel", "Constraint", "DataModel", "Door", "Field", "GradientDescent", "Langevin", "Linear", "Logistic",
            "LossFamily", "Mixture", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge", "SGD", "Sign", "SmoothHinge", "Spectral",
            "Sphere", "Square", "Start", "Teacher", "Warm"}
-OFFERED = {"Experiment", "Run", "UserError", "__version__", "bayes", "boolean", "choice", "compare", "convergence_study",
-           "fixed_point", "integer", "load", "load_run", "number", "option", "parse_run", "register_loss", "register_observable",
+OFFERED = {"Estimator", "Experiment", "Run", "UserError", "__version__", "bayes", "boolean", "choice", "compare",
+           "convergence_study", "fixed_point", "integer", "load", "load_run", "number", "option", "parse_run", "register_loss", "register_observable",
            "register_preprocessing", "report", "solve", *OBJECTS}
 
 

@@ -37,7 +37,7 @@ from sgd_sim.result import SimulationResult
 
 OBSERVABLES = tuple(curve.name for curve in TABLE if curve.compared)
 # Keys in which the runs of the files may differ and still be the same experiment.
-_FREE = ("title", "algorithm.t_max")
+_MAY_DIFFER = ("title", "algorithm.t_max")
 _SOUND = ("done", "converged", "noise floor")     # outcomes of a complete theory
 _MOST_NAMED = 6                                   # times named one by one in a note
 NOTED_LOSSES = 0.1          # lost samples are noted if a simulation has at least this many lost data samples on average
@@ -261,7 +261,7 @@ def _instances(side: Side, name: str) -> Curve:
 
 def _differences(theory: Run, simulation: Side) -> list[str]:
     found = [f"{key} {old} / {new}" for key, old, new in changes(theory, simulation.run)
-             if not key.startswith(("theory.", "simulation.")) and key not in _FREE]
+             if not key.startswith(("theory.", "simulation.")) and key not in _MAY_DIFFER]
     return [f"note: {simulation.name} is another experiment than the theory: {', '.join(found)}"] if found else []
 
 

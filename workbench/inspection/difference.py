@@ -24,7 +24,7 @@ from dmft.result.theory import Columns, Theory
 from workbench.inspection.curves import curves_of
 from workbench.inspection.kinds import Opened
 
-TIMES = "wall_times"        # a dataset of running times, which is not compared
+RUNNING_TIMES = "wall_times"        # a dataset of running times, which is not compared
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _drawn(opened: Opened) -> tuple[Any, ...]:
 def _datasets(a: Opened, b: Opened) -> list[str]:
     """Datasets in both whose numbers are not the same, without running times."""
     one, two = store.load(a.path).arrays, store.load(b.path).arrays
-    return [name for name in one if name in two and not name.endswith(TIMES)
+    return [name for name in one if name in two and not name.endswith(RUNNING_TIMES)
             and not np.array_equal(one[name], two[name], equal_nan=one[name].dtype.kind == two[name].dtype.kind == "f")]
 
 

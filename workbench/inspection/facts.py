@@ -12,7 +12,7 @@ from dmft.core import schema, store
 from workbench.inspection.checks import checks
 from workbench.inspection.curves import curves_of, decades, own_curves
 from workbench.inspection.kinds import Opened, kind_of
-from workbench.inspection.opening import INNER
+from workbench.inspection.opening import INNER_GROUPS
 
 _PROVENANCE = ("package_version", "revision", "python_version", "numpy_version", "numba_version", "h5py_version",
                "mpi4py_version", "mpi_library", "ranks", "wall_time")
@@ -90,7 +90,7 @@ def _array(header: store.Stored, name: str) -> dict[str, Any]:
     """Shape and range of an array; only the shape if nothing but --resume needs it."""
     shape = header.shapes[name]
     found: dict[str, Any] = {"name": name, "shape": list(shape)}
-    if name.startswith(INNER):
+    if name.startswith(INNER_GROUPS):
         return found
     low, high, bad = math.inf, -math.inf, 0
     step = max(1, _SLAB // max(1, math.prod(shape[1:])))

@@ -17,7 +17,7 @@ from dmft.files.layouts import TOLD
 from dmft.model.quantities import described
 from workbench.inspection.curves import curves_of
 from workbench.inspection.kinds import Opened
-from workbench.inspection.opening import INNER
+from workbench.inspection.opening import INNER_GROUPS
 
 Table = tuple[list[str], list[np.ndarray]]     # names and equally long columns
 
@@ -84,7 +84,7 @@ def tables(opened: Opened) -> Iterator[tuple[str, Table]]:
             yield what, (["t", *told], [store.read(header.path, name) for name in ("t", *told)])
         names += told
     for name, shape in header.shapes.items():
-        if name.startswith(INNER) or (len(shape) == 1 and name in (*names, "kernels/t", "columns/t", "columns/t_w")):
+        if name.startswith(INNER_GROUPS) or (len(shape) == 1 and name in (*names, "kernels/t", "columns/t", "columns/t_w")):
             continue
         yield name, _across(opened, name, store.read(header.path, name))
 

@@ -19,7 +19,7 @@ from workbench.plots.kernels import draw_kernel
 from workbench.plots.references import draw_references
 from workbench.plots.style import BLUE, GREEN, ORANGE, PINK, Figure, new_figure, save
 
-MOST_NAMED = 3  # systematic errors in a title
+MOST_IN_TITLE = 3  # systematic errors in a title
 
 
 def draw(theory: Theory, path: Path | None) -> Figure:
@@ -62,7 +62,7 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     bands = "bands: 2 standard errors" if count > 1 else "one replica, no error bands"
     what = f"{experiment_text(run)}, {count} x {run.theory.samples} samples, {theory.outcome}; {bands}"
     certain = [f"{one.title}: {one}" for one in systematic_errors(theory.datasets) if one.certain]
-    beyond = f"beyond the bands: {'; '.join(certain[:MOST_NAMED])}" if certain else ""
+    beyond = f"beyond the bands: {'; '.join(certain[:MOST_IN_TITLE])}" if certain else ""
     figure.suptitle("\n".join(filter(None, (run.title, what, beyond))))
     return save(figure, path)
 

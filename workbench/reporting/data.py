@@ -20,7 +20,7 @@ from workbench.inspection.kinds import Opened
 from workbench.inspection.titles import experiment_text
 
 MOST_KERNEL_TIMES = 96      # per axis of a kernel on the page
-MOST_POINTS = 600           # of a curve
+PAGE_POINTS = 600           # of a curve
 MOST_ONEPASS = 12           # curves of a one-pass file
 # Keys in which two runs may differ and still be the same experiment.
 _FREE = ("title", "algorithm.t_max", "theory.", "simulation.")
@@ -119,7 +119,7 @@ def _eta(item: Opened) -> float:
 
 
 def _curve(kind: str, eta: float, name: str, curve: Curve, label: str) -> dict[str, Any]:
-    thin = np.unique(np.linspace(0, curve.t.size - 1, MOST_POINTS).astype(int)) if curve.t.size > MOST_POINTS else slice(None)
+    thin = np.unique(np.linspace(0, curve.t.size - 1, PAGE_POINTS).astype(int)) if curve.t.size > PAGE_POINTS else slice(None)
     direct = " (A.19)" if name == "nu_hat_direct" else " (A.29)" if name == "nu_hat" else ""
     return {"label": label + direct, "kind": kind, "eta": eta,
             "t": curve.t[thin], "mean": curve.mean[thin], "error": curve.error[thin]}

@@ -10,9 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
-from dmft.equations.history import GROUP, History, grouped
+from dmft.equations.history import SLOT_GROUP, History, grouped
 from dmft.equations.kernels import COLUMNS, Wanted
 from dmft.equations.recursion import merge_matrix
+from dmft.equations.tuning import Estimator
 from dmft.model.experiment import Experiment
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.samples.tangents import gather, merge_packed
@@ -60,7 +61,7 @@ def test_the_rule_of_age_is_tight():
 def test_blocks_obey_the_three_rules(steps, per_level, jumps, pins):
     """Short beside their age and beside the time since the start; alone at pins; within jumps; few."""
     history = History(steps, per_level, jumps, {pin for pin in pins if pin < steps})
-    assert history.slots % GROUP == 0
+    assert history.slots % SLOT_GROUP == 0
     if history.full:
         return
     early = max(per_level // 2, 1)
@@ -161,7 +162,7 @@ def smooth_march(dtype, rounding=None) -> March:
     """Gradient descent, whose noise hangs on its past most delicately: M_C is nearly singular. Six levels of the history are in
     use. rounding: what is done to the past after every step."""
     problem = Experiment.from_run(make_run({"kind": "gd"}, {"m0": 0.5}, steps=300, eta=0.01))
-    sampling = Sampling(400, 1, (0,), frozenset(PARTS), 0.1, least_carriers=16)
+    sampling = Sampling(400, 1, (0,), frozenset(PARTS), 0.1, estimator=Estimator(least_carriers=16))
     march = March(problem, sampling, 8, Wanted.plain(problem.steps), Comm(), dtype)
     while not march.done:
         march.step()

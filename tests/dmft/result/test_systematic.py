@@ -7,7 +7,7 @@ import pytest
 
 from dmft.core.averages import mean_and_error
 from dmft.files.layouts import COLUMNS, CURVES, IDENTITIES
-from dmft.result.systematic import BIAS_SIGMAS, CHANCE, shown, systematic_errors
+from dmft.result.systematic import BIAS_SIGMAS, SYSTEMATIC_CHANCE, shown, systematic_errors
 
 T, ROWS, WAITS = np.linspace(0.0, 5.0, 65), np.linspace(0.0, 5.0, 21), np.array([0.0, 1.0, 2.0])
 
@@ -31,14 +31,14 @@ def drawn(rng: np.random.Generator, replicas: int, bias: dict[str, float]) -> di
 @pytest.mark.statistical
 @pytest.mark.parametrize("replicas", [4, 8])
 def test_chance_alone_seldom_warns(replicas):
-    """Of 200 results without any bias at most CHANCE have something certain, within three errors; something shows in most of them,
-    which is why it is called chance: 1.5 errors, the bound when only m was looked at, would warn of them all."""
+    """Of 200 results without any bias at most SYSTEMATIC_CHANCE have something certain, within three errors; something shows in
+    most of them, which is why it is called chance: 1.5 errors, the bound when only m was looked at, would warn of them all."""
     rng, warned, told = np.random.default_rng(1), 0, 0
     for _ in range(200):
         found = systematic_errors(drawn(rng, replicas, {}))
         warned += any(one.certain for one in found)
         told += any(one.shows for one in found)
-    assert warned <= 200 * CHANCE + 3 * np.sqrt(200 * CHANCE) and told > 150
+    assert warned <= 200 * SYSTEMATIC_CHANCE + 3 * np.sqrt(200 * SYSTEMATIC_CHANCE) and told > 150
 
 
 @pytest.mark.parametrize("name", ["q", "mu", "columns/R"])
