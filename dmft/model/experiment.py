@@ -207,7 +207,8 @@ def known_errors(run: Run, curves: Mapping[str, np.ndarray], steps: np.ndarray |
     not registered here (a user's, in a result that is read back) or the first declares no labels."""
     if not {run.problem.loss, *(phase.get("loss", run.problem.loss) for phase in run.algorithm.phase)} <= set(loss_names()):
         return {}
-    given = curves["m"], curves["q"], curves.get("b", 0.0)
+    # a file has no b where no intercept is learnt, and a result read from it has NaN
+    given = curves["m"], curves["q"], curves.get("b", 0.0) if run.problem.bias else 0.0
 
     def error(name: str) -> np.ndarray:
         return by_loss(run, lambda data: data.errors(*given)[name], steps)
