@@ -342,7 +342,7 @@ def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
         for i, phase in enumerate(parts["algorithm"].phase):
             if "loss" in phase:
                 _check_labels(dataclasses.replace(parts["problem"], loss=phase["loss"], labels=kind), source)
-                if kind == "abs" and get_loss(phase["loss"]).labels != "abs":
+                if parts["problem"].data == "teacher" and kind == "abs" and get_loss(phase["loss"]).labels != "abs":
                     raise RunError(f'{source}: [[phase]] loss = "{phase["loss"]}": the labels abs of this run tell no sign, which '
                                    'only losses made for them ignore; take phase_retrieval, or a loss registered with labels="abs"')
                 made_for = get_loss(phase["loss"]).labels
