@@ -15,14 +15,14 @@ import numpy as np
 from dmft.core.errors import RunError
 from dmft.model.constraints import Constraint, Sphere, constraint_of
 from dmft.model.data import DataModel, data_of, loss_of
-from dmft.model.losses import Loss, loss_names
+from dmft.model.losses import Loss, even_in_field, loss_names
 from dmft.model.minibatches import Batches, Epochs, FullBatch, MiniBatch, batch_of
 from dmft.model.preprocessing import spectral_loss
 from dmft.model.runfile import Run
 from dmft.model.schedules import Schedule
 from dmft.model.spectral import power_iteration
 from dmft.model.starts import RANDOM, SPECTRAL, Start
-from dmft.model.teacher import SMOOTH, is_even
+from dmft.model.teacher import SMOOTH
 from dmft.model.updates import Update
 
 
@@ -91,7 +91,7 @@ class Experiment:
     @cached_property
     def mirrored(self) -> bool:
         """m0 = 0 and losses even in h: (h, chi) and (-h, -chi) are equally likely and m stays 0 exactly."""
-        return self.m0 == 0 and self.data.even and all(is_even(loss) for loss in self.losses)
+        return self.m0 == 0 and self.data.even and all(even_in_field(loss) for loss in self.losses)
 
     @cached_property
     def nonconvex(self) -> bool:
@@ -224,7 +224,7 @@ def theory_experiment(run: Run) -> Experiment:
                        "the simulator (sgd-sim run) has the other starts")
     experiment = Experiment.from_run(run)
     for where, loss in _named_losses(run):
-        if not loss.smooth:
+        if not experiment.data.smooth(loss):
             raise RunError(f"{where}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
                            "the theory would miss the delta function in its curvature; smooth the loss over a small width")
     if experiment.start.random:

@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import ndtr
 
-from dmft.model.losses import Loss
+from dmft.model.losses import Loss, even_in_field, jumps_in_field
 from dmft.model.observables import field_average
-from dmft.model.teacher import CLUSTERS, Jump, Labelled, Metric, is_even
+from dmft.model.teacher import CLUSTERS, Jump, Labelled, Metric
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Mixture:
     @property
     def even(self) -> bool:
         """As Teacher.even; an intercept breaks the symmetry."""
-        return is_even(self.loss) and not self.bias
+        return even_in_field(self.loss) and not self.bias
 
     def even_in_teacher(self, loss: Loss) -> bool:
         """As Teacher.even_in_teacher, whatever the loss: the clusters at c and at -c are the same."""
@@ -42,6 +42,10 @@ class Mixture:
     def by_parts(self, loss: Loss) -> bool:
         """As Teacher.by_parts: labels do not depend on h0."""
         return True
+
+    def smooth(self, loss: Loss) -> bool:
+        """As Teacher.smooth."""
+        return not jumps_in_field(loss, tuple({label for _, _, label, _ in self.clusters})) if loss.smooth is None else loss.smooth
 
     @property
     def classifies(self) -> bool:

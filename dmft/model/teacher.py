@@ -14,12 +14,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from dmft.model.losses import Loss, even_in_label, jumps_in_label
+from dmft.model.losses import Loss, even_in_field, even_in_label, jumps_in_field, jumps_in_label
 from dmft.model.observables import field_error, generalization, magnitude_error, sign_error, square_error
 
 Metric = Callable[[np.ndarray, np.ndarray], np.ndarray]
-_EVEN_AT = ((0.3, 0.7), (1.1, 0.4), (1.7, -1.3))
 _NOISE_NODES = 32
+_LABELS_TRIED = 32    # in the search for jumps in f
 
 # How mu follows from integration by parts (equations/rows.py): mu = E_n + a part that depends on the data model.
 SMOOTH = "smooth"  # labels differentiable in h0: alpha <g' Y + dg/dy dy/dh0>
@@ -46,11 +46,6 @@ class Jump(NamedTuple):
     size: float
 
 
-def is_even(loss: Loss) -> bool:
-    """Whether v(f, y) = v(-f, y)."""
-    return all(loss.v(f, y) == loss.v(-f, y) for f, y in _EVEN_AT)
-
-
 @dataclass(frozen=True)
 class Teacher:
     """A loss, and the labels it learns from; labels = "": those that the loss is made for."""
@@ -69,7 +64,7 @@ class Teacher:
     @property
     def even(self) -> bool:
         """Whether v(f, y) = v(-f, y): samples may then come in mirrored pairs, and m = 0 stays 0."""
-        return is_even(self.loss)
+        return even_in_field(self.loss)
 
     def even_in_teacher(self, loss: Loss) -> bool:
         """Whether h0 and -h0 are equally likely given the loss of a sample, where a phase learns with `loss`: from a random start
@@ -88,10 +83,22 @@ class Teacher:
         labels jump themselves."""
         if self.kind == "sign":
             return True
-        if loss.stein is not None:
-            return loss.stein
+        return not jumps_in_label(loss, *self._reached) if loss.stein is None else loss.stein
+
+    def smooth(self, loss: Loss) -> bool:
+        """Whether v' has no jump in f at labels that samples reach."""
+        if loss.smooth is not None:
+            return loss.smooth
+        if self.kind == "sign":
+            return not jumps_in_field(loss, (-1.0, 1.0))
+        y = self._label(np.linspace(-6.0, 6.0, _LABELS_TRIED), np.zeros(_LABELS_TRIED))[0]
+        return not jumps_in_field(loss, tuple(sorted({*y.tolist(), *self._reached})))
+
+    @property
+    def _reached(self) -> tuple[float, float]:
+        """The labels that all but one sample in 10^6 keep between."""
         y, noise = self._label(np.linspace(-6.0, 6.0, 101), np.zeros(101))[0], 5.0 * np.sqrt(self.label_noise)
-        return not jumps_in_label(loss, float(y.min() - noise), float(y.max() + noise))
+        return float(y.min() - noise), float(y.max() + noise)
 
     @property
     def classifies(self) -> bool:
