@@ -16,8 +16,9 @@ from dmft.model.channels import SMOOTH
 from dmft.model.constraints import Constraint, Sphere
 from dmft.model.curves import TABLE, defined, everywhere
 from dmft.model.data import data_of, make_constraint, make_loss, make_start
-from dmft.model.law import DataModel, is_even
+from dmft.model.law import DataModel
 from dmft.model.loss import Loss
+from dmft.model.loss_family import even_in_field
 from dmft.model.minibatches import Batches, FullBatch, MiniBatch
 from dmft.model.preprocessing import spectral_loss
 from dmft.model.runfile import Run
@@ -94,7 +95,7 @@ class Experiment:
     @cached_property
     def mirrored(self) -> bool:
         """m0 = 0 and losses even in h: (h, chi) and (-h, -chi) are equally likely and m stays 0 exactly."""
-        return self.m0 == 0 and self.data.even and all(is_even(loss) for loss in self.losses)
+        return self.m0 == 0 and self.data.even and all(even_in_field(loss) for loss in self.losses)
 
     @cached_property
     def nonconvex(self) -> bool:
@@ -209,7 +210,8 @@ def known_errors(run: Run, curves: Mapping[str, np.ndarray], steps: np.ndarray |
     is not registered here (a user's, in a result that is read back) or the first loss declares no labels."""
     if not run.known:
         return {}
-    given = curves["m"], curves["q"], curves.get("b", 0.0)
+    # a file has no b where no intercept is learnt, and a result read from it has NaN
+    given = curves["m"], curves["q"], curves.get("b", 0.0) if run.problem.bias else 0.0
 
     def error(name: str) -> np.ndarray:
         return by_loss(run, lambda data: data.errors(*given)[name], steps)

@@ -10,10 +10,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from dmft.model.channels import Channel, Metric
+from dmft.model.loss_family import even_in_field
 from dmft.model.losses import PHASE, Loss
 from dmft.model.registry import Physics
-
-_EVEN_AT = ((0.3, 0.7), (1.1, 0.4), (1.7, -1.3))
 
 
 class Labelled(NamedTuple):
@@ -71,7 +70,7 @@ class DataModel(Physics, key="data"):
     @property
     def even(self) -> bool:
         """Whether v(f, y) = v(-f, y): samples may then come in mirrored pairs, and m = 0 stays 0."""
-        return is_even(self.loss) and not self.bias
+        return even_in_field(self.loss) and not self.bias
 
     def even_in_teacher(self, loss: Loss) -> bool:
         """Whether h0 and -h0 are equally likely given the loss of a sample, where a phase learns with `loss`: from a random start
@@ -80,6 +79,10 @@ class DataModel(Physics, key="data"):
 
     def by_parts(self, loss: Loss) -> bool:
         """Whether the control variate of mu, by parts in h0, holds for a loss."""
+        raise NotImplementedError
+
+    def smooth(self, loss: Loss) -> bool:
+        """Whether v' has no jump in f at labels that samples reach."""
         raise NotImplementedError
 
     def tells(self, place: str) -> str:
@@ -107,7 +110,3 @@ class DataModel(Physics, key="data"):
         """Average of f(label, prediction) over a new sample, eq. B.6."""
         raise NotImplementedError
 
-
-def is_even(loss: Loss) -> bool:
-    """Whether v(f, y) = v(-f, y)."""
-    return all(loss.v(f, y) == loss.v(-f, y) for f, y in _EVEN_AT)

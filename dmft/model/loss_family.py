@@ -39,7 +39,7 @@ class LossFamily(Physics, key="loss"):
         said = name_of(use.problem.labels)
         loss, labels = self.make(said), use.channel.like
         if use.by == "theory":
-            return "" if loss.smooth else (
+            return "" if use.data.smooth(loss) else (
                 "its derivative dv jumps as f grows (a perceptron or hinge?), and the theory would miss the delta function in its "
                 "curvature; smooth the loss over a small width")
         if use.data.clustered:
@@ -84,8 +84,7 @@ def checked_loss(who: str, name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dy:
                         'abs(y) for y, or labels="field"')
     if convex and any(d2v(f, label) < 0 for f, y in POINTS for label in ((1.0, -1.0) if labels == "sign" else (y,))):
         raise UserError(f"{who}: convex=True, but d2v is negative somewhere")
-    smooth = not any(jumps(_at_label(dv, y), _at_label(d2v, y), -4.0, 4.0, np.inf) for y in (1.0, -1.0, 0.37, -1.63))
-    return Loss(name, v, dv, d2v, mixed, None, cuda, labels, convex=convex, kinks=None, smooth=smooth)
+    return Loss(name, v, dv, d2v, mixed, None, cuda, labels, convex=convex, kinks=None, smooth=None)
 
 
 def _jit(who: str, function: Scalar) -> Scalar:
@@ -121,7 +120,17 @@ def _check_derivative(who: str, slope_name: str, slope: Scalar, of: str, moved: 
 
 def even_in_label(v: Scalar) -> bool:
     """Whether v(f, y) = v(f, -y), to rounding."""
-    return all(abs(v(f, 2 * y) - v(f, -2 * y)) <= 1e-12 * (1.0 + abs(v(f, 2 * y))) for f, y in POINTS)
+    return all(_alike(v(f, 2 * y), v(f, -2 * y)) for f, y in POINTS)
+
+
+@lru_cache
+def even_in_field(loss: Loss) -> bool:
+    """Whether v(f, y) = v(-f, y), to rounding."""
+    return all(_alike(loss.v(2 * f, y), loss.v(-2 * f, y)) for f, y in POINTS)
+
+
+def _alike(a: float, b: float) -> bool:
+    return abs(a - b) <= 1e-12 * (1.0 + abs(a))
 
 
 def jumps(value: Callable[[float], float], slope: Callable[[float], float], low: float, high: float, steepest: float) -> bool:
@@ -145,8 +154,13 @@ def jumps(value: Callable[[float], float], slope: Callable[[float], float], low:
     return True
 
 
-def _at_label(function: Scalar, y: float) -> Callable[[float], float]:
-    return lambda f: function(f, y)
+@lru_cache
+def jumps_in_field(loss: Loss, labels: tuple[float, ...]) -> bool:
+    """Whether v' jumps as f goes from -4 to 4, at one of these labels."""
+    def at(function: Scalar, y: float) -> Callable[[float], float]:
+        return lambda f: function(f, y)
+
+    return any(jumps(at(loss.dv, y), at(loss.d2v, y), -4.0, 4.0, np.inf) for y in labels)
 
 
 @lru_cache

@@ -16,6 +16,7 @@ from dmft.core.schema import array, boolean, number, option
 from dmft.model.channels import CLUSTERS, Channel, Metric
 from dmft.model.law import DataModel, Labelled
 from dmft.model.loss import Loss
+from dmft.model.loss_family import jumps_in_field
 from dmft.model.observables import field_average
 from dmft.model.registry import Refusal
 
@@ -64,6 +65,9 @@ class Mixture(DataModel, name="mixture"):
 
     def tells(self, place: str) -> str:
         return "clusters"
+
+    def smooth(self, loss: Loss) -> bool:
+        return not jumps_in_field(loss, tuple({label for _, _, label, _ in self.clusters})) if loss.smooth is None else loss.smooth
 
     @property
     def classifies(self) -> bool:

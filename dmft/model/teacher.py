@@ -11,8 +11,10 @@ from dmft.core.schema import number, option
 from dmft.model.channels import JUMPS, NONE, SMOOTH, Channel, Metric, Unsaid
 from dmft.model.law import DataModel, Jump, Labelled
 from dmft.model.loss import Loss
-from dmft.model.loss_family import even_in_label, jumps_in_label
+from dmft.model.loss_family import even_in_label, jumps_in_field, jumps_in_label
 from dmft.model.registry import Named, Refusal, make, named
+
+_LABELS_TRIED = 32    # in the search for jumps in f
 
 
 class Teacher(DataModel, name="teacher"):
@@ -41,10 +43,21 @@ class Teacher(DataModel, name="teacher"):
         """v' has no jump at labels that samples reach, or the labels jump themselves."""
         if self.channel.control != SMOOTH:
             return self.channel.control == JUMPS
-        if loss.stein is not None:
-            return loss.stein
+        return not jumps_in_label(loss, *self._reached) if loss.stein is None else loss.stein
+
+    def smooth(self, loss: Loss) -> bool:
+        if loss.smooth is not None:
+            return loss.smooth
+        if self.classifies:
+            return not jumps_in_field(loss, (-1.0, 1.0))
+        y = self._label(np.linspace(-6.0, 6.0, _LABELS_TRIED), np.zeros(_LABELS_TRIED))[0]
+        return not jumps_in_field(loss, tuple(sorted({*y.tolist(), *self._reached})))
+
+    @property
+    def _reached(self) -> tuple[float, float]:
+        """The labels that all but one sample in 10^6 keep between."""
         y, noise = self._label(np.linspace(-6.0, 6.0, 101), np.zeros(101))[0], 5.0 * np.sqrt(self.label_noise)
-        return not jumps_in_label(loss, float(y.min() - noise), float(y.max() + noise))
+        return float(y.min() - noise), float(y.max() + noise)
 
     @property
     def plain(self) -> bool:

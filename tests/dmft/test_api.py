@@ -13,7 +13,8 @@ OBJECTS = {"Abs", "Channel", "Constraint", "DataModel", "Door", "Field", "Gradie
            "LossFamily", "Mixture", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge", "SGD", "Sign", "SmoothHinge", "Spectral",
            "Sphere", "Square", "Start", "Teacher", "Warm"}
 OFFERED = {"Estimator", "Experiment", "Run", "UserError", "__version__", "bayes", "boolean", "choice", "compare",
-           "convergence_study", "fixed_point", "integer", "load", "load_run", "number", "option", "parse_run", "register_loss", "register_observable",
+           "convergence_study", "fixed_point", "integer", "load", "load_run", "number", "option", "parse_run", "register_loss",
+           "register_observable",
            "register_preprocessing", "report", "solve", *OBJECTS}
 
 

@@ -194,3 +194,29 @@ def test_a_loss_of_a_users_is_looked_at_where_it_is_not_known(run, tmp_path, lab
         files = [str(tmp_path / "a.h5")] * (2 if word == "diff" else 1)
         with chdir(tmp_path):
             assert main([word, *files, *options]) == 0
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_errors_of_clusters_are_read_back(tmp_path, bias):
+    """A file has no intercept where none was learnt; errors on new samples and a longer run need it all the same."""
+    run = parse_run(f'''[problem]
+data = "mixture"
+clusters = [[1, 0.4, 1, 0.5], [-1, 0.6, -1, 1.0]]
+loss = "logistic"
+alpha = 2.0
+m0 = 0.3
+bias = {str(bias).lower()}
+[algorithm]
+kind = "gd"
+learning_rate = 0.1
+t_max = 1.0
+[simulation]
+dimension = 20
+instances = 2
+record = "linear"''')
+    whole = sgd_sim.simulate(run.replace(t_max=2.0))
+    first = sgd_sim.simulate(run, output=tmp_path / "a.h5")
+    assert np.isfinite(first.error_from_overlaps).all() and ("b" in first.curves) == bias
+    np.testing.assert_array_equal(sgd_sim.load(tmp_path / "a.h5").error_from_overlaps, first.error_from_overlaps)
+    longer = sgd_sim.simulate(run.replace(t_max=2.0), output=tmp_path / "a.h5", resume=True)
+    np.testing.assert_array_equal(longer.error_from_overlaps, whole.error_from_overlaps)

@@ -208,3 +208,15 @@ def test_generalization_of_clusters_whose_labels_are_numbers():
         exact = exact + probability * (spread * np.sqrt(2 / np.pi) * np.exp(-0.5 * (centre / spread) ** 2)
                                        + centre * (1 - 2 * ndtr(-centre / spread)))
     np.testing.assert_allclose(data.generalization(lambda y, z: abs(y - z), m, q, b), exact, rtol=0, atol=1e-12)
+
+
+def test_clusters_have_their_own_labels_whatever_the_loss_was_made_for():
+    """A loss made for magnitudes says nothing of clusters, whose labels have signs: a later loss may use them."""
+    phase = get_loss("phase_retrieval")
+    register_loss("for_magnitudes", phase.v, phase.dv, phase.d2v, labels="abs")
+    text = ('[problem]\nalpha = 2.0\nm0 = 0.2\nloss = "for_magnitudes"\n{}\n'
+            '[algorithm]\nkind = "gd"\nlearning_rate = 0.1\nt_max = 1.0\n')
+    later = '[[phase]]\nstep = 3\nloss = "{}"\n'
+    assert len(theory_experiment(parse_run(text.format(CLUSTERS) + later.format("logistic"))).losses) == 2
+    with pytest.raises(RunError, match="tell no sign"):
+        parse_run(text.format("") + later.format("linear"))

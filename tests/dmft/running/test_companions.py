@@ -101,7 +101,7 @@ seed = {samples}
 @pytest.mark.filterwarnings("ignore::dmft.core.errors.DmftWarning")
 def test_the_bias_of_q_is_what_more_samples_take_away():
     """With c/K, q(K) - q(4K) is three quarters of the bias of K samples. Measured at K = 32: q(1.5) is 0.022(5) above that of 4K,
-    and three quarters of the estimate are 0.028(5). Twins: no bias at all, or one of the other sign, is more than four errors off."""
+    and three quarters of the estimate 0.028(5). Twins: no bias at all, or one of the other sign, is more than four errors off."""
     few, many = (dmft.solve(dmft.parse_run(LINEAR.format(samples=samples, replicas=replicas)), quiet=True)
                  for samples, replicas in ((32, 128), (128, 96)))
     gap, estimate = few.q[-1] - many.q[-1], 0.75 * few.bias["q"][-1]
