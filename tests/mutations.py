@@ -25,6 +25,7 @@ ALGORITHMS = ("tests/dmft/equations/test_algorithms.py", "tests/dmft/model/test_
 LOST = ("tests/dmft/samples/test_lost.py", "tests/dmft/running/test_divergence.py")
 LOSSES = ("tests/dmft/model/test_losses.py",)
 RUN_FILES = ("tests/dmft/model/test_run_files.py",)
+PLUGINS = ("tests/dmft/model/test_plugins.py",)
 STORE = ("tests/dmft/core/test_store.py", "tests/dmft/core/test_locks.py")
 STREAMS = ("tests/dmft/core/test_streams.py", "tests/sgd_sim/test_fast_normals.py")
 AVERAGES = ("tests/dmft/core/test_averages.py",)
@@ -108,7 +109,7 @@ MUTATIONS = [
     Mutation("memory of R lost", "dmft/equations", "r[j] += weight * row[j]", "r[j] += 0.0 * row[j]", FIRST_STEPS),
     Mutation("M_C(n, n) missing from q_u", "dmft/equations", "+ eta * dot(memory, b, used) + eta * c_now",
              "+ eta * dot(memory, b, used)", FIRST_STEPS),
-    Mutation("nu_hat to first order", "dmft/model",
+    Mutation("nu_hat to first order", "dmft/equations",
              "(1 / a - 1) / eta",
              "(1 - a) / eta", FIRST_STEPS),
     Mutation("response at the new slot", "dmft/equations",
@@ -137,7 +138,7 @@ MUTATIONS = [
     Mutation("the integrated response misses a part", "dmft/equations", 'columns["chi"][line, :waited] = since[',
              'columns["chi"][line, :waited] = 0.99 * since[', (*DYADIC, *INSPECT)),
     Mutation("variance of the start with ridge", "dmft/model",
-             "        return self.variance\n",
+             "        return self.start_variance\n",
              "        return 1 - m0**2\n", MOMENTS),
     Mutation("gradient not rescaled", "dmft/model",
              "1 / fraction if algorithm.rescale_gradient",
@@ -238,13 +239,17 @@ MUTATIONS = [
     Mutation("responses of a share are not scaled up", "dmft/equations", "responses / sums[CARRIED] if use.identity",
              "responses if use.identity", IBP),
     Mutation("labels are not flipped", "dmft/model", "np.where(flipped, -y, y)", "y", DATA),
-    Mutation("slope of square labels", "dmft/model", "return h0**2 + zeta, 2.0 * h0", "return h0**2 + zeta, h0", DATA),
-    Mutation("jump of noisy labels too narrow", "dmft/model", "np.sqrt(self.label_noise / wide) * ndtri(u[:, 0])",
-             "np.sqrt(self.label_noise) * ndtri(u[:, 0])", DATA),
+    Mutation("slope of square labels", "dmft/model", "        return 2.0 * h0\n", "        return h0\n", DATA),
+    Mutation("jump of noisy labels too narrow", "dmft/model", "return np.sqrt(label_noise / wide), ",
+             "return np.sqrt(label_noise), ", DATA),
     Mutation("pairs on a jump with the weight of one", "dmft/samples", "label * jump.size / sampling.pairs",
              "label * jump.size", DATA),
-    Mutation("noise of labels missing from the error", "dmft/model", "known[self.kind](m, q) + noise",
-             "known[self.kind](m, q)", DATA),
+    Mutation("noise of labels missing from the error", "dmft/model", "magnitude_error(m, q) + label_noise",
+             "magnitude_error(m, q)", DATA),
+    Mutation("a norm that a constraint fixes, taken for 1", "dmft/equations", " * (self.settings.constraint.norm or 1.0)", "",
+             PLUGINS),
+    Mutation("start on a sphere of another norm", "dmft/model", "else self.norm - m0**2", "else 1.0 - m0**2", PLUGINS),
+    Mutation("multiplier of another norm", "dmft/equations", " / (constraint.norm or 1.0)", "", PLUGINS),
     Mutation("intercept moves up the slope", "dmft/equations", "self.state.b -= self.experiment.eta_n",
              "self.state.b += self.experiment.eta_n", DATA),
     Mutation("intercept without alpha", "dmft/equations", "[self.state.n - 1] * self.experiment.alpha * slope",

@@ -224,7 +224,7 @@ def test_a_ball_is_a_sphere_with_smaller_labels(settings, per_level):
     for times, same in ((r, True), (1.1 * r, False)):
         labels = {"kind": "smaller", "times": times}
         sphere = solved(Experiment.from_run(make(**{**settings, **heat}, labels=labels)), per_level, np.float64, parts=parts)
-        powers = {"m": 1, "q": 2, "loss": 2, "mu": 1, "nu_hat": 0, "nu_hat_direct": 0, "delta_nu": 0}
+        powers = {"m": 1, "q": 2, "loss": 2, "mu": 1, "nu_hat": 0, "nu_hat_direct": 0, "nu_gap": 2, "delta_nu": 0}
         close = [np.allclose(ball.curves[name] / r**power, sphere.curves[name], rtol=0, atol=1e-7 if "nu" in name else 1e-9)
                  for name, power in powers.items()]
         assert all(close) == same, close
