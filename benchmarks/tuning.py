@@ -1,5 +1,5 @@
-"""What half and double of every tuned number do to m and to its error: `python benchmarks/tuning.py` writes the table of
-docs/notes/tuning.md (some five minutes of one core; --only NAME prints single rows instead).
+"""What half and double of each tuned number do to m and to its error: `python benchmarks/tuning.py` writes the lines that the table
+of docs/notes/tuning.md lacks (ten seconds of one core each; --again: all of them).
 
 Every number is changed alone (dmft.Estimator), in two cases with the random numbers of the default: gradient descent on a barrier
 until late times, and persistent SGD, which finds the teacher. Numbers that neither of them reads have a case of their own.
@@ -8,6 +8,7 @@ until late times, and persistent SGD, which finds the teacher. Numbers that neit
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from dmft.equations.tuning import ESTIMATOR, Estimator  # noqa: E402
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "notes" / "tuning.md"
 BEGIN, END = "<!-- table: benchmarks/tuning.py -->", "<!-- end of table -->"
+UNKNOWN = "not measured yet"
 RUN = """
 [problem]
 alpha = {alpha}
@@ -92,26 +94,42 @@ def cell(found: Found | None, default: Found) -> str:
 
 def row(name: str, default: Callable[[str], Found]) -> str:
     """A line of the table; `default`: what the default estimator gives for a run."""
-    cells = [f"`{name}`", f"{getattr(ESTIMATOR, name):.4g}"]
+    cells = []
     for text in [OWN[name]] if name in OWN else CASES.values():
         half, double = (cell(solved(text, changed(name, factor)), default(text)) for factor in (0.5, 2.0))
         cells.append(f"½: {half}<br>2: {double}")
-    return f"| {' | '.join([*cells, 'not read'][:4])} |"
+    return f"{head(name)} {' | '.join([*cells, 'not read'][:2])} |"
+
+
+def measured(text: str) -> dict[str, str]:
+    """{name: line} of the table of a page that stand for the default of today."""
+    lines = {found[1]: found[0] for found in re.finditer(r"^\| `(\w+)` \|.*\|$", text, re.MULTILINE)}
+    return {each.name: lines[each.name] for each in fields(Estimator)
+            if each.name in lines and lines[each.name].startswith(head(each.name)) and UNKNOWN not in lines[each.name]}
+
+
+def head(name: str) -> str:
+    return f"| `{name}` | {getattr(ESTIMATOR, name):.4g} |"
+
+
+def write(rows: dict[str, str]) -> None:
+    """The table of the page, with a mark in the place of lines that are not known."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    lines = [rows.get(each.name, f"{head(each.name)} {UNKNOWN} | {UNKNOWN} |") for each in fields(Estimator)]
+    table = "\n".join([f"| number | default | {' | '.join(CASES)} |", "|---|---|---|---|", *lines])
+    PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", metavar="NAME", action="append", default=[], help="print the rows of these numbers")
-    only = parser.parse_args().only
-    default, lines = lru_cache(lambda text: solved(text, ESTIMATOR)), []
+    parser.add_argument("--again", action="store_true", help="measure all lines, not those alone that are missing")
+    again = parser.parse_args().again
+    default, rows = lru_cache(lambda text: solved(text, ESTIMATOR)), {} if again else measured(PAGE.read_text())
     for each in fields(Estimator):
-        if not only or each.name in only:
-            lines.append(row(each.name, default))
-            print(lines[-1], flush=True)
-    if not only:
-        head, _, rest = PAGE.read_text().partition(BEGIN)
-        table = "\n".join([f"| number | default | {' | '.join(CASES)} |", "|---|---|---|---|", *lines])
-        PAGE.write_text(f"{head}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}")
+        if each.name not in rows:
+            rows[each.name] = row(each.name, default)
+            print(rows[each.name], flush=True)
+            write(rows)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,11 @@ def test_every_number_is_read():
     assert [each.name for each in fields(Estimator) if not re.search(rf"\.{each.name}\b", sources)] == []
 
 
+def test_the_page_has_every_number_with_its_default():
+    rows = dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", (ROOT / "docs/notes/tuning.md").read_text(), re.MULTILINE))
+    assert rows == {each.name: f"{each.default:.4g}" for each in fields(Estimator)}, "python benchmarks/tuning.py"
+
+
 def test_a_result_says_its_estimator_and_goes_on_with_the_same_alone(tmp_path):
     other, path = Estimator(ridge_prior=4.0), tmp_path / "theory.h5"
     dmft.solve(RUN, output=path, quiet=True, estimator=other)
