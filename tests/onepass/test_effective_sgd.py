@@ -155,7 +155,8 @@ def test_mixture_chain_follows_the_ode(model, initial):
 
 @pytest.mark.parametrize(
     "model, initial",
-    [slow(BinaryMixture(3.0, 0.1), BINARY), (XorMixture(3.0, 0.05), XOR), slow(BinaryMixture(np.inf, 0.1), BINARY)],
+    [slow(BinaryMixture(3.0, 0.1), BINARY), (XorMixture(3.0, 0.05, class_weights=((0.4, 0.1), (0.2, 0.3))), XOR),
+     slow(XorMixture(3.0, 0.05), XOR), slow(BinaryMixture(np.inf, 0.1), BINARY)],
 )
 def test_mixture_chain_and_sgd_have_one_law(model, initial):
     chain, sgd = model.chain(20, 4000, initial, [2.0]), model.simulate(20, 4000, initial, [2.0])
