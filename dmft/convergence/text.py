@@ -38,7 +38,7 @@ def _axis(axis: Axis) -> str:
     bad = [f"{value:g}: {outcome}" for value, outcome in zip(axis.values, axis.outcomes)
            if outcome in ("diverged", "sweep limit")]
     lines += [f"not usable: {', '.join(bad)}"] if bad else []
-    lines += [f"beyond the error bars of the finest point: {line}" for line in axis.beyond]
+    lines += ["beyond the error bars of the finest point:", *(f"  {line}" for line in axis.beyond)] if axis.beyond else []
     if axis.name == "learning_rate" and not ordered:
         lines.append("an order needs three learning rates")
     if axis.main in axis.limit:
