@@ -22,8 +22,7 @@ import numpy as np
 from numba import njit
 
 from dmft.model.runfile import parse_run
-from sgd_sim.cpu.shared import SharedTrajectories
-from sgd_sim.cpu.trajectory import InstanceTrajectory
+from sgd_sim.cpu.trajectory import InstanceTrajectory, SharedTrajectories
 from sgd_sim.states import empty_states
 
 RUN = """
@@ -87,7 +86,7 @@ def numpy_loop(stepper, ell: float, persistence: float | None, steps: int, eta: 
     n = stepper.landscape.w0.size
     h0 = stepper.landscape.h0
     data = stepper.landscape.data[:h0.size, :n].astype(np.float64)
-    state = {"w": stepper.state.w.copy(), "s": np.ones(h0.size)}
+    state = {"w": stepper.lanes.w[:, 0].copy(), "s": np.ones(h0.size)}
     rng = np.random.default_rng(1)
 
     def step():

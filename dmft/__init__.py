@@ -13,7 +13,7 @@
     dmft.register_loss("name", v, dv, d2v)        a loss of your own
     dmft.register_observable("name", value)       a curve of your own: the average of value(f, y, h0) over training samples
     dmft.register_preprocessing("name", T)        a spectral start of your own
-    class Mine(dmft.Constraint, name="mine")      a constraint of your own; so dmft.Channel, dmft.LossFamily (docs/extending.md)
+    class Mine(dmft.Constraint, name="mine")      a constraint of your own; so Channel, LossFamily, LinearUpdate (docs/extending.md)
 
 Bad input raises dmft.UserError, one line that says what to mend.
 """
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         GradientDescent,
         Langevin,
         Linear,
+        LinearUpdate,
         Logistic,
         LossFamily,
         Mixture,
@@ -72,10 +73,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Abs", "Channel", "Constraint", "DataModel", "Door", "Estimator", "Experiment", "Field", "GradientDescent", "Langevin",
-    "Linear", "Logistic", "LossFamily", "Mixture", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge", "Run", "SGD", "Sign",
-    "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "UserError", "Warm", "__version__", "bayes", "boolean",
-    "choice", "compare", "convergence_study", "fixed_point", "integer", "load", "load_run", "number", "option", "parse_run",
-    "register_loss", "register_observable", "register_preprocessing", "report", "solve",
+    "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge",
+    "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "UserError", "Warm",
+    "__version__", "bayes", "boolean", "choice", "compare", "convergence_study", "fixed_point", "integer", "load", "load_run",
+    "number", "option", "parse_run", "register_loss", "register_observable", "register_preprocessing", "report", "solve",
 ]
 
 name_cache()        # before anything is compiled

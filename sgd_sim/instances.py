@@ -22,8 +22,8 @@ from dmft.core.parts import INSTANCES, Part
 from dmft.core.pool import ROUND_SECONDS, SLICE_SECONDS, Pool, next_slice
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
-from sgd_sim.cpu.shared import SharedTrajectories, batches
-from sgd_sim.cpu.trajectory import InstanceTrajectory, Stepper
+from sgd_sim.cpu.by_products import batches
+from sgd_sim.cpu.trajectory import InstanceTrajectory, SharedTrajectories, Stepper
 from sgd_sim.gpu.products import make_trajectories
 from sgd_sim.gpu.trajectories import gpu_batches
 from sgd_sim.landscape import data_bytes, make_landscape, sizes

@@ -12,13 +12,12 @@ import numpy as np
 from dmft.core import store
 from dmft.core.device import gpu
 from dmft.core.driver import Ended, drive
-from dmft.core.errors import ResultWarning, RunError
+from dmft.core.errors import ResultWarning
 from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
 from dmft.files.layouts import CHECKPOINTS
 from dmft.model.callbacks import Callback
-from dmft.model.data import make_constraint
 from dmft.model.resume import grown
 from dmft.model.runfile import Run
 from dmft.model.support import check_support
@@ -62,8 +61,6 @@ def simulate_job(run: Run, output: str | Path | None = None, resume: bool = Fals
 def check(run: Run, comm: Comm) -> None:
     """UserError for a run that cannot be simulated here: not meant for it, no such device, not enough memory."""
     check_support(run, "simulation")
-    if not (constraint := make_constraint(run.problem)).built_in:
-        raise RunError(f'[problem] constraint = "{constraint.name}": the simulator has sphere and ridge alone; take dmft solve')
     if run.simulation.device == "gpu":
         gpu_batches(run, np.arange(1), np.zeros(1), gpu("simulation", *comm.on_node()))
     else:

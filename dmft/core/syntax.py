@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import inspect
 from collections.abc import Callable
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, MethodType
 from typing import Any
 
 Function = ast.FunctionDef | ast.Lambda
@@ -34,6 +35,26 @@ def tree_of(function: Callable) -> Function:
     if len(found) != 1 or found[0].args.vararg or found[0].args.kwarg:
         raise OSError(f"the source of {function.__name__} cannot be told from that of others")
     return found[0]
+
+
+def bound(method: Callable) -> Callable:
+    """A method of an object as a function for Numba, which knows no objects: the numbers it reads from `self` are written in."""
+    assert isinstance(method, MethodType)
+    tree, owner = copy.deepcopy(tree_of(method.__func__)), method.__self__
+    assert isinstance(tree, ast.FunctionDef)
+    me = tree.args.args.pop(0).arg
+
+    class Written(ast.NodeTransformer):
+        def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+            mine = isinstance(node.value, ast.Name) and node.value.id == me
+            return ast.copy_location(ast.Constant(getattr(owner, node.attr)), node) if mine else self.generic_visit(node)
+
+    tree.body, tree.decorator_list, tree.returns = [Written().visit(line) for line in tree.body], [], None
+    for argument in tree.args.args:
+        argument.annotation = None
+    made: dict[str, Any] = {}
+    exec(compile(ast.Module([tree], []), f"<{method.__qualname__}>", "exec"), scope_of(method.__func__), made)
+    return made[tree.name]
 
 
 @lru_cache(maxsize=16)

@@ -41,8 +41,8 @@ class FullKernels:
 @dataclass(frozen=True)
 class FullWeights:
     """The weights: m, a, keep (rows,); Q, Gam(n,k) = eta_k R(n,k), and `memory`, K_R with the part of momentum in it, (rows, rows),
-    lower triangles. All belong to y_n, where gradients are taken; m_w (rows,) to the weights. The two differ with
-    Nesterov's momentum alone."""
+    lower triangles. All belong to y_n, where gradients are taken; m_w (rows,) to the weights, and drift (rows,) is a times the
+    coefficient of these in a step. The two differ where the rule looks ahead (Nesterov's)."""
 
     m: np.ndarray
     m_w: np.ndarray
@@ -51,6 +51,7 @@ class FullWeights:
     Q: np.ndarray
     Gam: np.ndarray
     memory: np.ndarray
+    drift: np.ndarray
 
 
 def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
@@ -58,13 +59,13 @@ def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
     and Gam. Eq. [schedule]."""
     rows = e.steps + 1
     Q, Gam, pull = (np.zeros((rows, rows)) for _ in range(3))
-    m, a, keep = np.zeros(rows), np.ones(rows), np.zeros(rows)
+    m, a, keep, drift = np.zeros(rows), np.ones(rows), np.zeros(rows), np.zeros(rows)
     m[0], Q[0, 0] = e.m0, e.h_start_variance
     m_w, Q_w, Gam_w, Q_ww = m.copy(), Q[0].copy(), np.zeros(rows), Q[0, 0]  # of w_n: overlap, <w_n y_j>, response, <w_n w_n>
     for n in range(rows):
         step = min(n, e.steps - 1)  # the last row has the settings of the last step
         eta, decay = e.eta_n[step], e.ridge_n[step]
-        A, B = e.update.inertia(step), e.update.recoil(step) if n else 0.0  # [momentum]
+        A, B, D = e.update.shares(step)  # [momentum] of y_n, y_{n-1} and w_n
         pull[n, :n] = kernels.M_R[n, :n]
         if B:
             pull[n, n - 1] -= B / eta  # [momentum]
@@ -75,22 +76,25 @@ def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
         x = keep[n] * past[n, : n + 1] + memory @ past[:n, : n + 1] + eta * b  # [dmft-Q] x_j
         b_z = keep[n] * b[n] + memory @ b[:n] + eta * kernels.M_C[n, n]  # [dmft-Q] b_z
         q_u = keep[n] * x[n] + memory @ x[:n] + eta * b_z + e.heat(step)  # [dmft-Q] q_u
-        m_u = (A - eta * decay) * m[n] - B * m[n - 1] - eta * kernels.mu[n]  # [dmft-m], [momentum]
+        cross = keep[n] * Q_w[n] + memory @ Q_w[:n] + eta * Gam_w[:n] @ kernels.M_C[n, :n]  # [momentum] <u w_n> but for D
+        x, q_u, cross = x + D * Q_w[: n + 1], q_u + 2 * D * cross + D**2 * Q_ww, cross + D * Q_ww  # [momentum]
+        m_u = (A - eta * decay) * m[n] - B * m[n - 1] + D * m_w[n] - eta * kernels.mu[n]  # [dmft-m], [momentum]
         a[n] = e.constraint_at(step).scale(q_u + m_u**2)  # [dmft-a]
+        drift[n] = a[n] * D
         if n + 1 == rows:
             break
         row, response, norm = a[n] * x, np.zeros(rows), a[n] ** 2 * q_u  # [dmft-Q] of w_{n+1}
         response[n] = a[n] * eta  # [dmft-R]
-        response[:n] = a[n] * (keep[n] * Gam[n, :n] + memory @ Gam[:n, :n])  # [dmft-R]
+        response[:n] = a[n] * (keep[n] * Gam[n, :n] + memory @ Gam[:n, :n] + D * Gam_w[:n])  # [dmft-R], [momentum]
         m_w[n + 1] = a[n] * m_u
-        cross = a[n] * (keep[n] * Q_w[n] + memory @ Q_w[:n] + eta * Gam_w[:n] @ kernels.M_C[n, :n])  # [momentum] <w_{n+1} w_n>
-        beta = e.update.lookahead(n + 1)  # [momentum] y_{n+1} = (1 + beta) w_{n+1} - beta w_n, beta = 0 but for Nesterov
+        cross *= a[n]  # [momentum] <w_{n+1} w_n>
+        beta = e.update.lookahead(n + 1)  # [momentum] y_{n+1} = (1 + beta) w_{n+1} - beta w_n
         m[n + 1] = (1 + beta) * m_w[n + 1] - beta * m_w[n]
         Q[n + 1, : n + 1] = (1 + beta) * row - beta * Q_w[: n + 1]
         Q[n + 1, n + 1] = (1 + beta) ** 2 * norm + beta**2 * Q_ww - 2 * beta * (1 + beta) * cross
         Gam[n + 1] = (1 + beta) * response - beta * Gam_w
         Q_w[: n + 1], Q_w[n + 1], Q_ww, Gam_w = row, (1 + beta) * norm - beta * cross, norm, response
-    return FullWeights(m, m_w, a, keep, Q, Gam, pull)
+    return FullWeights(m, m_w, a, keep, Q, Gam, pull, drift)
 
 
 @lru_cache
@@ -101,9 +105,9 @@ def make_sweep(first: Loss, second: Loss):
     v_2, dv_2, d2v_2 = second.v, second.dv, second.d2v
 
     @njit(cache=built_in(first.name) and built_in(second.name))
-    def sweep(eta, scale, heat, beta, chains, later, keys, m, m_w, a, keep, chi_factor, M_R, name, noise_name, sign, k0, y, sd,
-              h_start, s_start, weight, z_first, changes):
-        """<v>, <g'>, <g k> (rows,), <g_n g_k> and <g'_n T_nk> (rows, rows). eta, scale (1/l), heat, beta (Nesterov's): (rows,);
+    def sweep(eta, scale, heat, beta, chains, later, keys, m, m_w, a, keep, drift, chi_factor, M_R, name, noise_name, sign, k0, y,
+              sd, h_start, s_start, weight, z_first, changes):
+        """<v>, <g'>, <g k> (rows,), <g_n g_k> and <g'_n T_nk> (rows, rows). eta, scale (1/l), heat, beta (look-ahead): (rows,);
         later (rows,): whether a row has the second loss; chains: how mini-batches move on at every step."""
         rows = len(m)
         mean_v, mean_gp, mean_gk = np.zeros(rows), np.zeros(rows), np.zeros(rows)
@@ -131,12 +135,14 @@ def make_sweep(first: Loss, second: Loss):
                 chi = np.sum(chi_factor[n, : n + 1] * z[: n + 1])  # [dmft-chi]
                 memory = np.sum(M_R[n, :n] * h[:n])
                 h_new = a[n] * (keep[n] * h[n] + eta[n] * (memory + chi - g[n]) + np.sqrt(heat[n]) * sign[i] * xi)  # [dmft-h]
+                h_new += drift[n] * h_w  # [momentum]
                 h[n + 1], h_w = h_new + beta[n + 1] * (h_new - h_w), h_new  # [momentum]
                 for k in range(n + 1):
                     T_new = -a[n] * eta[n] * gp[n]  # [dmft-T], the source
                     if k < n:
                         memory = np.sum(M_R[n, k + 1 : n] * T[k + 1 : n, k])
                         T_new = a[n] * ((keep[n] - eta[n] * gp[n]) * T[n, k] + eta[n] * memory)  # [dmft-T]
+                    T_new += drift[n] * T_w[k]  # [momentum]
                     T[n + 1, k], T_w[k] = T_new + beta[n + 1] * (T_new - T_w[k]), T_new  # [momentum]
                 s = own_weight(chains[n], s, keys[1], name[i], n, changes.shape[1], changes[i])  # [persistent-chain], [epochs]
         return mean_v, mean_gp, mean_gk, mean_gg, mean_gT
@@ -152,7 +158,7 @@ def sweep_once(e: Experiment, draws, weight: np.ndarray, keys, kernels: FullKern
     zero: np.ndarray = np.zeros((rows, rows))
     factor = zero
     if kernels is None:
-        weights = FullWeights(np.full(rows, e.m0), np.full(rows, e.m0), np.ones(rows), np.ones(rows), zero, zero, zero)
+        weights = FullWeights(np.full(rows, e.m0), np.full(rows, e.m0), np.ones(rows), np.ones(rows), zero, zero, zero, zero[0])
     else:
         weights = close_kernels(e, kernels)
         factor = np.linalg.cholesky(kernels.M_C + ESTIMATOR.jitter * np.diag(np.diag(kernels.M_C)))  # [dmft-chi]
@@ -162,9 +168,9 @@ def sweep_once(e: Experiment, draws, weight: np.ndarray, keys, kernels: FullKern
     held = (weights.m, weights.m_w) if m is None else (m, m)
     chains = typed.List([e.batches.chain(n) for n in range(rows)])
     sums = make_sweep(e.losses[0], e.losses[-1])(
-        e.eta_n[steps], e.scale_n[steps], heat, beta, chains, e.loss_n > 0, keys, *held, weights.a, weights.keep, factor,
-        weights.memory, draws.name, draws.noise_name, draws.sign, draws.k, draws.y, draws.sd, draws.h, draws.s, weight, draws.z,
-        draws.changes)
+        e.eta_n[steps], e.scale_n[steps], heat, beta, chains, e.loss_n > 0, keys, *held, weights.a, weights.keep, weights.drift,
+        factor, weights.memory, draws.name, draws.noise_name, draws.sign, draws.k, draws.y, draws.sd, draws.h, draws.s, weight,
+        draws.z, draws.changes)
     loss, gp, gk, gg, gT = sums
     mu = np.zeros(rows) if e.mirrored else e.alpha * gk
     return FullKernels(e.alpha * gp, mu, e.alpha * (gg + np.tril(gg, -1).T), -e.alpha * gT, loss)

@@ -39,7 +39,8 @@ class Drive(NamedTuple):
     memory: np.ndarray  # (slots,) weights of sums over blocks by K_R(n, k); with momentum -B/eta in the slot of step n - 1
     chi_weights: np.ndarray  # (slots,)
     chi_sd: float
-    thermal: float  # sqrt(2 T eta (1 - beta))
+    thermal: float  # standard deviation of the thermal noise
+    drift: float = 0.0  # a times the coefficient of w_n, where gradients are taken at another point
 
 
 class NoiseOverlaps(NamedTuple):
@@ -58,7 +59,7 @@ class NextRow(NamedTuple):
     R_row: np.ndarray  # (slots,)
     R_last: float  # a_n eta_n/eta_0
     m: float
-    with_previous: float  # <w_{n+1} w_n>, for Nesterov's momentum alone
+    with_previous: float  # <w_{n+1} w_n>, where gradients are taken at another point than w
 
 
 class Unscaled(NamedTuple):
@@ -106,7 +107,7 @@ class WeightState:
     ridge_from: int = 0  # rows of `ridge` from here on are out of date
     ridge_least: float = 0.0  # what ridge_eps must be at least for Q + ridge_eps D to be positive, as far as is known
     b: float = 0.0  # intercept
-    # Nesterov's momentum: Q, R, m above belong to y_n, where gradients are taken, and these to the weights w_n.
+    # Rules that look ahead: Q, R, m above belong to y_n, where gradients are taken, and these to the weights w_n.
     Qw_row: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (slots,) <w_n y_j>
     Rw_row: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (slots,) response of w_n
     Qw_now: float = 0.0  # <w_n y_n>
@@ -138,8 +139,9 @@ class Settings(NamedTuple):
 
     n: int
     eta: float
-    inertia: float  # A_n
-    recoil: float  # B_n, 0 where there is no step before
+    inertia: float  # coefficient of y_n: A_n
+    recoil: float  # what is subtracted of y_{n-1}: B_n, 0 where there is no step before
+    drift: float  # coefficient of w_n, where that is not y_n
     ridge: float  # lambda_n
     heat: float  # variance of the thermal noise
     constraint: Constraint
@@ -148,8 +150,7 @@ class Settings(NamedTuple):
     def of(cls, e: Experiment, n: int) -> Settings:
         """The settings of row n."""
         step = min(n, e.steps - 1)
-        return cls(n, float(e.eta_n[step]), e.update.inertia(step), e.update.recoil(step) if n else 0.0, float(e.ridge_n[step]),
-                   e.heat(step), e.constraint_at(step))
+        return cls(n, float(e.eta_n[step]), *e.update.shares(step), float(e.ridge_n[step]), e.heat(step), e.constraint_at(step))
 
 
 class WeightDynamics:
@@ -160,7 +161,8 @@ class WeightDynamics:
         self._settings = Settings.of(experiment, 0)
         self._stop = np.minimum(-(-history.stop // 8) * 8, history.slots)  # rounded up to a multiple of eight for `dot`
         self.state = WeightState.at_start(history.slots, experiment.m0, experiment.q_start - experiment.m0**2)
-        if experiment.update.nesterov:
+        self.looks_ahead = experiment.update.looks_ahead
+        if self.looks_ahead:
             state = self.state
             state.Qw_row, state.Rw_row = np.zeros(history.slots), np.zeros(history.slots)
             state.Qw_now = state.Qww = state.Q_now
@@ -187,13 +189,13 @@ class WeightDynamics:
     def q(self) -> float:
         """C(n, n) of the weights, 1 on the sphere."""
         state = self.state
-        return state.Qww + state.m_w**2 if self.experiment.update.nesterov else state.Q_now + state.m**2
+        return state.Qww + state.m_w**2 if self.looks_ahead else state.Q_now + state.m**2
 
     @property
     def m_w(self) -> float:
-        """The overlap of the weights; m is that of the point where the gradient is taken, which differs with Nesterov's
-        momentum."""
-        return self.state.m_w if self.experiment.update.nesterov else self.state.m
+        """The overlap of the weights; m is that of the point where the gradient is taken, which differs if the rule looks
+        ahead."""
+        return self.state.m_w if self.looks_ahead else self.state.m
 
     def _noise(self, row: Row) -> tuple[np.ndarray, float]:
         """Weights (slots,) and standard deviation of chi_n given the past."""
@@ -223,7 +225,7 @@ class WeightDynamics:
 
     @property
     def free(self) -> float:
-        """A - eta lambda, the coefficient of w_n in a step, apart from gradient and recoil."""
+        """A - eta lambda, the coefficient of y_n in a step, apart from gradient, recoil and drift."""
         now = self.settings
         return now.inertia - now.eta * now.ridge
 
@@ -251,6 +253,11 @@ class WeightDynamics:
             now.eta, keep, memory, row.M_C_now, *(noise or self.noise_overlaps(row)), state.Q, state.R, state.Q_row, state.Q_now,
             state.R_row, self._stop, self.used, x, r,
         )
+        if now.drift:
+            x_now += now.drift * state.Qw_now
+            q_u += now.drift * (2 * self._with_weights(row, keep, memory) - now.drift * state.Qww)
+            x += now.drift * state.Qw_row
+            r += now.drift * state.Rw_row
         return Unscaled(keep, memory, x, x_now, q_u + now.heat, r)
 
     def close(self, row: Row, m_given: float | None = None, noise: NoiseOverlaps | None = None) -> Closing:
@@ -263,38 +270,41 @@ class WeightDynamics:
         m_u = self.free * m - eta * row.mu  # [dmft-m]
         if now.recoil:
             m_u -= now.recoil * self.state.m_past[self.history.order[-1]]  # [momentum]
+        if now.drift:
+            m_u += now.drift * self.state.m_w
         norm = q_u + m_u**2
         a = now.constraint.scale(norm)  # [dmft-a]
         unit = eta / self.experiment.eta_0
         following = NextRow(a * x, a * x_now, a**2 * q_u, a * r, a * unit, a * m_u if m_given is None else m_given,
                             a * self._with_weights(row, keep, memory))
-        drive = Drive(a, keep, memory, *self._noise(row), sqrt(now.heat))
+        drive = Drive(a, keep, memory, *self._noise(row), sqrt(now.heat), a * now.drift)
         nu_hat = (1 / a - 1) / eta + now.ridge  # [dmft-nu], [ridge]
         return Closing(drive, following, nu_hat, norm, x_now, m_u, self._inertial() - x_now - m * m_u)
 
     def _inertial(self) -> float:
-        """A_n C(n,n) - B_n C(n,n-1), with the C(n,n) that a constraint fixes, exactly."""
-        if self.experiment.update.nesterov:
-            return self.state.Q_now + self.state.m**2
-        inertial, recoil = self.settings.inertia * (self.settings.constraint.norm or 1.0), self.settings.recoil
+        """A_n C(n,n) - B_n C(n,n-1), with the C(n,n) that a constraint fixes; y_n has another where the rule looks ahead."""
+        state, recoil = self.state, self.settings.recoil
+        if self.looks_ahead:
+            return self.settings.inertia * (state.Q_now + state.m**2) + self.settings.drift * (state.Qw_now + state.m * state.m_w)
+        inertial = self.settings.inertia * (self.settings.constraint.norm or 1.0)
         if recoil:
             last = self.history.order[-1]
-            inertial -= recoil * (self.state.Q_row[last] + self.state.m * self.state.m_past[last])
+            inertial -= recoil * (state.Q_row[last] + state.m * state.m_past[last])
         return inertial
 
     def _with_weights(self, row: Row, keep: float, memory: np.ndarray) -> float:
-        """<u w_n>, of the unscaled step u and the weights w_n it starts from; 0 unless Nesterov. Eq. [momentum]."""
-        if not self.experiment.update.nesterov:
+        """<u w_n>, of the unscaled step u and the weights w_n it starts from; 0 unless the rule looks ahead. Eq. [momentum]."""
+        if not self.looks_ahead:
             return 0.0
         state, eta = self.state, self.eta
         noise = self.experiment.eta_0 * float(state.Rw_row @ (self.history.weights(row.M_C)))
-        return keep * state.Qw_now + eta * float(memory @ state.Qw_row) + eta * noise
+        return keep * state.Qw_now + eta * float(memory @ state.Qw_row) + eta * noise + self.settings.drift * state.Qww
 
     def advance(self, row: Row, following: NextRow, plan: Plan) -> None:
         """Enter row n into the past (plan made by History.push for step n) and move to step n+1."""
         state = self.state
         Q_row, R_row, M_C = state.Q_row, state.R_row, row.M_C.copy()
-        if self.experiment.update.nesterov:
+        if self.looks_ahead:
             following = self._look_ahead(following, plan)
         x, r = following.Q_row, following.R_row
         if len(plan.merges):

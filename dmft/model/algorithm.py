@@ -13,8 +13,9 @@ from dmft.core.schema import boolean, number, option
 from dmft.model import registry
 from dmft.model.clock import SCHEDULED, Clock, make_clock, phase_tables
 from dmft.model.kinds import SGD, Kind, PersistentSGD
-from dmft.model.registry import key_of
+from dmft.model.registry import Named, key_of, named
 from dmft.model.schedules import Setting, Table
+from dmft.model.updates import LinearUpdate
 
 MAX_STEPS = 10**9  # of a run with a constant learning rate
 
@@ -33,6 +34,7 @@ class AlgorithmConfig:
     temperature: Setting = option(SCHEDULED["temperature"], 0.0, "a number or a schedule [[0.0, T0], [t1, T1], ...]")
     momentum: Setting = option(SCHEDULED["momentum"], 0.0, "beta, the share of the last displacement that is kept")
     nesterov: bool = option(boolean, False, "take the gradient where the momentum leads")
+    update: Named = named("update", "", "heavy_ball, nesterov or a registered update rule, in place of the key nesterov")
     rescale_gradient: bool = option(boolean, True, "divide the gradient by the batch fraction (1 with gd and langevin)")
     phase: tuple[Table, ...] = option(phase_tables, (), "tables [[phase]]: what changes at a later time or step")
 
@@ -61,10 +63,15 @@ class AlgorithmConfig:
         """The learning rate of the first step: the unit of time for tolerances and axes."""
         return self.learning_rate if isinstance(self.learning_rate, float) else float(self.clock.eta[0])
 
+    def make_rule(self) -> LinearUpdate:
+        """The update rule as an object."""
+        return registry.make(LinearUpdate, self.update or ("nesterov" if self.nesterov else "heavy_ball"), self)
+
     @property
     def has_momentum(self) -> bool:
-        """Whether there is momentum at any time."""
-        return any(setting not in (None, 0.0) for setting in (self.momentum, *(phase.get("momentum") for phase in self.phase)))
+        """Whether there is momentum at any time, or a rule of another kind."""
+        settings = (self.momentum, *(phase.get("momentum") for phase in self.phase))
+        return bool(self.update) or any(setting not in (None, 0.0) for setting in settings)
 
     @property
     def rate_text(self) -> str:

@@ -1,6 +1,7 @@
 """What keeps the weights bounded: the sphere, or a ridge. Theory and simulator both use these classes.
 
-A step makes u from w_n; the constraint turns it into w_{n+1} = a u. A new constraint is a class here, or in a user's file.
+A step makes u from w_n; the constraint turns it into w_{n+1} = a u. A new constraint is a class here, or in a user's file. The
+simulator compiles `scale` for its loops, for a GPU as well: it is scalar code with numbers and fields of the class alone.
 """
 
 from __future__ import annotations

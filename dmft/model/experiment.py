@@ -74,9 +74,13 @@ class Experiment:
         return self.losses[self.loss_n[n]]
 
     def heat(self, n: int) -> float:
-        """Variance of the thermal noise of step n, 2 T eta (1 - beta). Eq. [momentum]."""
-        n = min(n, self.steps - 1)
-        return 2 * self.temperature[n] * self.eta_n[n] * (1 - self.update.beta[n])
+        """Variance of the thermal noise of step n. Eq. [momentum]."""
+        return float(self.heat_n[min(n, self.steps - 1)])
+
+    @cached_property
+    def heat_n(self) -> np.ndarray:
+        """Variance of the thermal noise of every step."""
+        return self.update.heat(self.temperature, self.eta_n)
 
     def constraint_at(self, n: int) -> Constraint:
         """The constraint of step n; hidden steps, of power iteration, stay on the sphere."""
@@ -126,15 +130,16 @@ class Experiment:
         fraction = algorithm.at_steps("batch_fraction")
         losses, loss_n = _losses(run)
         constraint = make_constraint(problem)
+        update = Update.of(algorithm.make_rule(), algorithm.at_steps("momentum"))
         return cls(
             data=data_of(problem),
             alpha=problem.alpha,
             start=make_start(problem),
             constraint=constraint,
             batches=_batches(run, fraction),
-            update=Update.of(algorithm.at_steps("momentum"), algorithm.nesterov),
+            update=update,
             steps=steps,
-            eta_n=clock.eta,
+            eta_n=clock.eta * update.gain,
             t_n=clock.t,
             temperature=algorithm.at_steps("temperature"),
             ridge_n=algorithm.at_steps("ridge", constraint.decay),
@@ -240,7 +245,7 @@ def after_power_iteration(e: Experiment, power: PowerIteration, preprocessing: s
     jumps[steps] = True
     return dataclasses.replace(
         e, start=e.start.begun(power.m0), batches=Batches((FullBatch(), *laws), before(0, e.batches.which + 1), e.batches.relax),
-        update=Update(before(0.0, e.update.beta), e.update.nesterov), steps=e.steps + steps, eta_n=before(power.c, e.eta_n),
+        update=e.update.after(steps), steps=e.steps + steps, eta_n=before(power.c, e.eta_n),
         t_n=before(0.0, e.t_n), temperature=before(0.0, e.temperature), ridge_n=before(0.0, e.ridge_n),
         scale_n=before(1.0, e.scale_n),
         losses=(spectral_loss(preprocessing, e.alpha), *e.losses), loss_n=before(0, e.loss_n + 1), jump_n=jumps,

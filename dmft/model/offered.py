@@ -15,3 +15,4 @@ from dmft.model.runfile import Experiment, Run, load_run, parse_run
 from dmft.model.sample_averages import register_observable
 from dmft.model.starts import Random, Spectral, Start, Warm
 from dmft.model.teacher import Teacher
+from dmft.model.updates import LinearUpdate

@@ -233,7 +233,7 @@ def _used(section: Any) -> dict[str, Any]:
 
 
 # Keys that name an object, and so decide which other keys are used.
-ROLES = {"problem": ("loss", "data", "start", "constraint", "labels"), "algorithm": ("kind", "minibatch")}
+ROLES = {"problem": ("loss", "data", "start", "constraint", "labels"), "algorithm": ("kind", "minibatch", "update")}
 _BLANK: dict[str, dict[str, Any]] = {"problem": {"alpha": 1.0}, "algorithm": {"learning_rate": 1.0, "t_max": 1.0}}
 
 

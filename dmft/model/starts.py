@@ -9,6 +9,7 @@ from dmft.core.schema import number, option, text
 from dmft.model.preprocessing import PREPROCESSINGS, preprocessing_names
 from dmft.model.registry import Physics, Refusal
 from dmft.model.spectral import PowerIteration, power_iteration
+from dmft.model.updates import Update
 
 RANDOM, SPECTRAL = "random", "spectral"
 
@@ -53,7 +54,7 @@ class Random(Start, name=RANDOM):
             return ""
         if use.theory.method == "iterate":
             return '[theory] method = "iterate" has no fluctuations of m; take method = "march"'
-        if use.algorithm.nesterov:
+        if Update.of(use.algorithm.make_rule(), use.algorithm.at_steps("momentum")).looks_ahead:
             return "nesterov = true has no fluctuations of m yet; take heavy ball, nesterov = false"
         if use.data.bias:
             return ("an intercept (bias = true) breaks the symmetry that keeps m at order 1/sqrt(N); take bias = false, "

@@ -168,7 +168,7 @@ class GpuSamples:
         self.plan.send()
         self.teacher: tuple | None = None  # arrays of `teacher_sums`, made when first asked for
         self.behind = Behind(gpu.put(draws.h), gpu.zeros(count), gpu.zeros((slots, self.span), dtype).T) \
-            if experiment.update.nesterov else None
+            if experiment.update.looks_ahead else None
         self.behind_sums = Sums(gpu, SCALARS, self.blocks if self.behind else 0, self.parts)  # at the weights
 
     def _by_parts(self, kernel: Kernel, counts: tuple[int, ...], arguments: tuple, into: Sums, scalars: int) -> None:
@@ -287,7 +287,7 @@ class GpuSamples:
         self.queue.run(("step", merges > 0, self.n % 2), partial(self._step, merges > 0), record=not self.behind)
         self.n += 1
         if self.behind:
-            self.behind.turn(self.state.h, self.state.Y, self.tangents.row.T, plan.merges, e.update.lookahead(self.n))
+            self.behind.turn(self.state.h, self.state.Y, self.tangents.row.T, plan.merges, e.update.lookahead(self.n), drive.drift)
 
     def _note_held(self) -> None:
         """Write down which slots hold something now, for the sums of this step and for the step after it."""

@@ -306,8 +306,8 @@ class Samples:
         self.tangents = Tangents(np.zeros((carriers, history.packed), dtype), np.zeros((carriers, slots), dtype))
         self.fields = Fields(*(np.empty(count) for _ in Fields._fields))
         self._evaluate = [make_fields(loss) for loss in experiment.losses]
-        nesterov = experiment.update.nesterov
-        self.behind = Behind(np.zeros(count), np.zeros(count), np.zeros((carriers, slots), dtype)) if nesterov else None
+        self.behind = Behind(np.zeros(count), np.zeros(count), np.zeros((carriers, slots), dtype)) \
+            if experiment.update.looks_ahead else None
         self._ahead = np.zeros((carriers, 0, slots), dtype)
         self._sums = np.empty((self.blocks, SCALARS + GROUPS * slots))
         self._room = np.empty((self.blocks, 2, slots), dtype)  # of each block, for the next row of tangents and for the memory
@@ -372,7 +372,7 @@ class Samples:
                      self.fields, self.z, self.changes, ahead, self.stein, self._room)
         if self.behind:
             beta = self.experiment.update.lookahead(self.n + 1)
-            self.behind.turn(self.state.h, self.state.Y, self.tangents.row, plan.merges, beta)
+            self.behind.turn(self.state.h, self.state.Y, self.tangents.row, plan.merges, beta, drive.drift)
         self.n, self.used = self.n + 1, int(self.stop[plan.slot])
 
     def own(self) -> Mapping[str, np.ndarray]:

@@ -275,8 +275,9 @@ class MultiIndexNetwork(Network):
 
     def _arguments(self, *middle) -> tuple:
         student, teacher, loss = self._functions
-        return (student.s, student.ds, teacher.g, *middle, loss.pull, float(self.clip), self.gamma, self.noise, self.weight_decay,
-                self._decay, self._steps, self.sphere, self.uses, self.batch)  # fmt: skip
+        rule = links.StepRule(float(self.clip), self.gamma, self.noise, self.weight_decay, self._decay, self._steps, self.sphere,
+                              self.uses, self.batch)  # fmt: skip
+        return student.s, student.ds, teacher.g, loss.pull, *middle, rule
 
     def chain_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> KernelProcess:
         s, k = self.layout.unpack(x0), self.teacher_width

@@ -100,12 +100,11 @@ def kick_covariance(s, ds, g, pull, clip, root, points, weights, label_noise, no
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def chain(om, clock, steps, s, ds, g, a, pull, clip, gamma, noise, weight_decay, rate_decay, rate_steps, sphere, uses, batch,
-          dimension, rng):
-    """Advance om = [[P, M^T], [M, Q]], teacher first, in place. The parts of the samples of a batch orthogonal to all weights
-    enter through their scalar products alone, a Wishart matrix, of which `across` is Bartlett's triangular factor."""
-    p = len(a)
-    n = om.shape[0]
+def chain(om, clock, steps, s, ds, g, pull, a, rule, dimension, rng):
+    """Advance om = [[P, M^T], [M, Q]], teacher first, in place; rule: a `links.StepRule`. The parts of the samples of a batch
+    orthogonal to all weights enter through their scalar products alone, a Wishart matrix, of which `across` is Bartlett's
+    triangular factor."""
+    p, n, gamma, batch = len(a), om.shape[0], rule.gamma, rule.batch
     k = n - p
     factor = np.zeros((n, n))
     white, across = np.empty((batch, n)), np.zeros((batch, batch))
@@ -113,7 +112,7 @@ def chain(om, clock, steps, s, ds, g, a, pull, clip, gamma, noise, weight_decay,
     teacher, moved, kick = np.empty(k), np.empty(p), np.empty(p)
     tau = gamma / (p * dimension)
     for _ in range(steps):
-        rate = rate_at(clock[0], rate_decay, rate_steps, 0.5 * tau)
+        rate = rate_at(clock[0], rule.rate_decay, rule.rate_steps, 0.5 * tau)
         complete_cholesky(om, factor, 0)
         for b in range(batch):
             square = 0.0
@@ -130,10 +129,10 @@ def chain(om, clock, steps, s, ds, g, a, pull, clip, gamma, noise, weight_decay,
             across[b, b] = np.sqrt(rest)
             square = (square + rest) / dimension
             teacher[:] = fields[b, :k]
-            y = g(teacher.ctypes, k) + np.sqrt(noise) * rng.standard_normal()
+            y = g(teacher.ctypes, k) + np.sqrt(rule.noise) * rng.standard_normal()
             moved[:] = fields[b, k:]
-            _kicks(s, ds, pull, clip, y, moved, square, a, gamma / p * rate, uses, kick, total[b])
-        keep = 1.0 - gamma * rate * weight_decay / (p * dimension)
+            _kicks(s, ds, pull, rule.clip, y, moved, square, a, gamma / p * rate, rule.uses, kick, total[b])
+        keep = 1.0 - gamma * rate * rule.weight_decay / (p * dimension)
         for j in range(p):
             for r in range(k):
                 om[k + j, r] *= keep
@@ -153,7 +152,7 @@ def chain(om, clock, steps, s, ds, g, a, pull, clip, gamma, noise, weight_decay,
                         change += total[b, j] * total[c, l] * product / (dimension * batch * batch)
                 om[k + j, k + l] = keep * keep * om[k + j, k + l] + change / dimension
                 om[k + l, k + j] = om[k + j, k + l]
-        if sphere:
+        if rule.sphere:
             for j in range(k, n):
                 kick[j - k] = 1.0 / np.sqrt(om[j, j])
             for j in range(k, n):

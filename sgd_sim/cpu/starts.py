@@ -6,28 +6,23 @@ import numpy as np
 from numba import cfunc
 
 from dmft.core.streams import generator
+from dmft.model.constraints import Constraint
 from dmft.model.preprocessing import lowest, preprocessing_of
 from dmft.model.runfile import ProblemConfig
-from sgd_sim.cpu.dynamics import Work, weighted_rows
+from sgd_sim.cpu.by_rows import ByRows, weighted_rows
 from sgd_sim.landscape import Landscape, on_sphere
 
 MOST_ITERATIONS = 5000  # at small alpha the leading eigenvalue hardly leaves the bulk
 TOLERANCE = 1e-7
 
 
-def start_weights(problem: ProblemConfig, landscape: Landscape, work: Work, seed: int, instance: int,
-                  threads: bool = False) -> np.ndarray:
-    """w at t = 0, (N,).
-
-    warm, sphere: m0 w0 + sqrt(1 - m0^2) z with z orthogonal to w0 and |z|^2 = N, so that the overlap is exactly m0.
-    warm, ridge: m0 w0 + sqrt(r) z with z ~ N(0, I), eq. C.2 where r = 1.
-    random: z alone (of length sqrt(N) on the sphere); its overlap has a random sign.
-    spectral: see `spectral_start`.
-    """
+def start_weights(problem: ProblemConfig, constraint: Constraint, landscape: Landscape, rows: ByRows, seed: int,
+                  instance: int) -> np.ndarray:
+    """w at t = 0, (N,): see `plain_start` and `spectral_start`."""
     z = start_noise(seed, instance, landscape.w0.size)
     if problem.start == "spectral":
-        return spectral_start(problem, landscape, work, z, threads)
-    return plain_start(problem, landscape.w0, z)
+        return spectral_start(problem, landscape, rows, z)
+    return plain_start(problem, constraint, landscape.w0, z)
 
 
 def start_noise(seed: int, instance: int, n: int) -> np.ndarray:
@@ -35,15 +30,16 @@ def start_noise(seed: int, instance: int, n: int) -> np.ndarray:
     return generator(seed, "simulation/start", instance).standard_normal(n)
 
 
-def plain_start(problem: ProblemConfig, w0: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """A warm or random start from a teacher and normals z."""
+def plain_start(problem: ProblemConfig, constraint: Constraint, w0: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """A warm or random start from a teacher and normals z, with the variance v that the constraint says.
+
+    warm: m0 w0 + sqrt(v) z; where the norm is fixed (v = 1 - m0^2 on the sphere), z is orthogonal to w0 and has |z|^2 = N, so that
+    the overlap is exactly m0. random: sqrt(v) z alone, of fixed norm there; its overlap has a random sign.
+    """
     m0 = problem.m0 or 0.0
-    if problem.constraint == "ridge":
-        return m0 * w0 + np.sqrt(problem.start_variance) * z
-    if problem.start == "random":
-        return on_sphere(z)
-    normal = on_sphere(z - (z @ w0 / w0.size) * w0)
-    return m0 * w0 + np.sqrt(1.0 - m0 * m0) * normal
+    if constraint.fixes_norm:
+        z = on_sphere(z if problem.start == "random" else z - (z @ w0 / w0.size) * w0)
+    return m0 * w0 + np.sqrt(constraint.spread(m0)) * z
 
 
 def spectral_weights(problem: ProblemConfig, labels: np.ndarray) -> np.ndarray:
@@ -63,8 +59,7 @@ def _weight_times_field(field, weight):
     return weight * field
 
 
-def spectral_start(problem: ProblemConfig, landscape: Landscape, work: Work, guess: np.ndarray,
-                   threads: bool = False) -> np.ndarray:
+def spectral_start(problem: ProblemConfig, landscape: Landscape, rows: ByRows, guess: np.ndarray) -> np.ndarray:
     """Leading eigenvector of D = (1/N) sum_mu T(y_mu) x_mu x_mu^T with the preprocessing T of the run
     (dmft/model/preprocessing.py); |w|^2 = N.
 
@@ -74,9 +69,9 @@ def spectral_start(problem: ProblemConfig, landscape: Landscape, work: Work, gue
     weights, rate = spectral_weights(problem, landscape.h0), power_rate(problem)
     w = on_sphere(guess)
     for _ in range(MOST_ITERATIONS):
-        work.e[:w.size] = w
-        weighted_rows(landscape.data, weights, int(_weight_times_field.address or 0), work, threads)
-        new = on_sphere(w + rate / np.sqrt(w.size) * work.total)
+        rows.e[:w.size] = w
+        weighted_rows(landscape.data, weights, int(_weight_times_field.address or 0), rows)
+        new = on_sphere(w + rate / np.sqrt(w.size) * rows.total)
         moved = np.linalg.norm(new - w) / np.sqrt(w.size)
         w = new
         if moved < TOLERANCE:

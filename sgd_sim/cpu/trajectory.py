@@ -7,11 +7,15 @@ from typing import Protocol
 import numpy as np
 
 from dmft.model.data import data_of
+from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
-from sgd_sim.cpu.dynamics import State, advance, make_noise, make_work
+from sgd_sim.cpu.by_products import ByProducts, make_products, product_lanes
+from sgd_sim.cpu.by_rows import ByRows, make_rows, row_lanes
+from sgd_sim.cpu.dynamics import advance
+from sgd_sim.cpu.lanes import Lanes, Records, make_noise
 from sgd_sim.cpu.starts import start_weights
-from sgd_sim.kernels.course import make_course, make_rule
-from sgd_sim.landscape import make_landscape
+from sgd_sim.kernels.step_table import make_flags, make_table
+from sgd_sim.landscape import Landscape, make_landscape
 from sgd_sim.states import NOT_STARTED, States
 
 
@@ -31,49 +35,66 @@ class Stepper(Protocol):
         """Copy where the instances stand into the states."""
 
 
-class InstanceTrajectory:
-    """One instance on its own landscape, from its start or from its saved state."""
+class Trajectories:
+    """Instances on one landscape, all at the same step, from their starts or from their saved states."""
 
-    def __init__(self, run: Run, instance: int, states: States, threads: bool):
-        simulation, problem = run.simulation, run.problem
-        self.instance, self.threads = instance, threads
-        self.landscape = make_landscape(simulation.seed, instance, simulation.dimension, problem.alpha, threads,
-                                        simulation.precision, data_of(problem))
-        self.work = make_work(self.landscape)
-        samples = self.landscape.h0.size
-        self.rule, self.course = make_rule(run), make_course(run, samples)
-        self.noise = make_noise(simulation.seed, instance)
-        self.record, self.curves = states.record, states.curves[instance].copy()
-        self.step, self.diverged_at = int(states.step[instance]), int(states.diverged_at[instance])
-        s = np.ones(samples, np.uint8)
-        if self.step == NOT_STARTED:
-            self.step = 0
-            w = start_weights(problem, self.landscape, self.work, simulation.seed, instance, threads)
-            before = w[:states.before.shape[1]].copy()
-        else:
-            w, before = states.w[instance].copy(), states.before[instance].copy()
-            if states.s.shape[1]:
-                s[:] = states.s[instance]
-        self.state = State(w, s, states.b[instance:instance + 1].copy(), before)
+    def __init__(self, run: Run, instances: np.ndarray, states: States, landscape: Landscape, lanes: Lanes,
+                 passes: ByRows | ByProducts, rows: ByRows):
+        self.instances, self.landscape, self.lanes, self.passes = instances, landscape, lanes, passes
+        self.flags, self.table = make_flags(run), make_table(run, landscape.h0.size)
+        width, constraint, seed = lanes.w.shape[1], Experiment.from_run(run).constraint, run.simulation.seed
+        self.records = Records(states.record, np.full((width, *states.curves.shape[1:]), np.nan), np.full(width, -1))
+        self.step = max(0, int(states.step[instances[0]]))
+        for lane, i in enumerate(instances):
+            lanes.batch[lane], lanes.thermal[lane] = make_noise(seed, i)
+            self.records.curves[lane], self.records.diverged_at[lane] = states.curves[i], states.diverged_at[i]
+            lanes.live[lane] = states.diverged_at[i] < 0
+            if states.step[i] == NOT_STARTED:
+                lanes.w[:, lane] = start_weights(run.problem, constraint, landscape, rows, seed, i)
+                lanes.before[:, lane] = lanes.w[:states.before.shape[1], lane]
+            else:
+                lanes.w[:, lane], lanes.b[lane], lanes.before[:, lane] = states.w[i], states.b[i], states.before[i]
+                if states.s.shape[1]:
+                    lanes.s[lane] = states.s[i]
 
     @property
     def finished(self) -> bool:
-        """True if the instance has diverged."""
-        return self.diverged_at >= 0
+        """True if all have diverged."""
+        return not self.lanes.live.any()
 
     def advance(self, last: int) -> None:
         """Go on to step `last`."""
-        self.diverged_at = advance(self.landscape, self.rule, self.course, self.noise, self.state, self.work,
-                                   self.step, last, self.record, self.curves, self.threads)
-        self.step = last if self.diverged_at < 0 else self.diverged_at
+        advance(self.landscape, self.flags, self.table, self.passes, self.lanes, self.records, self.step, last)
+        self.step = last
 
     def post(self, states: States) -> None:
-        """Copy step, weights and curves of the instance into the states."""
-        i = self.instance
-        states.step[i], states.diverged_at[i] = self.step, self.diverged_at
-        states.w[i], states.curves[i], states.b[i] = self.state.w, self.curves, self.state.b[0]
-        states.before[i] = self.state.before
-        if states.s.shape[1]:
-            states.s[i] = self.state.s
+        """Copy steps, weights and curves of the instances into the states; what diverged has no weights any more."""
+        for lane, i in enumerate(self.instances):
+            diverged, lives = self.records.diverged_at[lane], self.lanes.live[lane]
+            states.step[i], states.diverged_at[i] = self.step if diverged < 0 else diverged, diverged
+            states.curves[i], states.b[i] = self.records.curves[lane], self.lanes.b[lane]
+            states.w[i] = self.lanes.w[:, lane] if lives else 0.0
+            states.before[i] = self.lanes.before[:, lane] if lives else 0.0
+            if states.s.shape[1]:
+                states.s[i] = self.lanes.s[lane]
 
 
+class InstanceTrajectory(Trajectories):
+    """One instance on its own landscape, or the one that is given."""
+
+    def __init__(self, run: Run, instance: int, states: States, threads: bool, landscape: Landscape | None = None):
+        simulation, problem = run.simulation, run.problem
+        landscape = landscape or make_landscape(simulation.seed, instance, simulation.dimension, problem.alpha, threads,
+                                                simulation.precision, data_of(problem))
+        rows = make_rows(landscape, threads)
+        super().__init__(run, np.array([instance]), states, landscape, row_lanes(landscape, rows, states.before.shape[1] > 0), rows,
+                         rows)
+
+
+class SharedTrajectories(Trajectories):
+    """A batch of starts on one landscape."""
+
+    def __init__(self, run: Run, instances: np.ndarray, states: States, landscape: Landscape):
+        lanes = product_lanes(landscape, instances.size, states.before.shape[1] > 0)
+        products = make_products(landscape, lanes.w.shape[1], Experiment.from_run(run).losses)
+        super().__init__(run, instances, states, landscape, lanes, products, make_rows(landscape))

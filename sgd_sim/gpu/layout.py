@@ -15,8 +15,9 @@ import numpy as np
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, source
 from dmft.core.to_cuda import CudaFunctions
+from dmft.model.constraints import Constraint, Sphere
 from sgd_sim.kernels import fast_normals, formulas, minibatch
-from sgd_sim.kernels.course import Rule
+from sgd_sim.kernels.step_table import RunFlags
 from sgd_sim.recording import BY_DATA, RECORDED
 
 ONE_WARP = 1024
@@ -29,8 +30,8 @@ TILE, SLAB, STAGES = 64, 32, 2   # of the matrix products of products.cuh
 KERNELS = ("fill_rows", "place_rows", "draw_rows", "draw_fixed_size", "update", "record", "power_step")
 PASSES = {"rows": ("pass_over_rows",), "products": ("fields_of_starts", "gradients_of_starts")}   # how data are passed over
 SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "coefficient.cuh")
-# Numbers of a step in its line on the card: what formulas.py makes of the rates, the settings of course.Course by their names.
-PACE = ("decay", "rate", "eta", "noise", "scale", "enter", "switch_on", "switch_off", "beta")
+# Numbers of a step in its line on the card: what formulas.py makes of the rates, columns of a StepTable by their names.
+COLUMNS = ("keep", "recoil", "lookahead", "rate", "eta", "noise", "scale", "enter", "switch_on", "switch_off")
 # Modes of a pass: take the mini-batch; take the fields of all rows; see `factor_of`; step the weights afterwards.
 DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8
 
@@ -80,35 +81,37 @@ class CardLayout:
         """Shared memory of a block of products.cuh."""
         return STAGES * SLAB * (4 * TILE + np.dtype(self.stored).itemsize * (TILE + 8))
 
-    def code(self, loss: str, rule: Rule, quantities: int, passes: str) -> str:
-        """The CUDA source of all kernels, for the source of a loss and a rule; quantities: rows of a curves array; passes: one of
-        PASSES."""
+    def code(self, loss: str, flags: RunFlags, constraint: Constraint, quantities: int, passes: str) -> str:
+        """The CUDA source of all kernels, for the source of a loss; quantities: rows of a curves array; passes: one of PASSES."""
         numbers = {"N": self.n, "STRIDE": self.stride, "HALF": int(self.half), "TEAM": self.team, "WARPS": self.warps,
                    "VECTORS": self.vectors, "ROWS": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk,
-                   "ANCHORED": int(rule.anchored), "BIAS": int(rule.bias), "MOMENTUM": rule.momentum, "NESTEROV": formulas.NESTEROV,
+                   "ANCHORED": int(flags.anchored), "BIAS": int(flags.bias), "REMEMBERS": int(flags.remembers),
+                   "LOOKS_AHEAD": int(flags.looks_ahead), "RESCALES": int(constraint.rescales),
                    "QUANTITIES": quantities, "LANES": LANES, "NORMALS": fast_normals.BLOCK,
                    "PRODUCTS": int(passes == "products"), "TILE": TILE, "SLAB": SLAB, "STAGES": STAGES}
         lines = [defines(numbers), _codes()]
         for name, values in (("LOG", fast_normals.LOG), ("SIN", fast_normals.SIN), ("COS", fast_normals.COS)):
             lines += [f"#define {name}{k} {float(value)!r}f" for k, value in enumerate(values)]
         files = [Path(__file__).parent / "cuda" / name for name in (*SOURCES, f"{passes}.cuh")]
-        return "\n".join([*lines, source(CUDA / "philox.cuh"), loss, _formulas(rule), *map(source, files)])
+        return "\n".join([*lines, source(CUDA / "philox.cuh"), loss, _formulas(flags, constraint), *map(source, files)])
 
 
 def _codes() -> str:
-    """Numbers that have names in Python: of mini-batches, modes of a pass, columns of PACE, rows of the curves."""
+    """Numbers that have names in Python: of mini-batches, modes of a pass, columns of a line of settings, rows of the curves."""
     batches = {name: getattr(minibatch, name) for name in ("BERNOULLI", "WITH_REPLACEMENT")}
-    places = {**{name.upper(): k for k, name in enumerate(PACE)}, "PACE": len(PACE)}
+    places = {**{name.upper(): k for k, name in enumerate(COLUMNS)}, "SETTINGS": len(COLUMNS)}
     rows = {f"{name.upper()}_ROW": k for k, name in enumerate(RECORDED + BY_DATA)}
     return "\n".join(map(enum, (batches, {"DRAW": DRAW, "ALL": ALL, "PRODUCT": PRODUCT, "STEP": STEP}, places, rows)))
 
 
-def _formulas(rule: Rule) -> str:
+def _formulas(flags: RunFlags, constraint: Constraint) -> str:
     """The formulas of the CPU's loops in CUDA C++."""
     functions = CudaFunctions()
-    for function in (formulas.field_of, formulas.coefficient, formulas.point_ahead, formulas.onto_sphere, formulas.pushed):
+    for function in (formulas.field_of, formulas.coefficient, formulas.point_ahead, formulas.moved, formulas.pushed):
         functions.add(function)
-    functions.add(formulas.moved, given={"momentum": rule.momentum}).add(formulas.miss, given={"rule": rule})
+    functions.add(formulas.miss, given={"flags": flags})
+    for name, shape in (("rescaling", constraint), ("onto_sphere", Sphere())):
+        functions.add(type(shape).scale, given={"self": shape}, name=name)
     words = dict.fromkeys(("word", "enter", "switch_on", "switch_off"), "word")
     return functions.add(minibatch.next_in, {"fresh": "bool", "s": "bool", **words}).text
 

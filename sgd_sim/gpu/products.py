@@ -38,8 +38,8 @@ class GpuProducts(GpuTrajectories):
         kernels = self.by_loss[self.loss_n[step]]
         for n in range(step, step + steps):
             kernels["fields_of_starts"]((tall, starts), threads, (
-                np.int32(mode), np.int64(n), count, np.int32(RING), self.pace, self.paces, data, h0, number, fields, side, self.s,
-                self.b, self.e, *self.factors), layout.tile_bytes)
+                np.int32(mode), np.int64(n), count, np.int32(RING), self.settings, self.lines, data, h0, number, fields, side,
+                self.s, self.b, self.e, *self.factors), layout.tile_bytes)
             if mode & (DRAW | PRODUCT):
                 kernels["gradients_of_starts"]((columns * chunks, starts), threads, (
                     count, data, number, *self.factors, self.partial, self.pushes), layout.tile_bytes)

@@ -17,12 +17,12 @@ from dmft.model.cuda_loss import averages_source, check_averages, check_cuda, lo
 from dmft.model.experiment import Experiment, observables_of
 from dmft.model.runfile import Run
 from dmft.model.sample_averages import averages
-from sgd_sim.cpu.dynamics import make_noise
+from sgd_sim.cpu.lanes import make_noise
 from sgd_sim.cpu.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, spectral_weights, start_noise
-from sgd_sim.gpu.layout import ALL, DRAW, KERNELS, PACE, PASSES, PRODUCT, STEP, WIDEST, CardLayout, make_layout
+from sgd_sim.gpu.layout import ALL, COLUMNS, DRAW, KERNELS, PASSES, PRODUCT, STEP, WIDEST, CardLayout, make_layout
 from sgd_sim.kernels import minibatch
-from sgd_sim.kernels.course import make_course, make_rule
-from sgd_sim.kernels.formulas import NESTEROV, decay_of, rate_of
+from sgd_sim.kernels.formulas import keep_of, rate_of
+from sgd_sim.kernels.step_table import make_flags, make_table
 from sgd_sim.landscape import TEST_ROWS, draw_labels, make_teacher, on_sphere, sizes, teacher_fields
 from sgd_sim.recording import record_steps, recorded_rows
 from sgd_sim.states import NOT_STARTED, States, remembers
@@ -85,12 +85,12 @@ class GpuTrajectories:
     def __init__(self, run: Run, instances: np.ndarray, states: States, gpu: Gpu, layout: CardLayout | None = None):
         simulation, seed = run.simulation, run.simulation.seed
         self.run, self.instances, self.gpu, self.layout = run, instances, gpu, layout or layout_of(run)
-        self.rule, self.course, self.steps = make_rule(run), make_course(run, self.layout.samples), run.algorithm.steps
+        self.flags, self.table, self.steps = make_flags(run), make_table(run, self.layout.samples), run.algorithm.steps
         experiment = Experiment.from_run(run)
-        self.model, self.loss_n = experiment.data, experiment.loss_n
+        self.model, self.constraint, self.loss_n = experiment.data, experiment.constraint, experiment.loss_n
         observed = averages_source(averages(experiment.observables))
-        self.by_loss = [gpu.kernels(self.layout.code(loss_source(loss) + observed, self.rule, len(recorded_rows(run)), self.passes),
-                                     (*KERNELS, *PASSES[self.passes]))
+        self.by_loss = [gpu.kernels(self.layout.code(loss_source(loss) + observed, self.flags, self.constraint,
+                                                     len(recorded_rows(run)), self.passes), (*KERNELS, *PASSES[self.passes]))
                         for loss in experiment.losses]
         self.kernels = self.by_loss[0]     # the kernels that do not depend on the loss
         self.shared = simulation.landscape == "shared"
@@ -107,33 +107,31 @@ class GpuTrajectories:
         self.data, self.teacher = self._rows("simulation/data", landscapes, samples)
         self.test, _ = self._rows("simulation/test", landscapes, TEST_ROWS)
         self.e, self.arrived = zeros((count, self.layout.padded), np.float32), zeros(count, np.uint32)
-        pace = self._pace()
-        self.pace, self.paces, self.tickets, self.taken = put(pace), np.int64(len(pace)), zeros(1, np.uint64), 0
-        self.draws = put(self.course.draws)
+        settings = self._settings()
+        self.settings, self.lines, self.tickets, self.taken = put(settings), np.int64(len(settings)), zeros(1, np.uint64), 0
+        self.draws = put(self.table.draws)
         self.b, self.pushes = put(states.b[instances]), zeros((count, self.blocks))
         self.partial = zeros((count, self.blocks, self.layout.padded), np.float32)
         self.m, self.sign = zeros(count), put(np.ones(count))
         self.curves, self.diverged_at = put(states.curves[instances]), put(np.full(count, -1, np.int64))
         self.live, self._live = put(np.ones(count, np.int32)), np.ones(count, np.int32)
         self.s: Any = NULL
-        rule = self.rule
-        if rule.batch != minibatch.FULL:
+        if self.flags.batch != minibatch.FULL:
             self.s = zeros((RING, count, samples), np.uint8)
-        if rule.batch == minibatch.PERSISTENT:
+        if self.flags.batch == minibatch.PERSISTENT:
             gpu.fill(self.s[(self.step - 1) % RING], states.s[instances])
         self.w, self.before = put(states.w[instances]), put(states.before[instances]) if states.before.shape[1] else NULL
         self.weights = (self.pushes, self.b, self.before, self.w, self.w0, np.int64(0 if self.shared else n), self.thermal_streams,
-                        np.int32(rule.sphere), self.e, self.m, self.sign, self.live, self.diverged_at,
-                        put(np.full(count, self.step)))
+                        self.e, self.m, self.sign, self.live, self.diverged_at, put(np.full(count, self.step)))
         if states.step[instances[0]] == NOT_STARTED:
             self._start(teachers)
         self._update(self.step)
 
-    def _pace(self) -> np.ndarray:
-        """The settings of each step, (steps + 1 or 1, len(PACE))."""
-        course = self.course
-        made = {"decay": decay_of(course.eta, course.ridge), "rate": rate_of(course.eta, self.layout.n)}
-        return np.stack([made[name] if name in made else getattr(course, name) for name in PACE], axis=1).astype(np.float64)
+    def _settings(self) -> np.ndarray:
+        """The settings of each step, (steps + 1 or 1, len(COLUMNS))."""
+        table = self.table
+        made = {"keep": keep_of(table.inertia, table.eta, table.ridge), "rate": rate_of(table.eta, self.layout.n)}
+        return np.stack([made[name] if name in made else getattr(table, name) for name in COLUMNS], axis=1).astype(np.float64)
 
     def _rows(self, purpose: str, landscapes: np.ndarray, rows: int) -> tuple[tuple, Any]:
         """Data of landscapes, their labels, the distance in rows between the landscapes of two instances, the number of rows, and
@@ -156,7 +154,7 @@ class GpuTrajectories:
         if places:
             centre, spread = (self.gpu.put(np.array([place[k] for place in places])) for k in (0, 1))
             self.kernels["place_rows"]((rows, landscapes.size), (128,), (self.w0, np.int32(rows), centre, spread, data), 0)
-        if not self.course.averages.size:
+        if not self.table.averages.size:
             return NULL
         return self.gpu.put(np.array([teacher_fields(h0[k], place, self.layout.n) for k, (_, place) in enumerate(drawn)]))
 
@@ -166,7 +164,7 @@ class GpuTrajectories:
         own = [teachers[0 if self.shared else k] for k in range(self.instances.size)]
         noise = [start_noise(seed, i, n) for i in self.instances]
         if problem.start != "spectral":
-            start = np.array([plain_start(problem, w0, z) for w0, z in zip(own, noise)])
+            start = np.array([plain_start(problem, self.constraint, w0, z) for w0, z in zip(own, noise)])
         else:
             self.gpu.fill(self.w, np.array([on_sphere(z) for z in noise]))
             start = np.array([w if w @ w0 >= 0.0 else -w for w, w0 in zip(self._power_iteration(), own)])
@@ -195,25 +193,25 @@ class GpuTrajectories:
         layout, count = self.layout, self.instances.size
         blocks = layout.chunks(int(rows[3])) * count * steps
         self.by_loss[self.loss_n[step]]["pass_over_rows"]((blocks,), (layout.threads,), (
-            np.int32(mode), np.int64(step), np.uint64(self.taken), self.tickets, np.int32(count), np.int32(RING), self.pace,
-            self.paces, *rows, side, going, self.s, self.arrived, self.partial, *self.weights), layout.pass_bytes)
+            np.int32(mode), np.int64(step), np.uint64(self.taken), self.tickets, np.int32(count), np.int32(RING), self.settings,
+            self.lines, *rows, side, going, self.s, self.arrived, self.partial, *self.weights), layout.pass_bytes)
         self.taken += blocks
 
     def _update(self, step: int, chunks: int = 0, w0: Any = None, ahead: int = 1) -> None:
         """A step of the weights from the gradients of so many chunks. With chunks = 0 the weights stay, and only m and e = w -+ w0
-        are computed; with Nesterov's momentum e is that of the point ahead, unless ahead = 0."""
+        are computed; where the rule looks ahead e is that of the point ahead, unless ahead = 0."""
         weights = self.weights if w0 is None else (*self.weights[:4], w0, *self.weights[5:])
         self.kernels["update"]((self.instances.size,), (self.layout.threads,), (
-            np.int64(step), self.pace, self.paces, np.int32(ahead), self.partial, np.int32(chunks), *weights), 256)
+            np.int64(step), self.settings, self.lines, np.int32(ahead), self.partial, np.int32(chunks), *weights), 256)
 
     def _draw_ahead(self, step: int) -> None:
         """Draw the mini-batches of AHEAD steps, from `step` on."""
-        batch, samples, count = self.rule.batch, self.layout.samples, self.instances.size
+        batch, samples, count = self.flags.batch, self.layout.samples, self.instances.size
         self.drawn = min(step + AHEAD, self.steps)
         given = (np.int32(batch), np.int32(samples))
         steps = (self.batch_streams, self.live, np.int64(step), np.int64(self.drawn), np.int32(RING))
         if batch not in minibatch.FIXED_SIZE:
-            self.kernels["draw_rows"]((-(-samples // 512), count), (128,), (*given, *steps, self.pace, self.paces, self.s), 0)
+            self.kernels["draw_rows"]((-(-samples // 512), count), (128,), (*given, *steps, self.settings, self.lines, self.s), 0)
             return
         shared, scratch = 4 * samples, NULL
         if shared > self.gpu.shared_bytes:
@@ -221,9 +219,9 @@ class GpuTrajectories:
         self.kernels["draw_fixed_size"]((count, AHEAD), (128,), (*given, self.draws, *steps, self.s, scratch), shared)
 
     def _look(self, step: int, mode: int) -> None:
-        """Compute all fields and record them; with mode DRAW the same pass gives the gradient of the step. Nesterov's momentum
-        takes its gradient at the point ahead, but records are made at w: then two passes are needed."""
-        twice = self.rule.momentum == NESTEROV
+        """Compute all fields and record them; with mode DRAW the same pass gives the gradient of the step. A rule that looks ahead
+        takes its gradient at another point, but records are made at w: then two passes are needed."""
+        twice = self.flags.looks_ahead
         if twice:
             self._update(step, ahead=0)
         self._pass(ALL, step, self.test, self.sign, self.live)
@@ -242,7 +240,7 @@ class GpuTrajectories:
         wanted = set(self.record[(self.record >= self.step) & (self.record <= last)].tolist())
         step = self.step
         while step < last:
-            if self.rule.batch != minibatch.FULL and step >= self.drawn:
+            if self.flags.batch != minibatch.FULL and step >= self.drawn:
                 self._draw_ahead(step)
             if step in wanted:
                 self._look(step, DRAW)
@@ -251,7 +249,7 @@ class GpuTrajectories:
                 continue
             end = min([last, step + AHEAD, *(other for other in wanted if other > step)])
             end = step + int(np.argmin(np.append(self.loss_n[step:end] == self.loss_n[step], False)))    # one loss a launch
-            if self.rule.batch != minibatch.FULL:
+            if self.flags.batch != minibatch.FULL:
                 end = min(end, self.drawn)
             self._pass(DRAW | STEP, step, self.data, self.sign, self.live, end - step)
             step = end
@@ -272,7 +270,7 @@ class GpuTrajectories:
         states.w[chosen], states.curves[chosen], states.b[chosen] = (self.gpu.get(x) for x in (self.w, self.curves, self.b))
         if self.before is not NULL:
             states.before[chosen] = self.gpu.get(self.before)
-        if self.rule.batch == minibatch.PERSISTENT:
+        if self.flags.batch == minibatch.PERSISTENT:
             places = (states.step[chosen] - 1) % RING    # a diverged instance stands at an earlier step than the others
             for place in np.unique(places):
                 states.s[chosen[places == place]] = self.gpu.get(self.s[place])[places == place]

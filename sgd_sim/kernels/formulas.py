@@ -7,13 +7,11 @@ import numpy as np
 from numba import njit
 from numba.extending import register_jitable
 
-NO_MOMENTUM, HEAVY_BALL, NESTEROV = range(3)
-
 
 @register_jitable
-def decay_of(eta, ridge):
-    """What is left of a weight after a step without gradient."""
-    return 1.0 - eta * ridge
+def keep_of(inertia, eta, ridge):
+    """A - eta lambda, the coefficient of the point where the gradient is taken."""
+    return inertia - eta * ridge
 
 
 @register_jitable
@@ -35,26 +33,15 @@ def coefficient(scale, weight, slope):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def point_ahead(beta, w, before):
-    """Where Nesterov's momentum takes the gradient."""
-    return w + beta * (w - before)
+def point_ahead(lookahead, w, before):
+    """y, where the gradient is taken."""
+    return w + lookahead * (w - before)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def moved(momentum, decay, beta, rate, w, before, total):
-    """A weight after a step with the gradient `total`, without noise: (A - eta lambda) w - B w_before - eta g, or with the point y
-    ahead (1 - eta lambda) y - eta g."""
-    if momentum == NO_MOMENTUM:
-        return decay * w - rate * total
-    if momentum == NESTEROV:
-        return decay * point_ahead(beta, w, before) - rate * total
-    return (decay + beta) * w - beta * before - rate * total
-
-
-@njit(cache=True, nogil=True, inline="always")
-def onto_sphere(q):
-    """What weights with |w|^2/N = q are multiplied by to lie on the sphere."""
-    return 1.0 / np.sqrt(q)
+def moved(keep, recoil, lookahead, rate, w, before, total):
+    """A weight after a step with the gradient `total`, without noise: (A - eta lambda) y - B w_before - eta g."""
+    return keep * point_ahead(lookahead, w, before) - recoil * before - rate * total
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -64,8 +51,8 @@ def pushed(b, eta, total, n):
 
 
 @njit(cache=True, nogil=True)
-def miss(rule, field, label):
+def miss(flags, field, label):
     """Error of the prediction for a label: |h| - |h0|, h - h0, or |h|^power - y."""
-    if not rule.anchored and rule.power > 0.0:
-        return abs(field)**rule.power - label
-    return abs(field) - abs(label) if rule.absolute and rule.anchored else field - label
+    if not flags.anchored and flags.power > 0.0:
+        return abs(field)**flags.power - label
+    return abs(field) - abs(label) if flags.absolute and flags.anchored else field - label

@@ -19,6 +19,7 @@ from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from dmft.core.compiled import UNCOUNTED
 from sgd_sim.kernels.formulas import coefficient, field_of
 
 LANES = 16   # float32 in 64 bytes, one cache line
@@ -145,6 +146,18 @@ def call_value(typing, address, f, y, h0):
 
 
 @intrinsic
+def call_factor(typing, address, q):
+    """Call the compiled double f(double) at an address."""
+    signature = types.float64(types.intp, types.float64)
+
+    def generate(context, builder, sig, arguments):
+        kind = ir.FunctionType(_DOUBLE, [_DOUBLE]).as_pointer()
+        return builder.call(builder.inttoptr(arguments[0], kind), arguments[1:])
+
+    return signature, generate
+
+
+@intrinsic
 def call_many(typing, address, products, h0, sign, shift, weight, samples, lanes, root, scale):
     """Call the compiled void f(float*, double*, double*, double*, uint8*, intp, intp, double, double) at an address."""
     signature = types.void(*[types.intp] * 8, types.float64, types.float64)
@@ -157,7 +170,7 @@ def call_many(typing, address, products, h0, sign, shift, weight, samples, lanes
     return signature, generate
 
 
-@njit(cache=True, nogil=True)
+@njit(**UNCOUNTED, nogil=True)
 def pass_over_rows(data, rows, e, sign, root, shift, h0, weight, scale, dv, gradient, fields):
     """fields[mu] = sign h0[mu] + root x_mu.e + shift and gradient += sum_mu scale weight[mu] dv(fields[mu], h0[mu]) x_mu.
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 
-def reference(X, w0, w, eta, steps, dv, s=None, scale=1.0, ridge=None, noise=None, beta=0.0, nesterov=False):
+def reference(X, w0, w, eta, steps, dv, s=None, scale=1.0, ridge=None, noise=None, beta=0.0, nesterov=False, more=0.0, radius=1.0):
     """Weights at steps 0..steps, (steps + 1, N).
 
     s: (steps, M) mini-batches; noise: (steps, N) already scaled; eta, scale, ridge, beta: numbers or (steps,); ridge None: on the
-    sphere. dv: a function, or one for each step.
+    sphere of this radius, in units of sqrt(N). dv: a function, or one for each step. more: times the last displacement, added to
+    the step.
     """
     n, path, before = w.size, [w], w
     h0 = X @ w0 / np.sqrt(n)
@@ -22,7 +23,8 @@ def reference(X, w0, w, eta, steps, dv, s=None, scale=1.0, ridge=None, noise=Non
         u = y - eta[step] * (X.T @ g) / np.sqrt(n) - eta[step] * decay[step] * y + (0.0 if noise is None else noise[step])
         if not nesterov:
             u = u + beta[step] * (w - before)
-        before, w = w, u if ridge is not None else u * np.sqrt(n) / np.linalg.norm(u)
+        u = u + more * (w - before)
+        before, w = w, u if ridge is not None else u * radius * np.sqrt(n) / np.linalg.norm(u)
         path.append(w)
     return np.array(path)
 

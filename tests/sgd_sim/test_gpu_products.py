@@ -10,7 +10,7 @@ import pytest
 
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
-from sgd_sim.cpu.shared import SharedTrajectories
+from sgd_sim.cpu.trajectory import SharedTrajectories
 from sgd_sim.gpu import products
 from sgd_sim.gpu.layout import TILE
 from sgd_sim.gpu.products import MANY, GpuProducts, make_trajectories

@@ -15,7 +15,6 @@ from dmft.core.errors import RunError
 from dmft.model.losses import register_loss
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.cli import main
-from sgd_sim.cpu.starts import start_weights
 from sgd_sim.cpu.trajectory import InstanceTrajectory
 from sgd_sim.gpu.trajectories import AHEAD, GpuTrajectories, gpu_batches
 from sgd_sim.states import States, empty_states
@@ -148,9 +147,7 @@ def test_shared_landscape(card, changes):
     run = run_of(landscape="shared", **PERSISTENT, **changes)
     want, landscape = empty_states(run), InstanceTrajectory(run, 0, empty_states(run), False).landscape
     for i in range(2):
-        trajectory = InstanceTrajectory(run, i, want, False)
-        trajectory.landscape = landscape
-        trajectory.state.w[:] = start_weights(run.problem, landscape, trajectory.work, run.simulation.seed, i)
+        trajectory = InstanceTrajectory(run, i, want, False, landscape)
         trajectory.advance(run.algorithm.steps)
         trajectory.post(want)
     assert_close(on_gpu(run, card), want)

@@ -10,10 +10,11 @@ from simulator_reference import phase_dv, phase_loss, reference
 from test_simulator_reference import drawn
 
 import sgd_sim
+from dmft.model.experiment import Experiment
 from dmft.model.losses import register_loss
 from dmft.model.preprocessing import spectral_loss
 from dmft.model.runfile import Run, parse_run
-from sgd_sim.cpu.dynamics import make_work
+from sgd_sim.cpu.by_rows import make_rows
 from sgd_sim.cpu.starts import start_weights
 from sgd_sim.landscape import make_landscape
 from tests.marks import with_slow
@@ -98,7 +99,7 @@ def expected(run: Run, told: dict, instance: int, landscape_index: int):
     problem, simulation, size = run.problem, run.simulation, run.simulation.dimension
     landscape = make_landscape(simulation.seed, landscape_index, size, problem.alpha)
     X, w0 = landscape.data[:landscape.h0.size, :size].astype(np.float64), landscape.w0
-    w = start_weights(problem, landscape, make_work(landscape), simulation.seed, instance)
+    w = start_weights(problem, Experiment.from_run(run).constraint, landscape, make_rows(landscape), simulation.seed, instance)
     s, normals = drawn(run, X.shape[0], instance)
     temperature = np.zeros(STEPS)
     if run.algorithm.temperature != 0.0:

@@ -8,7 +8,7 @@ import pytest
 from dmft.model.data import data_of
 from dmft.model.runfile import Run
 from dmft.model.sample_averages import register_observable
-from sgd_sim.cpu.shared import SharedTrajectories
+from sgd_sim.cpu.trajectory import SharedTrajectories
 from sgd_sim.gpu.products import GpuProducts
 from sgd_sim.landscape import make_landscape
 from sgd_sim.recording import recorded_rows

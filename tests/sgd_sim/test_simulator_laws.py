@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import sgd_sim
+from dmft.model.constraints import Sphere
 from dmft.model.runfile import parse_run
-from sgd_sim.cpu.dynamics import make_work
+from sgd_sim.cpu.by_rows import make_rows
 from sgd_sim.cpu.starts import spectral_start, spectral_weights, start_weights
 from sgd_sim.landscape import make_landscape
 from tests.run_files import run_text
@@ -45,7 +46,7 @@ def test_the_spectral_start_is_the_leading_eigenvector(name):
     landscape = make_landscape(7, 0, 60, 3.0)
     h0 = landscape.h0
     h0[3] = 11.0               # a label that would take over
-    w = spectral_start(problem_of(name), landscape, make_work(landscape), np.random.default_rng(1).standard_normal(60))
+    w = spectral_start(problem_of(name), landscape, make_rows(landscape), np.random.default_rng(1).standard_normal(60))
     X = landscape.data[:h0.size, :60].astype(float)
 
     def leading(weights):
@@ -59,7 +60,7 @@ def test_the_spectral_start_goes_on_where_eigenvalues_are_close():
     """At alpha = 0.6, data whose two largest eigenvalues are 0.03 apart: 500 steps of power iteration end at 0.9957."""
     problem, size = problem_of("mondelli_montanari", 0.6), 200
     landscape = make_landscape(7, 3, size, 0.6)
-    w = start_weights(problem, landscape, make_work(landscape), 7, 3)
+    w = start_weights(problem, Sphere(), landscape, make_rows(landscape), 7, 3)
     X = landscape.data[:landscape.h0.size, :size].astype(float)
     leading = np.linalg.eigh((X * spectral_weights(problem, landscape.h0)[:, None]).T @ X)[1][:, -1]
     assert abs(leading @ w) / np.sqrt(size) > 0.99999
@@ -73,7 +74,8 @@ def test_the_overlap_of_the_spectral_start():
         found[name] = []
         for index in range(16):
             landscape = make_landscape(3, index, size, 3.0)
-            found[name].append(start_weights(problem, landscape, make_work(landscape), 3, index) @ landscape.w0 / size)
+            start = start_weights(problem, Sphere(), landscape, make_rows(landscape), 3, index)
+            found[name].append(start @ landscape.w0 / size)
     error = np.std(found["mondelli_montanari"], ddof=1) / 4
     assert abs(np.mean(found["mondelli_montanari"]) - 0.79133) < 4 * error + 2 / size and error < 0.02
     assert np.mean(found["truncated"]) < 0.75

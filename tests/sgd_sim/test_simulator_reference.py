@@ -10,11 +10,12 @@ import sgd_sim
 from dmft.core import streams
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import parse_run
-from sgd_sim.cpu.dynamics import add_noise, make_work
+from sgd_sim.cpu.by_rows import make_rows
+from sgd_sim.cpu.dynamics import add_noise
 from sgd_sim.cpu.starts import start_weights
 from sgd_sim.kernels import minibatch
-from sgd_sim.kernels.course import make_course, make_rule, pace_of
 from sgd_sim.kernels.fast_normals import BLOCK, buffers
+from sgd_sim.kernels.step_table import make_flags, make_table, settings_of
 from sgd_sim.landscape import make_landscape
 
 BASE = """
@@ -52,16 +53,16 @@ CASES = {
 
 def drawn(run, samples, instance):
     """(steps, M) mini-batches and (steps, N) normals of an instance."""
-    rule, course = make_rule(run), make_course(run, samples)
+    batch, table = make_flags(run).batch, make_table(run, samples)
     s, path, order = np.ones(samples, np.uint8), [], minibatch.make_order(samples)
     words = minibatch.make_words(samples)
     stream = streams.key(run.simulation.seed, "simulation/minibatch", instance)
     for step in range(run.algorithm.steps):
-        pace = pace_of(course, step)
-        if rule.batch in (minibatch.BERNOULLI, minibatch.PERSISTENT):
-            minibatch.draw_rows(rule.batch, s, 0, samples, stream, step, pace.enter, pace.switch_on, pace.switch_off, words)
-        elif rule.batch != minibatch.FULL:
-            minibatch.draw_fixed_size(rule.batch, s, pace.first_place, pace.last_place, stream, pace.order, order)
+        now = settings_of(table, step)
+        if batch in (minibatch.BERNOULLI, minibatch.PERSISTENT):
+            minibatch.draw_rows(batch, s, 0, samples, stream, step, now.enter, now.switch_on, now.switch_off, words)
+        elif batch != minibatch.FULL:
+            minibatch.draw_fixed_size(batch, s, now.first_place, now.last_place, stream, now.order, order)
         path.append(s.copy())
     normals, scratch = np.zeros((run.algorithm.steps, run.simulation.dimension)), (np.empty(BLOCK), buffers())
     for step in range(run.algorithm.steps):
@@ -75,9 +76,10 @@ def reference_curves(run, instance, landscape_index):
     landscape = make_landscape(simulation.seed, landscape_index, simulation.dimension, problem.alpha)
     n = simulation.dimension
     X, w0 = landscape.data[:landscape.h0.size, :n].astype(np.float64), landscape.w0
-    w = start_weights(problem, landscape, make_work(landscape), simulation.seed, instance)
+    experiment = Experiment.from_run(run)
+    w = start_weights(problem, experiment.constraint, landscape, make_rows(landscape), simulation.seed, instance)
     s, normals = drawn(run, X.shape[0], instance)
-    noise = np.sqrt(2.0 * Experiment.from_run(run).temperature * algorithm.learning_rate)[:, None] * normals
+    noise = np.sqrt(2.0 * experiment.temperature * algorithm.learning_rate)[:, None] * normals
     linear = problem.loss == "linear"
     path = reference(X, w0, w, algorithm.learning_rate, algorithm.steps, (lambda f, y: f - y) if linear else phase_dv, s,
                      1.0 / algorithm.batch_fraction if algorithm.rescale_gradient else 1.0,

@@ -15,11 +15,8 @@ from dmft.core import store
 from dmft.core.driver import drive
 from dmft.core.errors import Stopped
 from dmft.model.runfile import parse_run
-from sgd_sim.cpu.dynamics import State, advance, make_noise, make_work
-from sgd_sim.cpu.shared import SharedTrajectories
-from sgd_sim.cpu.starts import start_weights
+from sgd_sim.cpu.trajectory import InstanceTrajectory, SharedTrajectories
 from sgd_sim.instances import Instances
-from sgd_sim.kernels.course import make_course, make_rule
 from sgd_sim.landscape import make_landscape
 from sgd_sim.simulation import SimulationJob
 from sgd_sim.states import empty_states
@@ -79,19 +76,16 @@ def test_stopping_in_the_middle_of_an_instance(run, landscape, tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_slices_rows_in_threads_and_records_change_nothing(run, kind):
-    run = run.replace(dimension=300, t_max=0.6, **KINDS[kind])
+    run = run.replace(dimension=300, t_max=0.6, instances=1, **KINDS[kind])
     found = []
     for threads, cuts, record in ((False, [0, 30], [0, 30]), (True, [0, 1, 8, 30], [0, 30]), (False, [0, 30], range(31))):
-        landscape = make_landscape(1, 0, 300, 3.0, threads)
-        work = make_work(landscape)
-        w = start_weights(run.problem, landscape, work, 1, 0, threads)
-        state = State(w, np.ones(900, np.uint8), np.zeros(1), w.copy())
-        record = np.array(record)
-        curves = np.zeros((4, record.size))
-        for first, last in zip(cuts[:-1], cuts[1:]):
-            advance(landscape, make_rule(run), make_course(run, 900), make_noise(1, 0), state, work, first, last,
-                    record, curves, threads)
-        found.append((state.w, curves[:, [0, -1]]))
+        states = empty_states(run)
+        states.record, states.curves = np.array(record), np.zeros((1, 4, len(record)))
+        trajectory = InstanceTrajectory(run, 0, states, threads)
+        for last in cuts[1:]:
+            trajectory.advance(last)
+        trajectory.post(states)
+        found.append((states.w[0], states.curves[0][:, [0, -1]]))
     for w, curves in found[1:]:
         np.testing.assert_array_equal(w, found[0][0])
         np.testing.assert_array_equal(curves, found[0][1])

@@ -1,7 +1,7 @@
 // What the kernels of the simulator share. Numbers are those of sgd_sim/*.py, whose names are used here.
 //
 // Put before this file: dmft/core/cuda/philox.cuh, the functions of the loss and those of sgd_sim/kernels/formulas.py, translated from
-// Python, numbers with names there (mini-batches, modes, columns of a line of PACE numbers, rows of the curves), and definitions of
+// Python, numbers with names there (mini-batches, modes, columns of a line of settings, rows of the curves), and definitions of
 //   N          dimension
 //   STRIDE     numbers of a stored row: N filled up with zeros to 32 bytes
 //   HALF       1: data in float16, 0: in float32
@@ -13,7 +13,9 @@
 //   CHUNK      rows of a block, a multiple of 4
 //   ANCHORED   1: labels are the teacher's fields h0, and fields are computed from the deviation from the nearer of w0 and -w0
 //   BIAS       1: an intercept is learnt
-//   MOMENTUM   0: none; NESTEROV: its value for that kind
+//   REMEMBERS  1: a step needs the weights of the step before
+//   LOOKS_AHEAD  1: gradients are taken at another point than the weights
+//   RESCALES   1: the constraint rescales the weights after a step
 //   QUANTITIES rows of the curves of an instance
 //   PRODUCTS   1: products.cuh passes over the data, 0: rows.cuh
 //   TILE, SLAB, STAGES  of products.cuh
@@ -46,9 +48,9 @@ typedef float Stored;
 #define ROOM (16 * ((ROWS * (TEAM + 1) + 3) / 4) > 256 ? 16 * ((ROWS * (TEAM + 1) + 3) / 4) : 256)
 #endif
 
-// The numbers of a step; `paces` is 1 if all steps are alike.
-__device__ inline const double *pace_of(const double *pace, i64 paces, i64 step) {
-    return pace + (step < paces ? step : paces - 1) * PACE;
+// The numbers of a step; `lines` is 1 if all steps are alike.
+__device__ inline const double *settings_of(const double *settings, i64 lines, i64 step) {
+    return settings + (step < lines ? step : lines - 1) * SETTINGS;
 }
 
 struct __align__(16) Quad { float x, y, z, w; };

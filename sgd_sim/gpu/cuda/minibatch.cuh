@@ -6,7 +6,7 @@
 // Mini-batches of independent rows for the steps from first_step to last_step; the chain goes on from that of the step before.
 // A thread draws four rows. Grid (rows / 4 / threads, instances).
 extern "C" __global__ void draw_rows(int batch, int rows, const u64 *streams, const int *live, i64 first_step, i64 last_step,
-                                     int ring, const double *pace, i64 paces, unsigned char *s) {
+                                     int ring, const double *settings, i64 lines, unsigned char *s) {
     const int call = blockIdx.x * blockDim.x + threadIdx.x, here = min(4, rows - 4 * call);
     if (here <= 0 || !live[blockIdx.y]) return;
     const i64 apart = (i64)gridDim.y * rows;
@@ -14,7 +14,7 @@ extern "C" __global__ void draw_rows(int batch, int rows, const u64 *streams, co
     bool in[4];
     for (int k = 0; k < here; k++) in[k] = s[(first_step + ring - 1) % ring * apart + k];
     for (i64 step = first_step; step < last_step; step++) {
-        const double *now = pace_of(pace, paces, step);
+        const double *now = settings_of(settings, lines, step);
         const u64 enter = (u64)now[ENTER], on = (u64)now[SWITCH_ON], off = (u64)now[SWITCH_OFF];
         const bool fresh = batch == BERNOULLI || step == 0;
         u64 a, b;

@@ -184,12 +184,12 @@ __device__ inline void multiply_tile(const float *a, i64 a_apart, int starts, co
 // Coefficients of all rows in the gradients of all starts, factors (starts, factors_apart), and where mode has ALL the fields
 // (starts, rows). Arguments as in pass_over_rows. Grid (tiles of rows, tiles of starts).
 extern "C" __global__ void __launch_bounds__(TILE_THREADS, 3)
-fields_of_starts(int mode, i64 step, int starts, int ring, const double *pace, i64 paces, const Stored *data, const double *h0,
+fields_of_starts(int mode, i64 step, int starts, int ring, const double *settings, i64 lines, const Stored *data, const double *h0,
                  int rows, double *fields, const double *side, const unsigned char *s, const double *b, const float *e,
                  float *factors, i64 factors_apart) {
     extern __shared__ double shared[];
     const int first = blockIdx.y * TILE, first_row = blockIdx.x * TILE;
-    const double scale = pace_of(pace, paces, step)[SCALE];
+    const double scale = settings_of(settings, lines, step)[SCALE];
     if (s) s += step % ring * starts * rows;
     Sums sum = {};
     multiply_tile<FIELDS>(e + (i64)first * PADDED, PADDED, starts - first, data + (i64)first_row * STRIDE, rows - first_row, STRIDE,

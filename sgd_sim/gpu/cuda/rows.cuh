@@ -8,17 +8,17 @@
 // sign and live, or their counterparts in the spectral start. s: mini-batches (ring, instances, rows), none: all rows.
 //
 // With STEP, the last block of an instance to arrive (counted in `arrived`) steps its weights; the order in which the partial
-// gradients are added does not depend on which block that is. pace: the numbers of all steps.
+// gradients are added does not depend on which block that is. settings: the numbers of all steps.
 //
 // One launch makes several steps, from first_step on. Blocks draw tickets (the first of this launch is no_tickets), which number
 // the chunks of all instances, step after step; a block whose instance has not finished the step before waits for it. Blocks with
 // earlier tickets never wait for later ones, so one of them can always work, and the card is full until the last step ends.
 // Grid (chunks * instances * steps).
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int instances, int ring, const double *pace, i64 paces,
+pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int instances, int ring, const double *settings, i64 lines,
                const Stored *data, const double *h0, i64 apart, int rows, double *fields, const double *side, const int *going,
                const unsigned char *s, unsigned *arrived, float *partial, double *pushes, double *b,
-               double *before, double *w, const double *w0, i64 w0_apart, const u64 *thermal, int sphere, float *e, double *m,
+               double *before, double *w, const double *w0, i64 w0_apart, const u64 *thermal, float *e, double *m,
                double *sign, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     Quad *quads = (Quad *)shared;   // e, later the gradients of the warps; sums of the warps of a team
@@ -31,7 +31,7 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     __syncthreads();
     const int chunk = work[0] % chunks, instance = work[0] / chunks % instances;
     const i64 step = first_step + work[0] / chunks / instances;
-    const double *now = pace_of(pace, paces, step);
+    const double *now = settings_of(settings, lines, step);
     const int first = chunk * CHUNK, count = min(CHUNK, rows - first);
     data += ((i64)instance * apart + first) * STRIDE;
     h0 += (i64)instance * apart + first;
@@ -207,6 +207,6 @@ pass_over_rows(int mode, i64 first_step, u64 no_tickets, u64 *tickets, int insta
     if (!work[0]) return;
     __threadfence();
     if (thread == 0) arrived[instance] = 0;
-    step_weights(instance, step, pace, paces, 1, partial, chunks, shared, pushes, b, before, w, w0, w0_apart, thermal,
-                 sphere, e, m, sign, live, diverged_at, ready);
+    step_weights(instance, step, settings, lines, 1, partial, chunks, shared, pushes, b, before, w, w0, w0_apart, thermal,
+                 e, m, sign, live, diverged_at, ready);
 }

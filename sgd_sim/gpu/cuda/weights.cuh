@@ -12,9 +12,9 @@ __device__ inline double total_of(const float *partial, int chunks, int c) {
 }
 
 // Compute m, sign and e of weights u (a thread's columns of them) at a step; returns 0 if the overlap is NaN, which ends the
-// instance. With Nesterov's momentum e is that of u + beta (u - old).
-__device__ inline bool measure(const double *u, const double *old, double beta, const double *w0, i64 step, float *e, double *m, double *sign, int *live,
-                               i64 *diverged_at, double *room) {
+// instance. Where the rule looks ahead e is that of the point ahead.
+__device__ inline bool measure(const double *u, const double *old, double lookahead, const double *w0, i64 step, float *e, double *m,
+                               double *sign, int *live, i64 *diverged_at, double *room) {
     double product = 0.0;
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
@@ -25,8 +25,8 @@ __device__ inline bool measure(const double *u, const double *old, double beta, 
 #pragma unroll
     for (int k = 0; k < COLUMNS; k++) {
         int c = threadIdx.x + k * THREADS;
-#if MOMENTUM == NESTEROV
-        if (c < N) e[position(c)] = (float)(point_ahead<double>(beta, u[k], old[k]) - side * w0[c]);
+#if LOOKS_AHEAD
+        if (c < N) e[position(c)] = (float)(point_ahead<double>(lookahead, u[k], old[k]) - side * w0[c]);
 #else
         if (c < N) e[position(c)] = (float)(u[k] - side * w0[c]);
 #endif
@@ -40,21 +40,21 @@ __device__ inline bool measure(const double *u, const double *old, double beta, 
 }
 
 // One step of the weights, eq. [sgd-step], then what the pass of the next step needs. w0_apart: distance between teachers, 0
-// when instances share one; pace: the numbers of all steps. chunks = 0: no step, only m and e at `step`; ahead = 1: e at the point
-// ahead, with Nesterov's momentum, 0: at w. ready: the step that an instance has reached. pushes: (instances, chunks) parts of the
-// slope in the intercept b. before: weights of the step before, with momentum. All threads of a block.
-__device__ inline void step_weights(i64 instance, i64 step, const double *pace, i64 paces, int ahead, const float *partial,
+// when instances share one; settings: the numbers of all steps. chunks = 0: no step, only m and e at `step`; ahead = 1: e at the point
+// ahead, where the rule looks ahead, 0: at w. ready: the step that an instance has reached. pushes: (instances, chunks) parts of the
+// slope in the intercept b. before: weights of the step before, where a step needs them. All threads of a block.
+__device__ inline void step_weights(i64 instance, i64 step, const double *settings, i64 lines, int ahead, const float *partial,
                                     int chunks, double *room, const double *pushes, double *b, double *before, double *w,
                                     const double *w0, i64 w0_apart,
-                                    const u64 *thermal, int sphere, float *e, double *m, double *sign, int *live,
+                                    const u64 *thermal, float *e, double *m, double *sign, int *live,
                                     i64 *diverged_at, i64 *ready) {
     w += instance * N, w0 += instance * w0_apart, partial += instance * chunks * PADDED;
     double u[COLUMNS], square = 0.0;
-    const double *now = pace_of(pace, paces, step);
-    const double decay = now[DECAY], rate = now[RATE], noise = chunks ? now[NOISE] : 0.0;
-#if MOMENTUM
+    const double *now = settings_of(settings, lines, step);
+    const double keep = now[KEEP], rate = now[RATE], noise = chunks ? now[NOISE] : 0.0;
+#if REMEMBERS
     double old[COLUMNS];
-    const double beta = now[BETA];
+    const double recoil = now[RECOIL], lookahead = now[LOOKAHEAD];
     before += instance * N;
 #else
     const double *old = u;
@@ -72,22 +72,22 @@ __device__ inline void step_weights(i64 instance, i64 step, const double *pace, 
         u[k] = 0.0;
         if (c >= N) continue;
         u[k] = fresh(w + c);
-#if MOMENTUM
+#if REMEMBERS
         old[k] = fresh(before + c);
         if (chunks) {
             const double here = u[k];
-            u[k] = moved<double>(decay, beta, rate, here, old[k], total_of(partial, chunks, c));
+            u[k] = moved<double>(keep, recoil, lookahead, rate, here, old[k], total_of(partial, chunks, c));
             before[c] = old[k] = here;
         }
 #else
-        if (chunks) u[k] = moved<double>(decay, 0.0, rate, u[k], 0.0, total_of(partial, chunks, c));
+        if (chunks) u[k] = moved<double>(keep, 0.0, 0.0, rate, u[k], 0.0, total_of(partial, chunks, c));
 #endif
         if (noise > 0.0) u[k] += noise * one_normal(thermal[instance], (u64)step, c);
         square += u[k] * u[k];
     }
     if (chunks) {
-        if (sphere) {
-            const double a_n = onto_sphere<double>(block_sum(square, room) / N);
+        if (RESCALES) {
+            const double a_n = rescaling<double>(block_sum(square, room) / N);
 #pragma unroll
             for (int k = 0; k < COLUMNS; k++) u[k] *= a_n;
         }
@@ -98,8 +98,8 @@ __device__ inline void step_weights(i64 instance, i64 step, const double *pace, 
         }
     }
     if (chunks) step++;
-    const bool goes_on = measure(u, old, ahead ? pace_of(pace, paces, step)[BETA] : 0.0, w0, step, e + instance * PADDED, m + instance, sign + instance, live + instance,
-                                 diverged_at + instance, room);
+    const bool goes_on = measure(u, old, ahead ? settings_of(settings, lines, step)[LOOKAHEAD] : 0.0, w0, step, e + instance * PADDED,
+                                 m + instance, sign + instance, live + instance, diverged_at + instance, room);
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
@@ -108,12 +108,12 @@ __device__ inline void step_weights(i64 instance, i64 step, const double *pace, 
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-update(i64 step, const double *pace, i64 paces, int ahead, const float *partial, int chunks, const double *pushes, double *b,
-       double *before, double *w, const double *w0, i64 w0_apart, const u64 *thermal, int sphere, float *e, double *m, double *sign, int *live,
+update(i64 step, const double *settings, i64 lines, int ahead, const float *partial, int chunks, const double *pushes, double *b,
+       double *before, double *w, const double *w0, i64 w0_apart, const u64 *thermal, float *e, double *m, double *sign, int *live,
        i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     if (live[blockIdx.x])
-        step_weights(blockIdx.x, step, pace, paces, ahead, partial, chunks, shared, pushes, b, before, w, w0, w0_apart, thermal, sphere, e,
+        step_weights(blockIdx.x, step, settings, lines, ahead, partial, chunks, shared, pushes, b, before, w, w0, w0_apart, thermal, e,
                      m, sign, live, diverged_at, ready);
 }
 

@@ -13,6 +13,7 @@ from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import Batches, Bernoulli
 from dmft.model.runfile import Run, parse_run
+from tests import own_physics  # noqa: F401
 from tests.dmft.equations.test_reference import PLAIN, SAMPLES, assert_same, solved
 from tests.solver_cases import make_iteration, make_march
 
@@ -32,6 +33,8 @@ SETTINGS = {
     "nesterov": (SPHERE, f'kind = "sgd"\nbatch_fraction = 0.5\n{RATES}\nmomentum = [[0.0, 0.8], [0.1, 0.4]]\nnesterov = true\n'
                          "temperature = 0.1", ""),
     "nesterov, ridge": (RIDGE, f'kind = "sgd"\nbatch_fraction = 0.5\n{RATES}\nmomentum = 0.7\nnesterov = true', ""),
+    "own rule": (SPHERE, f'kind = "sgd"\nbatch_fraction = 0.5\n{RATES}\nmomentum = [[0.0, 0.3], [0.1, 0.2]]\n'
+                         'update = "two_shares"\ntemperature = 0.1', ""),
     "reshuffled": (SPHERE, 'kind = "sgd"\nbatch_fraction = 0.25\nminibatch = "reshuffled"\nlearning_rate = 0.015', ""),
     "cyclic": (SPHERE, 'kind = "sgd"\nbatch_fraction = [[0.0, 0.25], [0.1, 0.5]]\nminibatch = "cyclic"\nlearning_rate = 0.015', ""),
     "phases": (SPHERE, 'kind = "sgd"\nbatch_fraction = 0.5\nlearning_rate = 0.015\nmomentum = 0.3',
@@ -54,14 +57,14 @@ def test_the_march_solves_the_equations(name):
     assert_same(make_march(run, SAMPLES, parts=PLAIN), kernels, weights, 1e-6 if name == "scheduled langevin" else 1e-9)
 
 
-@pytest.mark.parametrize("name", ["scheduled persistent", "heavy ball", "nesterov", "cyclic"])
+@pytest.mark.parametrize("name", ["scheduled persistent", "heavy ball", "nesterov", "own rule", "cyclic"])
 def test_the_iteration_solves_the_equations(name):
     run = run_of(name)
     kernels, weights, _ = solved(Experiment.from_run(run))
     assert_same(make_iteration(run, SAMPLES, parts=PLAIN), kernels, weights, 1e-9)
 
 
-@pytest.mark.parametrize("name", ["scheduled ridge", "heavy ball", "nesterov"])
+@pytest.mark.parametrize("name", ["scheduled ridge", "heavy ball", "nesterov", "own rule"])
 def test_the_identity_holds_for_every_row(name):
     """[ibp] and the identity of nu_hat: what a row as sampled fails them by is Monte-Carlo error, which sixteen times the samples
     make four times smaller (measured: 0.26 to 0.31, and 0.25 to 0.31 of that)."""

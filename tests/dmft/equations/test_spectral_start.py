@@ -19,6 +19,7 @@ from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.preprocessing import PREPROCESSINGS, register_preprocessing, spectral_loss
 from dmft.model.runfile import parse_run
 from dmft.model.spectral import SpectralLaw, power_iteration
+from dmft.model.updates import HeavyBall, Update
 from dmft.samples.sampling import Sampling
 from dmft.solvers.iterate import Iteration, Options
 from dmft.solvers.march import March
@@ -126,7 +127,7 @@ def test_the_iteration_gets_there_too():
     e = theory_experiment(spectral_run(steps=6))
     cut = slice(e.hidden - 2, None)
     short = {name: getattr(e, name)[cut] for name in ("eta_n", "t_n", "temperature", "ridge_n", "scale_n", "loss_n", "jump_n")}
-    e = dataclasses.replace(e, **short, steps=8, hidden=2, update=dataclasses.replace(e.update, beta=e.update.beta[cut]),
+    e = dataclasses.replace(e, **short, steps=8, hidden=2, update=Update.of(HeavyBall(), np.zeros(8)),
                             batches=dataclasses.replace(e.batches, which=e.batches.which[cut]))
     sampling = Sampling(64, 1, (0,), frozenset(("sobol",)))
     march = March(e, sampling, None, Wanted.plain(6), Comm())

@@ -12,8 +12,7 @@ from dmft.model.classification import DOOR, LOGISTIC, SMOOTH_HINGE, door
 from dmft.model.data import data_of
 from dmft.model.experiment import Experiment, known_errors
 from dmft.model.runfile import Run, parse_run
-from sgd_sim.cpu.shared import SharedTrajectories
-from sgd_sim.cpu.trajectory import InstanceTrajectory
+from sgd_sim.cpu.trajectory import InstanceTrajectory, SharedTrajectories
 from sgd_sim.gpu.products import GpuProducts
 from sgd_sim.gpu.trajectories import GpuTrajectories
 from sgd_sim.result import make_result

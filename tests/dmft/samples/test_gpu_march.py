@@ -19,6 +19,7 @@ from dmft.samples.gpu import TILING, Tiling
 from dmft.samples.sampling import PARTS, Sampling, draw
 from dmft.solvers import march as marching
 from dmft.solvers.march import March
+from tests import own_physics  # noqa: F401
 from tests.emulate import COMPILER, HostGpu
 from tests.marks import slow, with_slow
 
@@ -130,6 +131,7 @@ CHANGING = {
                  "learning_rate = [[0.0, 0.02], [0.1, 0.01]]",
     "heavy ball": 'kind = "sgd"\nbatch_fraction = 0.5\nlearning_rate = 0.01\nmomentum = 0.7\ntemperature = 0.1',
     "nesterov": 'kind = "sgd"\nbatch_fraction = 0.5\nlearning_rate = 0.01\nmomentum = 0.7\nnesterov = true',
+    "own rule": 'kind = "sgd"\nbatch_fraction = 0.5\nlearning_rate = 0.01\nmomentum = 0.6\nupdate = "two_shares"',
     "reshuffled": 'kind = "sgd"\nbatch_fraction = 0.25\nminibatch = "reshuffled"\nlearning_rate = 0.01',
     "cyclic": 'kind = "sgd"\nbatch_fraction = 0.25\nminibatch = "cyclic"\nlearning_rate = 0.01',
     "spectral": 'kind = "sgd"\nbatch_fraction = 0.5\nminibatch = "reshuffled"\nlearning_rate = 0.005',

@@ -1,13 +1,15 @@
-"""A run as plain numbers for compiled loops: the rule, which holds for all steps, and the settings of every single step."""
+"""A run as plain numbers for compiled loops: flags, which hold for all steps, and the settings of every single step."""
 
 from __future__ import annotations
 
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cfunc, njit
 
+from dmft.core.compiled import UNCOUNTED
+from dmft.core.syntax import bound
 from dmft.model.curves import CurveDefinition
 from dmft.model.experiment import Experiment, observables_of
 from dmft.model.losses import Loss, built_in, get_loss
@@ -15,29 +17,31 @@ from dmft.model.minibatches import Epochs, MiniBatch
 from dmft.model.runfile import Run
 from dmft.model.sample_averages import averages
 from sgd_sim.kernels import minibatch
-from sgd_sim.kernels.formulas import HEAVY_BALL, NESTEROV, NO_MOMENTUM
 
 
-class Rule(NamedTuple):
-    """What holds for all steps: labels, constraint, kinds of mini-batch and of momentum."""
+class RunFlags(NamedTuple):
+    """What holds for all steps: labels, constraint, kind of mini-batch, and what the update rule needs."""
 
     absolute: bool        # True: the error on fresh samples is that of |h| (losses blind to the sign); False: that of h
     anchored: bool        # labels are h0, and fields are computed from the deviation from w0
     power: float          # where labels are not h0, the error on fresh samples compares |h|^power with them (0: h itself)
     bias: bool            # an intercept is learnt
-    sphere: bool
     batch: int            # kind of mini-batch
-    momentum: int
+    remembers: bool       # a step needs the weights of the step before
+    looks_ahead: bool     # gradients are taken at another point than the weights
+    rescaling: int        # address of the constraint's factor of the weights, as a function of their |w|^2/N; 0: none
 
 
-class Course(NamedTuple):
+class StepTable(NamedTuple):
     """The settings of every step 0..steps (nothing is drawn or moved at the last), or one entry if all steps are alike."""
 
     eta: np.ndarray
     ridge: np.ndarray
     scale: np.ndarray         # 1/l, or 1 without rescaling
-    noise: np.ndarray         # sqrt(2 T eta (1 - beta))
-    beta: np.ndarray
+    noise: np.ndarray         # standard deviation of the thermal noise
+    inertia: np.ndarray       # A, B and l of the update rule
+    recoil: np.ndarray
+    lookahead: np.ndarray
     enter: np.ndarray         # thresholds of random words: of P(s = 1) in a first draw, P(0 -> 1), P(1 -> 0)
     switch_on: np.ndarray
     switch_off: np.ndarray
@@ -49,32 +53,36 @@ class Course(NamedTuple):
     draws: np.ndarray         # (.., 3): first and last place of the mini-batch in an order of all rows, and the key of that order
 
 
-class Pace(NamedTuple):
+class StepSettings(NamedTuple):
     """The settings of one step."""
 
     eta: float
     ridge: float
     scale: float
     noise: float
-    beta: float
+    inertia: float
+    recoil: float
+    lookahead: float
     enter: int
     switch_on: int
     switch_off: int
     v: int
     dv: int
     is_wrong: int
+    loss: int
     first_place: int
     last_place: int
     order: int
 
 
-@njit(cache=True, nogil=True)
-def pace_of(course, step):
-    """The Pace of a step."""
-    k = min(step, course.eta.size - 1)
-    draw = course.draws[min(step, course.draws.shape[0] - 1)]
-    return Pace(course.eta[k], course.ridge[k], course.scale[k], course.noise[k], course.beta[k], course.enter[k],
-                course.switch_on[k], course.switch_off[k], course.v[k], course.dv[k], course.is_wrong[k], draw[0], draw[1], draw[2])
+@njit(**UNCOUNTED, nogil=True)
+def settings_of(table, step):
+    """The settings of a step."""
+    k = min(step, table.eta.size - 1)
+    draw = table.draws[min(step, table.draws.shape[0] - 1)]
+    return StepSettings(table.eta[k], table.ridge[k], table.scale[k], table.noise[k], table.inertia[k], table.recoil[k],
+                        table.lookahead[k], table.enter[k], table.switch_on[k], table.switch_off[k], table.v[k], table.dv[k],
+                        table.is_wrong[k], table.loss[k], draw[0], draw[1], draw[2])
 
 
 @cache
@@ -94,31 +102,39 @@ def _compiled_value(curve: CurveDefinition):
     return compiled(lambda f, y, h0: 1.0 * value(f, y, h0))
 
 
-def make_rule(run: Run) -> Rule:
-    """The rule of a run."""
+@cache
+def _rescaling(constraint: Any):
+    """The factor of the weights of a constraint as a C function of |w|^2/N."""
+    return cfunc("float64(float64)")(bound(constraint.scale))
+
+
+def make_flags(run: Run) -> RunFlags:
+    """The flags of a run."""
     experiment = Experiment.from_run(run)
     data, powers = experiment.data, {"abs": 1.0, "square": 2.0}
     update = experiment.update
-    momentum = NO_MOMENTUM if update.plain else NESTEROV if update.nesterov else HEAVY_BALL
-    return Rule(data.kind != "field", data.plain, powers.get(data.kind, 0.0), data.bias,
-                experiment.constraint.fixes_norm, minibatch.kind_of(experiment.batch, run.algorithm.minibatch), momentum)
+    constraint: Any = experiment.constraint
+    return RunFlags(data.kind != "field", data.plain, powers.get(data.kind, 0.0), data.bias,
+                    minibatch.kind_of(experiment.batch, run.algorithm.minibatch), not update.plain, update.looks_ahead,
+                    int(_rescaling(constraint).address or 0) if constraint.rescales else 0)
 
 
-def make_course(run: Run, samples: int) -> Course:
+def make_table(run: Run, samples: int) -> StepTable:
     """The settings of all steps of a run with `samples` data rows."""
     names = [run.problem.loss, *(phase["loss"] for phase in run.algorithm.phase if "loss" in phase)]
     known = tuple(get_loss(name) for name in names), averages(observables_of(run))
-    return _course(run, samples, *known)     # the cache must notice a name registered anew
+    return _table(run, samples, *known)     # the cache must notice a name registered anew
 
 
 @lru_cache(maxsize=4)
-def _course(run: Run, samples: int, _: tuple[Loss, ...], observed: tuple[CurveDefinition, ...]) -> Course:
-    """`make_course`, kept for a run, its losses and its observables."""
-    experiment, kind = Experiment.from_run(run), make_rule(run).batch
+def _table(run: Run, samples: int, _: tuple[Loss, ...], observed: tuple[CurveDefinition, ...]) -> StepTable:
+    """`make_table`, kept for a run, its losses and its observables."""
+    experiment, kind = Experiment.from_run(run), make_flags(run).batch
     steps, which = experiment.steps, experiment.loss_n
     addresses = np.array([[function.address for function in _compiled(loss)] for loss in experiment.losses])
-    noise = np.sqrt(2.0 * experiment.temperature * experiment.eta_n * (1.0 - experiment.update.beta))
-    columns = [experiment.eta_n, experiment.ridge_n, experiment.scale_n, noise, experiment.update.beta, *_chances(experiment)]
+    update, noise = experiment.update, np.sqrt(experiment.heat_n)
+    columns = [experiment.eta_n, experiment.ridge_n, experiment.scale_n, noise, update.A, update.B, update.ahead,
+               *_chances(experiment)]
     alike = len(experiment.losses) == 1 and all(np.all(column == column[0]) for column in columns)
     columns = [column[:1] if alike else np.append(column, column[-1]) for column in columns]
     which = which[:1] if alike else which
@@ -128,7 +144,7 @@ def _course(run: Run, samples: int, _: tuple[Loss, ...], observed: tuple[CurveDe
         batches = experiment.batches
         draws = np.concatenate([_places(law, np.flatnonzero(batches.which == k), samples) for k, law in enumerate(batches.laws)])
         draws = np.append(draws[np.argsort(draws[:, 3]), :3], [[0, 0, steps]], axis=0)
-    return Course(*map(np.ascontiguousarray, [*columns, draws]))
+    return StepTable(*map(np.ascontiguousarray, [*columns, draws]))
 
 
 def _chances(experiment: Experiment) -> list[np.ndarray]:
