@@ -111,9 +111,9 @@ def test_a_method_for_numba():
 
 
 def test_rules_that_nobody_knows():
-    with pytest.raises(RunError, match="update = 'two_share'.*two_shares"):
+    with pytest.raises(RunError, match='update = "two_share".*two_shares'):
         parse_run(RUN).replace(update="two_share")
-    with pytest.raises(RunError, match='nesterov = true.*false with update = "heavy_ball"'):
+    with pytest.raises(RunError, match="'nesterov' is not used with update = .heavy_ball"):
         parse_run(RUN).replace(update="heavy_ball", nesterov=True)
 
 
