@@ -56,6 +56,7 @@ COMMITTEE = ("tests/onepass/test_onepass_committee.py",)
 OVERLAPS = ("tests/onepass/test_network_overlaps.py",)
 SPIKED = ("tests/onepass/test_onepass_laws.py", "tests/onepass/test_effective_sgd.py",
              "tests/onepass/test_effective_fixed_points.py")
+DIFFERENTIAL = ("tests/differential/test_differential.py",)
 MIXTURES = ("tests/onepass/test_onepass_laws.py", "tests/onepass/test_mixture_integrals.py",
              "tests/onepass/test_effective_sgd.py")
 
@@ -395,4 +396,19 @@ MUTATIONS = [
              "trusted_share(sampling.carriers, sampling.samples, by) if experiment.nonconvex else share", "share", IBP),
     Mutation("tangents of any number of samples are trusted", "dmft/equations",
              ", estimator.most_trusted) / samples", ") / samples", IBP),
+    # --- what is refused, in every phase, and what a run is asked before it is solved
+    Mutation("a loss whose slope jumps is solved", "dmft/model",
+             'return "" if use.data.smooth(loss) else (', 'return "" if True else (', DIFFERENTIAL),
+    Mutation("only the first loss of a random start is asked", "dmft/model", "if not use.data.even_in_teacher(loss):",
+             "if not use.data.even_in_teacher(use.data.loss):", DIFFERENTIAL),
+    Mutation("jumps in f are looked for at few labels", "dmft/model", "tuple(sorted({*y.tolist(), *self._reached}))", "(1.0, -1.0)",
+             LOSSES),
+    Mutation("evenness of small fields alone", "dmft/model", "_alike(loss.v(2 * f, y), loss.v(-2 * f, y))",
+             "_alike(loss.v(0.5 * f, y), loss.v(-0.5 * f, y))", LOSSES),
+    Mutation("momentum of the first phase alone forbids an intercept", "dmft/model",
+             "self.bias and use.algorithm.has_momentum", "self.bias and use.algorithm.momentum != 0.0", DIFFERENTIAL),
+    Mutation("labels of a loss made for others", "dmft/model",
+             "if use.later and not said and loss.labels and", "if False and", DIFFERENTIAL),
+    Mutation("an intercept that was not learnt is read as NaN", "dmft/model", 'curves.get("b", 0.0) if run.problem.bias else 0.0',
+             'curves.get("b", 0.0)', SIMULATOR_RESULT[:1]),
 ]
