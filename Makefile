@@ -1,4 +1,4 @@
-# make setup | demo | test | lint | docs | bench | test-cluster | test-faults
+# make setup | demo | test | lint | docs | labels | bench | test-cluster | test-faults | test-differential
 # Every target sets up what it needs in .venv; after that nothing wants the network.
 
 PYTHON ?= python3
@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 export PIP_NO_INPUT := 1
 
-.PHONY: setup demo test lint docs bench test-cluster test-faults clean
+.PHONY: setup demo test lint docs labels bench test-cluster test-faults test-differential clean
 
 setup: $(STAMP)
 	@:
@@ -51,6 +51,10 @@ docs: $(DOCS)
 	@$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo "site: $(CURDIR)/docs/_build/html/index.html"
 
+# The table of docs/equations.md from labels to lines of code, after these have moved.
+labels: $(STAMP)
+	@$(BIN)/python docs/_ext/equation_labels.py
+
 # Each benchmark is a script that prints its own table.
 bench: $(STAMP)
 	@set -e; for script in benchmarks/bench_*.py; do $(BIN)/python $$script; done
@@ -63,6 +67,13 @@ test-cluster: $(STAMP)
 KILLS ?= 50
 test-faults: $(STAMP)
 	@FAULT_KILLS=$(KILLS) $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 tests/faults
+
+# Random runs over all features, each computed in two ways that must agree. PROCESSES: as many as there are cores.
+CASES ?= 20
+SEED ?= 1
+PROCESSES ?= 2
+test-differential: $(STAMP)
+	@$(ONE_THREAD) $(BIN)/python -W ignore -m tests.differential --cases $(CASES) --seed $(SEED) --processes $(PROCESSES)
 
 clean:
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

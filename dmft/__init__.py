@@ -1,16 +1,19 @@
 """Dynamical mean-field theory of stochastic gradient descent.
 
     run    = dmft.load_run("runs/demo.toml")      a run file; parse_run reads its text
+    run    = dmft.Experiment(alpha=3.0, ...)      the same in Python alone; dmft.Sphere, dmft.Ridge, ... are its objects
     theory = dmft.solve(run)                      curves and kernels with errors: theory.m, theory.m_error, theory.plot()
     theory = dmft.load("theory.h5")               the same from a file
     dmft.compare(theory, simulation)              theory against sgd_sim.simulate(run): a table and a verdict
     dmft.convergence_study(run, samples=[...])    how the solution converges
     dmft.fixed_point(run)                         where gradient descent ends on a convex loss
     dmft.bayes(run)                               what Bayes-optimal learning reaches on the same data
+    dmft.solve(run, estimator=dmft.Estimator(...)) with other numbers than the tuned ones, for studies of these
     dmft.report([files], "page.html")             one page for the browser
     dmft.register_loss("name", v, dv, d2v)        a loss of your own
+    dmft.register_observable("name", value)       a curve of your own: the average of value(f, y, h0) over training samples
     dmft.register_preprocessing("name", T)        a spectral start of your own
-    class Mine(dmft.LinearUpdate, name="mine")    an update rule of your own
+    class Mine(dmft.Constraint, name="mine")      a constraint of your own; so Channel, LossFamily, LinearUpdate (docs/extending.md)
 
 Bad input raises dmft.UserError, one line that says what to mend.
 """
@@ -26,13 +29,55 @@ from dmft.version import __version__
 
 if TYPE_CHECKING:
     from dmft.api import bayes, convergence_study, fixed_point, load, solve
-    from dmft.model.losses import register_loss
-    from dmft.model.preprocessing import register_preprocessing
-    from dmft.model.runfile import Run, load_run, parse_run
-    from dmft.model.updates import LinearUpdate
+    from dmft.equations.tuning import Estimator
+    from dmft.model.offered import (
+        SGD,
+        Abs,
+        Channel,
+        Constraint,
+        DataModel,
+        Door,
+        Experiment,
+        Field,
+        GradientDescent,
+        Langevin,
+        Linear,
+        LinearUpdate,
+        Logistic,
+        LossFamily,
+        Mixture,
+        PersistentSGD,
+        PhaseRetrieval,
+        Random,
+        Ridge,
+        Run,
+        Sign,
+        SmoothHinge,
+        Spectral,
+        Sphere,
+        Square,
+        Start,
+        Teacher,
+        Warm,
+        boolean,
+        choice,
+        integer,
+        load_run,
+        number,
+        option,
+        parse_run,
+        register_loss,
+        register_observable,
+        register_preprocessing,
+    )
 
-__all__ = ["LinearUpdate", "Run", "UserError", "__version__", "bayes", "compare", "convergence_study", "fixed_point", "load",
-           "load_run", "parse_run", "register_loss", "register_preprocessing", "report", "solve"]
+__all__ = [
+    "Abs", "Channel", "Constraint", "DataModel", "Door", "Estimator", "Experiment", "Field", "GradientDescent", "Langevin",
+    "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge",
+    "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "UserError", "Warm",
+    "__version__", "bayes", "boolean", "choice", "compare", "convergence_study", "fixed_point", "integer", "load", "load_run",
+    "number", "option", "parse_run", "register_loss", "register_observable", "register_preprocessing", "report", "solve",
+]
 
 name_cache()        # before anything is compiled
 
@@ -40,24 +85,18 @@ name_cache()        # before anything is compiled
 def __getattr__(name: str) -> Any:
     """The solver and everything else that takes time to import, when it is first asked for: sgd_sim and onepass import
     this package for its run files alone."""
-    if name in ("Run", "load_run", "parse_run"):
-        from dmft.model import runfile
-        return getattr(runfile, name)
-    if name == "register_loss":
-        from dmft.model.losses import register_loss
-        return register_loss
-    if name == "register_preprocessing":
-        from dmft.model.preprocessing import register_preprocessing
-        return register_preprocessing
-    if name == "LinearUpdate":
-        from dmft.model.updates import LinearUpdate
-        return LinearUpdate
+    if name not in __all__:
+        raise AttributeError(f"module 'dmft' has no attribute {name!r}; it offers {', '.join(__all__)}")
     if name in ("compare", "report"):       # they know simulations too, and live above this package
         return getattr(import_module("workbench.api"), name)
-    if name in __all__:
-        from dmft import api
-        return getattr(api, name)
-    raise AttributeError(f"module 'dmft' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    if name == "Estimator":
+        from dmft.equations.tuning import Estimator
+        return Estimator
+    from dmft.model import offered
+    if hasattr(offered, name):
+        return getattr(offered, name)
+    from dmft import api
+    return getattr(api, name)
 
 
 def __dir__() -> list[str]:

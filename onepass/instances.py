@@ -16,13 +16,12 @@ import numba
 import numpy as np
 
 from dmft.core.parallel import Comm
-from dmft.core.parts import Part
+from dmft.core.parts import INSTANCES, Part
 from dmft.core.pool import SLICE_SECONDS, Pool, next_slice
 from onepass.process import Batch
 
-PART = "instances"         # the name of the only part of the worker's state
-PATIENCE = 0.5             # seconds that `close` waits for the threads; work not posted by then is lost, and done again on resume
-MOST_TOGETHER = 64         # paths of the SDE in a batch: larger ones are no faster, and a step must stay short
+CLOSE_PATIENCE = 0.5       # seconds that `close` waits for the threads; work not posted by then is done again on resume
+MOST_PATHS_TOGETHER = 64         # paths of the SDE in a batch: larger ones are no faster, and a step must stay short
 
 
 @dataclass(frozen=True)
@@ -85,11 +84,11 @@ class EnsembleWorker:
             snapshots = np.zeros((len(self.mine), self.bytes), np.uint8)
             for line, kept in self.kept.items():
                 snapshots[line] = kept
-        return {PART: Part({}, own | {"snapshot": snapshots}, self.lines, self.total)}
+        return {INSTANCES: Part({}, own | {"snapshot": snapshots}, self.lines, self.total)}
 
     def restore(self, parts: Mapping[str, Part]) -> None:
         """Continue from a checkpoint; instances that it does not hold stay at their start."""
-        old = parts[PART].own
+        old = parts[INSTANCES].own
         count = len(old["columns"])
         self.flat[:count], self.columns[:count], self.step_of[:count] = old["flat"], old["columns"], old["step"]
         for line in np.flatnonzero((old["step"] > 0) & (old["columns"] < len(self.walk.steps))):
@@ -102,7 +101,7 @@ class EnsembleWorker:
 
     def close(self) -> None:
         """End the threads. A thread in the middle of a long slice is abandoned: what it posts later is ignored."""
-        self._pool.close(PATIENCE)
+        self._pool.close(CLOSE_PATIENCE)
 
     # --- the threads ------------------------------------------------------------------------------------------
 
@@ -111,7 +110,7 @@ class EnsembleWorker:
         left = np.flatnonzero(self.columns < len(self.walk.steps))
         if not self.walk.together:
             return [left[i : i + 1] for i in range(len(left))]
-        most = max(1, min(MOST_TOGETHER, -(-len(left) // self.threads)))
+        most = max(1, min(MOST_PATHS_TOGETHER, -(-len(left) // self.threads)))
         places = np.stack([self.step_of[left], self.columns[left]], axis=1)
         return [same[i : i + most] for place in np.unique(places, axis=0)
                 for same in [left[(places == place).all(axis=1)]] for i in range(0, len(same), most)]

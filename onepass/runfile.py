@@ -49,7 +49,7 @@ from onepass.request import EnsembleRequest, request
 from onepass.spiked.tensor import SpikedTensor
 
 # Larger numbers are refused: such a run would only fill the memory.
-MOST_UNITS, MOST_NODES, MOST_POINTS, MOST_ORDER = 4096, 200, 10**7, 100
+MOST_UNITS, MOST_NODES, MOST_TIMES, MOST_ORDER = 4096, 200, 10**7, 100
 _VECTOR = schema.array("a list of numbers", 1, number())
 _MATRIX = schema.array("a list of rows of numbers", 2, number())
 _NETWORK = {
@@ -129,7 +129,7 @@ class TimeConfig:
     """[time]: the times of the result, and the accuracy of the ODE."""
 
     t_max: float = option(number(1e-100), 1.0, "last time")
-    points: int = option(integer(1, MOST_POINTS), 41, "number of times")
+    points: int = option(integer(1, MOST_TIMES), 41, "number of times")
     spacing: str = option(choice("linear", "log"), "linear", "of the times")
     times: tuple[float, ...] = option(schema.array("a list of increasing times", 1, number(0.0)), (), "instead")
     rtol: float = option(number(1e-14, 0.1), 1e-8, "relative tolerance of the ODE")

@@ -9,15 +9,14 @@ import numpy as np
 from dmft.core import store
 from dmft.core.checkpoint import check_layout, stored_part
 from dmft.core.errors import FileError
+from dmft.core.parts import INSTANCES
 from dmft.files import layouts
-from dmft.model.experiment import known_errors
-from dmft.model.losses import loss_names
+from dmft.model.curves import meanings_text
+from dmft.model.experiment import known_errors, observables_of
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.landscape import sizes
 from sgd_sim.recording import ROWS, recorded_curves, recorded_rows, times_of
 from sgd_sim.states import States
-
-PART = "instances"      # the part of a checkpoint that holds the states
 
 
 def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.ndarray]]:
@@ -45,7 +44,8 @@ def outcome(run: Run, states: States) -> str:
 
 def save(path: str | Path, run: Run, states: States, attrs: store.Attributes | None = None) -> None:
     """Write a result file."""
-    store.save(path, "simulation", run.to_toml(), to_arrays(run, states), {"outcome": outcome(run, states), **(attrs or {})})
+    store.save(path, "simulation", run.to_toml(), to_arrays(run, states), {
+        "outcome": outcome(run, states), **meanings_text(observables_of(run)), **(attrs or {})})
 
 
 def load(path: str | Path) -> tuple[Run, States]:
@@ -58,15 +58,16 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
     if stored.kind != "simulation":
         raise FileError(f"{stored.path}: holds a {stored.kind} result, not a simulation")
     run = parse_run(stored.run_text, str(stored.path), any_loss=True)
-    layouts.check(stored, {"instance": run.simulation.instances, "dimension": run.simulation.dimension})
+    layouts.check(stored, {"instance": run.simulation.instances, "dimension": run.simulation.dimension},
+                  observables=run.theory.observables)
     samples = sizes(run.simulation.dimension, run.problem.alpha)[1]
     if stored.is_checkpoint:
         check_layout(stored, layouts.CHECKPOINTS[stored.kind])
-        part = stored_part(stored, 0, PART)
+        part = stored_part(stored, 0, INSTANCES)
         return run, States.from_arrays(part.shared["record"], part.own, samples)
     arrays = {name: stored.arrays[f"state/{name}"] for name in ("step", "w", "s", "diverged_at")}
     arrays |= {name: stored.arrays[f"state/{name}"] for name in ("b", "before") if f"state/{name}" in stored.arrays}
     nothing = np.full_like(stored.arrays["m"], np.nan)
-    rows = recorded_rows(run) if run.problem.loss in loss_names() else ROWS     # a loss of a user's that is not known here
+    rows = recorded_rows(run) if run.known else ROWS + observables_of(run)     # something is a user's, and not known here
     arrays["curves"] = np.stack([stored.arrays.get(name, nothing) for name in rows], axis=1)
     return run, States.from_arrays(stored.arrays["state/record"], arrays, samples)

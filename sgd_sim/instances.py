@@ -18,11 +18,10 @@ import numpy as np
 
 from dmft.core.device import Gpu, gpu
 from dmft.core.parallel import Comm
-from dmft.core.parts import Part
+from dmft.core.parts import INSTANCES, Part
 from dmft.core.pool import ROUND_SECONDS, SLICE_SECONDS, Pool, next_slice
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
-from sgd_sim.archive import PART
 from sgd_sim.cpu.by_products import batches
 from sgd_sim.cpu.trajectory import InstanceTrajectory, SharedTrajectories, Stepper
 from sgd_sim.gpu.products import make_trajectories
@@ -72,11 +71,11 @@ class Instances:
         self._pool.wait(self._round_seconds)
 
     def state(self) -> dict[str, Part]:
-        return {PART: Part({"record": self.states.record}, self.solution().own, self.lines, self.run.simulation.instances)}
+        return {INSTANCES: Part({"record": self.states.record}, self.solution().own, self.lines, self.run.simulation.instances)}
 
     def restore(self, parts: Mapping[str, Part]) -> None:
         """Continue from a checkpoint; instances that it does not hold stay at their start."""
-        part, samples = parts[PART], sizes(self.run.simulation.dimension, self.run.problem.alpha)[1]
+        part, samples = parts[INSTANCES], sizes(self.run.simulation.dimension, self.run.problem.alpha)[1]
         old = States.from_arrays(part.shared["record"], part.own, samples)
         self.states.take_over(old, self.mine[:old.step.size])
 

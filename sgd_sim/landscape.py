@@ -16,7 +16,6 @@ from numba import njit, prange
 
 from dmft.core import streams
 from dmft.model.data import DataModel
-from dmft.model.mixture import Mixture
 from sgd_sim.kernels.fast_normals import BLOCK, buffers, fill_block
 from sgd_sim.kernels.rows import aligned, padded
 from sgd_sim.kernels.tiles import TILE
@@ -35,6 +34,7 @@ class Landscape(NamedTuple):
     w0: np.ndarray        # (N,), |w0|^2 = N
     test: np.ndarray
     test_h0: np.ndarray   # (TEST_ROWS,) labels
+    teacher: np.ndarray   # (M,) the fields of w0 on the data, x_mu.w0/sqrt(N); h0 itself where labels are these fields
 
 
 def sizes(dimension: int, alpha: float) -> tuple[int, int]:
@@ -60,28 +60,33 @@ def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads:
     n, m = sizes(dimension, alpha)
     w0 = make_teacher(seed, index, n)
     fill = _fill_in_threads if threads else _fill
-    parts = []
+    parts, teachers = [], []
     for purpose, rows in (("simulation/data", m), ("simulation/test", TEST_ROWS)):
         block, fields = aligned((-(-rows // TILE) * TILE, padded(n))), np.empty(rows)
         block[rows:] = 0.0
         fill(streams.key(seed, purpose, index), block, w0, fields, precision == "float16")
         if model is not None and not model.plain:
-            fields, places = draw_labels(model, seed, purpose, index, fields, n)
+            labels, places = draw_labels(model, seed, purpose, index, fields, n)
+            teachers.append(teacher_fields(fields, places, n))
             if places is not None:
                 _place(block, w0, *places, precision == "float16")
+            fields = labels
         parts += [block, fields]
-    return Landscape(parts[0], parts[1], w0, parts[2], parts[3])
+    return Landscape(parts[0], parts[1], w0, parts[2], parts[3], teachers[0] if teachers else parts[1])
+
+
+def teacher_fields(h0: np.ndarray, places: tuple[np.ndarray, np.ndarray] | None, n: int) -> np.ndarray:
+    """The fields of w0 (rows,): h0, or c + sqrt(Delta) h0 where `draw_labels` moves the rows to their clusters."""
+    return h0 if places is None else np.sqrt(n) * places[0] + places[1] * h0
 
 
 def draw_labels(model: DataModel, seed: int, purpose: str, index: int, h0: np.ndarray,
                 n: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
-    """Labels (rows,) of data whose teacher's fields are h0; for a mixture also c/sqrt(N) and sqrt(Delta) (rows,) of the clusters,
-    to which `_place` moves the rows (else None)."""
+    """Labels (rows,) of data whose teacher's fields are h0; where rows belong to clusters also c/sqrt(N) and sqrt(Delta) (rows,),
+    to which `_place` moves them (else None)."""
     u = streams.uniforms(streams.key(seed, f"{purpose} labels", index), 0, (h0.size, max(1, model.draws)))
-    if isinstance(model, Mixture):
-        c, _, label, Delta = np.array(model.clusters)[model.members(u[:, 0])].T
-        return np.ascontiguousarray(label), (c / np.sqrt(n), np.sqrt(Delta))
-    return model.draw(h0, u).y, None
+    labels, places = model.rows(h0, u)
+    return labels, None if places is None else (places[0] / np.sqrt(n), places[1])
 
 
 @njit(cache=True, nogil=True)

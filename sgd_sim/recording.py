@@ -9,30 +9,34 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.core.errors import RunError
-from dmft.model.data import data_of
+from dmft.model.curves import STEP, TABLE, defined, everywhere, values_told
+from dmft.model.data import data_of, make_start
+from dmft.model.experiment import observables_of
 from dmft.model.runfile import Run
 
-RECORDED = ("m", "loss", "q", "mse_fresh")   # the rows of a curves array
-BY_DATA = ("training_error", "error_fresh", "b")   # and those after them, where labels are not h0 itself
+# The rows of a curves array, and those after them where labels are not h0 itself.
+_STEPS = tuple(curve for curve in TABLE if curve.simulation == STEP)
+RECORDED = tuple(curve.name for curve in _STEPS if curve.where in (everywhere, values_told))
+BY_DATA = tuple(curve.name for curve in _STEPS if curve.name not in RECORDED)
 ROWS = RECORDED + BY_DATA
-M, LOSS, Q, MSE_FRESH, TRAINING_ERROR, ERROR_FRESH, B = range(len(ROWS))
+M, LOSS, Q, MSE_FRESH = map(ROWS.index, ("m", "loss", "q", "mse_fresh"))
+TRAINING_ERROR, ERROR_FRESH, B = map(ROWS.index, ("training_error", "error_fresh", "b"))
 PER_DECADE = 20
 MOST_LINEAR = 400
 
 
 def recorded_rows(run: Run) -> tuple[str, ...]:
     """Names of the rows of a curves array."""
-    return RECORDED if data_of(run.problem).plain else ROWS
+    return (RECORDED if data_of(run.problem).plain else ROWS) + observables_of(run)
 
 
 def recorded_curves(run: Run) -> tuple[str, ...]:
     """Names of those rows that are defined for the data model of a run."""
     data = data_of(run.problem)
-    names = tuple(name for name in recorded_rows(run) if name != "b" or data.bias)
-    if data.plain:
-        return names if data.kind else tuple(name for name in names if name != "mse_fresh")     # nobody says what a label is
-    without = ("mse_fresh",) if data.classifies else ("training_error", "error_fresh")
-    return tuple(name for name in names if name not in without)
+    known = {curve.name for curve in defined(data, make_start(run.problem).random)} | {*observables_of(run)}
+    if not data.plain and not data.channel.built_in:
+        known.discard("mse_fresh")     # the loops do not know what is predicted from a field
+    return tuple(name for name in recorded_rows(run) if name in known)
 
 
 def times_of(run: Run, steps: np.ndarray) -> np.ndarray:

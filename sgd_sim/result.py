@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
+from dmft.core import store
 from dmft.core.averages import finite_error, finite_mean, with_error
 from dmft.core.notebook import html_card, sparkline
-from dmft.model.experiment import known_errors
-from dmft.model.losses import loss_names
+from dmft.model.curves import KNOWN, TABLE, meanings, meanings_text
+from dmft.model.experiment import known_errors, observables_of
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
 from dmft.model.starts import RANDOM
@@ -20,27 +22,20 @@ from sgd_sim import archive
 from sgd_sim.recording import ROWS, recorded_curves, times_of
 from sgd_sim.states import States
 
-INSTANCE_CURVES = ("m", "loss", "q", "mse", "mse_fresh", "error", "error_fresh", "training_error", "b", "V")
+SIMULATED = tuple(curve.name for curve in TABLE if curve.simulation)
 SOLVED = 1e-7     # training loss below which an instance counts as having found the teacher, as in the paper
 
 
-@dataclass(frozen=True)
-class Curves:
-    """One number at each time, for each quantity that there is; also by name, curves["m"]."""
+class Curves(dict[str, np.ndarray]):
+    """One number at each time, for each quantity that there is, by name: curves["m"] or curves.m."""
 
-    m: np.ndarray
-    loss: np.ndarray
-    q: np.ndarray
-    mse: np.ndarray
-    mse_fresh: np.ndarray
-    error: np.ndarray
-    error_fresh: np.ndarray
-    training_error: np.ndarray
-    b: np.ndarray
-    V: np.ndarray
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name in self:
+            return self[name]
+        raise AttributeError(f"no curve {name!r}; there are {', '.join(self)}")
 
-    def __getitem__(self, name: str) -> np.ndarray:
-        return getattr(self, name)
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self]
 
 
 @dataclass(frozen=True)
@@ -66,28 +61,28 @@ class SimulationResult:
 
     run: Run
     t: np.ndarray
-    m: np.ndarray
-    loss: np.ndarray
-    q: np.ndarray
-    mse: np.ndarray
-    mse_fresh: np.ndarray
-    error_from_overlaps: np.ndarray
-    error_fresh: np.ndarray
-    training_error: np.ndarray
-    b: np.ndarray
+    curves: dict[str, np.ndarray]     # those that this result has, by name
     diverged: np.ndarray      # (instances,) bool
     states: States            # what a longer run continues from
+    attrs: dict[str, Any] = field(default_factory=dict)     # of its file
 
-    @property
-    def curves(self) -> tuple[str, ...]:
-        """Names of the curves that this result has."""
-        known = (*known_errors(self.run, {"m": self.m, "q": self.q}, self.states.record), *_meaningful(self.run, self.states),
-                 *(("V",) if self.run.problem.start == RANDOM else ()))
-        return tuple(name for name in INSTANCE_CURVES if name in known)
+    def __getattr__(self, name: str) -> np.ndarray:
+        """simulation.m and so on, (instances, times)."""
+        if name in self.__dict__.get("curves", {}) or name in SIMULATED:
+            return self.curve(name)
+        raise AttributeError(f"a SimulationResult has no {name!r}; its curves: {', '.join(self.__dict__.get('curves', {}))}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.curves]
 
     def curve(self, name: str) -> np.ndarray:
-        """One of INSTANCE_CURVES, (instances, times)."""
-        return self.error_from_overlaps if name == "error" else getattr(self, name)
+        """A curve, (instances, times); NaN for one that is not defined here."""
+        return self.curves[name] if name in self.curves else np.full_like(self.curves["m"], np.nan)
+
+    @property
+    def error_from_overlaps(self) -> np.ndarray:
+        """The curve "error", whose name is that of a method here."""
+        return self.curve("error")
 
     @property
     def V(self) -> np.ndarray:
@@ -155,16 +150,17 @@ class SimulationResult:
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over (instance, t), with units."""
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
-            name: (("instance", "t"), self.curve(name)) for name in self.curves}
+            name: (("instance", "t"), array) for name, array in self.curves.items()}
         variables["diverged"] = (("instance",), self.diverged)
-        return to_dataset(variables, {"t": self.t}, {"kind": "simulation", "run": self.run.to_toml()})
+        return to_dataset(variables, {"t": self.t}, {"kind": "simulation", "run": self.run.to_toml(), **meanings(self.attrs)})
 
     def save(self, path: str | Path) -> None:
         """Write a result file."""
-        archive.save(path, self.run, self.states)
+        archive.save(path, self.run, self.states, meanings(self.attrs))
 
     def _each(self, statistic) -> Curves:
-        return Curves(*(statistic(self.curve(name)) for name in INSTANCE_CURVES))
+        return Curves({name: statistic(self.V if name == "V" else self.curve(name))
+                       for name in dict.fromkeys((*SIMULATED, *self.curves))})
 
 
 def wilson(count: np.ndarray, n: int, confidence: float) -> Share:
@@ -177,29 +173,35 @@ def wilson(count: np.ndarray, n: int, confidence: float) -> Share:
 
 
 def _meaningful(run: Run, states: States) -> tuple[str, ...]:
-    """Names of the recorded rows that mean something: those with numbers, where the loss is a user's and not known here."""
-    if run.problem.loss in loss_names():
+    """Names of the recorded rows that mean something: those with numbers, where something is a user's and not known here."""
+    if run.known:
         return recorded_curves(run)
-    rows = zip(ROWS, np.moveaxis(states.curves, 1, 0))
-    return tuple(name for name, values in rows if name in ("m", "loss", "q") or np.isfinite(values).any())
+    return tuple(name for name, values in _rows(run, states).items()
+                 if name in KNOWN and KNOWN[name].always or np.isfinite(values).any())
 
 
-def make_result(run: Run, states: States) -> SimulationResult:
-    """The result of the recorded states of all instances."""
-    nothing = np.full((states.curves.shape[0], states.curves.shape[2]), np.nan)
-    rows = ROWS[:states.curves.shape[1]]
-    curves = dict.fromkeys(INSTANCE_CURVES, nothing) | {name: states.curves[:, k] for k, name in enumerate(rows)}
-    curves |= known_errors(run, {name: curves[name] for name in rows}, states.record)
-    curves |= dict.fromkeys(set(rows) - set(_meaningful(run, states)), nothing)
-    curves["error_from_overlaps"] = curves.pop("error")
-    del curves["V"]
-    return SimulationResult(run=run, t=times_of(run, states.record), **curves,
-                            diverged=states.diverged_at >= 0, states=states)
+def _rows(run: Run, states: States) -> dict[str, np.ndarray]:
+    """What was recorded, by name."""
+    averages = observables_of(run)
+    names = ROWS[:states.curves.shape[1] - len(averages)] + averages
+    return {name: states.curves[:, k] for k, name in enumerate(names)}
+
+
+def make_result(run: Run, states: States, attrs: Mapping[str, Any] | None = None) -> SimulationResult:
+    """The result of the recorded states of all instances; attrs: of its file."""
+    rows = _rows(run, states)
+    found = {name: rows[name] for name in _meaningful(run, states)} | known_errors(run, rows, states.record)
+    if run.problem.start == RANDOM:
+        found["V"] = run.simulation.dimension * rows["m"]**2
+    curves = {name: found[name] for name in (*SIMULATED, *found) if name in found}
+    return SimulationResult(run=run, t=times_of(run, states.record), curves=curves, diverged=states.diverged_at >= 0, states=states,
+                            attrs=dict(attrs or meanings_text(curves)))
 
 
 def load(path: str | Path) -> SimulationResult:
     """Read a result file, or the checkpoint of a run under way."""
-    return make_result(*archive.load(path))
+    stored = store.load(path)
+    return make_result(*archive.unpack(stored), stored.attrs)
 
 
 def _quantile(values: np.ndarray, p: float) -> np.ndarray:

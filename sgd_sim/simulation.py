@@ -20,6 +20,7 @@ from dmft.files.layouts import CHECKPOINTS
 from dmft.model.callbacks import Callback
 from dmft.model.resume import grown
 from dmft.model.runfile import Run
+from dmft.model.support import check_support
 from sgd_sim import archive
 from sgd_sim.callbacks import hook_of
 from sgd_sim.gpu.trajectories import gpu_batches
@@ -58,7 +59,8 @@ def simulate_job(run: Run, output: str | Path | None = None, resume: bool = Fals
 
 
 def check(run: Run, comm: Comm) -> None:
-    """UserError for a run that cannot be simulated here: no such device, not enough memory."""
+    """UserError for a run that cannot be simulated here: not meant for it, no such device, not enough memory."""
+    check_support(run, "simulation")
     if run.simulation.device == "gpu":
         gpu_batches(run, np.arange(1), np.zeros(1), gpu("simulation", *comm.on_node()))
     else:

@@ -24,14 +24,14 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ
 
 @contextmanager
 def registries_restored() -> Iterator[None]:
-    """What is registered inside (losses, activations, preprocessings) is forgotten afterwards."""
-    from dmft.model import losses, preprocessing
+    """What is registered inside (all that run files name, observables, activations, preprocessings) is forgotten afterwards."""
+    from dmft.model import curves, preprocessing, registry, runfile
     from sgd_sim.models import activations
 
-    tables = [table for module, known in ((losses, "phase_retrieval"), (activations, "erf"))
-              for table in vars(module).values() if isinstance(table, dict) and known in table]
-    tables.append(preprocessing._registered)
-    assert len(tables) >= 3, "the registries are elsewhere now"
+    tables = [table for table in vars(activations).values() if isinstance(table, dict) and "erf" in table]
+    assert tables, "the activations are elsewhere now"
+    tables += [preprocessing._registered, curves.registered,
+               *(registry._members[role] for roles in runfile.ROLES.values() for role in roles)]
     before = [dict(table) for table in tables]
     try:
         yield

@@ -25,10 +25,12 @@ ALGORITHMS = ("tests/dmft/equations/test_algorithms.py", "tests/dmft/model/test_
 LOST = ("tests/dmft/samples/test_lost.py", "tests/dmft/running/test_divergence.py")
 LOSSES = ("tests/dmft/model/test_losses.py",)
 RUN_FILES = ("tests/dmft/model/test_run_files.py",)
+PLUGINS = ("tests/dmft/model/test_plugins.py",)
 STORE = ("tests/dmft/core/test_store.py", "tests/dmft/core/test_locks.py")
 STREAMS = ("tests/dmft/core/test_streams.py", "tests/sgd_sim/test_fast_normals.py")
 AVERAGES = ("tests/dmft/core/test_averages.py",)
 EXACT = ("tests/dmft/core/test_exact_sum.py",)
+OBSERVABLES = ("tests/dmft/model/test_sample_averages.py", "tests/sgd_sim/test_simulator_averages.py")
 SHARING = ("tests/dmft/core/test_sharing.py",)
 STREAMING = ("tests/dmft/core/test_streaming.py",)
 COMPARISON = ("tests/dmft/result/test_comparison.py", "tests/dmft/result/test_bound.py")
@@ -54,6 +56,7 @@ COMMITTEE = ("tests/onepass/test_onepass_committee.py",)
 OVERLAPS = ("tests/onepass/test_network_overlaps.py",)
 SPIKED = ("tests/onepass/test_onepass_laws.py", "tests/onepass/test_effective_sgd.py",
              "tests/onepass/test_effective_fixed_points.py")
+DIFFERENTIAL = ("tests/differential/test_differential.py",)
 MIXTURES = ("tests/onepass/test_onepass_laws.py", "tests/onepass/test_mixture_integrals.py",
              "tests/onepass/test_effective_sgd.py")
 
@@ -107,7 +110,7 @@ MUTATIONS = [
     Mutation("memory of R lost", "dmft/equations", "r[j] += weight * row[j]", "r[j] += 0.0 * row[j]", FIRST_STEPS),
     Mutation("M_C(n, n) missing from q_u", "dmft/equations", "+ eta * dot(memory, b, used) + eta * c_now",
              "+ eta * dot(memory, b, used)", FIRST_STEPS),
-    Mutation("nu_hat to first order", "dmft/model",
+    Mutation("nu_hat to first order", "dmft/equations",
              "(1 / a - 1) / eta",
              "(1 - a) / eta", FIRST_STEPS),
     Mutation("response at the new slot", "dmft/equations",
@@ -120,7 +123,7 @@ MUTATIONS = [
              "mu=row.mu + share * (row.mu", (*MOMENTS, *RUNNING)),
     Mutation("variance of chi without the part explained", "dmft/equations", "left = variance - dot(half, half, size)",
              "left = variance", SOLVERS),
-    Mutation("jitter missing from the variance drawn", "dmft/equations", "row.M_C_now * (1 + JITTER)", "row.M_C_now",
+    Mutation("jitter missing from the variance drawn", "dmft/equations", "row.M_C_now * (1 + jitter)", "row.M_C_now",
              NOISE),
     Mutation("blocks are long beside the time since the start", "dmft/equations", "s += 1 + s // early", "s += 2 + s // early",
              DYADIC),
@@ -136,7 +139,7 @@ MUTATIONS = [
     Mutation("the integrated response misses a part", "dmft/equations", 'columns["chi"][line, :waited] = since[',
              'columns["chi"][line, :waited] = 0.99 * since[', (*DYADIC, *INSPECT)),
     Mutation("variance of the start with ridge", "dmft/model",
-             "        return self.variance\n",
+             "        return self.start_variance\n",
              "        return 1 - m0**2\n", MOMENTS),
     Mutation("gradient not rescaled", "dmft/model",
              "1 / fraction if algorithm.rescale_gradient",
@@ -161,23 +164,24 @@ MUTATIONS = [
              "- gp * Y - g_y\n",
              "- gp * Y\n", SOLVERS),
     Mutation("weights of the wide start", "dmft/samples", "np.exp(-growth)", "np.exp(-0.9 * growth)", POINTS),
-    Mutation("samples far out weigh as normals", "dmft/samples", "1.0, upto, WIDER)", "1.0, upto)", POINTS),
+    Mutation("samples far out weigh as normals", "dmft/samples", "1.0, upto, by.start_width)", "1.0, upto)", POINTS),
     Mutation("the start is turned the wrong way", "dmft/samples", "spread * (sine * one - cosine * other)",
              "spread * (sine * one + cosine * other)", ("tests/dmft/equations/test_start_moments.py",)),
     Mutation("neighbours with the same later normals", "dmft/samples", "= first + place // 2, 1.0 - 2.0 * (place % 2)",
              "= first + place // 2, 1.0", POINTS),
     Mutation("neighbours that are not close", "dmft/samples", "for column in digits.T:", "for column in digits.T[:0]:", POINTS),
-    Mutation("a response to the label without bound", "dmft/samples", "most = BOUND if eta * gp > STABLE else WILDEST",
-             "most = BOUND if eta * gp > STABLE else np.inf", ("tests/dmft/samples/test_gpu_march.py",)),
+    Mutation("a response to the label without bound", "dmft/samples",
+             "most = bounds.tangent_max if eta * gp > OVERSHOOT else bounds.y_max",
+             "most = bounds.tangent_max if eta * gp > OVERSHOOT else np.inf", ("tests/dmft/samples/test_gpu_march.py",)),
     Mutation("sign labels start as on a barrier", "dmft/samples", "elif wide and experiment.barriers and", "elif wide and", POINTS),
     Mutation("batch of the step before", "dmft/model",
              "uniform2(key, label, n + 1)",
              "uniform2(key, label, n)", (*SOLVERS, *GPU_MARCH)),
     Mutation("no bound on overshooting tangents", "dmft/samples",
-             "out[j] = min(max(out[j], -BOUND), BOUND)",
+             "out[j] = min(max(out[j], -most), most)",
              "out[j] = out[j]", OVERSHOOT),
-    Mutation("iteration looks one row too far", "dmft/samples", "for j in range(min(TILE, first - left)):",
-             "for j in range(min(TILE, first - left) - 1):", TANGENTS),
+    Mutation("iteration looks one row too far", "dmft/samples", "for j in range(min(PULL_TILE, first - left)):",
+             "for j in range(min(PULL_TILE, first - left) - 1):", TANGENTS),
     Mutation("Poisson counts cut at one", "dmft/model",
              "while u >= below and count < _MOST:",
              "while u >= below and count < 1.0:", (*SOLVERS, *GPU_MARCH)),
@@ -198,8 +202,10 @@ MUTATIONS = [
              "np.std(values, axis=0) / np.sqrt(count)", AVERAGES),
     Mutation("Welford adds the wrong gap", "dmft/result", "squares += gap * (array - mean)", "squares += gap * gap",
              STATISTICS),
-    Mutation("bias with the wrong sign", "dmft/result", "self._mean_gap(self.half_m, self.curves[\"m\"])",
-             "self._mean_gap(self.curves[\"m\"], self.half_m)", STATISTICS),
+    Mutation("bias with the wrong sign", "dmft/result", "half[name] - whole[name]", "whole[name] - half[name]", STATISTICS),
+    Mutation("history error without its third", "dmft/result", "(coarse[name] - half[name]) / 3", "coarse[name] - half[name]",
+             STATISTICS),
+    Mutation("a companion that diverged counts", "dmft/result", "bool(np.isfinite(estimates[\"m\"]).all())", "True", STATISTICS),
     Mutation("errors added, not their squares", "dmft/result",
              "np.nan_to_num(theory.error) ** 2 + np.nan_to_num(simulation.error) ** 2",
              "np.nan_to_num(theory.error) ** 2", COMPARISON),
@@ -222,7 +228,7 @@ MUTATIONS = [
     Mutation("response in the units of the step", "dmft/equations", "b_now = unit * dot(R_row, correlation, used)",
              "b_now = eta * dot(R_row, correlation, used)", ALGORITHMS),
     Mutation("no sample is ever lost", "dmft/samples",
-             "return abs(step) > LEAVES * (1.0 + abs(field) + abs(y))", "return False", LOST),
+             "return abs(step) > most * (1.0 + abs(field) + abs(y))", "return False", LOST),
     Mutation("a lost sample comes back", "dmft/samples", "if s[i] >= 0.0 else GONE", "if True else GONE", LOST),
     # --- the identity that completes the response, and the data models
     Mutation("identity corrects with the wrong sign", "dmft/equations",
@@ -238,13 +244,17 @@ MUTATIONS = [
     Mutation("responses of a share are not scaled up", "dmft/equations", "responses / sums[CARRIED] if use.identity",
              "responses if use.identity", IBP),
     Mutation("labels are not flipped", "dmft/model", "np.where(flipped, -y, y)", "y", DATA),
-    Mutation("slope of square labels", "dmft/model", "return h0**2 + zeta, 2.0 * h0", "return h0**2 + zeta, h0", DATA),
-    Mutation("jump of noisy labels too narrow", "dmft/model", "np.sqrt(self.label_noise / wide) * ndtri(u[:, 0])",
-             "np.sqrt(self.label_noise) * ndtri(u[:, 0])", DATA),
+    Mutation("slope of square labels", "dmft/model", "        return 2.0 * h0\n", "        return h0\n", DATA),
+    Mutation("jump of noisy labels too narrow", "dmft/model", "return np.sqrt(label_noise / wide), ",
+             "return np.sqrt(label_noise), ", DATA),
     Mutation("pairs on a jump with the weight of one", "dmft/samples", "label * jump.size / sampling.pairs",
              "label * jump.size", DATA),
-    Mutation("noise of labels missing from the error", "dmft/model", "known[self.kind](m, q) + noise",
-             "known[self.kind](m, q)", DATA),
+    Mutation("noise of labels missing from the error", "dmft/model", "magnitude_error(m, q) + label_noise",
+             "magnitude_error(m, q)", DATA),
+    Mutation("a norm that a constraint fixes, taken for 1", "dmft/equations", " * (self.settings.constraint.norm or 1.0)", "",
+             PLUGINS),
+    Mutation("start on a sphere of another norm", "dmft/model", "else self.norm - m0**2", "else 1.0 - m0**2", PLUGINS),
+    Mutation("multiplier of another norm", "dmft/equations", " / (constraint.norm or 1.0)", "", PLUGINS),
     Mutation("intercept moves up the slope", "dmft/equations", "self.state.b -= self.experiment.eta_n",
              "self.state.b += self.experiment.eta_n", DATA),
     Mutation("intercept without alpha", "dmft/equations", "[self.state.n - 1] * self.experiment.alpha * slope",
@@ -311,6 +321,14 @@ MUTATIONS = [
              "total / np.maximum(count, 1), np.nan)",
              "total / len(values), np.nan)", (*AVERAGES, *SIMULATOR_RESULT)),
     Mutation("Wilson interval without its centre", "sgd_sim", "(share + z * z / (2 * n))", "share", SIMULATOR_RESULT),
+    # --- observables
+    Mutation("observables take k for the field of w0", "dmft/samples", "+ b, y[i], sd[i] * k[i])", "+ b, y[i], k[i])", OBSERVABLES),
+    Mutation("observables count lost samples", "dmft/samples", "                if s[i] >= 0.0:", "                if True:",
+             OBSERVABLES),
+    Mutation("observables of the simulator take labels for fields of w0", "sgd_sim", "teachers[0] if teachers else parts[1])",
+             "parts[1])", OBSERVABLES),
+    Mutation("GPU: observables without weights", "dmft/samples/cuda", "for (double &term : terms) term *= weight[i];", "",
+             OBSERVABLES),
     # --- CUDA sources, emulated on the host
     Mutation("GPU: tangents without g'", "dmft/samples/cuda",
              "slope = a * (rates->keep - eta * curvature)",
@@ -375,6 +393,22 @@ MUTATIONS = [
              "kept = self.diverged | True if self.diverged.size", ("tests/onepass/test_onepass_machinery.py",)),
     # --- how far tangents are trusted
     Mutation("all tangents are trusted on a loss with barriers", "dmft/solvers",
-             "trusted_share(sampling.carriers, sampling.samples) if experiment.nonconvex else share", "share", IBP),
-    Mutation("tangents of any number of samples are trusted", "dmft/equations", ", MOST_TRUSTED) / samples", ") / samples", IBP),
+             "trusted_share(sampling.carriers, sampling.samples, by) if experiment.nonconvex else share", "share", IBP),
+    Mutation("tangents of any number of samples are trusted", "dmft/equations",
+             ", estimator.most_trusted) / samples", ") / samples", IBP),
+    # --- what is refused, in every phase, and what a run is asked before it is solved
+    Mutation("a loss whose slope jumps is solved", "dmft/model",
+             'return "" if use.data.smooth(loss) else (', 'return "" if True else (', DIFFERENTIAL),
+    Mutation("only the first loss of a random start is asked", "dmft/model", "if not use.data.even_in_teacher(loss):",
+             "if not use.data.even_in_teacher(use.data.loss):", DIFFERENTIAL),
+    Mutation("jumps in f are looked for at few labels", "dmft/model", "tuple(sorted({*y.tolist(), *self._reached}))", "(1.0, -1.0)",
+             LOSSES),
+    Mutation("evenness of small fields alone", "dmft/model", "_alike(loss.v(2 * f, y), loss.v(-2 * f, y))",
+             "_alike(loss.v(0.5 * f, y), loss.v(-0.5 * f, y))", LOSSES),
+    Mutation("momentum of the first phase alone forbids an intercept", "dmft/model",
+             "self.bias and use.algorithm.has_momentum", "self.bias and use.algorithm.momentum != 0.0", DIFFERENTIAL),
+    Mutation("labels of a loss made for others", "dmft/model",
+             "if use.later and not said and loss.labels and", "if False and", DIFFERENTIAL),
+    Mutation("an intercept that was not learnt is read as NaN", "dmft/model", 'curves.get("b", 0.0) if run.problem.bias else 0.0',
+             'curves.get("b", 0.0)', SIMULATOR_RESULT[:1]),
 ]

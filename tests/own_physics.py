@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
 
+from dmft.core.schema import number, option
+from dmft.model.constraints import Constraint
 from dmft.model.updates import LinearUpdate
 
 
@@ -17,17 +16,14 @@ class TwoShares(LinearUpdate, name="two_shares"):
         return 1 + 0.25 / (1 + beta), 0.25 / (1 + beta), beta
 
 
-@dataclass(frozen=True)
-class Radius:
+class Radius(Constraint, name="radius"):
     """|w| = radius sqrt(N)."""
 
-    radius: float
-    decay: ClassVar[float] = 0.0
-    fixes_norm: ClassVar[bool] = True
-    rescales: ClassVar[bool] = True
+    radius: float = option(number(0.0, above=True), 1.0, "in units of sqrt(N)")
 
-    def start_variance(self, m0: float) -> float:
-        return self.radius**2 - m0**2
+    @property
+    def norm(self) -> float:
+        return self.radius**2
 
-    def scale(self, norm: float) -> float:
-        return self.radius / np.sqrt(norm) if norm > 0 else np.nan
+    def scale(self, q: float) -> float:
+        return self.radius / np.sqrt(q) if q > 0 else np.nan

@@ -6,6 +6,7 @@ import numpy as np
 
 from dmft.core.parallel import Comm
 from dmft.equations.kernels import Wanted
+from dmft.equations.tuning import Estimator
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run, parse_run
 from dmft.samples.sampling import PARTS, Sampling
@@ -49,7 +50,7 @@ def make_march(run: Run, samples: int = 400, per_level: int | None = None, seed:
                dtype=np.float64, comm: Comm | None = None, tangents: float = 0.1) -> March:
     """A march run to its end."""
     problem = Experiment.from_run(run)
-    sampling = Sampling(samples, seed, (0,), frozenset(parts), tangents, least_carriers=16)
+    sampling = Sampling(samples, seed, (0,), frozenset(parts), tangents, estimator=Estimator(least_carriers=16))
     march = March(problem, sampling, per_level, Wanted.plain(problem.steps), comm or Comm(), dtype)
     while not march.done:
         march.step()
@@ -60,7 +61,7 @@ def make_iteration(run: Run, samples: int = 400, mixing: float = 1.0, tolerance:
                    fresh: bool = False, parts=PARTS, tangents: float = 0.1, seed: int = 1) -> Iteration:
     """An iteration run to its end."""
     problem = Experiment.from_run(run)
-    sampling = Sampling(samples, seed, (0,), frozenset(parts), tangents, least_carriers=16)
+    sampling = Sampling(samples, seed, (0,), frozenset(parts), tangents, estimator=Estimator(least_carriers=16))
     iteration = Iteration(problem, sampling, Options(mixing, tolerance, max_sweeps, fresh), Wanted.plain(problem.steps), Comm())
     while not iteration.done:
         iteration.step()

@@ -18,7 +18,8 @@ def compare(theory: Theory | str | Path, *simulations: SimulationResult | str | 
             plot: str | Path | None = None) -> AgainstSimulations:
     """Hold a theory against simulations of the same experiment, each a result or a file.
 
-    observable: "m", "loss", "mse", "q", "V" or several of them; None: m, or V from a random start. plot: file for a picture.
+    observable: "m", "loss", "mse", "q", "V", an observable of the run, or several of them; None: m, or V from a random start, and
+    the observables of the run. plot: file for a picture.
     Several simulations at different dimensions are extrapolated to infinity. The answer is in `.verdict` (agree, disagree,
     cannot tell, diverged) and `.max_z`; printing it gives the table, `.comparisons` the numbers.
     """

@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dmft.convergence import fits
-from dmft.convergence.fits import MEASURES, Quantity
+from dmft.convergence.fits import Quantity
 from dmft.equations.kernels import KERNELS
+from dmft.files.layouts import MEASURES
+from dmft.model.curves import studied
 from dmft.model.starts import RANDOM
 from dmft.result.comparison import common_indices
+from dmft.result.systematic import shown
 from dmft.result.theory import Theory
 
-COMPARED_CURVES = ("m", "loss", "nu_hat", "delta_nu", "mu")
-COMPARED = (*COMPARED_CURVES, *KERNELS)
-# From a random start m and mu are 0; N <m^2> and the gain stand in their places.
-FROM_RANDOM = {"m": "V", "mu": "gain"}
 # The order that theory predicts: distance ~ samples^-1/2, difference ~ learning_rate^1.
 EXPECTED = {"samples": 0.5, "learning_rate": 1.0}
-# Points of these axes use the same random numbers, so that their differences are free of Monte-Carlo noise.
-PAIRED = ("blocks_per_level", "mixing")
+# Points of these axes have random numbers of their own. Those of others share them, so that differences are free of Monte-Carlo
+# noise.
+INDEPENDENT = ("samples", "learning_rate")
 SMALL_IS_FINE = ("learning_rate", "mixing")
 
 
@@ -46,11 +46,12 @@ class Axis:
     curves: dict[str, np.ndarray] = field(repr=False)                # m, m_error, ...: (k, c)
     limit: dict[str, np.ndarray] = field(repr=False)                 # learning_rate: m, m_error (c,), M_C, ... (d, d)
     residuals: np.ndarray | None = field(default=None, repr=False)   # of iterate: (k, sweeps), NaN after the last sweep
+    beyond: tuple[str, ...] = field(default=(), repr=False)          # what error bars of the finest point leave out, in words
 
     @property
     def main(self) -> str:
         """The curve that tells most."""
-        return "m" if "m" in self.orders else FROM_RANDOM["m"]
+        return "m" if "m" in self.orders else "V"
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -65,7 +66,7 @@ class Axis:
 
 def compared(random: bool) -> tuple[str, ...]:
     """The quantities of a study, curves first. random: from a random start."""
-    return tuple(FROM_RANDOM.get(q, q) if random else q for q in COMPARED)
+    return *studied(random), *KERNELS
 
 
 def make_axis(name: str, values: Sequence[float], theories: Sequence[Theory]) -> Axis:
@@ -82,7 +83,7 @@ def make_axis(name: str, values: Sequence[float], theories: Sequence[Theory]) ->
     t, quantities, kernel_t = _aligned(kept, [q for q in names if q not in KERNELS])
     found, table, curves, limit = {}, empty, {}, {}
     for q, quantity in quantities.items():
-        rows = fits.distances(quantity, len(kept) - 1, name in PAIRED)
+        rows = fits.distances(quantity, len(kept) - 1, name not in INDEPENDENT)
         for measure in MEASURES:
             table[measure][q][good] = rows[measure]
         found[q] = _order(name, steps[good], quantity, rows)
@@ -93,7 +94,7 @@ def make_axis(name: str, values: Sequence[float], theories: Sequence[Theory]) ->
         if name == "learning_rate" and len(kept) > 1:
             limit[q], limit[f"{q}_error"] = (_square(array, q, kernel_t.size) for array in fits.richardson(
                 steps[good], quantity.mean, quantity.error))
-    return Axis(*head, t, kernel_t, table, found, curves, limit, _residuals(theories))
+    return Axis(*head, t, kernel_t, table, found, curves, limit, _residuals(theories), tuple(shown(theories[-1].datasets)))
 
 
 def _order(name: str, steps: np.ndarray, quantity: Quantity, rows: dict[str, np.ndarray]) -> tuple[float, float]:
@@ -103,7 +104,7 @@ def _order(name: str, steps: np.ndarray, quantity: Quantity, rows: dict[str, np.
         return fits.order_in_step(steps, quantity)
     if name == "blocks_per_level":
         return fits.order_by_distance(steps[:-1], rows["distance"][:-1])
-    return np.nan, np.nan       # mixing: the fixed point does not depend on it
+    return np.nan, np.nan       # mixing, on which the fixed point does not depend, and numbers of the estimator
 
 
 def _aligned(theories: Sequence[Theory], curves: Sequence[str]) -> tuple[np.ndarray, dict[str, Quantity], np.ndarray]:

@@ -14,8 +14,8 @@ from scipy.optimize import OptimizeWarning, curve_fit
 
 from dmft.core.averages import standard_error
 
-LOWEST, HIGHEST = 0.05, 6.0     # fitted orders outside this range are rejected
-TINY = 1e-9         # smaller errors are rounding: all replicas agree, as for C(t,t) = 1
+LOWEST_ORDER, HIGHEST_ORDER = 0.05, 6.0     # fitted orders outside this range are rejected
+TINY_ERROR = 1e-9         # smaller errors are rounding: all replicas agree, as for C(t,t) = 1
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,6 @@ class Quantity:
     error: np.ndarray
     counts: np.ndarray                      # (points,) replicas
     replicas: list[np.ndarray] | None = None
-
-
-MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
 
 def distances(quantity: Quantity, finest: int, paired: bool) -> dict[str, np.ndarray]:
@@ -43,7 +40,7 @@ def distances(quantity: Quantity, finest: int, paired: bool) -> dict[str, np.nda
     gap = mean - mean[finest]
     norm = max(float(np.linalg.norm(mean[finest])), 1e-300)
     variance = np.broadcast_to(error[finest] ** 2, error.shape) if paired else error**2 + error[finest] ** 2
-    told = np.isfinite(variance) & (variance > TINY**2)
+    told = np.isfinite(variance) & (variance > TINY_ERROR**2)
     z = np.where(told, np.abs(gap), 0.0) / np.sqrt(np.where(told, variance, 1.0))
     told_count = told.sum(axis=1)
     z_rms = np.sqrt(_ratio((z**2).sum(axis=1), told_count))
@@ -100,10 +97,10 @@ def order_in_step(step: np.ndarray, quantity: Quantity) -> tuple[float, float]:
             warnings.simplefilter("ignore", OptimizeWarning)      # no covariance: the error below becomes NaN
             found, covariance = curve_fit(lambda x, y0, a, p: y0 + a * x**p, x, y, p0=(y[finest], y[coarsest] - y[finest], 1.0),
                                           sigma=sigma if known else None, absolute_sigma=known,
-                                          bounds=((-np.inf, -np.inf, LOWEST), (np.inf, np.inf, HIGHEST)))
+                                          bounds=((-np.inf, -np.inf, LOWEST_ORDER), (np.inf, np.inf, HIGHEST_ORDER)))
     except (RuntimeError, ValueError):
         return np.nan, np.nan
-    if not 1.01 * LOWEST < found[2] < 0.99 * HIGHEST:
+    if not 1.01 * LOWEST_ORDER < found[2] < 0.99 * HIGHEST_ORDER:
         return np.nan, np.nan       # noise hides the curvature that determines the order
     error = float(np.sqrt(covariance[2, 2])) if known else np.nan
     return float(found[2]), error if np.isfinite(error) else np.nan
@@ -149,7 +146,7 @@ def _intercept(step: np.ndarray, mean: np.ndarray, error: np.ndarray) -> tuple[n
     """Value and error at step 0 of a weighted straight line, by entry. Entries without usable errors have equal weights, and NaN
     for their error."""
     known = np.all(np.isfinite(error), axis=0)
-    variance = np.where(known, error**2, 1.0) + TINY**2
+    variance = np.where(known, error**2, 1.0) + TINY_ERROR**2
     x, w = step[:, None], 1.0 / variance
     s0, s1, s2 = w.sum(axis=0), (w * x).sum(axis=0), (w * x**2).sum(axis=0)
     y0, y1 = (w * mean).sum(axis=0), (w * mean * x).sum(axis=0)

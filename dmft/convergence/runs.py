@@ -1,4 +1,5 @@
-"""convergence_study: solve a run at several samples, learning rates, blocks_per_level or mixings, and compare.
+"""convergence_study: solve a run at several samples, learning rates, blocks_per_level, mixings, or numbers of the estimator, and
+compare.
 
 Every point is an ordinary theory run with its own file beside the output, so that a study can be resumed between points and
 inside one. Under MPI the points are distributed over groups of ranks; no number depends on how.
@@ -7,13 +8,13 @@ inside one. Under MPI the points are distributed over groups of ranks; no number
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dmft.convergence.axis import PAIRED, SMALL_IS_FINE, make_axis
+from dmft.convergence.axis import INDEPENDENT, SMALL_IS_FINE, make_axis
 from dmft.convergence.study import Study, load_study
 from dmft.core.errors import RunError, Stopped, UserError
 from dmft.core.locks import lock
@@ -21,12 +22,13 @@ from dmft.core.outputs import examine
 from dmft.core.parallel import Comm, world
 from dmft.core.progress import Progress
 from dmft.core.stopping import Stop
+from dmft.equations.tuning import ESTIMATOR, Estimator
+from dmft.files.layouts import AXES, TUNED
 from dmft.model.runfile import Run
 from dmft.result.theory import Theory
 from dmft.running.runner import check, solve
 
 _log = logging.getLogger("dmft.convergence")
-AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Point:
     axis: str
     value: float
     run: Run
+    estimator: Estimator = ESTIMATOR
 
     @property
     def cost(self) -> float:
@@ -53,17 +56,19 @@ def points_folder(output: Path) -> Path:
 
 def convergence_study(run: Run, samples: Sequence[int] = (), learning_rate: Sequence[float] = (),
                       blocks_per_level: Sequence[int] = (), mixing: Sequence[float] = (), *, output: str | Path | None = None,
-                      resume: bool = False, quiet: bool = False, stop: Stop | None = None,
-                      attrs: dict[str, Any] | None = None) -> Study:
+                      resume: bool = False, quiet: bool = False, stop: Stop | None = None, attrs: dict[str, Any] | None = None,
+                      estimator: Mapping[str, Sequence[float]] | None = None) -> Study:
     """Vary one parameter at a time around `run` and compare all curves and kernels with the finest point of its axis.
 
     Points in samples and learning_rate have seeds of their own, so that their errors are independent; those in
-    blocks_per_level and mixing share their random numbers. Every rank of the job must call this and gets the study.
+    blocks_per_level, mixing and `estimator` share their random numbers. Every rank of the job must call this and gets the study.
+    estimator: values of fields of dmft.Estimator, by name; the axis of `ridge_prior` is study["estimator.ridge_prior"].
     output, resume, quiet, stop, attrs: as for `solve`; the points keep files of their own beside the output.
     """
     comm = world()
+    tuned = {f"{TUNED}{name}": values for name, values in (estimator or {}).items()}
     points = _points(run, {"samples": samples, "learning_rate": learning_rate, "blocks_per_level": blocks_per_level,
-                           "mixing": mixing})
+                           "mixing": mixing, **tuned})
     with ExitStack() as stack:
         place = Path(output) if output else None
         if place:
@@ -113,13 +118,25 @@ def _points(run: Run, asked: dict[str, Sequence[float]]) -> list[Point]:
         if name == "blocks_per_level" and run.theory.method != "march":
             raise RunError('blocks_per_level: only theory.method = "march" compresses its history')
         for i, value in enumerate(distinct):
+            if name.startswith(TUNED):
+                points.append(Point(name, value, run, _tuned(name.removeprefix(TUNED), value)))
+                continue
             changes: dict[str, Any] = {name: value}
             if name == "blocks_per_level":
                 changes["theory.history"] = "dyadic"
-            if name not in PAIRED:
+            if name in INDEPENDENT:
                 changes["theory.seed"] = run.theory.seed + i
             points.append(Point(name, value, run.replace(changes)))
     return points
+
+
+def _tuned(name: str, value: float) -> Estimator:
+    """The estimator with one of its numbers changed."""
+    known = [each.name for each in fields(Estimator)]
+    if name not in known:
+        raise RunError(f"estimator: there is no {name!r}; it has {', '.join(known)}")
+    change: dict[str, Any] = {name: value}
+    return replace(ESTIMATOR, **change)
 
 
 def _solve_all(points: list[Point], output: Path | None, resume: bool, quiet: bool, stop: Stop | None,
@@ -138,7 +155,7 @@ def _solve_all(points: list[Point], output: Path | None, resume: bool, quiet: bo
                 if group.is_root:
                     _log.info(f"point {i + 1} of {len(points)}: {point.axis} = {point.value:g}")
                 solved[i] = solve(point.run, output=point.file(output) if output else None, resume=resume, quiet=True, stop=stop,
-                                  attrs=attrs, comm=group)
+                                  attrs=attrs, comm=group, estimator=point.estimator)
                 progress.update(sum(points[j].cost for j in solved))
     except (UserError, Stopped) as error:
         trouble = error

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmft.convergence.axis import EXPECTED, Axis
-from dmft.convergence.fits import MEASURES, contraction
+from dmft.convergence.fits import contraction
 from dmft.convergence.text import study_text
 from dmft.core import store
 from dmft.core.errors import FileError, UserError
@@ -51,7 +51,7 @@ class Study:
                 for q in axis.quantities:
                     times = axis.kernel_t.size if q in KERNELS else axis.t.size
                     rows["distances"].append({"axis": axis.name, "value": float(value), "quantity": q, "times": times,
-                                              **{measure: float(axis.table[measure][q][i]) for measure in MEASURES}})
+                                              **{measure: float(axis.table[measure][q][i]) for measure in layouts.MEASURES}})
             for q in axis.quantities:
                 order, error = axis.orders[q]
                 rows["orders"].append({"axis": axis.name, "quantity": q, "order": float(order), "order_error": float(error),
@@ -90,7 +90,7 @@ class Study:
         arrays: dict[str, np.ndarray] = {}
         texts: dict[str, Any] = {**self.attrs, **(attrs or {}), "outcome": self.outcome, "axes": ",".join(self.axes)}
         for name, axis in self.axes.items():
-            texts[f"outcomes_{name}"] = ",".join(axis.outcomes)
+            texts |= {f"outcomes_{name}": ",".join(axis.outcomes), f"beyond_{name}": "\n".join(axis.beyond)}
             for key in ("values", "seeds", "wall_times", "t", "kernel_t"):
                 arrays[f"{name}/{key}"] = getattr(axis, key)
             for measure, columns in axis.table.items():
@@ -118,9 +118,10 @@ def load_study(path: str | Path) -> Study:
         plain = {key: stored.arrays[f"{name}/{key}"] for key in ("values", "seeds", "wall_times", "t", "kernel_t")}
         axes[name] = Axis(name, plain["values"], plain["seeds"], stored.attrs[f"outcomes_{name}"].split(","),
                           plain["wall_times"], plain["t"], plain["kernel_t"],
-                          {measure: part(f"{name}/{measure}/") for measure in MEASURES},
+                          {measure: part(f"{name}/{measure}/") for measure in layouts.MEASURES},
                           {q: (float(pair[0]), float(pair[1])) for q, pair in part(f"{name}/order/").items()},
-                          part(f"{name}/curves/"), part(f"{name}/limit/"), stored.arrays.get(f"{name}/residuals"))
+                          part(f"{name}/curves/"), part(f"{name}/limit/"), stored.arrays.get(f"{name}/residuals"),
+                          tuple(str(stored.attrs.get(f"beyond_{name}", "")).splitlines()))
     attrs = {key: value for key, value in stored.attrs.items()
-             if key not in ("axes", "outcome") and not key.startswith("outcomes_")}
+             if key not in ("axes", "outcome") and not key.startswith(("outcomes_", "beyond_"))}
     return Study(parse_run(stored.run_text, str(path), any_loss=True), axes, attrs)

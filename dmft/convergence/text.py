@@ -28,7 +28,7 @@ def study_text(run: Run, outcome: str, axes: Mapping[str, Axis]) -> str:
 def _axis(axis: Axis) -> str:
     measure = "replica_distance" if axis.name == "samples" else "distance"
     ordered = any(np.isfinite(order) for order, _ in axis.orders.values())
-    lines = [f"{axis.name}: {_MEANING[axis.name]}",
+    lines = [f"{axis.name}: {_MEANING.get(axis.name, 'distance from the largest value, the same random numbers')}",
              f"{axis.t.size} common times, kernels on {axis.kernel_t.size}; relative distance, (rms difference in standard errors)",
              f"{'':<10}" + "".join(f"{value:>18g}" for value in axis.values) + (f"{'order':>16}" if ordered else "")]
     for q in axis.quantities:
@@ -38,6 +38,7 @@ def _axis(axis: Axis) -> str:
     bad = [f"{value:g}: {outcome}" for value, outcome in zip(axis.values, axis.outcomes)
            if outcome in ("diverged", "sweep limit")]
     lines += [f"not usable: {', '.join(bad)}"] if bad else []
+    lines += ["beyond the error bars of the finest point:", *(f"  {line}" for line in axis.beyond)] if axis.beyond else []
     if axis.name == "learning_rate" and not ordered:
         lines.append("an order needs three learning rates")
     if axis.main in axis.limit:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-ROUNDING = 1e-12        # relative to numbers of order one: a standard error below it is rounding
+ERROR_ROUNDING = 1e-12        # relative to numbers of order one: a standard error below it is rounding
 
 
 def standard_error(values: np.ndarray) -> np.ndarray:
@@ -48,7 +48,7 @@ def welford_error(squares: np.ndarray, count: int) -> np.ndarray:
 
 def error_text(error: float, form: str = ".2g") -> str:
     """A standard error for people: "0" where it is only rounding (an exact start, say), "-" where there is none."""
-    return number_text(0.0 if abs(error) < ROUNDING else error, form)
+    return number_text(0.0 if abs(error) < ERROR_ROUNDING else error, form)
 
 
 def with_error(value: float, error: float, form: str, error_form: str = ".2g", repetition: str = "instance") -> str:

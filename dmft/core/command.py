@@ -61,7 +61,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--force", action="store_true", help="overwrite an existing result")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[],
-                        help="Python file that registers losses")
+                        help="Python file with plug-ins")
     parser.add_argument("--device", choices=("cpu", "gpu"), help="short for --set SECTION.device=...")
     parser.add_argument("--time-limit", metavar="HH:MM:SS", help="stop with a checkpoint (exit 75) after this time")
 
@@ -193,7 +193,7 @@ def _say_warning(message: Warning | str, category: type[Warning], quiet: bool) -
 
 
 def load_plugin(path: str) -> str:
-    """Run a user's Python file (for its register_loss calls); returns its sha256."""
+    """Run a user's Python file (for what it registers); returns its sha256."""
     try:
         digest = store.sha256_of(path)
         runpy.run_path(path, run_name="dmft_plugin")

@@ -1,8 +1,14 @@
-"""Options of compiled functions that several modules share."""
+"""Options of compiled functions that several modules share, and how a user's function is compiled."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
+
+from numba import njit
+from numba.core.errors import NumbaError
+
+from dmft.core.errors import UserError
 
 # Nobody asks for these functions as C does, so that no entry of this kind is compiled.
 ENTRY: dict[str, Any] = {"cache": True, "no_cfunc_wrapper": True}
@@ -11,3 +17,17 @@ ENTRY: dict[str, Any] = {"cache": True, "no_cfunc_wrapper": True}
 UNCOUNTED: dict[str, Any] = {**ENTRY, "_nrt": False}
 # Functions that compiled ones alone call: without an entry from Python they compile faster, above all where arguments are tuples.
 INNER: dict[str, Any] = {**UNCOUNTED, "no_cpython_wrapper": True}
+
+
+def compiled_scalar(where: str, function: Callable[..., Any], arguments: str,
+                    points: Iterable[tuple[float, ...]]) -> Callable[..., Any]:
+    """The function compiled by Numba; UserError, beginning with `where`, if it does not compile or fails at one of some points."""
+    compiled: Any = function if hasattr(function, "py_func") else njit(function)
+    try:
+        for point in points:
+            float(compiled(*point))
+    except (NumbaError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        label = getattr(function, "__name__", repr(function))
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"{where}: {label}{arguments} does not compile to a number: {reason}") from None
+    return compiled

@@ -15,11 +15,11 @@ from numba import njit
 
 from dmft.core.compiled import INNER, UNCOUNTED
 
-WIDTH = 4  # numbers of a sum: place of its highest digit, and three digits from there downwards
+SUM_NUMBERS = 4  # numbers of a sum: place of its highest digit, and three digits from there downwards
 ZERO = -64  # place of a sum without terms, below that of any number
 BAD = 64  # place of a sum with a term that is not finite
 BASE = 2.0**32
-TILE = 512  # sums worked on at a time
+SUMS_TOGETHER = 512  # sums worked on at a time
 LOWEST = -32  # place of the smallest numbers
 HALVES = 2.0 ** (-16.0 * np.arange(LOWEST, 32))  # 2**(-16 place) of every place
 
@@ -47,8 +47,8 @@ def _digits(terms, out, work, bits):
     are taken at a time, so that the sums are loaded and stored a quarter as often."""
     largest, half, high, middle, low = work[0], work[1], work[2], work[3], work[4]
     fours = len(terms) - len(terms) % 4
-    for first in range(0, len(out), TILE):
-        width = min(TILE, len(out) - first)
+    for first in range(0, len(out), SUMS_TOGETHER):
+        width = min(SUMS_TOGETHER, len(out) - first)
         for i in range(width):
             largest[i] = high[i] = middle[i] = low[i] = 0.0
         last = first + width
@@ -94,7 +94,7 @@ def digits(terms: np.ndarray, out: np.ndarray) -> None:
     The inner loops run over sums and have no branches, so that the compiler can vectorise them; where a term is not finite the
     digits mean nothing. Digits are added as floating point numbers, because few processors turn several of these into integers at
     a time: they are whole and below BASE, so that sums of up to 2**21 terms are exact."""
-    work = np.empty((5, TILE))
+    work = np.empty((5, SUMS_TOGETHER))
     _digits(terms, out, work, work[0].view(np.int64))
 
 
@@ -105,11 +105,11 @@ def add(more, total):
         place = max(total[i, 0], more[i, 0])
         down = place - total[i, 0]
         if down:
-            for k in range(WIDTH - 1, 0, -1):
+            for k in range(SUM_NUMBERS - 1, 0, -1):
                 total[i, k] = total[i, k - down] if k - down >= 1 else 0
             total[i, 0] = place
         down = place - more[i, 0]
-        for k in range(1 + down, WIDTH):
+        for k in range(1 + down, SUM_NUMBERS):
             total[i, k] += more[i, k - down]
 
 

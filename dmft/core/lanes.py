@@ -14,8 +14,8 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
-LANES = 8
-AHEAD = 320  # how far ahead of their use numbers of a stored past are asked for, in entries: a sample or two
+SUM_LANES = 8
+PREFETCH_PAST = 320  # how far ahead of their use numbers of a stored past are asked for, in entries: a sample or two
 ELEMENTS = {types.float64: ir.DoubleType(), types.float32: ir.FloatType()}
 
 
@@ -57,24 +57,24 @@ def ask_for(builder: Any, place: Any) -> None:
     builder.call(hint, [builder.bitcast(place, byte), flag(0), flag(3), flag(1)])  # to read, into every cache, data
 
 
-DOUBLES = vector_of(types.float64, LANES)
+DOUBLES = vector_of(types.float64, SUM_LANES)
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, group: Any) -> Any:
     """Where the numbers 8 group .. 8 group + 7 of an array are."""
-    return builder.gep(context.make_array(kind)(context, builder, array).data, [builder.mul(group, group.type(LANES))])
+    return builder.gep(context.make_array(kind)(context, builder, array).data, [builder.mul(group, group.type(SUM_LANES))])
 
 
 def _load(context: Any, builder: Any, kind: Any, array: Any, group: Any) -> Any:
     """These numbers, in double precision."""
-    place = builder.bitcast(_place(context, builder, kind, array, group), vector_of(kind.dtype, LANES).as_pointer())
+    place = builder.bitcast(_place(context, builder, kind, array, group), vector_of(kind.dtype, SUM_LANES).as_pointer())
     numbers = builder.load(place, align=kind.dtype.bitwidth // 8)
     return numbers if kind.dtype == types.float64 else builder.fpext(numbers, DOUBLES)
 
 
 def _ask_ahead(context: Any, builder: Any, kind: Any, array: Any, group: Any) -> None:
     """Ask for what will be read next where arrays of many samples are read one after the other."""
-    ask_for(builder, builder.gep(_place(context, builder, kind, array, group), [group.type(AHEAD)]))
+    ask_for(builder, builder.gep(_place(context, builder, kind, array, group), [group.type(PREFETCH_PAST)]))
 
 
 def _product_and_sum(builder: Any, kind: Any, a: Any, b: Any, total: Any) -> Any:
@@ -90,17 +90,17 @@ def lane_sums(_context, a, b, count):
     check(b, double=a)
 
     def codegen(context, builder, signature, args):
-        sums = cgutils.alloca_once_value(builder, ir.Constant(DOUBLES, [0.0] * LANES))
+        sums = cgutils.alloca_once_value(builder, ir.Constant(DOUBLES, [0.0] * SUM_LANES))
         with cgutils.for_range(builder, args[2]) as loop:
             left, right = (_load(context, builder, signature.args[k], args[k], loop.index) for k in range(2))
             if b.dtype == types.float32:
                 _ask_ahead(context, builder, signature.args[1], args[1], loop.index)
             builder.store(_product_and_sum(builder, b, left, right, builder.load(sums)), sums)
         total = builder.load(sums)
-        lanes = [builder.extract_element(total, ir.Constant(ir.IntType(32), lane)) for lane in range(LANES)]
+        lanes = [builder.extract_element(total, ir.Constant(ir.IntType(32), lane)) for lane in range(SUM_LANES)]
         return context.make_tuple(builder, signature.return_type, lanes)
 
-    return types.UniTuple(types.float64, LANES)(a, b, types.intp), codegen
+    return types.UniTuple(types.float64, SUM_LANES)(a, b, types.intp), codegen
 
 
 @intrinsic

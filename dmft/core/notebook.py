@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 WIDTH, HEIGHT = 160, 36         # of a drawn curve, in pixels
-MOST_POINTS = 120               # of a curve that are drawn
+DRAWN_POINTS = 120               # of a curve that are drawn
 
 
 def sparkline(t: np.ndarray, values: np.ndarray) -> str:
@@ -16,7 +16,7 @@ def sparkline(t: np.ndarray, values: np.ndarray) -> str:
     good = np.flatnonzero(np.isfinite(values))
     if good.size < 2 or t[good[-1]] == t[good[0]]:
         return ""
-    some = good[np.unique(np.linspace(0, good.size - 1, MOST_POINTS).astype(int))]
+    some = good[np.unique(np.linspace(0, good.size - 1, DRAWN_POINTS).astype(int))]
     x = (t[some] - t[some[0]]) / (t[some[-1]] - t[some[0]]) * (WIDTH - 4) + 2
     low, high = float(values[some].min()), float(values[some].max())
     y = HEIGHT - 3 - (values[some] - low) / (high - low or 1.0) * (HEIGHT - 6)

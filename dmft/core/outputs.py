@@ -56,6 +56,9 @@ def examine(output: Path, kind: str, compare: Compare, attrs: Mapping[str, objec
             raise FileError(f"{output}: a checkpoint, not a result; name the result that it belongs to with -o")
         check_layout(header, layout)
     check_plugins(header.attrs, attrs, str(header.path))
+    before, now = (each.get("estimator", "the default one") for each in (header.attrs, attrs))
+    if before != now:
+        raise FileError(f"{header.path}: --resume with another estimator is refused: it was begun with {before}, now it is {now}")
     return Found(header, tuple(compare(header.run_text, str(header.path))))
 
 

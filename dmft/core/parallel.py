@@ -54,12 +54,12 @@ class Comm:
     def sums_exact(self, several: Sequence[np.ndarray]) -> list[np.ndarray]:
         """`sum_exact` of several arrays by a single reduction."""
         ends = list(accumulate((partials.shape[1] for partials in several), initial=0))
-        totals = np.empty((ends[-1], exact_sum.WIDTH), np.int64)
+        totals = np.empty((ends[-1], exact_sum.SUM_NUMBERS), np.int64)
         for partials, first, last in zip(several, ends, ends[1:], strict=False):
             exact_sum.digits(np.ascontiguousarray(partials, np.float64), totals[first:last])
         if self.size > 1:
             operation, unit = _exact_sum_mpi()
-            step = _SLICE // (totals.itemsize * exact_sum.WIDTH)
+            step = _SLICE // (totals.itemsize * exact_sum.SUM_NUMBERS)
             for first in range(0, len(totals), step):
                 here = totals[first : first + step]
                 self._comm.Allreduce(_mpi().IN_PLACE, [here, len(here), unit], op=operation)
@@ -193,10 +193,10 @@ def _mpi() -> Any:
 def _exact_sum_mpi() -> tuple[Any, Any]:
     """The addition of exact_sum as an operation of MPI, and the MPI type of one sum, which is never cut."""
     def add(more: Any, total: Any, _: Any) -> None:
-        shape = (-1, exact_sum.WIDTH)
+        shape = (-1, exact_sum.SUM_NUMBERS)
         exact_sum.add(np.frombuffer(more, np.int64).reshape(shape), np.frombuffer(total, np.int64).reshape(shape))
 
-    return _mpi().Op.Create(add, commute=True), _mpi().INT64_T.Create_contiguous(exact_sum.WIDTH).Commit()
+    return _mpi().Op.Create(add, commute=True), _mpi().INT64_T.Create_contiguous(exact_sum.SUM_NUMBERS).Commit()
 
 
 def library() -> str:

@@ -13,6 +13,8 @@ import numpy as np
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 
+INSTANCES = "instances"  # the name of the part with a line per instance, the only one of an ensemble
+
 
 @dataclass(frozen=True)
 class Part:

@@ -26,7 +26,7 @@ USUAL = Path("/tmp/nvidia-mps/control")  # noqa: S108 - where a service that an 
 SWITCH = "DMFT_MPS"  # 0: never start the service
 OWN_CARDS = ("SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK")  # where every rank sees a card of its own, and may open no other
 MOST_RANKS = 48  # that the service takes on one card
-PATIENCE = 5.0  # seconds that the service may take to start
+SERVICE_PATIENCE = 5.0  # seconds that the service may take to start
 
 
 def visible_cards() -> int:
@@ -109,7 +109,7 @@ def _started(meeting: Path) -> Path:
     """Where the service listens that this process has started; a folder of its own, so that nobody meets one that is ending."""
     service = Path(tempfile.mkdtemp(dir=meeting))
     try:
-        subprocess.run([CONTROL, "-d"], env=_environment(service), timeout=PATIENCE, check=True, stdin=subprocess.DEVNULL,
+        subprocess.run([CONTROL, "-d"], env=_environment(service), timeout=SERVICE_PATIENCE, check=True, stdin=subprocess.DEVNULL,
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     except (OSError, subprocess.SubprocessError):
         shutil.rmtree(service, ignore_errors=True)

@@ -9,10 +9,10 @@ from numba.extending import intrinsic
 
 from dmft.core.lanes import ask_for, check, fused, repeated, vector_of
 
-WIDTH = 16  # columns worked on at a time: a line of memory in each row, in single precision
+STREAM_WIDTH = 16  # columns worked on at a time: a line of memory in each row, in single precision
 LINE = 64  # bytes that one hint fetches
-AHEAD = 512  # how far ahead of their use lines are asked for, in entries
-ROWS = 4
+PREFETCH_ROWS = 512  # how far ahead of their use lines are asked for, in entries
+STREAM_ROWS = 4
 
 
 @intrinsic
@@ -29,22 +29,22 @@ def add_rows(_context, data, start, length, weights, out):
     size = data.dtype.bitwidth // 8
 
     def codegen(context, builder, signature, args):
-        vector = vector_of(data.dtype, WIDTH)
+        vector = vector_of(data.dtype, STREAM_WIDTH)
         source, target = (context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 4))
         one = args[1].type
-        factors = [repeated(builder, vector, builder.extract_value(args[3], k)) for k in range(ROWS)]
-        rows = [builder.gep(source, [builder.add(args[1], builder.mul(args[2], one(k)))]) for k in range(ROWS)]
-        groups = builder.sdiv(args[2], one(WIDTH))
+        factors = [repeated(builder, vector, builder.extract_value(args[3], k)) for k in range(STREAM_ROWS)]
+        rows = [builder.gep(source, [builder.add(args[1], builder.mul(args[2], one(k)))]) for k in range(STREAM_ROWS)]
+        groups = builder.sdiv(args[2], one(STREAM_WIDTH))
         with cgutils.for_range(builder, groups) as loop:
-            column = builder.mul(loop.index, one(WIDTH))
+            column = builder.mul(loop.index, one(STREAM_WIDTH))
             place = builder.bitcast(builder.gep(target, [column]), vector.as_pointer())
-            total, ahead = builder.load(place, align=size), builder.gep(rows[0], [builder.mul(column, one(ROWS))])
-            for k in range(ROWS):
-                for entry in range(0, WIDTH, LINE // size):
-                    ask_for(builder, builder.gep(ahead, [one(AHEAD + k * WIDTH + entry)]))
+            total, ahead = builder.load(place, align=size), builder.gep(rows[0], [builder.mul(column, one(STREAM_ROWS))])
+            for k in range(STREAM_ROWS):
+                for entry in range(0, STREAM_WIDTH, LINE // size):
+                    ask_for(builder, builder.gep(ahead, [one(PREFETCH_ROWS + k * STREAM_WIDTH + entry)]))
                 numbers = builder.load(builder.bitcast(builder.gep(rows[k], [column]), vector.as_pointer()), align=size)
                 total = fused(builder, factors[k], numbers, total)
             builder.store(total, place, align=size)
-        return builder.mul(groups, one(WIDTH))
+        return builder.mul(groups, one(STREAM_WIDTH))
 
     return types.intp(data, types.intp, types.intp, weights, out), codegen

@@ -28,7 +28,7 @@ from numba import njit
 
 from dmft.core.compiled import UNCOUNTED
 
-GROUP = 4
+SLOT_GROUP = 4
 NONE = -1  # in the place of the newer block of a merge: the older one moves alone
 MOST_LEVELS = 48  # more than any number of steps needs
 
@@ -204,7 +204,7 @@ class Layout(NamedTuple):
 
 def grouped(count):
     """Rounded up to whole groups of slots."""
-    return -(-count // GROUP) * GROUP
+    return -(-count // SLOT_GROUP) * SLOT_GROUP
 
 
 class History:

@@ -13,14 +13,14 @@ In blocks (equations/history.py), with D their sizes and the present step as one
 
     (Q + eps D) u = e ,     rho -= D u ,     eps = (K_T/K) <g_n^2> (n+1)/s2
 
-K_T of K samples have tangents, and s2 is the variance of g'_n sum_k T_nk over samples that the coefficients assume: PRIOR, unless
-all samples respond alike (a linear loss): tangents then have no noise, and the row is left as it is. A mode of Q with
+K_T of K samples have tangents, and s2 is the variance of g'_n sum_k T_nk over samples that the coefficients assume: ridge_prior,
+unless all samples respond alike (a linear loss): tangents then have no noise, and the row is left as it is. A mode of Q with
 eigenvalue lambda is corrected by the share lambda/(lambda + eps), with D^-1/2 Q D^-1/2 for Q. Large tangents are bounded, and what
-they miss by that does not become less with their number. So on a loss with barriers K_T counts as at most K/16, or LEAST_TRUSTED,
-and never as more than MOST_TRUSTED: what they miss then vanishes as K grows.
+they miss by that does not become less with their number. So on a loss with barriers K_T counts as at most trusted_share K, or
+least_trusted, and never as more than most_trusted (tuning.py): what they miss then vanishes as K grows.
 
 The Cholesky factor of Q + eps D over the past is kept: a step changes its newest rows only, as long as eps stays. So eps is
-renewed when it is off by a factor of STALE, which changes no coefficient by more than that.
+renewed when it is off by a factor of ridge_stale, which changes no coefficient by more than that.
 """
 
 from __future__ import annotations
@@ -33,17 +33,8 @@ from numba import njit
 from dmft.core.compiled import UNCOUNTED
 from dmft.equations.noise import backward, dot, factor_rows, forward
 from dmft.equations.recursion import against_past
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.equations.weights import NoiseOverlaps, Row, WeightDynamics
-
-PRIOR = 2.0  # assumed variance of g'_n sum_k T_nk over samples
-# The largest share of samples with tangents that counts in eps, and bounds of that number of samples. They were chosen, not fitted;
-# what is left of the error with 512 and 2048 is in docs/validation.md.
-TRUSTED_SHARE = 1 / 16
-LEAST_TRUSTED, MOST_TRUSTED = 128, 1024
-STALE = 2.0  # factor by which eps may be off before the factor is made again
-COMES_DOWN = 0.99  # factor a step by which an eps that had to be raised comes down again
-ENOUGH = 1e6  # an eps that makes any Q positive; beyond it Q is not finite, and the solution is about to be called diverged
-ALIKE = 0.2  # variance of g'_n sum_k T_nk below which samples respond alike
 
 
 class FieldOverlaps(NamedTuple):
@@ -75,13 +66,15 @@ def _residual(eta, free, recoil, last, keep, memory, b, b_now, Q, Q_row, Q_now, 
     return (free * Q_now - recoil * Q_row[last] - x_now) / eta - now, largest
 
 
-def trusted_share(carriers: int, samples: int) -> float:
+def trusted_share(carriers: int, samples: int, estimator: Estimator = ESTIMATOR) -> float:
     """K_T/K as the ridge takes it on a loss with barriers. carriers: samples with tangents."""
-    return min(carriers, max(TRUSTED_SHARE * samples, LEAST_TRUSTED), MOST_TRUSTED) / samples
+    trusted = max(estimator.trusted_share * samples, estimator.least_trusted)
+    return min(carriers, trusted, estimator.most_trusted) / samples
 
 
 def gap(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps, noise: NoiseOverlaps | None = None) -> Gap:
-    """The residual of [ibp] for a row as it was estimated. overlaps: alpha <g_n h_j>; noise: those of the row, where known."""
+    """The residual of the identity for a row as it was estimated. Eq. [ibp]. overlaps: alpha <g_n h_j>; noise: those of the row,
+    where known."""
     state, history, settings, past = weights.state, weights.history, weights.settings, np.empty(weights.history.slots)
     last = history.order[-1] if settings.recoil else 0
     now, largest = _residual(
@@ -100,13 +93,14 @@ def corrected(weights: WeightDynamics, row: Row, failed: Gap, g_squared: float, 
 
 def ridge_strength(weights: WeightDynamics, g_squared: float, share: float, spread: float) -> float | None:
     """eps; None where tangents have no noise."""
-    s2 = PRIOR * spread / (spread + ALIKE)
+    estimator = weights.estimator
+    s2 = estimator.ridge_prior * spread / (spread + estimator.ridge_alike)
     if s2 == 0.0:
         return None
     state, order = weights.state, weights.history.order
     # Where nothing is left to learn (g = 0) Q alone would be singular.
     trace = float((state.Q.diagonal()[order] / weights.history.divisor[order]).sum()) + state.Q_now
-    return max(share * g_squared * (state.n + 1) / s2, 1e-13 * trace)
+    return max(share * g_squared * (state.n + 1) / s2, estimator.ridge_floor * trace)  # [ibp]
 
 
 @njit(**UNCOUNTED, error_model="numpy")
@@ -128,7 +122,7 @@ def _solve(L, order, size, Q_row, variance, least, past, now, x, M_R):
 
 
 def solved(weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
-    """The row corrected by rho -= D u with (Q + eps D) u = e."""
+    """The row corrected by rho -= D u with (Q + eps D) u = e. Eq. [ibp]."""
     state, history, M_R = weights.state, weights.history, row.M_R.copy()
     _keep_factor(weights, history.order, eps)
     now = _solve(state.ridge, history.order, history.divisor, state.Q_row, state.Q_now + state.ridge_eps, state.ridge_eps,
@@ -139,13 +133,13 @@ def solved(weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
 def _keep_factor(weights: WeightDynamics, order: np.ndarray, eps: float) -> None:
     """Bring the Cholesky factor of Q + eps D over the past up to date; order: slots in order of time. Once m is close to 1, little
     is left of Q, and noise may give it negative eigenvalues: eps is then raised until Q + eps D has none, and comes down slowly."""
-    state = weights.state
-    state.ridge_least *= COMES_DOWN
+    state, stale = weights.state, weights.estimator.ridge_stale
+    state.ridge_least *= weights.estimator.ridge_decay
     eps = max(eps, state.ridge_least)
-    if not eps / STALE < state.ridge_eps < eps * STALE:
+    if not eps / stale < state.ridge_eps < eps * stale:
         state.ridge_eps, state.ridge_from = eps, 0
     while factor_rows(state.Q, state.ridge_eps * weights.history.size, order, state.ridge, min(state.ridge_from, len(order))) \
-            and state.ridge_eps < ENOUGH:
-        state.ridge_eps, state.ridge_from = STALE * state.ridge_eps, 0
+            and state.ridge_eps < weights.estimator.ridge_max:
+        state.ridge_eps, state.ridge_from = stale * state.ridge_eps, 0
         state.ridge_least = state.ridge_eps
     state.ridge_from = len(order)

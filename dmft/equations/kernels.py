@@ -23,7 +23,7 @@ from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 
 ALL_UP_TO = 512  # rows of a run up to which all are kept
-POINTS = 256  # rows that are kept of a longer run
+KERNEL_POINTS = 256  # rows that are kept of a longer run
 LAGS_ONE_BY_ONE, LAGS_PER_OCTAVE = 32, 16  # rows at which columns are kept after each waiting time
 
 
@@ -118,7 +118,7 @@ def saved_steps(steps: int, points: int = 0) -> np.ndarray:
     one and the rest evenly in the logarithm of time, always with the last step. points = 0: chosen here."""
     if steps + 1 <= (points or ALL_UP_TO):
         return np.arange(steps + 1)
-    points = points or POINTS
+    points = points or KERNEL_POINTS
     dense = max(points // 4, 1)
     # Rounding removes some of the log-spaced steps, so ask for more until the number fits.
     wanted = points - dense
@@ -155,7 +155,7 @@ def enter_row(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept:
         return
     rates = e.eta_n[: weights.n]
     rows = (("M_C", row.M_C, row.M_C_now, None), ("C", state.Q_row + state.m * state.m_past, state.Q_now + state.m**2, None),
-            ("M_R", row.M_R, 0.0, rates), ("R", e.eta * state.R_row, 0.0, rates))
+            ("M_R", row.M_R, 0.0, rates), ("R", e.eta_0 * state.R_row, 0.0, rates))
     waited = int(kept.waiting.searchsorted(visible))
     slots = history.order[np.searchsorted(history.first[history.order], kept.waiting[:waited] + e.hidden)]
     for name, past, now, source in rows:
@@ -168,6 +168,6 @@ def enter_row(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept:
             columns[name][line, :waited] = past[slots] / (1.0 if source is None else source[kept.waiting[:waited] + e.hidden])
             columns[name][line, waited : waited + 1][kept.waiting[waited : waited + 1] == visible] = now
     if in_columns:
-        since = np.append(np.cumsum(e.eta * state.R_row[history.order[::-1]])[::-1], 0.0)  # sums over all blocks from one on
+        since = np.append(np.cumsum(e.eta_0 * state.R_row[history.order[::-1]])[::-1], 0.0)  # sums over all blocks from one on
         columns["chi"][line, :waited] = since[np.searchsorted(history.first[history.order], kept.waiting[:waited] + e.hidden)]
         columns["chi"][line, waited : waited + 1][kept.waiting[waited : waited + 1] == visible] = 0.0

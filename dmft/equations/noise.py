@@ -5,7 +5,7 @@ M_C). Given them chi_n = sum_I w_I X_I + sd z_n with S w = c, c_I = <chi_n X_I>,
 the Cholesky factor, written on the past instead of on its normals, so that merging two blocks is adding them.
 
 M_C is nearly singular where the kernels are smooth, so every chi_n carries a small white part of its own,
-variance JITTER * M_C(n,n). It is added to the matrix that is factored and to the variance drawn, consistently;
+variance jitter * M_C(n,n) (tuning.py). It is added to the matrix that is factored and to the variance drawn, consistently;
 merely flooring a pivot would let the error of the past feed on itself.
 """
 
@@ -17,7 +17,7 @@ from numba import njit
 from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.lanes import lane_sums
 
-JITTER = 1e-9
+LEAST_PIVOT = 0.01 * 1e-9  # of the Cholesky factor, in units of the variance: a hundredth of what the jitter contributes
 
 
 @njit(**UNCOUNTED)
@@ -58,8 +58,8 @@ def backward(L, x, size):
 @njit(**UNCOUNTED, error_model="numpy")
 def factor_rows(M_C, jitter, order, L, start):
     """Rows from `start` on of the lower Cholesky factor L, in order of time, of S = M_C + jitter (over slots; `order` lists
-    them in time), in place. Returns the number of pivots that rounding made too small or negative; they are set to a hundredth
-    of what the jitter contributes."""
+    them in time), in place. Returns the number of pivots that rounding made too small or negative; they are set to
+    LEAST_PIVOT."""
     floored = 0
     for i in range(start, len(order)):
         covariance = M_C[order[i]]
@@ -68,7 +68,7 @@ def factor_rows(M_C, jitter, order, L, start):
         forward(L, L[i : i + 1], i)
         variance = covariance[order[i]] + jitter[order[i]]
         pivot = variance - dot(L[i], L[i], i)
-        least = 0.01 * JITTER * variance
+        least = LEAST_PIVOT * variance
         if not pivot > least:
             floored += 1
             pivot = max(least, 1e-300)

@@ -22,19 +22,15 @@ from dmft.equations.history import History
 from dmft.equations.ibp import FieldOverlaps, Gap, gap, ridge_strength, solved
 from dmft.equations.kernels import Kept, Wanted
 from dmft.equations.recursion import merge_columns
-from dmft.equations.rows import Estimators
+from dmft.equations.rows import InUse
 from dmft.equations.weights import NextRow, Row, WeightDynamics, WeightState
 from dmft.files.layouts import RANDOM_KERNELS
 from dmft.model.experiment import Experiment
 
 # Columns of the sums over samples with weight k^2 (k = h0 for a teacher), before the kernels: of g', g^2, g h, k^2 g^2, and of
 # the bounded response k^2 g' sum_J T_nJ and its square. Behind them come the groups of rows.py, with this weight.
-CURVATURE, SQUARE, FIELD, NOISE, RESPONSE, RESPONSE2 = range(6)
+CURVATURE, SQUARE, FIELD, NOISE, K1_RESPONSE, K1_RESPONSE2 = range(6)
 TEACHER_SCALARS = 6
-# The tail of the tangents lies where h0 is large, so that bounded tangents miss much of K1. The identity is therefore trusted more
-# than for M_R: the ridge of its correction is smaller by this factor. Between factors of 64 and 8192 V(t = 1) of GD changes by 3 %
-# (docs/random-starts.md). It is so small that all tangents may count in it, `share` and not `trusted`.
-TRUST = 256.0
 
 
 def raw_row(weights: WeightDynamics, sums: np.ndarray, carried: float) -> Row:
@@ -93,14 +89,15 @@ class TeacherChannel:
         self.rows = TeacherRows.empty(steps, slots)
         self._ridge, self._eps, self._upto = np.zeros((slots, slots)), 0.0, 0
 
-    def estimate(self, weights: WeightDynamics, sums: np.ndarray, carried: float, use: Estimators) -> Row:
+    def estimate(self, weights: WeightDynamics, sums: np.ndarray, carried: float, use: InUse) -> Row:
         """Row n, with K1 corrected by the identity as M_R is. sums: of `teacher_sums`; carried: weight of the samples with
-        tangents."""
+        tangents. The ridge is smaller than that of M_R by `random_trust`, so small that all tangents may count in it, `share` and
+        not `trusted`."""
         row = raw_row(weights, sums, carried)
         if not use.identity:
             return row
-        spread = max(float(sums[RESPONSE2] / carried - (sums[RESPONSE] / carried) ** 2), 0.0)
-        eps = ridge_strength(weights, sums[NOISE] / TRUST, use.share, spread)
+        spread = max(float(sums[K1_RESPONSE2] / carried - (sums[K1_RESPONSE] / carried) ** 2), 0.0)
+        eps = ridge_strength(weights, sums[NOISE] / weights.estimator.random_trust, use.share, spread)
         return row if eps is None else self._solved(weights, row, identity_gap(weights, row, sums), 2.0 ** np.floor(np.log2(eps)))
 
     def forget(self, joins: tuple[int, ...]) -> None:
@@ -144,7 +141,7 @@ def fluctuations(experiment: Experiment, history: History, rows: TeacherRows, wa
             break
         step, a = dynamics.unscaled(row), float(rows.a[n])
         gain_u = step.keep * state.m + dynamics.eta * float(step.memory @ state.m_past)
-        unit = dynamics.eta / experiment.eta
+        unit = dynamics.eta / experiment.eta_0
         following = NextRow(a * step.x, a * step.x_now, a**2 * step.q_u, a * step.r, a * unit, a * gain_u, 0.0)
         dynamics.advance(row, following, history.push(n))
     return Fluctuations(V, gain, kernels)

@@ -15,9 +15,10 @@ import numpy as np
 from numba import njit, typed
 
 from dmft.core.streams import normal2
-from dmft.equations.noise import JITTER
+from dmft.equations.tuning import ESTIMATOR
 from dmft.model.experiment import Experiment
-from dmft.model.losses import Loss, built_in
+from dmft.model.loss import Loss
+from dmft.model.losses import built_in
 from dmft.model.minibatches import own_weight
 
 
@@ -160,7 +161,7 @@ def sweep_once(e: Experiment, draws, weight: np.ndarray, keys, kernels: FullKern
         weights = FullWeights(np.full(rows, e.m0), np.full(rows, e.m0), np.ones(rows), np.ones(rows), zero, zero, zero, zero[0])
     else:
         weights = close_kernels(e, kernels)
-        factor = np.linalg.cholesky(kernels.M_C + JITTER * np.diag(np.diag(kernels.M_C)))  # [dmft-chi]
+        factor = np.linalg.cholesky(kernels.M_C + ESTIMATOR.jitter * np.diag(np.diag(kernels.M_C)))  # [dmft-chi]
     steps = np.minimum(np.arange(rows), e.steps - 1)
     heat = np.array([e.heat(n) for n in range(rows)])
     beta = np.array([e.update.lookahead(n) for n in range(rows)])

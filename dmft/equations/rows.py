@@ -1,7 +1,8 @@
-"""From sums over samples to one row of the kernels. Eqs. [dmft-MC], [dmft-MR], [dmft-mu], [stein]."""
+"""From sums over samples to one row of the kernels. Eqs. [dmft-nu], [dmft-MC], [dmft-MR], [dmft-mu], [stein]."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -10,7 +11,9 @@ from numba import njit
 from dmft.core.compiled import UNCOUNTED
 from dmft.equations.ibp import FieldOverlaps, Gap, corrected, gap
 from dmft.equations.noise import dot
+from dmft.equations.tuning import ESTIMATOR
 from dmft.equations.weights import Closing, NoiseOverlaps, Row, WeightDynamics
+from dmft.model.curves import STEP, defined
 from dmft.model.experiment import Experiment
 
 # Columns of the sums over samples before the kernels: averages of these (times the weight).
@@ -19,33 +22,17 @@ from dmft.model.experiment import Experiment
 GP, GK, V, GH, GG, LABEL, WILD, UNSTABLE, WRONG, PUSH, LOST, CARRIED, RESPONSE, RESPONSE2 = range(14)
 SCALARS = 14
 GROUPS = 3  # a column for every slot: g times past g, g' times tangents, g times past h
-CURVES = ("m", "loss", "q", "delta_nu", "mu", "nu_hat", "nu_hat_direct", "nu_gap", "ibp_gap", "unstable", "lost")
-CLASSIFIED = ("training_error",)  # where labels are signs
-LEARNT = ("b",)  # where an intercept is learnt
-# Beyond these an explicit step with any reasonable learning rate is lost; sums of g^2 ~ h^6 would overflow soon.
-LARGEST = 1e60
-# A solution that has lost more than this weight of its samples has diverged: simulations of a few thousand dimensions would
-# then have such samples too, and what is left is the theory of none of them. Eq. [lost].
-MOST_LOST = 1e-4
-# The control variate of mu fades, as 1/(1 + (p/FADES)^4), as the weight p of samples on their way out of a barrier grows.
-FADES = 0.02
-# It fades as the gradient does, too: its noise is that of the response, which stays, while that of <g k> falls with <g^2>. The
-# factor, of the ratio of the two noises, was chosen by the spread of m (docs/performance.md).
-FAINT = 1e-4
-# And it fades with time t, as 1/(1 + (t/LATE)^4), where a loss has barriers: samples that leave one late do so with a response Y
-# that has grown exponentially, and single ones would take over the average (runs/longtimes/README.md).
-LATE = 20.0
 
 
-class Estimators(NamedTuple):
+class InUse(NamedTuple):
     """Which estimates a solution uses."""
 
     stein: bool  # the control variate of mu
     identity: bool  # the response is completed by [ibp]
     share: float  # of the samples that have tangents
     trusted: float  # the same as the ridge of [ibp] takes it
-    faint: float = FAINT
-    late: float = LATE  # infinite where no response grows
+    faint: float = ESTIMATOR.control_fade_gradient
+    late: float = ESTIMATOR.control_fade_time  # infinite where no response grows
 
 
 class Estimate(NamedTuple):
@@ -57,23 +44,23 @@ class Estimate(NamedTuple):
     noise: NoiseOverlaps | None
 
 
-def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: Estimators) -> Estimate:
+def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: InUse) -> Estimate:
     """Row n of the kernels from the sums of `Samples.row_sums` over all samples (weights add up to one)."""
     alpha, m, slots = weights.experiment.alpha, weights.m, weights.history.slots
     products, responses, overlaps = (sums[SCALARS + k * slots : SCALARS + (k + 1) * slots] for k in range(GROUPS))
     row = Row(
-        delta_nu=alpha * sums[GP],
-        mu=alpha * sums[GK],
-        M_C_now=alpha * sums[GG],
-        M_C=alpha * products,
-        M_R=-alpha * (responses / sums[CARRIED] if use.identity else responses),
+        delta_nu=alpha * sums[GP],  # [dmft-nu]
+        mu=alpha * sums[GK],  # [dmft-mu]
+        M_C_now=alpha * sums[GG],  # [dmft-MC]
+        M_C=alpha * products,  # [dmft-MC]
+        M_R=-alpha * (responses / sums[CARRIED] if use.identity else responses),  # [dmft-MR]
     )
     failed, noise, spread = None, None, 0.0
     if use.identity:
         noise = weights.noise_overlaps(row)
         failed = gap(weights, row, FieldOverlaps(alpha * overlaps, alpha * (sums[GH] - m * sums[GK])), noise)
         spread = max(float(sums[RESPONSE2] / sums[CARRIED] - (sums[RESPONSE] / sums[CARRIED]) ** 2), 0.0)
-        row = corrected(weights, row, failed, sums[GG], use.trusted, spread)
+        row = corrected(weights, row, failed, sums[GG], use.trusted, spread)  # [ibp]
     if weights.experiment.centred:
         return Estimate(row._replace(mu=0.0), failed, noise)  # by symmetry
     return Estimate(_controlled(weights, row, sums, use.faint * spread / use.share, use.late) if use.stein else row, failed, noise)
@@ -83,10 +70,11 @@ def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: floa
     """mu from <g k> and from integration by parts in h0, mu = E_n + alpha <g' Y + dg/dy dy/dh0>, with a coefficient that is not
     fitted to the samples. E_n is what comes through the m_k h0 of the fields, known from the row; the rest is what the data model
     says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. faint: what <g^2> is
-    held against, FAINT times K/K_T and the variance of the response over samples; late: what t is held against. Eq. [stein]."""
+    held against, `control_fade_gradient` times K/K_T and the variance of the response over samples; late: what t is held against.
+    Eq. [stein]."""
     alpha, t = weights.experiment.alpha, weights.experiment.t_n[weights.n]
     through_fields = row.delta_nu * weights.m - dot(weights.history.weights(row.M_R), weights.state.m_past, weights.used)
-    share = 1 / (1 + (sums[WILD] / FADES) ** 4) / (1 + (t / late) ** 4)
+    share = 1 / (1 + (sums[WILD] / weights.estimator.control_fade_weight) ** 4) / (1 + (t / late) ** 4)
     if faint > 0.0:
         share *= sums[GG] / (sums[GG] + faint)
     return row._replace(mu=row.mu - share * (row.mu - through_fields - alpha * sums[LABEL]))
@@ -94,40 +82,42 @@ def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: floa
 
 def curves_of(experiment: Experiment) -> tuple[str, ...]:
     """Names of the curves of a solution."""
-    return CURVES + (CLASSIFIED if experiment.data.classifies else ()) + (LEARNT if experiment.data.bias else ())
+    return tuple(curve.name for curve in defined(experiment.data, experiment.start.random) if curve.theory == STEP
+                 ) + experiment.observables
 
 
 def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Estimate, sums: np.ndarray, closing: Closing,
-              b: float = 0.0) -> dict[str, float]:
+              b: float = 0.0, averaged: Iterable[float] = ()) -> dict[str, float]:
     """Every curve at step n. nu_hat_direct is eq. A.19; nu_gap is what the row as sampled fails the exact identity of
-    [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp]."""
+    [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp]. averaged: the
+    observables."""
     overlap, row, failed = experiment.alpha * sums[GH], estimate.row, estimate.failed
     step = min(n, experiment.steps - 1)
     temperature, eta = experiment.temperature[step], experiment.eta_n[step]
-    nu_gap = 0.0
+    constraint, nu_gap = experiment.constraint_at(step), 0.0
     if failed is not None:
         nu_gap = failed.now
-    elif experiment.constraint_at(step).fixes_norm:
+    elif constraint.fixes_norm:
         nu_gap = closing.lag / eta - overlap
-    extra = {"training_error": sums[WRONG]} if experiment.data.classifies else {}
-    if experiment.data.bias:
-        extra["b"] = b
-    return extra | {
+    values = {
         "m": m, "loss": sums[V], "q": q, "delta_nu": row.delta_nu, "mu": row.mu, "nu_hat": closing.nu_hat,
-        "nu_hat_direct": temperature - overlap, "nu_gap": nu_gap, "ibp_gap": failed.largest if failed else 0.0,
-        "unstable": sums[UNSTABLE], "lost": sums[LOST],
+        "nu_hat_direct": (temperature - overlap) / (constraint.norm or 1.0), "nu_gap": nu_gap,
+        "ibp_gap": failed.largest if failed else 0.0, "unstable": sums[UNSTABLE], "lost": sums[LOST],
+        "training_error": sums[WRONG], "b": b,
     }
+    values |= zip(experiment.observables, averaged, strict=True)
+    return {name: values[name] for name in curves_of(experiment)}
 
 
 @njit(**UNCOUNTED)
-def exploded(sums):
+def exploded(sums, largest, most_lost):
     """Whether sums over samples are NaN or beyond all bounds, or too many samples are lost. Written so that NaN counts."""
     for k in range(len(sums)):
-        if not abs(sums[k]) < LARGEST:
+        if not abs(sums[k]) < largest:
             return True
-    return not sums[LOST] <= MOST_LOST
+    return not sums[LOST] <= most_lost
 
 
-def escaped(norm: float) -> bool:
+def escaped(norm: float, largest: float = ESTIMATOR.largest) -> bool:
     """Whether the norm of the next position is NaN or beyond all bounds."""
-    return not 0 < norm < LARGEST
+    return not 0 < norm < largest

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dmft.equations.history import History, Plan
-from dmft.equations.noise import JITTER, conditional, factor_rows, join_rows
+from dmft.equations.noise import conditional, factor_rows, join_rows
 from dmft.equations.recursion import merge_matrices, merge_vectors, next_row, through_noise
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.constraints import Constraint
 from dmft.model.experiment import Experiment
 
@@ -81,7 +82,7 @@ class Closing(NamedTuple):
     norm: float  # q_u + m_u^2, of the step before it is scaled
     x_now: float  # x_n of [dmft-Q]
     m_u: float
-    lag: float  # A_n C(n,n) - B_n C(n,n-1) - x_n - m_n m_u, which is eta alpha <g_n h_n> on the sphere, exactly. Eq. [dmft-nu]
+    lag: float  # A_n C(n,n) - B_n C(n,n-1) - x_n - m_n m_u, which is eta alpha <g_n h_n> where the norm is fixed. Eq. [dmft-nu]
 
 
 @dataclass
@@ -155,8 +156,8 @@ class Settings(NamedTuple):
 class WeightDynamics:
     """The macroscopic recursion, one row of kernels at a time."""
 
-    def __init__(self, experiment: Experiment, history: History):
-        self.experiment, self.history = experiment, history
+    def __init__(self, experiment: Experiment, history: History, estimator: Estimator = ESTIMATOR):
+        self.experiment, self.history, self.estimator = experiment, history, estimator
         self._settings = Settings.of(experiment, 0)
         self._stop = np.minimum(-(-history.stop // 8) * 8, history.slots)  # rounded up to a multiple of eight for `dot`
         self.state = WeightState.at_start(history.slots, experiment.m0, experiment.q_start - experiment.m0**2)
@@ -198,12 +199,12 @@ class WeightDynamics:
 
     def _noise(self, row: Row) -> tuple[np.ndarray, float]:
         """Weights (slots,) and standard deviation of chi_n given the past."""
-        state, order = self.state, self.history.order
+        state, order, jitter = self.state, self.history.order, self.estimator.jitter
         state.floored += factor_rows(state.M_C, state.jitter, order, state.factor, state.factor_from)
         state.factor_from = len(order)
         weights = np.zeros(self.history.slots)
-        left = conditional(state.factor, order, row.M_C, row.M_C_now * (1 + JITTER), np.empty((1, len(order))), weights)
-        return weights, float(np.sqrt(max(left, 0.01 * JITTER * row.M_C_now)))
+        left = conditional(state.factor, order, row.M_C, row.M_C_now * (1 + jitter), np.empty((1, len(order))), weights)
+        return weights, float(np.sqrt(max(left, 0.01 * jitter * row.M_C_now)))
 
     @property
     def settings(self) -> Settings:
@@ -232,7 +233,7 @@ class WeightDynamics:
         """b_j of row n."""
         state = self.state
         b, correlation = np.zeros(self.history.slots), self.history.weights(row.M_C)
-        return NoiseOverlaps(b, through_noise(self.experiment.eta, correlation, state.R, state.R_row, self._stop, self.used, b))
+        return NoiseOverlaps(b, through_noise(self.experiment.eta_0, correlation, state.R, state.R_row, self._stop, self.used, b))
 
     def pull(self, row: Row) -> tuple[float, np.ndarray]:
         """The coefficient of the present position in the step that row n makes, and those of the past: `keep` and `memory` of a
@@ -266,25 +267,26 @@ class WeightDynamics:
         prescribes m_{n+1} (the paper's starting guess holds m constant); noise: see `unscaled`."""
         now, eta, m = self.settings, self.eta, self.state.m
         keep, memory, x, x_now, q_u, r = self.unscaled(row, noise)
-        m_u = self.free * m - eta * row.mu
+        m_u = self.free * m - eta * row.mu  # [dmft-m]
         if now.recoil:
-            m_u -= now.recoil * self.state.m_past[self.history.order[-1]]
+            m_u -= now.recoil * self.state.m_past[self.history.order[-1]]  # [momentum]
         if now.drift:
             m_u += now.drift * self.state.m_w
         norm = q_u + m_u**2
-        a = now.constraint.scale(norm)
-        unit = eta / self.experiment.eta
+        a = now.constraint.scale(norm)  # [dmft-a]
+        unit = eta / self.experiment.eta_0
         following = NextRow(a * x, a * x_now, a**2 * q_u, a * r, a * unit, a * m_u if m_given is None else m_given,
                             a * self._with_weights(row, keep, memory))
         drive = Drive(a, keep, memory, *self._noise(row), sqrt(now.heat), a * now.drift)
-        nu_hat = now.constraint.multiplier(a, eta) if now.constraint.fixes_norm else now.ridge
+        nu_hat = (1 / a - 1) / eta + now.ridge  # [dmft-nu], [ridge]
         return Closing(drive, following, nu_hat, norm, x_now, m_u, self._inertial() - x_now - m * m_u)
 
     def _inertial(self) -> float:
-        """A_n C(n,n) - B_n C(n,n-1), with C(n,n) = 1 on the sphere; y_n is not on it where the rule looks ahead."""
-        state, inertial, recoil = self.state, self.settings.inertia, self.settings.recoil
+        """A_n C(n,n) - B_n C(n,n-1), with the C(n,n) that a constraint fixes; y_n has another where the rule looks ahead."""
+        state, recoil = self.state, self.settings.recoil
         if self.looks_ahead:
-            return inertial * (state.Q_now + state.m**2) + self.settings.drift * (state.Qw_now + state.m * state.m_w)
+            return self.settings.inertia * (state.Q_now + state.m**2) + self.settings.drift * (state.Qw_now + state.m * state.m_w)
+        inertial = self.settings.inertia * (self.settings.constraint.norm or 1.0)
         if recoil:
             last = self.history.order[-1]
             inertial -= recoil * (state.Q_row[last] + state.m * state.m_past[last])
@@ -295,7 +297,7 @@ class WeightDynamics:
         if not self.looks_ahead:
             return 0.0
         state, eta = self.state, self.eta
-        noise = self.experiment.eta * float(state.Rw_row @ (self.history.weights(row.M_C)))
+        noise = self.experiment.eta_0 * float(state.Rw_row @ (self.history.weights(row.M_C)))
         return keep * state.Qw_now + eta * float(memory @ state.Qw_row) + eta * noise + self.settings.drift * state.Qww
 
     def advance(self, row: Row, following: NextRow, plan: Plan) -> None:
@@ -312,7 +314,7 @@ class WeightDynamics:
         state.Q[s], state.Q[:, s], state.Q[s, s] = Q_row, Q_row, state.Q_now
         state.R[s] = R_row
         state.M_C[s], state.M_C[:, s], state.M_C[s, s] = M_C, M_C, row.M_C_now
-        state.jitter[s], state.m_past[s] = JITTER * row.M_C_now, state.m
+        state.jitter[s], state.m_past[s] = self.estimator.jitter * row.M_C_now, state.m
         x[s], r[s] = following.Q_with_last, following.R_last
         state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
         state.m, state.n = following.m, state.n + 1

@@ -17,22 +17,26 @@ from typing import Any, Protocol
 import numpy as np
 
 from dmft.core.errors import FileError
+from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
 
-CURVES = ("m", "loss", "mse", "error", "training_error", "b", "V", "gain", "q",
-          "nu_hat", "nu_hat_direct", "delta_nu", "mu", "nu_gap", "ibp_gap", "unstable", "lost")
+IDENTITIES = tuple(curve.name for curve in TABLE if curve.residual)
 KERNELS = ("M_C", "M_R", "C", "R")
 COLUMNS = (*KERNELS, "chi")                                 # at waiting times
-STUDIED = ("loss", "nu_hat", "delta_nu")                    # curves of a convergence study, and those that depend on its start
-STUDIED_BY_START = {"given start": ("m", "mu"), "random start": ("V", "gain")}
+# Curves of a convergence study, and those that depend on its start.
+STUDIED = tuple(name for name in studied(False) if name in studied(True))
+STUDIED_BY_START = {"given start": tuple(name for name in studied(False) if name not in STUDIED),
+                    "random start": tuple(name for name in studied(True) if name not in STUDIED)}
+TOLD = ("bias", "history_error")                            # what companions tell: of finitely many samples, of blocks
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
+TUNED = "estimator."  # before the name of a number of dmft.Estimator that is the axis of a study
 MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
 # Versions of checkpoints, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
-CHECKPOINTS = {"theory": 6, "simulation": 4, "onepass": 4}
+CHECKPOINTS = {"theory": 7, "simulation": 4, "onepass": 4}
 
 # Kinds of numpy numbers that a dataset may hold.
-NUMBERS, WHOLE, BYTES, TIMES = "number", "whole number", "byte", "times"
-_DTYPES = {NUMBERS: "biuf", WHOLE: "biu", BYTES: "u", TIMES: "biuf"}
+NUMBERS, WHOLE_NUMBERS, BYTES, TIMES = "number", "whole number", "byte", "times"
+_DTYPES = {NUMBERS: "biuf", WHOLE_NUMBERS: "biu", BYTES: "u", TIMES: "biuf"}
 
 
 class File(Protocol):
@@ -101,63 +105,77 @@ def _with_errors(names: Iterable[str]) -> tuple[str, ...]:
 COMMON = (Attribute("outcome", "text"), Attribute("ranks", "whole number"), Attribute("wall_time", "number"),
           Attribute("revision", "text"), Attribute("package_version", "text"))
 _PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "number"))
-_SUMS, _COLUMN_SUMS = (tuple(f"{prefix}{name}_{part}" for name in names for part in ("mean", "squares"))
-                       for prefix, names in (("", KERNELS), ("column_", COLUMNS)))
-ERRORS = ("mse", "error")  # on new samples, where the data model knows them
-BY_DATA = ("training_error", "b")  # of data models that have them
-LATER = ("ibp_gap", "lost")  # missing in files of earlier versions
-RANDOM_START = ("V", "gain")  # of random starts, from the average over replicas
+# Curves of the theory: of every run, of some (or missing in files of earlier versions), from averages over replicas.
+_EVERYWHERE = tuple(curve.name for curve in TABLE if curve.theory and curve.always)
+RANDOM_START = tuple(curve.name for curve in TABLE if curve.theory == FLUCTUATIONS)
+_SOMEWHERE = tuple(curve.name for curve in TABLE if curve.theory and curve.name not in _EVERYWHERE + RANDOM_START)
+CURVES = (*_EVERYWHERE, *_SOMEWHERE, *RANDOM_START)
+_RECORDED = tuple(curve for curve in TABLE if curve.simulation and curve.simulation != FLUCTUATIONS)
 RANDOM_KERNELS = ("V", "K1", "Z")
 _ROWS = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1", "Z"))
 _ROWS_NOW = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1_now", "Z_now", "a"))
-_INNER_CURVES = tuple(name for name in CURVES if name not in ERRORS + BY_DATA + LATER + RANDOM_START)
+
+
+_COMPANIONS: dict[str, tuple[str, ...]] = {**dict.fromkeys(CURVES, ("time",)),  # what they tell of, with its axes
+                                           **{f"columns/{name}": ("row", "waiting") for name in COLUMNS}}
+
+
+def _told(place: str, endings: tuple[str, str], axes: Mapping[str, tuple[str, ...]]) -> tuple[Dataset, ...]:
+    """What companions tell; of each name with both endings or not at all: files of before have m and V alone."""
+    return tuple(Dataset(f"{place}{what}/{name}{ending}", axis, group=f"{place}{what}/{name}")
+                 for what in TOLD for name, axis in axes.items() for ending in endings)
+
+
+def _sums(place: str) -> tuple[Dataset, ...]:
+    """Means and summed squares over replicas, and how many: of kernels, and of what companions tell."""
+    parts = ("_mean", "_squares")
+    return (*_each((f"{name}{part}" for name in KERNELS for part in parts), ("saved", "saved"), place + "{}", group=place),
+            *_each((f"{name}{part}" for name in COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
+                   group=f"{place}columns"),
+            *_told(place, parts, _COMPANIONS),
+            *_each(("count", *(f"{what}/count" for what in TOLD)), (2,), place + "{}", type=WHOLE_NUMBERS, optional=True))
+
 
 LAYOUTS = {
     "theory": FileLayout(
-        (Dataset("t", ("time",), TIMES), *_each(_with_errors(_INNER_CURVES), ("time",)),
-         *_each(_INNER_CURVES, ("replica", "time"), "replicas/{}"),
-         *(one for name in ERRORS + BY_DATA + LATER for one in (
+        (Dataset("t", ("time",), TIMES), *_each(_with_errors(_EVERYWHERE), ("time",)),
+         *_each(_EVERYWHERE, ("replica", "time"), "replicas/{}"),
+         *(one for name in _SOMEWHERE for one in (
              *_each(_with_errors((name,)), ("time",), group=name),
              *_each((name,), ("replica", "time"), "replicas/{}", group=name))),
-         *_each(("half_m", "coarse_m"), ("replica", "time"), "replicas/{}", optional=True),
-         *_each(("m", "m_error"), ("time",), "history_error/{}", group="history error"),
-         *_each(("m", "m_error"), ("time",), "bias/{}", group="bias"),
+         *_told("", ("", "_error"), _COMPANIONS),
          Dataset("kernels/t", ("saved",), TIMES), Dataset("kernels/t_last", ("saved",), optional=True),
          *_each(_with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
          Dataset("columns/t", ("row",), TIMES, group="columns"), Dataset("columns/t_w", ("waiting",), TIMES, group="columns"),
          *_each(_with_errors(COLUMNS), ("row", "waiting"), "columns/{}", group="columns"),
          Dataset("history", ("sweep", "replica"), optional=True),
          *_each(_with_errors(RANDOM_START), ("time",), group="random start"),
-         *_each(("V", "V_error"), ("time",), "bias/{}", group="random start"),
          *_each(_with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
          *_each(_ROWS, ("replica", "time", "slot"), "random_start/{}", group="random start"),
          *_each(_ROWS_NOW, ("replica", "time"), "random_start/{}", group="random start"),
-         Dataset("random_start/per_level", ("replica",), WHOLE, optional=True),
-         *_each(_SUMS, ("saved", "saved"), "state/{}", group="state"),
-         *_each(_COLUMN_SUMS, ("row", "waiting"), "state/{}", group="state of columns")),
-        (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica")),
+         Dataset("random_start/per_level", ("replica",), WHOLE_NUMBERS, optional=True),
+         *_sums("state/")),
+        (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica"), Attribute(MEANINGS, "table")),
         {"time": 2, "saved": 2, "sweep": 0, "waiting": 1}),
     "theory checkpoint": FileLayout(
-        (*_each(_INNER_CURVES, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
+        (*_each(_EVERYWHERE, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
          *_each(KERNELS, ("own saved", "own saved"), "active/{{i}}/whole/shared/kernels/{}"),
          *_each(COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}"),
-         *_each(_INNER_CURVES, ("finished", "time"), "finished/replicas/{}", group="finished"),
-         *_each(("half_m", "coarse_m"), ("finished", "time"), "finished/replicas/{}", group="finished"),
-         *_each(_SUMS, ("saved", "saved"), "finished/state/{}", group="finished kernels"),
-         *_each(_COLUMN_SUMS, ("row", "waiting"), "finished/state/{}", group="finished columns")),
+         *_each(_EVERYWHERE, ("finished", "time"), "finished/replicas/{}", group="finished"),
+         *_sums("finished/state/")),
         _PROGRESS, {"finished": 0}, {"own time": "time", "own saved": "saved", "own row": "row", "own waiting": "waiting"}),
     "simulation": FileLayout(
-        (Dataset("t", ("time",), TIMES), *_each(("m", "loss", "q"), ("instance", "time")),
-         *_each((*ERRORS, *BY_DATA, "mse_fresh", "error_fresh"), ("instance", "time"), optional=True),
-         Dataset("diverged", ("instance",), WHOLE), Dataset("state/record", ("time",), WHOLE),
-         Dataset("state/step", ("instance",), WHOLE), Dataset("state/diverged_at", ("instance",), WHOLE),
+        (Dataset("t", ("time",), TIMES),
+         *(Dataset(curve.name, ("instance", "time"), optional=not curve.always) for curve in _RECORDED),
+         Dataset("diverged", ("instance",), WHOLE_NUMBERS), Dataset("state/record", ("time",), WHOLE_NUMBERS),
+         Dataset("state/step", ("instance",), WHOLE_NUMBERS), Dataset("state/diverged_at", ("instance",), WHOLE_NUMBERS),
          Dataset("state/w", ("instance", "dimension")), Dataset("state/b", ("instance",), optional=True),
          Dataset("state/before", ("instance", "dimension"), optional=True),
          Dataset("state/s", ("instance", "byte"), BYTES)),
-        _PROGRESS, {"byte": 0}),
+        (*_PROGRESS, Attribute(MEANINGS, "table")), {"byte": 0}),
     "simulation checkpoint": FileLayout(
-        (Dataset("active/{i}/instances/shared/record", ("time",), WHOLE),
-         *_each(("step", "diverged_at"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE),
+        (Dataset("active/{i}/instances/shared/record", ("time",), WHOLE_NUMBERS),
+         *_each(("step", "diverged_at"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE_NUMBERS),
          Dataset("active/{i}/instances/own/curves", ("instance", "curve", "time")),
          Dataset("active/{i}/instances/own/w", ("instance", "dimension")),
          Dataset("active/{i}/instances/own/s", ("instance", "byte"), BYTES)),
@@ -167,7 +185,7 @@ LAYOUTS = {
         (Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),
     "onepass checkpoint": FileLayout(
         (Dataset("active/{i}/instances/own/flat", ("instance", "time", "statistic")),
-         *_each(("columns", "step"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE),
+         *_each(("columns", "step"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE_NUMBERS),
          Dataset("active/{i}/instances/own/snapshot", ("instance", "byte"), BYTES)),
         _PROGRESS, {"byte": 0}),
     "convergence": FileLayout(
@@ -184,10 +202,11 @@ LAYOUTS = {
          *_each(_with_errors(STUDIED), ("common",), "{{axis}}/limit/{}", group="limit"),
          *_each(_with_errors(KERNELS), ("saved", "saved"), "{{axis}}/limit/{}", group="limit"),
          Dataset("{axis}/residuals", ("points", "sweep"), optional=True)),
-        (Attribute("axes", "text", optional=False), Attribute("outcomes_{axis}", "text", optional=False, axis="points")),
+        (Attribute("axes", "text", optional=False), Attribute("outcomes_{axis}", "text", optional=False, axis="points"),
+         Attribute("beyond_{axis}", "text")),
         {"common": 0, "saved": 0, "sweep": 0}),
     "sweep": FileLayout(
-        (Dataset("times", ("time",)), Dataset("count", ("row",)), Dataset("is_simulation", ("row",), WHOLE),
+        (Dataset("times", ("time",)), Dataset("count", ("row",)), Dataset("is_simulation", ("row",), WHOLE_NUMBERS),
          *_each(("m", "m_error", "loss", "loss_error", "share", "share_low", "share_high"), ("row", "time")),
          Dataset("parameters/*", ("row",), optional=True)),
         (Attribute("threshold", "number", optional=False), Attribute("files", "list", optional=False, axis="row"),
@@ -200,11 +219,13 @@ def layout_of(kind: str, live: bool) -> FileLayout:
     return LAYOUTS.get(f"{kind} checkpoint", LAYOUTS[kind]) if live else LAYOUTS[kind]
 
 
-def check(file: File, sizes: Mapping[str, int] | None = None, needed: Collection[str] | None = None) -> None:
+def check(file: File, sizes: Mapping[str, int] | None = None, needed: Collection[str] | None = None,
+          observables: Iterable[str] = ()) -> None:
     """FileError, one line, when a file lacks something or holds it in another type or shape. sizes: lengths of axes that follow
-    from the run. needed: the only datasets that the reader uses; others may be missing, but not wrong. Where the arrays were read,
-    times must be finite and increase."""
+    from the run. needed: the only datasets that the reader uses; others may be missing, but not wrong. observables: curves that a
+    user registered, which the run has. Where the arrays were read, times must be finite and increase."""
     layout = layout_of(file.kind, file.is_checkpoint)
+    layout = replace(layout, datasets=(*layout.datasets, *_of_observables(file.kind, file.is_checkpoint, tuple(observables))))
     if needed is not None:
         layout = replace(
             layout, datasets=tuple(replace(dataset, group="", optional=dataset.name not in needed) for dataset in layout.datasets),
@@ -213,6 +234,19 @@ def check(file: File, sizes: Mapping[str, int] | None = None, needed: Collection
         for name in _attribute_names(attribute.name, file):
             _check_attribute(file, replace(attribute, name=name))
     _Shapes(file, layout, dict(sizes or {})).check()
+
+
+def _of_observables(kind: str, live: bool, names: tuple[str, ...]) -> tuple[Dataset, ...]:
+    """The datasets of a user's curves in a file of the theory or of the simulator; a checkpoint of the latter has all in one."""
+    if kind == "simulation":
+        return () if live else _each(names, ("instance", "time"))
+    parts, axes = ("_mean", "_squares"), dict.fromkeys(names, ("time",))
+    if live:
+        return (*_each(names, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
+                *_each(names, ("finished", "time"), "finished/replicas/{}", group="finished"),
+                *_told("finished/state/", parts, axes))
+    return (*_each(_with_errors(names), ("time",)), *_each(names, ("replica", "time"), "replicas/{}"),
+            *_told("", ("", "_error"), axes), *_told("state/", parts, axes))
 
 
 def _wrong(file: File, what: str) -> FileError:
@@ -234,8 +268,8 @@ def study_axes(file: File) -> list[str]:
     """Names of the axes of a convergence study."""
     axes = file.attrs.get("axes")
     names = axes.split(",") if isinstance(axes, str) else []
-    if not names or set(names) - set(AXES) or len(set(names)) < len(names):
-        raise _wrong(file, f"the attribute 'axes' must list some of {', '.join(AXES)}")
+    if not names or any(name not in AXES and not name.startswith(TUNED) for name in names) or len(set(names)) < len(names):
+        raise _wrong(file, f"the attribute 'axes' must list some of {', '.join(AXES)}, {TUNED}NAME")
     return names
 
 

@@ -9,10 +9,13 @@ import numpy as np
 
 from dmft.core import schema
 from dmft.core.errors import RunError
-from dmft.core.schema import boolean, choice, number, option, text
+from dmft.core.schema import boolean, number, option
+from dmft.model import registry
 from dmft.model.clock import SCHEDULED, Clock, make_clock, phase_tables
-from dmft.model.minibatches import EPOCHS, MINIBATCHES, Persistent, whole_epochs
+from dmft.model.kinds import SGD, Kind, PersistentSGD
+from dmft.model.registry import Named, key_of, named
 from dmft.model.schedules import Setting, Table
+from dmft.model.updates import LinearUpdate
 
 MAX_STEPS = 10**9  # of a run with a constant learning rate
 
@@ -21,19 +24,17 @@ MAX_STEPS = 10**9  # of a run with a constant learning rate
 class AlgorithmConfig:
     """[algorithm]: the dynamics of the weights, in steps of learning_rate up to t_max."""
 
-    kind: str = option(choice("gd", "sgd", "persistent_sgd", "langevin"), doc="gd, sgd, persistent_sgd or langevin")
+    kind: str = option(registry.check_name("kind"), doc="gd, sgd, persistent_sgd or langevin")
     learning_rate: Setting = option(SCHEDULED["learning_rate"], doc="eta, the time of one step; a number or a schedule")
     t_max: float = option(number(0.0, above=True), doc="final time")
-    batch_fraction: Setting = option(SCHEDULED["batch_fraction"], 1.0, "share of samples in a mini-batch")
-    persistence: Setting | None = option(SCHEDULED["persistence"], None, "tau, how long a sample stays out of the batch")
-    batch_change: str = option(choice("jump", "relax"), "jump",
-                               "persistent_sgd, when the batch fraction changes: at once, or as the chain gets there")
-    minibatch: str = option(choice(*MINIBATCHES, *EPOCHS), "bernoulli",
-                            "how sgd draws its mini-batch")
+    batch_fraction: Setting = key_of(SGD, "batch_fraction", 1.0)
+    persistence: Setting | None = key_of(PersistentSGD, "persistence")
+    batch_change: str = key_of(PersistentSGD, "batch_change")
+    minibatch: str = key_of(SGD, "minibatch")
     temperature: Setting = option(SCHEDULED["temperature"], 0.0, "a number or a schedule [[0.0, T0], [t1, T1], ...]")
     momentum: Setting = option(SCHEDULED["momentum"], 0.0, "beta, the share of the last displacement that is kept")
     nesterov: bool = option(boolean, False, "take the gradient where the momentum leads")
-    update: str = option(text, "", "heavy_ball, nesterov or a registered update rule, in place of nesterov")
+    update: Named = named("update", "", "heavy_ball, nesterov or a registered update rule, in place of the key nesterov")
     rescale_gradient: bool = option(boolean, True, "divide the gradient by the batch fraction (1 with gd and langevin)")
     phase: tuple[Table, ...] = option(phase_tables, (), "tables [[phase]]: what changes at a later time or step")
 
@@ -62,10 +63,9 @@ class AlgorithmConfig:
         """The learning rate of the first step: the unit of time for tolerances and axes."""
         return self.learning_rate if isinstance(self.learning_rate, float) else float(self.clock.eta[0])
 
-    @property
-    def rule(self) -> str:
-        """The name of the update rule."""
-        return self.update or ("nesterov" if self.nesterov else "heavy_ball")
+    def make_rule(self) -> LinearUpdate:
+        """The update rule as an object."""
+        return registry.make(LinearUpdate, self.update or ("nesterov" if self.nesterov else "heavy_ball"), self)
 
     @property
     def has_momentum(self) -> bool:
@@ -83,18 +83,14 @@ class AlgorithmConfig:
         section."""
         return self.clock.values(key, getattr(self, key) if setting is None else setting, self.phase)
 
-    def unused(self) -> dict[str, str]:
-        """Keys that this kind does not use, each with the reason."""
-        reason = f'kind = "{self.kind}"'
-        used_by = {"batch_fraction": ("sgd", "persistent_sgd"), "persistence": ("persistent_sgd",),
-                   "minibatch": ("sgd",), "batch_change": ("persistent_sgd",)}
-        return {key: reason for key, kinds in used_by.items() if self.kind not in kinds}
+    def setting(self, key: str) -> np.ndarray:
+        """The value of a key at every step, (steps,), or (1,) where it is one number."""
+        value = getattr(self, key)
+        return np.array([value]) if isinstance(value, float) and not self.phase else self.at_steps(key)
 
-    def needed(self) -> dict[str, str]:
-        """Keys that this kind needs although they have a default, each with the reason."""
-        keys = {"sgd": ["batch_fraction"], "persistent_sgd": ["batch_fraction", "persistence"],
-                "langevin": ["temperature"]}.get(self.kind, [])
-        return dict.fromkeys(keys, f'kind = "{self.kind}"')
+    def make_kind(self) -> Kind:
+        """The kind of algorithm as an object."""
+        return registry.make(Kind, self.kind, self)
 
 
 def check_algorithm(algorithm: AlgorithmConfig, unused: dict[str, str], source: str) -> None:
@@ -111,45 +107,10 @@ def check_algorithm(algorithm: AlgorithmConfig, unused: dict[str, str], source: 
         except ValueError as error:
             key = "phase" if algorithm.phase else "learning_rate"
             raise schema.bad_value(source, "algorithm", key, getattr(algorithm, key), str(error)) from None
-    unused = {**unused, **algorithm.unused()}
+    unused = {**unused, **registry.unused(algorithm)}
     for i, phase in enumerate(algorithm.phase):
         for key in phase:
             if key in unused:
                 raise RunError(f"{source}: [[phase]] {i + 1}: key '{key}' is not used with {unused[key]}; remove it")
-    if algorithm.nesterov and algorithm.update:
-        raise schema.bad_value(source, "algorithm", "nesterov", True, f'false with update = "{algorithm.update}"')
     if algorithm.nesterov and not algorithm.has_momentum:
         raise schema.bad_value(source, "algorithm", "nesterov", True, "false without momentum; give algorithm.momentum")
-    if algorithm.minibatch in EPOCHS:
-        _check_epochs(algorithm, source)
-    if algorithm.persistence is not None:
-        _check_persistence(algorithm, source)
-
-
-def _check_epochs(algorithm: AlgorithmConfig, source: str) -> None:
-    """RunError where 1/l is not a whole number of mini-batches an epoch."""
-    fractions = algorithm.at_steps("batch_fraction") if algorithm.phase or not isinstance(algorithm.batch_fraction, float) \
-        else np.array([algorithm.batch_fraction])
-    wrong = ~whole_epochs(fractions)
-    if np.any(wrong):
-        value = algorithm.batch_fraction if isinstance(algorithm.batch_fraction, float) else float(fractions[wrong][0])
-        raise schema.bad_value(source, "algorithm", "batch_fraction", value,
-                               f'1/E with a whole number E of mini-batches an epoch, for minibatch = "{algorithm.minibatch}"')
-
-
-def _check_persistence(algorithm: AlgorithmConfig, source: str) -> None:
-    """RunError where a switching probability of the persistent chain would exceed 1."""
-    eta, tau, ell = algorithm.learning_rate, algorithm.persistence, algorithm.batch_fraction
-    allowed = "switching probabilities eta/tau and (1-l)eta/(l tau) must be <= 1"
-    if isinstance(eta, float) and isinstance(tau, float) and isinstance(ell, float) and not algorithm.phase:
-        smallest = Persistent.shortest(ell, eta)
-        if tau < smallest * (1.0 - 1e-12):
-            raise schema.bad_value(source, "algorithm", "persistence", tau, f">= {smallest:g}: {allowed}")
-        return
-    times = algorithm.at_steps("persistence")
-    least = algorithm.clock.eta * np.maximum(1.0, (1.0 - (fraction := algorithm.at_steps("batch_fraction"))) / fraction)
-    short = times < least * (1.0 - 1e-12)
-    if np.any(short):
-        n = int(np.argmax(short))
-        raise schema.bad_value(source, "algorithm", "persistence", tau,
-                               f">= {least[n]:g} at t = {algorithm.clock.t[n]:g} (step {n}), where it is {times[n]:g}: {allowed}")

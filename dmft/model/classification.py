@@ -11,7 +11,9 @@ from functools import lru_cache
 import numpy as np
 from numba.extending import register_jitable
 
+from dmft.core.schema import number, option
 from dmft.model.loss import Loss
+from dmft.model.loss_family import LossFamily
 
 
 @register_jitable
@@ -104,3 +106,26 @@ LOGISTIC = Loss("logistic", _logistic_v, _logistic_dv, _logistic_d2v, _logistic_
                 convex=True)
 SMOOTH_HINGE = Loss("smooth_hinge", _hinge_v, _hinge_dv, _hinge_d2v, _hinge_dv_dy, labels="sign", accepts=("sign",),
                     convex=True, kinks=(0.0, 1.0))
+
+
+class Door(LossFamily, name="door"):
+    """The door of a width L."""
+
+    door: float = option(number(0.0, above=True), DOOR_WIDTH, "L of the loss door")
+
+    def make(self, labels: str = "") -> Loss:
+        return door(self.door)
+
+
+class Logistic(LossFamily, name="logistic"):
+    """log(1 + exp(-y f))."""
+
+    def make(self, labels: str = "") -> Loss:
+        return LOGISTIC
+
+
+class SmoothHinge(LossFamily, name="smooth_hinge"):
+    """max(0, 1 - y f), rounded off over a width of 1."""
+
+    def make(self, labels: str = "") -> Loss:
+        return SMOOTH_HINGE

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dmft.core.schema import choice, integer, number, text
+from dmft.core.schema import choice, integer, number
+from dmft.model.registry import check_name
 from dmft.model.schedules import Schedule, Setting, Table, scheduled
 
 MOST_SCHEDULED = 10**7  # most steps of a run whose learning rate changes
@@ -109,7 +110,7 @@ SCHEDULED = {
     "momentum": scheduled("beta", 0.0, 1.0, below=True),
     "ridge": scheduled("lambda", 0.0),
 }
-_PHASE_KEYS = {"begin": number(0.0, above=True), "step": integer(1), "loss": text, **SCHEDULED}
+_PHASE_KEYS = {"begin": number(0.0, above=True), "step": integer(1), "loss": check_name("loss"), **SCHEDULED}
 
 
 def phase_tables(value: Any) -> tuple[Table, ...]:

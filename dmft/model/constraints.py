@@ -1,83 +1,77 @@
 """What keeps the weights bounded: the sphere, or a ridge. Theory and simulator both use these classes.
 
-A step makes u from w_n; the constraint turns it into w_{n+1} = a u. The simulator compiles `scale` for its loops, for a GPU as
-well: it is scalar code with numbers and fields of the class alone.
+A step makes u from w_n; the constraint turns it into w_{n+1} = a u. A new constraint is a class here, or in a user's file. The
+simulator compiles `scale` for its loops, for a GPU as well: it is scalar code with numbers and fields of the class alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
-CONSTRAINTS = ("sphere", "ridge")  # names in run files
+from dmft.core.schema import number, option
+from dmft.model.clock import SCHEDULED
+from dmft.model.registry import Physics, Refusal
+from dmft.model.schedules import Setting
 
 
-class Constraint(Protocol):
-    """The properties that theory and simulator ask for."""
+class Constraint(Physics, key="constraint"):
+    """What theory and simulator ask a constraint for."""
+
+    rescales: ClassVar[bool] = True  # whether `scale` can be another number than 1
+    decay: ClassVar[Setting] = 0.0  # lambda, perhaps a schedule: every step subtracts eta lambda w from the weights. Eq. [ridge]
 
     @property
-    def decay(self) -> float:
-        """lambda: every step subtracts eta lambda w from the weights."""
+    def norm(self) -> float | None:
+        """|w|^2/N after every step, where the constraint fixes it: the exact identity of [dmft-nu] then applies."""
+        return None
 
     @property
     def fixes_norm(self) -> bool:
-        """Whether |w|^2 = N holds after every step; the exact identity of [dmft-nu] applies where it does."""
+        """Whether |w|^2/N is given after every step."""
+        return self.norm is not None
 
-    @property
-    def rescales(self) -> bool:
-        """Whether `scale` can be another number than 1; the simulator does not ask for it otherwise."""
+    def spread(self, m0: float) -> float:
+        """Variance of h(0), the part of the start normal to w0: w = m0 w0 + sqrt(spread) z, with |z|^2 = N where the norm is fixed,
+        else z ~ N(0, I)."""
+        return 1.0 if self.norm is None else self.norm - m0**2
 
-    def start_variance(self, m0: float) -> float:
-        """Variance of h(0), the part of the start normal to w0."""
+    def scale(self, q: float) -> float:
+        """a_n from q = |u|^2/N of the step before projection; NaN for a q that is not positive. Scalar code that the simulator
+        compiles, with numbers and fields of the class alone. Eq. [dmft-a]."""
+        raise NotImplementedError(f"{type(self).__name__} has no scale(self, q)")
 
-    def scale(self, norm: float) -> float:
-        """a_n from the norm q_u + m_u^2 of the step before projection; NaN for a norm that is not positive. Eq. [dmft-a]."""
+    def supports(self, use) -> Refusal:
+        """A start must lie where the constraint lets it."""
+        m0 = use.start.overlap
+        if self.norm is not None and m0**2 >= self.norm:
+            return f"m0 = {m0:g} is beyond |w| = {self.norm**0.5:g} sqrt(N); take a smaller m0"
+        return ""
 
-    def multiplier(self, a: float, eta: float) -> float:
-        """nu_hat_n. Eq. [dmft-nu]."""
 
-
-@dataclass(frozen=True)
-class Sphere:
+class Sphere(Constraint, name="sphere"):
     """|w|^2 = N after every step: a_n = sqrt(N)/|u|, the discrete form of eq. A.29."""
 
-    decay: ClassVar[float] = 0.0
-    fixes_norm: ClassVar[bool] = True
-    rescales: ClassVar[bool] = True
+    norm: ClassVar[float] = 1.0
 
-    def start_variance(self, m0: float) -> float:
-        """w = m0 w0 + sqrt(1 - m0^2) z with |z|^2 = N."""
-        return 1 - m0**2
-
-    def scale(self, norm: float) -> float:
-        return 1 / np.sqrt(norm) if norm > 0 else np.nan
-
-    def multiplier(self, a: float, eta: float) -> float:
-        return (1 / a - 1) / eta
+    def scale(self, q: float) -> float:
+        return 1 / np.sqrt(q) if q > 0 else np.nan
 
 
-@dataclass(frozen=True)
-class Ridge:
-    """A penalty (lambda/2)|w|^2 and no projection. Eq. [ridge]."""
+class Ridge(Constraint, name="ridge"):
+    """A penalty (lambda/2)|w|^2 and no projection; the start is eq. C.2 where its variance is 1. Eq. [ridge]."""
 
-    decay: float
-    variance: float = 1.0  # of the start
-    fixes_norm: ClassVar[bool] = False
     rescales: ClassVar[bool] = False
+    ridge: Setting = option(SCHEDULED["ridge"], doc="strength lambda, a number or a schedule")
+    start_variance: float = option(number(0.0, above=True), 1.0, "of the part of the start normal to w0")
 
-    def start_variance(self, m0: float) -> float:
-        """w = m0 w0 + sqrt(r) z with z ~ N(0, I), eq. C.2 where r = 1."""
-        return self.variance
+    @property
+    def decay(self) -> Setting:  # type: ignore[override]
+        return self.ridge
 
-    def scale(self, norm: float) -> float:
+    def spread(self, m0: float) -> float:
+        return self.start_variance
+
+    def scale(self, q: float) -> float:
         return 1.0
-
-    def multiplier(self, a: float, eta: float) -> float:
-        return self.decay
-
-
-def constraint_of(name: str, ridge: float, start_variance: float = 1.0) -> Constraint:
-    """The constraint of a run file's [problem]."""
-    return Sphere() if name == "sphere" else Ridge(ridge, start_variance)

@@ -1,7 +1,8 @@
-"""A loss in CUDA C++: translated from its Python functions, and compared with them on the card before it is used."""
+"""A user's functions in CUDA C++: translated from Python, and compared with it on the card before they are used."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -9,13 +10,15 @@ import numpy as np
 from dmft.core.device import Gpu
 from dmft.core.errors import RunError
 from dmft.core.to_cuda import CudaFunctions, NoCuda
-from dmft.model.losses import POINTS, Loss, built_in
+from dmft.model.curves import CurveDefinition
+from dmft.model.loss import Loss
+from dmft.model.loss_family import POINTS
+from dmft.model.losses import built_in
+from dmft.model.sample_averages import SAMPLES
 
 # Functions of a loss, and how near the card must be to Python; dv_dy of a user's loss may be a finite difference.
 _FUNCTIONS = {"v": 1e-9, "dv": 1e-9, "d2v": 1e-9, "dv_dy": 1e-4, "is_wrong": 0.0}
-_VALUES = "extern \"C\" __global__ void loss_values(int count, const double *f, const double *y, double *out) {\n" + "".join(
-    f"    for (int i = threadIdx.x; i < count; i += blockDim.x) out[{k} * count + i] = loss_{name}<double>(f[i], y[i]);\n"
-    for k, name in enumerate(_FUNCTIONS)) + "}\n"
+_AVERAGES = 1e-9
 
 
 @lru_cache
@@ -25,6 +28,19 @@ def loss_source(loss: Loss) -> str:
     for name in ("is_wrong",) if loss.cuda else _FUNCTIONS:
         functions.add(getattr(loss, name), name=name)
     return loss.cuda + functions.text
+
+
+@lru_cache
+def averages_source(curves: tuple[CurveDefinition, ...]) -> str:
+    """AVERAGES, the number of the curves, and a function that fills in their values for a sample; nothing without curves."""
+    if not curves:
+        return ""
+    functions = CudaFunctions("average_")
+    for k, curve in enumerate(curves):
+        functions.add(curve.value, name=str(k))
+    lines = "".join(f" out[{k}] = average_{k}<double>(f, y, h0);" for k in range(len(curves)))
+    return (f"#define AVERAGES {len(curves)}\n{functions.text}"
+            f"__device__ inline void average_values(double f, double y, double h0, double *out) {{{lines} }}\n")
 
 
 @lru_cache
@@ -39,11 +55,37 @@ def check_cuda(gpu: Gpu, loss: Loss, section: str) -> None:
                        'argument, or take device = "cpu"') from None
     if built_in(loss.name):
         return
-    (f, y), count = np.array(POINTS).T.copy(), len(POINTS)
-    out = gpu.zeros((len(_FUNCTIONS), count))
-    gpu.kernels(text + _VALUES, ["loss_values"])["loss_values"]((1,), (64,), (np.int32(count), gpu.put(f), gpu.put(y), out), 0)
-    for (name, close), got in zip(_FUNCTIONS.items(), gpu.get(out), strict=True):
+    calls = [f"loss_{name}<double>(a[i], b[i])" for name in _FUNCTIONS]
+    for (name, close), got in zip(_FUNCTIONS.items(), _values(gpu, text, calls, POINTS), strict=True):
         want = np.array([getattr(loss, name)(*point) for point in POINTS])
         if not np.all(np.abs(got - want) <= close * (1.0 + np.abs(want))):
             raise RunError(f"{where}loss_{name} in the CUDA source of {loss.name!r} is not its {name}; "
                            'mend the cuda argument of register_loss, or take device = "cpu"')
+
+
+@lru_cache
+def check_averages(gpu: Gpu, curves: tuple[CurveDefinition, ...], section: str) -> None:
+    """The same for observables."""
+    for curve in curves:
+        try:
+            text = averages_source((curve,))
+        except NoCuda as error:
+            raise RunError(f'[{section}] device = "gpu": the observable {curve.name!r}: {error}; write it in plain arithmetic, or '
+                           'take device = "cpu"') from None
+        got, = _values(gpu, text, ["average_0<double>(a[i], b[i], c[i])"], SAMPLES)
+        want = np.array([float(curve.value(*sample)) for sample in SAMPLES])
+        if not np.all(np.abs(got - want) <= _AVERAGES * (1.0 + np.abs(want))):
+            raise RunError(f'[{section}] device = "gpu": the observable {curve.name!r} has other values there than in Python; '
+                           'write it in plain arithmetic, or take device = "cpu"')
+
+
+def _values(gpu: Gpu, text: str, calls: list[str], points: Sequence[tuple[float, ...]]) -> np.ndarray:
+    """(calls, points): what expressions of a[i], b[i], c[i] are on the card at some points."""
+    columns = [gpu.put(np.array(column)) for column in zip(*points, strict=True)]
+    lines = "".join(f"    for (int i = threadIdx.x; i < count; i += blockDim.x) out[{k} * count + i] = {call};\n"
+                    for k, call in enumerate(calls))
+    listed = ", ".join(f"const double *{name}" for name in "abc"[:len(columns)])
+    kernel = f'extern "C" __global__ void values(int count, {listed}, double *out) {{\n{lines}}}\n'
+    out = gpu.zeros((len(calls), len(points)))
+    gpu.kernels(text + kernel, ["values"])["values"]((1,), (64,), (np.int32(len(points)), *columns, out), 0)
+    return gpu.get(out)

@@ -1,27 +1,48 @@
-"""The data model of a run file's [problem]."""
+"""The objects that a run file's [problem] names."""
 
 from __future__ import annotations
 
-from dmft.model.classification import door
-from dmft.model.losses import PHASE, PHASE_OF_SQUARES, Loss, get_loss
-from dmft.model.mixture import Mixture
-from dmft.model.runfile import ProblemConfig
-from dmft.model.teacher import Teacher
+import dataclasses
 
-DataModel = Teacher | Mixture
+from dmft.model.algorithm import AlgorithmConfig
+from dmft.model.constraints import Constraint
+from dmft.model.law import DataModel
+from dmft.model.loss import Loss
+from dmft.model.loss_family import LossFamily
+from dmft.model.problem import ProblemConfig
+from dmft.model.registry import Named, find, make, name_of
+from dmft.model.starts import Start
 
 
-def loss_of(problem: ProblemConfig) -> Loss:
-    """The loss of a run, in the form that belongs to its labels and to its width."""
-    loss = get_loss(problem.loss)
-    if loss.name == "door":
-        return door(problem.door)
-    return PHASE_OF_SQUARES if loss is PHASE and problem.labels == "square" else loss
+def make_loss(problem: ProblemConfig, name: Named | None = None) -> Loss:
+    """The loss of a run, or of a phase that names another, in the form that belongs to its keys and to its labels."""
+    return make(LossFamily, problem.loss if name is None else name, problem).make(name_of(problem.labels))
 
 
 def data_of(problem: ProblemConfig) -> DataModel:
     """The data model of a run."""
-    loss = loss_of(problem)
-    if problem.data == "mixture":
-        return Mixture(loss, problem.clusters, problem.bias)
-    return Teacher(loss, problem.labels, problem.label_noise, problem.flip)
+    return dataclasses.replace(make(DataModel, problem.data, problem), loss=make_loss(problem))
+
+
+def make_start(problem: ProblemConfig) -> Start:
+    """The start of a run."""
+    return make(Start, problem.start, problem)
+
+
+def make_constraint(problem: ProblemConfig) -> Constraint:
+    """The constraint of a run."""
+    return make(Constraint, problem.constraint, problem)
+
+
+def named_losses(problem: ProblemConfig, algorithm: AlgorithmConfig) -> list[tuple[str, Named]]:
+    """The losses that a run file names, each with the place where it does."""
+    found = [("[problem] loss", problem.loss)]
+    found += [(f"[[phase]] {i + 1}: loss", phase["loss"]) for i, phase in enumerate(algorithm.phase) if "loss" in phase]
+    return [(f'{place} = "{name_of(name)}"', name) for place, name in found]
+
+
+def is_known(problem: ProblemConfig, algorithm: AlgorithmConfig) -> bool:
+    """Whether all that a run names is registered here: a result may be read where a user's plugin is missing."""
+    parts = [(key, getattr(problem, key)) for key in ("data", "start", "constraint")]
+    parts += [("labels", problem.labels)] if problem.labels else []
+    return all(find(key, value) for key, value in [*parts, *(("loss", name) for _, name in named_losses(problem, algorithm))])

@@ -12,18 +12,21 @@ from functools import cached_property
 
 import numpy as np
 
-from dmft.core.errors import RunError
-from dmft.model.constraints import Constraint, Sphere, constraint_of
-from dmft.model.data import DataModel, data_of, loss_of
-from dmft.model.losses import Loss, loss_names
-from dmft.model.minibatches import Batches, Epochs, FullBatch, MiniBatch, batch_of
+from dmft.model.channels import SMOOTH
+from dmft.model.constraints import Constraint, Sphere
+from dmft.model.curves import TABLE, defined, everywhere
+from dmft.model.data import data_of, make_constraint, make_loss, make_start
+from dmft.model.law import DataModel
+from dmft.model.loss import Loss
+from dmft.model.loss_family import even_in_field
+from dmft.model.minibatches import Batches, FullBatch, MiniBatch
 from dmft.model.preprocessing import spectral_loss
 from dmft.model.runfile import Run
 from dmft.model.schedules import Schedule
-from dmft.model.spectral import power_iteration
-from dmft.model.starts import RANDOM, SPECTRAL, Start
-from dmft.model.teacher import SMOOTH, is_even
-from dmft.model.updates import Update, make_rule
+from dmft.model.spectral import PowerIteration
+from dmft.model.starts import Start
+from dmft.model.support import check_support
+from dmft.model.updates import Update
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Experiment:
     loss_n: np.ndarray  # (steps + 1,) index in `losses` of the loss of each row
     jump_n: np.ndarray  # (steps,) whether a setting jumps at the beginning of a step: a block of the history does not span it
     hidden: int = 0
+    observables: tuple[str, ...] = ()  # curves that are averages of a function of a sample
 
     @property
     def m0(self) -> float:
@@ -56,8 +60,8 @@ class Experiment:
         return self.start.overlap
 
     @property
-    def eta(self) -> float:
-        """The learning rate, where it is one number."""
+    def eta_0(self) -> float:
+        """The learning rate of the first step: the unit of R."""
         return float(self.eta_n[0])
 
     @property
@@ -85,7 +89,7 @@ class Experiment:
     @property
     def h_start_variance(self) -> float:
         """Variance of h(0)."""
-        return self.constraint_at(0).start_variance(self.m0)
+        return self.constraint_at(0).spread(self.m0)
 
     @property
     def q_start(self) -> float:
@@ -95,7 +99,7 @@ class Experiment:
     @cached_property
     def mirrored(self) -> bool:
         """m0 = 0 and losses even in h: (h, chi) and (-h, -chi) are equally likely and m stays 0 exactly."""
-        return self.m0 == 0 and self.data.even and all(is_even(loss) for loss in self.losses)
+        return self.m0 == 0 and self.data.even and all(even_in_field(loss) for loss in self.losses)
 
     @cached_property
     def nonconvex(self) -> bool:
@@ -125,25 +129,33 @@ class Experiment:
         clock, steps = algorithm.clock, algorithm.steps
         fraction = algorithm.at_steps("batch_fraction")
         losses, loss_n = _losses(run)
-        ridge = algorithm.at_steps("ridge", problem.ridge)
-        update = Update.of(make_rule(algorithm.rule), algorithm.at_steps("momentum"))
+        constraint = make_constraint(problem)
+        update = Update.of(algorithm.make_rule(), algorithm.at_steps("momentum"))
         return cls(
             data=data_of(problem),
             alpha=problem.alpha,
-            start=Start(problem.start, problem.m0),
-            constraint=constraint_of(problem.constraint, float(ridge[0]), problem.start_variance),
+            start=make_start(problem),
+            constraint=constraint,
             batches=_batches(run, fraction),
             update=update,
             steps=steps,
             eta_n=clock.eta * update.gain,
             t_n=clock.t,
             temperature=algorithm.at_steps("temperature"),
-            ridge_n=ridge,
+            ridge_n=algorithm.at_steps("ridge", constraint.decay),
             scale_n=1 / fraction if algorithm.rescale_gradient else np.ones(steps),
             losses=losses,
             loss_n=loss_n,
             jump_n=_jumps(run),
+            observables=observables_of(run),
         )
+
+
+def observables_of(run: Run) -> tuple[str, ...]:
+    """Names of the curves of a run that are averages over samples: those of the table that are defined for it, and its own. Where
+    something is a user's and not registered here (in a result that is read back) nobody knows the labels."""
+    fixed = defined(data_of(run.problem), make_start(run.problem).random) if run.known else TABLE
+    return *(curve.name for curve in fixed if curve.value and (run.known or curve.where is everywhere)), *run.theory.observables
 
 
 def _losses(run: Run) -> tuple[tuple[Loss, ...], np.ndarray]:
@@ -152,33 +164,24 @@ def _losses(run: Run) -> tuple[tuple[Loss, ...], np.ndarray]:
     for phase in run.algorithm.phase:
         names.append(phase.get("loss", names[-1]))
     distinct = list(dict.fromkeys(names))
-    losses = tuple(loss_of(dataclasses.replace(run.problem, loss=name)) for name in distinct)
+    losses = tuple(make_loss(run.problem, name) for name in distinct)
     return losses, np.array([distinct.index(name) for name in names])[run.algorithm.clock.phase]
-
-
-def _named_losses(run: Run) -> list[tuple[str, Loss]]:
-    """The losses that a run file names, each with the place where it does."""
-    named = [(f"[[phase]] {i + 1}: loss", phase["loss"]) for i, phase in enumerate(run.algorithm.phase) if "loss" in phase]
-    return [(f"{where} = {name!r}", loss_of(dataclasses.replace(run.problem, loss=name)))
-            for where, name in (("[problem] loss", run.problem.loss), *named)]
 
 
 def _batches(run: Run, fraction: np.ndarray) -> Batches:
     """The mini-batch laws of all steps; fraction (steps,): l_n."""
     algorithm, steps = run.algorithm, run.algorithm.steps
-    eta = algorithm.clock.eta
-    tau = None if algorithm.persistence is None else algorithm.at_steps("persistence")
-    if all(np.all(x == x[0]) for x in ((fraction,) if tau is None else (fraction, tau, eta))):
-        first = None if tau is None else float(tau[0])
-        return Batches.steady(batch_of(algorithm.kind, algorithm.minibatch, float(fraction[0]), algorithm.first_rate, first), steps)
+    eta, kind = algorithm.clock.eta, algorithm.make_kind()
+    tau = np.zeros(steps) if algorithm.persistence is None else algorithm.at_steps("persistence")
+    if all(np.all(x == x[0]) for x in (fraction, tau, *(() if algorithm.persistence is None else (eta,)))):
+        return Batches.steady(kind.law(float(fraction[0]), algorithm.first_rate, float(tau[0])), steps)
     laws: list[MiniBatch] = []
     begin = 0
     for n in range(steps):
         if n and fraction[n] != fraction[n - 1]:
             begin = n
-        law = laws[-1] if n and begin < n and (tau is None or (eta[n] == eta[n - 1] and tau[n] == tau[n - 1])) else batch_of(
-            algorithm.kind, algorithm.minibatch, float(fraction[n]), float(eta[n]), None if tau is None else float(tau[n]))
-        laws.append(dataclasses.replace(law, begin=begin) if isinstance(law, Epochs) else law)
+        same = n and begin < n and tau[n] == tau[n - 1] and (eta[n] == eta[n - 1] or algorithm.persistence is None)
+        laws.append((laws[-1] if same else kind.law(float(fraction[n]), float(eta[n]), float(tau[n]))).begun(begin))
     return Batches.of(laws, algorithm.batch_change == "relax")
 
 
@@ -208,11 +211,12 @@ def by_loss(run: Run, average: Callable[[DataModel], np.ndarray], steps: np.ndar
 
 
 def known_errors(run: Run, curves: Mapping[str, np.ndarray], steps: np.ndarray | slice = slice(None)) -> dict[str, np.ndarray]:
-    """Errors on new samples by name, from curves m, q and perhaps b, at these steps (all of them unless told); none where a loss is
-    not registered here (a user's, in a result that is read back) or the first declares no labels."""
-    if not {run.problem.loss, *(phase.get("loss", run.problem.loss) for phase in run.algorithm.phase)} <= set(loss_names()):
+    """Errors on new samples by name, from curves m, q and perhaps b, at these steps (all of them unless told); none where something
+    is not registered here (a user's, in a result that is read back) or the first loss declares no labels."""
+    if not run.known:
         return {}
-    given = curves["m"], curves["q"], curves.get("b", 0.0)
+    # a file has no b where no intercept is learnt, and a result read from it has NaN
+    given = curves["m"], curves["q"], curves.get("b", 0.0) if run.problem.bias else 0.0
 
     def error(name: str) -> np.ndarray:
         return by_loss(run, lambda data: data.errors(*given)[name], steps)
@@ -221,55 +225,29 @@ def known_errors(run: Run, curves: Mapping[str, np.ndarray], steps: np.ndarray |
 
 
 def theory_experiment(run: Run) -> Experiment:
-    """The experiment of a run that the theory can solve; RunError for a start that it does not have."""
-    spectral = run.problem.start == SPECTRAL
-    if run.problem.m0 is None and not spectral and run.problem.start != RANDOM:
-        raise RunError(f'[problem] start = "{run.problem.start}": theory needs start = "warm" with an m0, "random" or "spectral"; '
-                       "the simulator (sgd-sim run) has the other starts")
+    """The experiment of a run that the theory can solve; RunError for what it is not meant for."""
+    check_support(run, "theory")
     experiment = Experiment.from_run(run)
-    for where, loss in _named_losses(run):
-        if not loss.smooth:
-            raise RunError(f"{where}: its derivative dv jumps as f grows (a perceptron or hinge?), and "
-                           "the theory would miss the delta function in its curvature; smooth the loss over a small width")
-    if experiment.start.random:
-        _check_random(run, experiment)
-    return after_power_iteration(experiment, run) if spectral else experiment
+    power = experiment.start.power(run.problem.alpha, run.problem.label_noise)
+    return after_power_iteration(experiment, power, run.problem.preprocessing) if power else experiment
 
 
-def after_power_iteration(e: Experiment, run: Run) -> Experiment:
+def after_power_iteration(e: Experiment, power: PowerIteration, preprocessing: str) -> Experiment:
     """The experiment `e` preceded by the steps of power iteration, on the sphere and with all samples. The spectral start depends
     on the data, so the theory has to follow the steps that make it; nothing is reset when they end. Eq. [phases]."""
-    problem = run.problem
-    power = power_iteration(problem.preprocessing, problem.alpha, problem.label_noise)
     steps = power.steps
 
     def before(value: float, array: np.ndarray) -> np.ndarray:
         return np.concatenate((np.full(steps, value, array.dtype), array))
 
-    laws = tuple(dataclasses.replace(law, begin=law.begin + steps) if isinstance(law, Epochs) else law for law in e.batches.laws)
+    laws = tuple(law.begun(steps, more=True) for law in e.batches.laws)
     jumps = before(False, e.jump_n)
     jumps[steps] = True
     return dataclasses.replace(
-        e, start=Start(SPECTRAL, power.m0), batches=Batches((FullBatch(), *laws), before(0, e.batches.which + 1), e.batches.relax),
+        e, start=e.start.begun(power.m0), batches=Batches((FullBatch(), *laws), before(0, e.batches.which + 1), e.batches.relax),
         update=e.update.after(steps), steps=e.steps + steps, eta_n=before(power.c, e.eta_n),
         t_n=before(0.0, e.t_n), temperature=before(0.0, e.temperature), ridge_n=before(0.0, e.ridge_n),
         scale_n=before(1.0, e.scale_n),
-        losses=(spectral_loss(problem.preprocessing, problem.alpha), *e.losses), loss_n=before(0, e.loss_n + 1), jump_n=jumps,
+        losses=(spectral_loss(preprocessing, e.alpha), *e.losses), loss_n=before(0, e.loss_n + 1), jump_n=jumps,
         hidden=steps)
 
-
-def _check_random(run: Run, e: Experiment) -> None:
-    """RunError where sqrt(N) m of a random start is not the centred Gaussian process of equations/random_start.py."""
-    where = '[problem] start = "random": '
-    if run.theory.method == "iterate":
-        raise RunError(f'{where}[theory] method = "iterate" has no fluctuations of m; take method = "march"')
-    if e.update.looks_ahead:
-        raise RunError(f"{where}nesterov = true has no fluctuations of m yet; take heavy ball, nesterov = false")
-    if run.problem.bias:
-        raise RunError(f"{where}an intercept (bias = true) breaks the symmetry that keeps m at order 1/sqrt(N); take bias = false, "
-                       'or start = "warm" with an m0')
-    for place, loss in _named_losses(run):
-        if not e.data.even_in_teacher(loss):
-            what = place.removeprefix("[problem] ") if run.problem.data == "teacher" else "clusters"
-            raise RunError(f"{where}{what}: samples tell the sign of h0, so m is not of order 1/sqrt(N); random starts need a loss "
-                           'and labels even in h0 (phase_retrieval, say); take start = "warm" with an m0 (0 is allowed)')

@@ -46,7 +46,7 @@ class Loss:
     accepts: tuple[str, ...] = LABELS    # labels that make sense with this loss
     convex: bool = False  # convex in f: gradient descent then has a single limit
     kinks: tuple[float, ...] | None = ()    # values of y f at which the second derivative jumps, for y = +-1; None: not known
-    smooth: bool = True   # v' has no jump in f; the theory would miss the delta function in v''
+    smooth: bool | None = True    # v' has no jump in f: the theory would miss its delta function in v''; None: see `jumps_in_field`
     threshold: float = 0.0    # L > 0: the predicted label is sign(f^2 - L^2), not sign(f)
 
     @property

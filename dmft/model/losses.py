@@ -9,19 +9,15 @@ names and can be kept on disk. A caller of a function that is compiled by itself
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable
-from functools import lru_cache, partial
-from typing import Any
+from typing import ClassVar
 
-import numpy as np
-from numba import njit
-from numba.core.errors import NumbaError
 from numba.extending import register_jitable
 
 from dmft.core.errors import UserError
-from dmft.model.classification import DOOR, LOGISTIC, SMOOTH_HINGE
-from dmft.model.loss import LABELS, Loss, Scalar
+from dmft.model import classification as classification  # its losses register themselves
+from dmft.model import registry
+from dmft.model.loss import Loss, Scalar
+from dmft.model.loss_family import LossFamily, checked_loss
 
 
 @register_jitable
@@ -90,27 +86,36 @@ PHASE = Loss("phase_retrieval", _phase_v, _phase_dv, _phase_d2v, _phase_dv_dy, l
 PHASE_OF_SQUARES = Loss("phase_retrieval", _square_v, _square_dv, _square_d2v, _square_dv_dy, labels="square",
                         accepts=("square",))
 LINEAR = Loss("linear", _linear_v, _linear_dv, _linear_d2v, _linear_dv_dy, labels="field", convex=True)
-_BUILT_IN = {loss.name: loss for loss in (PHASE, LINEAR, LOGISTIC, SMOOTH_HINGE, DOOR)}
-_losses = dict(_BUILT_IN)
+
+
+class PhaseRetrieval(LossFamily, name="phase_retrieval"):
+    """(f^2 - y^2)^2/4 for labels |h0|; (f^2 - y)^2/4 for labels h0^2."""
+
+    def make(self, labels: str = "") -> Loss:
+        return PHASE_OF_SQUARES if labels == "square" else PHASE
+
+
+class Linear(LossFamily, name="linear"):
+    """(f - y)^2/2."""
+
+    def make(self, labels: str = "") -> Loss:
+        return LINEAR
 
 
 def loss_names() -> list[str]:
     """Names that a run file may give for problem.loss."""
-    return list(_losses)
+    return registry.names("loss")
 
 
 def built_in(name: str) -> bool:
     """Whether a loss comes with the package."""
-    return name in _BUILT_IN
+    family = registry.find("loss", name)
+    return family is not None and family.built_in
 
 
-def get_loss(name: str) -> Loss:
-    """The loss of that name; UserError when there is none."""
-    if name in _losses:
-        return _losses[name]
-    near = difflib.get_close_matches(name, _losses, 1)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
-    raise UserError(f"unknown loss {name!r} (known: {', '.join(_losses)}; a plugin may register more){hint}")
+def get_loss(name: registry.Named) -> Loss:
+    """The loss of that name, its keys at their defaults, or of a table with its keys; UserError when there is none."""
+    return registry.make(LossFamily, name).make()
 
 
 def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dy: Scalar | None = None, cuda: str = "",
@@ -134,97 +139,14 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dy: Scalar |
         raise UserError(f"register_loss: {name!r} is not a name (letters, digits and underscores)")
     if built_in(name):
         raise UserError(f"register_loss: {name!r} is built in; choose another name")
-    if labels and labels not in LABELS:
-        raise UserError(f"register_loss: {name!r}: labels = {labels!r}; one of {', '.join(LABELS)}, or nothing")
-    functions = [_jit(name, function) for function in (v, dv, d2v)]
-    mixed = _jit(name, dv_dy) if dv_dy is not None else _difference_in_y(functions[1])
-    v, dv, d2v = functions
-    _check_derivative(name, "dv", dv, "v in f", lambda f, y, step: v(f + step, y))
-    _check_derivative(name, "d2v", d2v, "dv in f", lambda f, y, step: dv(f + step, y))
-    if dv_dy is not None:
-        _check_derivative(name, "dv_dy", mixed, "dv in y", lambda f, y, step: dv(f, y + step))
-    if labels == "abs" and not even_in_label(v):
-        raise UserError(f'register_loss: {name!r}: labels="abs", but v is not even in y, which may carry the sign of h0: take '
-                        'abs(y) for y, or labels="field"')
-    if convex and any(d2v(f, label) < 0 for f, y in POINTS for label in ((1.0, -1.0) if labels == "sign" else (y,))):
-        raise UserError(f"register_loss: {name!r}: convex=True, but d2v is negative somewhere")
-    smooth = not any(jumps(_at_label(dv, y), _at_label(d2v, y), -4.0, 4.0, np.inf) for y in (1.0, -1.0, 0.37, -1.63))
-    loss = Loss(name, v, dv, d2v, mixed, None, cuda, labels, convex=convex, kinks=None, smooth=smooth)
-    _losses[name] = loss
+    loss = checked_loss(f"register_loss: {name!r}", name, v, dv, d2v, dv_dy, cuda, labels, convex)
+
+    class Registered(LossFamily, name=name):
+        """The loss under its name."""
+
+        built_in: ClassVar[bool] = False
+
+        def make(self, labels: str = "") -> Loss:
+            return loss
+
     return loss
-
-
-def _jit(name: str, function: Scalar) -> Scalar:
-    """The function compiled by Numba; UserError where it does not compile, or gives no number."""
-    compiled: Any = function if hasattr(function, "py_func") else njit(function)
-    try:
-        float(compiled(0.3, 0.7))
-    except (NumbaError, TypeError, ValueError, ZeroDivisionError) as error:
-        label = getattr(function, "__name__", repr(function))
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"register_loss: {name!r}: {label}(f, y) does not compile to a number: {reason}") from None
-    return compiled
-
-
-def _difference_in_y(dv: Scalar) -> Scalar:
-    """The derivative of dv in y as a central difference."""
-    @njit
-    def dv_dy(f, y):
-        step = 1e-5
-        return (dv(f, y + step) - dv(f, y - step)) / (2.0 * step)
-
-    return dv_dy
-
-
-# 40 points that fill |f|, |y| < 2.5 evenly (additive recurrence of the plastic number) and lie on no likely kink.
-POINTS = [tuple(5.0 * ((0.5 + n * np.array([0.7548776662466927, 0.5698402909980532])) % 1.0) - 2.5) for n in range(1, 41)]
-_MOST_KINKS = 2  # points at which a slope may differ because a kink is near
-_MOST_INTERVALS = 20_000  # in which a slope may not add up yet
-
-
-def _check_derivative(name: str, slope_name: str, slope: Scalar, of: str, moved: Callable[[float, float, float], float]) -> None:
-    """Refuse a slope that differs from (moved(f, y, step) - moved(f, y, -step)) / 2 step; a few points may be kinks."""
-    step, wrong = 1e-5, 0
-    for f, y in POINTS:
-        difference = (moved(f, y, step) - moved(f, y, -step)) / (2.0 * step)
-        wrong += not abs(slope(f, y) - difference) <= 1e-4 * (1.0 + abs(difference))
-    if wrong > _MOST_KINKS:
-        raise UserError(f"register_loss: {name!r}: {slope_name} is not the derivative of {of}")
-
-
-def even_in_label(v: Scalar) -> bool:
-    """Whether v(f, y) = v(f, -y), to rounding."""
-    return all(abs(v(f, 2 * y) - v(f, -2 * y)) <= 1e-12 * (1.0 + abs(v(f, 2 * y))) for f, y in POINTS)
-
-
-def jumps(value: Callable[[float], float], slope: Callable[[float], float], low: float, high: float, steepest: float) -> bool:
-    """Whether a function with this slope jumps between two points: intervals of a grid in which it does not rise by the integral of
-    its slope are halved again and again. What is smooth agrees soon, a kink late, a jump never. NaN counts as a jump, as do slopes
-    above `steepest` times 1 + |value|."""
-    at, rate = (np.vectorize(function, otypes=[float]) for function in (value, slope))
-    edges = np.linspace(low, high, 2002)[:-1] + (high - low) * 1e-5 * np.pi    # on no likely kink, and not on the ends
-    left, right = edges[:-1], edges[1:]
-    for _ in range(30):
-        before, after, first, last = at(left), at(right), rate(left), rate(right)
-        missed = np.abs(after - before - 0.5 * (right - left) * (first + last))
-        torn = ~(missed <= 1e-6 * (1.0 + np.abs(before) + np.abs(after)))
-        if np.any(np.abs(first) > steepest * (1.0 + np.abs(before))) or torn.sum() > _MOST_INTERVALS:
-            return True    # too steep, or the slope is that of another function
-        if not torn.any():
-            return False
-        left, right = left[torn], right[torn]
-        middle = 0.5 * (left + right)
-        left, right = np.concatenate((left, middle)), np.concatenate((middle, right))
-    return True
-
-
-def _at_label(function: Scalar, y: float) -> Callable[[float], float]:
-    return lambda f: function(f, y)
-
-
-@lru_cache
-def jumps_in_label(loss: Loss, low: float, high: float) -> bool:
-    """Whether v' jumps as y goes from `low` to `high`, at one of 16 fields |f| < 4. The derivatives of a user's loss do not hold
-    the delta function of a jump, and the control variate of mu, by integration by parts in h0, would miss it; of a rise within less
-    than a hundredth, too few samples see the slope."""
-    return any(jumps(partial(loss.dv, f), partial(loss.dv_dy, f), low, high, 100.0) for f in 1.6 * np.array(POINTS[:16])[:, 0])

@@ -1,14 +1,14 @@
 """The law of a sample's mini-batch weight s(n) for infinitely many samples: first draw, next draw, stationary mean.
 
 The theory draws from these laws sample by sample; the simulator draws whole mini-batches of the same kinds, by its own
-inner loops (sgd_sim/kernels/minibatch.py, sgd_sim/gpu/cuda/minibatch.cuh). A new law is a class here with its branch in
-`next_weight`, a line in `batch_of`, and the simulator's draw. Eq. [persistent-chain].
+inner loops (sgd_sim/kernels/minibatch.py, sgd_sim/gpu/cuda/minibatch.cuh). Which keys of a run file ask for which law: kinds.py. A
+new law is a class here with its branch in `next_weight`, and the simulator's draw. Eq. [persistent-chain].
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -18,8 +18,7 @@ from dmft.core.streams import uniform2
 from dmft.core.to_cuda import CudaFunctions
 
 FULL_BATCH, BERNOULLI, POISSON, PERSISTENT, RESHUFFLED, CYCLIC = range(6)
-MINIBATCHES = ("bernoulli", "without_replacement", "with_replacement")  # how sgd draws, by their names in run files
-EPOCHS = ("reshuffled", "cyclic")  # every sample once in an epoch of 1/l steps
+NO_STREAM, NOBODY = np.uint64(0), np.zeros(0, np.int64)
 NEVER = 2**62  # the step of a change that a run does not see
 _MOST = 39.0  # most draws of one sample in a Poisson mini-batch; for a mean of at most 1 more have probability below 1e-40
 
@@ -35,27 +34,36 @@ class Chain(NamedTuple):
     begin: int = 0  # first step of the first epoch of this length
 
 
-class MiniBatch(Protocol):
-    """The law of s(n) of one sample at constant settings; `Batches` has the laws of all steps."""
+@dataclass(frozen=True)
+class MiniBatch:
+    """The law of s(n) of one sample at constant settings; `Batches` has the laws of all steps. fraction: l, the mean of s at all
+    times."""
 
-    @property
-    def fraction(self) -> float:
-        """l: the mean of s, at all times."""
+    fraction: float = 1.0
+    persists: ClassVar[bool] = False  # whether it is a chain whose changes of s can be drawn beforehand
 
-    def first(self, u: np.ndarray) -> np.ndarray:
-        """s(0) of samples from uniforms (count,)."""
+    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
+        """s(0) of samples: from uniforms (count,), or from the stream `key` and the samples' names (count,)."""
+        raise NotImplementedError
 
     def chain(self) -> Chain:
         """The law of the move from s(n) to s(n+1)."""
+        raise NotImplementedError
+
+    def after(self, before: MiniBatch, relax: bool) -> Chain:
+        """The law of the move from an s that has the law `before` to one that has this law."""
+        return self.chain()
+
+    def begun(self, n: int, more: bool = False) -> MiniBatch:
+        """This law with epochs that begin at step n; more: n steps later than they do."""
+        return self
 
 
 @dataclass(frozen=True)
-class FullBatch:
+class FullBatch(MiniBatch):
     """Every sample at every step: gradient descent and Langevin dynamics."""
 
-    fraction: ClassVar[float] = 1.0
-
-    def first(self, u: np.ndarray) -> np.ndarray:
+    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
         return np.ones_like(u)
 
     def chain(self) -> Chain:
@@ -63,12 +71,10 @@ class FullBatch:
 
 
 @dataclass(frozen=True)
-class Bernoulli:
+class Bernoulli(MiniBatch):
     """s = 1 with probability l, drawn anew at every step; a mini-batch of fixed size without replacement has the same limit."""
 
-    fraction: float
-
-    def first(self, u: np.ndarray) -> np.ndarray:
+    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
         return (u < self.fraction).astype(float)
 
     def chain(self) -> Chain:
@@ -76,12 +82,10 @@ class Bernoulli:
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(MiniBatch):
     """How often a sample is among l M draws with replacement: Poisson of mean l, drawn anew at every step."""
 
-    fraction: float
-
-    def first(self, u: np.ndarray) -> np.ndarray:
+    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
         """By inversion; a mean of at most 1 needs few terms."""
         term = np.exp(-self.fraction)
         below, count = term, np.zeros_like(u)
@@ -96,12 +100,12 @@ class Poisson:
 
 
 @dataclass(frozen=True)
-class Persistent:
+class Persistent(MiniBatch):
     """A stationary Markov chain with P(s = 1) = l: eq. 7, where tau is how long a sample stays out of the mini-batch."""
 
-    fraction: float
-    p_on: float  # 0 -> 1, eta/tau
-    p_off: float  # 1 -> 0, (1 - l) eta/(l tau)
+    p_on: float = 0.0  # 0 -> 1, eta/tau
+    p_off: float = 0.0  # 1 -> 0, (1 - l) eta/(l tau)
+    persists: ClassVar[bool] = True
 
     @classmethod
     def from_times(cls, fraction: float, eta: float, tau: float) -> Persistent:
@@ -113,49 +117,53 @@ class Persistent:
         """The smallest tau at which both switching probabilities are at most 1."""
         return eta * max(1.0, (1.0 - fraction) / fraction)
 
-    def first(self, u: np.ndarray) -> np.ndarray:
+    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
         return (u < self.fraction).astype(float)
 
     def chain(self) -> Chain:
         return Chain(PERSISTENT, self.fraction, self.p_on, self.p_off)
 
+    def after(self, before: MiniBatch, relax: bool) -> Chain:
+        """The rates are those of the law before, the mean is that of this one."""
+        if not before.persists:
+            return Chain(BERNOULLI, self.fraction, 0.0, 0.0)  # a persistent chain begins in its stationary law
+        now = before.chain()
+        if relax or now.fraction == self.fraction:
+            return now
+        # After the ordinary move the chain is thinned, or filled, to the new fraction: one move with these rates.
+        stay, enter = min(1.0, self.fraction / now.fraction), max(0.0, self.fraction - now.fraction) / (1.0 - now.fraction or 1.0)
+        p_on = now.p_on * stay + (1.0 - now.p_on) * enter
+        p_off = 1.0 - ((1.0 - now.p_off) * stay + now.p_off * enter)
+        return Chain(PERSISTENT, self.fraction, p_on, p_off)
+
 
 @dataclass(frozen=True)
-class Epochs:
+class Epochs(MiniBatch):
     """Every sample once in an epoch of E = 1/l steps: at a position that is drawn anew for every epoch, or once. Eq. [epochs].
 
     Positions of E samples with consecutive names are a cyclic shift of 0 .. E-1, so that every step has its share of them; for one
     sample the position is uniform, and epochs are independent."""
 
-    fraction: float
-    cyclic: bool
+    cyclic: bool = False
     begin: int = 0
 
     @property
     def period(self) -> int:
         return round(1 / self.fraction)
 
-    def first(self, u: np.ndarray) -> np.ndarray:
-        raise NotImplementedError("the position of a sample in its epoch follows from its name: use first_weights")
+    def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
+        return _positions(self.chain(), key, name, 0)
 
     def chain(self) -> Chain:
         return Chain(CYCLIC if self.cyclic else RESHUFFLED, self.fraction, 0.0, 0.0, self.period, self.begin)
+
+    def begun(self, n: int, more: bool = False) -> Epochs:
+        return replace(self, begin=n + (self.begin if more else 0))
 
 
 def whole_epochs(fraction: np.ndarray) -> np.ndarray:
     """Whether 1/l is a whole number, up to the rounding of a decimal fraction such as 0.333333."""
     return np.abs(1 / fraction - np.rint(1 / fraction)) < 1e-5 / fraction
-
-
-def batch_of(kind: str, minibatch: str, fraction: float, eta: float, tau: float | None) -> MiniBatch:
-    """The law that the keys of a run file's [algorithm] ask for, where they are numbers."""
-    if tau is not None:
-        return Persistent.from_times(fraction, eta, tau)
-    if kind != "sgd":
-        return FullBatch()
-    if minibatch in EPOCHS:
-        return Epochs(1 / round(1 / fraction), minibatch == "cyclic")
-    return (Poisson if minibatch == "with_replacement" else Bernoulli)(fraction)
 
 
 @dataclass(frozen=True)
@@ -171,28 +179,15 @@ class Batches:
         return self.laws[self.which[min(n, len(self.which) - 1)]]
 
     def chain(self, n: int) -> Chain:
-        """The law of the move from s(n) to s(n+1). The rates of a persistent chain are those of step n, its mean that of step
-        n+1."""
-        now, then = self.law(n), self.law(n + 1)
-        if not isinstance(then, Persistent):
-            return then.chain()
-        if not isinstance(now, Persistent):
-            return Chain(BERNOULLI, then.fraction, 0.0, 0.0)  # a persistent chain begins in its stationary law
-        if self.relax or now.fraction == then.fraction:
-            return now.chain()
-        # After the ordinary move the chain is thinned, or filled, to the new fraction: one move with these rates.
-        stay, enter = min(1.0, then.fraction / now.fraction), max(0.0, then.fraction - now.fraction) / (1.0 - now.fraction or 1.0)
-        p_on = now.p_on * stay + (1.0 - now.p_on) * enter
-        p_off = 1.0 - ((1.0 - now.p_off) * stay + now.p_off * enter)
-        return Chain(PERSISTENT, then.fraction, p_on, p_off)
+        """The law of the move from s(n) to s(n+1)."""
+        return self.law(n + 1).after(self.law(n), self.relax)
 
     @property
     def lingers(self) -> bool:
         """Whether changes of s are drawn beforehand: every step has a persistent chain, and the first one is neither a full batch
         nor Bernoulli's law. Later ones do not count, so that a longer run has the same changes."""
-        first = self.law(0)
-        return (all(isinstance(law, Persistent) for law in self.laws) and isinstance(first, Persistent)
-                and first.fraction < 1.0 and first.p_on + first.p_off < 1.0 - 1e-9)
+        first = self.law(0).chain()
+        return all(law.persists for law in self.laws) and first.fraction < 1.0 and first.p_on + first.p_off < 1.0 - 1e-9
 
     def changes(self, s: np.ndarray, u: np.ndarray) -> np.ndarray:
         """s(0) and the first steps at which persistent chains change, (count, 1 + changes), from s(0) and uniforms (count,
@@ -225,12 +220,6 @@ class Batches:
     def steady(cls, law: MiniBatch, steps: int) -> Batches:
         """One law for all steps."""
         return cls((law,), np.broadcast_to(np.int64(0), steps))
-
-
-def first_weights(law: MiniBatch, u: np.ndarray, key: np.uint64, name: np.ndarray) -> np.ndarray:
-    """s(0) of the samples of these names (count,): from the uniforms u, or from the stream `key` where positions in epochs are
-    drawn."""
-    return _positions(law.chain(), key, name, 0) if isinstance(law, Epochs) else law.first(u)
 
 
 @njit(cache=True)

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numba.core.errors import NumbaError
 
+from dmft.core.compiled import compiled_scalar
 from dmft.core.errors import DmftWarning, UserError
 from dmft.model.loss import Loss
 
@@ -39,12 +39,8 @@ def register_preprocessing(name: str, T: Callable[[float], float], cuda: str = "
         raise UserError(f"register_preprocessing: {name!r} is not a name (letters, digits and underscores)")
     if name in PREPROCESSINGS:
         raise UserError(f"register_preprocessing: {name!r} is built in; choose another name")
-    compiled: Any = T if hasattr(T, "py_func") else njit(T)
-    try:
-        values = np.array([float(compiled(y)) for y in SEEN])
-    except (NumbaError, TypeError, ValueError, ZeroDivisionError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"register_preprocessing: {name!r}: T(y) does not compile to a number: {reason}") from None
+    compiled = compiled_scalar(f"register_preprocessing: {name!r}", T, "(y)", [(y,) for y in SEEN])
+    values = np.array([float(compiled(y)) for y in SEEN])
     if not np.all(np.isfinite(values)) or values.max() <= 0:
         raise UserError(f"register_preprocessing: {name!r}: T(y) must be finite for all y >= 0, and positive somewhere: samples "
                         "with T > 0 pull towards the teacher")

@@ -11,31 +11,13 @@ from typing import Any
 import numpy as np
 
 from dmft.core.errors import UserError
+from dmft.model.curves import definition
 
-# name: (meaning, unit)
-QUANTITIES = {
+# Meaning and unit of what is no curve.
+OTHERS = {
     "t": ("time, learning rate times steps", "time"),
-    "m": ("overlap with the teacher", "1"),
-    "loss": ("training loss per sample", "1"),
-    "mse": ("generalization error (B.8)", "1"),
-    "mse_fresh": ("generalization error on fresh samples", "1"),
-    "error": ("share of wrong labels on new samples", "1"),
-    "error_fresh": ("share of wrong labels on fresh samples", "1"),
-    "training_error": ("share of wrong labels in the training set", "1"),
-    "b": ("intercept", "1"),
-    "V": ("N <m^2> from a random start", "1"),
-    "gain": ("dm(t)/dm(0) from a random start", "1"),
     "K1": ("pull of earlier overlaps on m, a density in t' below the diagonal", "1/time^2"),
     "Z": ("covariance of the force on sqrt(N) m", "1/time^2"),
-    "q": ("squared norm of the weights over N", "1"),
-    "nu_hat": ("multiplier of the sphere (A.29)", "1/time"),
-    "nu_hat_direct": ("multiplier of the sphere (A.19)", "1/time"),
-    "nu_gap": ("residual of the exact identity for nu_hat", "1/time"),
-    "ibp_gap": ("largest residual of the identity [ibp] for the response as sampled", "1/time"),
-    "delta_nu": ("mean curvature (A.19)", "1/time"),
-    "mu": ("pull of the teacher (A.24)", "1/time"),
-    "lost": ("weight of samples that left their trapping region", "1"),
-    "unstable": ("weight of samples with learning_rate * v'' > 2", "1"),
     "M_C": ("covariance of the effective force (A.20)", "1/time^2"),
     "M_R": ("memory kernel, a density in t' (A.21)", "1/time^2"),
     "C": ("correlation of the weights", "1"),
@@ -43,25 +25,26 @@ QUANTITIES = {
     "chi": ("response of the weights to a force that acts from t_w on", "time"),
     "t_w": ("waiting time", "time"),
     "t_last": ("last time of the cell of t' that a kernel is averaged over", "time"),
-    "half_m": ("overlap with half the samples", "1"),
-    "coarse_m": ("overlap with half the samples and half the blocks of the history", "1"),
     "diverged": ("whether an instance diverged", "1"),
     "history": ("residual before mixing, relative", "1"),
     "risk": ("population risk", "1"),
 }
 
 
-def described(name: str) -> tuple[str, str]:
-    """Meaning and unit of a dataset ("kernels/M_C_error"); empty where unknown."""
+def _known(name: str, attrs: Mapping[str, Any] | None) -> tuple[str, str]:
+    curve = definition(name, attrs)
+    return (curve.meaning, curve.unit) if curve else OTHERS.get(name, ("", ""))
+
+
+def described(name: str, attrs: Mapping[str, Any] | None = None) -> tuple[str, str]:
+    """Meaning and unit of a dataset ("kernels/M_C_error"); empty where unknown. attrs: of the file that holds it."""
     base = name.rpartition("/")[2].split("[")[0]
-    if base.endswith("_error"):
-        meaning, unit = QUANTITIES.get(base.removesuffix("_error"), ("", ""))
-        return (f"standard error of: {meaning}" if meaning else "", unit)
-    meaning, unit = QUANTITIES.get(base, ("", ""))
+    of_error = not any(_known(base, attrs)) and base.endswith("_error")
+    meaning, unit = _known(base.removesuffix("_error") if of_error else base, attrs)
     for group, words in (("bias/", "finite-sample bias of"), ("history_error/", "estimated error by the blocks of the history of")):
-        if name.startswith(group):
-            return f"{words}: {meaning}", unit
-    return meaning, unit
+        if name.startswith(group) and meaning:
+            meaning = f"{words}: {meaning}"
+    return (f"standard error of: {meaning}" if of_error and meaning else meaning), unit
 
 
 def to_dataset(variables: Mapping[str, tuple[tuple[str, ...], np.ndarray]], coordinates: Mapping[str, np.ndarray],
@@ -73,10 +56,10 @@ def to_dataset(variables: Mapping[str, tuple[tuple[str, ...], np.ndarray]], coor
         raise UserError("to_xarray needs xarray; install the extra [frames]") from None
 
     def labels(name: str) -> dict[str, str]:
-        meaning, unit = described(name)
+        meaning, unit = described(name, attrs)
         return {"long_name": meaning, "units": unit} if unit else {}
 
-    time = dict(zip(("long_name", "units"), QUANTITIES["t"]))
+    time = dict(zip(("long_name", "units"), OTHERS["t"]))
     return xarray.Dataset(
         {name: (dims, array, labels(name)) for name, (dims, array) in variables.items()},
         {name: (name, array, time) for name, array in coordinates.items()}, dict(attrs))

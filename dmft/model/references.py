@@ -16,6 +16,6 @@ def references_of(run: Run) -> list[tuple[str, str]]:
         found.append((MIXTURES, "Gaussian mixtures" if run.problem.data == "mixture" else "classification with the logistic loss"))
     if run.problem.start == SPECTRAL:
         found.append(("mondelli2019fundamental", "the spectral start"))
-    if run.algorithm.has_momentum and run.algorithm.rule == "heavy_ball":
+    if run.algorithm.has_momentum and run.algorithm.make_rule().name == "heavy_ball":
         found.append(("polyak1964some", "momentum (heavy ball)"))
     return found

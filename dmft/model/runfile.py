@@ -1,13 +1,14 @@
 """Run files: one TOML file describes one physical experiment, read by theory and simulation alike.
 
-`load_run` gives a `Run` of four frozen sections with every default filled in. Keys that the chosen kind,
-start or constraint does not use are refused in a file; in a `Run` they hold neutral values (batch_fraction 1,
-persistence None, ridge 0, temperature 0) and are left out of `Run.to_toml`.
+`load_run` gives a `Run` of four frozen sections with every default filled in; `Experiment` is the same from Python, where an object
+may stand for its name and keys. Keys that the chosen kind, start or constraint does not use are refused; in a `Run` they hold
+neutral values (batch_fraction 1, persistence None, ridge 0, temperature 0) and are left out of `Run.to_toml`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,19 +21,16 @@ import numpy as np
 from dmft.core import schema
 from dmft.core.errors import RunError, UserError
 from dmft.core.schema import boolean, choice, integer, number, option, text
+from dmft.model import registry
 from dmft.model.algorithm import AlgorithmConfig, check_algorithm
-from dmft.model.classification import DOOR_WIDTH
-from dmft.model.clock import SCHEDULED
-from dmft.model.constraints import CONSTRAINTS
-from dmft.model.loss import LABELS
-from dmft.model.losses import get_loss
-from dmft.model.preprocessing import PREPROCESSINGS, preprocessing_names
-from dmft.model.schedules import Setting
-from dmft.model.starts import STARTS
-from dmft.model.updates import make_rule
+from dmft.model.data import is_known, named_losses
+from dmft.model.problem import ProblemConfig
+from dmft.model.sample_averages import averages, names_of_observables
+from dmft.model.support import check_support
 
 VARIANCE_PARTS = ("sobol", "weights", "stein", "ibp")
-RETIRED_PARTS = ("splitting",)  # accepted in run files of earlier versions, without effect
+# Keys of [theory] for benchmarks and studies in Python: read, and written where they are not the default, but in no table of keys.
+FOR_STUDIES = ("tangents", "variance_reduction")
 
 
 def _times(wanted: str, value: Any) -> tuple[float, ...]:
@@ -75,83 +73,11 @@ def _variance_reduction(value: Any) -> bool | tuple[str, ...]:
     """The check of theory.variance_reduction."""
     if isinstance(value, bool):
         return value
-    if isinstance(value, (list, tuple)) and all(
-            isinstance(part, str) and part in VARIANCE_PARTS + RETIRED_PARTS for part in value):
-        return tuple(value)
+    if isinstance(value, (list, tuple)):
+        parts = tuple(part for part in value if part != "splitting")  # of version 0.1, without effect
+        if all(part in VARIANCE_PARTS for part in parts):
+            return parts
     raise ValueError(f"true, false or a list of {', '.join(VARIANCE_PARTS)}")
-
-
-def _labels(value: Any) -> str:
-    return value if value == "" else choice(*LABELS)(value)
-
-
-def _preprocessing(value: Any) -> str:
-    return choice(*preprocessing_names())(value)
-
-
-def _clusters(value: Any) -> tuple[tuple[float, float, float, float], ...]:
-    """The check of problem.clusters."""
-    wanted = "a list of clusters [c, probability, label, Delta] with probabilities > 0 that add up to 1 and spreads Delta > 0"
-    try:
-        rows = schema.array(wanted, 2, number())(value)
-    except ValueError:
-        raise ValueError(wanted) from None
-    if not rows or len(rows[0]) != 4 or any(row[1] <= 0 or row[3] <= 0 for row in rows):
-        raise ValueError(wanted)
-    if abs(sum(row[1] for row in rows) - 1) > 1e-9:
-        raise ValueError(wanted)
-    return rows
-
-
-@dataclass(frozen=True)
-class ProblemConfig:
-    """[problem]: the data, the loss and the start."""
-
-    alpha: float = option(number(0.0, above=True), doc="samples per dimension")
-    loss: str = option(text, "phase_retrieval", "phase_retrieval, linear, logistic, smooth_hinge, door or a registered name")
-    door: float = option(number(0.0, above=True), DOOR_WIDTH, "L of the loss door")
-    data: str = option(choice("teacher", "mixture"), "teacher", "labels by a teacher, or Gaussian clusters on one axis")
-    labels: str = option(_labels, "", "what a sample tells of the teacher's field; empty: what the loss was made for")
-    label_noise: float = option(number(0.0), 0.0, "variance of Gaussian noise on the labels, fixed in time")
-    flip: float = option(number(0.0, 0.5, below=True), 0.0, "probability that the sign of a label is flipped, fixed in time")
-    clusters: tuple[tuple[float, float, float, float], ...] = option(_clusters, (), "[[c, probability, label, Delta], ...]")
-    bias: bool = option(boolean, False, "whether an intercept is learnt")
-    start: str = option(choice(*STARTS), "warm", "random: m of order 1/sqrt(N); spectral: the leading eigenvector of weighted data")
-    preprocessing: str = option(_preprocessing, PREPROCESSINGS[0], "of the labels, with start = spectral")
-    m0: float | None = option(number(-1.0, 1.0, above=True, below=True), None, "initial overlap with the teacher")
-    constraint: str = option(choice(*CONSTRAINTS), "sphere", "what keeps the weights bounded")
-    ridge: Setting = option(SCHEDULED["ridge"], 0.0, "strength lambda, a number or a schedule")
-    start_variance: float = option(number(0.0, above=True), 1.0, "of the part of the start normal to w0")
-
-    def unused(self) -> dict[str, str]:
-        """Keys that these settings do not use, each with the reason."""
-        keys = {}
-        if self.start != "warm":
-            keys["m0"] = f'start = "{self.start}"'
-        if self.start != "spectral":
-            keys["preprocessing"] = f'start = "{self.start}"'
-        if self.constraint != "ridge":
-            keys["ridge"] = keys["start_variance"] = f'constraint = "{self.constraint}"'
-        elif self.start == "spectral":
-            keys["start_variance"] = 'start = "spectral" (an eigenvector of norm sqrt(N))'
-        others = ("clusters", "bias") if self.data == "teacher" else ("labels", "label_noise", "flip")
-        keys |= dict.fromkeys(others, f'data = "{self.data}"')
-        if "bias" in keys:
-            keys["bias"] += " (x and -x are alike, so that it would stay 0 or learn the mean label alone)"
-        if self.loss != "door":
-            keys["door"] = f'loss = "{self.loss}"'
-        return keys
-
-    def needed(self) -> dict[str, str]:
-        """Keys that these settings need although they have a default, each with the reason."""
-        keys = {}
-        if self.start == "warm":
-            keys["m0"] = 'start = "warm"'
-        if self.constraint == "ridge":
-            keys["ridge"] = 'constraint = "ridge"'
-        if self.data == "mixture":
-            keys["clusters"] = 'data = "mixture"'
-        return keys
 
 
 @dataclass(frozen=True)
@@ -175,6 +101,8 @@ class TheoryConfig:
                                                     "0: chosen by the length of the run")
     waiting_times: tuple[float, ...] = option(_waiting_times, (), "t_w of the columns C(t, t_w), R(t, t_w), ...; empty: 0 and the "
                                               "powers of two of a step")
+    observables: tuple[str, ...] = option(names_of_observables, (), "registered averages over training samples "
+                                          "(dmft.register_observable); the simulator records the same")
     tangents: float = option(number(0.0, 1.0, above=True), 1 / 16, "share of the samples with tangents, at least 512 of them; "
                              "the identity [ibp] completes the response")
     variance_reduction: bool | tuple[str, ...] = option(_variance_reduction, True, "or a list of parts")
@@ -215,6 +143,11 @@ class Run:
         """{section: {key: value}} of the keys in use."""
         return {name: _used(getattr(self, name)) for name in SECTIONS}
 
+    @property
+    def known(self) -> bool:
+        """Whether all that it names is registered here: a result may be read where a user's plugin is missing."""
+        return is_known(self.problem, self.algorithm)
+
     def notes(self) -> list[str]:
         """Notes for the user before the run begins, one line each."""
         t_max, last = self.algorithm.t_max, self.algorithm.last_time
@@ -226,6 +159,9 @@ class Run:
     def to_toml(self) -> str:
         """The completed run file; parsing it gives this Run again."""
         tables = self.tables()
+        for key in FOR_STUDIES:
+            if getattr(self.theory, key) == getattr(TheoryConfig, key):
+                del tables["theory"][key]
         phases = tables["algorithm"].pop("phase")
         later = "".join("\n[[phase]]\n" + "".join(f"{key} = {schema.to_toml_value(value)}\n" for key, value in phase.items())
                         for phase in phases)
@@ -234,27 +170,57 @@ class Run:
     def replace(self, changes: Mapping[str, Any] | None = None, /, **fields: Any) -> Run:
         """A copy with fields changed, through the same checks as a file.
 
-        Bare names set every section that has the key (`seed`); `replace({"theory.seed": 2})` sets one. Keys
-        that a changed kind, start or constraint no longer uses are dropped; those that it needs must be given.
+        Bare names set every section that has the key (`seed`); `replace({"theory.seed": 2})` sets one. An object may stand for its
+        name and keys. Keys that a changed kind, start or constraint no longer uses are dropped; those that it needs must be given.
         """
-        title, tables, given = self.title, self.tables(), set()
-        for name, value in {**(changes or {}), **fields}.items():
-            section, dot, key = name.rpartition(".")
-            if name == "title":
-                title = value
-                continue
-            homes = [section] if dot else [home for home, cls in SECTIONS.items() if key in _field_names(cls)]
-            if not homes or homes[0] not in SECTIONS:
-                raise RunError(f"replace: a run has no field {name!r}")
-            for home in homes:
-                tables[home][key] = value.item() if isinstance(value, np.generic) else value
-                given.add((home, key))
+        tables = self.tables()
+        new = _by_section({**(changes or {}), **fields}, "replace")
+        title = new.pop("title", self.title)
+        for home, table in new.items():
+            tables[home] |= table
+        given = {(home, key) for home, table in new.items() for key in table}
         _drop_unused(tables, given)
-        for home in ("problem", "algorithm"):
-            for key in _blank(home, tables[home]).needed():
-                if key not in getattr(self, home).needed() and (home, key) not in given:
+        for home in ROLES:
+            for key in registry.needed(_blank(home, tables[home])):
+                if key not in registry.needed(getattr(self, home)) and (home, key) not in given:
                     tables[home].pop(key, None)     # a default, which a file could not leave out either
         return _build({"title": title, **tables}, "replace", any_loss=False)
+
+
+def _by_section(settings: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Settings of `replace` and `Experiment` by section, objects as names and keys; the title beside them."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        section, dot, key = name.rpartition(".")
+        if name == "title":
+            found[name] = value
+            continue
+        homes = [section] if dot else [home for home, cls in SECTIONS.items() if key in _field_names(cls)]
+        if not homes or homes[0] not in SECTIONS:
+            near = difflib.get_close_matches(name, [key for cls in SECTIONS.values() for key in _field_names(cls)], 1)
+            raise RunError(f"{source}: a run has no field {name!r}" + (f"; did you mean '{near[0]}'?" if near else ""))
+        for home in homes:
+            found.setdefault(home, {})[key] = value.item() if isinstance(value, np.generic) else value
+    for home in found.keys() & SECTIONS.keys():
+        found[home] = _flat(home, found[home], source)
+    return found
+
+
+def _flat(home: str, table: Any, source: str) -> Any:
+    """The table of a section with names and flat keys of the package's objects."""
+    if home not in ROLES or not isinstance(table, dict):
+        return table
+    try:
+        return registry.flattened(table)
+    except ValueError as error:
+        raise RunError(f"{source}: [{home}] {error}") from None
+
+
+def Experiment(settings: Mapping[str, Any] | None = None, /, **fields: Any) -> Run:
+    """An experiment in Python alone: keys of run files by their names, through the same checks. Bare names set every section that
+    has the key (`seed`); `{"theory.seed": 2}` sets one. An object (`constraint=dmft.Ridge(0.5)`) may stand for its name and
+    keys."""
+    return _build(_by_section({**(settings or {}), **fields}, "Experiment"), "Experiment", any_loss=False)
 
 
 def _field_names(cls: type) -> list[str]:
@@ -262,18 +228,18 @@ def _field_names(cls: type) -> list[str]:
 
 
 def _used(section: Any) -> dict[str, Any]:
-    unused = section.unused() if hasattr(section, "unused") else {}
+    unused = registry.unused(section)
     return {key: getattr(section, key) for key in _field_names(type(section)) if key not in unused}
 
 
-_SWITCHES = ("start", "constraint", "kind", "data", "loss")  # keys that decide which others are used
+# Keys that name an object, and so decide which other keys are used.
+ROLES = {"problem": ("loss", "data", "start", "constraint", "labels"), "algorithm": ("kind", "minibatch", "update")}
 _BLANK: dict[str, dict[str, Any]] = {"problem": {"alpha": 1.0}, "algorithm": {"learning_rate": 1.0, "t_max": 1.0}}
 
 
 def _blank(home: str, table: Mapping[str, Any]) -> Any:
-    """A section with only the switches of a table that is not checked yet, so that it can be asked which keys are used."""
-    known = _field_names(SECTIONS[home])
-    return SECTIONS[home](**_BLANK[home], **{key: table[key] for key in _SWITCHES if key in table and key in known})
+    """A section with only the names of a table that is not checked yet, so that it can be asked which keys are used."""
+    return SECTIONS[home](**_BLANK[home], **{key: table[key] for key in ROLES[home] if key in table})
 
 
 def _drop_unused(tables: Mapping[str, Any], given: set[tuple[str, str]]) -> None:
@@ -281,9 +247,9 @@ def _drop_unused(tables: Mapping[str, Any], given: set[tuple[str, str]]) -> None
     later."""
     for home in _BLANK:
         table = tables.get(home, {})
-        if not isinstance(table, dict) or not any((home, key) in given for key in _SWITCHES):
+        if not isinstance(table, dict) or not any((home, key) in given for key in ROLES[home]):
             continue
-        for key, reason in _blank(home, table).unused().items():
+        for key, reason in registry.unused(_blank(home, table)).items():
             if key in table and (home, key) not in given:
                 del table[key]
                 logging.getLogger("dmft").info("note: [%s] %s is left out: not used with %s", home, key, reason)
@@ -316,69 +282,40 @@ def _with_phases(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
     """The Run of a document; RunError for the first thing that is wrong in it."""
+    document = {home: _flat(home, table, source) for home, table in document.items()}
     parts = schema.parse(_with_phases(document), source, SECTIONS, {"title": text})
-    for name in ("problem", "algorithm"):
+    for name in ROLES:
         section, table = parts[name], document.get(name, {})
         docs = {field.name: field.metadata["doc"] for field in dataclasses.fields(section)}
-        for key, reason in section.needed().items():
+        if not any_loss:
+            _check_names(name, section, source)
+        for key, reason in registry.needed(section).items():
             if key not in table:
                 raise schema.missing_key(source, name, key, docs[key], f": needed with {reason}")
-        for key, reason in section.unused().items():
+        for key, reason in registry.unused(section).items():
             if key in table and not any_loss:
                 raise RunError(f"{source}: [{name}] key '{key}' is not used with {reason}; remove it")
-    check_algorithm(parts["algorithm"], parts["problem"].unused(), source)
-    if parts["problem"].bias and parts["algorithm"].has_momentum:
-        raise RunError(f"{source}: [problem] bias = true: no intercept is learnt with momentum; take momentum = 0, or bias = false")
+    check_algorithm(parts["algorithm"], registry.unused(parts["problem"]), source)
+    run = Run(**parts)
     if not any_loss:
-        make_rule(parts["algorithm"].rule)
-        for where, name in [("[problem] loss", parts["problem"].loss),
-                            *((f"[[phase]] {i + 1}: loss", phase["loss"]) for i, phase in enumerate(parts["algorithm"].phase)
-                              if "loss" in phase)]:
-            try:
-                get_loss(name)
-            except UserError as error:
-                raise RunError(f"{source}: {where}: {error}") from None
-        _check_labels(parts["problem"], source)
-        kind = parts["problem"].labels or get_loss(parts["problem"].loss).labels
-        known = (kind,) if kind else ("field", "abs")    # where nobody says y = h0, of which a loss made for abs takes |h0|
-        for i, phase in enumerate(parts["algorithm"].phase):
-            if "loss" in phase:
-                _check_labels(dataclasses.replace(parts["problem"], loss=phase["loss"], labels=kind), source)
-                if kind == "abs" and get_loss(phase["loss"]).labels != "abs":
-                    raise RunError(f'{source}: [[phase]] loss = "{phase["loss"]}": the labels abs of this run tell no sign, which '
-                                   'only losses made for them ignore; take phase_retrieval, or a loss registered with labels="abs"')
-                made_for = get_loss(phase["loss"]).labels
-                if parts["problem"].data == "teacher" and not parts["problem"].labels and made_for and made_for not in known:
-                    raise RunError(f'{source}: [[phase]] {i + 1}: loss = "{phase["loss"]}": made for labels {made_for}, but this '
-                                   f'run has {kind or "y = h0"} by its first loss; say with [problem] labels which are meant')
-    return Run(**parts)
+        for place, loss in named_losses(run.problem, run.algorithm):
+            if registry.find("loss", loss) is None:
+                raise RunError(f"{source}: {place}: {registry.unknown('loss', loss)}")
+        try:
+            averages(run.theory.observables)
+        except UserError as error:
+            raise RunError(f"{source}: [theory] observables: {error}") from None
+        check_support(run, source=source)
+    return run
 
 
-def _check_labels(problem: ProblemConfig, source: str) -> None:
-    """Refuse labels that make no sense with the loss."""
-    loss, labels = get_loss(problem.loss), problem.labels or get_loss(problem.loss).labels
-
-    def refuse(key: str, reason: str) -> RunError:
-        return RunError(f"{source}: [problem] {key} = {schema.to_toml_value(getattr(problem, key))}: {reason}")
-
-    if problem.start == "spectral" and (problem.data == "mixture" or labels in ("square", "sign")):
-        raise refuse("start", "the spectral start is built for labels abs or field; take warm or random")
-    if problem.start == "spectral" and problem.preprocessing == "mondelli_montanari" and problem.alpha <= 0.5:
-        raise refuse("preprocessing", f"made for alpha > 0.5, here alpha = {problem.alpha:g}; take truncated or subset")
-    if problem.data == "mixture":
-        if "sign" not in loss.accepts:
-            raise refuse("loss", "it has no use for the sign of a label; take logistic, smooth_hinge, door or linear")
-        if loss.accepts == ("sign",) and any(abs(row[2]) != 1 for row in problem.clusters):
-            raise refuse("clusters", f'the loss "{loss.name}" needs labels +1 and -1')
-        return
-    if loss.threshold > 0:
-        raise refuse("loss", 'made for clusters, a teacher\'s sign tells nothing of |f|; take data = "mixture"')
-    if labels and labels not in loss.accepts:
-        raise refuse("labels", f'the loss "{loss.name}" makes sense with labels {" or ".join(loss.accepts)}')
-    if problem.flip > 0 and labels != "sign":
-        raise refuse("flip", 'only labels = "sign" have a sign to flip')
-    if problem.label_noise > 0 and not labels:
-        raise refuse("label_noise", f'the loss "{loss.name}" does not say what its labels are; give labels')
+def _check_names(home: str, section: Any, source: str) -> None:
+    """RunError for a name that nobody has registered; those of losses, which phases have too, are seen to elsewhere."""
+    unused = registry.unused(section)
+    for role in ROLES[home]:
+        value = getattr(section, role)
+        if value and role != "loss" and role not in unused and registry.find(role, value) is None:
+            raise RunError(f'{source}: [{home}] {role} = "{registry.name_of(value)}": {registry.unknown(role, value)}')
 
 
 def changes(old: Run, new: Run) -> list[tuple[str, Any, Any]]:

@@ -2,25 +2,92 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+from typing import ClassVar
 
-WARM, RANDOM, SPECTRAL = "warm", "random", "spectral"
-STARTS = (WARM, RANDOM, SPECTRAL)
+from dmft.core.schema import number, option, text
+from dmft.model.preprocessing import PREPROCESSINGS, preprocessing_names
+from dmft.model.registry import Physics, Refusal
+from dmft.model.spectral import PowerIteration, power_iteration
+from dmft.model.updates import Update
+
+RANDOM, SPECTRAL = "random", "spectral"
 
 
-@dataclass(frozen=True)
-class Start:
-    """The kind of start, and its overlap where that is given."""
+class Start(Physics, key="start"):
+    """What theory and simulator ask a start for."""
 
-    kind: str
-    m0: float | None
+    random: ClassVar[bool] = False  # whether m is of order 1/sqrt(N), and the theory follows its fluctuations (random_start.py)
 
     @property
     def overlap(self) -> float:
-        """m(0) in the limit of infinite dimension, as far as the start gives it; 0 for a random one."""
-        return self.m0 or 0.0
+        """m(0) in the limit of infinite dimension, as far as the start gives it."""
+        return 0.0
+
+    def power(self, alpha: float, label_noise: float) -> PowerIteration | None:
+        """The power iteration that makes a start which depends on the data: hidden steps of the theory before t = 0."""
+        return None
+
+    def begun(self, m0: float) -> Start:
+        """This start, where the theory's power iteration begins with an overlap m0."""
+        return self
+
+
+class Warm(Start, name="warm"):
+    """w = m0 w0 + a part normal to w0."""
+
+    m0: float = option(number(-1.0, 1.0, above=True, below=True), doc="initial overlap with the teacher")
 
     @property
-    def random(self) -> bool:
-        """Whether m is of order 1/sqrt(N), and the theory follows its fluctuations (equations/random_start.py)."""
-        return self.kind == RANDOM
+    def overlap(self) -> float:
+        return self.m0
+
+
+class Random(Start, name=RANDOM):
+    """Nothing is known of the teacher: m is of order 1/sqrt(N), with a random sign."""
+
+    random: ClassVar[bool] = True
+
+    def supports(self, use) -> Refusal:
+        """sqrt(N) m must be the centred Gaussian process of equations/random_start.py."""
+        if use.by != "theory":
+            return ""
+        if use.theory.method == "iterate":
+            return '[theory] method = "iterate" has no fluctuations of m; take method = "march"'
+        if Update.of(use.algorithm.make_rule(), use.algorithm.at_steps("momentum")).looks_ahead:
+            return "nesterov = true has no fluctuations of m yet; take heavy ball, nesterov = false"
+        if use.data.bias:
+            return ("an intercept (bias = true) breaks the symmetry that keeps m at order 1/sqrt(N); take bias = false, "
+                    'or start = "warm" with an m0')
+        for place, loss in use.losses:
+            if not use.data.even_in_teacher(loss):
+                return (f"{use.data.tells(place)}: samples tell the sign of h0, so m is not of order 1/sqrt(N); random starts need "
+                        'a loss and labels even in h0 (phase_retrieval, say); take start = "warm" with an m0 (0 is allowed)')
+        return ""
+
+
+class Spectral(Start, name=SPECTRAL):
+    """The leading eigenvector of weighted data (preprocessing.py), on the sphere."""
+
+    preprocessing: str = option(text, PREPROCESSINGS[0], "of the labels, with start = spectral")
+    before: float = dataclasses.field(default=0.0, compare=False)  # m where the theory's power iteration begins
+    lacks: ClassVar[dict[str, str]] = {"start_variance": "(an eigenvector of norm sqrt(N))"}
+
+    @property
+    def overlap(self) -> float:
+        return self.before
+
+    def begun(self, m0: float) -> Start:
+        return dataclasses.replace(self, before=m0)
+
+    def power(self, alpha: float, label_noise: float) -> PowerIteration:
+        return power_iteration(self.preprocessing, alpha, label_noise)
+
+    def supports(self, use) -> Refusal:
+        if self.preprocessing not in preprocessing_names():
+            return "preprocessing", f"must be one of {', '.join(preprocessing_names())}, or one that a plugin registers"
+        if not use.channel.magnitude:
+            return "the spectral start is built for labels abs or field; take warm or random"
+        if self.preprocessing == PREPROCESSINGS[0] and use.problem.alpha <= 0.5:
+            return "preprocessing", f"made for alpha > 0.5, here alpha = {use.problem.alpha:g}; take truncated or subset"
+        return ""

@@ -1,116 +1,75 @@
-"""Data labelled by a teacher: inputs x ~ N(0, I), labels from the teacher's field h0 = x.w0/sqrt(N).
-
-A data model is the law of (k, y, sd) of a sample, x = sd (k w0/sqrt(N) + part normal to w0), together with the loss v(f, y)
-of the field f = x.w/sqrt(N) + b, what a prediction is, and the errors on new samples that follow from m, q and b. For a
-teacher k = h0, sd = 1 and y = phi(h0, zeta), with zeta drawn once for a sample. Gaussian mixtures: mixture.py.
+"""Data labelled by a teacher: inputs x ~ N(0, I), labels y = phi(h0, zeta) from the teacher's field h0 = x.w0/sqrt(N), with zeta
+drawn once for a sample; k = h0 and sd = 1 in the notation of law.py. What phi is: channels.py. Gaussian mixtures: mixture.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
-
 import numpy as np
 from scipy.special import ndtri
 
-from dmft.model.losses import Loss, even_in_label, jumps_in_label
-from dmft.model.observables import field_error, generalization, magnitude_error, sign_error, square_error
+from dmft.core.schema import number, option
+from dmft.model.channels import JUMPS, NONE, SMOOTH, Channel, Metric, Unsaid
+from dmft.model.law import DataModel, Jump, Labelled
+from dmft.model.loss import Loss
+from dmft.model.loss_family import even_in_label, jumps_in_field, jumps_in_label
+from dmft.model.registry import Named, Refusal, make, named
 
-Metric = Callable[[np.ndarray, np.ndarray], np.ndarray]
-_EVEN_AT = ((0.3, 0.7), (1.1, 0.4), (1.7, -1.3))
-_NOISE_NODES = 32
-
-# How mu follows from integration by parts (equations/rows.py): mu = E_n + a part that depends on the data model.
-SMOOTH = "smooth"  # labels differentiable in h0: alpha <g' Y + dg/dy dy/dh0>
-JUMPS = "jumps"  # labels that jump: pairs of samples on the jump, with either label
-CLUSTERS = "clusters"  # labels that do not depend on h0: alpha <g (k - h0)>
-NONE = "none"  # only mu = alpha <g k>
+_LABELS_TRIED = 32    # in the search for jumps in f
 
 
-class Labelled(NamedTuple):
-    """Samples as their data model draws them, each (count,)."""
+class Teacher(DataModel, name="teacher"):
+    """Labels of a teacher; labels = "": those that the loss is made for."""
 
-    k: np.ndarray  # coefficient of the input along w0, in units of sd
-    y: np.ndarray  # label
-    sd: np.ndarray  # spread of the input
-    slope: np.ndarray  # dy/dh0, where labels are smooth
-    shift: np.ndarray  # k - h0
-    stratum: np.ndarray  # which of `strata` the sample is in
-
-
-class Jump(NamedTuple):
-    """Where labels jump from -1 to +1 as h0 grows: pairs of samples at h0 = k, with weight `size` on the difference."""
-
-    k: np.ndarray
-    size: float
-
-
-def is_even(loss: Loss) -> bool:
-    """Whether v(f, y) = v(-f, y)."""
-    return all(loss.v(f, y) == loss.v(-f, y) for f, y in _EVEN_AT)
-
-
-@dataclass(frozen=True)
-class Teacher:
-    """A loss, and the labels it learns from; labels = "": those that the loss is made for."""
-
-    loss: Loss
-    labels: str = ""
-    label_noise: float = 0.0  # variance of the Gaussian zeta
-    flip: float = 0.0  # probability of a flipped sign
-    bias: ClassVar[bool] = False
+    labels: Named = named("labels", "", "what a sample tells of the teacher's field; empty: what the loss was made for")
+    label_noise: float = option(number(0.0), 0.0, "variance of Gaussian noise on the labels, fixed in time")
+    flip: float = option(number(0.0, 0.5, below=True), 0.0, "probability that the sign of a label is flipped, fixed in time")
+    lacks = {"bias": "(x and -x are alike, so that it would stay 0 or learn the mean label alone)"}
 
     @property
-    def kind(self) -> str:
-        """The kind of labels: that of the run file, or else of the loss; "" where neither says, and y = h0."""
-        return self.labels or self.loss.labels
-
-    @property
-    def even(self) -> bool:
-        """Whether v(f, y) = v(-f, y): samples may then come in mirrored pairs, and m = 0 stays 0."""
-        return is_even(self.loss)
+    def channel(self) -> Channel:
+        """What the run file says, or else the loss; where neither does y = h0."""
+        said = self.labels or self.loss.labels
+        return make(Channel, said) if said else Unsaid()
 
     def even_in_teacher(self, loss: Loss) -> bool:
-        """Whether h0 and -h0 are equally likely given the loss of a sample, where a phase learns with `loss`: from a random start
-        m is then of order 1/sqrt(N)."""
-        return even_in_label(loss.v) or (self.kind in ("abs", "square") and not self.plain)
+        return even_in_label(loss.v) or (self.channel.even and not self.plain)
 
     @property
     def control(self) -> str:
-        """Which control variate mu has: SMOOTH, JUMPS or NONE."""
-        if self.kind == "sign":
-            return JUMPS
-        return SMOOTH if self.by_parts(self.loss) else NONE
+        """SMOOTH, JUMPS or NONE."""
+        return self.channel.control if self.by_parts(self.loss) else NONE
 
     def by_parts(self, loss: Loss) -> bool:
-        """Whether the control variate of mu, by parts in h0, holds for a loss: v' has no jump at labels that samples reach, or the
-        labels jump themselves."""
-        if self.kind == "sign":
-            return True
-        if loss.stein is not None:
-            return loss.stein
-        y, noise = self._label(np.linspace(-6.0, 6.0, 101), np.zeros(101))[0], 5.0 * np.sqrt(self.label_noise)
-        return not jumps_in_label(loss, float(y.min() - noise), float(y.max() + noise))
+        """v' has no jump at labels that samples reach, or the labels jump themselves."""
+        if self.channel.control != SMOOTH:
+            return self.channel.control == JUMPS
+        return not jumps_in_label(loss, *self._reached) if loss.stein is None else loss.stein
+
+    def smooth(self, loss: Loss) -> bool:
+        if loss.smooth is not None:
+            return loss.smooth
+        if self.classifies:
+            return not jumps_in_field(loss, (-1.0, 1.0))
+        y = self._label(np.linspace(-6.0, 6.0, _LABELS_TRIED), np.zeros(_LABELS_TRIED))[0]
+        return not jumps_in_field(loss, tuple(sorted({*y.tolist(), *self._reached})))
 
     @property
-    def classifies(self) -> bool:
-        """Whether labels are +1 and -1."""
-        return self.kind == "sign"
+    def _reached(self) -> tuple[float, float]:
+        """The labels that all but one sample in 10^6 keep between."""
+        y, noise = self._label(np.linspace(-6.0, 6.0, 101), np.zeros(101))[0], 5.0 * np.sqrt(self.label_noise)
+        return float(y.min() - noise), float(y.max() + noise)
 
     @property
     def plain(self) -> bool:
-        """Whether y = h0: w0 is then a solution without error."""
-        return self.label_noise == 0 and (self.kind in ("", "field") or self.kind == self.loss.labels == "abs")
+        return self.label_noise == 0 and self.channel.is_field(self.loss)
 
     @property
-    def draws(self) -> int:
-        """How many uniform numbers a sample needs besides the one for h0."""
+    def draws(self) -> int:  # type: ignore[override]
         return int(self.label_noise > 0 or self.flip > 0)
 
     @property
-    def strata(self) -> tuple[float, ...]:
-        """Shares that the weights of the samples keep exactly: of right labels and of flipped ones."""
+    def strata(self) -> tuple[float, ...]:  # type: ignore[override]
+        """Of right labels and of flipped ones."""
         return (1.0 - self.flip, self.flip) if self.flip > 0 else (1.0,)
 
     def _noise(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -120,7 +79,6 @@ class Teacher:
         return np.sqrt(self.label_noise) * ndtri(np.clip(rest, 1e-12, 1 - 1e-12)), flipped
 
     def draw(self, h0: np.ndarray, u: np.ndarray) -> Labelled:
-        """Samples from h0 (count,), standard normals perhaps drawn too wide and weighted, and uniforms u (count, draws)."""
         zeta, flipped = self._noise(u[:, 0]) if self.draws else (np.zeros_like(h0), np.zeros(len(h0), bool))
         y, slope = self._label(h0, zeta)
         return Labelled(h0, np.where(flipped, -y, y), np.ones_like(h0), slope, np.zeros_like(h0), flipped.astype(np.int64))
@@ -129,43 +87,23 @@ class Teacher:
         """phi(h0, zeta) and its derivative in h0."""
         if self.plain:
             return h0, np.ones_like(h0)
-        if self.kind == "abs":
-            return np.abs(h0) + zeta, np.sign(h0)
-        if self.kind == "square":
-            return h0**2 + zeta, 2.0 * h0
-        if self.kind == "sign":
-            return np.where(h0 + zeta >= 0.0, 1.0, -1.0), np.zeros_like(h0)
-        return h0 + zeta, np.ones_like(h0)
+        return self.channel.label(h0, zeta), self.channel.slope(h0, zeta)
 
     def jump(self, u: np.ndarray) -> Jump:
-        """The jump of sign(h0 + sqrt(Delta) zeta) at h0 = -sqrt(Delta) zeta, averaged over zeta: h0 ~ N(0, Delta/(1 + Delta)) with
-        the density of the jump at 0. u: uniforms (count, draws)."""
-        wide = 1.0 + self.label_noise
-        k = np.sqrt(self.label_noise / wide) * ndtri(u[:, 0]) if self.draws else np.zeros(len(u))
-        return Jump(k, (1.0 - 2.0 * self.flip) / np.sqrt(2.0 * np.pi * wide))
+        spread, over = self.channel.jump(self.label_noise)
+        return Jump(spread * ndtri(u[:, 0]) if self.draws else np.zeros(len(u)), (1.0 - 2.0 * self.flip) / over)
 
     def errors(self, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> dict[str, np.ndarray]:
-        """Errors on new samples by name; none where neither run file nor loss says what the labels are. Eq. [mse]."""
-        noise = self.label_noise
-        if self.kind == "sign":
-            return {"error": sign_error(m, q * (1.0 + noise), self.flip)}
-        known = {"abs": magnitude_error, "field": field_error, "square": square_error}
-        return {"mse": known[self.kind](m, q) + noise} if self.kind else {}
+        """None where neither run file nor loss says what the labels are."""
+        return self.channel.errors(m, q, self.label_noise, self.flip)
 
     def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> np.ndarray:
-        """Average of f(label, prediction) over a new sample, eq. B.6. b: always 0 here."""
-        if self.kind == "sign":
-            def signs(x: np.ndarray, z: np.ndarray) -> np.ndarray:
-                y, guess = np.sign(x), np.sign(z)
-                return (1.0 - self.flip) * f(y, guess) + self.flip * f(-y, guess)
-            return generalization(signs, m / np.sqrt(1.0 + self.label_noise), q, True)
-        nodes, weights = np.polynomial.hermite_e.hermegauss(_NOISE_NODES if self.label_noise > 0 else 1)
-        shifts = list(zip(np.sqrt(self.label_noise) * nodes, weights / weights.sum()))
+        """b: always 0 here."""
+        return self.channel.generalization(f, m, q, self.label_noise, self.flip)
 
-        def metric(x: np.ndarray, z: np.ndarray) -> np.ndarray:
-            y, guess = (x**2, z**2) if self.kind == "square" else (x, z)
-            return sum(weight * f(y + shift, guess) for shift, weight in shifts)
-
-        # Where nobody says what the labels are they are h0, with its sign.
-        signed = self.kind in ("", "field")
-        return generalization(metric if self.label_noise > 0 or self.kind == "square" else f, m, q, signed)
+    def supports(self, use) -> Refusal:
+        if self.flip > 0 and not self.channel.classifies:
+            return "flip", 'only labels = "sign" have a sign to flip'
+        if self.label_noise > 0 and not self.kind:
+            return "label_noise", f'the loss "{self.loss.name}" does not say what its labels are; give labels'
+        return ""

@@ -16,19 +16,16 @@ from typing import Any
 import numpy as np
 
 from dmft.core.errors import RunError
+from dmft.model.registry import Physics
 
 Steps = Any  # a number, or an array (steps,)
-_rules: dict[str, type[LinearUpdate]] = {}
 
 
-class LinearUpdate:
+class LinearUpdate(Physics, key="update", section="algorithm"):
     """A rule; `class Mine(LinearUpdate, name="mine")` makes it known. Its methods get all steps n at once, (steps,), and the
     momentum beta of each, which is 0 at the first step."""
 
-    def __init_subclass__(cls, name: str = "", **more: Any):
-        super().__init_subclass__(**more)
-        if name:
-            _rules[name] = cls
+    lacks = {"nesterov": "(a rule of its own)"}
 
     def coefficients(self, n: np.ndarray, beta: np.ndarray) -> tuple[Steps, Steps, Steps]:
         """A_n, B_n and the look-ahead l_n. At the first step w_{n-1} = w_n."""
@@ -55,13 +52,6 @@ class Nesterov(LinearUpdate, name="nesterov"):
 
     def coefficients(self, n: np.ndarray, beta: np.ndarray) -> tuple[Steps, Steps, Steps]:
         return 1.0, 0.0, beta
-
-
-def make_rule(name: str) -> LinearUpdate:
-    """The rule of that name; RunError for one that nobody has registered."""
-    if name not in _rules:
-        raise RunError(f"[algorithm] update = {name!r}: known are {', '.join(_rules)}; a plugin may register more")
-    return _rules[name]()
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ import numpy as np
 from scipy.stats import t as student
 
 from dmft.core.averages import mean_and_error
+from dmft.result.statistics import DIVERGED
 
 # Simulations hold single-precision data: differences below this carry no information.
-ROUNDING = 1e-6
+SIMULATION_ROUNDING = 1e-6
 # A combined error above this share of the largest value in the simulation could hide a wrong theory.
 BLIND_SHARE = 0.1
 # Share of tables in which chance alone takes some |z| beyond its bound, at most.
@@ -19,7 +20,7 @@ CHANCE = 0.01
 # A theory that is this many times larger than anything in the simulation has blown up.
 BLOWN_UP = 10.0
 
-AGREE, DISAGREE, CANNOT_TELL, DIVERGED = "agree", "disagree", "cannot tell", "diverged"
+AGREE, DISAGREE, CANNOT_TELL = "agree", "disagree", "cannot tell"
 # From good to bad: several verdicts are summed up by the worst of them.
 VERDICTS = (AGREE, CANNOT_TELL, DISAGREE, DIVERGED)
 
@@ -88,12 +89,12 @@ class Comparison:
     def blind(self) -> np.ndarray:
         """(n,): where the combined error is unknown, or above BLIND_SHARE of the scale."""
         a, b = self.theory.error, self.simulation.error
-        return np.isnan(b) | (np.hypot(np.nan_to_num(a), np.nan_to_num(b)) > BLIND_SHARE * self.scale + ROUNDING)
+        return np.isnan(b) | (np.hypot(np.nan_to_num(a), np.nan_to_num(b)) > BLIND_SHARE * self.scale + SIMULATION_ROUNDING)
 
     @property
     def blown_up(self) -> np.ndarray:
         """(n,): where the theory is far above everything in the simulation, with an error as large as that."""
-        return (np.abs(self.theory.mean) > BLOWN_UP * self.scale + ROUNDING) & (self.theory.error > self.scale)
+        return (np.abs(self.theory.mean) > BLOWN_UP * self.scale + SIMULATION_ROUNDING) & (self.theory.error > self.scale)
 
     @property
     def verdict(self) -> str:
@@ -169,7 +170,7 @@ def extrapolate(curves: Sequence[Curve], dimensions: Sequence[int]) -> Curve:
     """
     x = 1.0 / np.asarray(dimensions, float)
     means = np.array([curve.mean for curve in curves])
-    variances = np.array([curve.error for curve in curves]) ** 2 + ROUNDING**2
+    variances = np.array([curve.error for curve in curves]) ** 2 + SIMULATION_ROUNDING**2
     weights = 1.0 / variances
     count = sum(curve.count for curve in curves) - len(curves) + 1
     s0 = weights.sum(axis=0)
@@ -192,6 +193,6 @@ def compare(observable: str, theory: Curve, simulations: Sequence[Curve], dimens
 
 def of_pair(observable: str, theory: Curve, simulation: Curve) -> Comparison:
     """z-scores of two curves that have the same times."""
-    spread = np.sqrt(np.nan_to_num(theory.error) ** 2 + np.nan_to_num(simulation.error) ** 2 + ROUNDING**2)
+    spread = np.sqrt(np.nan_to_num(theory.error) ** 2 + np.nan_to_num(simulation.error) ** 2 + SIMULATION_ROUNDING**2)
     spread[np.isnan(simulation.error)] = np.nan
     return Comparison(observable, theory.t, theory, simulation, (theory.mean - simulation.mean) / spread)

@@ -19,7 +19,7 @@ from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from dmft.result.statistics import ReplicaStatistics
 
-HALF = "half_"  # before the names of the rows of the solutions with half the samples
+HALF_PREFIX = "half_"  # before the names of the rows of the solutions with half the samples
 
 
 class RandomStart(NamedTuple):
@@ -27,7 +27,7 @@ class RandomStart(NamedTuple):
 
     curves: dict[str, np.ndarray]  # RANDOM_START (n+1,)
     kernels: dict[str, np.ndarray]  # V, K1, Z (P, P)
-    bias: dict[str, np.ndarray]  # V (n+1,): its change when half the samples are used
+    bias: dict[str, np.ndarray]  # RANDOM_START (n+1,): their change when half the samples are used
 
 
 def jackknife_error(values: np.ndarray) -> np.ndarray:
@@ -42,7 +42,7 @@ def random_start(run: Run, replicas: Mapping[str, np.ndarray], per_level: int | 
     """V, gain and kernels from the rows of a march (the fields of TeacherRows, with replicas on the first axis, and those of half
     the samples). per_level: blocks per level of its history; maps: whether kernels are wanted."""
     experiment, wanted, count = Experiment.from_run(run), Wanted.of(run), len(replicas["a"])
-    halves = {name.removeprefix(HALF): rows for name, rows in replicas.items() if name.startswith(HALF)}
+    halves = {name.removeprefix(HALF_PREFIX): rows for name, rows in replicas.items() if name.startswith(HALF_PREFIX)}
 
     def each(rows: Mapping[str, np.ndarray], maps: bool) -> list[Fluctuations]:
         """The fluctuations of the mean over all replicas, then of the means with one replica left out."""
@@ -57,11 +57,14 @@ def random_start(run: Run, replicas: Mapping[str, np.ndarray], per_level: int | 
 
     curves: dict[str, np.ndarray] = {}
     kernels: dict[str, np.ndarray] = {}
+    bias: dict[str, np.ndarray] = {}
     for name in RANDOM_START:
-        curves |= with_error(name, [getattr(one, name) for one in whole])
+        ours, halved = ([getattr(one, name) for one in each] for each in (whole, half))
+        curves |= with_error(name, ours)
+        bias |= with_error(name, [b - a for a, b in zip(ours, halved, strict=True)])
     for name in whole[0].kernels:
         kernels |= with_error(name, [one.kernels[name] for one in whole])
-    return RandomStart(curves, kernels, with_error("V", [b.V - a.V for a, b in zip(whole, half, strict=True)]))
+    return RandomStart(curves, kernels, bias)
 
 
 def fluctuations_of(run: Run, statistics: ReplicaStatistics, per_level: int | None, maps: bool = True) -> RandomStart | None:

@@ -1,55 +1,118 @@
-"""Means and standard errors of curves and kernels over replicas. Knows no files and no ranks.
+"""Means and standard errors of curves and kernels over replicas, and of what companions tell. Knows no files and no ranks.
 
 Averages run over the replicas that did not diverge; where all diverged, over all of them, as far as they came.
 
 Replicas are added in order of their index, whichever rank computed them, so that results do not depend on the ranks.
-Curves of every replica are kept; of the kernels only mean and summed squares (Welford), because they are large.
+Curves of every replica are kept; of everything else only mean and summed squares (Welford), because they are large.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from dmft.core.averages import mean_and_error, standard_error, welford_error
-from dmft.core.tree import nest
+from dmft.core.averages import standard_error, welford_error
+from dmft.core.tree import flatten, nest
+from dmft.files.layouts import TOLD
 
 DIVERGED = "diverged"
-COLUMN = "column_"  # before the names of kernels at waiting times
+COLUMN = "columns/"  # before the names of kernels at waiting times
+BIAS, HISTORY_ERROR = TOLD
 OUTCOMES = ("done", "converged", "noise floor", "sweep limit", DIVERGED)
+Arrays = Mapping[str, np.ndarray]
+
+
+def finite_sample_bias(whole: Arrays, half: Arrays) -> dict[str, np.ndarray]:
+    """Estimated bias at the sample count used, of all that two solutions have. If the bias of K samples is c/K, that of K/2 is
+    2c/K, and the difference is c/K again: the value at K/2 less that at K."""
+    return {name: half[name] - whole[name] for name in whole if name in half}
+
+
+def history_error(half: Arrays, coarse: Arrays) -> dict[str, np.ndarray]:
+    """Estimated error by the blocks of the history, of all that two solutions have. If the error of q blocks a level falls as 1/q^2
+    at least, it is at most a third of the change from q to q/2."""
+    return {name: (coarse[name] - half[name]) / 3 for name in half if name in coarse}
 
 
 @dataclass(frozen=True)
 class Solution:
     """What the statistics take from a finished replica."""
 
-    curves: Mapping[str, np.ndarray]        # each (n+1,)
-    kernels: Mapping[str, np.ndarray]       # maps (P, P), and columns (L, J) under names that begin with COLUMN
-    half_m: np.ndarray                      # m of the solution with half the samples, (n+1,)
+    curves: Arrays                          # each (n+1,)
+    kernels: Arrays                         # maps (P, P), and columns (L, J) under names that begin with COLUMN
+    told: Mapping[str, Arrays]              # BIAS and HISTORY_ERROR: estimates for curves and columns, where companions were solved
     outcome: str                            # one of OUTCOMES
     residuals: np.ndarray | None = None     # iterate: one per sweep
-    random_start: Mapping[str, np.ndarray] = field(default_factory=dict)    # rows of K1, Z and a, as TeacherRows
-    coarse_m: np.ndarray | None = None      # m with half the samples and half the blocks of the history, where that was solved
+    random_start: Arrays = field(default_factory=dict)    # rows of K1, Z and a, as TeacherRows
 
     def arrays(self) -> dict[str, Any]:
         """Nested plain arrays, for `from_arrays`."""
-        arrays: dict[str, Any] = {"curves": dict(self.curves), "kernels": dict(self.kernels), "half_m": self.half_m,
+        arrays: dict[str, Any] = {"curves": dict(self.curves), "kernels": dict(self.kernels),
+                                  "told": {what: dict(estimates) for what, estimates in self.told.items()},
                                   "outcome": np.array(OUTCOMES.index(self.outcome))}
         if self.random_start:
             arrays["random_start"] = dict(self.random_start)
-        if self.coarse_m is not None:
-            arrays["coarse_m"] = self.coarse_m
         return arrays if self.residuals is None else arrays | {"residuals": self.residuals}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Any]) -> Solution:
         """From nested or flat names."""
         found = nest(arrays)
-        return cls(found["curves"], found["kernels"], found["half_m"], OUTCOMES[int(found["outcome"])], found.get("residuals"),
-                   found.get("random_start", {}), found.get("coarse_m"))
+        return cls(found["curves"], flatten(found["kernels"]), {what: flatten(told) for what, told in found["told"].items()},
+                   OUTCOMES[int(found["outcome"])], found.get("residuals"), found.get("random_start", {}))
+
+
+@dataclass
+class RunningMeans:
+    """Mean and summed squares of arrays over repetitions, by Welford: over those that came to their end; as long as none did, over
+    all of them, as far as they came."""
+
+    mean: dict[str, np.ndarray] = field(default_factory=dict)
+    squares: dict[str, np.ndarray] = field(default_factory=dict)
+    count: int = 0
+    ended: bool = False  # whether those counted came to their end
+
+    def add(self, arrays: Arrays, ended: bool) -> None:
+        """Add the next repetition."""
+        if ended and not self.ended:
+            self.mean, self.squares, self.count, self.ended = {}, {}, 0, True
+        if self.ended and not ended:
+            return
+        self.count += 1
+        for name, array in arrays.items():
+            mean = self.mean.setdefault(name, np.zeros_like(array))
+            squares = self.squares.setdefault(name, np.zeros_like(array))
+            gap = array - mean
+            mean += gap / self.count
+            squares += gap * (array - mean)
+
+    def error(self, name: str) -> np.ndarray:
+        """Standard error of a mean."""
+        return welford_error(self.squares[name], self.count)
+
+    def with_errors(self, names: Iterable[str] | None = None, prefix: str = "") -> dict[str, np.ndarray]:
+        """Means and standard errors by name; of all that there are, or of some whose names begin with a prefix here."""
+        names = list(self.mean) if names is None else list(names)
+        return ({name: self.mean[prefix + name] for name in names}
+                | {f"{name}_error": self.error(prefix + name) for name in names})
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Plain arrays, for `from_arrays`."""
+        return ({f"{name}_mean": array for name, array in self.mean.items()}
+                | {f"{name}_squares": array for name, array in self.squares.items()}
+                | {"count": np.array([self.count, self.ended], np.int64)})
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> RunningMeans:
+        """From nested or flat names."""
+        found = flatten(arrays)
+        count, ended = found.pop("count")
+        mean, squares = ({name.removesuffix(ending): array.copy() for name, array in found.items() if name.endswith(ending)}
+                         for ending in ("_mean", "_squares"))
+        return cls(mean, squares, int(count), bool(ended))
 
 
 def averaged(outcomes: Sequence[str]) -> np.ndarray:
@@ -63,17 +126,15 @@ class ReplicaStatistics:
     """Finished replicas of one run."""
 
     curves: dict[str, list[np.ndarray]] = field(default_factory=dict)
-    half_m: list[np.ndarray] = field(default_factory=list)
-    coarse_m: list[np.ndarray] = field(default_factory=list)  # NaN for replicas without this companion
     residuals: list[np.ndarray] = field(default_factory=list)
     outcomes: list[str] = field(default_factory=list)
-    kernel_mean: dict[str, np.ndarray] = field(default_factory=dict)
-    kernel_squares: dict[str, np.ndarray] = field(default_factory=dict)
+    kernels: RunningMeans = field(default_factory=RunningMeans)
+    told: dict[str, RunningMeans] = field(default_factory=dict)  # BIAS, HISTORY_ERROR, of replicas that have both solutions
     random_start: dict[str, list[np.ndarray]] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
-        return len(self.half_m)
+        return len(self.outcomes)
 
     @property
     def diverged(self) -> int:
@@ -87,28 +148,14 @@ class ReplicaStatistics:
         """Add the next replica. A curve that earlier replicas lack (those of an older file) is NaN for them."""
         for name, curve in solution.curves.items():
             self.curves.setdefault(name, [np.full_like(curve, np.nan)] * self.count).append(curve)
-        none_before = self.diverged == self.count
-        if none_before and solution.outcome != DIVERGED:
-            self.kernel_mean, self.kernel_squares = {}, {}  # drop those of replicas that diverged
-        if none_before or solution.outcome != DIVERGED:
-            before = self.count if solution.outcome == DIVERGED else self.count - self.diverged
-            for name, kernel in solution.kernels.items():
-                self._add_kernel(name, kernel, before)
+        self.kernels.add(solution.kernels, solution.outcome != DIVERGED)
+        for what, estimates in solution.told.items():  # a companion may diverge alone
+            self.told.setdefault(what, RunningMeans()).add(estimates, bool(np.isfinite(estimates["m"]).all()))
         for name, rows in solution.random_start.items():
             self.random_start.setdefault(name, []).append(rows)
-        self.half_m.append(solution.half_m)
-        self.coarse_m.append(np.full_like(solution.half_m, np.nan) if solution.coarse_m is None else solution.coarse_m)
         if solution.residuals is not None:
             self.residuals.append(solution.residuals)
         self.outcomes.append(solution.outcome)
-
-    def _add_kernel(self, name: str, array: np.ndarray, before: int) -> None:
-        """Welford's update of mean and summed squares; before: number of replicas in them."""
-        mean = self.kernel_mean.setdefault(name, np.zeros_like(array))
-        squares = self.kernel_squares.setdefault(name, np.zeros_like(array))
-        gap = array - mean
-        mean += gap / (before + 1)
-        squares += gap * (array - mean)
 
     def mean(self, name: str) -> np.ndarray:
         return np.mean(self.chosen(self.curves[name]), axis=0)
@@ -116,39 +163,16 @@ class ReplicaStatistics:
     def error(self, name: str) -> np.ndarray:
         return standard_error(self.chosen(self.curves[name]))
 
-    def kernels(self, names: Sequence[str], prefix: str = "") -> dict[str, np.ndarray]:
-        """Mean and standard error of some kernels, by name."""
-        return ({name: self.kernel_mean[prefix + name] for name in names}
-                | {f"{name}_error": self.kernel_error(prefix + name) for name in names})
-
-    def kernel_error(self, name: str) -> np.ndarray:
-        return welford_error(self.kernel_squares[name], int(averaged(self.outcomes).sum()))
-
-    def bias(self) -> tuple[np.ndarray, np.ndarray]:
-        """Estimated bias of m at the sample count used, and its error. If the bias of K samples is
-        c/K, that of K/2 is 2c/K, and the difference is c/K again: bias(K) = <m at K/2> - <m at K>."""
-        return self._mean_gap(self.half_m, self.curves["m"])
-
-    def history_error(self) -> tuple[np.ndarray, np.ndarray]:
-        """Estimated error of m by the blocks of the history, and the standard error of this estimate; NaN with a full history. If
-        the error of q blocks a level falls as 1/q^2 at least, it is at most a third of the change from q to q/2."""
-        gap, error = self._mean_gap(self.coarse_m, self.half_m)
-        return gap / 3, error / 3
-
-    def _mean_gap(self, these: Sequence[np.ndarray], those: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean difference of two curves over the replicas that have both to the end, and its error: a companion may diverge alone,
-        or not be there."""
-        gap = self.chosen(these) - self.chosen(those)
-        whole = np.isfinite(gap).all(axis=1)
-        return mean_and_error(gap[whole] if whole.any() else gap)
+    def estimates(self, what: str) -> dict[str, np.ndarray]:
+        """BIAS or HISTORY_ERROR of curves and columns, each with its error under the name with _error; {} where no companion was
+        solved."""
+        return self.told[what].with_errors() if what in self.told else {}
 
     def arrays(self) -> dict[str, Any]:
         """Nested plain arrays, for `from_arrays`; replicas, state and history have the layout of a result file."""
         arrays: dict[str, Any] = {
-            "replicas": {name: np.array(values) for name, values in self.curves.items()}
-            | {"half_m": np.array(self.half_m), "coarse_m": np.array(self.coarse_m)},
-            "state": {f"{name}_mean": array for name, array in self.kernel_mean.items()}
-            | {f"{name}_squares": array for name, array in self.kernel_squares.items()},
+            "replicas": {name: np.array(values) for name, values in self.curves.items()},
+            "state": {**self.kernels.arrays(), **{what: means.arrays() for what, means in self.told.items()}},
             "outcomes": np.array([OUTCOMES.index(outcome) for outcome in self.outcomes], np.int64)}
         if self.random_start:
             arrays["random_start"] = {name: np.array(rows) for name, rows in self.random_start.items()}
@@ -162,15 +186,12 @@ class ReplicaStatistics:
     def from_arrays(cls, arrays: Mapping[str, Any], outcomes: Sequence[str] | None = None) -> ReplicaStatistics:
         """From nested or flat names. outcomes: given where the arrays do not hold them."""
         found = nest(arrays)
-        curves = {name: list(values) for name, values in found["replicas"].items()}
-        state = found.get("state", {})
+        state = dict(found["state"])
         if outcomes is None:
             outcomes = [OUTCOMES[int(code)] for code in found["outcomes"]]
         return cls(
-            half_m=curves.pop("half_m"), coarse_m=curves.pop("coarse_m"), curves=curves, outcomes=list(outcomes),
+            curves={name: list(values) for name, values in found["replicas"].items()}, outcomes=list(outcomes),
             residuals=[line[~np.isnan(line)] for line in found["history"].T] if "history" in found else [],
-            kernel_mean={name.removesuffix("_mean"): array.copy() for name, array in state.items() if name.endswith("_mean")},
-            kernel_squares={name.removesuffix("_squares"): array.copy() for name, array in state.items()
-                            if name.endswith("_squares")},
+            told={what: RunningMeans.from_arrays(state.pop(what)) for what in (BIAS, HISTORY_ERROR) if what in state},
+            kernels=RunningMeans.from_arrays(state),
             random_start={name: list(rows) for name, rows in found.get("random_start", {}).items()})
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,17 @@ from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
 from dmft.equations.kernels import COLUMNS, KERNELS, Kept
 from dmft.files import layouts
+from dmft.model.curves import ERRORS, TABLE, meanings
 from dmft.model.experiment import by_loss, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
 from dmft.result.escape import PATHS, EscapeLaw, first_passage, growth_of
 from dmft.result.fluctuations import drawn_paths, fluctuations_of
-from dmft.result.statistics import COLUMN, DIVERGED, ReplicaStatistics, averaged
+from dmft.result.statistics import BIAS, COLUMN, DIVERGED, HISTORY_ERROR, ReplicaStatistics, averaged
+
+THEORY_CURVES = tuple(curve.name for curve in TABLE if curve.theory)
+_ON_NEW = tuple(curve.name for curve in TABLE if curve.theory == ERRORS)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,56 +111,22 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Theory:
-    """Curves over t (n+1,), means over replicas, each with its standard error under the same name with _error.
+    """Curves over t (n+1,), means over replicas, each with its standard error under the same name with _error: theory.m and
+    theory.m_error, or theory.curves["m"]. dmft/model/curves.py says what they mean; those that are not defined for a run are None,
+    such as mse where the loss declares no error. Observables of the run are curves, too.
 
-    nu_hat is the multiplier of the sphere by (A.29), nu_hat_direct by (A.19); nu_gap the residual of the exact identity
-    for nu_hat; training_error the share of wrong labels and error that on new samples, where labels are signs; b the intercept
-    where one is learnt; unstable the weight of samples with learning_rate * v'' > 2, lost that of samples that left their trapping
-    region [lost]. mse is None where the loss declares no error. Replicas that diverged are in `replicas` and in no mean.
-    From a random start V is N <m^2> and gain is dm(t)/dm(0), both from the average over replicas (docs/random-starts.md).
+    Replicas that diverged are in `replicas` and in no mean. From a random start V and gain are made of averages over replicas
+    (docs/random-starts.md).
     nu_gap and ibp_gap are those of the response as sampled, before the identity [ibp] completes it: a check of the tangents.
     """
 
     run: Run
     outcome: str
     t: np.ndarray
-    m: np.ndarray
-    m_error: np.ndarray
-    loss: np.ndarray
-    loss_error: np.ndarray
-    mse: np.ndarray | None = None
-    mse_error: np.ndarray | None = None
-    error: np.ndarray | None = None
-    error_error: np.ndarray | None = None
-    training_error: np.ndarray | None = None
-    training_error_error: np.ndarray | None = None
-    b: np.ndarray | None = None
-    b_error: np.ndarray | None = None
-    ibp_gap: np.ndarray | None = None
-    ibp_gap_error: np.ndarray | None = None
-    lost: np.ndarray | None = None
-    lost_error: np.ndarray | None = None
-    V: np.ndarray | None = None
-    V_error: np.ndarray | None = None
-    gain: np.ndarray | None = None
-    gain_error: np.ndarray | None = None
-    nu_hat: np.ndarray
-    nu_hat_error: np.ndarray
-    nu_hat_direct: np.ndarray
-    nu_hat_direct_error: np.ndarray
-    delta_nu: np.ndarray
-    delta_nu_error: np.ndarray
-    mu: np.ndarray
-    mu_error: np.ndarray
-    q: np.ndarray
-    q_error: np.ndarray
-    nu_gap: np.ndarray
-    nu_gap_error: np.ndarray
-    unstable: np.ndarray
-    unstable_error: np.ndarray
+    curves: dict[str, np.ndarray]               # all that this result has, and their errors, by name
     replicas: dict[str, np.ndarray]             # name -> (replicas, n+1)
-    bias: dict[str, np.ndarray]                 # m, m_error: estimated finite-sample bias
-    history_bias: dict[str, np.ndarray] = field(default_factory=dict)  # m, m_error: what blocks of the history cost
+    bias: dict[str, np.ndarray]                 # estimated finite-sample bias: m, m_error, ..., columns/C, columns/C_error, ...
+    history_error: dict[str, np.ndarray] = field(default_factory=dict)  # what blocks of the history cost, in the same way
     kernels: Kernels
     columns: Columns | None = None              # None in files of version 0.2 and before
     history: np.ndarray | None = None           # iterate: residual before mixing, (sweeps, replicas)
@@ -164,11 +134,23 @@ class Theory:
     state: dict[str, np.ndarray] = field(default_factory=dict)  # sums over replicas, to which more replicas can be added
     random_start: dict[str, np.ndarray] = field(default_factory=dict)  # rows of K1, Z and a, replicas first
 
+    def __getattr__(self, name: str) -> Any:
+        """theory.m, theory.m_error, and observables by their names; None for curves that are not defined here, or missing in a file
+        of an earlier version."""
+        curves = self.__dict__.get("curves", {})
+        if name in curves:
+            return curves[name]
+        if name.removesuffix("_error") in THEORY_CURVES or name in THEORY_CURVES:
+            return None
+        raise AttributeError(f"a Theory has no {name!r}; its curves: {', '.join(self.names)}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.curves]
+
     @property
-    def curves(self) -> dict[str, np.ndarray]:
-        """All curves that this result has, and their errors, by name."""
-        found = {key: getattr(self, key) for name in THEORY_CURVES for key in (name, f"{name}_error")}
-        return {key: array for key, array in found.items() if array is not None}
+    def names(self) -> tuple[str, ...]:
+        """Names of the curves of this result."""
+        return tuple(name for name in self.__dict__.get("curves", {}) if f"{name}_error" in self.curves)
 
     @property
     def averaged(self) -> np.ndarray:
@@ -244,8 +226,9 @@ class Theory:
         """An xarray.Dataset: curves over t, replicas over (replica, t), kernels over (t_kernel, t_prime), with units."""
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {name: (("t",), array) for name, array in self.curves.items()}
         variables |= {f"replicas_{name}": (("replica", "t"), array) for name, array in self.replicas.items()}
-        variables |= {f"bias_{name}": (("t",), array) for name, array in self.bias.items()}
-        variables |= {f"history_error_{name}": (("t",), array) for name, array in self.history_bias.items()}
+        for what, estimates in ((BIAS, self.bias), (HISTORY_ERROR, self.history_error)):
+            variables |= {f"{what}_{name.replace(COLUMN, 'column_')}": (("t",) if array.ndim == 1 else ("t_column", "t_w"), array)
+                          for name, array in estimates.items()}
         kernels = dict(self.kernels.arrays)
         saved, last = kernels.pop("t"), kernels.pop("t_last", None)
         variables |= {name: (("t_kernel", "t_prime"), array) for name, array in kernels.items()}
@@ -258,27 +241,25 @@ class Theory:
             variables |= {f"column_{name}": (("t_column", "t_w"), array) for name, array in columns.items()}
         if self.history is not None:
             variables["history"] = (("sweep", "replica"), self.history)
-        return to_dataset(variables, coordinates, {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml()})
+        return to_dataset(variables, coordinates, {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml(),
+                                                   **meanings(self.attrs)})
 
-    def save(self, path: str | Path, attrs: Mapping[str, Any] | None = None) -> None:
-        """Write the result file (layout in docs/hdf5.md)."""
+    @property
+    def datasets(self) -> dict[str, np.ndarray]:
+        """The arrays of the result file by name (layout in docs/hdf5.md)."""
         arrays = {"t": self.t, **self.curves}
         arrays |= {f"replicas/{name}": array for name, array in self.replicas.items()}
         arrays |= {f"bias/{name}": array for name, array in self.bias.items()}
-        arrays |= {f"history_error/{name}": array for name, array in self.history_bias.items()}
+        arrays |= {f"history_error/{name}": array for name, array in self.history_error.items()}
         arrays |= {f"kernels/{name}": array for name, array in self.kernels.arrays.items()}
         arrays |= {f"columns/{name}": array for name, array in (vars(self.columns) if self.columns else {}).items()}
         arrays |= {f"random_start/{name}": array for name, array in self.random_start.items()}
         arrays |= self.state
-        if self.history is not None:
-            arrays["history"] = self.history
-        store.save(path, "theory", self.run.to_toml(), arrays, {**self.attrs, **(attrs or {}), "outcome": self.outcome})
+        return arrays if self.history is None else arrays | {"history": self.history}
 
-
-# Names of the curves of a theory, in the order of its fields, and those that some results lack.
-_FIELDS = {one.name: one for one in fields(Theory)}
-THEORY_CURVES = tuple(name for name in _FIELDS if f"{name}_error" in _FIELDS)
-_OPTIONAL = tuple(name for name in THEORY_CURVES if _FIELDS[name].default is not MISSING)
+    def save(self, path: str | Path, attrs: Mapping[str, Any] | None = None) -> None:
+        """Write the result file."""
+        store.save(path, "theory", self.run.to_toml(), self.datasets, {**self.attrs, **(attrs or {}), "outcome": self.outcome})
 
 
 def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict[str, Any], per_level: int | None = None) -> Theory:
@@ -287,27 +268,23 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     t = run.algorithm.clock.t
     replicas = {name: np.array(values) for name, values in statistics.curves.items()}
     replicas |= known_errors(run, replicas)
-    curves: dict[str, Any] = {}
-    for name in THEORY_CURVES:
-        if name in replicas or name not in _OPTIONAL:
-            curves[name], curves[f"{name}_error"] = mean_and_error(statistics.chosen(replicas[name]))
-    bias, bias_error = statistics.bias()
-    biases = {"m": bias, "m_error": bias_error}
+    curves: dict[str, np.ndarray] = {}
+    for name in (*(name for name in THEORY_CURVES if name in replicas), *(name for name in replicas if name not in THEORY_CURVES)):
+        curves[name], curves[f"{name}_error"] = mean_and_error(statistics.chosen(replicas[name]))
+    bias = statistics.estimates(BIAS)
     rows = {name: np.array(values) for name, values in statistics.random_start.items()}
     fluctuating: dict[str, np.ndarray] = {}
     if found := fluctuations_of(run, statistics, per_level):
-        curves, fluctuating, biases = curves | found.curves, found.kernels, biases | found.bias
-    kernels = Kernels(t[kept.grid], **statistics.kernels(KERNELS), **fluctuating, t_last=t[kept.upto])
-    columns = Columns(t[kept.times], t[kept.waiting], **statistics.kernels(COLUMNS, COLUMN))
+        curves, fluctuating, bias = curves | found.curves, found.kernels, bias | found.bias
+    kernels = Kernels(t[kept.grid], **statistics.kernels.with_errors(KERNELS), **fluctuating, t_last=t[kept.upto])
+    columns = Columns(t[kept.times], t[kept.waiting], **statistics.kernels.with_errors(COLUMNS, COLUMN))
     state = flatten(statistics.arrays())
     history = state.pop("history", None)
-    replicas |= {name: state.pop(f"replicas/{name}") for name in ("half_m", "coarse_m")}
-    by_blocks = dict(zip(("m", "m_error"), statistics.history_error())) if np.isfinite(replicas["coarse_m"]).any() else {}
     sums = {name: array for name, array in state.items() if name.startswith("state/")}
     outcome = worst(statistics.outcomes)
-    return Theory(run=run, outcome=outcome, t=t, **curves, replicas=replicas, bias=biases, history_bias=by_blocks,
-                  kernels=kernels, columns=columns, history=history, attrs={**attrs, "outcomes": ",".join(statistics.outcomes)},
-                  state=sums, random_start=rows)
+    return Theory(run=run, outcome=outcome, t=t, curves=curves, replicas=replicas, bias=bias,
+                  history_error=statistics.estimates(HISTORY_ERROR), kernels=kernels, columns=columns, history=history,
+                  attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=sums, random_start=rows)
 
 
 def worst(outcomes: list[str]) -> str:
@@ -332,13 +309,13 @@ def theory_of(stored: store.Stored) -> Theory:
         raise FileError(f"{stored.path}: not a theory result but a {'checkpoint' if stored.is_checkpoint else stored.kind} file; "
                         "sgd_sim.load and onepass.load read theirs, dmft inspect shows any")
     run = parse_run(stored.run_text, str(stored.path), any_loss=True)
-    layouts.check(stored, {"time": run.algorithm.steps + 1})
+    layouts.check(stored, {"time": run.algorithm.steps + 1}, observables=run.theory.observables)
 
     def part(prefix: str) -> dict[str, np.ndarray]:
         return {name[len(prefix):]: array for name, array in stored.arrays.items() if name.startswith(prefix)}
 
-    curves: dict[str, Any] = {key: stored.arrays[key] for name in THEORY_CURVES if name in stored.arrays
-                              or name not in _OPTIONAL for key in (name, f"{name}_error")}
+    curves = {key: stored.arrays[key] for name in (*THEORY_CURVES, *run.theory.observables) if name in stored.arrays
+              for key in (name, f"{name}_error")}
     attrs = {name: value for name, value in stored.attrs.items() if name != "outcome"}
     state = {f"state/{name}": array for name, array in part("state/").items()}
     found = {name: array for name, array in part("kernels/").items() if name in Kernels.__annotations__}
@@ -346,14 +323,14 @@ def theory_of(stored: store.Stored) -> Theory:
         found["t_last"] = np.full_like(found["t"], np.nan)
     kernels = Kernels(**found)
     columns = Columns(**found) if (found := part("columns/")) else None
-    return Theory(run=run, outcome=stored.attrs["outcome"], t=stored.arrays["t"], **curves, replicas=part("replicas/"),
-                  bias=part("bias/"), history_bias=part("history_error/"), kernels=kernels, columns=columns,
+    return Theory(run=run, outcome=stored.attrs["outcome"], t=stored.arrays["t"], curves=curves, replicas=part("replicas/"),
+                  bias=part("bias/"), history_error=part("history_error/"), kernels=kernels, columns=columns,
                   history=stored.arrays.get("history"), attrs=attrs, state=state, random_start=part("random_start/"))
 
 
 def statistics_of(theory: Theory) -> ReplicaStatistics:
     """The statistics that a result came from, to add replicas to."""
-    arrays = {f"replicas/{name}": array for name, array in theory.replicas.items() if name not in layouts.ERRORS} | theory.state
+    arrays = {f"replicas/{name}": array for name, array in theory.replicas.items() if name not in _ON_NEW} | theory.state
     arrays |= {f"random_start/{name}": array for name, array in theory.random_start.items()}
     if theory.history is not None:
         arrays["history"] = theory.history

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
-from dmft.equations.history import History
-from dmft.equations.kernels import Wanted, history_for
-from dmft.model.experiment import theory_experiment
+from dmft.model.data import make_start
 from dmft.model.runfile import Run
-from dmft.model.spectral import power_iteration
-from dmft.model.starts import SPECTRAL
-from dmft.running.replica import sampling_of, wanted_parts
-from dmft.running.resources import COMPANIONS, blocks_per_level, companions, march_bytes
+from dmft.running.replica import Setup
+from dmft.running.resources import march_bytes
 from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 
 # Seconds for a sample and step of the march: a constant, and per packed tangent of the history. Measured with a full history of
 # 100, 200, 400 steps: 3.9, 9.2, 30 us; dyadic with 160 slots, on an idle core: 0.25 us, 0.28 ns a tangent and 3.3 ns a slot
-# (from the parts of a step in docs/performance.md), taken somewhat larger, because machines are seldom idle.
+# (from the parts of a step in docs/notes/performance.md), taken somewhat larger, because machines are seldom idle.
 MARCH_FULL = (2.0e-6, 0.35e-9)
 MARCH_DYADIC = (0.4e-6, 0.35e-9)
 MARCH_SLOT = 3.5e-9        # s per sample, step and slot of the history
@@ -34,16 +32,16 @@ ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 # Measured: 8 to 11 ns; 0.10 to 0.19 ns up to dimension 1000 and 0.35 ns at 2000, where the cache ends.
 DRAW_ENTRY = 10e-9
 STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
-# On one H200 (docs/performance.md): seconds of the host for a step of a solution, seconds per byte of the samples on the card, and
-# bytes a second at which the simulator reads its data; seconds per entry of a shared data matrix and start.
+# On one H200 (docs/notes/performance.md): seconds of the host for a step of a solution, seconds per byte of samples on the card,
+# and bytes a second at which the simulator reads its data; seconds per entry of a shared data matrix and start.
 GPU_STEP, GPU_BYTE = 0.3e-3, 0.3e-12
 GPU_READ = 4.2e12
 GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # and seconds of a step at least
-CUDA = 1 << 30             # bytes of the host that CUDA takes
+CUDA_BYTES = 1 << 30             # bytes of the host that CUDA takes
 START = 10.0               # s to start and to compile
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
 DISK = 100e6               # bytes a second to a busy shared file system
-LOOK = 0.5                 # s between two polls of the stop signals by the simulator or by several ranks, at most
+POLL_SECONDS = 0.5                 # s between two polls of the stop signals by the simulator or by several ranks, at most
 
 
 @dataclass(frozen=True)
@@ -87,19 +85,25 @@ def estimate(run: Run, kind: str, ranks: int = 1, cores: int = 1, cards: int = 0
 
 def _marched(run: Run) -> int:
     """Steps that the theory takes, with those of a spectral start before t = 0."""
-    problem = run.problem
-    hidden = power_iteration(problem.preprocessing, problem.alpha, problem.label_noise).steps if problem.start == SPECTRAL else 0
-    return run.algorithm.steps + hidden
+    power = make_start(run.problem).power(run.problem.alpha, run.problem.label_noise)
+    return run.algorithm.steps + (power.steps if power else 0)
 
 
-def _march_size(run: Run, ranks: int) -> tuple[History, int, float]:
-    """History, samples with tangents, and bytes on a rank, of a march with its companion."""
-    theory, steps = run.theory, _marched(run)
-    carriers = sampling_of(run, wanted_parts(run), theory.samples, 0).carriers
-    per_level = blocks_per_level(theory.history, theory.blocks_per_level, steps, theory.samples, carriers)
-    history = history_for(theory_experiment(run), per_level, Wanted.of(run)) if per_level else History(steps)
-    replica = companions(history) * march_bytes(history, theory.samples, carriers, True, 8 if history.full else 4)
-    return history, carriers, replica * min(theory.replicas, ranks) / ranks
+def _march(run: Run, ranks: int) -> tuple[float, float]:
+    """Seconds of one core for a replica on average, and bytes on a rank, of a march with its companions."""
+    setup, work = Setup.from_run(run), 0.0
+    for solution in setup.solutions(0):
+        history, sampling = setup.history(solution), setup.sampling(solution, 0)
+        constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
+        work += setup.share(solution) * setup.experiment.steps * (
+            sampling.total * (constant + MARCH_SLOT * history.slots) + sampling.carriers * rate * history.packed)
+    return work, replica_bytes(setup) * min(run.theory.replicas, ranks) / ranks
+
+
+def replica_bytes(setup: Setup) -> float:
+    """Bytes of the samples of a march with all companions, as the first replica has them."""
+    return sum(march_bytes(setup.history(solution), (drawn := setup.sampling(solution, 0)).total, drawn.carriers, True,
+                           np.dtype(setup.stored_type).itemsize) for solution in setup.solutions(0))
 
 
 def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
@@ -107,10 +111,10 @@ def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     checkpoint one array of the samples at a time."""
     on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(run.theory.replicas, ranks)
     steps = _marched(run)
-    on_card = sharers * _march_size(run, ranks)[2]
+    on_card = sharers * _march(run, ranks)[1]
     step = max(2.0 * GPU_STEP, GPU_BYTE * on_card)  # hosts are at some solutions while the card works on the others
-    return Cost(START + -(-run.theory.replicas // groups) * steps * step, on_cpu.rank_bytes + CUDA, on_cpu.checkpoint_bytes,
-                max(step, LOOK), on_card)
+    return Cost(START + -(-run.theory.replicas // groups) * steps * step, on_cpu.rank_bytes + CUDA_BYTES, on_cpu.checkpoint_bytes,
+                max(step, POLL_SECONDS), on_card)
 
 
 def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
@@ -126,7 +130,7 @@ def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     if shared:
         step = max(on_card * run.problem.alpha * n * n * GPU_SHARED_ENTRY, GPU_SHARED_STEP)
     held = bytes_each * (min(sharers, instances) if shared else on_card) + states
-    return Cost(START + run.algorithm.steps * step, PROCESS + CUDA + states, states, LOOK, held)
+    return Cost(START + run.algorithm.steps * step, PROCESS + CUDA_BYTES + states, states, POLL_SECONDS, held)
 
 
 def _theory(run: Run, ranks: int, cores: int) -> Cost:
@@ -134,24 +138,22 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
     theory, steps = run.theory, _marched(run)
     groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
     if theory.method == "march":
-        history, carriers, held = _march_size(run, ranks)
-        constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
-        work = companions(history) * steps * (
-            theory.samples * (constant + MARCH_SLOT * history.slots) + carriers * rate * history.packed)
+        work, held = _march(run, ranks)
         polls = steps
         state = held * ranks / groups
     else:
         polls = min(theory.max_sweeps, ITERATE_SWEEPS)
-        work = COMPANIONS * theory.samples * 0.5 * steps**2 * ITERATE_PAIR * polls
+        counts = theory.samples, theory.samples // 2  # the companion's
+        work = sum(counts) * 0.5 * steps**2 * ITERATE_PAIR * polls
         state = 32.0 * steps**2
-        totals = [blocks_for(count, count, Comm(), SUM_BLOCKS).total for count in (theory.samples, theory.samples // 2)]
+        totals = [blocks_for(count, count, Comm(), SUM_BLOCKS).total for count in counts]
         blocks = [-(-total * groups // ranks) for total in totals]
         held = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks)
     rounds = -(-theory.replicas // groups)
     replica = work * groups / (ranks * cores)
     kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2
     return Cost(START + rounds * replica, PROCESS + held + kernels, state * groups + kernels,
-                max(replica / polls, LOOK))
+                max(replica / polls, POLL_SECONDS))
 
 
 def _simulation(run: Run, ranks: int, cores: int) -> Cost:
@@ -165,4 +167,4 @@ def _simulation(run: Run, ranks: int, cores: int) -> Cost:
     work = entries * (DRAW_ENTRY * (1.0 / share if shared else drawn) + step * run.algorithm.steps * count)
     states = count * (8.0 * n + run.problem.alpha * n)
     held = 4.0 * entries * (1 if shared else min(cores, -(-count // ranks)))
-    return Cost(START + share * work / cores, PROCESS + held + states, states, LOOK)
+    return Cost(START + share * work / cores, PROCESS + held + states, states, POLL_SECONDS)

@@ -26,7 +26,7 @@ def guess_from(theory: Theory, run: Run) -> Guess:
 
 def guess_of(statistics: ReplicaStatistics, run: Run) -> Guess:
     """Mean kernels of the finished replicas of the same run."""
-    kernels = statistics.kernel_mean
+    kernels = statistics.kernels.mean
     return _guess(run, statistics.mean("delta_nu"), statistics.mean("mu"), kernels["M_C"], kernels["M_R"],
                   statistics.mean("b") if run.problem.bias else None)
 

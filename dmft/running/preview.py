@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
-from dmft.equations.kernels import Kept
+from dmft.equations.kernels import COLUMNS
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import Run
-from dmft.running.cost import Cost, estimate, size_text
-from dmft.running.replica import Setup
+from dmft.running.cost import Cost, estimate, replica_bytes, size_text
+from dmft.running.replica import WHOLE, Setup
 from dmft.running.runner import UNSTABLE_SHARE, check
 from dmft.samples.sampling import Sampling, draw
-from dmft.samples.tangents import STABLE
+from dmft.samples.tangents import OVERSHOOT
 
 FEW_REPLICAS = 4        # with fewer, error bars are themselves poor
 SMALL_M0 = 0.4          # below it labels without a sign need more samples than usual,
@@ -77,14 +77,25 @@ def _theory_work(run: Run) -> list[str]:
     before = f" after {hidden} steps of power iteration (spectral start)" if hidden else ""
     return [f"theory of {run.algorithm.kind}: {_steps_text(run)}{before}; {how}",
             f"{theory.replicas} replicas of {theory.samples} samples{more}, each with a companion of half as many for the bias"
-            f"{coarse}; {_kernels_text(setup.kept)}"]
+            f"{coarse}; {_kernels_text(setup)}"]
 
 
-def _kernels_text(kept: Kept) -> str:
-    """Which entries of the kernels will be kept."""
+def _kernels_text(setup: Setup) -> str:
+    """Which entries of the kernels will be kept, and what waiting times cost."""
+    kept = setup.kept
     cells = int(np.count_nonzero(kept.upto > kept.grid))
     what = f"{len(kept.grid)} times t'" + (f", {cells} of them averages over a stretch" if cells else "")
-    return f"kernels at {what}, columns C(t, t_w) at {len(kept.waiting)} waiting times"
+    held = size_text(8.0 * len(COLUMNS) * len(kept.times) * len(kept.waiting))
+    return f"kernels at {what}, columns C(t, t_w) at {len(kept.waiting)} waiting times ({held}{_slots_text(setup)})"
+
+
+def _slots_text(setup: Setup) -> str:
+    """Slots and bytes of the samples of a replica that waiting times take in a history of blocks."""
+    if setup.per_level is None:
+        return ""
+    free = replace(setup, wanted=setup.wanted._replace(waiting=np.zeros(0, np.int64)))
+    slots, more = setup.history(WHOLE).slots, replica_bytes(setup) - replica_bytes(free)
+    return f", and {slots - free.history(WHOLE).slots} of {slots} slots: {size_text(more)} of the samples of a replica"
 
 
 def _simulation_work(run: Run) -> list[str]:
@@ -123,7 +134,7 @@ def unstable_share(experiment: Experiment) -> float:
     draws = draw(experiment, sampling, np.arange(TRIED))
     d2v, f = experiment.loss(0).d2v, draws.h * draws.sd + experiment.m0 * draws.k
     curvature = np.array([d2v(x, y) for x, y in zip(f, draws.y, strict=True)])
-    pushed = experiment.eta_n[0] * experiment.scale_n[0] * draws.s * curvature > STABLE
+    pushed = experiment.eta_n[0] * experiment.scale_n[0] * draws.s * curvature > OVERSHOOT
     return float(np.sum(draws.weight * pushed) / np.sum(draws.weight))
 
 

@@ -14,11 +14,14 @@ from dmft.core.device import Gpu
 from dmft.core.parts import Part
 from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, history_for
-from dmft.model.experiment import Experiment, theory_experiment
+from dmft.equations.random_start import TeacherRows, fluctuations
+from dmft.equations.tuning import ESTIMATOR, Estimator
+from dmft.files.layouts import RANDOM_START
+from dmft.model.channels import JUMPS
+from dmft.model.experiment import Experiment, known_errors, theory_experiment
 from dmft.model.runfile import Run
-from dmft.model.teacher import JUMPS
-from dmft.result.statistics import COLUMN, Solution
-from dmft.running.resources import blocks_per_level, check_memory, companions, march_bytes
+from dmft.result.statistics import BIAS, COLUMN, HISTORY_ERROR, Solution, finite_sample_bias, history_error
+from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.blocks import Blocks, Solver, Summing, blocks_for, step_together
 from dmft.solvers.iterate import SUM_BLOCKS, Guess, Iteration, Options, iteration_bytes
@@ -26,6 +29,7 @@ from dmft.solvers.march import March, march_blocks
 
 WHOLE, HALF, COARSE = "whole", "half", "coarse"
 FEWEST_BLOCKS = 2  # of a level
+COARSE_EVERY = 2  # of so many replicas one has the companion with half the blocks, too
 
 
 @dataclass(frozen=True)
@@ -39,21 +43,22 @@ class Setup:
     wanted: Wanted
     start: Guess | None = None
     gpu: Gpu | None = None
+    estimator: Estimator = ESTIMATOR
 
     @classmethod
-    def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None) -> Setup:
+    def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None, estimator: Estimator = ESTIMATOR) -> Setup:
         """The setup of a run; start: first guess of the iteration, gpu: the card of this rank."""
         theory, experiment = run.theory, theory_experiment(run)
         parts = wanted_parts(run) - (frozenset() if experiment.stein else {"stein"})
         iterate = theory.method == "iterate"
-        whole = sampling_of(run, parts, theory.samples, 0)
+        whole = sampling_of(run, parts, theory.samples, 0, estimator)
         per_level = None if iterate else blocks_per_level(
             theory.history, theory.blocks_per_level, experiment.steps, theory.samples, whole.carriers
         )
         wanted = Wanted.of(run)
         if iterate:
             wanted = wanted._replace(rows=np.arange(experiment.steps + 1 - experiment.hidden))
-        return cls(experiment, run, parts, per_level, wanted, start, gpu)
+        return cls(experiment, run, parts, per_level, wanted, start, gpu, estimator)
 
     @cached_property
     def kept(self) -> Kept:
@@ -63,12 +68,18 @@ class Setup:
     @property
     def stored_type(self) -> type:
         """Single precision for the tangents and the past of a dyadic history (samples/state.py): they multiply kernels that are
-        themselves rounded to blocks, and reading them is most of the work (docs/performance.md)."""
+        themselves rounded to blocks, and reading them is most of the work (docs/notes/performance.md)."""
         return np.float64 if self.per_level is None else np.float32
 
     def solutions(self, index: int) -> tuple[str, ...]:
         """The solutions of replica `index`."""
-        return (WHOLE, HALF, COARSE) if self.per_level and self.per_level >= 2 * FEWEST_BLOCKS and index % 2 == 0 else (WHOLE, HALF)
+        coarse = self.per_level and self.per_level >= 2 * FEWEST_BLOCKS and index % COARSE_EVERY == 0
+        return (WHOLE, HALF, COARSE) if coarse else (WHOLE, HALF)
+
+    def share(self, solution: str) -> float:
+        """The share of the replicas that have a solution."""
+        replicas = self.run.theory.replicas
+        return sum(solution in self.solutions(index) for index in range(replicas)) / replicas
 
     def blocks(self, solution: str) -> int | None:
         """Blocks of a level of the history of a solution; None for the full history."""
@@ -87,7 +98,8 @@ class Setup:
         """How a solution of replica `index` is sampled."""
         samples = self.samples(solution)
         jumps = self.experiment.data.control == JUMPS and "stein" in self.parts and not self.experiment.mirrored
-        return replace(sampling_of(self.run, self.parts, samples, index), pairs=max(1, samples // 4) if jumps else 0)
+        pairs = max(1, int(self.estimator.jump_pairs * samples)) if jumps else 0
+        return replace(sampling_of(self.run, self.parts, samples, index, self.estimator), pairs=pairs)
 
     def check_memory(self, comm: Summing, room: float) -> None:
         """UserError, before any work is done, for a run that does not fit into `room` bytes on this rank."""
@@ -103,14 +115,17 @@ class Setup:
         # are too large already.
         history = self.history(WHOLE) if self.per_level else History(min(self.experiment.steps, 20_000))
         carriers = here.carrier_lines.stop - here.carrier_lines.start
-        samples = march_bytes(history, here.count, carriers, "stein" in self.parts, np.dtype(self.stored_type).itemsize)
-        need = companions(history) * samples + 8 * 8.0 * history.slots**2
+        need = 8 * 8.0 * history.slots**2
+        for solution in self.solutions(0):
+            share = self.samples(solution) / self.samples(WHOLE)
+            need += share * march_bytes(self.history(COARSE) if solution == COARSE else history, here.count, carriers,
+                                        "stein" in self.parts, np.dtype(self.stored_type).itemsize)
         check_memory(need, room, here.count, "full" if history.full else "dyadic")
 
 
-def sampling_of(run: Run, parts: frozenset[str], samples: int, index: int) -> Sampling:
+def sampling_of(run: Run, parts: frozenset[str], samples: int, index: int, estimator: Estimator = ESTIMATOR) -> Sampling:
     """How a solution of a run is sampled."""
-    return Sampling(samples, run.theory.seed, (index,), parts, run.theory.tangents)
+    return Sampling(samples, run.theory.seed, (index,), parts, run.theory.tangents, estimator)
 
 
 def wanted_parts(run: Run) -> frozenset[str]:
@@ -168,6 +183,10 @@ class ReplicaSolver(Solver, Protocol):
 
     def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
         """Take over a state that the three methods above gave, perhaps on another number of ranks."""
+
+
+def _columns(solver: ReplicaSolver) -> dict[str, np.ndarray]:
+    return {f"{COLUMN}{name}": array for name, array in solver.columns.items()}
 
 
 class Replica:
@@ -229,11 +248,26 @@ class Replica:
         halves = {f"half_{name}": rows for name, rows in self.solvers[HALF].random_start().items()}
         if halves:
             halves["per_level"] = np.array(self.setup.per_level or 0)
-        columns = {f"{COLUMN}{name}": array for name, array in whole.columns.items()}
-        solution = Solution(whole.curves, {**whole.kernels, **columns}, self.solvers[HALF].curves["m"], whole.outcome, residuals,
-                            {**whole.random_start(), **halves},
-                            self.solvers[COARSE].curves["m"] if COARSE in self.solvers else None)
+        told = {BIAS: finite_sample_bias(self._figures(WHOLE), self._figures(HALF))}
+        if COARSE in self.solvers:
+            told[HISTORY_ERROR] = history_error(*(self._figures(name) | self._fluctuations(name) for name in (HALF, COARSE)))
+        solution = Solution(whole.curves, {**whole.kernels, **_columns(whole)}, told, whole.outcome, residuals,
+                            {**whole.random_start(), **halves})
         return Part(solution.arrays())
+
+    def _figures(self, solution: str) -> dict[str, np.ndarray]:
+        """Curves and columns of one of the solutions, by name."""
+        solver = self.solvers[solution]
+        return {**solver.curves, **known_errors(self.setup.run, solver.curves), **_columns(solver)}
+
+    def _fluctuations(self, solution: str) -> dict[str, np.ndarray]:
+        """V and the gain of one of the solutions, from a random start. (Their bias is not that of single solutions: V is
+        quadratic in rows that are averaged over replicas first, result/fluctuations.py.)"""
+        rows = self.solvers[solution].random_start()
+        if not rows:
+            return {}
+        found = fluctuations(self.setup.experiment, self.setup.history(solution), TeacherRows(**rows), None)
+        return {name: getattr(found, name) for name in RANDOM_START}
 
     def close(self) -> None:
         """Nothing to stop: no thread works between steps."""

@@ -7,14 +7,6 @@ from dmft.equations.history import History
 
 FULL_STEPS = 200  # steps up to which the full history costs little more than the dyadic one
 FULL_BYTES = 1 << 30  # bytes up to which the full history is chosen
-# Work and memory of a replica relative to one solution: that with half the samples, for the bias, is solved too; and where the
-# history has blocks, in every second replica, one with half the samples and half the blocks.
-COMPANIONS, COMPANIONS_IN_BLOCKS = 1.5, 1.8
-
-
-def companions(history: History) -> float:
-    """Work and memory of a march with its companions, relative to one solution."""
-    return COMPANIONS if history.full else COMPANIONS_IN_BLOCKS
 
 
 def bytes_per_sample(history: History, stein: bool, itemsize: int = 8) -> int:

@@ -23,15 +23,18 @@ from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
-from dmft.equations.rows import MOST_LOST
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.files.layouts import CHECKPOINTS
 from dmft.model.callbacks import Callback
-from dmft.model.cuda_loss import check_cuda
+from dmft.model.cuda_loss import check_averages, check_cuda
+from dmft.model.curves import meanings_text
 from dmft.model.experiment import theory_experiment
 from dmft.model.resume import grown
 from dmft.model.runfile import Run, parse_run
+from dmft.model.sample_averages import averages
 from dmft.result.fluctuations import fluctuations_of
-from dmft.result.statistics import ReplicaStatistics, Solution
+from dmft.result.statistics import BIAS, ReplicaStatistics, Solution
+from dmft.result.systematic import REMEDIES, systematic_errors
 from dmft.result.theory import Theory, make_theory, statistics_of, theory_of
 from dmft.running.callbacks import hook_of
 from dmft.running.cost import estimate, size_text
@@ -42,7 +45,7 @@ from dmft.solvers.iterate import Guess
 
 HOPELESS = 4  # replicas that have all diverged, after which a target error is given up
 MOST_REPLICAS = 4096  # that target_error may ask for
-BIAS_SIGMAS = 2.0  # an estimated bias counts as real above this many of its own standard errors
+TARGET_BIAS_SIGMAS = 2.0  # an estimated bias counts as real above this many of its own standard errors
 UNSTABLE_SHARE = 1e-4  # weight of samples with an unstable explicit step from which on a warning is given
 LARGE_CHECKPOINT = 100e6  # bytes of a checkpoint whose size is told before it is written
 _log = logging.getLogger("dmft")
@@ -50,25 +53,29 @@ _log = logging.getLogger("dmft")
 
 def solve(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
           stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
-          callback: Callback | None = None) -> Theory:
+          callback: Callback | None = None, estimator: Estimator = ESTIMATOR) -> Theory:
     """Solve the mean-field equations of a run. Every rank of the job must call it; every rank gets the result.
     With `comm` the same holds for that group of ranks.
 
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from
     the checkpoint, or extend a finished result. quiet: no progress; warnings go through `warnings`, notes through `logging`
     ("dmft"). stop: polled every step, on several ranks a few times a second (core.stopping.StopSignals). callback: called
-    on the root with a model.callbacks.Reached after every step or sweep.
+    on the root with a model.callbacks.Reached after every step or sweep. estimator: other numbers than the default ones
+    (equations/tuning.py); the result says which, and a run is resumed with the same ones alone.
     """
-    return solve_job(run, output, resume, quiet, stop, attrs, comm, callback).result
+    return solve_job(run, output, resume, quiet, stop, attrs, comm, callback, estimator=estimator).result
 
 
 def solve_job(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
               stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
-              callback: Callback | None = None, large_checkpoint: float = LARGE_CHECKPOINT) -> Ended[Theory]:
+              callback: Callback | None = None, large_checkpoint: float = LARGE_CHECKPOINT,
+              estimator: Estimator = ESTIMATOR) -> Ended[Theory]:
     """`solve`, which also tells whether there was anything to do. Checkpoints of more than `large_checkpoint` bytes are announced
     before the work begins."""
     comm = comm or world()
-    job = TheoryJob(run, comm)
+    job = TheoryJob(run, comm, estimator)
+    if estimator != ESTIMATOR:
+        attrs = {**(attrs or {}), "estimator": str(estimator)}
     size = estimate(run, "theory", comm.size).checkpoint_bytes
     if output and comm.is_root and size > large_checkpoint:
         _log.info(f"note: checkpoints of about {size_text(size)}, every {run.theory.checkpoint_interval:g} s and when the run is "
@@ -100,9 +107,9 @@ class TheoryJob:
     kind = "theory"
     checkpoint_layout = CHECKPOINTS[kind]
 
-    def __init__(self, run: Run, comm: Comm):
+    def __init__(self, run: Run, comm: Comm, estimator: Estimator = ESTIMATOR):
         self.run, self.comm = run, comm
-        self.setup = Setup.from_run(run, gpu=_card(run, comm))
+        self.setup = Setup.from_run(run, gpu=_card(run, comm), estimator=estimator)
         self.run_text, self.checkpoint_interval = run.to_toml(), run.theory.checkpoint_interval
         self.statistics = ReplicaStatistics()  # filled on the root
         self.finished = 0
@@ -137,8 +144,8 @@ class TheoryJob:
             self._note("more sweeps allowed: iterating again with the stored kernels as first guess")
             self.setup = replace(self.setup, start=guess_from(theory, self.run))
             return True
-        if theory.columns is None:
-            self._note("the result is of an earlier version, which kept its kernels in another way: solving all replicas again")
+        if f"state/{BIAS}/count" not in theory.state:
+            self._note("the result is of an earlier version, which kept other sums over its replicas: solving all of them again")
             return False
         self.statistics = statistics_of(theory)
         self.finished = self.statistics.count
@@ -223,13 +230,14 @@ class TheoryJob:
         found = fluctuations_of(self.run, self.statistics, self.setup.per_level, maps=False)
         if found:
             return _Accuracy("V", found.curves["V_error"], found.bias["V"], found.bias["V_error"])
-        return _Accuracy("m", self.statistics.error("m"), *self.statistics.bias())
+        bias = self.statistics.estimates(BIAS)
+        return _Accuracy("m", self.statistics.error("m"), bias["m"], bias["m_error"])
 
     def _warn_of_bias(self, told: _Accuracy, target: float) -> None:
         """Warn where the noise has met the target but the bias of a finite number of samples has not: more replicas do not lower
         the bias, and with more samples it would be another run."""
         bias, error = told.bias, told.bias_error
-        seen = np.where(np.abs(bias) > BIAS_SIGMAS * error, np.abs(bias), 0.0)
+        seen = np.where(np.abs(bias) > TARGET_BIAS_SIGMAS * error, np.abs(bias), 0.0)
         i, samples = int(np.argmax(seen)), self.run.theory.samples
         if seen[i] > target:
             t = self.run.algorithm.clock.t[i]
@@ -264,6 +272,7 @@ class TheoryJob:
         if experiment.hidden:
             attrs = {**attrs, "spectral_start": f"{experiment.hidden} steps of power iteration before t = 0, "
                                                 f"overlap {experiment.m0:.5f} for infinitely many"}
+        attrs = {**attrs, **meanings_text(experiment.observables)}
         theory = make_theory(self.run, self.statistics, self.setup.kept, attrs, self.setup.per_level)
         if output:
             theory.save(output)
@@ -288,6 +297,11 @@ def _warn(theory: Theory) -> None:
         far = "" if known == theory.t.size else f" (the last sweep diverged at t = {theory.t[known]:g}: NaN from there on)"
         warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}{far}: raise it with --resume, or use "
                       "method = \"march\"", OutcomeWarning, stacklevel=4)
+    certain = [one for one in systematic_errors(theory.datasets) if one.certain]
+    if certain:
+        worst, more = certain[0], f" (and of {len(certain) - 1} more: dmft inspect)" if len(certain) > 1 else ""
+        warnings.warn(f"{worst.title} beyond its error bar {worst.bar:.2g}: {worst}{more}; {REMEDIES[worst.what]}", ResultWarning,
+                      stacklevel=4)
     share = np.nanmax(theory.unstable, initial=0.0)
     if share > UNSTABLE_SHARE:
         warnings.warn(f"samples of total weight up to {share:.1g} were at learning_rate * v'' > 2, where the explicit step is "
@@ -308,9 +322,9 @@ def _warn_diverged(theory: Theory) -> None:
     if theory.diverged < count:
         few = ", fewer than half: no result" if theory.outcome == "diverged" else ""
         what += f"; means and errors are those of the others{few}"
-    warnings.warn(f"{what}: more than {MOST_LOST:g} of the weight of the samples left their trapping region, because the learning "
-                  f"rate {eta:g} is too large for the tail of |h| (the explicit step is unstable where learning_rate * v'' > 2); "
-                  "take a smaller algorithm.learning_rate", OutcomeWarning, stacklevel=5)
+    warnings.warn(f"{what}: more than {ESTIMATOR.most_lost:g} of the weight of the samples left their trapping region, because the "
+                  f"learning rate {eta:g} is too large for the tail of |h| (the explicit step is unstable where learning_rate * "
+                  "v'' > 2); take a smaller algorithm.learning_rate", OutcomeWarning, stacklevel=5)
 
 
 def _card(run: Run, comm: Comm) -> Gpu | None:
@@ -323,6 +337,7 @@ def _card(run: Run, comm: Comm) -> Gpu | None:
     card = gpu("theory", *comm.on_node())
     for loss in experiment.losses:
         check_cuda(card, loss, "theory")
+    check_averages(card, averages(experiment.observables), "theory")
     return card
 
 

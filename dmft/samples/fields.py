@@ -7,7 +7,8 @@ from functools import lru_cache
 from numba import njit
 
 from dmft.core.compiled import UNCOUNTED
-from dmft.model.losses import Loss, built_in
+from dmft.model.loss import Loss
+from dmft.model.losses import built_in
 from dmft.samples.lost import GONE, leaves
 
 
@@ -18,7 +19,7 @@ def make_fields(loss: Loss):
     escapes = leaves  # Numba tells code on disk apart by the variables of a closure, not by globals
 
     @njit(**{**UNCOUNTED, "cache": built_in(loss.name)})
-    def fields(state, learning, m, b, eta, scale, classes, out):
+    def fields(state, learning, m, b, eta, scale, classes, lost_step, out):
         h, k, s, sd, y, Y = state.h, state.k, state.s, state.sd, state.y, state.Y
         out_v, g, gp, g_y, slope, wrong = out.v, out.g, out.gp, out.g_y, learning.slope, learning.wrong
         for i in range(len(h)):
@@ -28,8 +29,8 @@ def make_fields(loss: Loss):
             gp[i] = batch * sd[i] * d2v(field, y[i])
             g_y[i] = batch * dv_dy(field, y[i]) * slope[i]
             step = eta * sd[i] * g[i]
-            if s[i] < 0.0 or (escapes(step, field, y[i])
-                              and escapes(eta * sd[i] * scale * sd[i] * dv(field - step, y[i]), field - step, y[i])):
+            if s[i] < 0.0 or (escapes(step, field, y[i], lost_step)
+                              and escapes(eta * sd[i] * scale * sd[i] * dv(field - step, y[i]), field - step, y[i], lost_step)):
                 s[i], Y[i] = GONE, 0.0
                 out_v[i], g[i], gp[i], g_y[i] = 0.0, 0.0, 0.0, 0.0
         if classes:

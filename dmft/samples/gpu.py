@@ -25,17 +25,19 @@ from dmft.equations.history import NONE, History, Plan
 from dmft.equations.random_start import TEACHER_SCALARS
 from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
 from dmft.equations.weights import Drive
-from dmft.model.cuda_loss import loss_source
+from dmft.model.channels import SMOOTH
+from dmft.model.cuda_loss import averages_source, loss_source
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
-from dmft.model.teacher import SMOOTH
+from dmft.model.sample_averages import averages
 from dmft.samples.lost import GONE, leaves
 from dmft.samples.nesterov import Behind
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Past, SampleState, by_name
-from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, WILDEST, Tangents
+from dmft.samples.tangents import OVERSHOOT, Bounds, Tangents
 
-KERNELS = ("fields", "bounds", "teacher_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns", "merge_rows")
+CUDA_KERNELS = ("fields", "bounds", "teacher_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns",
+                "merge_rows")
 BLOCKS = 32  # most blocks of samples; their sums are added on the host, over all ranks, exactly
 LANES = 32  # threads of a warp; arrays over slots have lines of a multiple of this
 FOUR = 4  # samples that a thread loads at once; blocks of samples have a multiple of these
@@ -44,7 +46,7 @@ MOVERS = 2 * FOUR  # warps of a block of threads of `move`: two threads a sample
 HELD_BYTES = 24  # of shared memory for a slot of the past that holds something: structs Held and Pull of march.cu
 MARCH = Path(__file__).parent / "cuda" / "march.cu"
 # Columns of the sums over samples, but for the last two, which march.cu adds up by itself; one that is not filled is no number.
-COLUMNS = "#define UNFILLED (0.0 / 0.0)\n" + "\n".join(
+CUDA_COLUMNS = "#define UNFILLED (0.0 / 0.0)\n" + "\n".join(
     enum({name: getattr(module, name) for name in names}) for module, names in (
         (rows, ("GP", "GK", "V", "GH", "GG", "LABEL", "WILD", "UNSTABLE", "WRONG", "PUSH", "LOST", "CARRIED")),
         (random_start, ("CURVATURE", "SQUARE", "FIELD", "NOISE"))))
@@ -115,7 +117,7 @@ class GpuSamples:
             raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
                            f'{most}; take history = "dyadic", or device = "cpu"')
         self.gpu, self.experiment, self.history, self.block, self.keys = gpu, experiment, history, block, sampling.keys
-        self.tiling = tiling
+        self.tiling, self.averages = tiling, averages(experiment.observables)
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         assert block % FOUR == 0  # fours of samples lie in one block
         assert tiling.own <= 8 and tiling.warps <= 8  # a block of threads has 1024 at most
@@ -127,13 +129,14 @@ class GpuSamples:
         self.n = 0
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         numbers = {"STEIN": int(self.stein), "IDENTITY": int(self.identity), "SCALARS": SCALARS, "GROUPS": GROUPS,
-                   "TEACHER_SCALARS": TEACHER_SCALARS, "TINY": TINY, "STABLE": STABLE, "BOUND": BOUND, "MOST": MOST, "WIDE": WIDE,
-                   "WILDEST": WILDEST, "GONE": GONE, "NONE": NONE, "LANES": LANES, "FOUR": FOUR, "ACROSS": ACROSS,
+                   "TEACHER_SCALARS": TEACHER_SCALARS, "OVERSHOOT": OVERSHOOT, "LOST_STEP": sampling.estimator.lost_step,
+                   **{name.upper(): value for name, value in Bounds.of(sampling.estimator)._asdict().items()},
+                   "GONE": GONE, "NONE": NONE, "LANES": LANES, "FOUR": FOUR, "ACROSS": ACROSS,
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
-        formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), CudaFunctions().add(leaves).text, COLUMNS,
-                              f"typedef {kind} stored;", defines(numbers)))
+        formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), CudaFunctions().add(leaves).text, CUDA_COLUMNS,
+                              f"typedef {kind} stored;", defines(numbers), averages_source(self.averages)))
         sources = ["\n".join((loss_source(loss), formulas, source(MARCH))) for loss in experiment.losses]
-        self.kernel = gpu.kernels(sources[0], KERNELS)
+        self.kernel = gpu.kernels(sources[0], CUDA_KERNELS + (("averages",) if self.averages else ()))
         self.fields = [self.kernel["fields"], *(gpu.kernels(text, ("fields",))["fields"] for text in sources[1:])]
         start = {**draws._asdict(), **{name: getattr(draws, name).astype(np.int64) for name in ("name", "noise_name")},
                  "weight": weight, "Y": np.zeros(count), "line": lines_of(draws.carrier).astype(np.int64)}
@@ -154,6 +157,7 @@ class GpuSamples:
         self.g, self.gp, self.g_y, self.pull = (gpu.zeros(self.width) for _ in range(4))
         self.bound, self.ends = gpu.zeros(self.carriers), gpu.zeros((2, self.carriers))
         self.row = Sums(gpu, SCALARS + GROUPS * slots, self.blocks, self.parts)
+        self.averaged = Sums(gpu, len(self.averages), self.blocks if self.averages else 0, self.parts)
         self._begun: tuple[float, float, float] | None = None  # arguments of a `begin_sums` that `row_sums` has not asked for yet
         self.queue = gpu.queue()
         self.present = gpu.mirror((2, 4))  # struct Present of march.cu; with Nesterov's momentum, that of the weights too
@@ -205,23 +209,36 @@ class GpuSamples:
             self._evaluate(self.present.device[1:], weights, unused, unused, unused, unused, self.behind_sums)
             for name in (V, WRONG):
                 self.row.partial[..., name] = self.behind_sums.partial[..., name]
+        if self.averages:
+            self._average()
         warps = 4 * self.tiling.warps
         self.kernel["bounds"]((-(-self.carriers // ACROSS),), (LANES * warps,), (
             *(np.int32(x) for x in (self.carriers, self.span, self.slots)), self.carrier, state.weight, self.gp, self.tangents.row,
             self.bound, self.ends), 16 * ACROSS * warps)
         self._sum_up(SCALARS, self.pull, self.bound, self.ends, self.row)
 
+    def _average(self) -> None:
+        """The launches of `averaged_sums`."""
+        state, into = self.state, self.averaged
+        present, h = (self.present.device[1:], self.behind.h) if self.behind else (self.present.device, state.h)
+        self._by_parts(self.kernel["averages"], (self.count,), (
+            present, state.weight, state.k, state.y, state.sd, h, state.s), into, into.columns)
+        self._add_parts(into)
+
+    def _add_parts(self, into: Sums) -> None:
+        self.kernel["add_parts"]((self.blocks,), (min(-(-into.columns // LANES) * LANES, 512),), (
+            np.int32(self.parts), np.int32(into.columns), into.partial, into.sums.device), 0)
+        into.sums.fetch()
+
     def _sum_up(self, scalars: int, pull, bound, ends, into: Sums) -> None:
         """Let the card begin with the sums of the last two terms, and over the past with the weights pull and bound."""
-        blocks, parts, warps, columns = self.blocks, self.parts, self.tiling.warps, into.columns
+        blocks, parts, warps = self.blocks, self.parts, self.tiling.warps
         side = min(max(self.tiling.spread // max(blocks * parts * warps, 1), 1), -(-self.slots // warps))
         sizes = self.count, self.carriers, self.width, self.span, self.block, parts, self.slots, scalars
         self.kernel["row_sums"]((blocks * parts, side), (LANES * warps,), (
             *(np.int32(x) for x in sizes), self.held, self.cut, pull, bound, ends, self.past.G, self.tangents.row, self.past.H,
             into.partial), 0)
-        self.kernel["add_parts"]((blocks,), (min(-(-columns // LANES) * LANES, 512),), (
-            np.int32(parts), np.int32(columns), into.partial, into.sums.device), 0)
-        into.sums.fetch()
+        self._add_parts(into)
 
     def row_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
         """As Samples.row_sums; the array is overwritten by the next sums."""
@@ -231,6 +248,10 @@ class GpuSamples:
         self._begun = None
         self.queue.wait()
         return self.row.sums.host
+
+    def averaged_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
+        """As Samples.averaged_sums; made together with those of `row_sums`."""
+        return self.averaged.sums.host
 
     def teacher_sums(self) -> np.ndarray:
         """As Samples.teacher_sums."""

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from numba.extending import register_jitable
 
-# Within the trapping region of phase retrieval a gradient step moves a field f by 2 |f| at most. A sample that is moved by more
-# than LEAVES times (1 + |f| + |y|), to where the next step with a mini-batch weight of one would do so again,
-# does not come back.
-LEAVES = 4.0
 # Mini-batch weight of a lost sample, for all later steps; any other is >= 0.
 GONE = -1.0
 
 
 @register_jitable
-def leaves(step, field, y):
-    """Whether a gradient step moves a field further than any step that stays in the trapping region."""
-    return abs(step) > LEAVES * (1.0 + abs(field) + abs(y))
+def leaves(step, field, y, most):
+    """Whether a gradient step moves a field further than any step that stays in the trapping region, by more than `most` (lost_step
+    of equations/tuning.py). Where the next step, with a mini-batch weight of one, does so again, it does not come back.
+    Eq. [lost]."""
+    return abs(step) > most * (1.0 + abs(field) + abs(y))

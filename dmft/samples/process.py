@@ -21,7 +21,7 @@ from numba import njit, prange
 from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.lanes import add_lanes
 from dmft.core.streams import normal2
-from dmft.equations.history import GROUP, History, Plan
+from dmft.equations.history import SLOT_GROUP, History, Plan
 from dmft.equations.noise import dot
 from dmft.equations.recursion import merge_vector
 from dmft.equations.rows import (
@@ -43,15 +43,17 @@ from dmft.equations.rows import (
     V,
 )
 from dmft.equations.weights import Drive
+from dmft.model.channels import SMOOTH
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import own_weight
-from dmft.model.teacher import SMOOTH
+from dmft.model.sample_averages import averages
+from dmft.samples.averages import averaged_sums
 from dmft.samples.fields import make_fields
 from dmft.samples.lost import GONE
 from dmft.samples.nesterov import Behind
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Fields, Learning, Past, SampleState, by_name
-from dmft.samples.tangents import BOUND, MOST, STABLE, TINY, WIDE, WILDEST, Ahead, Tangents, gather, merge_packed, pull
+from dmft.samples.tangents import OVERSHOOT, Ahead, Bounds, Tangents, gather, merge_packed, pull
 from dmft.samples.teacher_sums import teacher_sums
 
 
@@ -64,6 +66,10 @@ class Step(NamedTuple):
     slot: int
     offset: np.ndarray
     stop: np.ndarray
+    # as in Bounds (a prange takes no tuple within a tuple)
+    tangent_flush: float
+    tangent_max: float
+    y_max: float
 
 
 class Keys(NamedTuple):
@@ -82,11 +88,11 @@ def _add_scaled(out, weight, b, n):
 
 
 @njit(**INNER)
-def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, stein, identity, classes, line):
+def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, stein, identity, classes, bounds, line):
     """line (SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
     weights, lines, k, h, s, Y = state.weight, state.line, state.k, state.h, state.s, state.Y
     v, g_all, gp_all, g_y, G, H = fields.v, fields.g, fields.gp, fields.g_y, past.G, past.H
-    direct, slots = learning.direct, past.G.shape[1]
+    direct, slots, outlier, most = learning.direct, past.G.shape[1], bounds.y_outlier, bounds.tangent_sum_max
     line[:] = 0.0
     products, responses, overlaps = (line[SCALARS : SCALARS + slots], line[SCALARS + slots : SCALARS + 2 * slots],
                                      line[SCALARS + 2 * slots :])
@@ -98,16 +104,16 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
         wg, wgp = w * g, w * gp
         sum_gp += wgp
         sum_gk += wg * k[i]
-        sum_v += w * v[i]
+        sum_v += w * v[i]  # [loss]
         sum_gh += wg * (h[i] + m * k[i])
         sum_gg += wg * g
         if stein:
             label += wgp * Y[i] + w * g_y[i]
-            if abs(Y[i]) > WIDE:
+            if abs(Y[i]) > outlier:
                 wild += w
         else:
             label += direct[i] * g
-        if eta * gp > STABLE:
+        if eta * gp > OVERSHOOT:
             unstable += w
         if s[i] < 0.0:
             lost += w
@@ -120,8 +126,8 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
                 for j in range(used):
                     response += abs(np.float64(row[t, j]))
                     total += np.float64(row[t, j])
-                if response > MOST:
-                    wgp *= MOST / response
+                if response > most:
+                    wgp *= most / response
                 sum_response += wgp * total
                 sum_response2 += wgp * total * (wgp * total) / w
             _add_scaled(responses, wgp, row[t], used)
@@ -137,12 +143,12 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
 
 
 @njit(**UNCOUNTED, parallel=True)
-def _row_sums(block, used, state, learning, fields, past, row, m, eta, stein, identity, classes, out):
+def _row_sums(block, used, state, learning, fields, past, row, m, eta, stein, identity, classes, bounds, out):
     """out (blocks, SCALARS + GROUPS slots): sums over the samples of each block; the last block may be shorter."""
     count = len(state.h)
     for b in prange(out.shape[0]):
         _sum_block(b * block, min((b + 1) * block, count), used, state, learning, fields, past, row, m, eta, stein,
-                   identity, classes, out[b])
+                   identity, classes, bounds, out[b])
 
 
 @njit(cache=True, inline="always")
@@ -168,26 +174,27 @@ def next_field(h, g, chi, xi, H, memory, a, keep, thermal, eta, used):
 
 
 @njit(cache=True, inline="always")
-def next_control(Y, gp, g_y, Y_past, memory, a, keep, eta, used):
+def next_control(Y, gp, g_y, Y_past, memory, a, keep, eta, used, bounds):
     """Y_{n+1}, the response of h_{n+1} to h0 through the label alone, for the control variate of mu. Eq. [stein]."""
     response = dot(memory, Y_past, used) - gp * Y - g_y
     following = a * (keep * Y + eta * response)
-    most = BOUND if eta * gp > STABLE else WILDEST
+    most = bounds.tangent_max if eta * gp > OVERSHOOT else bounds.y_max
     return min(max(following, -most), most)
 
 
 @njit(cache=True, inline="always")
-def next_tangents(T, row, gp, memory, a, keep, eta, offset, stop, first, used, out):
+def next_tangents(T, row, gp, memory, a, keep, eta, offset, stop, first, used, bounds, out):
     """out_J = T_{n+1,J} for the sources before step n, from tangents T and row n of a sample; out holds the memory sums over
     the rows before `first`. Eq. [dmft-T]."""
     gather(T, memory, offset, stop, first, used, out)
     slope = a * (keep - eta * gp)
+    tiny, most = bounds.tangent_flush, bounds.tangent_max
     for j in range(used):
         response = slope * row[j] + a * eta * out[j]
-        out[j] = 0.0 if abs(response) < TINY else response
-    if eta * gp > STABLE:
+        out[j] = 0.0 if abs(response) < tiny else response
+    if eta * gp > OVERSHOOT:
         for j in range(used):
-            out[j] = min(max(out[j], -BOUND), BOUND)
+            out[j] = min(max(out[j], -most), most)
 
 
 @njit(cache=True, inline="always")
@@ -222,7 +229,7 @@ def _advance_tangents(first, last, step, drive, state, tangents, fields, ahead, 
     used = stop[slot]  # no slot beyond holds anything yet
     for j in range(used):
         rounded[j] = memory[j]
-        if abs(rounded[j]) < TINY:
+        if abs(rounded[j]) < step.tangent_flush:
             rounded[j] = 0.0
     for i in range(first, last):
         gp, t = gp_all[i], line[i]
@@ -230,8 +237,8 @@ def _advance_tangents(first, last, step, drive, state, tangents, fields, ahead, 
             T_t, row_t = T[t], row[t]
             for j in range(used):
                 following[j] = 0.0 if ahead_step < 0 else sums[t, ahead_step, j]
-            next_tangents(T_t, row_t, gp, rounded, a, keep, eta, offset, stop, ahead_first, used, following)
-            enter_tangents(T_t, row_t, following, -a * eta * gp, merges, slot, offset, stop, used)
+            next_tangents(T_t, row_t, gp, rounded, a, keep, eta, offset, stop, ahead_first, used, step, following)
+            enter_tangents(T_t, row_t, following, -a * eta * gp, merges, slot, offset, stop, used)  # [dmft-T], the source
 
 
 @njit(**INNER)
@@ -250,7 +257,7 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z
         h_next = next_field(h[i], g, chi, xi, H_i, memory, a, keep, thermal, eta, used)
         if stein:
             Y_i = Y_past[i]
-            Y_next = next_control(Y[i], gp, g_y[i], Y_i, memory, a, keep, eta, used)
+            Y_next = next_control(Y[i], gp, g_y[i], Y_i, memory, a, keep, eta, used, step)
             merge_past(Y_i, merges)
             Y_i[slot], Y[i] = Y[i], Y_next
         if len(merges):
@@ -287,7 +294,9 @@ class Samples:
         self.experiment, self.block, self.keys = experiment, block, Keys(*sampling.keys)
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         self.classes = experiment.data.classifies or experiment.data.bias
+        self.averages = averages(experiment.observables)
         self.offset, self.stop = history.offset, history.stop
+        self.bounds, self.lost_step = Bounds.of(sampling.estimator), sampling.estimator.lost_step
         self.blocks, self.count = -(-count // block), count
         integers = dict.fromkeys(("name", "noise_name", "line"), np.int64)
         self.state = SampleState(*(np.zeros(count, integers.get(name, np.float64)) for name in SampleState._fields))
@@ -329,23 +338,33 @@ class Samples:
         m_w: overlap of the weights, where that is another (Nesterov); the training loss is theirs."""
         e, step = self.experiment, min(self.n, self.experiment.steps - 1)
         eta = e.eta_n[step]
-        self._evaluate[e.loss_n[self.n]](self.state, self.learning, m, b, eta, e.scale_n[step], self.classes, self.fields)
+        self._evaluate[e.loss_n[self.n]](self.state, self.learning, m, b, eta, e.scale_n[step], self.classes, self.lost_step,
+                                          self.fields)
         if self.behind:
             weights, scratch = self.state._replace(h=self.behind.h, s=self.state.s.copy(), Y=self.state.Y.copy()), Fields(*map(
                 np.empty_like, self.fields))
-            self._evaluate[e.loss_n[self.n]](weights, self.learning, m_w, b, eta, e.scale_n[step], self.classes, scratch)
+            self._evaluate[e.loss_n[self.n]](weights, self.learning, m_w, b, eta, e.scale_n[step], self.classes, self.lost_step,
+                                              scratch)
             self.fields.v[:] = scratch.v
         _row_sums(self.block, self.used, self.state, self.learning, self.fields, self.past, self.tangents.row, m, eta,
-                  self.stein, self.identity, self.classes, self._sums)
+                  self.stein, self.identity, self.classes, self.bounds, self._sums)
         return self._sums
+
+    def averaged_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
+        """(blocks, averages): weighted sums of the experiment's observables, at the weights; after `row_sums`."""
+        h, m = (self.behind.h, m_w) if self.behind else (self.state.h, m)
+        return averaged_sums(self.averages, self.block, self.state, h, m, b)
 
     def teacher_sums(self) -> np.ndarray:
         """(blocks, TEACHER_SCALARS + GROUPS slots): what row n of K1 and Z needs, for random starts; after `row_sums`."""
-        return teacher_sums(self.block, self.used, self.state, self.fields, self.past, self.tangents.row, self.identity)
+        return teacher_sums(self.block, self.used, self.state, self.fields, self.past, self.tangents.row, self.identity,
+                            self.bounds.tangent_sum_max)
 
     def advance(self, drive: Drive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""
-        step = Step(self.n, self.experiment.eta_n[self.n], plan.merges, plan.slot, self.offset, self.stop)
+        bounds = self.bounds
+        step = Step(self.n, self.experiment.eta_n[self.n], plan.merges, plan.slot, self.offset, self.stop, bounds.tangent_flush,
+                    bounds.tangent_max, bounds.y_max)
         ahead = Ahead(self._ahead, self.n - self._ahead_from if self._looks_ahead else -1, self._ahead_from)
         chain = self.experiment.batches.chain(self.n)
         for of_tangents in (True, False):  # one after the other, because tangents are then read as one stream
@@ -374,7 +393,7 @@ class Samples:
     def look_ahead(self, memories: np.ndarray) -> None:
         """Precompute the memory sums of the next steps over rows already stored, given their memories (steps, slots), as the
         iteration knows them: tangents are then read once instead of once a step. n: a multiple of four; full history."""
-        steps, slots = -(-len(memories) // GROUP) * GROUP, memories.shape[1]
+        steps, slots = -(-len(memories) // SLOT_GROUP) * SLOT_GROUP, memories.shape[1]
         padded = np.zeros((steps, slots), self.tangents.T.dtype)
         padded[: len(memories)] = memories
         if self._ahead.shape[1] < steps:

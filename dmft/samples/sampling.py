@@ -3,7 +3,7 @@
 A sample is known by its index among all samples of a replica, so any range of samples can be drawn on any rank. Eq. [draws]. The
 parts of the variance reduction, each of which can be switched off:
 
-- "sobol": (h0, h(0), s(0)), the first SOBOL_STEPS normals behind chi and the first SOBOL_CHANGES changes of a persistent s are a
+- "sobol": (h0, h(0), s(0)), the first ten normals behind chi and the first four changes of a persistent s are a
   scrambled Sobol set, one independent scrambling per replica, so that the spread of replicas still gives the error bars. Two
   neighbours in it have opposite later normals, so that what is linear in these nearly drops out of averages.
 - "weights": the start is drawn too wide and weighted back, because g ~ h^3 lives in its tails. (Much wider and samples start where
@@ -25,25 +25,13 @@ import numpy as np
 from scipy.special import ndtri
 
 from dmft.core import streams
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.experiment import Experiment
-from dmft.model.minibatches import first_weights
 from dmft.model.runfile import VARIANCE_PARTS
 from dmft.samples.points import PointSet, too_wide
 
-SOBOL_STEPS = 10  # first steps whose normals are part of the Sobol set
-SOBOL_CHANGES = 4  # first changes of a persistent mini-batch weight that are part of it
-WIDER = 1.2  # factor by which h0 and h(0) are drawn too wide, with "weights" and where barriers do not matter
-# The same for the field and for what is independent of it, and up to where the latter is: chosen by the variance of m
-# (docs/performance.md). Further out the latter is drawn WIDER times too wide, because samples with the largest h0 are on chaotic
-# orbits for ever where steps are large, and none of them may have much weight. From m0/sqrt(q) = NEAR on none of this is done:
-# close to the teacher hardly a sample is on a barrier.
-WIDER_ALONG, WIDER_ACROSS, UPTO, NEAR = 1.1, 2.0, 2.5, 0.7
-# For random starts there are averages with the weight h0^2: h0 alone is drawn wider, and cut off where its weight is negligible and
-# the explicit step of most runs is still stable.
-WIDER_RANDOM, LARGEST_H0 = 1.4, 6.0
 NEIGHBOURS = [0, 1, 3]  # columns in which neighbours are close: the start and the first normal
 PARTS = VARIANCE_PARTS
-LEAST_CARRIERS = 512  # least number of samples with tangents, which give the shape of a row of the response (or all, if fewer)
 
 
 class Draws(NamedTuple):
@@ -77,7 +65,7 @@ class Sampling:
     name: tuple[int, ...]
     parts: frozenset[str]
     tangents: float = 1.0
-    least_carriers: int = LEAST_CARRIERS
+    estimator: Estimator = ESTIMATOR
     pairs: int = 0  # pairs of samples on the jump of the labels
 
     @property
@@ -99,7 +87,7 @@ class Sampling:
         point of it is not. Even, for mirrored pairs."""
         if not self.identity:
             return self.samples
-        wanted = max(math.ceil(self.tangents * self.samples), self.least_carriers)
+        wanted = max(math.ceil(self.tangents * self.samples), self.estimator.least_carriers)
         return min(wanted + wanted % 2, self.samples)
 
     @property
@@ -150,8 +138,8 @@ class _Columns(NamedTuple):
     @classmethod
     def of(cls, experiment: Experiment, sampling: Sampling) -> _Columns:
         sobol = "sobol" in sampling.parts
-        z = 3 + (SOBOL_STEPS if sobol else 0)  # in a shorter run too: the scrambling depends on the dimension
-        changes = z + (SOBOL_CHANGES if sobol and experiment.batches.lingers else 0)
+        z = 3 + (sampling.estimator.sobol_steps if sobol else 0)  # in a shorter run too: the scrambling depends on the dimension
+        changes = z + (sampling.estimator.sobol_changes if sobol and experiment.batches.lingers else 0)
         return cls(slice(3, z), slice(z, changes), slice(changes, changes + experiment.data.draws))
 
 
@@ -163,21 +151,21 @@ class _Start(NamedTuple):
     weight: np.ndarray
 
 
-def _start(experiment: Experiment, points: np.ndarray, wide: bool) -> _Start:
+def _start(experiment: Experiment, points: np.ndarray, wide: bool, by: Estimator) -> _Start:
     """From the first two columns of points: h0 and h(0) or, where a loss has barriers, the field and what is independent of it.
-    wide: whether they are drawn too wide."""
+    wide: whether they are drawn too wide, and how. Eq. [draws]."""
     spread, norm = math.sqrt(experiment.h_start_variance), math.sqrt(experiment.q_start)
-    factors, upto = (WIDER, WIDER), math.inf
+    factors, upto = (by.start_width, by.start_width), math.inf
     cosine, sine = 1.0, 0.0  # of the angle by which the two columns are turned
     if experiment.start.random:
-        factors = WIDER_RANDOM, 1.0
-    elif wide and experiment.barriers and abs(experiment.m0) < NEAR * norm:
-        cosine, sine, upto = experiment.m0 / norm, spread / norm, UPTO
-        factors = WIDER_ALONG, WIDER_ACROSS
+        factors = by.random_h0_width, 1.0
+    elif wide and experiment.barriers and abs(experiment.m0) < by.warm_overlap * norm:
+        cosine, sine, upto = experiment.m0 / norm, spread / norm, by.barrier_width_upto
+        factors = by.field_width, by.barrier_width
     one, weight_of_one = too_wide(points[:, 0], factors[0] if wide else 1.0)
-    other, weight_of_other = too_wide(points[:, 1], factors[1] if wide else 1.0, upto, WIDER)
+    other, weight_of_other = too_wide(points[:, 1], factors[1] if wide else 1.0, upto, by.start_width)
     if experiment.start.random and wide:
-        one = np.clip(one, -LARGEST_H0, LARGEST_H0)
+        one = np.clip(one, -by.random_h0_max, by.random_h0_max)
     return _Start(cosine * one + sine * other, spread * (sine * one - cosine * other), weight_of_one * weight_of_other)
 
 
@@ -199,7 +187,7 @@ def _draw_pairs(experiment: Experiment, sampling: Sampling, index: np.ndarray) -
     columns, name = _Columns.of(experiment, sampling), sampling.samples + pair
     points = _set_of(sampling, columns.extra.stop).at(name)
     jump = experiment.data.jump(points[:, columns.extra])
-    s = first_weights(experiment.batch, points[:, 2], sampling.keys[1], name)
+    s = experiment.batch.first(points[:, 2], sampling.keys[1], name)
     zero, one = np.zeros(len(index)), np.ones(len(index))
     return Draws(name=name, noise_name=name, sign=one, k=jump.k, y=label, sd=one, slope=zero, shift=zero,
                  stratum=np.zeros(len(index), np.int64), jump=label * jump.size / sampling.pairs,
@@ -217,8 +205,8 @@ def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray)
         index, count = index // 2, -(-count // 2)
     drawn = _set_of(sampling, columns.extra.stop)
     points, later = drawn.at(index), _later_normals(experiment, drawn, count)
-    s = first_weights(experiment.batch, points[:, 2], sampling.keys[1], index)
-    start = _start(experiment, points, "weights" in sampling.parts)
+    s = experiment.batch.first(points[:, 2], sampling.keys[1], index)
+    start = _start(experiment, points, "weights" in sampling.parts, sampling.estimator)
     return Draws(
         name=index,
         noise_name=later.name[index],

@@ -15,22 +15,12 @@ from dmft.core.compiled import UNCOUNTED
 from dmft.core.streaming import add_rows
 from dmft.equations.history import NONE
 from dmft.equations.recursion import merge_vector
+from dmft.equations.tuning import Estimator
 
-# Responses below this are zero: products of two of them would be denormal in single precision, and slow.
-TINY = 1e-18
-# A sample with eta g' > STABLE overshoots: its explicit step has |dh_{n+1}/dh_n| > 1 with the sign turned. A sample that keeps
+# A sample with eta g' > OVERSHOOT overshoots: its explicit step has |dh_{n+1}/dh_n| > 1 with the sign turned. A sample that keeps
 # doing so is on a chaotic orbit, whose tangent grows exponentially while the average response that it stands for does not.
-# So an overshooting step leaves no response beyond BOUND; a single overshoot, which is sound, stays well below.
-STABLE = 2.0
-BOUND = 10.0
-# Where [ibp] completes the response, a sample counts with tangents of sum_J |T_nJ| = MOST at most: no tail is left.
-MOST = 10.0
-# A sample with |Y| > WIDE has left, or is leaving, a barrier; many of these make the control variate of mu noisy. Eq. [stein].
-WIDE = 1.0
-# One that stays on the barrier has a Y that grows exponentially, to 10^4 and more, and would alone move mu and the whole solution.
-# It counts as WILDEST, which moves m of gradient descent by 0.0001 (docs/performance.md).
-WILDEST = 100.0
-TILE = 128  # columns of the tangents worked on at a time where several steps are known
+OVERSHOOT = 2.0
+PULL_TILE = 128  # columns of the tangents worked on at a time where several steps are known
 
 
 class Tangents(NamedTuple):
@@ -38,6 +28,20 @@ class Tangents(NamedTuple):
 
     T: np.ndarray  # (count, packed) T_IJ of past slots
     row: np.ndarray  # (count, slots) T_nJ of the present step
+
+
+class Bounds(NamedTuple):
+    """What tangents and the response Y are held to, by these names in equations/tuning.py."""
+
+    tangent_flush: float
+    tangent_max: float
+    tangent_sum_max: float
+    y_outlier: float
+    y_max: float
+
+    @classmethod
+    def of(cls, estimator: Estimator) -> Bounds:
+        return cls(*(float(getattr(estimator, name)) for name in cls._fields))
 
 
 class Ahead(NamedTuple):
@@ -92,11 +96,11 @@ def _pull_sample(T, memories, offset, stop, first, buffer, out):
     that nothing overlaps."""
     steps = memories.shape[0]
     out[:] = 0.0
-    for left in range(0, first, TILE):
+    for left in range(0, first, PULL_TILE):
         buffer[:] = 0.0
         for row in range(left, first, 4):
             start, length = offset[row] + left, stop[row]
-            width = min(TILE, length - left)
+            width = min(PULL_TILE, length - left)
             r0 = T[start : start + width]
             r1 = T[start + length : start + length + width]
             r2 = T[start + 2 * length : start + 2 * length + width]
@@ -111,16 +115,16 @@ def _pull_sample(T, memories, offset, stop, first, buffer, out):
                         and c0 == 0.0 and c1 == 0.0 and c2 == 0.0 and c3 == 0.0 and d0 == 0.0 and d1 == 0.0 and d2 == 0.0
                         and d3 == 0.0):
                     continue
-                b = buffer[step * TILE : (step + 4) * TILE]
+                b = buffer[step * PULL_TILE : (step + 4) * PULL_TILE]
                 for j in range(width):
                     t0, t1, t2, t3 = r0[j], r1[j], r2[j], r3[j]
                     b[j] = a3 * t3 + (a2 * t2 + (a1 * t1 + (a0 * t0 + b[j])))
-                    b[TILE + j] = b3 * t3 + (b2 * t2 + (b1 * t1 + (b0 * t0 + b[TILE + j])))
-                    b[2 * TILE + j] = c3 * t3 + (c2 * t2 + (c1 * t1 + (c0 * t0 + b[2 * TILE + j])))
-                    b[3 * TILE + j] = d3 * t3 + (d2 * t2 + (d1 * t1 + (d0 * t0 + b[3 * TILE + j])))
+                    b[PULL_TILE + j] = b3 * t3 + (b2 * t2 + (b1 * t1 + (b0 * t0 + b[PULL_TILE + j])))
+                    b[2 * PULL_TILE + j] = c3 * t3 + (c2 * t2 + (c1 * t1 + (c0 * t0 + b[2 * PULL_TILE + j])))
+                    b[3 * PULL_TILE + j] = d3 * t3 + (d2 * t2 + (d1 * t1 + (d0 * t0 + b[3 * PULL_TILE + j])))
         for step in range(steps):
-            for j in range(min(TILE, first - left)):
-                out[step, left + j] = buffer[step * TILE + j]
+            for j in range(min(PULL_TILE, first - left)):
+                out[step, left + j] = buffer[step * PULL_TILE + j]
 
 
 @njit(cache=True, parallel=True)
@@ -128,4 +132,4 @@ def pull(memories, T, offset, stop, first, out):
     """The memory sums of the next steps, whose memories (steps, slots) are known, over the rows before `first`; out (lines,
     steps, slots)."""
     for i in prange(len(T)):
-        _pull_sample(T[i], memories, offset, stop, first, np.empty(memories.shape[0] * TILE, T.dtype), out[i])
+        _pull_sample(T[i], memories, offset, stop, first, np.empty(memories.shape[0] * PULL_TILE, T.dtype), out[i])

@@ -8,19 +8,18 @@ from numba import njit, prange
 from dmft.equations.random_start import (
     CURVATURE,
     FIELD,
+    K1_RESPONSE,
+    K1_RESPONSE2,
     NOISE,
-    RESPONSE,
-    RESPONSE2,
     SQUARE,
     TEACHER_SCALARS,
 )
 from dmft.equations.rows import GROUPS
 from dmft.samples.state import Fields, Past, SampleState
-from dmft.samples.tangents import MOST
 
 
 @njit(cache=True)
-def _sum_block(first, last, used, state, fields, past, row, identity, line):
+def _sum_block(first, last, used, state, fields, past, row, identity, most, line):
     """line (TEACHER_SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
     slots = past.G.shape[1]
     products, responses = TEACHER_SCALARS, TEACHER_SCALARS + slots
@@ -42,10 +41,10 @@ def _sum_block(first, last, used, state, fields, past, row, identity, line):
                 for j in range(used):
                     response += abs(np.float64(row[t, j]))
                     total += np.float64(row[t, j])
-                if response > MOST:
-                    wgp *= MOST / response
-                line[RESPONSE] += wgp * total
-                line[RESPONSE2] += wgp * total * (wgp * total) / state.weight[i]
+                if response > most:
+                    wgp *= most / response
+                line[K1_RESPONSE] += wgp * total
+                line[K1_RESPONSE2] += wgp * total * (wgp * total) / state.weight[i]
             for j in range(used):
                 line[responses + j] += wgp * row[t, j]
         if identity:
@@ -54,15 +53,16 @@ def _sum_block(first, last, used, state, fields, past, row, identity, line):
 
 
 @njit(cache=True, parallel=True)
-def _sums(block, used, state, fields, past, row, identity, out):
+def _sums(block, used, state, fields, past, row, identity, most, out):
     """out (blocks, TEACHER_SCALARS + GROUPS slots): sums over the samples of each block."""
     for b in prange(out.shape[0]):
-        _sum_block(b * block, min((b + 1) * block, len(state.h)), used, state, fields, past, row, identity, out[b])
+        _sum_block(b * block, min((b + 1) * block, len(state.h)), used, state, fields, past, row, identity, most, out[b])
 
 
 def teacher_sums(block: int, used: int, state: SampleState, fields: Fields, past: Past, row: np.ndarray,
-                 identity: bool) -> np.ndarray:
-    """(blocks, TEACHER_SCALARS + GROUPS slots): sums over blocks of samples; row (carriers, slots): the tangents of step n."""
+                 identity: bool, most: float) -> np.ndarray:
+    """(blocks, TEACHER_SCALARS + GROUPS slots): sums over blocks of samples; row (carriers, slots): the tangents of step n,
+    bounded by `most` with [ibp]."""
     out = np.empty((-(-len(state.h) // block), TEACHER_SCALARS + GROUPS * past.G.shape[1]))
-    _sums(block, used, state, fields, past, row, identity, out)
+    _sums(block, used, state, fields, past, row, identity, most, out)
     return out

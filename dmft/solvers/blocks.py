@@ -11,9 +11,9 @@ from typing import Protocol
 import numpy as np
 
 from dmft.equations.ibp import trusted_share
-from dmft.equations.rows import LATE, Estimators
+from dmft.equations.rows import InUse
+from dmft.model.channels import JUMPS
 from dmft.model.experiment import Experiment
-from dmft.model.teacher import JUMPS
 from dmft.samples.sampling import Sampling
 
 LARGEST_BLOCK_COUNT = 512  # blocks of a solution on the CPU, at most
@@ -138,10 +138,11 @@ def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing, stratum: np.nd
     return weight * (wanted / wanted.sum() / np.where(totals > 0, totals, 1.0))[strata]
 
 
-def estimators_of(experiment: Experiment, sampling: Sampling) -> Estimators:
+def estimators_of(experiment: Experiment, sampling: Sampling) -> InUse:
     """Which estimators a solution can use. For labels that jump the control variate of mu needs pairs of samples on the jump; it
     has no response Y there, nor for clusters. On a convex loss neither Y nor tangents grow, and these are hardly ever bounded."""
     stein = sampling.stein and experiment.stein and (experiment.data.control != JUMPS or sampling.pairs > 0)
-    share = sampling.carriers / sampling.samples
-    trusted = trusted_share(sampling.carriers, sampling.samples) if experiment.nonconvex else share
-    return Estimators(stein, sampling.identity, share, trusted, late=LATE if experiment.barriers else np.inf)
+    share, by = sampling.carriers / sampling.samples, sampling.estimator
+    trusted = trusted_share(sampling.carriers, sampling.samples, by) if experiment.nonconvex else share
+    late = by.control_fade_time if experiment.barriers else np.inf
+    return InUse(stein, sampling.identity, share, trusted, by.control_fade_gradient, late)

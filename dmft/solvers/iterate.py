@@ -28,8 +28,8 @@ from dmft.samples.sampling import Draws, Sampling, draw
 from dmft.solvers.blocks import Summing, blocks_for, estimators_of, normalised, step_together
 
 SUM_BLOCKS = 24  # most blocks of samples: each keeps a sum of n x n kernels
-OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
-PANEL = 16  # steps whose memory sums over stored rows are precomputed together
+ITERATION_OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
+STEPS_AHEAD = 16  # steps whose memory sums over stored rows are precomputed together
 CHUNK = 64  # samples whose paths are walked together
 STEP_WORK = 2e9  # multiply-adds of tangents: a few tenths of a second
 
@@ -38,7 +38,7 @@ def iteration_bytes(steps: int, blocks: int, fresh_noise: bool) -> float:
     """Bytes of one solution on a rank with that many blocks. In units of a matrix over all times: the sums of every block and the
     digits and values of their total, twice with fresh noise (the squares); the tangents of the samples under way; guesses,
     kernels and drives."""
-    sums = GROUPS * (blocks + exact_sum.WIDTH + 1) * (2 if fresh_noise else 1)
+    sums = GROUPS * (blocks + exact_sum.SUM_NUMBERS + 1) * (2 if fresh_noise else 1)
     return 8.0 * (steps + 1) ** 2 * (sums + CHUNK / 2 + 10)
 
 
@@ -143,7 +143,7 @@ class Pass:
     sound: int  # number of rows of the guess before it explodes
     draws: Draws
     weight: np.ndarray
-    partial: np.ndarray  # (blocks here, steps + 1, SCALARS + GROUPS slots)
+    partial: np.ndarray  # (blocks here, steps + 1, SCALARS + GROUPS slots + observables)
     turn: int = 0  # the block of this rank that is walked next
 
 
@@ -165,6 +165,11 @@ class Iteration:
         self._samples: dict[tuple[int, int], Samples] = {}  # arrays that chunks of one size share
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels, self.columns = self.kept.empty()
+
+    @property
+    def width(self) -> int:
+        """Columns of the sums of a row; the observables lie behind them."""
+        return SCALARS + GROUPS * self.history.slots
 
     @property
     def n(self) -> int:
@@ -189,13 +194,16 @@ class Iteration:
         """Text for the progress line."""
         return f"sweep {self.n}, residual {self.residuals[-1]:.1e}" if self.n else ""
 
+    def _weights(self, history: History) -> WeightDynamics:
+        return WeightDynamics(self.experiment, history, self.sampling.estimator)
+
     def _first_row(self) -> Row:
         """Row 0, which needs no kernels."""
         draws, weight = self._frozen
         history = History(1)
         samples = Samples(self.experiment, history, draws, weight, self.blocks.size, self.sampling)
         sums = self.comm.sum_exact(samples.row_sums(self.experiment.m0))
-        return estimate_row(WeightDynamics(self.experiment, history), sums, self.use._replace(stein=False, identity=False)).row
+        return estimate_row(self._weights(history), sums, self.use._replace(stein=False, identity=False)).row
 
     @cached_property
     def _frozen(self) -> tuple[Draws, np.ndarray]:
@@ -267,7 +275,7 @@ class Iteration:
         """A new sweep, with the paths still to be walked."""
         fresh = self.options.fresh_noise
         sampling = replace(self.sampling, name=(*self.sampling.name, self.n)) if fresh else self.sampling
-        partial = np.zeros((len(self.blocks.here), self.experiment.steps + 1, SCALARS + GROUPS * self.history.slots))
+        partial = np.zeros((len(self.blocks.here), self.experiment.steps + 1, self.width + len(self.experiment.observables)))
         return Pass(sampling, *self._close_all(), *(self._draws(sampling) if fresh else self._frozen), partial)
 
     def _walk_block(self, under_way: Pass) -> None:
@@ -293,14 +301,14 @@ class Iteration:
         """What follows from every row of the guess: closings, then m, q, the intercept and m_w at every step, and the number of
         rows before the guess explodes."""
         rows = self.experiment.steps + 1
-        weights = WeightDynamics(self.experiment, History(self.experiment.steps))
+        weights = self._weights(History(self.experiment.steps))
         closings: list[Closing] = []
         m, q, b, m_w = (np.full(rows, np.nan) for _ in range(4))
         for n in range(rows):
             row = self.guess.row(n, self.history.slots)
             m[n], q[n], b[n], m_w[n] = weights.m, weights.q, weights.b, weights.m_w
             closing = weights.close(row, None if self.guess.m is None else self.guess.m[n])
-            if escaped(closing.norm):
+            if escaped(closing.norm, weights.estimator.largest):
                 return closings, m, q, b, m_w, n
             closings.append(closing)
             if n < self.experiment.steps:
@@ -314,9 +322,12 @@ class Iteration:
         no_merges = np.zeros((0, 3), np.int64)
         closings, m, b, out = under_way.closings, under_way.m, under_way.b, under_way.partial[under_way.turn]
         for n, closing in enumerate(closings):
-            if n % PANEL == 0:
-                samples.look_ahead(np.array([ahead.drive.memory for ahead in closings[n : n + PANEL]]))
-            out[n] += samples.row_sums(m[n], b[n], under_way.m_w[n]).sum(axis=0)
+            if n % STEPS_AHEAD == 0:
+                samples.look_ahead(np.array([ahead.drive.memory for ahead in closings[n : n + STEPS_AHEAD]]))
+            present = m[n], b[n], under_way.m_w[n]
+            out[n, : self.width] += samples.row_sums(*present).sum(axis=0)
+            if self.experiment.observables:
+                out[n, self.width :] += samples.averaged_sums(*present).sum(axis=0)
             if n < self.experiment.steps:
                 samples.advance(closing.drive, Plan(no_merges, n, ()))
 
@@ -326,18 +337,20 @@ class Iteration:
         new = self.guess.zeros()
         hidden = experiment.hidden
         curves = {name: np.full(rows - hidden, np.nan) for name in curves_of(experiment)}
-        weights = WeightDynamics(experiment, History(experiment.steps))
+        weights = self._weights(History(experiment.steps))
         for n in range(sound):
-            if exploded(sums[n]):
+            row_sums, averaged = sums[n, : self.width], sums[n, self.width :]
+            if exploded(row_sums, weights.estimator.largest, weights.estimator.most_lost):
                 sound = n
                 break
-            estimate, closing = estimate_row(weights, sums[n], self.use), under_way.closings[n]
+            estimate, closing = estimate_row(weights, row_sums, self.use), under_way.closings[n]
             row = estimate.row
             new.delta_nu[n], new.mu[n], new.M_C[n, n] = row.delta_nu, row.mu, row.M_C_now
             new.M_C[n, :n], new.M_R[n, :n] = row.M_C[:n], row.M_R[:n]
             if new.push is not None:
                 new.push[n] = sums[n, PUSH]
-            figures = curve_row(experiment, n, under_way.m_w[n], under_way.q[n], estimate, sums[n], closing, under_way.b[n])
+            figures = curve_row(experiment, n, under_way.m_w[n], under_way.q[n], estimate, row_sums, closing, under_way.b[n],
+                                averaged)
             for name, value in figures.items() if n >= hidden else ():
                 curves[name][n - hidden] = value
             if n < experiment.steps:
@@ -353,12 +366,12 @@ class Iteration:
 
     def _save_kernels(self, guess: Guess) -> None:
         """Enter the kernels of a guess, with C and R that follow from them, into the saved kernels."""
-        weights = WeightDynamics(self.experiment, History(self.experiment.steps))
+        weights = self._weights(History(self.experiment.steps))
         for n in range(self.experiment.steps + 1):
             row = guess.row(n, self.history.slots)
             closing = weights.close(row)
             enter_row(self.kernels, self.columns, self.kept, weights, row)
-            if escaped(closing.norm) or n == self.experiment.steps:
+            if escaped(closing.norm, weights.estimator.largest) or n == self.experiment.steps:
                 break
             weights.advance(row, closing.next, weights.history.push(n))
 
@@ -370,7 +383,7 @@ class Iteration:
 
     def shared(self) -> dict[str, Any]:
         return {"guess": self.guess.arrays(), "curves": self.curves, "kernels": self.kernels, "columns": self.columns,
-                "residuals": np.array(self.residuals, float), "outcome": np.array(OUTCOMES.index(self.outcome))}
+                "residuals": np.array(self.residuals, float), "outcome": np.array(ITERATION_OUTCOMES.index(self.outcome))}
 
     def own(self) -> dict[str, np.ndarray]:
         return {}
@@ -383,7 +396,7 @@ class Iteration:
         found = nest(shared)
         self.guess = Guess(**found["guess"])
         self.residuals = list(found["residuals"])
-        self.outcome = OUTCOMES[int(found["outcome"])]
+        self.outcome = ITERATION_OUTCOMES[int(found["outcome"])]
         if self.outcome == "sweep limit" and self.n < self.options.max_sweeps:
             self.outcome = ""  # more sweeps are allowed now
         self._pass = None

@@ -50,7 +50,7 @@ class March:
         self.per_level = per_level
         self.history = history_for(experiment, per_level, wanted)
         self.kept = Kept.of(self.history, experiment.hidden, wanted)
-        self.weights = WeightDynamics(experiment, self.history)
+        self.weights = WeightDynamics(experiment, self.history, sampling.estimator)
         self.blocks = blocks = march_blocks(sampling, comm, gpu)
         self.use = estimators_of(experiment, sampling)
         draws = draw(experiment, sampling, blocks.indices())
@@ -93,25 +93,29 @@ class March:
 
     def terms(self) -> list[np.ndarray]:
         """What row n of the kernels needs, one line per block."""
-        lines = [self.samples.row_sums(self.weights.m, self.weights.b, self.weights.m_w)]
+        present = self.weights.m, self.weights.b, self.weights.m_w
+        lines = [self.samples.row_sums(*present)]
+        if self.experiment.observables:
+            lines.append(self.samples.averaged_sums(*present))
         return lines if self.teacher is None else [*lines, self.samples.teacher_sums()]
 
     def take(self, totals: list[np.ndarray]) -> None:
         """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
         weights, experiment, n = self.weights, self.experiment, self.weights.n
-        m, sums = weights.m_w, totals[0]
-        if exploded(sums):
+        m, sums, averaged = weights.m_w, totals[0], totals[1] if experiment.observables else np.empty(0)
+        bounds = weights.estimator
+        if exploded(sums, bounds.largest, bounds.most_lost):
             self.diverged = True
             return
         estimate = estimate_row(weights, sums, self.use)
         row, closing = estimate.row, weights.close(estimate.row, noise=estimate.noise)
         if n >= experiment.hidden:
-            for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b).items():
+            for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b, averaged).items():
                 self.curves[name][n - experiment.hidden] = value
         enter_row(self.kernels, self.columns, self.kept, weights, row)
         if self.teacher is not None:
-            self.teacher.rows.enter(n, self.teacher.estimate(weights, totals[1], sums[CARRIED], self.use), closing.drive.a)
-        if escaped(closing.norm):
+            self.teacher.rows.enter(n, self.teacher.estimate(weights, totals[-1], sums[CARRIED], self.use), closing.drive.a)
+        if escaped(closing.norm, bounds.largest):
             self.diverged = True
         elif n < experiment.steps:
             plan = self.history.push(n)

@@ -14,20 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr
 
 from dmft.core.errors import RunError, UserError
+from dmft.model.channels import Abs, Field, Sign, Square
 from dmft.model.data import data_of
-from dmft.model.mixture import Mixture
 from dmft.model.observables import sign_error
 from dmft.model.runfile import Run
-from dmft.model.teacher import Teacher
 from dmft.statics.limit_averages import standard_normal
 
-Channel = Callable[[float], float]  # q -> qh(q)/alpha, how much a label tells
+Information = Callable[[float], float]  # q -> qh(q)/alpha, how much a label tells
 NEARLY = 1e-9  # 1 - q of the last point of the grid, next to perfect recovery
 # Overlaps between which solutions are searched.
 GRID = np.concatenate([[1e-7], np.linspace(0.0, 1.0, 161)[1:-1], 1.0 - np.geomspace(1e-3, NEARLY, 13)])
@@ -48,40 +48,42 @@ class BayesOptimal:
 
 def bayes(run: Run) -> BayesOptimal:
     """The Bayes-optimal performance for the data of a run. RunError where it is not built in."""
-    data, alpha = data_of(run.problem), run.problem.alpha
-    if isinstance(data, Mixture):
+    data: Any = data_of(run.problem)
+    alpha = run.problem.alpha
+    if data.clustered:
         return _two_clusters(data, alpha)
-    channel = channel_of(data)
-    overlap, best = solutions(channel, alpha)
-    even = data.kind in ("abs", "square")
+    tells = information(data)
+    overlap, best = solutions(tells, alpha)
     return BayesOptimal(overlap, best, _errors(data, overlap), _errors(data, best),
-                        thresholds(channel, data.label_noise == 0) if even else {})
+                        thresholds(tells, data.label_noise == 0) if data.channel.even else {})
 
 
 def known_bayes(run: Run) -> dict[str, float]:
     """Bayes-optimal errors on new samples by name, as message passing reaches them; empty where they are not known."""
     try:
-        data = data_of(run.problem)
-        if isinstance(data, Mixture):
+        data: Any = data_of(run.problem)
+        if data.clustered:
             return _two_clusters(data, run.problem.alpha).errors
-        return _errors(data, solutions(channel_of(data), run.problem.alpha)[0])
+        return _errors(data, solutions(information(data), run.problem.alpha)[0])
     except UserError:  # not built in, or a loss that is not registered here
         return {}
 
 
 # --- teachers ----------------------------------------------------------------------------------------------------------
 
-def channel_of(data: Teacher) -> Channel:
+def information(data: Any) -> Information:
     """qh(q)/alpha for the labels of a teacher. RunError where it is not built in."""
-    if data.kind in ("", "field"):
-        return lambda q: 1.0 / max(1.0 - q + data.label_noise, 1e-300)
-    if data.kind == "sign":
-        return partial(_sign, noise=data.label_noise, flip=data.flip)
-    if data.label_noise == 0:
+    channel, noise = data.channel, data.label_noise
+    if isinstance(channel, Field):
+        return lambda q: 1.0 / max(1.0 - q + noise, 1e-300)
+    if isinstance(channel, Sign):
+        return partial(_sign, noise=noise, flip=data.flip)
+    if isinstance(channel, Abs | Square) and noise == 0:
         return lru_cache(None)(_magnitude)
-    if data.kind == "abs":
-        return lru_cache(None)(partial(_noisy_magnitude, noise=data.label_noise))
-    raise RunError('[problem] labels = "square" with label_noise: Bayes-optimal learning is not built in for these; "abs" has it')
+    if isinstance(channel, Abs):
+        return lru_cache(None)(partial(_noisy_magnitude, noise=noise))
+    raise RunError(f'[problem] labels = "{channel.name}"{" with label_noise" if noise else ""}: Bayes-optimal learning is not '
+                   'built in for these; "abs" has it')
 
 
 def _sign(q: float, noise: float, flip: float) -> float:
@@ -137,7 +139,7 @@ def _noisy_magnitude(q: float, noise: float) -> float:
     return (V - floor - left) / V**2
 
 
-def solutions(channel: Channel, alpha: float) -> tuple[float, float]:
+def solutions(channel: Information, alpha: float) -> tuple[float, float]:
     """(overlap of message passing, best overlap): the smallest solution that is stable, and the one of largest free entropy."""
     def gain(q: float) -> float:  # (1 - q) times the difference of the two sides: finite at q = 1
         return (1.0 - q) * alpha * channel(q) - q
@@ -156,7 +158,7 @@ def solutions(channel: Channel, alpha: float) -> tuple[float, float]:
     return found[0], found[int(np.argmax(areas))]
 
 
-def thresholds(channel: Channel, exact: bool) -> dict[str, float]:
+def thresholds(channel: Information, exact: bool) -> dict[str, float]:
     """Thresholds of labels that do not tell the sign of h0. alpha(q) = q/((1-q) qh(q)/alpha) is the alpha at which q is a solution:
     alpha_WR is where it starts; where it turns back, message passing jumps (alpha_AMP), and by equal areas the best (alpha_IT).
     Without noise recovery is perfect from alpha = 1 on: near q = 1 both sides go as alpha/(1-q) and 1/(1-q)."""
@@ -180,14 +182,14 @@ def thresholds(channel: Channel, exact: bool) -> dict[str, float]:
     return known | {"alpha_IT": high}
 
 
-def _errors(data: Teacher, q: float) -> dict[str, float]:
+def _errors(data: Any, q: float) -> dict[str, float]:
     """The least error of any prediction from a field omega ~ N(0, q) with h0 ~ N(omega, 1 - q)."""
     V, noise = 1.0 - q, data.label_noise
-    if data.kind == "sign":
+    if isinstance(data.channel, Sign):
         return {"error": float(sign_error(np.array(q), np.array(q * (1.0 + noise)), data.flip)) if q > 0 else 0.5}
-    if data.kind in ("", "field"):
+    if isinstance(data.channel, Field):
         return {"mse": V + noise}
-    if data.kind == "square":
+    if isinstance(data.channel, Square):
         return {"mse": 2.0 * V**2 + 4.0 * q * V + noise}
     x, weight = standard_normal()
     if V <= 0:
@@ -199,7 +201,7 @@ def _errors(data: Teacher, q: float) -> dict[str, float]:
 
 # --- clusters ----------------------------------------------------------------------------------------------------------
 
-def _two_clusters(data: Mixture, alpha: float) -> BayesOptimal:
+def _two_clusters(data: Any, alpha: float) -> BayesOptimal:
     """Two clusters of equal spread with labels of their own: the posterior of w0 is Gaussian, and a new sample belongs where
     P(c) exp(c f/Delta - c^2 q/(2 Delta)) is larger, f ~ N(c q, Delta q)."""
     labels = {label for _, _, label, _ in data.clusters}

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import vectorize
 from scipy.special import ndtr
 
+from dmft.model.channels import Field, Sign
+from dmft.model.law import DataModel
 from dmft.model.loss import Loss, Scalar
 from dmft.model.losses import LINEAR, built_in
-from dmft.model.mixture import Mixture
-from dmft.model.teacher import Teacher
 
-PANEL, REACH, NODES = 0.5, 10.0, 16  # width and range of the panels of omega, in standard deviations, and nodes in each
+OMEGA_PANEL, OMEGA_REACH, OMEGA_NODES = 0.5, 10.0, 16  # width, range in standard deviations, and nodes of the panels of omega
 NEWTON = 80  # most steps of Newton's method
 KINK_GRID = np.linspace(-12.0, 12.0, 2402) + 1e-4 * np.pi  # fields between which jumps of v'' are searched
 LABEL_PANEL, LABEL_NODES, NOISE_NODES = 1.0, 10, 24  # the same for a teacher's field, and nodes for the noise on its labels
@@ -71,23 +71,23 @@ def functions(loss: Loss) -> _Functions:
     return _Functions(elementwise(loss.v), elementwise(loss.dv), elementwise(loss.d2v))
 
 
-def averages(data: Teacher | Mixture, m: float, q: float, V: float, b: float) -> Averages:
+def averages(data: DataModel, m: float, q: float, V: float, b: float) -> Averages:
     """Everything that the static equations need."""
-    if isinstance(data, Teacher) and not data.classifies and data.loss is LINEAR:
+    if data.channel.moments and data.loss is LINEAR:
         return _moments(data, m, q, V)
     return integrals(data, m, q, V, b)
 
 
-def _moments(data: Teacher, m: float, q: float, V: float) -> Averages:
+def _moments(data: Any, m: float, q: float, V: float) -> Averages:
     """The square loss with labels that are numbers: gh = (omega - y)/(1 + V), so that <k y> and <y^2> are all it takes."""
-    ky = 1.0 if data.kind == "field" else 0.0
-    yy = (3.0 if data.kind == "square" else 1.0) + data.label_noise
+    ky, yy = data.channel.moments
+    yy += data.label_noise
     slope = 1.0 / (1.0 + V)
     squares = slope**2 * (q - 2.0 * m * ky + yy)
     return Averages(m * slope - slope * (m - ky), squares, slope, 0.0, slope, 0.5 * squares, np.nan)
 
 
-def integrals(data: Teacher | Mixture, m: float, q: float, V: float, b: float) -> Averages:
+def integrals(data: DataModel, m: float, q: float, V: float, b: float) -> Averages:
     """The averages for any convex loss and any labels, by quadrature."""
     total = np.zeros(7)
     loss, (v, dv, d2v) = data.loss, functions(data.loss)
@@ -103,19 +103,19 @@ def integrals(data: Teacher | Mixture, m: float, q: float, V: float, b: float) -
     return Averages(*total)
 
 
-def _parts(data: Teacher | Mixture, m: float, q: float, V: float, b: float) -> Iterator[_Part]:
+def _parts(data: Any, m: float, q: float, V: float, b: float) -> Iterator[_Part]:
     """The samples by their labels."""
-    if isinstance(data, Mixture):
+    if data.clustered:
         for c, probability, label, D in data.clusters:
             omega, weight, y = _nodes(data.loss, np.array([c * m + b]), np.sqrt(D * q), np.array([label]), D * V)
             yield _Part(omega, probability * weight, y, D, None, c)
-    elif data.classifies:
+    elif isinstance(data.channel, Sign):
         yield from _signs(data, m, q, V)
     else:
         yield from _numbers(data, m, q, V)
 
 
-def _signs(data: Teacher, m: float, q: float, V: float) -> Iterator[_Part]:
+def _signs(data: Any, m: float, q: float, V: float) -> Iterator[_Part]:
     """k given omega ~ N(0, q) is N(m omega/q, Q/q); the label is the sign of k + sqrt(Delta) zeta, perhaps flipped."""
     left, p = max(q - m**2, 1e-300) / q, data.flip
     spread = np.sqrt(left + data.label_noise)
@@ -128,10 +128,10 @@ def _signs(data: Teacher, m: float, q: float, V: float) -> Iterator[_Part]:
         yield _Part(omega, weight * share, y, 1.0, k / np.maximum(share, 1e-300), 0.0)
 
 
-def _numbers(data: Teacher, m: float, q: float, V: float) -> Iterator[_Part]:
+def _numbers(data: Any, m: float, q: float, V: float) -> Iterator[_Part]:
     """Labels that are numbers. y = h0 + noise is Gaussian, and given y so are omega and k; for other labels the integral runs over
     h0 and the noise, given which omega ~ N(m h0, Q)."""
-    if data.kind in ("", "field"):
+    if isinstance(data.channel, Field):
         wide = 1.0 + data.label_noise
         x, share = standard_normal()
         y, variance = np.sqrt(wide) * x, max(q - m * m / wide, 1e-300)
@@ -141,7 +141,7 @@ def _numbers(data: Teacher, m: float, q: float, V: float) -> Iterator[_Part]:
         zeta, other = np.polynomial.hermite_e.hermegauss(NOISE_NODES if data.label_noise > 0 else 1)
         h0, zeta = (grid.ravel() for grid in np.meshgrid(h0, np.sqrt(data.label_noise) * zeta, indexing="ij"))
         share = np.outer(share, other / other.sum()).ravel()
-        y = (h0**2 if data.kind == "square" else np.abs(h0)) + zeta
+        y = data.channel.label(h0, zeta)
         k0, centre, tilt, variance = h0, m * h0, 0.0, max(q - m * m, 1e-300)
     for first in range(0, len(y), AT_ONCE):
         part = slice(first, first + AT_ONCE)
@@ -152,7 +152,7 @@ def _numbers(data: Teacher, m: float, q: float, V: float) -> Iterator[_Part]:
 
 def standard_normal(panel: float = LABEL_PANEL, count: int = LABEL_NODES) -> tuple[np.ndarray, np.ndarray]:
     """Nodes and weights of a standard normal, in panels with an end at 0."""
-    ends = np.arange(-REACH, REACH + panel / 2, panel)
+    ends = np.arange(-OMEGA_REACH, OMEGA_REACH + panel / 2, panel)
     nodes, weights = np.polynomial.legendre.leggauss(count)
     x = (ends[:-1, None] + 0.5 * panel * (nodes + 1.0)).ravel()
     return x, np.tile(0.5 * panel * weights, len(ends) - 1) * np.exp(-0.5 * x**2) / np.sqrt(2.0 * np.pi)
@@ -161,13 +161,15 @@ def standard_normal(panel: float = LABEL_PANEL, count: int = LABEL_NODES) -> tup
 def _nodes(loss: Loss, centre: np.ndarray, spread: float, y: np.ndarray, DV: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Nodes of omega ~ N(centre, spread^2), weights and labels, (labels, nodes) each, in panels that end where v'' jumps or f
     changes sign. centre, y: (labels,)."""
-    grid, cuts = np.arange(-REACH, REACH + PANEL / 2, PANEL), [np.append(0.0, kinks(loss, float(label))) for label in y]
+    grid = np.arange(-OMEGA_REACH, OMEGA_REACH + OMEGA_PANEL / 2, OMEGA_PANEL)
+    cuts = [np.append(0.0, kinks(loss, float(label))) for label in y]
     most = max(len(at) for at in cuts)
     fields = np.array([np.append(at, np.zeros(most - len(at))) for at in cuts])  # padded with cuts at 0, which do no harm
     labels = np.broadcast_to(y[:, None], fields.shape).copy()
     x = (fields + DV * functions(loss).dv(fields, labels) - centre[:, None]) / spread
-    ends = np.sort(np.concatenate([np.broadcast_to(grid, (len(y), len(grid))), np.clip(x, -REACH, REACH)], axis=1), axis=1)
-    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    inside = np.clip(x, -OMEGA_REACH, OMEGA_REACH)
+    ends = np.sort(np.concatenate([np.broadcast_to(grid, (len(y), len(grid))), inside], axis=1), axis=1)
+    nodes, weights = np.polynomial.legendre.leggauss(OMEGA_NODES)
     half = 0.5 * np.diff(ends)[..., None]
     x = (ends[:, :-1, None] + half * (nodes + 1.0)).reshape(len(y), -1)
     weight = (half * weights).reshape(len(y), -1) * np.exp(-0.5 * x**2) / np.sqrt(2.0 * np.pi)

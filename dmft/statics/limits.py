@@ -6,7 +6,8 @@ At long times h = zeta - V g with V = lim eta sum_k R(n, k). With D = sd^2, omeg
     m = alpha V (m <D dgh/domega> - <sd k gh>) ,   Q = alpha V^2 <D gh^2> ,
     1/V = lambda + alpha <D dgh/domega> ,   <gh> = 0 where b is learnt.
 
-On the sphere q = 1 is given and lambda, the multiplier, is found. Averages are those of limit_averages.py.
+On the sphere q = 1 is given (or the norm that another constraint fixes) and lambda, the multiplier, is found. Averages are those of
+limit_averages.py.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from dmft.statics.limit_averages import averages
 
-TOLERANCE = 1e-12
+FIXED_POINT_TOLERANCE = 1e-12
 DAMPING = (0.5, 0.1, 0.02)  # share of the new point in the iteration; the next one where the last made it swing ever wider
-ROUNDS, BATCHES = 40, 8  # rounds of the iteration before Powell's method, and how often the two are tried
+ROUNDS, POWELL_TRIES = 40, 8  # rounds of the iteration before Powell's method, and how often the two are tried
 LARGEST, TINY = 1e6, 1e-9  # bounds of Q and V; TINY also of the slope that moves the intercept
 NOWHERE = ("[problem]: no fixed point was found: the weights grow without bound (separable labels without a ridge), or the sphere "
            "pulls outwards; take a larger ridge")
@@ -50,6 +51,9 @@ def fixed_point(run: Run) -> ConvexLimit:
     if not data.loss.convex:
         raise RunError(f'[problem] loss = "{data.loss.name}": not convex, so gradient descent has no end that could be computed '
                        "beforehand; linear, logistic, smooth_hinge and losses registered with convex=True have")
+    if experiment.constraint.rescales and not experiment.constraint.fixes_norm:
+        raise RunError(f'[problem] constraint = "{experiment.constraint.name}": the limit is known where the norm is fixed or '
+                       "free; take sphere or ridge")
     if len(experiment.losses) > 1:
         raise RunError("[algorithm] phase: the limit is known for one loss; leave out what changes it")
     if np.any(experiment.ridge_n != experiment.ridge_n[0]):
@@ -87,14 +91,14 @@ def _iterated(e: Experiment, damping: float) -> tuple[np.ndarray, bool]:
     """(m, Q, V, b) by damped iteration until Powell's method takes over, because a sphere near its free minimum, or a small ridge,
     converges slowly; and whether that converged, or the point left all bounds. RunError where it does neither."""
     point = np.array([0.1, 1.0, 1.0, 0.0])
-    for _ in range(BATCHES):
+    for _ in range(POWELL_TRIES):
         for _ in range(ROUNDS):
             point = point + damping * (_mapped(e, point)[0] - point)
             if not np.all(np.isfinite(point)) or max(point[1], point[2]) > LARGEST:
                 return point, False
         found = root(lambda x: _mapped(e, x)[0] - x, point, tol=1e-15)
         left = _mapped(e, found.x)[0] - found.x
-        if np.all(np.isfinite(left)) and np.max(np.abs(left)) < TOLERANCE * max(1.0, *found.x[1:3]):
+        if np.all(np.isfinite(left)) and np.max(np.abs(left)) < FIXED_POINT_TOLERANCE * max(1.0, *found.x[1:3]):
             return found.x, True
     raise RunError(NOWHERE)
 
@@ -103,14 +107,14 @@ def _mapped(e: Experiment, point: np.ndarray) -> tuple[np.ndarray, float]:
     """(m, Q, V, b) by the right-hand sides at (m, Q, V, b), and the multiplier."""
     m, Q, V, b = point
     Q, V = max(Q, TINY), max(V, TINY)  # Powell's method may step beyond
-    nu, alpha, sphere = e.constraint.decay, e.alpha, e.constraint.fixes_norm
-    if sphere:
-        m = np.clip(m, -1.0 + TINY, 1.0 - TINY)
-        Q = 1.0 - m**2
+    nu, alpha, norm = float(e.ridge_n[0]), e.alpha, e.constraint.norm
+    if norm is not None:
+        m = np.clip(m, TINY - np.sqrt(norm), np.sqrt(norm) - TINY)
+        Q = norm - m**2
     a = averages(e.data, m, Q + m * m, V, b)
     # Far from the fixed point, where Powell's method may look, all samples can be on flat parts of v'.
     m_new, b_new = alpha * V * a.pull, b - a.push / max(a.push_slope, TINY) if e.data.bias else 0.0
-    if sphere:
+    if norm is not None:
         return np.array([m_new, Q, np.sqrt(Q / (alpha * a.squares)), b_new]), 1.0 / V - alpha * a.stiffness
     return np.array([m_new, alpha * V**2 * a.squares, 1.0 / (nu + alpha * a.stiffness), b_new]), nu
 
@@ -118,7 +122,7 @@ def _mapped(e: Experiment, point: np.ndarray) -> tuple[np.ndarray, float]:
 def _limit(e: Experiment, point: np.ndarray) -> ConvexLimit:
     """Everything that is known at the fixed point."""
     m, Q, V, b = map(float, point)
-    q = 1.0 if e.constraint.fixes_norm else Q + m * m
+    q = Q + m * m if e.constraint.norm is None else e.constraint.norm
     a = averages(e.data, m, q, V, b)
     errors = {name: float(value) for name, value in e.data.errors(np.array(m), np.array(q), b).items()}
     wrong = float(a.wrong) if e.data.classifies else None

@@ -1,5 +1,6 @@
 """Labels of equations as links: [dmft-h] in a docstring or on a page leads to its line in equations.md, and a table at the end of
-that page leads back to the functions that cite it."""
+that page leads back. In the sources of the page it leads to lines of code, for an editor or a code host, and is written by
+`make labels`; on the site it leads to the descriptions of functions."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ from docutils import nodes
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = "equations"
 DEFINED = re.compile(r"\*\*\[([A-Za-z-]+)\]\*\*")
+BEGIN, END = "<!-- make labels -->\n", "<!-- end of labels -->\n"
+REFERENCE = "dmft/equations/reference.py"
 
 
 def labels() -> list[str]:
@@ -32,6 +35,51 @@ def citing() -> dict[str, list[str]]:
                 for label in sorted(set(re.findall(r"\[([A-Za-z-]+)\]", ast.get_docstring(node) or "")) & known):
                     found[label].append(name)
     return found
+
+
+def places() -> dict[str, list[tuple[str, int, str]]]:
+    """{label: [(file, line, name)]}: lines of code with a comment at their end that begins with the label, in the function `name`;
+    functions, classes and modules whose docstring says "Eq. [label]", where no line or function within them does."""
+    found: dict[str, list[tuple[str, int, str]]] = {label: [] for label in labels()}
+    for package in ("dmft", "sgd_sim"):
+        for file in sorted((ROOT / package).rglob("*.py")):
+            text, path = file.read_text(), str(file.relative_to(ROOT))
+            (_, module), *nodes_of = _documented(ast.parse(text), "")
+            for number, line in enumerate(text.splitlines(), 1):
+                code, _, comment = line.partition("  # [")
+                for label in re.findall(r"\[([A-Za-z-]+)\]", f"[{comment}") if code.strip() else ():
+                    if label in found:
+                        inside = [name for name, node in nodes_of if node.lineno <= number <= node.end_lineno]
+                        found[label].append((path, number, inside[-1].lstrip(".") if inside else ""))
+            for name, node in (*nodes_of, ("", module)):
+                for said in re.findall(r"\bEqs?\. ([^.]*)\.", ast.get_docstring(node) or ""):
+                    for label in set(re.findall(r"\[([A-Za-z-]+)\]", said)) & set(found):
+                        if not any(place[0] == path and (not name or place[2] == name[1:]) for place in found[label]):
+                            found[label].append((path, node.lineno if name else 1, name.lstrip(".")))
+    return {label: sorted(set(where)) for label, where in found.items()}
+
+
+def table() -> str:
+    """The table of the page: where the solver and the simulator, and where reference.py, compute what a label names."""
+    def links(where: list[tuple[str, int, str]]) -> str:
+        functions: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for path, line, name in where:
+            functions[path, name].append(line)
+        return ", ".join(f"{name or Path(path).stem} " + " ".join(f"[{path}:{line}](../{path}#L{line})" if k == 0 else
+                                                                  f"[{line}](../{path}#L{line})" for k, line in enumerate(lines))
+                         for (path, name), lines in functions.items())
+
+    rows = []
+    for label, where in places().items():
+        exact = [place for place in where if place[0] == REFERENCE]
+        rows.append(f"| [{label}] | {links([place for place in where if place not in exact])} | {links(exact)} |")
+    return "\n".join(["| label | solver and simulator | reference |", "|---|---|---|", *rows]) + "\n"
+
+
+def written(text: str, new: str) -> str:
+    """A page with another table between its marks."""
+    head, _, rest = text.partition(BEGIN)
+    return f"{head}{BEGIN}{new}{END}{rest.partition(END)[2]}"
 
 
 def _documented(tree: ast.Module, module: str) -> list[tuple[str, Any]]:
@@ -58,18 +106,20 @@ def linked(text: str) -> str:
 
 def _page(app: Any, docname: str, source: list[str]) -> None:
     """Markdown: labels outside code become links; the page of equations ends in the way back."""
+    if docname == PAGE:
+        source[0] = written(source[0], "")
     source[0] = linked(source[0])
     if docname == "inside":
         source[0] += _inside()
     if docname == PAGE:
-        source[0] += _way_back()
+        source[0] = written(source[0], _way_back())
 
 
 def _way_back() -> str:
     """The table of labels and of what cites them."""
     rows = [f"| [[{label}]](#eq-{label.lower()}) | " + ", ".join(f"{{py:obj}}`{name}`" for name in names) + " |"
             for label, names in sorted(citing().items())]
-    text = "\n## Where each label is cited\n\nThe code whose docstring names it. [Inside](inside.md) shows these.\n\n"
+    text = "\nThe code whose docstring names a label; [Inside](inside.md) shows it.\n\n"
     return text + "\n".join(["| label | cited by |", "|---|---|", *rows]) + "\n"
 
 
@@ -137,3 +187,8 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", _docstring, priority=600)      # after the text was made plain
     app.connect("doctree-read", _targets)
     return {"parallel_read_safe": False}
+
+
+if __name__ == "__main__":
+    page = ROOT / "docs" / f"{PAGE}.md"
+    page.write_text(written(page.read_text(), table()))

@@ -23,7 +23,7 @@ from numba import njit
 
 from onepass.gaussian import normal_cdf, sigmoid
 
-CUT = 8.7  # beyond this many standard deviations a Gaussian is below 1e-16
+GAUSSIAN_END = 8.7  # beyond this many standard deviations a Gaussian is below 1e-16
 _PHI0 = 1.0 / np.sqrt(2.0 * np.pi)
 
 
@@ -39,12 +39,12 @@ def _breaks(low, z_star, width, out):
     out[0] = low
     count = 1
     if width < 0.5:
-        for offset in (-CUT * width, 0.0, CUT * width):
+        for offset in (-GAUSSIAN_END * width, 0.0, GAUSSIAN_END * width):
             z = z_star + offset
-            if out[count - 1] < z < CUT:
+            if out[count - 1] < z < GAUSSIAN_END:
                 out[count] = z
                 count += 1
-    out[count] = CUT
+    out[count] = GAUSSIAN_END
     return count + 1
 
 
@@ -75,8 +75,8 @@ def binary_integrals(v, m, R, snr, rule, classes):
             ej = (R[i, i] * R[j, j] - R[i, j] ** 2 + m[i] * (m[i] * R[j, j] - m[j] * R[i, j])) * scale
         for s in (-1.0, 1.0):
             y, share = classes[0, 0 if s > 0.0 else 1]
-            low = max(-s * m[i] / spread, -CUT)
-            if low >= CUT:
+            low = max(-s * m[i] / spread, -GAUSSIAN_END)
+            if low >= GAUSSIAN_END:
                 continue
             z_star, width = 0.0, 1.0
             if slope != 0.0:
@@ -101,9 +101,9 @@ def binary_integrals(v, m, R, snr, rule, classes):
                         e0 = off * below
                         e1 = -off * _PHI0 * np.exp(-0.5 * w0 * w0)
                         both = 0.0
-                        start = max(w0, -CUT)
-                        if start < CUT:
-                            half_w, mid_w = 0.5 * (CUT - start), 0.5 * (CUT + start)
+                        start = max(w0, -GAUSSIAN_END)
+                        if start < GAUSSIAN_END:
+                            half_w, mid_w = 0.5 * (GAUSSIAN_END - start), 0.5 * (GAUSSIAN_END + start)
                             for c in range(nodes.size):
                                 w = mid_w + half_w * nodes[c]
                                 pw = half_w * weights[c] * _PHI0 * np.exp(-0.5 * w * w)

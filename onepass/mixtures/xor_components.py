@@ -13,19 +13,19 @@ from itertools import product
 
 import numpy as np
 
-LABELS = ("0", "+mu", "-mu", "+nu", "-nu")
+COMPONENT_NAMES = ("0", "+mu", "-mu", "+nu", "-nu")
 Component = tuple[str, ...]
 
 
 def component(labels: tuple[str, ...]) -> Component:
     """Name of the component of a label tuple: the labels themselves when all four means are served, else the means in use."""
-    used = [label for label in LABELS[1:] if label in labels]
+    used = [label for label in COMPONENT_NAMES[1:] if label in labels]
     return tuple(labels) if len(used) == 4 else tuple(used)
 
 
 def components() -> list[Component]:
     """The 39 components."""
-    return sorted({component(labels) for labels in product(LABELS, repeat=4)}, key=lambda c: (len(c), c))
+    return sorted({component(labels) for labels in product(COMPONENT_NAMES, repeat=4)}, key=lambda c: (len(c), c))
 
 
 def neuron_labels(v: np.ndarray, m: np.ndarray, threshold: float) -> np.ndarray:

@@ -12,7 +12,7 @@ from scipy.special import logit
 from dmft.core.errors import RunError
 from onepass.effective.dynamics import LinearSDE
 from onepass.mixtures.mixture_model import MixtureModel
-from onepass.mixtures.xor_components import LABELS, neuron_labels
+from onepass.mixtures.xor_components import COMPONENT_NAMES, neuron_labels
 from onepass.mixtures.xor_integrals import sobol_nodes, xor_integrals
 from onepass.result import Trajectory
 
@@ -61,7 +61,7 @@ class XorMixture(MixtureModel):
     def is_optimal(self, v: np.ndarray, m: np.ndarray) -> np.ndarray:
         """True if each of the four means has a neuron of its own, as at the 24 stable fixed points."""
         labels = np.sort(self.classify(v, m), axis=-1)
-        return np.all(labels == np.sort(LABELS[1:]), axis=-1)
+        return np.all(labels == np.sort(COMPONENT_NAMES[1:]), axis=-1)
 
     @property
     def ring(self) -> float:

@@ -20,17 +20,17 @@ from onepass.gaussian import add_moments, central_moments, sobol_normals
 from onepass.networks.field_moments import trapezoid_grid
 from sgd_sim.models.activations import Activation
 
-NODES = {1: 57, 2: 41, 3: 33, 4: 25}  # by number of fields
-MOST_FIELDS = max(NODES)
-SCRAMBLINGS = 8
-LOG2_POINTS, LOG2_POINTS_WITH_KINKS = 11, 13  # points of a scrambling
+BRACKET_NODES = {1: 57, 2: 41, 3: 33, 4: 25}  # by number of fields
+MOST_FIELDS = max(BRACKET_NODES)
+BRACKET_SCRAMBLINGS = 8
+BRACKET_LOG2_POINTS, BRACKET_LOG2_POINTS_WITH_KINKS = 11, 13  # points of a scrambling
 LARGEST_ERROR = 0.02  # of an entry, relative to the standard deviations of its two variables
 
 
 @lru_cache(maxsize=4)
 def _scramblings(dimensions: int, log2_points: int) -> np.ndarray:
     """Quasi-random standard normals (SCRAMBLINGS, 2^log2_points, dimensions), the same at every call."""
-    return np.stack([sobol_normals(dimensions, log2_points, [20221, i]) for i in range(SCRAMBLINGS)])
+    return np.stack([sobol_normals(dimensions, log2_points, [20221, i]) for i in range(BRACKET_SCRAMBLINGS)])
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -82,13 +82,13 @@ def bracket_covariance(
         return _covariance(student.s, student.ds, teacher.s, root, points, label_noise, weights, a, a_star, rate, gamma)
 
     if smooth and n <= MOST_FIELDS:
-        points, weights = trapezoid_grid(n, NODES[n])
+        points, weights = trapezoid_grid(n, BRACKET_NODES[n])
         if noise == 0.0:
             return average(points, np.zeros(len(points)), weights)
         z = np.array([-np.sqrt(3.0), 0.0, np.sqrt(3.0)])
         label_noise = np.repeat(np.sqrt(noise) * z, len(points))
         return average(np.tile(points, (3, 1)), label_noise, np.repeat([1 / 6, 2 / 3, 1 / 6], len(points)) * np.tile(weights, 3))
-    normals = _scramblings(n + 1, LOG2_POINTS if smooth else LOG2_POINTS_WITH_KINKS)
+    normals = _scramblings(n + 1, BRACKET_LOG2_POINTS if smooth else BRACKET_LOG2_POINTS_WITH_KINKS)
     equal = np.full(normals.shape[1], 1.0 / normals.shape[1])
     parts = np.stack([average(part[:, :n].copy(), np.sqrt(noise) * part[:, n], equal) for part in normals])
     found = parts.mean(0)

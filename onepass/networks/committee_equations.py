@@ -30,7 +30,7 @@ from sgd_sim.models.activations import ERF, Activation, activation
 
 MOST_TENSOR_FIELDS = 3  # up to so many fields one product rule over all of them is fastest
 FEWEST_NODES_WITH_KINKS = 24
-ROUGH = 1e-5  # relative error of the rule above which the user is warned
+ROUGH_RULE = 1e-5  # relative error of the rule above which the user is warned
 
 
 def _with_derivative(what: Any, derivative: Any) -> Activation:
@@ -135,7 +135,7 @@ class CommitteeEquations(Network):
             return
         for part in () if self._kinks else self._pair:
             error = quadrature_error(part, self.nodes)
-            if error > ROUGH:
+            if error > ROUGH_RULE:
                 warnings.warn(f"activation {part.name!r}: averages with nodes = {self.nodes} are off by about {error:.1e}; "
                               "take more nodes", stacklevel=5)  # fmt: skip
         for part, places in zip(self._pair, self._kinks, strict=False):

@@ -20,8 +20,8 @@ MOST_ORDERS = 100       # of Mehler's series; coefficients of a kink fall as n^(
 FEW_ORDERS, FINE = 40, 72       # series of more than 40 orders take panels of 72 nodes
 SERIES_ERROR = 1e-10    # of a geometric series with the largest correlation, which sets the number of orders
 BEND = 0.5              # a bend narrower than this, in standard deviations, gets panels of its own
-LONGEST = 8.6           # length of a panel, in standard deviations
-REACH = 6.0             # half-length of the stretch around a bend, in widths of the bend
+LONGEST_PANEL = 8.6           # length of a panel, in standard deviations
+BEND_REACH = 6.0             # half-length of the stretch around a bend, in widths of the bend
 
 
 @lru_cache(maxsize=8)
@@ -44,7 +44,7 @@ def _add_bends(edges, count, kinks, slope, offset, width):
         edges[count] = place
         count += 1
         if reach > 0.0:
-            edges[count], edges[count + 1] = place - REACH * reach, place + REACH * reach
+            edges[count], edges[count + 1] = place - BEND_REACH * reach, place + BEND_REACH * reach
             count += 2
     return count
 
@@ -60,7 +60,7 @@ def _panels(edges, count, x, w, z, weight):
         high = min(high, CUT)
         if high - low < 1e-12:
             continue
-        pieces = 1 + int((high - low) / LONGEST)
+        pieces = 1 + int((high - low) / LONGEST_PANEL)
         half = 0.5 * (high - low) / pieces
         for piece in range(pieces):
             for n in range(len(x)):

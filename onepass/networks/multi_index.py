@@ -35,9 +35,9 @@ from onepass.result import Trajectory
 from sgd_sim.models import links
 from sgd_sim.models.activations import Activation, activation
 from sgd_sim.models.networks import embed
-from sgd_sim.models.output_losses import SQUARE, OutputLoss, output_loss, pulls_at_zero
+from sgd_sim.models.output_losses import SQUARE_LOSS, OutputLoss, output_loss, pulls_at_zero
 
-ROUGH = 2e-3    # error of the drift, over its largest entry, above which the user is warned
+ROUGH_DRIFT = 2e-3    # error of the drift, over its largest entry, above which the user is warned
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class MultiIndexNetwork(Network):
         x = super().start({"clock": np.zeros(()), **initial}, dimension)
         if dimension is None and self._few_at_a_time:
             check_wide(self.width, self.teacher_width)
-        if dimension is None and x.ndim == 1 and (error := self.accuracy(initial)) > ROUGH:
+        if dimension is None and x.ndim == 1 and (error := self.accuracy(initial)) > ROUGH_DRIFT:
             warnings.warn(f"the drift of this multi-index network is known to {100 * error:.1g} % only (quasi-random points); "
                           "chain(...) is exact", ResultWarning, stacklevel=4)  # fmt: skip
         return x
@@ -143,7 +143,7 @@ class MultiIndexNetwork(Network):
     @property
     def _plain(self) -> bool:
         """True if kicks are linear in the error y - f: square loss, no clipping, every sample used once."""
-        return self.uses == 1 and self._functions[2] is SQUARE and np.isinf(self.clip)
+        return self.uses == 1 and self._functions[2] is SQUARE_LOSS and np.isinf(self.clip)
 
     @property
     def _few_at_a_time(self) -> bool:
@@ -264,7 +264,7 @@ class MultiIndexNetwork(Network):
         for index, s in zip(np.ndindex(flat.shape[:-1]), self._rows(flat), strict=True):
             if np.isfinite(flat[index]).all():
                 found[(slice(None), *index)] = self._risk_and_loss(s)
-        return {"risk": 0.5 * found[0]} | ({} if self._functions[2] is SQUARE else {"loss": found[1]})
+        return {"risk": 0.5 * found[0]} | ({} if self._functions[2] is SQUARE_LOSS else {"loss": found[1]})
 
     def _risk_and_loss(self, s: dict[str, np.ndarray]) -> tuple[float, float]:
         if self._few_at_a_time:

@@ -16,7 +16,7 @@ from onepass.gaussian import sobol_normals
 from onepass.networks.field_moments import trapezoid_grid
 from sgd_sim.models import links
 
-NODES = {2: 61, 3: 41, 4: 25}  # of the product rule, by number of fields
+PRODUCT_NODES = {2: 61, 3: 41, 4: 25}  # of the product rule, by number of fields
 SCRAMBLINGS, LOG2_POINTS = 4, 13
 
 
@@ -43,8 +43,8 @@ def field_rule(fields: int, noisy: bool, smooth: bool, noise_nodes: int) -> Fiel
     """The rule for that many fields, with `noise_nodes` Gauss-Hermite nodes for the label noise: 3 where no power of it above the
     second is averaged. With quasi-random points and any other number of nodes, the label noise is one more coordinate."""
     z, w = np.polynomial.hermite_e.hermegauss(noise_nodes) if noisy else (np.zeros(1), np.ones(1))
-    if smooth and fields in NODES:
-        return FieldRule(*trapezoid_grid(fields, NODES[fields]), z[None], w / w.sum(), 1)
+    if smooth and fields in PRODUCT_NODES:
+        return FieldRule(*trapezoid_grid(fields, PRODUCT_NODES[fields]), z[None], w / w.sum(), 1)
     own = noisy and noise_nodes != 3
     parts = []
     for i in range(SCRAMBLINGS):

@@ -14,13 +14,13 @@ import numpy as np
 from numba import njit
 
 from onepass.networks.field_moments import mean_square_error, trapezoid_grid
+from onepass.networks.multi_index_rules import PRODUCT_NODES
 from onepass.networks.smooth_moments import check_work, smooth_moments
 from sgd_sim.models import links
 from sgd_sim.models.activations import Activation
 
 MOST_DIRECTIONS = 2
-NODES = {2: 61, 3: 41, 4: 25}   # by number of fields
-TABLE, REACH = 1000, 12.0       # points of a table, and how far it reaches in units of the root of the largest variance
+TABLE_POINTS, TABLE_REACH = 1000, 12.0  # points of a table, and how far it reaches in units of the root of the largest variance
 
 
 @njit(cache=True, error_model="numpy")
@@ -91,11 +91,11 @@ def wide_mean_kicks(student: Activation, teacher: links.Link, om: np.ndarray, a:
     inverse = (vectors / np.sqrt(np.maximum(values_p, 1e-300))) @ vectors.T
     along = om[:, p:] @ inverse                                     # l_i = along_i . t + rest_i z
     perpendicular = om - along @ along.T
-    reach = REACH * np.sqrt(om.diagonal().max())
+    reach = TABLE_REACH * np.sqrt(om.diagonal().max())
     line, line_weights = (part.ravel() for part in trapezoid_grid(1, 57))
 
     def on_grid(fields: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        points, weights = trapezoid_grid(fields, NODES[fields])
+        points, weights = trapezoid_grid(fields, PRODUCT_NODES[fields])
         return links.evaluate(teacher.g, np.ascontiguousarray(points[:, :k] @ root)), points, weights
 
     values, points, weights = on_grid(k + 1)
@@ -108,7 +108,7 @@ def wide_mean_kicks(student: Activation, teacher: links.Link, om: np.ndarray, a:
         g_f[j] += along @ first[:k] + across * first[k]
     values, points, weights = on_grid(k + 2)
     squares = g_ff + noise * j2
-    tables = np.empty((p, TABLE))
+    tables = np.empty((p, TABLE_POINTS))
     for j in range(p):
         for l in range(j, p):
             rows, spreads = _conditional(along, perpendicular, j, l, p)
@@ -128,7 +128,7 @@ def wide_risk(student: Activation, teacher: links.Link, om: np.ndarray, a: np.nd
     values_p, vectors = np.linalg.eigh(om[p:, p:])
     root, inverse = ((vectors * np.clip(values_p, 1e-300, None) ** power) @ vectors.T for power in (0.5, -0.5))
     along = om[:p, p:] @ inverse
-    points, weights = trapezoid_grid(k + 1, NODES[k + 1])
+    points, weights = trapezoid_grid(k + 1, PRODUCT_NODES[k + 1])
     values = links.evaluate(teacher.g, np.ascontiguousarray(points[:, :k] @ root))
     total = float(weights @ values**2) + mean_square_error(student, student, om[:p, :p].copy(), -a / p, p, 41)
     for j in range(p):

@@ -15,9 +15,9 @@ import numpy as np
 from numba import njit
 
 # Gauss-Legendre in the cube root of the distance from the end of the path, where fields of one plane change fastest.
-_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(32)
-_ANGLES = 0.5 * np.pi * (1.0 - (0.5 * (1.0 - _NODES)) ** 3)
-_WEIGHTS = 0.75 * np.pi * (0.5 * (1.0 - _NODES)) ** 2 * _NODE_WEIGHTS
+_LEGENDRE_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(32)
+_ANGLES = 0.5 * np.pi * (1.0 - (0.5 * (1.0 - _LEGENDRE_NODES)) ** 3)
+_WEIGHTS = 0.75 * np.pi * (0.5 * (1.0 - _LEGENDRE_NODES)) ** 2 * _NODE_WEIGHTS
 _PARALLEL = 1e-12  # fields with |rho| closer to 1 than this are one field
 # Conditioned on two fields, a third in their span is zero, and its sign is decided by an infinitesimal independent
 # noise on every field; this is the relative variance of that noise, well above rounding.

@@ -1,4 +1,4 @@
-"""Spiked matrices and tensors of every order (Ben Arous et al. 2022, section 3, with the corrections of docs/errata.md).
+"""Spiked matrices and tensors of every order (Ben Arous et al. 2022, section 3, with the corrections of docs/notes/errata.md).
 
 Loss ||Y - x^(k)||^2 + beta |x|^2, Y = lambda v^(k) + W. Statistics m = x.v and r2 = |x|^2 - m^2, R^2 = m^2 + r2, delta = c/n:
 

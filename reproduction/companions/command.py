@@ -65,7 +65,7 @@ class CompanionFigure(NamedTuple):
     shows: str
 
 
-FIGURES = {
+COMPANION_FIGURES = {
     "arnaboldi1": CompanionFigure(
         arnaboldi.figure1, arnaboldi_tables.paths, lambda: _arnaboldi().draw_paths,
         "one unit: SGD and SDE from one start, exit times",
@@ -143,17 +143,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.list or options.name is None:
-        for name, figure in FIGURES.items() if world().is_root else ():
+        for name, figure in COMPANION_FIGURES.items() if world().is_root else ():
             print(f"{name:<12} {figure.shows}")
         return command.EXIT_DONE
-    if options.name not in FIGURES:
-        near = difflib.get_close_matches(options.name, FIGURES, 1)
+    if options.name not in COMPANION_FIGURES:
+        near = difflib.get_close_matches(options.name, COMPANION_FIGURES, 1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise UserError(f"no figure '{options.name}' (onepass figure --list){hint}")
     output = options.output or command.OUT / "figures" / f"{options.name}.png"
     if output.is_dir():
         raise FileError(f"-o {output}: is a folder; name the picture, for example {output / options.name}.png")
-    figure = FIGURES[options.name]
+    figure = COMPANION_FIGURES[options.name]
     begin = time.monotonic()
     say(f"{options.name}: {figure.shows}", quiet=options.quiet)
     draw = figure.drawing()  # before the work: without matplotlib the command ends here

@@ -29,7 +29,7 @@ from reproduction.paper.findings import caption, shares, table
 from sgd_sim.cli import main as simulation_command
 from workbench.cli.extras import needs_pictures
 
-COMMANDS: dict[str, Command] = {"theory": theory_command, "simulation": simulation_command}
+FIGURE_COMMANDS: dict[str, Command] = {"theory": theory_command, "simulation": simulation_command}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         if figure.panels:
             needs_pictures()
         with once():
-            code = make(figure, size, COMMANDS, options.force, options.quiet, lambda text: say(text, quiet=options.quiet),
+            code = make(figure, size, FIGURE_COMMANDS, options.force, options.quiet, lambda text: say(text, quiet=options.quiet),
                         options.output, options.device)
         if code:
             return code

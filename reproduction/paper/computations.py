@@ -19,7 +19,7 @@ from reproduction.paper.figure import Changes, PaperFigure, Series, plain_text
 from sgd_sim import SimulationResult
 from sgd_sim import load as load_simulation
 
-HALVES = ("simulation", "theory")
+SIDES = ("simulation", "theory")
 Command = Callable[[Sequence[str]], int]
 
 
@@ -72,7 +72,7 @@ def computations(figure: PaperFigure, size: str, out: Path = OUT, device: str = 
     """Everything that a figure computes, in the order of its series."""
     chosen, found = figure.sizes[size], []
     for series in figure.chosen(size):
-        for half in HALVES:
+        for half in SIDES:
             changes = chosen.simulation if half == "simulation" else chosen.theory
             if changes is None or not getattr(series, half):
                 continue
@@ -114,7 +114,8 @@ def load(figure: PaperFigure, size: str, out: Path = OUT) -> dict[str, Data]:
 def _simulation(path: Path) -> SimulationResult:
     """Load a simulation. From a random start m is replaced by |m|, since the loss does not distinguish w from -w."""
     result = load_simulation(path)
-    return result if result.run.problem.start == "warm" else replace(result, m=np.abs(result.m))
+    return result if result.run.problem.start == "warm" else replace(
+        result, curves=result.curves | {"m": np.abs(result.m)})
 
 
 def _overrides(*parts: Changes) -> tuple[str, ...]:

@@ -34,10 +34,10 @@ from workbench.plots.style import (
 APPEARANCE = {"gd": (ORANGE, "^", "-"), "sgd": (GREEN, "s", ":"), "persistent_sgd": (BLUE, "o", "--"),
          "langevin": (PINK, "D", "-")}
 SCAN_MARKERS = "os^DvPX"
-LABELS = {"m": "magnetization $m$", "loss": "training loss", "mse": "mean square error", "mse_fresh": "mean square error",
+PAPER_LABELS = {"m": "magnetization $m$", "loss": "training loss", "mse": "mean square error", "mse_fresh": "mean square error",
           "error_fresh": "share of wrong labels"}
 FLOOR = 1e-9  # lower end of logarithmic axes of losses: smaller ones show the single precision of the data
-POINTS = 28  # simulation points on a curve
+DRAWN_TIMES = 28  # simulation points on a curve
 
 
 def draw(figure: PaperFigure, data: Mapping[str, Data], caption: str, paths: list[Path]) -> None:
@@ -89,7 +89,7 @@ def _panel(ax, panel: Panel, observable: str, shown: Mapping[str, Data], small: 
     elif observable == "m":
         ax.set_ylim(top=1.03)
     ax.set_xlabel("$t$", fontsize=8 if small else 10, labelpad=1 if small else 4)
-    ax.set_ylabel(LABELS.get(observable, observable), fontsize=7 if small else 10, labelpad=1 if small else 4)
+    ax.set_ylabel(PAPER_LABELS.get(observable, observable), fontsize=7 if small else 10, labelpad=1 if small else 4)
     ax.tick_params(which="both", labelsize=6 if small else 8)
     ax.grid(alpha=0.2, linewidth=0.5)
 
@@ -121,7 +121,7 @@ def appearance(found: Data) -> tuple[str, str, Any]:
 
 def _thinned(x: np.ndarray) -> np.ndarray:
     """Indices of about POINTS of the times x > 0, equally spaced on a logarithmic axis."""
-    wanted = np.linspace(np.log(x[0]), np.log(x[-1]), POINTS)
+    wanted = np.linspace(np.log(x[0]), np.log(x[-1]), DRAWN_TIMES)
     return np.unique(np.abs(np.log(x)[None, :] - wanted[:, None]).argmin(axis=1))
 
 

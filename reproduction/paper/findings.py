@@ -19,7 +19,7 @@ from sgd_sim.result import SOLVED
 HIGH = 0.9  # the time to reach this overlap is reported
 
 # Keys whose values a caption states, in this order: (key, words).
-TOLD = (("simulation.dimension", "N"), ("simulation.instances", "instances"), ("algorithm.t_max", "t up to"),
+TOLD_KEYS = (("simulation.dimension", "N"), ("simulation.instances", "instances"), ("algorithm.t_max", "t up to"),
         ("theory.samples", "samples"), ("theory.replicas", "replicas"))
 
 
@@ -126,7 +126,7 @@ def caption(title: str, note: str, ours: list[Computation], full: list[Computati
     for half, word in (("simulation", "Simulation"), ("theory", "Theory")):
         mine, theirs = ([one.run() for one in some if one.half == half] for some in (ours, full))
         if mine:
-            told = [_told(mine, theirs, key, words) for key, words in TOLD if key.split(".")[0] in (half, "algorithm")]
+            told = [_told(mine, theirs, key, words) for key, words in TOLD_KEYS if key.split(".")[0] in (half, "algorithm")]
             said.append(f"{word}: {', '.join(told)}.")
     shown = {one.series.name: one.series.label for one in ours}
     left_out = dict.fromkeys(_named(one.series, shown.values()) for one in full if one.series.name not in shown)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reproduction.paper.figure import Panel, PaperFigure, Series, Size
 
-STARTS = (("gd_m50", 0.5), ("gd_m65", 0.65), ("gd_m80", 0.8))
+GD_STARTS = (("gd_m50", 0.5), ("gd_m65", 0.65), ("gd_m80", 0.8))
 THREE = (
     Series("gd", "gd", "GD"),
     Series("sgd", "sgd", r"SGD, $\ell = 0.5$"),
@@ -14,12 +14,12 @@ THREE = (
 FIG1 = PaperFigure(
     "fig1", "GD from three warm starts: average against theory (above), single runs on one landscape (below)",
     series=(
-        *(Series(name, name, "GD") for name, _ in STARTS),
-        *(Series(f"{name}_shared", f"{name}_shared", f"$m_0 = {m0}$, one landscape", theory=False) for name, m0 in STARTS),
+        *(Series(name, name, "GD") for name, _ in GD_STARTS),
+        *(Series(f"{name}_shared", f"{name}_shared", f"$m_0 = {m0}$, one landscape", theory=False) for name, m0 in GD_STARTS),
     ),
     panels=(
-        *(Panel(f"$m_0 = {m0}$", (name,), legend=name == "gd_m50") for name, m0 in STARTS),
-        *(Panel("", (f"{name}_shared",), statistic="instances", legend=name == "gd_m50") for name, _ in STARTS),
+        *(Panel(f"$m_0 = {m0}$", (name,), legend=name == "gd_m50") for name, m0 in GD_STARTS),
+        *(Panel("", (f"{name}_shared",), statistic="instances", legend=name == "gd_m50") for name, _ in GD_STARTS),
     ),
     columns=3,
     sizes={

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from reproduction.paper.figure import Panel, PaperFigure, Series, Size
 
-STARTS = (("m02", 0.2), ("m05", 0.5))
+LONG_STARTS = (("m02", 0.2), ("m05", 0.5))
 ALGORITHMS = (("gd", "GD"), ("persistent_sgd", r"persistent SGD, $\ell = 0.5$, $\tau = 1$"))
 
 LONGTIMES = PaperFigure(
     "longtimes", "GD and persistent SGD to t = 1000, theory beside finite dimension",
-    series=tuple(Series(f"{run}_{start}", run, label, {"problem.m0": m0}) for start, m0 in STARTS for run, label in ALGORITHMS),
+    series=tuple(Series(f"{run}_{start}", run, label, {"problem.m0": m0})
+                 for start, m0 in LONG_STARTS for run, label in ALGORITHMS),
     panels=tuple(Panel(f"$m_0 = {m0}$", tuple(f"{run}_{start}" for run, _ in ALGORITHMS), observable, log_y=observable == "loss",
                        legend=observable == "m" and start == "m02")
-                 for start, m0 in STARTS for observable in ("m", "loss")),
+                 for start, m0 in LONG_STARTS for observable in ("m", "loss")),
     columns=2,
     sizes={
         "quick": Size({"simulation.dimension": 300, "simulation.instances": 16, "algorithm.t_max": 30.0},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reproduction.paper.figure import Panel, PaperFigure, Series, Size
 
 RIDGES = (0.0, 0.1, 1.0)
-_KINDS = (("gd", "GD"), ("sgd", r"SGD, $\ell = 0.5$"), ("persistent_sgd", r"persistent SGD, $\ell = 0.5$, $\tau = 1$"))
+_RIDGE_KINDS = (("gd", "GD"), ("sgd", r"SGD, $\ell = 0.5$"), ("persistent_sgd", r"persistent SGD, $\ell = 0.5$, $\tau = 1$"))
 
 _SIZES = {
     "quick": Size({"simulation.dimension": 300, "simulation.instances": 32, "algorithm.t_max": 100.0},
@@ -18,8 +18,8 @@ _SIZES = {
 FIGB1 = PaperFigure(
     "figB1", "mean square error with ridge 0, 0.1 and 1: double descent",
     series=tuple(Series(f"{run}_ridge{ridge:g}", run, label, {"problem.ridge": ridge})
-                 for ridge in RIDGES for run, label in _KINDS),
-    panels=tuple(Panel(rf"$\lambda = {ridge:g}$", tuple(f"{run}_ridge{ridge:g}" for run, _ in _KINDS), "mse_fresh",
+                 for ridge in RIDGES for run, label in _RIDGE_KINDS),
+    panels=tuple(Panel(rf"$\lambda = {ridge:g}$", tuple(f"{run}_ridge{ridge:g}" for run, _ in _RIDGE_KINDS), "mse_fresh",
                        inset="loss", overlaps_line=True, legend=ridge == 0.0) for ridge in RIDGES),
     columns=3,
     sizes=_SIZES,
@@ -29,8 +29,9 @@ FIGB1 = PaperFigure(
 FIGB2 = PaperFigure(
     "figB2", "mean square error with ridge 0.5, gradient rescaled by the batch fraction (left) or not (right)",
     series=tuple(Series(f"{run}_{word}", run, label, {"algorithm.rescale_gradient": rescale})
-                 for word, rescale in (("rescaled", True), ("plain", False)) for run, label in _KINDS),
-    panels=tuple(Panel(title, tuple(f"{run}_{word}" for run, _ in _KINDS), "mse_fresh", inset="loss", legend=word == "rescaled")
+                 for word, rescale in (("rescaled", True), ("plain", False)) for run, label in _RIDGE_KINDS),
+    panels=tuple(Panel(title, tuple(f"{run}_{word}" for run, _ in _RIDGE_KINDS), "mse_fresh", inset="loss",
+                       legend=word == "rescaled")
                  for word, title in (("rescaled", r"gradient rescaled by $1/\ell$"), ("plain", "gradient not rescaled"))),
     columns=2,
     sizes=_SIZES,

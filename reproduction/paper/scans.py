@@ -33,9 +33,9 @@ def _schedule(temperature: float, cooling: float = COOLING) -> dict[str, object]
     return {"algorithm.temperature": [[0.0, temperature], [cooling, 0.0]]}
 
 
-_LEFT, _CENTRE, _RIGHT = _batches(), _persistences("persistence", PERSISTENCES), _temperatures()
+_LEFT_PANEL, _CENTRE, _RIGHT = _batches(), _persistences("persistence", PERSISTENCES), _temperatures()
 _SGD = Series("sgd", "sgd", "SGD")
-_FOUR = (("left: batch size, $\\tau = 1$", _LEFT), ("centre: persistence, $\\ell = 0.5$", [*_CENTRE, _SGD]),
+_FOUR = (("left: batch size, $\\tau = 1$", _LEFT_PANEL), ("centre: persistence, $\\ell = 0.5$", [*_CENTRE, _SGD]),
          ("right: temperature", _RIGHT))
 
 
@@ -46,7 +46,7 @@ def _cooled_at(cooling: float) -> dict[str, dict[str, object]]:
 
 FIG4 = PaperFigure(
     "fig4", "median overlap and loss over batch size (left), persistence time (centre), temperature (right)",
-    series=(*_LEFT, *_CENTRE, _SGD, *_RIGHT),
+    series=(*_LEFT_PANEL, *_CENTRE, _SGD, *_RIGHT),
     panels=(
         *(Panel(title, tuple(s.name for s in group), statistic="median") for title, group in _FOUR),
         *(Panel("", tuple(s.name for s in group), "loss", "median", log_y=True, legend=False) for _, group in _FOUR),
@@ -65,7 +65,7 @@ FIG4 = PaperFigure(
 )
 
 RATES = (0.01, 0.001, 0.0005, 0.0001)
-_KINDS = (("gd", "GD"), ("sgd", "SGD"), ("persistent_sgd", "persistent SGD"))
+_RATE_KINDS = (("gd", "GD"), ("sgd", "SGD"), ("persistent_sgd", "persistent SGD"))
 
 
 def _rate(run: str, label: str, eta: float, tint: float) -> Series:
@@ -74,11 +74,11 @@ def _rate(run: str, label: str, eta: float, tint: float) -> Series:
 
 _COARSE = (0.01, 0.0025)  # learning rates of the smaller versions
 _TINTS = {0.01: 0.45, 0.0025: 0.9, 0.001: 0.7, 0.0005: 0.85, 0.0001: 1.0}
-_RATE_SERIES = tuple(_rate(run, label, eta, tint) for run, label in _KINDS for eta, tint in _TINTS.items())
+_RATE_SERIES = tuple(_rate(run, label, eta, tint) for run, label in _RATE_KINDS for eta, tint in _TINTS.items())
 
 
 def _with_rates(rates: tuple[float, ...]) -> tuple[str, ...]:
-    return tuple(f"{run}_eta{eta:g}" for run, _ in _KINDS for eta in rates)
+    return tuple(f"{run}_eta{eta:g}" for run, _ in _RATE_KINDS for eta in rates)
 
 
 FIGB3 = PaperFigure(

@@ -11,10 +11,10 @@ from reproduction.paper.computations import Data
 from reproduction.paper.figure import PaperFigure, Series, Size
 from reproduction.paper.findings import against
 
-KINDS = ("gd", "sgd", "persistent_sgd", "langevin")
+VALIDATION_KINDS = ("gd", "sgd", "persistent_sgd", "langevin")
 ALPHAS = (2, 3)
-DIMENSIONS = (500, 1000, 2000)
-TIMES = (0.5, 2.0, 10.0)
+VALIDATION_DIMENSIONS = (500, 1000, 2000)
+VALIDATION_TIMES = (0.5, 2.0, 10.0)
 ACCURACY = 0.003
 CONFIDENCE = 0.999
 
@@ -26,18 +26,18 @@ def _case(kind: str, alpha: int) -> str:
 def _series() -> list[Series]:
     found = []
     for alpha in ALPHAS:
-        for kind in KINDS:
+        for kind in VALIDATION_KINDS:
             case = _case(kind, alpha)
             found.append(Series(case, case, f"{kind}, alpha = {alpha}", simulation=False))
             found += [Series(f"{case}_N{n}", case, f"{kind}, alpha = {alpha}, N = {n}", {"simulation.dimension": n},
-                             theory=False) for n in DIMENSIONS]
+                             theory=False) for n in VALIDATION_DIMENSIONS]
     return found
 
 
 def _instances(counts: tuple[int, ...]) -> dict[str, dict[str, int]]:
     """Instances at each dimension: more of the cheap ones."""
     return {f"{_case(kind, alpha)}_N{n}": {"simulation.instances": count}
-            for kind in KINDS for alpha in ALPHAS for n, count in zip(DIMENSIONS, counts)}
+            for kind in VALIDATION_KINDS for alpha in ALPHAS for n, count in zip(VALIDATION_DIMENSIONS, counts)}
 
 
 VALIDATION = PaperFigure(
@@ -51,7 +51,8 @@ VALIDATION = PaperFigure(
         "standard": Size(by_series=_instances((400, 200, 80))),
         "full": Size(theory={"algorithm.t_max": 100.0, "theory.samples": 131_072, "theory.replicas": 16,
                              "theory.blocks_per_level": 12},
-                     simulation={"algorithm.t_max": 100.0, "simulation.record": [*TIMES, 100.0], "simulation.precision": "float16"},
+                     simulation={"algorithm.t_max": 100.0, "simulation.record": [*VALIDATION_TIMES, 100.0],
+                                 "simulation.precision": "float16"},
                      by_series=_instances((6400, 3200, 1280))),
     },
 )
@@ -62,7 +63,7 @@ def table(data: Mapping[str, Data]) -> list[str]:
     rows = ["| algorithm | alpha | t | quantity | theory | its bias | simulation, N to infinity | z | 99.9 % of chance | verdict |",
             "|---|---|---|---|---|---|---|---|---|---|"]
     for alpha in ALPHAS:
-        for kind in KINDS:
+        for kind in VALIDATION_KINDS:
             rows += _rows(kind, alpha, data)
     return rows
 
@@ -70,10 +71,10 @@ def table(data: Mapping[str, Data]) -> list[str]:
 def _rows(kind: str, alpha: int, data: Mapping[str, Data]) -> list[str]:
     case = _case(kind, alpha)
     theory = data[case].theory if case in data else None
-    simulations = [found.simulation for n in DIMENSIONS
+    simulations = [found.simulation for n in VALIDATION_DIMENSIONS
                    if (found := data.get(f"{case}_N{n}")) is not None and found.simulation is not None]
-    if theory is None or len(simulations) < len(DIMENSIONS):
-        return [f"| {kind} | {alpha} | | | not run | | {len(simulations)} of {len(DIMENSIONS)} dimensions | | | |"]
+    if theory is None or len(simulations) < len(VALIDATION_DIMENSIONS):
+        return [f"| {kind} | {alpha} | | | not run | | {len(simulations)} of {len(VALIDATION_DIMENSIONS)} dimensions | | | |"]
     rows = []
     for observable in ("m", "loss"):
         result = against(theory, simulations, observable)

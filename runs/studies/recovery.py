@@ -13,7 +13,7 @@ import numpy as np
 
 from dmft.core.command import OUT
 from reproduction.paper import FIGURES, computations
-from reproduction.paper.command import COMMANDS
+from reproduction.paper.command import FIGURE_COMMANDS
 from sgd_sim.result import SOLVED
 
 SHARES = (0.05, 0.1, 0.25, 0.5)
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=OUT, metavar="DIR", help="where `dmft figure -o` keeps its results")
     options = parser.parse_args()
     size, figure = "quick" if options.quick else "full" if options.full else "standard", FIGURES["fig7"]
-    if code := computations.make(figure, size, COMMANDS, False, True, print, options.output):
+    if code := computations.make(figure, size, FIGURE_COMMANDS, False, True, print, options.output):
         raise SystemExit(code)
     found = computations.load(figure, size, options.output)
     sims = [data.simulation for name, data in found.items() if name.startswith("persistent_sgd") and data.simulation is not None]

@@ -22,7 +22,7 @@ from dmft.core.compiled import UNCOUNTED
 from sgd_sim.cpu import by_products, by_rows
 from sgd_sim.kernels.fast_normals import BLOCK, fill_block
 from sgd_sim.kernels.formulas import keep_of, miss, moved, point_ahead, rate_of
-from sgd_sim.kernels.rows import call_factor, call_scalar
+from sgd_sim.kernels.rows import call_factor, call_scalar, call_value
 from sgd_sim.kernels.step_table import settings_of
 from sgd_sim.recording import ERROR_FRESH, LOSS, MSE_FRESH, TRAINING_ERROR, B, M, Q
 
@@ -138,8 +138,9 @@ def add_noise(w, size, stream, step, normals, work):
 
 
 @njit(**UNCOUNTED, nogil=True)
-def _record(landscape, flags, settings, passes, lanes, column, curves):
-    """Put m, loss, q and the errors of every live lane into curves[:, :, column]."""
+def _record(landscape, flags, settings, averages, passes, lanes, column, curves):
+    """Put m, loss, q, the errors and observables (their addresses in `averages`, the last rows) of every live lane into
+    curves[:, :, column]."""
     visit_fresh(passes, landscape, settings, lanes)
     overlaps(lanes.w, lanes.w, lanes.q)
     samples, tests = landscape.h0.size, landscape.test_h0.size
@@ -161,6 +162,12 @@ def _record(landscape, flags, settings, passes, lanes, column, curves):
         row[M], row[LOSS], row[Q], row[MSE_FRESH] = lanes.m[lane], loss / samples, lanes.q[lane], error / tests
         if not flags.anchored:
             row[TRAINING_ERROR], row[ERROR_FRESH], row[B] = wrong / samples, wrong_fresh / tests, lanes.b[lane]
+        for k in range(averages.size):
+            total = 0.0
+            for mu in range(samples):
+                h = field(passes, landscape, lanes, lane, mu)
+                total += call_value(averages[k], h, landscape.h0[mu], landscape.teacher[mu])
+            row[row.size - averages.size + k] = total / samples
 
 
 @njit(**UNCOUNTED, nogil=True)
@@ -198,7 +205,7 @@ def advance(landscape, flags, table, passes, lanes, records, first, last):
             _deviate(w, before, 0.0, w0, sign, live, e)
             visit(passes, landscape, flags, settings, lanes, step, wanted, step < last and not flags.looks_ahead)
         if wanted:
-            _record(landscape, flags, settings, passes, lanes, column, curves)
+            _record(landscape, flags, settings, table.averages, passes, lanes, column, curves)
             for lane in range(sign.size):    # fields of new samples overflow too
                 if live[lane] and not np.isfinite(curves[lane, LOSS, column] + curves[lane, MSE_FRESH, column]):
                     left -= _drop(live, lane, step, column, records)

@@ -39,7 +39,7 @@ def plain_start(problem: ProblemConfig, constraint: Constraint, w0: np.ndarray, 
     m0 = problem.m0 or 0.0
     if constraint.fixes_norm:
         z = on_sphere(z if problem.start == "random" else z - (z @ w0 / w0.size) * w0)
-    return m0 * w0 + np.sqrt(constraint.start_variance(m0)) * z
+    return m0 * w0 + np.sqrt(constraint.spread(m0)) * z
 
 
 def spectral_weights(problem: ProblemConfig, labels: np.ndarray) -> np.ndarray:

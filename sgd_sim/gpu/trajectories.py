@@ -13,16 +13,17 @@ import numpy as np
 from dmft.core.device import Gpu
 from dmft.core.errors import RunError
 from dmft.core.streams import key
-from dmft.model.cuda_loss import check_cuda, loss_source
-from dmft.model.experiment import Experiment
+from dmft.model.cuda_loss import averages_source, check_averages, check_cuda, loss_source
+from dmft.model.experiment import Experiment, observables_of
 from dmft.model.runfile import Run
+from dmft.model.sample_averages import averages
 from sgd_sim.cpu.lanes import make_noise
 from sgd_sim.cpu.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, spectral_weights, start_noise
 from sgd_sim.gpu.layout import ALL, COLUMNS, DRAW, KERNELS, PASSES, PRODUCT, STEP, WIDEST, CardLayout, make_layout
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.formulas import keep_of, rate_of
 from sgd_sim.kernels.step_table import make_flags, make_table
-from sgd_sim.landscape import TEST_ROWS, draw_labels, make_teacher, on_sphere, sizes
+from sgd_sim.landscape import TEST_ROWS, draw_labels, make_teacher, on_sphere, sizes, teacher_fields
 from sgd_sim.recording import record_steps, recorded_rows
 from sgd_sim.states import NOT_STARTED, States, remembers
 
@@ -62,6 +63,7 @@ def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) ->
     layout = layout_of(run)
     for loss in Experiment.from_run(run).losses:
         check_cuda(gpu, loss, "simulation")
+    check_averages(gpu, averages(observables_of(run)), "simulation")
     shared = run.simulation.landscape == "shared"
     room, each = int(0.9 * gpu.free_bytes()), instance_bytes(run, layout) + (0 if shared else landscape_bytes(layout))
     most = min((room - (landscape_bytes(layout) if shared else 0)) // each, MOST_TOGETHER)
@@ -86,8 +88,9 @@ class GpuTrajectories:
         self.flags, self.table, self.steps = make_flags(run), make_table(run, self.layout.samples), run.algorithm.steps
         experiment = Experiment.from_run(run)
         self.model, self.constraint, self.loss_n = experiment.data, experiment.constraint, experiment.loss_n
-        self.by_loss = [gpu.kernels(self.layout.code(loss_source(loss), self.flags, self.constraint, len(recorded_rows(run)),
-                                                      self.passes), (*KERNELS, *PASSES[self.passes]))
+        observed = averages_source(averages(experiment.observables))
+        self.by_loss = [gpu.kernels(self.layout.code(loss_source(loss) + observed, self.flags, self.constraint,
+                                                     len(recorded_rows(run)), self.passes), (*KERNELS, *PASSES[self.passes]))
                         for loss in experiment.losses]
         self.kernels = self.by_loss[0]     # the kernels that do not depend on the loss
         self.shared = simulation.landscape == "shared"
@@ -101,8 +104,8 @@ class GpuTrajectories:
         landscapes = np.array([0]) if self.shared else instances
         teachers = np.array([make_teacher(seed, i, n) for i in landscapes])
         self.w0 = put(teachers)
-        self.data = self._rows("simulation/data", landscapes, samples)
-        self.test = self._rows("simulation/test", landscapes, TEST_ROWS)
+        self.data, self.teacher = self._rows("simulation/data", landscapes, samples)
+        self.test, _ = self._rows("simulation/test", landscapes, TEST_ROWS)
         self.e, self.arrived = zeros((count, self.layout.padded), np.float32), zeros(count, np.uint32)
         settings = self._settings()
         self.settings, self.lines, self.tickets, self.taken = put(settings), np.int64(len(settings)), zeros(1, np.uint64), 0
@@ -130,19 +133,20 @@ class GpuTrajectories:
         made = {"keep": keep_of(table.inertia, table.eta, table.ridge), "rate": rate_of(table.eta, self.layout.n)}
         return np.stack([made[name] if name in made else getattr(table, name) for name in COLUMNS], axis=1).astype(np.float64)
 
-    def _rows(self, purpose: str, landscapes: np.ndarray, rows: int) -> tuple:
+    def _rows(self, purpose: str, landscapes: np.ndarray, rows: int) -> tuple[tuple, Any]:
         """Data of landscapes, their labels, the distance in rows between the landscapes of two instances, the number of rows, and
-        an array for the fields of the instances."""
+        an array for the fields of the instances; and the fields of w0."""
         data = self.gpu.zeros((landscapes.size, rows, self.layout.stride), self.layout.stored)
         fields = self.gpu.zeros((landscapes.size, rows))
         streams = self.gpu.put(np.array([key(self.run.simulation.seed, purpose, i) for i in landscapes]))
         self.kernels["fill_rows"]((rows, landscapes.size), (128,), (streams, self.w0, np.int32(rows), data, fields), 256)
-        if not self.model.plain:
-            self._label(purpose, landscapes, rows, data, fields)
-        return data, fields, np.int64(0 if self.shared else rows), np.int32(rows), self.gpu.zeros((self.instances.size, rows))
+        teacher = fields if self.model.plain else self._label(purpose, landscapes, rows, data, fields)
+        apart = np.int64(0 if self.shared else rows)
+        return (data, fields, apart, np.int32(rows), self.gpu.zeros((self.instances.size, rows))), teacher
 
-    def _label(self, purpose: str, landscapes: np.ndarray, rows: int, data: Any, fields: Any) -> None:
-        """Replace the teachers' fields by the labels, and move the rows of a mixture to their clusters."""
+    def _label(self, purpose: str, landscapes: np.ndarray, rows: int, data: Any, fields: Any) -> Any:
+        """Replace the teachers' fields by the labels, and move the rows of a mixture to their clusters; returns the fields of w0,
+        where observables need them."""
         seed, h0 = self.run.simulation.seed, self.gpu.get(fields)
         drawn = [draw_labels(self.model, seed, purpose, i, h0[k], self.layout.n) for k, i in enumerate(landscapes)]
         self.gpu.fill(fields, np.array([labels for labels, _ in drawn]))
@@ -150,6 +154,9 @@ class GpuTrajectories:
         if places:
             centre, spread = (self.gpu.put(np.array([place[k] for place in places])) for k in (0, 1))
             self.kernels["place_rows"]((rows, landscapes.size), (128,), (self.w0, np.int32(rows), centre, spread, data), 0)
+        if not self.table.averages.size:
+            return NULL
+        return self.gpu.put(np.array([teacher_fields(h0[k], place, self.layout.n) for k, (_, place) in enumerate(drawn)]))
 
     def _start(self, teachers: np.ndarray) -> None:
         """Weights at t = 0, as `starts.start_weights`."""
@@ -222,8 +229,8 @@ class GpuTrajectories:
         (_, h0, apart, rows, fields), (_, test_h0, test_apart, tests, test_fields) = self.data, self.test
         column = np.int32(np.searchsorted(self.record, step))
         self.by_loss[self.loss_n[step]]["record"]((self.instances.size,), (self.layout.threads,), (
-            self.w, self.m, fields, h0, apart, rows, test_fields, test_h0, test_apart, tests, self.b, np.int64(step),
-            self.curves, column, np.int32(self.record.size), self.live, self.diverged_at, self.weights[-1]), 256)
+            self.w, self.m, fields, h0, apart, rows, test_fields, test_h0, test_apart, tests, self.b, self.teacher,
+            np.int64(step), self.curves, column, np.int32(self.record.size), self.live, self.diverged_at, self.weights[-1]), 256)
         if twice and mode:
             self._update(step)
             self._pass(mode, step, self.data, self.sign, self.live)

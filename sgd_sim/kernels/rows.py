@@ -134,6 +134,18 @@ def call_scalar(typing, address, f, y):
 
 
 @intrinsic
+def call_value(typing, address, f, y, h0):
+    """Call the compiled double value(double, double, double) of an observable at an address."""
+    signature = types.float64(types.intp, types.float64, types.float64, types.float64)
+
+    def generate(context, builder, sig, arguments):
+        kind = ir.FunctionType(_DOUBLE, [_DOUBLE] * 3).as_pointer()
+        return builder.call(builder.inttoptr(arguments[0], kind), arguments[1:])
+
+    return signature, generate
+
+
+@intrinsic
 def call_factor(typing, address, q):
     """Call the compiled double f(double) at an address."""
     signature = types.float64(types.intp, types.float64)

@@ -10,10 +10,12 @@ from numba import cfunc, njit
 
 from dmft.core.compiled import UNCOUNTED
 from dmft.core.syntax import bound
-from dmft.model.experiment import Experiment
+from dmft.model.curves import CurveDefinition
+from dmft.model.experiment import Experiment, observables_of
 from dmft.model.losses import Loss, built_in, get_loss
 from dmft.model.minibatches import Epochs, MiniBatch
 from dmft.model.runfile import Run
+from dmft.model.sample_averages import averages
 from sgd_sim.kernels import minibatch
 
 
@@ -47,6 +49,7 @@ class StepTable(NamedTuple):
     dv: np.ndarray
     is_wrong: np.ndarray
     loss: np.ndarray          # number of the loss
+    averages: np.ndarray      # (observables,) addresses, at all steps
     draws: np.ndarray         # (.., 3): first and last place of the mini-batch in an order of all rows, and the key of that order
 
 
@@ -92,6 +95,14 @@ def _compiled(loss: Loss):
 
 
 @cache
+def _compiled_value(curve: CurveDefinition):
+    """The value of an observable as a C function."""
+    value = curve.value
+    compiled = cfunc("float64(float64, float64, float64)", cache=not curve.source)
+    return compiled(lambda f, y, h0: 1.0 * value(f, y, h0))
+
+
+@cache
 def _rescaling(constraint: Any):
     """The factor of the weights of a constraint as a C function of |w|^2/N."""
     return cfunc("float64(float64)")(bound(constraint.scale))
@@ -111,12 +122,13 @@ def make_flags(run: Run) -> RunFlags:
 def make_table(run: Run, samples: int) -> StepTable:
     """The settings of all steps of a run with `samples` data rows."""
     names = [run.problem.loss, *(phase["loss"] for phase in run.algorithm.phase if "loss" in phase)]
-    return _table(run, samples, tuple(get_loss(name) for name in names))     # the cache must notice a name registered anew
+    known = tuple(get_loss(name) for name in names), averages(observables_of(run))
+    return _table(run, samples, *known)     # the cache must notice a name registered anew
 
 
 @lru_cache(maxsize=4)
-def _table(run: Run, samples: int, _: tuple[Loss, ...]) -> StepTable:
-    """`make_table`, kept for a run and its losses."""
+def _table(run: Run, samples: int, _: tuple[Loss, ...], observed: tuple[CurveDefinition, ...]) -> StepTable:
+    """`make_table`, kept for a run, its losses and its observables."""
     experiment, kind = Experiment.from_run(run), make_flags(run).batch
     steps, which = experiment.steps, experiment.loss_n
     addresses = np.array([[function.address for function in _compiled(loss)] for loss in experiment.losses])
@@ -126,7 +138,7 @@ def _table(run: Run, samples: int, _: tuple[Loss, ...]) -> StepTable:
     alike = len(experiment.losses) == 1 and all(np.all(column == column[0]) for column in columns)
     columns = [column[:1] if alike else np.append(column, column[-1]) for column in columns]
     which = which[:1] if alike else which
-    columns += [*addresses[which].T, which]
+    columns += [*addresses[which].T, which, np.array([_compiled_value(curve).address for curve in observed], np.int64)]
     draws = np.zeros((1, 3), np.int64)
     if kind in minibatch.FIXED_SIZE:
         batches = experiment.batches

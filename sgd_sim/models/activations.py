@@ -16,7 +16,7 @@ from numba.core.errors import NumbaError
 
 from dmft.core.errors import RunError
 
-_SIGNATURE = "float64(float64)"
+_ACTIVATION_SIGNATURE = "float64(float64)"
 
 
 class Activation(NamedTuple):
@@ -27,42 +27,42 @@ class Activation(NamedTuple):
     ds: Any
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _square(x):
     return x * x
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _twice(x):
     return 2.0 * x
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _erf(x):
     return erf(x / sqrt(2.0))
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _gauss(x):
     return sqrt(2.0 / pi) * exp(-0.5 * x * x)
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _tanh(x):
     return tanh(x)
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _sech2(x):
     return 1.0 - tanh(x) ** 2
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _relu(x):
     return max(x, 0.0)
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _step(x):
     return 1.0 if x > 0.0 else 0.0
 
@@ -89,7 +89,7 @@ def _compile(f: Callable) -> Any:
         if not hasattr(source, "__code__"):  # a NumPy function
             source = _called(f)
         try:
-            _compiled[f] = cfunc(_SIGNATURE)(source)
+            _compiled[f] = cfunc(_ACTIVATION_SIGNATURE)(source)
         except NumbaError as problem:
             reason = str(problem).splitlines()[0]
             raise RunError(f"activation {f.__name__}: Numba cannot compile it for a float ({reason})") from None

@@ -15,7 +15,7 @@ from numba.core.errors import NumbaError
 
 from dmft.core.errors import RunError
 
-_SIGNATURE = "float64(float64, float64)"
+_OUTPUT_LOSS_SIGNATURE = "float64(float64, float64)"
 
 
 class OutputLoss(NamedTuple):
@@ -27,52 +27,52 @@ class OutputLoss(NamedTuple):
     smooth: bool
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_OUTPUT_LOSS_SIGNATURE, cache=True)
 def _square(y, f):
     return 0.5 * (y - f) ** 2
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_OUTPUT_LOSS_SIGNATURE, cache=True)
 def _difference(y, f):
     return y - f
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_OUTPUT_LOSS_SIGNATURE, cache=True)
 def _absolute(y, f):
     return abs(y - f)
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_OUTPUT_LOSS_SIGNATURE, cache=True)
 def _sign(y, f):
     return 1.0 if y > f else (-1.0 if y < f else 0.0)
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_OUTPUT_LOSS_SIGNATURE, cache=True)
 def _logcosh(y, f):
     x = abs(y - f)
     return log(cosh(x)) if x < 20.0 else x - log(2.0)
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_OUTPUT_LOSS_SIGNATURE, cache=True)
 def _tanh(y, f):
     return tanh(y - f)
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_OUTPUT_LOSS_SIGNATURE, cache=True)
 def _logistic(y, f):
     x = -y * f
     return log1p(exp(-abs(x))) + max(x, 0.0)
 
 
-@cfunc(_SIGNATURE, cache=True)
+@cfunc(_OUTPUT_LOSS_SIGNATURE, cache=True)
 def _logistic_pull(y, f):
     x = y * f
     return y / (1.0 + exp(x)) if x < 0.0 else y * exp(-x) / (1.0 + exp(-x))
 
 
-SQUARE = OutputLoss("square", _square, _difference, True)  # what is special about it is asked by identity, never by the name
+SQUARE_LOSS = OutputLoss("square", _square, _difference, True)  # what is special about it is asked by identity, never by the name
 BUILT_IN_LOSSES = {
-    "square": SQUARE,
+    "square": SQUARE_LOSS,
     "absolute": OutputLoss("absolute", _absolute, _sign, False),
     "logcosh": OutputLoss("logcosh", _logcosh, _tanh, True),
     "logistic": OutputLoss("logistic", _logistic, _logistic_pull, True),
@@ -127,7 +127,7 @@ def output_loss(what: str | tuple[Callable, Callable] | OutputLoss) -> OutputLos
         raise RunError("loss must be a name or a pair (l(y, f), -dl/df)")
     name = getattr(what[0], "__name__", "user")
     try:
-        value, pull = (cfunc(_SIGNATURE)(getattr(f, "py_func", f)) for f in what)
+        value, pull = (cfunc(_OUTPUT_LOSS_SIGNATURE)(getattr(f, "py_func", f)) for f in what)
     except NumbaError as problem:
         raise RunError(f"loss {name}: Numba cannot compile it as l(y, f) ({str(problem).splitlines()[0]})") from None
     f, step = np.array([-1.3, 0.2, 0.9]), 1e-6

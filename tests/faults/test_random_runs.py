@@ -169,8 +169,7 @@ def unexplained(path: Path) -> list[str]:
     diverged = np.asarray(stored.arrays.get("diverged", np.zeros(0, bool)))
     if "diverged" in str(stored.attrs.get("outcome", "")) + str(stored.attrs.get("outcomes", "")) and not diverged.any():
         return []
-    whole = np.isfinite(stored.arrays.get("replicas/half_m", np.zeros((1, 0)))).all(axis=1)
-    halves = ("half_", "bias/") if not whole.any() else ("half_",)
+    halves = ("half_", "bias/") if not stored.arrays.get("state/bias/count", (0, 1))[1] else ("half_",)
     bad = []
     for name, array in stored.arrays.items():
         if array.dtype.kind != "f" or "error" in name or name.startswith(("state/", "history")) or "residual" in name:

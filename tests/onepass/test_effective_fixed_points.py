@@ -10,7 +10,7 @@ import pytest
 from dmft.core.errors import RunError, UserError
 from onepass import BinaryMixture, SpikedTensor, XorMixture, fixed_point, linearise
 from onepass.effective.dynamics import EffectiveDynamics, LinearSDE, jacobian
-from onepass.mixtures.xor_components import LABELS, component, components, fixed_point_of
+from onepass.mixtures.xor_components import COMPONENT_NAMES, component, components, fixed_point_of
 from onepass.spiked.phases import critical_signal, fixed_points, informative
 
 TABLE = {  # (m_dagger, m_star) at 1.1, 1.5, 2 lambda_c
@@ -120,7 +120,7 @@ def test_binary_flow_conserves_the_ratio_in_the_open_quadrant():
 
 def test_xor_components_by_merging_closures():
     """Union-find over the 5^4 tuples, without the naming rule: a neuron may join or leave 0 where its mean keeps another."""
-    tuples = list(product(LABELS, repeat=4))
+    tuples = list(product(COMPONENT_NAMES, repeat=4))
     parent = {t: t for t in tuples}
 
     def root(t):

@@ -91,6 +91,7 @@ def test_near_zero_variance_for_general_step():
         assert abs(variance_z(sgd, expected / c)) > 4  # noise 4 k u2^{k-1}, printed for c = 1 only
 
 
+@pytest.mark.slow
 def test_diverging_signal_is_not_an_ou_process():
     """lambda_n = Lambda n^{1/2} for k = 3: quartiles of SGD follow drift 2k m (Lambda m^{k-2} - r2^{k-1}); the printed
     2k m (Lambda - r2^{k-1}) misses them. Paths that explode count as +infinity."""
@@ -126,6 +127,7 @@ def test_diverging_signal_of_odd_order_pulls_back_from_below():
     assert not np.mean(sgd < mirrored) > 0.05  # what "outwards on both sides" would give
 
 
+@pytest.mark.slow
 def test_escape_from_zero_takes_n_log_n_steps():
     """Order 2 above the threshold from a random start: the escape time steps/n grows as log(n)/(8 (lambda - 1))."""
     model, sizes, means, errors = SpikedTensor(2, 1.5), (1000, 30000), [], []
@@ -155,7 +157,8 @@ def test_mixture_chain_follows_the_ode(model, initial):
 
 @pytest.mark.parametrize(
     "model, initial",
-    [slow(BinaryMixture(3.0, 0.1), BINARY), (XorMixture(3.0, 0.05), XOR), slow(BinaryMixture(np.inf, 0.1), BINARY)],
+    [slow(BinaryMixture(3.0, 0.1), BINARY), (XorMixture(3.0, 0.05, class_weights=((0.4, 0.1), (0.2, 0.3))), XOR),
+     slow(XorMixture(3.0, 0.05), XOR), slow(BinaryMixture(np.inf, 0.1), BINARY)],
 )
 def test_mixture_chain_and_sgd_have_one_law(model, initial):
     chain, sgd = model.chain(20, 4000, initial, [2.0]), model.simulate(20, 4000, initial, [2.0])
@@ -239,6 +242,7 @@ def test_half_of_the_binary_runs_end_on_the_ring():
     assert not within_binomial(model.classify(end.v[:, 0], end.m[:, 0]) == "optimal", 0.5)
 
 
+@pytest.mark.slow
 def test_three_in_thirty_two_xor_runs_are_optimal():
     model, N = XorMixture(np.inf, 0.1), 250
     start = model.random_start(N, 600)

@@ -1,4 +1,4 @@
-"""Printed formulas of the companion papers that are wrong, each beside its correct form (docs/errata.md)."""
+"""Printed formulas of the companion papers that are wrong, each beside its correct form (docs/notes/errata.md)."""
 
 import math
 import re
@@ -163,6 +163,6 @@ def test_plateau_count_needs_room_for_the_students():
 
 def test_every_test_that_the_errata_name_exists():
     root = Path(__file__).resolve().parents[2]
-    named = set(re.findall(r"`(test_[a-z0-9_]+)`", (root / "docs" / "errata.md").read_text()))
+    named = set(re.findall(r"`(test_[a-z0-9_]+)`", (root / "docs" / "notes" / "errata.md").read_text()))
     written = set(re.findall(r"def (test_\w+)", "".join(p.read_text() for p in (root / "tests").rglob("test_*.py"))))
     assert named and named <= written, sorted(named - written)

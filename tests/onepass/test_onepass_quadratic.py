@@ -1,5 +1,5 @@
 """Quadratic networks: moments, ODE and noise against quadrature, polynomials and the equations of the papers
-as corrected in docs/errata.md."""
+as corrected in docs/notes/errata.md."""
 
 import warnings
 

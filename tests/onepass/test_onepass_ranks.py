@@ -42,10 +42,11 @@ def test_ranks_change_nothing(run_python, tmp_path):
         "chain": run.model.chain(100, 7, run.start(7), run.time.grid()),
         "sde": run.model.diffuse(100, 7, run.start(7), run.time.grid()),
     }
+    all_three = ("from onepass.cli import main\n"
+                 f"for p in {list(alone)}: main(['simulate', 'a.toml', '-o', p + '.h5', '--set', 'simulation.process=' + p])")
+    done = run_python("-c", all_three, ranks=3, timeout=240.0)
+    assert done.returncode == 0 and done.stderr.count("wrote") == 3, done.stderr
     for process, expected in alone.items():
-        done = run_python("-m", "onepass", "simulate", "a.toml", "-o", f"{process}.h5", "--set", f"simulation.process={process}",
-                          ranks=3, timeout=240.0)  # fmt: skip
-        assert done.returncode == 0 and done.stderr.count("wrote") == 1, done.stderr
         np.testing.assert_array_equal(onepass.load(tmp_path / f"{process}.h5").Q, expected.Q)
 
 

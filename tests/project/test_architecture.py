@@ -17,7 +17,7 @@ SHARED = ("dmft.core", "dmft.files", "dmft.model", "dmft.version")
 # library: the only place that may import it
 OWNERS = {"mpi4py": "dmft.core.parallel", "h5py": "dmft.core.store", "matplotlib": "workbench.plots", "cupy": "dmft.core.device"}
 # Within a package from the lowest to the highest: a module may import its own layer and those before it.
-LAYERS = {"dmft": ("core", "files", "model", "statics", "equations", "samples", "solvers", "result", "running", "convergence",
+LAYERS = {"dmft": ("core", "model", "files", "statics", "equations", "samples", "solvers", "result", "running", "convergence",
                    "api", "cli"),
           "sgd_sim": ("kernels", "models", "landscape", "recording", "states", "memory", "archive", "cpu", "gpu", "instances",
                       "callbacks", "result", "simulation", "cli"),

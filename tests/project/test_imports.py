@@ -20,6 +20,11 @@ GATES = ("dmft",)
 FINDS_BY_NAME = {"dmft", "dmft.cli", "dmft.core.subcommands", "dmft.result.pictures", "workbench.inspection.kinds"}
 # Class names in two files, with the reason why both are right.
 TWICE_ON_PURPOSE: dict[str, str] = {}
+# Constants that several modules have, each its own, because they are found by this name or play one part in each program.
+ROLES = {"KIND", "COMMANDS", "_EPILOG"}
+# to do: names of dmft/model and of sgd_sim that still mean two things
+STILL_TWICE = {"NONE", "_NOISE_NODES", "BERNOULLI", "PERSISTENT", "EPOCHS", "STEP", "KERNELS", "LANES", "TILE", "CHUNK_ROWS",
+               "_FLOATS", "_INT64", "_LOW", "_SHIFT", "_M0", "_M1", "_W0", "_W1"}
 
 def _trees() -> dict[str, ast.Module]:
     return {module: ast.parse(file.read_text()) for module, file in MODULES.items()}
@@ -105,6 +110,13 @@ def _classes() -> dict[str, list[str]]:
     return {name: places for name, places in found.items() if len(places) > 1}
 
 
+def _constants(tree: ast.Module) -> set[str]:
+    """Names in capitals that a module assigns at its top."""
+    targets = [target for node in tree.body if isinstance(node, ast.Assign | ast.AnnAssign)
+               for target in (node.targets if isinstance(node, ast.Assign) else [node.target])]
+    return {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name) and node.id.isupper()}
+
+
 def test_imports_stand_at_the_head_of_a_file():
     late = {module for module, tree in TREES.items() if not _within(module, MAY_LOAD_LATE)
             and module not in GATES and _late_imports(tree)}
@@ -125,7 +137,18 @@ def test_a_class_name_means_one_thing():
     assert set(TWICE_ON_PURPOSE) <= set(twice), "a name that is no longer used twice"
 
 
+def test_a_constant_means_one_thing():
+    found = defaultdict(list)
+    for module, tree in TREES.items():
+        for name in _constants(tree):
+            found[name].append(module)
+    twice = {name: modules for name, modules in found.items() if len(modules) > 1}
+    assert {name: twice[name] for name in set(twice) - ROLES - STILL_TWICE} == {}
+    assert set(twice) >= STILL_TWICE | ROLES, "a name that is no longer used twice"
+
+
 def test_the_checks_see_what_they_look_for():
+    assert _constants(ast.parse("A, _B = 1, 2\nC: int = 3\nd = E[0]\ndef f():\n    G = 1\nfrom x import H\n")) == {"A", "_B", "C"}
     bad = ast.parse("import dmft\ndef f():\n    from dmft.core import store\n    import sgd_sim.cli\n    import numpy\n")
     assert _late_imports(bad) == ["dmft.core", "sgd_sim.cli"]
     assert _finds_by_string(ast.parse("from importlib import import_module")) and _finds_by_string(ast.parse("__import__(\'x\')"))

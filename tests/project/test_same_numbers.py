@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 import onepass
-from dmft.model.constraints import CONSTRAINTS
-from dmft.model.loss import LABELS
-from dmft.model.losses import loss_names
-from dmft.model.minibatches import EPOCHS, MINIBATCHES
+from dmft.model import registry
 from onepass.model import Model
 from tests import same_numbers
 from tests.number_cases import ALGORITHMS, DATA, MODELS, RUNS, STARTS
@@ -42,10 +39,8 @@ def test_differences_that_no_tolerance_forgives():
 
 def test_every_piece_of_physics_is_among_the_cases():
     assert len(RUNS) == len(ALGORITHMS) + len(DATA) + len(STARTS)       # no name hides another
-    used = {key: {run.get(key) for run in RUNS.values()} for key in ("minibatch", "loss", "labels", "constraint", "start", "kind")}
-    assert used["loss"] | {"phase_retrieval"} >= set(loss_names()) and used["labels"] | {"abs", "field"} >= set(LABELS)
-    assert used["minibatch"] | {"bernoulli"} >= {*MINIBATCHES, *EPOCHS}
-    assert used["constraint"] | {"sphere"} >= set(CONSTRAINTS) and used["start"] >= {"random", "spectral"}
-    assert used["kind"] | {"gd"} >= {"sgd", "persistent_sgd", "langevin"}
+    for key in ("minibatch", "loss", "labels", "constraint", "start", "kind"):
+        used = {run.get(key) for run in RUNS.values()} | {"bernoulli", "phase_retrieval", "abs", "field", "sphere", "warm", "gd"}
+        assert used >= {name for name in registry.names(key) if registry.find(key, name).built_in}, key
     models = {value for value in vars(onepass).values() if isinstance(value, type) and issubclass(value, Model)}
     assert {type(model) for model, _ in MODELS.values()} == models - {onepass.EffectiveDynamics, onepass.Rescaled}

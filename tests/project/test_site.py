@@ -27,7 +27,7 @@ sys.path.insert(0, str(DOCS / "_ext"))
 SCRIPTS = sorted(path for path in (DOCS / "gallery").glob("*.py") if path.name != "make.py")
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 SHOWN = r"^(?:\$ )?(?:mpirun -n \d+ |srun )?(dmft|sgd-sim|onepass) (\w+)"       # a command in a block
-PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("gallery/*.md"), *DOCS.glob("notebooks/*.md")])
+PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("notes/*.md"), *DOCS.glob("gallery/*.md"), *DOCS.glob("notebooks/*.md")])
 
 
 def _entries(page: Path) -> set[Path]:
@@ -93,7 +93,8 @@ def _anchors(page: Path) -> set[str]:
 
 def _broken_anchors(page: Path, text: str) -> list[str]:
     links = re.findall(r"\]\(([\w./-]*)#([\w-]+)\)", text)
-    return [anchor for file, anchor in links if anchor not in _anchors(page.parent / file if file else page)]
+    pages = [(page.parent / file if file else page, anchor) for file, anchor in links if not file.endswith(".py")]
+    return [anchor for other, anchor in pages if anchor not in _anchors(other)]
 
 
 def _ragged(text: str) -> list[str]:

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from onepass.cli import main
-from reproduction.companions.command import FIGURES
+from reproduction.companions.command import COMPANION_FIGURES
 from reproduction.companions.table import NumberRow, mean_row, write_csv
 
 FAST = ("bocchi3", "bocchi5", "arnaboldi3", "benarous1")
 
 
-@pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in FIGURES])
+@pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in COMPANION_FIGURES])
 @pytest.mark.filterwarnings("ignore:gamma")
 def test_quick_figure_is_drawn_with_its_numbers(name, tmp_path, capsys):
     path = tmp_path / f"{name}.png"
@@ -40,7 +40,7 @@ def test_a_row_is_written_as_it_is_computed(tmp_path):
 def test_list_and_unknown_names(capsys):
     assert main(["figure", "--list"]) == 0
     listed = capsys.readouterr().out
-    assert [name for name in FIGURES if name not in listed] == [] and len(FIGURES) >= 3
+    assert [name for name in COMPANION_FIGURES if name not in listed] == [] and len(COMPANION_FIGURES) >= 3
     assert main(["figure", "bochi1"]) == 2
     assert "did you mean 'bocchi1'" in capsys.readouterr().err
 

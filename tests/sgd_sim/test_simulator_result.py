@@ -12,7 +12,7 @@ import dmft
 import sgd_sim
 from dmft.cli import main
 from dmft.core.errors import FileError, ResultWarning, RunError, UserError
-from dmft.model import losses
+from dmft.model import registry
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
 from sgd_sim.recording import record_steps
@@ -79,11 +79,11 @@ def test_diverged_instances_are_left_out_of_means_but_not_of_shares(run):
     result = sgd_sim.simulate(run)
     loss = result.loss.copy()
     loss[0, 3:] = np.nan
-    broken = replace(result, loss=loss)
+    broken = replace(result, curves=result.curves | {"loss": loss})
     np.testing.assert_allclose(broken.mean().loss[4], loss[1:, 4].mean())
     np.testing.assert_allclose(broken.quantile(0.5).loss[4], np.median(loss[1:, 4]))
     assert broken.share_below(1e9).share[4] == 0.8
-    assert np.isnan(replace(result, loss=np.full_like(loss, np.nan)).mean().loss).all()
+    assert np.isnan(replace(result, curves=result.curves | {"loss": np.full_like(loss, np.nan)}).mean().loss).all()
 
 
 # Weights that grow with every step until some of 256 new samples overflow before the two of the training set do.
@@ -184,7 +184,7 @@ def test_a_loss_of_a_users_is_looked_at_where_it_is_not_known(run, tmp_path, lab
     dmft.register_loss("mine", lambda f, y: 0.5 * (f - y) ** 2, lambda f, y: f - y, lambda f, y: 1.0 + 0.0 * f, labels=labels)
     result = sgd_sim.simulate(run.replace(loss="mine", t_max=0.1), output=tmp_path / "a.h5", quiet=True)
     assert set(result.curves) - {"error"} == set(curves)        # "error" follows from m and q, which takes the loss to know
-    monkeypatch.setattr(losses, "_losses", {name: loss for name, loss in losses._losses.items() if name != "mine"})
+    monkeypatch.delitem(registry._members["loss"], "mine")
     read = sgd_sim.load(tmp_path / "a.h5")
     assert set(read.curves) == set(curves)
     np.testing.assert_array_equal(read.m, result.m)
@@ -194,3 +194,29 @@ def test_a_loss_of_a_users_is_looked_at_where_it_is_not_known(run, tmp_path, lab
         files = [str(tmp_path / "a.h5")] * (2 if word == "diff" else 1)
         with chdir(tmp_path):
             assert main([word, *files, *options]) == 0
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_errors_of_clusters_are_read_back(tmp_path, bias):
+    """A file has no intercept where none was learnt; errors on new samples and a longer run need it all the same."""
+    run = parse_run(f'''[problem]
+data = "mixture"
+clusters = [[1, 0.4, 1, 0.5], [-1, 0.6, -1, 1.0]]
+loss = "logistic"
+alpha = 2.0
+m0 = 0.3
+bias = {str(bias).lower()}
+[algorithm]
+kind = "gd"
+learning_rate = 0.1
+t_max = 1.0
+[simulation]
+dimension = 20
+instances = 2
+record = "linear"''')
+    whole = sgd_sim.simulate(run.replace(t_max=2.0))
+    first = sgd_sim.simulate(run, output=tmp_path / "a.h5")
+    assert np.isfinite(first.error_from_overlaps).all() and ("b" in first.curves) == bias
+    np.testing.assert_array_equal(sgd_sim.load(tmp_path / "a.h5").error_from_overlaps, first.error_from_overlaps)
+    longer = sgd_sim.simulate(run.replace(t_max=2.0), output=tmp_path / "a.h5", resume=True)
+    np.testing.assert_array_equal(longer.error_from_overlaps, whole.error_from_overlaps)

@@ -24,7 +24,7 @@ from dmft.running.preview import preview
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN.toml", help="run file")
     set_options(parser)
-    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file that registers losses")
+    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file with plug-ins")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -26,7 +26,7 @@ from dmft.files import layouts
 from dmft.model.runfile import parse_run
 from sgd_sim.result import SOLVED
 from workbench.cli.extras import can_draw, needs_pictures
-from workbench.scans.scan import KINDS, Scan, ScanRow, make_scan, value_of
+from workbench.scans.scan import SCANNED_KINDS, Scan, ScanRow, make_scan, value_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +79,7 @@ def _results(folder: Path) -> list[Path]:
 def _row(path: Path, threshold: float) -> ScanRow | None:
     """A result as a row of the table; None for files of other kinds."""
     header = store.load_header(path)
-    if header.kind not in KINDS:
+    if header.kind not in SCANNED_KINDS:
         return None
     experiment = parse_run(header.run_text, str(path), any_loss=True)
     layouts.check(header)

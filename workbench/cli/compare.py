@@ -29,8 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("theory", metavar="THEORY.h5", type=Path, help="a theory file")
     parser.add_argument("simulations", metavar="SIM.h5", type=Path, nargs="+", help="simulation files")
     parser.add_argument("--plot", metavar="FILE.png", type=Path, help="draw the comparison")
-    parser.add_argument("--observable", choices=OBSERVABLES, action="append",
-                        help="what to compare (default m, V from a random start); may be repeated")
+    parser.add_argument("--observable", metavar="NAME", action="append",
+                        help=f"what to compare: {', '.join(OBSERVABLES)} or an observable of the run (default m, V from a random "
+                             "start, and the observables of the run); may be repeated")
 
 
 def run(options: argparse.Namespace) -> int:

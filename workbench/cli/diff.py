@@ -59,6 +59,9 @@ def _print(found: Difference) -> None:
         for one in found.compared:
             if one.one_sided:
                 print(f"  {one.name} is finite in one of the two alone at t = {_stretches(one.one_sided)}")
+    for side, lines in zip("AB", found.systematic):
+        if lines:
+            print("\n".join([f"\nBEYOND THE ERROR BARS OF {side}", *(f"  {line}" for line in lines)]))
     for name in found.datasets or ():
         print(f"  {visible(name)} differs")
     print(f"\n{found.verdict}")

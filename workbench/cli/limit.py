@@ -26,7 +26,7 @@ from dmft.statics.limits import ConvexLimit, fixed_point
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN.toml", help="run file")
     set_options(parser)
-    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file that registers losses")
+    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file with plug-ins")
     parser.add_argument("--json", action="store_true", help="print the same as JSON, for scripts")
 
 

@@ -31,7 +31,7 @@ def _of(kind: str) -> Callable[[Run, int, int, int], Cost]:
     return lambda run, *where: estimate(run, kind, *where)
 
 
-THEORY = Program("theory", ("dmft", "solve"), load_run, _of("theory"))
+THEORY_PROGRAM = Program("theory", ("dmft", "solve"), load_run, _of("theory"))
 SIMULATION = Program("simulation", ("sgd_sim", "run"), load_run, _of("simulation"))
 _ONEPASS = {"theory": Program("ode", ("onepass", "solve"), load_onepass, lambda run, *where: _unknown(run)),
             "simulation": Program("simulation", ("onepass", "simulate"), load_onepass, lambda run, *where: _unknown(run))}
@@ -49,7 +49,7 @@ def programs(options: argparse.Namespace) -> list[Program]:
         raise UserError("--simulate, --compare, --array: not for a convergence study, whose axes are given too")
     if study:
         return [Program("convergence", ("dmft", "converge"), load_run, _study_cost(converge.asked(options)), study)]
-    return [THEORY, SIMULATION] if options.compare else [SIMULATION if options.simulate else THEORY]
+    return [THEORY_PROGRAM, SIMULATION] if options.compare else [SIMULATION if options.simulate else THEORY_PROGRAM]
 
 
 def _study_cost(axes: dict[str, list[Any]]) -> Callable[[Run, int, int, int], Cost]:

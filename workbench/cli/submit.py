@@ -35,7 +35,7 @@ from dmft.core.errors import FileError, UserError
 from dmft.core.schema import as_words
 from dmft.running.cost import Cost
 from workbench.cli import converge
-from workbench.cli.programs import GUESS, SIMULATION, THEORY, Program, largest, programs
+from workbench.cli.programs import GUESS, SIMULATION, THEORY_PROGRAM, Program, largest, programs
 from workbench.cluster.points import Along, GridPoint, grid
 from workbench.cluster.script import SRUN, Resources, Script, plain
 
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prologue", metavar="FILE", type=Path, help="shell lines to run first, e.g. module load ...")
     converge.add_axes(parser)
     parser.add_argument("--plugin", metavar="FILE.py", type=Path, action="append", default=[],
-                        help="Python file that registers losses")
+                        help="Python file with plug-ins")
     parser.add_argument("--dry-run", action="store_true", help="write and show the scripts, submit nothing")
 
 
@@ -155,7 +155,7 @@ class _Submission:
         """Submit the comparison of theory and simulation, point by point, after their jobs."""
         commands = []
         for point in self.points:
-            theory, simulation = (self._output(point, program.kind) for program in (THEORY, SIMULATION))
+            theory, simulation = (self._output(point, program.kind) for program in (THEORY_PROGRAM, SIMULATION))
             commands.append([sys.executable, "-m", "dmft", "compare", str(theory), str(simulation),
                              "--plot", str(theory.with_name(self._name(point, "compare") + ".png"))])
         after = "aftercorr" if self.options.array else "afterok"

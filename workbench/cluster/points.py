@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dmft.core.errors import RunError
 from dmft.core.schema import toml_value
 
-MOST_POINTS = 10000     # sites rarely allow larger arrays
+MOST_JOBS = 10000     # sites rarely allow larger arrays
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ def grid(arrays: Sequence[str]) -> list[GridPoint]:
             raise RunError(f"--with {str(array)!r}: {len(values)} values, for {len(axes[-1])} of the --array before it")
         axes[-1] = [(*before, value) for before, value in zip(axes[-1], values, strict=True)]
     points = [GridPoint(sum(settings, ())) for settings in itertools.product(*axes)]
-    if len(points) > MOST_POINTS:
-        raise RunError(f"--array: {len(points)} points; at most {MOST_POINTS} go into one submission")
+    if len(points) > MOST_JOBS:
+        raise RunError(f"--array: {len(points)} points; at most {MOST_JOBS} go into one submission")
     names = [point.name for point in points]
     for name in names:
         if names.count(name) > 1:

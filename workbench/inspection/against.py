@@ -14,6 +14,8 @@ from dmft.core import store
 from dmft.core.averages import error_text, number_text
 from dmft.core.errors import FileError
 from dmft.files import layouts
+from dmft.model.curves import TABLE, meanings
+from dmft.model.experiment import observables_of
 from dmft.model.runfile import Run, changes, parse_run
 from dmft.result import pictures
 from dmft.result.comparison import (
@@ -29,12 +31,13 @@ from dmft.result.comparison import (
     instances_curve,
     squared_overlaps,
 )
+from dmft.result.systematic import WORDS
 from dmft.result.theory import Theory
 from sgd_sim.result import SimulationResult
 
-OBSERVABLES = ("m", "loss", "mse", "q", "error", "training_error", "b", "V")
+OBSERVABLES = tuple(curve.name for curve in TABLE if curve.compared)
 # Keys in which the runs of the files may differ and still be the same experiment.
-_FREE = ("title", "algorithm.t_max")
+_MAY_DIFFER = ("title", "algorithm.t_max")
 _SOUND = ("done", "converged", "noise floor")     # outcomes of a complete theory
 _MOST_NAMED = 6                                   # times named one by one in a note
 NOTED_LOSSES = 0.1          # lost samples are noted if a simulation has at least this many lost data samples on average
@@ -48,11 +51,12 @@ class Side:
     run: Run
     arrays: dict[str, np.ndarray] = field(repr=False)
     outcome: str = ""
+    attrs: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def array(self, name: str) -> np.ndarray:
         """A dataset; FileError when this half does not have it."""
         if name not in self.arrays:
-            others = ", ".join(other for other in OBSERVABLES if other in self.arrays) or "none"
+            others = ", ".join(other for other in (*OBSERVABLES, *self.run.theory.observables) if other in self.arrays) or "none"
             why = "; a loss that declares no labels has none (docs/howto-own.md)" if name in ("mse", "error") else ""
             raise FileError(f"{self.name}: has no dataset '{name}'{why}; observables in it: {others}")
         return self.arrays[name]
@@ -68,8 +72,8 @@ class AgainstSimulations:
     left_out: dict[str, np.ndarray] = field(repr=False)     # observable -> times at which a side is not finite
     outcome: str
     notes: list[str] = field(repr=False)
-    bias: float
-    biased: str = "m"           # the curve that it belongs to
+    systematic: dict[str, float]    # what it is of which observable of the theory -> its largest estimate
+    attrs: Mapping[str, Any] = field(default_factory=dict, repr=False)      # what the observables of the theory mean
 
     @property
     def max_z(self) -> float:
@@ -93,8 +97,7 @@ class AgainstSimulations:
         lines = [*self.notes]
         for result in self.comparisons:
             lines += self._table(result)
-        if np.isfinite(self.bias):
-            lines.append(f"estimated finite-sample bias of the theory's {self.biased}: up to {self.bias:.2g}")
+        lines += [f"estimated {what}: up to {size:.2g}" for what, size in self.systematic.items()]
         return "\n".join([*lines, *self.verdict_lines()])
 
     def __repr__(self) -> str:
@@ -158,9 +161,10 @@ class AgainstSimulations:
 def against_simulations(theory: Theory | str | Path, simulations: Sequence[SimulationResult | str | Path],
                         observables: Sequence[str] = ()) -> AgainstSimulations:
     """Compare at the times that all have; simulations at several dimensions are extrapolated to N = infinity. Without observables:
-    m, or V from a random start, where m is 0."""
+    m, or V from a random start, where m is 0, and a user's own that all have."""
     ours, theirs = _theory(theory), [_simulation(simulation) for simulation in simulations]
-    observables = observables or ["V" if "V" in ours.arrays else "m"]
+    own = [name for name in observables_of(ours.run) if all(name in side.arrays for side in (ours, *theirs))]
+    observables = observables or ["V" if "V" in ours.arrays else "m", *own]
     notes = [note for side in theirs for note in _differences(ours.run, side)]
     if ours.outcome not in _SOUND:
         notes.append(f"note: {ours.name}: the outcome of the theory is '{ours.outcome}'")
@@ -187,35 +191,33 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Simul
             notes.append(f"note: {name}: t = {_times(left_out[name])} left out, where theory or simulation is not finite "
                          "(diverged)")
         comparisons.append(result.where(result.usable))
-    biased = "V" if "V" in observables else "m"
-    bias = ours.arrays.get(f"bias/{biased}")
-    largest = float(np.nanmax(np.abs(bias))) if bias is not None and np.isfinite(bias).any() else float("nan")
+    told = {f"{words} of the theory's {name}": ours.arrays[f"{what}/{name}"] for name in observables
+            for what, words in WORDS.items() if f"{what}/{name}" in ours.arrays}
+    largest = {what: float(np.nanmax(np.abs(array))) for what, array in told.items() if np.isfinite(array).any()}
     return AgainstSimulations(ours.run, dimensions, comparisons, left_out, ours.outcome, list(dict.fromkeys(notes)), largest,
-                              biased)
+                              meanings(ours.attrs))
 
 
 def _stored(path: str | Path, kind: str) -> Side:
     stored = store.load(path)
     if stored.kind != kind:
         raise FileError(f"{path}: a {stored.kind} file, but a {kind} file is wanted (dmft compare THEORY.h5 SIM.h5 ...)")
-    layouts.check(stored, needed=("t",))
     run = parse_run(stored.run_text, str(path), any_loss=True)
+    layouts.check(stored, needed=("t",), observables=run.theory.observables)
     arrays = stored.arrays | (_squares(run, stored.arrays) if kind == "simulation" else {})
-    return Side(str(path), run, arrays, str(stored.attrs.get("outcome", "unknown")))
+    return Side(str(path), run, arrays, str(stored.attrs.get("outcome", "unknown")), stored.attrs)
 
 
 def _theory(source: Theory | str | Path) -> Side:
     if not isinstance(source, Theory):
         return _stored(source, "theory")
-    arrays = {"t": source.t, **source.curves, "replicas/m": source.replicas["m"]}
-    arrays |= {f"bias/{name}": array for name, array in source.bias.items()}
-    return Side("the theory", source.run, arrays, source.outcome)
+    return Side("the theory", source.run, source.datasets, source.outcome, source.attrs)
 
 
 def _simulation(source: SimulationResult | str | Path) -> Side:
     if not isinstance(source, SimulationResult):
         return _stored(source, "simulation")
-    arrays = {"t": source.t, **{name: source.curve(name) for name in source.curves}}
+    arrays = {"t": source.t, **source.curves}
     arrays |= _squares(source.run, arrays)
     return Side(f"the simulation at N = {source.run.simulation.dimension}", source.run, arrays)
 
@@ -259,7 +261,7 @@ def _instances(side: Side, name: str) -> Curve:
 
 def _differences(theory: Run, simulation: Side) -> list[str]:
     found = [f"{key} {old} / {new}" for key, old, new in changes(theory, simulation.run)
-             if not key.startswith(("theory.", "simulation.")) and key not in _FREE]
+             if not key.startswith(("theory.", "simulation.")) and key not in _MAY_DIFFER]
     return [f"note: {simulation.name} is another experiment than the theory: {', '.join(found)}"] if found else []
 
 

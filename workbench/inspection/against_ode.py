@@ -15,7 +15,7 @@ from dmft.result.comparison import (
     CANNOT_TELL,
     DISAGREE,
     DIVERGED,
-    ROUNDING,
+    SIMULATION_ROUNDING,
     VERDICTS,
     Comparison,
     Curve,
@@ -26,7 +26,7 @@ from dmft.result.comparison import (
 from onepass.result import Ensemble, Trajectory
 
 _SAME_TIME = 1e-9
-_MOST_NAMED = 3        # entries named one by one in a note
+_MOST_ENTRIES_NAMED = 3        # entries named one by one in a note
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class AgainstOde:
         for name, entries in self.statistics.items():
             scale = max((entry.scale for entry in entries), default=0.0)
             errors = [float(entry.simulation.error.max(initial=0.0)) for entry in entries]
-            if max(errors, default=0.0) > BLIND_SHARE * scale + ROUNDING:
+            if max(errors, default=0.0) > BLIND_SHARE * scale + SIMULATION_ROUNDING:
                 found.append(name)
         return found
 
@@ -86,9 +86,9 @@ class AgainstOde:
                 lines.append(f"{t:10.4g}  {c.observable:<10} {c.theory.mean[i]:13.7f}  {c.simulation.mean[i]:13.7f} +- "
                              f"{error_text(c.simulation.error[i], '<9.2g')}  {c.z[i]:7.2f}")
         if self.left_out:
-            more = f" and {len(self.left_out) - _MOST_NAMED} more" if len(self.left_out) > _MOST_NAMED else ""
-            lines.append(f"note: {self.name}: {', '.join(self.left_out[:_MOST_NAMED])}{more} left out, where the ODE or the "
-                         "simulation is not finite")
+            more = f" and {len(self.left_out) - _MOST_ENTRIES_NAMED} more" if len(self.left_out) > _MOST_ENTRIES_NAMED else ""
+            lines.append(f"note: {self.name}: {', '.join(self.left_out[:_MOST_ENTRIES_NAMED])}{more} left out, where the ODE or "
+                         "the simulation is not finite")
         if lost:
             lines.append(f"note: {self.name}: {lost} of {paths.instances} instances diverged and are left out of the means")
         if self.comparisons:

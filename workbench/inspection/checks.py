@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 
 from dmft.model.runfile import Run
+from dmft.result.systematic import REMEDIES, Systematic, systematic_errors
 from dmft.result.theory import Kernels, Theory
 from workbench.inspection.kinds import Opened, ResultCheck, kind_of
 
 SIGMAS = 6.0                # standard errors that the largest of many correlated deviations may have
 UNSTABLE_WEIGHT = 1e-4      # weight of samples with learning_rate * v'' > 2 that is tolerated
-# A bias counts where it is this many of its own standard errors away from zero. The search runs over a whole curve whose
-# neighbouring times are correlated, so the warning errs on the side of caution.
-BIAS_SIGMAS = 1.5
 
 
 def checks(opened: Opened) -> list[ResultCheck]:
@@ -53,11 +51,8 @@ def _theory(theory: Theory) -> list[ResultCheck]:
         z = _largest(in_errors(theory.nu_gap, theory.nu_gap_error, 1e-9))
         found.append(ResultCheck("nu_hat: exact identity, largest deviation in standard errors", z, _below(z, SIGMAS),
                            "the solution is not consistent: take more samples or a smaller learning rate"))
-    if theory.bias:
-        found.append(_bias(theory))
-    if theory.history_bias and theory.V is None:
-        found.append(_systematic(theory, "error of m by the blocks of the history, over its error bar", "m", theory.history_bias,
-                                 "take more blocks_per_level, or more samples"))
+    main = "m" if theory.V is None else "V"
+    found += [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name == main]
     weight = _largest(theory.unstable)
     found.append(ResultCheck("weight of samples with learning_rate * v'' > 2", weight, _below(weight, UNSTABLE_WEIGHT),
                        "the explicit step is unstable for them: take a smaller learning rate"))
@@ -74,25 +69,17 @@ def _theory(theory: Theory) -> list[ResultCheck]:
     return found
 
 
-def _bias(theory: Theory) -> ResultCheck:
-    """The finite-sample bias of m (V from a random start) over its error bar."""
-    name = "m" if theory.V is None else "V"
-    return _systematic(theory, f"finite-sample bias of {name} over its error bar", name, theory.bias,
-                       "take more samples, not more replicas")
-
-
-def _systematic(theory: Theory, what: str, name: str, estimate: dict[str, np.ndarray], remedy: str) -> ResultCheck:
-    """An estimated systematic error over the error bar of its curve, where the estimate is significantly not zero."""
-    bias, error, bar = estimate[name], estimate[f"{name}_error"], theory.curves[f"{name}_error"]
-    seen = np.abs(bias) > BIAS_SIGMAS * np.nan_to_num(error, nan=np.inf)
-    ratio = in_errors(np.where(seen, np.abs(bias), 0.0), bar)
-    unknown = bool(np.any(np.isnan(bias) & np.isfinite(theory.curves[name])))
-    if unknown or not np.isfinite(ratio).any():
-        why = "not known: the companions with half the samples diverged" if unknown else "one replica has no error bar"
-        return ResultCheck(what, float("nan"), None, why)
-    i = int(np.nanargmax(ratio))
-    return ResultCheck(what, float(ratio[i]), _below(float(ratio[i]), 1.0),
-                       f"estimated {bias[i]:+.2g} +- {error[i]:.2g} at t = {theory.t[i]:g}, error bar {bar[i]:.2g}: {remedy}")
+def _systematic(one: Systematic) -> ResultCheck:
+    """An estimated systematic error over the error bar: fine below it, a warning where it is not chance, and in between told."""
+    what = f"{one.title} over its error bar"
+    if np.isnan(one.ratio):
+        why = "not known: the companions with half the samples diverged" if one.unknown else "one replica has no error bar"
+        return ResultCheck(what, one.ratio, None, why)
+    if not one.shows:
+        return ResultCheck(what, one.ratio, True, "")
+    if not one.certain:
+        return ResultCheck(what, one.ratio, None, f"{one}; may be chance")
+    return ResultCheck(what, one.ratio, False, f"{one}, error bar {one.bar:.2g}: {REMEDIES[one.what]}")
 
 
 def _kernels(kernels: Kernels, run: Run) -> list[ResultCheck]:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from dmft.model.curves import TABLE
+from dmft.model.experiment import observables_of
 from dmft.result.comparison import Curve
 from workbench.inspection.kinds import Opened, kind_of
 
 # The curves that are shown first; all others of a theory are diagnostics.
-MAIN = ("m", "V", "loss", "mse", "error", "q")
+MAIN = tuple(curve.name for curve in TABLE if curve.compared)
 
 
 def curves_of(opened: Opened) -> dict[str, Curve]:
     """Curves by name; empty for kinds without a time axis. Components of an array are named M[0,1]."""
     return kind_of(opened.header).curves(opened.result)
+
+
+def own_curves(opened: Opened) -> tuple[str, ...]:
+    """Names of the observables of a run, which are shown with the main curves."""
+    return observables_of(opened.run) if opened.run is not None else ()
 
 
 def decades(t: np.ndarray) -> np.ndarray:

@@ -19,11 +19,12 @@ from dmft.core import store
 from dmft.equations.kernels import COLUMNS
 from dmft.model.runfile import changes
 from dmft.result.comparison import CHANCE, Comparison, Curve, chance_bounds, common_indices, of_pair
+from dmft.result.systematic import shown
 from dmft.result.theory import Columns, Theory
 from workbench.inspection.curves import curves_of
 from workbench.inspection.kinds import Opened
 
-TIMES = "wall_times"        # a dataset of running times, which is not compared
+RUNNING_TIMES = "wall_times"        # a dataset of running times, which is not compared
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Difference:
     compared: list[DatasetDifference]           # curves and kernels, worst first
     same_numbers: bool                          # both drew the same random numbers: errors of a and b are correlated
     datasets: list[str] | None = None           # for studies, which have no curves: datasets that differ
+    systematic: tuple[list[str], ...] = ()      # of a and b, in words: what their error bars leave out
 
     @property
     def verdict(self) -> str:
@@ -112,7 +114,8 @@ def difference(a: Opened, b: Opened) -> Difference:
     return Difference(run, _attributes(a.header.attrs, b.header.attrs), sorted(set(shapes[0]) - set(shapes[1]) if alike else ()),
                       sorted(set(shapes[1]) - set(shapes[0]) if alike else ()), compared,
                       None not in _drawn(a) and _drawn(a) == _drawn(b),
-                      _datasets(a, b) if alike and a.kind == "convergence" else None)
+                      _datasets(a, b) if alike and a.kind == "convergence" else None,
+                      tuple(shown(each.result.datasets) if isinstance(each.result, Theory) else [] for each in (a, b)))
 
 
 def _drawn(opened: Opened) -> tuple[Any, ...]:
@@ -128,7 +131,7 @@ def _drawn(opened: Opened) -> tuple[Any, ...]:
 def _datasets(a: Opened, b: Opened) -> list[str]:
     """Datasets in both whose numbers are not the same, without running times."""
     one, two = store.load(a.path).arrays, store.load(b.path).arrays
-    return [name for name in one if name in two and not name.endswith(TIMES)
+    return [name for name in one if name in two and not name.endswith(RUNNING_TIMES)
             and not np.array_equal(one[name], two[name], equal_nan=one[name].dtype.kind == two[name].dtype.kind == "f")]
 
 

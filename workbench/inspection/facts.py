@@ -10,9 +10,9 @@ import numpy as np
 
 from dmft.core import schema, store
 from workbench.inspection.checks import checks
-from workbench.inspection.curves import curves_of, decades
+from workbench.inspection.curves import curves_of, decades, own_curves
 from workbench.inspection.kinds import Opened, kind_of
-from workbench.inspection.opening import INNER
+from workbench.inspection.opening import INNER_GROUPS
 
 _PROVENANCE = ("package_version", "revision", "python_version", "numpy_version", "numba_version", "h5py_version",
                "mpi4py_version", "mpi_library", "ranks", "wall_time")
@@ -71,8 +71,8 @@ def _tables(run_text: str) -> dict[str, Any]:
 def _at_decades(opened: Opened) -> list[dict[str, Any]]:
     """The main curves at times 1, 2, 5, 10, ..., one row per time."""
     curves = curves_of(opened)
-    first = ("V", "gain", "loss", "nu_hat") if "gain" in curves else ("m", "loss", "mse", "nu_hat")
-    names = [name for name in first if name in curves] or list(curves)[:4]
+    first = ("V", "gain", "loss", "nu_hat") if "gain" in curves else ("m", "loss", "mse", "error", "nu_hat")
+    names = [name for name in (*first, *own_curves(opened)) if name in curves] or list(curves)[:4]
     if not names:
         return []
     t = curves[names[0]].t
@@ -90,7 +90,7 @@ def _array(header: store.Stored, name: str) -> dict[str, Any]:
     """Shape and range of an array; only the shape if nothing but --resume needs it."""
     shape = header.shapes[name]
     found: dict[str, Any] = {"name": name, "shape": list(shape)}
-    if name.startswith(INNER):
+    if name.startswith(INNER_GROUPS):
         return found
     low, high, bad = math.inf, -math.inf, 0
     step = max(1, _SLAB // max(1, math.prod(shape[1:])))

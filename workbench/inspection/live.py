@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from dmft.equations.kernels import COLUMNS, KERNELS, Kept
 from dmft.files import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
-from dmft.result.statistics import COLUMN, OUTCOMES, averaged
+from dmft.result.statistics import COLUMN
 from dmft.result.theory import THEORY_CURVES, Columns, Kernels, Theory
 from dmft.running.replica import Setup
 
@@ -25,7 +24,8 @@ def partial_theory(header: store.Stored) -> Theory:
     run = parse_run(header.run_text, str(header.path), any_loss=True)
     t = run.algorithm.clock.t
     kept = Setup.from_run(run).kept
-    layouts.check(header, {"time": t.size, "saved": kept.grid.size, "row": kept.times.size, "waiting": kept.waiting.size})
+    layouts.check(header, {"time": t.size, "saved": kept.grid.size, "row": kept.times.size, "waiting": kept.waiting.size},
+                  observables=run.theory.observables)
     active = sorted({int(name.split("/")[1]) for name in header.shapes if name.startswith("active/")})
 
     def read(name: str) -> np.ndarray:
@@ -37,20 +37,19 @@ def partial_theory(header: store.Stored) -> Theory:
         return np.append(found, np.full(t.size - found.size, np.nan))
 
     replicas = {}
-    for name in THEORY_CURVES:
-        known = any(path.endswith(f"/curves/{name}") or path == f"finished/replicas/{name}" for path in header.shapes)
-        if name in layouts.ERRORS or name in layouts.BY_DATA + layouts.RANDOM_START and not known:
+    for name in (*THEORY_CURVES, *run.theory.observables):
+        if not any(path.endswith(f"/curves/{name}") or path == f"finished/replicas/{name}" for path in header.shapes):
             continue
         rows = [curve(f"active/{i}/whole/shared/curves/{name}") for i in active]
         if header.shapes.get("finished/replicas/m", (0, 0))[0]:
             rows = [*read(f"finished/replicas/{name}"), *rows]
         replicas[name] = np.array(rows).reshape(len(rows), t.size)
     replicas |= known_errors(run, replicas)
-    curves: dict[str, Any] = {}
+    curves: dict[str, np.ndarray] = {}
     for name, values in replicas.items():
         curves[name], curves[f"{name}_error"] = finite_mean(values), finite_error(values)
     running = [i for i in active if header.shapes[f"active/{i}/whole/shared/curves/m"] == t.shape]
-    return Theory(run=run, outcome=str(header.attrs.get("outcome", "running")), t=t, **curves, replicas=replicas, bias={},
+    return Theory(run=run, outcome=str(header.attrs.get("outcome", "running")), t=t, curves=curves, replicas=replicas, bias={},
                   kernels=Kernels(t[kept.grid], **_kernels(header, kept, running, KERNELS), t_last=t[kept.upto]),
                   columns=Columns(t[kept.times], t[kept.waiting], **_kernels(header, kept, running, COLUMNS, COLUMN)),
                   attrs=dict(header.attrs))
@@ -59,8 +58,7 @@ def partial_theory(header: store.Stored) -> Theory:
 def _kernels(header: store.Stored, kept: Kept, running: list[int], names: Sequence[str], prefix: str = "") -> dict[str, np.ndarray]:
     """Maps, or with the prefix COLUMN columns, and their errors by name."""
     arrays = {}
-    outcomes = store.read(header.path, "finished/outcomes") if "finished/outcomes" in header.shapes else np.zeros(0, int)
-    finished = int(averaged([OUTCOMES[code] for code in outcomes]).sum())
+    finished = int(store.read(header.path, "finished/state/count")[0]) if "finished/state/count" in header.shapes else 0
     shape = (kept.times.size, kept.waiting.size) if prefix else (kept.grid.size, kept.grid.size)
     for name in names:
         mean, squares = (f"finished/state/{prefix}{name}_{part}" for part in ("mean", "squares"))

@@ -11,7 +11,7 @@ from dmft.model.runfile import Run, parse_run
 from workbench.inspection.kinds import Opened, kind_of
 
 # Prefixes of arrays that only --resume needs; they may be large.
-INNER = ("state/", "active/", "finished/")
+INNER_GROUPS = ("state/", "active/", "finished/")
 
 
 def open_file(path: str | Path) -> Opened:

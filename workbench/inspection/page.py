@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dmft.core.averages import ROUNDING, error_text
+from dmft.core.averages import ERROR_ROUNDING, error_text
 from dmft.core.progress import time_text
 from dmft.core.schema import to_toml_value
 from dmft.core.text import visible
@@ -92,7 +92,7 @@ def _curves(rows: list[dict[str, Any]]) -> list[str]:
 
 def _rounded(value: float | None) -> float | None:
     """A mean that is only rounding (m of a start at m0 = 0) is shown as 0, as its error is."""
-    return 0.0 if value is not None and abs(value) < ROUNDING else value
+    return 0.0 if value is not None and abs(value) < ERROR_ROUNDING else value
 
 
 def _error(value: float | None) -> str:

@@ -13,10 +13,11 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.errors import FileError
+from dmft.files.layouts import TOLD
 from dmft.model.quantities import described
 from workbench.inspection.curves import curves_of
 from workbench.inspection.kinds import Opened
-from workbench.inspection.opening import INNER
+from workbench.inspection.opening import INNER_GROUPS
 
 Table = tuple[list[str], list[np.ndarray]]     # names and equally long columns
 
@@ -33,9 +34,9 @@ def export_csv(opened: Opened, folder: Path) -> list[Path]:
             _write(place, names, zip(*(column.tolist() for column in values)))
             written.append(place)
             # The columns of a kernel are the times t' or t_w; one line of columns.csv describes all of them.
-            columns |= ({(place.name, "t and t'"): described("t"), (place.name, "all others"): described(name)}
-                        if name.startswith(("kernels/", "columns/")) and len(values) > 2 else
-                        {(place.name, column): described(column) for column in names})
+            columns |= ({(place.name, "t and t'"): described("t"), (place.name, "all others"): described(name, opened.header.attrs)}
+                        if _two_times(name) and len(values) > 2 else
+                        {(place.name, column): described(column, opened.header.attrs) for column in names})
         rows = [(file, column, *words) for (file, column), words in columns.items() if any(words)]
         _write(folder / "columns.csv", ["file", "column", "meaning", "unit"], rows)
     except OSError as error:
@@ -77,17 +78,27 @@ def tables(opened: Opened) -> Iterator[tuple[str, Table]]:
             if rows:
                 yield name, (list(rows[0]), [np.array([row[key] for row in rows]) for key in rows[0]])
         return
+    for what in TOLD:  # curves of what companions tell, in one table
+        told = [name for name, shape in header.shapes.items() if name.startswith(f"{what}/") and shape == header.shapes["t"]]
+        if told:
+            yield what, (["t", *told], [store.read(header.path, name) for name in ("t", *told)])
+        names += told
     for name, shape in header.shapes.items():
-        if name.startswith(INNER) or (len(shape) == 1 and name in (*names, "kernels/t", "columns/t", "columns/t_w")):
+        if name.startswith(INNER_GROUPS) or (len(shape) == 1 and name in (*names, "kernels/t", "columns/t", "columns/t_w")):
             continue
         yield name, _across(opened, name, store.read(header.path, name))
+
+
+def _two_times(name: str) -> str:
+    """"kernels" or "columns" for a dataset over two times, what companions tell of columns among them; "" for others."""
+    *_, group, _ = ("", *name.split("/"))
+    return group if group in ("kernels", "columns") else ""
 
 
 def _across(opened: Opened, name: str, array: np.ndarray) -> Table:
     """Kernels: rows t, columns t'. Replicas and instances: rows t, one column each. Others: rows the first axis."""
     shapes, path = opened.header.shapes, opened.path
-    if name.startswith(("kernels/", "columns/")) and array.ndim == 2:
-        group = name.partition("/")[0]
+    if (group := _two_times(name)) and array.ndim == 2:
         t, across = (store.read(path, f"{group}/{axis}") for axis in ("t", "t" if group == "kernels" else "t_w"))
         return ["t", *(f"{time:.12g}" for time in across)], [t, *array.T]
     times = shapes.get("t", (0,))[0]

@@ -11,10 +11,10 @@ import numpy as np
 import onepass
 from dmft.core import store
 from dmft.core.checkpoint import ACTIVE, check_layout
+from dmft.core.parts import INSTANCES
 from dmft.files import layouts
 from dmft.result.comparison import Curve
 from onepass import ensemble, runfile
-from onepass.instances import PART
 from workbench.inspection.kinds import FileKind, Opened
 
 MOST_COMPONENTS = 64        # components of a statistic that are shown one by one
@@ -52,7 +52,7 @@ def _partial_ensemble(header: store.Stored) -> Any:
     check_layout(header, layouts.CHECKPOINTS[header.kind])
     layouts.check(header)
     run = runfile.parse_run(header.run_text, str(header.path))
-    place = f"{ACTIVE}/0/{PART}/own"
+    place = f"{ACTIVE}/0/{INSTANCES}/own"
     arrays = store.load(header.path).arrays         # all arrays in one read, since the running job may replace the file
     flat, columns = arrays[f"{place}/flat"], arrays[f"{place}/columns"]
     ended = columns == flat.shape[1]

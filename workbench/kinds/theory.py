@@ -9,7 +9,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.result.comparison import Curve
-from dmft.result.theory import THEORY_CURVES, Theory, theory_of
+from dmft.result.theory import Theory, theory_of
 from workbench.inspection.checks import theory_checks
 from workbench.inspection.kinds import FileKind, Opened, ResultCheck
 from workbench.inspection.live import partial_theory
@@ -24,7 +24,7 @@ class TheoryFile(FileKind):
     def curves(self, result: Theory) -> dict[str, Curve]:
         found = result.curves
         return {name: Curve(result.t, found[name], found[f"{name}_error"], int(result.averaged.sum()))
-                for name in THEORY_CURVES if name in found}
+                for name in result.names}
 
     def checks(self, result: Theory) -> list[ResultCheck]:
         return theory_checks(result)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from dmft.model.curves import label_of
 from dmft.result.comparison import AGREE, Comparison
 from workbench.inspection.against import AgainstSimulations
 from workbench.inspection.titles import experiment_text
-from workbench.plots.curves import LABELS, time_axis
+from workbench.plots.curves import time_axis
 from workbench.plots.references import draw_references
 from workbench.plots.style import BAND, BLACK, BLUE, ORANGE, Figure, new_figure, save
 
@@ -22,6 +23,7 @@ def draw(found: AgainstSimulations, path: Path | None) -> Figure:
     for (upper, lower), result in zip(axes.T, found.comparisons):
         draw_references(upper, found.run, result.observable)
         _values(upper, result)
+        upper.set_ylabel(label_of(result.observable, found.attrs))
         time_axis(upper, True, eta)
         upper.set_xlabel("")
         lower.axhspan(-result.bound, result.bound, color=BLACK, alpha=0.08, linewidth=0)
@@ -47,7 +49,6 @@ def _values(axis, result: Comparison) -> None:
     axis.plot(result.t, a.mean, color=BLUE, label="theory")
     axis.errorbar(result.t, b.mean, BAND * np.nan_to_num(b.error), color=ORANGE, fmt="o", markersize=3.5, capsize=2,
                   label="simulation")
-    axis.set_ylabel(LABELS.get(result.observable, result.observable))
     axis.legend(title="bands and bars: 2 standard errors\ngrey below: chance (99 %)", fontsize="small", title_fontsize="small")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullFormatter, NullLocator
 
-from dmft.convergence.axis import EXPECTED, PAIRED, Axis
+from dmft.convergence.axis import EXPECTED, INDEPENDENT, Axis
 from dmft.convergence.study import Study
 from workbench.inspection.titles import experiment_text
 from workbench.plots.curves import tidy_ticks, time_axis
@@ -83,7 +83,7 @@ def _in_errors(panel: Axes, axis: Axis) -> None:
     panel.axhline(1.0, color=BLACK, linestyle="--", linewidth=1)
     panel.set_yscale("log")
     tidy_ticks(panel.yaxis)
-    panel.set_ylabel("rms difference / error bar of the finest" if axis.name in PAIRED else "rms difference / its standard error")
+    panel.set_ylabel(f"rms difference / {'its standard error' if axis.name in INDEPENDENT else 'error bar of the finest'}")
     _parameter_axis(panel, axis)
 
 

@@ -10,10 +10,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullForm
 from dmft.result.comparison import Curve
 from workbench.plots.style import BAND, BLUE
 
-LABELS = {"m": "overlap $m$", "loss": "training loss", "mse": "mean square error", "q": "squared norm $q$",
-          "error": "share of wrong labels", "training_error": "training error", "error_fresh": "error on fresh samples",
-          "b": "intercept $b$",
-          "V": r"$N\langle m^2\rangle$", "gain": "gain $dm/dm_0$", "nu_hat": r"$\hat\nu$", "mse_fresh": "error on fresh samples"}
 SHORT = 2.3         # on an axis of fewer decades than this 1, 2 and 5 are labelled
 MOST_LABELS = 6     # of a logarithmic axis of many decades
 

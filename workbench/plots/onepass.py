@@ -10,7 +10,7 @@ from dmft.result.comparison import Curve
 from workbench.plots.curves import draw_curve
 from workbench.plots.style import CYCLE, Figure, new_figure, save
 
-COLUMNS = 3
+PANEL_COLUMNS = 3
 
 
 MOST_NAMED = 24         # a panel with more lines has no legend
@@ -22,7 +22,7 @@ def draw(curves: dict[str, Curve], title: str, path: Path | None) -> Figure:
     for name in curves:
         if not _mirrored(name, curves):
             panels.setdefault(name.split("[")[0], []).append(name)
-    columns = min(COLUMNS, len(panels))
+    columns = min(PANEL_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     figure = new_figure(1.0 + 5.0 * columns, 0.5 + 3.8 * rows)
     axes = figure.subplots(rows, columns, squeeze=False)

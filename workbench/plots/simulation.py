@@ -7,22 +7,24 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
+from dmft.model.curves import KNOWN, label_of
 from dmft.result.comparison import Curve
 from sgd_sim.result import SOLVED, SimulationResult
 from workbench.inspection.titles import experiment_text
-from workbench.plots.curves import LABELS, draw_curve, log_where_positive, time_axis
+from workbench.plots.curves import draw_curve, log_where_positive, time_axis
 from workbench.plots.style import BLACK, BLUE, GREEN, ORANGE, Figure, new_figure, save
 
 MOST_LINES = 200
 
 
 def draw(result: SimulationResult, path: Path | None) -> Figure:
-    """Upper row on logarithmic, lower on linear time: m, loss, share of instances below thresholds of the loss."""
+    """Upper row on logarithmic, lower on linear time: m, loss, share of instances below thresholds of the loss, observables."""
     eta = result.run.algorithm.first_rate
-    figure = new_figure(15.0, 8.0)
-    axes = figure.subplots(2, 3)
+    own = [name for name in result.curves if name not in KNOWN or KNOWN[name].value]
+    figure = new_figure(15.0 + 5.0 * len(own), 8.0)
+    axes = figure.subplots(2, 3 + len(own))
     for row, log in zip(axes, (True, False)):
-        for axis, name in zip(row, ("m", "loss")):
+        for axis, name in zip((*row[:2], *row[3:]), ("m", "loss", *own)):
             _instances(axis, result, name, eta, log)
         _shares(row[2], result, eta, log)
     run = result.run
@@ -33,11 +35,11 @@ def draw(result: SimulationResult, path: Path | None) -> Figure:
 
 
 def _instances(axis: Axes, result: SimulationResult, name: str, eta: float, log: bool) -> None:
-    values = getattr(result, name)
+    values = result.curve(name)
     axis.plot(result.t, values[:MOST_LINES].T, color=BLACK, alpha=max(0.08, min(0.5, 8.0 / len(values))), linewidth=0.7)
     draw_curve(axis, Curve(result.t, result.mean()[name], result.error()[name], result.instances), eta, log, BLUE, "mean")
     axis.plot(result.t, result.median()[name], "--", color=ORANGE, label="median")
-    axis.set_ylabel(LABELS[name])
+    axis.set_ylabel(label_of(name, result.attrs))
     axis.plot([], [], color=BLACK, alpha=0.5, linewidth=0.7, label="instances")
     if name == "loss":
         log_where_positive(axis, values)

@@ -8,25 +8,32 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from dmft.equations.kernels import KERNELS
+from dmft.model.curves import KNOWN, label_of
 from dmft.result.comparison import Curve
+from dmft.result.systematic import systematic_errors
 from dmft.result.theory import Theory
 from workbench.inspection.titles import experiment_text
 from workbench.plots.aging import draw_correlation, draw_response
-from workbench.plots.curves import LABELS, draw_curve, log_where_positive
+from workbench.plots.curves import draw_curve, log_where_positive
 from workbench.plots.kernels import draw_kernel
 from workbench.plots.references import draw_references
 from workbench.plots.style import BLUE, GREEN, ORANGE, PINK, Figure, new_figure, save
 
+MOST_IN_TITLE = 3  # systematic errors in a title
+
 
 def draw(theory: Theory, path: Path | None) -> Figure:
-    """Three rows: m and loss on logarithmic and linear time; multipliers, residual or mse, aging; the four kernels."""
+    """Three rows: m and loss on logarithmic and linear time; multipliers, residual or mse, aging; the four kernels. Observables
+    follow."""
     eta = theory.run.algorithm.first_rate
-    figure = new_figure(19.0, 12.0)
-    axes = figure.subplots(3, 4)
+    own = [name for name in theory.names if name not in KNOWN or KNOWN[name].value]
+    rows = 3 + -(-len(own) // 4)
+    figure = new_figure(19.0, 4.0 * rows)
+    axes = figure.subplots(rows, 4)
     first = "m" if theory.V is None else "V"
     for axis, (name, log) in zip(axes[0], ((first, True), (first, False), ("loss", True), ("loss", False))):
         draw_curve(axis, _curve(theory, name), eta, log)
-        axis.set_ylabel(LABELS[name])
+        axis.set_ylabel(label_of(name))
         if draw_references(axis, theory.run, name):
             axis.legend(fontsize="small")
         if name == "loss":
@@ -37,18 +44,26 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     else:
         name = next(name for name in ("gain", "mse", "error", "q") if name in theory.curves)
         draw_curve(axes[1, 1], _curve(theory, name), eta, True)
-        axes[1, 1].set_ylabel(LABELS[name])
+        axes[1, 1].set_ylabel(label_of(name))
         if draw_references(axes[1, 1], theory.run, name):
             axes[1, 1].legend(fontsize="small")
     draw_correlation(axes[1, 2], theory.columns, eta)
     draw_response(axes[1, 3], theory.columns, eta)
     for axis, name in zip(axes[2], KERNELS):
         draw_kernel(axis, theory.kernels, name, eta)
+    for i, axis in enumerate(axes[3:].flat):
+        if i < len(own):
+            draw_curve(axis, _curve(theory, own[i]), eta, True)
+            axis.set_ylabel(label_of(own[i], theory.attrs))
+        else:
+            axis.set_visible(False)
     run = theory.run
     count = len(theory.replicas["m"])
     bands = "bands: 2 standard errors" if count > 1 else "one replica, no error bands"
     what = f"{experiment_text(run)}, {count} x {run.theory.samples} samples, {theory.outcome}; {bands}"
-    figure.suptitle(f"{run.title}\n{what}" if run.title else what)
+    certain = [f"{one.title}: {one}" for one in systematic_errors(theory.datasets) if one.certain]
+    beyond = f"beyond the bands: {'; '.join(certain[:MOST_IN_TITLE])}" if certain else ""
+    figure.suptitle("\n".join(filter(None, (run.title, what, beyond))))
     return save(figure, path)
 
 

@@ -10,16 +10,17 @@ import numpy as np
 from dmft.convergence.axis import EXPECTED, Axis
 from dmft.convergence.study import Study
 from dmft.equations.kernels import COLUMNS, KERNELS
+from dmft.model.quantities import described
 from dmft.model.runfile import Run, changes
 from dmft.result.comparison import Curve, common_times, extrapolate
 from dmft.result.theory import Columns, Kernels, Theory
 from sgd_sim.result import SOLVED
-from workbench.inspection.curves import MAIN, curves_of
+from workbench.inspection.curves import MAIN, curves_of, own_curves
 from workbench.inspection.kinds import Opened
 from workbench.inspection.titles import experiment_text
 
 MOST_KERNEL_TIMES = 96      # per axis of a kernel on the page
-MOST_POINTS = 600           # of a curve
+PAGE_POINTS = 600           # of a curve
 MOST_ONEPASS = 12           # curves of a one-pass file
 # Keys in which two runs may differ and still be the same experiment.
 _FREE = ("title", "algorithm.t_max", "theory.", "simulation.")
@@ -32,7 +33,7 @@ def page_data(opened: Sequence[Opened]) -> dict[str, Any]:
     observables: dict[str, list[dict[str, Any]]] = {}
     for item, label in zip(opened, labels):
         curves = curves_of(item)
-        wanted = list(MAIN) if item.kind != "onepass" else list(curves)[:MOST_ONEPASS]
+        wanted = list(dict.fromkeys((*MAIN, *own_curves(item)))) if item.kind != "onepass" else list(curves)[:MOST_ONEPASS]
         if item.kind == "theory":
             wanted += ["nu_hat", "nu_hat_direct"]
         for name in wanted:
@@ -45,11 +46,17 @@ def page_data(opened: Sequence[Opened]) -> dict[str, Any]:
     observables = {name: curves for name, curves in observables.items() if curves}
     return {
         "observables": observables,
+        "titles": {name: _title(opened, name) for name in {"m", "loss", *observables}},
         "kernels": [_kernels(item.result, label) for item, label in zip(opened, labels) if isinstance(item.result, Theory)],
         "spreads": [_spread(item.result, label) for item, label in zip(opened, labels) if item.kind == "simulation"],
         "axes": [_axis(axis, label) for item, label in zip(opened, labels) if isinstance(item.result, Study)
                  for axis in item.result.axes.values()],
     }
+
+
+def _title(opened: Sequence[Opened], name: str) -> str:
+    """What a curve means, as far as one of the files or this program knows."""
+    return next((meaning for item in opened if (meaning := described(name, item.header.attrs)[0])), name)
 
 
 def file_labels(opened: Sequence[Opened]) -> list[str]:
@@ -112,7 +119,7 @@ def _eta(item: Opened) -> float:
 
 
 def _curve(kind: str, eta: float, name: str, curve: Curve, label: str) -> dict[str, Any]:
-    thin = np.unique(np.linspace(0, curve.t.size - 1, MOST_POINTS).astype(int)) if curve.t.size > MOST_POINTS else slice(None)
+    thin = np.unique(np.linspace(0, curve.t.size - 1, PAGE_POINTS).astype(int)) if curve.t.size > PAGE_POINTS else slice(None)
     direct = " (A.19)" if name == "nu_hat_direct" else " (A.29)" if name == "nu_hat" else ""
     return {"label": label + direct, "kind": kind, "eta": eta,
             "t": curve.t[thin], "mean": curve.mean[thin], "error": curve.error[thin]}

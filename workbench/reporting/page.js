@@ -3,7 +3,6 @@
 (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
   const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"];
-  const NAMES = { m: "overlap m", loss: "training loss", mse: "mean square error", q: "squared norm q", nu_hat: "ν̂" };
   // Plotly offers to send charts to a server by default; this page must not.
   const CONFIG = { displaylogo: false, responsive: true, showSendToCloud: false, plotlyServerURL: "",
     modeBarButtonsToRemove: ["select2d", "lasso2d"] };
@@ -78,7 +77,7 @@
       });
       const logY = name === "loss" && logLoss;
       const ys = curves.flatMap((curve) => curve.mean);
-      later(div, traces, layout(NAMES[name] || name, log ? logAxis("t + η", xs) : axis("t", false),
+      later(div, traces, layout(plain(data.titles[name]), log ? logAxis("t + η", xs) : axis("t", false),
         logY ? logAxis("", ys) : axis("", false)));
     }
   }
@@ -162,7 +161,7 @@
         const traces = spread.levels.map((level, i) => ({ x, y: spread[name][i], name: "quantile " + level, mode: "lines",
           line: { color: level === 0.5 ? hex : faded(hex, 0.5), width: level === 0.5 ? 2.5 : 1 },
           ...(i === 0 ? {} : { fill: "tonexty", fillcolor: faded(hex, 0.12) }) }));
-        later(plotCell(place, "spread-" + name + "-" + s), traces, layout(NAMES[name] + ": " + plain(spread.label), logAxis("t + η", x),
+        later(plotCell(place, "spread-" + name + "-" + s), traces, layout(plain(data.titles[name]) + ": " + plain(spread.label), logAxis("t + η", x),
           name === "loss" ? logAxis("", spread.loss.flat()) : axis("", false)));
       }
       const edge = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };

@@ -114,7 +114,8 @@ def _checks(known: list[dict[str, Any]], labels: list[str]) -> str:
             parts.append(f"<p>Live: {100 * found['progress']['share']:.1f} % done at its last checkpoint.</p>")
         if found["checks"]:
             verdicts = {True: "fine", False: "check", None: ""}
-            parts.append(table(("check", "value", ""), [(c["name"], c["value"], verdicts[c["fine"]]) for c in found["checks"]],
+            parts.append(table(("check", "value", ""),
+                               [(c["name"], c["value"], verdicts[c["fine"]] or c["meaning"]) for c in found["checks"]],
                                [c["fine"] is False for c in found["checks"]]))
         parts.append(f'<ul class="warnings">{warnings}</ul>' if warnings else "<p>No warnings.</p>")
     return _section("Checks", "".join(parts))

@@ -13,7 +13,7 @@ import numpy as np
 from dmft.core import store
 from dmft.model.runfile import Run
 
-KINDS = ("theory", "simulation")
+SCANNED_KINDS = ("theory", "simulation")
 _IRRELEVANT = ("checkpoint_interval", "device")
 
 
@@ -76,7 +76,7 @@ class Scan:
 def make_scan(rows: Sequence[ScanRow], times: Sequence[float] | None, threshold: float) -> Scan:
     """Sort the rows by their parameters and read their curves off at `times` (default: three, up to the shortest end)."""
     keys = scanned_keys(rows)
-    ordered = sorted(rows, key=lambda row: (KINDS.index(row.kind), [_rank(value_of(row, key)) for key in keys]))
+    ordered = sorted(rows, key=lambda row: (SCANNED_KINDS.index(row.kind), [_rank(value_of(row, key)) for key in keys]))
     if times is None:
         end = min(float(row.t[-1]) for row in rows)
         times = [end / 4, end / 2, end]
@@ -91,7 +91,7 @@ def scanned_keys(rows: Sequence[ScanRow]) -> list[str]:
     found = []
     sections = rows[0].run.tables()
     for section in sections:
-        users = [row for row in rows if section not in KINDS or row.kind == section]
+        users = [row for row in rows if section not in SCANNED_KINDS or row.kind == section]
         names = dict.fromkeys(name for row in users for name in row.run.tables()[section])
         for name in names:
             values = {_rank(row.run.tables()[section].get(name)) for row in users}
@@ -103,7 +103,7 @@ def scanned_keys(rows: Sequence[ScanRow]) -> list[str]:
 def value_of(row: ScanRow, key: str) -> Any:
     """The value of a key in a row's run; None where it plays no role."""
     section, _, name = key.partition(".")
-    if section in KINDS and section != row.kind:
+    if section in SCANNED_KINDS and section != row.kind:
         return None
     return row.run.tables()[section].get(name)
 

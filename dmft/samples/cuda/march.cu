@@ -1,8 +1,9 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
 // dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the functions of the loss and `leaves`, translated from
-// Python, the type `stored` of tangents and of the past (dmft/samples/state.py), the columns GP .. CARRIED and CURVATURE .. NOISE of
-// sums over samples, the constants SCALARS, GROUPS, TEACHER_SCALARS, TINY, STABLE, BOUND, MOST, WIDE, WILDEST, GONE, NONE of the Python
+// Python, observables and their number AVERAGES where there are any, the type `stored` of tangents and of the past
+// (dmft/samples/state.py), the columns GP .. CARRIED and CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS,
+// TEACHER_SCALARS, OVERSHOOT, LOST_STEP, the bounds of tangents.py, GONE, NONE of the Python
 // sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these estimators are used), and OWN,
 // AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not
 // bound to conditions, so that they can be under way together. Every sum has a fixed order, so that a run repeats to the last bit
@@ -97,8 +98,9 @@ extern "C" __global__ void __launch_bounds__(PART)
         double slope = batch * loss_dv<double>(field, y[i]), curvature = batch * sd[i] * loss_d2v<double>(field, y[i]);
         double mixed = batch * loss_dv_dy<double>(field, y[i]) * y_slope[i], loss = loss_v<double>(field, y[i]);
         const double step = eta * sd[i] * slope;
-        if (s[i] < 0.0 || (leaves<double>(step, field, y[i]) &&
-                           leaves<double>(eta * sd[i] * scale * sd[i] * loss_dv<double>(field - step, y[i]), field - step, y[i]))) {
+        if (s[i] < 0.0 || (leaves<double>(step, field, y[i], LOST_STEP) &&
+                           leaves<double>(eta * sd[i] * scale * sd[i] * loss_dv<double>(field - step, y[i]), field - step, y[i],
+                                          LOST_STEP))) {
             s[i] = GONE, Y[i] = 0.0;
             slope = curvature = mixed = loss = 0.0;
         }
@@ -112,8 +114,8 @@ extern "C" __global__ void __launch_bounds__(PART)
         terms[GH] = w * slope * raw;
         terms[GG] = w * slope * slope;
         terms[LABEL] = STEIN ? w * curvature * Y[i] + w * mixed : direct[i] * slope;
-        terms[WILD] = STEIN && fabs(Y[i]) > WIDE ? w : 0.0;
-        terms[UNSTABLE] = eta * curvature > STABLE ? w : 0.0;
+        terms[WILD] = STEIN && fabs(Y[i]) > Y_OUTLIER ? w : 0.0;
+        terms[UNSTABLE] = eta * curvature > OVERSHOOT ? w : 0.0;
         terms[WRONG] = loss_is_wrong<double>(field, y[i]) ? w : 0.0;
         terms[PUSH] = w * slope / sd[i];
         terms[LOST] = s[i] < 0.0 ? w : 0.0;
@@ -121,6 +123,22 @@ extern "C" __global__ void __launch_bounds__(PART)
     }
     part_sums(terms, shared, out + (long long)blockIdx.x * columns);
 }
+
+#ifdef AVERAGES
+// Sums of the values of a sample that observables average, at fields sd (h + m k) + b; lost samples count with 0, as in the loss.
+extern "C" __global__ void __launch_bounds__(PART)
+    averages(int count, int block, int parts, int columns, const Present *present, const double *weight, const double *k,
+             const double *y, const double *sd, const double *h, const double *s, double *out) {
+    extern __shared__ __align__(16) double shared[];
+    const auto [i, there] = own_sample(count, block, parts);
+    double terms[AVERAGES] = {};
+    if (there && s[i] >= 0.0) {
+        average_values(sd[i] * (h[i] + present->m * k[i]) + present->b, y[i], sd[i] * k[i], terms);
+        for (double &term : terms) term *= weight[i];
+    }
+    part_sums(terms, shared, out + (long long)blockIdx.x * columns);
+}
+#endif
 
 // bound (carriers,): weight times g' of every sample with tangents, bounded where [ibp] completes the response; and the last two
 // of its terms, ends (2, carriers): g' sum_J T_nJ and its square. The warps of a block of threads share out the slots of ACROSS
@@ -148,7 +166,7 @@ extern "C" __global__ void bounds(int carriers, int span, int slots, const long 
             total += shared[(warps + w) * ACROSS + across];
         }
         const long long i = carrier[t];
-        bound[t] = weight[i] * gp[i] * (IDENTITY && response > MOST ? MOST / response : 1.0);
+        bound[t] = weight[i] * gp[i] * (IDENTITY && response > TANGENT_SUM_MAX ? TANGENT_SUM_MAX / response : 1.0);
         ends[t] = IDENTITY ? bound[t] * total : 0.0;
         ends[carriers + t] = IDENTITY ? bound[t] * total * (bound[t] * total) / weight[i] : 0.0;
     }
@@ -246,8 +264,8 @@ extern "C" __global__ void add_parts(int parts, int columns, const double *in, d
     }
 }
 
-template <typename real> __device__ inline real flushed(real x) { return fabs((double)x) < TINY ? real(0) : x; }
-template <typename real> __device__ inline real bounded(real x, real most = BOUND) { return min(max(x, -most), most); }
+template <typename real> __device__ inline real flushed(real x) { return fabs((double)x) < TANGENT_FLUSH ? real(0) : x; }
+template <typename real> __device__ inline real bounded(real x, real most = TANGENT_MAX) { return min(max(x, -most), most); }
 
 template <typename real> __device__ inline Four<real> operator+(Four<real> one, const Four<real> &other) {
     for (int v = 0; v < FOUR; v++) one.at[v] += other.at[v];
@@ -341,7 +359,7 @@ extern "C" __global__ void move(int count, int width, int slots, const Step *ste
         merge_past(Y_past + i, stride, merges, merge);
         Y_past[slot * stride + i] = Y[i];
         const double response = a * (keep * Y[i] + eta * (total(2) - gp[i] * Y[i] - g_y[i]));
-        Y[i] = bounded(response, eta * gp[i] > STABLE ? double(BOUND) : double(WILDEST));
+        Y[i] = bounded(response, eta * gp[i] > OVERSHOOT ? double(TANGENT_MAX) : double(Y_MAX));
     }
     const double weight = s[i];
     if (weight < 0.0) return;
@@ -398,7 +416,7 @@ extern "C" __global__ void next_tangents(int carriers, int span, int slots, cons
         const double curvature = gp[carrier[t + v]];
         const stored slope = a * (rates->keep - eta * curvature), strength = a * eta;
         const stored response = flushed((stored)(slope * now.at[v] + strength * sum.at[v]));
-        then.at[v] = eta * curvature > STABLE ? bounded(response) : response;
+        then.at[v] = eta * curvature > OVERSHOOT ? bounded(response) : response;
     }
     *(Four<stored> *)(next + j * stride + t) = then;
 }

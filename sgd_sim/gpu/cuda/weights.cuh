@@ -118,10 +118,10 @@ update(i64 step, const double *settings, i64 lines, int ahead, const float *part
 }
 
 // Put m, loss, q, the error on fresh samples (and, where labels are not h0, the shares of wrong predictions on training and fresh
-// samples, and the intercept) into curves[instance, :, column]; a loss or error that is no number ends the instance.
+// samples, and the intercept) into curves[instance, :, column], and the AVERAGES of observables, where there are any, into its last rows; a loss or error that is no number ends the instance.
 extern "C" __global__ void record(const double *w, const double *m, const double *fields, const double *h0, i64 apart, int rows,
                                   const double *test_fields, const double *test_h0, i64 test_apart, int tests,
-                                  const double *b, i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at, i64 *ready) {
+                                  const double *b, const double *teacher, i64 step, double *curves, int column, int columns, int *live, i64 *diverged_at, i64 *ready) {
     extern __shared__ double shared[];
     const i64 instance = blockIdx.x;
     if (!live[instance]) return;
@@ -142,6 +142,15 @@ extern "C" __global__ void record(const double *w, const double *m, const double
     square = block_sum(square, shared) / N;
     error = block_sum(error, shared) / tests;
     if (!ANCHORED) wrong = block_sum(wrong, shared) / rows, wrong_fresh = block_sum(wrong_fresh, shared) / tests;
+#ifdef AVERAGES
+    double averaged[AVERAGES] = {}, values[AVERAGES];
+    teacher += instance * apart;
+    for (int i = threadIdx.x; i < rows; i += blockDim.x) {
+        average_values(fields[i], h0[i], teacher[i], values);
+        for (int k = 0; k < AVERAGES; k++) averaged[k] += values[k];
+    }
+    for (double &sum : averaged) sum = block_sum(sum, shared) / rows;
+#endif
     if (threadIdx.x > 0) return;
     if (!is_number(loss + error)) {
         live[instance] = 0, diverged_at[instance] = step, ready[instance] = ENDED;
@@ -153,6 +162,9 @@ extern "C" __global__ void record(const double *w, const double *m, const double
     curves[LOSS_ROW * columns + column] = loss;
     curves[Q_ROW * columns + column] = square;
     curves[MSE_FRESH_ROW * columns + column] = error;
+#ifdef AVERAGES
+    for (int k = 0; k < AVERAGES; k++) curves[(QUANTITIES - AVERAGES + k) * columns + column] = averaged[k];
+#endif
 #if !ANCHORED
     curves[TRAINING_ERROR_ROW * columns + column] = wrong;
     curves[ERROR_FRESH_ROW * columns + column] = wrong_fresh;

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmft
-from dmft.convergence.axis import COMPARED
+from dmft.convergence.axis import compared
 from dmft.convergence.runs import _points, _share, points_folder
 from dmft.core import store
 from dmft.core.errors import Stopped, UserError
@@ -35,7 +35,7 @@ def test_points_go_from_coarse_to_fine_and_are_independent(study):
     assert len(set(result["samples"].seeds)) == 2
     assert result["learning_rate"].t == pytest.approx([0.0, 0.04, 0.08, 0.12, 0.16])
     rows = result.tables()
-    assert len(rows["distances"]) == 5 * len(COMPARED) and len(rows["points"]) == 5
+    assert len(rows["distances"]) == 5 * len(compared(False)) and len(rows["points"]) == 5
     finest = [row for row in rows["distances"] if row["value"] in (256, 0.01)]
     assert all(row["distance"] == 0 for row in finest)
     assert all(row["distance"] > 0 for row in rows["distances"] if row not in finest)
@@ -87,7 +87,7 @@ def test_a_study_of_a_random_start_looks_at_V(small, tmp_path, dmft_main):
 def test_dataframes(study):
     pandas = pytest.importorskip("pandas")
     frame = study[0].to_dataframe()
-    assert isinstance(frame, pandas.DataFrame) and set(frame["quantity"]) == set(COMPARED)
+    assert isinstance(frame, pandas.DataFrame) and set(frame["quantity"]) == set(compared(False))
     assert list(study[0].to_dataframe("orders")["expected"])[0] == 0.5
     with pytest.raises(UserError, match="no table"):
         study[0].to_dataframe("nonsense")

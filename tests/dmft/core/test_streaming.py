@@ -10,7 +10,7 @@ from numba import njit
 from numba.core.errors import TypingError
 from numpy.testing import assert_array_equal
 
-from dmft.core.streaming import ROWS, WIDTH, add_rows
+from dmft.core.streaming import STREAM_ROWS, STREAM_WIDTH, add_rows
 
 
 @njit
@@ -22,10 +22,10 @@ def added(data, start, length, weights, out):
 @pytest.mark.parametrize("length", [4, 16, 20, 44])
 def test_rows_are_added_in_order_with_one_rounding_each(dtype, length):
     rng, start = np.random.default_rng(5), 3
-    data, before = rng.standard_normal(start + ROWS * length).astype(dtype), rng.standard_normal(length).astype(dtype)
-    weights, out = tuple(rng.standard_normal(ROWS).astype(dtype)), before.copy()
+    data, before = rng.standard_normal(start + STREAM_ROWS * length).astype(dtype), rng.standard_normal(length).astype(dtype)
+    weights, out = tuple(rng.standard_normal(STREAM_ROWS).astype(dtype)), before.copy()
     done = added(data, start, length, weights, out)
-    assert done == length // WIDTH * WIDTH
+    assert done == length // STREAM_WIDTH * STREAM_WIDTH
     want = before.copy()
     for j in range(done):
         for k, weight in enumerate(weights):

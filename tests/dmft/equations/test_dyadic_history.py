@@ -10,9 +10,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
-from dmft.equations.history import GROUP, History, grouped
+from dmft.equations.history import SLOT_GROUP, History, grouped
 from dmft.equations.kernels import COLUMNS, Wanted
 from dmft.equations.recursion import merge_matrix
+from dmft.equations.tuning import Estimator
 from dmft.model.experiment import Experiment
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.samples.tangents import gather, merge_packed
@@ -32,13 +33,35 @@ def tiles(history: History, step: int) -> tuple[np.ndarray, np.ndarray]:
     return first, size
 
 
+def newer_blocks(history: History, per_level: int | None = None) -> int:
+    """The rule of age, with pins and jumps too: steps share a block of a level only where every level below is full. How many more
+    newer blocks than per_level - 1 for each of those levels a block has, at least."""
+    size = history.size[history.order]
+    newer = len(size) - 1 - np.arange(len(size))
+    return int(np.min(newer - ((per_level or history.per_level) - 1) * np.ceil(np.log2(size)).astype(int)))
+
+
+def test_the_rule_of_age_is_tight():
+    """Waiting steps and jumps inside: a block is met that has just as many newer ones as it must. Twin: a history with one block a
+    level fewer breaks the rule."""
+    least = []
+    for per_level in (8, 7):
+        history = History(400, per_level, [150], [0, 1, 2, 4, 8, 16, 32, 64, 128, 256])
+        slack = []
+        for step in range(400):
+            history.push(step)
+            slack.append(newer_blocks(history, 8))
+        least.append(min(slack))
+    assert least[0] == 0 > least[1]
+
+
 @settings(deadline=None, max_examples=40)
 @given(steps=st.integers(1, 700), per_level=st.integers(2, 20), jumps=st.sets(st.integers(1, 699), max_size=6),
        pins=st.sets(st.integers(0, 699), max_size=6))
 def test_blocks_obey_the_three_rules(steps, per_level, jumps, pins):
     """Short beside their age and beside the time since the start; alone at pins; within jumps; few."""
     history = History(steps, per_level, jumps, {pin for pin in pins if pin < steps})
-    assert history.slots % GROUP == 0
+    assert history.slots % SLOT_GROUP == 0
     if history.full:
         return
     early = max(per_level // 2, 1)
@@ -46,7 +69,8 @@ def test_blocks_obey_the_three_rules(steps, per_level, jumps, pins):
         history.push(step)
         first, size = tiles(history, step)
         assert np.all(size <= 1 + first // early)
-        assert jumps or pins or np.all(size <= 4 * (step - first - size + 1) / per_level + 2)  # a level has about per_level blocks
+        assert newer_blocks(history) >= 0
+        assert jumps or pins or np.all(size <= 4 * (step - first - size + 1) / per_level + 2)  # so a block is short beside its age
         assert all(1 in size[first == pin] for pin in pins if pin <= step)
         assert not any(np.any((first < jump) & (jump < first + size)) for jump in jumps)
     assert len(history.order) <= history.slots <= history.layout.settled + grouped(per_level) * history.levels
@@ -138,7 +162,7 @@ def smooth_march(dtype, rounding=None) -> March:
     """Gradient descent, whose noise hangs on its past most delicately: M_C is nearly singular. Six levels of the history are in
     use. rounding: what is done to the past after every step."""
     problem = Experiment.from_run(make_run({"kind": "gd"}, {"m0": 0.5}, steps=300, eta=0.01))
-    sampling = Sampling(400, 1, (0,), frozenset(PARTS), 0.1, least_carriers=16)
+    sampling = Sampling(400, 1, (0,), frozenset(PARTS), 0.1, estimator=Estimator(least_carriers=16))
     march = March(problem, sampling, 8, Wanted.plain(problem.steps), Comm(), dtype)
     while not march.done:
         march.step()
@@ -280,13 +304,21 @@ def test_columns_are_entries_at_single_times(constraint):
 
 
 def test_a_map_holds_averages_over_its_cells():
-    """Rows of blocks, averaged over cells, against the full history: equal where a cell is one step, and the average elsewhere."""
+    """Rows of blocks, averaged over cells, against the full history, early, late and last: entries where a cell is one step, and
+    averages elsewhere. Twin: the entry at the first step of a cell, where cells are wide."""
     run = make_run({"kind": "gd"}, {"loss": "linear", "m0": 0.3, "alpha": 1.2, "constraint": "ridge", "ridge": 0.3}, 250, 0.05)
     full, blocks = make_march(run), make_march(run, per_level=16)
     grid, upto = blocks.kept.grid, blocks.kept.upto
     assert grid[-1] == upto[-1] == 250 and np.array_equal(grid[1:], upto[:-1] + 1) and (upto > grid).sum() > 8
+    rows = np.linspace(1, len(grid) - 1, 12).astype(int)
+    told_apart = 0
     for name in ("M_C", "M_R", "C", "R"):
-        means = np.array([full.kernels[name][250, a : b + 1].mean() for a, b in zip(grid, upto)])
-        firsts = full.kernels[name][250, grid]
-        largest = np.abs(full.kernels[name][250]).max()
-        assert np.abs(blocks.kernels[name][-1] - means).max() < 2e-3 * largest < np.abs(firsts - means).max(), name
+        for i in rows:
+            row = full.kernels[name][grid[i]]
+            means = np.array([row[a : b + 1].mean() for a, b in zip(grid[:i], upto[:i])])
+            bound = 2e-3 * np.abs(row).max()
+            assert np.abs(blocks.kernels[name][i, :i] - means).max() < bound, (name, i)
+            told_apart += np.abs(row[grid[:i]] - means).max() > bound
+            if name in ("M_C", "C"):
+                assert_array_equal(blocks.kernels[name][:i, i], blocks.kernels[name][i, :i])
+    assert told_apart > 4 * 6

@@ -1,4 +1,4 @@
-"""Mignacco, Urbani, Zdeborova 2021: the printed formulas listed in docs/errata.md, from scratch (no solver code)."""
+"""Mignacco, Urbani, Zdeborova 2021: the printed formulas listed in docs/notes/errata.md, from scratch (no solver code)."""
 
 import numpy as np
 

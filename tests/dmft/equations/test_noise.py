@@ -8,7 +8,8 @@ from numba.core.errors import TypingError
 
 import dmft
 from dmft.equations.history import History
-from dmft.equations.noise import JITTER, dot, factor_rows, join_rows
+from dmft.equations.noise import dot, factor_rows, join_rows
+from dmft.equations.tuning import ESTIMATOR
 from dmft.equations.weights import Row, WeightDynamics
 from dmft.model.experiment import Experiment
 
@@ -44,20 +45,20 @@ def drives(M_C: np.ndarray) -> list:
 @pytest.mark.parametrize("M_C", [ROUGH, SMOOTH], ids=["rough", "smooth"])
 def test_law_given_the_past(M_C):
     """Weights and spread of chi_n given chi_0 .. chi_{n-1}, with the jitter in the covariance and in the variance that is drawn:
-    for a constant chi what is left is JITTER (1 + 1/n). Rounding of the difference of two
+    for a constant chi what is left is ESTIMATOR.jitter (1 + 1/n). Rounding of the difference of two
     numbers of order one is 1e-16 against 1e-9; the bound is a hundred times that."""
-    full = M_C + JITTER * np.diag(np.diag(M_C))
+    full = M_C + ESTIMATOR.jitter * np.diag(np.diag(M_C))
     for n, (weights, spread) in enumerate(drives(M_C)):
         expected = np.linalg.solve(full[:n, :n], M_C[n, :n]) if n else np.zeros(0)
         np.testing.assert_allclose(weights, expected, rtol=1e-5, atol=1e-6)
-        left = full[n, n] - M_C[n, :n] @ expected if M_C is ROUGH or n == 0 else JITTER * (1 + 1 / n)
+        left = full[n, n] - M_C[n, :n] @ expected if M_C is ROUGH or n == 0 else ESTIMATOR.jitter * (1 + 1 / n)
         np.testing.assert_allclose(spread**2, left, rtol=1e-5)
 
 
 def covariance_of_blocks(count: int) -> tuple[np.ndarray, np.ndarray]:
     """A covariance as smooth as those of gradient descent (nearly singular), and its jitter."""
     t = 0.05 * np.arange(count)
-    return np.exp(-0.5 * (t[:, None] - t) ** 2), JITTER * np.ones(count)
+    return np.exp(-0.5 * (t[:, None] - t) ** 2), ESTIMATOR.jitter * np.ones(count)
 
 
 @pytest.mark.parametrize("broken", [False, True], ids=["", "rows added, not rotated"])

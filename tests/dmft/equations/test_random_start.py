@@ -11,6 +11,7 @@ from dmft.core.parallel import Comm
 from dmft.equations.history import History
 from dmft.equations.kernels import Wanted, history_for
 from dmft.equations.random_start import TeacherChannel, TeacherRows, fluctuations, identity_gap, raw_row, sample_paths
+from dmft.equations.tuning import Estimator
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import Run, parse_run
@@ -40,7 +41,7 @@ def random_run(algorithm: dict, steps: int, problem: str = "", eta: float = 0.02
 
 def marched(experiment: Experiment, samples: int, seed: int = 1, parts=PARTS, per_level: int | None = None,
             carriers: int = 512) -> March:
-    sampling = Sampling(samples, seed, (0,), frozenset(parts), 1 / 16, least_carriers=carriers)
+    sampling = Sampling(samples, seed, (0,), frozenset(parts), 1 / 16, estimator=Estimator(least_carriers=carriers))
     march = March(experiment, sampling, per_level, Wanted.plain(experiment.steps), Comm())
     while not march.done:
         march.step()
@@ -66,7 +67,7 @@ def made_up(steps: int, slots: int) -> TeacherRows:
 
 def inverted(experiment: Experiment, rows: TeacherRows) -> tuple[np.ndarray, np.ndarray]:
     """V (rows, rows) and the gain by one matrix inversion: A X = forces."""
-    steps, eta = experiment.steps, experiment.eta
+    steps, eta = experiment.steps, experiment.eta_0
     A, S = np.eye(steps + 1), np.zeros((steps + 1, steps + 1))
     S[0, 0] = experiment.h_start_variance
     Z = rows.Z[:steps, :steps] + rows.Z[:steps, :steps].T + np.diag(rows.Z_now[:steps])

@@ -76,7 +76,7 @@ def test_shapes_of_the_kernels(constraint):
         assert np.all(np.diag(k[name], -1) != 0)
     if constraint == "sphere":
         assert_allclose(np.diag(k["C"]), 1, rtol=0, atol=1e-12)
-        a = 1 / (1 + march.experiment.eta * march.curves["nu_hat"][:n])
+        a = 1 / (1 + march.experiment.eta_0 * march.curves["nu_hat"][:n])
         assert_allclose(np.diag(k["R"], -1), a, rtol=1e-12)              # R(n+1, n) = a_n
     else:
         assert_allclose(np.diag(k["C"])[0], 1 + march.experiment.m0**2, rtol=1e-14)

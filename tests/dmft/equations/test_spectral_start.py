@@ -84,7 +84,7 @@ def test_power_iteration_at_finite_n(start):
     exact = [power_overlap(law, m0, c, n) for n in (1, 2, 5, 10, 20)]
     assert np.allclose(exact, POWERS[start], rtol=0, atol=2e-6)
     e = theory_experiment(spectral_run())
-    e = dataclasses.replace(e, start=dataclasses.replace(e.start, m0=m0), eta_n=np.where(np.arange(e.steps) < e.hidden, c, e.eta_n),
+    e = dataclasses.replace(e, start=e.start.begun(m0), eta_n=np.where(np.arange(e.steps) < e.hidden, c, e.eta_n),
                             hidden=0, constraint=e.constraint_at(0))
     e = dataclasses.replace(e, steps=20, t_n=e.t_n[:21], eta_n=e.eta_n[:20], jump_n=e.jump_n[:20], temperature=e.temperature[:20],
                             update=Update.of(HeavyBall(), np.zeros(20)))

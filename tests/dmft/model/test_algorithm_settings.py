@@ -5,7 +5,7 @@ import pytest
 
 from dmft.core.errors import RunError
 from dmft.model.experiment import Experiment
-from dmft.model.minibatches import Batches, Epochs, Persistent, _positions, first_weights, next_weight
+from dmft.model.minibatches import Batches, Epochs, Persistent, _positions, next_weight
 from dmft.model.runfile import changes, parse_run
 
 HEAD = "[problem]\nalpha = 3.0\nm0 = 0.5\n[algorithm]\n"
@@ -86,7 +86,7 @@ def test_a_persistent_chain_jumps_with_the_fewest_flips():
 @pytest.mark.parametrize("cyclic", [False, True])
 def test_every_sample_is_seen_once_an_epoch(cyclic):
     key, name, law = np.uint64(7), np.arange(120), Epochs(0.25, cyclic)
-    s = [first_weights(law, np.zeros(120), key, name)]
+    s = [law.first(np.zeros(120), key, name)]
     for n in range(39):
         s.append(np.array([next_weight(law.chain(), s[-1][i], key, name[i], n) for i in name]))
     epochs = np.array(s).reshape(10, 4, 120)

@@ -88,7 +88,7 @@ def test_the_theory_refuses_a_phase_to_a_loss_that_is_not_smooth():
     """The smoothed hinge in its place is taken."""
     register_loss("late_hinge", lambda f, y: max(0.0, 1 - y * f), lambda f, y: -y if y * f < 1 else 0.0 * f,
                   lambda f, y: 0.0 * f, labels="sign")
-    with pytest.raises(RunError, match=r"^\[\[phase\]\] 2: loss = 'late_hinge': its derivative dv jumps as f grows") as caught:
+    with pytest.raises(RunError, match=r'^\[\[phase\]\] 2: loss = "late_hinge": its derivative dv jumps as f grows') as caught:
         theory_experiment(with_phase('m0 = 0.2\nloss = "logistic"', "late_hinge"))
     assert "\n" not in str(caught.value)
     assert len(theory_experiment(with_phase('m0 = 0.2\nloss = "logistic"', "smooth_hinge")).losses) == 2
@@ -119,10 +119,12 @@ def test_a_phase_to_a_loss_made_for_the_same_labels(labels, loss):
 
 def test_a_phase_to_a_loss_that_jumps_in_the_label_is_solved_without_stein():
     """The jump at |y| = 3 is in reach; one at 30 is not, and labels sign never need it."""
-    for edge in (3.0, 30.0):
-        register_loss(f"cut_{edge:.0f}", lambda f, y, edge=edge: 0.5 * (f - y) ** 2 if abs(y) < edge else 0.0,
-                      lambda f, y, edge=edge: f - y if abs(y) < edge else 0.0,
-                      lambda f, y, edge=edge: 1.0 if abs(y) < edge else 0.0)
+    def register_cut(name: str, edge: float) -> None:
+        register_loss(name, lambda f, y: 0.5 * (f - y) ** 2 if abs(y) < edge else 0.0,
+                      lambda f, y: f - y if abs(y) < edge else 0.0, lambda f, y: 1.0 if abs(y) < edge else 0.0)
+
+    register_cut("cut_3", 3.0)
+    register_cut("cut_30", 30.0)
     linear, signs = 'm0 = 0.2\nloss = "linear"\nlabels = "field"', 'm0 = 0.2\nloss = "linear"\nlabels = "sign"'
     assert not theory_experiment(with_phase(linear, "cut_3")).stein
     assert theory_experiment(with_phase(linear, "cut_30")).stein and theory_experiment(with_phase(signs, "cut_3")).stein
@@ -136,7 +138,7 @@ def test_a_random_start_refuses_a_phase_to_a_loss_that_tells_the_sign():
     register_loss("late_sign", lambda f, y: v(f, y) + f * max(0.0, y - 2.0) ** 2, lambda f, y: dv(f, y) + max(0.0, y - 2.0) ** 2,
                   phase.d2v, labels="field")
     for name in ("linear", "late_sign"):
-        with pytest.raises(RunError, match=rf"\[\[phase\]\] 2: loss = '{name}': samples tell the sign of h0") as caught:
+        with pytest.raises(RunError, match=rf'\[\[phase\]\] 2: loss = "{name}": samples tell the sign of h0') as caught:
             theory_experiment(with_phase('start = "random"\nloss = "even_field"', name))
         assert "\n" not in str(caught.value)
     assert theory_experiment(with_phase('start = "random"\nloss = "even_field"', "even_field")).centred
@@ -206,3 +208,15 @@ def test_generalization_of_clusters_whose_labels_are_numbers():
         exact = exact + probability * (spread * np.sqrt(2 / np.pi) * np.exp(-0.5 * (centre / spread) ** 2)
                                        + centre * (1 - 2 * ndtr(-centre / spread)))
     np.testing.assert_allclose(data.generalization(lambda y, z: abs(y - z), m, q, b), exact, rtol=0, atol=1e-12)
+
+
+def test_clusters_have_their_own_labels_whatever_the_loss_was_made_for():
+    """A loss made for magnitudes says nothing of clusters, whose labels have signs: a later loss may use them."""
+    phase = get_loss("phase_retrieval")
+    register_loss("for_magnitudes", phase.v, phase.dv, phase.d2v, labels="abs")
+    text = ('[problem]\nalpha = 2.0\nm0 = 0.2\nloss = "for_magnitudes"\n{}\n'
+            '[algorithm]\nkind = "gd"\nlearning_rate = 0.1\nt_max = 1.0\n')
+    later = '[[phase]]\nstep = 3\nloss = "{}"\n'
+    assert len(theory_experiment(parse_run(text.format(CLUSTERS) + later.format("logistic"))).losses) == 2
+    with pytest.raises(RunError, match="tell no sign"):
+        parse_run(text.format("") + later.format("linear"))

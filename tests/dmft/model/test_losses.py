@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from numba import njit
 
-from dmft.core.errors import UserError
+from dmft.core.errors import RunError, UserError
+from dmft.model.channels import NONE, SMOOTH
+from dmft.model.experiment import theory_experiment
+from dmft.model.loss_family import even_in_field
 from dmft.model.losses import get_loss, loss_names, register_loss
-from dmft.model.teacher import NONE, SMOOTH, Teacher
+from dmft.model.mixture import Mixture
+from dmft.model.teacher import Teacher
+from tests.solver_cases import make_run
 
 F, Y = np.meshgrid(np.linspace(-2, 2, 9), np.linspace(-2, 2, 9))
 STEP = 1e-5
@@ -81,13 +88,13 @@ def test_jumps_forbid_the_stein_control_variate():
                          lambda f, y: 1.0, lambda f, y: -np.sign(y))
     steep = register_loss("steep_for_tests", lambda f, y: 0.5 * f * f * np.tanh(2000 * (y - 2)),
                           lambda f, y: f * np.tanh(2000 * (y - 2)), lambda f, y: np.tanh(2000 * (y - 2)))
-    assert not any(Teacher(loss).by_parts(loss) for loss in (sign, gap, steep)) and Teacher(kink).by_parts(kink)
-    assert Teacher(sign, "abs").by_parts(sign) and not Teacher(sign, "abs", 0.1).by_parts(sign)
-    assert sign.smooth and kink.smooth and not gap.smooth
+    assert not any(Teacher(loss=loss).by_parts(loss) for loss in (sign, gap, steep)) and Teacher(loss=kink).by_parts(kink)
+    assert Teacher("abs", loss=sign).by_parts(sign) and not Teacher("abs", 0.1, loss=sign).by_parts(sign)
+    assert Teacher(loss=sign).smooth(sign) and Teacher(loss=kink).smooth(kink) and not Teacher(loss=gap).smooth(gap)
     for name in ("phase_retrieval", "linear"):
         built_in = get_loss(name)
         own = register_loss(f"{name}_again", built_in.v, built_in.dv, built_in.d2v)
-        assert all(Teacher(loss, labels, noise).control == SMOOTH
+        assert all(Teacher(labels, noise, loss=loss).control == SMOOTH
                    for loss in (built_in, own) for labels in ("field", "square") for noise in (0.0, 3.0))
 
 
@@ -100,8 +107,33 @@ def test_jumps_at_labels_that_a_run_reaches_forbid_it(edge, labels, noise, reach
     noise; whether a jump counts depends on the run, not on the loss."""
     loss = register_loss("cut_for_tests", lambda f, y: 0.5 * (f - y) ** 2 if abs(y) < edge else 0.0,
                          lambda f, y: f - y if abs(y) < edge else 0.0, lambda f, y: 1.0 if abs(y) < edge else 0.0)
-    assert Teacher(loss, labels, noise).by_parts(loss) == (not reached)
-    assert Teacher(loss, labels, noise).control == (NONE if reached else SMOOTH)
+    assert Teacher(labels, noise, loss=loss).by_parts(loss) == (not reached)
+    assert Teacher(labels, noise, loss=loss).control == (NONE if reached else SMOOTH)
+
+
+@pytest.mark.parametrize("labels, noise, reached", [
+    ("field", 0.0, True), ("abs", 0.0, True), ("square", 0.0, True), ("sign", 0.0, False), ("sign", 1.0, False)])
+def test_a_slope_that_jumps_at_some_labels_alone(labels, noise, reached):
+    """|f| for y > 2.5, a parabola elsewhere: the theory refuses runs that get there, and no others."""
+    loss = register_loss("torn_for_tests", lambda f, y: abs(f) if y > 2.5 else 0.5 * f * f,
+                         lambda f, y: np.sign(f) if y > 2.5 else f, lambda f, y: 0.0 if y > 2.5 else 1.0)
+    assert Teacher(labels, noise, loss=loss).smooth(loss) == (not reached)
+    clusters = ((1.0, 0.5, 3.0, 1.0), (-1.0, 0.5, -1.0, 1.0))
+    assert not Mixture(clusters, loss=loss).smooth(loss) and Mixture(clusters[1:], loss=loss).smooth(loss)
+    run = make_run({"kind": "gd"}, {"loss": "torn_for_tests", "labels": labels, "label_noise": noise})
+    with pytest.raises(RunError, match="derivative dv jumps") if reached else nullcontext():
+        theory_experiment(run)
+
+
+def test_evenness_is_looked_for_everywhere_and_to_rounding():
+    """Samples in mirrored pairs would solve a loss wrongly that is even near 0 alone; one even up to rounding may have them."""
+    near = register_loss("near_for_tests", lambda f, y: 0.5 * f * f if f < 2.0 else 2.0 * f - 2.0,
+                         lambda f, y: f if f < 2.0 else 2.0, lambda f, y: 1.0 if f < 2.0 else 0.0)
+    rounded = register_loss("rounded_for_tests", lambda f, y: f * f + 1e-15 * f, lambda f, y: 2.0 * f, lambda f, y: 2.0)
+    assert all(near.v(f, y) == near.v(-f, y) for f, y in ((0.3, 0.7), (1.1, 0.4), (1.7, -1.3))) and not even_in_field(near)
+    assert rounded.v(0.3, 0.0) != rounded.v(-0.3, 0.0) and even_in_field(rounded)
+    assert [even_in_field(get_loss(name)) for name in ("phase_retrieval", "linear", "logistic", "smooth_hinge", "door")] == [
+        True, False, False, False, True]
 
 
 def test_unknown_names_get_a_hint():

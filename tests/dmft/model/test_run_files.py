@@ -12,7 +12,7 @@ from dmft.core.schema import Unset, to_toml_value
 from dmft.equations.kernels import Wanted
 from dmft.model.experiment import Experiment
 from dmft.model.resume import grown
-from dmft.model.runfile import SECTIONS, Run, changes, load_run, parse_run
+from dmft.model.runfile import FOR_STUDIES, SECTIONS, Run, changes, load_run, parse_run
 
 
 def test_defaults_are_those_of_the_interface(demo_text):
@@ -37,10 +37,19 @@ def test_integers_are_taken_where_floats_are_meant(demo_text):
     [], ["algorithm.temperature=[[0, 0.5], [1.5, 0]]"], ["simulation.record=[0, 0.5, 1]"],
     ["theory.variance_reduction=[\"sobol\", \"stein\"]"], ["title=Tab\tand \"quotes\" and \\ and \u00e4 \x7f"],
     ["problem.constraint=ridge", "problem.ridge=0.5"], ["theory.start_from=a b.h5"],
-    ["theory.variance_reduction=[\"weights\", \"splitting\"]"]])     # results of version 0.1 say so, and stay loadable
+    ["theory.variance_reduction=[\"weights\", \"splitting\"]"], ["theory.tangents=0.5"]])
 def test_completed_text_reads_back_to_the_same_run(demo_text, overrides):
     run = parse_run(demo_text, overrides=overrides)
     assert parse_run(run.to_toml()) == run
+
+
+def test_switches_of_studies_are_written_where_they_are_used(demo_text):
+    text = parse_run(demo_text).to_toml()
+    assert not any(key in text for key in FOR_STUDIES)
+    # results of version 0.1 say "splitting", and stay loadable
+    run = parse_run(demo_text, overrides=["theory.tangents=0.5", "theory.variance_reduction=[\"weights\", \"splitting\"]"])
+    assert run.theory.variance_reduction == ("weights",)
+    assert 'tangents = 0.5\nvariance_reduction = ["weights"]\n' in run.to_toml()
 
 
 SLIPS = [

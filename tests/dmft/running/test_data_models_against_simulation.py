@@ -92,7 +92,7 @@ def test_results_survive_a_file(tmp_path):
 
 def test_rows_of_a_mixture_are_raw():
     """Mean and covariance of each cluster's rows: c w0/sqrt(N) and Delta on every direction, along w0 too."""
-    model = Mixture(dmft.model.losses.get_loss("logistic"), ((1.0, 0.3, 1.0, 0.5), (-1.0, 0.7, -1.0, 2.0)))
+    model = Mixture(((1.0, 0.3, 1.0, 0.5), (-1.0, 0.7, -1.0, 2.0)), loss=dmft.model.losses.get_loss("logistic"))
     landscape = make_landscape(1, 0, 60, 100.0, model=model)
     X = landscape.data[:landscape.h0.size, :60].astype(float)
     for c, probability, label, Delta in model.clusters:

@@ -100,7 +100,7 @@ def test_what_cannot_be_computed_is_one_line_and_exit_2(tmp_path, capsys, comman
 
 
 def test_a_gpu_is_faster_where_it_was_measured_to_be():
-    """docs/performance.md: GD, n = 10 000, K = 100 000, 5.7 s for two marches; the simulator of figure 2, 718 us a step."""
+    """docs/notes/performance.md: GD, n = 10 000, K = 100 000, 5.7 s for two marches; the simulator of figure 2, 718 us a step."""
     run = parse_run(run_text(t_max=100.0, algorithm={"learning_rate": 0.01},
                              theory={"samples": 100000, "replicas": 1, "device": "gpu"},
                              simulation={"dimension": 1000, "instances": 500, "device": "gpu"}))

@@ -107,7 +107,7 @@ def test_compare_holds_V_against_simulations(run, tmp_path):
     assert 1.5 < found.comparisons[0].simulation.mean[1] < 3
     text = str(dmft.compare(theory, simulations[0]))     # m is 0: V is what is compared unless told otherwise
     assert text.startswith("V: theory") and "bias of the theory's V" in text and "V(0.6) = " in repr(theory)
-    broken = dmft.compare(replace(theory, V=theory.gain**2), simulations[0], observable="V")
+    broken = dmft.compare(replace(theory, curves=theory.curves | {"V": theory.gain**2}), simulations[0], observable="V")
     assert broken.verdict == "disagree" and broken.max_z > 4.5
 
 

@@ -79,7 +79,8 @@ def test_target_error_adds_replicas():
 ])
 def test_a_target_below_the_bias_cannot_be_met_by_replicas(monkeypatch, bias, error, warned):
     """The samples that it would take are named: the bias falls as 1/samples."""
-    monkeypatch.setattr(ReplicaStatistics, "bias", lambda self: (np.array([0.0, bias, 0.0]), np.array([0.0, error, 1.0])))
+    estimate = {"m": np.array([0.0, bias, 0.0]), "m_error": np.array([0.0, error, 1.0])}
+    monkeypatch.setattr(ReplicaStatistics, "estimates", lambda self, what: estimate)
     run = make_run({"kind": "gd"}, {"m0": 0.5}, steps=2, samples=500, replicas=3, target_error=0.1)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", ResultWarning)
@@ -157,7 +158,7 @@ def test_memory_is_refused_before_any_work():
 def test_an_iteration_takes_the_memory_that_was_asked_for(noise):
     """What NumPy allocates at most, both solutions at work, against what is checked before the start. On one rank the two solutions
     go one after the other, and need somewhat less than was asked for."""
-    steps = 160
+    steps = 100
     dmft.solve(make_run(ALGORITHMS["sgd"], steps=8, samples=20, replicas=1, method="iterate", noise=noise), quiet=True)  # compiles
     run = make_run(ALGORITHMS["sgd"], steps=steps, samples=600, replicas=1, method="iterate", noise=noise)
     setup = Setup.from_run(run)

@@ -31,7 +31,7 @@ CASES = {
 }
 # Poisson weights reach 4/l: a smaller step keeps every instance of the simulation stable.
 ETA = dict.fromkeys(CASES, 0.02) | {"sgd": 0.01, "with replacement": 0.01, "linear sgd": 0.1, "linear with replacement": 0.1}
-# Finite size moves the simulation by O(1/N): about 2 standard errors of these ensembles at most (docs/validation.md
+# Finite size moves the simulation by O(1/N): about 2 standard errors of these ensembles at most (docs/notes/validation.md
 # extrapolates). Student's t with 9 degrees of freedom and 9 numbers a case: |z| > 6 happens in 2e-3 of right codes;
 # the twins below stand far beyond.
 BOUND = 6.0

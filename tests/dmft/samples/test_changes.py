@@ -7,10 +7,10 @@ import pytest
 from numba import njit
 
 from dmft.core import streams
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import NEVER, Batches, Bernoulli, FullBatch, Persistent, own_weight
-from dmft.samples import sampling
-from dmft.samples.sampling import PARTS, SOBOL_CHANGES, Sampling, draw
+from dmft.samples.sampling import PARTS, Sampling, draw
 from tests.solver_cases import ALGORITHMS, make_run
 
 STEPS, COUNT, L = 60, 20000, 0.3
@@ -31,7 +31,7 @@ def paths(batches: Batches, s: np.ndarray, key: np.uint64, changes: np.ndarray, 
 
 
 def drawn(batches: Batches) -> np.ndarray:
-    u = streams.uniforms(np.uint64(5), 0, (COUNT, SOBOL_CHANGES + 1))
+    u = streams.uniforms(np.uint64(5), 0, (COUNT, ESTIMATOR.sobol_changes + 1))
     s = batches.law(0).first(u[:, 0])
     return paths(batches, s, np.uint64(11), batches.changes(s, u[:, 1:]), STEPS)
 
@@ -102,7 +102,7 @@ def test_only_chains_that_are_persistent_throughout_are_drawn_beforehand():
     assert Batches.of([*laws]).lingers and not Batches.of([FullBatch(), *laws]).lingers
     for law in (Bernoulli(0.3), Persistent.from_times(0.3, 0.02, 0.02 / 0.3), laws[1]):
         assert not Batches.steady(law, 3).lingers
-    for algorithm, known in (("persistent", 1 + SOBOL_CHANGES), ("sgd", 0), ("gd", 0)):
+    for algorithm, known in (("persistent", 1 + ESTIMATOR.sobol_changes), ("sgd", 0), ("gd", 0)):
         experiment = Experiment.from_run(make_run(ALGORITHMS[algorithm]))
         for parts, wanted in ((PARTS, known), (("weights",), 0)):
             found = draw(experiment, Sampling(8, 1, (0,), frozenset(parts)), np.arange(8))
@@ -118,14 +118,12 @@ def test_the_noise_of_the_mini_batches_is_smaller(monkeypatch):
     run = make_run({"kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 1.0}, steps=26)
     experiment, samples = Experiment.from_run(run), 1024
 
-    def noise() -> float:
+    def noise(by: Estimator = ESTIMATOR) -> float:
         found = []
         for seed in range(64):
-            start = draw(experiment, Sampling(samples, seed, (0,), frozenset(PARTS)), np.arange(samples))
+            start = draw(experiment, Sampling(samples, seed, (0,), frozenset(PARTS), estimator=by), np.arange(samples))
             s = paths(experiment.batches, start.s, streams.key(seed, "batch", 0), start.changes, 25)[-1]
             found.append(np.average((s - 0.5) * start.k**2, weights=start.weight))
         return float(np.mean(np.square(found)))
 
-    now = noise()
-    monkeypatch.setattr(sampling, "SOBOL_CHANGES", 0)
-    assert noise() / now > 2.3
+    assert noise(Estimator(sobol_changes=0)) / noise() > 2.3

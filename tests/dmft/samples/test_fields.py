@@ -18,7 +18,7 @@ def compiled_here(loss: Loss) -> int:
     integers = {"name": np.int64, "line": np.int64}
     state = SampleState(*(np.ones(3, integers.get(name, np.float64)) for name in SampleState._fields))
     evaluate = make_fields(loss)
-    evaluate(state, Learning(*np.ones((3, 3))), 0.2, 0.0, 0.1, 1.0, False, Fields(*np.empty((4, 3))))
+    evaluate(state, Learning(*np.ones((3, 3))), 0.2, 0.0, 0.1, 1.0, False, 4.0, Fields(*np.empty((4, 3))))
     return sum(evaluate.stats.cache_misses.values())
 
 

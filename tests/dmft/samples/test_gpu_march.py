@@ -12,11 +12,11 @@ from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
 from dmft.equations import reference
 from dmft.equations.kernels import Wanted
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import parse_run
 from dmft.samples.gpu import TILING, Tiling
 from dmft.samples.sampling import PARTS, Sampling, draw
-from dmft.samples.tangents import WILDEST
 from dmft.solvers import march as marching
 from dmft.solvers.march import March
 from tests import own_physics  # noqa: F401
@@ -53,7 +53,7 @@ SMALL = Tiling(own=1, ahead=2, rows_ahead=3, warps=1, spread=6)
 
 def march_of(p: Experiment, per_level: int | None, dtype, gpu=None, parts=PARTS, samples: int = 16, carriers: int = 16,
              pairs: int = 0, tiling: Tiling | None = None) -> March:
-    sampling = Sampling(samples, 3, (0,), frozenset(parts), 0.01, least_carriers=carriers, pairs=pairs)
+    sampling = Sampling(samples, 3, (0,), frozenset(parts), 0.01, estimator=Estimator(least_carriers=carriers), pairs=pairs)
     tiling = tiling or (SMALL if isinstance(gpu, HostGpu) else TILING)
     return March(p, sampling, per_level, Wanted.plain(p.steps - p.hidden), Comm(), dtype, gpu, tiling)
 
@@ -304,6 +304,6 @@ def test_a_sample_on_the_barrier_has_a_bounded_response_on_both(card, monkeypatc
             march.step()
             Y.append(march.samples.own()["state/Y"][4])
         found.append(np.array(Y))
-    assert found[0].max() == WILDEST and found[0][-1] < WILDEST
+    assert found[0].max() == ESTIMATOR.y_max and found[0][-1] < ESTIMATOR.y_max
     np.testing.assert_allclose(found[1], found[0], rtol=1e-7)
     assert_same_curves(*marches)

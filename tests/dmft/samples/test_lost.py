@@ -10,7 +10,8 @@ import dmft
 import sgd_sim
 from dmft.core.parallel import world
 from dmft.equations.history import History
-from dmft.equations.rows import LOST, MOST_LOST, V
+from dmft.equations.rows import LOST, V
+from dmft.equations.tuning import ESTIMATOR
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.running.replica import Replica, Setup
@@ -29,7 +30,7 @@ PROBLEM = {"alpha": 2.5, "m0": 0.5}
 def no_sample_is_lost(monkeypatch):
     """The twin: a sample that explodes is kept."""
     @register_jitable
-    def never(step, field, y):
+    def never(step, field, y, most):
         return False
 
     monkeypatch.setattr(fields, "leaves", never)
@@ -112,7 +113,7 @@ def test_keeping_the_sample_spoils_the_march(monkeypatch, no_sample_is_lost):
 
 
 def test_a_march_that_loses_more_than_a_trace_diverges(monkeypatch):
-    monkeypatch.setattr(march, "draw", tail(2 * MOST_LOST))
+    monkeypatch.setattr(march, "draw", tail(2 * ESTIMATOR.most_lost))
     gone = make_march(make_run(SGD, PROBLEM, steps=60))
     assert gone.outcome == "diverged" and np.isfinite(gone.curves["m"][:2]).all()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.equations.history import History
+from dmft.equations.tuning import ESTIMATOR
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Draws, Sampling
-from dmft.samples.tangents import BOUND, STABLE
+from dmft.samples.tangents import OVERSHOOT
 from tests.solver_cases import make_run
 
 STEPS, ETA = 60, 0.04
@@ -42,9 +43,9 @@ def growth(path: np.ndarray, h0: float) -> float:
 def test_a_chaotic_sample_leaves_a_bounded_response():
     h0 = np.sqrt(1.4 / ETA)
     path, response = alone(h0, 3.0)
-    assert np.abs(path).max() < 12 and (ETA * (3 * path**2 - h0**2) > STABLE).mean() > 0.3      # it stays, and overshoots often
+    assert np.abs(path).max() < 12 and (ETA * (3 * path**2 - h0**2) > OVERSHOOT).mean() > 0.3      # it stays, and overshoots often
     assert growth(path, h0) > 1e7                   # what its tangent would have grown to
-    assert response.max() < 4 * BOUND
+    assert response.max() < 4 * ESTIMATOR.tangent_max
 
 
 def test_a_sound_sample_is_not_touched():

@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dmft.equations.history import History
-from dmft.samples.tangents import TILE, gather, pull
+from dmft.samples.tangents import PULL_TILE, gather, pull
 
 
-@pytest.mark.parametrize("first", [16, TILE, TILE + 32])
+@pytest.mark.parametrize("first", [16, PULL_TILE, PULL_TILE + 32])
 def test_sums_ahead_are_those_of_each_step(first):
     """Three samples, eight steps ahead, also over more columns than a tile holds, where a column lost at its edge would count.
     Whole numbers: every order of the sums gives the same bits."""

@@ -16,7 +16,7 @@ from dmft.model.data import data_of
 from dmft.model.losses import PHASE
 from dmft.model.runfile import Run, parse_run
 from dmft.model.teacher import Teacher
-from dmft.statics.bayes import bayes, channel_of, known_bayes, thresholds
+from dmft.statics.bayes import bayes, information, known_bayes, thresholds
 from dmft.statics.limits import fixed_point
 from tests.run_files import run_text
 
@@ -69,15 +69,15 @@ def test_noisy_magnitudes():
     Z, first = (joint * wide) @ label, (joint * wide * h) @ label
     g = (first / Z - omega[:, None]) / (1 - q)
     exact = np.sum(prior[:, None] * Z * g**2) * (omega[1] - omega[0]) * (y[1] - y[0])
-    assert channel_of(Teacher(PHASE, "abs", noise))(q) == pytest.approx(exact, rel=1e-6)
+    assert information(Teacher("abs", noise, loss=PHASE))(q) == pytest.approx(exact, rel=1e-6)
 
 
 @pytest.mark.slow
 def test_thresholds_with_noise():
     """With little noise near those without, alpha_IT below alpha_AMP; with more, the overlap grows without a jump."""
-    found = thresholds(channel_of(Teacher(PHASE, "abs", 1e-3)), False)
+    found = thresholds(information(Teacher("abs", 1e-3, loss=PHASE)), False)
     assert 0.5 < found["alpha_WR"] < 0.502 and 1.1 < found["alpha_IT"] < found["alpha_AMP"] < 1.15
-    assert "alpha_AMP" not in thresholds(channel_of(Teacher(PHASE, "abs", 0.3)), False)
+    assert "alpha_AMP" not in thresholds(information(Teacher("abs", 0.3, loss=PHASE)), False)
 
 
 def test_no_loss_beats_the_bayes_classifier():
@@ -92,7 +92,7 @@ def test_no_loss_beats_the_bayes_classifier():
     problem = 'alpha = 2\nloss = "logistic"\nflip = 0.1\n'
     errors = [fixed_point(make(problem + RIDGE.format(ridge))).errors["error"] for ridge in (0.1, 0.3, 1.0)]
     assert best < min(errors) < best + 5e-3 < errors[0]
-    small = channel_of(Teacher(PHASE, "sign", 0.4, 0.1))(1e-9)
+    small = information(Teacher("sign", 0.4, 0.1, loss=PHASE))(1e-9)
     assert small == pytest.approx(0.8**2 * 2 / np.pi / 1.4, rel=1e-6)
 
 

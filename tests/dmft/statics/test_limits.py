@@ -169,7 +169,7 @@ def test_the_square_loss_of_a_user_is_ours():
 def test_averages_of_noisy_labels_in_three_integrals():
     """Labels |h0| + noise and h0^2 + noise: integrals against the moments of the square loss."""
     for kind in ("abs", "square"):
-        data = Teacher(LINEAR, kind, 0.3)
+        data = Teacher(kind, 0.3, loss=LINEAR)
         np.testing.assert_allclose(integrals(data, 0.3, 1.2, 0.7, 0.0)[:3], averages(data, 0.3, 1.2, 0.7, 0.0)[:3], atol=1e-10)
 
 

@@ -53,7 +53,7 @@ def test_chance_exceeds_the_bounds_of_one_dataset_in_a_hundred(kind, shape):
 def test_the_bounds_are_not_idle():
     """At one entry its stretch is the entry itself, and its bound that of half of CHANCE, of which Welch's degrees of freedom leave
     more than a half for 4 replicas on each side."""
-    rng, pairs, modes = np.random.default_rng(3), 4000, np.ones((1, 1))
+    rng, pairs, modes = np.random.default_rng(3), 2500, np.ones((1, 1))
     alarms = sum(curve_difference("m", _side(rng, 4, modes), _side(rng, 4, modes), 1e-6).ratio > 1.0 for _ in range(pairs))
     assert binom.ppf(1e-4, pairs, CHANCE / 4) <= alarms <= binom.isf(1e-4, pairs, CHANCE / 2)
 
@@ -61,7 +61,7 @@ def test_the_bounds_are_not_idle():
 def test_few_replicas_against_many():
     """4 replicas against 32 of the same law. Twin: Welch's degrees of freedom are too many where the error of the 4 is small by
     chance, and alarms with them three times as many as promised; those of the smaller side hold."""
-    rng, pairs, modes = np.random.default_rng(4), 4000, np.ones((1, 1))
+    rng, pairs, modes = np.random.default_rng(4), 2000, np.ones((1, 1))
     alarms = welch = 0
     for _ in range(pairs):
         a, b = _side(rng, 4, modes), _side(rng, 32, modes)

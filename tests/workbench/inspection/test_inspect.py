@@ -64,24 +64,36 @@ def test_what_looks_off_is_told(results, dmft_main, edited, name, spoil, word):
     assert any(word in text for text in _json(dmft_main, path)["warnings"])
 
 
-def _bias_warnings(dmft_main, edited, results, bias: float, bias_error: float, bar: float) -> list[str]:
-    one = np.ones(21)
-    path = edited(results.theory, {"bias/m": bias * one, "bias/m_error": bias_error * one, "m_error": bar * one})
-    return [text for text in _json(dmft_main, path)["warnings"] if "bias" in text]
+def _told(dmft_main, edited, results, name: str, size: float, own: float, bar: float) -> tuple[list, list[str]]:
+    """What inspect says of a dataset with this systematic error, its error and this error bar: checks, warnings."""
+    kind, _, dataset = name.partition("/")
+    one = np.ones_like(store.read(results.theory, dataset))
+    path = edited(results.theory, {name: size * one, f"{name}_error": own * one, f"{dataset}_error": bar * one})
+    facts, title = _json(dmft_main, path), f"of {dataset} over its error bar"
+    return ([check["fine"] for check in facts["checks"] if title in check["name"]], [w for w in facts["warnings"] if title in w])
 
 
-def test_a_bias_larger_than_the_error_bar_is_told(results, dmft_main, edited):
-    """As the FAQ says: -0.030 +- 0.016 beside a bar of 0.0073 is a warning; a bias below the bar, or below its noise, is not."""
-    assert "more samples" in _bias_warnings(dmft_main, edited, results, -0.030, 0.016, 0.0073)[0]
-    assert _bias_warnings(dmft_main, edited, results, -0.005, 0.002, 0.0073) == []
-    assert _bias_warnings(dmft_main, edited, results, -0.030, 0.030, 0.0073) == []
+@pytest.mark.parametrize("name", ["bias/m", "bias/loss", "bias/mu", "bias/columns/C"])
+def test_a_bias_larger_than_the_error_bar_is_told(results, dmft_main, edited, name):
+    """As the FAQ says, of every curve and column: ten errors from zero and four bars is a warning, two errors is told without one;
+    a bias below the bar, or below its noise, is not told (m, the main curve, is called fine)."""
+    checks, warnings = _told(dmft_main, edited, results, name, -0.030, 0.003, 0.0073)
+    assert checks == [False] and "more samples" in warnings[0] and "-0.03 +- 0.003 at t = " in warnings[0]
+    assert _told(dmft_main, edited, results, name, -0.030, 0.016, 0.0073) == ([None], [])
+    for own, bar in ((0.016, 0.04), (0.030, 0.0073)):
+        assert _told(dmft_main, edited, results, name, -0.030, own, bar) == ([True] if name == "bias/m" else [], [])
+
+
+def test_residuals_have_no_bias_to_be_warned_of(results, dmft_main, edited):
+    """nu_gap and ibp_gap are 0 with infinitely many samples: their size says what a bias would."""
+    assert _told(dmft_main, edited, results, "bias/ibp_gap", 0.030, 0.001, 0.0073) == ([], [])
 
 
 def test_a_bias_that_nobody_knows_is_not_called_fine(results, dmft_main, edited):
     """Every solution with half the samples diverged half way: bias/m is NaN from there on."""
     bias = np.where(results.result.t < 0.2, 0.0, np.nan)
     checks = _json(dmft_main, edited(results.theory, {"bias/m": bias}))["checks"]
-    check = next(check for check in checks if "bias of m" in check["name"])
+    check = next(check for check in checks if "bias of m over" in check["name"])
     assert check["fine"] is None and check["value"] is None and "half the samples diverged" in check["meaning"]
 
 

@@ -1,0 +1,183 @@
+"""What a sample tells of the teacher's field h0: its label y = label(h0, zeta), where zeta is Gaussian noise that is drawn once for
+a sample, and what is then predicted from the student's field. A new channel is a class here, or in a user's file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from dmft.model.loss import Loss
+from dmft.model.observables import field_error, generalization, magnitude_error, sign_error, square_error
+from dmft.model.registry import Physics, Refusal
+
+Metric = Callable[[np.ndarray, np.ndarray], np.ndarray]
+_NOISE_NODES, _FLIP_NODES = 32, 512
+_STEP = 1e-5  # of differences in h0
+_AT = np.linspace(-3.0, 3.0, 61) + 1e-3 * np.pi  # fields at which a slope is checked, on no likely kink
+
+# How mu follows from integration by parts (equations/rows.py): mu = E_n + a part that depends on the labels.
+SMOOTH = "smooth"  # labels differentiable in h0: alpha <g' Y + dg/dy dy/dh0>
+JUMPS = "jumps"  # labels that jump: pairs of samples on the jump, with either label
+CLUSTERS = "clusters"  # labels that do not depend on h0: alpha <g (k - h0)>
+NONE = "none"  # only mu = alpha <g k>
+
+
+class Channel(Physics, key="labels"):
+    """What theory and simulator ask labels for. Fields and noise are arrays (count,)."""
+
+    like: ClassVar[str] = "field"  # which of the labels of the package these resemble, for the losses that take them
+    even: ClassVar[bool] = False  # whether h0 and -h0 have the same label
+    magnitude: ClassVar[bool] = False  # whether |y| = |h0| up to noise, on which the spectral start is built
+    classifies: ClassVar[bool] = False  # whether labels are +1 and -1
+    control: ClassVar[str] = SMOOTH  # labels that jump as h0 grows say NONE, or JUMPS where `jump` is known
+    moments: ClassVar[tuple[float, float] | None] = None  # <h0 y> and <y^2> without noise, where known
+
+    def label(self, h0: np.ndarray, zeta: np.ndarray | float) -> np.ndarray:
+        """y of samples whose teacher's fields are h0, with noise zeta of variance `label_noise`."""
+        raise NotImplementedError(f"{type(self).__name__} has no label(self, h0, zeta)")
+
+    def slope(self, h0: np.ndarray, zeta: np.ndarray | float) -> np.ndarray:
+        """dy/dh0; a central difference unless a channel knows better."""
+        return (self.label(h0 + _STEP, zeta) - self.label(h0 - _STEP, zeta)) / (2.0 * _STEP)
+
+    def predict(self, f: np.ndarray) -> np.ndarray:
+        """The label that is predicted from the student's field."""
+        return self.label(f, 0.0)
+
+    def is_field(self, loss: Loss) -> bool:
+        """Whether a loss may be given h0 itself for these labels, without noise."""
+        return False
+
+    def jump(self, label_noise: float) -> tuple[float, float]:
+        """With control = JUMPS: the standard deviation of the h0 at which labels jump, over the noise, and one over the density
+        there."""
+        raise NotImplementedError(f"{type(self).__name__} has no jump(self, label_noise)")
+
+    def errors(self, m: np.ndarray, q: np.ndarray, label_noise: float, flip: float) -> dict[str, np.ndarray]:
+        """Errors on new samples by name: the share of wrong labels, or the mean square of label - prediction. Eq. [mse]."""
+        if self.classifies:
+            return {"error": self.generalization(lambda y, guess: 1.0 * (y * guess < 0), m, q, label_noise, flip)}
+        return {"mse": self.generalization(lambda y, guess: (y - guess) ** 2, m, q, label_noise, flip)}
+
+    def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray, label_noise: float, flip: float) -> np.ndarray:
+        """Average of f(label, prediction) over a new sample, eq. B.6."""
+        def metric(x: np.ndarray, z: np.ndarray) -> np.ndarray:
+            guess, total = self.predict(z), np.zeros_like(x)
+            for shift, weight in _noise(label_noise, self.classifies):
+                y = self.label(x, shift)
+                total = total + weight * (f(y, guess) if flip == 0 else (1.0 - flip) * f(y, guess) + flip * f(-y, guess))
+            return total
+
+        return generalization(metric, m, q, not self.even)
+
+    def supports(self, use) -> Refusal:
+        """The slope of a user's labels must be their derivative: the control variate of mu rests on it."""
+        if self.built_in or self.control != SMOOTH:
+            return ""
+        off = np.abs(self.slope(_AT, 0.1) - Channel.slope(self, _AT, 0.1)) > 1e-4 * (1.0 + np.abs(self.label(_AT, 0.1)))
+        return "slope(h0, zeta) is not the derivative of label in h0; mend it, or leave it out" if off.sum() > 2 else ""
+
+
+def _noise(label_noise: float, jumps: bool) -> list[tuple[float, float]]:
+    """Nodes and weights of the noise; labels that jump have many of equal weight."""
+    if jumps and label_noise > 0:
+        nodes, weights = ndtri((np.arange(_FLIP_NODES) + 0.5) / _FLIP_NODES), np.ones(_FLIP_NODES)
+    else:
+        nodes, weights = np.polynomial.hermite_e.hermegauss(_NOISE_NODES if label_noise > 0 else 1)
+    return list(zip(np.sqrt(label_noise) * nodes, weights / weights.sum(), strict=True))
+
+
+class Field(Channel, name="field"):
+    """y = h0, predicted by f."""
+
+    magnitude: ClassVar[bool] = True
+    moments: ClassVar[tuple[float, float] | None] = (1.0, 1.0)
+
+    def label(self, h0, zeta):
+        return h0 + zeta
+
+    def slope(self, h0, zeta):
+        return np.ones_like(h0)
+
+    def is_field(self, loss):
+        return True
+
+    def errors(self, m, q, label_noise, flip):
+        return {"mse": field_error(m, q) + label_noise}
+
+
+class Unsaid(Field):
+    """Nobody says what the labels are: y = h0, and there is no prediction."""
+
+    def errors(self, m, q, label_noise, flip):
+        return {}
+
+
+class Abs(Channel, name="abs"):
+    """y = |h0|, predicted by |f|."""
+
+    like: ClassVar[str] = "abs"
+    even: ClassVar[bool] = True
+    magnitude: ClassVar[bool] = True
+    moments: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
+
+    def label(self, h0, zeta):
+        return np.abs(h0) + zeta
+
+    def slope(self, h0, zeta):
+        return np.sign(h0)
+
+    def is_field(self, loss):
+        return loss.labels == "abs"  # it takes |y| itself
+
+    def errors(self, m, q, label_noise, flip):
+        return {"mse": magnitude_error(m, q) + label_noise}
+
+
+class Square(Channel, name="square"):
+    """y = h0^2, predicted by f^2."""
+
+    like: ClassVar[str] = "square"
+    even: ClassVar[bool] = True
+    moments: ClassVar[tuple[float, float] | None] = (0.0, 3.0)
+
+    def label(self, h0, zeta):
+        return h0**2 + zeta
+
+    def slope(self, h0, zeta):
+        return 2.0 * h0
+
+    def errors(self, m, q, label_noise, flip):
+        return {"mse": square_error(m, q) + label_noise}
+
+
+class Sign(Channel, name="sign"):
+    """y = sign(h0 + zeta), predicted by sign(f)."""
+
+    like: ClassVar[str] = "sign"
+    classifies: ClassVar[bool] = True
+    control: ClassVar[str] = JUMPS
+
+    def label(self, h0, zeta):
+        return np.where(h0 + zeta >= 0.0, 1.0, -1.0)
+
+    def slope(self, h0, zeta):
+        return np.zeros_like(h0)
+
+    def jump(self, label_noise):
+        """At h0 = -zeta, averaged over zeta: h0 ~ N(0, Delta/(1 + Delta)) with the density of the jump at 0."""
+        wide = 1.0 + label_noise
+        return np.sqrt(label_noise / wide), np.sqrt(2.0 * np.pi * wide)
+
+    def errors(self, m, q, label_noise, flip):
+        return {"error": sign_error(m, q * (1.0 + label_noise), flip)}
+
+    def generalization(self, f, m, q, label_noise, flip):
+        def signs(x, z):
+            y, guess = np.sign(x), np.sign(z)
+            return (1.0 - flip) * f(y, guess) + flip * f(-y, guess)
+
+        return generalization(signs, m / np.sqrt(1.0 + label_noise), q, True)

@@ -1,0 +1,162 @@
+"""Every curve of a result, declared once: what it means, where it is defined, and how theory and simulation have it.
+
+Whatever lists curves (the solver's rows, file layouts, `Theory`, the simulator's records, labels, comparisons, reports) reads
+`TABLE`. A new curve that is an average over samples is one entry with a `value`; users register their own
+(model/sample_averages.py), which are then `registered`. A result holds what they mean, for programs that do not know them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+# How a curve is had. Theory: a number of every step, or an error on new samples from m, q and b, or from averages over replicas.
+# Simulation: recorded, or the same error of every instance, or N m^2. In both: the average of a function over training samples.
+STEP, ERRORS, FLUCTUATIONS, AVERAGE = "step", "errors", "fluctuations", "average"
+
+
+class Labelling(Protocol):
+    """What a data model tells of its labels (model/teacher.py, model/mixture.py)."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def classifies(self) -> bool: ...
+    @property
+    def bias(self) -> bool: ...
+
+
+Where = Callable[[Labelling, bool], bool]  # of the data model, and of whether the start is random
+
+
+def everywhere(data: Labelling, random: bool) -> bool:
+    """In every run."""
+    return True
+
+
+def values_told(data: Labelling, random: bool) -> bool:
+    """Where labels are numbers, and it is known what predicts them."""
+    return bool(data.kind) and not data.classifies
+
+
+def signs_told(data: Labelling, random: bool) -> bool:
+    """Where labels are signs."""
+    return data.classifies
+
+
+def intercept_learnt(data: Labelling, random: bool) -> bool:
+    """Where an intercept is learnt."""
+    return data.bias
+
+
+def random_start(data: Labelling, random: bool) -> bool:
+    """Where m is of order 1/sqrt(N)."""
+    return random
+
+
+@dataclass(frozen=True)
+class CurveDefinition:
+    """One curve of results. theory, simulation: how it is had there, "" where it is not.
+
+    value(f, y, h0): the curve is its average over training samples, in theory and simulation; f is the student's field, intercept
+    included, y the label and h0 = x.w0/sqrt(N) the field of w0, in a mixture too (there it is sd k of the theory)."""
+
+    name: str
+    meaning: str
+    unit: str = "1"
+    label: str = ""  # of an axis, "" for the name
+    theory: str = ""
+    simulation: str = ""
+    where: Where = everywhere
+    studied: bool = False  # by convergence studies
+    replaces: str = ""  # the curve in whose place this one stands where it is defined
+    residual: bool = False  # of an identity: 0 with infinitely many samples
+    later: bool = False  # missing in files of version 0.1
+    value: Any = None  # a function that compiled code can call
+    source: str = ""  # the file of a user's function
+
+    @property
+    def always(self) -> bool:
+        """Whether every file holds it."""
+        return self.where is everywhere and not self.later and self.value is None
+
+    @property
+    def compared(self) -> bool:
+        """Whether theory and simulation both have it."""
+        return bool(self.theory and self.simulation)
+
+
+TABLE = (
+    CurveDefinition("m", "overlap with the teacher", label="overlap $m$", theory=STEP, simulation=STEP, studied=True),
+    CurveDefinition("V", "N <m^2> from a random start", label=r"$N\langle m^2\rangle$", theory=FLUCTUATIONS,
+                    simulation=FLUCTUATIONS, where=random_start, studied=True, replaces="m"),
+    CurveDefinition("loss", "training loss per sample", label="training loss", theory=STEP, simulation=STEP, studied=True),
+    CurveDefinition("q", "squared norm of the weights over N", label="squared norm $q$", theory=STEP, simulation=STEP),
+    CurveDefinition("mse", "generalization error (B.8)", label="mean square error", theory=ERRORS, simulation=ERRORS,
+                    where=values_told),
+    CurveDefinition("mse_fresh", "generalization error on fresh samples", label="error on fresh samples", simulation=STEP,
+                    where=values_told),
+    CurveDefinition("error", "share of wrong labels on new samples", label="share of wrong labels", theory=ERRORS,
+                    simulation=ERRORS, where=signs_told),
+    CurveDefinition("training_error", "share of wrong labels in the training set", label="training error", theory=STEP,
+                    simulation=STEP, where=signs_told),
+    CurveDefinition("error_fresh", "share of wrong labels on fresh samples", label="error on fresh samples", simulation=STEP,
+                    where=signs_told),
+    CurveDefinition("b", "intercept", label="intercept $b$", theory=STEP, simulation=STEP, where=intercept_learnt),
+    CurveDefinition("nu_hat", "multiplier of the sphere (A.29)", "1/time", r"$\hat\nu$", theory=STEP, studied=True),
+    CurveDefinition("nu_hat_direct", "multiplier of the sphere (A.19)", "1/time", r"$\hat\nu$ (A.19)", theory=STEP),
+    CurveDefinition("delta_nu", "mean curvature (A.19)", "1/time", r"$\delta\nu$", theory=STEP, studied=True),
+    CurveDefinition("mu", "pull of the teacher (A.24)", "1/time", r"$\mu$", theory=STEP, studied=True),
+    CurveDefinition("gain", "dm(t)/dm(0) from a random start", label="gain $dm/dm_0$", theory=FLUCTUATIONS, where=random_start,
+                    studied=True, replaces="mu"),
+    CurveDefinition("nu_gap", "residual of the exact identity for nu_hat", "1/time", theory=STEP, residual=True),
+    CurveDefinition("ibp_gap", "largest residual of the identity [ibp] for the response as sampled", "1/time", theory=STEP,
+                    residual=True, later=True),
+    CurveDefinition("unstable", "weight of samples with learning_rate * v'' > 2", theory=STEP),
+    CurveDefinition("lost", "weight of samples that left their trapping region", theory=STEP, later=True),
+)
+KNOWN = {curve.name: curve for curve in TABLE}
+registered: dict[str, CurveDefinition] = {}  # averages over samples that users added
+MEANINGS = "observables"  # the attribute of a file that tells what they mean
+
+
+def defined(data: Labelling, random: bool) -> tuple[CurveDefinition, ...]:
+    """The curves of the table that are defined for a data model and a start."""
+    return tuple(curve for curve in TABLE if curve.where(data, random))
+
+
+def studied(random: bool) -> tuple[str, ...]:
+    """The curves of a convergence study; from a random start others stand in the places of those that are 0."""
+    instead = {curve.replaces: curve.name for curve in TABLE if curve.studied and curve.replaces}
+    return tuple(instead.get(curve.name, curve.name) if random else curve.name
+                 for curve in TABLE if curve.studied and not curve.replaces)
+
+
+def meanings_text(names: Iterable[str]) -> dict[str, str]:
+    """{MEANINGS: JSON} of the curves among `names` that users registered; {} without any."""
+    told = {name: {"label": curve.label, "meaning": curve.meaning, "unit": curve.unit}
+            for name, curve in registered.items() if name in names}
+    return {MEANINGS: json.dumps(told)} if told else {}
+
+
+def meanings(attrs: Mapping[str, Any]) -> dict[str, str]:
+    """What the attributes of a file say of its own curves, as `meanings_text` gave it."""
+    return {MEANINGS: attrs[MEANINGS]} if MEANINGS in attrs else {}
+
+
+def definition(name: str, attrs: Mapping[str, Any] | None = None) -> CurveDefinition | None:
+    """What is known of a curve: from the table, by registration, or from the attributes of the file that holds it."""
+    found = KNOWN.get(name) or registered.get(name)
+    told = json.loads(str((attrs or {}).get(MEANINGS, "{}"))).get(name) if found is None else None
+    if not isinstance(told, dict):
+        return found
+    meaning, unit, label = (str(told.get(key, "")) for key in ("meaning", "unit", "label"))
+    return CurveDefinition(name, meaning, unit, label)
+
+
+def label_of(name: str, attrs: Mapping[str, Any] | None = None) -> str:
+    """The label of an axis with a curve."""
+    found = definition(name, attrs)
+    return found.label if found and found.label else name.replace("_", " ")

@@ -1,0 +1,168 @@
+"""What must give the same numbers: full and dyadic histories, march and iteration, CPU and CUDA source, a stop and none, ranks.
+Runs are tiny here, since random numbers are equal; a difference is told in units of what it may be.
+
+Bounds that are not 0 are rounding: the past is kept in single precision where the history is dyadic, and M_C is nearly singular
+without mini-batches or heat, which amplifies it.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dmft
+import sgd_sim
+from dmft.core.errors import RunError, Stopped
+from tests.differential.chance import Finding, left_out
+from tests.differential.runs import run_text
+from tests.differential.table import Case
+from tests.emulate import COMPILER
+from tests.number_cases import emulated_card
+from tests.small_results import StopAfter
+
+Arrays = Mapping[str, np.ndarray]
+SMALL = {"theory__samples": 48, "theory__replicas": 2, "simulation__dimension": 40, "simulation__instances": 3}
+FULL = {"theory__method": "march", "theory__history": "full"}
+MARCH = {"theory__method": "march"}
+ROUNDING = {"full": 1e-6, "dyadic": 2e-4}       # of sums in another order, relative to the largest number of a curve
+SINGLE = 3e-5                                   # of simulations on a card, whose sums are in single precision
+DELICATE = ("gap", "nu_hat")                    # differences of numbers of order one, divided by eta
+# Curves that say how well the estimator does, or that depend on single samples crossing a line.
+NOT_COMPARED = ("unstable", "lost")
+
+
+def parsed(case: Case, **changes: Any) -> dmft.Run:
+    return dmft.parse_run(run_text(case, **{**SMALL, **changes}))
+
+
+def curves(theory: dmft.Theory) -> Arrays:
+    return {name: array for name, array in theory.curves.items()
+            if not name.startswith(NOT_COMPARED) and f"{name}_error" in theory.curves}
+
+
+def recorded(simulation: sgd_sim.SimulationResult) -> Arrays:
+    return {name: simulation.curve(name) for name in simulation.curves}
+
+
+def apart(ours: Arrays, theirs: Arrays, allowed: float) -> Finding:
+    """The largest difference of arrays of the same names, in units of `allowed` times the largest number of an array (0: bits)."""
+    if ours.keys() != theirs.keys():
+        return Finding(np.inf, 1.0, f"only one has {sorted(set(ours) ^ set(theirs))}", 0)
+    size, where = 0.0, ""
+    for name, array in ours.items():
+        if array.shape != theirs[name].shape:
+            return Finding(np.inf, 1.0, f"shapes of {name}", 0)
+        if array.tobytes() == theirs[name].tobytes():
+            continue
+        both = np.isfinite(array) & np.isfinite(theirs[name])
+        same = array.dtype.kind == "f" and np.array_equal(np.isfinite(array), np.isfinite(theirs[name]))
+        unit = allowed * (100.0 if any(word in name for word in DELICATE) else 1.0) * max(np.abs(array[both]).max(initial=0.0), 0.1)
+        gap = np.abs(np.where(both, array, 0.0) - np.where(both, theirs[name], 0.0)).max() / max(unit, 1e-300) if same else np.inf
+        if gap >= size:
+            size, where = float(gap), name
+    return Finding(size, 1.0, where, sum(array.size for array in ours.values()))
+
+
+def worst(*findings: Finding) -> Finding:
+    found = max(findings, key=lambda finding: finding.size)
+    return Finding(found.size, found.limit, found.where, sum(finding.numbers for finding in findings))
+
+
+def histories(case: Case) -> Finding:
+    """A dyadic history in which nothing is merged yet is the full one; with merged blocks it comes closer the more of them there
+    are: the error is of second order in the share of the past that a block covers."""
+    full = curves(dmft.solve(parsed(case, **FULL), quiet=True))
+
+    def dyadic(blocks: int) -> Arrays:
+        run = parsed(case, **MARCH, theory__history="dyadic", theory__blocks_per_level=blocks)
+        return curves(dmft.solve(run, quiet=True))
+
+    whole = apart(full, dyadic(1000), ROUNDING["dyadic"])
+    coarse, fine = (apart(full, dyadic(blocks), ROUNDING["dyadic"]) for blocks in (2, 8))
+    return worst(whole, Finding(fine.size / max(0.5 * coarse.size, 1.0), 1.0, f"{fine.where}, 8 blocks against 2", fine.numbers))
+
+
+def iteration(case: Case) -> Finding:
+    """Undamped, with frozen random numbers, it ends at the march."""
+    if case.choice["start"] == "random":
+        return left_out("no iteration from a random start")
+    sweeps = {"theory__method": "iterate", "theory__mixing": 1.0, "theory__tolerance": 1e-13, "theory__max_sweeps": 400}
+    iterated = dmft.solve(parsed(case, **sweeps), quiet=True)
+    return apart(curves(dmft.solve(parsed(case, **FULL), quiet=True)), curves(iterated), ROUNDING["full"])
+
+
+def card(case: Case) -> Finding:
+    """CUDA sources compiled for the host."""
+    if COMPILER is None:
+        return left_out("no C++ compiler")
+    history = "full" if case.choice["method"] == "full" else "dyadic"
+    theory = {**MARCH, "theory__history": history, "theory__samples": 24, "theory__replicas": 1}
+    ours = curves(dmft.solve(parsed(case, **theory), quiet=True)), recorded(sgd_sim.simulate(parsed(case)))
+    with emulated_card():
+        theirs = (curves(dmft.solve(parsed(case, **theory, theory__device="gpu"), quiet=True)),
+                  recorded(sgd_sim.simulate(parsed(case, simulation__device="gpu"))))
+    return worst(apart(ours[0], theirs[0], ROUNDING[history]), apart(ours[1], theirs[1], SINGLE))
+
+
+def _all_arrays(result: Any) -> Arrays:
+    """What two results must share to the last bit: curves and kernels, or the records of all instances."""
+    if isinstance(result, sgd_sim.SimulationResult):
+        return recorded(result)
+    return dict(result.curves) | {f"kernels/{name}": array for name, array in result.kernels.arrays.items()}
+
+
+def stops(case: Case) -> Finding:
+    """Stopped at a random moment and taken up from its file: the same bits."""
+    numbers, run = case.numbers("stops"), parsed(case)
+    most = run.theory.replicas * (run.algorithm.steps if run.theory.method == "march" else 10)
+    findings = []
+    for compute, polls in ((dmft.solve, numbers.whole(0, most)), (sgd_sim.simulate, numbers.whole(0, 2))):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "result.h5")
+            with suppress(Stopped):
+                compute(run, output=path, quiet=True, stop=StopAfter(polls))
+            findings.append(apart(_all_arrays(compute(run, quiet=True)),
+                                  _all_arrays(compute(run, output=path, quiet=True, resume=True)), 0.0))
+    return worst(*findings)
+
+
+def growth(case: Case) -> Finding:
+    """A later t_max for a finished result: simulations have the bits of one go, the march the bits it had so far, and the numbers
+    of one go up to rounding at the end (sums over longer rows)."""
+    whole = parsed(case, **MARCH, theory__keep_state=True)
+    steps, t = whole.algorithm.steps, whole.algorithm.clock.t
+    try:
+        short = dmft.parse_run(run_text(case, **{**SMALL, **MARCH, "theory__keep_state": True, "algorithm__t_max": float(t[-4])}))
+    except RunError:
+        return left_out("a phase begins in the last steps")
+    findings = []
+    for compute in (dmft.solve, sgd_sim.simulate):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "result.h5")
+            first = compute(short, output=path, quiet=True)
+            longer = compute(whole, output=path, quiet=True, resume=True)
+        straight = compute(whole, quiet=True)
+        if compute is dmft.solve:
+            findings.append(apart(curves(straight), curves(longer), ROUNDING[case.choice["method"].replace("iterate", "dyadic")]))
+            findings.append(apart({"m": first.m}, {"m": longer.m[:first.m.size]}, 0.0))
+            assert first.m.size < steps + 1
+        else:
+            findings.append(apart(recorded(straight), recorded(longer), 0.0))
+    return worst(*findings)
+
+
+JUDGES: dict[str, Callable[[Case], Finding]] = {"histories": histories, "iteration": iteration, "card": card, "stops": stops,
+                                               "growth": growth}
+
+
+def judge(name: str, case: Case) -> Finding:
+    """One of JUDGES on one case."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return JUDGES[name](case)
