@@ -1,13 +1,11 @@
 """Samples of the effective process: `row_sums` and `advance`. Eqs. [dmft-h], [dmft-T].
 
 `row_sums` gives what row n of the kernels needs, one line per block of samples; `advance` takes the samples from
-step n to n+1 once the row is known. The march and the iteration are two loops over these two operations. The functions
-of one sample, in the order of a step, are `next_tangents` and `enter_tangents`, for all samples that have tangents, then
-`own_normals`, `draw_noise`, `next_field`, `next_control` and `merge_past`; dmft/equations/reference.py has the same equations
-without blocks.
+step n to n+1 once the row is known; march and iteration are two loops over these. The functions of one sample, in the order of a
+step, are `next_tangents` and `enter_tangents`, for all samples that have tangents, then `own_normals`, `draw_noise`, `next_field`,
+`next_control` and `merge_past`; dmft/equations/reference.py has the same equations without blocks.
 
-Per sample the past is kept as sums over the slots of a History: of h, g, chi and the tangents (tangents.py). Random
-numbers are functions of (stream, sample, step), so nothing of them is stored.
+Per sample the past is kept as sums over slots of a History; random numbers are functions of (stream, sample, step), not stored.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The damped fixed point of the paper's appendix A.1: guess all kernels, draw whole paths, re-estimate, mix, repeat.
 
-It uses the same samples, rows and macroscopic recursion as the march, with full history, so that with the same
-random numbers its fixed point is the march. By causality the first k steps are exact after k undamped sweeps. A bad guess may
-make paths explode at some step: the rows from there on are then not used in that sweep, while the rows before are sound, so that
-the guess improves from its beginning instead of becoming NaN everywhere.
+It uses the samples, rows and recursion of the march, with full history, so that with the same random numbers its fixed point is the
+march. By causality the first k steps are exact after k undamped sweeps. A bad guess may make paths explode at some step: rows from
+there on are then not used in that sweep, and the guess improves from its beginning instead of becoming NaN everywhere.
 """
 
 from __future__ import annotations
@@ -394,10 +393,8 @@ class Iteration:
     def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
         """Take over what `shared` gave, at the end of the last finished sweep."""
         found = nest(shared)
-        self.guess = Guess(**found["guess"])
-        self.residuals = list(found["residuals"])
+        self.guess, self.residuals = Guess(**found["guess"]), list(found["residuals"])
         self.outcome = ITERATION_OUTCOMES[int(found["outcome"])]
         if self.outcome == "sweep limit" and self.n < self.options.max_sweeps:
             self.outcome = ""  # more sweeps are allowed now
-        self._pass = None
-        self.curves, self.kernels, self.columns = found["curves"], found["kernels"], found["columns"]
+        self._pass, self.curves, self.kernels, self.columns = None, found["curves"], found["kernels"], found["columns"]

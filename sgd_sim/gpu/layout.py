@@ -31,7 +31,7 @@ KERNELS = ("fill_rows", "place_rows", "draw_rows", "draw_fixed_size", "update", 
 PASSES = {"rows": ("pass_over_rows",), "products": ("fields_of_starts", "gradients_of_starts")}   # how data are passed over
 SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "coefficient.cuh")
 # Numbers of a step in its line on the card: what formulas.py makes of the rates, columns of a StepTable by their names.
-COLUMNS = ("keep", "recoil", "lookahead", "rate", "eta", "noise", "scale", "enter", "switch_on", "switch_off")
+CARD_SETTINGS = ("keep", "recoil", "lookahead", "rate", "eta", "noise", "scale", "enter", "switch_on", "switch_off")
 # Modes of a pass: take the mini-batch; take the fields of all rows; see `factor_of`; step the weights afterwards.
 DRAW, ALL, PRODUCT, STEP = 1, 2, 4, 8
 
@@ -99,7 +99,7 @@ class CardLayout:
 def _codes() -> str:
     """Numbers that have names in Python: of mini-batches, modes of a pass, columns of a line of settings, rows of the curves."""
     batches = {name: getattr(minibatch, name) for name in ("BERNOULLI", "WITH_REPLACEMENT")}
-    places = {**{name.upper(): k for k, name in enumerate(COLUMNS)}, "SETTINGS": len(COLUMNS)}
+    places = {**{name.upper(): k for k, name in enumerate(CARD_SETTINGS)}, "SETTINGS": len(CARD_SETTINGS)}
     rows = {f"{name.upper()}_ROW": k for k, name in enumerate(RECORDED + BY_DATA)}
     return "\n".join(map(enum, (batches, {"DRAW": DRAW, "ALL": ALL, "PRODUCT": PRODUCT, "STEP": STEP}, places, rows)))
 

@@ -19,7 +19,7 @@ from dmft.model.runfile import Run
 from dmft.model.sample_averages import averages
 from sgd_sim.cpu.lanes import make_noise
 from sgd_sim.cpu.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, spectral_weights, start_noise
-from sgd_sim.gpu.layout import ALL, COLUMNS, DRAW, KERNELS, PASSES, PRODUCT, STEP, WIDEST, CardLayout, make_layout
+from sgd_sim.gpu.layout import ALL, CARD_SETTINGS, DRAW, KERNELS, PASSES, PRODUCT, STEP, WIDEST, CardLayout, make_layout
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.formulas import keep_of, rate_of
 from sgd_sim.kernels.step_table import make_flags, make_table
@@ -128,10 +128,10 @@ class GpuTrajectories:
         self._update(self.step)
 
     def _settings(self) -> np.ndarray:
-        """The settings of each step, (steps + 1 or 1, len(COLUMNS))."""
+        """The settings of each step, (steps + 1 or 1, len(CARD_SETTINGS))."""
         table = self.table
         made = {"keep": keep_of(table.inertia, table.eta, table.ridge), "rate": rate_of(table.eta, self.layout.n)}
-        return np.stack([made[name] if name in made else getattr(table, name) for name in COLUMNS], axis=1).astype(np.float64)
+        return np.stack([made[name] if name in made else getattr(table, name) for name in CARD_SETTINGS], axis=1).astype(np.float64)
 
     def _rows(self, purpose: str, landscapes: np.ndarray, rows: int) -> tuple[tuple, Any]:
         """Data of landscapes, their labels, the distance in rows between the landscapes of two instances, the number of rows, and

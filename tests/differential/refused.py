@@ -105,7 +105,7 @@ REFUSALS = (
     Refusal("door of a teacher", "made for clusters", _both(_SIGNS, _has(phase="none")), _set(problem__loss="door")),
     Refusal("a teacher, then a door", "made for clusters", _SIGNS, phase={"loss": "door"}),
     Refusal("unknown loss", "unknown loss 'hing'", keys=_set(problem__loss="hing")),
-    Refusal("phase to an unknown loss", r"\[\[phase\]\] \d: loss: unknown loss 'hing'", phase={"loss": "hing"}),
+    Refusal("phase to an unknown loss", r"\[\[phase\]\] \d: loss = .hing.: unknown loss 'hing'", phase={"loss": "hing"}),
     # starts
     Refusal("spectral start of signs", "built for labels abs or field", _both(_SIGNS, _has(start="warm")),
             _set(problem__start="spectral", problem__m0=None, problem__start_variance=None)),

@@ -189,9 +189,9 @@ def test_what_a_job_does_with_an_exit_code(tmp_path, codes, state, end, requeued
 # --- estimates
 
 def test_the_estimate_follows_the_work(demo_text):
-    run = parse_run(demo_text).replace(samples=16_000)      # from 8192 on the share with tangents is what it says
+    run = parse_run(demo_text).replace(samples=32_000)      # companions too have a sixteenth with tangents
     one = estimate(run, "theory")
-    twice = estimate(run.replace(samples=32_000), "theory")
+    twice = estimate(run.replace(samples=64_000), "theory")
     assert (twice.seconds - 10) / (one.seconds - 10) == pytest.approx(2.0)
     eight = estimate(run, "theory", ranks=8)
     assert (one.seconds - 10) / (eight.seconds - 10) == pytest.approx(8.0)
