@@ -23,7 +23,7 @@ TWICE_ON_PURPOSE: dict[str, str] = {}
 # Constants that several modules have, each its own, because they are found by this name or play one part in each program.
 ROLES = {"KIND", "COMMANDS", "_EPILOG"}
 # to do: names of dmft/model and of sgd_sim that still mean two things
-STILL_TWICE = {"NONE", "_NOISE_NODES", "BERNOULLI", "PERSISTENT", "EPOCHS", "STEP", "KERNELS", "LANES", "TILE", "CHUNK_ROWS",
+STILL_TWICE = {"NONE", "_NOISE_NODES", "BERNOULLI", "PERSISTENT", "STEP", "KERNELS", "LANES", "TILE", "CHUNK_ROWS",
                "_FLOATS", "_INT64", "_LOW", "_SHIFT", "_M0", "_M1", "_W0", "_W1"}
 
 def _trees() -> dict[str, ast.Module]:
