@@ -159,9 +159,11 @@ LAYOUTS = {
         {"time": 2, "saved": 2, "sweep": 0, "waiting": 1}),
     "theory checkpoint": FileLayout(
         (*_each(_EVERYWHERE, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
+         *_each(_SOMEWHERE, ("own time",), "active/{{i}}/whole/shared/curves/{}", optional=True),
          *_each(KERNELS, ("own saved", "own saved"), "active/{{i}}/whole/shared/kernels/{}"),
          *_each(COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}"),
          *_each(_EVERYWHERE, ("finished", "time"), "finished/replicas/{}", group="finished"),
+         *_each(_SOMEWHERE, ("finished", "time"), "finished/replicas/{}", optional=True),
          *_sums("finished/state/")),
         _PROGRESS, {"finished": 0}, {"own time": "time", "own saved": "saved", "own row": "row", "own waiting": "waiting"}),
     "simulation": FileLayout(
