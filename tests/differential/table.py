@@ -72,6 +72,9 @@ class Case:
     index: int
     choice: Choice
 
+    def __reduce__(self) -> tuple[Callable[..., Case], tuple[Any, ...]]:
+        return _case_of, (self.table.name, self.seed, self.index, self.choice)      # options are functions, which do not travel
+
     def numbers(self, name: str) -> Numbers:
         return Numbers(self.seed, self.index, name)
 
@@ -100,6 +103,9 @@ class Table:
 
     name: str
     features: tuple[Feature, ...]
+
+    def __post_init__(self) -> None:
+        _tables[self.name] = self
 
     @property
     def defaults(self) -> Choice:
@@ -152,6 +158,13 @@ class Table:
             if choice[a] == one and choice[b] == other:
                 return Case(self, seed, index, choice)
         raise AssertionError(f"{a} {one} and {b} {other} hardly ever go together: raise the weights of these options")
+
+
+_tables: dict[str, Table] = {}
+
+
+def _case_of(table: str, *rest: Any) -> Case:
+    return Case(_tables[table], *rest)
 
 
 def shrunk(case: Case, fails: Callable[[Case], bool]) -> Case:

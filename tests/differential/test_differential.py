@@ -4,6 +4,7 @@ run over many cases is `make test-differential`."""
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def test_cases_are_runs_and_are_made_again():
         case = RUNS.case(4, index)
         run = dmft.parse_run(run_text(case))
         assert dmft.parse_run(run.to_toml()) == run and 10 <= run.algorithm.steps < 90, run_text(case)
-        assert run_text(RUNS.case(4, index)) == run_text(case)
+        assert run_text(RUNS.case(4, index)) == run_text(case) == run_text(pickle.loads(pickle.dumps(case)))
     assert run_text(RUNS.case(5, 0)) != run_text(RUNS.case(4, 0))
 
 
