@@ -12,13 +12,13 @@ from reproduction.paper.figure import Changes, PaperFigure, Series, Size
 from reproduction.paper.learning_curves import FIG2, THREE
 from reproduction.paper.numbers import Lines, Runs
 
-LARGE = 4000  # the second dimension of the picture
+LARGE_DIMENSION = 4000  # the second dimension of the picture
 LARGE_RUNS = {"gd": 48, "sgd": 48, "persistent_sgd": 96}
 SOONER = {"persistent_sgd": {"algorithm.t_max": 200.0}}  # all of its runs have long found the teacher by then
 
-_LARGE = tuple(Series(f"{one.name}_N{LARGE}", f"fig2/{one.run}", one.label, {
-    "simulation.dimension": LARGE, "simulation.instances": LARGE_RUNS[one.name], **SOONER.get(one.name, {})}, theory=False)
-    for one in THREE)
+_LARGE = tuple(Series(f"{one.name}_N{LARGE_DIMENSION}", f"fig2/{one.run}", one.label, {
+    "simulation.dimension": LARGE_DIMENSION, "simulation.instances": LARGE_RUNS[one.name], **SOONER.get(one.name, {})},
+    theory=False) for one in THREE)
 _SMALL: Changes = {"algorithm.t_max": 30.0, "simulation.instances": 8}
 
 
@@ -80,7 +80,8 @@ def fit(x: np.ndarray, values: np.ndarray, errors: np.ndarray) -> tuple[float, f
 def dimensions_table(data: Mapping[str, Data]) -> list[str]:
     """For both cases m and the loss over N at the last time that all have, lines in 1/N and in 1/sqrt(N), and the theory."""
     rows: list[str] = []
-    for title, theory, names in (("GD, m0 = 0.2, alpha = 3", "gd", ["gd", *(f"gd_N{n}" for n in sorted({*GD_RUNS, LARGE}))]),
+    gd = ["gd", *(f"gd_N{n}" for n in sorted({*GD_RUNS, LARGE_DIMENSION}))]
+    for title, theory, names in (("GD, m0 = 0.2, alpha = 3", "gd", gd),
                                  ("persistent SGD, m0 = 0.5, alpha = 2", LATE, [f"{LATE}_N{n}" for n in PERSISTENT_RUNS])):
         found = [sim for name in names if name in data and (sim := data[name].simulation) is not None]
         if len(found) < 3:

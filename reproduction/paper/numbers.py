@@ -28,7 +28,7 @@ DRAWN = ("m", "loss", "mse", "mse_fresh", "error", "error_fresh")  # curves that
 RANKS = 2.0      # standard errors of the rank of a median to each side
 SINGLE = 50      # single runs that are kept
 THEORY_PER_DECADE = 40
-DIGITS = 5
+KEPT_DIGITS = 5
 # Keys that do not change what is computed, or only its last bits; precision: another draw of nearly Gaussian data.
 ASIDE = ("device", "checkpoint_interval", "precision")
 Statistics = dict[str, np.ndarray]
@@ -192,12 +192,12 @@ def _array(values: list) -> np.ndarray:
 
 
 def _plain(value: Any) -> Any:
-    """For JSON, with DIGITS digits, and null for what is no number."""
+    """For JSON, with KEPT_DIGITS digits, and null for what is no number."""
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple, np.ndarray)):
         return [_plain(each) for each in value]
     if isinstance(value, (float, np.floating)):
-        rounded = float(f"{value:.{DIGITS}g}")
+        rounded = float(f"{value:.{KEPT_DIGITS}g}")
         return (int(rounded) if rounded.is_integer() and abs(rounded) < 1e9 else rounded) if np.isfinite(value) else None
     return value.item() if isinstance(value, np.generic) else value

@@ -27,7 +27,7 @@ from reproduction.paper.numbers import DRAWN, Lines
 
 THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 WARM_UP = 20  # steps of the first process, which compiles for the others
-LOOK_EVERY = 64  # steps between two looks at the clock
+CLOCK_EVERY = 64  # steps between two looks at the clock
 
 
 def solution(text: str, index: int, deadline: float | None = None, steps: int | None = None) -> tuple[dict[str, np.ndarray], int]:
@@ -39,7 +39,7 @@ def solution(text: str, index: int, deadline: float | None = None, steps: int | 
     march = March(setup.experiment, setup.sampling(WHOLE, index), setup.blocks(WHOLE), setup.wanted, Comm(), setup.stored_type,
                   card)
     while not march.done and (steps is None or march.n < steps):
-        if deadline is not None and march.n % LOOK_EVERY == 0 and time.time() > deadline:
+        if deadline is not None and march.n % CLOCK_EVERY == 0 and time.time() > deadline:
             break
         march.step()
     if card:
