@@ -11,7 +11,7 @@ import pytest
 import dmft
 import sgd_sim
 from dmft.model.runfile import parse_run
-from reproduction.paper import FIGURES, numbers
+from reproduction.paper import FIGURES, numbers, solutions
 from reproduction.paper.dimensions import fit
 from reproduction.paper.figure import SIZES, Panel, PaperFigure, Series, Size
 from reproduction.paper.numbers import Lines, Runs, kept
@@ -90,6 +90,18 @@ def test_solutions_side_by_side_are_the_replicas(run, theory):
     assert last < 1 and np.isnan(curves["m"][1:]).all()
     other, _ = solution(run.to_toml(), 2)    # the twin: another replica is another solution
     assert np.abs(other["m"] - theory.replicas["m"][1]).max() > 1e-6
+
+
+@pytest.mark.slow
+def test_a_solution_on_a_card(card, run, monkeypatch):
+    """With a history in blocks, as the figures have it."""
+    blocks = run.replace({"theory.history": "dyadic", "theory.blocks_per_level": 4, "samples": 600})
+    here, last = solution(blocks.to_toml(), 0)
+    monkeypatch.setattr(solutions, "gpu", lambda section: card)
+    there, reached = solution(blocks.replace({"theory.device": "gpu"}).to_toml(), 0)
+    assert last == reached == 20
+    for name in ("m", "loss"):
+        np.testing.assert_allclose(there[name], here[name], rtol=1e-5)
 
 
 def test_a_line_through_points_with_errors():
