@@ -84,8 +84,8 @@ def dimensions_table(data: Mapping[str, Data]) -> list[str]:
     for title, theory, names in (("GD, m0 = 0.2, alpha = 3", "gd", gd),
                                  ("persistent SGD, m0 = 0.5, alpha = 2", LATE, [f"{LATE}_N{n}" for n in PERSISTENT_RUNS])):
         found = [sim for name in names if name in data and (sim := data[name].simulation) is not None]
-        if len(found) < 3:
-            rows.append(f"{title}: {len(found)} of {len(names)} dimensions are there")
+        if (there := len({sim.run.simulation.dimension for sim in found})) < 3:
+            rows.append(f"{title}: {there} of {len(names)} dimensions are there")
             continue
         until, line = min(sim.t[-1] for sim in found), data[theory].theory if theory in data else None
         for observable in ("m", "loss"):
