@@ -29,6 +29,7 @@ from numba import njit
 from dmft.core.compiled import UNCOUNTED
 
 SLOT_GROUP = 4
+FAR_SHORTER = 4  # a block that is so many times shorter than its neighbour tells it nothing of a slope: noise of few steps
 NONE = -1  # in the place of the newer block of a merge: the older one moves alone
 MOST_LEVELS = 48  # more than any number of steps needs
 
@@ -144,11 +145,19 @@ def _weights(order, first, size, jumps, sums, out):
         w = size[slot]
         if w == 1:
             continue
-        older, newer = order[i - 1], order[i + 1] if i + 1 < count else slot
-        has_older = not jumps[first[slot]]
-        has_newer = newer != slot and not jumps[first[newer]]
+        has_older, before = not jumps[first[slot]], i - 1
+        while before > 0 and size[order[before]] * FAR_SHORTER < w:
+            has_older &= not jumps[first[order[before]]]
+            before -= 1
+        after = i + 1
+        has_newer = after < count and not jumps[first[order[after]]]
+        while has_newer and size[order[after]] * FAR_SHORTER < w:
+            after += 1
+            has_newer = after < count and not jumps[first[order[after]]]
+        older, newer = order[before], order[after] if has_newer else slot
         # Means over blocks at centres -d, 0, d' of a parabola with slope b in the middle; v: variance of a step within its block.
-        d, d_newer = (size[older] + w) / 2.0, (size[newer] + w) / 2.0
+        centre = first[slot] + (w - 1) / 2.0
+        d, d_newer = centre - first[older] - (size[older] - 1) / 2.0, first[newer] + (size[newer] - 1) / 2.0 - centre
         v = (w * w - 1) / 12.0
         e = d * d + (size[older] * size[older] - 1) / 12.0 - v
         e_newer = d_newer * d_newer + (size[newer] * size[newer] - 1) / 12.0 - v

@@ -29,8 +29,8 @@ RANKS = 2.0      # standard errors of the rank of a median to each side
 SINGLE = 50      # single runs that are kept
 THEORY_PER_DECADE = 40
 KEPT_DIGITS = 5
-# Keys that do not change what is computed, or only its last bits; precision: another draw of nearly Gaussian data.
-ASIDE = ("device", "checkpoint_interval", "precision")
+# Keys that do not change what is computed; precision: another draw of nearly Gaussian data; waiting_times: which columns are kept.
+ASIDE = ("device", "checkpoint_interval", "precision", "waiting_times")
 Statistics = dict[str, np.ndarray]
 
 
