@@ -29,7 +29,8 @@ from numba import njit
 from dmft.core.compiled import UNCOUNTED
 
 SLOT_GROUP = 4
-FAR_SHORTER = 4  # a block that is so many times shorter than its neighbour tells it nothing of a slope: noise of few steps
+FAR_SHORTER = 4  # a block that is more times shorter than its neighbour tells it nothing of a slope: noise of few steps
+FAR_SHORTER_COARSE = 128  # over per_level^2: in coarse histories neighbours are that unlike by themselves
 NONE = -1  # in the place of the newer block of a merge: the older one moves alone
 MOST_LEVELS = 48  # more than any number of steps needs
 
@@ -137,8 +138,8 @@ def _tried(steps, per_level, lows, stretch, whole, first, size, order, held, mer
 
 
 @njit(**UNCOUNTED)
-def _weights(order, first, size, jumps, sums, out):
-    """See `History.weights`; out: sums over blocks divided by their sizes."""
+def _weights(order, first, size, jumps, shorter, sums, out):
+    """See `History.weights`; shorter: FAR_SHORTER; out: sums over blocks divided by their sizes."""
     count = len(order)
     for i in range(1, count):
         slot = order[i]
@@ -146,12 +147,12 @@ def _weights(order, first, size, jumps, sums, out):
         if w == 1:
             continue
         has_older, before = not jumps[first[slot]], i - 1
-        while before > 0 and size[order[before]] * FAR_SHORTER < w:
+        while before > 0 and size[order[before]] * shorter < w:
             has_older &= not jumps[first[order[before]]]
             before -= 1
         after = i + 1
         has_newer = after < count and not jumps[first[order[after]]]
-        while has_newer and size[order[after]] * FAR_SHORTER < w:
+        while has_newer and size[order[after]] * shorter < w:
             after += 1
             has_newer = after < count and not jumps[first[order[after]]]
         older, newer = order[before], order[after] if has_newer else slot
@@ -272,10 +273,12 @@ class History:
         """(slots,) weights w with sum_k K(n,k) x_k = sum_I w_I X_I, from sums K(n,I) of a kernel over blocks, and sums X_I of
         anything: with means over blocks alone, w_I = K(n,I)/|I|. Within a block both vary, and the product of their slopes adds
         slope_K slope_X sum_(k in I) (k - centre)^2. A slope is that of the parabola with the right means over a block and its two
-        neighbours, linear in the sums; across a jump it sees no neighbour. Blocks of one step need none of this. Eq. [dyadic]."""
+        neighbours, linear in the sums; across a jump it sees no neighbour, and one that is far shorter is passed over for the next.
+        Blocks of one step need none of this. Eq. [dyadic]."""
         out = kernel / self.divisor
         if not self.full:
-            _weights(self.order, self.first, self.size, self._jumps, kernel, out)
+            shorter = max(FAR_SHORTER, FAR_SHORTER_COARSE // self.per_level**2)
+            _weights(self.order, self.first, self.size, self._jumps, shorter, kernel, out)
         return out
 
     def extends(self, earlier: History) -> bool:

@@ -265,7 +265,7 @@ def test_weights_of_a_kernel_see_slopes(jump):
     assert right < means / 10 and finer < right / 50 and finer_means > means / 40
 
 
-def test_noise_of_a_single_step_is_no_slope(monkeypatch):
+def test_noise_of_a_single_step_is_no_slope():
     """Waiting steps between long blocks, and noise on them: it counts as what it is. Twin: with slopes read off a waiting step its
     noise is multiplied by a third of the length of its neighbours."""
     steps, pins, rng = 6000, [1024, 2048], np.random.default_rng(2)
@@ -280,9 +280,8 @@ def test_noise_of_a_single_step_is_no_slope(monkeypatch):
         x[pins] += 0.3 * rng.standard_normal(2)
         sums, kernel = in_blocks(x, blocks), in_blocks(K, blocks)
         for shorter, found in off.items():
-            monkeypatch.setattr(histories, "FAR_SHORTER", shorter)
             out = kernel / blocks.divisor
-            histories._weights.py_func(blocks.order, blocks.first, blocks.size, np.zeros(steps + 1, bool), kernel, out)
+            histories._weights(blocks.order, blocks.first, blocks.size, np.zeros(steps + 1, bool), shorter, kernel, out)
             found.append(abs(float(out @ sums - K @ x)))
             if shorter < 10**9:
                 assert_allclose(out, blocks.weights(kernel), rtol=1e-12)
