@@ -72,7 +72,7 @@ def verdict_of(task: tuple[str, int, Case, float]) -> Verdict:
     began, finding = time.perf_counter(), finding_of(judge, cases, case)
     seconds = time.perf_counter() - began
     if finding.failed and judge != "refused":
-        case = shrunk(case, lambda smaller: finding_of(judge, cases, smaller).failed)
+        case = shrunk(case, lambda smaller: time.time() < deadline and finding_of(judge, cases, smaller).failed)
         finding = finding_of(judge, cases, case)
     return Verdict(judge, case, finding, seconds, _text(judge, case))
 
