@@ -136,37 +136,57 @@ def _tried(steps, per_level, lows, stretch, whole, first, size, order, held, mer
 
 
 @njit(**UNCOUNTED)
+def _beside(order, first, size, jumps, i, way, least):
+    """The neighbours of the block at place i of the order, before it (way = -1) or after it (way = 1): the place of the last one of
+    so many blocks that they have at least `least` steps together, and how many steps they have. Where a jump or the end of the past
+    comes before, a quarter of that will do; 0 steps where there are fewer."""
+    place, steps = i, 0
+    while steps < least:
+        beyond = place + way
+        if beyond < 0 or beyond == len(order) or jumps[first[order[max(place, beyond)]]]:
+            return place, steps if 4 * steps >= least else 0
+        place = beyond
+        steps += size[order[place]]
+    return place, steps
+
+
+@njit(**UNCOUNTED)
 def _weights(order, first, size, jumps, sums, out):
     """See `History.weights`; out: sums over blocks divided by their sizes."""
-    count = len(order)
-    for i in range(1, count):
-        slot = order[i]
-        w = size[slot]
+    for i in range(1, len(order)):
+        w = size[order[i]]
         if w == 1:
             continue
-        older, newer = order[i - 1], order[i + 1] if i + 1 < count else slot
-        has_older = not jumps[first[slot]]
-        has_newer = newer != slot and not jumps[first[newer]]
-        # Means over blocks at centres -d, 0, d' of a parabola with slope b in the middle; v: variance of a step within its block.
-        d, d_newer = (size[older] + w) / 2.0, (size[newer] + w) / 2.0
-        v = (w * w - 1) / 12.0
-        e = d * d + (size[older] * size[older] - 1) / 12.0 - v
-        e_newer = d_newer * d_newer + (size[newer] * size[newer] - 1) / 12.0 - v
-        if has_older and has_newer:
+        # Neighbours shorter than half of the block (rests before a fence, waiting steps) are taken together with the next ones: the
+        # mean of a few steps is noise, which a slope across many steps would multiply by their number.
+        oldest, steps = _beside(order, first, size, jumps, i, -1, (w + 1) // 2)
+        newest, steps_newer = _beside(order, first, size, jumps, i, 1, (w + 1) // 2)
+        older, newer = range(oldest, i if steps else oldest), range(i + 1, newest + 1 if steps_newer else i + 1)
+        # Means over stretches at centres -d, 0, d' of a parabola with slope b in the middle; v: variance of a step within its block.
+        d, d_newer, v = (steps + w) / 2.0, (steps_newer + w) / 2.0, (w * w - 1) / 12.0
+        e, e_newer = d * d + (steps * steps - 1) / 12.0 - v, d_newer * d_newer + (steps_newer * steps_newer - 1) / 12.0 - v
+        if steps and steps_newer:
             scale = 1.0 / (d_newer * e + d * e_newer)
             to_older, to_newer = -e_newer * scale, e * scale
-        elif has_older:
+        elif steps:
             to_older, to_newer = -1.0 / d, 0.0
-        elif has_newer:
+        elif steps_newer:
             to_older, to_newer = 0.0, 1.0 / d_newer
         else:
             continue
-        mean = sums[slot] / w
-        slope = to_older * (sums[older] / size[older] - mean) + to_newer * (sums[newer] / size[newer] - mean)
+        before = after = 0.0
+        for k in older:
+            before += sums[order[k]]
+        for k in newer:
+            after += sums[order[k]]
+        mean = sums[order[i]] / w
+        slope = to_older * (before / max(steps, 1) - mean) + to_newer * (after / max(steps_newer, 1) - mean)
         spread = w * v * slope  # times the slope of what is summed, which the same neighbours tell
-        out[older] += to_older * spread / size[older]
-        out[newer] += to_newer * spread / size[newer]
-        out[slot] -= (to_older + to_newer) * spread / w
+        for k in older:
+            out[order[k]] += to_older * spread / steps
+        for k in newer:
+            out[order[k]] += to_newer * spread / steps_newer
+        out[order[i]] -= (to_older + to_newer) * spread / w
 
 
 class Layout(NamedTuple):
@@ -262,8 +282,9 @@ class History:
     def weights(self, kernel: np.ndarray) -> np.ndarray:
         """(slots,) weights w with sum_k K(n,k) x_k = sum_I w_I X_I, from sums K(n,I) of a kernel over blocks, and sums X_I of
         anything: with means over blocks alone, w_I = K(n,I)/|I|. Within a block both vary, and the product of their slopes adds
-        slope_K slope_X sum_(k in I) (k - centre)^2. A slope is that of the parabola with the right means over a block and its two
-        neighbours, linear in the sums; across a jump it sees no neighbour. Blocks of one step need none of this. Eq. [dyadic]."""
+        slope_K slope_X sum_(k in I) (k - centre)^2. A slope is that of the parabola with the right means over a block and the
+        stretches beside it, at least half as long, linear in the sums; across a jump it sees nothing. Blocks of one step need none
+        of this. Eq. [dyadic]."""
         out = kernel / self.divisor
         if not self.full:
             _weights(self.order, self.first, self.size, self._jumps, kernel, out)
