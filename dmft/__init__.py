@@ -28,7 +28,7 @@ from dmft.core.errors import UserError
 from dmft.version import __version__
 
 if TYPE_CHECKING:
-    from dmft.api import bayes, convergence_study, fixed_point, load, solve
+    from dmft.api import bayes, convergence_study, fixed_point, load, solve, start_law
     from dmft.equations.tuning import Estimator
     from dmft.model.offered import (
         SGD,
@@ -78,6 +78,7 @@ __all__ = [
     "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "UserError", "Warm",
     "__version__", "bayes", "boolean", "choice", "compare", "convergence_study", "fixed_point", "integer", "load", "load_run",
     "number", "option", "parse_run", "register_loss", "register_observable", "register_preprocessing", "report", "solve",
+    "start_law",
 ]
 
 name_cache()        # before anything is compiled

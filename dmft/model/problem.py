@@ -36,6 +36,7 @@ class ProblemConfig:
     start: Named = named("start", "warm", "random: m of order 1/sqrt(N); spectral: the leading eigenvector of weighted data")
     preprocessing: str = key_of(Spectral, "preprocessing")
     m0: float | None = key_of(Warm, "m0")
+    start_overlap: str = key_of(Warm, "start_overlap")
     constraint: Named = named("constraint", "sphere", "what keeps the weights bounded")
     ridge: Setting = key_of(Ridge, "ridge", 0.0)
     start_variance: float = key_of(Ridge, "start_variance")
