@@ -33,26 +33,23 @@ def rate(inverse_2: float, inverse_p: float, t_max: float, algorithm: dict) -> f
 
 def main() -> None:
     options = read_options(__doc__, "a grid of 3 x 3 to t = 10: seconds")
-    count, t_max = (3, 10.0) if options.quick else (7, 80.0)
+    count, t_max = (3, 10.0) if options.quick else (9, 100.0)
     inverse_p, inverse_2 = np.linspace(0.25, 2.25, count), np.linspace(0.75, 2.75, count)
     figure = new_figure(11.0, 4.6)
     for axis, (name, algorithm) in zip(figure.subplots(1, 2), ALGORITHMS.items()):
         rates = np.array([[rate(y, x, t_max, algorithm) for x in inverse_p] for y in inverse_2])
-        roots = np.sign(rates) * np.sqrt(np.abs(rates))  # rates set in as the square of the distance from the threshold
-        bound = float(np.abs(roots).max())
-        mesh = axis.pcolormesh(inverse_p, inverse_2, roots, cmap="PuOr", vmin=-bound, vmax=bound, shading="nearest")
+        bound = float(np.abs(rates).max())
+        mesh = axis.pcolormesh(inverse_p, inverse_2, rates, cmap="PuOr", vmin=-bound, vmax=bound, shading="nearest")
         fine = np.linspace(inverse_p[0], inverse_p[-1], 200)
         axis.plot(fine, threshold(algorithm["kind"], fine), color=BLACK, label="threshold")
         axis.set(title=name, xlabel=r"$1/\Delta_3$", ylabel=r"$1/\Delta_2$", ylim=(0.62, 2.88))
         axis.legend(loc="upper left")
-        figure.colorbar(mesh, ax=axis, label=r"root of the rate of growth of $m$")
-        print(f"{name}: 1/Delta_2 where the root of the rate, continued from rates above 4/t, is 0; and the threshold")
+        figure.colorbar(mesh, ax=axis, label=r"rate of growth of $m$")
+        print(f"{name}: 1/Delta_2 at which the rate is 2/t, and the threshold")
         for x, column in zip(inverse_p, rates.T):
-            grown = np.flatnonzero(column > 4 / t_max)[:2]
-            at = np.nan
-            if grown.size == 2:
-                slope, level = np.polyfit(inverse_2[grown], np.sqrt(column[grown]), 1)
-                at = -level / slope
+            grown = column > 2 / t_max
+            i = int(np.argmax(grown)) if grown.any() else len(column)
+            at = np.nan if not 0 < i < len(column) else np.interp(2 / t_max, column[i - 1 : i + 1], inverse_2[i - 1 : i + 1])
             print(f"  1/Delta_3 = {x:5.3f}: {at:6.3f} {float(threshold(algorithm['kind'], x)):6.3f}")
     options.output.mkdir(parents=True, exist_ok=True)
     picture = options.output / "closed.png"
