@@ -100,7 +100,8 @@ def history_for(experiment: Experiment, per_level: int | None, wanted: Wanted, s
     """The history of a march, or of the same march with an earlier end after `steps`."""
     steps = experiment.steps if steps is None else steps
     pins = wanted.pins + experiment.hidden
-    return History(steps, per_level, np.flatnonzero(experiment.jump_n[:steps]), pins[pins < steps])
+    return History(steps, per_level, np.flatnonzero(experiment.jump_n[:steps]), pins[pins < steps],
+                   not experiment.data.sampled)
 
 
 def nearest_steps(run: Run, key: str, listed: Sequence[float]) -> np.ndarray:

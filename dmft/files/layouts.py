@@ -27,6 +27,7 @@ STUDIED = tuple(name for name in studied(False) if name in studied(True))
 STUDIED_BY_START = {"given start": tuple(name for name in studied(False) if name not in STUDIED),
                     "random start": tuple(name for name in studied(True) if name not in STUDIED)}
 TOLD = ("bias", "history_error")                            # what companions tell: of finitely many samples, of blocks
+DETERMINISTIC = "deterministic"                             # the outcome where nothing is sampled: errors are 0
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 TUNED = "estimator."  # before the name of a number of dmft.Estimator that is the axis of a study
 MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")

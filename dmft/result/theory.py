@@ -16,7 +16,9 @@ from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
 from dmft.equations.kernels import COLUMNS, KERNELS, Kept
 from dmft.files import layouts
-from dmft.model.curves import ERRORS, TABLE, meanings
+from dmft.files.layouts import DETERMINISTIC
+from dmft.model.curves import ERRORS, TABLE, meanings, name_of_curve
+from dmft.model.data import data_text, is_sampled
 from dmft.model.experiment import by_loss, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
@@ -140,6 +142,9 @@ class Theory:
         curves = self.__dict__.get("curves", {})
         if name in curves:
             return curves[name]
+        own = {name_of_curve(each, self.__dict__.get("attrs")): each for each in curves}  # energy: loss
+        if name.removesuffix("_error") in own:
+            return curves[own[name.removesuffix("_error")] + ("_error" if name.endswith("_error") else "")]
         if name.removesuffix("_error") in THEORY_CURVES or name in THEORY_CURVES:
             return None
         raise AttributeError(f"a Theory has no {name!r}; its curves: {', '.join(self.names)}")
@@ -171,9 +176,8 @@ class Theory:
         return 1.0 / (self.run.problem.alpha * float(share)) if share > 0 else np.inf
 
     def __repr__(self) -> str:
-        theory = self.run.theory
-        return (f"<Theory {self.run.algorithm.kind}, alpha = {self.run.problem.alpha:g}, {theory.method}, {self._replicas()} of "
-                f"{theory.samples} samples: {self.outcome}, {self._at_end(self._main)}>")
+        return (f"<Theory {self.run.algorithm.kind}, {data_text(self.run.problem)}, {self._solved()}: {self.outcome}, "
+                f"{self._at_end(self._main)}>")
 
     @property
     def _main(self) -> str:
@@ -184,10 +188,21 @@ class Theory:
         count = len(self.replicas["m"])
         return f"{count} replica{'s' if count != 1 else ''}" + (f" ({self.diverged} diverged)" if self.diverged else "")
 
+    def _solved(self) -> str:
+        """How it was solved, in words."""
+        if not self.sampled:
+            return f"{self.run.theory.method} without samples"
+        return f"{self.run.theory.method}, {self._replicas()} of {self.run.theory.samples} samples"
+
+    @property
+    def sampled(self) -> bool:
+        """Whether samples were drawn; without, nothing is random, and errors are 0."""
+        return is_sampled(self.run.problem)
+
     def _repr_html_(self) -> str:
         run = self.run
-        facts = {"run": f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, learning rate {run.algorithm.rate_text}",
-                 "solved by": f"{run.theory.method}, {self._replicas()} of {run.theory.samples} samples",
+        facts = {"run": f"{run.algorithm.kind}, {data_text(run.problem)}, learning rate {run.algorithm.rate_text}",
+                 "solved by": self._solved(),
                  "outcome": self.outcome}
         curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in (self._main, "loss", "nu_hat")]
         return html_card(run.title or "theory", facts, curves)
@@ -282,16 +297,25 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     history = state.pop("history", None)
     sums = {name: array for name, array in state.items() if name.startswith("state/")}
     outcome = worst(statistics.outcomes)
+    if outcome == DETERMINISTIC:
+        curves, kernels = _without_errors(curves), Kernels(**_without_errors(kernels.arrays))
+        columns = Columns(**_without_errors(vars(columns)))
     return Theory(run=run, outcome=outcome, t=t, curves=curves, replicas=replicas, bias=bias,
                   history_error=statistics.estimates(HISTORY_ERROR), kernels=kernels, columns=columns, history=history,
                   attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=sums, random_start=rows)
+
+
+def _without_errors(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a result that is not random, with errors 0 where there are values."""
+    return {name: np.where(np.isfinite(arrays[name.removesuffix("_error")]), 0.0, np.nan) if name.endswith("_error") else array
+            for name, array in arrays.items()}
 
 
 def worst(outcomes: list[str]) -> str:
     """The outcome of a run from those of its replicas: diverged where more than half of them diverged."""
     if 2 * outcomes.count(DIVERGED) > len(outcomes):
         return DIVERGED
-    for outcome in ("sweep limit", "noise floor", "converged"):
+    for outcome in ("sweep limit", "noise floor", "converged", DETERMINISTIC):
         if outcome in outcomes:
             return outcome
     return "done"

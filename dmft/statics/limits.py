@@ -48,6 +48,9 @@ def fixed_point(run: Run) -> ConvexLimit:
     """The long-time limit of gradient descent of a run. RunError where there is none in closed form."""
     experiment = Experiment.from_run(run)
     data = experiment.data
+    if not data.sampled:
+        raise RunError(f'[problem] data = "{data.name}": the limit is that of a convex loss of samples; docs/closed-models.md says '
+                       "where descent ends here")
     if not data.loss.convex:
         raise RunError(f'[problem] loss = "{data.loss.name}": not convex, so gradient descent has no end that could be computed '
                        "beforehand; linear, logistic, smooth_hinge and losses registered with convex=True have")

@@ -38,7 +38,7 @@ from sgd_sim.result import SimulationResult
 OBSERVABLES = tuple(curve.name for curve in TABLE if curve.compared)
 # Keys in which the runs of the files may differ and still be the same experiment.
 _MAY_DIFFER = ("title", "algorithm.t_max")
-_SOUND = ("done", "converged", "noise floor")     # outcomes of a complete theory
+_SOUND = ("done", "converged", "noise floor", "deterministic")     # outcomes of a complete theory
 _MOST_NAMED = 6                                   # times named one by one in a note
 NOTED_LOSSES = 0.1          # lost samples are noted if a simulation has at least this many lost data samples on average
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from dmft.model.curves import name_of_curve
 from dmft.model.runfile import Run
 from dmft.result.systematic import REMEDIES, Systematic, systematic_errors
 from dmft.result.theory import Kernels, Theory
 from workbench.inspection.kinds import Opened, ResultCheck, kind_of
 
+_NOT_RANDOM = ("m", "loss", "columns/C", "columns/chi")  # whose errors are told where nothing is random
 SIGMAS = 6.0                # standard errors that the largest of many correlated deviations may have
 UNSTABLE_WEIGHT = 1e-4      # weight of samples with learning_rate * v'' > 2 that is tolerated
 
@@ -48,9 +50,14 @@ def _theory(theory: Theory) -> list[ResultCheck]:
         gap = _largest(theory.nu_hat - theory.nu_hat_direct) / scale
         found.append(ResultCheck("nu_hat: A.29 against A.19, largest relative gap", gap, None,
                            f"O(eta), here eta = {eta:g}: a large gap says that the learning rate is coarse"))
+    if sphere and theory.sampled:
         z = _largest(in_errors(theory.nu_gap, theory.nu_gap_error, 1e-9))
         found.append(ResultCheck("nu_hat: exact identity, largest deviation in standard errors", z, _below(z, SIGMAS),
                            "the solution is not consistent: take more samples or a smaller learning rate"))
+    if not theory.sampled:
+        told = {name: theory.history_error[name] for name in _NOT_RANDOM if name in theory.history_error}
+        return [*found, *(ResultCheck(f"error of {name_of_curve(name, theory.attrs)} by the blocks of the history", _largest(error),
+                                      None, "the largest; take more blocks_per_level") for name, error in told.items())]
     main = "m" if theory.V is None else "V"
     found += [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name == main]
     weight = _largest(theory.unstable)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
-from dmft.equations import history as past
+from dmft.equations import history as histories
 from dmft.equations.history import SLOT_GROUP, History, grouped
 from dmft.equations.kernels import COLUMNS, Wanted
 from dmft.equations.recursion import merge_matrix
@@ -264,7 +264,7 @@ def test_weights_of_a_kernel_see_slopes(jump):
 
 def test_noise_of_single_steps_is_not_multiplied_by_long_blocks(monkeypatch):
     """A kernel that is noise: its weights stay of the size of its means. Twin: slopes from the next blocks alone, of which some are
-    single steps beside blocks of thousands, multiply their noise by hundreds (solutions of 20 000 steps and more broke down by it)."""
+    single steps beside blocks of thousands, multiply their noise by dozens (solutions of 20 000 steps and more broke down by it)."""
     history = History(30_000, 12, [], [1024, 4096, 16384])
     for step in range(30_000):
         history.push(step)
@@ -277,8 +277,8 @@ def test_noise_of_single_steps_is_not_multiplied_by_long_blocks(monkeypatch):
         return (i + way, size[order[i + way]]) if inside else (i, 0)
 
     torn = kernel / history.divisor
-    monkeypatch.setattr(past, "_beside", neighbours)
-    past._weights.py_func(history.order, history.first, history.size, np.zeros(30_001, bool), kernel, torn)
+    monkeypatch.setattr(histories, "_beside", neighbours)
+    histories._weights.py_func(history.order, history.first, history.size, np.zeros(30_001, bool), kernel, torn)
     assert np.abs(torn).max() > 30 * means
 
 
