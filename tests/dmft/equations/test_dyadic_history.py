@@ -264,7 +264,7 @@ def test_weights_of_a_kernel_see_slopes(jump):
 
 def test_noise_of_single_steps_is_not_multiplied_by_long_blocks(monkeypatch):
     """A kernel that is noise: its weights stay of the size of its means. Twin: slopes from the next blocks alone, of which some are
-    single steps beside blocks of thousands, multiply their noise by dozens (solutions of 20 000 steps and more broke down by it)."""
+    single steps beside blocks of thousands, multiply their noise by dozens (solutions of 20 000 steps broke down by it)."""
     history = History(30_000, 12, [], [1024, 4096, 16384])
     for step in range(30_000):
         history.push(step)
