@@ -9,21 +9,19 @@ t. So is the response chi(t, t_w) to a force that acts from t_w on, because no b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from dmft.core.errors import RunError
 from dmft.equations.history import History
 from dmft.equations.weights import Row, WeightDynamics
 from dmft.files.layouts import COLUMNS as COLUMNS
 from dmft.files.layouts import KERNELS as KERNELS
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
+from dmft.model.two_times import nearest_steps, waiting_ladder, waiting_steps
+from dmft.model.two_times import saved_steps as saved_steps
 
-ALL_UP_TO = 512  # rows of a run up to which all are kept
-KERNEL_POINTS = 256  # rows that are kept of a longer run
 LAGS_ONE_BY_ONE, LAGS_PER_OCTAVE = 32, 16  # rows at which columns are kept after each waiting time
 
 
@@ -47,11 +45,10 @@ class Wanted(NamedTuple):
     @classmethod
     def of(cls, run: Run) -> Wanted:
         """theory.kernel_points: a count of rows, or a list of times; theory.waiting_times: a list, chosen here if empty."""
-        points, waiting, steps = run.theory.kernel_points, run.theory.waiting_times, run.algorithm.steps
+        points, steps = run.theory.kernel_points, run.algorithm.steps
         listed = not isinstance(points, int)
         rows = nearest_steps(run, "kernel_points", points) if not isinstance(points, int) else saved_steps(steps, points)
-        return cls(rows, nearest_steps(run, "waiting_times", waiting) if waiting else waiting_ladder(steps),
-                   rows if listed else np.zeros(0, np.int64))
+        return cls(rows, waiting_steps(run), rows if listed else np.zeros(0, np.int64))
 
 
 class Kept(NamedTuple):
@@ -101,37 +98,6 @@ def history_for(experiment: Experiment, per_level: int | None, wanted: Wanted, s
     steps = experiment.steps if steps is None else steps
     pins = wanted.pins + experiment.hidden
     return History(steps, per_level, np.flatnonzero(experiment.jump_n[:steps]), pins[pins < steps])
-
-
-def nearest_steps(run: Run, key: str, listed: Sequence[float]) -> np.ndarray:
-    """The steps nearest to the times of a list of [theory]; RunError for times beyond the end."""
-    times, algorithm = np.array(listed), run.algorithm
-    clock = algorithm.clock
-    if times[-1] > clock.t[-1] + 0.5 * clock.eta[-1]:
-        raise RunError(f"[theory] {key} = [..., {times[-1]:g}]: beyond algorithm.t_max = {algorithm.t_max:g}; leave it out "
-                       "or raise t_max")
-    return np.unique(clock.nearest(times))
-
-
-def saved_steps(steps: int, points: int = 0) -> np.ndarray:
-    """Steps at which kernels are kept: all of them in a short run, else the first quarter of the points one by
-    one and the rest evenly in the logarithm of time, always with the last step. points = 0: chosen here."""
-    if steps + 1 <= (points or ALL_UP_TO):
-        return np.arange(steps + 1)
-    points = points or KERNEL_POINTS
-    dense = max(points // 4, 1)
-    # Rounding removes some of the log-spaced steps, so ask for more until the number fits.
-    wanted = points - dense
-    for count in range(wanted, 20 * points):
-        late = np.unique(np.round(np.geomspace(dense, steps, count)).astype(np.int64))
-        if len(late) >= wanted:
-            break
-    return np.union1d(np.arange(dense), late)
-
-
-def waiting_ladder(steps: int) -> np.ndarray:
-    """0 and the powers of two below `steps`: a longer run, or one with half the learning rate, has these times, too."""
-    return np.append(0, 2 ** np.arange(max(int(steps) - 1, 1).bit_length())) if steps > 1 else np.zeros(1, np.int64)
 
 
 def column_steps(steps: int, waiting: np.ndarray) -> np.ndarray:

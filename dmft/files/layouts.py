@@ -22,6 +22,7 @@ from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
 IDENTITIES = tuple(curve.name for curve in TABLE if curve.residual)
 KERNELS = ("M_C", "M_R", "C", "R")
 COLUMNS = (*KERNELS, "chi")                                 # at waiting times
+SIMULATED_KERNELS = ("C", "M_C", "R")                       # what a simulation can measure of them
 # Curves of a convergence study, and those that depend on its start.
 STUDIED = tuple(name for name in studied(False) if name in studied(True))
 STUDIED_BY_START = {"given start": tuple(name for name in studied(False) if name not in STUDIED),
@@ -102,6 +103,7 @@ def _with_errors(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{name}{ending}" for name in names for ending in ("", "_error"))
 
 
+_ROW = "active/{{i}}/instances/own/{}"     # in checkpoints of the simulator and of one-pass SGD
 COMMON = (Attribute("outcome", "text"), Attribute("ranks", "whole number"), Attribute("wall_time", "number"),
           Attribute("revision", "text"), Attribute("package_version", "text"))
 _PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "number"))
@@ -167,29 +169,29 @@ LAYOUTS = {
          *_sums("finished/state/")),
         _PROGRESS, {"finished": 0}, {"own time": "time", "own saved": "saved", "own row": "row", "own waiting": "waiting"}),
     "simulation": FileLayout(
-        (Dataset("t", ("time",), TIMES),
+        (Dataset("t", ("time",), TIMES), Dataset("diverged", ("instance",), WHOLE_NUMBERS),
          *(Dataset(curve.name, ("instance", "time"), optional=not curve.always) for curve in _RECORDED),
-         Dataset("diverged", ("instance",), WHOLE_NUMBERS), Dataset("state/record", ("time",), WHOLE_NUMBERS),
-         Dataset("state/step", ("instance",), WHOLE_NUMBERS), Dataset("state/diverged_at", ("instance",), WHOLE_NUMBERS),
-         Dataset("state/w", ("instance", "dimension")), Dataset("state/b", ("instance",), optional=True),
-         Dataset("state/before", ("instance", "dimension"), optional=True),
-         Dataset("state/s", ("instance", "byte"), BYTES)),
+         *_each(("columns/t_w", "kernels/t"), ("waiting",), type=TIMES, group="two times"),
+         *_each(("columns/t",), ("time",), type=TIMES, group="two times"), Dataset("state/record", ("time",), WHOLE_NUMBERS),
+         *_each(SIMULATED_KERNELS, ("instance", "waiting", "waiting"), "kernels/{}", group="two times"),
+         *_each(SIMULATED_KERNELS, ("instance", "time", "waiting"), "columns/{}", group="two times"),
+         *_each(("step", "diverged_at"), ("line",), "state/{}", type=WHOLE_NUMBERS), Dataset("state/w", ("line", "dimension")),
+         Dataset("state/b", ("line",), optional=True), Dataset("state/before", ("line", "dimension"), optional=True),
+         Dataset("state/s", ("line", "byte"), BYTES)),
         (*_PROGRESS, Attribute(MEANINGS, "table")), {"byte": 0}),
     "simulation checkpoint": FileLayout(
         (Dataset("active/{i}/instances/shared/record", ("time",), WHOLE_NUMBERS),
-         *_each(("step", "diverged_at"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE_NUMBERS),
-         Dataset("active/{i}/instances/own/curves", ("instance", "curve", "time")),
-         Dataset("active/{i}/instances/own/w", ("instance", "dimension")),
-         Dataset("active/{i}/instances/own/s", ("instance", "byte"), BYTES)),
+         *_each(("step", "diverged_at"), ("line",), _ROW, type=WHOLE_NUMBERS), *_each(("curves",), ("line", "curve", "time"), _ROW),
+         *_each(("w",), ("line", "dimension"), _ROW), *_each(("s",), ("line", "byte"), _ROW, type=BYTES),
+         *_each(("pairs",), ("line", len(SIMULATED_KERNELS), "time", "waiting"), _ROW, group="two times"),
+         *_each(("kept_w",), ("line", "waiting", "dimension"), _ROW, group="two times"),
+         *_each(("kept_g",), ("line", "waiting", "sample"), _ROW, group="two times")),
         _PROGRESS, {"byte": 0}),
-    "onepass": FileLayout(
-        (Dataset("t", ("time",), TIMES),),
-        (Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),
+    "onepass": FileLayout((Dataset("t", ("time",), TIMES),), (
+        Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),
     "onepass checkpoint": FileLayout(
-        (Dataset("active/{i}/instances/own/flat", ("instance", "time", "statistic")),
-         *_each(("columns", "step"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE_NUMBERS),
-         Dataset("active/{i}/instances/own/snapshot", ("instance", "byte"), BYTES)),
-        _PROGRESS, {"byte": 0}),
+        (*_each(("flat",), ("instance", "time", "statistic"), _ROW), *_each(("snapshot",), ("instance", "byte"), _ROW, type=BYTES),
+         *_each(("columns", "step"), ("instance",), _ROW, type=WHOLE_NUMBERS)), _PROGRESS, {"byte": 0}),
     "convergence": FileLayout(
         (Dataset("{axis}/values", ("points",)), Dataset("{axis}/seeds", ("points",)), Dataset("{axis}/wall_times", ("points",)),
          Dataset("{axis}/t", ("common",), TIMES), Dataset("{axis}/kernel_t", ("saved",), TIMES),

@@ -123,6 +123,8 @@ class SimulationConfig:
     checkpoint_interval: float = option(number(0.0), 60.0, "seconds")
     device: str = option(choice("cpu", "gpu"), "cpu", "where the instances live")
     precision: str = option(choice("float32", "float16"), "float32", "what the data are rounded to, labels included")
+    kernels: bool = option(boolean, False, "C, M_C and R at (t, t_w), of two copies of every run: for the waiting_times and listed "
+                           "kernel_points of [theory], at the recorded times")
 
 
 SECTIONS: dict[str, type] = {"problem": ProblemConfig, "algorithm": AlgorithmConfig,
