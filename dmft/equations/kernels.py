@@ -13,9 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dmft.equations.fdt import temperatures
 from dmft.equations.history import History
 from dmft.equations.weights import Row, WeightDynamics
 from dmft.files.layouts import COLUMNS as COLUMNS
+from dmft.files.layouts import FDT_COLUMNS as FDT_COLUMNS
 from dmft.files.layouts import KERNELS as KERNELS
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
@@ -31,6 +33,7 @@ class Wanted(NamedTuple):
     rows: np.ndarray  # rows of the maps, with a full history
     waiting: np.ndarray  # waiting steps
     alone: np.ndarray  # steps that have cells of their own besides
+    temperatures: bool = False  # whether columns have those of equations/fdt.py
 
     @property
     def pins(self) -> np.ndarray:
@@ -48,7 +51,11 @@ class Wanted(NamedTuple):
         points, steps = run.theory.kernel_points, run.algorithm.steps
         listed = not isinstance(points, int)
         rows = nearest_steps(run, "kernel_points", points) if not isinstance(points, int) else saved_steps(steps, points)
-        return cls(rows, waiting_steps(run), rows if listed else np.zeros(0, np.int64))
+        waiting, alone = waiting_steps(run), rows if listed else np.zeros(0, np.int64)
+        if run.theory.fdt:  # differences need the steps beside the waiting ones
+            beside = np.concatenate([waiting - 1, waiting + 1])
+            alone = np.union1d(alone, beside[(beside >= 0) & (beside < steps)])
+        return cls(rows, waiting, alone, run.theory.fdt)
 
 
 class Kept(NamedTuple):
@@ -79,10 +86,11 @@ class Kept(NamedTuple):
         first = history.first[history.order]
         return _between(sums[history.order], first.searchsorted(begin), first.searchsorted(end)) / below
 
-    def empty(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def empty(self, temperatures: bool = False) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Maps and columns, to be filled by `enter_row`."""
         return ({name: np.zeros((len(self.grid), len(self.grid))) for name in KERNELS},
-                {name: np.full((len(self.times), len(self.waiting)), np.nan) for name in COLUMNS})
+                {name: np.full((len(self.times), len(self.waiting)), np.nan)
+                 for name in (*COLUMNS, *(FDT_COLUMNS if temperatures else ()))})
 
 
 def _between(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -112,7 +120,7 @@ def column_steps(steps: int, waiting: np.ndarray) -> np.ndarray:
 
 def enter_row(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept: Kept, weights: WeightDynamics, row: Row) -> None:
     """Enter row n into the maps and columns that have it. M_R and R are densities in time, zero on and above the diagonal of a
-    map; a column is NaN before its waiting time."""
+    map; a column is NaN before its waiting time. Eq. [fdt-chi]."""
     e, state, history = weights.experiment, weights.state, weights.history
     visible = weights.n - e.hidden
     i, line = int(kept.grid.searchsorted(visible)), int(kept.times.searchsorted(visible))
@@ -134,6 +142,11 @@ def enter_row(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept:
             columns[name][line, :waited] = past[slots] / (1.0 if source is None else source[kept.waiting[:waited] + e.hidden])
             columns[name][line, waited : waited + 1][kept.waiting[waited : waited + 1] == visible] = now
     if in_columns:
-        since = np.append(np.cumsum(e.eta_0 * state.R_row[history.order[::-1]])[::-1], 0.0)  # sums over all blocks from one on
+        # sums over all blocks from one on
+        since = np.append(np.cumsum(e.eta_0 * state.R_row[history.order[::-1]])[::-1], 0.0)  # [fdt-chi]
         columns["chi"][line, :waited] = since[np.searchsorted(history.first[history.order], kept.waiting[:waited] + e.hidden)]
         columns["chi"][line, waited : waited + 1][kept.waiting[waited : waited + 1] == visible] = 0.0
+        if FDT_COLUMNS[0] in columns and waited:
+            found = temperatures(weights, kept.waiting[:waited] + e.hidden, columns["chi"][line, :waited])
+            for name, values in found._asdict().items():
+                columns[name][line, :waited] = values

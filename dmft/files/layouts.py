@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from dmft.core.errors import FileError
+from dmft.files.declared import BYTES, DTYPES, TIMES, WHOLE_NUMBERS, Attribute, Dataset, File, FileLayout
 from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
 
 IDENTITIES = tuple(curve.name for curve in TABLE if curve.residual)
 KERNELS = ("M_C", "M_R", "C", "R")
 COLUMNS = (*KERNELS, "chi")                                 # at waiting times
+FDT_COLUMNS = ("D", "T_eff", "T_loc")                      # of fluctuation and response, where they are asked for
 SIMULATED_KERNELS = ("C", "M_C", "R")                       # what a simulation can measure of them
 # Curves of a convergence study, and those that depend on its start.
 STUDIED = tuple(name for name in studied(False) if name in studied(True))
@@ -34,65 +35,6 @@ MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
 # Versions of checkpoints, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
 CHECKPOINTS = {"theory": 7, "simulation": 4, "onepass": 4}
-
-# Kinds of numpy numbers that a dataset may hold.
-NUMBERS, WHOLE_NUMBERS, BYTES, TIMES = "number", "whole number", "byte", "times"
-_DTYPES = {NUMBERS: "biuf", WHOLE_NUMBERS: "biu", BYTES: "u", TIMES: "biuf"}
-
-
-class File(Protocol):
-    """The description of a file to be checked, with or without its arrays (dmft.core.store.Stored)."""
-
-    @property
-    def path(self) -> Path: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def is_checkpoint(self) -> bool: ...
-    @property
-    def attrs(self) -> dict[str, Any]: ...
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]: ...
-    @property
-    def dtypes(self) -> dict[str, np.dtype]: ...
-    @property
-    def arrays(self) -> dict[str, np.ndarray]: ...
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A dataset of a layout. `name` may contain {axis} or {i}, which stand for every axis of a study and every worker under way, or
-    end in "*", for any name. `axes` are names of axes or lengths. The datasets of a `group` are all there or none; a dataset
-    without a group must be there unless it is optional."""
-
-    name: str
-    axes: tuple[str | int, ...]
-    type: str = NUMBERS
-    group: str = ""
-    optional: bool = False
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """type: text, number, whole number, flag, whole numbers, list (JSON), table (JSON). axis: the length of a list, or the number
-    of words of a text that holds one for each."""
-
-    name: str
-    type: str
-    optional: bool = True
-    axis: str = ""
-
-
-@dataclass(frozen=True)
-class FileLayout:
-    """The layout of one kind of file."""
-
-    datasets: tuple[Dataset, ...]
-    attributes: tuple[Attribute, ...] = ()
-    least: Mapping[str, int] | None = None      # least lengths of axes (1 where not named)
-    # Axes that every worker under way has for itself, each with the axis of the file that it is not longer than: a worker that
-    # waits in the state of a shorter run (theory.keep_state) has the times of that run.
-    own_axes: Mapping[str, str] = field(default_factory=dict)
 
 
 def _each(names: Iterable[str], axes: tuple[str | int, ...], pattern: str = "{}", **options: Any) -> tuple[Dataset, ...]:
@@ -119,7 +61,7 @@ _ROWS_NOW = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1_now
 
 
 _COMPANIONS: dict[str, tuple[str, ...]] = {**dict.fromkeys(CURVES, ("time",)),  # what they tell of, with its axes
-                                           **{f"columns/{name}": ("row", "waiting") for name in COLUMNS}}
+                                           **{f"columns/{name}": ("row", "waiting") for name in (*COLUMNS, *FDT_COLUMNS)}}
 
 
 def _told(place: str, endings: tuple[str, str], axes: Mapping[str, tuple[str, ...]]) -> tuple[Dataset, ...]:
@@ -134,6 +76,8 @@ def _sums(place: str) -> tuple[Dataset, ...]:
     return (*_each((f"{name}{part}" for name in KERNELS for part in parts), ("saved", "saved"), place + "{}", group=place),
             *_each((f"{name}{part}" for name in COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
                    group=f"{place}columns"),
+            *_each((f"{name}{part}" for name in FDT_COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
+                   group=f"{place}fdt"),
             *_told(place, parts, _COMPANIONS),
             *_each(("count", *(f"{what}/count" for what in TOLD)), (2,), place + "{}", type=WHOLE_NUMBERS, optional=True))
 
@@ -150,6 +94,7 @@ LAYOUTS = {
          *_each(_with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
          Dataset("columns/t", ("row",), TIMES, group="columns"), Dataset("columns/t_w", ("waiting",), TIMES, group="columns"),
          *_each(_with_errors(COLUMNS), ("row", "waiting"), "columns/{}", group="columns"),
+         *_each(_with_errors(FDT_COLUMNS), ("row", "waiting"), "columns/{}", group="fdt"),
          Dataset("history", ("sweep", "replica"), optional=True),
          *_each(_with_errors(RANDOM_START), ("time",), group="random start"),
          *_each(_with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
@@ -164,6 +109,7 @@ LAYOUTS = {
          *_each(_SOMEWHERE, ("own time",), "active/{{i}}/whole/shared/curves/{}", optional=True),
          *_each(KERNELS, ("own saved", "own saved"), "active/{{i}}/whole/shared/kernels/{}"),
          *_each(COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}"),
+         *_each(FDT_COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}", group="fdt"),
          *_each(_EVERYWHERE, ("finished", "time"), "finished/replicas/{}", group="finished"),
          *_each(_SOMEWHERE, ("finished", "time"), "finished/replicas/{}", optional=True),
          *_sums("finished/state/")),
@@ -354,7 +300,7 @@ class _Shapes:
     def _one(self, dataset: Dataset, scope: str) -> None:
         """The type and the shape of one dataset."""
         name, shape, dtype = dataset.name, self.file.shapes[dataset.name], self.file.dtypes[dataset.name]
-        if dtype.kind not in _DTYPES[dataset.type] or (dataset.type == BYTES and dtype.itemsize != 1):
+        if dtype.kind not in DTYPES[dataset.type] or (dataset.type == BYTES and dtype.itemsize != 1):
             raise _wrong(self.file, f"the dataset {name!r} holds {dtype}, not a {dataset.type}")
         if len(shape) != len(dataset.axes):
             raise _wrong(self.file, f"the dataset {name!r} has {len(shape)} axes, not {len(dataset.axes)}")

@@ -58,7 +58,7 @@ class March:
         weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
         self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
-        self.kernels, self.columns = self.kept.empty()
+        self.kernels, self.columns = self.kept.empty(wanted.temperatures)
         self.teacher = TeacherChannel(experiment.steps, self.history.slots) if experiment.start.random else None
         self.diverged = False
 
