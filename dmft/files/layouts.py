@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from dmft.core.errors import FileError
+from dmft.files.declared import BYTES, DTYPES, TIMES, WHOLE_NUMBERS, Attribute, Dataset, File, FileLayout
 from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
 
 IDENTITIES = tuple(curve.name for curve in TABLE if curve.residual)
 KERNELS = ("M_C", "M_R", "C", "R")
 COLUMNS = (*KERNELS, "chi")                                 # at waiting times
+FDT_COLUMNS = ("D", "T_eff", "T_loc")                      # of fluctuation and response, where they are asked for
+SIMULATED_KERNELS = ("C", "M_C", "R")                       # what a simulation can measure of them
 # Curves of a convergence study, and those that depend on its start.
 STUDIED = tuple(name for name in studied(False) if name in studied(True))
 STUDIED_BY_START = {"given start": tuple(name for name in studied(False) if name not in STUDIED),
@@ -35,65 +37,6 @@ MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 # Versions of checkpoints, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
 CHECKPOINTS = {"theory": 7, "simulation": 4, "onepass": 4}
 
-# Kinds of numpy numbers that a dataset may hold.
-NUMBERS, WHOLE_NUMBERS, BYTES, TIMES = "number", "whole number", "byte", "times"
-_DTYPES = {NUMBERS: "biuf", WHOLE_NUMBERS: "biu", BYTES: "u", TIMES: "biuf"}
-
-
-class File(Protocol):
-    """The description of a file to be checked, with or without its arrays (dmft.core.store.Stored)."""
-
-    @property
-    def path(self) -> Path: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def is_checkpoint(self) -> bool: ...
-    @property
-    def attrs(self) -> dict[str, Any]: ...
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]: ...
-    @property
-    def dtypes(self) -> dict[str, np.dtype]: ...
-    @property
-    def arrays(self) -> dict[str, np.ndarray]: ...
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A dataset of a layout. `name` may contain {axis} or {i}, which stand for every axis of a study and every worker under way, or
-    end in "*", for any name. `axes` are names of axes or lengths. The datasets of a `group` are all there or none; a dataset
-    without a group must be there unless it is optional."""
-
-    name: str
-    axes: tuple[str | int, ...]
-    type: str = NUMBERS
-    group: str = ""
-    optional: bool = False
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """type: text, number, whole number, flag, whole numbers, list (JSON), table (JSON). axis: the length of a list, or the number
-    of words of a text that holds one for each."""
-
-    name: str
-    type: str
-    optional: bool = True
-    axis: str = ""
-
-
-@dataclass(frozen=True)
-class FileLayout:
-    """The layout of one kind of file."""
-
-    datasets: tuple[Dataset, ...]
-    attributes: tuple[Attribute, ...] = ()
-    least: Mapping[str, int] | None = None      # least lengths of axes (1 where not named)
-    # Axes that every worker under way has for itself, each with the axis of the file that it is not longer than: a worker that
-    # waits in the state of a shorter run (theory.keep_state) has the times of that run.
-    own_axes: Mapping[str, str] = field(default_factory=dict)
-
 
 def _each(names: Iterable[str], axes: tuple[str | int, ...], pattern: str = "{}", **options: Any) -> tuple[Dataset, ...]:
     return tuple(Dataset(pattern.format(name), axes, **options) for name in names)
@@ -103,6 +46,7 @@ def _with_errors(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{name}{ending}" for name in names for ending in ("", "_error"))
 
 
+_ROW = "active/{{i}}/instances/own/{}"     # in checkpoints of the simulator and of one-pass SGD
 COMMON = (Attribute("outcome", "text"), Attribute("ranks", "whole number"), Attribute("wall_time", "number"),
           Attribute("revision", "text"), Attribute("package_version", "text"))
 _PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "number"))
@@ -118,7 +62,7 @@ _ROWS_NOW = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1_now
 
 
 _COMPANIONS: dict[str, tuple[str, ...]] = {**dict.fromkeys(CURVES, ("time",)),  # what they tell of, with its axes
-                                           **{f"columns/{name}": ("row", "waiting") for name in COLUMNS}}
+                                           **{f"columns/{name}": ("row", "waiting") for name in (*COLUMNS, *FDT_COLUMNS)}}
 
 
 def _told(place: str, endings: tuple[str, str], axes: Mapping[str, tuple[str, ...]]) -> tuple[Dataset, ...]:
@@ -133,6 +77,8 @@ def _sums(place: str) -> tuple[Dataset, ...]:
     return (*_each((f"{name}{part}" for name in KERNELS for part in parts), ("saved", "saved"), place + "{}", group=place),
             *_each((f"{name}{part}" for name in COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
                    group=f"{place}columns"),
+            *_each((f"{name}{part}" for name in FDT_COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
+                   group=f"{place}fdt"),
             *_told(place, parts, _COMPANIONS),
             *_each(("count", *(f"{what}/count" for what in TOLD)), (2,), place + "{}", type=WHOLE_NUMBERS, optional=True))
 
@@ -149,6 +95,7 @@ LAYOUTS = {
          *_each(_with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
          Dataset("columns/t", ("row",), TIMES, group="columns"), Dataset("columns/t_w", ("waiting",), TIMES, group="columns"),
          *_each(_with_errors(COLUMNS), ("row", "waiting"), "columns/{}", group="columns"),
+         *_each(_with_errors(FDT_COLUMNS), ("row", "waiting"), "columns/{}", group="fdt"),
          Dataset("history", ("sweep", "replica"), optional=True),
          *_each(_with_errors(RANDOM_START), ("time",), group="random start"),
          *_each(_with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
@@ -163,34 +110,35 @@ LAYOUTS = {
          *_each(_SOMEWHERE, ("own time",), "active/{{i}}/whole/shared/curves/{}", optional=True),
          *_each(KERNELS, ("own saved", "own saved"), "active/{{i}}/whole/shared/kernels/{}"),
          *_each(COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}"),
+         *_each(FDT_COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}", group="fdt"),
          *_each(_EVERYWHERE, ("finished", "time"), "finished/replicas/{}", group="finished"),
          *_each(_SOMEWHERE, ("finished", "time"), "finished/replicas/{}", optional=True),
          *_sums("finished/state/")),
         _PROGRESS, {"finished": 0}, {"own time": "time", "own saved": "saved", "own row": "row", "own waiting": "waiting"}),
     "simulation": FileLayout(
-        (Dataset("t", ("time",), TIMES),
+        (Dataset("t", ("time",), TIMES), Dataset("diverged", ("instance",), WHOLE_NUMBERS),
          *(Dataset(curve.name, ("instance", "time"), optional=not curve.always) for curve in _RECORDED),
-         Dataset("diverged", ("instance",), WHOLE_NUMBERS), Dataset("state/record", ("time",), WHOLE_NUMBERS),
-         Dataset("state/step", ("instance",), WHOLE_NUMBERS), Dataset("state/diverged_at", ("instance",), WHOLE_NUMBERS),
-         Dataset("state/w", ("instance", "dimension")), Dataset("state/b", ("instance",), optional=True),
-         Dataset("state/before", ("instance", "dimension"), optional=True),
-         Dataset("state/s", ("instance", "byte"), BYTES)),
+         *_each(("columns/t_w", "kernels/t"), ("waiting",), type=TIMES, group="two times"),
+         *_each(("columns/t",), ("time",), type=TIMES, group="two times"), Dataset("state/record", ("time",), WHOLE_NUMBERS),
+         *_each(SIMULATED_KERNELS, ("instance", "waiting", "waiting"), "kernels/{}", group="two times"),
+         *_each(SIMULATED_KERNELS, ("instance", "time", "waiting"), "columns/{}", group="two times"),
+         *_each(("step", "diverged_at"), ("line",), "state/{}", type=WHOLE_NUMBERS), Dataset("state/w", ("line", "dimension")),
+         Dataset("state/b", ("line",), optional=True), Dataset("state/before", ("line", "dimension"), optional=True),
+         Dataset("state/s", ("line", "byte"), BYTES)),
         (*_PROGRESS, Attribute(MEANINGS, "table")), {"byte": 0}),
     "simulation checkpoint": FileLayout(
         (Dataset("active/{i}/instances/shared/record", ("time",), WHOLE_NUMBERS),
-         *_each(("step", "diverged_at"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE_NUMBERS),
-         Dataset("active/{i}/instances/own/curves", ("instance", "curve", "time")),
-         Dataset("active/{i}/instances/own/w", ("instance", "dimension")),
-         Dataset("active/{i}/instances/own/s", ("instance", "byte"), BYTES)),
+         *_each(("step", "diverged_at"), ("line",), _ROW, type=WHOLE_NUMBERS), *_each(("curves",), ("line", "curve", "time"), _ROW),
+         *_each(("w",), ("line", "dimension"), _ROW), *_each(("s",), ("line", "byte"), _ROW, type=BYTES),
+         *_each(("pairs",), ("line", len(SIMULATED_KERNELS), "time", "waiting"), _ROW, group="two times"),
+         *_each(("kept_w",), ("line", "waiting", "dimension"), _ROW, group="two times"),
+         *_each(("kept_g",), ("line", "waiting", "sample"), _ROW, group="two times")),
         _PROGRESS, {"byte": 0}),
-    "onepass": FileLayout(
-        (Dataset("t", ("time",), TIMES),),
-        (Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),
+    "onepass": FileLayout((Dataset("t", ("time",), TIMES),), (
+        Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),
     "onepass checkpoint": FileLayout(
-        (Dataset("active/{i}/instances/own/flat", ("instance", "time", "statistic")),
-         *_each(("columns", "step"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE_NUMBERS),
-         Dataset("active/{i}/instances/own/snapshot", ("instance", "byte"), BYTES)),
-        _PROGRESS, {"byte": 0}),
+        (*_each(("flat",), ("instance", "time", "statistic"), _ROW), *_each(("snapshot",), ("instance", "byte"), _ROW, type=BYTES),
+         *_each(("columns", "step"), ("instance",), _ROW, type=WHOLE_NUMBERS)), _PROGRESS, {"byte": 0}),
     "convergence": FileLayout(
         (Dataset("{axis}/values", ("points",)), Dataset("{axis}/seeds", ("points",)), Dataset("{axis}/wall_times", ("points",)),
          Dataset("{axis}/t", ("common",), TIMES), Dataset("{axis}/kernel_t", ("saved",), TIMES),
@@ -353,7 +301,7 @@ class _Shapes:
     def _one(self, dataset: Dataset, scope: str) -> None:
         """The type and the shape of one dataset."""
         name, shape, dtype = dataset.name, self.file.shapes[dataset.name], self.file.dtypes[dataset.name]
-        if dtype.kind not in _DTYPES[dataset.type] or (dataset.type == BYTES and dtype.itemsize != 1):
+        if dtype.kind not in DTYPES[dataset.type] or (dataset.type == BYTES and dtype.itemsize != 1):
             raise _wrong(self.file, f"the dataset {name!r} holds {dtype}, not a {dataset.type}")
         if len(shape) != len(dataset.axes):
             raise _wrong(self.file, f"the dataset {name!r} has {len(shape)} axes, not {len(dataset.axes)}")

@@ -14,7 +14,7 @@ from dmft.core.averages import mean_and_error, with_error
 from dmft.core.errors import FileError, UserError
 from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
-from dmft.equations.kernels import COLUMNS, KERNELS, Kept
+from dmft.equations.kernels import COLUMNS, FDT_COLUMNS, KERNELS, Kept
 from dmft.files import layouts
 from dmft.files.layouts import DETERMINISTIC
 from dmft.model.curves import ERRORS, TABLE, meanings, name_of_curve
@@ -24,6 +24,7 @@ from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
 from dmft.result.escape import PATHS, EscapeLaw, first_passage, growth_of
+from dmft.result.fdt import FluctuationDissipation, bath_of
 from dmft.result.fluctuations import drawn_paths, fluctuations_of
 from dmft.result.statistics import BIAS, COLUMN, DIVERGED, HISTORY_ERROR, ReplicaStatistics, averaged
 
@@ -100,6 +101,17 @@ class Columns:
     C_error: np.ndarray
     R_error: np.ndarray
     chi_error: np.ndarray
+    D: np.ndarray | None = None         # with theory.fdt: [fdt-D], and the temperatures of fluctuation and response
+    T_eff: np.ndarray | None = None
+    T_loc: np.ndarray | None = None
+    D_error: np.ndarray | None = None
+    T_eff_error: np.ndarray | None = None
+    T_loc_error: np.ndarray | None = None
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Times and all columns that this result has, by name."""
+        return {name: array for name, array in vars(self).items() if array is not None}
 
     def after(self, name: str, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """tau, a kernel at (t_w + tau, t_w) and its error, for waiting time j and the times from there on that were reached."""
@@ -230,6 +242,12 @@ class Theory:
         X = drawn_paths(self.run, {name: rows[chosen] for name, rows in self.random_start.items()}, paths, seed)
         return first_passage(self.t, X, self.V, b, N, growth_of(self.kernels.t, self.kernels.V, self.kernels.exact))
 
+    def fdt(self) -> FluctuationDissipation:
+        """Effective temperatures at the waiting times, with the bath's; UserError where the run did not ask for them."""
+        if self.columns is None or self.columns.T_eff is None:
+            raise UserError("fdt: this result has no temperatures; solve with [theory] fdt = true")
+        return FluctuationDissipation(self.run, self.columns, bath_of(self.run, self.t, self.nu_hat, self.columns.t))
+
     def generalization(self, f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
         """Eq. B.6 along the run, at the mean overlaps: average of f(y, y_hat) over a new sample; f elementwise on arrays.
         Labels and predictions are |h0| and |h|, their squares, their signs, or h0 and h, as the loss declares (h0 and h where it
@@ -251,7 +269,7 @@ class Theory:
         if last is not None:
             variables["t_last"] = (("t_prime",), last)
         if self.columns is not None:
-            columns = dict(vars(self.columns))
+            columns = self.columns.arrays
             coordinates |= {"t_column": columns.pop("t"), "t_w": columns.pop("t_w")}
             variables |= {f"column_{name}": (("t_column", "t_w"), array) for name, array in columns.items()}
         if self.history is not None:
@@ -267,7 +285,7 @@ class Theory:
         arrays |= {f"bias/{name}": array for name, array in self.bias.items()}
         arrays |= {f"history_error/{name}": array for name, array in self.history_error.items()}
         arrays |= {f"kernels/{name}": array for name, array in self.kernels.arrays.items()}
-        arrays |= {f"columns/{name}": array for name, array in (vars(self.columns) if self.columns else {}).items()}
+        arrays |= {f"columns/{name}": array for name, array in (self.columns.arrays if self.columns else {}).items()}
         arrays |= {f"random_start/{name}": array for name, array in self.random_start.items()}
         arrays |= self.state
         return arrays if self.history is None else arrays | {"history": self.history}
@@ -292,7 +310,7 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     if found := fluctuations_of(run, statistics, per_level):
         curves, fluctuating, bias = curves | found.curves, found.kernels, bias | found.bias
     kernels = Kernels(t[kept.grid], **statistics.kernels.with_errors(KERNELS), **fluctuating, t_last=t[kept.upto])
-    columns = Columns(t[kept.times], t[kept.waiting], **statistics.kernels.with_errors(COLUMNS, COLUMN))
+    columns = Columns(t[kept.times], t[kept.waiting], **statistics.kernels.with_errors(columns_of(run), COLUMN))
     state = flatten(statistics.arrays())
     history = state.pop("history", None)
     sums = {name: array for name, array in state.items() if name.startswith("state/")}
@@ -309,6 +327,11 @@ def _without_errors(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays of a result that is not random, with errors 0 where there are values."""
     return {name: np.where(np.isfinite(arrays[name.removesuffix("_error")]), 0.0, np.nan) if name.endswith("_error") else array
             for name, array in arrays.items()}
+
+
+def columns_of(run: Run) -> tuple[str, ...]:
+    """Names of the columns of a run."""
+    return (*COLUMNS, *(FDT_COLUMNS if run.theory.fdt else ()))
 
 
 def worst(outcomes: list[str]) -> str:

@@ -15,6 +15,7 @@ from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.model.data import data_of, make_start
 from dmft.model.runfile import Run
+from dmft.model.two_times import kernel_bytes
 from dmft.running.replica import Setup
 from dmft.running.resources import march_bytes
 from dmft.solvers.blocks import blocks_for
@@ -131,14 +132,19 @@ def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
                 max(step, POLL_SECONDS), on_card)
 
 
+def _lines(run: Run) -> int:
+    """Runs of the algorithm: instances, or two copies of each."""
+    return run.simulation.instances * (2 if run.simulation.kernels else 1)
+
+
 def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     """The simulation on cards, each of which `sharers` ranks use at the same time: every step reads the rows of the mini-batch
     once, or multiplies all rows of a shared landscape."""
-    n, instances = run.simulation.dimension, run.simulation.instances
+    n, instances = run.simulation.dimension, _lines(run)
     on_card = min(sharers * -(-instances // ranks), instances)
     bytes_each = (2.0 if run.simulation.precision == "float16" else 4.0) * run.problem.alpha * n * n
     fraction = float(run.algorithm.at_steps("batch_fraction").mean())
-    states = instances * (8.0 * n + run.problem.alpha * n)
+    states = instances * (8.0 * n + run.problem.alpha * n) + run.simulation.instances * kernel_bytes(run)
     shared = run.simulation.landscape == "shared"
     step = on_card * bytes_each * fraction / GPU_READ
     if shared:
@@ -172,13 +178,13 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
 
 def _simulation(run: Run, ranks: int, cores: int) -> Cost:
     """The simulation on CPUs."""
-    n, count = run.simulation.dimension, run.simulation.instances
+    n, count = run.simulation.dimension, _lines(run)
     entries = run.problem.alpha * n * n
     step = STEP_ENTRY if entries < LARGE_ENTRIES else STEP_ENTRY_LARGE
     shared = run.simulation.landscape == "shared"
     drawn = 1 if shared else count
     share = -(-count // ranks) / count                   # of the rank with most instances
     work = entries * (DRAW_ENTRY * (1.0 / share if shared else drawn) + step * run.algorithm.steps * count)
-    states = count * (8.0 * n + run.problem.alpha * n)
+    states = count * (8.0 * n + run.problem.alpha * n) + run.simulation.instances * kernel_bytes(run)
     held = 4.0 * entries * (1 if shared else min(cores, -(-count // ranks)))
     return Cost(START + share * work / cores, PROCESS + held + states, states, POLL_SECONDS)

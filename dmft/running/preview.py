@@ -13,6 +13,7 @@ from dmft.model.data import is_sampled
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.p_spin import PSpin
 from dmft.model.runfile import Run
+from dmft.model.two_times import kernel_bytes, simulated_steps
 from dmft.running.cost import Cost, estimate, replica_bytes, size_text
 from dmft.running.replica import WHOLE, Setup
 from dmft.running.runner import UNSTABLE_SHARE, check
@@ -110,7 +111,15 @@ def _simulation_work(run: Run) -> list[str]:
     s = run.simulation
     return [f"simulation of {run.algorithm.kind}: {_steps_text(run)}",
             f"{s.instances} instances of N = {s.dimension}, M = {round(run.problem.alpha * s.dimension)} data samples "
-            f"({s.landscape} landscape, {s.precision})"]
+            f"({s.landscape} landscape, {s.precision})", *_pairs_text(run)]
+
+
+def _pairs_text(run: Run) -> list[str]:
+    """What two-time quantities will be measured, and what is kept for them."""
+    if not run.simulation.kernels:
+        return []
+    return [f"C, M_C and R at {simulated_steps(run).size} times t', from two copies of every instance; weights and gradients "
+            f"that are kept for them: {size_text(run.simulation.instances * kernel_bytes(run))}"]
 
 
 def _theory_warnings(run: Run) -> list[str]:

@@ -54,7 +54,7 @@ class Causal:
         self.kept = Kept.of(self.history, experiment.hidden, wanted)
         self.weights = WeightDynamics(experiment, self.history, estimator)
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
-        self.kernels, self.columns = self.kept.empty()
+        self.kernels, self.columns = self.kept.empty(wanted.temperatures)
         self.diverged = False
 
     @property

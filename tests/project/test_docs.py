@@ -16,8 +16,8 @@ from dmft.model.runfile import FOR_STUDIES, SECTIONS, load_run
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
-LABEL = re.compile(r"\[((?:dmft|sgd|persistent|random|start|closed)-[A-Za-z]+|mse|loss|ridge|stein|ibp|dyadic|lost|schedule|phases|"
-                   r"momentum|epochs|draws|columns)\]")
+LABEL = re.compile(r"\[((?:dmft|sgd|sim|fdt|hess|persistent|random|start|closed)-[A-Za-z]+|mse|loss|ridge|stein|ibp|"
+                   r"dyadic|lost|schedule|phases|momentum|epochs|draws|columns)\]")
 
 
 def _toml_of(document: str) -> dict:

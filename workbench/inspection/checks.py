@@ -10,6 +10,7 @@ from dmft.model.curves import name_of_curve
 from dmft.model.runfile import Run
 from dmft.result.systematic import REMEDIES, Systematic, systematic_errors
 from dmft.result.theory import Kernels, Theory
+from workbench.inspection.aging import shown_waiting_times
 from workbench.inspection.kinds import Opened, ResultCheck, kind_of
 
 _NOT_RANDOM = ("m", "loss", "columns/C", "columns/chi")  # whose errors are told where nothing is random
@@ -24,7 +25,7 @@ def checks(opened: Opened) -> list[ResultCheck]:
 
 def theory_checks(theory: Theory) -> list[ResultCheck]:
     """Identities, bias, lost and unstable samples, residuals, and the kernels."""
-    return [*_theory(theory), *_kernels(theory.kernels, theory.run)]
+    return [*_theory(theory), *_kernels(theory.kernels, theory.run), *_temperatures(theory)]
 
 
 def _largest(values: np.ndarray) -> float:
@@ -106,6 +107,19 @@ def _kernels(kernels: Kernels, run: Run) -> list[ResultCheck]:
         off = _largest(np.diag(C) - 1.0)
         found.append(ResultCheck("C(t,t) - 1", off, off < 1e-6, "the sphere is left: rounding, or a divergence"))
     return found
+
+
+def _temperatures(theory: Theory) -> list[ResultCheck]:
+    """Effective temperatures at the end, from some waiting times on, where the run asked for them."""
+    if theory.columns is None or theory.columns.T_eff is None:
+        return []
+    found, told = theory.fdt(), []
+    bath = found.bath[np.isfinite(found.bath)][-1:]
+    for j in shown_waiting_times(theory.columns):
+        t, T, error = found.at_end(j)
+        if np.isfinite(T):
+            told.append(ResultCheck(f"T_eff({t:g}, {found.t_w[j]:g})", T, None, f"+- {error:.2g}; bath a T = {bath[0]:.3g}"))
+    return told
 
 
 def simulation_checks(result: Any, threshold: float) -> list[ResultCheck]:

@@ -54,5 +54,9 @@ class TheoryFile(FileKind):
         from workbench.plots import theory  # matplotlib is an extra
         return theory.draw(opened.result, path)
 
+    def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
+        from workbench.plots import fdt  # matplotlib is an extra
+        return fdt.draw(opened.result, path)
+
 
 KIND = TheoryFile()
