@@ -7,7 +7,7 @@ from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm
 from dmft.model.runfile import Run
 from sgd_sim.landscape import data_bytes, sizes
-from sgd_sim.states import remembers
+from sgd_sim.states import parameters, remembers
 
 LARGE = 256 << 20          # instances with larger data run one at a time, their rows spread over the threads
 SMALL = 4 << 20            # the rows of smaller data are not spread: threads would take longer to synchronise than to work
@@ -34,5 +34,5 @@ def _instance_bytes(run: Run) -> int:
 
 def _states_bytes(run: Run) -> int:
     """Bytes of the weights and mini-batches of all instances."""
-    n, m = sizes(run.simulation.dimension, run.problem.alpha)
+    n, m = parameters(run), sizes(run.simulation.dimension, run.problem.alpha)[1]
     return run.simulation.instances * (8 * n * (1 + remembers(run)) + m)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from dmft.core.schema import number, option, text
+from dmft.core.schema import array, number, option, text
 from dmft.model.preprocessing import PREPROCESSINGS, preprocessing_names
 from dmft.model.registry import Physics, Refusal
 from dmft.model.spectral import PowerIteration, power_iteration
@@ -33,10 +33,16 @@ class Start(Physics, key="start"):
         return self
 
 
+def _overlaps(value: Any) -> float | tuple[tuple[float, ...], ...]:
+    """The check of m0: a number, or with [network] a matrix (unit x direction)."""
+    single = number(-1.0, 1.0, above=True, below=True)
+    return array("a matrix of numbers", 2, number())(value) if isinstance(value, (list, tuple)) else single(value)
+
+
 class Warm(Start, name="warm"):
     """w = m0 w0 + a part normal to w0."""
 
-    m0: float = option(number(-1.0, 1.0, above=True, below=True), doc="initial overlap with the teacher")
+    m0: float = option(_overlaps, doc="initial overlap with the teacher; with [network] a matrix, unit x direction, or 0")
 
     @property
     def overlap(self) -> float:
