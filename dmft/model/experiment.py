@@ -20,6 +20,8 @@ from dmft.model.law import DataModel
 from dmft.model.loss import Loss
 from dmft.model.loss_family import even_in_field
 from dmft.model.minibatches import Batches, FullBatch, MiniBatch
+from dmft.model.network import TwoLayer, network_of
+from dmft.model.network_errors import network_errors
 from dmft.model.preprocessing import spectral_loss
 from dmft.model.runfile import Run
 from dmft.model.schedules import Schedule
@@ -53,6 +55,7 @@ class Experiment:
     jump_n: np.ndarray  # (steps,) whether a setting jumps at the beginning of a step: a block of the history does not span it
     hidden: int = 0
     observables: tuple[str, ...] = ()  # curves that are averages of a function of a sample
+    network: TwoLayer | None = None  # in place of a single unit: data, start and constraint above are then not used
 
     @property
     def m0(self) -> float:
@@ -148,12 +151,15 @@ class Experiment:
             loss_n=loss_n,
             jump_n=_jumps(run),
             observables=observables_of(run),
+            network=network_of(run.network, problem) if run.has_network else None,
         )
 
 
 def observables_of(run: Run) -> tuple[str, ...]:
     """Names of the curves of a run that are averages over samples: those of the table that are defined for it, and its own. Where
     something is a user's and not registered here (in a result that is read back) nobody knows the labels."""
+    if run.has_network:
+        return ()
     fixed = defined(data_of(run.problem), make_start(run.problem).random) if run.known else TABLE
     return *(curve.name for curve in fixed if curve.value and (run.known or curve.where is everywhere)), *run.theory.observables
 
@@ -217,6 +223,8 @@ def known_errors(run: Run, curves: Mapping[str, np.ndarray], steps: np.ndarray |
     is not registered here (a user's, in a result that is read back) or the first loss declares no labels."""
     if not run.known:
         return {}
+    if run.has_network:
+        return network_errors(network_of(run.network, run.problem), curves)
     # a file has no b where no intercept is learnt, and a result read from it has NaN
     given = curves["m"], curves["q"], curves.get("b", 0.0) if run.problem.bias else 0.0
 

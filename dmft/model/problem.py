@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dmft.core.schema import number, option
+from dmft.core.schema import array, number, option, text
 from dmft.model.classification import Door
 from dmft.model.constraints import Ridge
 from dmft.model.mixture import Clusters, Mixture
@@ -35,8 +35,11 @@ class ProblemConfig:
     order: int = key_of(PSpin, "order")
     start: Named = named("start", "warm", "random: m of order 1/sqrt(N); spectral: the leading eigenvector of weighted data")
     preprocessing: str = key_of(Spectral, "preprocessing")
-    m0: float | None = key_of(Warm, "m0")
+    m0: float | None = key_of(Warm, "m0")  # with [network] a matrix
     start_overlap: str = key_of(Warm, "start_overlap")
     constraint: Named = named("constraint", "sphere", "what keeps the weights bounded")
     ridge: Setting = key_of(Ridge, "ridge", 0.0)
     start_variance: float = key_of(Ridge, "start_variance")
+    label: str = option(text, "network", "with [network]: a second network, or a function of the fields of the directions by name")
+    Q0: tuple[tuple[float, ...], ...] = option(array("a matrix of numbers", 2, number()), (), "with [network]: Gram matrix of the "
+                                               "parts of the start normal to the directions; empty: norms 1")

@@ -17,7 +17,8 @@ from dmft.core.tree import flatten
 from dmft.equations.kernels import COLUMNS, FDT_COLUMNS, KERNELS, Kept
 from dmft.files import layouts
 from dmft.files.layouts import DETERMINISTIC
-from dmft.model.curves import ERRORS, TABLE, meanings, name_of_curve
+from dmft.files.network_layouts import named_axes
+from dmft.model.curves import ERRORS, NETWORK, NETWORK_KNOWN, TABLE, meanings, name_of_curve
 from dmft.model.data import data_text, is_sampled
 from dmft.model.experiment import by_loss, known_errors
 from dmft.model.quantities import to_dataset
@@ -29,6 +30,7 @@ from dmft.result.fluctuations import drawn_paths, fluctuations_of
 from dmft.result.statistics import BIAS, COLUMN, DIVERGED, HISTORY_ERROR, ReplicaStatistics, averaged
 
 THEORY_CURVES = tuple(curve.name for curve in TABLE if curve.theory)
+NETWORK_CURVES = tuple(curve.name for curve in NETWORK if curve.theory)
 _ON_NEW = tuple(curve.name for curve in TABLE if curve.theory == ERRORS)
 
 
@@ -157,7 +159,7 @@ class Theory:
         own = {name_of_curve(each, self.__dict__.get("attrs")): each for each in curves}  # energy: loss
         if name.removesuffix("_error") in own:
             return curves[own[name.removesuffix("_error")] + ("_error" if name.endswith("_error") else "")]
-        if name.removesuffix("_error") in THEORY_CURVES or name in THEORY_CURVES:
+        if name.removesuffix("_error") in (*THEORY_CURVES, *NETWORK_CURVES) or name in THEORY_CURVES:
             return None
         raise AttributeError(f"a Theory has no {name!r}; its curves: {', '.join(self.names)}")
 
@@ -193,8 +195,8 @@ class Theory:
 
     @property
     def _main(self) -> str:
-        """The curve that tells most: m is 0 from a random start."""
-        return "m" if self.V is None else "V"
+        """The curve that tells most: m is 0 from a random start, and a matrix for a network."""
+        return "loss" if self.run.has_network else "m" if self.V is None else "V"
 
     def _replicas(self) -> str:
         count = len(self.replicas["m"])
@@ -216,7 +218,8 @@ class Theory:
         facts = {"run": f"{run.algorithm.kind}, {data_text(run.problem)}, learning rate {run.algorithm.rate_text}",
                  "solved by": self._solved(),
                  "outcome": self.outcome}
-        curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in (self._main, "loss", "nu_hat")]
+        shown = [name for name in (self._main, "loss", "nu_hat", "mse") if name in self.curves and self.curves[name].ndim == 1]
+        curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in dict.fromkeys(shown[:3])]
         return html_card(run.title or "theory", facts, curves)
 
     def _at_end(self, name: str) -> str:
@@ -252,19 +255,25 @@ class Theory:
         """Eq. B.6 along the run, at the mean overlaps: average of f(y, y_hat) over a new sample; f elementwise on arrays.
         Labels and predictions are |h0| and |h|, their squares, their signs, or h0 and h, as the loss declares (h0 and h where it
         does not); a cluster's label and the predicted one."""
+        if self.run.has_network:
+            raise UserError("generalization: made for a single unit; theory.mse is the error of a network on new samples")
         given = self.m, self.q, 0.0 if self.b is None else self.b
         return by_loss(self.run, lambda data: data.generalization(f, *given))
 
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over t, replicas over (replica, t), kernels over (t_kernel, t_prime), with units."""
-        variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {name: (("t",), array) for name, array in self.curves.items()}
-        variables |= {f"replicas_{name}": (("replica", "t"), array) for name, array in self.replicas.items()}
+        variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {name: (("t", *self._axes(name)), array)
+                                                                     for name, array in self.curves.items()}
+        variables |= {f"replicas_{name}": (("replica", "t", *self._axes(name)), array) for name, array in self.replicas.items()}
         for what, estimates in ((BIAS, self.bias), (HISTORY_ERROR, self.history_error)):
-            variables |= {f"{what}_{name.replace(COLUMN, 'column_')}": (("t",) if array.ndim == 1 else ("t_column", "t_w"), array)
+            variables |= {f"{what}_{name.replace(COLUMN, 'column_')}": (("t_column", "t_w") if COLUMN in name else
+                                                                            ("t", *self._axes(name)), array)
                           for name, array in estimates.items()}
         kernels = dict(self.kernels.arrays)
         saved, last = kernels.pop("t"), kernels.pop("t_last", None)
-        variables |= {name: (("t_kernel", "t_prime"), array) for name, array in kernels.items()}
+        pair = ("unit", "unit_prime") if self.run.has_network else ()
+        axes, before = ("t_kernel", "t_prime", *pair), "kernel_" if pair else ""
+        variables |= {before + name: (axes, array) for name, array in kernels.items()}
         coordinates = {"t": self.t, "t_kernel": saved, "t_prime": saved}
         if last is not None:
             variables["t_last"] = (("t_prime",), last)
@@ -276,6 +285,12 @@ class Theory:
             variables["history"] = (("sweep", "replica"), self.history)
         return to_dataset(variables, coordinates, {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml(),
                                                    **meanings(self.attrs)})
+
+    def _axes(self, name: str) -> tuple[str, ...]:
+        """The axes of a curve after time; two axes of units have different names."""
+        known = NETWORK_KNOWN.get(name.removesuffix("_error")) if self.run.has_network else None
+        axes = known.axes if known else ()
+        return ("unit", "unit_prime") if axes == ("unit", "unit") else axes
 
     @property
     def datasets(self) -> dict[str, np.ndarray]:
@@ -292,7 +307,9 @@ class Theory:
 
     def save(self, path: str | Path, attrs: Mapping[str, Any] | None = None) -> None:
         """Write the result file."""
-        store.save(path, "theory", self.run.to_toml(), self.datasets, {**self.attrs, **(attrs or {}), "outcome": self.outcome})
+        axes = named_axes("theory", self.datasets) if self.run.has_network else None
+        told = {**self.attrs, **(attrs or {}), "outcome": self.outcome}
+        store.save(path, "theory", self.run.to_toml(), self.datasets, told, axes=axes)
 
 
 def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict[str, Any], per_level: int | None = None) -> Theory:
@@ -302,7 +319,8 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     replicas = {name: np.array(values) for name, values in statistics.curves.items()}
     replicas |= known_errors(run, replicas)
     curves: dict[str, np.ndarray] = {}
-    for name in (*(name for name in THEORY_CURVES if name in replicas), *(name for name in replicas if name not in THEORY_CURVES)):
+    known = NETWORK_CURVES if run.has_network else THEORY_CURVES
+    for name in (*(name for name in known if name in replicas), *(name for name in replicas if name not in known)):
         curves[name], curves[f"{name}_error"] = mean_and_error(statistics.chosen(replicas[name]))
     bias = statistics.estimates(BIAS)
     rows = {name: np.array(values) for name, values in statistics.random_start.items()}
@@ -310,7 +328,8 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     if found := fluctuations_of(run, statistics, per_level):
         curves, fluctuating, bias = curves | found.curves, found.kernels, bias | found.bias
     kernels = Kernels(t[kept.grid], **statistics.kernels.with_errors(KERNELS), **fluctuating, t_last=t[kept.upto])
-    columns = Columns(t[kept.times], t[kept.waiting], **statistics.kernels.with_errors(columns_of(run), COLUMN))
+    columns = None if run.has_network else Columns(
+        t[kept.times], t[kept.waiting], **statistics.kernels.with_errors(columns_of(run), COLUMN))
     state = flatten(statistics.arrays())
     history = state.pop("history", None)
     sums = {name: array for name, array in state.items() if name.startswith("state/")}
@@ -361,7 +380,8 @@ def theory_of(stored: store.Stored) -> Theory:
     def part(prefix: str) -> dict[str, np.ndarray]:
         return {name[len(prefix):]: array for name, array in stored.arrays.items() if name.startswith(prefix)}
 
-    curves = {key: stored.arrays[key] for name in (*THEORY_CURVES, *run.theory.observables) if name in stored.arrays
+    known = NETWORK_CURVES if run.has_network else (*THEORY_CURVES, *run.theory.observables)
+    curves = {key: stored.arrays[key] for name in known if name in stored.arrays
               for key in (name, f"{name}_error")}
     attrs = {name: value for name, value in stored.attrs.items() if name != "outcome"}
     state = {f"state/{name}": array for name, array in part("state/").items()}

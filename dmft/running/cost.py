@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dmft.committee.march import committee_bytes
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.model.data import data_of, make_start
@@ -110,13 +111,17 @@ def _march(run: Run, ranks: int) -> tuple[float, float]:
         constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
         work += setup.share(solution) * setup.experiment.steps * (
             sampling.total * (constant + MARCH_SLOT * history.slots) + sampling.carriers * rate * history.packed)
-    return work, replica_bytes(setup) * min(_replicas(run), ranks) / ranks
+    return work * max(run.network.units, 1) ** 2, replica_bytes(setup) * min(_replicas(run), ranks) / ranks
 
 
 def replica_bytes(setup: Setup) -> float:
     """Bytes of the samples of a march with all companions, as the first replica has them; without samples, of its matrices."""
     if not setup.sampled:
         return sum(8 * 3.0 * setup.history(solution).slots**2 for solution in setup.solutions(0))
+    network = setup.experiment.network
+    if network is not None:
+        return sum(committee_bytes(network, setup.history(solution), setup.sampling(solution, 0), setup.stored_type)
+                   for solution in setup.solutions(0))
     return sum(march_bytes(setup.history(solution), (drawn := setup.sampling(solution, 0)).total, drawn.carriers, True,
                            np.dtype(setup.stored_type).itemsize) for solution in setup.solutions(0))
 
@@ -184,7 +189,8 @@ def _simulation(run: Run, ranks: int, cores: int) -> Cost:
     shared = run.simulation.landscape == "shared"
     drawn = 1 if shared else count
     share = -(-count // ranks) / count                   # of the rank with most instances
-    work = entries * (DRAW_ENTRY * (1.0 / share if shared else drawn) + step * run.algorithm.steps * count)
-    states = count * (8.0 * n + run.problem.alpha * n) + run.simulation.instances * kernel_bytes(run)
+    units = max(run.network.units, 1)
+    work = entries * (DRAW_ENTRY * (1.0 / share if shared else drawn) + step * units * run.algorithm.steps * count)
+    states = count * (8.0 * n * units + run.problem.alpha * n) + run.simulation.instances * kernel_bytes(run)
     held = 4.0 * entries * (1 if shared else min(cores, -(-count // ranks)))
     return Cost(START + share * work / cores, PROCESS + held + states, states, POLL_SECONDS)

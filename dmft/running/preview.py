@@ -48,8 +48,8 @@ def preview(run: Run, kind: str, comm: Comm) -> Preview:
     warnings = [*run.notes(), *(_theory_warnings(run) if kind == "theory" else _simulation_warnings(run))]
     if kind == "theory" and run.theory.device == "cpu":
         check(run, comm)
-    if not is_sampled(run.problem) or kind == "theory" and run.theory.method == "iterate":
-        del here["gpu"]     # only the march with samples runs there
+    if not is_sampled(run.problem) or run.has_network or kind == "theory" and run.theory.method == "iterate":
+        del here["gpu"]     # only the march with samples of one unit runs there
     costs = {device: estimate(each, kind, comm.size, comm.threads(), cards=1) for device, each in here.items()}
     return Preview(run, _theory_work(run) if kind == "theory" else _simulation_work(run), costs, warnings)
 
@@ -92,6 +92,8 @@ def _kernels_text(setup: Setup) -> str:
     kept = setup.kept
     cells = int(np.count_nonzero(kept.upto > kept.grid))
     what = f"{len(kept.grid)} times t'" + (f", {cells} of them averages over a stretch" if cells else "")
+    if setup.experiment.network is not None:
+        return f"kernels at {what}, blocks of {setup.experiment.network.units} x {setup.experiment.network.units}"
     held = size_text(8.0 * len(COLUMNS) * len(kept.times) * len(kept.waiting))
     return f"kernels at {what}, columns C(t, t_w) at {len(kept.waiting)} waiting times ({held}{_slots_text(setup)})"
 
@@ -127,6 +129,8 @@ def _theory_warnings(run: Run) -> list[str]:
     experiment, theory = theory_experiment(run), run.theory
     if not experiment.data.sampled:
         return closed_warnings(experiment)
+    if run.has_network:
+        return _few_replicas(run)
     found = _step_warnings(Experiment.from_run(run))
     if experiment.mirrored and not experiment.start.random:
         found.append("m0 = 0: in the limit of infinite dimension m stays exactly 0")
@@ -134,10 +138,15 @@ def _theory_warnings(run: Run) -> list[str]:
     if experiment.data.even and 0.0 < abs(experiment.m0) < SMALL_M0 and theory.samples < wanted:
         found.append(f"few samples for small m0: errors of the first instants grow with m; from m0 = {experiment.m0:.3g} take "
                      f"theory.samples of about {wanted:.1g} (now {theory.samples})")
-    if theory.replicas < FEW_REPLICAS and theory.target_error <= 0:
-        bars = "there are no error bars" if theory.replicas == 1 else "error bars are themselves poor"
-        found.append(f"theory.replicas = {theory.replicas}: {bars}; 8 is a good start")
-    return found
+    return found + _few_replicas(run)
+
+
+def _few_replicas(run: Run) -> list[str]:
+    replicas = run.theory.replicas
+    if replicas >= FEW_REPLICAS or run.theory.target_error > 0:
+        return []
+    bars = "there are no error bars" if replicas == 1 else "error bars are themselves poor"
+    return [f"theory.replicas = {replicas}: {bars}; 8 is a good start"]
 
 
 def closed_warnings(experiment: Experiment) -> list[str]:
@@ -153,7 +162,10 @@ def closed_warnings(experiment: Experiment) -> list[str]:
 
 def _simulation_warnings(run: Run) -> list[str]:
     experiment = Experiment.from_run(run)
-    found = _step_warnings(experiment) if experiment.data.sampled else closed_warnings(experiment)
+    if not experiment.data.sampled:
+        found = closed_warnings(experiment)
+    else:
+        found = [] if run.has_network else _step_warnings(experiment)
     if run.simulation.instances == 1:
         found.append("simulation.instances = 1: there are no error bars")
     return found

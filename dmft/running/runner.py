@@ -194,7 +194,7 @@ class TheoryJob:
                           DmftWarning, stacklevel=2)
         if experiment.hidden:
             self._note(f"spectral start: {experiment.hidden} steps of power iteration before t = 0")
-        if self.setup.parts != wanted_parts(self.run):
+        if self.setup.parts != wanted_parts(self.run) and experiment.network is None:
             torn = next(loss for loss in experiment.losses if not experiment.data.by_parts(loss))
             what = (f"the preprocessing {self.run.problem.preprocessing!r} has jumps, or its slope is not known"
                     if experiment.hidden and torn is experiment.losses[0] else f"the loss {torn.name!r} has jumps")
@@ -238,9 +238,9 @@ class TheoryJob:
         the bias, and with more samples it would be another run."""
         bias, error = told.bias, told.bias_error
         seen = np.where(np.abs(bias) > TARGET_BIAS_SIGMAS * error, np.abs(bias), 0.0)
-        i, samples = int(np.argmax(seen)), self.run.theory.samples
+        i, samples = np.unravel_index(int(np.argmax(seen)), seen.shape), self.run.theory.samples
         if seen[i] > target:
-            t = self.run.algorithm.clock.t[i]
+            t = self.run.algorithm.clock.t[i[0]]
             warnings.warn(f"target_error {target:g} is met for the noise alone: the bias of {samples} samples is {bias[i]:+.2g} +- "
                           f"{error[i]:.2g} at t = {t:g}, and replicas do not lower it; it falls as 1/samples, so take "
                           f"theory.samples of about {samples * seen[i] / target:.2g}", ResultWarning, stacklevel=2)
@@ -293,7 +293,7 @@ def _warn(theory: Theory) -> None:
     if theory.outcome == "diverged":
         return
     if theory.outcome == "sweep limit":
-        known = int(np.isfinite(theory.m).sum())        # later rows have exploded; after further sweeps they may not
+        known = int(np.isfinite(theory.loss).sum())        # later rows have exploded; after further sweeps they may not
         far = "" if known == theory.t.size else f" (the last sweep diverged at t = {theory.t[known]:g}: NaN from there on)"
         warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}{far}: raise it with --resume, or use "
                       "method = \"march\"", OutcomeWarning, stacklevel=4)
@@ -302,7 +302,7 @@ def _warn(theory: Theory) -> None:
         worst, more = certain[0], f" (and of {len(certain) - 1} more: dmft inspect)" if len(certain) > 1 else ""
         warnings.warn(f"{worst.title} beyond its error bar {worst.bar:.2g}: {worst}{more}; {REMEDIES[worst.what]}", ResultWarning,
                       stacklevel=4)
-    share = np.nanmax(theory.unstable, initial=0.0)
+    share = np.nanmax(theory.unstable, initial=0.0) if theory.unstable is not None else 0.0
     if share > UNSTABLE_SHARE:
         warnings.warn(f"samples of total weight up to {share:.1g} were at learning_rate * v'' > 2, where the explicit step is "
                       "unstable; a smaller learning rate is safer", ResultWarning, stacklevel=4)
@@ -315,7 +315,7 @@ def _warn(theory: Theory) -> None:
 def _warn_diverged(theory: Theory) -> None:
     """Warn of replicas that diverged: how many, at what time, and why."""
     eta, times, count = theory.run.algorithm.first_rate, theory.run.algorithm.clock.t, len(theory.replicas["m"])
-    first = times[min(min(int(np.isfinite(m).sum()) for m in theory.replicas["m"]), len(times) - 1)]
+    first = times[min(min(int(np.isfinite(v).sum()) for v in theory.replicas["loss"]), len(times) - 1)]
     what = f"diverged at t = {first:g}"
     if count > 1:
         what = f"{theory.diverged} of {count} replicas diverged{', the first' if theory.diverged > 1 else ''} at t = {first:g}"
@@ -326,6 +326,10 @@ def _warn_diverged(theory: Theory) -> None:
         warnings.warn(f"{what}: the learning rate {eta:g} is too large (it should be below 1/(2 sqrt(f''(1)))), or the history "
                       "too coarse; take a smaller algorithm.learning_rate, or more theory.blocks_per_level", OutcomeWarning,
                       stacklevel=5)
+        return
+    if theory.run.has_network:
+        warnings.warn(f"{what}: sums over the samples grew beyond all bounds; take a smaller algorithm.learning_rate (now {eta:g})",
+                      OutcomeWarning, stacklevel=5)
         return
     warnings.warn(f"{what}: more than {ESTIMATOR.most_lost:g} of the weight of the samples left their trapping region, because the "
                   f"learning rate {eta:g} is too large for the tail of |h| (the explicit step is unstable where learning_rate * "

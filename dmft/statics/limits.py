@@ -46,6 +46,8 @@ class ConvexLimit:
 
 def fixed_point(run: Run) -> ConvexLimit:
     """The long-time limit of gradient descent of a run. RunError where there is none in closed form."""
+    if run.has_network:
+        raise RunError("[network]: gradient descent of a network has no end that could be computed beforehand")
     experiment = Experiment.from_run(run)
     data = experiment.data
     if not data.sampled:

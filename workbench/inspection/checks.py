@@ -122,6 +122,23 @@ def _temperatures(theory: Theory) -> list[ResultCheck]:
     return told
 
 
+def network_checks(theory: Theory) -> list[ResultCheck]:
+    """Norms that a constraint fixes, bias, and the kernels of a network."""
+    constraint, units = theory.run.network.constraint, theory.run.network.units
+    C = theory.C[np.isfinite(theory.C).all(axis=(1, 2))]
+    fixed = {"units": np.diagonal(C, axis1=1, axis2=2) - 1.0, "frobenius": np.trace(C, axis1=1, axis2=2) - units,
+             "orthonormal": C - np.eye(units), "none": np.zeros(1)}
+    off = _largest(fixed[constraint])
+    found = [] if constraint == "none" else [ResultCheck(f"C(t,t) off what constraint = {constraint} fixes", off, off < 1e-6,
+                                                         "rounding, or a divergence")]
+    found += [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name in ("m", "C")]
+    M_R, R = theory.kernels.M_R, theory.kernels.R
+    above = np.triu_indices(len(R))
+    causal = max(_largest(M_R[above]), _largest(R[above]))
+    return [*found, ResultCheck("M_R and R on and above the diagonal", causal, causal == 0.0 or np.isnan(causal),
+                                "responses must be causal: the file was changed")]
+
+
 def simulation_checks(result: Any, threshold: float) -> list[ResultCheck]:
     """Diverged instances, the sphere, and the share of instances whose loss ends below a threshold."""
     share = float(result.diverged.mean())
@@ -129,7 +146,13 @@ def simulation_checks(result: Any, threshold: float) -> list[ResultCheck]:
     if result.run.problem.constraint == "sphere":
         off = _largest(result.q - 1.0)
         found.append(ResultCheck("q - 1", off, off < 1e-5, "weights left the sphere"))
-    solved = result.share_below(threshold)
+    return [*found, *solved_check(result, threshold)[1:]]
+
+
+def solved_check(result: Any, threshold: float) -> list[ResultCheck]:
+    """Diverged instances, and the share of those whose loss ends below a threshold."""
+    share, solved = float(result.diverged.mean()), result.share_below(threshold)
+    found = [ResultCheck("share of diverged instances", share, share == 0.0, "the learning rate is too large for some landscapes")]
     found.append(ResultCheck(f"share of instances with loss < {threshold:g} at the end", float(solved.share[-1]), None,
                        f"between {solved.low[-1]:.3f} and {solved.high[-1]:.3f} with 95 % confidence"))
     return found

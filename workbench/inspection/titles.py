@@ -12,7 +12,7 @@ def experiment_text(run: Run) -> str:
     rate, and a ridge where there is one:
     "gd, alpha = 3, m0 = 0.5, eta = 0.02"."""
     problem = run.problem
-    start = f"m0 = {problem.m0:g}" if problem.m0 is not None else f"{name_of(problem.start)} start"
-    loss = "" if problem.loss == "phase_retrieval" else f"{name_of(problem.loss)}, "
+    start = f"m0 = {problem.m0:g}" if isinstance(problem.m0, float) else f"{name_of(problem.start)} start"
+    loss = "" if problem.loss == "phase_retrieval" or run.has_network else f"{name_of(problem.loss)}, "
     ridge = "" if problem.constraint != "ridge" else f", ridge {problem.ridge:g}" if isinstance(problem.ridge, float) else ", ridge"
     return f"{run.algorithm.kind}, {loss}{data_text(problem)}, {start}, eta = {run.algorithm.rate_text}{ridge}"
