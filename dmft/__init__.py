@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Mixture,
         PersistentSGD,
         PhaseRetrieval,
+        PSpin,
         Random,
         Ridge,
         Run,
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Abs", "Channel", "Constraint", "DataModel", "Door", "Estimator", "Experiment", "Field", "GradientDescent", "Langevin",
-    "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge",
+    "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PSpin", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge",
     "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "UserError", "Warm",
     "__version__", "bayes", "boolean", "choice", "compare", "convergence_study", "fixed_point", "integer", "load", "load_run",
     "number", "option", "parse_run", "register_loss", "register_observable", "register_preprocessing", "report", "solve",

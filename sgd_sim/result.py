@@ -13,13 +13,13 @@ import numpy as np
 from dmft.core import store
 from dmft.core.averages import finite_error, finite_mean, with_error
 from dmft.core.notebook import html_card, sparkline
-from dmft.model.curves import KNOWN, TABLE, meanings, meanings_text
+from dmft.model.curves import KNOWN, NETWORK_KNOWN, TABLE, meanings, meanings_text
 from dmft.model.experiment import known_errors, observables_of
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
 from dmft.model.starts import RANDOM
 from sgd_sim import archive
-from sgd_sim.recording import ROWS, recorded_curves, times_of
+from sgd_sim.recording import ROWS, network_curves, network_shapes, recorded_curves, times_of
 from sgd_sim.states import States
 
 SIMULATED = tuple(curve.name for curve in TABLE if curve.simulation)
@@ -50,6 +50,32 @@ class Share:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class SimulatedKernels:
+    """Two-time quantities of all instances, which are the first axis. As `kernels` at pairs of waiting times, t = t_w, symmetric
+    (R: causal); as `columns` at all recorded times t, NaN for t < t_w. M_C of the last time is NaN: no mini-batch is drawn then."""
+
+    t: np.ndarray       # (L,)
+    t_w: np.ndarray     # (J,)
+    C: np.ndarray       # (instances, L, J)
+    M_C: np.ndarray
+    R: np.ndarray
+
+    def mean(self, name: str) -> np.ndarray:
+        """(L, J): average over the instances of which it is known."""
+        return finite_mean(getattr(self, name))
+
+    def error(self, name: str) -> np.ndarray:
+        """(L, J): standard error of the mean."""
+        return finite_error(getattr(self, name))
+
+    def after(self, name: str, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """tau, the mean at (t_w + tau, t_w) and its error, for waiting time j."""
+        mean, error = self.mean(name)[:, j], self.error(name)[:, j]
+        known = np.isfinite(mean)
+        return self.t[known] - self.t_w[j], mean[known], error[known]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class SimulationResult:
     """Curves (instances, times); NaN where an instance has diverged or, in a checkpoint, has not been recorded yet.
 
@@ -64,6 +90,8 @@ class SimulationResult:
     curves: dict[str, np.ndarray]     # those that this result has, by name
     diverged: np.ndarray      # (instances,) bool
     states: States            # what a longer run continues from
+    kernels: SimulatedKernels | None = None     # where the run asks for two-time quantities
+    columns: SimulatedKernels | None = None
     attrs: dict[str, Any] = field(default_factory=dict)     # of its file
 
     def __getattr__(self, name: str) -> np.ndarray:
@@ -94,11 +122,12 @@ class SimulationResult:
         return self.m.shape[0]
 
     def __repr__(self) -> str:
-        return f"<SimulationResult {self._about()}: {self._at_end('m')}>"
+        return f"<SimulationResult {self._about()}: {self._at_end('loss' if self.run.has_network else 'm')}>"
 
     def _repr_html_(self) -> str:
         mean = self.mean()
-        curves = [(name, self._at_end(name), sparkline(self.t, mean[name])) for name in ("m", "loss")]
+        names = ("loss", "mse") if self.run.has_network else ("m", "loss")
+        curves = [(name, self._at_end(name), sparkline(self.t, mean[name])) for name in names]
         return html_card(self.run.title or "simulation", {"run": self._about(), "diverged": int(self.diverged.sum())}, curves)
 
     def _about(self) -> str:
@@ -150,7 +179,7 @@ class SimulationResult:
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over (instance, t), with units."""
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
-            name: (("instance", "t"), array) for name, array in self.curves.items()}
+            name: (("instance", "t", *_axes(name, array)), array) for name, array in self.curves.items()}
         variables["diverged"] = (("instance",), self.diverged)
         return to_dataset(variables, {"t": self.t}, {"kind": "simulation", "run": self.run.to_toml(), **meanings(self.attrs)})
 
@@ -160,7 +189,13 @@ class SimulationResult:
 
     def _each(self, statistic) -> Curves:
         return Curves({name: statistic(self.V if name == "V" else self.curve(name))
-                       for name in dict.fromkeys((*SIMULATED, *self.curves))})
+                       for name in (self.curves if self.run.has_network else dict.fromkeys((*SIMULATED, *self.curves)))})
+
+
+def _axes(name: str, array: np.ndarray) -> tuple[str, ...]:
+    """The axes of a curve after time; two axes of units have different names."""
+    axes = NETWORK_KNOWN[name].axes if array.ndim > 2 else ()
+    return ("unit", "unit_prime") if axes == ("unit", "unit") else axes
 
 
 def wilson(count: np.ndarray, n: int, confidence: float) -> Share:
@@ -174,6 +209,8 @@ def wilson(count: np.ndarray, n: int, confidence: float) -> Share:
 
 def _meaningful(run: Run, states: States) -> tuple[str, ...]:
     """Names of the recorded rows that mean something: those with numbers, where something is a user's and not known here."""
+    if run.has_network:
+        return tuple(network_shapes(run))
     if run.known:
         return recorded_curves(run)
     return tuple(name for name, values in _rows(run, states).items()
@@ -182,9 +219,11 @@ def _meaningful(run: Run, states: States) -> tuple[str, ...]:
 
 def _rows(run: Run, states: States) -> dict[str, np.ndarray]:
     """What was recorded, by name."""
+    if run.has_network:
+        return network_curves(run, states.curves)
     averages = observables_of(run)
     names = ROWS[:states.curves.shape[1] - len(averages)] + averages
-    return {name: states.curves[:, k] for k, name in enumerate(names)}
+    return {name: states.curves[::states.copies, k] for k, name in enumerate(names)}
 
 
 def make_result(run: Run, states: States, attrs: Mapping[str, Any] | None = None) -> SimulationResult:
@@ -194,8 +233,11 @@ def make_result(run: Run, states: States, attrs: Mapping[str, Any] | None = None
     if run.problem.start == RANDOM:
         found["V"] = run.simulation.dimension * rows["m"]**2
     curves = {name: found[name] for name in (*SIMULATED, *found) if name in found}
-    return SimulationResult(run=run, t=times_of(run, states.record), curves=curves, diverged=states.diverged_at >= 0, states=states,
-                            attrs=dict(attrs or meanings_text(curves)))
+    pairs = archive.two_times(run, states)
+    kernels, columns = (SimulatedKernels(**{"t_w": pairs[name]["t"], **pairs[name]}) if pairs else None
+                        for name in ("kernels", "columns"))
+    return SimulationResult(run=run, t=times_of(run, states.record), curves=curves, states=states, kernels=kernels, columns=columns,
+                            diverged=states.diverged_at[::states.copies] >= 0, attrs=dict(attrs or meanings_text(curves)))
 
 
 def load(path: str | Path) -> SimulationResult:
@@ -205,5 +247,5 @@ def load(path: str | Path) -> SimulationResult:
 
 
 def _quantile(values: np.ndarray, p: float) -> np.ndarray:
-    columns = [column[np.isfinite(column)] for column in values.T]
-    return np.array([np.quantile(column, p) if column.size else np.nan for column in columns])
+    columns = [column[np.isfinite(column)] for column in values.reshape(len(values), -1).T]
+    return np.array([np.quantile(column, p) if column.size else np.nan for column in columns]).reshape(values.shape[1:])

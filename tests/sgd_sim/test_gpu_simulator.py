@@ -94,7 +94,7 @@ def on_gpu(run: Run, card, stops=(), instances=None, kind=GpuTrajectories) -> St
 def on_cpu(run: Run, states: States | None = None) -> States:
     """All instances to the end, from their start or from where `states` left them."""
     states = empty_states(run) if states is None else states
-    for i in range(run.simulation.instances):
+    for i in range(states.step.size):
         trajectory = InstanceTrajectory(run, i, states, False)
         trajectory.advance(run.algorithm.steps)
         trajectory.post(states)

@@ -13,6 +13,7 @@ from typing import Any
 
 from dmft.core import store
 from dmft.core.errors import FileError
+from dmft.files.layouts import of_network
 from dmft.model.runfile import Run
 from dmft.result.comparison import Curve
 
@@ -24,6 +25,12 @@ KINDS = {
     "convergence": "workbench.kinds.convergence",
     "sweep": "workbench.kinds.sweep",
 }
+# The same for files whose run has a network.
+NETWORK_KINDS = {"theory": "workbench.kinds.network_theory", "simulation": "workbench.kinds.network_simulation"}
+
+
+# Views that `dmft plot --view` draws.
+VIEWS = {"fdt": "effective temperatures of fluctuation and response (theory files, [theory] fdt = true)"}
 
 
 @dataclass(frozen=True)
@@ -92,9 +99,14 @@ class FileKind:
         """The picture as a matplotlib Figure, written to `path` unless that is None."""
         raise NotImplementedError
 
+    def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
+        """One of VIEWS in the place of the whole picture; FileError where this kind does not have it."""
+        raise FileError(f"{opened.path}: a {opened.kind} file has no view '{view}'")
+
 
 def kind_of(header: store.Stored) -> FileKind:
     """The kind of a file; FileError for one that nothing here reads."""
     if header.kind not in KINDS:
         raise FileError(f"{header.path}: a {header.kind} file, which nothing here reads")
-    return import_module(KINDS[header.kind]).KIND
+    kinds = KINDS | NETWORK_KINDS if of_network(header.run_text) else KINDS
+    return import_module(kinds[header.kind]).KIND
