@@ -6,6 +6,7 @@ It takes one sweep, without damping, and there is nothing to converge. The state
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -22,6 +23,7 @@ from dmft.model.experiment import Experiment
 from dmft.samples.gpu import BLOCKS, TILING, GpuSamples, Tiling
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Sampling, draw
+from dmft.samples.snapshots import SampleSnapshots, on_host
 from dmft.solvers.blocks import (
     LARGEST_BLOCK_COUNT,
     Blocks,
@@ -60,6 +62,7 @@ class March:
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels, self.columns = self.kept.empty(wanted.temperatures)
         self.teacher = TeacherChannel(experiment.steps, self.history.slots) if experiment.start.random else None
+        self.snapshots = SampleSnapshots(wanted.snapshots, blocks.lines.stop - blocks.lines.start)
         self.diverged = False
 
     @property
@@ -112,6 +115,8 @@ class March:
         if n >= experiment.hidden:
             for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b, averaged).items():
                 self.curves[name][n - experiment.hidden] = value
+        if n - experiment.hidden in self.wanted.snapshots:
+            self.snapshots.take(n - experiment.hidden, on_host(self.samples), m, weights.b)
         enter_row(self.kernels, self.columns, self.kept, weights, row)
         if self.teacher is not None:
             self.teacher.rows.enter(n, self.teacher.estimate(weights, totals[-1], sums[CARRIED], self.use), closing.drive.a)
@@ -140,7 +145,12 @@ class March:
                 "diverged": np.array(self.diverged)}
 
     def own(self) -> Mapping[str, np.ndarray]:
-        return self.samples.own()
+        own: Any = self.samples.own()   # read by name, one after the other
+        return ChainMap(self.snapshots.own(), own) if len(self.wanted.snapshots) else own
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """What a result keeps of the samples of this rank, a line each; empty where nothing is asked for."""
+        return self.snapshots.found(on_host(self.samples)) if len(self.wanted.snapshots) else {}
 
     def carried(self) -> Mapping[str, np.ndarray]:
         return self.samples.carried()
@@ -163,4 +173,6 @@ class March:
             for name, array in arrays.items():
                 array[:] = stored[name]
         self.samples.restore(own, carried, self.weights.n)
+        if len(self.wanted.snapshots):
+            self.snapshots.restore(own)
         self.diverged = bool(found["diverged"])

@@ -27,7 +27,8 @@ KINDS = {
 
 
 # Views that `dmft plot --view` draws.
-VIEWS = {"fdt": "effective temperatures of fluctuation and response (theory files, [theory] fdt = true)"}
+VIEWS = {"fdt": "effective temperatures of fluctuation and response (theory files, [theory] fdt = true)",
+         "fields": "joint law of the fields of student and teacher (theory and simulation files, [theory] snapshots)"}
 
 
 @dataclass(frozen=True)
