@@ -55,8 +55,9 @@ class Setup:
         parts = wanted_parts(run) - (frozenset() if experiment.stein and not run.has_network else {"stein"})
         iterate = theory.method == "iterate"
         whole = sampling_of(run, parts, theory.samples, 0, estimator)
+        units = max(run.network.units, 1)
         per_level = None if iterate else blocks_per_level(
-            theory.history, theory.blocks_per_level, experiment.steps, theory.samples, whole.carriers
+            theory.history, theory.blocks_per_level, experiment.steps, units * theory.samples, units * whole.carriers
         )
         wanted = Wanted.of(run)
         if run.has_network:
