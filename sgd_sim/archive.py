@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,19 +12,30 @@ from dmft.core.checkpoint import check_layout, stored_part
 from dmft.core.errors import FileError
 from dmft.core.parts import INSTANCES
 from dmft.files import layouts
+from dmft.files.layouts import SIMULATED_KERNELS
 from dmft.files.network_layouts import named_axes
 from dmft.model.curves import meanings_text
 from dmft.model.experiment import known_errors, observables_of
 from dmft.model.runfile import Run, parse_run
+from dmft.model.two_times import simulated_steps
 from sgd_sim.landscape import sizes
-from sgd_sim.recording import ROWS, network_curves, network_rows, recorded_curves, recorded_rows, times_of
-from sgd_sim.states import States
+from sgd_sim.recording import (
+    FORCE,
+    PAIR_PROBES,
+    ROWS,
+    network_curves,
+    network_rows,
+    recorded_curves,
+    recorded_rows,
+    times_of,
+)
+from sgd_sim.states import States, copies_of
 
 
 def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.ndarray]]:
     """The datasets of a result: curves (instances, times) and, under "state", what a longer run continues from."""
-    arrays = states.arrays()
-    curves = arrays.pop("curves")
+    arrays = states.arrays(kept=False)
+    curves = arrays.pop("curves")[::states.copies]
     if not arrays["before"].shape[1]:
         del arrays["before"]
     found: dict[str, np.ndarray | dict[str, np.ndarray]]
@@ -35,14 +47,41 @@ def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.n
         found = {name: rows[name] for name in recorded_curves(run)}
     found |= known_errors(run, rows, states.record)
     found["t"] = times_of(run, states.record)
-    found["diverged"] = states.diverged_at >= 0
-    return found | {"state": {"record": states.record, **arrays}}
+    found["diverged"] = states.diverged_at[::states.copies] >= 0
+    return found | two_times(run, states) | {"state": {"record": states.record, **arrays}}
+
+
+def two_times(run: Run, states: States) -> dict[str, dict[str, np.ndarray]]:
+    """Two-time quantities, of which the instance is the first axis: columns (instances, times, waiting times), NaN before their
+    waiting time, and kernels between the waiting times alone, symmetric, or causal as R is. {} where there are none."""
+    if not states.kept.size:
+        return {}
+    both = states.pairs.reshape(-1, states.copies, *states.pairs.shape[1:])
+    columns = dict(zip(SIMULATED_KERNELS, np.moveaxis(both[:, 0], 1, 0)))
+    columns["R"] = (both[:, 1, PAIR_PROBES] - both[:, 0, PAIR_PROBES]) / FORCE    # [sim-pairs]
+    rows, t_w = np.searchsorted(states.record, states.kept), times_of(run, states.kept)
+    kernels = {name: _square(column[:, rows], name != "R") for name, column in columns.items()}
+    return {"columns": {"t": times_of(run, states.record), "t_w": t_w, **columns}, "kernels": {"t": t_w, **kernels}}
+
+
+def _square(lower: np.ndarray, symmetric: bool) -> np.ndarray:
+    """Lower triangles (instances, J, J) completed by their mirror image, or by zeros."""
+    above = np.swapaxes(lower, 1, 2) if symmetric else np.zeros_like(lower)
+    return np.where(np.tri(lower.shape[1], dtype=bool), lower, above)
+
+
+def _pairs_of(arrays: Mapping[str, np.ndarray], copies: int) -> np.ndarray:
+    """The inverse of `two_times`: what the lines of a finished result had recorded, up to what both copies had in common."""
+    columns = np.stack([arrays[f"columns/{name}"] for name in SIMULATED_KERNELS], axis=1)
+    both = np.repeat(columns, copies, axis=0)
+    both[::copies, PAIR_PROBES], both[1::copies, PAIR_PROBES] = 0.0, FORCE * columns[:, PAIR_PROBES]
+    return both
 
 
 def outcome(run: Run, states: States) -> str:
     """The outcome in one line: how the run ended, or how far it has come."""
-    diverged, total = int(np.sum(states.diverged_at >= 0)), states.step.size
-    finished = int(np.sum(states.finished(run.algorithm.steps)))
+    diverged, total = int(np.sum(states.diverged_at[::states.copies] >= 0)), states.step.size // states.copies
+    finished = states.instances_finished(run.algorithm.steps)
     if finished < total:
         return f"unfinished: {finished} of {total} instances"
     return f"diverged: {diverged} of {total} instances" if diverged else "complete"
@@ -65,19 +104,23 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
     if stored.kind != "simulation":
         raise FileError(f"{stored.path}: holds a {stored.kind} result, not a simulation")
     run = parse_run(stored.run_text, str(stored.path), any_loss=True)
-    layouts.check(stored, {"instance": run.simulation.instances, "dimension": run.simulation.dimension},
-                  observables=run.theory.observables)
+    kept = simulated_steps(run)
+    copies = copies_of(kept)
+    layouts.check(stored, {"instance": run.simulation.instances, "line": run.simulation.instances * copies,
+                           "dimension": run.simulation.dimension}, observables=run.theory.observables)
     samples = sizes(run.simulation.dimension, run.problem.alpha)[1]
     if stored.is_checkpoint:
         check_layout(stored, layouts.CHECKPOINTS[stored.kind])
         part = stored_part(stored, 0, INSTANCES)
-        return run, States.from_arrays(part.shared["record"], part.own, samples)
+        return run, States.from_arrays(part.shared["record"], kept, part.own, samples)
     arrays = {name: stored.arrays[f"state/{name}"] for name in ("step", "w", "s", "diverged_at")}
     arrays |= {name: stored.arrays[f"state/{name}"] for name in ("b", "before") if f"state/{name}" in stored.arrays}
     if run.has_network:
         arrays["curves"] = network_rows(run, stored.arrays)
-        return run, States.from_arrays(stored.arrays["state/record"], arrays, samples)
+        return run, States.from_arrays(stored.arrays["state/record"], kept, arrays, samples)
     nothing = np.full_like(stored.arrays["m"], np.nan)
     rows = recorded_rows(run) if run.known else ROWS + observables_of(run)     # something is a user's, and not known here
-    arrays["curves"] = np.stack([stored.arrays.get(name, nothing) for name in rows], axis=1)
-    return run, States.from_arrays(stored.arrays["state/record"], arrays, samples)
+    arrays["curves"] = np.repeat(np.stack([stored.arrays.get(name, nothing) for name in rows], axis=1), copies, axis=0)
+    if kept.size:
+        arrays["pairs"] = _pairs_of(stored.arrays, copies)
+    return run, States.from_arrays(stored.arrays["state/record"], kept, arrays, samples)

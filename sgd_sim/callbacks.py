@@ -22,7 +22,8 @@ def hook_of(run: Run, callback: Callback | None) -> Hook | None:
 
     def hook(worker: Instances, share: float) -> None:
         nonlocal before
-        part = worker.solution().own["curves"]        # (instances, rows, times), a copy
+        own = worker.mine % worker.states.copies == 0             # the instances themselves, without second copies
+        part = worker.solution().own["curves"][own]               # (instances, rows, times), a copy
         recorded = np.isfinite(part[:, 0])
         if recorded.sum() == before:
             return

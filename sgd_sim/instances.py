@@ -1,10 +1,10 @@
 """All instances of a run, spread over threads and ranks: the worker of a simulation (dmft.core.worker).
 
-Instance i belongs to rank i mod P. The threads of a rank take instances (batches of them on a shared landscape) as they become
-free. The last ones, when fewer are left than there are threads, and those whose data are large run one at a time, with their rows
-spread over the threads. On a GPU as many as fit are stepped together. None of these choices changes a number. After every slice of
-work a thread posts the state of its instances, so that checkpoints never have to wait for it; only the main thread communicates
-with other ranks.
+Instance i belongs to rank i mod P; where instances have two copies, each copy, a line of the states, counts as one here. The
+threads of a rank take instances (batches of them on a shared landscape) as they become free. The last ones, when fewer are left
+than there are threads, and those whose data are large run one at a time, with their rows spread over the threads. On a GPU as many
+as fit are stepped together. None of these choices changes a number. After every slice of work a thread posts the state of its
+instances, so that checkpoints never have to wait for it; only the main thread communicates with other ranks.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class Instances:
         self.run, self.states = run, states
         self._slice_seconds, self._round_seconds, self._small = slice_seconds, round_seconds, small
         self.steps, self.ranks = run.algorithm.steps, comm.size
-        self.lines = slice(comm.rank, run.simulation.instances, comm.size)
-        self.mine = np.arange(run.simulation.instances)[self.lines]
+        self.total = states.step.size
+        self.lines = slice(comm.rank, self.total, comm.size)
+        self.mine = np.arange(self.total)[self.lines]
         self._threads = max(1, min(comm.threads(), numba.get_num_threads()))
         self._together = hold_together(run, self._threads, comm)
         self._card: Gpu | None = gpu("simulation", *comm.on_node()) if run.simulation.device == "gpu" else None
@@ -63,7 +64,7 @@ class Instances:
     def progress(self) -> float:
         with self._pool.lock:
             done = np.where(self.states.finished(self.steps), self.steps, np.maximum(self.states.step, 0))
-        return float(done[self.mine].sum()) * self.ranks / (self.steps * self.run.simulation.instances)
+        return float(done[self.mine].sum()) * self.ranks / (self.steps * self.total)
 
     def step(self) -> None:
         """Let the threads work for a round."""
@@ -72,18 +73,18 @@ class Instances:
         self._pool.wait(self._round_seconds)
 
     def state(self) -> dict[str, Part]:
-        return {INSTANCES: Part({"record": self.states.record}, self.solution().own, self.lines, self.run.simulation.instances)}
+        return {INSTANCES: Part({"record": self.states.record}, self.solution().own, self.lines, self.total)}
 
     def restore(self, parts: Mapping[str, Part]) -> None:
         """Continue from a checkpoint; instances that it does not hold stay at their start."""
         part, samples = parts[INSTANCES], sizes(self.run.simulation.dimension, self.run.problem.alpha)[1]
-        old = States.from_arrays(part.shared["record"], part.own, samples)
+        old = States.from_arrays(part.shared["record"], self.states.kept, part.own, samples)
         self.states.take_over(old, self.mine[:old.step.size])
 
     def solution(self) -> Part:
         """The states of this rank's instances."""
         with self._pool.lock:
-            return Part({}, self.states.arrays(self.lines), self.lines, self.run.simulation.instances)
+            return Part({}, self.states.arrays(self.lines), self.lines, self.total)
 
     def close(self) -> None:
         """End the threads; each finishes its slice."""

@@ -37,6 +37,7 @@ class Landscape(NamedTuple):
     test: np.ndarray
     test_h0: np.ndarray   # (TEST_ROWS,) labels
     teacher: np.ndarray   # (M,) the fields of w0 on the data, x_mu.w0/sqrt(N); h0 itself where labels are these fields
+    spread: np.ndarray    # (M,) of the data rows around the centres of their clusters; 1 without clusters
 
 
 def sizes(dimension: int, alpha: float) -> tuple[int, int]:
@@ -62,7 +63,7 @@ def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads:
     n, m = sizes(dimension, alpha)
     w0 = make_teacher(seed, index, n)
     fill = _fill_in_threads if threads else _fill
-    parts, teachers = [], []
+    parts, teachers, spread = [], [], np.ones(m)
     for purpose, rows in (("simulation/data", m), ("simulation/test", TEST_ROWS)):
         block, fields = aligned((-(-rows // TILE) * TILE, padded(n))), np.empty(rows)
         block[rows:] = 0.0
@@ -72,9 +73,11 @@ def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads:
             teachers.append(teacher_fields(fields, places, n))
             if places is not None:
                 _place(block, w0, *places, precision == "float16")
+                spread = spread if teachers[1:] else places[1]
             fields = labels
         parts += [block, fields]
-    return Landscape(parts[0], parts[1], w0, parts[2], parts[3], teachers[0] if teachers else parts[1])
+    return Landscape(parts[0], parts[1], w0, parts[2], parts[3], teachers[0] if teachers else parts[1],
+                     spread)
 
 
 def draw_directions(landscape: Landscape, seed: int, index: int, network: TwoLayer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

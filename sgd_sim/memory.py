@@ -6,8 +6,9 @@ from dmft.core.errors import UserError
 from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm
 from dmft.model.runfile import Run
+from dmft.model.two_times import kernel_bytes, simulated_steps
 from sgd_sim.landscape import data_bytes, sizes
-from sgd_sim.states import parameters, remembers
+from sgd_sim.states import copies_of, parameters, remembers
 
 LARGE = 256 << 20          # instances with larger data run one at a time, their rows spread over the threads
 SMALL = 4 << 20            # the rows of smaller data are not spread: threads would take longer to synchronise than to work
@@ -33,6 +34,6 @@ def _instance_bytes(run: Run) -> int:
 
 
 def _states_bytes(run: Run) -> int:
-    """Bytes of the weights and mini-batches of all instances."""
+    """Bytes of the weights, mini-batches and two-time quantities of all instances."""
     n, m = parameters(run), sizes(run.simulation.dimension, run.problem.alpha)[1]
-    return run.simulation.instances * (8 * n * (1 + remembers(run)) + m)
+    return run.simulation.instances * (copies_of(simulated_steps(run)) * (8 * n * (1 + remembers(run)) + m) + kernel_bytes(run))

@@ -1,4 +1,4 @@
-"""The steps at which an instance is recorded.
+"""The steps at which an instance is recorded, and the rows of its records.
 
 A run whose t_max grows takes over the records of the shorter run: so, for every choice of simulation.record, the steps that the
 longer run records before the old end are a subset of those that the shorter run recorded.
@@ -16,6 +16,7 @@ from dmft.model.curves import NETWORK, STEP, TABLE, defined, everywhere, values_
 from dmft.model.data import data_of, make_start
 from dmft.model.experiment import observables_of
 from dmft.model.runfile import Run
+from dmft.model.two_times import simulated_steps
 
 # The rows of a curves array, and those after them where labels are not h0 itself.
 _STEPS = tuple(curve for curve in TABLE if curve.simulation == STEP)
@@ -24,6 +25,9 @@ BY_DATA = tuple(curve.name for curve in _STEPS if curve.name not in RECORDED)
 ROWS = RECORDED + BY_DATA
 M, LOSS, Q, MSE_FRESH = map(ROWS.index, ("m", "loss", "q", "mse_fresh"))
 TRAINING_ERROR, ERROR_FRESH, B = map(ROWS.index, ("training_error", "error_fresh", "b"))
+# The rows of two-time quantities, which give SIMULATED_KERNELS of dmft/files/layouts.py, in this order.
+PAIR_WEIGHTS, PAIR_GRADIENTS, PAIR_PROBES = range(3)
+FORCE = 2.0**-11     # of the second copy: its square is lost in the errors, rounding too, and division by it is exact
 PER_DECADE = 20
 MOST_LINEAR = 400
 
@@ -82,7 +86,7 @@ def record_steps(run: Run) -> np.ndarray:
     """Increasing steps to record, by simulation.record.
 
     log: 0 and PER_DECADE steps per decade; linear: every 2^k-th step, with the smallest k that gives at most MOST_LINEAR steps;
-    both include the last step. A list of times: the step nearest to each.
+    both include the last step. A list of times: the step nearest to each. Kept steps of two-time quantities are recorded, too.
     """
     steps, record = run.algorithm.steps, run.simulation.record
     if record == "linear":
@@ -101,4 +105,4 @@ def record_steps(run: Run) -> np.ndarray:
             raise RunError(f"[simulation] record = [..., {times[-1]:g}]: beyond algorithm.t_max = "
                            f"{run.algorithm.t_max:g}; leave it out or raise t_max")
         chosen = np.rint(times / algorithm.first_rate) if algorithm.steady else algorithm.clock.nearest(times)
-    return np.unique(chosen.astype(np.int64))
+    return np.union1d(chosen.astype(np.int64), simulated_steps(run))

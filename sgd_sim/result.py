@@ -50,6 +50,32 @@ class Share:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class SimulatedKernels:
+    """Two-time quantities of all instances, which are the first axis. As `kernels` at pairs of waiting times, t = t_w, symmetric
+    (R: causal); as `columns` at all recorded times t, NaN for t < t_w. M_C of the last time is NaN: no mini-batch is drawn then."""
+
+    t: np.ndarray       # (L,)
+    t_w: np.ndarray     # (J,)
+    C: np.ndarray       # (instances, L, J)
+    M_C: np.ndarray
+    R: np.ndarray
+
+    def mean(self, name: str) -> np.ndarray:
+        """(L, J): average over the instances of which it is known."""
+        return finite_mean(getattr(self, name))
+
+    def error(self, name: str) -> np.ndarray:
+        """(L, J): standard error of the mean."""
+        return finite_error(getattr(self, name))
+
+    def after(self, name: str, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """tau, the mean at (t_w + tau, t_w) and its error, for waiting time j."""
+        mean, error = self.mean(name)[:, j], self.error(name)[:, j]
+        known = np.isfinite(mean)
+        return self.t[known] - self.t_w[j], mean[known], error[known]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class SimulationResult:
     """Curves (instances, times); NaN where an instance has diverged or, in a checkpoint, has not been recorded yet.
 
@@ -64,6 +90,8 @@ class SimulationResult:
     curves: dict[str, np.ndarray]     # those that this result has, by name
     diverged: np.ndarray      # (instances,) bool
     states: States            # what a longer run continues from
+    kernels: SimulatedKernels | None = None     # where the run asks for two-time quantities
+    columns: SimulatedKernels | None = None
     attrs: dict[str, Any] = field(default_factory=dict)     # of its file
 
     def __getattr__(self, name: str) -> np.ndarray:
@@ -195,7 +223,7 @@ def _rows(run: Run, states: States) -> dict[str, np.ndarray]:
         return network_curves(run, states.curves)
     averages = observables_of(run)
     names = ROWS[:states.curves.shape[1] - len(averages)] + averages
-    return {name: states.curves[:, k] for k, name in enumerate(names)}
+    return {name: states.curves[::states.copies, k] for k, name in enumerate(names)}
 
 
 def make_result(run: Run, states: States, attrs: Mapping[str, Any] | None = None) -> SimulationResult:
@@ -205,8 +233,11 @@ def make_result(run: Run, states: States, attrs: Mapping[str, Any] | None = None
     if run.problem.start == RANDOM:
         found["V"] = run.simulation.dimension * rows["m"]**2
     curves = {name: found[name] for name in (*SIMULATED, *found) if name in found}
-    return SimulationResult(run=run, t=times_of(run, states.record), curves=curves, diverged=states.diverged_at >= 0, states=states,
-                            attrs=dict(attrs or meanings_text(curves)))
+    pairs = archive.two_times(run, states)
+    kernels, columns = (SimulatedKernels(**{"t_w": pairs[name]["t"], **pairs[name]}) if pairs else None
+                        for name in ("kernels", "columns"))
+    return SimulationResult(run=run, t=times_of(run, states.record), curves=curves, states=states, kernels=kernels, columns=columns,
+                            diverged=states.diverged_at[::states.copies] >= 0, attrs=dict(attrs or meanings_text(curves)))
 
 
 def load(path: str | Path) -> SimulationResult:

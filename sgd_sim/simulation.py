@@ -12,7 +12,7 @@ import numpy as np
 from dmft.core import store
 from dmft.core.device import gpu
 from dmft.core.driver import Ended, drive
-from dmft.core.errors import ResultWarning
+from dmft.core.errors import ResultWarning, UserError
 from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
@@ -21,6 +21,7 @@ from dmft.model.callbacks import Callback
 from dmft.model.resume import grown
 from dmft.model.runfile import Run
 from dmft.model.support import check_support
+from dmft.model.two_times import simulated_steps
 from sgd_sim import archive
 from sgd_sim.callbacks import hook_of
 from sgd_sim.gpu.trajectories import gpu_batches
@@ -61,6 +62,10 @@ def simulate_job(run: Run, output: str | Path | None = None, resume: bool = Fals
 def check(run: Run, comm: Comm) -> None:
     """UserError for a run that cannot be simulated here: not meant for it, no such device, not enough memory."""
     check_support(run, "simulation")
+    kept, n = simulated_steps(run).size, run.simulation.dimension
+    if kept and n < (least := 1 << kept.bit_length()):
+        raise UserError(f"[simulation] kernels = true: {kept} waiting times need a dimension of at least {least}, for as many "
+                        f"independent forces; dimension is {n}, or list fewer theory.waiting_times")
     if run.simulation.device == "gpu":
         gpu_batches(run, np.arange(1), np.zeros(1), gpu("simulation", *comm.on_node()))
     else:
@@ -107,7 +112,7 @@ class SimulationJob:
 
     def enter(self, index: int, solution: Part) -> None:
         samples = sizes(self.run.simulation.dimension, self.run.problem.alpha)[1]
-        self.states = States.from_arrays(self.states.record, solution.own, samples)
+        self.states = States.from_arrays(self.states.record, self.states.kept, solution.own, samples)
 
     def state(self) -> dict[str, Any]:
         return {}

@@ -1,4 +1,8 @@
-"""The states of all instances of a run: weights, last mini-batch, curves so far. Results and checkpoints save them."""
+"""The states of all instances of a run: weights, last mini-batch, curves so far. Results and checkpoints save them.
+
+Where two-time quantities are wanted an instance has a second copy (cpu/two_times.py). Every copy has a line: those of instance i
+are the lines 2i and 2i + 1, and without copies line and instance are the same.
+"""
 
 from __future__ import annotations
 
@@ -7,58 +11,84 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dmft.files.layouts import SIMULATED_KERNELS
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
+from dmft.model.two_times import simulated_steps
 from sgd_sim.landscape import sizes
 from sgd_sim.recording import record_steps, recorded_rows
 
 NOT_STARTED = -1
-Chosen = np.ndarray | slice     # which instances
+Chosen = np.ndarray | slice     # which lines
+_KEPT = ("pairs", "kept_w", "kept_g")
 
 
 @dataclass
 class States:
-    """Arrays over the instances of a run; an instance with step NOT_STARTED has no weights yet."""
+    """Arrays over the lines of a run; one with step NOT_STARTED has no weights yet."""
 
     record: np.ndarray        # (R,) steps that are recorded
-    step: np.ndarray          # (I,) steps done
-    w: np.ndarray             # (I, N)
-    s: np.ndarray             # (I, M) uint8 for the persistent chain, else (I, 0): other mini-batches have no memory
-    curves: np.ndarray        # (I, recorded rows, R), NaN where not reached
-    diverged_at: np.ndarray   # (I,) step, or -1
-    b: np.ndarray             # (I,) intercept
-    before: np.ndarray        # (I, N) weights of the step before, with momentum, else (I, 0)
+    step: np.ndarray          # (L,) steps done
+    w: np.ndarray             # (L, N)
+    s: np.ndarray             # (L, M) uint8 for the persistent chain, else (L, 0): other mini-batches have no memory
+    curves: np.ndarray        # (L, recorded rows, R), NaN where not reached
+    diverged_at: np.ndarray   # (L,) step, or -1
+    b: np.ndarray             # (L,) intercept
+    before: np.ndarray        # (L, N) weights of the step before, with momentum, else (L, 0)
+    kept: np.ndarray          # (J,) kept steps of two-time quantities
+    pairs: np.ndarray         # (L, 3, R, J), NaN where not reached
+    kept_w: np.ndarray        # (L, J, N) float32, weights and gradients at the kept steps; (L, 0, 0) in a result, which needs
+    kept_g: np.ndarray        # (L, J, M) float32  them no more
+
+    @property
+    def copies(self) -> int:
+        """Lines of an instance."""
+        return copies_of(self.kept)
 
     def finished(self, steps: int) -> np.ndarray:
-        """(I,) true for an instance that has reached the end or has diverged."""
+        """(L,) true for a line that has reached the end or has diverged."""
         return (self.step >= steps) | (self.diverged_at >= 0)
 
+    def instances_finished(self, steps: int) -> int:
+        """Instances of which nothing is left to do."""
+        return int(self.finished(steps).reshape(-1, self.copies).all(axis=1).sum())
+
     def progress(self, steps: int) -> float:
-        """Share of all steps of all instances that is done."""
+        """Share of all steps of all lines that is done."""
         return float(np.where(self.finished(steps), 1.0, np.maximum(self.step, 0) / steps).mean())
 
-    def arrays(self, chosen: Chosen = slice(None)) -> dict[str, np.ndarray]:
-        """The arrays of some instances, copied, one line each; s takes one bit a sample."""
-        arrays = {name: getattr(self, name)[chosen].copy() for name in ("step", "w", "curves", "diverged_at", "b", "before")}
+    def arrays(self, chosen: Chosen = slice(None), kept: bool = True) -> dict[str, np.ndarray]:
+        """The arrays of some lines, copied; s takes one bit a sample. kept: two-time quantities, too, where there are any."""
+        names = ("step", "w", "curves", "diverged_at", "b", "before", *(_KEPT if kept and self.kept.size else ()))
+        arrays = {name: getattr(self, name)[chosen].copy() for name in names}
         return arrays | {"s": np.packbits(self.s[chosen], axis=1)}
 
     @classmethod
-    def from_arrays(cls, record: np.ndarray, arrays: Mapping[str, np.ndarray], samples: int) -> States:
+    def from_arrays(cls, record: np.ndarray, kept: np.ndarray, arrays: Mapping[str, np.ndarray], samples: int) -> States:
         """The inverse of `arrays`, for instances with that many data samples."""
         packed = arrays["s"]
         s = np.unpackbits(packed, axis=1, count=samples) if packed.shape[1] else packed
         b, before = arrays.get("b", np.zeros(len(packed))), arrays.get("before", np.zeros((len(packed), 0)))   # not in older files
-        return cls(record, arrays["step"], arrays["w"], s, arrays["curves"], arrays["diverged_at"], b, before)
+        lines, nothing = len(packed), np.zeros((len(packed), 0, 0), np.float32)
+        return cls(record, arrays["step"], arrays["w"], s, arrays["curves"], arrays["diverged_at"], b, before, kept,
+                   arrays.get("pairs", np.zeros((lines, len(SIMULATED_KERNELS), record.size, 0))), arrays.get("kept_w", nothing),
+                   arrays.get("kept_g", nothing))
 
     def take_over(self, old: States, chosen: Chosen) -> None:
-        """Continue these instances from the states `old`, whose run may have been shorter. Every step that the longer run records
-        up to the old end was recorded there (recording.py)."""
-        for name in ("step", "w", "s", "diverged_at", "b", "before"):
+        """Continue these lines from the states `old`, whose run may have been shorter (not where steps are kept). Every step that
+        the longer run records up to the old end was recorded there (recording.py)."""
+        for name in ("step", "w", "s", "diverged_at", "b", "before", *(("pairs",) if self.kept.size else ()),
+                     *(("kept_w", "kept_g") if old.kept_w.size else ())):
             getattr(self, name)[chosen] = getattr(old, name)
         _, here, there = np.intersect1d(self.record, old.record, return_indices=True)
         curves = self.curves[chosen]
         curves[:, :, here] = old.curves[:, :, there]
         self.curves[chosen] = curves
+
+
+def copies_of(kept: np.ndarray) -> int:
+    """Lines of an instance, by the kept steps."""
+    return 2 if kept.size else 1
 
 
 def remembers(run: Run) -> bool:
@@ -74,12 +104,15 @@ def parameters(run: Run) -> int:
 
 def empty_states(run: Run) -> States:
     """The states of a run none of whose instances has started."""
-    instances, record = run.simulation.instances, record_steps(run)
+    record, kept = record_steps(run), simulated_steps(run)
+    lines = run.simulation.instances * copies_of(kept)
     n, m = parameters(run), sizes(run.simulation.dimension, run.problem.alpha)[1]
-    return States(record, np.full(instances, NOT_STARTED, np.int64), np.zeros((instances, n)),
-                  np.zeros((instances, m if run.algorithm.kind == "persistent_sgd" else 0), np.uint8),
-                  np.full((instances, len(recorded_rows(run)), record.size), np.nan), np.full(instances, -1, np.int64),
-                  np.zeros(instances), np.zeros((instances, n if remembers(run) else 0)))
+    return States(record, np.full(lines, NOT_STARTED, np.int64), np.zeros((lines, n)),
+                  np.zeros((lines, m if run.algorithm.kind == "persistent_sgd" else 0), np.uint8),
+                  np.full((lines, len(recorded_rows(run)), record.size), np.nan), np.full(lines, -1, np.int64),
+                  np.zeros(lines), np.zeros((lines, n if remembers(run) else 0)), kept,
+                  np.full((lines, len(SIMULATED_KERNELS), record.size, kept.size), np.nan),
+                  np.zeros((lines, kept.size, n), np.float32), np.zeros((lines, kept.size, m), np.float32))
 
 
 def grown_states(old: States, run: Run) -> States:

@@ -9,21 +9,21 @@ t. So is the response chi(t, t_w) to a force that acts from t_w on, because no b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from dmft.core.errors import RunError
+from dmft.equations.fdt import temperatures
 from dmft.equations.history import History
 from dmft.equations.weights import Row, WeightDynamics
 from dmft.files.layouts import COLUMNS as COLUMNS
+from dmft.files.layouts import FDT_COLUMNS as FDT_COLUMNS
 from dmft.files.layouts import KERNELS as KERNELS
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
+from dmft.model.two_times import nearest_steps, waiting_ladder, waiting_steps
+from dmft.model.two_times import saved_steps as saved_steps
 
-ALL_UP_TO = 512  # rows of a run up to which all are kept
-KERNEL_POINTS = 256  # rows that are kept of a longer run
 LAGS_ONE_BY_ONE, LAGS_PER_OCTAVE = 32, 16  # rows at which columns are kept after each waiting time
 
 
@@ -33,6 +33,7 @@ class Wanted(NamedTuple):
     rows: np.ndarray  # rows of the maps, with a full history
     waiting: np.ndarray  # waiting steps
     alone: np.ndarray  # steps that have cells of their own besides
+    temperatures: bool = False  # whether columns have those of equations/fdt.py
 
     @property
     def pins(self) -> np.ndarray:
@@ -47,11 +48,14 @@ class Wanted(NamedTuple):
     @classmethod
     def of(cls, run: Run) -> Wanted:
         """theory.kernel_points: a count of rows, or a list of times; theory.waiting_times: a list, chosen here if empty."""
-        points, waiting, steps = run.theory.kernel_points, run.theory.waiting_times, run.algorithm.steps
+        points, steps = run.theory.kernel_points, run.algorithm.steps
         listed = not isinstance(points, int)
         rows = nearest_steps(run, "kernel_points", points) if not isinstance(points, int) else saved_steps(steps, points)
-        return cls(rows, nearest_steps(run, "waiting_times", waiting) if waiting else waiting_ladder(steps),
-                   rows if listed else np.zeros(0, np.int64))
+        waiting, alone = waiting_steps(run), rows if listed else np.zeros(0, np.int64)
+        if run.theory.fdt:  # differences need the steps beside the waiting ones
+            beside = np.concatenate([waiting - 1, waiting + 1])
+            alone = np.union1d(alone, beside[(beside >= 0) & (beside < steps)])
+        return cls(rows, waiting, alone, run.theory.fdt)
 
 
 class Kept(NamedTuple):
@@ -82,10 +86,11 @@ class Kept(NamedTuple):
         first = history.first[history.order]
         return _between(sums[history.order], first.searchsorted(begin), first.searchsorted(end)) / below
 
-    def empty(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    def empty(self, temperatures: bool = False) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Maps and columns, to be filled by `enter_row`."""
         return ({name: np.zeros((len(self.grid), len(self.grid))) for name in KERNELS},
-                {name: np.full((len(self.times), len(self.waiting)), np.nan) for name in COLUMNS})
+                {name: np.full((len(self.times), len(self.waiting)), np.nan)
+                 for name in (*COLUMNS, *(FDT_COLUMNS if temperatures else ()))})
 
 
 def _between(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -100,38 +105,8 @@ def history_for(experiment: Experiment, per_level: int | None, wanted: Wanted, s
     """The history of a march, or of the same march with an earlier end after `steps`."""
     steps = experiment.steps if steps is None else steps
     pins = wanted.pins + experiment.hidden
-    return History(steps, per_level, np.flatnonzero(experiment.jump_n[:steps]), pins[pins < steps])
-
-
-def nearest_steps(run: Run, key: str, listed: Sequence[float]) -> np.ndarray:
-    """The steps nearest to the times of a list of [theory]; RunError for times beyond the end."""
-    times, algorithm = np.array(listed), run.algorithm
-    clock = algorithm.clock
-    if times[-1] > clock.t[-1] + 0.5 * clock.eta[-1]:
-        raise RunError(f"[theory] {key} = [..., {times[-1]:g}]: beyond algorithm.t_max = {algorithm.t_max:g}; leave it out "
-                       "or raise t_max")
-    return np.unique(clock.nearest(times))
-
-
-def saved_steps(steps: int, points: int = 0) -> np.ndarray:
-    """Steps at which kernels are kept: all of them in a short run, else the first quarter of the points one by
-    one and the rest evenly in the logarithm of time, always with the last step. points = 0: chosen here."""
-    if steps + 1 <= (points or ALL_UP_TO):
-        return np.arange(steps + 1)
-    points = points or KERNEL_POINTS
-    dense = max(points // 4, 1)
-    # Rounding removes some of the log-spaced steps, so ask for more until the number fits.
-    wanted = points - dense
-    for count in range(wanted, 20 * points):
-        late = np.unique(np.round(np.geomspace(dense, steps, count)).astype(np.int64))
-        if len(late) >= wanted:
-            break
-    return np.union1d(np.arange(dense), late)
-
-
-def waiting_ladder(steps: int) -> np.ndarray:
-    """0 and the powers of two below `steps`: a longer run, or one with half the learning rate, has these times, too."""
-    return np.append(0, 2 ** np.arange(max(int(steps) - 1, 1).bit_length())) if steps > 1 else np.zeros(1, np.int64)
+    return History(steps, per_level, np.flatnonzero(experiment.jump_n[:steps]), pins[pins < steps],
+                   not experiment.data.sampled)
 
 
 def column_steps(steps: int, waiting: np.ndarray) -> np.ndarray:
@@ -146,7 +121,7 @@ def column_steps(steps: int, waiting: np.ndarray) -> np.ndarray:
 
 def enter_row(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept: Kept, weights: WeightDynamics, row: Row) -> None:
     """Enter row n into the maps and columns that have it. M_R and R are densities in time, zero on and above the diagonal of a
-    map; a column is NaN before its waiting time."""
+    map; a column is NaN before its waiting time. Eq. [fdt-chi]."""
     e, state, history = weights.experiment, weights.state, weights.history
     visible = weights.n - e.hidden
     i, line = int(kept.grid.searchsorted(visible)), int(kept.times.searchsorted(visible))
@@ -168,6 +143,11 @@ def enter_row(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept:
             columns[name][line, :waited] = past[slots] / (1.0 if source is None else source[kept.waiting[:waited] + e.hidden])
             columns[name][line, waited : waited + 1][kept.waiting[waited : waited + 1] == visible] = now
     if in_columns:
-        since = np.append(np.cumsum(e.eta_0 * state.R_row[history.order[::-1]])[::-1], 0.0)  # sums over all blocks from one on
+        # sums over all blocks from one on
+        since = np.append(np.cumsum(e.eta_0 * state.R_row[history.order[::-1]])[::-1], 0.0)  # [fdt-chi]
         columns["chi"][line, :waited] = since[np.searchsorted(history.first[history.order], kept.waiting[:waited] + e.hidden)]
         columns["chi"][line, waited : waited + 1][kept.waiting[waited : waited + 1] == visible] = 0.0
+        if FDT_COLUMNS[0] in columns and waited:
+            found = temperatures(weights, kept.waiting[:waited] + e.hidden, columns["chi"][line, :waited])
+            for name, values in found._asdict().items():
+                columns[name][line, :waited] = values

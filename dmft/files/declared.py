@@ -1,10 +1,13 @@
-"""What a layout is made of: datasets and attributes by name, type and axes."""
+"""What the layout of a file is made of: datasets and attributes with their types and axes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
 
 KERNELS = ("M_C", "M_R", "C", "R")
 TOLD = ("bias", "history_error")  # what companions tell: of finitely many samples, of blocks
@@ -12,6 +15,27 @@ TOLD = ("bias", "history_error")  # what companions tell: of finitely many sampl
 # Kinds of numpy numbers that a dataset may hold.
 NUMBERS, WHOLE_NUMBERS, BYTES, TIMES = "number", "whole number", "byte", "times"
 DTYPES = {NUMBERS: "biuf", WHOLE_NUMBERS: "biu", BYTES: "u", TIMES: "biuf"}
+
+
+class File(Protocol):
+    """The description of a file to be checked, with or without its arrays (dmft.core.store.Stored)."""
+
+    @property
+    def path(self) -> Path: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def is_checkpoint(self) -> bool: ...
+    @property
+    def run_text(self) -> str: ...
+    @property
+    def attrs(self) -> dict[str, Any]: ...
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]: ...
+    @property
+    def dtypes(self) -> dict[str, np.dtype]: ...
+    @property
+    def arrays(self) -> dict[str, np.ndarray]: ...
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from dmft.files.declared import (
     WHOLE_NUMBERS,
     Attribute,
     Dataset,
+    File,
     FileLayout,
     each,
     with_errors,
@@ -36,10 +36,13 @@ from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
 
 IDENTITIES = tuple(curve.name for curve in TABLE if curve.residual)
 COLUMNS = (*KERNELS, "chi")                                 # at waiting times
+FDT_COLUMNS = ("D", "T_eff", "T_loc")                      # of fluctuation and response, where they are asked for
+SIMULATED_KERNELS = ("C", "M_C", "R")                       # what a simulation can measure of them
 # Curves of a convergence study, and those that depend on its start.
 STUDIED = tuple(name for name in studied(False) if name in studied(True))
 STUDIED_BY_START = {"given start": tuple(name for name in studied(False) if name not in STUDIED),
                     "random start": tuple(name for name in studied(True) if name not in STUDIED)}
+DETERMINISTIC = "deterministic"                             # the outcome where nothing is sampled: errors are 0
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 TUNED = "estimator."  # before the name of a number of dmft.Estimator that is the axis of a study
 MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
@@ -48,27 +51,7 @@ MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 CHECKPOINTS = {"theory": 7, "simulation": 4, "onepass": 4}
 
 
-class File(Protocol):
-    """The description of a file to be checked, with or without its arrays (dmft.core.store.Stored)."""
-
-    @property
-    def path(self) -> Path: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def is_checkpoint(self) -> bool: ...
-    @property
-    def run_text(self) -> str: ...
-    @property
-    def attrs(self) -> dict[str, Any]: ...
-    @property
-    def shapes(self) -> dict[str, tuple[int, ...]]: ...
-    @property
-    def dtypes(self) -> dict[str, np.dtype]: ...
-    @property
-    def arrays(self) -> dict[str, np.ndarray]: ...
-
-
+_ROW = "active/{{i}}/instances/own/{}"     # in checkpoints of the simulator and of one-pass SGD
 COMMON = (Attribute("outcome", "text"), Attribute("ranks", "whole number"), Attribute("wall_time", "number"),
           Attribute("revision", "text"), Attribute("package_version", "text"))
 # Curves of the theory: of every run, of some (or missing in files of earlier versions), from averages over replicas.
@@ -83,7 +66,7 @@ _ROWS_NOW = tuple(f"{half}{name}" for half in ("", "half_") for name in ("K1_now
 
 
 _COMPANIONS: dict[str, tuple[str, ...]] = {**dict.fromkeys(CURVES, ("time",)),  # what they tell of, with its axes
-                                           **{f"columns/{name}": ("row", "waiting") for name in COLUMNS}}
+                                           **{f"columns/{name}": ("row", "waiting") for name in (*COLUMNS, *FDT_COLUMNS)}}
 
 
 def _told(place: str, endings: tuple[str, str], axes: Mapping[str, tuple[str, ...]]) -> tuple[Dataset, ...]:
@@ -98,6 +81,8 @@ def _sums(place: str) -> tuple[Dataset, ...]:
     return (*each((f"{name}{part}" for name in KERNELS for part in parts), ("saved", "saved"), place + "{}", group=place),
             *each((f"{name}{part}" for name in COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
                    group=f"{place}columns"),
+            *each((f"{name}{part}" for name in FDT_COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
+                   group=f"{place}fdt"),
             *_told(place, parts, _COMPANIONS),
             *each(("count", *(f"{what}/count" for what in TOLD)), (2,), place + "{}", type=WHOLE_NUMBERS, optional=True))
 
@@ -114,6 +99,7 @@ LAYOUTS = {
          *each(with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
          Dataset("columns/t", ("row",), TIMES, group="columns"), Dataset("columns/t_w", ("waiting",), TIMES, group="columns"),
          *each(with_errors(COLUMNS), ("row", "waiting"), "columns/{}", group="columns"),
+         *each(with_errors(FDT_COLUMNS), ("row", "waiting"), "columns/{}", group="fdt"),
          Dataset("history", ("sweep", "replica"), optional=True),
          *each(with_errors(RANDOM_START), ("time",), group="random start"),
          *each(with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
@@ -128,34 +114,35 @@ LAYOUTS = {
          *each(_SOMEWHERE, ("own time",), "active/{{i}}/whole/shared/curves/{}", optional=True),
          *each(KERNELS, ("own saved", "own saved"), "active/{{i}}/whole/shared/kernels/{}"),
          *each(COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}"),
+         *each(FDT_COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}", group="fdt"),
          *each(_EVERYWHERE, ("finished", "time"), "finished/replicas/{}", group="finished"),
          *each(_SOMEWHERE, ("finished", "time"), "finished/replicas/{}", optional=True),
          *_sums("finished/state/")),
         PROGRESS, {"finished": 0}, {"own time": "time", "own saved": "saved", "own row": "row", "own waiting": "waiting"}),
     "simulation": FileLayout(
-        (Dataset("t", ("time",), TIMES),
+        (Dataset("t", ("time",), TIMES), Dataset("diverged", ("instance",), WHOLE_NUMBERS),
          *(Dataset(curve.name, ("instance", "time"), optional=not curve.always) for curve in _RECORDED),
-         Dataset("diverged", ("instance",), WHOLE_NUMBERS), Dataset("state/record", ("time",), WHOLE_NUMBERS),
-         Dataset("state/step", ("instance",), WHOLE_NUMBERS), Dataset("state/diverged_at", ("instance",), WHOLE_NUMBERS),
-         Dataset("state/w", ("instance", "dimension")), Dataset("state/b", ("instance",), optional=True),
-         Dataset("state/before", ("instance", "dimension"), optional=True),
-         Dataset("state/s", ("instance", "byte"), BYTES)),
+         *each(("columns/t_w", "kernels/t"), ("waiting",), type=TIMES, group="two times"),
+         *each(("columns/t",), ("time",), type=TIMES, group="two times"), Dataset("state/record", ("time",), WHOLE_NUMBERS),
+         *each(SIMULATED_KERNELS, ("instance", "waiting", "waiting"), "kernels/{}", group="two times"),
+         *each(SIMULATED_KERNELS, ("instance", "time", "waiting"), "columns/{}", group="two times"),
+         *each(("step", "diverged_at"), ("line",), "state/{}", type=WHOLE_NUMBERS), Dataset("state/w", ("line", "dimension")),
+         Dataset("state/b", ("line",), optional=True), Dataset("state/before", ("line", "dimension"), optional=True),
+         Dataset("state/s", ("line", "byte"), BYTES)),
         (*PROGRESS, Attribute(MEANINGS, "table")), {"byte": 0}),
     "simulation checkpoint": FileLayout(
         (Dataset("active/{i}/instances/shared/record", ("time",), WHOLE_NUMBERS),
-         *each(("step", "diverged_at"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE_NUMBERS),
-         Dataset("active/{i}/instances/own/curves", ("instance", "curve", "time")),
-         Dataset("active/{i}/instances/own/w", ("instance", "dimension")),
-         Dataset("active/{i}/instances/own/s", ("instance", "byte"), BYTES)),
+         *each(("step", "diverged_at"), ("line",), _ROW, type=WHOLE_NUMBERS), *each(("curves",), ("line", "curve", "time"), _ROW),
+         *each(("w",), ("line", "dimension"), _ROW), *each(("s",), ("line", "byte"), _ROW, type=BYTES),
+         *each(("pairs",), ("line", len(SIMULATED_KERNELS), "time", "waiting"), _ROW, group="two times"),
+         *each(("kept_w",), ("line", "waiting", "dimension"), _ROW, group="two times"),
+         *each(("kept_g",), ("line", "waiting", "sample"), _ROW, group="two times")),
         PROGRESS, {"byte": 0}),
-    "onepass": FileLayout(
-        (Dataset("t", ("time",), TIMES),),
-        (Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),
+    "onepass": FileLayout((Dataset("t", ("time",), TIMES),), (
+        Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),
     "onepass checkpoint": FileLayout(
-        (Dataset("active/{i}/instances/own/flat", ("instance", "time", "statistic")),
-         *each(("columns", "step"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE_NUMBERS),
-         Dataset("active/{i}/instances/own/snapshot", ("instance", "byte"), BYTES)),
-        PROGRESS, {"byte": 0}),
+        (*each(("flat",), ("instance", "time", "statistic"), _ROW), *each(("snapshot",), ("instance", "byte"), _ROW, type=BYTES),
+         *each(("columns", "step"), ("instance",), _ROW, type=WHOLE_NUMBERS)), PROGRESS, {"byte": 0}),
     "convergence": FileLayout(
         (Dataset("{axis}/values", ("points",)), Dataset("{axis}/seeds", ("points",)), Dataset("{axis}/wall_times", ("points",)),
          Dataset("{axis}/t", ("common",), TIMES), Dataset("{axis}/kernel_t", ("saved",), TIMES),

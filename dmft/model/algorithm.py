@@ -31,7 +31,8 @@ class AlgorithmConfig:
     persistence: Setting | None = key_of(PersistentSGD, "persistence")
     batch_change: str = key_of(PersistentSGD, "batch_change")
     minibatch: str = key_of(SGD, "minibatch")
-    temperature: Setting = option(SCHEDULED["temperature"], 0.0, "a number or a schedule [[0.0, T0], [t1, T1], ...]")
+    temperature: Setting = option(SCHEDULED["temperature"], 0.0, "a number or a schedule [[0.0, T0], [t1, T1], ...]; on the sphere "
+                                  "slow modes feel a T, a = 1/(1 + eta nu_hat)")
     momentum: Setting = option(SCHEDULED["momentum"], 0.0, "beta, the share of the last displacement that is kept")
     nesterov: bool = option(boolean, False, "take the gradient where the momentum leads")
     update: Named = named("update", "", "heavy_ball, nesterov or a registered update rule, in place of the key nesterov")

@@ -28,6 +28,8 @@ class Labelling(Protocol):
     def classifies(self) -> bool: ...
     @property
     def bias(self) -> bool: ...
+    @property
+    def sampled(self) -> bool: ...
 
 
 Where = Callable[[Labelling, bool], bool]  # of the data model, and of whether the start is random
@@ -51,6 +53,11 @@ def signs_told(data: Labelling, random: bool) -> bool:
 def intercept_learnt(data: Labelling, random: bool) -> bool:
     """Where an intercept is learnt."""
     return data.bias
+
+
+def samples_drawn(data: Labelling, random: bool) -> bool:
+    """Where there are samples."""
+    return data.sampled
 
 
 def random_start(data: Labelling, random: bool) -> bool:
@@ -116,9 +123,9 @@ TABLE = (
                     studied=True, replaces="mu"),
     CurveDefinition("nu_gap", "residual of the exact identity for nu_hat", "1/time", theory=STEP, residual=True),
     CurveDefinition("ibp_gap", "largest residual of the identity [ibp] for the response as sampled", "1/time", theory=STEP,
-                    residual=True, later=True),
+                    residual=True, later=True, where=samples_drawn),
     CurveDefinition("unstable", "weight of samples with learning_rate * v'' > 2", theory=STEP),
-    CurveDefinition("lost", "weight of samples that left their trapping region", theory=STEP, later=True),
+    CurveDefinition("lost", "weight of samples that left their trapping region", theory=STEP, later=True, where=samples_drawn),
 )
 KNOWN = {curve.name: curve for curve in TABLE}
 # The curves of a network (model/network.py), whose overlaps are matrices. Identities and errors are as above.
@@ -154,10 +161,12 @@ def studied(random: bool) -> tuple[str, ...]:
                  for curve in TABLE if curve.studied and not curve.replaces)
 
 
-def meanings_text(names: Iterable[str]) -> dict[str, str]:
-    """{MEANINGS: JSON} of the curves among `names` that users registered; {} without any."""
-    told = {name: {"label": curve.label, "meaning": curve.meaning, "unit": curve.unit}
-            for name, curve in registered.items() if name in names}
+def meanings_text(names: Iterable[str], more: Mapping[str, Mapping[str, str]] | None = None) -> dict[str, str]:
+    """{MEANINGS: JSON} of the curves among `names` that users registered, and of those that mean something else with the data of a
+    run (DataModel.meanings); {} without any."""
+    own = {name: {"label": curve.label, "meaning": curve.meaning, "unit": curve.unit}
+           for name, curve in registered.items() if name in names}
+    told = {**{name: dict(words) for name, words in (more or {}).items()}, **own}
     return {MEANINGS: json.dumps(told)} if told else {}
 
 
@@ -169,13 +178,18 @@ def meanings(attrs: Mapping[str, Any]) -> dict[str, str]:
 def definition(name: str, attrs: Mapping[str, Any] | None = None) -> CurveDefinition | None:
     """What is known of a curve: from the table, by registration, or from the attributes of the file that holds it."""
     base, bracket, _ = name.partition("[")  # components of an array are named m[0,1]
-    known = NETWORK_KNOWN if bracket else KNOWN
-    found = known.get(base) or registered.get(name)
-    told = json.loads(str((attrs or {}).get(MEANINGS, "{}"))).get(name) if found is None else None
-    if not isinstance(told, dict):
+    found = (NETWORK_KNOWN if bracket else KNOWN).get(base) or registered.get(name)
+    told = json.loads(str((attrs or {}).get(MEANINGS, "{}"))).get(name)
+    if not isinstance(told, dict) or name in registered:
         return found
     meaning, unit, label = (str(told.get(key, "")) for key in ("meaning", "unit", "label"))
     return CurveDefinition(name, meaning, unit, label)
+
+
+def name_of_curve(name: str, attrs: Mapping[str, Any] | None = None) -> str:
+    """What tables call a curve: its name, or that which the data of the run give it."""
+    told = json.loads(str((attrs or {}).get(MEANINGS, "{}"))).get(name)
+    return str(told.get("name", name)) if isinstance(told, dict) else name
 
 
 def label_of(name: str, attrs: Mapping[str, Any] | None = None) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from dmft.model.channels import SMOOTH
 from dmft.model.constraints import Constraint, Sphere
 from dmft.model.curves import TABLE, defined, everywhere
-from dmft.model.data import data_of, make_constraint, make_loss, make_start
+from dmft.model.data import data_of, is_sampled, make_constraint, make_loss, make_start
 from dmft.model.law import DataModel
 from dmft.model.loss import Loss
 from dmft.model.loss_family import even_in_field
@@ -193,11 +193,13 @@ def _batches(run: Run, fraction: np.ndarray) -> Batches:
 
 def _jumps(run: Run) -> np.ndarray:
     """(steps,) whether eta, l, the loss or another setting jumps at the beginning of a step: where a phase begins, and where a
-    schedule goes from one listed value to the next. The temperature does not count, because it enters no kernel."""
+    schedule goes from one listed value to the next. The temperature does not count, because it enters no kernel; but that of
+    a closed model does, whose kernels follow C at once."""
     algorithm, clock = run.algorithm, run.algorithm.clock
     jumps = np.zeros(clock.steps, bool)
     jumps[list(clock.begins[1:])] = True
-    settings = {key: getattr(algorithm, key) for key in ("learning_rate", "batch_fraction", "persistence", "momentum")}
+    keys = ["learning_rate", "batch_fraction", "persistence", "momentum", *([] if is_sampled(run.problem) else ["temperature"])]
+    settings = {key: getattr(algorithm, key) for key in keys}
     for key, setting in {**settings, "ridge": run.problem.ridge}.items():
         if setting is None:
             continue

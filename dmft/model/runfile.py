@@ -102,6 +102,7 @@ class TheoryConfig:
                                                     "0: chosen by the length of the run")
     waiting_times: tuple[float, ...] = option(_waiting_times, (), "t_w of the columns C(t, t_w), R(t, t_w), ...; empty: 0 and the "
                                               "powers of two of a step")
+    fdt: bool = option(boolean, False, "effective temperatures at the waiting times, from fluctuation and response")
     observables: tuple[str, ...] = option(names_of_observables, (), "registered averages over training samples "
                                           "(dmft.register_observable); the simulator records the same")
     tangents: float = option(number(0.0, 1.0, above=True), 1 / 16, "share of the samples with tangents, at least 512 of them; "
@@ -124,6 +125,8 @@ class SimulationConfig:
     checkpoint_interval: float = option(number(0.0), 60.0, "seconds")
     device: str = option(choice("cpu", "gpu"), "cpu", "where the instances live")
     precision: str = option(choice("float32", "float16"), "float32", "what the data are rounded to, labels included")
+    kernels: bool = option(boolean, False, "C, M_C and R at (t, t_w), of two copies of every run: for the waiting_times and listed "
+                           "kernel_points of [theory], at the recorded times")
 
 
 SECTIONS: dict[str, type] = {"problem": ProblemConfig, "network": NetworkConfig, "algorithm": AlgorithmConfig,

@@ -101,11 +101,13 @@ def refused(run: Any, use: Use) -> str:
         '[theory] device = "gpu"': theory.device == "gpu" and 'networks are solved on the CPU so far; take device = "cpu"',
         "[theory] keep_state = true": theory.keep_state and "the samples of networks are not kept; take keep_state = false",
         "[theory] waiting_times": theory.waiting_times and "networks have maps of kernels alone (kernel_points); leave it out",
+        "[theory] fdt = true": theory.fdt and "temperatures are those of a single unit's columns; leave it out with [network]",
         torn[0] if torn else "": torn and "its derivative jumps, which the theory of networks would miss; smooth it",
     }
     by_simulation = {
         '[simulation] device = "gpu"': simulation.device == "gpu" and 'networks run on the CPU so far; take device = "cpu"',
         '[simulation] landscape = "shared"': simulation.landscape == "shared" and 'networks have fresh data alone; take "fresh"',
+        "[simulation] kernels = true": simulation.kernels and "networks record one-time curves alone; leave it out",
     }
     asked = everywhere | (by_theory if use.by == "theory" else {}) | (by_simulation if use.by == "simulation" else {})
     return next((f"{place}: {why}" for place, why in asked.items() if why), "")

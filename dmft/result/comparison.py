@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.stats import norm
 from scipy.stats import t as student
 
 from dmft.core.averages import mean_and_error
+from dmft.core.streams import generator
 from dmft.result.statistics import DIVERGED
 
 # Simulations hold single-precision data: differences below this carry no information.
@@ -17,6 +19,8 @@ SIMULATION_ROUNDING = 1e-6
 BLIND_SHARE = 0.1
 # Share of tables in which chance alone takes some |z| beyond its bound, at most.
 CHANCE = 0.01
+# Tables that are drawn to see how correlated the entries of one are: enough for the CHANCE quantile to 10 %.
+TABLES = 10000
 # A theory that is this many times larger than anything in the simulation has blown up.
 BLOWN_UP = 10.0
 
@@ -53,6 +57,7 @@ class Comparison:
     theory: Curve
     simulation: Curve
     z: np.ndarray
+    tests: float = 0.0      # as how many independent tests the table counts; 0: as many as it has entries
 
     @property
     def usable(self) -> np.ndarray:
@@ -109,10 +114,10 @@ class Comparison:
     @property
     def bound(self) -> float:
         """|z| that chance exceeds anywhere in the table with probability 1 % at most (Student, Bonferroni)."""
-        return float(np.max(chance_bounds(self.z.size, self.degrees_of_freedom)))
+        return float(np.max(chance_bounds(self.tests or self.z.size, self.degrees_of_freedom)))
 
 
-def chance_bounds(tests: int, freedom: np.ndarray, chance: float = CHANCE) -> np.ndarray:
+def chance_bounds(tests: float, freedom: np.ndarray, chance: float = CHANCE) -> np.ndarray:
     """|z| with these degrees of freedom that one of so many tests exceeds by chance with probability `chance` at most (Student,
     Bonferroni); the more the tests are correlated, the less often."""
     return student.isf(chance / 2.0 / tests, freedom)
@@ -180,6 +185,27 @@ def extrapolate(curves: Sequence[Curve], dimensions: Sequence[int]) -> Curve:
     s2, y1 = (weights * x[:, None] ** 2).sum(axis=0), (weights * means * x[:, None]).sum(axis=0)
     determinant = s0 * s2 - s1**2
     return Curve(curves[0].t, (s2 * y0 - s1 * y1) / determinant, np.sqrt(s2 / determinant), count - 1)
+
+
+def equivalent_tests(values: Sequence[np.ndarray], curves: Sequence[Curve], dimensions: Sequence[int]) -> float:
+    """As how many independent tests the entries of a table count, if theory and simulations are correlated from entry to entry as
+    the instances are. values: (instances, entries) at each dimension, with their means and errors as curves.
+
+    Deviations of the instances, added with random weights, have the correlations of the means: TABLES tables of them are drawn,
+    carried to N = infinity as the means are, and chance exceeds the largest |z| of a table as often as that of so many
+    independent tests."""
+    t, rng, tables = curves[0].t, generator(0, "compare", len(values)), 0.0
+    for k, each in enumerate(values):
+        good = each[np.isfinite(each).all(axis=1)]
+        if len(good) < 3:
+            return float(t.size)
+        units = [replace(curve, mean=np.full(t.size, float(j == k))) for j, curve in enumerate(curves)]
+        share = units[0].mean if len(units) == 1 else extrapolate(units, dimensions).mean
+        mixed = rng.standard_normal((TABLES, len(good))) @ (good - good.mean(axis=0)) / np.sqrt(len(good) * (len(good) - 1.0))
+        tables = tables + share * mixed
+    error = curves[0].error if len(curves) == 1 else extrapolate(curves, dimensions).error
+    z = np.abs(tables / np.sqrt(error**2 + SIMULATION_ROUNDING**2)).max(axis=1)
+    return float(np.clip(CHANCE / np.quantile(2.0 * norm.sf(z), CHANCE), 1.0, t.size))
 
 
 def compare(observable: str, theory: Curve, simulations: Sequence[Curve], dimensions: Sequence[int],

@@ -14,15 +14,18 @@ from dmft.core.averages import mean_and_error, with_error
 from dmft.core.errors import FileError, UserError
 from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
-from dmft.equations.kernels import COLUMNS, KERNELS, Kept
+from dmft.equations.kernels import COLUMNS, FDT_COLUMNS, KERNELS, Kept
 from dmft.files import layouts
+from dmft.files.layouts import DETERMINISTIC
 from dmft.files.network_layouts import named_axes
-from dmft.model.curves import ERRORS, NETWORK, NETWORK_KNOWN, TABLE, meanings
+from dmft.model.curves import ERRORS, NETWORK, NETWORK_KNOWN, TABLE, meanings, name_of_curve
+from dmft.model.data import data_text, is_sampled
 from dmft.model.experiment import by_loss, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
 from dmft.result.escape import PATHS, EscapeLaw, first_passage, growth_of
+from dmft.result.fdt import FluctuationDissipation, bath_of
 from dmft.result.fluctuations import drawn_paths, fluctuations_of
 from dmft.result.statistics import BIAS, COLUMN, DIVERGED, HISTORY_ERROR, ReplicaStatistics, averaged
 
@@ -100,6 +103,17 @@ class Columns:
     C_error: np.ndarray
     R_error: np.ndarray
     chi_error: np.ndarray
+    D: np.ndarray | None = None         # with theory.fdt: [fdt-D], and the temperatures of fluctuation and response
+    T_eff: np.ndarray | None = None
+    T_loc: np.ndarray | None = None
+    D_error: np.ndarray | None = None
+    T_eff_error: np.ndarray | None = None
+    T_loc_error: np.ndarray | None = None
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Times and all columns that this result has, by name."""
+        return {name: array for name, array in vars(self).items() if array is not None}
 
     def after(self, name: str, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """tau, a kernel at (t_w + tau, t_w) and its error, for waiting time j and the times from there on that were reached."""
@@ -142,6 +156,9 @@ class Theory:
         curves = self.__dict__.get("curves", {})
         if name in curves:
             return curves[name]
+        own = {name_of_curve(each, self.__dict__.get("attrs")): each for each in curves}  # energy: loss
+        if name.removesuffix("_error") in own:
+            return curves[own[name.removesuffix("_error")] + ("_error" if name.endswith("_error") else "")]
         if name.removesuffix("_error") in (*THEORY_CURVES, *NETWORK_CURVES) or name in THEORY_CURVES:
             return None
         raise AttributeError(f"a Theory has no {name!r}; its curves: {', '.join(self.names)}")
@@ -173,9 +190,8 @@ class Theory:
         return 1.0 / (self.run.problem.alpha * float(share)) if share > 0 else np.inf
 
     def __repr__(self) -> str:
-        theory = self.run.theory
-        return (f"<Theory {self.run.algorithm.kind}, alpha = {self.run.problem.alpha:g}, {theory.method}, {self._replicas()} of "
-                f"{theory.samples} samples: {self.outcome}, {self._at_end(self._main)}>")
+        return (f"<Theory {self.run.algorithm.kind}, {data_text(self.run.problem)}, {self._solved()}: {self.outcome}, "
+                f"{self._at_end(self._main)}>")
 
     @property
     def _main(self) -> str:
@@ -186,10 +202,21 @@ class Theory:
         count = len(self.replicas["m"])
         return f"{count} replica{'s' if count != 1 else ''}" + (f" ({self.diverged} diverged)" if self.diverged else "")
 
+    def _solved(self) -> str:
+        """How it was solved, in words."""
+        if not self.sampled:
+            return f"{self.run.theory.method} without samples"
+        return f"{self.run.theory.method}, {self._replicas()} of {self.run.theory.samples} samples"
+
+    @property
+    def sampled(self) -> bool:
+        """Whether samples were drawn; without, nothing is random, and errors are 0."""
+        return is_sampled(self.run.problem)
+
     def _repr_html_(self) -> str:
         run = self.run
-        facts = {"run": f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, learning rate {run.algorithm.rate_text}",
-                 "solved by": f"{run.theory.method}, {self._replicas()} of {run.theory.samples} samples",
+        facts = {"run": f"{run.algorithm.kind}, {data_text(run.problem)}, learning rate {run.algorithm.rate_text}",
+                 "solved by": self._solved(),
                  "outcome": self.outcome}
         shown = [name for name in (self._main, "loss", "nu_hat", "mse") if name in self.curves and self.curves[name].ndim == 1]
         curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in dict.fromkeys(shown[:3])]
@@ -218,6 +245,12 @@ class Theory:
         X = drawn_paths(self.run, {name: rows[chosen] for name, rows in self.random_start.items()}, paths, seed)
         return first_passage(self.t, X, self.V, b, N, growth_of(self.kernels.t, self.kernels.V, self.kernels.exact))
 
+    def fdt(self) -> FluctuationDissipation:
+        """Effective temperatures at the waiting times, with the bath's; UserError where the run did not ask for them."""
+        if self.columns is None or self.columns.T_eff is None:
+            raise UserError("fdt: this result has no temperatures; solve with [theory] fdt = true")
+        return FluctuationDissipation(self.run, self.columns, bath_of(self.run, self.t, self.nu_hat, self.columns.t))
+
     def generalization(self, f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
         """Eq. B.6 along the run, at the mean overlaps: average of f(y, y_hat) over a new sample; f elementwise on arrays.
         Labels and predictions are |h0| and |h|, their squares, their signs, or h0 and h, as the loss declares (h0 and h where it
@@ -245,7 +278,7 @@ class Theory:
         if last is not None:
             variables["t_last"] = (("t_prime",), last)
         if self.columns is not None:
-            columns = dict(vars(self.columns))
+            columns = self.columns.arrays
             coordinates |= {"t_column": columns.pop("t"), "t_w": columns.pop("t_w")}
             variables |= {f"column_{name}": (("t_column", "t_w"), array) for name, array in columns.items()}
         if self.history is not None:
@@ -267,7 +300,7 @@ class Theory:
         arrays |= {f"bias/{name}": array for name, array in self.bias.items()}
         arrays |= {f"history_error/{name}": array for name, array in self.history_error.items()}
         arrays |= {f"kernels/{name}": array for name, array in self.kernels.arrays.items()}
-        arrays |= {f"columns/{name}": array for name, array in (vars(self.columns) if self.columns else {}).items()}
+        arrays |= {f"columns/{name}": array for name, array in (self.columns.arrays if self.columns else {}).items()}
         arrays |= {f"random_start/{name}": array for name, array in self.random_start.items()}
         arrays |= self.state
         return arrays if self.history is None else arrays | {"history": self.history}
@@ -296,21 +329,35 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
         curves, fluctuating, bias = curves | found.curves, found.kernels, bias | found.bias
     kernels = Kernels(t[kept.grid], **statistics.kernels.with_errors(KERNELS), **fluctuating, t_last=t[kept.upto])
     columns = None if run.has_network else Columns(
-        t[kept.times], t[kept.waiting], **statistics.kernels.with_errors(COLUMNS, COLUMN))
+        t[kept.times], t[kept.waiting], **statistics.kernels.with_errors(columns_of(run), COLUMN))
     state = flatten(statistics.arrays())
     history = state.pop("history", None)
     sums = {name: array for name, array in state.items() if name.startswith("state/")}
     outcome = worst(statistics.outcomes)
+    if outcome == DETERMINISTIC:
+        curves, kernels = _without_errors(curves), Kernels(**_without_errors(kernels.arrays))
+        columns = Columns(**_without_errors(vars(columns)))
     return Theory(run=run, outcome=outcome, t=t, curves=curves, replicas=replicas, bias=bias,
                   history_error=statistics.estimates(HISTORY_ERROR), kernels=kernels, columns=columns, history=history,
                   attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=sums, random_start=rows)
+
+
+def _without_errors(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a result that is not random, with errors 0 where there are values."""
+    return {name: np.where(np.isfinite(arrays[name.removesuffix("_error")]), 0.0, np.nan) if name.endswith("_error") else array
+            for name, array in arrays.items()}
+
+
+def columns_of(run: Run) -> tuple[str, ...]:
+    """Names of the columns of a run."""
+    return (*COLUMNS, *(FDT_COLUMNS if run.theory.fdt else ()))
 
 
 def worst(outcomes: list[str]) -> str:
     """The outcome of a run from those of its replicas: diverged where more than half of them diverged."""
     if 2 * outcomes.count(DIVERGED) > len(outcomes):
         return DIVERGED
-    for outcome in ("sweep limit", "noise floor", "converged"):
+    for outcome in ("sweep limit", "noise floor", "converged", DETERMINISTIC):
         if outcome in outcomes:
             return outcome
     return "done"

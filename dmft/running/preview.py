@@ -9,8 +9,11 @@ import numpy as np
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.equations.kernels import COLUMNS
+from dmft.model.data import is_sampled
 from dmft.model.experiment import Experiment, theory_experiment
+from dmft.model.p_spin import PSpin
 from dmft.model.runfile import Run
+from dmft.model.two_times import kernel_bytes, simulated_steps
 from dmft.running.cost import Cost, estimate, replica_bytes, size_text
 from dmft.running.replica import WHOLE, Setup
 from dmft.running.runner import UNSTABLE_SHARE, check
@@ -45,10 +48,8 @@ def preview(run: Run, kind: str, comm: Comm) -> Preview:
     warnings = [*run.notes(), *(_theory_warnings(run) if kind == "theory" else _simulation_warnings(run))]
     if kind == "theory" and run.theory.device == "cpu":
         check(run, comm)
-    if kind == "theory" and run.theory.method == "iterate":
-        del here["gpu"]     # only the march runs there
-    if run.has_network:
-        del here["gpu"]     # networks run on the CPU so far
+    if not is_sampled(run.problem) or run.has_network or kind == "theory" and run.theory.method == "iterate":
+        del here["gpu"]     # only the march with samples of one unit runs there
     costs = {device: estimate(each, kind, comm.size, comm.threads(), cards=1) for device, each in here.items()}
     return Preview(run, _theory_work(run) if kind == "theory" else _simulation_work(run), costs, warnings)
 
@@ -72,6 +73,10 @@ def _theory_work(run: Run) -> list[str]:
     else:
         how = "one causal march, " + ("full history" if setup.per_level is None else
                                       f"dyadic history of {setup.per_level} blocks a level")
+    if not setup.sampled:
+        coarse = "" if setup.per_level is None else ", with a companion of half the blocks for what blocks cost"
+        return [f"theory of {run.algorithm.kind}: {_steps_text(run)}; {how}",
+                f"no samples: nothing is random, errors are 0{coarse}; {_kernels_text(setup)}"]
     coarse = "" if setup.per_level is None else ", every second one with another of half the blocks"
     which = "V_error" if setup.experiment.start.random else "m_error"
     more = f", more until {which} < {theory.target_error:g}" if theory.target_error > 0 else ""
@@ -97,6 +102,8 @@ def _slots_text(setup: Setup) -> str:
     """Slots and bytes of the samples of a replica that waiting times take in a history of blocks."""
     if setup.per_level is None:
         return ""
+    if not setup.sampled:
+        return f", {setup.slots} slots"
     free = replace(setup, wanted=setup.wanted._replace(waiting=np.zeros(0, np.int64)))
     slots, more = setup.history(WHOLE).slots, replica_bytes(setup) - replica_bytes(free)
     return f", and {slots - free.history(WHOLE).slots} of {slots} slots: {size_text(more)} of the samples of a replica"
@@ -106,12 +113,22 @@ def _simulation_work(run: Run) -> list[str]:
     s = run.simulation
     return [f"simulation of {run.algorithm.kind}: {_steps_text(run)}",
             f"{s.instances} instances of N = {s.dimension}, M = {round(run.problem.alpha * s.dimension)} data samples "
-            f"({s.landscape} landscape, {s.precision})"]
+            f"({s.landscape} landscape, {s.precision})", *_pairs_text(run)]
+
+
+def _pairs_text(run: Run) -> list[str]:
+    """What two-time quantities will be measured, and what is kept for them."""
+    if not run.simulation.kernels:
+        return []
+    return [f"C, M_C and R at {simulated_steps(run).size} times t', from two copies of every instance; weights and gradients "
+            f"that are kept for them: {size_text(run.simulation.instances * kernel_bytes(run))}"]
 
 
 def _theory_warnings(run: Run) -> list[str]:
     """What may go wrong in a theory run, in lines of text."""
     experiment, theory = theory_experiment(run), run.theory
+    if not experiment.data.sampled:
+        return closed_warnings(experiment)
     if run.has_network:
         return _few_replicas(run)
     found = _step_warnings(Experiment.from_run(run))
@@ -132,8 +149,23 @@ def _few_replicas(run: Run) -> list[str]:
     return [f"theory.replicas = {replicas}: {bars}; 8 is a good start"]
 
 
+def closed_warnings(experiment: Experiment) -> list[str]:
+    """What may go wrong in a run of a closed model: on the threshold, where descent ends, the Hessian has eigenvalues up to
+    4 sqrt(f''(1)). Eq. [closed-threshold]."""
+    assert isinstance(experiment.data, PSpin)
+    fastest, eta = 4 * float(np.sqrt(experiment.data.derivatives()[1].sum())), float(experiment.eta_n.max())
+    if eta * fastest <= OVERSHOOT:
+        return []
+    return [f"unstable step: learning_rate * 4 sqrt(f''(1)) = {eta * fastest:.3g} > 2, where the explicit step overshoots; take "
+            f"algorithm.learning_rate below {OVERSHOOT / fastest:.2g}"]
+
+
 def _simulation_warnings(run: Run) -> list[str]:
-    found = [] if run.has_network else _step_warnings(Experiment.from_run(run))
+    experiment = Experiment.from_run(run)
+    if not experiment.data.sampled:
+        found = closed_warnings(experiment)
+    else:
+        found = [] if run.has_network else _step_warnings(experiment)
     if run.simulation.instances == 1:
         found.append("simulation.instances = 1: there are no error bars")
     return found

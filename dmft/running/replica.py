@@ -26,6 +26,7 @@ from dmft.result.statistics import BIAS, COLUMN, HISTORY_ERROR, Solution, finite
 from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.blocks import Blocks, Solver, Summing, blocks_for, step_together
+from dmft.solvers.closed import ClosedMarch
 from dmft.solvers.iterate import SUM_BLOCKS, Guess, Iteration, Options, iteration_bytes
 from dmft.solvers.march import March, march_blocks
 
@@ -56,9 +57,8 @@ class Setup:
         iterate = theory.method == "iterate"
         whole = sampling_of(run, parts, theory.samples, 0, estimator)
         units = max(run.network.units, 1)
-        per_level = None if iterate else blocks_per_level(
-            theory.history, theory.blocks_per_level, experiment.steps, units * theory.samples, units * whole.carriers
-        )
+        counts = (units * theory.samples, units * whole.carriers) if experiment.data.sampled else (0, 0)
+        per_level = None if iterate else blocks_per_level(theory.history, theory.blocks_per_level, experiment.steps, *counts)
         wanted = Wanted.of(run)
         if run.has_network:
             if experiment.network and experiment.network.kinked and "ibp" not in parts:
@@ -84,11 +84,23 @@ class Setup:
     def solutions(self, index: int) -> tuple[str, ...]:
         """The solutions of replica `index`."""
         coarse = self.per_level and self.per_level >= 2 * FEWEST_BLOCKS and index % COARSE_EVERY == 0
+        if not self.sampled:
+            return (WHOLE, COARSE) if coarse else (WHOLE,)
         return (WHOLE, HALF, COARSE) if coarse else (WHOLE, HALF)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether there are samples; without, there is one solution, and nothing is random."""
+        return self.experiment.data.sampled
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas the run asks for."""
+        return self.run.theory.replicas if self.sampled else 1
 
     def share(self, solution: str) -> float:
         """The share of the replicas that have a solution."""
-        replicas = self.run.theory.replicas
+        replicas = self.replicas
         return sum(solution in self.solutions(index) for index in range(replicas)) / replicas
 
     def blocks(self, solution: str) -> int | None:
@@ -98,6 +110,11 @@ class Setup:
     def history(self, solution: str) -> History:
         """The history of a solution, empty."""
         return history_for(self.experiment, self.blocks(solution), self.wanted)
+
+    @property
+    def slots(self) -> int:
+        """Slots of the history, where the layout of a full one might be too large to make."""
+        return self.history(WHOLE).slots if self.per_level else self.experiment.steps
 
     def samples(self, solution: str) -> int:
         """Samples of a solution; mirrored ones come in pairs."""
@@ -120,6 +137,9 @@ class Setup:
             fresh = self.run.theory.noise == "fresh"
             need = sum(iteration_bytes(self.experiment.steps, len(each.here), fresh) for each in blocks)
             check_memory(need, room, blocks[0].count, "iterate")
+            return
+        if not self.sampled:
+            check_memory(8 * 3.0 * self.slots**2, room, 0, "full" if self.per_level is None else "dyadic")
             return
         here = march_blocks(self.sampling(WHOLE, 0), comm, self.gpu)
         if self.experiment.network is not None:
@@ -215,6 +235,8 @@ class Replica:
     def _solver(self, solution: str) -> ReplicaSolver:
         """The solver of one of the solutions at its start."""
         s, theory = self.setup, self.setup.run.theory
+        if not s.sampled:
+            return ClosedMarch(s.experiment, s.blocks(solution), s.wanted, self.comm)
         sampling = s.sampling(solution, self.index)
         if s.experiment.network is not None:
             return CommitteeMarch(s.experiment, sampling, s.blocks(solution), s.wanted, self.comm, s.stored_type)
@@ -263,12 +285,13 @@ class Replica:
         """A statistics.Solution as arrays."""
         whole = self.whole
         residuals = None if whole.residuals is None else np.array(whole.residuals, float)
-        halves = {f"half_{name}": rows for name, rows in self.solvers[HALF].random_start().items()}
+        beside = HALF if HALF in self.solvers else WHOLE  # what COARSE has the samples of
+        halves = {f"half_{name}": rows for name, rows in self.solvers[beside].random_start().items()}
         if halves:
             halves["per_level"] = np.array(self.setup.per_level or 0)
-        told = {BIAS: finite_sample_bias(self._figures(WHOLE), self._figures(HALF))}
+        told = {BIAS: finite_sample_bias(self._figures(WHOLE), self._figures(HALF))} if HALF in self.solvers else {}
         if COARSE in self.solvers:
-            told[HISTORY_ERROR] = history_error(*(self._figures(name) | self._fluctuations(name) for name in (HALF, COARSE)))
+            told[HISTORY_ERROR] = history_error(*(self._figures(name) | self._fluctuations(name) for name in (beside, COARSE)))
         solution = Solution(whole.curves, {**whole.kernels, **_columns(whole)}, told, whole.outcome, residuals,
                             {**whole.random_start(), **halves})
         return Part(solution.arrays())

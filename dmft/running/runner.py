@@ -113,14 +113,14 @@ class TheoryJob:
         self.run_text, self.checkpoint_interval = run.to_toml(), run.theory.checkpoint_interval
         self.statistics = ReplicaStatistics()  # filled on the root
         self.finished = 0
-        self._asked = run.theory.replicas  # grows while the error is above theory.target_error
+        self._asked = self.setup.replicas  # grows while the error is above theory.target_error
         self._started = False
         self.keeps_state = run.theory.keep_state and run.theory.method == "march"
         self.kept_state: store.Stored | None = None  # what a longer run goes on from
 
     @property
     def wanted(self) -> int:
-        return self.run.theory.replicas
+        return self.setup.replicas
 
     def compare(self, stored_text: str, source: str) -> list[str]:
         return grown(stored_text, self.run, self.kind, source)
@@ -144,7 +144,7 @@ class TheoryJob:
             self._note("more sweeps allowed: iterating again with the stored kernels as first guess")
             self.setup = replace(self.setup, start=guess_from(theory, self.run))
             return True
-        if f"state/{BIAS}/count" not in theory.state:
+        if self.setup.sampled and f"state/{BIAS}/count" not in theory.state:
             self._note("the result is of an earlier version, which kept other sums over its replicas: solving all of them again")
             return False
         self.statistics = statistics_of(theory)
@@ -204,7 +204,7 @@ class TheoryJob:
         """The number of replicas to go on to for the target error; it grows at most twofold at a time, and not with the number of
         ranks."""
         target = self.run.theory.target_error
-        if target <= 0:
+        if target <= 0 or not self.setup.sampled:
             return self.finished
         if self.comm.bcast(self.comm.is_root and self.statistics.diverged == self.finished >= HOPELESS):
             return self.finished  # more of them would diverge, too
@@ -272,7 +272,7 @@ class TheoryJob:
         if experiment.hidden:
             attrs = {**attrs, "spectral_start": f"{experiment.hidden} steps of power iteration before t = 0, "
                                                 f"overlap {experiment.m0:.5f} for infinitely many"}
-        attrs = {**attrs, **meanings_text(experiment.observables)}
+        attrs = {**attrs, **meanings_text(experiment.observables, experiment.data.meanings)}
         theory = make_theory(self.run, self.statistics, self.setup.kept, attrs, self.setup.per_level)
         if output:
             theory.save(output)
@@ -322,6 +322,11 @@ def _warn_diverged(theory: Theory) -> None:
     if theory.diverged < count:
         few = ", fewer than half: no result" if theory.outcome == "diverged" else ""
         what += f"; means and errors are those of the others{few}"
+    if not theory.sampled:
+        warnings.warn(f"{what}: the learning rate {eta:g} is too large (it should be below 1/(2 sqrt(f''(1)))), or the history "
+                      "too coarse; take a smaller algorithm.learning_rate, or more theory.blocks_per_level", OutcomeWarning,
+                      stacklevel=5)
+        return
     if theory.run.has_network:
         warnings.warn(f"{what}: sums over the samples grew beyond all bounds; take a smaller algorithm.learning_rate (now {eta:g})",
                       OutcomeWarning, stacklevel=5)

@@ -163,7 +163,7 @@ class Iteration:
         self._pass: Pass | None = None
         self._samples: dict[tuple[int, int], Samples] = {}  # arrays that chunks of one size share
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
-        self.kernels, self.columns = self.kept.empty()
+        self.kernels, self.columns = self.kept.empty(wanted.temperatures)
 
     @property
     def width(self) -> int:

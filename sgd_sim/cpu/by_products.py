@@ -125,6 +125,10 @@ def push_intercepts(passes, landscape, flags, settings, lanes):
         lanes.b[lane] = pushed(lanes.b[lane], settings.eta, total, lanes.w.shape[0])
 
 
+def slope(passes, landscape, flags, settings, lanes, lane, mu):
+    return passes.h[mu, lane]
+
+
 def visit_fresh(passes, landscape, settings, lanes):
     times(landscape.test, lanes.e, passes.test_h)
 

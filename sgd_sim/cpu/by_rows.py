@@ -14,7 +14,7 @@ from numba import get_num_threads, njit, prange
 from dmft.core.compiled import UNCOUNTED
 from sgd_sim.cpu.lanes import Lanes
 from sgd_sim.kernels import minibatch
-from sgd_sim.kernels.formulas import pushed
+from sgd_sim.kernels.formulas import coefficient, pushed
 from sgd_sim.kernels.rows import aligned, call_scalar, padded, pass_over_rows
 from sgd_sim.landscape import Landscape
 
@@ -170,6 +170,13 @@ def push_intercepts(passes, landscape, flags, settings, lanes):
         if everything or s[mu] > 0:
             total += (1 if everything else s[mu]) * call_scalar(settings.dv, passes.fields[mu], landscape.h0[mu])
     lanes.b[0] = pushed(lanes.b[0], settings.eta * settings.scale, total, lanes.w.size)
+
+
+def slope(passes, landscape, flags, settings, lanes, lane, mu):
+    if flags.batch != minibatch.FULL and lanes.s[0, mu] == 0:
+        return 0.0
+    weight = 1 if flags.batch == minibatch.FULL else lanes.s[0, mu]
+    return coefficient(settings.scale, weight, call_scalar(settings.dv, passes.fields[mu], landscape.h0[mu]))
 
 
 def visit_fresh(passes, landscape, settings, lanes):

@@ -20,6 +20,7 @@ from numba.extending import overload
 
 from dmft.core.compiled import UNCOUNTED
 from sgd_sim.cpu import by_products, by_rows
+from sgd_sim.cpu.two_times import pair_gradients, pair_weights, push
 from sgd_sim.kernels.fast_normals import BLOCK, fill_block
 from sgd_sim.kernels.formulas import keep_of, miss, moved, point_ahead, rate_of
 from sgd_sim.kernels.rows import call_factor, call_scalar, call_value
@@ -44,6 +45,7 @@ def _of_the_pass(name: str, doc: str):
 visit = _of_the_pass("visit", "The fields at lanes.e, of the mini-batch or of everything. draws: a gradient is wanted afterwards.")
 gradient = _of_the_pass("gradient", "lanes.total = the gradients at the point that was visited last.")
 push_intercepts = _of_the_pass("push_intercepts", "One step of the intercepts, after `gradient`.")
+slope = _of_the_pass("slope", "g_mu of a sample in the mini-batch, after `gradient`; 0 outside it.")
 visit_fresh = _of_the_pass("visit_fresh", "The fields of new samples at lanes.e.")
 field = _of_the_pass("field", "The field of a sample, after `visit`.")
 fresh_field = _of_the_pass("fresh_field", "The field of a new sample, after `visit_fresh`.")
@@ -171,6 +173,18 @@ def _record(landscape, flags, settings, averages, passes, lanes, column, curves)
 
 
 @njit(**UNCOUNTED, nogil=True)
+def _pair(landscape, flags, settings, passes, lanes, pairs, step, column):
+    """Enter M_C of every live lane, and push the second copies; after `gradient`."""
+    n, now = lanes.w.shape[0], pairs.now
+    for lane in range(lanes.live.size):
+        if lanes.live[lane]:
+            for mu in range(now.size):
+                now[mu] = landscape.spread[mu] * slope(passes, landscape, flags, settings, lanes, lane, mu)
+            pair_gradients(pairs, lane, n, step, column)
+    push(pairs, lanes, rate_of(settings.eta, n), step)
+
+
+@njit(**UNCOUNTED, nogil=True)
 def _drop(live, lane, step, column, records):
     """Take a lane out that has diverged; returns 1."""
     live[lane] = False
@@ -183,8 +197,8 @@ def _drop(live, lane, step, column, records):
 def advance(landscape, flags, table, passes, lanes, records, first, last):
     """Take all lanes from step first to step last, or until none is left.
 
-    Steps of `records` in [first, last] fill their columns. A record at `last` is made before the mini-batch of that step is drawn,
-    and is made again, with the same numbers, when the run continues.
+    Steps of `records` in [first, last] fill their columns. A record at `last` is made before the mini-batch of that step is drawn
+    (so that it has no M_C), and is made again, with the same numbers, when the run continues.
     """
     w0, curves, live, sign = landscape.w0, records.curves, lanes.live, lanes.sign
     w, before, e, w0_column = lanes.w, lanes.before, lanes.e, w0.reshape(-1, 1)
@@ -209,6 +223,8 @@ def advance(landscape, flags, table, passes, lanes, records, first, last):
             for lane in range(sign.size):    # fields of new samples overflow too
                 if live[lane] and not np.isfinite(curves[lane, LOSS, column] + curves[lane, MSE_FRESH, column]):
                     left -= _drop(live, lane, step, column, records)
+            if records.pairs.steps.size:
+                pair_weights(records.pairs, lanes, step, column)
             column += 1
         if step == last or not left:
             break
@@ -216,6 +232,8 @@ def advance(landscape, flags, table, passes, lanes, records, first, last):
             _deviate(w, before, settings.lookahead, w0, sign, live, e)
             visit(passes, landscape, flags, settings, lanes, step, False, True)
         gradient(passes, landscape, flags, settings, lanes, step)
+        if wanted and records.pairs.steps.size:
+            _pair(landscape, flags, settings, passes, lanes, records.pairs, step, column - 1)
         if flags.bias:
             push_intercepts(passes, landscape, flags, settings, lanes)
         update(flags, settings, lanes, step)

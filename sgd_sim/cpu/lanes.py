@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.core.streams import key
+from sgd_sim.cpu.two_times import Pairs
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.fast_normals import BLOCK, buffers
 from sgd_sim.landscape import Landscape
@@ -60,3 +61,4 @@ class Records(NamedTuple):
     steps: np.ndarray         # increasing
     curves: np.ndarray        # (lanes, rows, steps), whose rows have names in sgd_sim/recording.py
     diverged_at: np.ndarray   # (lanes,) step, or -1
+    pairs: Pairs

@@ -14,6 +14,7 @@ from sgd_sim.cpu.by_rows import ByRows, make_rows, row_lanes
 from sgd_sim.cpu.dynamics import advance
 from sgd_sim.cpu.lanes import Lanes, Records, make_noise
 from sgd_sim.cpu.starts import start_weights
+from sgd_sim.cpu.two_times import make_pairs
 from sgd_sim.kernels.step_table import make_flags, make_table
 from sgd_sim.landscape import Landscape, make_landscape
 from sgd_sim.states import NOT_STARTED, States
@@ -36,21 +37,23 @@ class Stepper(Protocol):
 
 
 class Trajectories:
-    """Instances on one landscape, all at the same step, from their starts or from their saved states."""
+    """Lines on one landscape, all at the same step, from their starts or from their saved states."""
 
     def __init__(self, run: Run, instances: np.ndarray, states: States, landscape: Landscape, lanes: Lanes,
                  passes: ByRows | ByProducts, rows: ByRows):
         self.instances, self.landscape, self.lanes, self.passes = instances, landscape, lanes, passes
         self.flags, self.table = make_flags(run), make_table(run, landscape.h0.size)
         width, constraint, seed = lanes.w.shape[1], Experiment.from_run(run).constraint, run.simulation.seed
-        self.records = Records(states.record, np.full((width, *states.curves.shape[1:]), np.nan), np.full(width, -1))
+        self.records = Records(states.record, np.full((width, *states.curves.shape[1:]), np.nan), np.full(width, -1),
+                               make_pairs(states, instances, width, landscape.w0.size, landscape.h0.size))
         self.step = max(0, int(states.step[instances[0]]))
         for lane, i in enumerate(instances):
-            lanes.batch[lane], lanes.thermal[lane] = make_noise(seed, i)
+            instance = i // states.copies
+            lanes.batch[lane], lanes.thermal[lane] = make_noise(seed, instance)
             self.records.curves[lane], self.records.diverged_at[lane] = states.curves[i], states.diverged_at[i]
             lanes.live[lane] = states.diverged_at[i] < 0
             if states.step[i] == NOT_STARTED:
-                lanes.w[:, lane] = start_weights(run.problem, constraint, landscape, rows, seed, i)
+                lanes.w[:, lane] = start_weights(run.problem, constraint, landscape, rows, seed, instance)
                 lanes.before[:, lane] = lanes.w[:states.before.shape[1], lane]
             else:
                 lanes.w[:, lane], lanes.b[lane], lanes.before[:, lane] = states.w[i], states.b[i], states.before[i]
@@ -73,6 +76,9 @@ class Trajectories:
             diverged, lives = self.records.diverged_at[lane], self.lanes.live[lane]
             states.step[i], states.diverged_at[i] = self.step if diverged < 0 else diverged, diverged
             states.curves[i], states.b[i] = self.records.curves[lane], self.lanes.b[lane]
+            if states.kept.size:
+                pairs = self.records.pairs
+                states.pairs[i], states.kept_w[i], states.kept_g[i] = pairs.values[lane], pairs.w[lane], pairs.g[lane]
             states.w[i] = self.lanes.w[:, lane] if lives else 0.0
             states.before[i] = self.lanes.before[:, lane] if lives else 0.0
             if states.s.shape[1]:
@@ -80,14 +86,14 @@ class Trajectories:
 
 
 class InstanceTrajectory(Trajectories):
-    """One instance on its own landscape, or the one that is given."""
+    """One line on its own landscape, or the one that is given."""
 
-    def __init__(self, run: Run, instance: int, states: States, threads: bool, landscape: Landscape | None = None):
+    def __init__(self, run: Run, line: int, states: States, threads: bool, landscape: Landscape | None = None):
         simulation, problem = run.simulation, run.problem
-        landscape = landscape or make_landscape(simulation.seed, instance, simulation.dimension, problem.alpha, threads,
-                                                simulation.precision, data_of(problem))
+        landscape = landscape or make_landscape(simulation.seed, line // states.copies, simulation.dimension, problem.alpha,
+                                                threads, simulation.precision, data_of(problem))
         rows = make_rows(landscape, threads)
-        super().__init__(run, np.array([instance]), states, landscape, row_lanes(landscape, rows, states.before.shape[1] > 0), rows,
+        super().__init__(run, np.array([line]), states, landscape, row_lanes(landscape, rows, states.before.shape[1] > 0), rows,
                          rows)
 
 

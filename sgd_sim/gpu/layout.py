@@ -15,10 +15,11 @@ import numpy as np
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, source
 from dmft.core.to_cuda import CudaFunctions
+from dmft.files.layouts import SIMULATED_KERNELS
 from dmft.model.constraints import Constraint, Sphere
 from sgd_sim.kernels import fast_normals, formulas, minibatch
 from sgd_sim.kernels.step_table import RunFlags
-from sgd_sim.recording import BY_DATA, RECORDED
+from sgd_sim.recording import BY_DATA, PAIR_GRADIENTS, PAIR_PROBES, PAIR_WEIGHTS, RECORDED
 
 ONE_WARP = 1024
 WIDEST = 16384
@@ -27,9 +28,10 @@ CHUNK_ROWS_HALF = 768       # the same number of bytes in float16
 CHUNK_ROWS_WIDE = 128       # where all warps share a row: such large instances may be few, and must still occupy the card
 LANES = 32
 TILE, SLAB, STAGES = 64, 32, 2   # of the matrix products of products.cuh
-KERNELS = ("fill_rows", "place_rows", "draw_rows", "draw_fixed_size", "update", "record", "power_step")
+KERNELS = ("fill_rows", "place_rows", "draw_rows", "draw_fixed_size", "update", "record", "power_step", "pair_weights",
+           "pair_gradients", "push")
 PASSES = {"rows": ("pass_over_rows",), "products": ("fields_of_starts", "gradients_of_starts")}   # how data are passed over
-SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "coefficient.cuh")
+SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "coefficient.cuh", "two_times.cuh")
 # Numbers of a step in its line on the card: what formulas.py makes of the rates, columns of a StepTable by their names.
 CARD_SETTINGS = ("keep", "recoil", "lookahead", "rate", "eta", "noise", "scale", "enter", "switch_on", "switch_off")
 # Modes of a pass: take the mini-batch; take the fields of all rows; see `factor_of`; step the weights afterwards.
@@ -101,7 +103,9 @@ def _codes() -> str:
     batches = {name: getattr(minibatch, name) for name in ("BERNOULLI", "WITH_REPLACEMENT")}
     places = {**{name.upper(): k for k, name in enumerate(CARD_SETTINGS)}, "SETTINGS": len(CARD_SETTINGS)}
     rows = {f"{name.upper()}_ROW": k for k, name in enumerate(RECORDED + BY_DATA)}
-    return "\n".join(map(enum, (batches, {"DRAW": DRAW, "ALL": ALL, "PRODUCT": PRODUCT, "STEP": STEP}, places, rows)))
+    pairs = {"PAIR_WEIGHTS": PAIR_WEIGHTS, "PAIR_GRADIENTS": PAIR_GRADIENTS, "PAIR_PROBES": PAIR_PROBES,
+             "PAIR_ROWS": len(SIMULATED_KERNELS)}
+    return "\n".join(map(enum, (batches, {"DRAW": DRAW, "ALL": ALL, "PRODUCT": PRODUCT, "STEP": STEP}, places, rows, pairs)))
 
 
 def _formulas(flags: RunFlags, constraint: Constraint) -> str:

@@ -13,12 +13,15 @@ import numpy as np
 from dmft.core.device import Gpu
 from dmft.core.errors import RunError
 from dmft.core.streams import key
+from dmft.files.layouts import SIMULATED_KERNELS
 from dmft.model.cuda_loss import averages_source, check_averages, check_cuda, loss_source
 from dmft.model.experiment import Experiment, observables_of
 from dmft.model.runfile import Run
 from dmft.model.sample_averages import averages
+from dmft.model.two_times import simulated_steps
 from sgd_sim.cpu.lanes import make_noise
 from sgd_sim.cpu.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, spectral_weights, start_noise
+from sgd_sim.cpu.two_times import forces, make_probes
 from sgd_sim.gpu.layout import ALL, CARD_SETTINGS, DRAW, KERNELS, PASSES, PRODUCT, STEP, WIDEST, CardLayout, make_layout
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.formulas import keep_of, rate_of
@@ -53,8 +56,9 @@ def instance_bytes(run: Run, layout: CardLayout) -> int:
     batches = layout.samples * (RING + (4 * AHEAD if run.algorithm.kind == "sgd" else 0))
     factors = 4 * (layout.samples + 3) if run.simulation.landscape == "shared" else 0
     start = 8 * (layout.n + layout.samples) if run.problem.start == "spectral" else 0
-    curves = 8 * len(recorded_rows(run)) * record_steps(run).size
-    weights = 4 * layout.padded * (blocks + 1) + 8 * layout.n * (2 + remembers(run))
+    kept = simulated_steps(run).size
+    curves = 8 * (len(recorded_rows(run)) + kept * len(SIMULATED_KERNELS)) * record_steps(run).size
+    weights = 4 * layout.padded * (blocks + 1) + 8 * layout.n * (2 + remembers(run)) + 4 * kept * (layout.n + layout.samples)
     return weights + 8 * (layout.samples + TEST_ROWS) + batches + factors + start + curves + 4096
 
 
@@ -99,11 +103,13 @@ class GpuTrajectories:
         count, n, samples, put, zeros = instances.size, self.layout.n, self.layout.samples, gpu.put, gpu.zeros
         self.blocks = max(self.layout.chunks(samples), self.layout.chunks(TEST_ROWS))
 
-        streams = [make_noise(seed, i) for i in instances]
+        own = instances // states.copies    # whose data and noise a line has
+        streams = [make_noise(seed, i) for i in own]
         self.batch_streams, self.thermal_streams = (put(np.array([s[k] for s in streams])) for k in (0, 1))
-        landscapes = np.array([0]) if self.shared else instances
+        landscapes = np.array([0]) if self.shared else own
         teachers = np.array([make_teacher(seed, i, n) for i in landscapes])
         self.w0 = put(teachers)
+        self.spread: Any = NULL
         self.data, self.teacher = self._rows("simulation/data", landscapes, samples)
         self.test, _ = self._rows("simulation/test", landscapes, TEST_ROWS)
         self.e, self.arrived = zeros((count, self.layout.padded), np.float32), zeros(count, np.uint32)
@@ -123,8 +129,12 @@ class GpuTrajectories:
         self.w, self.before = put(states.w[instances]), put(states.before[instances]) if states.before.shape[1] else NULL
         self.weights = (self.pushes, self.b, self.before, self.w, self.w0, np.int64(0 if self.shared else n), self.thermal_streams,
                         self.e, self.m, self.sign, self.live, self.diverged_at, put(np.full(count, self.step)))
+        self.kept, self.pairs = put(states.kept), put(states.pairs[instances]) if states.kept.size else NULL
+        if states.kept.size:
+            self.kept_w, self.kept_g = put(states.kept_w[instances]), put(states.kept_g[instances])
+            self.probes, self.force = put(make_probes(states.kept.size, n)), put(forces(states)[instances])
         if states.step[instances[0]] == NOT_STARTED:
-            self._start(teachers)
+            self._start(teachers, own)
         self._update(self.step)
 
     def _settings(self) -> np.ndarray:
@@ -154,15 +164,16 @@ class GpuTrajectories:
         if places:
             centre, spread = (self.gpu.put(np.array([place[k] for place in places])) for k in (0, 1))
             self.kernels["place_rows"]((rows, landscapes.size), (128,), (self.w0, np.int32(rows), centre, spread, data), 0)
+            self.spread = spread if self.spread is NULL else self.spread     # that of the data, which are made first
         if not self.table.averages.size:
             return NULL
         return self.gpu.put(np.array([teacher_fields(h0[k], place, self.layout.n) for k, (_, place) in enumerate(drawn)]))
 
-    def _start(self, teachers: np.ndarray) -> None:
-        """Weights at t = 0, as `starts.start_weights`."""
+    def _start(self, teachers: np.ndarray, instances: np.ndarray) -> None:
+        """Weights at t = 0 of these instances, as `starts.start_weights`."""
         problem, seed, n = self.run.problem, self.run.simulation.seed, self.layout.n
         own = [teachers[0 if self.shared else k] for k in range(self.instances.size)]
-        noise = [start_noise(seed, i, n) for i in self.instances]
+        noise = [start_noise(seed, i, n) for i in instances]
         if problem.start != "spectral":
             start = np.array([plain_start(problem, self.constraint, w0, z) for w0, z in zip(own, noise)])
         else:
@@ -231,9 +242,30 @@ class GpuTrajectories:
         self.by_loss[self.loss_n[step]]["record"]((self.instances.size,), (self.layout.threads,), (
             self.w, self.m, fields, h0, apart, rows, test_fields, test_h0, test_apart, tests, self.b, self.teacher,
             np.int64(step), self.curves, column, np.int32(self.record.size), self.live, self.diverged_at, self.weights[-1]), 256)
+        if self.pairs is not NULL:
+            self._launch("pair_weights", step, (np.int64(step), column, np.int32(self.record.size), self.kept, self.probes,
+                                                self.live, self.w, self.kept_w, self.pairs))
         if twice and mode:
             self._update(step)
-            self._pass(mode, step, self.data, self.sign, self.live)
+            self._pass(mode if self.pairs is NULL else mode | ALL, step, self.data, self.sign, self.live)
+        if self.pairs is not NULL and mode:
+            self._pair_gradients(step, column)
+
+    def _pair_gradients(self, step: int, column: np.int32) -> None:
+        """M_C at a step whose mini-batch has been drawn, and the push of the second copies."""
+        _, h0, apart, rows, fields = self.data
+        line = min(step, self.table.eta.size - 1)
+        batch = self.s if self.s is NULL else self.s[step % RING]
+        self._launch("pair_gradients", step, (np.int64(step), column, np.int32(self.record.size), self.kept, self.live,
+                                              np.float64(self.table.scale[line]), fields, h0, self.spread, apart, rows, batch,
+                                              self.kept_g, self.pairs))
+        self._launch("push", step, (np.int64(step), self.kept, self.probes, self.force,
+                                    np.float64(rate_of(self.table.eta[line], self.layout.n)),
+                                    np.int32(self.layout.chunks(self.layout.samples)), self.partial))
+
+    def _launch(self, name: str, step: int, arguments: tuple) -> None:
+        """A kernel with a block for every kept step and instance."""
+        self.by_loss[self.loss_n[step]][name]((self.kept.size, self.instances.size), (128,), arguments, 256)
 
     def advance(self, last: int) -> None:
         """Take all instances to step `last`. A record at `last` is made by the next call, or now if this is the end of the run."""
@@ -270,6 +302,9 @@ class GpuTrajectories:
         states.w[chosen], states.curves[chosen], states.b[chosen] = (self.gpu.get(x) for x in (self.w, self.curves, self.b))
         if self.before is not NULL:
             states.before[chosen] = self.gpu.get(self.before)
+        if self.pairs is not NULL:
+            states.pairs[chosen], states.kept_w[chosen], states.kept_g[chosen] = (
+                self.gpu.get(x) for x in (self.pairs, self.kept_w, self.kept_g))
         if self.flags.batch == minibatch.PERSISTENT:
             places = (states.step[chosen] - 1) % RING    # a diverged instance stands at an earlier step than the others
             for place in np.unique(places):

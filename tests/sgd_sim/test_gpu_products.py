@@ -48,7 +48,7 @@ def on_cpu(run: Run) -> States:
     simulation, states = run.simulation, empty_states(run)
     landscape = make_landscape(simulation.seed, 0, simulation.dimension, run.problem.alpha, False, simulation.precision,
                                Experiment.from_run(run).data)
-    stepper = SharedTrajectories(run, np.arange(simulation.instances), states, landscape)
+    stepper = SharedTrajectories(run, np.arange(states.step.size), states, landscape)
     stepper.advance(run.algorithm.steps)
     stepper.post(states)
     return states

@@ -39,6 +39,7 @@ CASES = {
     "random start": {"start": "random"},
     "float16": {**PERSISTENT, "precision": "float16"},
     "a row for all warps": {"dimension": 1030, "alpha": 0.1, "t_max": 0.06, "record": [0.04]},
+    "the paper's start": {"start_overlap": "iid"},
     "linear": {"loss": "linear"},
     "noisy magnitudes": {"label_noise": 0.2},
     "noisy squares": {"labels": "square", "label_noise": 0.3, **SGD},
@@ -93,7 +94,7 @@ def on_gpu(run: Run, card, stops=(), instances=None, kind=GpuTrajectories) -> St
 def on_cpu(run: Run, states: States | None = None) -> States:
     """All instances to the end, from their start or from where `states` left them."""
     states = empty_states(run) if states is None else states
-    for i in range(run.simulation.instances):
+    for i in range(states.step.size):
         trajectory = InstanceTrajectory(run, i, states, False)
         trajectory.advance(run.algorithm.steps)
         trajectory.post(states)

@@ -7,10 +7,15 @@ diverged are left out, and named.
 The verdict is one of: agree; disagree (|z| is larger than chance explains in a table of this length); cannot tell (the combined
 error is above 10 % of the largest value in the simulation, so that it could hide a wrong theory); diverged.
 
+--kernels compares C, M_C and R at pairs of times, too, for simulations made with [simulation] kernels = true. Entries of a kernel
+are correlated: the bound on the largest |z| takes that from the instances. The picture has the theory above and the simulation
+below the diagonal.
+
 examples:
   dmft compare demo.theory.h5 demo.simulation.h5
   dmft compare demo.theory.h5 n500.h5 n1000.h5 n2000.h5 --plot demo.png
   dmft compare demo.theory.h5 demo.simulation.h5 --observable m --observable loss
+  dmft compare demo.theory.h5 n1500.h5 n4000.h5 --kernels --plot kernels.png
 """
 
 from __future__ import annotations
@@ -32,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--observable", metavar="NAME", action="append",
                         help=f"what to compare: {', '.join(OBSERVABLES)} or an observable of the run (default m, V from a random "
                              "start, and the observables of the run); may be repeated")
+    parser.add_argument("--kernels", action="store_true", help="compare two-time kernels, too")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -39,7 +45,8 @@ def run(options: argparse.Namespace) -> int:
         return EXIT_DONE
     if options.plot:
         needs_pictures()
-    found = api.compare(options.theory, *options.simulations, observable=options.observable, plot=options.plot)
+    found = api.compare(options.theory, *options.simulations, observable=options.observable, kernels=options.kernels,
+                        plot=options.plot)
     print(found)
     if options.plot:
         print(f"picture: {options.plot}")

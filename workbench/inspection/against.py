@@ -32,13 +32,14 @@ from dmft.result.comparison import (
     squared_overlaps,
 )
 from dmft.result.systematic import WORDS
-from dmft.result.theory import Theory
-from sgd_sim.result import SimulationResult
+from dmft.result.theory import Columns, Theory
+from sgd_sim.result import SimulatedKernels, SimulationResult
+from workbench.inspection.against_kernels import KernelComparison, kernels_against, simulated_kernels, theory_kernels
 
 OBSERVABLES = tuple(curve.name for curve in TABLE if curve.compared)
 # Keys in which the runs of the files may differ and still be the same experiment.
 _MAY_DIFFER = ("title", "algorithm.t_max")
-_SOUND = ("done", "converged", "noise floor")     # outcomes of a complete theory
+_SOUND = ("done", "converged", "noise floor", "deterministic")     # outcomes of a complete theory
 _MOST_NAMED = 6                                   # times named one by one in a note
 NOTED_LOSSES = 0.1          # lost samples are noted if a simulation has at least this many lost data samples on average
 
@@ -74,19 +75,26 @@ class AgainstSimulations:
     notes: list[str] = field(repr=False)
     systematic: dict[str, float]    # what it is of which observable of the theory -> its largest estimate
     attrs: Mapping[str, Any] = field(default_factory=dict, repr=False)      # what the observables of the theory mean
+    kernels: list[KernelComparison] = field(default_factory=list, repr=False)
+    columns: tuple[Columns | None, list[SimulatedKernels]] = field(default=(None, []), repr=False)   # for pictures, with `kernels`
+
+    @property
+    def tables(self) -> list[Comparison]:
+        """All that is compared: observables, then kernels."""
+        return [*self.comparisons, *(kernel.pairs for kernel in self.kernels)]
 
     @property
     def max_z(self) -> float:
-        """The largest |z| over all observables and times; NaN where nothing has an error bar."""
-        return float(np.fmax.reduce([result.worst for result in self.comparisons]))
+        """The largest |z| over all observables, kernels and times; NaN where nothing has an error bar."""
+        return float(np.fmax.reduce([result.worst for result in self.tables]))
 
     @property
     def verdict(self) -> str:
         """agree, cannot tell, disagree or diverged: the worst of the observables."""
-        return max((self._verdict(result) for result in self.comparisons), key=VERDICTS.index)
+        return max((self._verdict(result) for result in self.tables), key=VERDICTS.index)
 
     def _verdict(self, result: Comparison) -> str:
-        gone = self.outcome.startswith("diverged") or self.left_out[result.observable].size
+        gone = self.outcome.startswith("diverged") or self.left_out.get(result.observable, np.zeros(0)).size
         return DIVERGED if gone else result.verdict
 
     def plot(self, path: str | Path | None = None) -> Any:
@@ -97,11 +105,12 @@ class AgainstSimulations:
         lines = [*self.notes]
         for result in self.comparisons:
             lines += self._table(result)
+        lines += map(str, self.kernels)
         lines += [f"estimated {what}: up to {size:.2g}" for what, size in self.systematic.items()]
         return "\n".join([*lines, *self.verdict_lines()])
 
     def __repr__(self) -> str:
-        names = ", ".join(result.observable for result in self.comparisons)
+        names = ", ".join(result.observable for result in self.tables)
         return f"<theory against simulation, {self._where()}: {names}: {self.verdict}, max |z| = {self.max_z:.2f}>"
 
     def _repr_html_(self) -> str:
@@ -128,7 +137,7 @@ class AgainstSimulations:
 
     def verdict_lines(self) -> list[str]:
         """The verdict in words, one line, and what to do about it."""
-        by_verdict = {word: [r for r in self.comparisons if self._verdict(r) == word] for word in VERDICTS}
+        by_verdict = {word: [r for r in self.tables if self._verdict(r) == word] for word in VERDICTS}
         names = {word: ", ".join(r.observable for r in found) for word, found in by_verdict.items()}
         if self.verdict == AGREE:
             return ["verdict: agree: theory and simulation agree within their errors"]
@@ -139,7 +148,7 @@ class AgainstSimulations:
             if len(set(self.dimensions)) == 1:
                 lines.append("a finite dimension shifts simulations by O(1/N): give simulations at several N to extrapolate")
             return lines
-        where = "; ".join(f"{r.observable} at t = {_times(r.t[r.blind])}" for r in by_verdict[CANNOT_TELL])
+        where = "; ".join(r.observable + ("" if r.tests else f" at t = {_times(r.t[r.blind])}") for r in by_verdict[CANNOT_TELL])
         return [f"verdict: cannot tell: the combined error of {where} is unknown, or above {100 * BLIND_SHARE:g} % of the largest "
                 "value in the simulation",
                 "more replicas, samples or instances make the errors smaller"]
@@ -147,10 +156,11 @@ class AgainstSimulations:
     def _diverged(self, found: list[Comparison]) -> str:
         parts = []
         for result in found:
-            if lost := self.left_out[result.observable].size:
+            if lost := self.left_out.get(result.observable, np.zeros(0)).size:
                 parts.append(f"{result.observable} is not finite at {lost} of {lost + result.t.size} common times")
             if result.blown_up.any():
-                parts.append(f"the theory's {result.observable} has blown up from t = {result.t[result.blown_up][0]:g} on")
+                since = "" if result.tests else f" from t = {result.t[result.blown_up][0]:g} on"
+                parts.append(f"the theory's {result.observable} has blown up{since}")
         if not parts:
             parts = [f"the theory, after the last common time t = {found[0].t[-1]:g}"]
         rest = {AGREE: "up to there they agree", DISAGREE: "up to there they differ, too",
@@ -159,9 +169,9 @@ class AgainstSimulations:
 
 
 def against_simulations(theory: Theory | str | Path, simulations: Sequence[SimulationResult | str | Path],
-                        observables: Sequence[str] = ()) -> AgainstSimulations:
+                        observables: Sequence[str] = (), kernels: bool = False) -> AgainstSimulations:
     """Compare at the times that all have; simulations at several dimensions are extrapolated to N = infinity. Without observables:
-    m, or V from a random start, where m is 0, and a user's own that all have."""
+    m, or V from a random start, where m is 0, and a user's own that all have. kernels: C, M_C and R, too."""
     ours, theirs = _theory(theory), [_simulation(simulation) for simulation in simulations]
     own = [name for name in observables_of(ours.run) if all(name in side.arrays for side in (ours, *theirs))]
     observables = observables or (_components(ours) if ours.run.has_network else ["V" if "V" in ours.arrays else "m", *own])
@@ -191,11 +201,16 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Simul
             notes.append(f"note: {name}: t = {_times(left_out[name])} left out, where theory or simulation is not finite "
                          "(diverged)")
         comparisons.append(result.where(result.usable))
+    pairs = [simulated_kernels(side.name, side.arrays) for side in theirs] if kernels else []
+    found = kernels_against(theory_kernels(ours.arrays), int(_got_through(ours).sum()), pairs, dimensions,
+                            1e-3 * ours.run.algorithm.first_rate) if kernels else []
+    if kernels and not found:
+        raise FileError(f"{names}: no pair of times in common; give both the same theory.waiting_times or kernel_points")
     told = {f"{words} of the theory's {name}": ours.arrays[f"{what}/{name}"] for name in observables
             for what, words in WORDS.items() if f"{what}/{name}" in ours.arrays}
     largest = {what: float(np.nanmax(np.abs(array))) for what, array in told.items() if np.isfinite(array).any()}
     return AgainstSimulations(ours.run, dimensions, comparisons, left_out, ours.outcome, list(dict.fromkeys(notes)), largest,
-                              meanings(ours.attrs))
+                              meanings(ours.attrs), found, _columns(ours, theirs) if kernels else (None, []))
 
 
 def _stored(path: str | Path, kind: str) -> Side:
@@ -218,6 +233,8 @@ def _simulation(source: SimulationResult | str | Path) -> Side:
     if not isinstance(source, SimulationResult):
         return _stored(source, "simulation")
     arrays = _by_component(source.run, {"t": source.t, **source.curves}, "simulation")
+    for place, part in (("kernels", source.kernels), ("columns", source.columns)):
+        arrays |= {f"{place}/{name}": array for name, array in (vars(part) if part else {}).items()}
     arrays |= _squares(source.run, arrays)
     return Side(f"the simulation at N = {source.run.simulation.dimension}", source.run, arrays)
 
@@ -252,6 +269,13 @@ def _squares(run: Run, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
 
 def _curve(side: Side, name: str) -> Curve:
     return Curve(side.array("t"), side.array(name), side.array(f"{name}_error"), int(_got_through(side).sum()))
+
+
+def _columns(theory: Side, simulations: Sequence[Side]) -> tuple[Columns | None, list[SimulatedKernels]]:
+    """The columns at waiting times, for pictures."""
+    ours, *theirs = ({name.removeprefix("columns/"): array for name, array in side.arrays.items() if name.startswith("columns/")}
+                     for side in (theory, *simulations))
+    return Columns(**ours) if ours else None, [SimulatedKernels(**each) for each in theirs]
 
 
 def _got_through(side: Side) -> np.ndarray:

@@ -6,11 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from dmft.model.curves import name_of_curve
 from dmft.model.runfile import Run
 from dmft.result.systematic import REMEDIES, Systematic, systematic_errors
 from dmft.result.theory import Kernels, Theory
+from workbench.inspection.aging import shown_waiting_times
 from workbench.inspection.kinds import Opened, ResultCheck, kind_of
 
+_NOT_RANDOM = ("m", "loss", "columns/C", "columns/chi")  # whose errors are told where nothing is random
 SIGMAS = 6.0                # standard errors that the largest of many correlated deviations may have
 UNSTABLE_WEIGHT = 1e-4      # weight of samples with learning_rate * v'' > 2 that is tolerated
 
@@ -22,7 +25,7 @@ def checks(opened: Opened) -> list[ResultCheck]:
 
 def theory_checks(theory: Theory) -> list[ResultCheck]:
     """Identities, bias, lost and unstable samples, residuals, and the kernels."""
-    return [*_theory(theory), *_kernels(theory.kernels, theory.run)]
+    return [*_theory(theory), *_kernels(theory.kernels, theory.run), *_temperatures(theory)]
 
 
 def _largest(values: np.ndarray) -> float:
@@ -48,9 +51,14 @@ def _theory(theory: Theory) -> list[ResultCheck]:
         gap = _largest(theory.nu_hat - theory.nu_hat_direct) / scale
         found.append(ResultCheck("nu_hat: A.29 against A.19, largest relative gap", gap, None,
                            f"O(eta), here eta = {eta:g}: a large gap says that the learning rate is coarse"))
+    if sphere and theory.sampled:
         z = _largest(in_errors(theory.nu_gap, theory.nu_gap_error, 1e-9))
         found.append(ResultCheck("nu_hat: exact identity, largest deviation in standard errors", z, _below(z, SIGMAS),
                            "the solution is not consistent: take more samples or a smaller learning rate"))
+    if not theory.sampled:
+        told = {name: theory.history_error[name] for name in _NOT_RANDOM if name in theory.history_error}
+        return [*found, *(ResultCheck(f"error of {name_of_curve(name, theory.attrs)} by the blocks of the history", _largest(error),
+                                      None, "the largest; take more blocks_per_level") for name, error in told.items())]
     main = "m" if theory.V is None else "V"
     found += [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name == main]
     weight = _largest(theory.unstable)
@@ -99,6 +107,19 @@ def _kernels(kernels: Kernels, run: Run) -> list[ResultCheck]:
         off = _largest(np.diag(C) - 1.0)
         found.append(ResultCheck("C(t,t) - 1", off, off < 1e-6, "the sphere is left: rounding, or a divergence"))
     return found
+
+
+def _temperatures(theory: Theory) -> list[ResultCheck]:
+    """Effective temperatures at the end, from some waiting times on, where the run asked for them."""
+    if theory.columns is None or theory.columns.T_eff is None:
+        return []
+    found, told = theory.fdt(), []
+    bath = found.bath[np.isfinite(found.bath)][-1:]
+    for j in shown_waiting_times(theory.columns):
+        t, T, error = found.at_end(j)
+        if np.isfinite(T):
+            told.append(ResultCheck(f"T_eff({t:g}, {found.t_w[j]:g})", T, None, f"+- {error:.2g}; bath a T = {bath[0]:.3g}"))
+    return told
 
 
 def network_checks(theory: Theory) -> list[ResultCheck]:

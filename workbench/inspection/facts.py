@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import schema, store
+from dmft.model.curves import name_of_curve
 from workbench.inspection.checks import checks
 from workbench.inspection.curves import curves_of, decades, own_curves
 from workbench.inspection.kinds import Opened, kind_of
@@ -83,8 +84,9 @@ def _at_decades(opened: Opened) -> list[dict[str, Any]]:
     for i in decades(t):
         row: dict[str, Any] = {"t": float(t[i])}
         for name in names:
-            row[name], row[f"{name}_error"] = _plain(curves[name].mean[i]), _plain(curves[name].error[i])
-        if any(row[name] is not None for name in names):
+            shown = name_of_curve(name, opened.header.attrs)
+            row[shown], row[f"{shown}_error"] = _plain(curves[name].mean[i]), _plain(curves[name].error[i])
+        if any(row[name_of_curve(name, opened.header.attrs)] is not None for name in names):
             rows.append(row)
     return rows
 

@@ -29,6 +29,10 @@ KINDS = {
 NETWORK_KINDS = {"theory": "workbench.kinds.network_theory", "simulation": "workbench.kinds.network_simulation"}
 
 
+# Views that `dmft plot --view` draws.
+VIEWS = {"fdt": "effective temperatures of fluctuation and response (theory files, [theory] fdt = true)"}
+
+
 @dataclass(frozen=True)
 class Opened:
     """A file: its header, its run (None where the kind has another sort of run file), and its contents as an object:
@@ -94,6 +98,10 @@ class FileKind:
     def draw(self, opened: Opened, path: Path | None) -> Any:
         """The picture as a matplotlib Figure, written to `path` unless that is None."""
         raise NotImplementedError
+
+    def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
+        """One of VIEWS in the place of the whole picture; FileError where this kind does not have it."""
+        raise FileError(f"{opened.path}: a {opened.kind} file has no view '{view}'")
 
 
 def kind_of(header: store.Stored) -> FileKind:

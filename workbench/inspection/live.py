@@ -8,12 +8,12 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.averages import finite_error, finite_mean, welford_error
-from dmft.equations.kernels import COLUMNS, KERNELS, Kept
+from dmft.equations.kernels import KERNELS, Kept
 from dmft.files import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
 from dmft.result.statistics import COLUMN
-from dmft.result.theory import NETWORK_CURVES, THEORY_CURVES, Columns, Kernels, Theory
+from dmft.result.theory import NETWORK_CURVES, THEORY_CURVES, Columns, Kernels, Theory, columns_of
 from dmft.running.replica import Setup
 
 
@@ -53,7 +53,7 @@ def partial_theory(header: store.Stored) -> Theory:
     return Theory(run=run, outcome=str(header.attrs.get("outcome", "running")), t=t, curves=curves, replicas=replicas, bias={},
                   kernels=Kernels(t[kept.grid], **_kernels(header, kept, running, KERNELS, pair=pair), t_last=t[kept.upto]),
                   columns=None if pair else Columns(t[kept.times], t[kept.waiting],
-                                                    **_kernels(header, kept, running, COLUMNS, COLUMN)),
+                                                    **_kernels(header, kept, running, columns_of(run), COLUMN)),
                   attrs=dict(header.attrs))
 
 

@@ -30,7 +30,7 @@ class SimulationFile(FileKind):
         return opened.result.states.progress(opened.result.run.algorithm.steps)
 
     def progress(self, opened: Opened) -> dict[str, Any]:
-        return {"instances_done": int(opened.result.states.finished(opened.result.run.algorithm.steps).sum())}
+        return {"instances_done": opened.result.states.instances_finished(opened.result.run.algorithm.steps)}
 
     def warnings(self, opened: Opened) -> list[str]:
         return ["one instance: no error bars"] if opened.result.instances < 2 else []

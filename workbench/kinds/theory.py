@@ -36,7 +36,7 @@ class TheoryFile(FileKind):
 
     def warnings(self, opened: Opened) -> list[str]:
         found, result, outcome = [], opened.result, str(opened.header.attrs.get("outcome", ""))
-        if len(result.replicas["m"]) < 2:
+        if len(result.replicas["m"]) < 2 and result.sampled:
             found.append("one replica: no error bars")
         if result.columns is None and not result.kernels.exact.all():
             found.append("a file of version 0.2 or before: its kernels are averages over blocks of t', written at single times; "
@@ -53,6 +53,10 @@ class TheoryFile(FileKind):
     def draw(self, opened: Opened, path: Path | None) -> Any:
         from workbench.plots import theory  # matplotlib is an extra
         return theory.draw(opened.result, path)
+
+    def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
+        from workbench.plots import fdt  # matplotlib is an extra
+        return fdt.draw(opened.result, path)
 
 
 KIND = TheoryFile()

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from dmft.model.curves import label_of
-from dmft.result.comparison import AGREE, Comparison
+from dmft.result.comparison import Comparison
 from workbench.inspection.against import AgainstSimulations
-from workbench.inspection.titles import experiment_text
+from workbench.plots.compare_kernels import draw_kernels, say_verdict
 from workbench.plots.curves import time_axis
 from workbench.plots.references import draw_references
 from workbench.plots.style import BAND, BLACK, BLUE, ORANGE, Figure, new_figure, save
@@ -18,7 +18,9 @@ MOST_ACROSS = 4  # observables side by side
 
 
 def draw(found: AgainstSimulations, path: Path | None) -> Figure:
-    """One column per observable, z below; the title says the verdict."""
+    """One column per observable, z below; the title says the verdict. Kernels have a picture of their own."""
+    if found.kernels:
+        return save(draw_kernels(found), path)
     eta = found.run.algorithm.first_rate
     across, lines = min(len(found.comparisons), MOST_ACROSS), -(-len(found.comparisons) // MOST_ACROSS)
     figure = new_figure(1.0 + 5.0 * across, 5.8 * lines)
@@ -42,10 +44,7 @@ def draw(found: AgainstSimulations, path: Path | None) -> Figure:
         if result.blind.any():
             for axis in (upper, lower):
                 _mark_blind(axis, result)
-    title = f"{found.run.title}\n" if found.run.title else ""
-    what = f"{experiment_text(found.run)}, N = {', '.join(map(str, found.dimensions))}"
-    figure.suptitle(f"{title}{what}\nverdict: {found.verdict}; max |z| = {found.max_z:.2f}", fontsize="medium",
-                    color=BLACK if found.verdict == AGREE else ORANGE)
+    say_verdict(figure, found)
     return save(figure, path)
 
 

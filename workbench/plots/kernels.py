@@ -27,7 +27,7 @@ def draw_kernel(axis: Axes, kernels: Kernels, name: str, eta: float) -> None:
         edges = np.concatenate(([-0.35 * eta if t[0] == 0 else t[0]], middles, [last * last / middles[-1]]))
     else:  # averages over cells of t', each from its first time to that of the next
         edges = np.append(t, last * last / t[-2])
-    colours = _colours(values)
+    colours = colours_of(values)
     mesh = axis.pcolormesh(edges, edges, values, rasterized=True, **colours)
     axis.set_xscale("symlog", linthresh=eta, linscale=0.35)
     axis.set_yscale("symlog", linthresh=eta, linscale=0.35)
@@ -55,7 +55,7 @@ def _few_labels(bar: Any, norm: Normalize) -> None:
     bar.minorticks_off()
 
 
-def _colours(values: np.ndarray) -> dict[str, Any]:
+def colours_of(values: np.ndarray) -> dict[str, Any]:
     """Kernels span decades near the origin: a logarithmic scale where the values do, linear near zero if they change sign;
     two colours with white at zero where both signs matter."""
     good = values[np.isfinite(values)]

@@ -39,7 +39,7 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     first = "m" if theory.V is None else "V"
     for axis, (name, log) in zip(axes[0], ((first, True), (first, False), ("loss", True), ("loss", False))):
         draw_curve(axis, _curve(theory, name), eta, log)
-        axis.set_ylabel(label_of(name))
+        axis.set_ylabel(label_of(name, theory.attrs))
         if draw_references(axis, theory.run, name):
             axis.legend(fontsize="small")
         if name == "loss":
@@ -66,7 +66,8 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     run = theory.run
     count = len(theory.replicas["m"])
     bands = "bands: 2 standard errors" if count > 1 else "one replica, no error bands"
-    what = f"{experiment_text(run)}, {count} x {run.theory.samples} samples, {theory.outcome}; {bands}"
+    drawn = f"{count} x {run.theory.samples} samples, {theory.outcome}; {bands}" if theory.sampled else theory.outcome
+    what = f"{experiment_text(run)}, {drawn}"
     certain = [f"{one.title}: {one}" for one in systematic_errors(theory.datasets) if one.certain]
     beyond = f"beyond the bands: {'; '.join(certain[:MOST_IN_TITLE])}" if certain else ""
     figure.suptitle("\n".join(filter(None, (run.title, what, beyond))))

@@ -12,6 +12,7 @@ from dmft.convergence.study import Study
 from dmft.core.schema import to_toml_value
 from dmft.result.comparison import AGREE, DIVERGED, VERDICTS, compare
 from dmft.result.theory import Theory
+from workbench.inspection.against_kernels import kernels_against
 from workbench.inspection.curves import curves_of
 from workbench.inspection.facts import facts
 from workbench.inspection.kinds import Opened
@@ -82,7 +83,22 @@ def _comparison(theory: Opened, simulations: list[Opened]) -> str:
         return "<p>no common time at which both are finite; nothing to compare</p>"
     verdict = DIVERGED if theory.result.outcome.startswith("diverged") else max(verdicts, key=VERDICTS.index)
     return table(("", "t", "theory", "error", "simulation", "error", "z"), rows, [abs(row[-1]) > bound for row in rows]) + (
-        f"<p>max |z| = {worst:.2f}; 99 % of tables stay below {bound:.1f}. Verdict: {verdict}.</p>")
+        f"<p>max |z| = {worst:.2f}; 99 % of tables stay below {bound:.1f}. Verdict: {verdict}.</p>") + _kernels(theory, simulations)
+
+
+def _kernels(theory: Opened, simulations: list[Opened]) -> str:
+    """z of the two-time kernels at pairs of times, where simulations have these."""
+    measured = [item.result for item in simulations if item.result.kernels is not None]
+    if not measured:
+        return ""
+    ours, dimensions, parts = theory.result, [one.run.simulation.dimension for one in measured], []
+    for kernel in kernels_against(ours.kernels.single, int(ours.averaged.sum()), [one.kernels for one in measured], dimensions,
+                                  1e-3 * ours.run.algorithm.first_rate):
+        z = kernel.table(kernel.pairs.z)
+        parts.append(f"<h4>z of {kernel.pairs.observable}(t, t'), t down, t' across</h4>" + table(
+            ("t", *(f"{t:.3g}" for t in kernel.t)), [(float(t), *(float(x) for x in line)) for t, line in zip(kernel.t, z)])
+            + f"<p>{escape(kernel.summary())}</p>")
+    return "".join(parts)
 
 
 def _studies(opened: Sequence[Opened], labels: list[str]) -> str:

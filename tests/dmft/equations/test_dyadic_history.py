@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
+from dmft.equations import history as histories
 from dmft.equations.history import SLOT_GROUP, History, grouped
 from dmft.equations.kernels import COLUMNS, Wanted
 from dmft.equations.recursion import merge_matrix
@@ -259,6 +260,26 @@ def test_weights_of_a_kernel_see_slopes(jump):
     smooth = (1 / (1 + k / 20) + late, np.exp(-k / 400) - 0.5 * late)
     (right, means), (finer, finer_means) = errors(*smooth, 8), errors(*smooth, 32)
     assert right < means / 20 and finer < right / 50 and finer_means > means / 40
+
+
+def test_noise_of_single_steps_is_not_multiplied_by_long_blocks(monkeypatch):
+    """A kernel that is noise: its weights stay of the size of its means. Twin: slopes from the next blocks alone, of which some are
+    single steps beside blocks of thousands, multiply their noise by dozens (solutions of 20 000 steps broke down by it)."""
+    history = History(30_000, 12, [], [1024, 4096, 16384])
+    for step in range(30_000):
+        history.push(step)
+    kernel = in_blocks(np.random.default_rng(1).standard_normal(30_000), history)
+    means, size = np.abs(kernel / history.divisor).max(), history.size[history.order]
+    assert (size[1:] > 100 * size[:-1]).any() and np.abs(history.weights(kernel)).max() < 1.5 * means
+
+    def neighbours(order, first, size, jumps, i, way, least):
+        inside = 0 <= i + way < len(order)
+        return (i + way, size[order[i + way]]) if inside else (i, 0)
+
+    torn = kernel / history.divisor
+    monkeypatch.setattr(histories, "_beside", neighbours)
+    histories._weights.py_func(history.order, history.first, history.size, np.zeros(30_001, bool), kernel, torn)
+    assert np.abs(torn).max() > 30 * means
 
 
 def test_a_jump_inside_costs_no_accuracy(monkeypatch):

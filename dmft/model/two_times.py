@@ -1,0 +1,66 @@
+"""Pairs of times (t, t'): which of them a run asks for, in steps, for theory and simulator alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dmft.core.errors import RunError
+from dmft.model.runfile import Run
+
+ALL_UP_TO = 512  # rows of a run up to which all are kept
+KERNEL_POINTS = 256  # rows that are kept of a longer run
+
+
+def nearest_steps(run: Run, key: str, listed: Sequence[float]) -> np.ndarray:
+    """The steps nearest to the times of a list of [theory]; RunError for times beyond the end."""
+    times, algorithm = np.array(listed), run.algorithm
+    clock = algorithm.clock
+    if times[-1] > clock.t[-1] + 0.5 * clock.eta[-1]:
+        raise RunError(f"[theory] {key} = [..., {times[-1]:g}]: beyond algorithm.t_max = {algorithm.t_max:g}; leave it out "
+                       "or raise t_max")
+    return np.unique(clock.nearest(times))
+
+
+def saved_steps(steps: int, points: int = 0) -> np.ndarray:
+    """Steps at which kernels are kept: all of them in a short run, else the first quarter of the points one by
+    one and the rest evenly in the logarithm of time, always with the last step. points = 0: chosen here."""
+    if steps + 1 <= (points or ALL_UP_TO):
+        return np.arange(steps + 1)
+    points = points or KERNEL_POINTS
+    dense = max(points // 4, 1)
+    # Rounding removes some of the log-spaced steps, so ask for more until the number fits.
+    wanted = points - dense
+    for count in range(wanted, 20 * points):
+        late = np.unique(np.round(np.geomspace(dense, steps, count)).astype(np.int64))
+        if len(late) >= wanted:
+            break
+    return np.union1d(np.arange(dense), late)
+
+
+def waiting_ladder(steps: int) -> np.ndarray:
+    """0 and the powers of two below `steps`: a longer run, or one with half the learning rate, has these times, too."""
+    return np.append(0, 2 ** np.arange(max(int(steps) - 1, 1).bit_length())) if steps > 1 else np.zeros(1, np.int64)
+
+
+def waiting_steps(run: Run) -> np.ndarray:
+    """The steps of theory.waiting_times, chosen here if empty."""
+    waiting = run.theory.waiting_times
+    return nearest_steps(run, "waiting_times", waiting) if waiting else waiting_ladder(run.algorithm.steps)
+
+
+def simulated_steps(run: Run) -> np.ndarray:
+    """Steps t' of the two-time quantities of a simulation: the waiting times, and theory.kernel_points where these are listed. None
+    unless simulation.kernels is set."""
+    if not run.simulation.kernels:
+        return np.zeros(0, np.int64)
+    points = run.theory.kernel_points
+    listed = np.zeros(0, np.int64) if isinstance(points, int) else nearest_steps(run, "kernel_points", points)
+    return np.union1d(waiting_steps(run), listed)
+
+
+def kernel_bytes(run: Run) -> int:
+    """Bytes of the weights and gradients that an instance keeps for its two-time quantities, both copies."""
+    n = run.simulation.dimension
+    return 2 * 4 * simulated_steps(run).size * (n + max(1, round(run.problem.alpha * n)))

@@ -1,0 +1,97 @@
+"""Two-time kernels of a theory against simulations: z over pairs of times, with a bound that knows how correlated these are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dmft.core.averages import number_text
+from dmft.core.errors import FileError
+from dmft.files.layouts import SIMULATED_KERNELS
+from dmft.result.comparison import (
+    Comparison,
+    Curve,
+    common_times,
+    equivalent_tests,
+    extrapolate,
+    instances_curve,
+    of_pair,
+)
+from dmft.result.theory import Kernels
+from sgd_sim.result import SimulatedKernels
+
+TABLE_TIMES = 16     # of a printed table
+
+
+@dataclass(frozen=True)
+class KernelComparison:
+    """One kernel at pairs of times t >= t' that theory and simulations have."""
+
+    t: np.ndarray           # (P,)
+    row: np.ndarray         # (pairs,) where t and t' of a pair stand among these
+    column: np.ndarray
+    pairs: Comparison       # over all pairs
+
+    def table(self, values: np.ndarray) -> np.ndarray:
+        """(P, P): one value a pair, t down and t' across, NaN where there is none."""
+        found = np.full((self.t.size, self.t.size), np.nan)
+        found[self.row, self.column] = values
+        return found
+
+    def __str__(self) -> str:
+        name, pairs = self.pairs.observable, self.pairs
+        shown = np.unique(np.linspace(0, self.t.size - 1, min(self.t.size, TABLE_TIMES)).round().astype(int))
+        z = self.table(pairs.z)[np.ix_(shown, shown)]
+        lines = [f"{name}(t, t'): z = (theory - simulation)/error, t down, t' across",
+                 f"{'':>10}" + "".join(f"{t:7.3g}" for t in self.t[shown])]
+        lines += [f"{t:10.4g}" + "".join(f"{number_text(x, '7.2f')}" for x in z[i, :i + 1]) for i, t in enumerate(self.t[shown])]
+        return "\n".join([*lines, self.summary()])
+
+    def summary(self) -> str:
+        """The table in one line."""
+        pairs, rms = self.pairs, np.sqrt(np.nanmean(self.pairs.z**2)) if np.isfinite(self.pairs.z).any() else np.nan
+        largest = [np.nanmax(side.error, initial=0.0) for side in (pairs.theory, pairs.simulation)]
+        return (f"{pairs.observable}: {pairs.verdict}; {pairs.z.size} pairs of times, so correlated that they count as "
+                f"{pairs.tests:.3g}; rms z = {rms:.2f}, max |z| = {pairs.worst:.2f}, 99 % of tables stay below {pairs.bound:.1f}; "
+                f"errors up to {largest[0]:.2g} (theory) and {largest[1]:.2g} (simulation)")
+
+
+def theory_kernels(arrays: Mapping[str, np.ndarray]) -> Kernels:
+    """The kernels of a theory file between single times."""
+    names = {name.removeprefix("kernels/"): array for name, array in arrays.items() if name.startswith("kernels/")}
+    return Kernels(**{name: array for name, array in names.items() if name in Kernels.__annotations__}).single
+
+
+def simulated_kernels(name: str, arrays: Mapping[str, np.ndarray]) -> SimulatedKernels:
+    """The kernels of a simulation file; FileError where it has none."""
+    if "kernels/C" not in arrays:
+        raise FileError(f"{name}: has no two-time quantities; simulate with [simulation] kernels = true")
+    found = {key: arrays[f"kernels/{key}"] for key in ("t", *SIMULATED_KERNELS)}
+    return SimulatedKernels(t_w=found["t"], **found)
+
+
+def kernels_against(theory: Kernels, count: int, simulations: Sequence[SimulatedKernels], dimensions: Sequence[int],
+                    tolerance: float) -> list[KernelComparison]:
+    """C, M_C and R between the times that all have, each with a comparison; several dimensions are carried to infinity. count: of
+    the replicas behind the theory. Empty where there is no common time."""
+    grids = [Curve(t, t, t, 0) for t in (theory.t, *(one.t for one in simulations))]
+    t = common_times(grids, tolerance)
+    places = [np.searchsorted(grid.t, t - tolerance) for grid in grids]
+    found = []
+    for name in SIMULATED_KERNELS:
+        row, column = np.tril_indices(t.size, -1 if name == "R" else 0)      # R(t, t) is 0 on both sides
+        at = [(place[row], place[column]) for place in places]
+        ours = Curve(np.arange(row.size), getattr(theory, name)[at[0]], getattr(theory, f"{name}_error")[at[0]], count)
+        values = [getattr(one, name)[:, rows, columns] for one, (rows, columns) in zip(simulations, at[1:])]
+        known = np.isfinite(ours.mean) & np.all([np.isfinite(each).any(axis=0) for each in values], axis=0)
+        if not known.any():     # M_C of the last time alone
+            continue
+        values = [each[:, known] for each in values]
+        curves = [instances_curve(ours.t[known], each) for each in values]
+        theirs = curves[0] if len(curves) == 1 else extrapolate(curves, dimensions)
+        result = of_pair(name, ours.where(known), theirs)
+        result = replace(result, tests=equivalent_tests(values, curves, dimensions))
+        found.append(KernelComparison(t, row[known], column[known], result))
+    return found
