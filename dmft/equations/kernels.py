@@ -27,6 +27,11 @@ from dmft.model.two_times import saved_steps as saved_steps
 LAGS_ONE_BY_ONE, LAGS_PER_OCTAVE = 32, 16  # rows at which columns are kept after each waiting time
 
 
+def columns_of(run: Run) -> tuple[str, ...]:
+    """Names of the columns of a run."""
+    return (*COLUMNS, *(FDT_COLUMNS if run.theory.fdt else ()))
+
+
 class Wanted(NamedTuple):
     """What a run asks for, in steps."""
 

@@ -14,7 +14,7 @@ from dmft.core.averages import mean_and_error, with_error
 from dmft.core.errors import FileError, UserError
 from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
-from dmft.equations.kernels import COLUMNS, FDT_COLUMNS, KERNELS, Kept
+from dmft.equations.kernels import COLUMNS, KERNELS, Kept, columns_of
 from dmft.files import layouts
 from dmft.files.layouts import DETERMINISTIC
 from dmft.files.network_layouts import named_axes
@@ -346,11 +346,6 @@ def _without_errors(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays of a result that is not random, with errors 0 where there are values."""
     return {name: np.where(np.isfinite(arrays[name.removesuffix("_error")]), 0.0, np.nan) if name.endswith("_error") else array
             for name, array in arrays.items()}
-
-
-def columns_of(run: Run) -> tuple[str, ...]:
-    """Names of the columns of a run."""
-    return (*COLUMNS, *(FDT_COLUMNS if run.theory.fdt else ()))
 
 
 def worst(outcomes: list[str]) -> str:

@@ -41,7 +41,7 @@ from workbench.cli.extras import can_draw
 
 FIGURE_COMMANDS: dict[str, Command] = {"theory": theory_command, "simulation": simulation_command}
 # Figures whose table is their own.
-TABLES: dict[str, Callable[[Mapping[str, Data]], list[str]]] = {"validation": validation.table, "dimensions": dimensions_table}
+OWN_TABLES: dict[str, Callable[[Mapping[str, Data]], list[str]]] = {"validation": validation.table, "dimensions": dimensions_table}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +110,7 @@ def _print(lines: list[str]) -> None:
 def _show(figure: PaperFigure, size: str, way: Way, with_caption: bool) -> None:
     """Table and picture of what is there."""
     data = load(figure, size, way)
-    _print(TABLES[figure.name](data) if figure.name in TABLES else table(figure, data))
+    _print(OWN_TABLES[figure.name](data) if figure.name in OWN_TABLES else table(figure, data))
     if not figure.panels or not data or not can_draw():
         return
     from reproduction.paper.drawing import draw  # matplotlib is an extra

@@ -37,7 +37,7 @@ PAPER_LABELS = {"m": "magnetization $m$", "loss": "training loss", "mse": "mean 
           "error_fresh": "share of wrong labels"}
 FLOOR = 1e-9  # lower end of logarithmic axes of losses: smaller ones show the single precision of the data
 DRAWN_TIMES = 28  # simulation points on a curve
-TEACHER = 0.999  # a single run whose overlap is beyond this has found the teacher
+FOUND_IT = 0.999  # a single run whose overlap is beyond this has found the teacher
 
 
 def draw(figure: PaperFigure, data: Mapping[str, Data], caption: str, paths: list[Path]) -> None:
@@ -166,7 +166,7 @@ def _instances(ax, found: Data, observable: str) -> None:
     """One line per run: blue where it found the teacher by the end (m = 1 to rounding), vermilion where it did not."""
     sim = found.simulation
     assert sim is not None and observable == "m"
-    found_it = sim.lines[:, -1] > TEACHER
+    found_it = sim.lines[:, -1] > FOUND_IT
     for curve, good in sorted(zip(sim.lines, found_it), key=lambda pair: bool(pair[1])):
         ax.plot(sim.t, curve, color=BLUE if good else ORANGE, linewidth=0.7, alpha=0.6)
 

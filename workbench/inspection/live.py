@@ -8,12 +8,12 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.averages import finite_error, finite_mean, welford_error
-from dmft.equations.kernels import KERNELS, Kept
+from dmft.equations.kernels import KERNELS, Kept, columns_of
 from dmft.files import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
 from dmft.result.statistics import COLUMN
-from dmft.result.theory import NETWORK_CURVES, THEORY_CURVES, Columns, Kernels, Theory, columns_of
+from dmft.result.theory import NETWORK_CURVES, THEORY_CURVES, Columns, Kernels, Theory
 from dmft.running.replica import Setup
 
 
