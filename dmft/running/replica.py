@@ -57,7 +57,8 @@ class Setup:
         parts = wanted_parts(run) - (frozenset() if experiment.stein and not run.has_network else {"stein"})
         iterate = theory.method == "iterate"
         whole = sampling_of(run, parts, theory.samples, 0, estimator)
-        counts = (theory.samples, whole.carriers) if experiment.data.sampled else (0, 0)
+        units = max(run.network.units, 1)
+        counts = (units * theory.samples, units * whole.carriers) if experiment.data.sampled else (0, 0)
         per_level = None if iterate else blocks_per_level(theory.history, theory.blocks_per_level, experiment.steps, *counts)
         wanted = Wanted.of(run)
         if run.has_network:

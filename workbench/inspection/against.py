@@ -291,7 +291,8 @@ def _columns(theory: Side, simulations: Sequence[Side]) -> tuple[Columns | None,
 
 def _got_through(side: Side) -> np.ndarray:
     """(replicas,) bool: those that did not diverge, over which the theory takes its means (all, if all diverged)."""
-    whole = np.isfinite(side.arrays.get("replicas/loss", np.zeros((1, 1)))).all(axis=1)
+    m = side.arrays.get("replicas/m", np.zeros((1, 1)))
+    whole = np.isfinite(m.reshape(len(m), -1)).all(axis=1)
     return whole if whole.any() else np.ones_like(whole)
 
 
