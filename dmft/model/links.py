@@ -94,7 +94,7 @@ def _parity(u, k):
 
 @cfunc(_SIGNATURE, cache=True)
 def _tanh_hermite3(u, k):
-    """tanh(u_1 + He_3(u_2)): a direction that no average of y u shows."""
+    """tanh(u_1 + He_3(u_2)): averages of y u show one direction of the two."""
     return tanh(u[0] + u[1] * (u[1] * u[1] - 3.0))
 
 

@@ -58,7 +58,8 @@ def systematic_errors(arrays: Arrays) -> list[Systematic]:
     identities have none: they are exactly 0 with infinitely many samples, and their size is what they say."""
     named = [(what, name) for what in TOLD for key in arrays for group, _, name in (key.partition("/"),) if group == what
              if name not in IDENTITIES and {name, f"{name}_error", f"{what}/{name}_error"} <= set(arrays)]
-    replicas = np.isfinite(arrays.get("replicas/loss", np.zeros((1, 1)))).all(axis=1).sum()
+    m = arrays.get("replicas/m", np.zeros((1, 1)))
+    replicas = np.isfinite(m.reshape(len(m), -1)).all(axis=1).sum()
     found = []
     for what, name in named:
         count = int(arrays.get(f"state/{what}/count", (replicas,))[0])

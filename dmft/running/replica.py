@@ -12,7 +12,7 @@ import numpy as np
 
 from dmft.committee.march import CommitteeMarch, committee_bytes, committee_sampling
 from dmft.core.device import Gpu
-from dmft.core.errors import RunError
+from dmft.core.errors import RunError, UserError
 from dmft.core.parts import Part
 from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, history_for, saved_steps
@@ -22,6 +22,7 @@ from dmft.files.layouts import RANDOM_START
 from dmft.model.channels import JUMPS
 from dmft.model.experiment import Experiment, known_errors, theory_experiment
 from dmft.model.runfile import Run
+from dmft.model.two_times import snapshot_bytes
 from dmft.result.statistics import BIAS, COLUMN, HISTORY_ERROR, Solution, finite_sample_bias, history_error
 from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.samples.sampling import PARTS, Sampling
@@ -56,7 +57,8 @@ class Setup:
         parts = wanted_parts(run) - (frozenset() if experiment.stein and not run.has_network else {"stein"})
         iterate = theory.method == "iterate"
         whole = sampling_of(run, parts, theory.samples, 0, estimator)
-        counts = (theory.samples, whole.carriers) if experiment.data.sampled else (0, 0)
+        units = max(run.network.units, 1)
+        counts = (units * theory.samples, units * whole.carriers) if experiment.data.sampled else (0, 0)
         per_level = None if iterate else blocks_per_level(theory.history, theory.blocks_per_level, experiment.steps, *counts)
         wanted = Wanted.of(run)
         if run.has_network:
@@ -130,6 +132,10 @@ class Setup:
 
     def check_memory(self, comm: Summing, room: float) -> None:
         """UserError, before any work is done, for a run that does not fit into `room` bytes on this rank."""
+        kept = snapshot_bytes(self.run)
+        if kept > room:
+            raise UserError(f"[theory] snapshots: {len(self.run.theory.snapshots)} times of {self.run.theory.replicas} replicas "
+                            f"need {kept / 1e9:.1f} GB, {room / 1e9:.1f} GB are free; list fewer, or lower theory.samples")
         if self.run.theory.method == "iterate":
             samplings = [self.sampling(solution, 0) for solution in (WHOLE, HALF)]
             blocks = [blocks_for(each.total, each.carriers, comm, SUM_BLOCKS) for each in samplings]
@@ -293,7 +299,8 @@ class Replica:
             told[HISTORY_ERROR] = history_error(*(self._figures(name) | self._fluctuations(name) for name in (beside, COARSE)))
         solution = Solution(whole.curves, {**whole.kernels, **_columns(whole)}, told, whole.outcome, residuals,
                             {**whole.random_start(), **halves})
-        return Part(solution.arrays())
+        own = whole.snapshot() if isinstance(whole, March) else {}
+        return Part(solution.arrays(), own, whole.blocks.lines, whole.blocks.samples)
 
     def _figures(self, solution: str) -> dict[str, np.ndarray]:
         """Curves and columns of one of the solutions, by name."""

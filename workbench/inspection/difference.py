@@ -156,7 +156,8 @@ def _kernels(a: Theory, b: Theory, tolerance: float) -> list[DatasetDifference]:
 
 def _ended(theory: Theory) -> int:
     """Replicas that came to the end (all, if none did)."""
-    ended = np.isfinite(theory.replicas["loss"]).all(axis=1)
+    m = theory.replicas["m"]
+    ended = np.isfinite(m.reshape(len(m), -1)).all(axis=1)
     return int(ended.sum()) or ended.size
 
 

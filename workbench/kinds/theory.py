@@ -55,7 +55,9 @@ class TheoryFile(FileKind):
         return theory.draw(opened.result, path)
 
     def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
-        from workbench.plots import fdt  # matplotlib is an extra
+        from workbench.plots import fdt, fields  # matplotlib is an extra
+        if view == "fields":
+            return fields.draw_theory(opened.result, path)
         return fdt.draw(opened.result, path)
 
 

@@ -27,7 +27,7 @@ SHOWN = (2, 5, 10, 20, 40)
 
 
 def main() -> None:
-    options = read_options(__doc__, "fewer samples, N = 300, ten steps: a minute", dimension=2000, instances=24)
+    options = read_options(__doc__, "fewer samples, N = 300, ten steps: a minute", dimension=1500, instances=16)
     run, mark, alphas = dmft.load_run(RUN), "", (2.0, 4.0, 8.0, 16.0, 32.0)
     run = run.replace(dimension=options.dimension, instances=options.instances)
     if options.quick:
@@ -42,7 +42,8 @@ def main() -> None:
     second = {}
     for alpha in alphas:
         short = run.replace({"network.units": 1, "network.activation": "erf", "network.second_layer": [1.0]}).replace(
-            alpha=alpha, learning_rate=0.8 / alpha, t_max=1.6 / alpha, replicas=8 if not mark else 4)
+            alpha=alpha, learning_rate=0.8 / alpha, t_max=1.6 / alpha, replicas=8 if not mark else 4,
+            samples=131072 if not mark else 4096)
         theory = dmft.solve(short, output=options.output / f"network-second-{alpha:g}{mark}.theory.h5", resume=True)
         second[alpha] = theory.m[2, 0, 0], theory.m_error[2, 0, 0]
     if not world().is_root:
@@ -64,7 +65,7 @@ def main() -> None:
         axis.set_ylabel(f"$m_{r + 1}$")
     axes[0].legend(fontsize="small", title=f"lines: theory; points: N = {run.simulation.dimension}", title_fontsize="small",
                    loc="lower left")
-    inset = axes[1].inset_axes((0.12, 0.12, 0.4, 0.36))
+    inset = axes[1].inset_axes((0.12, 0.12, 0.33, 0.27))
     at, size = np.array(list(second)), np.array(list(second.values()))
     inset.errorbar(at, -size[:, 0], BAND * size[:, 1], fmt="o-", ms=3.5, color=BLUE)
     inset.plot(at, -size[-1, 0] * (at[-1] / at) ** 2, color=BLACK, linewidth=0.8, linestyle=":")
@@ -72,6 +73,8 @@ def main() -> None:
     inset.set_yscale("log")
     inset.set_title(r"$-m(2\eta)$, $p=1$, $\eta\alpha=0.8$; dotted: $\alpha^{-2}$", fontsize="x-small")
     inset.set_xlabel(r"$\alpha$", fontsize="x-small", labelpad=0)
+    inset.set_xticks(at, [f"{alpha:g}" for alpha in at], minor=False)
+    inset.minorticks_off()
     inset.tick_params(labelsize="x-small")
     save(figure, options.output / f"network-reuse{mark}.png")
     for name, (theory, sim) in found.items():

@@ -30,7 +30,8 @@ def case(alpha: float, steps: int, delta: float = DELTA) -> dmft.Experiment:
     return dmft.Experiment(
         units=2, directions=2, activation="erf", alpha=alpha, kind="gd",
         m0=[[MIDDLE + delta, MIDDLE - delta], [MIDDLE - delta, MIDDLE + delta]],
-        learning_rate=eta, t_max=steps * eta, samples=8192, replicas=6, record="linear")
+        learning_rate=eta, t_max=steps * eta, samples=2048, replicas=4, record="linear",
+        history="dyadic", blocks_per_level=8)
 
 
 def of_replicas(theory: dmft.Theory) -> tuple[np.ndarray, np.ndarray]:
@@ -40,17 +41,18 @@ def of_replicas(theory: dmft.Theory) -> tuple[np.ndarray, np.ndarray]:
 
 
 def main() -> None:
-    options = read_options(__doc__, "few samples, 40 steps: a minute", dimension=1500, instances=24)
-    alphas, deltas, steps, mark, smaller = (2.0, 4.0, 8.0, 16.0, 32.0), (0.025, 0.0125, 0.00625), 400, "", {}
+    options = read_options(__doc__, "few samples, 40 steps: a minute", dimension=1000, instances=24)
+    alphas, deltas, steps, mark, smaller = (2.0, 4.0, 8.0, 16.0, 32.0), (DELTA, DELTA / 2, DELTA / 4), 240, "", {}
     if options.quick:
-        alphas, deltas, steps, mark, smaller = (4.0, 8.0), (0.025, 0.0125), 40, "-quick", {"samples": 512, "replicas": 3}
+        alphas, deltas, steps, mark, smaller = (4.0, 8.0), (DELTA, DELTA / 2), 40, "-quick", {"samples": 512, "replicas": 3}
     theories = {alpha: dmft.solve(case(alpha, steps).replace(**smaller), resume=True,
                                   output=options.output / f"network-specialisation-{alpha:g}{mark}.theory.h5") for alpha in alphas}
     run = case(alphas[1], 80 if not mark else steps).replace(dimension=options.dimension, instances=options.instances)
     sim = sgd_sim.simulate(run if not mark else run.replace(dimension=200, instances=8), resume=True,
                            output=options.output / f"network-specialisation{mark}.simulation.h5")
-    late = {delta: dmft.solve(case(alphas[-1], steps, delta).replace(**smaller), resume=True,
-                              output=options.output / f"network-start-{delta:g}{mark}.theory.h5") for delta in deltas}
+    late = {DELTA: theories[alphas[-1]]}
+    late |= {delta: dmft.solve(case(alphas[-1], steps, delta).replace(**smaller), resume=True,
+                               output=options.output / f"network-start-{delta:g}{mark}.theory.h5") for delta in deltas[1:]}
     if not world().is_root:
         return
     figure = new_figure(11.0, 4.4)
@@ -60,7 +62,7 @@ def main() -> None:
         x, color = alpha * theory.t, scale_colour(0.9 * i / max(len(alphas) - 1, 1))
         left.fill_between(x, mean - BAND * error, mean + BAND * error, color=color, alpha=0.3, linewidth=0)
         left.plot(x, mean, color=color, label=rf"$\alpha$ = {alpha:g}")
-        at = [n for n in (0, 10, 20, 40, 80, 160, 400) if n < mean.size]
+        at = [n for n in (0, 10, 20, 40, 80, 160, 240) if n < mean.size]
         print(f"alpha = {alpha:g}: " + ", ".join(f"n = {n}: {mean[n]:.4f} +- {error[n]:.4f}" for n in at)
               + f"; loss at the end {theory.loss[-1]:.5f}, mse {theory.mse[-1]:.5f}")
     values = np.array([specialisation(m) for m in sim.m])
