@@ -30,7 +30,8 @@ NETWORK_KINDS = {"theory": "workbench.kinds.network_theory", "simulation": "work
 
 
 # Views that `dmft plot --view` draws.
-VIEWS = {"fdt": "effective temperatures of fluctuation and response (theory files, [theory] fdt = true)"}
+VIEWS = {"fdt": "effective temperatures of fluctuation and response (theory files, [theory] fdt = true)",
+         "network": "overlaps, errors and the matrix of overlaps (files of networks)"}
 
 
 @dataclass(frozen=True)

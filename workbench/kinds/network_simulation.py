@@ -26,5 +26,8 @@ class NetworkSimulationFile(SimulationFile):
         from workbench.plots import network  # matplotlib is an extra
         return network.draw(opened.result.run, self.curves(opened.result), path)
 
+    def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
+        return self.draw(opened, path) if view == "network" else super().draw_view(opened, view, path)
+
 
 KIND = NetworkSimulationFile()

@@ -55,6 +55,8 @@ class TheoryFile(FileKind):
         return theory.draw(opened.result, path)
 
     def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
+        if view != "fdt":
+            return super().draw_view(opened, view, path)
         from workbench.plots import fdt  # matplotlib is an extra
         return fdt.draw(opened.result, path)
 

@@ -81,7 +81,8 @@ def main() -> None:
         right.fill_between(alphas[-1] * theory.t, mean - BAND * error, mean + BAND * error, color=color, alpha=0.3, linewidth=0)
         right.plot(alphas[-1] * theory.t, mean, color=color, label=rf"start {2 * delta:g}")
         reached = np.flatnonzero(mean >= LEVEL)
-        print(f"start {2 * delta:g}, alpha = {alphas[-1]:g}: {LEVEL} " + (f"at n = {reached[0]}" if reached.size else "not reached"))
+        when = f"at n = {reached[0]}" if reached.size else "not reached"
+        print(f"start {2 * delta:g}, alpha = {alphas[-1]:g}: {LEVEL} {when}")
     right.set_yscale("log")
     right.set_xlabel(r"$\alpha t$")
     right.set_ylabel(rf"specialisation, $\alpha$ = {alphas[-1]:g}")
