@@ -17,7 +17,7 @@ from dmft.files.network_layouts import named_axes
 from dmft.model.curves import meanings_text
 from dmft.model.experiment import known_errors, observables_of
 from dmft.model.runfile import Run, parse_run
-from dmft.model.two_times import simulated_steps
+from dmft.model.two_times import simulated_steps, snapshot_steps
 from sgd_sim.landscape import sizes
 from sgd_sim.recording import (
     FORCE,
@@ -48,6 +48,9 @@ def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.n
     found |= known_errors(run, rows, states.record)
     found["t"] = times_of(run, states.record)
     found["diverged"] = states.diverged_at[::states.copies] >= 0
+    if run.theory.snapshots:
+        found["snapshots"] = {"t": times_of(run, snapshot_steps(run)), "w": states.snapshot_w[::states.copies],
+                              "b": states.snapshot_b[::states.copies]}
     return found | two_times(run, states) | {"state": {"record": states.record, **arrays}}
 
 
@@ -121,6 +124,8 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
     nothing = np.full_like(stored.arrays["m"], np.nan)
     rows = recorded_rows(run) if run.known else ROWS + observables_of(run)     # something is a user's, and not known here
     arrays["curves"] = np.repeat(np.stack([stored.arrays.get(name, nothing) for name in rows], axis=1), copies, axis=0)
+    for name in ("w", "b") if "snapshots/w" in stored.arrays else ():
+        arrays[f"snapshot_{name}"] = np.repeat(stored.arrays[f"snapshots/{name}"], copies, axis=0)
     if kept.size:
         arrays["pairs"] = _pairs_of(stored.arrays, copies)
     return run, States.from_arrays(stored.arrays["state/record"], kept, arrays, samples)

@@ -36,4 +36,5 @@ def _instance_bytes(run: Run) -> int:
 def _states_bytes(run: Run) -> int:
     """Bytes of the weights, mini-batches and two-time quantities of all instances."""
     n, m = parameters(run), sizes(run.simulation.dimension, run.problem.alpha)[1]
-    return run.simulation.instances * (copies_of(simulated_steps(run)) * (8 * n * (1 + remembers(run)) + m) + kernel_bytes(run))
+    line = 8 * n * (1 + remembers(run) + len(run.theory.snapshots)) + m
+    return run.simulation.instances * (copies_of(simulated_steps(run)) * line + kernel_bytes(run))

@@ -20,6 +20,7 @@ from dmft.model.runfile import Run
 from dmft.model.starts import RANDOM
 from sgd_sim import archive
 from sgd_sim.recording import ROWS, network_curves, network_shapes, recorded_curves, times_of
+from sgd_sim.snapshots import SimulatedSnapshots, snapshots_of
 from sgd_sim.states import States
 
 SIMULATED = tuple(curve.name for curve in TABLE if curve.simulation)
@@ -92,6 +93,7 @@ class SimulationResult:
     states: States            # what a longer run continues from
     kernels: SimulatedKernels | None = None     # where the run asks for two-time quantities
     columns: SimulatedKernels | None = None
+    snapshots: SimulatedSnapshots | None = None     # where the run asks for some
     attrs: dict[str, Any] = field(default_factory=dict)     # of its file
 
     def __getattr__(self, name: str) -> np.ndarray:
@@ -237,7 +239,8 @@ def make_result(run: Run, states: States, attrs: Mapping[str, Any] | None = None
     kernels, columns = (SimulatedKernels(**{"t_w": pairs[name]["t"], **pairs[name]}) if pairs else None
                         for name in ("kernels", "columns"))
     return SimulationResult(run=run, t=times_of(run, states.record), curves=curves, states=states, kernels=kernels, columns=columns,
-                            diverged=states.diverged_at[::states.copies] >= 0, attrs=dict(attrs or meanings_text(curves)))
+                            snapshots=snapshots_of(run, states), diverged=states.diverged_at[::states.copies] >= 0,
+                            attrs=dict(attrs or meanings_text(curves)))
 
 
 def load(path: str | Path) -> SimulationResult:

@@ -21,6 +21,7 @@ from sgd_sim.recording import record_steps, recorded_rows
 NOT_STARTED = -1
 Chosen = np.ndarray | slice     # which lines
 _KEPT = ("pairs", "kept_w", "kept_g")
+_SNAPSHOTS = ("snapshot_w", "snapshot_b")
 
 
 @dataclass
@@ -39,6 +40,8 @@ class States:
     pairs: np.ndarray         # (L, 3, R, J), NaN where not reached
     kept_w: np.ndarray        # (L, J, N) float32, weights and gradients at the kept steps; (L, 0, 0) in a result, which needs
     kept_g: np.ndarray        # (L, J, M) float32  them no more
+    snapshot_w: np.ndarray    # (L, S, N) weights and intercepts at the times of theory.snapshots, NaN where not reached
+    snapshot_b: np.ndarray    # (L, S)
 
     @property
     def copies(self) -> int:
@@ -59,7 +62,8 @@ class States:
 
     def arrays(self, chosen: Chosen = slice(None), kept: bool = True) -> dict[str, np.ndarray]:
         """The arrays of some lines, copied; s takes one bit a sample. kept: two-time quantities, too, where there are any."""
-        names = ("step", "w", "curves", "diverged_at", "b", "before", *(_KEPT if kept and self.kept.size else ()))
+        names = ("step", "w", "curves", "diverged_at", "b", "before", *(_KEPT if kept and self.kept.size else ()),
+                 *(_SNAPSHOTS if kept and self.snapshot_w.shape[1] else ()))
         arrays = {name: getattr(self, name)[chosen].copy() for name in names}
         return arrays | {"s": np.packbits(self.s[chosen], axis=1)}
 
@@ -72,13 +76,14 @@ class States:
         lines, nothing = len(packed), np.zeros((len(packed), 0, 0), np.float32)
         return cls(record, arrays["step"], arrays["w"], s, arrays["curves"], arrays["diverged_at"], b, before, kept,
                    arrays.get("pairs", np.zeros((lines, len(SIMULATED_KERNELS), record.size, 0))), arrays.get("kept_w", nothing),
-                   arrays.get("kept_g", nothing))
+                   arrays.get("kept_g", nothing), arrays.get("snapshot_w", np.zeros((lines, 0, arrays["w"].shape[1]))),
+                   arrays.get("snapshot_b", np.zeros((lines, 0))))
 
     def take_over(self, old: States, chosen: Chosen) -> None:
         """Continue these lines from the states `old`, whose run may have been shorter (not where steps are kept). Every step that
         the longer run records up to the old end was recorded there (recording.py)."""
         for name in ("step", "w", "s", "diverged_at", "b", "before", *(("pairs",) if self.kept.size else ()),
-                     *(("kept_w", "kept_g") if old.kept_w.size else ())):
+                     *(("kept_w", "kept_g") if old.kept_w.size else ()), *_SNAPSHOTS):
             getattr(self, name)[chosen] = getattr(old, name)
         _, here, there = np.intersect1d(self.record, old.record, return_indices=True)
         curves = self.curves[chosen]
@@ -112,7 +117,8 @@ def empty_states(run: Run) -> States:
                   np.full((lines, len(recorded_rows(run)), record.size), np.nan), np.full(lines, -1, np.int64),
                   np.zeros(lines), np.zeros((lines, n if remembers(run) else 0)), kept,
                   np.full((lines, len(SIMULATED_KERNELS), record.size, kept.size), np.nan),
-                  np.zeros((lines, kept.size, n), np.float32), np.zeros((lines, kept.size, m), np.float32))
+                  np.zeros((lines, kept.size, n), np.float32), np.zeros((lines, kept.size, m), np.float32),
+                  np.full((lines, len(run.theory.snapshots), n), np.nan), np.full((lines, len(run.theory.snapshots)), np.nan))
 
 
 def grown_states(old: States, run: Run) -> States:

@@ -15,19 +15,19 @@ __all__ = ["compare", "report"]
 
 
 def compare(theory: Theory | str | Path, *simulations: SimulationResult | str | Path, observable: str | Sequence[str] | None = None,
-            kernels: bool = False, plot: str | Path | None = None) -> AgainstSimulations:
+            kernels: bool = False, fields: bool = False, plot: str | Path | None = None) -> AgainstSimulations:
     """Hold a theory against simulations of the same experiment, each a result or a file.
 
     observable: "m", "loss", "mse", "q", "V", an observable of the run, or several of them; None: m, or V from a random start, and
     the observables of the run. kernels: hold C, M_C and R at pairs of times against each other, too (simulations made with
-    [simulation] kernels = true). plot: file for a picture.
+    [simulation] kernels = true); fields: quantiles of the fields at the times of [theory] snapshots. plot: file for a picture.
     Several simulations at different dimensions are extrapolated to infinity. The answer is in `.verdict` (agree, disagree,
     cannot tell, diverged) and `.max_z`; printing it gives the table, `.comparisons` the numbers.
     """
     if not simulations:
         raise UserError("compare: give one simulation at least, dmft.compare(theory, simulation)")
     names = [observable] if isinstance(observable, str) else list(observable or ())
-    found = against_simulations(theory, simulations, names, kernels)
+    found = against_simulations(theory, simulations, names, kernels, fields)
     if plot is not None:
         found.plot(plot)
     return found

@@ -139,12 +139,12 @@ def _tried(steps, per_level, lows, stretch, whole, first, size, order, held, mer
 def _beside(order, first, size, jumps, i, way, least):
     """The neighbours of the block at place i of the order, before it (way = -1) or after it (way = 1): the place of the last one of
     so many blocks that they have at least `least` steps together, and how many steps they have. Where a jump or the end of the past
-    comes before, a quarter of that will do; 0 steps where there are fewer."""
+    comes before, half of that will do; 0 steps where there are fewer."""
     place, steps = i, 0
     while steps < least:
         beyond = place + way
         if beyond < 0 or beyond == len(order) or jumps[first[order[max(place, beyond)]]]:
-            return place, steps if 4 * steps >= least else 0
+            return place, steps if 2 * steps >= least else 0
         place = beyond
         steps += size[order[place]]
     return place, steps

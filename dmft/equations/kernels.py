@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dmft.core.errors import RunError
 from dmft.equations.fdt import temperatures
 from dmft.equations.history import History
 from dmft.equations.weights import Row, WeightDynamics
@@ -21,7 +22,7 @@ from dmft.files.layouts import FDT_COLUMNS as FDT_COLUMNS
 from dmft.files.layouts import KERNELS as KERNELS
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
-from dmft.model.two_times import nearest_steps, waiting_ladder, waiting_steps
+from dmft.model.two_times import nearest_steps, snapshot_steps, waiting_ladder, waiting_steps
 from dmft.model.two_times import saved_steps as saved_steps
 
 LAGS_ONE_BY_ONE, LAGS_PER_OCTAVE = 32, 16  # rows at which columns are kept after each waiting time
@@ -39,6 +40,7 @@ class Wanted(NamedTuple):
     waiting: np.ndarray  # waiting steps
     alone: np.ndarray  # steps that have cells of their own besides
     temperatures: bool = False  # whether columns have those of equations/fdt.py
+    snapshots: np.ndarray = np.zeros(0, np.int64)  # steps at which the fields of all samples are kept
 
     @property
     def pins(self) -> np.ndarray:
@@ -56,11 +58,13 @@ class Wanted(NamedTuple):
         points, steps = run.theory.kernel_points, run.algorithm.steps
         listed = not isinstance(points, int)
         rows = nearest_steps(run, "kernel_points", points) if not isinstance(points, int) else saved_steps(steps, points)
+        if run.theory.snapshots and run.theory.method != "march":
+            raise RunError('[theory] snapshots: only method = "march" keeps the fields of its samples; leave one of them out')
         waiting, alone = waiting_steps(run), rows if listed else np.zeros(0, np.int64)
         if run.theory.fdt:  # differences need the steps beside the waiting ones
             beside = np.concatenate([waiting - 1, waiting + 1])
             alone = np.union1d(alone, beside[(beside >= 0) & (beside < steps)])
-        return cls(rows, waiting, alone, run.theory.fdt)
+        return cls(rows, waiting, alone, run.theory.fdt, snapshot_steps(run))
 
 
 class Kept(NamedTuple):

@@ -132,8 +132,8 @@ class PSpin(DataModel, name="p_spin"):
         if use.start.name != "warm":
             return (f'start = "{use.start.name}" must be warm, with an m0 (0 without a signal; 1e-30, say, for the growth of a '
                     "vanishing overlap)")
-        if use.theory.observables:
-            return "there are no samples to average [theory] observables over; leave them out"
+        if use.theory.observables or use.theory.snapshots:
+            return "there are no samples to average [theory] observables over, or to keep in snapshots; leave them out"
         if use.by == "simulation":
             return "sgd-sim has no such energy: its tensor has N^p entries; take the theory, dmft solve"
         if use.by == "theory" and use.theory.method == "iterate":

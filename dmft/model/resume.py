@@ -24,7 +24,7 @@ def grown(stored_run: str, new: Run, kind: str, source: str, growable: Iterable[
     old = parse_run(stored_run, source, any_loss=True)
     other = "simulation." if kind == "theory" else "theory."
     allowed = GROWABLE[kind] if growable is None else tuple(growable)
-    heeded: tuple[str, ...] = ("theory.observables",)     # the simulator records them too
+    heeded: tuple[str, ...] = ("theory.observables", "theory.snapshots")     # the simulator has them too
     if kind == "simulation" and new.simulation.kernels:     # what is kept of earlier steps is gone at the end
         allowed, heeded = ("simulation.instances",), (*heeded, "theory.waiting_times", "theory.kernel_points")
     found, refused = [], []

@@ -103,6 +103,8 @@ class TheoryConfig:
     waiting_times: tuple[float, ...] = option(_waiting_times, (), "t_w of the columns C(t, t_w), R(t, t_w), ...; empty: 0 and the "
                                               "powers of two of a step")
     fdt: bool = option(boolean, False, "effective temperatures at the waiting times, from fluctuation and response")
+    snapshots: tuple[float, ...] = option(_waiting_times, (), "march: times at which the fields of all samples are kept, "
+                                          "and the weights of simulations")
     observables: tuple[str, ...] = option(names_of_observables, (), "registered averages over training samples "
                                           "(dmft.register_observable); the simulator records the same")
     tangents: float = option(number(0.0, 1.0, above=True), 1 / 16, "share of the samples with tangents, at least 512 of them; "

@@ -94,6 +94,7 @@ def refused(run: Any, use: Use) -> str:
     torn = [place for place, loss in use.losses if not loss.smooth]
     everywhere = {
         "[algorithm] nesterov = true": looks_ahead and "networks have heavy ball alone; take nesterov = false",
+        "[theory] snapshots": theory.snapshots and "are the fields of a single unit; leave them out with [network]",
         "[theory] observables": theory.observables and "are averages over fields of a single unit; leave them out with [network]",
     }
     by_theory = {

@@ -50,6 +50,12 @@ def waiting_steps(run: Run) -> np.ndarray:
     return nearest_steps(run, "waiting_times", waiting) if waiting else waiting_ladder(run.algorithm.steps)
 
 
+def snapshot_steps(run: Run) -> np.ndarray:
+    """The steps of theory.snapshots."""
+    listed = run.theory.snapshots
+    return nearest_steps(run, "snapshots", listed) if listed else np.zeros(0, np.int64)
+
+
 def simulated_steps(run: Run) -> np.ndarray:
     """Steps t' of the two-time quantities of a simulation: the waiting times, and theory.kernel_points where these are listed. None
     unless simulation.kernels is set."""
@@ -64,3 +70,8 @@ def kernel_bytes(run: Run) -> int:
     """Bytes of the weights and gradients that an instance keeps for its two-time quantities, both copies."""
     n = run.simulation.dimension
     return 2 * 4 * simulated_steps(run).size * (n + max(1, round(run.problem.alpha * n)))
+
+
+def snapshot_bytes(run: Run) -> int:
+    """Bytes of the snapshots of all replicas of a theory, which its result holds."""
+    return 8 * run.theory.replicas * run.theory.samples * (2 * len(run.theory.snapshots) + 4) if run.theory.snapshots else 0

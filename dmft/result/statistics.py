@@ -132,6 +132,7 @@ class ReplicaStatistics:
     kernels: RunningMeans = field(default_factory=RunningMeans)
     told: dict[str, RunningMeans] = field(default_factory=dict)  # BIAS, HISTORY_ERROR, of replicas that have both solutions
     random_start: dict[str, list[np.ndarray]] = field(default_factory=dict)
+    snapshots: dict[str, list[np.ndarray]] = field(default_factory=dict)    # of all samples, as samples/snapshots.py
 
     @property
     def count(self) -> int:
@@ -145,8 +146,9 @@ class ReplicaStatistics:
         """(chosen, n+1): a curve of the replicas that averages run over."""
         return np.array(curves)[averaged(self.outcomes)]
 
-    def add(self, solution: Solution) -> None:
-        """Add the next replica. A curve that earlier replicas lack (those of an older file) is NaN for them."""
+    def add(self, solution: Solution, snapshots: Arrays | None = None) -> None:
+        """Add the next replica, and what it kept of its samples.
+        A curve that earlier replicas lack (those of an older file) is NaN for them."""
         for name, curve in solution.curves.items():
             self.curves.setdefault(name, [np.full_like(curve, np.nan)] * self.count).append(curve)
         self.kernels.add(solution.kernels, solution.outcome != DIVERGED)
@@ -154,6 +156,8 @@ class ReplicaStatistics:
             self.told.setdefault(what, RunningMeans()).add(estimates, bool(np.isfinite(estimates["m"]).all()))
         for name, rows in solution.random_start.items():
             self.random_start.setdefault(name, []).append(rows)
+        for name, lines in (snapshots or {}).items():
+            self.snapshots.setdefault(name, []).append(lines)
         if solution.residuals is not None:
             self.residuals.append(solution.residuals)
         self.outcomes.append(solution.outcome)
@@ -177,6 +181,8 @@ class ReplicaStatistics:
             "outcomes": np.array([OUTCOMES.index(outcome) for outcome in self.outcomes], np.int64)}
         if self.random_start:
             arrays["random_start"] = {name: np.array(rows) for name, rows in self.random_start.items()}
+        if self.snapshots:
+            arrays["snapshots"] = {name: np.array(lines) for name, lines in self.snapshots.items()}
         if self.residuals:
             longest = max(map(len, self.residuals))
             table = [np.pad(r, (0, longest - len(r)), constant_values=np.nan) for r in self.residuals]
@@ -195,4 +201,5 @@ class ReplicaStatistics:
             residuals=[line[~np.isnan(line)] for line in found["history"].T] if "history" in found else [],
             told={what: RunningMeans.from_arrays(state.pop(what)) for what in (BIAS, HISTORY_ERROR) if what in state},
             kernels=RunningMeans.from_arrays(state),
-            random_start={name: list(rows) for name, rows in found.get("random_start", {}).items()})
+            random_start={name: list(rows) for name, rows in found.get("random_start", {}).items()},
+            snapshots={name: list(lines) for name, lines in found.get("snapshots", {}).items()})

@@ -23,10 +23,12 @@ from dmft.model.data import data_text, is_sampled
 from dmft.model.experiment import by_loss, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
+from dmft.model.two_times import snapshot_steps
 from dmft.result import pictures
 from dmft.result.escape import PATHS, EscapeLaw, first_passage, growth_of
 from dmft.result.fdt import FluctuationDissipation, bath_of
 from dmft.result.fluctuations import drawn_paths, fluctuations_of
+from dmft.result.snapshots import Snapshots
 from dmft.result.statistics import BIAS, COLUMN, DIVERGED, HISTORY_ERROR, ReplicaStatistics, averaged
 
 THEORY_CURVES = tuple(curve.name for curve in TABLE if curve.theory)
@@ -149,6 +151,7 @@ class Theory:
     attrs: dict[str, Any] = field(default_factory=dict)
     state: dict[str, np.ndarray] = field(default_factory=dict)  # sums over replicas, to which more replicas can be added
     random_start: dict[str, np.ndarray] = field(default_factory=dict)  # rows of K1, Z and a, replicas first
+    snapshots: Snapshots | None = None          # where the run asks for some
 
     def __getattr__(self, name: str) -> Any:
         """theory.m, theory.m_error, and observables by their names; None for curves that are not defined here, or missing in a file
@@ -302,6 +305,7 @@ class Theory:
         arrays |= {f"kernels/{name}": array for name, array in self.kernels.arrays.items()}
         arrays |= {f"columns/{name}": array for name, array in (self.columns.arrays if self.columns else {}).items()}
         arrays |= {f"random_start/{name}": array for name, array in self.random_start.items()}
+        arrays |= {f"snapshots/{name}": array for name, array in (self.snapshots.arrays if self.snapshots else {}).items()}
         arrays |= self.state
         return arrays if self.history is None else arrays | {"history": self.history}
 
@@ -330,6 +334,7 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     kernels = Kernels(t[kept.grid], **statistics.kernels.with_errors(KERNELS), **fluctuating, t_last=t[kept.upto])
     columns = None if run.has_network else Columns(
         t[kept.times], t[kept.waiting], **statistics.kernels.with_errors(columns_of(run), COLUMN))
+    kept_samples = {name: np.array(lines) for name, lines in statistics.snapshots.items()}
     state = flatten(statistics.arrays())
     history = state.pop("history", None)
     sums = {name: array for name, array in state.items() if name.startswith("state/")}
@@ -339,7 +344,8 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
         columns = Columns(**_without_errors(vars(columns)))
     return Theory(run=run, outcome=outcome, t=t, curves=curves, replicas=replicas, bias=bias,
                   history_error=statistics.estimates(HISTORY_ERROR), kernels=kernels, columns=columns, history=history,
-                  attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=sums, random_start=rows)
+                  attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=sums, random_start=rows,
+                  snapshots=Snapshots(run, t[snapshot_steps(run)], **kept_samples) if kept_samples else None)
 
 
 def _without_errors(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -385,15 +391,19 @@ def theory_of(stored: store.Stored) -> Theory:
         found["t_last"] = np.full_like(found["t"], np.nan)
     kernels = Kernels(**found)
     columns = Columns(**found) if (found := part("columns/")) else None
+    snapshots = Snapshots(run, **found) if (found := part("snapshots/")) else None
     return Theory(run=run, outcome=stored.attrs["outcome"], t=stored.arrays["t"], curves=curves, replicas=part("replicas/"),
                   bias=part("bias/"), history_error=part("history_error/"), kernels=kernels, columns=columns,
-                  history=stored.arrays.get("history"), attrs=attrs, state=state, random_start=part("random_start/"))
+                  history=stored.arrays.get("history"), attrs=attrs, state=state, random_start=part("random_start/"),
+                  snapshots=snapshots)
 
 
 def statistics_of(theory: Theory) -> ReplicaStatistics:
     """The statistics that a result came from, to add replicas to."""
     arrays = {f"replicas/{name}": array for name, array in theory.replicas.items() if name not in _ON_NEW} | theory.state
     arrays |= {f"random_start/{name}": array for name, array in theory.random_start.items()}
+    if theory.snapshots is not None:
+        arrays |= {f"snapshots/{name}": array for name, array in theory.snapshots.arrays.items() if name != "t"}
     if theory.history is not None:
         arrays["history"] = theory.history
     return ReplicaStatistics.from_arrays(arrays, str(theory.attrs["outcomes"]).split(","))

@@ -12,7 +12,7 @@ import numpy as np
 
 from dmft.committee.march import CommitteeMarch, committee_bytes, committee_sampling
 from dmft.core.device import Gpu
-from dmft.core.errors import RunError
+from dmft.core.errors import RunError, UserError
 from dmft.core.parts import Part
 from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, history_for, saved_steps
@@ -22,6 +22,7 @@ from dmft.files.layouts import RANDOM_START
 from dmft.model.channels import JUMPS
 from dmft.model.experiment import Experiment, known_errors, theory_experiment
 from dmft.model.runfile import Run
+from dmft.model.two_times import snapshot_bytes
 from dmft.result.statistics import BIAS, COLUMN, HISTORY_ERROR, Solution, finite_sample_bias, history_error
 from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.samples.sampling import PARTS, Sampling
@@ -131,6 +132,10 @@ class Setup:
 
     def check_memory(self, comm: Summing, room: float) -> None:
         """UserError, before any work is done, for a run that does not fit into `room` bytes on this rank."""
+        kept = snapshot_bytes(self.run)
+        if kept > room:
+            raise UserError(f"[theory] snapshots: {len(self.run.theory.snapshots)} times of {self.run.theory.replicas} replicas "
+                            f"need {kept / 1e9:.1f} GB, {room / 1e9:.1f} GB are free; list fewer, or lower theory.samples")
         if self.run.theory.method == "iterate":
             samplings = [self.sampling(solution, 0) for solution in (WHOLE, HALF)]
             blocks = [blocks_for(each.total, each.carriers, comm, SUM_BLOCKS) for each in samplings]
@@ -294,7 +299,8 @@ class Replica:
             told[HISTORY_ERROR] = history_error(*(self._figures(name) | self._fluctuations(name) for name in (beside, COARSE)))
         solution = Solution(whole.curves, {**whole.kernels, **_columns(whole)}, told, whole.outcome, residuals,
                             {**whole.random_start(), **halves})
-        return Part(solution.arrays())
+        own = whole.snapshot() if isinstance(whole, March) else {}
+        return Part(solution.arrays(), own, whole.blocks.lines, whole.blocks.samples)
 
     def _figures(self, solution: str) -> dict[str, np.ndarray]:
         """Curves and columns of one of the solutions, by name."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dmft.equations.history import History
-from dmft.equations.kernels import Kept
+from dmft.equations.kernels import FDT_COLUMNS, Kept
 
 IN_ORDER_OF_TIME = ("factor", "ridge")  # matrices of the weights that are not over slots
 
@@ -81,7 +81,7 @@ def lengthened(found: Mapping[str, Any], steps: int, kept: Kept, longer: Longer)
             into[name][np.ix_(*(there for _, there in shared))] = array[np.ix_(*(here for here, _ in shared))]
         return into
 
-    maps, columns = kept.empty()
+    maps, columns = kept.empty(FDT_COLUMNS[0] in found["columns"])
     rows = {name: curve(longer.vectors(array) if array.ndim == 2 else array)
             for name, array in found.get("random_start", {}).items()}
     return {**found, "random_start": rows,

@@ -6,6 +6,7 @@ It takes one sweep, without damping, and there is nothing to converge. The state
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
@@ -23,6 +24,7 @@ from dmft.model.experiment import Experiment
 from dmft.samples.gpu import BLOCKS, TILING, GpuSamples, Tiling
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Sampling, draw
+from dmft.samples.snapshots import SampleSnapshots, on_host
 from dmft.solvers.blocks import (
     LARGEST_BLOCK_COUNT,
     Blocks,
@@ -137,6 +139,7 @@ class March(Causal):
         weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
         self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
         self.teacher = TeacherChannel(experiment.steps, self.history.slots) if experiment.start.random else None
+        self.snapshots = SampleSnapshots(wanted.snapshots, blocks.lines.stop - blocks.lines.start)
 
     def step(self) -> None:
         """From row n to row n+1."""
@@ -163,6 +166,8 @@ class March(Causal):
         if n >= experiment.hidden:
             for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b, averaged).items():
                 self.curves[name][n - experiment.hidden] = value
+        if n - experiment.hidden in self.wanted.snapshots:
+            self.snapshots.take(n - experiment.hidden, on_host(self.samples), m, weights.b)
         enter_row(self.kernels, self.columns, self.kept, weights, row)
         if self.teacher is not None:
             self.teacher.rows.enter(n, self.teacher.estimate(weights, totals[-1], sums[CARRIED], self.use), closing.drive.a)
@@ -183,10 +188,17 @@ class March(Causal):
         return {} if self.teacher is None else self.teacher.rows._asdict()
 
     def own(self) -> Mapping[str, np.ndarray]:
-        return self.samples.own()
+        own: Any = self.samples.own()   # read by name, one after the other
+        return ChainMap(self.snapshots.own(), own) if len(self.wanted.snapshots) else own
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """What a result keeps of the samples of this rank, a line each; empty where nothing is asked for."""
+        return self.snapshots.found(on_host(self.samples)) if len(self.wanted.snapshots) else {}
 
     def carried(self) -> Mapping[str, np.ndarray]:
         return self.samples.carried()
 
     def take_samples(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
         self.samples.restore(own, carried, self.weights.n)
+        if len(self.wanted.snapshots):
+            self.snapshots.restore(own)

@@ -13,7 +13,7 @@ from reproduction.paper.learning_curves import FIG2, THREE
 from reproduction.paper.numbers import Lines, Runs
 
 LARGE_DIMENSION = 4000  # the second dimension of the picture
-LARGE_RUNS = {"gd": 48, "sgd": 48, "persistent_sgd": 96}
+LARGE_RUNS = {"gd": 24, "sgd": 32, "persistent_sgd": 64}
 SOONER = {"persistent_sgd": {"algorithm.t_max": 200.0}}  # all of its runs have long found the teacher by then
 
 _LARGE = tuple(Series(f"{one.name}_N{LARGE_DIMENSION}", f"fig2/{one.run}", one.label, {
@@ -84,8 +84,8 @@ def dimensions_table(data: Mapping[str, Data]) -> list[str]:
     for title, theory, names in (("GD, m0 = 0.2, alpha = 3", "gd", gd),
                                  ("persistent SGD, m0 = 0.5, alpha = 2", LATE, [f"{LATE}_N{n}" for n in PERSISTENT_RUNS])):
         found = [sim for name in names if name in data and (sim := data[name].simulation) is not None]
-        if len(found) < 3:
-            rows.append(f"{title}: {len(found)} of {len(names)} dimensions are there")
+        if (there := len({sim.run.simulation.dimension for sim in found})) < 3:
+            rows.append(f"{title}: {there} of {len(names)} dimensions are there")
             continue
         until, line = min(sim.t[-1] for sim in found), data[theory].theory if theory in data else None
         for observable in ("m", "loss"):

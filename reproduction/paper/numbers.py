@@ -29,8 +29,8 @@ RANKS = 2.0      # standard errors of the rank of a median to each side
 SINGLE = 50      # single runs that are kept
 THEORY_PER_DECADE = 40
 KEPT_DIGITS = 5
-# Keys that do not change what is computed, or only its last bits; precision: another draw of nearly Gaussian data.
-ASIDE = ("device", "checkpoint_interval", "precision")
+# Keys that do not change what is computed; precision: another draw of nearly Gaussian data; waiting_times: which columns are kept.
+ASIDE = ("device", "checkpoint_interval", "precision", "waiting_times")
 Statistics = dict[str, np.ndarray]
 
 
@@ -97,9 +97,10 @@ class Lines:
 
     def thinned(self) -> Lines:
         """The same at the times of the simulation of its run, and at THEORY_PER_DECADE times a decade."""
-        steps = round(self.t[-1] / self.run.algorithm.first_rate)
-        wanted = np.concatenate([[0, steps], np.rint(10.0 ** np.arange(0.0, np.log10(steps), 1 / THEORY_PER_DECADE)),
-                                 record_steps(self.run)])
+        eta, record = self.run.algorithm.first_rate, self.run.simulation.record
+        steps = round(self.t[-1] / eta)
+        recorded = record_steps(self.run) if isinstance(record, str) else np.rint(np.array(record) / eta)  # perhaps beyond the end
+        wanted = np.concatenate([[0, steps], np.rint(10.0 ** np.arange(0.0, np.log10(steps), 1 / THEORY_PER_DECADE)), recorded])
         at = np.unique(wanted[wanted <= steps].astype(int))
         at = at[at < self.t.size]
         return Lines(self.run, self.t[at], self.count,

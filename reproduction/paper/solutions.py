@@ -53,7 +53,8 @@ def solution(text: str, index: int, deadline: float | None = None, steps: int | 
 def side_by_side(run: Run, processes: int, deadline: float | None, say: Callable[[str], None]) -> Lines | None:
     """All replicas of a run, so many at a time. Up to the time that all of them reached, if the deadline came first; None where
     that is no time at all, or where fewer than two are left. Solutions that diverged before are left out."""
-    began, text, replicas = time.time(), run.to_toml(), run.theory.replicas
+    began, replicas = time.time(), run.theory.replicas
+    text = run.replace({"theory.waiting_times": [0.0]}).to_toml()    # figures show no columns
     if run.theory.device == "gpu" and (turns := share_cards(processes)):
         say(f"processes take turns on the card: {turns}")
     before = {name: os.environ.get(name) for name in THREADS}

@@ -9,6 +9,7 @@ import numpy as np
 from dmft.model.data import data_of
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
+from dmft.model.two_times import snapshot_steps
 from sgd_sim.cpu.by_products import ByProducts, make_products, product_lanes
 from sgd_sim.cpu.by_rows import ByRows, make_rows, row_lanes
 from sgd_sim.cpu.dynamics import advance
@@ -46,11 +47,14 @@ class Trajectories:
         width, constraint, seed = lanes.w.shape[1], Experiment.from_run(run).constraint, run.simulation.seed
         self.records = Records(states.record, np.full((width, *states.curves.shape[1:]), np.nan), np.full(width, -1),
                                make_pairs(states, instances, width, landscape.w0.size, landscape.h0.size))
-        self.step = max(0, int(states.step[instances[0]]))
+        self.step, self.snapshots = max(0, int(states.step[instances[0]])), snapshot_steps(run)
+        self.snapshot_w, self.snapshot_b = (np.full((width, *array.shape[1:]), np.nan)
+                                            for array in (states.snapshot_w, states.snapshot_b))
         for lane, i in enumerate(instances):
             instance = i // states.copies
             lanes.batch[lane], lanes.thermal[lane] = make_noise(seed, instance)
             self.records.curves[lane], self.records.diverged_at[lane] = states.curves[i], states.diverged_at[i]
+            self.snapshot_w[lane], self.snapshot_b[lane] = states.snapshot_w[i], states.snapshot_b[i]
             lanes.live[lane] = states.diverged_at[i] < 0
             if states.step[i] == NOT_STARTED:
                 lanes.w[:, lane] = start_weights(run.problem, constraint, landscape, rows, seed, instance)
@@ -66,9 +70,13 @@ class Trajectories:
         return not self.lanes.live.any()
 
     def advance(self, last: int) -> None:
-        """Go on to step `last`."""
-        advance(self.landscape, self.flags, self.table, self.passes, self.lanes, self.records, self.step, last)
-        self.step = last
+        """Go on to step `last`, with a stop at every snapshot."""
+        for stop in [*self.snapshots[(self.snapshots >= self.step) & (self.snapshots <= last)], last]:
+            if stop > self.step:
+                advance(self.landscape, self.flags, self.table, self.passes, self.lanes, self.records, self.step, int(stop))
+                self.step = int(stop)
+            for i in np.flatnonzero(self.snapshots == stop):
+                self.snapshot_w[:, i], self.snapshot_b[:, i] = self.lanes.w.T, self.lanes.b
 
     def post(self, states: States) -> None:
         """Copy steps, weights and curves of the instances into the states; what diverged has no weights any more."""
@@ -76,6 +84,7 @@ class Trajectories:
             diverged, lives = self.records.diverged_at[lane], self.lanes.live[lane]
             states.step[i], states.diverged_at[i] = self.step if diverged < 0 else diverged, diverged
             states.curves[i], states.b[i] = self.records.curves[lane], self.lanes.b[lane]
+            states.snapshot_w[i], states.snapshot_b[i] = self.snapshot_w[lane], self.snapshot_b[lane]
             if states.kept.size:
                 pairs = self.records.pairs
                 states.pairs[i], states.kept_w[i], states.kept_g[i] = pairs.values[lane], pairs.w[lane], pairs.g[lane]

@@ -18,7 +18,7 @@ from dmft.model.cuda_loss import averages_source, check_averages, check_cuda, lo
 from dmft.model.experiment import Experiment, observables_of
 from dmft.model.runfile import Run
 from dmft.model.sample_averages import averages
-from dmft.model.two_times import simulated_steps
+from dmft.model.two_times import simulated_steps, snapshot_steps
 from sgd_sim.cpu.lanes import make_noise
 from sgd_sim.cpu.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, spectral_weights, start_noise
 from sgd_sim.cpu.two_times import forces, make_probes
@@ -98,7 +98,8 @@ class GpuTrajectories:
                         for loss in experiment.losses]
         self.kernels = self.by_loss[0]     # the kernels that do not depend on the loss
         self.shared = simulation.landscape == "shared"
-        self.record = states.record
+        self.record, self.snapshots = states.record, snapshot_steps(run)
+        self.snapshot_w, self.snapshot_b = states.snapshot_w[instances], states.snapshot_b[instances]
         self.step, self.drawn = max(0, int(states.step[instances[0]])), -1
         count, n, samples, put, zeros = instances.size, self.layout.n, self.layout.samples, gpu.put, gpu.zeros
         self.blocks = max(self.layout.chunks(samples), self.layout.chunks(TEST_ROWS))
@@ -268,7 +269,14 @@ class GpuTrajectories:
         self.by_loss[self.loss_n[step]][name]((self.kept.size, self.instances.size), (128,), arguments, 256)
 
     def advance(self, last: int) -> None:
-        """Take all instances to step `last`. A record at `last` is made by the next call, or now if this is the end of the run."""
+        """Take all instances to step `last`, with a stop at every snapshot."""
+        for stop in [*self.snapshots[(self.snapshots >= self.step) & (self.snapshots <= last)], last]:
+            self._advance(int(stop))
+            for i in np.flatnonzero(self.snapshots == stop):
+                self.snapshot_w[:, i], self.snapshot_b[:, i] = self.gpu.get(self.w), self.gpu.get(self.b)
+
+    def _advance(self, last: int) -> None:
+        """`advance` without stops. A record at `last` is made by the next call, or now if this is the end of the run."""
         wanted = set(self.record[(self.record >= self.step) & (self.record <= last)].tolist())
         step = self.step
         while step < last:
@@ -300,6 +308,7 @@ class GpuTrajectories:
         chosen, diverged = self.instances, self.gpu.get(self.diverged_at)
         states.step[chosen], states.diverged_at[chosen] = np.where(diverged < 0, self.step, diverged), diverged
         states.w[chosen], states.curves[chosen], states.b[chosen] = (self.gpu.get(x) for x in (self.w, self.curves, self.b))
+        states.snapshot_w[chosen], states.snapshot_b[chosen] = self.snapshot_w, self.snapshot_b
         if self.before is not NULL:
             states.before[chosen] = self.gpu.get(self.before)
         if self.pairs is not NULL:

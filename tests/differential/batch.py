@@ -32,6 +32,7 @@ SHARES: dict[str, tuple[float, Table]] = {
 
 STATISTICAL = ("simulation", "onepass")
 NO_TIME = "no time was left"
+EVERY = 100     # cases, between lines that say how far it is
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             verdicts.append(verdict)
             if verdict.finding.failed:
                 print(told(verdict), flush=True)
+            if len(verdicts) % EVERY == 0:
+                print(f"{len(verdicts)} of {len(tasks)} cases, {sum(each.finding.failed for each in verdicts)} failed", flush=True)
     if on_ranks and time.time() < deadline:
         verdicts += _on_ranks(on_ranks)
     for table in (RUNS, ONEPASS):

@@ -84,7 +84,7 @@ def test_solutions_side_by_side_are_the_replicas(run, theory):
     """The same seeds and numbers as `dmft solve`, in other processes; a deadline leaves what was reached."""
     found = side_by_side(run, 2, None, lambda text: None)
     assert found is not None and found.count == 3
-    np.testing.assert_allclose(found.curves["m"]["mean"], theory.m, rtol=1e-9)
+    np.testing.assert_allclose(found.curves["m"]["mean"], theory.m, rtol=1e-9)    # a full history: waiting times change nothing
     np.testing.assert_allclose(found.curves["loss"]["error"], theory.loss_error, rtol=1e-6, atol=1e-12)
     curves, last = solution(run.to_toml(), 1, deadline=time.time() - 1.0)
     assert last < 1 and np.isnan(curves["m"][1:]).all()

@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help=f"what to compare: {', '.join(OBSERVABLES)} or an observable of the run (default m, V from a random "
                              "start, and the observables of the run); may be repeated")
     parser.add_argument("--kernels", action="store_true", help="compare two-time kernels, too")
+    parser.add_argument("--fields", action="store_true", help="compare quantiles of the fields at the times of [theory] snapshots")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     if options.plot:
         needs_pictures()
     found = api.compare(options.theory, *options.simulations, observable=options.observable, kernels=options.kernels,
-                        plot=options.plot)
+                        fields=options.fields, plot=options.plot)
     print(found)
     if options.plot:
         print(f"picture: {options.plot}")

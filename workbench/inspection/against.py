@@ -32,8 +32,9 @@ from dmft.result.comparison import (
     squared_overlaps,
 )
 from dmft.result.systematic import WORDS
-from dmft.result.theory import Columns, Theory
-from sgd_sim.result import SimulatedKernels, SimulationResult
+from dmft.result.theory import Columns, Theory, theory_of
+from sgd_sim.result import SimulatedKernels, SimulationResult, load
+from workbench.inspection.against_fields import FieldComparison, fields_against
 from workbench.inspection.against_kernels import KernelComparison, kernels_against, simulated_kernels, theory_kernels
 
 OBSERVABLES = tuple(curve.name for curve in TABLE if curve.compared)
@@ -76,12 +77,13 @@ class AgainstSimulations:
     systematic: dict[str, float]    # what it is of which observable of the theory -> its largest estimate
     attrs: Mapping[str, Any] = field(default_factory=dict, repr=False)      # what the observables of the theory mean
     kernels: list[KernelComparison] = field(default_factory=list, repr=False)
+    fields: FieldComparison | None = field(default=None, repr=False)
     columns: tuple[Columns | None, list[SimulatedKernels]] = field(default=(None, []), repr=False)   # for pictures, with `kernels`
 
     @property
     def tables(self) -> list[Comparison]:
-        """All that is compared: observables, then kernels."""
-        return [*self.comparisons, *(kernel.pairs for kernel in self.kernels)]
+        """All that is compared: observables, kernels, fields."""
+        return [*self.comparisons, *(kernel.pairs for kernel in self.kernels), *([self.fields.pairs] if self.fields else [])]
 
     @property
     def max_z(self) -> float:
@@ -105,7 +107,7 @@ class AgainstSimulations:
         lines = [*self.notes]
         for result in self.comparisons:
             lines += self._table(result)
-        lines += map(str, self.kernels)
+        lines += map(str, [*self.kernels, *([self.fields] if self.fields else [])])
         lines += [f"estimated {what}: up to {size:.2g}" for what, size in self.systematic.items()]
         return "\n".join([*lines, *self.verdict_lines()])
 
@@ -169,9 +171,10 @@ class AgainstSimulations:
 
 
 def against_simulations(theory: Theory | str | Path, simulations: Sequence[SimulationResult | str | Path],
-                        observables: Sequence[str] = (), kernels: bool = False) -> AgainstSimulations:
+                        observables: Sequence[str] = (), kernels: bool = False, fields: bool = False) -> AgainstSimulations:
     """Compare at the times that all have; simulations at several dimensions are extrapolated to N = infinity. Without observables:
-    m, or V from a random start, where m is 0, and a user's own that all have. kernels: C, M_C and R, too."""
+    m, or V from a random start, where m is 0, and a user's own that all have. kernels: C, M_C and R, too; fields: quantiles of
+    the fields of snapshots."""
     ours, theirs = _theory(theory), [_simulation(simulation) for simulation in simulations]
     own = [name for name in observables_of(ours.run) if all(name in side.arrays for side in (ours, *theirs))]
     observables = observables or (_components(ours) if ours.run.has_network else ["V" if "V" in ours.arrays else "m", *own])
@@ -210,7 +213,8 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Simul
             for what, words in WORDS.items() if f"{what}/{name}" in ours.arrays}
     largest = {what: float(np.nanmax(np.abs(array))) for what, array in told.items() if np.isfinite(array).any()}
     return AgainstSimulations(ours.run, dimensions, comparisons, left_out, ours.outcome, list(dict.fromkeys(notes)), largest,
-                              meanings(ours.attrs), found, _columns(ours, theirs) if kernels else (None, []))
+                              meanings(ours.attrs), found, _fields(theory, simulations) if fields else None,
+                              _columns(ours, theirs) if kernels else (None, []))
 
 
 def _stored(path: str | Path, kind: str) -> Side:
@@ -269,6 +273,13 @@ def _squares(run: Run, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
 
 def _curve(side: Side, name: str) -> Curve:
     return Curve(side.array("t"), side.array(name), side.array(f"{name}_error"), int(_got_through(side).sum()))
+
+
+def _fields(theory: Theory | str | Path, simulations: Sequence[SimulationResult | str | Path]) -> FieldComparison:
+    ours = theory if isinstance(theory, Theory) else theory_of(store.load(theory))
+    theirs = [(f"the simulation at N = {each.run.simulation.dimension}" if isinstance(each, SimulationResult) else str(each),
+               (each if isinstance(each, SimulationResult) else load(each)).snapshots) for each in simulations]
+    return fields_against(ours.snapshots, theirs, 1e-3 * ours.run.algorithm.first_rate)
 
 
 def _columns(theory: Side, simulations: Sequence[Side]) -> tuple[Columns | None, list[SimulatedKernels]]:

@@ -39,5 +39,11 @@ class SimulationFile(FileKind):
         from workbench.plots import simulation  # matplotlib is an extra
         return simulation.draw(opened.result, path)
 
+    def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
+        if view != "fields":
+            return super().draw_view(opened, view, path)
+        from workbench.plots import fields  # matplotlib is an extra
+        return fields.draw_simulation(opened.result, path)
+
 
 KIND = SimulationFile()

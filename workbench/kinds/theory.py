@@ -55,9 +55,11 @@ class TheoryFile(FileKind):
         return theory.draw(opened.result, path)
 
     def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
+        from workbench.plots import fdt, fields  # matplotlib is an extra
+        if view == "fields":
+            return fields.draw_theory(opened.result, path)
         if view != "fdt":
             return super().draw_view(opened, view, path)
-        from workbench.plots import fdt  # matplotlib is an extra
         return fdt.draw(opened.result, path)
 
 
