@@ -38,7 +38,7 @@ def _sizes(series: tuple[Series, ...], theory: Changes) -> dict[str, Size]:
 HEADLINE = PaperFigure(
     "headline", "table, no picture: GD, SGD and persistent SGD at N = 1000 and 4000 beside the theory "
     "(docs/gallery/16_headline.py draws it)",
-    series=(*(replace(one, of=FIG2) for one in THREE), *_LARGE), panels=(), columns=1,
+    series=(*(replace(one, of=FIG2) for one in THREE), *_LARGE[::-1]), panels=(), columns=1,
     sizes=_sizes(_LARGE, {"theory.samples": 1000, "theory.replicas": 2}), shares=True)
 
 # Late numbers: (name, run file, dimension: runs, last time), and what the theory is called.
