@@ -7,6 +7,7 @@ from dmft.model.runfile import Run
 from dmft.model.starts import SPECTRAL
 
 THEORY, MIXTURES = "mignacco2021stochasticity", "mignacco2020dynamical"
+NETWORKS = "dandi2024benefits"
 P_SPIN, SPIKED = ("crisanti1993spherical", "cugliandolo1993analytical"), "sarao2019passed"
 
 
@@ -19,6 +20,8 @@ def references_of(run: Run) -> list[tuple[str, str]]:
         found.append((SPIKED, "the spiked matrix-tensor model"))
     if run.problem.data == "mixture" or run.problem.loss == "logistic":
         found.append((MIXTURES, "Gaussian mixtures" if run.problem.data == "mixture" else "classification with the logistic loss"))
+    if run.has_network:
+        found.append((NETWORKS, "two-layer networks that see their samples again"))
     if run.problem.start == SPECTRAL:
         found.append(("mondelli2019fundamental", "the spectral start"))
     if run.algorithm.has_momentum and run.algorithm.make_rule().name == "heavy_ball":

@@ -27,6 +27,7 @@ THEORY = "mignacco2021stochasticity"
     ({"problem": {"data": "mixture", "loss": "logistic", "clusters": [[1.0, 0.5, 1.0, 1.0], [-1.0, 0.5, -1.0, 1.0]]}},
      {THEORY, "mignacco2020dynamical"}),
     ({"algorithm": {"momentum": 0.5}}, {THEORY, "polyak1964some"}),
+    ({"network": {"units": 1}, "problem": {"m0": [[0.5]]}}, {THEORY, "dandi2024benefits"}),
     ({"algorithm": {"momentum": 0.5, "nesterov": True}}, {THEORY}),
 ])
 def test_a_run_cites_what_it_uses(sections, keys):

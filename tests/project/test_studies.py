@@ -46,6 +46,17 @@ def test_small_steps(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("script", "lines"), [("reuse", 9), ("published", 7), ("many_samples", 2), ("specialisation", 2),
+                                               ("late", 4)])
+def test_networks(tmp_path, script, lines):
+    """Tables with errors, and the picture; theory and simulation within five errors where they are held against each other."""
+    text = _run(f"networks/{script}.py", tmp_path)
+    told = re.findall(r"^(?:GD|SGD|persistent|[mC]\[|alpha =|t =).*", text, re.MULTILINE)
+    assert len(told) >= lines and (tmp_path / f"network-{script.replace('_', '-')}-quick.png").stat().st_size > 20_000
+    assert all(abs(float(z)) < 5 for z in re.findall(r"max \|z\| ([\d.]+)", text))
+
+
+@pytest.mark.slow
 def test_recovery(tmp_path):
     """A line for every share, with a time for every dimension."""
     line = r"^ *(?:5|10|25|50)%(?: +(?:\d+ \+- \d+|>= \d+)){3}"

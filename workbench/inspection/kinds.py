@@ -31,7 +31,8 @@ NETWORK_KINDS = {"theory": "workbench.kinds.network_theory", "simulation": "work
 
 # Views that `dmft plot --view` draws.
 VIEWS = {"fdt": "effective temperatures of fluctuation and response (theory files, [theory] fdt = true)",
-         "fields": "joint law of the fields of student and teacher (theory and simulation files, [theory] snapshots)"}
+         "fields": "joint law of the fields of student and teacher (theory and simulation files, [theory] snapshots)",
+         "network": "overlaps, errors and the matrix of overlaps (files of networks)"}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dmft.result.comparison import Curve
 from sgd_sim.result import SOLVED, SimulationResult
 from workbench.inspection.by_component import by_component
 from workbench.inspection.checks import solved_check
-from workbench.inspection.kinds import Opened, ResultCheck
+from workbench.inspection.kinds import FileKind, Opened, ResultCheck
 from workbench.kinds.simulation import SimulationFile
 
 
@@ -25,6 +25,9 @@ class NetworkSimulationFile(SimulationFile):
     def draw(self, opened: Opened, path: Path | None) -> Any:
         from workbench.plots import network  # matplotlib is an extra
         return network.draw(opened.result.run, self.curves(opened.result), path)
+
+    def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
+        return self.draw(opened, path) if view == "network" else FileKind.draw_view(self, opened, view, path)
 
 
 KIND = NetworkSimulationFile()

@@ -11,7 +11,7 @@ from dmft.result.comparison import Curve
 from dmft.result.theory import Theory
 from workbench.inspection.by_component import by_component
 from workbench.inspection.checks import network_checks
-from workbench.inspection.kinds import Opened, ResultCheck
+from workbench.inspection.kinds import FileKind, Opened, ResultCheck
 from workbench.kinds.theory import TheoryFile
 
 
@@ -41,6 +41,9 @@ class NetworkTheoryFile(TheoryFile):
     def draw(self, opened: Opened, path: Path | None) -> Any:
         from workbench.plots import network  # matplotlib is an extra
         return network.draw(opened.result.run, self.curves(opened.result), path)
+
+    def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
+        return self.draw(opened, path) if view == "network" else FileKind.draw_view(self, opened, view, path)
 
 
 KIND = NetworkTheoryFile()

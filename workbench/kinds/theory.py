@@ -58,6 +58,8 @@ class TheoryFile(FileKind):
         from workbench.plots import fdt, fields  # matplotlib is an extra
         if view == "fields":
             return fields.draw_theory(opened.result, path)
+        if view != "fdt":
+            return super().draw_view(opened, view, path)
         return fdt.draw(opened.result, path)
 
 

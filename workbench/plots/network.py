@@ -34,6 +34,7 @@ def draw(run: Run, curves: Mapping[str, Curve], path: Path | None) -> Figure:
             label = name if len(shown) <= NAMED_CURVES else ""
             draw_curve(axis, curves[name], eta, False, CYCLE[i % len(CYCLE)], label)
         axis.set_ylabel(NETWORK_KNOWN[base].label)
+        axis.autoscale(axis="y")  # the first curve may be constant, as norms on spheres are, and has set the limits to itself
     p, k = run.network.units, run.network.directions
     m = np.stack([np.stack([curves[f"m[{r},{s}]"].mean for s in range(k)], axis=1) for r in range(p)], axis=1)
     if p == k and p > 1:

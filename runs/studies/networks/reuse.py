@@ -27,7 +27,7 @@ SHOWN = (2, 5, 10, 20, 40)
 
 
 def main() -> None:
-    options = read_options(__doc__, "fewer samples, N = 300, ten steps: a minute", dimension=1500, instances=16)
+    options = read_options(__doc__, "fewer samples, N = 300, ten steps: a minute", dimension=1500, instances=48)
     run, mark, alphas = dmft.load_run(RUN), "", (2.0, 4.0, 8.0, 16.0, 32.0)
     run = run.replace(dimension=options.dimension, instances=options.instances)
     if options.quick:

@@ -2,7 +2,7 @@
 
 erf units on spheres, labels by two orthogonal erf units, gradient descent at eta alpha = 0.6 from m0 = [[m + d, m - d], [m - d, m
 + d]], m = 0.225. The specialisation is the mean of m on the diagonal less that beside it, 2 d at the start. Theory for several
-alpha at equal eta alpha t, with histories in blocks at long times, simulation for one of them, and the time it takes to 0.4.
+alpha at equal eta alpha t, with histories in blocks at long times, simulation for one of them, and the time it takes to 0.1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workbench.plots.style import BAND, BLACK, new_figure, save, scale_colour
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from options import read_options  # noqa: E402
 
-GAMMA, MIDDLE, DELTA = 0.6, 0.225, 0.025
+GAMMA, MIDDLE, DELTA, LEVEL = 0.6, 0.225, 0.025, 0.1
 
 
 def case(alpha: float, steps: int, delta: float = DELTA) -> dmft.Experiment:
@@ -30,7 +30,7 @@ def case(alpha: float, steps: int, delta: float = DELTA) -> dmft.Experiment:
     return dmft.Experiment(
         units=2, directions=2, activation="erf", alpha=alpha, kind="gd",
         m0=[[MIDDLE + delta, MIDDLE - delta], [MIDDLE - delta, MIDDLE + delta]],
-        learning_rate=eta, t_max=steps * eta, samples=2048, replicas=4, record="linear",
+        learning_rate=eta, t_max=steps * eta, samples=16384, replicas=4, record="linear",
         history="dyadic", blocks_per_level=8)
 
 
@@ -42,7 +42,7 @@ def of_replicas(theory: dmft.Theory) -> tuple[np.ndarray, np.ndarray]:
 
 def main() -> None:
     options = read_options(__doc__, "few samples, 40 steps: a minute", dimension=1000, instances=24)
-    alphas, deltas, steps, mark, smaller = (2.0, 4.0, 8.0, 16.0, 32.0), (DELTA, DELTA / 2, DELTA / 4), 240, "", {}
+    alphas, deltas, steps, mark, smaller = (2.0, 4.0, 8.0, 32.0), (DELTA, DELTA / 4), 160, "", {}
     if options.quick:
         alphas, deltas, steps, mark, smaller = (4.0, 8.0), (DELTA, DELTA / 2), 40, "-quick", {"samples": 512, "replicas": 3}
     theories = {alpha: dmft.solve(case(alpha, steps).replace(**smaller), resume=True,
@@ -62,7 +62,7 @@ def main() -> None:
         x, color = alpha * theory.t, scale_colour(0.9 * i / max(len(alphas) - 1, 1))
         left.fill_between(x, mean - BAND * error, mean + BAND * error, color=color, alpha=0.3, linewidth=0)
         left.plot(x, mean, color=color, label=rf"$\alpha$ = {alpha:g}")
-        at = [n for n in (0, 10, 20, 40, 80, 160, 240) if n < mean.size]
+        at = [n for n in (0, 10, 20, 40, 80, 160) if n < mean.size]
         print(f"alpha = {alpha:g}: " + ", ".join(f"n = {n}: {mean[n]:.4f} +- {error[n]:.4f}" for n in at)
               + f"; loss at the end {theory.loss[-1]:.5f}, mse {theory.mse[-1]:.5f}")
     values = np.array([specialisation(m) for m in sim.m])
@@ -80,8 +80,9 @@ def main() -> None:
         color = scale_colour(0.9 * i / max(len(deltas) - 1, 1))
         right.fill_between(alphas[-1] * theory.t, mean - BAND * error, mean + BAND * error, color=color, alpha=0.3, linewidth=0)
         right.plot(alphas[-1] * theory.t, mean, color=color, label=rf"start {2 * delta:g}")
-        reached = np.flatnonzero(mean >= 0.4)
-        print(f"start {2 * delta:g}, alpha = {alphas[-1]:g}: 0.4 " + (f"at n = {reached[0]}" if reached.size else "not reached"))
+        reached = np.flatnonzero(mean >= LEVEL)
+        when = f"at n = {reached[0]}" if reached.size else "not reached"
+        print(f"start {2 * delta:g}, alpha = {alphas[-1]:g}: {LEVEL} {when}")
     right.set_yscale("log")
     right.set_xlabel(r"$\alpha t$")
     right.set_ylabel(rf"specialisation, $\alpha$ = {alphas[-1]:g}")
