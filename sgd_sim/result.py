@@ -13,7 +13,7 @@ import numpy as np
 from dmft.core import store
 from dmft.core.averages import finite_error, finite_mean, with_error
 from dmft.core.notebook import html_card, sparkline
-from dmft.model.curves import KNOWN, NETWORK_KNOWN, TABLE, meanings, meanings_text
+from dmft.model.curves import KNOWN, TABLE, axes_of, meanings, meanings_text
 from dmft.model.experiment import known_errors, observables_of
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
@@ -181,7 +181,7 @@ class SimulationResult:
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over (instance, t), with units."""
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
-            name: (("instance", "t", *_axes(name, array)), array) for name, array in self.curves.items()}
+            name: (axes_of(name, array, "instance", "t"), array) for name, array in self.curves.items()}
         variables["diverged"] = (("instance",), self.diverged)
         return to_dataset(variables, {"t": self.t}, {"kind": "simulation", "run": self.run.to_toml(), **meanings(self.attrs)})
 
@@ -192,12 +192,6 @@ class SimulationResult:
     def _each(self, statistic) -> Curves:
         return Curves({name: statistic(self.V if name == "V" else self.curve(name))
                        for name in (self.curves if self.run.has_network else dict.fromkeys((*SIMULATED, *self.curves)))})
-
-
-def _axes(name: str, array: np.ndarray) -> tuple[str, ...]:
-    """The axes of a curve after time; two axes of units have different names."""
-    axes = NETWORK_KNOWN[name].axes if array.ndim > 2 else ()
-    return ("unit", "unit_prime") if axes == ("unit", "unit") else axes
 
 
 def wilson(count: np.ndarray, n: int, confidence: float) -> Share:

@@ -199,6 +199,14 @@ def label_of(name: str, attrs: Mapping[str, Any] | None = None) -> str:
     return (found.label if found and found.label else name.replace("_", " ").partition("[")[0]) + (f" [{index}" if bracket else "")
 
 
+def axes_of(name: str, array: np.ndarray, *leading: str) -> tuple[str, ...]:
+    """The axes of a curve, or of its error, by name: `leading`, and those of units and directions where it is a network's; a second
+    axis of units has another name."""
+    known = NETWORK_KNOWN.get(name.removesuffix("_error")) if array.ndim > len(leading) else None
+    axes = known.axes if known else ()
+    return (*leading, *(("unit", "unit_prime") if axes == ("unit", "unit") else axes))
+
+
 def components(name: str, array: np.ndarray, leading: int) -> dict[str, np.ndarray]:
     """The components of a curve by name, m[0,1]: arrays with the first `leading` axes alone. Of C, which is symmetric, one half."""
     if array.ndim == leading:

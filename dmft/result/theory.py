@@ -18,7 +18,7 @@ from dmft.equations.kernels import COLUMNS, KERNELS, Kept, columns_of
 from dmft.files import layouts
 from dmft.files.layouts import DETERMINISTIC
 from dmft.files.network_layouts import named_axes
-from dmft.model.curves import ERRORS, NETWORK, NETWORK_KNOWN, TABLE, meanings, name_of_curve
+from dmft.model.curves import ERRORS, NETWORK, TABLE, axes_of, meanings, name_of_curve
 from dmft.model.data import data_text, is_sampled
 from dmft.model.experiment import by_loss, known_errors
 from dmft.model.quantities import to_dataset
@@ -265,18 +265,16 @@ class Theory:
 
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over t, replicas over (replica, t), kernels over (t_kernel, t_prime), with units."""
-        variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {name: (("t", *self._axes(name)), array)
-                                                                     for name, array in self.curves.items()}
-        variables |= {f"replicas_{name}": (("replica", "t", *self._axes(name)), array) for name, array in self.replicas.items()}
+        variables = {name: (axes_of(name, array, "t"), array) for name, array in self.curves.items()}
+        variables |= {f"replicas_{name}": (axes_of(name, array, "replica", "t"), array) for name, array in self.replicas.items()}
         for what, estimates in ((BIAS, self.bias), (HISTORY_ERROR, self.history_error)):
-            variables |= {f"{what}_{name.replace(COLUMN, 'column_')}": (("t_column", "t_w") if COLUMN in name else
-                                                                            ("t", *self._axes(name)), array)
-                          for name, array in estimates.items()}
+            for name, array in estimates.items():
+                axes = ("t_column", "t_w") if COLUMN in name else axes_of(name, array, "t")
+                variables[f"{what}_{name.replace(COLUMN, 'column_')}"] = axes, array
         kernels = dict(self.kernels.arrays)
         saved, last = kernels.pop("t"), kernels.pop("t_last", None)
-        pair = ("unit", "unit_prime") if self.run.has_network else ()
-        axes, before = ("t_kernel", "t_prime", *pair), "kernel_" if pair else ""
-        variables |= {before + name: (axes, array) for name, array in kernels.items()}
+        pair, before = (("unit", "unit_prime"), "kernel_") if self.run.has_network else ((), "")
+        variables |= {before + name: (("t_kernel", "t_prime", *pair), array) for name, array in kernels.items()}
         coordinates = {"t": self.t, "t_kernel": saved, "t_prime": saved}
         if last is not None:
             variables["t_last"] = (("t_prime",), last)
@@ -288,12 +286,6 @@ class Theory:
             variables["history"] = (("sweep", "replica"), self.history)
         return to_dataset(variables, coordinates, {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml(),
                                                    **meanings(self.attrs)})
-
-    def _axes(self, name: str) -> tuple[str, ...]:
-        """The axes of a curve after time; two axes of units have different names."""
-        known = NETWORK_KNOWN.get(name.removesuffix("_error")) if self.run.has_network else None
-        axes = known.axes if known else ()
-        return ("unit", "unit_prime") if axes == ("unit", "unit") else axes
 
     @property
     def datasets(self) -> dict[str, np.ndarray]:
@@ -311,9 +303,8 @@ class Theory:
 
     def save(self, path: str | Path, attrs: Mapping[str, Any] | None = None) -> None:
         """Write the result file."""
-        axes = named_axes("theory", self.datasets) if self.run.has_network else None
-        told = {**self.attrs, **(attrs or {}), "outcome": self.outcome}
-        store.save(path, "theory", self.run.to_toml(), self.datasets, told, axes=axes)
+        axes, told = named_axes("theory", self.datasets), {**self.attrs, **(attrs or {}), "outcome": self.outcome}
+        store.save(path, "theory", self.run.to_toml(), self.datasets, told, axes=axes if self.run.has_network else None)
 
 
 def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict[str, Any], per_level: int | None = None) -> Theory:
