@@ -19,7 +19,8 @@ class ProblemConfig:
     """[problem]: the data, the loss and the start."""
 
     alpha: float = option(number(0.0, above=True), doc="samples per dimension")
-    loss: Named = named("loss", "phase_retrieval", "phase_retrieval, linear, logistic, smooth_hinge, door or a registered name")
+    loss: Named = named("loss", "phase_retrieval", "phase_retrieval, normalised_phase_retrieval, linear, logistic, smooth_hinge, "
+                        "door or a registered name")
     door: float = key_of(Door, "door")
     data: Named = named("data", "teacher", "labels by a teacher, or Gaussian clusters on one axis")
     labels: Named = key_of(Teacher, "labels")

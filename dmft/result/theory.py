@@ -20,11 +20,12 @@ from dmft.model.curves import ERRORS, TABLE, meanings
 from dmft.model.experiment import by_loss, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
-from dmft.model.two_times import snapshot_steps
+from dmft.model.two_times import snapshot_steps, visited_steps
 from dmft.result import pictures
 from dmft.result.escape import PATHS, EscapeLaw, first_passage, growth_of
 from dmft.result.fdt import FluctuationDissipation, bath_of
 from dmft.result.fluctuations import drawn_paths, fluctuations_of
+from dmft.result.hessian import HessianLaw, hessian_law
 from dmft.result.snapshots import Snapshots
 from dmft.result.statistics import BIAS, COLUMN, DIVERGED, HISTORY_ERROR, ReplicaStatistics, averaged
 
@@ -230,6 +231,14 @@ class Theory:
         X = drawn_paths(self.run, {name: rows[chosen] for name, rows in self.random_start.items()}, paths, seed)
         return first_passage(self.t, X, self.V, b, N, growth_of(self.kernels.t, self.kernels.V, self.kernels.exact))
 
+    def hessian(self, t: float, dimension: int | None = None) -> HessianLaw:
+        """Bulk, edges and outliers of the Hessian of the training loss at the snapshot nearest to t, as a data set of that
+        dimension (of the run's simulation) shows it; UserError where the run kept no snapshots."""
+        if self.snapshots is None:
+            raise UserError("hessian: this result has no snapshots; solve with [theory] snapshots = [...] and hessian = true")
+        n = dimension or self.run.simulation.dimension
+        return hessian_law(self.run, self.snapshots, {name: self.replicas[name] for name in ("m", "q")}, self.t, t, n)
+
     def fdt(self) -> FluctuationDissipation:
         """Effective temperatures at the waiting times, with the bath's; UserError where the run did not ask for them."""
         if self.columns is None or self.columns.T_eff is None:
@@ -308,7 +317,8 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     return Theory(run=run, outcome=outcome, t=t, curves=curves, replicas=replicas, bias=bias,
                   history_error=statistics.estimates(HISTORY_ERROR), kernels=kernels, columns=columns, history=history,
                   attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=sums, random_start=rows,
-                  snapshots=Snapshots(run, t[snapshot_steps(run)], **kept_samples) if kept_samples else None)
+                  snapshots=Snapshots(run, t[snapshot_steps(run)], **kept_samples,
+                                      visited=t[visited_steps(run)] if run.theory.hessian else None) if kept_samples else None)
 
 
 def columns_of(run: Run) -> tuple[str, ...]:
@@ -364,7 +374,8 @@ def statistics_of(theory: Theory) -> ReplicaStatistics:
     arrays = {f"replicas/{name}": array for name, array in theory.replicas.items() if name not in _ON_NEW} | theory.state
     arrays |= {f"random_start/{name}": array for name, array in theory.random_start.items()}
     if theory.snapshots is not None:
-        arrays |= {f"snapshots/{name}": array for name, array in theory.snapshots.arrays.items() if name != "t"}
+        arrays |= {f"snapshots/{name}": array for name, array in theory.snapshots.arrays.items()
+                   if name not in ("t", "visited")}
     if theory.history is not None:
         arrays["history"] = theory.history
     return ReplicaStatistics.from_arrays(arrays, str(theory.attrs["outcomes"]).split(","))

@@ -62,7 +62,7 @@ class March:
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels, self.columns = self.kept.empty(wanted.temperatures)
         self.teacher = TeacherChannel(experiment.steps, self.history.slots) if experiment.start.random else None
-        self.snapshots = SampleSnapshots(wanted.snapshots, blocks.lines.stop - blocks.lines.start)
+        self.snapshots = SampleSnapshots(wanted.snapshots, wanted.visited, blocks.lines.stop - blocks.lines.start)
         self.diverged = False
 
     @property
@@ -115,8 +115,8 @@ class March:
         if n >= experiment.hidden:
             for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b, averaged).items():
                 self.curves[name][n - experiment.hidden] = value
-        if n - experiment.hidden in self.wanted.snapshots:
-            self.snapshots.take(n - experiment.hidden, on_host(self.samples), m, weights.b)
+        if len(self.wanted.snapshots):
+            self.snapshots.take(weights, closing, self.samples, m)
         enter_row(self.kernels, self.columns, self.kept, weights, row)
         if self.teacher is not None:
             self.teacher.rows.enter(n, self.teacher.estimate(weights, totals[-1], sums[CARRIED], self.use), closing.drive.a)
@@ -142,7 +142,8 @@ class March:
     def shared(self) -> dict[str, Any]:
         return {"weights": self.weights.state.arrays(), "history": self.history.state(), "curves": self.curves,
                 "kernels": self.kernels, "columns": self.columns, "kept": self.kept._asdict(), "random_start": self.random_start(),
-                "diverged": np.array(self.diverged)}
+                "diverged": np.array(self.diverged),
+                **({"snapshots": self.snapshots.shared()} if len(self.wanted.snapshots) else {})}
 
     def own(self) -> Mapping[str, np.ndarray]:
         own: Any = self.samples.own()   # read by name, one after the other
@@ -174,5 +175,5 @@ class March:
                 array[:] = stored[name]
         self.samples.restore(own, carried, self.weights.n)
         if len(self.wanted.snapshots):
-            self.snapshots.restore(own)
+            self.snapshots.restore(own, found["snapshots"])
         self.diverged = bool(found["diverged"])
