@@ -1,4 +1,4 @@
-# make setup | demo | test | lint | docs | labels | bench | test-cluster | test-faults | test-differential
+# make setup | demo | reproduce | test | lint | docs | labels | bench | test-cluster | test-faults | test-differential
 # Every target sets up what it needs in .venv; after that nothing wants the network.
 
 PYTHON ?= python3
@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 export PIP_NO_INPUT := 1
 
-.PHONY: setup demo test lint docs labels bench test-cluster test-faults test-differential clean
+.PHONY: setup demo reproduce test lint docs labels bench test-cluster test-faults test-differential clean
 
 setup: $(STAMP)
 	@:
@@ -54,6 +54,17 @@ docs: $(DOCS)
 # The table of docs/equations.md from labels to lines of code, after these have moved.
 labels: $(STAMP)
 	@$(BIN)/python docs/_ext/equation_labels.py
+
+# The papers' figures at their own size. Finished pieces are kept as numbers in NUMBERS and skipped; make it again to go on. An hour of
+# one card; SCALE=0.02 DEVICE=cpu NUMBERS=/tmp/numbers tries everything on a laptop. TIME=HH:MM:SS ends it sooner.
+DEVICE ?= gpu
+SCALE ?= 1
+NUMBERS ?= docs/numbers
+SOLUTIONS ?= $(shell nproc)
+TIME ?= 24:00:00
+reproduce: $(STAMP)
+	@$(BIN)/dmft figure headline dimensions paper --full --device $(DEVICE) --scale $(SCALE) --numbers $(NUMBERS) \
+		--processes $(SOLUTIONS) --time-limit $(TIME)
 
 # Each benchmark is a script that prints its own table.
 bench: $(STAMP)

@@ -2,6 +2,7 @@
 
     python benchmarks/bench_columns.py                                   250 steps: a minute
     python benchmarks/bench_columns.py --steps 1000 --cases gd sgd       a few minutes on one core
+    python benchmarks/bench_columns.py --steps 2000 --device gpu --samples 4096 --seeds 16 --processes 8
 
 Of each kernel four numbers: the mean difference over seeds in units of the error bar of the mean, root mean squares over all
 columns, then the largest over waiting times; that in units of its own error; and the largest difference in units of the largest
@@ -14,7 +15,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -22,11 +27,14 @@ import numpy as np  # noqa: E402
 
 from benchmarks.common import GD, PERSISTENT, problem, table  # noqa: E402
 from dmft.core.averages import mean_and_error  # noqa: E402
+from dmft.core.device import gpu  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
 from dmft.equations.kernels import COLUMNS, Wanted  # noqa: E402
-from dmft.model.experiment import Experiment  # noqa: E402
+from dmft.equations.tuning import Estimator  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
+
+Several = Callable[[Callable[[Any], Any], list[Any]], list[Any]]     # a map
 
 ETA = 0.02
 CASES = {
@@ -38,20 +46,27 @@ CASES = {
 }
 
 
-def columns(experiment: Experiment, per_level: int | None, options: argparse.Namespace, seed: int) -> dict[str, np.ndarray]:
-    """The columns of one march, each (rows, waiting times)."""
-    sampling = Sampling(options.samples, 9000 + seed, (0,), frozenset(PARTS), options.tangents, least_carriers=16)
-    march = March(experiment, sampling, per_level, Wanted.plain(experiment.steps), Comm())
+def columns(task: tuple[str, int | None, int, argparse.Namespace]) -> dict[str, np.ndarray] | None:
+    """The columns of one march, each (rows, waiting times); None where it diverged. A history of blocks keeps the past in single
+    precision on a card, as the solver does."""
+    case, per_level, seed, options = task
+    experiment = problem(CASES[case], options.steps, ETA, options.alpha, options.m0)
+    sampling = Sampling(options.samples, 9000 + seed, (0,), frozenset(PARTS), options.tangents, Estimator(least_carriers=16))
+    card = gpu("theory") if options.device == "gpu" else None
+    dtype = np.float32 if card and per_level else np.float64
+    march = March(experiment, sampling, per_level, Wanted.plain(experiment.steps), Comm(), dtype, card)
     while not march.done:
         march.step()
-    return march.columns
+    return None if march.diverged else march.columns
 
 
-def compared(case: str, options: argparse.Namespace) -> None:
+def compared(case: str, options: argparse.Namespace, several: Several) -> None:
     """The table of one case."""
-    experiment, began = problem(CASES[case], options.steps, ETA, options.alpha, options.m0), time.process_time()
-    full, blocks = ([columns(experiment, per_level, options, seed) for seed in range(options.seeds)]
-                    for per_level in (None, options.blocks))
+    began = time.perf_counter()
+    found = several(columns, [(case, per_level, seed, options) for per_level in (None, options.blocks)
+                              for seed in range(options.seeds)])
+    pairs = [pair for pair in zip(found[:options.seeds], found[options.seeds:]) if None not in pair]
+    full, blocks = ([pair[k] for pair in pairs] for k in (0, 1))
     rows = []
     for name in COLUMNS:
         mean, bar = mean_and_error(np.array([each[name] for each in full]))
@@ -61,7 +76,8 @@ def compared(case: str, options: argparse.Namespace) -> None:
         worst = (size / beside, size / noise, np.nanmax(np.abs(off), axis=0) / np.nanmax(np.abs(mean), axis=0))
         rows.append([name, f"{all_size / all_beside:.2g}", *(f"{np.nanmax(each):.2g}" for each in worst)])
     table(f"{case}, alpha = {options.alpha:g}, m0 = {options.m0:g}, {options.steps} steps of {ETA}: {options.blocks} blocks a "
-          f"level against all steps, {options.seeds} x {options.samples} samples, {time.process_time() - began:.0f} s",
+          f"level against all steps, {len(pairs)} of {options.seeds} x {options.samples} samples, {options.device}, "
+          f"{time.perf_counter() - began:.0f} s",
           ["", "difference / bar", "largest of a column", "in its own errors", "in largest entries"], rows)
 
 
@@ -75,9 +91,12 @@ def main() -> None:
     parser.add_argument("--alpha", type=float, default=2.0)
     parser.add_argument("--m0", type=float, default=0.5)
     parser.add_argument("--cases", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--processes", type=int, default=1)
     options = parser.parse_args()
-    for case in options.cases:
-        compared(case, options)
+    with get_context("spawn").Pool(options.processes) as pool:
+        for case in options.cases:
+            compared(case, options, partial(pool.map, chunksize=1))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from dmft.core.errors import UserError
 from dmft.version import __version__
 
 if TYPE_CHECKING:
-    from dmft.api import bayes, convergence_study, fixed_point, load, solve
+    from dmft.api import bayes, convergence_study, fixed_point, load, solve, start_law
     from dmft.equations.tuning import Estimator
     from dmft.model.offered import (
         SGD,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         Mixture,
         PersistentSGD,
         PhaseRetrieval,
+        PSpin,
         Random,
         Ridge,
         Run,
@@ -73,10 +74,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Abs", "Channel", "Constraint", "DataModel", "Door", "Estimator", "Experiment", "Field", "GradientDescent", "Langevin",
-    "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge",
+    "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PSpin", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge",
     "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "UserError", "Warm",
     "__version__", "bayes", "boolean", "choice", "compare", "convergence_study", "fixed_point", "integer", "load", "load_run",
     "number", "option", "parse_run", "register_loss", "register_observable", "register_preprocessing", "report", "solve",
+    "start_law",
 ]
 
 name_cache()        # before anything is compiled

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dmft.convergence import runs
+from dmft.convergence import start_law as starts
+from dmft.convergence.start_law import START_STEP, StartLaw
 from dmft.convergence.study import Study, load_study
 from dmft.core import store
 from dmft.model.callbacks import Callback
@@ -18,7 +20,7 @@ from dmft.statics import limits
 from dmft.statics.bayes import BayesOptimal
 from dmft.statics.limits import ConvexLimit
 
-__all__ = ["bayes", "convergence_study", "fixed_point", "load", "solve"]
+__all__ = ["bayes", "convergence_study", "fixed_point", "load", "solve", "start_law"]
 
 
 def solve(run: Run | str | Path, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
@@ -50,6 +52,11 @@ def convergence_study(run: Run | str | Path, samples: Sequence[int] = (), learni
 def fixed_point(run: Run | str | Path) -> ConvexLimit:
     """Where gradient descent ends on a convex loss (linear, logistic, smooth_hinge), ridge or sphere: .m .q .V .loss .errors."""
     return limits.fixed_point(_run(run))
+
+
+def start_law(run: Run | str | Path, step: float = START_STEP, quiet: bool = True) -> StartLaw:
+    """What the scatter of m(0) at finite N does to m(t), from a warm start: .slope (dm/dm0), .spread(N), .shift(N), over .t."""
+    return starts.start_law(_run(run), step, quiet)
 
 
 def bayes(run: Run | str | Path) -> BayesOptimal:

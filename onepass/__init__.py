@@ -4,6 +4,7 @@ from dmft.core import parallel
 
 parallel.begin()  # MPI must start before the imports that follow fill the memory
 
+from dmft.model.activations import register_activation  # noqa: E402
 from onepass.effective.check import check_effective  # noqa: E402
 from onepass.effective.dynamics import EffectiveDynamics, fixed_point, linearise  # noqa: E402
 from onepass.effective.localizable import localizability  # noqa: E402
@@ -18,7 +19,6 @@ from onepass.networks.quadratic import QuadraticNetwork  # noqa: E402
 from onepass.result import Ensemble, Trajectory, load  # noqa: E402
 from onepass.spiked.near_zero import SpikedNearZero  # noqa: E402
 from onepass.spiked.tensor import SpikedTensor  # noqa: E402
-from sgd_sim.models.activations import register_activation  # noqa: E402
 
 __all__ = [
     "BinaryMixture",

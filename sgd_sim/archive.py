@@ -13,12 +13,22 @@ from dmft.core.errors import FileError
 from dmft.core.parts import INSTANCES
 from dmft.files import layouts
 from dmft.files.layouts import SIMULATED_KERNELS
+from dmft.files.network_layouts import named_axes
 from dmft.model.curves import meanings_text
 from dmft.model.experiment import known_errors, observables_of
 from dmft.model.runfile import Run, parse_run
 from dmft.model.two_times import simulated_steps, snapshot_steps
 from sgd_sim.landscape import sizes
-from sgd_sim.recording import FORCE, PAIR_PROBES, ROWS, recorded_curves, recorded_rows, times_of
+from sgd_sim.recording import (
+    FORCE,
+    PAIR_PROBES,
+    ROWS,
+    network_curves,
+    network_rows,
+    recorded_curves,
+    recorded_rows,
+    times_of,
+)
 from sgd_sim.states import States, copies_of
 
 
@@ -28,8 +38,13 @@ def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.n
     curves = arrays.pop("curves")[::states.copies]
     if not arrays["before"].shape[1]:
         del arrays["before"]
-    rows = {name: curves[:, k] for k, name in enumerate(recorded_rows(run))}
-    found: dict[str, np.ndarray | dict[str, np.ndarray]] = {name: rows[name] for name in recorded_curves(run)}
+    found: dict[str, np.ndarray | dict[str, np.ndarray]]
+    if run.has_network:
+        rows = network_curves(run, curves)
+        found = {**rows}
+    else:
+        rows = {name: curves[:, k] for k, name in enumerate(recorded_rows(run))}
+        found = {name: rows[name] for name in recorded_curves(run)}
     found |= known_errors(run, rows, states.record)
     found["t"] = times_of(run, states.record)
     found["diverged"] = states.diverged_at[::states.copies] >= 0
@@ -77,8 +92,9 @@ def outcome(run: Run, states: States) -> str:
 
 def save(path: str | Path, run: Run, states: States, attrs: store.Attributes | None = None) -> None:
     """Write a result file."""
-    store.save(path, "simulation", run.to_toml(), to_arrays(run, states), {
-        "outcome": outcome(run, states), **meanings_text(observables_of(run)), **(attrs or {})})
+    arrays = to_arrays(run, states)
+    told = {"outcome": outcome(run, states), **meanings_text(observables_of(run)), **(attrs or {})}
+    store.save(path, "simulation", run.to_toml(), arrays, told, axes=named_axes("simulation", arrays) if run.has_network else None)
 
 
 def load(path: str | Path) -> tuple[Run, States]:
@@ -102,6 +118,9 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
         return run, States.from_arrays(part.shared["record"], kept, part.own, samples)
     arrays = {name: stored.arrays[f"state/{name}"] for name in ("step", "w", "s", "diverged_at")}
     arrays |= {name: stored.arrays[f"state/{name}"] for name in ("b", "before") if f"state/{name}" in stored.arrays}
+    if run.has_network:
+        arrays["curves"] = network_rows(run, stored.arrays)
+        return run, States.from_arrays(stored.arrays["state/record"], kept, arrays, samples)
     nothing = np.full_like(stored.arrays["m"], np.nan)
     rows = recorded_rows(run) if run.known else ROWS + observables_of(run)     # something is a user's, and not known here
     arrays["curves"] = np.repeat(np.stack([stored.arrays.get(name, nothing) for name in rows], axis=1), copies, axis=0)

@@ -9,7 +9,7 @@ from dmft.core.driver import Hook
 from dmft.model.callbacks import Callback, Reached, read_only
 from dmft.model.runfile import Run
 from sgd_sim.instances import Instances
-from sgd_sim.recording import recorded_rows, times_of
+from sgd_sim.recording import network_curves, recorded_rows, times_of
 
 
 def hook_of(run: Run, callback: Callback | None) -> Hook | None:
@@ -30,8 +30,9 @@ def hook_of(run: Run, callback: Callback | None) -> Hook | None:
         before = int(recorded.sum())
         count = int(np.flatnonzero(recorded.any(axis=0))[-1]) + 1
         times = times_of(run, worker.states.record[:count])
-        curves = {name: read_only(part[:, row, :count]) for row, name in enumerate(recorded_rows(run))}
-        m, loss = (float(finite_mean(curves[name])[-1]) for name in ("m", "loss"))
-        callback(Reached(float(times[-1]), m, loss, times, curves, 0, share))
+        rows = network_curves(run, part) if run.has_network else {name: part[:, row] for row, name in enumerate(recorded_rows(run))}
+        curves = {name: read_only(array[:, :count]) for name, array in rows.items()}
+        m, loss = finite_mean(curves["m"])[-1], float(finite_mean(curves["loss"])[-1])
+        callback(Reached(float(times[-1]), m if run.has_network else float(m), loss, times, curves, 0, share))
 
     return hook

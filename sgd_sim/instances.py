@@ -23,6 +23,7 @@ from dmft.core.pool import ROUND_SECONDS, SLICE_SECONDS, Pool, next_slice
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from sgd_sim.cpu.by_products import batches
+from sgd_sim.cpu.network import NetworkTrajectory
 from sgd_sim.cpu.trajectory import InstanceTrajectory, SharedTrajectories, Stepper
 from sgd_sim.gpu.products import make_trajectories
 from sgd_sim.gpu.trajectories import gpu_batches
@@ -111,9 +112,10 @@ class Instances:
         if data_bytes(simulation.dimension, alpha) < self._small or threads == 1:
             alone = 0
         parted = left.size - alone
-        self._in_threads([partial(InstanceTrajectory, self.run, i, self.states, False) for i in left[:parted]])
+        kind: Callable[..., Stepper] = NetworkTrajectory if self.run.has_network else InstanceTrajectory
+        self._in_threads([partial(kind, self.run, i, self.states, False) for i in left[:parted]])
         for i in left[parted:]:
-            self._to_the_end(partial(InstanceTrajectory, self.run, i, self.states, True), self._slice_seconds)
+            self._to_the_end(partial(kind, self.run, i, self.states, True), self._slice_seconds)
 
     def _on_gpu(self, left: np.ndarray, card: Gpu) -> None:
         card.use()

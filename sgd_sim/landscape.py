@@ -16,12 +16,14 @@ from numba import njit, prange
 
 from dmft.core import streams
 from dmft.model.data import DataModel
+from dmft.model.network import TwoLayer
 from sgd_sim.kernels.fast_normals import BLOCK, buffers, fill_block
 from sgd_sim.kernels.rows import aligned, padded
 from sgd_sim.kernels.tiles import TILE
 
 _MAGNITUDE, _SMALLEST_NORMAL = np.uint32(0x7FFFFFFF), np.uint32(0x38800000)   # 2^-14, the smallest normal number of float16
 
+WIDENED_ROWS = 1024       # rows that are widened to float64 at a time
 TEST_ROWS = 256   # fresh samples, outside the training set, on which the error is measured
 
 
@@ -49,9 +51,9 @@ def data_bytes(dimension: int, alpha: float) -> int:
     return 4 * (m + TEST_ROWS + 2 * TILE) * padded(n)
 
 
-def make_teacher(seed: int, index: int, n: int) -> np.ndarray:
-    """w0 of the landscape number `index`, (N,)."""
-    return on_sphere(streams.generator(seed, "simulation/teacher", index).standard_normal(n))
+def make_teacher(seed: int, index: int, n: int, direction: int = 0) -> np.ndarray:
+    """w0 of the landscape number `index`, (N,), or another direction."""
+    return on_sphere(streams.generator(seed, "simulation/teacher", index, *([direction] if direction else [])).standard_normal(n))
 
 
 def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads: bool = False,
@@ -76,6 +78,23 @@ def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads:
         parts += [block, fields]
     return Landscape(parts[0], parts[1], w0, parts[2], parts[3], teachers[0] if teachers else parts[1],
                      spread)
+
+
+def draw_directions(landscape: Landscape, seed: int, index: int, network: TwoLayer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Directions (k, N) of a network's labels, orthogonal and of norm sqrt(N), the first of them w0; and the labels of the data and
+    of the fresh samples."""
+    n, k = landscape.w0.size, network.directions
+    more = [make_teacher(seed, index, n, direction) for direction in range(1, k)]
+    q, _ = np.linalg.qr(np.array([landscape.w0, *more]).T)
+    directions = np.sqrt(n) * q.T * np.sign(q.T @ landscape.w0 + (np.arange(k) > 0))[:, None]
+    labels = []
+    for purpose, data, rows in (("simulation/data", landscape.data, landscape.h0.size),
+                                ("simulation/test", landscape.test, TEST_ROWS)):
+        kappa = np.concatenate([data[first : first + WIDENED_ROWS, :n].astype(np.float64) @ directions.T
+                                for first in range(0, rows, WIDENED_ROWS)])[:rows] / np.sqrt(n)
+        noise = streams.normals(streams.key(seed, f"{purpose} labels", index), 0, (rows, 1))[:, 0]
+        labels.append(network.label(kappa) + np.sqrt(network.label_noise) * noise)
+    return directions, labels[0], labels[1]
 
 
 def teacher_fields(h0: np.ndarray, places: tuple[np.ndarray, np.ndarray] | None, n: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from dmft.core.parallel import Comm
 from dmft.model.runfile import Run
 from dmft.model.two_times import kernel_bytes, simulated_steps
 from sgd_sim.landscape import data_bytes, sizes
-from sgd_sim.states import copies_of, remembers
+from sgd_sim.states import copies_of, parameters, remembers
 
 LARGE = 256 << 20          # instances with larger data run one at a time, their rows spread over the threads
 SMALL = 4 << 20            # the rows of smaller data are not spread: threads would take longer to synchronise than to work
@@ -35,6 +35,6 @@ def _instance_bytes(run: Run) -> int:
 
 def _states_bytes(run: Run) -> int:
     """Bytes of the weights, mini-batches and two-time quantities of all instances."""
-    n, m = sizes(run.simulation.dimension, run.problem.alpha)
+    n, m = parameters(run), sizes(run.simulation.dimension, run.problem.alpha)[1]
     line = 8 * n * (1 + remembers(run) + len(run.theory.snapshots)) + m
     return run.simulation.instances * (copies_of(simulated_steps(run)) * line + kernel_bytes(run))

@@ -6,10 +6,13 @@ longer run records before the old end are a subset of those that the shorter run
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from dmft.core.errors import RunError
-from dmft.model.curves import STEP, TABLE, defined, everywhere, values_told
+from dmft.model.curves import NETWORK, STEP, TABLE, defined, everywhere, values_told
 from dmft.model.data import data_of, make_start
 from dmft.model.experiment import observables_of
 from dmft.model.runfile import Run
@@ -29,8 +32,38 @@ PER_DECADE = 20
 MOST_LINEAR = 400
 
 
+def network_shapes(run: Run) -> dict[str, tuple[int, ...]]:
+    """The curves of a network and the shapes that they have at one time, in the order of the rows of a curves array."""
+    lengths = {"unit": run.network.units, "direction": run.network.directions}
+    return {curve.name: tuple(lengths[axis] for axis in curve.axes) for curve in NETWORK if curve.simulation == STEP}
+
+
+def flattened(values: Mapping[str, Any]) -> np.ndarray:
+    """The rows of a network at one time from its curves by name."""
+    return np.concatenate([np.ravel(values[curve.name]) for curve in NETWORK if curve.simulation == STEP])
+
+
+def network_curves(run: Run, curves: np.ndarray) -> dict[str, np.ndarray]:
+    """The curves (instances, times, ...) of a network from the rows (instances, rows, times)."""
+    found, first = {}, 0
+    for name, shape in network_shapes(run).items():
+        size = int(np.prod(shape))
+        rows = np.moveaxis(curves[:, first : first + size], 1, 2)
+        found[name], first = rows.reshape(*rows.shape[:2], *shape), first + size
+    return found
+
+
+def network_rows(run: Run, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The rows (instances, rows, times) of a network from its curves (instances, times, ...)."""
+    lines = [arrays[name].reshape(*arrays[name].shape[:2], -1) for name in network_shapes(run)]
+    return np.moveaxis(np.concatenate(lines, axis=2), 2, 1)
+
+
 def recorded_rows(run: Run) -> tuple[str, ...]:
     """Names of the rows of a curves array."""
+    if run.has_network:
+        return tuple(f"{name}[{','.join(map(str, index))}]" if shape else name for name, shape in network_shapes(run).items()
+                     for index in np.ndindex(shape))
     return (RECORDED if data_of(run.problem).plain else ROWS) + observables_of(run)
 
 

@@ -13,13 +13,13 @@ import numpy as np
 from dmft.core import store
 from dmft.core.averages import finite_error, finite_mean, with_error
 from dmft.core.notebook import html_card, sparkline
-from dmft.model.curves import KNOWN, TABLE, meanings, meanings_text
+from dmft.model.curves import KNOWN, NETWORK_KNOWN, TABLE, meanings, meanings_text
 from dmft.model.experiment import known_errors, observables_of
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run
 from dmft.model.starts import RANDOM
 from sgd_sim import archive
-from sgd_sim.recording import ROWS, recorded_curves, times_of
+from sgd_sim.recording import ROWS, network_curves, network_shapes, recorded_curves, times_of
 from sgd_sim.snapshots import SimulatedSnapshots, snapshots_of
 from sgd_sim.states import States
 
@@ -124,11 +124,12 @@ class SimulationResult:
         return self.m.shape[0]
 
     def __repr__(self) -> str:
-        return f"<SimulationResult {self._about()}: {self._at_end('m')}>"
+        return f"<SimulationResult {self._about()}: {self._at_end('loss' if self.run.has_network else 'm')}>"
 
     def _repr_html_(self) -> str:
         mean = self.mean()
-        curves = [(name, self._at_end(name), sparkline(self.t, mean[name])) for name in ("m", "loss")]
+        names = ("loss", "mse") if self.run.has_network else ("m", "loss")
+        curves = [(name, self._at_end(name), sparkline(self.t, mean[name])) for name in names]
         return html_card(self.run.title or "simulation", {"run": self._about(), "diverged": int(self.diverged.sum())}, curves)
 
     def _about(self) -> str:
@@ -180,7 +181,7 @@ class SimulationResult:
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over (instance, t), with units."""
         variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
-            name: (("instance", "t"), array) for name, array in self.curves.items()}
+            name: (("instance", "t", *_axes(name, array)), array) for name, array in self.curves.items()}
         variables["diverged"] = (("instance",), self.diverged)
         return to_dataset(variables, {"t": self.t}, {"kind": "simulation", "run": self.run.to_toml(), **meanings(self.attrs)})
 
@@ -190,7 +191,13 @@ class SimulationResult:
 
     def _each(self, statistic) -> Curves:
         return Curves({name: statistic(self.V if name == "V" else self.curve(name))
-                       for name in dict.fromkeys((*SIMULATED, *self.curves))})
+                       for name in (self.curves if self.run.has_network else dict.fromkeys((*SIMULATED, *self.curves)))})
+
+
+def _axes(name: str, array: np.ndarray) -> tuple[str, ...]:
+    """The axes of a curve after time; two axes of units have different names."""
+    axes = NETWORK_KNOWN[name].axes if array.ndim > 2 else ()
+    return ("unit", "unit_prime") if axes == ("unit", "unit") else axes
 
 
 def wilson(count: np.ndarray, n: int, confidence: float) -> Share:
@@ -204,6 +211,8 @@ def wilson(count: np.ndarray, n: int, confidence: float) -> Share:
 
 def _meaningful(run: Run, states: States) -> tuple[str, ...]:
     """Names of the recorded rows that mean something: those with numbers, where something is a user's and not known here."""
+    if run.has_network:
+        return tuple(network_shapes(run))
     if run.known:
         return recorded_curves(run)
     return tuple(name for name, values in _rows(run, states).items()
@@ -212,6 +221,8 @@ def _meaningful(run: Run, states: States) -> tuple[str, ...]:
 
 def _rows(run: Run, states: States) -> dict[str, np.ndarray]:
     """What was recorded, by name."""
+    if run.has_network:
+        return network_curves(run, states.curves)
     averages = observables_of(run)
     names = ROWS[:states.curves.shape[1] - len(averages)] + averages
     return {name: states.curves[::states.copies, k] for k, name in enumerate(names)}
@@ -239,5 +250,5 @@ def load(path: str | Path) -> SimulationResult:
 
 
 def _quantile(values: np.ndarray, p: float) -> np.ndarray:
-    columns = [column[np.isfinite(column)] for column in values.T]
-    return np.array([np.quantile(column, p) if column.size else np.nan for column in columns])
+    columns = [column[np.isfinite(column)] for column in values.reshape(len(values), -1).T]
+    return np.array([np.quantile(column, p) if column.size else np.nan for column in columns]).reshape(values.shape[1:])

@@ -101,11 +101,17 @@ def remembers(run: Run) -> bool:
     return not Experiment.from_run(run).update.plain
 
 
+def parameters(run: Run) -> int:
+    """Numbers that an instance learns: weights, and for a network the second layer and the intercepts after them."""
+    n, p = run.simulation.dimension, run.network.units
+    return p * (n + 2) if run.has_network else n
+
+
 def empty_states(run: Run) -> States:
     """The states of a run none of whose instances has started."""
     record, kept = record_steps(run), simulated_steps(run)
     lines = run.simulation.instances * copies_of(kept)
-    n, m = sizes(run.simulation.dimension, run.problem.alpha)
+    n, m = parameters(run), sizes(run.simulation.dimension, run.problem.alpha)[1]
     return States(record, np.full(lines, NOT_STARTED, np.int64), np.zeros((lines, n)),
                   np.zeros((lines, m if run.algorithm.kind == "persistent_sgd" else 0), np.uint8),
                   np.full((lines, len(recorded_rows(run)), record.size), np.nan), np.full(lines, -1, np.int64),

@@ -24,6 +24,7 @@ from dmft.core.progress import Progress
 from dmft.core.stopping import Stop
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.files.layouts import AXES, TUNED
+from dmft.model.data import is_sampled
 from dmft.model.runfile import Run
 from dmft.result.theory import Theory
 from dmft.running.runner import check, solve
@@ -65,6 +66,8 @@ def convergence_study(run: Run, samples: Sequence[int] = (), learning_rate: Sequ
     estimator: values of fields of dmft.Estimator, by name; the axis of `ridge_prior` is study["estimator.ridge_prior"].
     output, resume, quiet, stop, attrs: as for `solve`; the points keep files of their own beside the output.
     """
+    if run.has_network:
+        raise RunError("[network]: convergence studies are made for a single unit; solve the run at several settings")
     comm = world()
     tuned = {f"{TUNED}{name}": values for name, values in (estimator or {}).items()}
     points = _points(run, {"samples": samples, "learning_rate": learning_rate, "blocks_per_level": blocks_per_level,
@@ -113,6 +116,8 @@ def _points(run: Run, asked: dict[str, Sequence[float]]) -> list[Point]:
         distinct = sorted(set(values), reverse=name in SMALL_IS_FINE)
         if len(distinct) < 2:
             raise RunError(f"{name}: a convergence study needs two values at least, not {list(values)}")
+        if name == "samples" and not is_sampled(run.problem):
+            raise RunError(f'samples: data = "{run.problem.data}" has none; vary learning_rate or blocks_per_level')
         if name == "mixing" and run.theory.method != "iterate":
             raise RunError('mixing: only theory.method = "iterate" mixes; set it in the run file or with --set')
         if name == "blocks_per_level" and run.theory.method != "march":

@@ -8,6 +8,7 @@ import numpy as np
 
 from dmft.convergence.axis import Axis
 from dmft.convergence.fits import contraction
+from dmft.model.data import data_of, data_text, is_sampled
 from dmft.model.runfile import Run
 
 _MEANING = {
@@ -20,12 +21,14 @@ _MEANING = {
 
 def study_text(run: Run, outcome: str, axes: Mapping[str, Axis]) -> str:
     """Heading and one table per axis: distances, how many standard errors they are, fitted orders."""
-    head = (f"convergence of {run.algorithm.kind}, alpha = {run.problem.alpha:g}, eta = {run.algorithm.rate_text}, "
-            f"{run.theory.method}, {run.theory.replicas} replicas of {run.theory.samples} samples: {outcome}")
-    return "\n\n".join([head, *(_axis(axis) for axis in axes.values())])
+    solved = f"{run.theory.replicas} replicas of {run.theory.samples} samples" if is_sampled(run.problem) else "without samples"
+    head = (f"convergence of {run.algorithm.kind}, {data_text(run.problem)}, eta = {run.algorithm.rate_text}, "
+            f"{run.theory.method}, {solved}: {outcome}")
+    energy = data_of(run.problem).meanings.get("loss", {}).get("name", "loss") if run.known else "loss"
+    return "\n\n".join([head, *(_axis(axis, energy) for axis in axes.values())])
 
 
-def _axis(axis: Axis) -> str:
+def _axis(axis: Axis, energy: str) -> str:
     measure = "replica_distance" if axis.name == "samples" else "distance"
     ordered = any(np.isfinite(order) for order, _ in axis.orders.values())
     lines = [f"{axis.name}: {_MEANING.get(axis.name, 'distance from the largest value, the same random numbers')}",
@@ -34,7 +37,8 @@ def _axis(axis: Axis) -> str:
     for q in axis.quantities:
         pairs = zip(axis.table[measure][q], axis.table["z_rms"][q])
         cells = [f"{distance:.2e} {'(' + _short(z) + ')':<7}" for distance, z in pairs]
-        lines.append(f"{q:<10}" + "".join(f"{cell:>18}" for cell in cells) + (f"{_order(axis.orders[q]):>16}" if ordered else ""))
+        name, order = energy if q == "loss" else q, f"{_order(axis.orders[q]):>16}" if ordered else ""
+        lines.append(f"{name:<10}" + "".join(f"{cell:>18}" for cell in cells) + order)
     bad = [f"{value:g}: {outcome}" for value, outcome in zip(axis.values, axis.outcomes)
            if outcome in ("diverged", "sweep limit")]
     lines += [f"not usable: {', '.join(bad)}"] if bad else []
@@ -45,7 +49,7 @@ def _axis(axis: Axis) -> str:
         m, error = axis.limit[axis.main], axis.limit[f"{axis.main}_error"]
         loss, loss_error = axis.limit["loss"], axis.limit["loss_error"]
         lines.append(f"limit learning_rate -> 0 (Richardson): {axis.main}({axis.t[-1]:g}) = {m[-1]:.6f} +- {error[-1]:.2g}, "
-                     f"loss({axis.t[-1]:g}) = {loss[-1]:.6g} +- {loss_error[-1]:.2g}")
+                     f"{energy}({axis.t[-1]:g}) = {loss[-1]:.6g} +- {loss_error[-1]:.2g}")
     if axis.residuals is not None:
         for value, line in zip(axis.values, axis.residuals):
             good = line[np.isfinite(line)]

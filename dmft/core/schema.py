@@ -162,7 +162,7 @@ def _take_out(document: dict[str, Any], name: str, source: str) -> None:
     section, _, key = name.strip().rpartition(".")
     table = document.get(section) if section else document
     if not isinstance(table, dict) or key not in table:
-        raise RunError(f"--unset {_show(name)}: {source} has no such key; write section.key, e.g. algorithm.temperature")
+        raise RunError(f"--unset {show(name)}: {source} has no such key; write section.key, e.g. algorithm.temperature")
     del table[key]
 
 
@@ -171,12 +171,12 @@ def _apply_override(document: dict[str, Any], override: str) -> None:
     name, equals, value = override.partition("=")
     path = [part.strip() for part in name.split(".")]
     if not equals or not all(path) or len(path) > 2:
-        raise RunError(f"--set {_show(override)}: write section.key=value, e.g. theory.samples=4000")
+        raise RunError(f"--set {show(override)}: write section.key=value, e.g. theory.samples=4000")
     table = document
     if len(path) == 2:
         table = document.setdefault(path[0], {})
         if not isinstance(table, dict):
-            raise RunError(f"--set {_show(override)}: '{path[0]}' is not a section")
+            raise RunError(f"--set {show(override)}: '{path[0]}' is not a section")
     table[path[-1]] = toml_value(value)
 
 
@@ -200,7 +200,7 @@ def parse(document: Mapping[str, Any], source: str, sections: Mapping[str, type]
     tables = {name: document.get(name, {}) for name in sections}
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise RunError(f"{source}: [{name}] must be a section, got {_show(table)}")
+            raise RunError(f"{source}: [{name}] must be a section, got {show(table)}")
     known_keys = {name: [field.name for field in dataclasses.fields(cls)] for name, cls in sections.items()}
     _refuse_unknown(document, tables, source, known_keys, list(top))
     for name, cls in sections.items():
@@ -248,12 +248,12 @@ def _checked(check: Check, value: Any, where: str) -> Any:
     try:
         return check(value)
     except ValueError as error:
-        raise RunError(f"{where} = {_show(value)}: must be {error}") from None
+        raise RunError(f"{where} = {show(value)}: must be {error}") from None
 
 
 def bad_value(source: str, section: str, key: str, value: Any, allowed: str) -> RunError:
     """The error for a value that is wrong in view of other keys."""
-    return RunError(f"{source}: [{section}] {key} = {_show(value)}: must be {allowed}")
+    return RunError(f"{source}: [{section}] {key} = {show(value)}: must be {allowed}")
 
 
 def _did_you_mean(value: Any, names: Iterable[str]) -> str:
@@ -271,7 +271,7 @@ def _plain(name: str) -> str:
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
-def _show(value: Any) -> str:
+def show(value: Any) -> str:
     """A value as TOML would have it, shortened to fit one line."""
     try:
         shown = to_toml_value(value)

@@ -14,7 +14,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -58,12 +58,15 @@ class Stored:
 # --- writing ----------------------------------------------------------------------------------------------
 
 def save(path: str | Path, kind: str, run_text: str, arrays: Mapping[str, Any], attrs: Attributes,
-         checkpoint: bool = False) -> None:
-    """Write a whole file. Arrays may be nested, or their names hold groups ("replicas/m"). Only the root rank may call this."""
+         checkpoint: bool = False, axes: Mapping[str, Sequence[str]] | None = None) -> None:
+    """Write a whole file. Arrays may be nested, or their names hold groups ("replicas/m"). axes: names of the axes of datasets,
+    where they have some. Only the root rank may call this."""
     plain = {name: _plain_array(name, array) for name, array in flatten(arrays).items()}
     with Writer(path, kind, run_text, attrs, checkpoint) as writer:
         for name, array in plain.items():
-            writer.file.create_dataset(name, data=array)
+            dataset = writer.file.create_dataset(name, data=array)
+            for axis, label in enumerate((axes or {}).get(name, ())):
+                dataset.dims[axis].label = label
 
 
 class _Sink(io.FileIO):

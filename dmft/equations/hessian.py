@@ -14,7 +14,7 @@ import numpy as np
 
 BISECTIONS = 60     # halvings of an interval, to the last bits of a double
 CURVATURE_BINS = 400   # values of a, by quantiles, from which a density is made
-NEAR = 1e-6         # relative step in G of the derivative of K
+NEAR_G = 1e-6         # relative step in G of the derivative of K
 
 
 class Curvatures(NamedTuple):
@@ -102,7 +102,7 @@ class Curvatures(NamedTuple):
         """The eigenvalue where K has a zero eigenvalue. Eq. [hess-overlap]."""
         values, vectors = np.linalg.eigh(self.K(G))
         c = vectors[:, np.argmin(np.abs(values))]
-        up, down = G * (1.0 + NEAR), G * (1.0 - NEAR)
+        up, down = G * (1.0 + NEAR_G), G * (1.0 - NEAR_G)
         slope = c @ (self.K(up) - self.K(down)) @ c / (self.z(up) - self.z(down))
         return Outlier(self.z(G), float(c[0] ** 2 / -slope))  # [hess-overlap]
 

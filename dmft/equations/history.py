@@ -21,7 +21,7 @@ common row length, because four rows are read at a time. A block that goes up a 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -76,7 +76,7 @@ def _empty(low, size):
 
 
 @njit(**UNCOUNTED)
-def _push(step, per_level, lows, stretch, whole, first, size, order, count, held, settled, merges, joins):
+def push_step(step, per_level, lows, stretch, whole, first, size, order, count, held, settled, merges, joins):
     """Enter a step; fills `merges` and `joins`, and returns their numbers, the new slot, and how many blocks there are and have
     settled.
 
@@ -125,7 +125,7 @@ def _tried(steps, per_level, lows, stretch, whole, first, size, order, held, mer
     tried out with levels of one slot more than they can fill."""
     count, settled, settling, width = 0, 0, len(whole), per_level + 1
     for step in range(steps):
-        moved, _, slot, count, settled = _push(step, per_level, lows, stretch, whole, first, size, order, count, held, settled,
+        moved, _, slot, count, settled = push_step(step, per_level, lows, stretch, whole, first, size, order, count, held, settled,
                                                merges, joins)
         most[0] = max(most[0], slot - lows[0] + 1)
         for k in range(moved):
@@ -136,37 +136,57 @@ def _tried(steps, per_level, lows, stretch, whole, first, size, order, held, mer
 
 
 @njit(**UNCOUNTED)
+def _beside(order, first, size, jumps, i, way, least):
+    """The neighbours of the block at place i of the order, before it (way = -1) or after it (way = 1): the place of the last one of
+    so many blocks that they have at least `least` steps together, and how many steps they have. Where a jump or the end of the past
+    comes before, half of that will do; 0 steps where there are fewer."""
+    place, steps = i, 0
+    while steps < least:
+        beyond = place + way
+        if beyond < 0 or beyond == len(order) or jumps[first[order[max(place, beyond)]]]:
+            return place, steps if 2 * steps >= least else 0
+        place = beyond
+        steps += size[order[place]]
+    return place, steps
+
+
+@njit(**UNCOUNTED)
 def _weights(order, first, size, jumps, sums, out):
     """See `History.weights`; out: sums over blocks divided by their sizes."""
-    count = len(order)
-    for i in range(1, count):
-        slot = order[i]
-        w = size[slot]
+    for i in range(1, len(order)):
+        w = size[order[i]]
         if w == 1:
             continue
-        older, newer = order[i - 1], order[i + 1] if i + 1 < count else slot
-        has_older = not jumps[first[slot]]
-        has_newer = newer != slot and not jumps[first[newer]]
-        # Means over blocks at centres -d, 0, d' of a parabola with slope b in the middle; v: variance of a step within its block.
-        d, d_newer = (size[older] + w) / 2.0, (size[newer] + w) / 2.0
-        v = (w * w - 1) / 12.0
-        e = d * d + (size[older] * size[older] - 1) / 12.0 - v
-        e_newer = d_newer * d_newer + (size[newer] * size[newer] - 1) / 12.0 - v
-        if has_older and has_newer:
+        # Neighbours shorter than half of the block (rests before a fence, waiting steps) are taken together with the next ones: the
+        # mean of a few steps is noise, which a slope across many steps would multiply by their number.
+        oldest, steps = _beside(order, first, size, jumps, i, -1, (w + 1) // 2)
+        newest, steps_newer = _beside(order, first, size, jumps, i, 1, (w + 1) // 2)
+        older, newer = range(oldest, i if steps else oldest), range(i + 1, newest + 1 if steps_newer else i + 1)
+        # Means over stretches at centres -d, 0, d' of a parabola with slope b in the middle; v: variance of a step in its block.
+        d, d_newer, v = (steps + w) / 2.0, (steps_newer + w) / 2.0, (w * w - 1) / 12.0
+        e, e_newer = d * d + (steps * steps - 1) / 12.0 - v, d_newer * d_newer + (steps_newer * steps_newer - 1) / 12.0 - v
+        if steps and steps_newer:
             scale = 1.0 / (d_newer * e + d * e_newer)
             to_older, to_newer = -e_newer * scale, e * scale
-        elif has_older:
+        elif steps:
             to_older, to_newer = -1.0 / d, 0.0
-        elif has_newer:
+        elif steps_newer:
             to_older, to_newer = 0.0, 1.0 / d_newer
         else:
             continue
-        mean = sums[slot] / w
-        slope = to_older * (sums[older] / size[older] - mean) + to_newer * (sums[newer] / size[newer] - mean)
+        before = after = 0.0
+        for k in older:
+            before += sums[order[k]]
+        for k in newer:
+            after += sums[order[k]]
+        mean = sums[order[i]] / w
+        slope = to_older * (before / max(steps, 1) - mean) + to_newer * (after / max(steps_newer, 1) - mean)
         spread = w * v * slope  # times the slope of what is summed, which the same neighbours tell
-        out[older] += to_older * spread / size[older]
-        out[newer] += to_newer * spread / size[newer]
-        out[slot] -= (to_older + to_newer) * spread / w
+        for k in older:
+            out[order[k]] += to_older * spread / steps
+        for k in newer:
+            out[order[k]] += to_newer * spread / steps_newer
+        out[order[i]] -= (to_older + to_newer) * spread / w
 
 
 class Layout(NamedTuple):
@@ -210,14 +230,18 @@ def grouped(count):
 class History:
     """Which steps lie in which slot. Knows nothing of samples or kernels.
 
-    per_level: blocks of a level, None for the full history; jumps, pins: steps at which a setting jumps, and waiting steps."""
+    per_level: blocks of a level, None for the full history; jumps, pins: steps at which a setting jumps, and waiting steps; closed:
+    that of a closed model, whose kernels are taken as constant across a block, which is to be shorter beside its distance from the
+    start (1 + s/per_level steps) for that. Slopes within blocks make these marches unstable: kernels follow C and R at once."""
 
-    def __init__(self, steps: int, per_level: int | None = None, jumps: Iterable[int] = (), pins: Iterable[int] = ()):
-        self.steps = steps = max(steps, 1)
+    def __init__(self, steps: int, per_level: int | None = None, jumps: Iterable[int] = (), pins: Iterable[int] = (),
+                 closed: bool = False):
+        self.steps, self.closed = (steps := max(steps, 1)), closed
         self.per_level = steps if per_level is None else min(per_level, steps)
         self.full = self.per_level == steps
         self.pins = np.array(sorted({int(n) for n in pins}), np.int64)
-        self.fences = np.array([0, steps]) if self.full else fences(steps, max(self.per_level // 2, 1), jumps, self.pins)
+        early = max(self.per_level // (1 if closed else 2), 1)
+        self.fences = np.array([0, steps]) if self.full else fences(steps, early, jumps, self.pins)
         self._jumps = np.zeros(steps + 1, bool)
         self._jumps[[int(n) for n in jumps if n < steps]] = True
         self._stretch, self._whole = np.searchsorted(self.fences, np.arange(steps), side="right") - 1, np.diff(self.fences)
@@ -253,19 +277,32 @@ class History:
         if step >= self.steps:
             raise RuntimeError(f"no room for step {step}: the history was made for {self.steps} steps")
         self._order = self._order.copy()  # plans and callers may hold the old order
-        moved, joined, slot, self._count, self._settled = _push(
+        moved, joined, slot, self._count, self._settled = push_step(
             step, self.per_level, self._lows, self._stretch, self._whole, self.first, self.size, self._order, self._count,
             self._held, self._settled, self._merges, self._joins)
         self.divisor, self.upto = np.maximum(self.size, 1.0), max(self.upto, slot + 1)
         return Plan(self._merges[:moved].copy(), slot, tuple(self._joins[:joined].tolist()))
 
+    def pushing(self) -> tuple[Any, ...]:
+        """The arguments of `push_step` besides the step, for compiled loops over many steps; and the end of the slots ever in use.
+        `pushed` takes over what they left in the arrays."""
+        self._order = self._order.copy()
+        return (self.per_level, self._lows, self._stretch, self._whole, self.first, self.size, self._order, self._held,
+                self._merges, self._joins, self._count, self._settled, self.upto)
+
+    def pushed(self, count: int, settled: int, upto: int) -> None:
+        """After such a loop: how many blocks there are and have settled, and the end of the slots that were ever in use."""
+        self._count, self._settled, self.upto = count, settled, upto
+        self.divisor = np.maximum(self.size, 1.0)
+
     def weights(self, kernel: np.ndarray) -> np.ndarray:
         """(slots,) weights w with sum_k K(n,k) x_k = sum_I w_I X_I, from sums K(n,I) of a kernel over blocks, and sums X_I of
         anything: with means over blocks alone, w_I = K(n,I)/|I|. Within a block both vary, and the product of their slopes adds
-        slope_K slope_X sum_(k in I) (k - centre)^2. A slope is that of the parabola with the right means over a block and its two
-        neighbours, linear in the sums; across a jump it sees no neighbour. Blocks of one step need none of this. Eq. [dyadic]."""
+        slope_K slope_X sum_(k in I) (k - centre)^2. A slope is that of the parabola with the right means over a block and the
+        stretches beside it, at least half as long, linear in the sums; across a jump it sees nothing. Blocks of one step need none
+        of this. Eq. [dyadic]."""
         out = kernel / self.divisor
-        if not self.full:
+        if not self.full and not self.closed:
             _weights(self.order, self.first, self.size, self._jumps, kernel, out)
         return out
 

@@ -28,6 +28,11 @@ from dmft.model.two_times import saved_steps as saved_steps
 LAGS_ONE_BY_ONE, LAGS_PER_OCTAVE = 32, 16  # rows at which columns are kept after each waiting time
 
 
+def columns_of(run: Run) -> tuple[str, ...]:
+    """Names of the columns of a run."""
+    return (*COLUMNS, *(FDT_COLUMNS if run.theory.fdt else ()))
+
+
 class Wanted(NamedTuple):
     """What a run asks for, in steps."""
 
@@ -112,7 +117,8 @@ def history_for(experiment: Experiment, per_level: int | None, wanted: Wanted, s
     """The history of a march, or of the same march with an earlier end after `steps`."""
     steps = experiment.steps if steps is None else steps
     pins = wanted.pins + experiment.hidden
-    return History(steps, per_level, np.flatnonzero(experiment.jump_n[:steps]), pins[pins < steps])
+    return History(steps, per_level, np.flatnonzero(experiment.jump_n[:steps]), pins[pins < steps],
+                   not experiment.data.sampled)
 
 
 def column_steps(steps: int, waiting: np.ndarray) -> np.ndarray:

@@ -126,9 +126,10 @@ class WeightState:
         return cls(**values)
 
     @classmethod
-    def at_start(cls, slots: int, m0: float, Q0: float) -> WeightState:
-        """The state at step 0, with an empty past."""
-        Q, R, M_C, factor, ridge = (np.zeros((slots, slots)) for _ in range(5))
+    def at_start(cls, slots: int, m0: float, Q0: float, sampled: bool = True) -> WeightState:
+        """The state at step 0, with an empty past. Without samples nothing is drawn from M_C, which is not kept then."""
+        Q, R = (np.zeros((slots, slots)) for _ in range(2))
+        M_C, factor, ridge = (np.zeros((slots, slots) if sampled else (0, 0)) for _ in range(3))
         Q_row, R_row, jitter, m_past = (np.zeros(slots) for _ in range(4))
         return cls(Q, R, M_C, factor, Q_row, R_row, jitter, m_past, 0, m0, Q0, 0, 0, ridge)
 
@@ -159,8 +160,9 @@ class WeightDynamics:
     def __init__(self, experiment: Experiment, history: History, estimator: Estimator = ESTIMATOR):
         self.experiment, self.history, self.estimator = experiment, history, estimator
         self._settings = Settings.of(experiment, 0)
-        self._stop = np.minimum(-(-history.stop // 8) * 8, history.slots)  # rounded up to a multiple of eight for `dot`
-        self.state = WeightState.at_start(history.slots, experiment.m0, experiment.q_start - experiment.m0**2)
+        self.stop = np.minimum(-(-history.stop // 8) * 8, history.slots)  # rounded up to a multiple of eight for `dot`
+        self.state = WeightState.at_start(history.slots, experiment.m0, experiment.q_start - experiment.m0**2,
+                                          experiment.data.sampled)
         self.looks_ahead = experiment.update.looks_ahead
         if self.looks_ahead:
             state = self.state
@@ -198,7 +200,9 @@ class WeightDynamics:
         return self.state.m_w if self.looks_ahead else self.state.m
 
     def _noise(self, row: Row) -> tuple[np.ndarray, float]:
-        """Weights (slots,) and standard deviation of chi_n given the past."""
+        """Weights (slots,) and standard deviation of chi_n given the past, where samples need them."""
+        if not self.experiment.data.sampled:
+            return np.zeros(0), 0.0
         state, order, jitter = self.state, self.history.order, self.estimator.jitter
         state.floored += factor_rows(state.M_C, state.jitter, order, state.factor, state.factor_from)
         state.factor_from = len(order)
@@ -233,7 +237,7 @@ class WeightDynamics:
         """b_j of row n."""
         state = self.state
         b, correlation = np.zeros(self.history.slots), self.history.weights(row.M_C)
-        return NoiseOverlaps(b, through_noise(self.experiment.eta_0, correlation, state.R, state.R_row, self._stop, self.used, b))
+        return NoiseOverlaps(b, through_noise(self.experiment.eta_0, correlation, state.R, state.R_row, self.stop, self.used, b))
 
     def pull(self, row: Row) -> tuple[float, np.ndarray]:
         """The coefficient of the present position in the step that row n makes, and those of the past: `keep` and `memory` of a
@@ -251,7 +255,7 @@ class WeightDynamics:
         x, r = np.empty(self.history.slots), np.empty(self.history.slots)
         x_now, q_u = next_row(
             now.eta, keep, memory, row.M_C_now, *(noise or self.noise_overlaps(row)), state.Q, state.R, state.Q_row, state.Q_now,
-            state.R_row, self._stop, self.used, x, r,
+            state.R_row, self.stop, self.used, x, r,
         )
         if now.drift:
             x_now += now.drift * state.Qw_now
@@ -307,13 +311,15 @@ class WeightDynamics:
         if self.looks_ahead:
             following = self._look_ahead(following, plan)
         x, r = following.Q_row, following.R_row
+        sampled = self.experiment.data.sampled
         if len(plan.merges):
-            merge_matrices(plan.merges, (state.Q, state.R, state.M_C))
+            merge_matrices(plan.merges, (state.Q, state.R, state.M_C) if sampled else (state.Q, state.R))
             merge_vectors(plan.merges, (Q_row, R_row, M_C, x, r, state.jitter, state.m_past))
         s = plan.slot
         state.Q[s], state.Q[:, s], state.Q[s, s] = Q_row, Q_row, state.Q_now
         state.R[s] = R_row
-        state.M_C[s], state.M_C[:, s], state.M_C[s, s] = M_C, M_C, row.M_C_now
+        if sampled:
+            state.M_C[s], state.M_C[:, s], state.M_C[s, s] = M_C, M_C, row.M_C_now
         state.jitter[s], state.m_past[s] = self.estimator.jitter * row.M_C_now, state.m
         x[s], r[s] = following.Q_with_last, following.R_last
         state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now

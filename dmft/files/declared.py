@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
+
+KERNELS = ("M_C", "M_R", "C", "R")
+TOLD = ("bias", "history_error")  # what companions tell: of finitely many samples, of blocks
 
 # Kinds of numpy numbers that a dataset may hold.
 NUMBERS, WHOLE_NUMBERS, BYTES, TIMES = "number", "whole number", "byte", "times"
@@ -23,6 +26,8 @@ class File(Protocol):
     def kind(self) -> str: ...
     @property
     def is_checkpoint(self) -> bool: ...
+    @property
+    def run_text(self) -> str: ...
     @property
     def attrs(self) -> dict[str, Any]: ...
     @property
@@ -67,3 +72,14 @@ class FileLayout:
     # Axes that every worker under way has for itself, each with the axis of the file that it is not longer than: a worker that
     # waits in the state of a shorter run (theory.keep_state) has the times of that run.
     own_axes: Mapping[str, str] = field(default_factory=dict)
+
+
+def each(names: Iterable[str], axes: tuple[str | int, ...], pattern: str = "{}", **options: Any) -> tuple[Dataset, ...]:
+    return tuple(Dataset(pattern.format(name), axes, **options) for name in names)
+
+
+def with_errors(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{name}{ending}" for name in names for ending in ("", "_error"))
+
+
+PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "number"))

@@ -16,11 +16,25 @@ from typing import Any
 import numpy as np
 
 from dmft.core.errors import FileError
-from dmft.files.declared import BYTES, DTYPES, TIMES, WHOLE_NUMBERS, Attribute, Dataset, File, FileLayout
+from dmft.files.declared import (
+    BYTES,
+    DTYPES,
+    PROGRESS,
+    TIMES,
+    WHOLE_NUMBERS,
+    Attribute,
+    Dataset,
+    File,
+    FileLayout,
+    each,
+    with_errors,
+)
+from dmft.files.declared import KERNELS as KERNELS
+from dmft.files.declared import TOLD as TOLD
+from dmft.files.network_layouts import NETWORK_LAYOUTS
 from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
 
 IDENTITIES = tuple(curve.name for curve in TABLE if curve.residual)
-KERNELS = ("M_C", "M_R", "C", "R")
 COLUMNS = (*KERNELS, "chi")                                 # at waiting times
 FDT_COLUMNS = ("D", "T_eff", "T_loc")                      # of fluctuation and response, where they are asked for
 SIMULATED_KERNELS = ("C", "M_C", "R")                       # what a simulation can measure of them
@@ -28,7 +42,7 @@ SIMULATED_KERNELS = ("C", "M_C", "R")                       # what a simulation 
 STUDIED = tuple(name for name in studied(False) if name in studied(True))
 STUDIED_BY_START = {"given start": tuple(name for name in studied(False) if name not in STUDIED),
                     "random start": tuple(name for name in studied(True) if name not in STUDIED)}
-TOLD = ("bias", "history_error")                            # what companions tell: of finitely many samples, of blocks
+DETERMINISTIC = "deterministic"                             # the outcome where nothing is sampled: errors are 0
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 TUNED = "estimator."  # before the name of a number of dmft.Estimator that is the axis of a study
 MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
@@ -37,18 +51,9 @@ MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 CHECKPOINTS = {"theory": 7, "simulation": 4, "onepass": 4}
 
 
-def _each(names: Iterable[str], axes: tuple[str | int, ...], pattern: str = "{}", **options: Any) -> tuple[Dataset, ...]:
-    return tuple(Dataset(pattern.format(name), axes, **options) for name in names)
-
-
-def _with_errors(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"{name}{ending}" for name in names for ending in ("", "_error"))
-
-
 _ROW = "active/{{i}}/instances/own/{}"     # in checkpoints of the simulator and of one-pass SGD
 COMMON = (Attribute("outcome", "text"), Attribute("ranks", "whole number"), Attribute("wall_time", "number"),
           Attribute("revision", "text"), Attribute("package_version", "text"))
-_PROGRESS = (Attribute("progress", "number"), Attribute("progress_before", "number"))
 # Curves of the theory: of every run, of some (or missing in files of earlier versions), from averages over replicas.
 _EVERYWHERE = tuple(curve.name for curve in TABLE if curve.theory and curve.always)
 RANDOM_START = tuple(curve.name for curve in TABLE if curve.theory == FLUCTUATIONS)
@@ -73,109 +78,115 @@ def _told(place: str, endings: tuple[str, str], axes: Mapping[str, tuple[str, ..
 def _sums(place: str) -> tuple[Dataset, ...]:
     """Means and summed squares over replicas, and how many: of kernels, and of what companions tell."""
     parts = ("_mean", "_squares")
-    return (*_each((f"{name}{part}" for name in KERNELS for part in parts), ("saved", "saved"), place + "{}", group=place),
-            *_each((f"{name}{part}" for name in COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
+    return (*each((f"{name}{part}" for name in KERNELS for part in parts), ("saved", "saved"), place + "{}", group=place),
+            *each((f"{name}{part}" for name in COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
                    group=f"{place}columns"),
-            *_each((f"{name}{part}" for name in FDT_COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
+            *each((f"{name}{part}" for name in FDT_COLUMNS for part in parts), ("row", "waiting"), place + "columns/{}",
                    group=f"{place}fdt"),
             *_told(place, parts, _COMPANIONS),
-            *_each(("count", *(f"{what}/count" for what in TOLD)), (2,), place + "{}", type=WHOLE_NUMBERS, optional=True))
+            *each(("count", *(f"{what}/count" for what in TOLD)), (2,), place + "{}", type=WHOLE_NUMBERS, optional=True))
 
 
 LAYOUTS = {
     "theory": FileLayout(
-        (Dataset("t", ("time",), TIMES), *_each(_with_errors(_EVERYWHERE), ("time",)),
-         *_each(_EVERYWHERE, ("replica", "time"), "replicas/{}"),
+        (Dataset("t", ("time",), TIMES), *each(with_errors(_EVERYWHERE), ("time",)),
+         *each(_EVERYWHERE, ("replica", "time"), "replicas/{}"),
          *(one for name in _SOMEWHERE for one in (
-             *_each(_with_errors((name,)), ("time",), group=name),
-             *_each((name,), ("replica", "time"), "replicas/{}", group=name))),
+             *each(with_errors((name,)), ("time",), group=name),
+             *each((name,), ("replica", "time"), "replicas/{}", group=name))),
          *_told("", ("", "_error"), _COMPANIONS),
          Dataset("kernels/t", ("saved",), TIMES), Dataset("kernels/t_last", ("saved",), optional=True),
-         *_each(_with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
+         *each(with_errors(KERNELS), ("saved", "saved"), "kernels/{}"),
          Dataset("columns/t", ("row",), TIMES, group="columns"), Dataset("columns/t_w", ("waiting",), TIMES, group="columns"),
-         *_each(_with_errors(COLUMNS), ("row", "waiting"), "columns/{}", group="columns"),
-         *_each(_with_errors(FDT_COLUMNS), ("row", "waiting"), "columns/{}", group="fdt"),
+         *each(with_errors(COLUMNS), ("row", "waiting"), "columns/{}", group="columns"),
+         *each(with_errors(FDT_COLUMNS), ("row", "waiting"), "columns/{}", group="fdt"),
          Dataset("snapshots/t", ("snapshot",), TIMES, group="snapshots"),
-         *_each(("f", "s"), ("replica", "sample", "snapshot"), "snapshots/{}", group="snapshots"),
-         *_each(("weight", "k", "y", "sd"), ("replica", "sample"), "snapshots/{}", group="snapshots"),
+         *each(("f", "s"), ("replica", "sample", "snapshot"), "snapshots/{}", group="snapshots"),
+         *each(("weight", "k", "y", "sd"), ("replica", "sample"), "snapshots/{}", group="snapshots"),
          Dataset("snapshots/visited", ("visited",), TIMES, group="hessian"),
-         *_each(("h", "g"), ("replica", "sample", "visited"), "snapshots/{}", group="hessian"),
+         *each(("h", "g"), ("replica", "sample", "visited"), "snapshots/{}", group="hessian"),
          Dataset("snapshots/gram", ("replica", "visited", "visited"), group="hessian"),
          Dataset("history", ("sweep", "replica"), optional=True),
-         *_each(_with_errors(RANDOM_START), ("time",), group="random start"),
-         *_each(_with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
-         *_each(_ROWS, ("replica", "time", "slot"), "random_start/{}", group="random start"),
-         *_each(_ROWS_NOW, ("replica", "time"), "random_start/{}", group="random start"),
+         *each(with_errors(RANDOM_START), ("time",), group="random start"),
+         *each(with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),
+         *each(_ROWS, ("replica", "time", "slot"), "random_start/{}", group="random start"),
+         *each(_ROWS_NOW, ("replica", "time"), "random_start/{}", group="random start"),
          Dataset("random_start/per_level", ("replica",), WHOLE_NUMBERS, optional=True),
          *_sums("state/")),
         (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica"), Attribute(MEANINGS, "table")),
         {"time": 2, "saved": 2, "sweep": 0, "waiting": 1}),
     "theory checkpoint": FileLayout(
-        (*_each(_EVERYWHERE, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
-         *_each(_SOMEWHERE, ("own time",), "active/{{i}}/whole/shared/curves/{}", optional=True),
-         *_each(KERNELS, ("own saved", "own saved"), "active/{{i}}/whole/shared/kernels/{}"),
-         *_each(COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}"),
-         *_each(FDT_COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}", group="fdt"),
-         *_each(_EVERYWHERE, ("finished", "time"), "finished/replicas/{}", group="finished"),
-         *_each(_SOMEWHERE, ("finished", "time"), "finished/replicas/{}", optional=True),
+        (*each(_EVERYWHERE, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
+         *each(_SOMEWHERE, ("own time",), "active/{{i}}/whole/shared/curves/{}", optional=True),
+         *each(KERNELS, ("own saved", "own saved"), "active/{{i}}/whole/shared/kernels/{}"),
+         *each(COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}"),
+         *each(FDT_COLUMNS, ("own row", "own waiting"), "active/{{i}}/whole/shared/columns/{}", group="fdt"),
+         *each(_EVERYWHERE, ("finished", "time"), "finished/replicas/{}", group="finished"),
+         *each(_SOMEWHERE, ("finished", "time"), "finished/replicas/{}", optional=True),
          *_sums("finished/state/")),
-        _PROGRESS, {"finished": 0}, {"own time": "time", "own saved": "saved", "own row": "row", "own waiting": "waiting"}),
+        PROGRESS, {"finished": 0}, {"own time": "time", "own saved": "saved", "own row": "row", "own waiting": "waiting"}),
     "simulation": FileLayout(
         (Dataset("t", ("time",), TIMES), Dataset("diverged", ("instance",), WHOLE_NUMBERS),
          *(Dataset(curve.name, ("instance", "time"), optional=not curve.always) for curve in _RECORDED),
-         *_each(("columns/t_w", "kernels/t"), ("waiting",), type=TIMES, group="two times"),
-         *_each(("columns/t",), ("time",), type=TIMES, group="two times"), Dataset("state/record", ("time",), WHOLE_NUMBERS),
-         *_each(SIMULATED_KERNELS, ("instance", "waiting", "waiting"), "kernels/{}", group="two times"),
-         *_each(SIMULATED_KERNELS, ("instance", "time", "waiting"), "columns/{}", group="two times"),
+         *each(("columns/t_w", "kernels/t"), ("waiting",), type=TIMES, group="two times"),
+         *each(("columns/t",), ("time",), type=TIMES, group="two times"), Dataset("state/record", ("time",), WHOLE_NUMBERS),
+         *each(SIMULATED_KERNELS, ("instance", "waiting", "waiting"), "kernels/{}", group="two times"),
+         *each(SIMULATED_KERNELS, ("instance", "time", "waiting"), "columns/{}", group="two times"),
          Dataset("snapshots/t", ("snapshot",), TIMES, group="snapshots"),
          Dataset("snapshots/w", ("instance", "snapshot", "dimension"), group="snapshots"),
          Dataset("snapshots/b", ("instance", "snapshot"), group="snapshots"),
-         *_each(("step", "diverged_at"), ("line",), "state/{}", type=WHOLE_NUMBERS), Dataset("state/w", ("line", "dimension")),
+         *each(("step", "diverged_at"), ("line",), "state/{}", type=WHOLE_NUMBERS), Dataset("state/w", ("line", "dimension")),
          Dataset("state/b", ("line",), optional=True), Dataset("state/before", ("line", "dimension"), optional=True),
          Dataset("state/s", ("line", "byte"), BYTES)),
-        (*_PROGRESS, Attribute(MEANINGS, "table")), {"byte": 0}),
+        (*PROGRESS, Attribute(MEANINGS, "table")), {"byte": 0}),
     "simulation checkpoint": FileLayout(
         (Dataset("active/{i}/instances/shared/record", ("time",), WHOLE_NUMBERS),
-         *_each(("step", "diverged_at"), ("line",), _ROW, type=WHOLE_NUMBERS), *_each(("curves",), ("line", "curve", "time"), _ROW),
-         *_each(("w",), ("line", "dimension"), _ROW), *_each(("s",), ("line", "byte"), _ROW, type=BYTES),
-         *_each(("pairs",), ("line", len(SIMULATED_KERNELS), "time", "waiting"), _ROW, group="two times"),
-         *_each(("kept_w",), ("line", "waiting", "dimension"), _ROW, group="two times"),
-         *_each(("kept_g",), ("line", "waiting", "sample"), _ROW, group="two times")),
-        _PROGRESS, {"byte": 0}),
+         *each(("step", "diverged_at"), ("line",), _ROW, type=WHOLE_NUMBERS), *each(("curves",), ("line", "curve", "time"), _ROW),
+         *each(("w",), ("line", "dimension"), _ROW), *each(("s",), ("line", "byte"), _ROW, type=BYTES),
+         *each(("pairs",), ("line", len(SIMULATED_KERNELS), "time", "waiting"), _ROW, group="two times"),
+         *each(("kept_w",), ("line", "waiting", "dimension"), _ROW, group="two times"),
+         *each(("kept_g",), ("line", "waiting", "sample"), _ROW, group="two times")),
+        PROGRESS, {"byte": 0}),
     "onepass": FileLayout((Dataset("t", ("time",), TIMES),), (
         Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),
     "onepass checkpoint": FileLayout(
-        (*_each(("flat",), ("instance", "time", "statistic"), _ROW), *_each(("snapshot",), ("instance", "byte"), _ROW, type=BYTES),
-         *_each(("columns", "step"), ("instance",), _ROW, type=WHOLE_NUMBERS)), _PROGRESS, {"byte": 0}),
+        (*each(("flat",), ("instance", "time", "statistic"), _ROW), *each(("snapshot",), ("instance", "byte"), _ROW, type=BYTES),
+         *each(("columns", "step"), ("instance",), _ROW, type=WHOLE_NUMBERS)), PROGRESS, {"byte": 0}),
     "convergence": FileLayout(
         (Dataset("{axis}/values", ("points",)), Dataset("{axis}/seeds", ("points",)), Dataset("{axis}/wall_times", ("points",)),
          Dataset("{axis}/t", ("common",), TIMES), Dataset("{axis}/kernel_t", ("saved",), TIMES),
          *(Dataset(f"{{axis}}/{measure}/{q}", ("points",)) for measure in MEASURES for q in (*STUDIED, *KERNELS)),
-         *_each((*STUDIED, *KERNELS), (2,), "{{axis}}/order/{}"),
+         *each((*STUDIED, *KERNELS), (2,), "{{axis}}/order/{}"),
          *(dataset for start, names in STUDIED_BY_START.items() for dataset in (
              *(Dataset(f"{{axis}}/{measure}/{q}", ("points",), group=start) for measure in MEASURES for q in names),
-             *_each(names, (2,), "{{axis}}/order/{}", group=start),
-             *_each(_with_errors(names), ("points", "common"), "{{axis}}/curves/{}", group=f"{start}, curves"),
-             *_each(_with_errors(names), ("common",), "{{axis}}/limit/{}", group=f"{start}, limit"))),
-         *_each(_with_errors(STUDIED), ("points", "common"), "{{axis}}/curves/{}", group="curves"),
-         *_each(_with_errors(STUDIED), ("common",), "{{axis}}/limit/{}", group="limit"),
-         *_each(_with_errors(KERNELS), ("saved", "saved"), "{{axis}}/limit/{}", group="limit"),
+             *each(names, (2,), "{{axis}}/order/{}", group=start),
+             *each(with_errors(names), ("points", "common"), "{{axis}}/curves/{}", group=f"{start}, curves"),
+             *each(with_errors(names), ("common",), "{{axis}}/limit/{}", group=f"{start}, limit"))),
+         *each(with_errors(STUDIED), ("points", "common"), "{{axis}}/curves/{}", group="curves"),
+         *each(with_errors(STUDIED), ("common",), "{{axis}}/limit/{}", group="limit"),
+         *each(with_errors(KERNELS), ("saved", "saved"), "{{axis}}/limit/{}", group="limit"),
          Dataset("{axis}/residuals", ("points", "sweep"), optional=True)),
         (Attribute("axes", "text", optional=False), Attribute("outcomes_{axis}", "text", optional=False, axis="points"),
          Attribute("beyond_{axis}", "text")),
         {"common": 0, "saved": 0, "sweep": 0}),
     "sweep": FileLayout(
         (Dataset("times", ("time",)), Dataset("count", ("row",)), Dataset("is_simulation", ("row",), WHOLE_NUMBERS),
-         *_each(("m", "m_error", "loss", "loss_error", "share", "share_low", "share_high"), ("row", "time")),
+         *each(("m", "m_error", "loss", "loss_error", "share", "share_low", "share_high"), ("row", "time")),
          Dataset("parameters/*", ("row",), optional=True)),
         (Attribute("threshold", "number", optional=False), Attribute("files", "list", optional=False, axis="row"),
          Attribute("keys", "list", optional=False), Attribute("other_parameters", "table", optional=False, axis="row"))),
 }
 
 
-def layout_of(kind: str, live: bool) -> FileLayout:
-    """The layout of a kind of file; a checkpoint has its own where its contents differ."""
-    return LAYOUTS.get(f"{kind} checkpoint", LAYOUTS[kind]) if live else LAYOUTS[kind]
+def layout_of(kind: str, live: bool, network: bool = False) -> FileLayout:
+    """The layout of a kind of file; a checkpoint has its own where its contents differ, and so have files of networks."""
+    tables = LAYOUTS | NETWORK_LAYOUTS if network else LAYOUTS
+    return tables.get(f"{kind} checkpoint", tables[kind]) if live else tables[kind]
+
+
+def of_network(run_text: str) -> bool:
+    """Whether the run of a file has a network."""
+    return "\n[network]\n" in run_text
 
 
 def check(file: File, sizes: Mapping[str, int] | None = None, needed: Collection[str] | None = None,
@@ -183,7 +194,7 @@ def check(file: File, sizes: Mapping[str, int] | None = None, needed: Collection
     """FileError, one line, when a file lacks something or holds it in another type or shape. sizes: lengths of axes that follow
     from the run. needed: the only datasets that the reader uses; others may be missing, but not wrong. observables: curves that a
     user registered, which the run has. Where the arrays were read, times must be finite and increase."""
-    layout = layout_of(file.kind, file.is_checkpoint)
+    layout = layout_of(file.kind, file.is_checkpoint, of_network(file.run_text))
     layout = replace(layout, datasets=(*layout.datasets, *_of_observables(file.kind, file.is_checkpoint, tuple(observables))))
     if needed is not None:
         layout = replace(
@@ -198,13 +209,13 @@ def check(file: File, sizes: Mapping[str, int] | None = None, needed: Collection
 def _of_observables(kind: str, live: bool, names: tuple[str, ...]) -> tuple[Dataset, ...]:
     """The datasets of a user's curves in a file of the theory or of the simulator; a checkpoint of the latter has all in one."""
     if kind == "simulation":
-        return () if live else _each(names, ("instance", "time"))
+        return () if live else each(names, ("instance", "time"))
     parts, axes = ("_mean", "_squares"), dict.fromkeys(names, ("time",))
     if live:
-        return (*_each(names, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
-                *_each(names, ("finished", "time"), "finished/replicas/{}", group="finished"),
+        return (*each(names, ("own time",), "active/{{i}}/whole/shared/curves/{}"),
+                *each(names, ("finished", "time"), "finished/replicas/{}", group="finished"),
                 *_told("finished/state/", parts, axes))
-    return (*_each(_with_errors(names), ("time",)), *_each(names, ("replica", "time"), "replicas/{}"),
+    return (*each(with_errors(names), ("time",)), *each(names, ("replica", "time"), "replicas/{}"),
             *_told("", ("", "_error"), axes), *_told("state/", parts, axes))
 
 

@@ -12,7 +12,7 @@ class Reached(NamedTuple):
     """How far a run has come. The first three are all that many plots need: `t, m, loss, *rest = reached`."""
 
     t: float                            # the time reached
-    m: float                            # overlap with the teacher there
+    m: float | np.ndarray               # overlap with the teacher there; a matrix for a network
     loss: float                         # training loss there
     times: np.ndarray                   # (count,) all times so far
     curves: Mapping[str, np.ndarray]    # by name at these times, read-only: (count,), in a simulation (instances, count)

@@ -6,6 +6,7 @@ simulator compiles `scale` for its loops, for a GPU as well: it is scalar code w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -63,6 +64,7 @@ class Ridge(Constraint, name="ridge"):
     """A penalty (lambda/2)|w|^2 and no projection; the start is eq. C.2 where its variance is 1. Eq. [ridge]."""
 
     rescales: ClassVar[bool] = False
+    lacks: ClassVar[Mapping[str, str]] = {"start_overlap": "(whose start is always i.i.d., eq. C.2)"}
     ridge: Setting = option(SCHEDULED["ridge"], doc="strength lambda, a number or a schedule")
     start_variance: float = option(number(0.0, above=True), 1.0, "of the part of the start normal to w0")
 

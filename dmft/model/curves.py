@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 # How a curve is had. Theory: a number of every step, or an error on new samples from m, q and b, or from averages over replicas.
 # Simulation: recorded, or the same error of every instance, or N m^2. In both: the average of a function over training samples.
 STEP, ERRORS, FLUCTUATIONS, AVERAGE = "step", "errors", "fluctuations", "average"
@@ -26,6 +28,8 @@ class Labelling(Protocol):
     def classifies(self) -> bool: ...
     @property
     def bias(self) -> bool: ...
+    @property
+    def sampled(self) -> bool: ...
 
 
 Where = Callable[[Labelling, bool], bool]  # of the data model, and of whether the start is random
@@ -49,6 +53,11 @@ def signs_told(data: Labelling, random: bool) -> bool:
 def intercept_learnt(data: Labelling, random: bool) -> bool:
     """Where an intercept is learnt."""
     return data.bias
+
+
+def samples_drawn(data: Labelling, random: bool) -> bool:
+    """Where there are samples."""
+    return data.sampled
 
 
 def random_start(data: Labelling, random: bool) -> bool:
@@ -76,6 +85,7 @@ class CurveDefinition:
     later: bool = False  # missing in files of version 0.1
     value: Any = None  # a function that compiled code can call
     source: str = ""  # the file of a user's function
+    axes: tuple[str, ...] = ()  # after time, of a network's
 
     @property
     def always(self) -> bool:
@@ -113,11 +123,28 @@ TABLE = (
                     studied=True, replaces="mu"),
     CurveDefinition("nu_gap", "residual of the exact identity for nu_hat", "1/time", theory=STEP, residual=True),
     CurveDefinition("ibp_gap", "largest residual of the identity [ibp] for the response as sampled", "1/time", theory=STEP,
-                    residual=True, later=True),
+                    residual=True, later=True, where=samples_drawn),
     CurveDefinition("unstable", "weight of samples with learning_rate * v'' > 2", theory=STEP),
-    CurveDefinition("lost", "weight of samples that left their trapping region", theory=STEP, later=True),
+    CurveDefinition("lost", "weight of samples that left their trapping region", theory=STEP, later=True, where=samples_drawn),
 )
 KNOWN = {curve.name: curve for curve in TABLE}
+# The curves of a network (model/network.py), whose overlaps are matrices. Identities and errors are as above.
+NETWORK = (
+    CurveDefinition("m", "overlaps of units with directions", label="overlaps $m$", theory=STEP, simulation=STEP, studied=True,
+                    axes=("unit", "direction")),
+    CurveDefinition("C", "overlaps of units with each other, C(t,t)", label="$C(t,t)$", theory=STEP, simulation=STEP,
+                    axes=("unit", "unit")),
+    CurveDefinition("a", "second layer", label="second layer $a$", theory=STEP, simulation=STEP, axes=("unit",)),
+    CurveDefinition("beta", "intercepts of the hidden units", label=r"intercepts $\beta$", theory=STEP, simulation=STEP,
+                    axes=("unit",)),
+    KNOWN["loss"],
+    CurveDefinition("mse", "mean square error on new samples", label="mean square error", theory=ERRORS, simulation=ERRORS),
+    CurveDefinition("mse_fresh", "mean square error on fresh samples", label="error on fresh samples", simulation=STEP),
+    CurveDefinition("delta_nu", "mean curvature", "1/time", r"$\delta\nu$", theory=STEP, axes=("unit", "unit")),
+    CurveDefinition("mu", "pull of the directions", "1/time", r"$\mu$", theory=STEP, axes=("unit", "direction")),
+    KNOWN["ibp_gap"],
+)
+NETWORK_KNOWN = {curve.name: curve for curve in NETWORK}
 registered: dict[str, CurveDefinition] = {}  # averages over samples that users added
 MEANINGS = "observables"  # the attribute of a file that tells what they mean
 
@@ -134,10 +161,12 @@ def studied(random: bool) -> tuple[str, ...]:
                  for curve in TABLE if curve.studied and not curve.replaces)
 
 
-def meanings_text(names: Iterable[str]) -> dict[str, str]:
-    """{MEANINGS: JSON} of the curves among `names` that users registered; {} without any."""
-    told = {name: {"label": curve.label, "meaning": curve.meaning, "unit": curve.unit}
-            for name, curve in registered.items() if name in names}
+def meanings_text(names: Iterable[str], more: Mapping[str, Mapping[str, str]] | None = None) -> dict[str, str]:
+    """{MEANINGS: JSON} of the curves among `names` that users registered, and of those that mean something else with the data of a
+    run (DataModel.meanings); {} without any."""
+    own = {name: {"label": curve.label, "meaning": curve.meaning, "unit": curve.unit}
+           for name, curve in registered.items() if name in names}
+    told = {**{name: dict(words) for name, words in (more or {}).items()}, **own}
     return {MEANINGS: json.dumps(told)} if told else {}
 
 
@@ -148,15 +177,32 @@ def meanings(attrs: Mapping[str, Any]) -> dict[str, str]:
 
 def definition(name: str, attrs: Mapping[str, Any] | None = None) -> CurveDefinition | None:
     """What is known of a curve: from the table, by registration, or from the attributes of the file that holds it."""
-    found = KNOWN.get(name) or registered.get(name)
-    told = json.loads(str((attrs or {}).get(MEANINGS, "{}"))).get(name) if found is None else None
-    if not isinstance(told, dict):
+    base, bracket, _ = name.partition("[")  # components of an array are named m[0,1]
+    found = (NETWORK_KNOWN if bracket else KNOWN).get(base) or registered.get(name)
+    told = json.loads(str((attrs or {}).get(MEANINGS, "{}"))).get(name)
+    if not isinstance(told, dict) or name in registered:
         return found
     meaning, unit, label = (str(told.get(key, "")) for key in ("meaning", "unit", "label"))
     return CurveDefinition(name, meaning, unit, label)
 
 
+def name_of_curve(name: str, attrs: Mapping[str, Any] | None = None) -> str:
+    """What tables call a curve: its name, or that which the data of the run give it."""
+    told = json.loads(str((attrs or {}).get(MEANINGS, "{}"))).get(name)
+    return str(told.get("name", name)) if isinstance(told, dict) else name
+
+
 def label_of(name: str, attrs: Mapping[str, Any] | None = None) -> str:
     """The label of an axis with a curve."""
     found = definition(name, attrs)
-    return found.label if found and found.label else name.replace("_", " ")
+    _, bracket, index = name.partition("[")
+    return (found.label if found and found.label else name.replace("_", " ").partition("[")[0]) + (f" [{index}" if bracket else "")
+
+
+def components(name: str, array: np.ndarray, leading: int) -> dict[str, np.ndarray]:
+    """The components of a curve by name, m[0,1]: arrays with the first `leading` axes alone. Of C, which is symmetric, one half."""
+    if array.ndim == leading:
+        return {name: array}
+    mirrored = name.partition("_error")[0] in ("C", "delta_nu")
+    return {f"{name}[{','.join(map(str, index))}]": array[(..., *index)] for index in np.ndindex(array.shape[leading:])
+            if not (mirrored and index[0] > index[1])}

@@ -24,6 +24,18 @@ def data_of(problem: ProblemConfig) -> DataModel:
     return dataclasses.replace(make(DataModel, problem.data, problem), loss=make_loss(problem))
 
 
+def is_sampled(problem: ProblemConfig) -> bool:
+    """Whether a run has samples, as all have whose data model is not known here."""
+    cls = find("data", problem.data)
+    return not (cls and issubclass(cls, DataModel)) or cls.sampled
+
+
+def data_text(problem: ProblemConfig) -> str:
+    """The data of a run in a few words, for titles."""
+    text = data_of(problem).text if find("data", problem.data) and find("loss", problem.loss) else ""
+    return text or f"alpha = {problem.alpha:g}"
+
+
 def make_start(problem: ProblemConfig) -> Start:
     """The start of a run."""
     return make(Start, problem.start, problem)

@@ -15,11 +15,13 @@ import numpy as np
 from dmft.model.channels import SMOOTH
 from dmft.model.constraints import Constraint, Sphere
 from dmft.model.curves import TABLE, defined, everywhere
-from dmft.model.data import data_of, make_constraint, make_loss, make_start
+from dmft.model.data import data_of, is_sampled, make_constraint, make_loss, make_start
 from dmft.model.law import DataModel
 from dmft.model.loss import Loss
 from dmft.model.loss_family import even_in_field
 from dmft.model.minibatches import Batches, FullBatch, MiniBatch
+from dmft.model.network import TwoLayer, network_of
+from dmft.model.network_errors import network_errors
 from dmft.model.preprocessing import spectral_loss
 from dmft.model.runfile import Run
 from dmft.model.schedules import Schedule
@@ -53,6 +55,7 @@ class Experiment:
     jump_n: np.ndarray  # (steps,) whether a setting jumps at the beginning of a step: a block of the history does not span it
     hidden: int = 0
     observables: tuple[str, ...] = ()  # curves that are averages of a function of a sample
+    network: TwoLayer | None = None  # in place of a single unit: data, start and constraint above are then not used
 
     @property
     def m0(self) -> float:
@@ -148,12 +151,15 @@ class Experiment:
             loss_n=loss_n,
             jump_n=_jumps(run),
             observables=observables_of(run),
+            network=network_of(run.network, problem) if run.has_network else None,
         )
 
 
 def observables_of(run: Run) -> tuple[str, ...]:
     """Names of the curves of a run that are averages over samples: those of the table that are defined for it, and its own. Where
     something is a user's and not registered here (in a result that is read back) nobody knows the labels."""
+    if run.has_network:
+        return ()
     fixed = defined(data_of(run.problem), make_start(run.problem).random) if run.known else TABLE
     return *(curve.name for curve in fixed if curve.value and (run.known or curve.where is everywhere)), *run.theory.observables
 
@@ -187,11 +193,13 @@ def _batches(run: Run, fraction: np.ndarray) -> Batches:
 
 def _jumps(run: Run) -> np.ndarray:
     """(steps,) whether eta, l, the loss or another setting jumps at the beginning of a step: where a phase begins, and where a
-    schedule goes from one listed value to the next. The temperature does not count, because it enters no kernel."""
+    schedule goes from one listed value to the next. The temperature does not count, because it enters no kernel; but that of
+    a closed model does, whose kernels follow C at once."""
     algorithm, clock = run.algorithm, run.algorithm.clock
     jumps = np.zeros(clock.steps, bool)
     jumps[list(clock.begins[1:])] = True
-    settings = {key: getattr(algorithm, key) for key in ("learning_rate", "batch_fraction", "persistence", "momentum")}
+    keys = ["learning_rate", "batch_fraction", "persistence", "momentum", *([] if is_sampled(run.problem) else ["temperature"])]
+    settings = {key: getattr(algorithm, key) for key in keys}
     for key, setting in {**settings, "ridge": run.problem.ridge}.items():
         if setting is None:
             continue
@@ -215,6 +223,8 @@ def known_errors(run: Run, curves: Mapping[str, np.ndarray], steps: np.ndarray |
     is not registered here (a user's, in a result that is read back) or the first loss declares no labels."""
     if not run.known:
         return {}
+    if run.has_network:
+        return network_errors(network_of(run.network, run.problem), curves)
     # a file has no b where no intercept is learnt, and a result read from it has NaN
     given = curves["m"], curves["q"], curves.get("b", 0.0) if run.problem.bias else 0.0
 

@@ -5,6 +5,7 @@ the package are in teacher.py and mixture.py."""
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -39,8 +40,16 @@ class DataModel(Physics, key="data"):
     loss: Loss = dataclasses.field(default=PHASE, kw_only=True)  # that of the run, which data.py puts here
     bias = False  # whether an intercept b is learnt
     clustered: ClassVar[bool] = False  # whether labels belong to clusters, not to a teacher
+    sampled: ClassVar[bool] = True  # whether there are samples: without, the kernels are functions of C and R (model/p_spin.py)
+    needs: ClassVar[tuple[str, ...]] = ("alpha",)
+    meanings: ClassVar[Mapping[str, Mapping[str, str]]] = {}  # what a curve means here, where that differs from the table of curves
     draws: ClassVar[int] = 0  # how many uniform numbers a sample needs besides the one for h0
     strata: ClassVar[tuple[float, ...]] = (1.0,)  # shares that the weights of the samples keep exactly
+
+    @property
+    def text(self) -> str:
+        """The data in a few words, beside alpha."""
+        return ""
 
     @property
     def channel(self) -> Channel:

@@ -28,6 +28,8 @@ OTHERS = {
     "diverged": ("whether an instance diverged", "1"),
     "history": ("residual before mixing, relative", "1"),
     "risk": ("population risk", "1"),
+    "a": ("second layer of a network", "1"),
+    "beta": ("intercepts of the hidden units of a network", "1"),
 }
 
 

@@ -42,6 +42,7 @@ class Physics:
     section: ClassVar[str] = "problem"  # where that key stands
     name: ClassVar[str] = ""  # of the member
     built_in: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ()  # keys of its section that it cannot do without, although others can
     lacks: ClassVar[Mapping[str, str]] = {}  # keys that make no sense with it, whoever has them, each with a remark for the message
 
     def __init_subclass__(cls, key: str = "", section: str = "", name: str = "", **more: Any):
@@ -191,8 +192,9 @@ def unused(section: Any) -> dict[str, str]:
 
 def needed(section: Any) -> dict[str, str]:
     """Keys that what a section names needs although they have a default, each with the reason."""
-    return {name: f'{key} = "{cls.name}"' for key, cls in chosen(section).items() if cls and cls.built_in
-            for name, field in options(cls).items() if field.default is dataclasses.MISSING}
+    return {name: f'{key} = "{cls.name}"' for key, cls in chosen(section).items() if cls
+            for name in (*cls.needs, *(each for each, field in options(cls).items()
+                                       if cls.built_in and field.default is dataclasses.MISSING))}
 
 
 def flattened(table: Mapping[str, Any]) -> dict[str, Any]:

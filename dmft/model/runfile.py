@@ -24,6 +24,7 @@ from dmft.core.schema import boolean, choice, integer, number, option, text
 from dmft.model import registry
 from dmft.model.algorithm import AlgorithmConfig, check_algorithm
 from dmft.model.data import is_known, named_losses
+from dmft.model.network import PROBLEM_KEYS, SINGLE_KEYS, NetworkConfig, completed, names_known
 from dmft.model.problem import ProblemConfig
 from dmft.model.sample_averages import averages, names_of_observables
 from dmft.model.support import check_support
@@ -131,7 +132,7 @@ class SimulationConfig:
                            "kernel_points of [theory], at the recorded times")
 
 
-SECTIONS: dict[str, type] = {"problem": ProblemConfig, "algorithm": AlgorithmConfig,
+SECTIONS: dict[str, type] = {"problem": ProblemConfig, "network": NetworkConfig, "algorithm": AlgorithmConfig,
                              "theory": TheoryConfig, "simulation": SimulationConfig}
 
 
@@ -143,16 +144,25 @@ class Run:
     algorithm: AlgorithmConfig
     theory: TheoryConfig
     simulation: SimulationConfig
+    network: NetworkConfig = NetworkConfig()
     title: str = ""
 
+    @property
+    def has_network(self) -> bool:
+        """Whether a network learns, in place of a single unit."""
+        return self.network.units > 0
+
     def tables(self) -> dict[str, dict[str, Any]]:
-        """{section: {key: value}} of the keys in use."""
-        return {name: _used(getattr(self, name)) for name in SECTIONS}
+        """{section: {key: value}} of the keys in use; {} for [network] where there is none."""
+        tables = {name: _used(getattr(self, name)) for name in SECTIONS}
+        problem = {key: value for key, value in tables["problem"].items()
+                   if (key in PROBLEM_KEYS if self.has_network else key not in SINGLE_KEYS)}
+        return tables | {"problem": problem} | ({} if self.has_network else {"network": {}})
 
     @property
     def known(self) -> bool:
         """Whether all that it names is registered here: a result may be read where a user's plugin is missing."""
-        return is_known(self.problem, self.algorithm)
+        return is_known(self.problem, self.algorithm) and (not self.has_network or names_known(self.network, self.problem))
 
     def notes(self) -> list[str]:
         """Notes for the user before the run begins, one line each."""
@@ -169,6 +179,7 @@ class Run:
             if getattr(self.theory, key) == getattr(TheoryConfig, key):
                 del tables["theory"][key]
         phases = tables["algorithm"].pop("phase")
+        tables = {name: table for name, table in tables.items() if table}
         later = "".join("\n[[phase]]\n" + "".join(f"{key} = {schema.to_toml_value(value)}\n" for key, value in phase.items())
                         for phase in phases)
         return schema.dump({"title": self.title}, tables) + later
@@ -180,7 +191,7 @@ class Run:
         name and keys. Keys that a changed kind, start or constraint no longer uses are dropped; those that it needs must be given.
         """
         tables = self.tables()
-        new = _by_section({**(changes or {}), **fields}, "replace")
+        new = _by_section({**(changes or {}), **fields}, "replace", self.has_network)
         title = new.pop("title", self.title)
         for home, table in new.items():
             tables[home] |= table
@@ -193,15 +204,19 @@ class Run:
         return _build({"title": title, **tables}, "replace", any_loss=False)
 
 
-def _by_section(settings: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Settings of `replace` and `Experiment` by section, objects as names and keys; the title beside them."""
+def _by_section(settings: Mapping[str, Any], source: str, network: bool = False) -> dict[str, Any]:
+    """Settings of `replace` and `Experiment` by section, objects as names and keys; the title beside them. network: whether the run
+    has one already: the constraint is then that of the network."""
     found: dict[str, Any] = {}
+    network = network or "units" in settings or "network.units" in settings
     for name, value in settings.items():
         section, dot, key = name.rpartition(".")
         if name == "title":
             found[name] = value
             continue
         homes = [section] if dot else [home for home, cls in SECTIONS.items() if key in _field_names(cls)]
+        if not dot and len(homes) > 1 and "network" in homes:
+            homes = ["network"] if network else [home for home in homes if home != "network"]
         if not homes or homes[0] not in SECTIONS:
             near = difflib.get_close_matches(name, [key for cls in SECTIONS.values() for key in _field_names(cls)], 1)
             raise RunError(f"{source}: a run has no field {name!r}" + (f"; did you mean '{near[0]}'?" if near else ""))
@@ -288,7 +303,7 @@ def _with_phases(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _build(document: Mapping[str, Any], source: str, any_loss: bool) -> Run:
     """The Run of a document; RunError for the first thing that is wrong in it."""
-    document = {home: _flat(home, table, source) for home, table in document.items()}
+    document = {home: _flat(home, table, source) for home, table in completed(document, source).items()}
     parts = schema.parse(_with_phases(document), source, SECTIONS, {"title": text})
     for name in ROLES:
         section, table = parts[name], document.get(name, {})

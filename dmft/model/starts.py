@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from dmft.core.schema import number, option, text
+from dmft.core.schema import array, choice, number, option, text
 from dmft.model.preprocessing import PREPROCESSINGS, preprocessing_names
 from dmft.model.registry import Physics, Refusal
 from dmft.model.spectral import PowerIteration, power_iteration
 from dmft.model.updates import Update
 
 RANDOM, SPECTRAL = "random", "spectral"
+EXACT, IID = "exact", "iid"
 
 
 class Start(Physics, key="start"):
@@ -33,10 +34,19 @@ class Start(Physics, key="start"):
         return self
 
 
-class Warm(Start, name="warm"):
-    """w = m0 w0 + a part normal to w0."""
+def _overlaps(value: Any) -> float | tuple[tuple[float, ...], ...]:
+    """The check of m0: a number, or with [network] a matrix (unit x direction)."""
+    single = number(-1.0, 1.0, above=True, below=True)
+    return array("a matrix of numbers", 2, number())(value) if isinstance(value, (list, tuple)) else single(value)
 
-    m0: float = option(number(-1.0, 1.0, above=True, below=True), doc="initial overlap with the teacher")
+
+class Warm(Start, name="warm"):
+    """w = m0 w0 + c z. exact: z is normal to w0, so that m(0) is m0 in every run. iid: the components of z are independent
+    normals, and c is such that |w|^2 = N (the paper's eqs. 11, 12), so that m(0) scatters about m0 by sqrt((1 - m0^2)/N).
+    Eq. [start-law]."""
+
+    m0: float = option(_overlaps, doc="initial overlap with the teacher; with [network] a matrix, unit x direction, or 0")
+    start_overlap: str = option(choice(EXACT, IID), EXACT, "simulation: m0 in every run, or (iid, eq. 11 of the paper) on average")
 
     @property
     def overlap(self) -> float:

@@ -18,9 +18,11 @@ from dmft.model.kinds import SGD, Drawing
 from dmft.model.law import DataModel
 from dmft.model.loss import Loss
 from dmft.model.loss_family import LossFamily
+from dmft.model.network import network_of
 from dmft.model.problem import ProblemConfig
 from dmft.model.registry import Physics
 from dmft.model.starts import Start
+from dmft.model.updates import Update
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,15 @@ class Use:
 
 def check_support(run: Any, by: str = "", source: str = "") -> None:
     """RunError for the first object that is not meant for a run, with its reason. run: the sections; by: as of Use."""
-    for place, part, use in Use(run.problem, run.algorithm, run.theory, run.simulation, by).parts():
+    whole = Use(run.problem, run.algorithm, run.theory, run.simulation, by)
+    parts = whole.parts()
+    if run.has_network:
+        network_of(run.network, run.problem, source)
+        parts = (each for each in parts if each[1].section == "algorithm")
+        reason = refused(run, whole)
+        if reason:
+            raise RunError(f"{source}{': ' if source else ''}{reason}")
+    for place, part, use in parts:
         refusal = part.supports(use)
         if refusal and not isinstance(refusal, str):
             key, refusal = refusal
@@ -75,3 +85,30 @@ def check_support(run: Any, by: str = "", source: str = "") -> None:
             place = f"[{part.section}] {key}" + ("" if "=" in key else f" = {to_toml_value(getattr(section, key))}")
         if refusal:
             raise RunError(f"{source}{': ' if source else ''}{place}: {refusal}")
+
+
+def refused(run: Any, use: Use) -> str:
+    """What is not possible with a network yet, in a line that names place, reason and remedy; "" where all is."""
+    theory, simulation, algorithm = run.theory, run.simulation, run.algorithm
+    looks_ahead = Update.of(algorithm.make_rule(), algorithm.at_steps("momentum")).looks_ahead
+    torn = [place for place, loss in use.losses if not loss.smooth]
+    everywhere = {
+        "[algorithm] nesterov = true": looks_ahead and "networks have heavy ball alone; take nesterov = false",
+        "[theory] snapshots": theory.snapshots and "are the fields of a single unit; leave them out with [network]",
+        "[theory] observables": theory.observables and "are averages over fields of a single unit; leave them out with [network]",
+    }
+    by_theory = {
+        '[theory] method = "iterate"': theory.method == "iterate" and 'networks are solved by the march; take method = "march"',
+        '[theory] device = "gpu"': theory.device == "gpu" and 'networks are solved on the CPU so far; take device = "cpu"',
+        "[theory] keep_state = true": theory.keep_state and "the samples of networks are not kept; take keep_state = false",
+        "[theory] waiting_times": theory.waiting_times and "networks have maps of kernels alone (kernel_points); leave it out",
+        "[theory] fdt = true": theory.fdt and "temperatures are those of a single unit's columns; leave it out with [network]",
+        torn[0] if torn else "": torn and "its derivative jumps, which the theory of networks would miss; smooth it",
+    }
+    by_simulation = {
+        '[simulation] device = "gpu"': simulation.device == "gpu" and 'networks run on the CPU so far; take device = "cpu"',
+        '[simulation] landscape = "shared"': simulation.landscape == "shared" and 'networks have fresh data alone; take "fresh"',
+        "[simulation] kernels = true": simulation.kernels and "networks record one-time curves alone; leave it out",
+    }
+    asked = everywhere | (by_theory if use.by == "theory" else {}) | (by_simulation if use.by == "simulation" else {})
+    return next((f"{place}: {why}" for place, why in asked.items() if why), "")

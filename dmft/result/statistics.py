@@ -16,12 +16,12 @@ import numpy as np
 
 from dmft.core.averages import standard_error, welford_error
 from dmft.core.tree import flatten, nest
-from dmft.files.layouts import TOLD
+from dmft.files.layouts import DETERMINISTIC, TOLD
 
 DIVERGED = "diverged"
 COLUMN = "columns/"  # before the names of kernels at waiting times
 BIAS, HISTORY_ERROR = TOLD
-OUTCOMES = ("done", "converged", "noise floor", "sweep limit", DIVERGED)
+OUTCOMES = ("done", "converged", "noise floor", "sweep limit", DIVERGED, DETERMINISTIC)
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -61,7 +61,8 @@ class Solution:
     def from_arrays(cls, arrays: Mapping[str, Any]) -> Solution:
         """From nested or flat names."""
         found = nest(arrays)
-        return cls(found["curves"], flatten(found["kernels"]), {what: flatten(told) for what, told in found["told"].items()},
+        estimates = {what: flatten(told) for what, told in found.get("told", {}).items()}
+        return cls(found["curves"], flatten(found["kernels"]), estimates,
                    OUTCOMES[int(found["outcome"])], found.get("residuals"), found.get("random_start", {}))
 
 

@@ -58,7 +58,8 @@ def systematic_errors(arrays: Arrays) -> list[Systematic]:
     identities have none: they are exactly 0 with infinitely many samples, and their size is what they say."""
     named = [(what, name) for what in TOLD for key in arrays for group, _, name in (key.partition("/"),) if group == what
              if name not in IDENTITIES and {name, f"{name}_error", f"{what}/{name}_error"} <= set(arrays)]
-    replicas = np.isfinite(arrays.get("replicas/m", np.zeros((1, 1)))).all(axis=1).sum()
+    m = arrays.get("replicas/m", np.zeros((1, 1)))
+    replicas = np.isfinite(m.reshape(len(m), -1)).all(axis=1).sum()
     found = []
     for what, name in named:
         count = int(arrays.get(f"state/{what}/count", (replicas,))[0])
@@ -93,6 +94,6 @@ def _judged(arrays: Arrays, what: str, name: str, bound: float) -> Systematic:
 def _place(arrays: Arrays, name: str, i: int) -> str:
     """Where entry i of a dataset lies, in words."""
     if "/" not in name:
-        return f"t = {arrays['t'][i]:g}"
+        return f"t = {arrays['t'][i // max(arrays[name][0].size, 1)]:g}"
     row, wait = divmod(i, arrays["columns/t_w"].size)
     return f"t = {arrays['columns/t'][row]:g}, t_w = {arrays['columns/t_w'][wait]:g}"

@@ -14,9 +14,12 @@ from dmft.core.averages import mean_and_error, with_error
 from dmft.core.errors import FileError, UserError
 from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
-from dmft.equations.kernels import COLUMNS, FDT_COLUMNS, KERNELS, Kept
+from dmft.equations.kernels import KERNELS, Kept, columns_of
 from dmft.files import layouts
-from dmft.model.curves import ERRORS, TABLE, meanings
+from dmft.files.layouts import DETERMINISTIC
+from dmft.files.network_layouts import named_axes
+from dmft.model.curves import ERRORS, NETWORK, NETWORK_KNOWN, TABLE, meanings, name_of_curve
+from dmft.model.data import data_text, is_sampled
 from dmft.model.experiment import by_loss, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
@@ -28,100 +31,12 @@ from dmft.result.fluctuations import drawn_paths, fluctuations_of
 from dmft.result.hessian import HessianLaw, hessian_law
 from dmft.result.snapshots import Snapshots
 from dmft.result.statistics import BIAS, COLUMN, DIVERGED, HISTORY_ERROR, ReplicaStatistics, averaged
+from dmft.result.two_time import Columns as Columns
+from dmft.result.two_time import Kernels as Kernels
 
 THEORY_CURVES = tuple(curve.name for curve in TABLE if curve.theory)
+NETWORK_CURVES = tuple(curve.name for curve in NETWORK if curve.theory)
 _ON_NEW = tuple(curve.name for curve in TABLE if curve.theory == ERRORS)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Kernels:
-    """Two-time kernels on the saved times t (P,); each (P, P), with its standard error. M_R[i, j] = M_R(t_i, t_j) and
-    R likewise are densities, zero for j >= i.
-
-    With a full history these are entries at single times. In a history of blocks entry [i, j], j < i, is the average of the
-    kernel at t_i over the cell of times t[j] .. t_last[j]; where a cell is a single time (`exact`) it is that entry. `Columns`
-    hold entries at waiting times."""
-
-    t: np.ndarray
-    M_C: np.ndarray
-    M_R: np.ndarray
-    C: np.ndarray
-    R: np.ndarray
-    M_C_error: np.ndarray
-    M_R_error: np.ndarray
-    C_error: np.ndarray
-    R_error: np.ndarray
-    V: np.ndarray | None = None     # random starts: N <m m>, symmetric
-    V_error: np.ndarray | None = None
-    K1: np.ndarray | None = None    # a density below the diagonal, K1(t, t) itself on it
-    K1_error: np.ndarray | None = None
-    Z: np.ndarray | None = None
-    Z_error: np.ndarray | None = None
-    t_last: np.ndarray | None = None  # last time of each cell of t'; NaN where a file of version 0.2 or before does not tell
-
-    @property
-    def exact(self) -> np.ndarray:
-        """(P,) bool: the cells of one time."""
-        return np.ones(self.t.size, bool) if self.t_last is None else self.t_last == self.t
-
-    @property
-    def single(self) -> Kernels:
-        """The kernels between single times alone."""
-        at = np.flatnonzero(self.exact)
-        return Kernels(**{name: array[at] if array.ndim == 1 else array[np.ix_(at, at)] for name, array in self.arrays.items()})
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """t, the kernels that this result has, and their errors, by name."""
-        return {name: array for name, array in vars(self).items() if array is not None}
-
-    def __repr__(self) -> str:
-        until = f" up to t = {self.t[-1]:g}" if self.t.size else ""
-        cells = self.t.size - int(self.exact.sum())
-        return f"<Kernels {', '.join(KERNELS)} on {self.t.size} saved times{until}" + (f", {cells} cells of t'>" if cells else ">")
-
-    def _repr_html_(self) -> str:
-        rows = [(f"{name}(t, 0)", "", sparkline(self.t, getattr(self, name)[:, 0])) for name in KERNELS]
-        return html_card("two-time kernels", {"saved times": self.t.size}, rows)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Columns:
-    """Kernels at waiting times: C(t, t_w) and so on, entries at single times in any history, each (L, J) with its standard error;
-    NaN for t < t_w. chi is the response at t to a force that acts from t_w on, the sum of R(t, s) over s >= t_w."""
-
-    t: np.ndarray       # (L,)
-    t_w: np.ndarray     # (J,)
-    M_C: np.ndarray
-    M_R: np.ndarray
-    C: np.ndarray
-    R: np.ndarray
-    chi: np.ndarray
-    M_C_error: np.ndarray
-    M_R_error: np.ndarray
-    C_error: np.ndarray
-    R_error: np.ndarray
-    chi_error: np.ndarray
-    D: np.ndarray | None = None         # with theory.fdt: [fdt-D], and the temperatures of fluctuation and response
-    T_eff: np.ndarray | None = None
-    T_loc: np.ndarray | None = None
-    D_error: np.ndarray | None = None
-    T_eff_error: np.ndarray | None = None
-    T_loc_error: np.ndarray | None = None
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Times and all columns that this result has, by name."""
-        return {name: array for name, array in vars(self).items() if array is not None}
-
-    def after(self, name: str, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """tau, a kernel at (t_w + tau, t_w) and its error, for waiting time j and the times from there on that were reached."""
-        values, errors = getattr(self, name)[:, j], getattr(self, f"{name}_error")[:, j]
-        known = np.isfinite(values)
-        return self.t[known] - self.t_w[j], values[known], errors[known]
-
-    def __repr__(self) -> str:
-        return f"<Columns {', '.join(COLUMNS)} at {self.t.size} times after {self.t_w.size} waiting times up to {self.t_w[-1]:g}>"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -156,7 +71,10 @@ class Theory:
         curves = self.__dict__.get("curves", {})
         if name in curves:
             return curves[name]
-        if name.removesuffix("_error") in THEORY_CURVES or name in THEORY_CURVES:
+        own = {name_of_curve(each, self.__dict__.get("attrs")): each for each in curves}  # energy: loss
+        if name.removesuffix("_error") in own:
+            return curves[own[name.removesuffix("_error")] + ("_error" if name.endswith("_error") else "")]
+        if name.removesuffix("_error") in (*THEORY_CURVES, *NETWORK_CURVES) or name in THEORY_CURVES:
             return None
         raise AttributeError(f"a Theory has no {name!r}; its curves: {', '.join(self.names)}")
 
@@ -187,25 +105,36 @@ class Theory:
         return 1.0 / (self.run.problem.alpha * float(share)) if share > 0 else np.inf
 
     def __repr__(self) -> str:
-        theory = self.run.theory
-        return (f"<Theory {self.run.algorithm.kind}, alpha = {self.run.problem.alpha:g}, {theory.method}, {self._replicas()} of "
-                f"{theory.samples} samples: {self.outcome}, {self._at_end(self._main)}>")
+        return (f"<Theory {self.run.algorithm.kind}, {data_text(self.run.problem)}, {self._solved()}: {self.outcome}, "
+                f"{self._at_end(self._main)}>")
 
     @property
     def _main(self) -> str:
-        """The curve that tells most: m is 0 from a random start."""
-        return "m" if self.V is None else "V"
+        """The curve that tells most: m is 0 from a random start, and a matrix for a network."""
+        return "loss" if self.run.has_network else "m" if self.V is None else "V"
 
     def _replicas(self) -> str:
         count = len(self.replicas["m"])
         return f"{count} replica{'s' if count != 1 else ''}" + (f" ({self.diverged} diverged)" if self.diverged else "")
 
+    def _solved(self) -> str:
+        """How it was solved, in words."""
+        if not self.sampled:
+            return f"{self.run.theory.method} without samples"
+        return f"{self.run.theory.method}, {self._replicas()} of {self.run.theory.samples} samples"
+
+    @property
+    def sampled(self) -> bool:
+        """Whether samples were drawn; without, nothing is random, and errors are 0."""
+        return is_sampled(self.run.problem)
+
     def _repr_html_(self) -> str:
         run = self.run
-        facts = {"run": f"{run.algorithm.kind}, alpha = {run.problem.alpha:g}, learning rate {run.algorithm.rate_text}",
-                 "solved by": f"{run.theory.method}, {self._replicas()} of {run.theory.samples} samples",
+        facts = {"run": f"{run.algorithm.kind}, {data_text(run.problem)}, learning rate {run.algorithm.rate_text}",
+                 "solved by": self._solved(),
                  "outcome": self.outcome}
-        curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in (self._main, "loss", "nu_hat")]
+        shown = [name for name in (self._main, "loss", "nu_hat", "mse") if name in self.curves and self.curves[name].ndim == 1]
+        curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in dict.fromkeys(shown[:3])]
         return html_card(run.title or "theory", facts, curves)
 
     def _at_end(self, name: str) -> str:
@@ -249,19 +178,25 @@ class Theory:
         """Eq. B.6 along the run, at the mean overlaps: average of f(y, y_hat) over a new sample; f elementwise on arrays.
         Labels and predictions are |h0| and |h|, their squares, their signs, or h0 and h, as the loss declares (h0 and h where it
         does not); a cluster's label and the predicted one."""
+        if self.run.has_network:
+            raise UserError("generalization: made for a single unit; theory.mse is the error of a network on new samples")
         given = self.m, self.q, 0.0 if self.b is None else self.b
         return by_loss(self.run, lambda data: data.generalization(f, *given))
 
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over t, replicas over (replica, t), kernels over (t_kernel, t_prime), with units."""
-        variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {name: (("t",), array) for name, array in self.curves.items()}
-        variables |= {f"replicas_{name}": (("replica", "t"), array) for name, array in self.replicas.items()}
+        variables: dict[str, tuple[tuple[str, ...], np.ndarray]] = {name: (("t", *self._axes(name)), array)
+                                                                     for name, array in self.curves.items()}
+        variables |= {f"replicas_{name}": (("replica", "t", *self._axes(name)), array) for name, array in self.replicas.items()}
         for what, estimates in ((BIAS, self.bias), (HISTORY_ERROR, self.history_error)):
-            variables |= {f"{what}_{name.replace(COLUMN, 'column_')}": (("t",) if array.ndim == 1 else ("t_column", "t_w"), array)
+            variables |= {f"{what}_{name.replace(COLUMN, 'column_')}": (("t_column", "t_w") if COLUMN in name else
+                                                                            ("t", *self._axes(name)), array)
                           for name, array in estimates.items()}
         kernels = dict(self.kernels.arrays)
         saved, last = kernels.pop("t"), kernels.pop("t_last", None)
-        variables |= {name: (("t_kernel", "t_prime"), array) for name, array in kernels.items()}
+        pair = ("unit", "unit_prime") if self.run.has_network else ()
+        axes, before = ("t_kernel", "t_prime", *pair), "kernel_" if pair else ""
+        variables |= {before + name: (axes, array) for name, array in kernels.items()}
         coordinates = {"t": self.t, "t_kernel": saved, "t_prime": saved}
         if last is not None:
             variables["t_last"] = (("t_prime",), last)
@@ -273,6 +208,12 @@ class Theory:
             variables["history"] = (("sweep", "replica"), self.history)
         return to_dataset(variables, coordinates, {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml(),
                                                    **meanings(self.attrs)})
+
+    def _axes(self, name: str) -> tuple[str, ...]:
+        """The axes of a curve after time; two axes of units have different names."""
+        known = NETWORK_KNOWN.get(name.removesuffix("_error")) if self.run.has_network else None
+        axes = known.axes if known else ()
+        return ("unit", "unit_prime") if axes == ("unit", "unit") else axes
 
     @property
     def datasets(self) -> dict[str, np.ndarray]:
@@ -290,7 +231,9 @@ class Theory:
 
     def save(self, path: str | Path, attrs: Mapping[str, Any] | None = None) -> None:
         """Write the result file."""
-        store.save(path, "theory", self.run.to_toml(), self.datasets, {**self.attrs, **(attrs or {}), "outcome": self.outcome})
+        axes = named_axes("theory", self.datasets) if self.run.has_network else None
+        told = {**self.attrs, **(attrs or {}), "outcome": self.outcome}
+        store.save(path, "theory", self.run.to_toml(), self.datasets, told, axes=axes)
 
 
 def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict[str, Any], per_level: int | None = None) -> Theory:
@@ -300,7 +243,8 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     replicas = {name: np.array(values) for name, values in statistics.curves.items()}
     replicas |= known_errors(run, replicas)
     curves: dict[str, np.ndarray] = {}
-    for name in (*(name for name in THEORY_CURVES if name in replicas), *(name for name in replicas if name not in THEORY_CURVES)):
+    known = NETWORK_CURVES if run.has_network else THEORY_CURVES
+    for name in (*(name for name in known if name in replicas), *(name for name in replicas if name not in known)):
         curves[name], curves[f"{name}_error"] = mean_and_error(statistics.chosen(replicas[name]))
     bias = statistics.estimates(BIAS)
     rows = {name: np.array(values) for name, values in statistics.random_start.items()}
@@ -308,12 +252,16 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     if found := fluctuations_of(run, statistics, per_level):
         curves, fluctuating, bias = curves | found.curves, found.kernels, bias | found.bias
     kernels = Kernels(t[kept.grid], **statistics.kernels.with_errors(KERNELS), **fluctuating, t_last=t[kept.upto])
-    columns = Columns(t[kept.times], t[kept.waiting], **statistics.kernels.with_errors(columns_of(run), COLUMN))
+    columns = None if run.has_network else Columns(
+        t[kept.times], t[kept.waiting], **statistics.kernels.with_errors(columns_of(run), COLUMN))
     kept_samples = {name: np.array(lines) for name, lines in statistics.snapshots.items()}
     state = flatten(statistics.arrays())
     history = state.pop("history", None)
     sums = {name: array for name, array in state.items() if name.startswith("state/")}
     outcome = worst(statistics.outcomes)
+    if outcome == DETERMINISTIC:
+        curves, kernels = _without_errors(curves), Kernels(**_without_errors(kernels.arrays))
+        columns = Columns(**_without_errors(vars(columns)))
     return Theory(run=run, outcome=outcome, t=t, curves=curves, replicas=replicas, bias=bias,
                   history_error=statistics.estimates(HISTORY_ERROR), kernels=kernels, columns=columns, history=history,
                   attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=sums, random_start=rows,
@@ -321,16 +269,17 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
                                       visited=t[visited_steps(run)] if run.theory.hessian else None) if kept_samples else None)
 
 
-def columns_of(run: Run) -> tuple[str, ...]:
-    """Names of the columns of a run."""
-    return (*COLUMNS, *(FDT_COLUMNS if run.theory.fdt else ()))
+def _without_errors(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of a result that is not random, with errors 0 where there are values."""
+    return {name: np.where(np.isfinite(arrays[name.removesuffix("_error")]), 0.0, np.nan) if name.endswith("_error") else array
+            for name, array in arrays.items()}
 
 
 def worst(outcomes: list[str]) -> str:
     """The outcome of a run from those of its replicas: diverged where more than half of them diverged."""
     if 2 * outcomes.count(DIVERGED) > len(outcomes):
         return DIVERGED
-    for outcome in ("sweep limit", "noise floor", "converged"):
+    for outcome in ("sweep limit", "noise floor", "converged", DETERMINISTIC):
         if outcome in outcomes:
             return outcome
     return "done"
@@ -353,7 +302,8 @@ def theory_of(stored: store.Stored) -> Theory:
     def part(prefix: str) -> dict[str, np.ndarray]:
         return {name[len(prefix):]: array for name, array in stored.arrays.items() if name.startswith(prefix)}
 
-    curves = {key: stored.arrays[key] for name in (*THEORY_CURVES, *run.theory.observables) if name in stored.arrays
+    known = NETWORK_CURVES if run.has_network else (*THEORY_CURVES, *run.theory.observables)
+    curves = {key: stored.arrays[key] for name in known if name in stored.arrays
               for key in (name, f"{name}_error")}
     attrs = {name: value for name, value in stored.attrs.items() if name != "outcome"}
     state = {f"state/{name}": array for name, array in part("state/").items()}

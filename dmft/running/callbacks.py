@@ -18,14 +18,15 @@ def hook_of(run: Run, callback: Callback | None) -> Hook | None:
 
     def hook(replica: Replica, share: float) -> None:
         nonlocal last
-        found = np.isfinite(replica.whole.curves["m"])
+        found = np.isfinite(replica.whole.curves["loss" if run.has_network else "m"])
         count = int(found.sum())
         here = (replica.index, replica.whole.n, count)
         if not count or here == last:
             return
         last = here
         curves = {name: read_only(curve[:count]) for name, curve in replica.whole.curves.items()}
-        m, loss = (float(curves[name][-1]) for name in ("m", "loss"))
+        m = curves["m"][-1] if run.has_network else float(curves["m"][-1])
+        loss = float(curves["loss"][-1])
         callback(Reached(float(clock[count - 1]), m, loss, read_only(clock[:count]), curves, replica.index, share))
 
     return hook

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dmft.committee.march import committee_bytes
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
-from dmft.model.data import make_start
+from dmft.model.data import data_of, make_start
 from dmft.model.runfile import Run
 from dmft.model.two_times import kernel_bytes
 from dmft.running.replica import Setup
@@ -27,6 +28,8 @@ from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 MARCH_FULL = (2.0e-6, 0.35e-9)
 MARCH_DYADIC = (0.4e-6, 0.35e-9)
 MARCH_SLOT = 3.5e-9        # s per sample, step and slot of the history
+# Without samples: seconds of a step, and per pair of slots of the history.
+CLOSED_STEP, CLOSED_PAIR = 20e-6, 1.5e-9
 ITERATE_PAIR = 45e-9       # s per sample, sweep and pair of times; measured 32 to 72 ns at 100 and 200 steps
 ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 # Seconds per entry of the data matrix: to draw it, and to read it in one step of the dynamics.
@@ -90,19 +93,35 @@ def _marched(run: Run) -> int:
     return run.algorithm.steps + (power.steps if power else 0)
 
 
+def _replicas(run: Run) -> int:
+    """Replicas that a run is solved with: one where nothing is sampled."""
+    return run.theory.replicas if data_of(run.problem).sampled else 1
+
+
 def _march(run: Run, ranks: int) -> tuple[float, float]:
     """Seconds of one core for a replica on average, and bytes on a rank, of a march with its companions."""
     setup, work = Setup.from_run(run), 0.0
+    if not setup.sampled:
+        sizes = [setup.history(solution).slots for solution in setup.solutions(0)]
+        filled = 1.0 if setup.per_level else 1 / 3  # on average, of the pairs of slots
+        step = sum(CLOSED_STEP + CLOSED_PAIR * filled * slots**2 for slots in sizes)
+        return setup.experiment.steps * step, replica_bytes(setup)
     for solution in setup.solutions(0):
         history, sampling = setup.history(solution), setup.sampling(solution, 0)
         constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
         work += setup.share(solution) * setup.experiment.steps * (
             sampling.total * (constant + MARCH_SLOT * history.slots) + sampling.carriers * rate * history.packed)
-    return work, replica_bytes(setup) * min(run.theory.replicas, ranks) / ranks
+    return work * max(run.network.units, 1) ** 2, replica_bytes(setup) * min(_replicas(run), ranks) / ranks
 
 
 def replica_bytes(setup: Setup) -> float:
-    """Bytes of the samples of a march with all companions, as the first replica has them."""
+    """Bytes of the samples of a march with all companions, as the first replica has them; without samples, of its matrices."""
+    if not setup.sampled:
+        return sum(8 * 3.0 * setup.history(solution).slots**2 for solution in setup.solutions(0))
+    network = setup.experiment.network
+    if network is not None:
+        return sum(committee_bytes(network, setup.history(solution), setup.sampling(solution, 0), setup.stored_type)
+                   for solution in setup.solutions(0))
     return sum(march_bytes(setup.history(solution), (drawn := setup.sampling(solution, 0)).total, drawn.carriers, True,
                            np.dtype(setup.stored_type).itemsize) for solution in setup.solutions(0))
 
@@ -110,11 +129,11 @@ def replica_bytes(setup: Setup) -> float:
 def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     """The march with its samples on cards, each of which `sharers` ranks use at the same time. The host holds CUDA, and in a
     checkpoint one array of the samples at a time."""
-    on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(run.theory.replicas, ranks)
+    on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(_replicas(run), ranks)
     steps = _marched(run)
     on_card = sharers * _march(run, ranks)[1]
     step = max(2.0 * GPU_STEP, GPU_BYTE * on_card)  # hosts are at some solutions while the card works on the others
-    return Cost(START + -(-run.theory.replicas // groups) * steps * step, on_cpu.rank_bytes + CUDA_BYTES, on_cpu.checkpoint_bytes,
+    return Cost(START + -(-_replicas(run) // groups) * steps * step, on_cpu.rank_bytes + CUDA_BYTES, on_cpu.checkpoint_bytes,
                 max(step, POLL_SECONDS), on_card)
 
 
@@ -142,7 +161,7 @@ def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
 def _theory(run: Run, ranks: int, cores: int) -> Cost:
     """The theory on CPUs."""
     theory, steps = run.theory, _marched(run)
-    groups = min(theory.replicas, ranks)                 # replicas side by side, each on ranks / groups ranks
+    groups = min(_replicas(run), ranks)                  # replicas side by side, each on ranks / groups ranks
     if theory.method == "march":
         work, held = _march(run, ranks)
         polls = steps
@@ -155,7 +174,7 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
         totals = [blocks_for(count, count, Comm(), SUM_BLOCKS).total for count in counts]
         blocks = [-(-total * groups // ranks) for total in totals]
         held = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks)
-    rounds = -(-theory.replicas // groups)
+    rounds = -(-_replicas(run) // groups)
     replica = work * groups / (ranks * cores)
     kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2
     return Cost(START + rounds * replica, PROCESS + held + kernels, state * groups + kernels,
@@ -170,7 +189,8 @@ def _simulation(run: Run, ranks: int, cores: int) -> Cost:
     shared = run.simulation.landscape == "shared"
     drawn = 1 if shared else count
     share = -(-count // ranks) / count                   # of the rank with most instances
-    work = entries * (DRAW_ENTRY * (1.0 / share if shared else drawn) + step * run.algorithm.steps * count)
-    states = count * (8.0 * n + run.problem.alpha * n) + run.simulation.instances * kernel_bytes(run)
+    units = max(run.network.units, 1)
+    work = entries * (DRAW_ENTRY * (1.0 / share if shared else drawn) + step * units * run.algorithm.steps * count)
+    states = count * (8.0 * n * units + run.problem.alpha * n) + run.simulation.instances * kernel_bytes(run)
     held = 4.0 * entries * (1 if shared else min(cores, -(-count // ranks)))
     return Cost(START + share * work / cores, PROCESS + held + states, states, POLL_SECONDS)

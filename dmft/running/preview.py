@@ -9,7 +9,9 @@ import numpy as np
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.equations.kernels import COLUMNS
+from dmft.model.data import is_sampled
 from dmft.model.experiment import Experiment, theory_experiment
+from dmft.model.p_spin import PSpin
 from dmft.model.runfile import Run
 from dmft.model.two_times import kernel_bytes, simulated_steps, snapshot_bytes
 from dmft.running.cost import Cost, estimate, replica_bytes, size_text
@@ -46,8 +48,8 @@ def preview(run: Run, kind: str, comm: Comm) -> Preview:
     warnings = [*run.notes(), *(_theory_warnings(run) if kind == "theory" else _simulation_warnings(run))]
     if kind == "theory" and run.theory.device == "cpu":
         check(run, comm)
-    if kind == "theory" and run.theory.method == "iterate":
-        del here["gpu"]     # only the march runs there
+    if not is_sampled(run.problem) or run.has_network or kind == "theory" and run.theory.method == "iterate":
+        del here["gpu"]     # only the march with samples of one unit runs there
     costs = {device: estimate(each, kind, comm.size, comm.threads(), cards=1) for device, each in here.items()}
     return Preview(run, _theory_work(run) if kind == "theory" else _simulation_work(run), costs, warnings)
 
@@ -71,6 +73,10 @@ def _theory_work(run: Run) -> list[str]:
     else:
         how = "one causal march, " + ("full history" if setup.per_level is None else
                                       f"dyadic history of {setup.per_level} blocks a level")
+    if not setup.sampled:
+        coarse = "" if setup.per_level is None else ", with a companion of half the blocks for what blocks cost"
+        return [f"theory of {run.algorithm.kind}: {_steps_text(run)}; {how}",
+                f"no samples: nothing is random, errors are 0{coarse}; {_kernels_text(setup)}"]
     coarse = "" if setup.per_level is None else ", every second one with another of half the blocks"
     which = "V_error" if setup.experiment.start.random else "m_error"
     more = f", more until {which} < {theory.target_error:g}" if theory.target_error > 0 else ""
@@ -92,6 +98,8 @@ def _kernels_text(setup: Setup) -> str:
     kept = setup.kept
     cells = int(np.count_nonzero(kept.upto > kept.grid))
     what = f"{len(kept.grid)} times t'" + (f", {cells} of them averages over a stretch" if cells else "")
+    if setup.experiment.network is not None:
+        return f"kernels at {what}, blocks of {setup.experiment.network.units} x {setup.experiment.network.units}"
     held = size_text(8.0 * len(COLUMNS) * len(kept.times) * len(kept.waiting))
     return f"kernels at {what}, columns C(t, t_w) at {len(kept.waiting)} waiting times ({held}{_slots_text(setup)})"
 
@@ -100,6 +108,8 @@ def _slots_text(setup: Setup) -> str:
     """Slots and bytes of the samples of a replica that waiting times take in a history of blocks."""
     if setup.per_level is None:
         return ""
+    if not setup.sampled:
+        return f", {setup.slots} slots"
     free = replace(setup, wanted=setup.wanted._replace(waiting=np.zeros(0, np.int64)))
     slots, more = setup.history(WHOLE).slots, replica_bytes(setup) - replica_bytes(free)
     return f", and {slots - free.history(WHOLE).slots} of {slots} slots: {size_text(more)} of the samples of a replica"
@@ -123,6 +133,10 @@ def _pairs_text(run: Run) -> list[str]:
 def _theory_warnings(run: Run) -> list[str]:
     """What may go wrong in a theory run, in lines of text."""
     experiment, theory = theory_experiment(run), run.theory
+    if not experiment.data.sampled:
+        return closed_warnings(experiment)
+    if run.has_network:
+        return _few_replicas(run)
     found = _step_warnings(Experiment.from_run(run))
     if experiment.mirrored and not experiment.start.random:
         found.append("m0 = 0: in the limit of infinite dimension m stays exactly 0")
@@ -130,14 +144,34 @@ def _theory_warnings(run: Run) -> list[str]:
     if experiment.data.even and 0.0 < abs(experiment.m0) < SMALL_M0 and theory.samples < wanted:
         found.append(f"few samples for small m0: errors of the first instants grow with m; from m0 = {experiment.m0:.3g} take "
                      f"theory.samples of about {wanted:.1g} (now {theory.samples})")
-    if theory.replicas < FEW_REPLICAS and theory.target_error <= 0:
-        bars = "there are no error bars" if theory.replicas == 1 else "error bars are themselves poor"
-        found.append(f"theory.replicas = {theory.replicas}: {bars}; 8 is a good start")
-    return found
+    return found + _few_replicas(run)
+
+
+def _few_replicas(run: Run) -> list[str]:
+    replicas = run.theory.replicas
+    if replicas >= FEW_REPLICAS or run.theory.target_error > 0:
+        return []
+    bars = "there are no error bars" if replicas == 1 else "error bars are themselves poor"
+    return [f"theory.replicas = {replicas}: {bars}; 8 is a good start"]
+
+
+def closed_warnings(experiment: Experiment) -> list[str]:
+    """What may go wrong in a run of a closed model: on the threshold, where descent ends, the Hessian has eigenvalues up to
+    4 sqrt(f''(1)). Eq. [closed-threshold]."""
+    assert isinstance(experiment.data, PSpin)
+    fastest, eta = 4 * float(np.sqrt(experiment.data.derivatives()[1].sum())), float(experiment.eta_n.max())
+    if eta * fastest <= OVERSHOOT:
+        return []
+    return [f"unstable step: learning_rate * 4 sqrt(f''(1)) = {eta * fastest:.3g} > 2, where the explicit step overshoots; take "
+            f"algorithm.learning_rate below {OVERSHOOT / fastest:.2g}"]
 
 
 def _simulation_warnings(run: Run) -> list[str]:
-    found = _step_warnings(Experiment.from_run(run))
+    experiment = Experiment.from_run(run)
+    if not experiment.data.sampled:
+        found = closed_warnings(experiment)
+    else:
+        found = [] if run.has_network else _step_warnings(experiment)
     if run.simulation.instances == 1:
         found.append("simulation.instances = 1: there are no error bars")
     return found

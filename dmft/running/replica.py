@@ -10,11 +10,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dmft.committee.march import CommitteeMarch, committee_bytes, committee_sampling
 from dmft.core.device import Gpu
-from dmft.core.errors import UserError
+from dmft.core.errors import RunError, UserError
 from dmft.core.parts import Part
 from dmft.equations.history import History
-from dmft.equations.kernels import Kept, Wanted, history_for
+from dmft.equations.kernels import Kept, Wanted, history_for, saved_steps
 from dmft.equations.random_start import TeacherRows, fluctuations
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.files.layouts import RANDOM_START
@@ -26,11 +27,13 @@ from dmft.result.statistics import BIAS, COLUMN, HISTORY_ERROR, Solution, finite
 from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.blocks import Blocks, Solver, Summing, blocks_for, step_together
+from dmft.solvers.closed import ClosedMarch
 from dmft.solvers.iterate import SUM_BLOCKS, Guess, Iteration, Options, iteration_bytes
 from dmft.solvers.march import March, march_blocks
 
 WHOLE, HALF, COARSE = "whole", "half", "coarse"
 FEWEST_BLOCKS = 2  # of a level
+NETWORK_POINTS = 128  # rows of the kernels that are kept of a network, whose entries are matrices
 COARSE_EVERY = 2  # of so many replicas one has the companion with half the blocks, too
 
 
@@ -51,13 +54,19 @@ class Setup:
     def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None, estimator: Estimator = ESTIMATOR) -> Setup:
         """The setup of a run; start: first guess of the iteration, gpu: the card of this rank."""
         theory, experiment = run.theory, theory_experiment(run)
-        parts = wanted_parts(run) - (frozenset() if experiment.stein else {"stein"})
+        parts = wanted_parts(run) - (frozenset() if experiment.stein and not run.has_network else {"stein"})
         iterate = theory.method == "iterate"
         whole = sampling_of(run, parts, theory.samples, 0, estimator)
-        per_level = None if iterate else blocks_per_level(
-            theory.history, theory.blocks_per_level, experiment.steps, theory.samples, whole.carriers
-        )
+        units = max(run.network.units, 1)
+        counts = (units * theory.samples, units * whole.carriers) if experiment.data.sampled else (0, 0)
+        per_level = None if iterate else blocks_per_level(theory.history, theory.blocks_per_level, experiment.steps, *counts)
         wanted = Wanted.of(run)
+        if run.has_network:
+            if experiment.network and experiment.network.kinked and "ibp" not in parts:
+                raise RunError(f'[network] activation = "{run.network.activation}": without a second derivative the response comes '
+                               "by the identity alone; leave theory.variance_reduction out")
+            rows = wanted.rows if run.theory.kernel_points else saved_steps(experiment.steps, NETWORK_POINTS)
+            wanted = wanted._replace(waiting=np.zeros(1, np.int64), rows=rows)
         if iterate:
             wanted = wanted._replace(rows=np.arange(experiment.steps + 1 - experiment.hidden))
         return cls(experiment, run, parts, per_level, wanted, start, gpu, estimator)
@@ -76,11 +85,23 @@ class Setup:
     def solutions(self, index: int) -> tuple[str, ...]:
         """The solutions of replica `index`."""
         coarse = self.per_level and self.per_level >= 2 * FEWEST_BLOCKS and index % COARSE_EVERY == 0
+        if not self.sampled:
+            return (WHOLE, COARSE) if coarse else (WHOLE,)
         return (WHOLE, HALF, COARSE) if coarse else (WHOLE, HALF)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether there are samples; without, there is one solution, and nothing is random."""
+        return self.experiment.data.sampled
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas the run asks for."""
+        return self.run.theory.replicas if self.sampled else 1
 
     def share(self, solution: str) -> float:
         """The share of the replicas that have a solution."""
-        replicas = self.run.theory.replicas
+        replicas = self.replicas
         return sum(solution in self.solutions(index) for index in range(replicas)) / replicas
 
     def blocks(self, solution: str) -> int | None:
@@ -90,6 +111,11 @@ class Setup:
     def history(self, solution: str) -> History:
         """The history of a solution, empty."""
         return history_for(self.experiment, self.blocks(solution), self.wanted)
+
+    @property
+    def slots(self) -> int:
+        """Slots of the history, where the layout of a full one might be too large to make."""
+        return self.history(WHOLE).slots if self.per_level else self.experiment.steps
 
     def samples(self, solution: str) -> int:
         """Samples of a solution; mirrored ones come in pairs."""
@@ -101,7 +127,8 @@ class Setup:
         samples = self.samples(solution)
         jumps = self.experiment.data.control == JUMPS and "stein" in self.parts and not self.experiment.mirrored
         pairs = max(1, int(self.estimator.jump_pairs * samples)) if jumps else 0
-        return replace(sampling_of(self.run, self.parts, samples, index, self.estimator), pairs=pairs)
+        found = replace(sampling_of(self.run, self.parts, samples, index, self.estimator), pairs=pairs)
+        return found if self.experiment.network is None else committee_sampling(self.experiment.network, found)
 
     def check_memory(self, comm: Summing, room: float) -> None:
         """UserError, before any work is done, for a run that does not fit into `room` bytes on this rank."""
@@ -116,7 +143,15 @@ class Setup:
             need = sum(iteration_bytes(self.experiment.steps, len(each.here), fresh) for each in blocks)
             check_memory(need, room, blocks[0].count, "iterate")
             return
+        if not self.sampled:
+            check_memory(8 * 3.0 * self.slots**2, room, 0, "full" if self.per_level is None else "dyadic")
+            return
         here = march_blocks(self.sampling(WHOLE, 0), comm, self.gpu)
+        if self.experiment.network is not None:
+            need = sum(committee_bytes(self.experiment.network, self.history(name), self.sampling(name, 0), self.stored_type)
+                       for name in self.solutions(0))
+            check_memory(need / comm.size, room, here.count, "full" if self.per_level is None else "dyadic")
+            return
         # The layout of a very long full history would itself be too large to make. The tangents of 20 000 steps, 1.6 GB a sample,
         # are too large already.
         history = self.history(WHOLE) if self.per_level else History(min(self.experiment.steps, 20_000))
@@ -205,7 +240,11 @@ class Replica:
     def _solver(self, solution: str) -> ReplicaSolver:
         """The solver of one of the solutions at its start."""
         s, theory = self.setup, self.setup.run.theory
+        if not s.sampled:
+            return ClosedMarch(s.experiment, s.blocks(solution), s.wanted, self.comm)
         sampling = s.sampling(solution, self.index)
+        if s.experiment.network is not None:
+            return CommitteeMarch(s.experiment, sampling, s.blocks(solution), s.wanted, self.comm, s.stored_type)
         if theory.method == "march":
             return March(s.experiment, sampling, s.blocks(solution), s.wanted, self.comm, s.stored_type, s.gpu)
         options = Options(theory.mixing, theory.tolerance, theory.max_sweeps, theory.noise == "fresh")
@@ -251,12 +290,13 @@ class Replica:
         """A statistics.Solution as arrays."""
         whole = self.whole
         residuals = None if whole.residuals is None else np.array(whole.residuals, float)
-        halves = {f"half_{name}": rows for name, rows in self.solvers[HALF].random_start().items()}
+        beside = HALF if HALF in self.solvers else WHOLE  # what COARSE has the samples of
+        halves = {f"half_{name}": rows for name, rows in self.solvers[beside].random_start().items()}
         if halves:
             halves["per_level"] = np.array(self.setup.per_level or 0)
-        told = {BIAS: finite_sample_bias(self._figures(WHOLE), self._figures(HALF))}
+        told = {BIAS: finite_sample_bias(self._figures(WHOLE), self._figures(HALF))} if HALF in self.solvers else {}
         if COARSE in self.solvers:
-            told[HISTORY_ERROR] = history_error(*(self._figures(name) | self._fluctuations(name) for name in (HALF, COARSE)))
+            told[HISTORY_ERROR] = history_error(*(self._figures(name) | self._fluctuations(name) for name in (beside, COARSE)))
         solution = Solution(whole.curves, {**whole.kernels, **_columns(whole)}, told, whole.outcome, residuals,
                             {**whole.random_start(), **halves})
         own, gram = (whole.snapshot(), whole.snapshots.gram) if isinstance(whole, March) else ({}, np.zeros((0, 0)))

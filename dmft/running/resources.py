@@ -6,6 +6,7 @@ from dmft.core.errors import UserError
 from dmft.equations.history import History
 
 FULL_STEPS = 200  # steps up to which the full history costs little more than the dyadic one
+CLOSED_STEPS = 1000  # the same without samples
 FULL_BYTES = 1 << 30  # bytes up to which the full history is chosen
 
 
@@ -25,9 +26,11 @@ def march_bytes(history: History, samples: int, carriers: int, stein: bool, item
 
 
 def blocks_per_level(history: str, per_level: int, steps: int, samples: int, carriers: int) -> int | None:
-    """What the setting `theory.history` means for a run: the blocks per level, or None for the full history."""
+    """What the setting `theory.history` means for a run: the blocks per level, or None for the full history. samples: 0 where
+    nothing is sampled."""
     if history == "auto":
-        small = steps <= FULL_STEPS and march_bytes(History(steps), samples, carriers, True) <= FULL_BYTES
+        most = FULL_STEPS if samples else CLOSED_STEPS
+        small = steps <= most and march_bytes(History(steps), samples, carriers, True) <= FULL_BYTES
         history = "full" if small else "dyadic"
     return None if history == "full" else per_level
 

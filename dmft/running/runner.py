@@ -113,14 +113,14 @@ class TheoryJob:
         self.run_text, self.checkpoint_interval = run.to_toml(), run.theory.checkpoint_interval
         self.statistics = ReplicaStatistics()  # filled on the root
         self.finished = 0
-        self._asked = run.theory.replicas  # grows while the error is above theory.target_error
+        self._asked = self.setup.replicas  # grows while the error is above theory.target_error
         self._started = False
         self.keeps_state = run.theory.keep_state and run.theory.method == "march"
         self.kept_state: store.Stored | None = None  # what a longer run goes on from
 
     @property
     def wanted(self) -> int:
-        return self.run.theory.replicas
+        return self.setup.replicas
 
     def compare(self, stored_text: str, source: str) -> list[str]:
         return grown(stored_text, self.run, self.kind, source)
@@ -144,7 +144,7 @@ class TheoryJob:
             self._note("more sweeps allowed: iterating again with the stored kernels as first guess")
             self.setup = replace(self.setup, start=guess_from(theory, self.run))
             return True
-        if f"state/{BIAS}/count" not in theory.state:
+        if self.setup.sampled and f"state/{BIAS}/count" not in theory.state:
             self._note("the result is of an earlier version, which kept other sums over its replicas: solving all of them again")
             return False
         self.statistics = statistics_of(theory)
@@ -194,7 +194,7 @@ class TheoryJob:
                           DmftWarning, stacklevel=2)
         if experiment.hidden:
             self._note(f"spectral start: {experiment.hidden} steps of power iteration before t = 0")
-        if self.setup.parts != wanted_parts(self.run):
+        if self.setup.parts != wanted_parts(self.run) and experiment.network is None:
             torn = next(loss for loss in experiment.losses if not experiment.data.by_parts(loss))
             what = (f"the preprocessing {self.run.problem.preprocessing!r} has jumps, or its slope is not known"
                     if experiment.hidden and torn is experiment.losses[0] else f"the loss {torn.name!r} has jumps")
@@ -204,7 +204,7 @@ class TheoryJob:
         """The number of replicas to go on to for the target error; it grows at most twofold at a time, and not with the number of
         ranks."""
         target = self.run.theory.target_error
-        if target <= 0:
+        if target <= 0 or not self.setup.sampled:
             return self.finished
         if self.comm.bcast(self.comm.is_root and self.statistics.diverged == self.finished >= HOPELESS):
             return self.finished  # more of them would diverge, too
@@ -238,9 +238,9 @@ class TheoryJob:
         the bias, and with more samples it would be another run."""
         bias, error = told.bias, told.bias_error
         seen = np.where(np.abs(bias) > TARGET_BIAS_SIGMAS * error, np.abs(bias), 0.0)
-        i, samples = int(np.argmax(seen)), self.run.theory.samples
+        i, samples = np.unravel_index(int(np.argmax(seen)), seen.shape), self.run.theory.samples
         if seen[i] > target:
-            t = self.run.algorithm.clock.t[i]
+            t = self.run.algorithm.clock.t[i[0]]
             warnings.warn(f"target_error {target:g} is met for the noise alone: the bias of {samples} samples is {bias[i]:+.2g} +- "
                           f"{error[i]:.2g} at t = {t:g}, and replicas do not lower it; it falls as 1/samples, so take "
                           f"theory.samples of about {samples * seen[i] / target:.2g}", ResultWarning, stacklevel=2)
@@ -273,7 +273,7 @@ class TheoryJob:
         if experiment.hidden:
             attrs = {**attrs, "spectral_start": f"{experiment.hidden} steps of power iteration before t = 0, "
                                                 f"overlap {experiment.m0:.5f} for infinitely many"}
-        attrs = {**attrs, **meanings_text(experiment.observables)}
+        attrs = {**attrs, **meanings_text(experiment.observables, experiment.data.meanings)}
         theory = make_theory(self.run, self.statistics, self.setup.kept, attrs, self.setup.per_level)
         if output:
             theory.save(output)
@@ -294,7 +294,7 @@ def _warn(theory: Theory) -> None:
     if theory.outcome == "diverged":
         return
     if theory.outcome == "sweep limit":
-        known = int(np.isfinite(theory.m).sum())        # later rows have exploded; after further sweeps they may not
+        known = int(np.isfinite(theory.loss).sum())        # later rows have exploded; after further sweeps they may not
         far = "" if known == theory.t.size else f" (the last sweep diverged at t = {theory.t[known]:g}: NaN from there on)"
         warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}{far}: raise it with --resume, or use "
                       "method = \"march\"", OutcomeWarning, stacklevel=4)
@@ -303,7 +303,7 @@ def _warn(theory: Theory) -> None:
         worst, more = certain[0], f" (and of {len(certain) - 1} more: dmft inspect)" if len(certain) > 1 else ""
         warnings.warn(f"{worst.title} beyond its error bar {worst.bar:.2g}: {worst}{more}; {REMEDIES[worst.what]}", ResultWarning,
                       stacklevel=4)
-    share = np.nanmax(theory.unstable, initial=0.0)
+    share = np.nanmax(theory.unstable, initial=0.0) if theory.unstable is not None else 0.0
     if share > UNSTABLE_SHARE:
         warnings.warn(f"samples of total weight up to {share:.1g} were at learning_rate * v'' > 2, where the explicit step is "
                       "unstable; a smaller learning rate is safer", ResultWarning, stacklevel=4)
@@ -316,13 +316,22 @@ def _warn(theory: Theory) -> None:
 def _warn_diverged(theory: Theory) -> None:
     """Warn of replicas that diverged: how many, at what time, and why."""
     eta, times, count = theory.run.algorithm.first_rate, theory.run.algorithm.clock.t, len(theory.replicas["m"])
-    first = times[min(min(int(np.isfinite(m).sum()) for m in theory.replicas["m"]), len(times) - 1)]
+    first = times[min(min(int(np.isfinite(v).sum()) for v in theory.replicas["loss"]), len(times) - 1)]
     what = f"diverged at t = {first:g}"
     if count > 1:
         what = f"{theory.diverged} of {count} replicas diverged{', the first' if theory.diverged > 1 else ''} at t = {first:g}"
     if theory.diverged < count:
         few = ", fewer than half: no result" if theory.outcome == "diverged" else ""
         what += f"; means and errors are those of the others{few}"
+    if not theory.sampled:
+        warnings.warn(f"{what}: the learning rate {eta:g} is too large (it should be below 1/(2 sqrt(f''(1)))), or the history "
+                      "too coarse; take a smaller algorithm.learning_rate, or more theory.blocks_per_level", OutcomeWarning,
+                      stacklevel=5)
+        return
+    if theory.run.has_network:
+        warnings.warn(f"{what}: sums over the samples grew beyond all bounds; take a smaller algorithm.learning_rate (now {eta:g})",
+                      OutcomeWarning, stacklevel=5)
+        return
     warnings.warn(f"{what}: more than {ESTIMATOR.most_lost:g} of the weight of the samples left their trapping region, because the "
                   f"learning rate {eta:g} is too large for the tail of |h| (the explicit step is unstable where learning_rate * "
                   "v'' > 2); take a smaller algorithm.learning_rate", OutcomeWarning, stacklevel=5)

@@ -96,29 +96,30 @@ class Sampling:
         return streams.key(self.seed, "chi", *self.name), streams.key(self.seed, "batch", *self.name)
 
 
-def _set_of(sampling: Sampling, dimensions: int) -> PointSet:
+def point_set(sampling: Sampling, dimensions: int) -> PointSet:
     return PointSet(sampling.seed, sampling.name, dimensions, "sobol" in sampling.parts)
 
 
-class _Later(NamedTuple):
+class Later(NamedTuple):
     """The later normals of points of the set, each (count,)."""
 
     name: np.ndarray
     sign: np.ndarray
 
 
-def _later_normals(experiment: Experiment, drawn: PointSet, count: int) -> _Later:
-    """Those of the first `count` points: two neighbours share a name and have opposite signs. Neighbours are looked for among the
+def later_normals(experiment: Experiment, drawn: PointSet, count: int, columns: list[int] = NEIGHBOURS, batch: int = 2) -> Later:
+    """Those of the first `count` points: two neighbours, by these columns, share a name and have opposite signs; batch: the column
+    of s(0). Neighbours are looked for among the
     second half of the points, the second half of the first half, and so on: the solution with half the samples, which is there to
     estimate the bias, then has the first samples of the whole one, noise and all."""
-    later = _Later(np.arange(count), np.ones(count))
+    later = Later(np.arange(count), np.ones(count))
     if not drawn.sobol:
         return later
 
     def on(points: np.ndarray) -> np.ndarray:
-        return experiment.batch.first(points[:, 2]) > 0.0 if experiment.batches.lingers else np.zeros(len(points))
+        return experiment.batch.first(points[:, batch]) > 0.0 if experiment.batches.lingers else np.zeros(len(points))
 
-    code, last = drawn.codes(count, NEIGHBOURS, on), count
+    code, last = drawn.codes(count, columns, on), count
     while last:
         first = last // 2
         place = np.empty(last - first, np.int64)
@@ -185,7 +186,7 @@ def _draw_pairs(experiment: Experiment, sampling: Sampling, index: np.ndarray) -
     wide nor flipped."""
     pair, label = (index - sampling.samples) // 2, 1.0 - 2.0 * (index % 2 != sampling.samples % 2)
     columns, name = _Columns.of(experiment, sampling), sampling.samples + pair
-    points = _set_of(sampling, columns.extra.stop).at(name)
+    points = point_set(sampling, columns.extra.stop).at(name)
     jump = experiment.data.jump(points[:, columns.extra])
     s = experiment.batch.first(points[:, 2], sampling.keys[1], name)
     zero, one = np.zeros(len(index)), np.ones(len(index))
@@ -193,7 +194,7 @@ def _draw_pairs(experiment: Experiment, sampling: Sampling, index: np.ndarray) -
                  stratum=np.zeros(len(index), np.int64), jump=label * jump.size / sampling.pairs,
                  h=np.sqrt(experiment.h_start_variance) * ndtri(points[:, 1]), s=s, weight=zero,
                  carrier=np.zeros(len(index), bool), z=ndtri(points[:, columns.z]),
-                 changes=_changes(experiment, s, points[:, columns.changes]))
+                 changes=first_changes(experiment, s, points[:, columns.changes]))
 
 
 def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray) -> Draws:
@@ -203,8 +204,8 @@ def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray)
     if experiment.mirrored:
         mirror[index % 2 == 1] = -1
         index, count = index // 2, -(-count // 2)
-    drawn = _set_of(sampling, columns.extra.stop)
-    points, later = drawn.at(index), _later_normals(experiment, drawn, count)
+    drawn = point_set(sampling, columns.extra.stop)
+    points, later = drawn.at(index), later_normals(experiment, drawn, count)
     s = experiment.batch.first(points[:, 2], sampling.keys[1], index)
     start = _start(experiment, points, "weights" in sampling.parts, sampling.estimator)
     return Draws(
@@ -218,11 +219,11 @@ def _draw_samples(experiment: Experiment, sampling: Sampling, index: np.ndarray)
         weight=start.weight,
         carrier=carrier,
         z=mirror[:, None] * ndtri(points[:, columns.z]),
-        changes=_changes(experiment, s, points[:, columns.changes]),
+        changes=first_changes(experiment, s, points[:, columns.changes]),
     )
 
 
-def _changes(experiment: Experiment, s: np.ndarray, u: np.ndarray) -> np.ndarray:
+def first_changes(experiment: Experiment, s: np.ndarray, u: np.ndarray) -> np.ndarray:
     """As Batches.changes, or (count, 0) where there are no uniforms."""
     return experiment.batches.changes(s, u) if u.shape[1] else np.empty(u.shape, np.int64)
 

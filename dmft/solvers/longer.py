@@ -43,7 +43,9 @@ class Longer:
         """The arrays of a WeightState."""
         result = {}
         for name, array in arrays.items():
-            if array.ndim == 2 and name in IN_ORDER_OF_TIME:
+            if array.shape == (0, 0):
+                result[name] = array
+            elif array.ndim == 2 and name in IN_ORDER_OF_TIME:
                 result[name] = np.zeros((self.new.slots, self.new.slots))
                 result[name][: len(array), : len(array)] = array
             elif array.ndim == 2:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from dmft.core.tree import nest
 from dmft.equations.kernels import Kept, Wanted, enter_row, history_for
 from dmft.equations.random_start import TeacherChannel
 from dmft.equations.rows import CARRIED, PUSH, curve_row, curves_of, escaped, estimate_row, exploded
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.equations.weights import WeightDynamics, WeightState
 from dmft.model.experiment import Experiment
 from dmft.samples.gpu import BLOCKS, TILING, GpuSamples, Tiling
@@ -41,28 +42,21 @@ def march_blocks(sampling: Sampling, comm: Summing, gpu: Gpu | None) -> Blocks:
     return blocks_for(sampling.total, sampling.carriers, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
 
 
-class March:
-    """One solution at step n = 0 .. steps."""
+class Causal:
+    """A solution at step n = 0 .. steps that knows the weights and their past; how it comes by row n is that of a subclass."""
 
     residuals: list[float] | None = None  # only an iteration has them
+    complete: ClassVar[str] = "done"  # the outcome of one that came to its end
 
-    def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, wanted: Wanted, comm: Summing,
-                 dtype=np.float64, gpu: Gpu | None = None, tiling: Tiling = TILING):
-        self.experiment, self.sampling, self.wanted, self.comm = experiment, sampling, wanted, comm
+    def __init__(self, experiment: Experiment, per_level: int | None, wanted: Wanted, comm: Summing,
+                 estimator: Estimator = ESTIMATOR):
+        self.experiment, self.wanted, self.comm = experiment, wanted, comm
         self.per_level = per_level
         self.history = history_for(experiment, per_level, wanted)
         self.kept = Kept.of(self.history, experiment.hidden, wanted)
-        self.weights = WeightDynamics(experiment, self.history, sampling.estimator)
-        self.blocks = blocks = march_blocks(sampling, comm, gpu)
-        self.use = estimators_of(experiment, sampling)
-        draws = draw(experiment, sampling, blocks.indices())
-        kind = partial(GpuSamples, gpu, tiling=tiling) if gpu else Samples
-        weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
-        self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
+        self.weights = WeightDynamics(experiment, self.history, estimator)
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels, self.columns = self.kept.empty(wanted.temperatures)
-        self.teacher = TeacherChannel(experiment.steps, self.history.slots) if experiment.start.random else None
-        self.snapshots = SampleSnapshots(wanted.snapshots, wanted.visited, blocks.lines.stop - blocks.lines.start)
         self.diverged = False
 
     @property
@@ -76,8 +70,8 @@ class March:
 
     @property
     def outcome(self) -> str:
-        """"done" or "diverged"; "" while it goes on."""
-        return "diverged" if self.diverged else "done" if self.done else ""
+        """`complete` or "diverged"; "" while it goes on."""
+        return "diverged" if self.diverged else self.complete if self.done else ""
 
     @property
     def progress(self) -> float:
@@ -89,6 +83,63 @@ class March:
         """Text for the progress line."""
         last = self.n - 1 - self.experiment.hidden
         return f"t = {self.experiment.t_n[self.n]:.2f}, m = {self.curves['m'][last]:.4f}" if last >= 0 else ""
+
+    def random_start(self) -> dict[str, np.ndarray]:
+        """TeacherRows by name; empty where the start is not random."""
+        return {}
+
+    def shared(self) -> dict[str, Any]:
+        """What a checkpoint holds that is the same on every rank."""
+        return {"weights": self.weights.state.arrays(), "history": self.history.state(), "curves": self.curves,
+                "kernels": self.kernels, "columns": self.columns, "kept": self.kept._asdict(), "random_start": self.random_start(),
+                "diverged": np.array(self.diverged)}
+
+    def own(self) -> Mapping[str, np.ndarray]:
+        """What it holds with a line per sample of this rank, and one per sample with tangents."""
+        return {}
+
+    def carried(self) -> Mapping[str, np.ndarray]:
+        return {}
+
+    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        """Take over the state of this run, or of the same run with an earlier end."""
+        found = nest(shared)
+        before = len(found["curves"]["m"]) - 1 + self.experiment.hidden
+        if before < self.experiment.steps:
+            earlier = history_for(self.experiment, self.per_level, self.wanted, before)
+            if not self.history.extends(earlier):
+                raise RuntimeError("the state is that of a history in other blocks")
+            longer = Longer(earlier, self.history)
+            found = lengthened(found, self.experiment.steps - self.experiment.hidden, self.kept, longer)
+            own, carried = longer.own(own), longer.carried(carried)
+        self.weights.state = WeightState.from_arrays(found["weights"])
+        self.history.restore(found["history"])
+        for arrays, stored in ((self.curves, found["curves"]), (self.kernels, found["kernels"]), (self.columns, found["columns"]),
+                               (self.random_start(), found.get("random_start", {}))):
+            for name, array in arrays.items():
+                array[:] = stored[name]
+        self.take_samples(own, carried)
+        self.diverged = bool(found["diverged"])
+
+    def take_samples(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        """Take over what `own` and `carried` gave."""
+
+
+class March(Causal):
+    """The solution whose rows are estimated from samples."""
+
+    def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, wanted: Wanted, comm: Summing,
+                 dtype=np.float64, gpu: Gpu | None = None, tiling: Tiling = TILING):
+        super().__init__(experiment, per_level, wanted, comm, sampling.estimator)
+        self.sampling = sampling
+        self.blocks = blocks = march_blocks(sampling, comm, gpu)
+        self.use = estimators_of(experiment, sampling)
+        draws = draw(experiment, sampling, blocks.indices())
+        kind = partial(GpuSamples, gpu, tiling=tiling) if gpu else Samples
+        weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
+        self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
+        self.teacher = TeacherChannel(experiment.steps, self.history.slots) if experiment.start.random else None
+        self.snapshots = SampleSnapshots(wanted.snapshots, wanted.visited, blocks.lines.stop - blocks.lines.start)
 
     def step(self) -> None:
         """From row n to row n+1."""
@@ -136,14 +187,8 @@ class March:
         """TeacherRows by name; empty where the start is not random."""
         return {} if self.teacher is None else self.teacher.rows._asdict()
 
-    # What a checkpoint holds. `shared` is the same on every rank; `own` has a line per sample of this rank, `carried` one per
-    # sample with tangents.
-
     def shared(self) -> dict[str, Any]:
-        return {"weights": self.weights.state.arrays(), "history": self.history.state(), "curves": self.curves,
-                "kernels": self.kernels, "columns": self.columns, "kept": self.kept._asdict(), "random_start": self.random_start(),
-                "diverged": np.array(self.diverged),
-                **({"snapshots": self.snapshots.shared()} if len(self.wanted.snapshots) else {})}
+        return super().shared() | ({"snapshots": self.snapshots.shared()} if len(self.wanted.snapshots) else {})
 
     def own(self) -> Mapping[str, np.ndarray]:
         own: Any = self.samples.own()   # read by name, one after the other
@@ -156,24 +201,11 @@ class March:
     def carried(self) -> Mapping[str, np.ndarray]:
         return self.samples.carried()
 
-    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of this run, or of the same run with an earlier end."""
-        found = nest(shared)
-        before = len(found["curves"]["m"]) - 1 + self.experiment.hidden
-        if before < self.experiment.steps:
-            earlier = history_for(self.experiment, self.per_level, self.wanted, before)
-            if not self.history.extends(earlier):
-                raise RuntimeError("the state is that of a history in other blocks")
-            longer = Longer(earlier, self.history)
-            found = lengthened(found, self.experiment.steps - self.experiment.hidden, self.kept, longer)
-            own, carried = longer.own(own), longer.carried(carried)
-        self.weights.state = WeightState.from_arrays(found["weights"])
-        self.history.restore(found["history"])
-        for arrays, stored in ((self.curves, found["curves"]), (self.kernels, found["kernels"]), (self.columns, found["columns"]),
-                               (self.random_start(), found.get("random_start", {}))):
-            for name, array in arrays.items():
-                array[:] = stored[name]
+    def take_samples(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
         self.samples.restore(own, carried, self.weights.n)
+
+    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        """As of Causal, and the snapshots."""
+        super().restore(shared, own, carried)
         if len(self.wanted.snapshots):
-            self.snapshots.restore(own, found["snapshots"])
-        self.diverged = bool(found["diverged"])
+            self.snapshots.restore(own, nest(shared)["snapshots"])

@@ -48,8 +48,12 @@ class BayesOptimal:
 
 def bayes(run: Run) -> BayesOptimal:
     """The Bayes-optimal performance for the data of a run. RunError where it is not built in."""
+    if run.has_network:
+        raise RunError("[network]: Bayes-optimal learning is known for a teacher with one direction alone")
     data: Any = data_of(run.problem)
     alpha = run.problem.alpha
+    if not data.sampled:
+        raise RunError(f'[problem] data = "{data.name}": there are no samples to learn from, and nothing Bayes-optimal is built in')
     if data.clustered:
         return _two_clusters(data, alpha)
     tells = information(data)

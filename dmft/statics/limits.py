@@ -46,8 +46,13 @@ class ConvexLimit:
 
 def fixed_point(run: Run) -> ConvexLimit:
     """The long-time limit of gradient descent of a run. RunError where there is none in closed form."""
+    if run.has_network:
+        raise RunError("[network]: gradient descent of a network has no end that could be computed beforehand")
     experiment = Experiment.from_run(run)
     data = experiment.data
+    if not data.sampled:
+        raise RunError(f'[problem] data = "{data.name}": the limit is that of a convex loss of samples; docs/closed-models.md says '
+                       "where descent ends here")
     if not data.loss.convex:
         raise RunError(f'[problem] loss = "{data.loss.name}": not convex, so gradient descent has no end that could be computed '
                        "beforehand; linear, logistic, smooth_hinge and losses registered with convex=True have")

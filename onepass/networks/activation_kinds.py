@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.core.errors import RunError
-from sgd_sim.models.activations import Activation, apply
+from dmft.model.activations import Activation, apply
 
 MOST_KINKS = 6
 _LOOKED_AT = 16     # intervals followed in the search for kinks; must exceed the number of kinks

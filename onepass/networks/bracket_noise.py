@@ -16,9 +16,9 @@ from numba import njit
 
 from dmft.core.averages import standard_error
 from dmft.core.errors import RunError
+from dmft.model.activations import Activation
 from onepass.gaussian import add_moments, central_moments, sobol_normals
 from onepass.networks.field_moments import trapezoid_grid
-from sgd_sim.models.activations import Activation
 
 BRACKET_NODES = {1: 57, 2: 41, 3: 33, 4: 25}  # by number of fields
 MOST_FIELDS = max(BRACKET_NODES)

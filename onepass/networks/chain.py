@@ -15,11 +15,11 @@ from numba import njit
 from dmft.core import streams
 from dmft.core.errors import RunError
 from dmft.core.memory import available_bytes
+from dmft.model.activations import Activation
 from onepass.layout import StatisticsLayout
 from onepass.networks import overlaps
 from onepass.networks.teacher_student import TeacherStudent
 from onepass.process import Moving
-from sgd_sim.models.activations import Activation
 from sgd_sim.models.networks import NetworkSGD, embed
 
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dmft.model.activations import QUADRATIC
 from onepass.networks import overlaps
 from onepass.networks.bracket_noise import bracket_covariance
 from onepass.networks.committee_equations import CommitteeEquations
 from onepass.networks.mean_field import MeanFieldCommittee
 from onepass.networks.quadratic import QuadraticNetwork
-from sgd_sim.models.activations import QUADRATIC
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core.errors import RunError
+from dmft.model.activations import ERF, Activation, activation
 from onepass.networks import overlaps
 from onepass.networks.activation_kinds import MOST_KINKS, check_integrable, kinks, quadrature_error, two_slopes
 from onepass.networks.field_moments import erf_covariance, erf_moments, mean_square_error, tensor_moments
@@ -26,7 +27,6 @@ from onepass.networks.kinked_moments import kinked_moments, kinked_square
 from onepass.networks.network import Network
 from onepass.networks.smooth_moments import check_work, smooth_moments
 from onepass.networks.two_slope_moments import two_slope_moments, two_slope_square
-from sgd_sim.models.activations import ERF, Activation, activation
 
 MOST_TENSOR_FIELDS = 3  # up to so many fields one product rule over all of them is fastest
 FEWEST_NODES_WITH_KINKS = 24

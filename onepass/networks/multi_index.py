@@ -22,6 +22,8 @@ import numpy as np
 from dmft.core import streams
 from dmft.core.averages import standard_error
 from dmft.core.errors import ResultWarning, RunError
+from dmft.model import links
+from dmft.model.activations import Activation, activation
 from onepass.layout import StatisticsLayout
 from onepass.networks import multi_index_kernels as kernels
 from onepass.networks import overlaps
@@ -32,8 +34,7 @@ from onepass.networks.multi_index_wide import MOST_DIRECTIONS, check_wide, wide_
 from onepass.networks.network import Network
 from onepass.process import KernelProcess
 from onepass.result import Trajectory
-from sgd_sim.models import links
-from sgd_sim.models.activations import Activation, activation
+from sgd_sim.models import multi_index as sgd
 from sgd_sim.models.networks import embed
 from sgd_sim.models.output_losses import SQUARE_LOSS, OutputLoss, output_loss, pulls_at_zero
 
@@ -177,7 +178,7 @@ class MultiIndexNetwork(Network):
 
     def _rate(self, s: dict[str, np.ndarray]) -> float:
         """The factor of the learning rate now."""
-        return float(links.rate_at(float(s["clock"]), self._decay, self._steps, 0.0))
+        return float(sgd.rate_at(float(s["clock"]), self._decay, self._steps, 0.0))
 
     @property
     def _decay(self) -> tuple[float, float]:
@@ -275,7 +276,7 @@ class MultiIndexNetwork(Network):
 
     def _arguments(self, *middle) -> tuple:
         student, teacher, loss = self._functions
-        rule = links.StepRule(float(self.clip), self.gamma, self.noise, self.weight_decay, self._decay, self._steps, self.sphere,
+        rule = sgd.StepRule(float(self.clip), self.gamma, self.noise, self.weight_decay, self._decay, self._steps, self.sphere,
                               self.uses, self.batch)  # fmt: skip
         return student.s, student.ds, teacher.g, loss.pull, *middle, rule
 
@@ -302,4 +303,4 @@ class MultiIndexNetwork(Network):
 
         state = (np.ascontiguousarray(vectors[:p]), np.array([s["clock"]], float))
         rng = streams.generator(seed, "multi-index-sgd", instance)
-        return KernelProcess(links.advance, state, (*self._arguments(w_star, s["a"]), rng), read)
+        return KernelProcess(sgd.advance, state, (*self._arguments(w_star, s["a"]), rng), read)

@@ -7,7 +7,7 @@ from numba import njit
 
 from onepass.gaussian import add_moments, central_moments
 from onepass.networks.chain import complete_cholesky
-from sgd_sim.models.links import rate_at
+from sgd_sim.models.multi_index import rate_at
 
 
 @njit(cache=True, error_model="numpy")
@@ -101,7 +101,7 @@ def kick_covariance(s, ds, g, pull, clip, root, points, weights, label_noise, no
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def chain(om, clock, steps, s, ds, g, pull, a, rule, dimension, rng):
-    """Advance om = [[P, M^T], [M, Q]], teacher first, in place; rule: a `links.StepRule`. The parts of the samples of a batch
+    """Advance om = [[P, M^T], [M, Q]], teacher first, in place; rule: a `StepRule`. The parts of the samples of a batch
     orthogonal to all weights enter through their scalar products alone, a Wishart matrix, of which `across` is Bartlett's
     triangular factor."""
     p, n, gamma, batch = len(a), om.shape[0], rule.gamma, rule.batch

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dmft.model import links
 from onepass.gaussian import sobol_normals
 from onepass.networks.field_moments import trapezoid_grid
-from sgd_sim.models import links
 
 PRODUCT_NODES = {2: 61, 3: 41, 4: 25}  # of the product rule, by number of fields
 SCRAMBLINGS, LOG2_POINTS = 4, 13

@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dmft.model import links
+from dmft.model.activations import Activation
 from onepass.networks.field_moments import mean_square_error, trapezoid_grid
 from onepass.networks.multi_index_rules import PRODUCT_NODES
 from onepass.networks.smooth_moments import check_work, smooth_moments
-from sgd_sim.models import links
-from sgd_sim.models.activations import Activation
 
 MOST_DIRECTIONS = 2
 TABLE_POINTS, TABLE_REACH = 1000, 12.0  # points of a table, and how far it reaches in units of the root of the largest variance

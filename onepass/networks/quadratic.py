@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dmft.model.activations import Activation, activation
 from onepass.networks import moments, overlaps
 from onepass.networks.network import Network
-from sgd_sim.models.activations import Activation, activation
 
 
 @dataclass(frozen=True)

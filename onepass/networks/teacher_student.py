@@ -10,10 +10,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from dmft.core.errors import RunError
+from dmft.model.activations import Activation
 from onepass.layout import StatisticsLayout
 from onepass.model import Model
 from onepass.networks import overlaps
-from sgd_sim.models.activations import Activation
 
 
 def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:

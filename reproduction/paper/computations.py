@@ -1,22 +1,27 @@
-"""The commands that compute the data of a figure. Every result has a file name of its own, so that a second call reuses it."""
+"""The commands that compute the data of a figure. Every result has a file name of its own, so that a second call reuses it; its
+numbers (numbers.py) can be kept elsewhere, and stand for it then."""
 
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
-from dmft.api import load as load_theory
+from dmft.core import store
 from dmft.core.command import EXIT_DIVERGED, EXIT_DONE, OUT
+from dmft.core.parallel import world
 from dmft.core.schema import to_toml_value
 from dmft.core.shipped import run_file
+from dmft.core.stopping import EXIT_STOPPED
 from dmft.model.runfile import Run, load_run
-from dmft.result.theory import Theory
+from dmft.result.theory import theory_of
+from reproduction.paper import numbers
 from reproduction.paper.figure import Changes, PaperFigure, Series, plain_text
-from sgd_sim import SimulationResult
+from reproduction.paper.numbers import Lines, Numbers, Runs
+from reproduction.paper.scale import scaled
+from reproduction.paper.solutions import side_by_side
 from sgd_sim import load as load_simulation
 
 SIDES = ("simulation", "theory")
@@ -25,13 +30,15 @@ Command = Callable[[Sequence[str]], int]
 
 @dataclass(frozen=True)
 class Computation:
-    """One result to compute: the theory or the simulation of a series. `words` are what follows `dmft` or `sgd-sim`."""
+    """One result to compute: the theory or the simulation of a series. `words` are what follows `dmft` or `sgd-sim`; `place` is
+    where its numbers are kept, FIGURE/SERIES.HALF.json."""
 
     series: Series
     half: str
     run_file: Path
     overrides: tuple[str, ...]
     output: Path
+    place: Path
 
     @property
     def arguments(self) -> list[str]:
@@ -58,64 +65,126 @@ class Computation:
         """The run that the result will hold."""
         return load_run(self.run_file, self.overrides)
 
+    def kept(self, folder: Path | None) -> Numbers | None:
+        """Its numbers, where they are kept and of this run."""
+        return None if folder is None else numbers.kept(folder / self.place, self.half, self.run())
+
+    def result(self) -> Numbers | None:
+        """The numbers of its result file, where there is one."""
+        if not self.output.exists():
+            return None
+        if self.half == "simulation":
+            return Runs.of(load_simulation(self.output))
+        return Lines.of(theory_of(store.load(self.output)))
+
 
 @dataclass(frozen=True)
 class Data:
     """What was computed for a series; a half that a size leaves out is None."""
 
     series: Series
-    simulation: SimulationResult | None
-    theory: Theory | None
+    simulation: Runs | None
+    theory: Lines | None
 
 
-def computations(figure: PaperFigure, size: str, out: Path = OUT, device: str = "cpu") -> list[Computation]:
-    """Everything that a figure computes, in the order of its series."""
-    chosen, found = figure.sizes[size], []
+@dataclass(frozen=True)
+class Way:
+    """How a figure is computed. scale: all sizes are multiplied by it; numbers: folder of kept numbers; processes: of the theory,
+    each with a solution of its own (0: by `dmft solve`); deadline: of time.time, when to stop."""
+
+    out: Path = OUT
+    device: str = "cpu"
+    scale: float = 1.0
+    numbers: Path | None = None
+    processes: int = 0
+    deadline: float | None = None
+    force: bool = False
+    quiet: bool = False
+
+    @property
+    def time_limit(self) -> list[str]:
+        """The option for a command."""
+        if self.deadline is None:
+            return []
+        left = max(1, int(self.deadline - time.time()))
+        return ["--time-limit", f"{left // 3600}:{left // 60 % 60:02d}:{left % 60:02d}"]
+
+
+def computations(figure: PaperFigure, size: str, out: Path = OUT, device: str = "cpu", scale: float = 1.0) -> list[Computation]:
+    """Everything that a figure computes, in the order of its series; those of another figure are computed as it would."""
+    found = []
     for series in figure.chosen(size):
-        for half in SIDES:
-            changes = chosen.simulation if half == "simulation" else chosen.theory
-            if changes is None or not getattr(series, half):
-                continue
-            where = {} if device == "cpu" else {f"{half}.device": device}
-            overrides = _overrides(series.changes, changes, chosen.by_series.get(series.name, {}), where)
-            found.append(Computation(series, half, run_file(f"{figure.name}/{series.run}.toml"), overrides,
-                             out / figure.name / size / f"{series.name}.{half}.h5"))
+        if series.of is not None:
+            found += [one for one in computations(series.of, size, out, device, scale)
+                      if one.series.name == series.name and getattr(series, one.half)]
+            continue
+        found += [_computation(figure, series, half, size, out, device, scale) for half in SIDES
+                  if figure.sizes[size].changes(half, series.name) is not None and getattr(series, half)]
     return found
 
 
-def make(figure: PaperFigure, size: str, commands: Mapping[str, Command], force: bool, quiet: bool, say: Callable[[str], None],
-         out: Path = OUT, device: str = "cpu") -> int:
-    """Run the computations whose results are missing or incomplete, each by the command of its half; returns the exit code of the
-    first that fails, or 0."""
-    todo = computations(figure, size, out, device)
+def _computation(figure: PaperFigure, series: Series, half: str, size: str, out: Path, device: str, scale: float) -> Computation:
+    where = {} if device == "cpu" else {f"{half}.device": device}
+    if where and half == "simulation":
+        where["simulation.precision"] = "float16"    # half the bytes, and half the time
+    file = run_file(f"{series.run}.toml" if "/" in series.run else f"{figure.name}/{series.run}.toml")
+    overrides = _overrides(series.changes, figure.sizes[size].changes(half, series.name) or {})
+    if scale != 1.0:
+        overrides += _overrides(scaled(load_run(file, overrides), half, scale))
+    name = f"{series.name}.{half}"
+    return Computation(series, half, file, overrides + _overrides(where), out / figure.name / size / f"{name}.h5",
+                       Path(figure.name) / f"{name}.json")
+
+
+def make(figure: PaperFigure, size: str, commands: Mapping[str, Command], say: Callable[[str], None], way: Way) -> int:
+    """Run the computations whose results, or numbers, are missing or incomplete, each by the command of its half; returns the exit
+    code of the first that fails, or 0."""
+    todo = computations(figure, size, way.out, way.device, way.scale)
     for k, one in enumerate(todo):
-        say(f"[{k + 1}/{len(todo)}] {one.half}: {plain_text(one.series.label) or one.series.name}")
-        words = [*one.words, "--force" if force else "--resume", *(["--quiet"] if quiet else [])]
-        code = commands[one.half](words)
-        if code not in (EXIT_DONE, EXIT_DIVERGED):
+        label = f"[{k + 1}/{len(todo)}] {figure.name}, {one.half}: {plain_text(one.series.label) or one.series.name}"
+        if not way.force and one.kept(way.numbers) is not None:
+            say(f"{label}: its numbers are kept")
+            continue
+        if way.deadline is not None and time.time() > way.deadline:
+            say(f"{label}: no time left; the same command goes on")
+            return EXIT_STOPPED
+        say(label)
+        began = time.time()
+        if code := _compute(one, commands, say, way):
             return code
+        say(f"{label}: {time.time() - began:.0f} s")
     return EXIT_DONE
 
 
-def load(figure: PaperFigure, size: str, out: Path = OUT) -> dict[str, Data]:
-    """The results that are there, by name of series."""
-    halves: dict[str, dict[str, object]] = {}
+def _compute(one: Computation, commands: Mapping[str, Command], say: Callable[[str], None], way: Way) -> int:
+    """One of them, and its numbers to where they are kept. What a time limit left of a theory by processes is not its end: it is
+    kept under another name."""
+    if one.half == "theory" and way.processes and way.numbers is not None:
+        lines = side_by_side(one.run(), way.processes, way.deadline, say)
+        if lines is None:
+            return EXIT_STOPPED
+        whole = lines.t.size == one.run().algorithm.steps + 1
+        numbers.keep(way.numbers / (one.place if whole else one.place.with_suffix(".unfinished")), lines.thinned())
+        return EXIT_DONE if whole else EXIT_STOPPED
+    code = commands[one.half]([*one.words, "--force" if way.force else "--resume", *(["--quiet"] if way.quiet else []),
+                               *way.time_limit])
+    if code not in (EXIT_DONE, EXIT_DIVERGED):
+        return code
+    if way.numbers is not None and world().is_root and (found := one.result()) is not None:
+        numbers.keep(way.numbers / one.place, found.thinned() if isinstance(found, Lines) else found)
+    return EXIT_DONE
+
+
+def load(figure: PaperFigure, size: str, way: Way) -> dict[str, Data]:
+    """The numbers that are there, by name of series."""
+    halves: dict[str, dict[str, Numbers]] = {}
     series_of = {}
-    for one in computations(figure, size, out):
-        if not one.output.exists():
-            continue
-        result = _simulation(one.output) if one.half == "simulation" else load_theory(one.output)
-        halves.setdefault(one.series.name, {})[one.half] = result
-        series_of[one.series.name] = one.series
+    for one in computations(figure, size, way.out, way.device, way.scale):
+        if (found := one.kept(way.numbers) or one.result()) is not None:
+            halves.setdefault(one.series.name, {})[one.half] = found
+            series_of[one.series.name] = next(series for series in figure.series if series.name == one.series.name)
     return {name: Data(series_of[name], found.get("simulation"), found.get("theory"))  # type: ignore[arg-type]
             for name, found in halves.items()}
-
-
-def _simulation(path: Path) -> SimulationResult:
-    """Load a simulation. From a random start m is replaced by |m|, since the loss does not distinguish w from -w."""
-    result = load_simulation(path)
-    return result if result.run.problem.start == "warm" else replace(
-        result, curves=result.curves | {"m": np.abs(result.m)})
 
 
 def _overrides(*parts: Changes) -> tuple[str, ...]:

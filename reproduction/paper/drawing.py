@@ -13,7 +13,6 @@ from dmft.model.runfile import Run
 from dmft.statics.limits import known_limits
 from reproduction.paper.computations import Data
 from reproduction.paper.figure import Panel, PaperFigure
-from reproduction.paper.findings import SOLVED
 from workbench.plots.curves import tidy_ticks, time_axis
 from workbench.plots.style import (
     BAND,
@@ -38,6 +37,7 @@ PAPER_LABELS = {"m": "magnetization $m$", "loss": "training loss", "mse": "mean 
           "error_fresh": "share of wrong labels"}
 FLOOR = 1e-9  # lower end of logarithmic axes of losses: smaller ones show the single precision of the data
 DRAWN_TIMES = 28  # simulation points on a curve
+FOUND_IT = 0.999  # a single run whose overlap is beyond this has found the teacher
 
 
 def draw(figure: PaperFigure, data: Mapping[str, Data], caption: str, paths: list[Path]) -> None:
@@ -128,33 +128,32 @@ def _thinned(x: np.ndarray) -> np.ndarray:
 def _simulation(ax, found: Data, observable: str, panel: Panel, small: bool) -> None:
     sim, (colour, marker, _) = found.simulation, appearance(found)
     assert sim is not None
-    x = sim.t
+    x, curves = sim.t, sim.curves[observable]
     keep = _thinned(x + sim.run.algorithm.first_rate)
     size = 1.6 if small else 3.2
     if panel.statistic == "median":
-        # The rank of the median has the standard error sqrt(n)/2; the bar reaches 2 of them to each side.
-        half = min(0.5 * BAND / np.sqrt(sim.instances), 0.5)
-        values, low, high = (sim.quantile(p)[observable] for p in (0.5, 0.5 - half, 0.5 + half))
+        values, low, high = (curves[kind] for kind in ("median", "low", "high"))
         ax.plot(x, values, color=colour, linewidth=0.6, alpha=0.6)
         ax.plot(x[keep], values[keep], marker, color=colour, markersize=size, markeredgewidth=0)
         if len(panel.series) <= 3:
             ax.fill_between(x, low, high, color=colour, alpha=0.12, linewidth=0)
         return
-    mean, error = sim.mean()[observable], BAND * np.nan_to_num(sim.error()[observable])
+    mean, error = curves["mean"], BAND * np.nan_to_num(curves["error"])
     ax.errorbar(x[keep], mean[keep], error[keep], fmt=marker, color=colour, markersize=size, markerfacecolor="white",
                 markeredgewidth=0.8, elinewidth=0.7, capsize=0 if small else 1.5, linestyle="none")
     if found.theory is None or sim.t[-1] > found.theory.t[-1]:
         ax.plot(x, mean, color=colour, linewidth=0.5, alpha=0.5)
     if panel.overlaps_line and not small:
-        ax.plot(x, sim.mean().mse, color=BLACK, linewidth=0.9)
+        ax.plot(x, sim.curves["mse"]["mean"], color=BLACK, linewidth=0.9)
 
 
 def _theory(ax, found: Data, observable: str, log_y: bool) -> None:
     theory, (colour, _, line) = found.theory, appearance(found)
     assert theory is not None
     name = observable.removesuffix("_fresh")
-    curves = theory.curves
-    mean, error = curves[name], BAND * np.nan_to_num(curves[f"{name}_error"])
+    if name not in theory.curves:
+        return
+    mean, error = theory.curves[name]["mean"], BAND * np.nan_to_num(theory.curves[name]["error"])
     x, floor = theory.t, FLOOR if log_y else -np.inf
     ax.fill_between(x, np.maximum(mean - error, floor), mean + error, color=colour, alpha=0.28, linewidth=0)
     ax.plot(x, mean, line, color=colour, linewidth=1.6)
@@ -164,18 +163,18 @@ def _theory(ax, found: Data, observable: str, log_y: bool) -> None:
 
 
 def _instances(ax, found: Data, observable: str) -> None:
-    """One line per run: blue where it found the teacher by the end, vermilion where it did not."""
+    """One line per run: blue where it found the teacher by the end (m = 1 to rounding), vermilion where it did not."""
     sim = found.simulation
-    assert sim is not None
-    solved = sim.loss[:, -1] < SOLVED
-    for curve, good in sorted(zip(getattr(sim, observable), solved), key=lambda pair: bool(pair[1])):
+    assert sim is not None and observable == "m"
+    found_it = sim.lines[:, -1] > FOUND_IT
+    for curve, good in sorted(zip(sim.lines, found_it), key=lambda pair: bool(pair[1])):
         ax.plot(sim.t, curve, color=BLUE if good else ORANGE, linewidth=0.7, alpha=0.6)
 
 
 def _legend(ax, panel: Panel, shown: Mapping[str, Data]) -> None:
     if panel.statistic == "instances":
-        handles: list = [Line2D([], [], color=BLUE, label=f"loss < {SOLVED:g} at the end"),
-                         Line2D([], [], color=ORANGE, label="not solved")]
+        handles: list = [Line2D([], [], color=BLUE, label="m = 1 at the end"),
+                         Line2D([], [], color=ORANGE, label="stuck")]
     else:
         handles = []
         for found in shown.values():

@@ -14,10 +14,11 @@ Changes = Mapping[str, Any]  # {"section.key": value}, as after --set
 
 @dataclass(frozen=True)
 class Series:
-    """One experiment: a run file of the figure's folder, with changes if it is part of a scan.
+    """One experiment: a run file of the figure's folder (or FOLDER/NAME), with changes if it is part of a scan.
 
     shade: place in a scan, 0 to 1, for the colour; None takes the colour of the algorithm. tint: strength of that
-    colour. theory, simulation: which halves are computed.
+    colour. theory, simulation: which halves are computed. of: the figure whose series of this name it is, with run, sizes and
+    numbers.
     """
 
     name: str
@@ -28,19 +29,30 @@ class Series:
     tint: float = 1.0
     theory: bool = True
     simulation: bool = True
+    of: PaperFigure | None = None
 
 
 @dataclass(frozen=True)
 class Size:
     """Changes of the run files at one size of a figure, for each half; `only`: names of the series to keep (empty: all).
 
-    theory = None leaves the theory out. `by_series` holds further changes for both halves of single series.
+    theory = None leaves the theory out. `by_series` holds further changes for both halves of single series, `theory_by_series` for
+    their theory.
     """
 
     simulation: Changes = field(default_factory=dict)
     theory: Changes | None = field(default_factory=dict)
     only: tuple[str, ...] = ()
     by_series: Mapping[str, Changes] = field(default_factory=dict)
+    theory_by_series: Mapping[str, Changes] = field(default_factory=dict)
+
+    def changes(self, half: str, series: str) -> dict[str, Any] | None:
+        """Of a half of a series; None where the size leaves it out."""
+        mine = self.simulation if half == "simulation" else self.theory
+        if mine is None:
+            return None
+        more = self.theory_by_series.get(series, {}) if half == "theory" else {}
+        return {**mine, **self.by_series.get(series, {}), **more}
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,7 @@ class PaperFigure:
     def __post_init__(self) -> None:
         names = {series.name for series in self.series}
         unknown = {name for panel in self.panels for name in panel.series} - names
-        unknown |= {name for size in self.sizes.values() for name in (*size.only, *size.by_series)} - names
+        unknown |= {name for size in self.sizes.values() for name in (*size.only, *size.by_series, *size.theory_by_series)} - names
         if unknown or set(self.sizes) != set(SIZES):
             raise ValueError(f"{self.name}: unknown series {sorted(unknown)} or sizes {sorted(self.sizes)}")
 

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dmft.core.averages import standard_error
 from dmft.model.runfile import Run
-from dmft.result.comparison import Comparison, Curve, compare, instances_curve
-from dmft.result.theory import Theory
+from dmft.result.comparison import Comparison, compare
 from reproduction.paper.computations import Computation, Data
 from reproduction.paper.figure import PaperFigure, Series, plain_text
-from sgd_sim import SimulationResult
+from reproduction.paper.numbers import Lines, Runs
 from sgd_sim.result import SOLVED
 
 HIGH = 0.9  # the time to reach this overlap is reported
@@ -33,21 +31,13 @@ class Agreement:
     until: float
 
 
-def theory_curve(theory: Theory, name: str) -> Curve:
-    """A curve of the theory, with its number of replicas."""
-    curves = theory.curves
-    return Curve(theory.t, curves[name], curves[f"{name}_error"], int(theory.averaged.sum()))
-
-
-def against(theory: Theory, simulations: list[SimulationResult], observable: str) -> Comparison:
+def against(theory: Lines, simulations: list[Runs], observable: str) -> Comparison:
     """Theory against one simulation, or several at different N extrapolated to infinity."""
-    curves = [instances_curve(sim.t, getattr(sim, observable)) for sim in simulations]
-    eta = theory.run.algorithm.first_rate
-    return compare(observable, theory_curve(theory, observable), curves,
-                   [sim.run.simulation.dimension for sim in simulations], 1e-3 * eta)
+    return compare(observable, theory.curve(observable), [sim.curve(observable) for sim in simulations],
+                   [sim.run.simulation.dimension for sim in simulations], 1e-3 * theory.run.algorithm.first_rate)
 
 
-def agreement(theory: Theory, simulation: SimulationResult, observable: str) -> Agreement | None:
+def agreement(theory: Lines, simulation: Runs, observable: str) -> Agreement | None:
     """How far apart they are; None where they share no time with error bars."""
     found = against(theory, [simulation], observable)
     good = np.isfinite(found.z) & np.isfinite(found.theory.error) & (found.t > 0.0)  # a single replica has no error bar
@@ -59,20 +49,19 @@ def agreement(theory: Theory, simulation: SimulationResult, observable: str) -> 
 def table(figure: PaperFigure, data: Mapping[str, Data]) -> list[str]:
     """One line per series: where it ends, how many runs found the teacher, and how theory compares."""
     ridge = any(panel.observable == "mse_fresh" for panel in figure.panels)
-    rows = [f"{'series':<22} {'N':>5} {'runs':>4} {'t':>5} {'mean m':>17} {'median':>7} {'med. loss':>9} {'loss < 1e-7':>20} "
+    rows = [f"{'series':<22} {'N':>5} {'runs':>4} {'t':>5} {'mean m':>17} {'median':>7} {'med. loss':>9} {'loss < 1e-7':>25} "
             f"{'m = 0.9 at':>10}" + (f" {'mse':>17} {'its rise':>17}" if ridge else "") + "  theory"]
     for name, found in data.items():
         sim, theory = found.simulation, found.theory
         if sim is None:
             continue
-        mean, error, median, share = sim.mean(), sim.error(), sim.median(), sim.share_below(SOLVED)
+        m, loss, (share, low, high) = sim.curves["m"], sim.curves["loss"], sim.share()
         text = (f"{name:<22} {sim.run.simulation.dimension:5d} {sim.instances:4d} {sim.t[-1]:5g} "
-                f"{mean.m[-1]:8.4f} +- {error.m[-1]:.4f} {median.m[-1]:7.4f} {median.loss[-1]:9.2g} "
-                f"{100 * share.share[-1]:4.0f} % ({100 * share.low[-1]:2.0f} to {100 * share.high[-1]:3.0f} %) "
-                f"{first_passage(sim.t, median.m, HIGH):10.3g}")
+                f"{m['mean'][-1]:8.4f} +- {m['error'][-1]:.4f} {m['median'][-1]:7.4f} {loss['median'][-1]:9.2g} "
+                f"{100 * share:5.1f} % ({100 * low:4.1f} to {100 * high:5.1f} %) {first_passage(sim.t, m['median'], HIGH):10.3g}")
         if ridge:
-            rise, rise_error = largest_rise(sim.mse_fresh)
-            text += f" {mean.mse_fresh[-1]:8.4f} +- {error.mse_fresh[-1]:.4f} {rise:8.4f} +- {rise_error:.4f}"
+            mse = sim.curves["mse_fresh"]
+            text += f" {mse['mean'][-1]:8.4f} +- {mse['error'][-1]:.4f} {sim.rise[0]:8.4f} +- {sim.rise[1]:.4f}"
         if theory is not None:
             text += "  " + ", ".join(_agreement_text(theory, sim, observable) for observable in ("m", "loss"))
         rows.append(text)
@@ -85,23 +74,7 @@ def first_passage(t: np.ndarray, values: np.ndarray, level: float) -> float:
     return float(t[above[0]]) if above.size else float("nan")
 
 
-def largest_rise(values: np.ndarray) -> tuple[float, float]:
-    """The largest rise of the mean of curves (instances, times) after an earlier time, and the standard error of that difference.
-
-    The pair of times is chosen to make it largest, so even for curves that only fall it is above zero by a few errors.
-    """
-    good = values[np.isfinite(values).all(axis=1)]
-    if good.shape[0] < 2:
-        return float("nan"), float("nan")
-    mean = good.mean(axis=0)
-    lowest = np.minimum.accumulate(mean)
-    top = int(np.argmax(mean - lowest))
-    bottom = int(np.argmin(mean[: top + 1]))
-    difference = good[:, top] - good[:, bottom]
-    return float(difference.mean()), float(standard_error(difference))
-
-
-def _agreement_text(theory: Theory, simulation: SimulationResult, observable: str) -> str:
+def _agreement_text(theory: Lines, simulation: Runs, observable: str) -> str:
     found = agreement(theory, simulation, observable)
     if found is None:
         return f"{observable}: no common times"
@@ -113,9 +86,9 @@ def shares(data: Mapping[str, Data]) -> str:
     told = []
     for found in data.values():
         if found.simulation is not None:
-            share = found.simulation.share_below(SOLVED)
-            told.append(f"{plain_text(found.series.label).split(',')[0]} {100 * share.share[-1]:.0f} % "
-                        f"({100 * share.low[-1]:.0f} to {100 * share.high[-1]:.0f} %)")
+            share, low, high = found.simulation.share()
+            told.append(f"{plain_text(found.series.label).split(',')[0]} {100 * share:.1f} % "
+                        f"({100 * low:.1f} to {100 * high:.1f} %)")
     return f"Training loss below {SOLVED:g} at the end (95 % interval): {', '.join(told)}."
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from reproduction.paper.figure import Panel, PaperFigure, Series, Size
+from dataclasses import replace
+
+from reproduction.paper.figure import SIZES, Panel, PaperFigure, Series, Size
 
 GD_STARTS = (("gd_m50", 0.5), ("gd_m65", 0.65), ("gd_m80", 0.8))
 THREE = (
@@ -34,7 +36,7 @@ FIG1 = PaperFigure(
 
 FIG2 = PaperFigure(
     "fig2", "GD, SGD and persistent SGD: average overlap and training loss, share of runs that find the teacher",
-    series=(*THREE, Series("sgd_bernoulli", "sgd_bernoulli", "SGD, Bernoulli mini-batches")),
+    series=(*THREE, Series("sgd_replacement", "sgd_replacement", "SGD, with replacement", theory=False)),
     panels=(Panel("", ("gd", "sgd", "persistent_sgd")),
             Panel("", ("gd", "sgd", "persistent_sgd"), "loss", log_y=True, legend=False)),
     columns=2,
@@ -45,21 +47,18 @@ FIG2 = PaperFigure(
         "standard": Size({"simulation.dimension": 400, "simulation.instances": 30},
                          {"theory.samples": 4000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 3.0},
                          only=("gd", "sgd", "persistent_sgd")),
-        "full": Size(theory={"algorithm.t_max": 100.0}),
+        "full": Size(theory={"theory.samples": 32_768, "theory.replicas": 12},
+                     theory_by_series={"persistent_sgd": {"algorithm.t_max": 100.0}}),
     },
     shares=True,
 )
 
 FIG3 = PaperFigure(
     "fig3", "single runs of GD, SGD and persistent SGD",
-    series=THREE,
+    series=tuple(replace(series, of=FIG2, theory=False) for series in THREE),
     panels=tuple(Panel(series.label, (series.name,), statistic="instances", legend=series.name == "gd") for series in THREE),
     columns=3,
-    sizes={
-        "quick": Size({"simulation.dimension": 300, "simulation.instances": 24, "algorithm.t_max": 100.0}, None),
-        "standard": Size({"simulation.dimension": 400, "simulation.instances": 30}, None),
-        "full": Size(theory=None),
-    },
+    sizes=dict.fromkeys(SIZES, Size()),
     shares=True,
 )
 
@@ -114,7 +113,7 @@ FIG7 = PaperFigure(
         "standard": Size({"simulation.instances": 64, "algorithm.t_max": 1000.0}, None, only=_both(SMALL_DIMENSIONS),
                          by_series={f"gd_N{n}": {"simulation.instances": 32, "algorithm.t_max": PLATEAU}
                                     for n in SMALL_DIMENSIONS}),
-        "full": Size({"simulation.precision": "float16"}, None, only=_both(DIMENSIONS),
+        "full": Size({}, None, only=_both(DIMENSIONS),
                      by_series={f"{run}_N{n}": {"simulation.instances": 64 if n == 2500 else 256, "algorithm.t_max": until}
                                 for run, until in (("gd", PLATEAU), ("persistent_sgd", 1000.0)) for n in DIMENSIONS}),
     },

@@ -12,7 +12,7 @@ _SIZES = {
                   {"theory.samples": 2000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 1.0}),
     "standard": Size({"simulation.dimension": 300, "simulation.instances": 32, "algorithm.t_max": 500.0},
                      {"theory.samples": 8000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 2.0}),
-    "full": Size(theory={"algorithm.t_max": 20.0}),
+    "full": Size(theory={"algorithm.t_max": 100.0, "theory.samples": 16_384, "theory.replicas": 8}),
 }
 
 FIGB1 = PaperFigure(

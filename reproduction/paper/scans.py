@@ -59,7 +59,7 @@ FIG4 = PaperFigure(
         "standard": Size({"simulation.dimension": 500, "simulation.instances": 24, "algorithm.t_max": 200.0},
                          {"theory.samples": 4000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 1.0},
                          by_series=_cooled_at(140.0)),
-        "full": Size(theory={"algorithm.t_max": 100.0}),
+        "full": Size(theory={"theory.samples": 16_384, "theory.replicas": 8}),
     },
     note="Batches of 0.1 and below: learning rate 0.005 and 0.0025, as in the paper; no theory there.",
 )

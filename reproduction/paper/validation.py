@@ -79,7 +79,7 @@ def _rows(kind: str, alpha: int, data: Mapping[str, Data]) -> list[str]:
     for observable in ("m", "loss"):
         result = against(theory, simulations, observable)
         bounds = student.isf((1.0 - CONFIDENCE) / 2.0, result.degrees_of_freedom)
-        bias = theory.bias["m"][np.searchsorted(theory.t, result.t - 1e-9)] if observable == "m" else None
+        bias = (theory.bias[np.searchsorted(theory.t, result.t - 1e-9)] if observable == "m" and theory.bias is not None else None)
         for i, t in enumerate(result.t):
             a, b = result.theory, result.simulation
             exact = max(a.error[i], b.error[i]) <= ACCURACY

@@ -14,17 +14,10 @@ import numpy as np
 from dmft.core.command import OUT
 from reproduction.paper import FIGURES, computations
 from reproduction.paper.command import FIGURE_COMMANDS
-from sgd_sim.result import SOLVED
 
 SHARES = (0.05, 0.1, 0.25, 0.5)
 DRAWS = 1000
 KNOWN = 0.95  # share of the bootstrap draws that must reach the share before the end; else only a bound is reported
-
-
-def solved_at(t: np.ndarray, loss: np.ndarray) -> np.ndarray:
-    """First recorded time with a solved loss, for each run (runs, times); infinite where there is none."""
-    solved = loss < SOLVED
-    return np.where(solved.any(axis=1), t[solved.argmax(axis=1)], np.inf)
 
 
 def time_of_share(times: np.ndarray, share: float) -> np.ndarray:
@@ -46,13 +39,15 @@ def main() -> None:
     runs_of.add_argument("--quick", action="store_true", help="the quick runs of figure 7")
     runs_of.add_argument("--full", action="store_true", help="those at the paper's dimensions (make them on a GPU first)")
     parser.add_argument("--output", type=Path, default=OUT, metavar="DIR", help="where `dmft figure -o` keeps its results")
+    parser.add_argument("--numbers", type=Path, metavar="DIR", help="where `dmft figure --numbers` keeps its numbers")
     options = parser.parse_args()
     size, figure = "quick" if options.quick else "full" if options.full else "standard", FIGURES["fig7"]
-    if code := computations.make(figure, size, FIGURE_COMMANDS, False, True, print, options.output):
+    way = computations.Way(options.output, numbers=options.numbers, quiet=True)
+    if code := computations.make(figure, size, FIGURE_COMMANDS, print, way):
         raise SystemExit(code)
-    found = computations.load(figure, size, options.output)
+    found = computations.load(figure, size, way)
     sims = [data.simulation for name, data in found.items() if name.startswith("persistent_sgd") and data.simulation is not None]
-    runs = {sim.run.simulation.dimension: solved_at(sim.t, sim.loss) for sim in sims}
+    runs = {sim.run.simulation.dimension: sim.solved_at for sim in sims}
     rng, log_n, last = np.random.default_rng(1), np.log(list(runs)), max(sim.t[-1] for sim in sims)
     print("share " + "".join(f"{f'N = {n}':>16}" for n in runs) + "   power of N   chi-squared of a line in log N")
     for share in SHARES:

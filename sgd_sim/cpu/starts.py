@@ -9,6 +9,7 @@ from dmft.core.streams import generator
 from dmft.model.constraints import Constraint
 from dmft.model.preprocessing import lowest, preprocessing_of
 from dmft.model.runfile import ProblemConfig
+from dmft.model.starts import IID
 from sgd_sim.cpu.by_rows import ByRows, weighted_rows
 from sgd_sim.landscape import Landscape, on_sphere
 
@@ -34,9 +35,14 @@ def plain_start(problem: ProblemConfig, constraint: Constraint, w0: np.ndarray, 
     """A warm or random start from a teacher and normals z, with the variance v that the constraint says.
 
     warm: m0 w0 + sqrt(v) z; where the norm is fixed (v = 1 - m0^2 on the sphere), z is orthogonal to w0 and has |z|^2 = N, so that
-    the overlap is exactly m0. random: sqrt(v) z alone, of fixed norm there; its overlap has a random sign.
+    the overlap is exactly m0, or with start_overlap = "iid" z stays as it is, and the factor before it is the one that makes
+    |w|^2 = N (eqs. 11, 12 of the paper). random: sqrt(v) z alone, of fixed norm there; its overlap has a random sign.
     """
     m0 = problem.m0 or 0.0
+    if constraint.fixes_norm and problem.start == "warm" and problem.start_overlap == IID:    # [start-law]
+        square, along = z @ z / z.size, m0 * (z @ w0) / z.size
+        c = (np.sqrt(along**2 + square * constraint.spread(m0)) - along) / square
+        return m0 * w0 + c * z
     if constraint.fixes_norm:
         z = on_sphere(z if problem.start == "random" else z - (z @ w0 / w0.size) * w0)
     return m0 * w0 + np.sqrt(constraint.spread(m0)) * z

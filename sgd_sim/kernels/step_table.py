@@ -108,6 +108,11 @@ def _rescaling(constraint: Any):
     return cfunc("float64(float64)")(bound(constraint.scale))
 
 
+def compiled_loss(loss: Loss) -> tuple[Any, Any]:
+    """v and dv of a loss as C functions."""
+    return _compiled(loss)[:2]
+
+
 def make_flags(run: Run) -> RunFlags:
     """The flags of a run."""
     experiment = Experiment.from_run(run)

@@ -15,8 +15,8 @@ import numpy as np
 from numba import njit
 
 from dmft.core import streams
+from dmft.model.activations import Activation
 from sgd_sim.kernels.fast_normals import BLOCK, buffers, fill_block
-from sgd_sim.models.activations import Activation
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})

@@ -1,6 +1,7 @@
 """Random runs, each computed in two ways that must agree.
 
     python -m tests.differential --cases 1000 --seed 7 --processes 16      all judges
+    python -m tests.differential --cases 1000 --first 600 --seconds 500    the last 400 of these, as far as time goes
     python -m tests.differential --judge card --cases 50                   one of them; may be repeated
     python -m tests.differential --judge simulation --seed 7 --case 12     one case, with its run file
 
@@ -19,7 +20,7 @@ from functools import partial
 from multiprocessing import get_context
 
 from tests.differential import onepass_runs, plugins, ranks, refused, same, theory_simulation
-from tests.differential.chance import CHANCE, Finding, bound
+from tests.differential.chance import CHANCE, Finding, bound, left_out
 from tests.differential.onepass_runs import ONEPASS
 from tests.differential.runs import RUNS, run_text
 from tests.differential.table import Case, Table, coverage_text, shrunk
@@ -30,6 +31,8 @@ SHARES: dict[str, tuple[float, Table]] = {
     "growth": (0.1, RUNS), "ranks": (0.05, RUNS), "onepass": (0.2, ONEPASS), "refused": (1.0, RUNS)}
 
 STATISTICAL = ("simulation", "onepass")
+NO_TIME = "no time was left"
+EVERY = 100     # cases, between lines that say how far it is
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,11 @@ class Verdict:
     text: str       # the run file
 
 
-def cases_of(judge: str, seed: int, count: int) -> list[Case]:
-    """The cases of a judge: the first ones of a table, but for refusals, which choose theirs."""
+def case_of(judge: str, seed: int, k: int) -> Case:
+    """Case k of a judge: that of its table, but for refusals, which choose theirs."""
     if judge == "refused":
-        return [refused.case_for(refused.REFUSALS[k % len(refused.REFUSALS)], seed, k) for k in range(count)]
-    return [SHARES[judge][1].case(seed, k) for k in range(count)]
+        return refused.case_for(refused.REFUSALS[k % len(refused.REFUSALS)], seed, k)
+    return SHARES[judge][1].case(seed, k)
 
 
 def finding_of(judge: str, cases: int, case: Case) -> Finding:
@@ -62,13 +65,15 @@ def finding_of(judge: str, cases: int, case: Case) -> Finding:
         return Finding(float("inf"), 1.0, traceback.format_exc(limit=-3), 0)
 
 
-def verdict_of(task: tuple[str, int, Case]) -> Verdict:
-    """A case judged, and shrunk where it fails."""
-    judge, cases, case = task
+def verdict_of(task: tuple[str, int, Case, float]) -> Verdict:
+    """A case judged before the deadline (seconds since the epoch), and shrunk where it fails."""
+    judge, cases, case, deadline = task
+    if time.time() > deadline:
+        return Verdict(judge, case, left_out(NO_TIME), 0.0, "")
     began, finding = time.perf_counter(), finding_of(judge, cases, case)
     seconds = time.perf_counter() - began
     if finding.failed and judge != "refused":
-        case = shrunk(case, lambda smaller: finding_of(judge, cases, smaller).failed)
+        case = shrunk(case, lambda smaller: time.time() < deadline and finding_of(judge, cases, smaller).failed)
         finding = finding_of(judge, cases, case)
     return Verdict(judge, case, finding, seconds, _text(judge, case))
 
@@ -100,31 +105,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=20, help="of theory against simulation; other judges see a share of them")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="begin with this one of them")
     parser.add_argument("--case", type=int, help="only this one")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="after which no case is begun")
     parser.add_argument("--judge", action="append", choices=list(SHARES), help="may be repeated; default: all")
     parser.add_argument("--except", action="append", choices=list(SHARES), default=[], dest="but", help="not these")
     parser.add_argument("--processes", type=int, default=1)
     asked = parser.parse_args(arguments)
     plugins.register()
-    tasks, batches = [], {}
+    deadline, tasks, batches, on_ranks = time.time() + asked.seconds, [], {}, []
     for judge in [judge for judge in asked.judge or SHARES if judge not in asked.but]:
         share = 1.0 if asked.judge else SHARES[judge][0]
-        count = max(1, round(share * asked.cases))
-        cases = cases_of(judge, asked.seed, count) if asked.case is None else cases_of(judge, asked.seed, asked.case + 1)[-1:]
+        count, first = max(1, round(share * asked.cases)), round(share * asked.first)
         batches[judge] = count
+        wanted = range(first, count) if asked.case is None else [asked.case]
         if judge == "ranks":
-            continue
-        tasks += [(judge, count, case) for case in cases]
+            on_ranks = [case_of(judge, asked.seed, k) for k in wanted]
+        else:
+            tasks += [(k / count, (judge, count, case_of(judge, asked.seed, k), deadline)) for k in wanted]
+    tasks.sort(key=lambda task: task[0])        # all judges side by side, so that a batch cut short has seen something of each
     verdicts: list[Verdict] = []
     with get_context("spawn").Pool(asked.processes, plugins.register) if asked.processes > 1 else _Here() as pool:
-        for verdict in pool.imap_unordered(verdict_of, tasks):
+        for verdict in pool.imap_unordered(verdict_of, [task for _, task in tasks]):
             verdicts.append(verdict)
             if verdict.finding.failed:
                 print(told(verdict), flush=True)
-    if "ranks" in batches:
-        verdicts += _on_ranks(asked.seed, batches["ranks"])
+            if len(verdicts) % EVERY == 0:
+                print(f"{len(verdicts)} of {len(tasks)} cases, {sum(each.finding.failed for each in verdicts)} failed", flush=True)
+    if on_ranks and time.time() < deadline:
+        verdicts += _on_ranks(on_ranks)
     for table in (RUNS, ONEPASS):
-        seen = [verdict.case for verdict in verdicts if verdict.case.table is table and verdict.judge in STATISTICAL]
+        seen = [verdict.case for verdict in verdicts
+                if verdict.case.table is table and verdict.judge in STATISTICAL and not verdict.finding.left_out]
         if seen:
             print(f"\n{table.name}: fewest cases of any two options of two features\n{coverage_text(table, seen)}")
     print(f"\nseed {asked.seed}; by chance a |z| is beyond its bound in {CHANCE:g} of all batches; other differences\n"
@@ -135,10 +147,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(any(verdict.finding.failed for verdict in verdicts))
 
 
-def _on_ranks(seed: int, count: int) -> list[Verdict]:
-    cases, began = cases_of("ranks", seed, count), time.perf_counter()
-    findings = ranks.judge(cases)
-    seconds = (time.perf_counter() - began) / count
+def _on_ranks(cases: list[Case]) -> list[Verdict]:
+    began, findings = time.perf_counter(), ranks.judge(cases)
+    seconds = (time.perf_counter() - began) / len(cases)
     verdicts = [Verdict("ranks", case, finding, seconds, run_text(case)) for case, finding in zip(cases, findings)]
     for verdict in verdicts:
         if verdict.finding.failed:

@@ -111,6 +111,12 @@ def _formula(key: str, low: float, high: float):
     return keys
 
 
+def _against(numbers: Numbers, case: Case) -> dict[str, Any]:
+    """An m0 below zero; on the sphere with the overlap that scatters, so that this start is tried beside everything else, too."""
+    scatters = {"problem.start_overlap": "iid"} if case.choice["constraint"] == "sphere" else {}
+    return _real("problem.m0", -0.6, -0.2)(numbers, case) | scatters
+
+
 def _label_noise(numbers: Numbers, case: Case) -> dict[str, Any]:
     """Little of it before a spectral start, whose leading eigenvalue drowns in noise."""
     return {"problem.label_noise": numbers.real(0.05, 0.5) * (0.1 if case.choice["start"] == "spectral" else 1.0)}
@@ -219,7 +225,7 @@ RUNS = Table("runs", (
     )),
     Feature("start", (
         Option("warm", _real("problem.m0", 0.2, 0.7), weight=3.0),
-        Option("against", _real("problem.m0", -0.6, -0.2)),
+        Option("against", _against),
         Option("zero", _set(problem__m0=0.0)),
         Option("random", _set(problem__start="random"), lambda chosen: _even_in_teacher(chosen, chosen["loss"]), weight=3.0),
         Option("spectral", lambda n, c: {"problem.start": "spectral", "problem.preprocessing": n.one_of(

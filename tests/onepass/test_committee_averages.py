@@ -8,12 +8,12 @@ from numpy.testing import assert_allclose
 
 import onepass
 from dmft.core.errors import UserError
+from dmft.model.activations import activation
 from onepass.networks.activation_kinds import kinks, two_slopes
 from onepass.networks.field_moments import tensor_moments
 from onepass.networks.kinked_moments import kinked_moments
 from onepass.networks.smooth_moments import smooth_moments
 from onepass.networks.two_slope_moments import two_slope_moments, two_slope_square
-from sgd_sim.models.activations import activation
 from tests.marks import slow
 
 RELU, LEAKY = (0.0, 1.0), (-0.3, 1.2)

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 
 import onepass
 from dmft.core.errors import UserError
+from dmft.model.activations import activation
 from onepass.networks.field_moments import erf_covariance, erf_moments, tensor_moments
-from sgd_sim.models.activations import activation
 
 
 def erf(x):

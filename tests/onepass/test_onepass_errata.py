@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 
 import onepass
 from dmft.core.errors import UserError
+from dmft.model.activations import activation
 from onepass.networks import exit_times, landscape
-from sgd_sim.models.activations import activation
 from sgd_sim.models.networks import NetworkSGD
 
 START = {"a": np.array([0.8, 1.3]), "M": np.array([[0.4], [-0.2]]), "Q": np.array([[1.1, 0.3], [0.3, 0.9]])}

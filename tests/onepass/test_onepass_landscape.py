@@ -70,6 +70,21 @@ def test_dimensions_of_manifolds_and_outputs():
         landscape.critical_point(2, 3, 12, 3, 0)
 
 
+@pytest.mark.parametrize("p_star", [1, 2, 4, 8])
+def test_the_manifold_of_solutions_is_as_large_as_its_tangent_space(p_star):
+    """Figure 6 of Bocchi et al.: the rank of the infinitesimal rotations that move a random solution, for every width."""
+    rng, n = np.random.default_rng(1), 12
+    for p in (p_star, p_star + 3, 12):
+        w = np.sqrt(p / p_star) * np.linalg.qr(rng.standard_normal((p, p_star)))[0] @ np.eye(p_star, n)
+        assert landscape.risk(w, np.eye(p_star, n)) < 1e-20
+        pairs = [(i, j) for i in range(p) for j in range(i)]
+        turned = np.zeros((len(pairs), p, n))
+        for k, (i, j) in enumerate(pairs):
+            turned[k, i], turned[k, j] = w[j], -w[i]
+        rank = np.linalg.matrix_rank(turned.reshape(len(pairs), -1)) if pairs else 0
+        assert rank == landscape.manifold_dimension(p, p_star, n)
+
+
 def test_single_unit_landscape():
     w_star = np.array([1.2, -0.3, 0.5, 0.8, 0.1])
     rho = w_star @ w_star

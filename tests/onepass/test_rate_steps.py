@@ -9,7 +9,7 @@ from dmft.core.errors import UserError
 from onepass.dynamics import Dynamics
 from onepass.request import request
 from onepass.stretches import Stretch
-from sgd_sim.models.links import rate_at
+from sgd_sim.models.multi_index import rate_at
 
 START = {"M": np.array([[0.2]]), "Q": np.array([[1.0]])}
 PULSE = ((0.0, 0.0), (2.0, 1.0), (2.3, 0.0))

@@ -17,8 +17,8 @@ SHARED = ("dmft.core", "dmft.files", "dmft.model", "dmft.version")
 # library: the only place that may import it
 OWNERS = {"mpi4py": "dmft.core.parallel", "h5py": "dmft.core.store", "matplotlib": "workbench.plots", "cupy": "dmft.core.device"}
 # Within a package from the lowest to the highest: a module may import its own layer and those before it.
-LAYERS = {"dmft": ("core", "model", "files", "statics", "equations", "samples", "solvers", "result", "running", "convergence",
-                   "api", "cli"),
+LAYERS = {"dmft": ("core", "model", "files", "statics", "equations", "samples", "solvers", "committee", "result", "running",
+                   "convergence", "api", "cli"),
           "sgd_sim": ("kernels", "models", "landscape", "recording", "states", "snapshots", "hessian", "memory", "archive", "cpu",
                       "gpu", "instances", "callbacks", "result", "simulation", "cli"),
           "workbench": ("scans", "cluster", "inspection", "plots", "reporting", "kinds", "api", "cli")}
@@ -28,7 +28,7 @@ GATES = {"dmft": {"workbench.api"}, "dmft.cli": {"workbench.cli.commands"}, "dmf
          "onepass.cli": {"workbench.cli.onepass_compare", "reproduction.companions.command"},
          "workbench.cli.commands": {"reproduction.paper.command"}}
 # No files, terminals or pictures in the numerics.
-NUMERICS = ("dmft.model", "dmft.statics", "dmft.equations", "dmft.samples", "dmft.solvers")
+NUMERICS = ("dmft.model", "dmft.statics", "dmft.equations", "dmft.samples", "dmft.solvers", "dmft.committee")
 NUMERICS_FREE_OF = ("dmft.core.store", "dmft.core.progress", "dmft.core.command", "dmft.core.parallel.world", "argparse")
 
 

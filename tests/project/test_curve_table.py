@@ -17,7 +17,12 @@ MANY = 3        # names in one literal that make it a list of curves
 # Literals that name several curves without listing all, each with what it is.
 ON_PURPOSE = {
     "dmft.equations.rows": "the values of a row, by name",
+    "dmft.solvers.closed": "the same without samples",
     "dmft.statics.limits": "where some curves end, by name",
+    "dmft.committee.march": "the values of a row of a network, by name",
+    "sgd_sim.cpu.network": "what an instance of a network records, by name",
+    "dmft.result.theory": "a choice of what a notebook shows",
+    "workbench.plots.network": "a choice of what is drawn",
     "sgd_sim.recording": "the places of rows, by name",
     "workbench.inspection.facts": "a choice of key figures",
     "workbench.plots.theory": "a choice of what is drawn",

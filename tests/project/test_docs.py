@@ -16,8 +16,8 @@ from dmft.model.runfile import FOR_STUDIES, SECTIONS, load_run
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "_ext"))
-LABEL = re.compile(r"\[((?:dmft|sgd|sim|fdt|hess|persistent|random)-[A-Za-z]+|mse|loss|ridge|stein|ibp|dyadic|lost|schedule|phases|"
-                   r"momentum|epochs|draws|columns)\]")
+LABEL = re.compile(r"\[((?:dmft|sgd|sim|fdt|hess|persistent|random|start|closed|c)-[A-Za-z]+|mse|loss|ridge|stein|ibp|"
+                   r"dyadic|lost|schedule|phases|momentum|epochs|draws|columns)\]")
 
 
 def _toml_of(document: str) -> dict:
@@ -34,7 +34,7 @@ def test_every_key_of_a_run_file_is_documented_with_its_default():
                   if not (name == "theory" and field.name in FOR_STUDIES)}
         assert list(documented[name]) and set(documented[name]) == set(fields)
         # Keys that only some kinds use show an example instead of their neutral value.
-        examples = {"m0", "ridge", "clusters", "batch_fraction", "persistence", "phase"}
+        examples = {"alpha", "m0", "ridge", "clusters", "batch_fraction", "persistence", "phase", "units"}
         for key, default in fields.items():
             if default is not dataclasses.MISSING and key not in examples:
                 assert documented[name][key] == (list(default) if isinstance(default, tuple) else default), key

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dmft.model.runfile import load_run
-from reproduction.paper import FIGURES, findings, validation
+from reproduction.paper import FIGURES, findings, numbers, validation
 from reproduction.paper.computations import computations
 from reproduction.paper.figure import SIZES, Panel, PaperFigure, Series, Size
 from tests.run_files import run_text
@@ -26,7 +26,8 @@ TINY = run_text("gd", t_max=1.0, algorithm={"learning_rate": 0.05}, theory={"sam
 def test_every_figure_of_the_paper_is_there(dmft_main):
     done = dmft_main("figure", "--list")
     assert done.returncode == 0
-    assert [line.split()[0] for line in done.stdout.splitlines()] == [*NAMES, "gmm2", "gmm3", "longtimes", "validation"]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [*NAMES, "gmm2", "gmm3", "longtimes", "validation",
+                                                                    "headline", "dimensions"]
     for name in NAMES:
         assert (ROOT / "runs" / name / "README.md").exists() and FIGURES[name].panels
 
@@ -43,12 +44,36 @@ def test_every_job_of_every_size_is_a_valid_run_with_its_own_output(name, monkey
     monkeypatch.chdir(ROOT)
     for size in SIZES:
         found = computations(FIGURES[name], size)
-        assert found and len({job.output for job in found}) == len(found)
+        assert found and len({job.output for job in found}) == len({job.place for job in found}) == len(found)
         for job in found:
             job.run()
         assert "Simulation: N " in findings.caption("x", "", found, computations(FIGURES[name], "full"))
-    used = {job.run_file for size in SIZES for job in computations(FIGURES[name], size)}
-    assert used == set((Path("runs") / name).glob("*.toml"))
+    used = {job.run_file for size in SIZES for job in computations(FIGURES[name], size) if job.run_file.parent.name == name}
+    assert used == set((Path("runs") / name).glob("*.toml"))    # figures made of others' runs have none
+
+
+def test_figures_of_others_runs_share_their_results():
+    outputs = {name: {job.output for job in computations(FIGURES[name], "full")}
+               for name in ("fig2", "fig3", "headline", "dimensions")}
+    assert outputs["fig3"] < outputs["fig2"] and len(outputs["headline"] & outputs["fig2"]) == 6
+    assert len(outputs["dimensions"] & outputs["fig2"]) == 2 and len(outputs["dimensions"] & outputs["headline"]) == 3
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_everything_can_be_scaled_down(name, monkeypatch):
+    """By one number: dimension, runs, samples, solutions, steps, and times of schedules and records with them."""
+    monkeypatch.chdir(ROOT)
+    for whole, small in zip(computations(FIGURES[name], "full"), computations(FIGURES[name], "full", scale=0.02), strict=True):
+        a, b = whole.run(), small.run()
+        assert b.algorithm.steps <= max(20, 0.021 * a.algorithm.steps) and b.algorithm.learning_rate == a.algorithm.learning_rate
+        if whole.half == "simulation":
+            assert b.simulation.instances <= max(4, 0.03 * a.simulation.instances)
+            assert b.simulation.dimension <= max(32, 0.03 * a.simulation.dimension)
+        else:
+            assert b.theory.samples <= max(64, 0.03 * a.theory.samples) and b.theory.replicas == 2
+        if isinstance(a.algorithm.temperature, tuple) and len(a.algorithm.temperature) > 1:
+            assert b.algorithm.temperature[-1][0] / b.algorithm.t_max == pytest.approx(
+                a.algorithm.temperature[-1][0] / a.algorithm.t_max, rel=0.03)
 
 
 def test_a_smaller_size_is_told_in_the_caption():
@@ -65,7 +90,7 @@ def test_a_caption_tells_parameters_and_what_is_left_out():
         return findings.caption(figure.about, figure.note, computations(figure, size), computations(figure, "full"))
 
     assert "alpha = 3, m0 = 0.2, eta = 0.01." in told("fig2", "full")
-    assert "Left out at this size, to save time: SGD, Bernoulli mini-batches." in told("fig2", "quick")
+    assert "Left out at this size, to save time: SGD, with replacement." in told("fig2", "quick")
     assert "temperature switched off at t = 70" in told("fig4", "quick") and "switched off at t = 700" in told("fig4", "full")
     assert "random start" in told("fig7", "quick") and "GD (dimension = 2500)" in told("fig7", "quick")
     assert all("2 standard errors" in told(name, "quick") and not set("$\\") & set(told(name, "quick")) for name in NAMES)
@@ -159,5 +184,5 @@ def test_times_and_rises():
     assert findings.first_passage(t, np.array([0.2, 0.5, 0.95, 0.8]), 0.9) == 2.0
     assert np.isnan(findings.first_passage(t, np.array([0.2, 0.5, 0.6, 0.8]), 0.9))
     fall_rise_fall = np.array([[1.0, 0.4, 0.7, 0.2], [1.0, 0.5, 0.9, 0.3]])
-    assert findings.largest_rise(fall_rise_fall) == pytest.approx((0.35, 0.05))
-    assert findings.largest_rise(np.array([[3.0, 2.0, 1.0], [3.0, 1.5, 1.0]]))[0] == 0.0
+    assert numbers.largest_rise(fall_rise_fall) == pytest.approx((0.35, 0.05))
+    assert numbers.largest_rise(np.array([[3.0, 2.0, 1.0], [3.0, 1.5, 1.0]]))[0] == 0.0

@@ -39,6 +39,7 @@ CASES = {
     "random start": {"start": "random"},
     "float16": {**PERSISTENT, "precision": "float16"},
     "a row for all warps": {"dimension": 1030, "alpha": 0.1, "t_max": 0.06, "record": [0.04]},
+    "the paper's start": {"start_overlap": "iid"},
     "linear": {"loss": "linear"},
     "noisy magnitudes": {"label_noise": 0.2},
     "noisy squares": {"labels": "square", "label_noise": 0.3, **SGD},

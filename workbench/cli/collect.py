@@ -83,6 +83,8 @@ def _row(path: Path, threshold: float) -> ScanRow | None:
         return None
     experiment = parse_run(header.run_text, str(path), any_loss=True)
     layouts.check(header)
+    if experiment.has_network:
+        raise FileError(f"{path}: a network, whose overlaps are matrices: tables of scans hold one m; use dmft compare or export")
     if header.kind == "theory":
         t, m, m_error, loss, loss_error = (store.read(path, name) for name in ("t", "m", "m_error", "loss", "loss_error"))
         return ScanRow(path, "theory", experiment, header.shapes["replicas/m"][0], t, m, m_error, loss, loss_error)

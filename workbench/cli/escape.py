@@ -25,7 +25,8 @@ from workbench.cli.extras import can_draw
 from workbench.inspection.curves import decades
 
 
-def _dimensions(words: str) -> list[int]:
+def dimensions_of(words: str) -> list[int]:
+    """The dimensions that --dimension names."""
     try:
         found = [int(word) for word in words.split(",")]
     except ValueError:
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if not world().is_root:
         return EXIT_DONE
-    dimensions, theory = _dimensions(options.dimension), load(options.file)
+    dimensions, theory = dimensions_of(options.dimension), load(options.file)
     if not isinstance(theory, Theory):
         raise FileError(f'{options.file}: not a theory file; dmft solve a run file with start = "random" first')
     with speaking(False):

@@ -14,7 +14,7 @@ from dmft.core import store
 from dmft.core.averages import error_text, number_text
 from dmft.core.errors import FileError
 from dmft.files import layouts
-from dmft.model.curves import TABLE, meanings
+from dmft.model.curves import NETWORK, TABLE, components, meanings
 from dmft.model.experiment import observables_of
 from dmft.model.runfile import Run, changes, parse_run
 from dmft.result import pictures
@@ -40,7 +40,7 @@ from workbench.inspection.against_kernels import KernelComparison, kernels_again
 OBSERVABLES = tuple(curve.name for curve in TABLE if curve.compared)
 # Keys in which the runs of the files may differ and still be the same experiment.
 _MAY_DIFFER = ("title", "algorithm.t_max")
-_SOUND = ("done", "converged", "noise floor")     # outcomes of a complete theory
+_SOUND = ("done", "converged", "noise floor", "deterministic")     # outcomes of a complete theory
 _MOST_NAMED = 6                                   # times named one by one in a note
 NOTED_LOSSES = 0.1          # lost samples are noted if a simulation has at least this many lost data samples on average
 
@@ -177,7 +177,7 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Simul
     the fields of snapshots."""
     ours, theirs = _theory(theory), [_simulation(simulation) for simulation in simulations]
     own = [name for name in observables_of(ours.run) if all(name in side.arrays for side in (ours, *theirs))]
-    observables = observables or ["V" if "V" in ours.arrays else "m", *own]
+    observables = observables or (_components(ours) if ours.run.has_network else ["V" if "V" in ours.arrays else "m", *own])
     notes = [note for side in theirs for note in _differences(ours.run, side)]
     if ours.outcome not in _SOUND:
         notes.append(f"note: {ours.name}: the outcome of the theory is '{ours.outcome}'")
@@ -223,24 +223,45 @@ def _stored(path: str | Path, kind: str) -> Side:
         raise FileError(f"{path}: a {stored.kind} file, but a {kind} file is wanted (dmft compare THEORY.h5 SIM.h5 ...)")
     run = parse_run(stored.run_text, str(path), any_loss=True)
     layouts.check(stored, needed=("t",), observables=run.theory.observables)
-    arrays = stored.arrays | (_squares(run, stored.arrays) if kind == "simulation" else {})
+    arrays = _by_component(run, stored.arrays, kind) | (_squares(run, stored.arrays) if kind == "simulation" else {})
     return Side(str(path), run, arrays, str(stored.attrs.get("outcome", "unknown")), stored.attrs)
 
 
 def _theory(source: Theory | str | Path) -> Side:
     if not isinstance(source, Theory):
         return _stored(source, "theory")
-    return Side("the theory", source.run, source.datasets, source.outcome, source.attrs)
+    return Side("the theory", source.run, _by_component(source.run, source.datasets, "theory"), source.outcome, source.attrs)
 
 
 def _simulation(source: SimulationResult | str | Path) -> Side:
     if not isinstance(source, SimulationResult):
         return _stored(source, "simulation")
-    arrays = {"t": source.t, **source.curves}
+    arrays = _by_component(source.run, {"t": source.t, **source.curves}, "simulation")
     for place, part in (("kernels", source.kernels), ("columns", source.columns)):
         arrays |= {f"{place}/{name}": array for name, array in (vars(part) if part else {}).items()}
     arrays |= _squares(source.run, arrays)
     return Side(f"the simulation at N = {source.run.simulation.dimension}", source.run, arrays)
+
+
+def _by_component(run: Run, arrays: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
+    """The arrays of a file with those of a network's curves that are matrices by their components: m[0,1], m[0,1]_error,
+    bias/m[0,1]."""
+    found = dict(arrays)
+    if not run.has_network:
+        return found
+    for curve in NETWORK:
+        for before, after in (("", ""), ("", "_error"), *((f"{what}/", "") for what in WORDS)):
+            if curve.axes and (array := arrays.get(f"{before}{curve.name}{after}")) is not None:
+                leading = 1 if kind == "theory" else 2
+                found |= {f"{before}{name}{after}": part for name, part in components(curve.name, array, leading).items()}
+    return found
+
+
+def _components(theory: Side) -> list[str]:
+    """What is compared of a network: all of m and of C(t,t), since m alone does not tell a wrong response; the second layer where
+    it is trained; the loss."""
+    kinds = ("m[", "C[", *(["a["] if theory.run.network.train else []))
+    return [*(name for name in theory.arrays if name.startswith(kinds) and not name.endswith("_error")), "loss"]
 
 
 def _squares(run: Run, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -270,7 +291,8 @@ def _columns(theory: Side, simulations: Sequence[Side]) -> tuple[Columns | None,
 
 def _got_through(side: Side) -> np.ndarray:
     """(replicas,) bool: those that did not diverge, over which the theory takes its means (all, if all diverged)."""
-    whole = np.isfinite(side.arrays.get("replicas/m", np.zeros((1, 1)))).all(axis=1)
+    m = side.arrays.get("replicas/m", np.zeros((1, 1)))
+    whole = np.isfinite(m.reshape(len(m), -1)).all(axis=1)
     return whole if whole.any() else np.ones_like(whole)
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from dmft.model.curves import name_of_curve
 from dmft.model.runfile import Run
 from dmft.result.systematic import REMEDIES, Systematic, systematic_errors
 from dmft.result.theory import Kernels, Theory
 from workbench.inspection.aging import shown_waiting_times
 from workbench.inspection.kinds import Opened, ResultCheck, kind_of
 
+_NOT_RANDOM = ("m", "loss", "columns/C", "columns/chi")  # whose errors are told where nothing is random
 SIGMAS = 6.0                # standard errors that the largest of many correlated deviations may have
 UNSTABLE_WEIGHT = 1e-4      # weight of samples with learning_rate * v'' > 2 that is tolerated
 
@@ -49,9 +51,14 @@ def _theory(theory: Theory) -> list[ResultCheck]:
         gap = _largest(theory.nu_hat - theory.nu_hat_direct) / scale
         found.append(ResultCheck("nu_hat: A.29 against A.19, largest relative gap", gap, None,
                            f"O(eta), here eta = {eta:g}: a large gap says that the learning rate is coarse"))
+    if sphere and theory.sampled:
         z = _largest(in_errors(theory.nu_gap, theory.nu_gap_error, 1e-9))
         found.append(ResultCheck("nu_hat: exact identity, largest deviation in standard errors", z, _below(z, SIGMAS),
                            "the solution is not consistent: take more samples or a smaller learning rate"))
+    if not theory.sampled:
+        told = {name: theory.history_error[name] for name in _NOT_RANDOM if name in theory.history_error}
+        return [*found, *(ResultCheck(f"error of {name_of_curve(name, theory.attrs)} by the blocks of the history", _largest(error),
+                                      None, "the largest; take more blocks_per_level") for name, error in told.items())]
     main = "m" if theory.V is None else "V"
     found += [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name == main]
     weight = _largest(theory.unstable)
@@ -115,6 +122,23 @@ def _temperatures(theory: Theory) -> list[ResultCheck]:
     return told
 
 
+def network_checks(theory: Theory) -> list[ResultCheck]:
+    """Norms that a constraint fixes, bias, and the kernels of a network."""
+    constraint, units = theory.run.network.constraint, theory.run.network.units
+    C = theory.C[np.isfinite(theory.C).all(axis=(1, 2))]
+    fixed = {"units": np.diagonal(C, axis1=1, axis2=2) - 1.0, "frobenius": np.trace(C, axis1=1, axis2=2) - units,
+             "orthonormal": C - np.eye(units), "none": np.zeros(1)}
+    off = _largest(fixed[constraint])
+    found = [] if constraint == "none" else [ResultCheck(f"C(t,t) off what constraint = {constraint} fixes", off, off < 1e-6,
+                                                         "rounding, or a divergence")]
+    found += [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name in ("m", "C")]
+    M_R, R = theory.kernels.M_R, theory.kernels.R
+    above = np.triu_indices(len(R))
+    causal = max(_largest(M_R[above]), _largest(R[above]))
+    return [*found, ResultCheck("M_R and R on and above the diagonal", causal, causal == 0.0 or np.isnan(causal),
+                                "responses must be causal: the file was changed")]
+
+
 def simulation_checks(result: Any, threshold: float) -> list[ResultCheck]:
     """Diverged instances, the sphere, and the share of instances whose loss ends below a threshold."""
     share = float(result.diverged.mean())
@@ -122,7 +146,13 @@ def simulation_checks(result: Any, threshold: float) -> list[ResultCheck]:
     if result.run.problem.constraint == "sphere":
         off = _largest(result.q - 1.0)
         found.append(ResultCheck("q - 1", off, off < 1e-5, "weights left the sphere"))
-    solved = result.share_below(threshold)
+    return [*found, *solved_check(result, threshold)[1:]]
+
+
+def solved_check(result: Any, threshold: float) -> list[ResultCheck]:
+    """Diverged instances, and the share of those whose loss ends below a threshold."""
+    share, solved = float(result.diverged.mean()), result.share_below(threshold)
+    found = [ResultCheck("share of diverged instances", share, share == 0.0, "the learning rate is too large for some landscapes")]
     found.append(ResultCheck(f"share of instances with loss < {threshold:g} at the end", float(solved.share[-1]), None,
                        f"between {solved.low[-1]:.3f} and {solved.high[-1]:.3f} with 95 % confidence"))
     return found

@@ -156,7 +156,8 @@ def _kernels(a: Theory, b: Theory, tolerance: float) -> list[DatasetDifference]:
 
 def _ended(theory: Theory) -> int:
     """Replicas that came to the end (all, if none did)."""
-    ended = np.isfinite(theory.replicas["m"]).all(axis=1)
+    m = theory.replicas["m"]
+    ended = np.isfinite(m.reshape(len(m), -1)).all(axis=1)
     return int(ended.sum()) or ended.size
 
 
@@ -164,8 +165,12 @@ def kernels_of(theory: Theory) -> dict[str, Curve]:
     """Kernels between single times by name, mean and error (P, P) over t (P,), with the count of replicas; averages over cells of
     t' are other cells in each file."""
     arrays = theory.kernels.single.arrays
-    return {name: Curve(arrays["t"], array, arrays[f"{name}_error"], _ended(theory)) for name, array in arrays.items()
-            if f"{name}_error" in arrays}
+    names = [name for name in arrays if f"{name}_error" in arrays]
+    if theory.run.has_network:
+        pairs = np.ndindex((theory.run.network.units,) * 2)
+        return {f"{name}[{r},{q}]": Curve(arrays["t"], arrays[name][..., r, q], arrays[f"{name}_error"][..., r, q], _ended(theory))
+                for r, q in pairs for name in names}
+    return {name: Curve(arrays["t"], arrays[name], arrays[f"{name}_error"], _ended(theory)) for name in names}
 
 
 def column_difference(name: str, a: Columns, b: Columns, counts: tuple[int, int], tolerance: float) -> DatasetDifference:
@@ -183,7 +188,7 @@ def column_difference(name: str, a: Columns, b: Columns, counts: tuple[int, int]
 def kernel_difference(name: str, a: Curve, b: Curve, tolerance: float) -> DatasetDifference:
     """One kernel of two solutions, its mean and error (P, P) over t (P,); responses without their empty diagonal."""
     i, j = common_indices(a.t, b.t, tolerance)
-    row, column = np.tril_indices(i.size, -1 if name in ("M_R", "R") else 0)
+    row, column = np.tril_indices(i.size, -1 if name.startswith(("M_R", "R")) else 0)
 
     def part(kernel: Curve, index: np.ndarray) -> Curve:
         place = index[row], index[column]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import schema, store
+from dmft.model.curves import name_of_curve
 from workbench.inspection.checks import checks
 from workbench.inspection.curves import curves_of, decades, own_curves
 from workbench.inspection.kinds import Opened, kind_of
@@ -16,6 +17,7 @@ from workbench.inspection.opening import INNER_GROUPS
 
 _PROVENANCE = ("package_version", "revision", "python_version", "numpy_version", "numba_version", "h5py_version",
                "mpi4py_version", "mpi_library", "ranks", "wall_time")
+SHOWN_COMPONENTS = 7         # of the matrices of a network that the table of curves shows
 _SLAB = 1 << 22             # numbers of an array read at a time
 
 
@@ -71,7 +73,9 @@ def _tables(run_text: str) -> dict[str, Any]:
 def _at_decades(opened: Opened) -> list[dict[str, Any]]:
     """The main curves at times 1, 2, 5, 10, ..., one row per time."""
     curves = curves_of(opened)
-    first = ("V", "gain", "loss", "nu_hat") if "gain" in curves else ("m", "loss", "mse", "error", "nu_hat")
+    first: tuple[str, ...] = ("V", "gain", "loss", "nu_hat") if "gain" in curves else ("m", "loss", "mse", "error", "nu_hat")
+    if opened.run is not None and opened.run.has_network:
+        first = (*[name for name in curves if name.startswith(("m[", "C["))][:SHOWN_COMPONENTS], "loss", "mse")
     names = [name for name in (*first, *own_curves(opened)) if name in curves] or list(curves)[:4]
     if not names:
         return []
@@ -80,8 +84,9 @@ def _at_decades(opened: Opened) -> list[dict[str, Any]]:
     for i in decades(t):
         row: dict[str, Any] = {"t": float(t[i])}
         for name in names:
-            row[name], row[f"{name}_error"] = _plain(curves[name].mean[i]), _plain(curves[name].error[i])
-        if any(row[name] is not None for name in names):
+            shown = name_of_curve(name, opened.header.attrs)
+            row[shown], row[f"{shown}_error"] = _plain(curves[name].mean[i]), _plain(curves[name].error[i])
+        if any(row[name_of_curve(name, opened.header.attrs)] is not None for name in names):
             rows.append(row)
     return rows
 

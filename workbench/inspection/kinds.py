@@ -13,6 +13,7 @@ from typing import Any
 
 from dmft.core import store
 from dmft.core.errors import FileError
+from dmft.files.layouts import of_network
 from dmft.model.runfile import Run
 from dmft.result.comparison import Curve
 
@@ -24,6 +25,8 @@ KINDS = {
     "convergence": "workbench.kinds.convergence",
     "sweep": "workbench.kinds.sweep",
 }
+# The same for files whose run has a network.
+NETWORK_KINDS = {"theory": "workbench.kinds.network_theory", "simulation": "workbench.kinds.network_simulation"}
 
 
 # Views that `dmft plot --view` draws.
@@ -106,4 +109,5 @@ def kind_of(header: store.Stored) -> FileKind:
     """The kind of a file; FileError for one that nothing here reads."""
     if header.kind not in KINDS:
         raise FileError(f"{header.path}: a {header.kind} file, which nothing here reads")
-    return import_module(KINDS[header.kind]).KIND
+    kinds = KINDS | NETWORK_KINDS if of_network(header.run_text) else KINDS
+    return import_module(kinds[header.kind]).KIND

@@ -8,12 +8,12 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.averages import finite_error, finite_mean, welford_error
-from dmft.equations.kernels import KERNELS, Kept
+from dmft.equations.kernels import KERNELS, Kept, columns_of
 from dmft.files import layouts
 from dmft.model.experiment import known_errors
 from dmft.model.runfile import parse_run
 from dmft.result.statistics import COLUMN
-from dmft.result.theory import THEORY_CURVES, Columns, Kernels, Theory, columns_of
+from dmft.result.theory import NETWORK_CURVES, THEORY_CURVES, Columns, Kernels, Theory
 from dmft.running.replica import Setup
 
 
@@ -34,32 +34,35 @@ def partial_theory(header: store.Stored) -> Theory:
     def curve(path: str) -> np.ndarray:
         """NaN at times not reached: a replica that waits in the state of a shorter run (theory.keep_state) has fewer of them."""
         found = read(path)
-        return np.append(found, np.full(t.size - found.size, np.nan))
+        return np.concatenate([found, np.full((t.size - len(found), *found.shape[1:]), np.nan)])
 
     replicas = {}
-    for name in (*THEORY_CURVES, *run.theory.observables):
+    for name in NETWORK_CURVES if run.has_network else (*THEORY_CURVES, *run.theory.observables):
         if not any(path.endswith(f"/curves/{name}") or path == f"finished/replicas/{name}" for path in header.shapes):
             continue
         rows = [curve(f"active/{i}/whole/shared/curves/{name}") for i in active]
         if header.shapes.get("finished/replicas/m", (0, 0))[0]:
             rows = [*read(f"finished/replicas/{name}"), *rows]
-        replicas[name] = np.array(rows).reshape(len(rows), t.size)
+        replicas[name] = np.array(rows).reshape(len(rows), t.size, *(rows[0].shape[1:] if rows else ()))
     replicas |= known_errors(run, replicas)
     curves: dict[str, np.ndarray] = {}
     for name, values in replicas.items():
         curves[name], curves[f"{name}_error"] = finite_mean(values), finite_error(values)
-    running = [i for i in active if header.shapes[f"active/{i}/whole/shared/curves/m"] == t.shape]
+    running = [i for i in active if header.shapes[f"active/{i}/whole/shared/curves/loss"] == t.shape]
+    pair = (run.network.units,) * 2 if run.has_network else ()
     return Theory(run=run, outcome=str(header.attrs.get("outcome", "running")), t=t, curves=curves, replicas=replicas, bias={},
-                  kernels=Kernels(t[kept.grid], **_kernels(header, kept, running, KERNELS), t_last=t[kept.upto]),
-                  columns=Columns(t[kept.times], t[kept.waiting], **_kernels(header, kept, running, columns_of(run), COLUMN)),
+                  kernels=Kernels(t[kept.grid], **_kernels(header, kept, running, KERNELS, pair=pair), t_last=t[kept.upto]),
+                  columns=None if pair else Columns(t[kept.times], t[kept.waiting],
+                                                    **_kernels(header, kept, running, columns_of(run), COLUMN)),
                   attrs=dict(header.attrs))
 
 
-def _kernels(header: store.Stored, kept: Kept, running: list[int], names: Sequence[str], prefix: str = "") -> dict[str, np.ndarray]:
-    """Maps, or with the prefix COLUMN columns, and their errors by name."""
+def _kernels(header: store.Stored, kept: Kept, running: list[int], names: Sequence[str], prefix: str = "",
+             pair: tuple[int, ...] = ()) -> dict[str, np.ndarray]:
+    """Maps, or with the prefix COLUMN columns, and their errors by name. pair: axes of units, for a network."""
     arrays = {}
     finished = int(store.read(header.path, "finished/state/count")[0]) if "finished/state/count" in header.shapes else 0
-    shape = (kept.times.size, kept.waiting.size) if prefix else (kept.grid.size, kept.grid.size)
+    shape = (kept.times.size, kept.waiting.size) if prefix else (kept.grid.size, kept.grid.size, *pair)
     for name in names:
         mean, squares = (f"finished/state/{prefix}{name}_{part}" for part in ("mean", "squares"))
         arrays[name], arrays[f"{name}_error"] = np.full(shape, np.nan), np.full(shape, np.nan)
@@ -68,7 +71,8 @@ def _kernels(header: store.Stored, kept: Kept, running: list[int], names: Sequen
             arrays[f"{name}_error"] = welford_error(store.read(header.path, squares), finished)
         elif running:
             array = store.read(header.path, f"active/{running[0]}/whole/shared/{'columns' if prefix else 'kernels'}/{name}")
-            reached = np.isfinite(store.read(header.path, f"active/{running[0]}/whole/shared/curves/m"))
+            reached = np.isfinite(store.read(header.path, f"active/{running[0]}/whole/shared/curves/loss"))
             rows, columns = reached[kept.times if prefix else kept.grid], reached[kept.waiting if prefix else kept.grid]
-            arrays[name] = np.where(rows[:, None] & columns, array, np.nan)
+            known = (rows[:, None] & columns).reshape(*array.shape[:2], *(1 for _ in pair))
+            arrays[name] = np.where(known, array, np.nan)
     return arrays

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dmft.model.data import data_text
 from dmft.model.registry import name_of
 from dmft.model.runfile import Run
 
 
 def experiment_text(run: Run) -> str:
-    """Algorithm, loss unless it is that of phase retrieval, alpha, start and learning rate, and a ridge where there is one:
+    """Algorithm, loss unless it is that of phase retrieval, alpha or what stands in its place without samples, start, learning
+    rate, and a ridge where there is one:
     "gd, alpha = 3, m0 = 0.5, eta = 0.02"."""
     problem = run.problem
-    start = f"m0 = {problem.m0:g}" if problem.m0 is not None else f"{name_of(problem.start)} start"
-    loss = "" if problem.loss == "phase_retrieval" else f"{name_of(problem.loss)}, "
+    start = f"m0 = {problem.m0:g}" if isinstance(problem.m0, float) else f"{name_of(problem.start)} start"
+    loss = "" if problem.loss == "phase_retrieval" or run.has_network else f"{name_of(problem.loss)}, "
     ridge = "" if problem.constraint != "ridge" else f", ridge {problem.ridge:g}" if isinstance(problem.ridge, float) else ", ridge"
-    return f"{run.algorithm.kind}, {loss}alpha = {problem.alpha:g}, {start}, eta = {run.algorithm.rate_text}{ridge}"
+    return f"{run.algorithm.kind}, {loss}{data_text(problem)}, {start}, eta = {run.algorithm.rate_text}{ridge}"

@@ -36,7 +36,7 @@ class TheoryFile(FileKind):
 
     def warnings(self, opened: Opened) -> list[str]:
         found, result, outcome = [], opened.result, str(opened.header.attrs.get("outcome", ""))
-        if len(result.replicas["m"]) < 2:
+        if len(result.replicas["m"]) < 2 and result.sampled:
             found.append("one replica: no error bars")
         if result.columns is None and not result.kernels.exact.all():
             found.append("a file of version 0.2 or before: its kernels are averages over blocks of t', written at single times; "

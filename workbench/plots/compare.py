@@ -14,15 +14,22 @@ from workbench.plots.curves import time_axis
 from workbench.plots.references import draw_references
 from workbench.plots.style import BAND, BLACK, BLUE, ORANGE, Figure, new_figure, save
 
+MOST_ACROSS = 4  # observables side by side
+
 
 def draw(found: AgainstSimulations, path: Path | None) -> Figure:
     """One column per observable, z below; the title says the verdict. Kernels have a picture of their own."""
     if found.kernels:
         return save(draw_kernels(found), path)
     eta = found.run.algorithm.first_rate
-    figure = new_figure(1.0 + 5.0 * len(found.comparisons), 5.8)
-    axes = figure.subplots(2, len(found.comparisons), squeeze=False, height_ratios=(3, 1))
-    for (upper, lower), result in zip(axes.T, found.comparisons):
+    across, lines = min(len(found.comparisons), MOST_ACROSS), -(-len(found.comparisons) // MOST_ACROSS)
+    figure = new_figure(1.0 + 5.0 * across, 5.8 * lines)
+    axes = figure.subplots(2 * lines, across, squeeze=False, height_ratios=(3, 1) * lines)
+    pairs = [(axes[2 * (i // across), i % across], axes[2 * (i // across) + 1, i % across]) for i in range(lines * across)]
+    for upper, lower in pairs[len(found.comparisons):]:
+        upper.set_axis_off()
+        lower.set_axis_off()
+    for (upper, lower), result in zip(pairs, found.comparisons):
         draw_references(upper, found.run, result.observable)
         _values(upper, result)
         upper.set_ylabel(label_of(result.observable, found.attrs))

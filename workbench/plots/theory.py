@@ -12,7 +12,9 @@ from dmft.model.curves import KNOWN, label_of
 from dmft.result.comparison import Curve
 from dmft.result.systematic import systematic_errors
 from dmft.result.theory import Theory
+from workbench.inspection.by_component import by_component
 from workbench.inspection.titles import experiment_text
+from workbench.plots import network
 from workbench.plots.aging import draw_correlation, draw_response
 from workbench.plots.curves import draw_curve, log_where_positive
 from workbench.plots.kernels import draw_kernel
@@ -24,7 +26,11 @@ MOST_IN_TITLE = 3  # systematic errors in a title
 
 def draw(theory: Theory, path: Path | None) -> Figure:
     """Three rows: m and loss on logarithmic and linear time; multipliers, residual or mse, aging; the four kernels. Observables
-    follow."""
+    follow. A network has a picture of its own."""
+    if theory.run.has_network:
+        errors = {name: theory.curves[f"{name}_error"] for name in theory.names}
+        curves = by_component(theory.t, theory.curves, errors, theory.names, int(theory.averaged.sum()))
+        return network.draw(theory.run, curves, path)
     eta = theory.run.algorithm.first_rate
     own = [name for name in theory.names if name not in KNOWN or KNOWN[name].value]
     rows = 3 + -(-len(own) // 4)
@@ -33,7 +39,7 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     first = "m" if theory.V is None else "V"
     for axis, (name, log) in zip(axes[0], ((first, True), (first, False), ("loss", True), ("loss", False))):
         draw_curve(axis, _curve(theory, name), eta, log)
-        axis.set_ylabel(label_of(name))
+        axis.set_ylabel(label_of(name, theory.attrs))
         if draw_references(axis, theory.run, name):
             axis.legend(fontsize="small")
         if name == "loss":
@@ -60,7 +66,8 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     run = theory.run
     count = len(theory.replicas["m"])
     bands = "bands: 2 standard errors" if count > 1 else "one replica, no error bands"
-    what = f"{experiment_text(run)}, {count} x {run.theory.samples} samples, {theory.outcome}; {bands}"
+    drawn = f"{count} x {run.theory.samples} samples, {theory.outcome}; {bands}" if theory.sampled else theory.outcome
+    what = f"{experiment_text(run)}, {drawn}"
     certain = [f"{one.title}: {one}" for one in systematic_errors(theory.datasets) if one.certain]
     beyond = f"beyond the bands: {'; '.join(certain[:MOST_IN_TITLE])}" if certain else ""
     figure.suptitle("\n".join(filter(None, (run.title, what, beyond))))

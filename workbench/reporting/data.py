@@ -34,6 +34,8 @@ def page_data(opened: Sequence[Opened]) -> dict[str, Any]:
     for item, label in zip(opened, labels):
         curves = curves_of(item)
         wanted = list(dict.fromkeys((*MAIN, *own_curves(item)))) if item.kind != "onepass" else list(curves)[:MOST_ONEPASS]
+        if item.run is not None and item.run.has_network:
+            wanted = [name for name in curves if name.startswith(("m[", "C["))][:MOST_ONEPASS] + ["loss", "mse"]
         if item.kind == "theory":
             wanted += ["nu_hat", "nu_hat_direct"]
         for name in wanted:
@@ -42,13 +44,16 @@ def page_data(opened: Sequence[Opened]) -> dict[str, Any]:
                 panel = "nu_hat" if name.startswith("nu_hat") else name
                 observables.setdefault(panel, []).append(_curve(item.kind, _eta(item), name, curves[name], label))
     for name in ("m", "loss"):
-        observables.setdefault(name, []).extend(_limits(opened, name))
+        single = [item for item in opened if item.run is None or not item.run.has_network]
+        observables.setdefault(name, []).extend(_limits(single, name))
     observables = {name: curves for name, curves in observables.items() if curves}
     return {
         "observables": observables,
         "titles": {name: _title(opened, name) for name in {"m", "loss", *observables}},
-        "kernels": [_kernels(item.result, label) for item, label in zip(opened, labels) if isinstance(item.result, Theory)],
-        "spreads": [_spread(item.result, label) for item, label in zip(opened, labels) if item.kind == "simulation"],
+        "kernels": [_kernels(item.result, label) for item, label in zip(opened, labels)
+                    if isinstance(item.result, Theory) and not item.result.run.has_network],
+        "spreads": [_spread(item.result, label) for item, label in zip(opened, labels)
+                    if item.kind == "simulation" and not item.result.run.has_network],
         "axes": [_axis(axis, label) for item, label in zip(opened, labels) if isinstance(item.result, Study)
                  for axis in item.result.axes.values()],
     }

@@ -67,7 +67,7 @@ def _comparison(theory: Opened, simulations: list[Opened]) -> str:
     ours, theirs = curves_of(theory), [curves_of(item) for item in simulations]
     dimensions = [item.result.run.simulation.dimension for item in simulations]
     rows, worst, bound, verdicts = [], np.nan, 0.0, [AGREE]
-    for name in ("m", "loss"):
+    for name in ("m", "loss") if "m" in ours else (*(name for name in ours if name.startswith(("m[", "C["))), "loss"):
         result = compare(name, ours[name], [curves[name] for curves in theirs], dimensions,
                          1e-3 * theory.result.run.algorithm.first_rate)
         good = np.flatnonzero(result.usable)

@@ -95,4 +95,5 @@ def draw_dimensions(data, path: Path) -> None:
     right.legend(fontsize=8)
     for axis in (left, right):
         axis.set_xlabel("p")
+        axis.set_xticks(range(0, int(data.widths[-1]) + 1, 4))
     save(figure, path)

@@ -53,5 +53,5 @@ def dimensions(data: Dimensions) -> list[NumberRow]:
     """Degrees of freedom and dimension of the solutions by width."""
     rows = array_rows(f"degrees of freedom, N = {data.n}", "p", data.widths, data.outputs, printed=True)
     for k, values in data.solutions.items():
-        rows += array_rows(f"dimension of the solutions, p* = {k}", "p", data.widths, values)
+        rows += array_rows(f"dimension of the solutions, p* = {k}", "p", data.widths, values, printed=True)
     return rows

@@ -10,15 +10,19 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
+from dmft.equations import history as histories
 from dmft.equations.history import SLOT_GROUP, History, grouped
 from dmft.equations.kernels import COLUMNS, Wanted
 from dmft.equations.recursion import merge_matrix
 from dmft.equations.tuning import Estimator
 from dmft.model.experiment import Experiment
+from dmft.model.runfile import parse_run
+from dmft.running.replica import WHOLE, Setup
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.samples.tangents import gather, merge_packed
 from dmft.solvers import march as marching
 from dmft.solvers.march import March
+from tests.run_files import run_text
 from tests.solver_cases import ALGORITHMS, CONSTRAINTS, make_march, make_run
 
 
@@ -258,7 +262,39 @@ def test_weights_of_a_kernel_see_slopes(jump):
     assert right < 1e-13 < 1e-5 < means
     smooth = (1 / (1 + k / 20) + late, np.exp(-k / 400) - 0.5 * late)
     (right, means), (finer, finer_means) = errors(*smooth, 8), errors(*smooth, 32)
-    assert right < means / 20 and finer < right / 50 and finer_means > means / 40
+    assert right < means / 10 and finer < right / 50 and finer_means > means / 40
+
+
+@pytest.mark.slow
+def test_near_the_teacher_the_loss_falls_to_nothing():
+    """Persistent SGD that has found the teacher: the loss is 1.1e-7 at t = 20 and falls on, to 1e-11 at t = 50. Slopes off waiting
+    steps kept it above 4e-7 for ever, with 4.2e-6 at t = 20; without waiting steps, or without slopes, it was 1.3e-7."""
+    run = parse_run(run_text(t_max=20.0, theory={"samples": 512}))
+    setup = Setup.from_run(run)
+    march = March(setup.experiment, setup.sampling(WHOLE, 0), setup.blocks(WHOLE), setup.wanted, Comm(), setup.stored_type)
+    while not march.done:
+        march.step()
+    assert march.curves["loss"][-2] < 1e-6
+
+
+def test_noise_of_single_steps_is_not_multiplied_by_long_blocks(monkeypatch):
+    """A kernel that is noise: its weights stay of the size of its means. Twin: slopes from the next blocks alone, of which some are
+    single steps beside blocks of thousands, multiply their noise by dozens (solutions of 20 000 steps broke down by it)."""
+    history = History(30_000, 12, [], [1024, 4096, 16384])
+    for step in range(30_000):
+        history.push(step)
+    kernel = in_blocks(np.random.default_rng(1).standard_normal(30_000), history)
+    means, size = np.abs(kernel / history.divisor).max(), history.size[history.order]
+    assert (size[1:] > 100 * size[:-1]).any() and np.abs(history.weights(kernel)).max() < 1.5 * means
+
+    def neighbours(order, first, size, jumps, i, way, least):
+        inside = 0 <= i + way < len(order)
+        return (i + way, size[order[i + way]]) if inside else (i, 0)
+
+    torn = kernel / history.divisor
+    monkeypatch.setattr(histories, "_beside", neighbours)
+    histories._weights.py_func(history.order, history.first, history.size, np.zeros(30_001, bool), kernel, torn)
+    assert np.abs(torn).max() > 30 * means
 
 
 def test_a_jump_inside_costs_no_accuracy(monkeypatch):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dmft.model.activations import BUILT_IN, register_activation
 from dmft.model.losses import loss_names, register_loss
 from dmft.model.preprocessing import preprocessing_names, register_preprocessing
-from sgd_sim.models.activations import BUILT_IN, register_activation
 from tests.conftest import registries_restored
 
 

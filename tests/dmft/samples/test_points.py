@@ -120,7 +120,7 @@ def test_what_is_linear_in_a_later_normal_nearly_drops_out(monkeypatch):
     paired = noise()
     monkeypatch.setattr(PointSet, "codes", lambda self, count, *_: np.random.default_rng(self.seed).permutation(count))
     by_chance = noise()
-    monkeypatch.setattr(sampling, "_later_normals", lambda experiment, points, count: (
+    monkeypatch.setattr(sampling, "later_normals", lambda experiment, points, count: (
         sampling._Later(np.arange(count), np.ones(count))))
     alone = noise()
     assert np.all(alone / paired > 2.6) and np.all(alone / by_chance < 2.6)

@@ -1,0 +1,170 @@
+"""The march of a committee: all samples go forward together, each row of the kernels is estimated just before it is used.
+
+A solver as solvers/march.py is one: the same replicas, checkpoints and ranks carry it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dmft.committee.draws import draw_units
+from dmft.committee.rows import estimate
+from dmft.committee.samples import CommitteeSamples
+from dmft.committee.weights import UnitRow, UnitState, UnitWeights
+from dmft.core.tree import nest
+from dmft.equations.history import History
+from dmft.equations.ibp import trusted_share
+from dmft.equations.kernels import KERNELS, Kept, Wanted, history_for
+from dmft.equations.rows import InUse
+from dmft.model.experiment import Experiment
+from dmft.model.network import TwoLayer
+from dmft.samples.sampling import Sampling
+from dmft.solvers.blocks import LARGEST_BLOCK_COUNT, Summing, blocks_for, normalised, step_together
+
+
+def committee_sampling(network: TwoLayer, sampling: Sampling) -> Sampling:
+    """How a solution is sampled: activations with a kink have no tangents."""
+    if not network.kinked:
+        return sampling
+    return replace(sampling, tangents=0.0, estimator=replace(sampling.estimator, least_carriers=0))
+
+
+def committee_bytes(network: TwoLayer, history: History, sampling: Sampling, dtype: type) -> float:
+    """Resident bytes of a solution, with one sign vector per sample with tangents. Eq. [c-probe]."""
+    p, item, size = network.units, np.dtype(dtype).itemsize, history.slots * network.units
+    samples = sampling.samples * (8.0 * size + 2.0 * item * size + 8.0 * (8 * p + 16))
+    blocks = min(sampling.samples / 8, LARGEST_BLOCK_COUNT) * 48.0 * p * size
+    return samples + sampling.carriers * item * (history.packed * p + 2.0 * size) + 5 * 8.0 * size**2 + blocks
+
+
+class CommitteeMarch:
+    """One solution of a network at step n = 0 .. steps. full_tangents: all columns of tangents, in place of [c-probe]."""
+
+    residuals: list[float] | None = None
+
+    def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, wanted: Wanted, comm: Summing,
+                 dtype=np.float64, full_tangents: bool = False):
+        assert experiment.network is not None
+        self.experiment, self.network, self.comm = experiment, experiment.network, comm
+        network, sampling = self.network, committee_sampling(self.network, sampling)
+        self.history = history_for(experiment, per_level, wanted)
+        self.kept = Kept.of(self.history, 0, wanted)
+        self.weights = UnitWeights(experiment, network, self.history, sampling.estimator)
+        self.blocks = blocks_for(sampling.samples, sampling.carriers, comm)
+        carriers, samples = sampling.carriers, sampling.samples
+        trusted = trusted_share(carriers, samples, sampling.estimator) if carriers else 0.0
+        self.use = InUse(False, sampling.identity, carriers / samples, trusted)
+        draws = draw_units(experiment, network, sampling, self.blocks.indices())
+        weight = normalised(np.ones(len(draws.y)), self.blocks, comm)
+        self.samples = CommitteeSamples(experiment, network, self.history, draws, weight, self.blocks.size, sampling, full_tangents,
+                                        dtype)
+        self.exchangeable = network.exchangeable
+        p, k = network.units, network.directions
+        shapes = {"m": (p, k), "C": (p, p), "a": (p,), "beta": (p,), "loss": (), "delta_nu": (p, p), "mu": (p, k), "ibp_gap": ()}
+        self.curves = {name: np.full((experiment.steps + 1, *shape), np.nan) for name, shape in shapes.items()}
+        saved = len(self.kept.grid)
+        self.kernels = {name: np.zeros((saved, saved, p, p)) for name in KERNELS}
+        self.columns: dict[str, np.ndarray] = {}
+        self.diverged = False
+
+    @property
+    def n(self) -> int:
+        return self.weights.n
+
+    @property
+    def done(self) -> bool:
+        """True if finished or diverged."""
+        return self.diverged or bool(np.isfinite(self.curves["loss"][-1]))
+
+    @property
+    def outcome(self) -> str:
+        """"done" or "diverged"; "" while it goes on."""
+        return "diverged" if self.diverged else "done" if self.done else ""
+
+    @property
+    def progress(self) -> float:
+        """Share of the steps taken."""
+        return min(self.n / self.experiment.steps, 1.0)
+
+    @property
+    def note(self) -> str:
+        """Text for the progress line."""
+        return f"t = {self.experiment.t_n[self.n]:.2f}, loss = {self.curves['loss'][self.n - 1]:.4f}" if self.n else ""
+
+    def step(self) -> None:
+        """From row n to row n+1."""
+        step_together([self], self.comm)
+
+    def terms(self) -> list[np.ndarray]:
+        """What row n of the kernels needs, one line per block."""
+        return [self.samples.row_sums(self.weights.state)]
+
+    def take(self, totals: list[np.ndarray]) -> None:
+        """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
+        weights, sums, n, places = self.weights, totals[0], self.weights.n, self.samples.places
+        largest = weights.estimator.largest
+        if not (np.abs(sums) < largest).all():
+            self.diverged = True
+            return
+        found = estimate(weights, places, sums, self.use, self.exchangeable)
+        closing = weights.close(found.row, found.noise)
+        values = {"m": weights.state.m, "C": weights.C_now, "a": weights.state.a, "beta": weights.state.beta,
+                  "loss": sums[places.v], "delta_nu": found.row.delta_nu, "mu": found.row.mu, "ibp_gap": found.gap}
+        for name, value in values.items():
+            self.curves[name][n] = value
+        self._keep(found.row)
+        if not (np.isfinite(closing.S).all() and 0 < np.trace(closing.S) < largest and np.isfinite(closing.drive.A).all()):
+            self.diverged = True
+        elif n < self.experiment.steps:
+            plan = self.history.push(n)
+            self.samples.advance(closing.drive, plan)
+            weights.advance(found.row, closing.next, plan)
+            if self.network.trained:
+                pushes = sums[places.push], sums[places.g]
+                weights.push(*(np.full_like(x, x.mean()) if self.exchangeable else x for x in pushes))
+
+    def _keep(self, row: UnitRow) -> None:
+        """Enter row n into the maps, where they have it. M_R and R are densities in time, zero on and above the diagonal."""
+        kept, state, history, p, e = self.kept, self.weights.state, self.history, self.network.units, self.experiment
+        i = int(kept.grid.searchsorted(self.n))
+        if self.n not in kept.grid[i : i + 1]:
+            return
+        C_row, none, rates = state.Q_row + state.m @ state.m_past, np.zeros((p, p)), e.eta_n[: self.n]
+        for name, past, now, source in (("M_C", row.M_C, row.M_C_now, None), ("C", C_row, self.weights.C_now, None),
+                                        ("M_R", row.M_R, none, rates), ("R", e.eta_0 * state.R_row, none, rates)):
+            for r, q in np.ndindex(p, p):
+                means = kept.means(np.ascontiguousarray(past[r, q::p]), history, i, 0, source)
+                self.kernels[name][i, : i + 1, r, q] = np.append(means, now[r, q])
+                if source is None:
+                    self.kernels[name][:i, i, q, r] = means
+
+    def random_start(self) -> dict[str, np.ndarray]:
+        """Nothing: starts are given."""
+        return {}
+
+    # What a checkpoint holds, as of solvers/march.py.
+
+    def shared(self) -> dict[str, Any]:
+        return {"weights": self.weights.state.arrays(), "history": self.history.state(), "curves": self.curves,
+                "kernels": self.kernels, "diverged": np.array(self.diverged)}
+
+    def own(self) -> Mapping[str, np.ndarray]:
+        return self.samples.own()
+
+    def carried(self) -> Mapping[str, np.ndarray]:
+        return self.samples.carried()
+
+    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        """Take over the state of this run."""
+        found = nest(shared)
+        self.weights.state = UnitState.from_arrays(found["weights"])
+        self.history.restore(found["history"])
+        for arrays, stored in ((self.curves, found["curves"]), (self.kernels, found["kernels"])):
+            for name, array in arrays.items():
+                array[:] = stored[name]
+        self.samples.restore(own, carried, self.weights.n)
+        self.diverged = bool(found["diverged"])

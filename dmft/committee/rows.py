@@ -1,0 +1,144 @@
+"""From sums over samples to one row of the kernels of a committee, completed by the identity. Eqs. [c-nu], [c-mu], [c-MC], [c-MR],
+[c-ibp], [c-exchange]."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dmft.committee.weights import UnitOverlaps, UnitRow, UnitWeights, solve_lines, widened
+from dmft.equations.noise import factor_rows
+from dmft.equations.rows import InUse
+from dmft.model.network import TwoLayer
+
+
+class SumPlaces(NamedTuple):
+    """Where the sums over samples stand in a line: first those of numbers of a sample, then three groups (p, slots p)."""
+
+    gp: slice  # g', (p, p)
+    gk: slice  # g kappa^T, (p, k)
+    gh: slice  # g h^T, (p, p)
+    gg: slice  # g g^T, (p, p)
+    push: slice  # (s/l) dv/da, (p,)
+    g: slice  # g, (p,)
+    response: slice  # g'_n sum_j T_nj, (p, p), of samples with tangents
+    v: int
+    response2: int  # the square of these
+    carried: int  # weight of samples with tangents
+    numbers: int  # how many there are
+
+    @classmethod
+    def of(cls, network: TwoLayer) -> SumPlaces:
+        p, k = network.units, network.directions
+        ends = np.cumsum([0, p * p, p * k, p * p, p * p, p, p, p * p]).tolist()
+        gp, gk, gh, gg, push, g, response = (slice(first, last) for first, last in zip(ends, ends[1:]))
+        return cls(gp, gk, gh, gg, push, g, response, ends[-1], ends[-1] + 1, ends[-1] + 2, ends[-1] + 3)
+
+
+class Estimated(NamedTuple):
+    """Row n, its overlaps with the noise, and the largest residual of the identity for the row as sampled."""
+
+    row: UnitRow
+    noise: UnitOverlaps | None
+    gap: float
+
+
+def alike(kernel: np.ndarray) -> np.ndarray:
+    """A kernel (p, slots p), or (p, p), averaged over the permutations of the units: X 1 + Y 1 1^T for every slot. Eq.
+    [c-exchange]."""
+    p = len(kernel)
+    blocks = kernel.reshape(p, -1, p)
+    same = np.einsum("rjr->j", blocks) / p
+    other = (blocks.sum(axis=(0, 2)) - p * same) / (p * (p - 1))
+    eye = np.eye(p)[:, None, :]
+    return (same[None, :, None] * eye + other[None, :, None] * (1.0 - eye)).reshape(kernel.shape)
+
+
+def estimate(weights: UnitWeights, places: SumPlaces, sums: np.ndarray, use: InUse, exchangeable: bool) -> Estimated:
+    """Row n of the kernels from the sums of `CommitteeSamples.row_sums` over all samples (weights add up to one)."""
+    p, k, alpha = weights.units, weights.network.directions, weights.experiment.alpha
+    size = weights.history.slots * p
+    groups = sums[places.numbers :].reshape(3, p, size)
+    gk = sums[places.gk].reshape(p, k)
+    carried = sums[places.carried] if use.identity and sums[places.carried] > 0 else 1.0
+    row = UnitRow(
+        delta_nu=alpha * sums[places.gp].reshape(p, p),  # [c-nu]
+        mu=alpha * gk,  # [c-mu]
+        M_C_now=alpha * sums[places.gg].reshape(p, p),  # [c-MC]
+        M_C=alpha * groups[0],  # [c-MC]
+        M_R=-alpha * groups[1] / carried,  # [c-MR]
+    )
+    overlaps = UnitOverlaps(alpha * groups[2], alpha * sums[places.gh].reshape(p, p))
+    if exchangeable:
+        row = UnitRow(alike(row.delta_nu), np.tile(row.mu.mean(axis=0), (p, 1)), *map(alike, row[2:]))
+        overlaps = UnitOverlaps(*map(alike, overlaps))
+    if not use.identity:
+        return Estimated(row, None, 0.0)
+    noise = weights.noise_overlaps(row)
+    failed, largest = gap(weights, row, overlaps, noise)
+    mean = sums[places.response] / carried
+    spread = max(float(sums[places.response2] / carried - mean @ mean), 0.0) / p
+    eps = strength(weights, float(np.trace(sums[places.gg].reshape(p, p))) / p, use.trusted, spread)
+    return Estimated(row if eps is None else solved(weights, row, failed, eps), noise, largest)
+
+
+def gap(weights: UnitWeights, row: UnitRow, overlaps: UnitOverlaps, noise: UnitOverlaps) -> tuple[UnitOverlaps, float]:
+    """e_j, the residual of the identity for a row, and its largest entry. overlaps: alpha <g_n h_j^T>. Eq. [c-ibp]."""
+    state, now, x = weights.state, weights.settings, weights.overlaps_of_step(row, noise)
+    past, present = weights.free * state.Q_row - x.past, weights.free * state.Q_now - x.now
+    if now.recoil:
+        past -= now.recoil * state.Q[weights.last]
+        present -= now.recoil * state.Q_row[:, weights.last].T
+    failed = UnitOverlaps(past / now.eta - overlaps.past, present / now.eta - overlaps.now)
+    each = np.abs(failed.past) / np.repeat(weights.history.divisor, weights.units)
+    return failed, float(max(each.max(), np.abs(failed.now).max()))
+
+
+def strength(weights: UnitWeights, g_squared: float, share: float, spread: float) -> float | None:
+    """eps of the ridge; None where tangents have no noise. g_squared: <g.g>/p; share: K_T/K as far as it is trusted, 0 without
+    tangents; spread: variance of g'_n sum_k T_nk over samples. Eq. [c-ibp]."""
+    by, state, order = weights.estimator, weights.state, weights.history.order
+    diagonal = state.Q.diagonal().reshape(-1, weights.units)[order] / weights.history.divisor[order, None]
+    floor = by.ridge_floor * float(diagonal.sum() + np.trace(state.Q_now))
+    if share == 0.0:
+        return floor
+    s2 = by.ridge_prior * spread / (spread + by.ridge_alike)
+    return max(share * g_squared * (state.n + 1) / s2, floor) if s2 > 0.0 else None
+
+
+def solved(weights: UnitWeights, row: UnitRow, failed: UnitOverlaps, eps: float) -> UnitRow:
+    """The row corrected by Y with Y (Q + eps D) = e: M_R += D Y of the past, delta_nu -= Y of the present. Eq. [c-ibp]."""
+    state, p, order = weights.state, weights.units, widened(weights.history.order, weights.units)
+    _keep_factor(weights, order, eps)
+    Q_row, e = state.Q_row[:, order], failed.past[:, order]
+    lines = np.ascontiguousarray(np.concatenate([Q_row, e]))
+    known = np.empty((2 * p, 2 * p))
+    solve_lines(state.ridge, lines, known)
+    pulled, alone = lines[:p], lines[p:]  # Q(n, .) and e times the inverse over the past
+    # The present step is the last unknown: it is solved for first, then the past given its value.
+    values, vectors = np.linalg.eigh(_symmetric(state.Q_now + state.ridge_eps * np.eye(p) - known[:p, :p]))
+    left = (vectors / np.maximum(values, state.ridge_eps)) @ vectors.T
+    now = (failed.now - known[p:, :p]) @ left
+    M_R = row.M_R.copy()
+    M_R[:, order] += np.repeat(weights.history.divisor, p)[order] * (alone - now @ pulled)
+    return row._replace(M_R=M_R, delta_nu=_symmetric(row.delta_nu - now))
+
+
+def _symmetric(X: np.ndarray) -> np.ndarray:
+    return 0.5 * (X + X.T)
+
+
+def _keep_factor(weights: UnitWeights, order: np.ndarray, eps: float) -> None:
+    """As of equations/ibp.py: the Cholesky factor of Q + eps D over the past, with eps raised until it is positive."""
+    state, by = weights.state, weights.estimator
+    state.ridge_least *= by.ridge_decay
+    eps = max(eps, state.ridge_least)
+    if not eps / by.ridge_stale < state.ridge_eps < eps * by.ridge_stale:
+        state.ridge_eps, state.ridge_from = eps, 0
+    size = np.repeat(weights.history.size, weights.units)
+    while factor_rows(state.Q, state.ridge_eps * size, order, state.ridge, min(state.ridge_from, len(order))) \
+            and state.ridge_eps < by.ridge_max:
+        state.ridge_eps, state.ridge_from = by.ridge_stale * state.ridge_eps, 0
+        state.ridge_least = state.ridge_eps
+    state.ridge_from = len(order)

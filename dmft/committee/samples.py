@@ -1,0 +1,295 @@
+"""Samples of the effective process of a committee: `row_sums` and `advance`, as samples/process.py has them for one unit.
+
+Per sample the past is kept as sums over slots of a History, unit fastest: H, G, X (count, slots p). Eqs. [c-h], [c-chi], [c-T].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numba import cfunc, njit, prange
+
+from dmft.committee.draws import UnitDraws
+from dmft.committee.rows import SumPlaces
+from dmft.committee.tangents import add_response, advance_tangents, merge_wide
+from dmft.committee.weights import UnitDrive, UnitState
+from dmft.core.compiled import INNER, UNCOUNTED
+from dmft.core.lanes import add_lanes
+from dmft.core.streams import normal2
+from dmft.equations.history import History, Plan
+from dmft.equations.noise import dot
+from dmft.model.experiment import Experiment
+from dmft.model.loss import Loss
+from dmft.model.losses import built_in
+from dmft.model.minibatches import own_weight
+from dmft.model.network import TwoLayer
+from dmft.samples.sampling import Sampling, lines_of
+from dmft.samples.tangents import Bounds
+
+
+class Units(NamedTuple):
+    """Where the samples stand at step n; each (count,) unless told."""
+
+    weight: np.ndarray
+    name: np.ndarray
+    noise_name: np.ndarray
+    sign: np.ndarray
+    line: np.ndarray  # where its tangents are, -1 for a sample without
+    kappa: np.ndarray  # (count, k)
+    y: np.ndarray
+    h: np.ndarray  # (count, p)
+    s: np.ndarray
+
+
+class UnitPast(NamedTuple):
+    """Sums over the steps of each block, each (count, slots p); precision as of samples/state.py."""
+
+    H: np.ndarray
+    G: np.ndarray
+    X: np.ndarray
+
+
+class UnitTangents(NamedTuple):
+    """Tangents of the samples that have them, with c columns for every slot (tangents.py)."""
+
+    T: np.ndarray  # (carriers, packed p c)
+    row: np.ndarray  # (carriers, p, slots c)
+    E: np.ndarray  # (carriers, p, c)
+
+
+class UnitFields(NamedTuple):
+    """The loss at the present step: g = (s/l) dv/dh, and g' = curve d d^T + diag(bend). Eq. [c-model]."""
+
+    v: np.ndarray  # (count,)
+    g: np.ndarray  # (count, p)
+    d: np.ndarray  # (count, p) a_r s'(h_r)
+    curve: np.ndarray  # (count,) (s/l) l''
+    bend: np.ndarray  # (count, p) (s/l) l' a_r s''(h_r)
+    push: np.ndarray  # (count, p) (s/l) dv/da
+
+
+class UnitStep(NamedTuple):
+    """Where step n goes, and the bounds of tangents."""
+
+    n: int
+    eta: float
+    merges: np.ndarray
+    slot: int
+    offset: np.ndarray
+    stop: np.ndarray
+    tiny: float
+    most: float
+    noise_key: np.uint64
+    batch_key: np.uint64
+
+
+@cache
+def output_functions(loss: Loss) -> tuple:
+    """v, dv and d2v of the output loss l(f, y) as C functions."""
+    v, dv, d2v = loss.v, loss.dv, loss.d2v
+    compiled = cfunc("float64(float64, float64)", cache=built_in(loss.name))
+    return compiled(lambda f, y: v(f, y)), compiled(lambda f, y: dv(f, y)), compiled(lambda f, y: d2v(f, y))
+
+
+@njit(cache=True, nogil=True)
+def _fields(s, ds, d2s, kinked, v, dv, d2v, units, m, a, beta, scale, out):
+    """Fill UnitFields at h~ = h + m kappa, elementwise. Eq. [c-model]."""
+    h, kappa, y, batch = units.h, units.kappa, units.y, units.s
+    count, p = h.shape
+    for i in range(count):
+        f = 0.0
+        for r in range(p):
+            field = h[i, r] + beta[r]
+            for t in range(kappa.shape[1]):
+                field += m[r, t] * kappa[i, t]
+            value = s(field)
+            f += a[r] * value
+            out.push[i, r] = value
+            out.d[i, r] = a[r] * ds(field)
+            out.bend[i, r] = 0.0 if kinked else a[r] * d2s(field)
+        weight = scale * batch[i]
+        c = weight * dv(f, y[i])
+        out.v[i] = v(f, y[i])
+        out.curve[i] = weight * d2v(f, y[i])
+        for r in range(p):
+            out.g[i, r] = c * out.d[i, r]
+            out.bend[i, r] *= c
+            out.push[i, r] *= c
+
+
+@njit(**INNER)
+def _add_scaled(out, weight, b, n):
+    add_lanes(out, weight, b, n // 8)
+    for k in range(n - n % 8, n):
+        out[k] += weight * b[k]
+
+
+@njit(**INNER)
+def _sum_block(first, last, used, places, units, fields, past, tangents, identity, most, numbers, groups):
+    """Sums over samples first .. last-1, in order, into numbers (numbers,) and groups (3 p, slots p); see rows.SumPlaces."""
+    weights, kappa, h, line, G, H = units.weight, units.kappa, units.h, units.line, past.G, past.H
+    g, d, curve, bend = fields.g, fields.d, fields.curve, fields.bend
+    p, k = g.shape[1], kappa.shape[1]
+    for j in range(len(numbers)):
+        numbers[j] = 0.0
+    for r in range(groups.shape[0]):
+        for j in range(groups.shape[1]):
+            groups[r, j] = 0.0
+    for i in range(first, last):
+        w = weights[i]
+        numbers[places[7]] += w * fields.v[i]
+        for r in range(p):
+            wg = w * g[i, r]
+            for q in range(p):
+                numbers[places[0] + r * p + q] += w * curve[i] * d[i, r] * d[i, q]
+                numbers[places[2] + r * p + q] += wg * h[i, q]
+                numbers[places[3] + r * p + q] += wg * g[i, q]
+            numbers[places[0] + r * p + r] += w * bend[i, r]
+            for t in range(k):
+                numbers[places[1] + r * k + t] += wg * kappa[i, t]
+            numbers[places[4] + r] += w * fields.push[i, r]
+            numbers[places[5] + r] += wg
+            _add_scaled(groups[r], wg, G[i], used * p)
+            if identity:
+                _add_scaled(groups[2 * p + r], wg, H[i], used * p)
+        t = line[i]
+        if t >= 0:
+            numbers[places[9]] += w
+            add_response(w, tangents.row[t], tangents.E[t], d[i], curve[i], bend[i], used, most, groups[p : 2 * p], numbers,
+                         places[6], places[8])
+
+
+@njit(**UNCOUNTED, parallel=True)
+def _row_sums(block, used, places, units, fields, past, tangents, identity, most, numbers, groups):
+    """numbers (blocks, numbers), groups (blocks, 3 p, slots p): sums over the samples of each block."""
+    count = len(units.h)
+    for b in prange(numbers.shape[0]):
+        _sum_block(b * block, min((b + 1) * block, count), used, places, units, fields, past, tangents, identity, most, numbers[b],
+                   groups[b])
+
+
+@njit(**INNER)
+def _advance_units(first, last, step, drive, chain, units, past, fields, z_first, changes, room):
+    """Samples first .. last-1 without their tangents from step n to n+1. room (4, p). Eqs. [c-h], [c-chi]."""
+    A, keep, memory, chi_weights, chi_root = drive.A, drive.keep, drive.memory, drive.chi_weights, drive.chi_root
+    h, s, name, noise_name, sign, g = units.h, units.s, units.name, units.noise_name, units.sign, fields.g
+    n, eta, slot, merges, p = step.n, step.eta, step.slot, step.merges, h.shape[1]
+    used, known, given = step.stop[slot] * p, changes.shape[1], z_first.shape[1]
+    z, xi, chi, u = room[0], room[1], room[2], room[3]
+    for i in range(first, last):
+        H, G, X = past.H[i], past.G[i], past.X[i]
+        for r in range(p):
+            z[r], xi[r] = normal2(step.noise_key, noise_name[i], n * p + r)
+            z[r] = z_first[i, n * p + r] if n * p + r < given else sign[i] * z[r]
+            xi[r] *= sign[i]
+        for r in range(p):
+            chi[r] = dot(chi_weights[r], X, used)
+            for q in range(r + 1):
+                chi[r] += chi_root[r, q] * z[q]
+        for r in range(p):
+            u[r] = eta * (dot(memory[r], H, used) + chi[r] - g[i, r]) + drive.thermal * xi[r]
+            for q in range(p):
+                u[r] += keep[r, q] * h[i, q]
+        if len(merges):
+            merge_wide(H, merges, p)
+            merge_wide(G, merges, p)
+            merge_wide(X, merges, p)
+        for r in range(p):
+            H[slot * p + r], G[slot * p + r], X[slot * p + r] = h[i, r], g[i, r], chi[r]
+        for r in range(p):
+            h[i, r] = 0.0
+            for q in range(p):
+                h[i, r] += A[r, q] * u[q]
+        s[i] = own_weight(chain, s[i], step.batch_key, name[i], n, known, changes[i])
+
+
+@njit(**INNER)
+def _advance_carried(first, last, step, drive, units, tangents, fields, following):
+    """The tangents of samples first .. last-1 from step n to n+1."""
+    used = step.stop[step.slot]
+    for i in range(first, last):
+        t = units.line[i]
+        if t >= 0:
+            advance_tangents(tangents.T[t], tangents.row[t], tangents.E[t], fields.d[i], fields.curve[i], fields.bend[i], drive,
+                             step.eta, step.merges, step.slot, step.offset, step.stop, used, step.tiny, step.most, following)
+
+
+@njit(**UNCOUNTED, parallel=True)
+def _advance(of_tangents, block, blocks, step, drive, chain, units, past, tangents, fields, z_first, changes, room, following):
+    """All samples, block by block: either their tangents, or everything else."""
+    count = len(units.h)
+    for b in prange(blocks):
+        first, last = b * block, min((b + 1) * block, count)
+        if of_tangents:
+            _advance_carried(first, last, step, drive, units, tangents, fields, following[b])
+        else:
+            _advance_units(first, last, step, drive, chain, units, past, fields, z_first, changes, room[b])
+
+
+class CommitteeSamples:
+    """A range of samples of one solution at step n, in blocks of `block` samples. full: whether all columns of the tangents are
+    kept, in place of their product with one sign vector. dtype: as of samples.process.Samples."""
+
+    def __init__(self, experiment: Experiment, network: TwoLayer, history: History, draws: UnitDraws, weight: np.ndarray,
+                 block: int, sampling: Sampling, full: bool, dtype=np.float64):
+        count, p, slots = len(draws.h), network.units, history.slots
+        self.experiment, self.network, self.block, self.blocks = experiment, network, block, -(-count // block)
+        self.identity, self.keys, self.bounds = sampling.identity, sampling.keys, Bounds.of(sampling.estimator)
+        self.offset, self.stop, self.n, self.used = history.offset, history.stop, 0, 0
+        self.places = SumPlaces.of(network)
+        self.z, self.changes = draws.z, draws.changes
+        self.units = Units(weight, draws.name, draws.noise_name, draws.sign, lines_of(draws.carrier), draws.kappa, draws.y,
+                           np.ascontiguousarray(draws.h), np.array(draws.s, float))
+        self.past = UnitPast(np.zeros((count, slots * p), dtype), np.zeros((count, slots * p)), np.zeros((count, slots * p), dtype))
+        carriers, c = int(np.count_nonzero(draws.carrier)), p if full else 1
+        E = np.broadcast_to(np.eye(p), (carriers, p, p)).copy() if full else draws.probe[draws.carrier][:, :, None].copy()
+        T, row = np.zeros((carriers, history.packed * p * c), dtype), np.zeros((carriers, p, slots * c), dtype)
+        self.tangents = UnitTangents(T, row, E)
+        g, d, bend, push = (np.empty((count, p)) for _ in range(4))
+        self.fields = UnitFields(np.empty(count), g, d, np.empty(count), bend, push)
+        self._numbers = np.empty((self.blocks, self.places.numbers))
+        self._groups = np.empty((self.blocks, 3 * p, slots * p))
+        self._room, self._following = np.empty((self.blocks, 4, p)), np.empty((self.blocks, p, slots * c + p), dtype)
+
+    def row_sums(self, state: UnitState) -> np.ndarray:
+        """(blocks, numbers + 3 p slots p): weighted sums for row n, at m_n, a_n and beta_n. Sets the fields of `advance`."""
+        e, step, s = self.experiment, min(self.n, self.experiment.steps - 1), self.network.activation
+        v, dv, d2v = output_functions(e.losses[e.loss_n[self.n]])
+        _fields(s.s, s.ds, s.ds if s.d2s is None else s.d2s, s.d2s is None, v, dv, d2v, self.units, state.m, state.a, state.beta,
+                float(e.scale_n[step]), self.fields)
+        if self.network.kinked:
+            self.fields.curve[:] = 0.0  # without s'' there is no derivative of g: the response comes by [c-ibp] alone
+        places = tuple(place.start if isinstance(place, slice) else place for place in self.places)
+        most = self.bounds.tangent_sum_max if self.identity else np.inf
+        _row_sums(self.block, self.used, places, self.units, self.fields, self.past, self.tangents, self.identity, most,
+                  self._numbers, self._groups)
+        return np.concatenate([self._numbers, self._groups.reshape(self.blocks, -1)], axis=1)
+
+    def advance(self, drive: UnitDrive, plan: Plan) -> None:
+        """From step n to n+1; `plan` is what History.push(n) said."""
+        step = UnitStep(self.n, float(self.experiment.eta_n[self.n]), plan.merges, plan.slot, self.offset, self.stop,
+                        self.bounds.tangent_flush, self.bounds.tangent_max, *self.keys)
+        drive = UnitDrive._make(np.ascontiguousarray(each) if isinstance(each, np.ndarray) else each for each in drive)
+        chain = self.experiment.batches.chain(self.n)
+        for of_tangents in (True, False):
+            _advance(of_tangents, self.block, self.blocks, step, drive, chain, self.units, self.past, self.tangents, self.fields,
+                     self.z, self.changes, self._room, self._following)
+        self.n, self.used = self.n + 1, int(self.stop[plan.slot])
+
+    def own(self) -> Mapping[str, np.ndarray]:
+        """What a checkpoint holds with a line per sample."""
+        return {"state/h": self.units.h, "state/s": self.units.s, **{f"past/{name}": x for name, x in self.past._asdict().items()}}
+
+    def carried(self) -> Mapping[str, np.ndarray]:
+        """What a checkpoint holds with a line per sample with tangents."""
+        return {"T": self.tangents.T, "row": self.tangents.row}
+
+    def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
+        """Take up the state of step n."""
+        for mine, stored in ((self.own(), own), (self.carried(), carried)):
+            for name, array in mine.items():
+                array[...] = stored[name]
+        self.n, self.used = n, len(self.stop)

@@ -1,0 +1,312 @@
+"""The macroscopic equations of a committee: m (p, k), C = Q + m m^T and R (blocks p x p) from one row of kernels at a time.
+
+Arrays over slots are flattened, (slot, unit) -> slot p + unit, so that Q, R, M_C and the factors are plain matrices of size
+slots p, and "row n" is p rows. equations/weights.py has the same for one unit. Eqs. [c-Q], [c-m], [c-a], [c-R], [c-chi].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from dmft.core.compiled import UNCOUNTED
+from dmft.equations.history import NONE, History, Plan
+from dmft.equations.noise import backward, dot, factor_rows, forward
+from dmft.equations.recursion import merge_matrices, merge_vectors
+from dmft.equations.tuning import ESTIMATOR, Estimator
+from dmft.equations.weights import Settings
+from dmft.model.experiment import Experiment
+from dmft.model.network import TwoLayer
+
+
+class UnitRow(NamedTuple):
+    """Row n of the kernels. M_C and M_R are sums over the steps of each slot."""
+
+    delta_nu: np.ndarray  # (p, p)
+    mu: np.ndarray  # (p, k)
+    M_C_now: np.ndarray  # (p, p)
+    M_C: np.ndarray  # (p, slots p)
+    M_R: np.ndarray  # (p, slots p) of K_R(n, j)
+
+
+class UnitDrive(NamedTuple):
+    """What a sample needs to go from step n to n+1."""
+
+    A: np.ndarray  # (p, p)
+    keep: np.ndarray  # (p, p)
+    memory: np.ndarray  # (p, slots p)
+    chi_weights: np.ndarray  # (p, slots p)
+    chi_root: np.ndarray  # (p, p) lower triangular
+    thermal: float
+
+
+class UnitOverlaps(NamedTuple):
+    """Averages with the present row n: with the past, as block sums, and with the present."""
+
+    past: np.ndarray  # (p, slots p)
+    now: np.ndarray  # (p, p)
+
+
+class UnitNext(NamedTuple):
+    """Row n+1 of Q and R against the past, before step n itself enters the past, and m_{n+1}."""
+
+    Q_row: np.ndarray  # (p, slots p)
+    Q_with_last: np.ndarray  # (p, p)
+    Q_now: np.ndarray  # (p, p)
+    R_row: np.ndarray  # (p, slots p)
+    R_last: np.ndarray  # (p, p)
+    m: np.ndarray  # (p, k)
+
+
+class UnitClosing(NamedTuple):
+    """What follows from row n of the kernels."""
+
+    drive: UnitDrive
+    next: UnitNext
+    S: np.ndarray  # (p, p) Gram matrix of the step before it is scaled
+
+
+@njit(**UNCOUNTED)
+def times(A, B, used, out):
+    """out (lines, size) = A B over the first `used` of both inner indices, in a fixed order; A (lines, size), B (size, size)."""
+    for i in range(A.shape[0]):
+        line = out[i]
+        for j in range(len(line)):
+            line[j] = 0.0
+        for k in range(used):
+            weight, row = A[i, k], B[k]
+            if weight != 0.0:
+                for j in range(used):
+                    line[j] += weight * row[j]
+
+
+@njit(**UNCOUNTED)
+def against(A, B, used, out):
+    """out (lines, rows) = A B^T over the first `used` of the inner index."""
+    for i in range(A.shape[0]):
+        for j in range(B.shape[0]):
+            out[i, j] = dot(A[i], B[j], used)
+
+
+@njit(**UNCOUNTED, error_model="numpy")
+def solve_lines(L, lines, inner):
+    """Every line of lines (count, size) times the inverse of L L^T, in place; inner (count, count): their products with it."""
+    size = lines.shape[1]
+    forward(L, lines, size)
+    for i in range(len(lines)):
+        for j in range(len(lines)):
+            inner[i, j] = dot(lines[i], lines[j], size)
+    backward(L, lines, size)
+
+
+def wide(plan: Plan, units: int) -> np.ndarray:
+    """The merges of a plan for arrays in which every slot has an entry for each unit, (count p, 3)."""
+    each = np.arange(units)
+    merges = plan.merges[:, None, :] * units + each[None, :, None]
+    merges[:, :, 1] = np.where(plan.merges[:, None, 1] == NONE, NONE, merges[:, :, 1])
+    return np.ascontiguousarray(merges.reshape(-1, 3))
+
+
+def widened(order: np.ndarray, units: int) -> np.ndarray:
+    """Slots, in any order, as entries of flattened arrays."""
+    return (order[:, None] * units + np.arange(units)).ravel()
+
+
+def kernel_weights(history: History, kernel: np.ndarray) -> np.ndarray:
+    """`History.weights` for every pair of units of a kernel row (p, slots p)."""
+    units = len(kernel)
+    out = kernel / np.repeat(history.divisor, units)
+    if not history.full:
+        for r in range(units):
+            for q in range(units):
+                out[r, q::units] = history.weights(np.ascontiguousarray(kernel[r, q::units]))
+    return out
+
+
+def lower_root(S: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """Lower triangular root of a nearly positive matrix (p, p); pivots are at least those of `least` (p,)."""
+    root = np.zeros_like(S)
+    for i in range(len(S)):
+        for j in range(i):
+            root[i, j] = (S[i, j] - root[i, :j] @ root[j, :j]) / root[j, j] if root[j, j] > 0 else 0.0
+        root[i, i] = sqrt(max(S[i, i] - root[i, :i] @ root[i, :i], least[i], 0.0))
+    return root
+
+
+@dataclass
+class UnitState:
+    """The arrays of the recursion at step n; rows are (p, slots p)."""
+
+    Q: np.ndarray  # (slots p, slots p) block sums
+    R: np.ndarray  # in units of the first learning rate
+    M_C: np.ndarray
+    factor: np.ndarray  # Cholesky factor of M_C with jitter, in order of time
+    ridge: np.ndarray  # of Q + ridge_eps D. Eq. [c-ibp]
+    Q_row: np.ndarray
+    R_row: np.ndarray
+    jitter: np.ndarray  # (slots p,)
+    m_past: np.ndarray  # (k, slots p) sums of m over the steps of each block
+    m: np.ndarray  # (p, k)
+    Q_now: np.ndarray  # (p, p)
+    a: np.ndarray  # (p,)
+    beta: np.ndarray  # (p,)
+    n: int = 0
+    factor_from: int = 0  # rows of the factor from here on are out of date
+    floored: int = 0
+    ridge_from: int = 0
+    ridge_eps: float = 0.0
+    ridge_least: float = 0.0
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All fields by name, for a checkpoint."""
+        return {each.name: np.asarray(getattr(self, each.name)) for each in fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> UnitState:
+        """The state from what `arrays` gave."""
+        values: dict[str, Any] = {name: array.item() if array.ndim == 0 else np.array(array, order="C")
+                                  for name, array in arrays.items()}
+        return cls(**values)
+
+    @classmethod
+    def at_start(cls, slots: int, network: TwoLayer) -> UnitState:
+        """The state at step 0, with an empty past."""
+        p, size = network.units, slots * network.units
+        Q, R, M_C, factor, ridge = (np.zeros((size, size)) for _ in range(5))
+        Q_row, R_row, m_past = np.zeros((p, size)), np.zeros((p, size)), np.zeros((network.directions, size))
+        return cls(Q, R, M_C, factor, ridge, Q_row, R_row, np.zeros(size), m_past, network.m0.copy(), network.Q0.copy(),
+                   network.a.copy(), network.beta.copy())
+
+
+class UnitWeights:
+    """The macroscopic recursion of a committee, one row of kernels at a time."""
+
+    def __init__(self, experiment: Experiment, network: TwoLayer, history: History, estimator: Estimator = ESTIMATOR):
+        self.experiment, self.network, self.history, self.estimator = experiment, network, history, estimator
+        self.state = UnitState.at_start(history.slots, network)
+        self._settings = Settings.of(experiment, 0)
+
+    @property
+    def n(self) -> int:
+        return self.state.n
+
+    @property
+    def units(self) -> int:
+        return self.network.units
+
+    @property
+    def C_now(self) -> np.ndarray:
+        """C(n, n), (p, p)."""
+        return self.state.Q_now + self.state.m @ self.state.m.T
+
+    @property
+    def settings(self) -> Settings:
+        """Those of row n."""
+        if self._settings.n != self.state.n:
+            self._settings = Settings.of(self.experiment, self.state.n)
+        return self._settings
+
+    @property
+    def free(self) -> float:
+        """A - eta lambda, the coefficient of w_n in a step, apart from gradient and recoil."""
+        return self.settings.inertia - self.settings.eta * self.settings.ridge
+
+    @property
+    def used(self) -> int:
+        """Entries of flattened arrays that were ever in use."""
+        return self.history.upto * self.units
+
+    @property
+    def last(self) -> slice:
+        """The entries of step n - 1."""
+        first = int(self.history.order[-1]) * self.units
+        return slice(first, first + self.units)
+
+    def _times(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        out = np.empty_like(A)
+        times(A, B, self.used, out)
+        return out
+
+    def _against(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        out = np.empty((len(A), len(B)))
+        against(A, B, self.used, out)
+        return out
+
+    def noise_overlaps(self, row: UnitRow) -> UnitOverlaps:
+        """b_j = <chi_n zeta_j^T>. Eq. [c-Q]."""
+        state, correlation = self.state, self.experiment.eta_0 * kernel_weights(self.history, row.M_C)
+        return UnitOverlaps(self._against(correlation, state.R), self._against(correlation, state.R_row))
+
+    def pull(self, row: UnitRow) -> tuple[np.ndarray, np.ndarray]:
+        """keep (p, p) and memory (p, slots p) of a UnitDrive. Eqs. [c-h], [momentum]."""
+        now, memory = self.settings, kernel_weights(self.history, row.M_R)
+        if now.recoil:
+            memory[:, self.last] -= now.recoil / now.eta * np.eye(self.units)
+        return self.free * np.eye(self.units) - now.eta * row.delta_nu, memory
+
+    def overlaps_of_step(self, row: UnitRow, noise: UnitOverlaps) -> UnitOverlaps:
+        """x_j, of the step before it is scaled, with the past and with w_n. Eq. [c-Q]."""
+        state, eta = self.state, self.settings.eta
+        keep, memory = self.pull(row)
+        past = keep @ state.Q_row + eta * self._times(memory, state.Q) + eta * noise.past
+        return UnitOverlaps(past, keep @ state.Q_now + eta * self._against(memory, state.Q_row) + eta * noise.now)
+
+    def close(self, row: UnitRow, noise: UnitOverlaps | None = None) -> UnitClosing:
+        """What follows from row n; the state stays at step n. noise: that of the row, where known."""
+        state, now, eta = self.state, self.settings, self.settings.eta
+        noise = noise or self.noise_overlaps(row)
+        (keep, memory), x = self.pull(row), self.overlaps_of_step(row, noise)
+        b_z = keep @ noise.now.T + eta * self._against(memory, noise.past) + eta * row.M_C_now  # [c-Q]
+        q_u = x.now @ keep.T + eta * self._against(x.past, memory) + eta * b_z + now.heat * np.eye(self.units)  # [c-Q]
+        q_u = 0.5 * (q_u + q_u.T)
+        r = keep @ state.R_row + eta * self._times(memory, state.R)  # [c-R]
+        m_u = self.free * state.m - eta * row.mu  # [c-m]
+        if now.recoil:
+            m_u -= now.recoil * state.m_past[:, self.last].T
+        S = q_u + m_u @ m_u.T
+        A = self.network.scale(S)  # [c-a]
+        following = UnitNext(A @ x.past, A @ x.now, A @ q_u @ A.T, A @ r, eta / self.experiment.eta_0 * A, A @ m_u)
+        return UnitClosing(UnitDrive(A, keep, memory, *self._noise(row), sqrt(now.heat)), following, S)
+
+    def _noise(self, row: UnitRow) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (p, slots p) of chi_n given the past, and the root (p, p) of what is left of its covariance. Eq. [c-chi]."""
+        state, order, jitter = self.state, widened(self.history.order, self.units), self.estimator.jitter
+        state.floored += factor_rows(state.M_C, state.jitter, order, state.factor, state.factor_from)
+        state.factor_from = len(order)
+        lines, weights, white = row.M_C[:, order].copy(), np.zeros_like(row.M_C), jitter * np.diag(row.M_C_now)
+        known = np.empty_like(row.M_C_now)
+        solve_lines(state.factor, lines, known)
+        left = row.M_C_now + np.diag(white) - known
+        weights[:, order] = lines
+        return weights, lower_root(left, 0.01 * white)
+
+    def advance(self, row: UnitRow, following: UnitNext, plan: Plan) -> None:
+        """Enter row n into the past (plan made by History.push for step n) and move to step n+1."""
+        state, p, merges = self.state, self.units, wide(plan, self.units)
+        Q_row, R_row, M_C, x, r = state.Q_row, state.R_row, row.M_C.copy(), following.Q_row, following.R_row
+        if len(merges):
+            merge_matrices(merges, (state.Q, state.R, state.M_C))
+            for rows in (Q_row, R_row, M_C, x, r, state.m_past, state.jitter[None]):
+                for line in rows:
+                    merge_vectors(merges, (line,))
+        s = slice(plan.slot * p, (plan.slot + 1) * p)
+        state.Q[s], state.Q[:, s], state.Q[s, s] = Q_row, Q_row.T, state.Q_now
+        state.R[s] = R_row
+        state.M_C[s], state.M_C[:, s], state.M_C[s, s] = M_C, M_C.T, row.M_C_now
+        state.jitter[s], state.m_past[:, s] = self.estimator.jitter * np.diag(row.M_C_now), state.m.T
+        x[:, s], r[:, s] = following.Q_with_last, following.R_last
+        state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
+        state.m, state.n = following.m, state.n + 1
+        for at in plan.joins:  # rows from there on are factored again
+            state.factor_from, state.ridge_from = min(state.factor_from, at * p), min(state.ridge_from, at * p)
+
+    def push(self, output: np.ndarray, hidden: np.ndarray) -> None:
+        """a and beta from <(s/l) dv/da> and <(s/l) dv/dbeta> (p,) of step n; called after `advance`. Eq. [c-second]."""
+        e, network, state = self.experiment, self.network, self.state
+        rate = e.alpha * e.eta_n[state.n - 1] / e.eta_0
+        state.a = state.a - network.train * rate * output
+        state.beta = state.beta - network.train_intercepts * rate * hidden

@@ -1,0 +1,256 @@
+"""[network] of a run file: a two-layer committee f = sum_r a_r s(h_r + beta_r) in place of the single unit. Eq. [c-model].
+
+Theory and simulator both read the `TwoLayer` that `network_of` makes of a run: second layer, activation, label, start and
+constraint. Whatever shape does not fit is said here, in one line. What is not possible with a network yet: network_support.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dmft.core import schema
+from dmft.core.errors import RunError
+from dmft.core.schema import choice, integer, number, option, text
+from dmft.model import activations
+from dmft.model.activations import Activation, apply
+from dmft.model.links import BUILT_IN_LINKS, Link, evaluate
+from dmft.model.problem import ProblemConfig
+
+TEACHER = "network"  # the label that is a second network
+CONSTRAINTS = ("none", "units", "frobenius", "orthonormal")
+LAWS = ("ones", "mean", "signs")  # of the second layer
+SMOOTH_RELU = "smooth_relu"
+_START_ROUNDING = 1e-9  # to which norms and Gram matrices of a start must fit the constraint
+
+
+def _second_layer(value: Any) -> str | tuple[float, ...]:
+    """The check of network.second_layer."""
+    wanted = f"a list of numbers, or one of {', '.join(LAWS)}"
+    if isinstance(value, str) and value in LAWS:
+        return value
+    try:
+        return schema.array(wanted, 1, number())(value)
+    except ValueError:
+        raise ValueError(wanted) from None
+
+
+def _rate(value: Any) -> float:
+    """The check of a rate: false, or a number."""
+    if value is False:
+        return 0.0
+    try:
+        return number(0.0)(value)
+    except ValueError:
+        raise ValueError("false, or a rate > 0") from None
+
+
+def numbers(doc: str, depth: int) -> schema.Check:
+    """Lists of numbers, nested `depth` times."""
+    return schema.array(doc, depth, number())
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """[network]: a two-layer network in place of the single unit."""
+
+    units: int = option(integer(0), 0, "hidden units p")
+    directions: int = option(integer(1), 1, "directions k that labels depend on")
+    activation: str = option(text, "erf", "erf, tanh, square, relu, smooth_relu, he2, he3, linear or a registered name")
+    smoothing: float = option(number(0.0, above=True), 0.3, "smooth_relu: width of the normal that relu is averaged over")
+    second_layer: str | tuple[float, ...] = option(_second_layer, "ones", "a_r, or ones, mean (1/p), signs (+-1/sqrt(p))")
+    train: float = option(_rate, 0.0, "learning rate of the second layer at the first step; false: not trained")
+    intercepts: tuple[float, ...] = option(numbers("a list of numbers", 1), (), "beta_r of the hidden units; empty: 0")
+    train_intercepts: float = option(_rate, 0.0, "learning rate of the intercepts, as train")
+    constraint: str = option(choice(*CONSTRAINTS), "units", "none (with problem.ridge), units: every w_r on its sphere, frobenius, "
+                             "orthonormal")
+    teacher_weights: tuple[float, ...] = option(numbers("a list of numbers", 1), (), 'label "network": second layer; empty: 1')
+    teacher_activation: str = option(text, "", 'label "network": its activation; empty: the same')
+    teacher_overlaps: tuple[tuple[float, ...], ...] = option(numbers("a matrix of numbers", 2), (), 'label "network": Gram matrix '
+                                                             "of its units; empty: orthonormal")
+
+
+class Label(NamedTuple):
+    """What a sample tells of the fields kappa (count, k) of the directions, but for its noise."""
+
+    link: Link | None  # None: a second network
+    weights: np.ndarray  # (k,)
+    activation: Activation
+    root: np.ndarray  # (k, k) lower triangular: the teacher's units in the basis of the directions
+
+    def __call__(self, kappa: np.ndarray) -> np.ndarray:
+        """phi(kappa), (count,)."""
+        if self.link is not None:
+            return evaluate(self.link.g, np.ascontiguousarray(kappa, float))
+        return apply(self.activation.s, kappa @ self.root.T) @ self.weights
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLayer:
+    """The committee of a run as numbers and compiled functions, in the notation of docs/equations.md."""
+
+    a: np.ndarray  # (p,) at the start
+    beta: np.ndarray  # (p,)
+    activation: Activation
+    label: Label
+    label_noise: float
+    m0: np.ndarray  # (p, k)
+    Q0: np.ndarray  # (p, p) Gram matrix of the parts of the start that are normal to the directions
+    constraint: str
+    train: float
+    train_intercepts: float
+
+    @property
+    def units(self) -> int:
+        return len(self.a)
+
+    @property
+    def directions(self) -> int:
+        return self.m0.shape[1]
+
+    @property
+    def kinked(self) -> bool:
+        """Whether there is no second derivative of the activation, so that the response comes by [c-ibp] alone."""
+        return self.activation.d2s is None
+
+    @property
+    def trained(self) -> bool:
+        """Whether any parameter that all samples share is trained."""
+        return self.train > 0 or self.train_intercepts > 0
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether all units are alike: averages over their permutations are then exact. Eq. [c-exchange]."""
+        beside = self.Q0[~np.eye(self.units, dtype=bool)]
+        alike = (np.ptp(values) == 0 for values in (self.a, self.beta, np.diag(self.Q0), beside))
+        return self.units > 1 and bool(np.all(self.m0 == self.m0[0])) and all(alike)
+
+    def scale(self, S: np.ndarray) -> np.ndarray:
+        """A_n (p, p) from S = u.u/N (p, p) of the step before it is scaled; NaN where S is not positive. Eq. [c-a]."""
+        return projection(self.constraint, S)
+
+    def output(self, h: np.ndarray) -> np.ndarray:
+        """f of fields h (count, p) at the start."""
+        return apply(self.activation.s, h + self.beta) @ self.a
+
+
+def projection(constraint: str, S: np.ndarray) -> np.ndarray:
+    """The matrix that brings vectors with Gram matrix S (p, p) back to where a constraint wants them. Eq. [c-a]."""
+    units = len(S)
+    if constraint == "none":
+        return np.eye(units)
+    values, vectors = np.linalg.eigh(S) if np.isfinite(S).all() else (np.full(units, np.nan), S)
+    if not (np.diag(S) > 0).all() or constraint == "orthonormal" and not (values > 0).all():
+        return np.full((units, units), np.nan)
+    if constraint == "units":
+        return np.diag(np.diag(S) ** -0.5)
+    if constraint == "frobenius":
+        return np.sqrt(units / np.trace(S)) * np.eye(units)
+    return (vectors / np.sqrt(values)) @ vectors.T
+
+
+def activation_of(name: str, smoothing: float) -> Activation:
+    """The activation of that name."""
+    return activations.smooth_relu(smoothing) if name == SMOOTH_RELU else activations.activation(name)
+
+
+def names_known(network: NetworkConfig, problem: ProblemConfig) -> bool:
+    """Whether all that a network names is registered here."""
+    used = {network.activation, network.teacher_activation or network.activation}
+    return used <= {*activations.BUILT_IN, SMOOTH_RELU} and problem.label in (TEACHER, *BUILT_IN_LINKS)
+
+
+def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "") -> TwoLayer:
+    """The network of a run; RunError for shapes and values that do not fit each other."""
+    p, k, where = network.units, network.directions, f"{source}: " if source else ""
+
+    def wrong(place: str, value: Any, allowed: str) -> RunError:
+        return RunError(f"{where}{place} = {schema.show(value)}: must be {allowed}")
+
+    def sized(place: str, value: tuple, shape: tuple[int, ...], default: np.ndarray) -> np.ndarray:
+        array = np.array(value, float) if value else default
+        if array.shape != shape:
+            raise wrong(place, value, f"{' x '.join(map(str, shape))} numbers, for units = {p} and directions = {k}")
+        return array
+
+    def of_name(key: str, name: str) -> Activation:
+        try:
+            return activation_of(name, network.smoothing)
+        except RunError as error:
+            raise RunError(f"{where}[network] {key}: {error}") from None
+
+    laws = {"ones": np.ones(p), "mean": np.full(p, 1.0 / p), "signs": np.where(np.arange(p) % 2, -1.0, 1.0) / np.sqrt(p)}
+    layer = network.second_layer
+    a = laws[layer] if isinstance(layer, str) else sized("[network] second_layer", layer, (p,), laws["ones"])
+    beta = sized("[network] intercepts", network.intercepts, (p,), np.zeros(p))
+    activation = of_name("activation", network.activation)
+    given: Any = problem.m0
+    m0 = np.zeros((p, k)) if given == 0 else sized("[problem] m0", given if isinstance(given, tuple) else ((given,),), (p, k),
+                                                   np.zeros((p, k)))
+    default = np.eye(p) - m0 @ m0.T if network.constraint == "orthonormal" else np.diag(1.0 - (m0**2).sum(axis=1))
+    Q0 = sized("[problem] Q0", problem.Q0, (p, p), default)
+    if not np.allclose(Q0, Q0.T, rtol=0, atol=_START_ROUNDING) or np.linalg.eigvalsh(Q0).min() < -_START_ROUNDING:
+        raise wrong("[problem] Q0", problem.Q0 or "1 - |m0|^2", "a symmetric matrix without negative eigenvalues, the part of the "
+                    "start normal to the directions; take a smaller m0, or another Q0")
+    C0 = Q0 + m0 @ m0.T
+    fixed = {"units": np.ptp(np.append(np.diag(C0), 1.0)), "frobenius": abs(np.trace(C0) - p),
+             "orthonormal": np.abs(C0 - np.eye(p)).max(), "none": 0.0}
+    if fixed[network.constraint] > _START_ROUNDING:
+        raise wrong("[problem] Q0", problem.Q0, f'such that Q0 + m0 m0^T lies where constraint = "{network.constraint}" wants it; '
+                    "leave Q0 out, or take constraint = \"none\"")
+    label = _label(network, problem, of_name("teacher_activation", network.teacher_activation or network.activation), sized, wrong)
+    return TwoLayer(a, beta, activation, label, problem.label_noise, m0, 0.5 * (Q0 + Q0.T), network.constraint, network.train,
+                   network.train_intercepts)
+
+
+def _label(network: NetworkConfig, problem: ProblemConfig, teacher: Activation, sized: Any, wrong: Any) -> Label:
+    """The label of a run; RunError where it is not a number on some sample."""
+    k, name, links = network.directions, problem.label, BUILT_IN_LINKS
+    overlaps = sized("[network] teacher_overlaps", network.teacher_overlaps, (k, k), np.eye(k))
+    if name != TEACHER and name not in links:
+        raise wrong("[problem] label", name, f"{TEACHER} or one of {', '.join(links)}; a plugin may register more")
+    if name != TEACHER and k < links[name].least:
+        raise wrong("[network] directions", k, f"{links[name].least} at least for label = \"{name}\"")
+    given = network.teacher_weights or network.teacher_activation or network.teacher_overlaps
+    if name != TEACHER and given:
+        raise wrong("[problem] label", name, f'"{TEACHER}" where teacher_weights, teacher_activation or teacher_overlaps are given')
+    if not np.allclose(overlaps, overlaps.T) or np.linalg.eigvalsh(overlaps).min() <= 0:
+        raise wrong("[network] teacher_overlaps", network.teacher_overlaps, "a symmetric positive matrix")
+    weights = sized("[network] teacher_weights", network.teacher_weights, (k,), np.ones(k))
+    label = Label(None if name == TEACHER else links[name], weights, teacher, np.linalg.cholesky(overlaps))
+    missing = np.count_nonzero(~np.isfinite(label(np.random.default_rng(1).standard_normal((4096, k)))))
+    if missing:
+        raise wrong("[problem] label", name, f"a number on every sample, and {missing} of 4096 have none")
+    return label
+
+
+# Keys of [problem] that a run with a network has; the others belong to a single unit.
+PROBLEM_KEYS = ("alpha", "loss", "label", "label_noise", "m0", "Q0", "ridge")
+SINGLE_KEYS = ("label", "Q0")  # of [problem], which a single unit does not have
+
+
+def completed(document: Mapping[str, Any], source: str) -> Mapping[str, Any]:
+    """A document with [network] as the sections of a run need it: the constraint that holds its ridge, and the square loss unless
+    another one is named. RunError for keys that a network, or a single unit, has not."""
+    network, problem = document.get("network"), document.get("problem")
+    if not isinstance(network, Mapping) or not network or not isinstance(problem, Mapping):
+        found = next((key for key in SINGLE_KEYS if isinstance(problem, Mapping) and key in problem), None)
+        if found:
+            raise RunError(f"{source}: [problem] key '{found}' is not used without a section [network]; remove it")
+        if isinstance(problem, Mapping) and isinstance(problem.get("m0"), (list, tuple)):
+            raise RunError(f"{source}: [problem] m0 = {schema.show(problem['m0'])}: must be a number without a section [network]")
+        return document
+    if "units" not in network:
+        raise schema.missing_key(source, "network", "units", "hidden units p")
+    if network["units"] == 0:
+        raise schema.bad_value(source, "network", "units", 0, "1 at least; leave [network] out for a single unit by itself")
+    free = network.get("constraint", NetworkConfig.constraint) == "none"
+    for key in problem:
+        if key in ProblemConfig.__dataclass_fields__ and (key not in PROBLEM_KEYS or key == "ridge" and not free):
+            with_what = "[network]" if key != "ridge" else f'[network] constraint = "{network.get("constraint", "units")}"'
+            raise RunError(f"{source}: [problem] key '{key}' is not used with {with_what}; remove it")
+    more = {"constraint": "ridge", "ridge": 0.0} if free else {"constraint": "sphere"}
+    return {**document, "problem": {"loss": "linear", **more, **problem}}

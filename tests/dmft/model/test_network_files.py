@@ -1,0 +1,117 @@
+"""[network] in run files: what is read, what does not fit, and errors on new samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dmft
+from dmft.core.errors import RunError
+from dmft.model.activations import BUILT_IN, RELU, apply, register_activation, smooth_relu
+from dmft.model.experiment import Experiment, known_errors
+from dmft.model.links import register_link
+from dmft.model.network_errors import network_errors, pair_average
+from dmft.running.replica import Setup
+from tests.network_cases import PAIR, UNEQUAL, network_run
+
+WRONG = [
+    ({"m0": [[0.1], [0.2]]}, r"m0 = .*: must be 2 x 2 numbers, for units = 2"),
+    ({"m0": [[0.9, 0.6], [0.0, 0.1]]}, r"Q0 = .*: must be a symmetric matrix without negative eigenvalues"),
+    ({"Q0": [[1.0, 2.0], [2.0, 1.0]]}, r"Q0 = .*negative eigenvalues"),
+    ({"Q0": [[0.5, 0.0], [0.0, 0.5]]}, r"Q0 = .*constraint = \"units\""),
+    ({"second_layer": [1.0]}, r"second_layer = \[1.0\]: must be 2 numbers"),
+    ({"second_layer": "random"}, r"second_layer = \"random\": must be a list of numbers, or one of ones, mean, signs"),
+    ({"activation": "sine"}, r"activation = 'sine'; allowed: "),
+    ({"label": "sine"}, r"label = \"sine\": must be network or one of "),
+    ({"teacher_overlaps": [[1.0, 2.0], [2.0, 1.0]]}, r"teacher_overlaps = .*positive"),
+    ({"train": -1.0}, r"train = -1.0: must be false, or a rate"),
+    ({"flip": 0.1}, r"\[problem\] key 'flip' is not used with \[network\]"),
+    ({"ridge": 0.1}, r"key 'ridge' is not used with \[network\] constraint = \"units\""),
+    ({"units": 0}, r"units = 0: must be 1 at least"),
+    ({"nesterov": True, "momentum": 0.5}, r"nesterov = true: networks have heavy ball alone"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "says"), WRONG)
+def test_what_does_not_fit_is_said_in_a_line(wrong, says):
+    with pytest.raises(RunError, match=says) as caught:
+        network_run({**PAIR, **wrong})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("key", "value"), [("theory.device", "gpu"), ("theory.method", "iterate"), ("theory.keep_state", True)])
+def test_what_the_theory_has_not_is_said_before_it_runs(key, value):
+    with pytest.raises(RunError, match=rf"\[theory\] {key.partition('.')[2]}"):
+        dmft.solve(network_run(PAIR).replace({key: value}))
+
+
+def test_a_label_that_is_no_number_is_refused():
+    register_link("root", lambda u, k: u[0] ** 0.5)
+    with pytest.raises(RunError, match=r'label = "root": must be a number on every sample'):
+        network_run({**PAIR, "label": "root"})
+
+
+def test_an_activation_without_second_derivative_has_no_tangents():
+    register_activation("mine", lambda x: x * x * x, lambda x: 3.0 * x * x)
+    register_activation("mine_too", lambda x: x * x * x, lambda x: 3.0 * x * x, lambda x: 6.0 * x)
+    kinked, smooth = (Setup.from_run(network_run({**PAIR, "activation": name})) for name in ("mine", "mine_too"))
+    assert kinked.sampling("whole", 0).carriers == 0 and smooth.sampling("whole", 0).carriers > 0
+    with pytest.raises(RunError, match="the response comes by the identity alone"):
+        Setup.from_run(network_run({**PAIR, "activation": "relu"}).replace(variance_reduction=["sobol"]))
+
+
+def test_a_run_is_read_back_and_changed():
+    run = network_run({**UNEQUAL, "label_noise": 0.09, "train": 0.1})
+    assert dmft.parse_run(run.to_toml()) == run
+    assert run.replace(constraint="none", samples=64).network.constraint == "none"
+    assert run.replace(activation="tanh").network.activation == "tanh"
+    single = dmft.Experiment(alpha=3.0, m0=0.2, kind="gd", learning_rate=0.1, t_max=1.0)
+    assert "[network]" not in single.to_toml() and "label =" not in single.to_toml()
+    assert single.replace(constraint="ridge", ridge=0.3).problem.constraint == "ridge"
+    for wrong in ({"label": "erf"}, {"Q0": [[1.0]]}, {"m0": [[0.2]]}):
+        with pytest.raises(RunError, match=r"\[network\]"):
+            single.replace(wrong and {f"problem.{key}": value for key, value in wrong.items()})
+
+
+def test_second_layers_by_law():
+    layers = {law: Experiment.from_run(network_run({**PAIR, "second_layer": law})).network.a for law in ("ones", "mean", "signs")}
+    assert layers["mean"].sum() == 1.0 and layers["signs"] @ layers["signs"] == pytest.approx(1.0) and layers["ones"].sum() == 2.0
+
+
+@pytest.mark.parametrize("name", ["erf", "square", "relu", "linear", "he2", "he3", "tanh"])
+def test_averages_of_pairs(name):
+    """Closed forms, and rules, against many points: (a, b, c) = (0.7, 1.3, 0.4)."""
+    z = np.random.default_rng(3).standard_normal((2, 400_000))
+    u = np.sqrt(0.7) * z[0]
+    v = 0.4 / 0.7 * u + np.sqrt(1.3 - 0.16 / 0.7) * z[1]
+    s, one = BUILT_IN[name], np.ones(1)
+    product = apply(s.s, u) * apply(s.s, v)
+    found = pair_average(s, s, 0.7 * one, 1.3 * one, 0.4 * one)[0]
+    assert abs(found - product.mean()) < 5.0 * product.std() / np.sqrt(product.size)
+
+
+def test_smooth_relu_is_relu_averaged():
+    x, fine = np.linspace(-1.5, 1.5, 31), np.linspace(-8.0, 8.0, 200_001)
+    weight = np.exp(-0.5 * fine**2)
+    mean = np.array([np.sum(weight * apply(RELU.s, at + 0.3 * fine)) / weight.sum() for at in x])
+    np.testing.assert_allclose(apply(smooth_relu(0.3).s, x), mean, atol=1e-9)
+    step = 1e-5
+    slope = (apply(smooth_relu(0.3).ds, x + step) - apply(smooth_relu(0.3).ds, x - step)) / (2 * step)
+    np.testing.assert_allclose(apply(smooth_relu(0.3).d2s, x), slope, atol=1e-8)
+
+
+@pytest.mark.parametrize("more", [{}, {"label": "tanh_hermite3"}, {"teacher_overlaps": [[1.0, 0.4], [0.4, 1.2]],
+                                                                   "teacher_activation": "tanh", "intercepts": [0.3, -0.2]}])
+def test_errors_on_new_samples(more):
+    """E (f - y)^2 by rules against many new samples."""
+    run = network_run({**PAIR, "label_noise": 0.25, **more})
+    network = Experiment.from_run(run).network
+    C = network.Q0 + network.m0 @ network.m0.T
+    curves = {"m": network.m0[None], "C": C[None], "a": network.a[None]}
+    rng = np.random.default_rng(5)
+    kappa, rest = rng.standard_normal((400_000, 2)), rng.standard_normal((400_000, 2)) @ np.linalg.cholesky(network.Q0).T
+    miss = (network.output(rest + kappa @ network.m0.T) - network.label(kappa)) ** 2
+    found = known_errors(run, curves)["mse"][0] - 0.25
+    assert abs(found - miss.mean()) < 5.0 * miss.std() / np.sqrt(miss.size)
+    lost = {name: np.concatenate([array, np.full_like(array, np.nan)]) for name, array in curves.items()}
+    assert np.isnan(network_errors(network, lost)["mse"]).tolist() == [False, True]

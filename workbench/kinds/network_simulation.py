@@ -1,0 +1,30 @@
+"""Files of the simulator of networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from dmft.result.comparison import Curve
+from sgd_sim.result import SOLVED, SimulationResult
+from workbench.inspection.by_component import by_component
+from workbench.inspection.checks import solved_check
+from workbench.inspection.kinds import Opened, ResultCheck
+from workbench.kinds.simulation import SimulationFile
+
+
+class NetworkSimulationFile(SimulationFile):
+    """Curves of every instance, component by component."""
+
+    def curves(self, result: SimulationResult) -> dict[str, Curve]:
+        return by_component(result.t, result.mean(), result.error(), result.curves, result.instances)
+
+    def checks(self, result: SimulationResult) -> list[ResultCheck]:
+        return solved_check(result, SOLVED)
+
+    def draw(self, opened: Opened, path: Path | None) -> Any:
+        from workbench.plots import network  # matplotlib is an extra
+        return network.draw(opened.result.run, self.curves(opened.result), path)
+
+
+KIND = NetworkSimulationFile()

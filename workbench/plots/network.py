@@ -1,0 +1,65 @@
+"""The picture of a network: overlaps m and C, errors, and the matrix of overlaps at the end; of a theory or of a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from dmft.model.curves import NETWORK_KNOWN
+from dmft.model.runfile import Run
+from dmft.result.comparison import Curve
+from workbench.inspection.titles import experiment_text
+from workbench.plots.curves import draw_curve
+from workbench.plots.style import BLACK, CYCLE, Figure, new_figure, save
+
+NAMED_CURVES = 9  # curves of a panel that are named
+
+
+def specialisation(m: np.ndarray) -> np.ndarray:
+    """How far units and directions have paired, (time,): the mean of m on the diagonal less that beside it. m (time, p, p)."""
+    p = m.shape[1]
+    same = np.trace(m, axis1=1, axis2=2)
+    return same / p - (m.sum(axis=(1, 2)) - same) / max(p * (p - 1), 1)
+
+
+def draw(run: Run, curves: Mapping[str, Curve], path: Path | None) -> Figure:
+    """Four panels: m, C(t,t), errors, and m at the last time."""
+    figure, eta = new_figure(12.0, 8.0), run.algorithm.first_rate
+    axes = figure.subplots(2, 2)
+    for axis, base in zip(axes[0], ("m", "C")):
+        shown = [name for name in curves if name.startswith(f"{base}[")]
+        for i, name in enumerate(shown):
+            label = name if len(shown) <= NAMED_CURVES else ""
+            draw_curve(axis, curves[name], eta, False, CYCLE[i % len(CYCLE)], label)
+        axis.set_ylabel(NETWORK_KNOWN[base].label)
+    p, k = run.network.units, run.network.directions
+    m = np.stack([np.stack([curves[f"m[{r},{s}]"].mean for s in range(k)], axis=1) for r in range(p)], axis=1)
+    if p == k and p > 1:
+        axes[0, 0].plot(curves["loss"].t, specialisation(m), color=BLACK, linestyle=":", label="specialisation")
+    for i, name in enumerate(name for name in ("loss", "mse", "mse_fresh") if name in curves):
+        draw_curve(axes[1, 0], curves[name], eta, False, CYCLE[i], NETWORK_KNOWN[name].label)
+    axes[1, 0].set_ylabel("errors")
+    for axis in (axes[0, 0], axes[0, 1], axes[1, 0]):
+        if axis.get_legend_handles_labels()[0]:
+            axis.legend(fontsize="small")
+    reached = np.flatnonzero(np.isfinite(m).all(axis=(1, 2)))
+    if reached.size:
+        _matrix(figure, axes[1, 1], m[reached[-1]], curves["loss"].t[reached[-1]])
+    title = f"{run.title}\n" if run.title else ""
+    figure.suptitle(f"{title}{experiment_text(run)}; {p} units, {k} direction{'s' if k > 1 else ''}, {run.network.activation}",
+                    fontsize="medium")
+    return save(figure, path)
+
+
+def _matrix(figure: Figure, axis, m: np.ndarray, t: float) -> None:
+    """The overlaps at one time as colours."""
+    size = max(float(np.abs(m).max()), 1e-12)
+    image = axis.imshow(m, cmap="RdBu_r", vmin=-size, vmax=size, aspect="equal")
+    axis.set_xticks(range(m.shape[1]))
+    axis.set_yticks(range(m.shape[0]))
+    axis.set_xlabel("direction")
+    axis.set_ylabel("unit")
+    axis.set_title(f"overlaps $m$ at $t$ = {t:g}", fontsize="medium")
+    figure.colorbar(image, ax=axis)
