@@ -55,6 +55,7 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
 }
 DATA: dict[str, dict[str, Any]] = {
     "linear": {"loss": "linear"},
+    "normalised": {"loss": "normalised_phase_retrieval"},
     "logistic": LOGISTIC,
     "smooth_hinge": {**SGD, "loss": "smooth_hinge", "labels": "sign", "label_noise": 0.3},
     "squares": {**SGD, "labels": "square", "label_noise": 0.3},

@@ -22,7 +22,7 @@ from dmft.files.layouts import FDT_COLUMNS as FDT_COLUMNS
 from dmft.files.layouts import KERNELS as KERNELS
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
-from dmft.model.two_times import nearest_steps, snapshot_steps, waiting_ladder, waiting_steps
+from dmft.model.two_times import nearest_steps, snapshot_steps, visited_steps, waiting_ladder, waiting_steps
 from dmft.model.two_times import saved_steps as saved_steps
 
 LAGS_ONE_BY_ONE, LAGS_PER_OCTAVE = 32, 16  # rows at which columns are kept after each waiting time
@@ -41,6 +41,7 @@ class Wanted(NamedTuple):
     alone: np.ndarray  # steps that have cells of their own besides
     temperatures: bool = False  # whether columns have those of equations/fdt.py
     snapshots: np.ndarray = np.zeros(0, np.int64)  # steps at which the fields of all samples are kept
+    visited: np.ndarray = np.zeros(0, np.int64)  # steps whose fields and gradients the Hessian there needs
 
     @property
     def pins(self) -> np.ndarray:
@@ -64,7 +65,9 @@ class Wanted(NamedTuple):
         if run.theory.fdt:  # differences need the steps beside the waiting ones
             beside = np.concatenate([waiting - 1, waiting + 1])
             alone = np.union1d(alone, beside[(beside >= 0) & (beside < steps)])
-        return cls(rows, waiting, alone, run.theory.fdt, snapshot_steps(run))
+        visited = visited_steps(run)
+        alone = np.union1d(alone, visited[visited < steps])
+        return cls(rows, waiting, alone, run.theory.fdt, snapshot_steps(run), visited)
 
 
 class Kept(NamedTuple):

@@ -41,6 +41,28 @@ def _phase_dv_dy(f, y):
     return -2.0 * f * y
 
 
+# The same over 1 + y^2, which bounds the curvature from below by -1.
+@register_jitable
+def _normalised_v(f, y):
+    d = f * f - y * y
+    return 0.25 * d * d / (1.0 + y * y)
+
+
+@register_jitable
+def _normalised_dv(f, y):
+    return f * (f * f - y * y) / (1.0 + y * y)
+
+
+@register_jitable
+def _normalised_d2v(f, y):
+    return (3.0 * f * f - y * y) / (1.0 + y * y)
+
+
+@register_jitable
+def _normalised_dv_dy(f, y):
+    return -2.0 * f * y * (1.0 + f * f) / (1.0 + y * y) ** 2
+
+
 @register_jitable
 def _linear_v(f, y):
     return 0.5 * (f - y) ** 2
@@ -85,6 +107,8 @@ def _square_dv_dy(f, y):
 PHASE = Loss("phase_retrieval", _phase_v, _phase_dv, _phase_d2v, _phase_dv_dy, labels="abs", accepts=("abs", "square"))
 PHASE_OF_SQUARES = Loss("phase_retrieval", _square_v, _square_dv, _square_d2v, _square_dv_dy, labels="square",
                         accepts=("square",))
+NORMALISED = Loss("normalised_phase_retrieval", _normalised_v, _normalised_dv, _normalised_d2v, _normalised_dv_dy, labels="abs",
+                  accepts=("abs",))
 LINEAR = Loss("linear", _linear_v, _linear_dv, _linear_d2v, _linear_dv_dy, labels="field", convex=True)
 
 
@@ -93,6 +117,13 @@ class PhaseRetrieval(LossFamily, name="phase_retrieval"):
 
     def make(self, labels: str = "") -> Loss:
         return PHASE_OF_SQUARES if labels == "square" else PHASE
+
+
+class NormalisedPhaseRetrieval(LossFamily, name="normalised_phase_retrieval"):
+    """(f^2 - y^2)^2/(4 (1 + y^2)) for labels |h0|."""
+
+    def make(self, labels: str = "") -> Loss:
+        return NORMALISED
 
 
 class Linear(LossFamily, name="linear"):

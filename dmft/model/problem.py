@@ -20,7 +20,8 @@ class ProblemConfig:
     """[problem]: the data, the loss and the start."""
 
     alpha: float = option(number(0.0, above=True), 1.0, "samples per dimension; mandatory where there are samples")
-    loss: Named = named("loss", "phase_retrieval", "phase_retrieval, linear, logistic, smooth_hinge, door or a registered name")
+    loss: Named = named("loss", "phase_retrieval", "phase_retrieval, normalised_phase_retrieval, linear, logistic, smooth_hinge, "
+                        "door or a registered name")
     door: float = key_of(Door, "door")
     data: Named = named("data", "teacher", "labels by a teacher, Gaussian clusters on one axis (mixture), or no samples (p_spin)")
     labels: Named = key_of(Teacher, "labels")

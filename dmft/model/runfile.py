@@ -105,6 +105,7 @@ class TheoryConfig:
     fdt: bool = option(boolean, False, "effective temperatures at the waiting times, from fluctuation and response")
     snapshots: tuple[float, ...] = option(_waiting_times, (), "march: times at which the fields of all samples are kept, "
                                           "and the weights of simulations")
+    hessian: bool = option(boolean, False, "at the snapshots, keep what the eigenvalues of the Hessian outside its bulk need")
     observables: tuple[str, ...] = option(names_of_observables, (), "registered averages over training samples "
                                           "(dmft.register_observable); the simulator records the same")
     tangents: float = option(number(0.0, 1.0, above=True), 1 / 16, "share of the samples with tangents, at least 512 of them; "

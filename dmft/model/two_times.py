@@ -10,6 +10,7 @@ from dmft.core.errors import RunError
 from dmft.model.runfile import Run
 
 ALL_UP_TO = 512  # rows of a run up to which all are kept
+ONE_END = 10  # steps of the Hessian's list from either end
 KERNEL_POINTS = 256  # rows that are kept of a longer run
 
 
@@ -56,6 +57,17 @@ def snapshot_steps(run: Run) -> np.ndarray:
     return nearest_steps(run, "snapshots", listed) if listed else np.zeros(0, np.int64)
 
 
+def visited_steps(run: Run) -> np.ndarray:
+    """Steps whose fields the Hessian at the snapshots needs: of each snapshot the first and the last ones and others between,
+    evenly in the logarithm from both ends, ONE_END of either. None unless theory.hessian is set. Eq. [hess-snapshots]."""
+    found = np.zeros(0, np.int64)
+    for n in snapshot_steps(run) if run.theory.hessian else ():
+        near = np.append(0, np.unique(np.rint(np.geomspace(1, max(n / 2, 1), ONE_END)).astype(np.int64)))
+        near = near[near <= n]
+        found = np.union1d(found, np.concatenate([near, n - near]))  # [hess-snapshots]
+    return found
+
+
 def simulated_steps(run: Run) -> np.ndarray:
     """Steps t' of the two-time quantities of a simulation: the waiting times, and theory.kernel_points where these are listed. None
     unless simulation.kernels is set."""
@@ -74,4 +86,5 @@ def kernel_bytes(run: Run) -> int:
 
 def snapshot_bytes(run: Run) -> int:
     """Bytes of the snapshots of all replicas of a theory, which its result holds."""
-    return 8 * run.theory.replicas * run.theory.samples * (2 * len(run.theory.snapshots) + 4) if run.theory.snapshots else 0
+    numbers = 2 * len(run.theory.snapshots) + 2 * visited_steps(run).size + 4 if run.theory.snapshots else 0
+    return 8 * run.theory.replicas * run.theory.samples * numbers

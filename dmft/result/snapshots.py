@@ -23,11 +23,16 @@ class Snapshots:
     k: np.ndarray
     y: np.ndarray
     sd: np.ndarray
+    # With theory.hessian, of the visited times:
+    visited: np.ndarray | None = None       # (V,)
+    h: np.ndarray | None = None             # (replicas, samples, V) fields in units of sd, without an intercept
+    g: np.ndarray | None = None             # (replicas, samples, V) sums of gradients since the visited time before
+    gram: np.ndarray | None = None          # (replicas, V, V) C between visited times
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
         """The arrays of the result file."""
-        return {one.name: getattr(self, one.name) for one in fields(self) if one.name != "run"}
+        return {one.name: array for one in fields(self) if one.name != "run" and (array := getattr(self, one.name)) is not None}
 
     @property
     def h0(self) -> np.ndarray:

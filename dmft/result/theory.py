@@ -14,7 +14,7 @@ from dmft.core.averages import mean_and_error, with_error
 from dmft.core.errors import FileError, UserError
 from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
-from dmft.equations.kernels import COLUMNS, KERNELS, Kept, columns_of
+from dmft.equations.kernels import KERNELS, Kept, columns_of
 from dmft.files import layouts
 from dmft.files.layouts import DETERMINISTIC
 from dmft.files.network_layouts import named_axes
@@ -23,108 +23,20 @@ from dmft.model.data import data_text, is_sampled
 from dmft.model.experiment import by_loss, known_errors
 from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
-from dmft.model.two_times import snapshot_steps
+from dmft.model.two_times import snapshot_steps, visited_steps
 from dmft.result import pictures
 from dmft.result.escape import PATHS, EscapeLaw, first_passage, growth_of
 from dmft.result.fdt import FluctuationDissipation, bath_of
 from dmft.result.fluctuations import drawn_paths, fluctuations_of
+from dmft.result.hessian import HessianLaw, hessian_law
 from dmft.result.snapshots import Snapshots
 from dmft.result.statistics import BIAS, COLUMN, DIVERGED, HISTORY_ERROR, ReplicaStatistics, averaged
+from dmft.result.two_time import Columns as Columns
+from dmft.result.two_time import Kernels as Kernels
 
 THEORY_CURVES = tuple(curve.name for curve in TABLE if curve.theory)
 NETWORK_CURVES = tuple(curve.name for curve in NETWORK if curve.theory)
 _ON_NEW = tuple(curve.name for curve in TABLE if curve.theory == ERRORS)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Kernels:
-    """Two-time kernels on the saved times t (P,); each (P, P), with its standard error. M_R[i, j] = M_R(t_i, t_j) and
-    R likewise are densities, zero for j >= i.
-
-    With a full history these are entries at single times. In a history of blocks entry [i, j], j < i, is the average of the
-    kernel at t_i over the cell of times t[j] .. t_last[j]; where a cell is a single time (`exact`) it is that entry. `Columns`
-    hold entries at waiting times."""
-
-    t: np.ndarray
-    M_C: np.ndarray
-    M_R: np.ndarray
-    C: np.ndarray
-    R: np.ndarray
-    M_C_error: np.ndarray
-    M_R_error: np.ndarray
-    C_error: np.ndarray
-    R_error: np.ndarray
-    V: np.ndarray | None = None     # random starts: N <m m>, symmetric
-    V_error: np.ndarray | None = None
-    K1: np.ndarray | None = None    # a density below the diagonal, K1(t, t) itself on it
-    K1_error: np.ndarray | None = None
-    Z: np.ndarray | None = None
-    Z_error: np.ndarray | None = None
-    t_last: np.ndarray | None = None  # last time of each cell of t'; NaN where a file of version 0.2 or before does not tell
-
-    @property
-    def exact(self) -> np.ndarray:
-        """(P,) bool: the cells of one time."""
-        return np.ones(self.t.size, bool) if self.t_last is None else self.t_last == self.t
-
-    @property
-    def single(self) -> Kernels:
-        """The kernels between single times alone."""
-        at = np.flatnonzero(self.exact)
-        return Kernels(**{name: array[at] if array.ndim == 1 else array[np.ix_(at, at)] for name, array in self.arrays.items()})
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """t, the kernels that this result has, and their errors, by name."""
-        return {name: array for name, array in vars(self).items() if array is not None}
-
-    def __repr__(self) -> str:
-        until = f" up to t = {self.t[-1]:g}" if self.t.size else ""
-        cells = self.t.size - int(self.exact.sum())
-        return f"<Kernels {', '.join(KERNELS)} on {self.t.size} saved times{until}" + (f", {cells} cells of t'>" if cells else ">")
-
-    def _repr_html_(self) -> str:
-        rows = [(f"{name}(t, 0)", "", sparkline(self.t, getattr(self, name)[:, 0])) for name in KERNELS]
-        return html_card("two-time kernels", {"saved times": self.t.size}, rows)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Columns:
-    """Kernels at waiting times: C(t, t_w) and so on, entries at single times in any history, each (L, J) with its standard error;
-    NaN for t < t_w. chi is the response at t to a force that acts from t_w on, the sum of R(t, s) over s >= t_w."""
-
-    t: np.ndarray       # (L,)
-    t_w: np.ndarray     # (J,)
-    M_C: np.ndarray
-    M_R: np.ndarray
-    C: np.ndarray
-    R: np.ndarray
-    chi: np.ndarray
-    M_C_error: np.ndarray
-    M_R_error: np.ndarray
-    C_error: np.ndarray
-    R_error: np.ndarray
-    chi_error: np.ndarray
-    D: np.ndarray | None = None         # with theory.fdt: [fdt-D], and the temperatures of fluctuation and response
-    T_eff: np.ndarray | None = None
-    T_loc: np.ndarray | None = None
-    D_error: np.ndarray | None = None
-    T_eff_error: np.ndarray | None = None
-    T_loc_error: np.ndarray | None = None
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Times and all columns that this result has, by name."""
-        return {name: array for name, array in vars(self).items() if array is not None}
-
-    def after(self, name: str, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """tau, a kernel at (t_w + tau, t_w) and its error, for waiting time j and the times from there on that were reached."""
-        values, errors = getattr(self, name)[:, j], getattr(self, f"{name}_error")[:, j]
-        known = np.isfinite(values)
-        return self.t[known] - self.t_w[j], values[known], errors[known]
-
-    def __repr__(self) -> str:
-        return f"<Columns {', '.join(COLUMNS)} at {self.t.size} times after {self.t_w.size} waiting times up to {self.t_w[-1]:g}>"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -248,6 +160,14 @@ class Theory:
         X = drawn_paths(self.run, {name: rows[chosen] for name, rows in self.random_start.items()}, paths, seed)
         return first_passage(self.t, X, self.V, b, N, growth_of(self.kernels.t, self.kernels.V, self.kernels.exact))
 
+    def hessian(self, t: float, dimension: int | None = None) -> HessianLaw:
+        """Bulk, edges and outliers of the Hessian of the training loss at the snapshot nearest to t, as a data set of that
+        dimension (of the run's simulation) shows it; UserError where the run kept no snapshots."""
+        if self.snapshots is None:
+            raise UserError("hessian: this result has no snapshots; solve with [theory] snapshots = [...] and hessian = true")
+        n = dimension or self.run.simulation.dimension
+        return hessian_law(self.run, self.snapshots, {name: self.replicas[name] for name in ("m", "q")}, self.t, t, n)
+
     def fdt(self) -> FluctuationDissipation:
         """Effective temperatures at the waiting times, with the bath's; UserError where the run did not ask for them."""
         if self.columns is None or self.columns.T_eff is None:
@@ -336,7 +256,8 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     return Theory(run=run, outcome=outcome, t=t, curves=curves, replicas=replicas, bias=bias,
                   history_error=statistics.estimates(HISTORY_ERROR), kernels=kernels, columns=columns, history=history,
                   attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=sums, random_start=rows,
-                  snapshots=Snapshots(run, t[snapshot_steps(run)], **kept_samples) if kept_samples else None)
+                  snapshots=Snapshots(run, t[snapshot_steps(run)], **kept_samples,
+                                      visited=t[visited_steps(run)] if run.theory.hessian else None) if kept_samples else None)
 
 
 def _without_errors(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -394,7 +315,8 @@ def statistics_of(theory: Theory) -> ReplicaStatistics:
     arrays = {f"replicas/{name}": array for name, array in theory.replicas.items() if name not in _ON_NEW} | theory.state
     arrays |= {f"random_start/{name}": array for name, array in theory.random_start.items()}
     if theory.snapshots is not None:
-        arrays |= {f"snapshots/{name}": array for name, array in theory.snapshots.arrays.items() if name != "t"}
+        arrays |= {f"snapshots/{name}": array for name, array in theory.snapshots.arrays.items()
+                   if name not in ("t", "visited")}
     if theory.history is not None:
         arrays["history"] = theory.history
     return ReplicaStatistics.from_arrays(arrays, str(theory.attrs["outcomes"]).split(","))

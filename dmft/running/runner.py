@@ -257,7 +257,8 @@ class TheoryJob:
         return Replica(self.setup, index, group)
 
     def enter(self, index: int, solution: Part) -> None:
-        self.statistics.add(Solution.from_arrays(solution.shared), solution.own)
+        gram = {"gram": solution.shared["gram"]} if "gram" in solution.shared else {}
+        self.statistics.add(Solution.from_arrays(solution.shared), {**solution.own, **gram})
 
     def state(self) -> dict[str, Any]:
         """The statistics of the finished replicas, if there are any, and the first guess of an iteration."""

@@ -139,7 +139,7 @@ class March(Causal):
         weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
         self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
         self.teacher = TeacherChannel(experiment.steps, self.history.slots) if experiment.start.random else None
-        self.snapshots = SampleSnapshots(wanted.snapshots, blocks.lines.stop - blocks.lines.start)
+        self.snapshots = SampleSnapshots(wanted.snapshots, wanted.visited, blocks.lines.stop - blocks.lines.start)
 
     def step(self) -> None:
         """From row n to row n+1."""
@@ -166,8 +166,8 @@ class March(Causal):
         if n >= experiment.hidden:
             for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b, averaged).items():
                 self.curves[name][n - experiment.hidden] = value
-        if n - experiment.hidden in self.wanted.snapshots:
-            self.snapshots.take(n - experiment.hidden, on_host(self.samples), m, weights.b)
+        if len(self.wanted.snapshots):
+            self.snapshots.take(weights, closing, self.samples, m)
         enter_row(self.kernels, self.columns, self.kept, weights, row)
         if self.teacher is not None:
             self.teacher.rows.enter(n, self.teacher.estimate(weights, totals[-1], sums[CARRIED], self.use), closing.drive.a)
@@ -187,6 +187,9 @@ class March(Causal):
         """TeacherRows by name; empty where the start is not random."""
         return {} if self.teacher is None else self.teacher.rows._asdict()
 
+    def shared(self) -> dict[str, Any]:
+        return super().shared() | ({"snapshots": self.snapshots.shared()} if len(self.wanted.snapshots) else {})
+
     def own(self) -> Mapping[str, np.ndarray]:
         own: Any = self.samples.own()   # read by name, one after the other
         return ChainMap(self.snapshots.own(), own) if len(self.wanted.snapshots) else own
@@ -200,5 +203,9 @@ class March(Causal):
 
     def take_samples(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
         self.samples.restore(own, carried, self.weights.n)
+
+    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        """As of Causal, and the snapshots."""
+        super().restore(shared, own, carried)
         if len(self.wanted.snapshots):
-            self.snapshots.restore(own)
+            self.snapshots.restore(own, nest(shared)["snapshots"])

@@ -21,7 +21,7 @@ F, Y = np.meshgrid(np.linspace(-2, 2, 9), np.linspace(-2, 2, 9))
 STEP = 1e-5
 
 
-@pytest.mark.parametrize("name", ["phase_retrieval", "linear"])
+@pytest.mark.parametrize("name", ["phase_retrieval", "normalised_phase_retrieval", "linear"])
 def test_derivatives_by_difference(name):
     loss = get_loss(name)
     for slope, base in ((loss.dv, loss.v), (loss.d2v, loss.dv)):

@@ -1,0 +1,119 @@
+"""The Hessian of the training loss along a run, from the snapshots of a result: a law per replica, with errors over replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cholesky, solve_triangular
+
+from dmft.core.averages import mean_and_error
+from dmft.core.errors import UserError
+from dmft.equations.hessian import Curvatures, Outlier, basis
+from dmft.model.experiment import Experiment
+from dmft.model.runfile import Run
+from dmft.result.snapshots import Snapshots
+
+BASIS_TOLERANCE = 1e-9    # of [hess-snapshots]: gradient descent needs it
+NUMBERS_OF_HESSIAN = ("lower_edge", "upper_edge", "lowest", "lowest_overlap", "largest", "largest_overlap", "multiplier", "soft",
+                      "soft_overlap")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HessianLaw:
+    """Numbers of every replica, by name: edges of the bulk, lowest and largest eigenvalue (an outlier, or the edge) with the
+    squared overlap of its vector with the teacher (0 at an edge); on the sphere nu_c (`multiplier`), and the lowest eigenvalue
+    along the sphere (`soft`) with the overlap of its vector with the teacher's part normal to w. `complete` is False where outliers
+    are not known (heat, momentum, hidden first steps): then there are edges alone."""
+
+    t: float
+    dimension: int                          # of the data set whose tails are seen, [hess-trim]
+    replicas: dict[str, np.ndarray]         # each (replicas,)
+    complete: bool
+    whole: Curvatures                       # of all replicas together, without fields
+
+    def mean(self, name: str) -> tuple[float, float]:
+        """Mean over replicas and its standard error."""
+        mean, error = mean_and_error(self.replicas[name][np.isfinite(self.replicas[name])])
+        return float(mean), float(error)
+
+    def density(self, z: np.ndarray) -> np.ndarray:
+        """Density of the bulk."""
+        return self.whole.density(z)
+
+    def __repr__(self) -> str:
+        return f"<HessianLaw at t = {self.t:g}: lowest {self.mean('lowest')[0]:.4g}, largest {self.mean('largest')[0]:.4g}>"
+
+
+def hessian_law(run: Run, snapshots: Snapshots, curves: Mapping[str, np.ndarray], times: np.ndarray, t: float,
+                dimension: int) -> HessianLaw:
+    """The law at the snapshot nearest to t. curves: m (replicas, n+1) at `times`."""
+    if not run.known:
+        raise UserError("hessian: the loss of this run is a plug-in's; load it first (--plugin FILE.py)")
+    experiment, i = Experiment.from_run(run), int(np.argmin(np.abs(snapshots.t - t)))
+    step = int(np.searchsorted(times, snapshots.t[i] - 1e-9))
+    complete = snapshots.h is not None and not experiment.hidden and experiment.update.plain and not experiment.heat_n[:step].any()
+    loss, alpha = experiment.losses[experiment.loss_n[min(step + experiment.hidden, experiment.steps - 1)]], run.problem.alpha
+    if loss.d2v is None:
+        raise UserError(f"hessian: the loss {loss.name!r} has no second derivative")
+    sphere = experiment.constraint.fixes_norm
+    least = 0.5 / (alpha * dimension)
+    numbers: dict[str, list[float]] = {name: [] for name in NUMBERS_OF_HESSIAN}
+    collected = []
+    for r in range(len(snapshots.f)):
+        known = np.isfinite(snapshots.f[r, :, i])
+        f, y, sd, weight = snapshots.f[r, known, i], snapshots.y[r, known], snapshots.sd[r, known], snapshots.weight[r, known]
+        if not known.any():
+            continue
+        a = sd**2 * np.array([loss.d2v(x, label) for x, label in zip(f, y)])
+        collected.append((a, weight))
+        fields = [_fields(snapshots, curves["m"][r], times, i, r, known, start) if complete else (None, None)
+                  for start in ((False, True) if sphere else (False,))]
+        laws = [Curvatures.of(alpha, a, weight, f=basis_fields, g=sums, least=least) for basis_fields, sums in fields]
+        _enter(numbers, laws, complete)
+        if sphere:
+            slope = np.array([loss.dv(x, label) for x, label in zip(f, y)])
+            nu_c = -alpha * float(weight @ (slope * f)) / weight.sum() / float(experiment.constraint.norm or 1.0)  # [hess-sphere]
+            numbers["multiplier"].append(nu_c)
+            numbers["soft"][-1] += nu_c
+    found = {name: np.array(values) for name, values in numbers.items() if values}
+    a, weight = (np.concatenate([one[k] for one in collected]) for k in (0, 1))
+    return HessianLaw(float(snapshots.t[i]), dimension, found, complete, Curvatures.of(alpha, a, weight, least=least))
+
+
+def _enter(numbers: dict[str, list[float]], laws: list[Curvatures], complete: bool) -> None:
+    """The numbers of one replica: laws in space, and along the sphere, without its multiplier."""
+    law = laws[0]
+    for lower, edge, end in ((True, "lower_edge", "lowest"), (False, "upper_edge", "largest")):
+        G = law.edge(lower)
+        numbers[edge].append(law.z(G) if np.isfinite(G) else 0.0)
+        found = law.outliers(lower) if complete else []
+        value = found[0] if found else Outlier(numbers[edge][-1], 0.0)
+        numbers[end].append(value.z)
+        numbers[f"{end}_overlap"].append(value.overlap)
+    for law in laws[1:]:
+        found = law.outliers(True) if complete else []
+        value = found[0] if found else Outlier(numbers["lower_edge"][-1], 0.0)
+        numbers["soft"].append(value.z)
+        numbers["soft_overlap"].append(value.overlap)
+
+
+def _fields(snapshots: Snapshots, m: np.ndarray, times: np.ndarray, i: int, r: int, known: np.ndarray,
+            sphere: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Fields (K, r) of an orthonormal basis of teacher and visited weights, the teacher first, and sums of gradients (K, s) between
+    these; along the sphere the basis is normal to the present weights. Eq. [hess-snapshots]."""
+    assert snapshots.visited is not None and snapshots.h is not None and snapshots.g is not None and snapshots.gram is not None
+    last = int(np.searchsorted(snapshots.visited, snapshots.t[i] - 1e-9))
+    at = np.searchsorted(times, snapshots.visited[:last + 1] - 1e-9)
+    gram = np.ones((last + 2, last + 2))
+    gram[0, 1:] = gram[1:, 0] = m[at]
+    gram[1:, 1:] = snapshots.gram[r, :last + 1, :last + 1]
+    present = last + 1
+    taken = basis(gram, (present, 0, 1) if sphere else (0, present, 1), BASIS_TOLERANCE)
+    raw = np.column_stack([snapshots.k[r], snapshots.h[r, :, :last + 1]])[known][:, taken]
+    f = solve_triangular(cholesky(gram[np.ix_(taken, taken)], lower=True), raw.T, lower=True).T
+    chosen = np.sort([one - 1 for one in taken if one])
+    sums = np.column_stack([snapshots.g[r, known, first + 1:end + 1].sum(axis=1) for first, end in zip(chosen, chosen[1:])] or
+                           [np.zeros((known.sum(), 0))])
+    return (f[:, 1:] if sphere else f), sums
