@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import sgd_sim
+from dmft.core.driver import drive
 from dmft.core.errors import RunError, Stopped, UserError
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run, parse_run
@@ -15,8 +18,10 @@ from sgd_sim.cpu.by_rows import make_rows
 from sgd_sim.cpu.starts import start_weights
 from sgd_sim.cpu.two_times import make_probes
 from sgd_sim.gpu.products import GpuProducts
+from sgd_sim.instances import Instances
 from sgd_sim.landscape import make_landscape
 from sgd_sim.recording import FORCE
+from sgd_sim.simulation import SimulationJob
 from tests.marks import with_slow
 from tests.run_files import run_text
 from tests.sgd_sim import test_gpu_products, test_gpu_simulator
@@ -120,11 +125,12 @@ def test_instances_are_what_they_are_without():
 
 def test_stops_growth_and_files_change_nothing(tmp_path):
     """Columns and kernels of a run in pieces, and of one with more instances, are those of a run in one go."""
-    run, whole = run_of(dimension=300, t_max=12.0, instances=3, **PERSISTENT), tmp_path / "whole.h5"
+    run, whole = run_of(dimension=100, t_max=12.0, instances=3, **PERSISTENT), tmp_path / "whole.h5"
     sgd_sim.simulate(run, output=whole)
     parts, smaller = tmp_path / "parts.h5", run.replace(instances=2)
+    in_small_pieces = partial(Instances, slice_seconds=0.0, round_seconds=0.001)     # one step in every slice of work
     with pytest.raises(Stopped):
-        sgd_sim.simulate(smaller, output=parts, stop=StopAfter(1))
+        drive(SimulationJob(smaller, in_small_pieces), parts, quiet=True, stop=StopAfter(1))
     for each in (smaller, run):
         sgd_sim.simulate(each, output=parts, resume=True)
     one, other = sgd_sim.load(whole), sgd_sim.load(parts)
