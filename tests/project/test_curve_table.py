@@ -27,6 +27,7 @@ ON_PURPOSE = {
     "workbench.inspection.facts": "a choice of key figures",
     "workbench.plots.theory": "a choice of what is drawn",
     "reproduction.paper.drawing": "labels as in the paper",
+    "reproduction.paper.numbers": "a choice of what figures keep",
 }
 
 
