@@ -83,10 +83,27 @@ def tables(opened: Opened) -> Iterator[tuple[str, Table]]:
         if told:
             yield what, (["t", *told], [store.read(header.path, name) for name in ("t", *told)])
         names += told
+    if "snapshots/f" in header.shapes:
+        yield "snapshots", _samples(header)
     for name, shape in header.shapes.items():
+        if name.startswith("snapshots/"):   # weights of simulations, and what the Hessian needs, are for programs
+            continue
         if name.startswith(INNER_GROUPS) or (len(shape) == 1 and name in (*names, "kernels/t", "columns/t", "columns/t_w")):
             continue
         yield name, _across(opened, name, store.read(header.path, name))
+
+
+def _samples(header: store.Stored) -> Table:
+    """The law of the fields: a line per sample of every replica, with its fields and mini-batch weights at all snapshots."""
+    t, f = (store.read(header.path, f"snapshots/{name}") for name in ("t", "f"))
+    names, columns = ["replica"], [np.repeat(np.arange(len(f)), f.shape[1])]
+    for name in ("weight", "k", "y", "sd"):
+        names.append(name)
+        columns.append(store.read(header.path, f"snapshots/{name}").ravel())
+    for name in ("f", "s"):
+        names += [f"{name}({time:.12g})" for time in t]
+        columns += list(store.read(header.path, f"snapshots/{name}").reshape(-1, t.size).T)
+    return names, columns
 
 
 def _two_times(name: str) -> str:

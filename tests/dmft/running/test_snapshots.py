@@ -17,6 +17,7 @@ from tests.small_results import StopAfter
 from workbench.inspection.against_fields import SHARES
 from workbench.inspection.kinds import kind_of
 from workbench.inspection.opening import open_file
+from workbench.inspection.tables import export_csv
 
 RUN = dmft.parse_run(run_text(t_max=0.4, problem={"alpha": 2.0}, simulation={"dimension": 100, "instances": 12}, theory={
     "samples": 512, "replicas": 3, "snapshots": [0.0, 0.1, 0.4]}))
@@ -88,6 +89,13 @@ def test_pictures(files, results, tmp_path):
     opened = open_file(results.simulation)
     with pytest.raises(UserError, match="no snapshots"):
         kind_of(opened.header).draw_view(opened, "fields", None)
+
+
+def test_export_has_a_line_per_sample(files, tmp_path):
+    export_csv(open_file(files / "theory.h5"), tmp_path / "theory")
+    lines = (tmp_path / "theory" / "snapshots.csv").read_text().splitlines()
+    assert lines[0] == "replica,weight,k,y,sd,f(0),f(0.1),f(0.4),s(0),s(0.1),s(0.4)" and len(lines) == 1 + 3 * 512
+    assert not any("snapshots_w" in path.name for path in export_csv(open_file(files / "sim.h5"), tmp_path / "sim"))
 
 
 def test_what_cannot_be_kept_is_one_line():
