@@ -250,9 +250,9 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     history = state.pop("history", None)
     sums = {name: array for name, array in state.items() if name.startswith("state/")}
     outcome = worst(statistics.outcomes)
-    if outcome == DETERMINISTIC:
+    if outcome == DETERMINISTIC and columns is not None:
         curves, kernels = _without_errors(curves), Kernels(**_without_errors(kernels.arrays))
-        columns = Columns(**_without_errors(vars(columns)))
+        columns = Columns(**_without_errors(columns.arrays))
     return Theory(run=run, outcome=outcome, t=t, curves=curves, replicas=replicas, bias=bias,
                   history_error=statistics.estimates(HISTORY_ERROR), kernels=kernels, columns=columns, history=history,
                   attrs={**attrs, "outcomes": ",".join(statistics.outcomes)}, state=sums, random_start=rows,

@@ -57,6 +57,14 @@ def test_networks(tmp_path, script, lines):
 
 
 @pytest.mark.slow
+def test_closed(tmp_path):
+    """A line of thresholds for GD and for Langevin dynamics, and the picture."""
+    text = _run("closed.py", tmp_path)
+    assert len(re.findall(r"1/Delta_3 = [\d.]+: +\S+ +[\d.]+$", text, re.MULTILINE)) >= 2
+    assert list(tmp_path.glob("*.png"))
+
+
+@pytest.mark.slow
 def test_recovery(tmp_path):
     """A line for every share, with a time for every dimension."""
     line = r"^ *(?:5|10|25|50)%(?: +(?:\d+ \+- \d+|>= \d+)){3}"
