@@ -49,7 +49,7 @@ def hessians(snapshots: SimulatedSnapshots, instance: int) -> list[InstanceHessi
         if experiment.constraint.fixes_norm:
             slope = np.array([loss.dv(f, y) for f, y in zip(fields[:, i], labels)])
             w = snapshots.w[instance, i] / np.linalg.norm(snapshots.w[instance, i])
-            multiplier = -float(slope @ fields[:, i]) / n / float(experiment.constraint.norm or 1.0)
+            multiplier = -float(slope @ (fields[:, i] - snapshots.b[instance, i])) / n / float(experiment.constraint.norm or 1.0)
             along, direction = _spectrum(X, a, w)
             part = teacher - (teacher @ w) * w
             soft, soft_overlap = along[0] + multiplier, float((direction[:, 0] @ part) ** 2 / (part @ part))
@@ -62,8 +62,10 @@ def _spectrum(X: np.ndarray, a: np.ndarray, normal: np.ndarray | None) -> tuple[
     """Eigenvalues and vectors (columns) of X^T diag(a) X/N; normal: a unit vector whose direction is taken out, and whose own
     eigenvalue is put at the upper end."""
     n = X.shape[1]
-    top = float(np.abs(a).max()) * (1.0 + np.sqrt(len(a) / n)) ** 2 if normal is not None else 0.0     # above all others
     if n > DENSE:
+        bound = LinearOperator((n, n), matvec=lambda v: X.T @ (np.abs(a) * (X @ v.ravel())) / n, dtype=np.float64)
+        top = 1.0 + float(eigsh(bound, 1, which="LA", return_eigenvectors=False)[0]) if normal is not None else 0.0
+
         def times(v: np.ndarray) -> np.ndarray:
             v = v.ravel()
             inside = v if normal is None else v - (normal @ v) * normal
@@ -75,6 +77,7 @@ def _spectrum(X: np.ndarray, a: np.ndarray, normal: np.ndarray | None) -> tuple[
         return np.concatenate([p[0] for p in pairs]), np.column_stack([p[1] for p in pairs])
     H = (X.T * a) @ X / n
     if normal is not None:
+        top = 1.0 + float(np.abs(H).sum(axis=1).max())     # above all others
         Hn = H @ normal
         H += np.outer(normal, (normal @ Hn + top) * normal) - np.outer(normal, Hn) - np.outer(Hn, normal)
     return np.linalg.eigh(H)

@@ -14,7 +14,7 @@ import numpy as np
 from dmft.files.layouts import SIMULATED_KERNELS
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
-from dmft.model.two_times import simulated_steps
+from dmft.model.two_times import simulated_steps, snapshot_steps
 from sgd_sim.landscape import sizes
 from sgd_sim.recording import record_steps, recorded_rows
 
@@ -118,7 +118,7 @@ def empty_states(run: Run) -> States:
                   np.zeros(lines), np.zeros((lines, n if remembers(run) else 0)), kept,
                   np.full((lines, len(SIMULATED_KERNELS), record.size, kept.size), np.nan),
                   np.zeros((lines, kept.size, n), np.float32), np.zeros((lines, kept.size, m), np.float32),
-                  np.full((lines, len(run.theory.snapshots), n), np.nan), np.full((lines, len(run.theory.snapshots)), np.nan))
+                  np.full((lines, snapshot_steps(run).size, n), np.nan), np.full((lines, snapshot_steps(run).size), np.nan))
 
 
 def grown_states(old: States, run: Run) -> States:

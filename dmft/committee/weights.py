@@ -217,8 +217,9 @@ class UnitWeights:
 
     @property
     def used(self) -> int:
-        """Entries of flattened arrays that were ever in use."""
-        return self.history.upto * self.units
+        """Entries of flattened arrays up to the last one that was ever in use, rounded up to a multiple of eight: after a restart
+        fewer slots may be known to have been in use, and sums must not change their order."""
+        return min(-(-self.history.upto * self.units // 8) * 8, self.history.slots * self.units)
 
     @property
     def last(self) -> slice:

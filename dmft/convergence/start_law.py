@@ -52,6 +52,8 @@ class StartLaw:
 def start_law(run: Run, step: float = START_STEP, quiet: bool = True) -> StartLaw:
     """The law of m(t) from a warm start, by three solutions, at m0 and m0 +- step. UserError for other starts, and for a
     ridge, whose start is i.i.d. already and scatters in its norm, too."""
+    if run.has_network:
+        raise UserError("[network]: the scatter of m(0) is known for a single unit alone")
     start = make_start(run.problem)
     if not isinstance(start, Warm):
         raise UserError(f'[problem] start = "{run.problem.start}": the scatter of m(0) is known for start = "warm" alone; '
@@ -61,7 +63,7 @@ def start_law(run: Run, step: float = START_STEP, quiet: bool = True) -> StartLa
                         "take another constraint")
     if not 0.0 < step < 1.0 - abs(start.m0):
         raise RunError(f"step = {step:g}: m0 +- step must lie between -1 and 1; take one below {1.0 - abs(start.m0):g}")
-    low, middle, high = (solve(run.replace(m0=start.m0 + k * step), quiet=quiet) for k in (-1, 0, 1))
+    low, middle, high = (solve(run.replace(m0=start.m0 + k * step, target_error=0.0), quiet=quiet) for k in (-1, 0, 1))
     good = low.averaged & middle.averaged & high.averaged
     m = [theory.replicas["m"][good] for theory in (low, middle, high)]
     slope = mean_and_error((m[2] - m[0]) / (2.0 * step))

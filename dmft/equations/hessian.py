@@ -73,6 +73,8 @@ class Curvatures(NamedTuple):
         found = fa.T @ self.f - self.z(G) * np.eye(self.f.shape[1])
         if self.g.shape[1]:
             cross, inner = fa.T @ self.g, (self.g * (self.alpha * Omega)[:, None]).T @ self.g
+            size = np.sqrt(np.maximum(np.abs(np.diagonal(inner)), 1e-300))  # columns of any scale: only what they span matters
+            cross, inner = cross / size, inner / size / size[:, None]
             found += G * cross @ np.linalg.lstsq(inner, cross.T, rcond=1e-13)[0]  # [hess-K]
         return (found + found.T) / 2.0
 

@@ -48,6 +48,11 @@ class Wanted(NamedTuple):
         """Steps that are never merged with others."""
         return np.union1d(self.waiting, self.alone)
 
+    def without_snapshots(self) -> Wanted:
+        """For companions, whose samples nobody looks at."""
+        nothing = np.zeros(0, np.int64)
+        return self._replace(snapshots=nothing, visited=nothing)
+
     @classmethod
     def plain(cls, steps: int) -> Wanted:
         """What is kept where nothing is asked for."""

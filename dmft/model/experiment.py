@@ -102,7 +102,7 @@ class Experiment:
     @cached_property
     def mirrored(self) -> bool:
         """m0 = 0 and losses even in h: (h, chi) and (-h, -chi) are equally likely and m stays 0 exactly."""
-        return self.m0 == 0 and self.data.even and all(even_in_field(loss) for loss in self.losses)
+        return self.network is None and self.m0 == 0 and self.data.even and all(even_in_field(loss) for loss in self.losses)
 
     @cached_property
     def nonconvex(self) -> bool:

@@ -270,6 +270,8 @@ def _drop_unused(tables: Mapping[str, Any], given: set[tuple[str, str]]) -> None
         table = tables.get(home, {})
         if not isinstance(table, dict) or not any((home, key) in given for key in ROLES[home]):
             continue
+        if home == "problem" and tables.get("network"):
+            continue     # its constraint is named there (network.completed)
         for key, reason in registry.unused(_blank(home, table)).items():
             if key in table and (home, key) not in given:
                 del table[key]

@@ -17,12 +17,14 @@ from dmft.model.data import data_of, make_constraint, make_loss, make_start, nam
 from dmft.model.kinds import SGD, Drawing
 from dmft.model.law import DataModel
 from dmft.model.loss import Loss
-from dmft.model.loss_family import LossFamily
+from dmft.model.loss_family import LossFamily, jumps_in_field
 from dmft.model.network import network_of
 from dmft.model.problem import ProblemConfig
 from dmft.model.registry import Physics
 from dmft.model.starts import Start
 from dmft.model.updates import Update
+
+SOME_LABELS = (-2.0, -1.0, -0.3, 0.3, 1.0, 2.0)  # of a network, at which a user's loss is searched for jumps
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,9 @@ class Use:
 
 def check_support(run: Any, by: str = "", source: str = "") -> None:
     """RunError for the first object that is not meant for a run, with its reason. run: the sections; by: as of Use."""
+    if run.theory.hessian and not run.theory.snapshots:
+        raise RunError(f"{source}{': ' if source else ''}[theory] hessian = true: it is that of the snapshots; list their times in "
+                       "[theory] snapshots, or leave it out")
     whole = Use(run.problem, run.algorithm, run.theory, run.simulation, by)
     parts = whole.parts()
     if run.has_network:
@@ -91,7 +96,8 @@ def refused(run: Any, use: Use) -> str:
     """What is not possible with a network yet, in a line that names place, reason and remedy; "" where all is."""
     theory, simulation, algorithm = run.theory, run.simulation, run.algorithm
     looks_ahead = Update.of(algorithm.make_rule(), algorithm.at_steps("momentum")).looks_ahead
-    torn = [place for place, loss in use.losses if not loss.smooth]
+    torn = [place for place, loss in use.losses
+            if loss.smooth is False or loss.smooth is None and jumps_in_field(loss, SOME_LABELS)]
     everywhere = {
         "[algorithm] nesterov = true": looks_ahead and "networks have heavy ball alone; take nesterov = false",
         "[theory] snapshots": theory.snapshots and "are the fields of a single unit; leave them out with [network]",
@@ -106,6 +112,8 @@ def refused(run: Any, use: Use) -> str:
         torn[0] if torn else "": torn and "its derivative jumps, which the theory of networks would miss; smooth it",
     }
     by_simulation = {
+        "[simulation] dimension": simulation.dimension < run.network.units + run.network.directions
+        and f"= {simulation.dimension} has no room for all units and directions; take a larger one",
         '[simulation] device = "gpu"': simulation.device == "gpu" and 'networks run on the CPU so far; take device = "cpu"',
         '[simulation] landscape = "shared"': simulation.landscape == "shared" and 'networks have fresh data alone; take "fresh"',
         "[simulation] kernels = true": simulation.kernels and "networks record one-time curves alone; leave it out",

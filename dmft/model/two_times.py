@@ -86,5 +86,5 @@ def kernel_bytes(run: Run) -> int:
 
 def snapshot_bytes(run: Run) -> int:
     """Bytes of the snapshots of all replicas of a theory, which its result holds."""
-    numbers = 2 * len(run.theory.snapshots) + 2 * visited_steps(run).size + 4 if run.theory.snapshots else 0
+    numbers = 2 * snapshot_steps(run).size + 2 * visited_steps(run).size + 4 if run.theory.snapshots else 0
     return 8 * run.theory.replicas * run.theory.samples * numbers

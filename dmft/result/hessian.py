@@ -48,7 +48,9 @@ class HessianLaw:
 
 def hessian_law(run: Run, snapshots: Snapshots, curves: Mapping[str, np.ndarray], times: np.ndarray, t: float,
                 dimension: int) -> HessianLaw:
-    """The law at the snapshot nearest to t. curves: m (replicas, n+1) at `times`."""
+    """The law at the snapshot nearest to t. curves: m, and b with an intercept, (replicas, n+1) at `times`."""
+    if dimension < 1:
+        raise UserError(f"hessian: dimension = {dimension}: must be at least 1")
     if not run.known:
         raise UserError("hessian: the loss of this run is a plug-in's; load it first (--plugin FILE.py)")
     experiment, i = Experiment.from_run(run), int(np.argmin(np.abs(snapshots.t - t)))
@@ -74,9 +76,13 @@ def hessian_law(run: Run, snapshots: Snapshots, curves: Mapping[str, np.ndarray]
         _enter(numbers, laws, complete)
         if sphere:
             slope = np.array([loss.dv(x, label) for x, label in zip(f, y)])
-            nu_c = -alpha * float(weight @ (slope * f)) / weight.sum() / float(experiment.constraint.norm or 1.0)  # [hess-sphere]
+            along = f - (curves["b"][r, step] if "b" in curves else 0.0)  # the part of the weights
+            norm = float(experiment.constraint.norm or 1.0)
+            nu_c = -alpha * float(weight @ (slope * along)) / weight.sum() / norm  # [hess-sphere]
             numbers["multiplier"].append(nu_c)
             numbers["soft"][-1] += nu_c
+    if not collected:
+        raise UserError(f"hessian: every replica diverged before the snapshot at t = {snapshots.t[i]:g}")
     found = {name: np.array(values) for name, values in numbers.items() if values}
     a, weight = (np.concatenate([one[k] for one in collected]) for k in (0, 1))
     return HessianLaw(float(snapshots.t[i]), dimension, found, complete, Curvatures.of(alpha, a, weight, least=least))

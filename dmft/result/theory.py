@@ -165,8 +165,8 @@ class Theory:
         dimension (of the run's simulation) shows it; UserError where the run kept no snapshots."""
         if self.snapshots is None:
             raise UserError("hessian: this result has no snapshots; solve with [theory] snapshots = [...] and hessian = true")
-        n = dimension or self.run.simulation.dimension
-        return hessian_law(self.run, self.snapshots, {name: self.replicas[name] for name in ("m", "q")}, self.t, t, n)
+        n = self.run.simulation.dimension if dimension is None else dimension
+        return hessian_law(self.run, self.snapshots, self.replicas, self.t, t, n)
 
     def fdt(self) -> FluctuationDissipation:
         """Effective temperatures at the waiting times, with the bath's; UserError where the run did not ask for them."""

@@ -246,7 +246,8 @@ class Replica:
         if s.experiment.network is not None:
             return CommitteeMarch(s.experiment, sampling, s.blocks(solution), s.wanted, self.comm, s.stored_type)
         if theory.method == "march":
-            return March(s.experiment, sampling, s.blocks(solution), s.wanted, self.comm, s.stored_type, s.gpu)
+            wanted = s.wanted if solution == WHOLE else s.wanted.without_snapshots()
+            return March(s.experiment, sampling, s.blocks(solution), wanted, self.comm, s.stored_type, s.gpu)
         options = Options(theory.mixing, theory.tolerance, theory.max_sweeps, theory.noise == "fresh")
         return Iteration(s.experiment, sampling, options, s.wanted, self.comm, s.start)
 

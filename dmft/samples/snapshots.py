@@ -39,7 +39,7 @@ class SampleSnapshots:
         self.f, self.s = (np.full((len(steps), count), np.nan) for _ in range(2))
         self.h, self.g = (np.zeros((len(visited), count)) for _ in range(2))
         self.gram = np.zeros((len(visited), len(visited)))
-        self.scale = 1.0  # A_n, what w_n has been multiplied by so far
+        self.scale = 1.0  # A_n, what w_n has been multiplied by since the last visited step
 
     def take(self, weights: WeightDynamics, closing: Closing, samples: Samples | GpuSamples, m: float) -> None:
         """Keep what is wanted of the present step, after its row is known; before the step is made."""
@@ -54,6 +54,8 @@ class SampleSnapshots:
                 self._enter_gram(int(i), weights)
         if len(self.visited) and 0 <= step < self.visited[-1]:
             now, drive = weights.settings, closing.drive
+            if step in self.visited:
+                self.scale = 1.0  # of a new sum; with a ridge that of the whole run would leave all range
             following = self.scale * drive.a * (1.0 - now.eta * now.ridge)
             self.g[np.searchsorted(self.visited, step, side="right")] += now.eta * drive.a / following * gradients(samples)
             self.scale = following  # [hess-snapshots]

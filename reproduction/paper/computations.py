@@ -131,8 +131,8 @@ def _computation(figure: PaperFigure, series: Series, half: str, size: str, out:
     overrides = _overrides(series.changes, figure.sizes[size].changes(half, series.name) or {})
     if scale != 1.0:
         overrides += _overrides(scaled(load_run(file, overrides), half, scale))
-    name = f"{series.name}.{half}"
-    return Computation(series, half, file, overrides + _overrides(where), out / figure.name / size / f"{name}.h5",
+    name, folder = f"{series.name}.{half}", size if scale == 1.0 else f"{size}-{scale:g}"
+    return Computation(series, half, file, overrides + _overrides(where), out / figure.name / folder / f"{name}.h5",
                        Path(figure.name) / f"{name}.json")
 
 

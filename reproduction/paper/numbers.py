@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core.averages import standard_error
+from dmft.core.errors import FileError
 from dmft.model.runfile import Run, parse_run
 from dmft.result.comparison import Curve
 from dmft.result.theory import Theory
@@ -173,8 +174,11 @@ def kept(path: Path, half: str, run: Run | None = None) -> Numbers | None:
     """The numbers of a file; None where there is none, or where it is of another run."""
     if not path.exists():
         return None
-    found = json.loads(path.read_text())
-    made_by = parse_run(found["run"], any_loss=True)
+    try:
+        found = json.loads(path.read_text())
+        made_by = parse_run(found["run"], str(path), any_loss=True)
+    except (json.JSONDecodeError, KeyError) as error:
+        raise FileError(f"{path}: no numbers of a figure ({error!r}); delete it, and they are computed again") from None
     if run is not None and essence(made_by, half) != essence(run, half):
         return None
     curves = {name: {kind: _array(each) for kind, each in statistics.items()} for name, statistics in found["curves"].items()}

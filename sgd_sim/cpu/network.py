@@ -164,7 +164,8 @@ class NetworkTrajectory:
         W, (a, beta), loss = self.weights, self.shared, self.experiment.losses[self.experiment.loss_n[self.record[column]]]
         f = apply(self.network.activation.s, self.test @ W.T / np.sqrt(self.n) + beta) @ a
         values = {"m": W @ self.directions.T / self.n, "C": W @ W.T / self.n, "a": a, "beta": beta,
-                  "loss": np.mean(loss.v(self.outputs, self.labels)), "mse_fresh": np.mean((f - self.test_labels) ** 2)}
+                  "loss": np.mean([loss.v(x, y) for x, y in zip(self.outputs, self.labels)]),
+                  "mse_fresh": np.mean((f - self.test_labels) ** 2)}
         self.curves[:, column] = flattened(values)
 
     def _update(self, settings, step: int) -> None:

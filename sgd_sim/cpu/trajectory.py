@@ -76,7 +76,8 @@ class Trajectories:
                 advance(self.landscape, self.flags, self.table, self.passes, self.lanes, self.records, self.step, int(stop))
                 self.step = int(stop)
             for i in np.flatnonzero(self.snapshots == stop):
-                self.snapshot_w[:, i], self.snapshot_b[:, i] = self.lanes.w.T, self.lanes.b
+                live = self.lanes.live.astype(bool)
+                self.snapshot_w[live, i], self.snapshot_b[live, i] = self.lanes.w.T[live], self.lanes.b[live]
 
     def post(self, states: States) -> None:
         """Copy steps, weights and curves of the instances into the states; what diverged has no weights any more."""

@@ -273,7 +273,8 @@ class GpuTrajectories:
         for stop in [*self.snapshots[(self.snapshots >= self.step) & (self.snapshots <= last)], last]:
             self._advance(int(stop))
             for i in np.flatnonzero(self.snapshots == stop):
-                self.snapshot_w[:, i], self.snapshot_b[:, i] = self.gpu.get(self.w), self.gpu.get(self.b)
+                live = self.gpu.get(self.live).astype(bool)
+                self.snapshot_w[live, i], self.snapshot_b[live, i] = self.gpu.get(self.w)[live], self.gpu.get(self.b)[live]
 
     def _advance(self, last: int) -> None:
         """`advance` without stops. A record at `last` is made by the next call, or now if this is the end of the run."""

@@ -10,6 +10,7 @@ import pytest
 
 import dmft
 import sgd_sim
+from dmft.core.errors import FileError
 from dmft.model.runfile import parse_run
 from reproduction.paper import FIGURES, numbers, solutions
 from reproduction.paper.dimensions import fit
@@ -131,6 +132,9 @@ def test_a_figure_is_made_piece_by_piece(tmp_path, monkeypatch, dmft_main):
         path.unlink()
     again = dmft_main(*words)
     assert again.returncode == 0 and again.stderr.count("its numbers are kept") == 2 and again.stdout == done.stdout
+    (tmp_path / "numbers" / "pieces" / "torn.json").write_text('{"run": ')
+    with pytest.raises(FileError, match="torn.json: no numbers of a figure"):
+        kept(tmp_path / "numbers" / "pieces" / "torn.json", "theory")
     drawn = dmft_main(*words, "--draw")
     assert drawn.returncode == 0 and "kept" not in drawn.stderr and "max |z|" in drawn.stdout
     assert dmft_main("figure", "pieces", "--processes", "2").returncode == 2

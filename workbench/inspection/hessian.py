@@ -66,6 +66,8 @@ def simulated_along(simulation: SimulationResult, count: int, told: Told) -> Hes
     if found is None:
         raise UserError("hessian: this simulation has no snapshots; simulate with [theory] snapshots = [...]")
     chosen = np.flatnonzero(np.isfinite(found.w).all(axis=(1, 2)))[:max(count, 1)]
+    if not chosen.size:
+        raise UserError("hessian: no instance of this simulation got to all of its snapshots")
     instances = []
     for k, i in enumerate(chosen):
         instances.append(hessians(found, int(i)))

@@ -44,6 +44,32 @@ def test_marchenko_pastur_and_its_atom():
     assert Curvatures.of(0.5, np.ones(50), np.full(50, 0.02)).edge(True) == np.inf
 
 
+def test_sums_of_gradients_of_any_scale_are_the_same():
+    """K knows the span of g alone. Twin: columns cut by their size, as if the early ones were nothing."""
+    rng = np.random.default_rng(3)
+    a, f, g = rng.standard_normal(400) + 2.0, rng.standard_normal((400, 2)), rng.standard_normal((400, 3))
+    law, far, cut = (Curvatures.of(2.0, a, np.full(400, 1 / 400), f=f, g=each)
+                     for each in (g, g * [1.0, 1e4, 1e9], g * [0.0, 0.0, 1.0]))
+    G = 0.5 * law.edge(True)
+    np.testing.assert_allclose(far.K(G), law.K(G), rtol=1e-9)
+    assert np.abs(cut.K(G) - law.K(G)).max() > 1e-3
+
+
+def test_the_multiplier_is_that_of_the_gradient_with_an_intercept():
+    """-w.grad L/N of an instance, by its own data; with the intercept in the fields it is another number."""
+    text = run_text("gd", t_max=1.0, algorithm={"learning_rate": 0.05}, simulation={"dimension": 60, "instances": 1}, problem={
+        "data": "mixture", "clusters": [[1.0, 0.3, 1.0, 0.5], [-1.0, 0.7, -1.0, 0.5]], "loss": "logistic", "bias": True},
+        theory={"snapshots": [0.99, 1.0]})
+    found = sgd_sim.simulate(dmft.parse_run(text)).snapshots
+    assert found.t.size == 1    # two times of one step
+    f, y, _ = found.fields(0)
+    slope = -y / (1.0 + np.exp(y * f[:, 0]))
+    b = float(found.b[0, 0])
+    (one,) = simulated.hessians(found, 0)
+    np.testing.assert_allclose(one.multiplier, -slope @ (f[:, 0] - b) / 60, rtol=1e-6)
+    assert abs(one.multiplier + slope @ f[:, 0] / 60) > 1e-3
+
+
 def instance(seed: int, n: int = 500, steps: int = 120) -> tuple[float, float, float]:
     """Lowest eigenvalue of an instance of gradient descent at t = 6, by diagonalisation, by [hess-K] with the instance's own
     fields, and by the formula of t = 0, with teacher and present weights alone."""

@@ -73,6 +73,12 @@ def test_a_run_is_read_back_and_changed():
             single.replace(wrong and {f"problem.{key}": value for key, value in wrong.items()})
 
 
+def test_a_ridge_survives_another_loss():
+    """Its constraint is named in [network], not in [problem]."""
+    free = network_run(UNEQUAL)
+    assert free.replace(loss="linear").problem.ridge == 0.2
+
+
 def test_second_layers_by_law():
     layers = {law: Experiment.from_run(network_run({**PAIR, "second_layer": law})).network.a for law in ("ones", "mean", "signs")}
     assert layers["mean"].sum() == 1.0 and layers["signs"] @ layers["signs"] == pytest.approx(1.0) and layers["ones"].sum() == 2.0
