@@ -17,10 +17,10 @@ SAMPLES = [(f, y, h0) for (f, y), (h0, _) in zip(POINTS, reversed(POINTS), stric
 # Names of results, files and mappings that a curve must not take.
 RESERVED = frozenset((
     *KNOWN, *OTHERS, "active", "attrs", "averaged", "bias", "clear", "columns", "copy", "curve", "curves", "dimension_bound",
-    "error_from_overlaps", "escape", "finished", "first_passage", "fromkeys", "generalization", "get", "datasets",
-    "history_error", "instances", "items", "kernels", "keys", "mean", "median", "names", "outcome", "plot", "pop", "popitem",
-    "quantile", "random_start", "replicas", "run", "save", "setdefault", "share_below", "share_passed", "start", "state", "states",
-    "to_xarray", "update", "values"))
+    "error_from_overlaps", "escape", "fdt", "finished", "first_passage", "fromkeys", "generalization", "get", "datasets",
+    "hessian", "history_error", "instances", "items", "kernels", "keys", "mean", "median", "names", "outcome", "plot", "pop",
+    "popitem", "quantile", "random_start", "replicas", "run", "sampled", "save", "setdefault", "share_below", "share_passed",
+    "snapshots", "start", "state", "states", "to_xarray", "update", "values"))
 _PARTS = ("half_", "coarse_", "_")  # beginnings of other names in files
 
 

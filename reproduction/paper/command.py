@@ -37,7 +37,7 @@ from reproduction.paper.dimensions import dimensions_table
 from reproduction.paper.figure import PaperFigure, get
 from reproduction.paper.findings import caption, shares, table
 from sgd_sim.cli import main as simulation_command
-from workbench.cli.extras import can_draw
+from workbench.cli.extras import can_draw, needs_pictures
 
 FIGURE_COMMANDS: dict[str, Command] = {"theory": theory_command, "simulation": simulation_command}
 # Figures whose table is their own.
@@ -78,6 +78,8 @@ def run(options: argparse.Namespace) -> int:
             todo = computations(figure, size, way.out, way.device, way.scale)
             _print([one.submission if options.submit else one.command for one in todo])
             continue
+        if way.numbers is None and figure.panels:
+            needs_pictures()    # with --numbers a machine without matplotlib computes what another one draws
         code = EXIT_DONE
         if not options.draw:
             with once():

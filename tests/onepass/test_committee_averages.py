@@ -137,6 +137,7 @@ def d_hat(x):
     return 0.0 if abs(x - 0.5) > 1.0 else (1.0 if x < 0.5 else -1.0)
 
 
+@pytest.mark.slow
 def test_kinks_are_found():
     assert all(kinks(activation(name)) == () for name in ("tanh", "erf", "quadratic"))
     assert_allclose(kinks(activation((clip, d_clip))), [-1.0, 1.0], atol=1e-10)

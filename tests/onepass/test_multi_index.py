@@ -78,6 +78,7 @@ def test_one_direction_is_the_committee():
 
 
 @pytest.mark.statistical
+@pytest.mark.slow
 def test_sample_reuse_leaves_the_start_that_plain_sgd_cannot_leave():
     """Information exponent 3, generative exponent 1: at m = 0 plain SGD has no drift, and near it one of order m^2 at most
     beside the shrinking on the sphere; with every sample used twice the drift at m = 0 is a number, and SGD follows it."""
@@ -164,6 +165,7 @@ def test_wide_students_of_a_smooth_teacher_have_the_drift_of_the_committee():
         assert np.abs(half.drift(half.start(s))[:-1] - exact).max() > 2 * allowed
 
 
+@pytest.mark.slow
 def test_wide_students_of_a_product_have_the_drift_of_the_rule_over_all_fields():
     net, s = onepass.MultiIndexNetwork("staircase", 2, 2, 0.5, 0.1, activation="tanh"), wide_start(2, 2)
     x = net.start(s)

@@ -59,6 +59,7 @@ def test_large_chain_follows_the_ode():
     assert np.abs((chain.mean().M - other.M) / chain.error().M).max() > 5
 
 
+@pytest.mark.slow
 def test_sde_has_the_variance_of_the_chain_and_the_printed_noise_has_not():
     g, delta, d, n = 0.1, 0.5, 3000, 1000
     net = onepass.QuadraticNetwork(1, 1, g, delta, constraint="sphere")

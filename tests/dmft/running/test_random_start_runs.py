@@ -62,6 +62,7 @@ def test_a_stopped_run_goes_on_to_the_same_bits(run, theory, tmp_path):
     np.testing.assert_array_equal(again.kernels.V, theory.kernels.V)
 
 
+@pytest.mark.slow
 def test_a_kept_run_goes_on_to_later_times(run, theory, tmp_path, caplog):
     """Rows of a shorter run in the layout of a longer history, which has a level more."""
     short = run.replace(t_max=0.3, keep_state=True)

@@ -81,6 +81,7 @@ def test_weighted_quantiles():
     np.testing.assert_allclose(quantiles(x, np.ones(4001), SHARES), np.quantile(x, SHARES), atol=5e-3)
 
 
+@pytest.mark.slow
 def test_pictures(files, results, tmp_path):
     for name in ("theory.h5", "sim.h5"):
         opened = open_file(files / name)
