@@ -5,7 +5,8 @@
 
 Differences are means over seeds of m - m(finest), in 1e-4, each with its standard error. Samples on a barrier amplify any change,
 so that two histories part by more than their systematic difference: that is what the error bars show. "means": kernels constant
-across blocks instead of linear. Seconds are those of a march among so many processes.
+across blocks instead of linear; "q0": a block that begins at step s holds at most 1 + s/q0 steps (by default half the blocks a
+level). Seconds are those of a march among so many processes.
 """
 
 from __future__ import annotations
@@ -31,14 +32,15 @@ def differences(checkouts: dict[str, Checkout], case: str, options: argparse.Nam
     algorithm, alpha, m0 = CASES[case]
     steps = round(options.t_max / ETA)
     at = [round(share * steps) for share in SHARES]
-    ways = [("finest", NOW, options.finest, False), *((f"{blocks} blocks", NOW, blocks, False) for blocks in options.blocks),
-            *((f"{blocks} blocks, means", NOW, blocks, True) for blocks in options.means),
-            *((f"{blocks} blocks, before", BEFORE, blocks, False) for blocks in options.blocks_before)]
+    ways = [("finest", NOW, options.finest, 0, False), *((f"{blocks} blocks", NOW, blocks, 0, False) for blocks in options.blocks),
+            *((f"{options.blocks[0]} blocks, q0 = {early}", NOW, options.blocks[0], early, False) for early in options.early),
+            *((f"{blocks} blocks, means", NOW, blocks, 0, True) for blocks in options.means),
+            *((f"{blocks} blocks, before", BEFORE, blocks, 0, False) for blocks in options.blocks_before)]
     m, seconds = np.empty((options.seeds, len(ways), len(at))), np.empty(len(ways))
-    for k, (_, which, blocks, means) in enumerate(ways):
+    for k, (_, which, blocks, early, means) in enumerate(ways):
         found = checkouts[which].marches([
             {"algorithm": algorithm, "steps": steps, "eta": ETA, "alpha": alpha, "m0": m0, "samples": options.samples,
-             "seed": 9000 + seed, "blocks": blocks, "means": means} for seed in range(options.seeds)])
+             "seed": 9000 + seed, "blocks": blocks, "early": early, "means": means} for seed in range(options.seeds)])
         m[:, k] = np.array([each["m"] for each in found])[:, at]
         seconds[k] = np.mean([each["seconds"] for each in found])
     through = np.isfinite(m).all(axis=(1, 2))
@@ -59,6 +61,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--t-max", type=float, default=4.0)
     parser.add_argument("--blocks", type=int, nargs="*", default=[8, 12])
+    parser.add_argument("--early", type=int, nargs="*", default=[], metavar="Q0", help="with the first number of blocks")
     parser.add_argument("--means", type=int, nargs="*", default=[])
     parser.add_argument("--finest", type=int, default=48)
     parser.add_argument("--before", type=Path, metavar="PATH", help="a checkout of an earlier version")

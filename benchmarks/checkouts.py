@@ -34,10 +34,12 @@ class Checkout:
             self.free.put(process)
 
     def march(self, algorithm: str, steps: int, eta: float, alpha: float, m0: float, samples: int, seed: int,
-              without: Sequence[str] = (), late: int = 0, blocks: int = 0, means: bool = False) -> dict:
-        """One march, by the next process that is free. blocks: of a level of the history, 0 for the default of its version."""
+              without: Sequence[str] = (), late: int = 0, blocks: int = 0, early: int = 0, means: bool = False) -> dict:
+        """One march, by the next process that is free. blocks: of a level of the history, 0 for the default of its version; early:
+        its rule of the start, 0 for the default."""
         asked = {"algorithm": algorithm, "steps": steps, "eta": eta, "alpha": alpha, "m0": m0, "samples": samples, "seed": seed,
-                 "without": list(without), "late": late, "device": self.device, "blocks": blocks or self.blocks, "means": means}
+                 "without": list(without), "late": late, "device": self.device, "blocks": blocks or self.blocks, "early": early,
+                 "means": means}
         process = self.free.get()
         process.stdin.write(json.dumps(asked) + "\n")  # type: ignore[union-attr]
         process.stdin.flush()  # type: ignore[union-attr]

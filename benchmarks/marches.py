@@ -24,6 +24,7 @@ except ImportError:  # version 0.1
     from dmft.sampling import PARTS, Sampling
 
 try:
+    from dmft.equations import history
     from dmft.equations.kernels import Wanted
 except ImportError:  # version 0.2
     Wanted = None
@@ -33,13 +34,19 @@ SHARE = {"tangents": 1 / 16} if "tangents" in inspect.signature(Sampling).parame
 
 def answer(asked: dict) -> dict:
     """A march to its end. "late": the number of last steps whose time is taken; "without": parts of the variance reduction to leave
-    out; "blocks": of a level of the history; "means": whether kernels are constant across blocks."""
+    out; "blocks": of a level of the history; "early": a block that begins at step s holds at most 1 + s/early steps, 0 for the
+    default; "means": whether kernels are constant across blocks."""
     card = gpu("theory") if asked["device"] == "gpu" else None
     clock = time.perf_counter if card else time.process_time
     p = problem(asked["algorithm"], asked["steps"], asked["eta"], asked["alpha"], asked["m0"])
     sampling = Sampling(asked["samples"], asked["seed"], (0,), frozenset(PARTS) - set(asked["without"]), **SHARE)
     kept = Wanted.plain(asked["steps"]) if Wanted else np.array([0])
+    if asked["early"]:
+        rule = history.fences
+        history.fences = lambda steps, early, *rest: rule(steps, asked["early"], *rest)
     march = March(p, sampling, asked["blocks"], kept, Comm(), np.float32, card)
+    if asked["early"]:
+        history.fences = rule
     if asked["means"]:  # with the weights of version 0.2
         march.history.weights = lambda kernel: kernel / march.history.divisor
     began = clock()
