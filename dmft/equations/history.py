@@ -7,7 +7,9 @@ blocks is adding them. Three rules say which steps may share a block:
 - start: a block that begins s steps after the start holds at most 1 + s/(per_level/2) steps, so that it is short beside that, too:
   the transient after the start is fast, and never forgotten. A long phase with other settings begins anew, with its own transient;
 - fences: no block spans a step at which a setting jumps, because kernels do; and a waiting step is a block by itself for ever
-  (`pins`), so that kernels against it are exact entries and no averages.
+  (`pins`), so that kernels against it are exact entries and no averages. Where neighbouring columns are subtracted (`fine` steps, of
+  effective temperatures), a block d steps away holds at most 1 + d/(per_level/6): the response to and from a step is sharp in d, and
+  a long block beside it shifts the two columns by different amounts.
 
 The one approximation is how kernels vary inside a block: linearly, with the slope that its neighbours tell (`weights`). With
 `per_level` >= n nothing is ever merged: that is the full history, by the same code.
@@ -51,7 +53,13 @@ def start_fences(begin: int, end: int, early: int) -> list[int]:
     return found
 
 
-def fences(steps: int, early: int, jumps: Iterable[int] = (), pins: Iterable[int] = ()) -> np.ndarray:
+def fine_fences(step: int, early: int) -> list[int]:
+    """Steps at which blocks begin so that one d steps before or after `step` holds at most 1 + d/early; as far as half the way to
+    the start, and as far after it."""
+    return [step + side * s + (side < 0) for side in (-1, 1) for s in start_fences(0, step // 2, early)]
+
+
+def fences(steps: int, early: int, jumps: Iterable[int] = (), pins: Iterable[int] = (), fine: Iterable[int] = ()) -> np.ndarray:
     """Steps at which a block has to begin, in order; the last one is the first that is not below `steps`.
 
     The rule of the start begins anew at a jump that opens a phase at least half as long as all the time before it, so that runs
@@ -61,7 +69,7 @@ def fences(steps: int, early: int, jumps: Iterable[int] = (), pins: Iterable[int
     last = begins[-1]
     found = {n for begin, end in zip(begins, begins[1:]) for n in start_fences(begin, end, early)}
     found |= set(start_fences(last, last + 2 * (steps - last) + 2, early)) | set(at)  # one stretch is never longer than all before
-    found |= {int(n) + k for n in pins for k in (0, 1)}
+    found |= {int(n) + k for n in pins for k in (0, 1)} | {at for n in fine for at in fine_fences(int(n), max(early // 3, 1))}
     marks = np.array(sorted(found), np.int64)
     return marks[: int(marks.searchsorted(steps)) + 1]
 
@@ -230,18 +238,18 @@ def grouped(count):
 class History:
     """Which steps lie in which slot. Knows nothing of samples or kernels.
 
-    per_level: blocks of a level, None for the full history; jumps, pins: steps at which a setting jumps, and waiting steps; closed:
-    that of a closed model, whose kernels are taken as constant across a block, which is to be shorter beside its distance from the
+    per_level: blocks of a level, None for the full history; jumps, pins: steps at which a setting jumps, and waiting steps; fine:
+    those whose columns are subtracted from their neighbours'; closed: that of a closed model, whose kernels are taken as constant across a block, which is to be shorter beside its distance from the
     start (1 + s/per_level steps) for that. Slopes within blocks make these marches unstable: kernels follow C and R at once."""
 
     def __init__(self, steps: int, per_level: int | None = None, jumps: Iterable[int] = (), pins: Iterable[int] = (),
-                 closed: bool = False):
+                 closed: bool = False, fine: Iterable[int] = ()):
         self.steps, self.closed = (steps := max(steps, 1)), closed
         self.per_level = steps if per_level is None else min(per_level, steps)
         self.full = self.per_level == steps
         self.pins = np.array(sorted({int(n) for n in pins}), np.int64)
         early = max(self.per_level // (1 if closed else 2), 1)
-        self.fences = np.array([0, steps]) if self.full else fences(steps, early, jumps, self.pins)
+        self.fences = np.array([0, steps]) if self.full else fences(steps, early, jumps, self.pins, fine)
         self._jumps = np.zeros(steps + 1, bool)
         self._jumps[[int(n) for n in jumps if n < steps]] = True
         self._stretch, self._whole = np.searchsorted(self.fences, np.arange(steps), side="right") - 1, np.diff(self.fences)

@@ -122,8 +122,9 @@ def history_for(experiment: Experiment, per_level: int | None, wanted: Wanted, s
     """The history of a march, or of the same march with an earlier end after `steps`."""
     steps = experiment.steps if steps is None else steps
     pins = wanted.pins + experiment.hidden
+    fine = wanted.waiting[wanted.waiting < steps - experiment.hidden] + experiment.hidden if wanted.temperatures else ()
     return History(steps, per_level, np.flatnonzero(experiment.jump_n[:steps]), pins[pins < steps],
-                   not experiment.data.sampled)
+                   not experiment.data.sampled, fine)
 
 
 def column_steps(steps: int, waiting: np.ndarray) -> np.ndarray:

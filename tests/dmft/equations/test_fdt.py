@@ -9,6 +9,7 @@ import dmft
 from dmft.core.errors import UserError
 from dmft.equations.fdt import local, secant
 from tests.exact import lin_volterra
+from tests.exact.closed_models import closed_run
 from tests.exact.setting import Setting
 from tests.run_files import run_text
 
@@ -67,6 +68,25 @@ def test_the_march_within_its_errors(history):
         assert n[0] == k + 1 and np.abs((T - exact) / error).max() < 6.0      # Student, five degrees of freedom
         assert np.abs((T - 0.5 * exact) / error).max() > 20.0
         assert error.max() < 0.02
+        _, T, error = found.after("T_loc", j)
+        exact = local(Q[n[:10], k + 1], Q[n[:10], k - 1], Gamma[n[:10], k])     # later ones are a difference of noise
+        assert np.abs((T[:10] - exact) / error[:10]).max() < 6.0 and np.abs((T[:10] - 0.5 * exact) / error[:10]).max() > 20.0
+
+
+def test_local_temperatures_in_blocks(monkeypatch):
+    """T_loc subtracts neighbouring columns. The p = 3 model, no noise to hide behind: a history in blocks has that of the full one
+    to 2 per cent; twin: blocks as long beside the waiting time as elsewhere, which puts one column off against the other."""
+    def T_loc(history):
+        found = dmft.solve(closed_run(powers=[[3, 1.0]], t_max=60.0, history=history, fdt=True, waiting_times=[10.0, 30.0])).fdt()
+        return [found.after("T_loc", j)[:2] for j in (0, 1)]
+
+    def off(blocks, full):
+        return max(np.abs(np.interp(tau, *there) / T - 1)[tau > 1].max() for (tau, T), there in zip(full, blocks))
+
+    full = T_loc("full")
+    assert off(T_loc("dyadic"), full) < 0.02
+    monkeypatch.setattr("dmft.equations.history.fine_fences", lambda step, early: [])
+    assert off(T_loc("dyadic"), full) > 0.1
 
 
 def test_a_run_that_did_not_ask_has_none(results):
