@@ -11,7 +11,7 @@ from dmft.result.comparison import Curve, instances_curve, squared_overlaps
 from dmft.result.escape import EscapeLaw
 from dmft.result.theory import Theory
 from sgd_sim.result import SimulationResult
-from workbench.inspection.titles import experiment_text
+from workbench.inspection.titles import experiment_text, solution_text
 from workbench.plots.curves import draw_curve, time_axis
 from workbench.plots.style import BAND, BLACK, CYCLE, Figure, new_figure, save
 
@@ -41,9 +41,7 @@ def draw(theory: Theory, laws: Sequence[EscapeLaw], path: Path | None) -> Figure
     right.set_ylim(bottom=0.0)
     right.legend(fontsize="small")
     time_axis(right, False, eta)
-    run = theory.run
-    what = f"{experiment_text(run)}, {count} x {run.theory.samples} samples; bands: 2 standard errors"
-    figure.suptitle(f"{run.title}\n{what}" if run.title else what, fontsize="medium")
+    figure.suptitle("\n".join(filter(None, (theory.run.title, solution_text(theory)))), fontsize="medium")
     return save(figure, path)
 
 

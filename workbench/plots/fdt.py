@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from dmft.result.fdt import FluctuationDissipation
 from dmft.result.theory import Theory
 from workbench.inspection.aging import shown_waiting_times
-from workbench.inspection.titles import experiment_text
+from workbench.inspection.titles import solution_text
 from workbench.plots.curves import time_axis
 from workbench.plots.style import BAND, BLACK, CYCLE, Figure, new_figure, save
 
@@ -34,9 +34,7 @@ def draw(theory: Theory, path: Path | None) -> Figure:
         axis.set_title(f"$T_\\mathrm{{eff}}$, {label}")
         time_axis(axis, True, eta, r"t - t_w")
         axis.legend(fontsize="small")
-    run = theory.run
-    what = f"{experiment_text(run)}, {len(theory.replicas['m'])} x {run.theory.samples} samples; bands: 2 standard errors"
-    figure.suptitle("\n".join(filter(None, (run.title, what))), fontsize="medium")
+    figure.suptitle("\n".join(filter(None, (theory.run.title, solution_text(theory)))), fontsize="medium")
     return save(figure, path)
 
 

@@ -13,7 +13,7 @@ from dmft.result.comparison import Curve
 from dmft.result.systematic import systematic_errors
 from dmft.result.theory import Theory
 from workbench.inspection.by_component import by_component
-from workbench.inspection.titles import experiment_text
+from workbench.inspection.titles import solution_text
 from workbench.plots import network
 from workbench.plots.aging import draw_correlation, draw_response
 from workbench.plots.curves import draw_curve, log_where_positive
@@ -63,14 +63,9 @@ def draw(theory: Theory, path: Path | None) -> Figure:
             axis.set_ylabel(label_of(own[i], theory.attrs))
         else:
             axis.set_visible(False)
-    run = theory.run
-    count = len(theory.replicas["m"])
-    bands = "bands: 2 standard errors" if count > 1 else "one replica, no error bands"
-    drawn = f"{count} x {run.theory.samples} samples, {theory.outcome}; {bands}" if theory.sampled else theory.outcome
-    what = f"{experiment_text(run)}, {drawn}"
     certain = [f"{one.title}: {one}" for one in systematic_errors(theory.datasets) if one.certain]
     beyond = f"beyond the bands: {'; '.join(certain[:MOST_IN_TITLE])}" if certain else ""
-    figure.suptitle("\n".join(filter(None, (run.title, what, beyond))))
+    figure.suptitle("\n".join(filter(None, (theory.run.title, solution_text(theory), beyond))))
     return save(figure, path)
 
 
