@@ -78,7 +78,7 @@ MUTATIONS = [
     # --- the nine that were found to survive
     Mutation("temperature of the next step in the weights", "dmft/equations",
              "q_u + now.heat, r)",
-             "q_u + Settings.of(self.experiment, now.n + 1).heat, r)", TEMPERATURE),
+             "q_u + now.of(self.experiment, now.n + 1).heat, r)", TEMPERATURE),
     Mutation("nu_hat_direct without T", "dmft/equations", "temperature - overlap", "-overlap", TEMPERATURE),
     Mutation("no trimming in the spectral start", "dmft/model",
              "return y if y <= TRIM else 0.0", "return y if y >= 0.0 else 0.0",
