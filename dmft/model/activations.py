@@ -134,7 +134,7 @@ BUILT_IN = {
     "he3": Activation("he3", _he3, _thrice_he2, _six),
 }
 SMOOTH_RELU = "smooth_relu"
-_OWN = frozenset({*BUILT_IN, SMOOTH_RELU})
+_ACTIVATION_NAMES = frozenset({*BUILT_IN, SMOOTH_RELU})
 _compiled: dict[Callable, Any] = {}
 
 
@@ -182,7 +182,7 @@ def smooth_relu(width: float) -> Activation:
 def register_activation(name: str, s: Callable, ds: Callable, d2s: Callable | None = None) -> None:
     """Make a user's activation known by name, e.g. to run files (from a --plugin file). d2s: its second derivative, which the
     theory of networks needs, unless s' jumps."""
-    check_own_name("register_activation", name, _OWN)
+    check_own_name("register_activation", name, _ACTIVATION_NAMES)
     BUILT_IN[name] = activation((s, ds) if d2s is None else (s, ds, d2s))._replace(name=name)
 
 

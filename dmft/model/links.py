@@ -109,12 +109,12 @@ BUILT_IN_LINKS = {
     "quadratic": Link("quadratic", _quadratic),
     "tanh_hermite3": Link("tanh_hermite3", _tanh_hermite3, 2),
 }
-_OWN_LINKS = frozenset({*BUILT_IN_LINKS, NETWORK_LABEL})
+_LINK_NAMES = frozenset({*BUILT_IN_LINKS, NETWORK_LABEL})
 
 
 def register_link(name: str, g: Callable) -> None:
     """Make a user's label known by name: a function g(u, k) of the fields u[0], ..., u[k-1] that Numba compiles."""
-    check_own_name("register_link", name, _OWN_LINKS)
+    check_own_name("register_link", name, _LINK_NAMES)
     BUILT_IN_LINKS[name] = link(g)._replace(name=name)
 
 

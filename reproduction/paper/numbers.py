@@ -36,7 +36,7 @@ Statistics = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Averages:
+class FigureCurves:
     """Curves of a run: for each observable its mean and error, (times,), over `count` solutions or instances."""
 
     run: Run
@@ -52,7 +52,7 @@ class Averages:
 
 
 @dataclass(frozen=True)
-class Runs(Averages):
+class Runs(FigureCurves):
     """Runs of a simulation. curves: also the median and the ends low and high of its bar."""
 
     solved: np.ndarray                # (times,) runs whose training loss is below SOLVED then
@@ -85,7 +85,7 @@ class Runs(Averages):
 
 
 @dataclass(frozen=True)
-class Lines(Averages):
+class Lines(FigureCurves):
     """Curves of a theory, with the bias of m where it is known."""
 
     bias: np.ndarray | None
