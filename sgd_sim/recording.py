@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from dmft.core.errors import RunError
-from dmft.model.curves import NETWORK, STEP, TABLE, defined, everywhere, values_told
+from dmft.model.curves import NETWORK, PER_STEP, TABLE, defined, everywhere, values_told
 from dmft.model.data import data_of, make_start
 from dmft.model.experiment import observables_of
 from dmft.model.runfile import Run
 from dmft.model.two_times import simulated_steps
 
 # The rows of a curves array, and those after them where labels are not h0 itself.
-_STEPS = tuple(curve for curve in TABLE if curve.simulation == STEP)
+_STEPS = tuple(curve for curve in TABLE if curve.simulation == PER_STEP)
 RECORDED = tuple(curve.name for curve in _STEPS if curve.where in (everywhere, values_told))
 BY_DATA = tuple(curve.name for curve in _STEPS if curve.name not in RECORDED)
 ROWS = RECORDED + BY_DATA
@@ -35,12 +35,12 @@ MOST_LINEAR = 400
 def network_shapes(run: Run) -> dict[str, tuple[int, ...]]:
     """The curves of a network and the shapes that they have at one time, in the order of the rows of a curves array."""
     lengths = {"unit": run.network.units, "direction": run.network.directions}
-    return {curve.name: tuple(lengths[axis] for axis in curve.axes) for curve in NETWORK if curve.simulation == STEP}
+    return {curve.name: tuple(lengths[axis] for axis in curve.axes) for curve in NETWORK if curve.simulation == PER_STEP}
 
 
 def flattened(values: Mapping[str, Any]) -> np.ndarray:
     """The rows of a network at one time from its curves by name."""
-    return np.concatenate([np.ravel(values[curve.name]) for curve in NETWORK if curve.simulation == STEP])
+    return np.concatenate([np.ravel(values[curve.name]) for curve in NETWORK if curve.simulation == PER_STEP])
 
 
 def network_curves(run: Run, curves: np.ndarray) -> dict[str, np.ndarray]:

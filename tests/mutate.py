@@ -6,10 +6,10 @@
     python tests/mutate.py --seconds 540 ...   end after that time; the same command later goes on from its --results
 
 A mutation replaces a fragment of source text, found by itself wherever it now stands below a folder; one whose fragment is
-gone, or is no longer unique, is "not run" and wants a new fragment in tests/mutations.py. Every job has a copy of the tree and
-a cache of compiled code of its own. A mutation is killed only by tests that pass there without it; where they cannot (nothing
-to compile CUDA sources with, a package missing) it is "not run", with the reason. Nothing need be installed but what the tests
-import. Exit code 1 when a mutation survives.
+gone, or is no longer unique, is "not run" and wants a new fragment where it is listed (tests/mutations_of_*.py). Every job has a
+copy of the tree and a cache of compiled code of its own. A mutation is killed only by tests that pass there without it; where they
+cannot (nothing to compile CUDA sources with, a package missing) it is "not run", with the reason. Nothing need be installed but
+what the tests import. Exit code 1 when a mutation survives.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tests.mutants import Outcome, compiled, importers, place_of, run_tests  # noqa: E402
-from tests.mutations import EQUIVALENT, MUTATIONS, Mutation  # noqa: E402
+from tests.mutations import EQUIVALENT, Mutation  # noqa: E402
+from tests.mutations_of_simulators import SIMULATOR_MUTATIONS  # noqa: E402
+from tests.mutations_of_theory import THEORY_MUTATIONS  # noqa: E402
+
+MUTATIONS = [*THEORY_MUTATIONS, *SIMULATOR_MUTATIONS]
 
 NEEDED = ("dmft", "sgd_sim", "onepass", "workbench", "reproduction", "tests", "runs", "docs", "benchmarks", "slurm", "setup.cfg",
           "pyproject.toml", "ruff.toml")

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from dmft.committee.draws import draw_units
 from dmft.committee.rows import estimate
 from dmft.committee.samples import CommitteeSamples
-from dmft.committee.weights import UnitRow, UnitState, UnitWeights
-from dmft.core.tree import nest
+from dmft.committee.weights import UnitRow, UnitWeights
 from dmft.equations.history import History
 from dmft.equations.ibp import trusted_share
 from dmft.equations.kernels import KERNELS, Kept, Wanted, history_for
@@ -23,7 +22,8 @@ from dmft.equations.rows import InUse
 from dmft.model.experiment import Experiment
 from dmft.model.network import TwoLayer
 from dmft.samples.sampling import Sampling
-from dmft.solvers.blocks import LARGEST_BLOCK_COUNT, Summing, blocks_for, normalised, step_together
+from dmft.solvers.blocks import LARGEST_BLOCK_COUNT, Summing, blocks_for, normalised
+from dmft.solvers.forward import Forward
 
 
 def committee_sampling(network: TwoLayer, sampling: Sampling) -> Sampling:
@@ -41,10 +41,11 @@ def committee_bytes(network: TwoLayer, history: History, sampling: Sampling, dty
     return samples + sampling.carriers * item * (history.packed * p + 2.0 * size) + 5 * 8.0 * size**2 + blocks
 
 
-class CommitteeMarch:
+class CommitteeMarch(Forward):
     """One solution of a network at step n = 0 .. steps. full_tangents: all columns of tangents, in place of [c-probe]."""
 
-    residuals: list[float] | None = None
+    shown: ClassVar[str] = "loss"
+    weights: UnitWeights
 
     def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, wanted: Wanted, comm: Summing,
                  dtype=np.float64, full_tangents: bool = False):
@@ -69,38 +70,8 @@ class CommitteeMarch:
         saved = len(self.kept.grid)
         self.kernels = {name: np.zeros((saved, saved, p, p)) for name in KERNELS}
         self.columns: dict[str, np.ndarray] = {}
-        self.diverged = False
-
-    @property
-    def n(self) -> int:
-        return self.weights.n
-
-    @property
-    def done(self) -> bool:
-        """True if finished or diverged."""
-        return self.diverged or bool(np.isfinite(self.curves["loss"][-1]))
-
-    @property
-    def outcome(self) -> str:
-        """"done" or "diverged"; "" while it goes on."""
-        return "diverged" if self.diverged else "done" if self.done else ""
-
-    @property
-    def progress(self) -> float:
-        """Share of the steps taken."""
-        return min(self.n / self.experiment.steps, 1.0)
-
-    @property
-    def note(self) -> str:
-        """Text for the progress line."""
-        return f"t = {self.experiment.t_n[self.n]:.2f}, loss = {self.curves['loss'][self.n - 1]:.4f}" if self.n else ""
-
-    def step(self) -> None:
-        """From row n to row n+1."""
-        step_together([self], self.comm)
 
     def terms(self) -> list[np.ndarray]:
-        """What row n of the kernels needs, one line per block."""
         return [self.samples.row_sums(self.weights.state)]
 
     def take(self, totals: list[np.ndarray]) -> None:
@@ -142,29 +113,11 @@ class CommitteeMarch:
                 if source is None:
                     self.kernels[name][:i, i, q, r] = means
 
-    def random_start(self) -> dict[str, np.ndarray]:
-        """Nothing: starts are given."""
-        return {}
-
-    # What a checkpoint holds, as of solvers/march.py.
-
-    def shared(self) -> dict[str, Any]:
-        return {"weights": self.weights.state.arrays(), "history": self.history.state(), "curves": self.curves,
-                "kernels": self.kernels, "diverged": np.array(self.diverged)}
-
     def own(self) -> Mapping[str, np.ndarray]:
         return self.samples.own()
 
     def carried(self) -> Mapping[str, np.ndarray]:
         return self.samples.carried()
 
-    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of this run."""
-        found = nest(shared)
-        self.weights.state = UnitState.from_arrays(found["weights"])
-        self.history.restore(found["history"])
-        for arrays, stored in ((self.curves, found["curves"]), (self.kernels, found["kernels"])):
-            for name, array in arrays.items():
-                array[:] = stored[name]
-        self.samples.restore(own, carried, self.weights.n)
-        self.diverged = bool(found["diverged"])
+    def take_samples(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        self.samples.restore(own, carried, self.n)

@@ -17,10 +17,9 @@ from dmft.committee.rows import SumPlaces
 from dmft.committee.tangents import add_response, advance_tangents, merge_wide
 from dmft.committee.weights import UnitDrive, UnitState
 from dmft.core.compiled import INNER, UNCOUNTED
-from dmft.core.lanes import add_lanes
 from dmft.core.streams import normal2
 from dmft.equations.history import History, Plan
-from dmft.equations.noise import dot
+from dmft.equations.noise import add_scaled, dot
 from dmft.model.experiment import Experiment
 from dmft.model.loss import Loss
 from dmft.model.losses import built_in
@@ -121,13 +120,6 @@ def _fields(s, ds, d2s, kinked, v, dv, d2v, units, m, a, beta, scale, out):
 
 
 @njit(**INNER)
-def _add_scaled(out, weight, b, n):
-    add_lanes(out, weight, b, n // 8)
-    for k in range(n - n % 8, n):
-        out[k] += weight * b[k]
-
-
-@njit(**INNER)
 def _sum_block(first, last, used, places, units, fields, past, tangents, identity, most, numbers, groups):
     """Sums over samples first .. last-1, in order, into numbers (numbers,) and groups (3 p, slots p); see rows.SumPlaces."""
     weights, kappa, h, line, G, H = units.weight, units.kappa, units.h, units.line, past.G, past.H
@@ -152,9 +144,9 @@ def _sum_block(first, last, used, places, units, fields, past, tangents, identit
                 numbers[places[1] + r * k + t] += wg * kappa[i, t]
             numbers[places[4] + r] += w * fields.push[i, r]
             numbers[places[5] + r] += wg
-            _add_scaled(groups[r], wg, G[i], used * p)
+            add_scaled(groups[r], wg, G[i], used * p)
             if identity:
-                _add_scaled(groups[2 * p + r], wg, H[i], used * p)
+                add_scaled(groups[2 * p + r], wg, H[i], used * p)
         t = line[i]
         if t >= 0:
             numbers[places[9]] += w

@@ -6,9 +6,9 @@ slots p, and "row n" is p rows. equations/weights.py has the same for one unit. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -17,8 +17,8 @@ from dmft.core.compiled import UNCOUNTED
 from dmft.equations.history import NONE, History, Plan
 from dmft.equations.noise import backward, dot, factor_rows, forward
 from dmft.equations.recursion import merge_matrices, merge_vectors
+from dmft.equations.stepping import Recursion, RecursionState
 from dmft.equations.tuning import ESTIMATOR, Estimator
-from dmft.equations.weights import Settings
 from dmft.model.experiment import Experiment
 from dmft.model.network import TwoLayer
 
@@ -138,7 +138,7 @@ def lower_root(S: np.ndarray, least: np.ndarray) -> np.ndarray:
 
 
 @dataclass
-class UnitState:
+class UnitState(RecursionState):
     """The arrays of the recursion at step n; rows are (p, slots p)."""
 
     Q: np.ndarray  # (slots p, slots p) block sums
@@ -161,17 +161,6 @@ class UnitState:
     ridge_eps: float = 0.0
     ridge_least: float = 0.0
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All fields by name, for a checkpoint."""
-        return {each.name: np.asarray(getattr(self, each.name)) for each in fields(self)}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> UnitState:
-        """The state from what `arrays` gave."""
-        values: dict[str, Any] = {name: array.item() if array.ndim == 0 else np.array(array, order="C")
-                                  for name, array in arrays.items()}
-        return cls(**values)
-
     @classmethod
     def at_start(cls, slots: int, network: TwoLayer) -> UnitState:
         """The state at step 0, with an empty past."""
@@ -182,17 +171,14 @@ class UnitState:
                    network.a.copy(), network.beta.copy())
 
 
-class UnitWeights:
+class UnitWeights(Recursion):
     """The macroscopic recursion of a committee, one row of kernels at a time."""
 
-    def __init__(self, experiment: Experiment, network: TwoLayer, history: History, estimator: Estimator = ESTIMATOR):
-        self.experiment, self.network, self.history, self.estimator = experiment, network, history, estimator
-        self.state = UnitState.at_start(history.slots, network)
-        self._settings = Settings.of(experiment, 0)
+    state: UnitState
 
-    @property
-    def n(self) -> int:
-        return self.state.n
+    def __init__(self, experiment: Experiment, network: TwoLayer, history: History, estimator: Estimator = ESTIMATOR):
+        super().__init__(experiment, history, estimator)
+        self.network, self.state = network, UnitState.at_start(history.slots, network)
 
     @property
     def units(self) -> int:
@@ -202,18 +188,6 @@ class UnitWeights:
     def C_now(self) -> np.ndarray:
         """C(n, n), (p, p)."""
         return self.state.Q_now + self.state.m @ self.state.m.T
-
-    @property
-    def settings(self) -> Settings:
-        """Those of row n."""
-        if self._settings.n != self.state.n:
-            self._settings = Settings.of(self.experiment, self.state.n)
-        return self._settings
-
-    @property
-    def free(self) -> float:
-        """A - eta lambda, the coefficient of w_n in a step, apart from gradient and recoil."""
-        return self.settings.inertia - self.settings.eta * self.settings.ridge
 
     @property
     def used(self) -> int:

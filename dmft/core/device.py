@@ -18,6 +18,7 @@ from dmft.core.errors import DmftWarning, UserError
 from dmft.core.sharing import served, share_cards
 
 CUDA = Path(__file__).resolve().parent / "cuda"  # sources that solver and simulator share
+WARP = 32  # threads of a warp: arrays that one reads have lines of a multiple of this
 REMEDY = 'take device = "cpu", or run on a machine with an NVIDIA GPU and CuPy (pip install "learning-dmft[gpu]", docs/gpu.md)'
 
 # launch(grid, block, arguments, shared memory in bytes); NumPy scalars and device arrays as arguments

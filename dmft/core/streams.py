@@ -17,10 +17,10 @@ import hashlib
 import numpy as np
 from numba import njit, prange, uint32, uint64
 
-_M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_W0, _W1 = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
-_LOW = np.uint64(0xFFFFFFFF)
-_SHIFT = np.uint64(32)
+PHILOX_M0, PHILOX_M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+PHILOX_W0, PHILOX_W1 = np.uint32(0x9E3779B9), np.uint32(0xBB67AE85)
+LOW_WORD = np.uint64(0xFFFFFFFF)
+WORD_BITS = np.uint64(32)
 
 
 def _digest(seed: int, purpose: str, index: tuple[int, ...]) -> bytes:
@@ -42,22 +42,22 @@ def generator(seed: int, purpose: str, *index: int) -> np.random.Generator:
 @njit(cache=True, inline="always")
 def philox(stream, index, step):
     """Two 64-bit random words for counter (index, step) of a stream."""
-    k0 = uint32(stream & _LOW)
-    k1 = uint32(stream >> _SHIFT)
-    c0 = uint32(uint64(step) & _LOW)
-    c1 = uint32(uint64(step) >> _SHIFT)
-    c2 = uint32(uint64(index) & _LOW)
-    c3 = uint32(uint64(index) >> _SHIFT)
+    k0 = uint32(stream & LOW_WORD)
+    k1 = uint32(stream >> WORD_BITS)
+    c0 = uint32(uint64(step) & LOW_WORD)
+    c1 = uint32(uint64(step) >> WORD_BITS)
+    c2 = uint32(uint64(index) & LOW_WORD)
+    c3 = uint32(uint64(index) >> WORD_BITS)
     for _ in range(10):
-        p0 = _M0 * uint64(c0)
-        p1 = _M1 * uint64(c2)
-        c0 = uint32(p1 >> _SHIFT) ^ c1 ^ k0
-        c1 = uint32(p1 & _LOW)
-        c2 = uint32(p0 >> _SHIFT) ^ c3 ^ k1
-        c3 = uint32(p0 & _LOW)
-        k0 = uint32(k0 + _W0)
-        k1 = uint32(k1 + _W1)
-    return (uint64(c1) << _SHIFT) | uint64(c0), (uint64(c3) << _SHIFT) | uint64(c2)
+        p0 = PHILOX_M0 * uint64(c0)
+        p1 = PHILOX_M1 * uint64(c2)
+        c0 = uint32(p1 >> WORD_BITS) ^ c1 ^ k0
+        c1 = uint32(p1 & LOW_WORD)
+        c2 = uint32(p0 >> WORD_BITS) ^ c3 ^ k1
+        c3 = uint32(p0 & LOW_WORD)
+        k0 = uint32(k0 + PHILOX_W0)
+        k1 = uint32(k1 + PHILOX_W1)
+    return (uint64(c1) << WORD_BITS) | uint64(c0), (uint64(c3) << WORD_BITS) | uint64(c2)
 
 
 @njit(cache=True, inline="always")

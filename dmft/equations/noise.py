@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from dmft.core.compiled import INNER, UNCOUNTED
-from dmft.core.lanes import lane_sums
+from dmft.core.lanes import add_lanes, lane_sums
 
 LEAST_PIVOT = 0.01 * 1e-9  # of the Cholesky factor, in units of the variance: a hundredth of what the jitter contributes
 
@@ -30,6 +30,14 @@ def dot(a, b, n):
     for k in range(n - n % 8, n):
         rest += a[k] * b[k]
     return ((rest + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
+
+
+@njit(**INNER)
+def add_scaled(out, weight, b, n):
+    """out_k += weight b_k over the first n; b may be of single precision."""
+    add_lanes(out, weight, b, n // 8)
+    for k in range(n - n % 8, n):
+        out[k] += weight * b[k]
 
 
 @njit(**INNER, error_model="numpy")

@@ -13,7 +13,7 @@ from dmft.equations.ibp import FieldOverlaps, Gap, corrected, gap
 from dmft.equations.noise import dot
 from dmft.equations.tuning import ESTIMATOR
 from dmft.equations.weights import Closing, NoiseOverlaps, Row, WeightDynamics
-from dmft.model.curves import STEP, defined
+from dmft.model.curves import PER_STEP, defined
 from dmft.model.experiment import Experiment
 
 # Columns of the sums over samples before the kernels: averages of these (times the weight).
@@ -82,7 +82,7 @@ def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: floa
 
 def curves_of(experiment: Experiment) -> tuple[str, ...]:
     """Names of the curves of a solution."""
-    return tuple(curve.name for curve in defined(experiment.data, experiment.start.random) if curve.theory == STEP
+    return tuple(curve.name for curve in defined(experiment.data, experiment.start.random) if curve.theory == PER_STEP
                  ) + experiment.observables
 
 

@@ -7,17 +7,17 @@ of a block (history.py); `History.weights` turns a kernel row into the weights o
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from math import sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dmft.equations.history import History, Plan
 from dmft.equations.noise import conditional, factor_rows, join_rows
 from dmft.equations.recursion import merge_matrices, merge_vectors, next_row, through_noise
+from dmft.equations.stepping import Recursion, RecursionState
 from dmft.equations.tuning import ESTIMATOR, Estimator
-from dmft.model.constraints import Constraint
 from dmft.model.experiment import Experiment
 
 
@@ -86,7 +86,7 @@ class Closing(NamedTuple):
 
 
 @dataclass
-class WeightState:
+class WeightState(RecursionState):
     """The arrays of the recursion at step n: matrices and vectors over slots, and a few numbers."""
 
     Q: np.ndarray  # (slots, slots) block sums
@@ -114,17 +114,6 @@ class WeightState:
     Qww: float = 0.0  # <w_n w_n>
     m_w: float = 0.0
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """All fields by name, for a checkpoint."""
-        return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> WeightState:
-        """The state from what `arrays` gave."""
-        values: dict[str, Any] = {name: array.item() if array.ndim == 0 else np.array(array, order="C")
-                                  for name, array in arrays.items()}
-        return cls(**values)
-
     @classmethod
     def at_start(cls, slots: int, m0: float, Q0: float, sampled: bool = True) -> WeightState:
         """The state at step 0, with an empty past. Without samples nothing is drawn from M_C, which is not kept then."""
@@ -134,32 +123,13 @@ class WeightState:
         return cls(Q, R, M_C, factor, Q_row, R_row, jitter, m_past, 0, m0, Q0, 0, 0, ridge)
 
 
-class Settings(NamedTuple):
-    """What the run prescribes for the step from row n; the last row, after which no step follows, has the settings of the last
-    step. Eqs. [schedule], [momentum]."""
-
-    n: int
-    eta: float
-    inertia: float  # coefficient of y_n: A_n
-    recoil: float  # what is subtracted of y_{n-1}: B_n, 0 where there is no step before
-    drift: float  # coefficient of w_n, where that is not y_n
-    ridge: float  # lambda_n
-    heat: float  # variance of the thermal noise
-    constraint: Constraint
-
-    @classmethod
-    def of(cls, e: Experiment, n: int) -> Settings:
-        """The settings of row n."""
-        step = min(n, e.steps - 1)
-        return cls(n, float(e.eta_n[step]), *e.update.shares(step), float(e.ridge_n[step]), e.heat(step), e.constraint_at(step))
-
-
-class WeightDynamics:
+class WeightDynamics(Recursion):
     """The macroscopic recursion, one row of kernels at a time."""
 
+    state: WeightState
+
     def __init__(self, experiment: Experiment, history: History, estimator: Estimator = ESTIMATOR):
-        self.experiment, self.history, self.estimator = experiment, history, estimator
-        self._settings = Settings.of(experiment, 0)
+        super().__init__(experiment, history, estimator)
         self.stop = np.minimum(-(-history.stop // 8) * 8, history.slots)  # rounded up to a multiple of eight for `dot`
         self.state = WeightState.at_start(history.slots, experiment.m0, experiment.q_start - experiment.m0**2,
                                           experiment.data.sampled)
@@ -169,10 +139,6 @@ class WeightDynamics:
             state.Qw_row, state.Rw_row = np.zeros(history.slots), np.zeros(history.slots)
             state.Qw_now = state.Qww = state.Q_now
             state.m_w = state.m
-
-    @property
-    def n(self) -> int:
-        return self.state.n
 
     @property
     def m(self) -> float:
@@ -211,13 +177,6 @@ class WeightDynamics:
         return weights, float(np.sqrt(max(left, 0.01 * jitter * row.M_C_now)))
 
     @property
-    def settings(self) -> Settings:
-        """Those of row n."""
-        if self._settings.n != self.state.n:
-            self._settings = Settings.of(self.experiment, self.state.n)
-        return self._settings
-
-    @property
     def eta(self) -> float:
         """eta_n."""
         return self.settings.eta
@@ -226,12 +185,6 @@ class WeightDynamics:
     def used(self) -> int:
         """Number of slots up to the last one that was ever in use, rounded up to a multiple of eight for `dot`."""
         return min(-(-self.history.upto // 8) * 8, self.history.slots)
-
-    @property
-    def free(self) -> float:
-        """A - eta lambda, the coefficient of y_n in a step, apart from gradient, recoil and drift."""
-        now = self.settings
-        return now.inertia - now.eta * now.ridge
 
     def noise_overlaps(self, row: Row) -> NoiseOverlaps:
         """b_j of row n."""

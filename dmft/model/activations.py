@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cfunc, njit
-from numba.core.errors import NumbaError
 
 from dmft.core.errors import RunError
+from dmft.core.user_functions import c_function, check_own_name, known_function
 
 _ACTIVATION_SIGNATURE = "float64(float64)"
 
@@ -133,6 +133,8 @@ BUILT_IN = {
     "he2": Activation("he2", _he2, _twice, _two),
     "he3": Activation("he3", _he3, _thrice_he2, _six),
 }
+SMOOTH_RELU = "smooth_relu"
+_ACTIVATION_NAMES = frozenset({*BUILT_IN, SMOOTH_RELU})
 _compiled: dict[Callable, Any] = {}
 
 
@@ -145,11 +147,7 @@ def _compile(f: Callable) -> Any:
         source = getattr(f, "py_func", f)
         if not hasattr(source, "__code__"):  # a NumPy function
             source = _called(f)
-        try:
-            _compiled[f] = cfunc(_ACTIVATION_SIGNATURE)(source)
-        except NumbaError as problem:
-            reason = str(problem).splitlines()[0]
-            raise RunError(f"activation {f.__name__}: Numba cannot compile it for a float ({reason})") from None
+        _compiled[f] = c_function("activation", source, _ACTIVATION_SIGNATURE, "for a float")
     return _compiled[f]
 
 
@@ -177,24 +175,22 @@ def smooth_relu(width: float) -> Activation:
         u = x * scale
         return 0.5 * x * (1.0 + erf(u / sqrt(2.0))) + width * density * exp(-0.5 * u * u)
 
-    return Activation("smooth_relu", compiled(s), compiled(lambda x: 0.5 * (1.0 + erf(x * scale / sqrt(2.0)))),
+    return Activation(SMOOTH_RELU, compiled(s), compiled(lambda x: 0.5 * (1.0 + erf(x * scale / sqrt(2.0)))),
                       compiled(lambda x: scale * density * exp(-0.5 * (x * scale) ** 2)))
 
 
 def register_activation(name: str, s: Callable, ds: Callable, d2s: Callable | None = None) -> None:
     """Make a user's activation known by name, e.g. to run files (from a --plugin file). d2s: its second derivative, which the
     theory of networks needs, unless s' jumps."""
+    check_own_name("register_activation", name, _ACTIVATION_NAMES)
     BUILT_IN[name] = activation((s, ds) if d2s is None else (s, ds, d2s))._replace(name=name)
 
 
 def activation(what) -> Activation:
     """A built-in by name, or scalar functions (s, s'), perhaps with s'', that Numba can compile."""
-    if isinstance(what, Activation):
-        return what
-    if isinstance(what, str):
-        if what not in BUILT_IN:
-            raise RunError(f"activation = {what!r}; allowed: {', '.join(BUILT_IN)}, or a pair (function, derivative)")
-        return BUILT_IN[what]
+    known = known_function("activation", what, Activation, BUILT_IN, "a pair (function, derivative)")
+    if known is not None:
+        return known
     if isinstance(what, (tuple, list)) and len(what) in (2, 3) and all(map(callable, what)):
         functions = [_compile(f) for f in what]
         x, step = np.array([-1.3, 0.3, 0.9]), 1e-6

@@ -22,7 +22,7 @@ _AT = np.linspace(-3.0, 3.0, 61) + 1e-3 * np.pi  # fields at which a slope is ch
 SMOOTH = "smooth"  # labels differentiable in h0: alpha <g' Y + dg/dy dy/dh0>
 JUMPS = "jumps"  # labels that jump: pairs of samples on the jump, with either label
 CLUSTERS = "clusters"  # labels that do not depend on h0: alpha <g (k - h0)>
-NONE = "none"  # only mu = alpha <g k>
+NO_CONTROL = "none"  # only mu = alpha <g k>
 
 
 class Channel(Physics, key="labels"):
@@ -32,7 +32,7 @@ class Channel(Physics, key="labels"):
     even: ClassVar[bool] = False  # whether h0 and -h0 have the same label
     magnitude: ClassVar[bool] = False  # whether |y| = |h0| up to noise, on which the spectral start is built
     classifies: ClassVar[bool] = False  # whether labels are +1 and -1
-    control: ClassVar[str] = SMOOTH  # labels that jump as h0 grows say NONE, or JUMPS where `jump` is known
+    control: ClassVar[str] = SMOOTH  # labels that jump as h0 grows say NO_CONTROL, or JUMPS where `jump` is known
     moments: ClassVar[tuple[float, float] | None] = None  # <h0 y> and <y^2> without noise, where known
 
     def label(self, h0: np.ndarray, zeta: np.ndarray | float) -> np.ndarray:

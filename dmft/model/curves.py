@@ -16,7 +16,7 @@ import numpy as np
 
 # How a curve is had. Theory: a number of every step, or an error on new samples from m, q and b, or from averages over replicas.
 # Simulation: recorded, or the same error of every instance, or N m^2. In both: the average of a function over training samples.
-STEP, ERRORS, FLUCTUATIONS, AVERAGE = "step", "errors", "fluctuations", "average"
+PER_STEP, ERRORS, FLUCTUATIONS, AVERAGE = "step", "errors", "fluctuations", "average"
 
 
 class Labelling(Protocol):
@@ -99,49 +99,49 @@ class CurveDefinition:
 
 
 TABLE = (
-    CurveDefinition("m", "overlap with the teacher", label="overlap $m$", theory=STEP, simulation=STEP, studied=True),
+    CurveDefinition("m", "overlap with the teacher", label="overlap $m$", theory=PER_STEP, simulation=PER_STEP, studied=True),
     CurveDefinition("V", "N <m^2> from a random start", label=r"$N\langle m^2\rangle$", theory=FLUCTUATIONS,
                     simulation=FLUCTUATIONS, where=random_start, studied=True, replaces="m"),
-    CurveDefinition("loss", "training loss per sample", label="training loss", theory=STEP, simulation=STEP, studied=True),
-    CurveDefinition("q", "squared norm of the weights over N", label="squared norm $q$", theory=STEP, simulation=STEP),
+    CurveDefinition("loss", "training loss per sample", label="training loss", theory=PER_STEP, simulation=PER_STEP, studied=True),
+    CurveDefinition("q", "squared norm of the weights over N", label="squared norm $q$", theory=PER_STEP, simulation=PER_STEP),
     CurveDefinition("mse", "generalization error (B.8)", label="mean square error", theory=ERRORS, simulation=ERRORS,
                     where=values_told),
-    CurveDefinition("mse_fresh", "generalization error on fresh samples", label="error on fresh samples", simulation=STEP,
+    CurveDefinition("mse_fresh", "generalization error on fresh samples", label="error on fresh samples", simulation=PER_STEP,
                     where=values_told),
     CurveDefinition("error", "share of wrong labels on new samples", label="share of wrong labels", theory=ERRORS,
                     simulation=ERRORS, where=signs_told),
-    CurveDefinition("training_error", "share of wrong labels in the training set", label="training error", theory=STEP,
-                    simulation=STEP, where=signs_told),
-    CurveDefinition("error_fresh", "share of wrong labels on fresh samples", label="error on fresh samples", simulation=STEP,
+    CurveDefinition("training_error", "share of wrong labels in the training set", label="training error", theory=PER_STEP,
+                    simulation=PER_STEP, where=signs_told),
+    CurveDefinition("error_fresh", "share of wrong labels on fresh samples", label="error on fresh samples", simulation=PER_STEP,
                     where=signs_told),
-    CurveDefinition("b", "intercept", label="intercept $b$", theory=STEP, simulation=STEP, where=intercept_learnt),
-    CurveDefinition("nu_hat", "multiplier of the sphere (A.29)", "1/time", r"$\hat\nu$", theory=STEP, studied=True),
-    CurveDefinition("nu_hat_direct", "multiplier of the sphere (A.19)", "1/time", r"$\hat\nu$ (A.19)", theory=STEP),
-    CurveDefinition("delta_nu", "mean curvature (A.19)", "1/time", r"$\delta\nu$", theory=STEP, studied=True),
-    CurveDefinition("mu", "pull of the teacher (A.24)", "1/time", r"$\mu$", theory=STEP, studied=True),
+    CurveDefinition("b", "intercept", label="intercept $b$", theory=PER_STEP, simulation=PER_STEP, where=intercept_learnt),
+    CurveDefinition("nu_hat", "multiplier of the sphere (A.29)", "1/time", r"$\hat\nu$", theory=PER_STEP, studied=True),
+    CurveDefinition("nu_hat_direct", "multiplier of the sphere (A.19)", "1/time", r"$\hat\nu$ (A.19)", theory=PER_STEP),
+    CurveDefinition("delta_nu", "mean curvature (A.19)", "1/time", r"$\delta\nu$", theory=PER_STEP, studied=True),
+    CurveDefinition("mu", "pull of the teacher (A.24)", "1/time", r"$\mu$", theory=PER_STEP, studied=True),
     CurveDefinition("gain", "dm(t)/dm(0) from a random start", label="gain $dm/dm_0$", theory=FLUCTUATIONS, where=random_start,
                     studied=True, replaces="mu"),
-    CurveDefinition("nu_gap", "residual of the exact identity for nu_hat", "1/time", theory=STEP, residual=True),
-    CurveDefinition("ibp_gap", "largest residual of the identity [ibp] for the response as sampled", "1/time", theory=STEP,
+    CurveDefinition("nu_gap", "residual of the exact identity for nu_hat", "1/time", theory=PER_STEP, residual=True),
+    CurveDefinition("ibp_gap", "largest residual of the identity [ibp] for the response as sampled", "1/time", theory=PER_STEP,
                     residual=True, later=True, where=samples_drawn),
-    CurveDefinition("unstable", "weight of samples with learning_rate * v'' > 2", theory=STEP),
-    CurveDefinition("lost", "weight of samples that left their trapping region", theory=STEP, later=True, where=samples_drawn),
+    CurveDefinition("unstable", "weight of samples with learning_rate * v'' > 2", theory=PER_STEP),
+    CurveDefinition("lost", "weight of samples that left their trapping region", theory=PER_STEP, later=True, where=samples_drawn),
 )
 KNOWN = {curve.name: curve for curve in TABLE}
 # The curves of a network (model/network.py), whose overlaps are matrices. Identities and errors are as above.
 NETWORK = (
-    CurveDefinition("m", "overlaps of units with directions", label="overlaps $m$", theory=STEP, simulation=STEP, studied=True,
-                    axes=("unit", "direction")),
-    CurveDefinition("C", "overlaps of units with each other, C(t,t)", label="$C(t,t)$", theory=STEP, simulation=STEP,
+    CurveDefinition("m", "overlaps of units with directions", label="overlaps $m$", theory=PER_STEP, simulation=PER_STEP,
+                    studied=True, axes=("unit", "direction")),
+    CurveDefinition("C", "overlaps of units with each other, C(t,t)", label="$C(t,t)$", theory=PER_STEP, simulation=PER_STEP,
                     axes=("unit", "unit")),
-    CurveDefinition("a", "second layer", label="second layer $a$", theory=STEP, simulation=STEP, axes=("unit",)),
-    CurveDefinition("beta", "intercepts of the hidden units", label=r"intercepts $\beta$", theory=STEP, simulation=STEP,
+    CurveDefinition("a", "second layer", label="second layer $a$", theory=PER_STEP, simulation=PER_STEP, axes=("unit",)),
+    CurveDefinition("beta", "intercepts of the hidden units", label=r"intercepts $\beta$", theory=PER_STEP, simulation=PER_STEP,
                     axes=("unit",)),
     KNOWN["loss"],
     CurveDefinition("mse", "mean square error on new samples", label="mean square error", theory=ERRORS, simulation=ERRORS),
-    CurveDefinition("mse_fresh", "mean square error on fresh samples", label="error on fresh samples", simulation=STEP),
-    CurveDefinition("delta_nu", "mean curvature", "1/time", r"$\delta\nu$", theory=STEP, axes=("unit", "unit")),
-    CurveDefinition("mu", "pull of the directions", "1/time", r"$\mu$", theory=STEP, axes=("unit", "direction")),
+    CurveDefinition("mse_fresh", "mean square error on fresh samples", label="error on fresh samples", simulation=PER_STEP),
+    CurveDefinition("delta_nu", "mean curvature", "1/time", r"$\delta\nu$", theory=PER_STEP, axes=("unit", "unit")),
+    CurveDefinition("mu", "pull of the directions", "1/time", r"$\mu$", theory=PER_STEP, axes=("unit", "direction")),
     KNOWN["ibp_gap"],
 )
 NETWORK_KNOWN = {curve.name: curve for curve in NETWORK}

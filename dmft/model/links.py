@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cfunc, njit, types
-from numba.core.errors import NumbaError
 
-from dmft.core.errors import RunError, UserError
+from dmft.core.user_functions import c_function, check_own_name, known_function
 
+NETWORK_LABEL = "network"  # the label that is a second network, and no link
 _SIGNATURE = types.float64(types.CPointer(types.float64), types.int64)
 
 
@@ -109,28 +109,21 @@ BUILT_IN_LINKS = {
     "quadratic": Link("quadratic", _quadratic),
     "tanh_hermite3": Link("tanh_hermite3", _tanh_hermite3, 2),
 }
+_LINK_NAMES = frozenset({*BUILT_IN_LINKS, NETWORK_LABEL})
 
 
 def register_link(name: str, g: Callable) -> None:
     """Make a user's label known by name: a function g(u, k) of the fields u[0], ..., u[k-1] that Numba compiles."""
-    if not name.isidentifier():
-        raise UserError(f"register_link: {name!r} is not a name (letters, digits and underscores)")
+    check_own_name("register_link", name, _LINK_NAMES)
     BUILT_IN_LINKS[name] = link(g)._replace(name=name)
 
 
 def link(what: str | Callable | Link) -> Link:
     """A built-in by name, or a function g(u, k) of the fields u[0], ..., u[k-1] that Numba compiles."""
-    if isinstance(what, Link):
-        return what
-    if isinstance(what, str):
-        if what not in BUILT_IN_LINKS:
-            raise RunError(f"link = {what!r}; allowed: {', '.join(BUILT_IN_LINKS)}, or a function g(u, k)")
-        return BUILT_IN_LINKS[what]
-    try:
-        return Link(getattr(what, "__name__", "user"), cfunc(_SIGNATURE)(what))
-    except NumbaError as problem:
-        reason = str(problem).splitlines()[0]
-        raise RunError(f"link {getattr(what, '__name__', what)}: Numba cannot compile it as g(u, k) ({reason})") from None
+    known = known_function("link", what, Link, BUILT_IN_LINKS, "a function g(u, k)")
+    if known is not None:
+        return known
+    return Link(getattr(what, "__name__", "user"), c_function("link", what, _SIGNATURE, "as g(u, k)"))
 
 
 @njit(cache=True)

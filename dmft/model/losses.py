@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from numba.extending import register_jitable
 
-from dmft.core.errors import UserError
+from dmft.core.user_functions import check_own_name
 from dmft.model import classification as classification  # its losses register themselves
 from dmft.model import registry
 from dmft.model.loss import Loss, Scalar
@@ -166,10 +166,7 @@ def register_loss(name: str, v: Scalar, dv: Scalar, d2v: Scalar, dv_dy: Scalar |
     Either source is compared with the Python functions on the GPU.
     `convex` says that v is convex in f for every label: dmft.fixed_point then tells where gradient descent ends.
     """
-    if not isinstance(name, str) or not name.isidentifier():
-        raise UserError(f"register_loss: {name!r} is not a name (letters, digits and underscores)")
-    if built_in(name):
-        raise UserError(f"register_loss: {name!r} is built in; choose another name")
+    check_own_name("register_loss", name, [each for each in registry.names("loss") if built_in(each)])
     loss = checked_loss(f"register_loss: {name!r}", name, v, dv, d2v, dv_dy, cuda, labels, convex)
 
     class Registered(LossFamily, name=name):

@@ -17,7 +17,7 @@ from dmft.core.cuda_numbers import Array, Kind
 from dmft.core.streams import uniform2
 from dmft.core.to_cuda import CudaFunctions
 
-FULL_BATCH, BERNOULLI, POISSON, PERSISTENT, RESHUFFLED, CYCLIC = range(6)
+CHAIN_FULL, CHAIN_BERNOULLI, CHAIN_POISSON, CHAIN_PERSISTENT, CHAIN_RESHUFFLED, CHAIN_CYCLIC = range(6)
 NO_STREAM, NOBODY = np.uint64(0), np.zeros(0, np.int64)
 NEVER = 2**62  # the step of a change that a run does not see
 _MOST = 39.0  # most draws of one sample in a Poisson mini-batch; for a mean of at most 1 more have probability below 1e-40
@@ -67,7 +67,7 @@ class FullBatch(MiniBatch):
         return np.ones_like(u)
 
     def chain(self) -> Chain:
-        return Chain(FULL_BATCH, 1.0, 0.0, 0.0)
+        return Chain(CHAIN_FULL, 1.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Bernoulli(MiniBatch):
         return (u < self.fraction).astype(float)
 
     def chain(self) -> Chain:
-        return Chain(BERNOULLI, self.fraction, 0.0, 0.0)
+        return Chain(CHAIN_BERNOULLI, self.fraction, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Poisson(MiniBatch):
         return count
 
     def chain(self) -> Chain:
-        return Chain(POISSON, self.fraction, 0.0, 0.0)
+        return Chain(CHAIN_POISSON, self.fraction, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -121,12 +121,12 @@ class Persistent(MiniBatch):
         return (u < self.fraction).astype(float)
 
     def chain(self) -> Chain:
-        return Chain(PERSISTENT, self.fraction, self.p_on, self.p_off)
+        return Chain(CHAIN_PERSISTENT, self.fraction, self.p_on, self.p_off)
 
     def after(self, before: MiniBatch, relax: bool) -> Chain:
         """The rates are those of the law before, the mean is that of this one."""
         if not before.persists:
-            return Chain(BERNOULLI, self.fraction, 0.0, 0.0)  # a persistent chain begins in its stationary law
+            return Chain(CHAIN_BERNOULLI, self.fraction, 0.0, 0.0)  # a persistent chain begins in its stationary law
         now = before.chain()
         if relax or now.fraction == self.fraction:
             return now
@@ -134,7 +134,7 @@ class Persistent(MiniBatch):
         stay, enter = min(1.0, self.fraction / now.fraction), max(0.0, self.fraction - now.fraction) / (1.0 - now.fraction or 1.0)
         p_on = now.p_on * stay + (1.0 - now.p_on) * enter
         p_off = 1.0 - ((1.0 - now.p_off) * stay + now.p_off * enter)
-        return Chain(PERSISTENT, self.fraction, p_on, p_off)
+        return Chain(CHAIN_PERSISTENT, self.fraction, p_on, p_off)
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class Epochs(MiniBatch):
         return _positions(self.chain(), key, name, 0)
 
     def chain(self) -> Chain:
-        return Chain(CYCLIC if self.cyclic else RESHUFFLED, self.fraction, 0.0, 0.0, self.period, self.begin)
+        return Chain(CHAIN_CYCLIC if self.cyclic else CHAIN_RESHUFFLED, self.fraction, 0.0, 0.0, self.period, self.begin)
 
     def begun(self, n: int, more: bool = False) -> Epochs:
         return replace(self, begin=n + (self.begin if more else 0))
@@ -231,17 +231,17 @@ def _positions(chain, key, name, n):
 @njit(cache=True, inline="always")
 def next_weight(chain, s, key, label, n):
     """s(n+1) of a sample from s(n) and the sample's own random number of step n+1. Eqs. [persistent-chain], [epochs]."""
-    if chain.kind == FULL_BATCH:
+    if chain.kind == CHAIN_FULL:
         return 1.0
-    if chain.kind >= RESHUFFLED:
+    if chain.kind >= CHAIN_RESHUFFLED:
         since = (n + 1 - chain.begin) % chain.period
-        epoch = chain.begin if chain.kind == CYCLIC else n + 1 - since
+        epoch = chain.begin if chain.kind == CHAIN_CYCLIC else n + 1 - since
         shift, _ = uniform2(key, label // chain.period, epoch)
         return 1.0 if (label + int(shift * chain.period)) % chain.period == since else 0.0
     u, _ = uniform2(key, label, n + 1)
-    if chain.kind == BERNOULLI:
+    if chain.kind == CHAIN_BERNOULLI:
         return 1.0 if u < chain.fraction else 0.0
-    if chain.kind == PERSISTENT:
+    if chain.kind == CHAIN_PERSISTENT:
         if s > 0.5:
             return 1.0 if u < 1.0 - chain.p_off else 0.0
         return 1.0 if u < chain.p_on else 0.0

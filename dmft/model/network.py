@@ -17,13 +17,11 @@ from dmft.core.errors import RunError
 from dmft.core.schema import choice, integer, number, option, text
 from dmft.model import activations
 from dmft.model.activations import Activation, apply
-from dmft.model.links import BUILT_IN_LINKS, Link, evaluate
+from dmft.model.links import BUILT_IN_LINKS, NETWORK_LABEL, Link, evaluate
 from dmft.model.problem import ProblemConfig
 
-TEACHER = "network"  # the label that is a second network
 CONSTRAINTS = ("none", "units", "frobenius", "orthonormal")
 LAWS = ("ones", "mean", "signs")  # of the second layer
-SMOOTH_RELU = "smooth_relu"
 _START_ROUNDING = 1e-9  # to which norms and Gram matrices of a start must fit the constraint
 
 
@@ -154,13 +152,13 @@ def projection(constraint: str, S: np.ndarray) -> np.ndarray:
 
 def activation_of(name: str, smoothing: float) -> Activation:
     """The activation of that name."""
-    return activations.smooth_relu(smoothing) if name == SMOOTH_RELU else activations.activation(name)
+    return activations.smooth_relu(smoothing) if name == activations.SMOOTH_RELU else activations.activation(name)
 
 
 def names_known(network: NetworkConfig, problem: ProblemConfig) -> bool:
     """Whether all that a network names is registered here."""
     used = {network.activation, network.teacher_activation or network.activation}
-    return used <= {*activations.BUILT_IN, SMOOTH_RELU} and problem.label in (TEACHER, *BUILT_IN_LINKS)
+    return used <= {*activations.BUILT_IN, activations.SMOOTH_RELU} and problem.label in (NETWORK_LABEL, *BUILT_IN_LINKS)
 
 
 def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "") -> TwoLayer:
@@ -210,17 +208,18 @@ def _label(network: NetworkConfig, problem: ProblemConfig, teacher: Activation, 
     """The label of a run; RunError where it is not a number on some sample."""
     k, name, links = network.directions, problem.label, BUILT_IN_LINKS
     overlaps = sized("[network] teacher_overlaps", network.teacher_overlaps, (k, k), np.eye(k))
-    if name != TEACHER and name not in links:
-        raise wrong("[problem] label", name, f"{TEACHER} or one of {', '.join(links)}; a plugin may register more")
-    if name != TEACHER and k < links[name].least:
+    if name != NETWORK_LABEL and name not in links:
+        raise wrong("[problem] label", name, f"{NETWORK_LABEL} or one of {', '.join(links)}; a plugin may register more")
+    if name != NETWORK_LABEL and k < links[name].least:
         raise wrong("[network] directions", k, f"{links[name].least} at least for label = \"{name}\"")
     given = network.teacher_weights or network.teacher_activation or network.teacher_overlaps
-    if name != TEACHER and given:
-        raise wrong("[problem] label", name, f'"{TEACHER}" where teacher_weights, teacher_activation or teacher_overlaps are given')
+    if name != NETWORK_LABEL and given:
+        raise wrong("[problem] label", name,
+                    f'"{NETWORK_LABEL}" where teacher_weights, teacher_activation or teacher_overlaps are given')
     if not np.allclose(overlaps, overlaps.T) or np.linalg.eigvalsh(overlaps).min() <= 0:
         raise wrong("[network] teacher_overlaps", network.teacher_overlaps, "a symmetric positive matrix")
     weights = sized("[network] teacher_weights", network.teacher_weights, (k,), np.ones(k))
-    label = Label(None if name == TEACHER else links[name], weights, teacher, np.linalg.cholesky(overlaps))
+    label = Label(None if name == NETWORK_LABEL else links[name], weights, teacher, np.linalg.cholesky(overlaps))
     missing = np.count_nonzero(~np.isfinite(label(np.random.default_rng(1).standard_normal((4096, k)))))
     if missing:
         raise wrong("[problem] label", name, f"a number on every sample, and {missing} of 4096 have none")

@@ -15,7 +15,7 @@ import numpy as np
 
 from dmft.core.errors import UserError
 from dmft.core.schema import array, integer, number, option
-from dmft.model.channels import NONE, Channel, Metric
+from dmft.model.channels import NO_CONTROL, Channel, Metric
 from dmft.model.law import DataModel
 from dmft.model.loss import Loss
 from dmft.model.registry import Refusal
@@ -54,7 +54,7 @@ def derivative(terms: Terms, order: int) -> np.ndarray:
 class NoLabels(Channel):
     """There are no samples, and no labels."""
 
-    control: ClassVar[str] = NONE
+    control: ClassVar[str] = NO_CONTROL
 
 
 class PSpin(DataModel, name="p_spin"):
@@ -71,7 +71,7 @@ class PSpin(DataModel, name="p_spin"):
     lacks: ClassVar[dict[str, str]] = {"alpha": "(there are no samples)", "loss": "(its energy is what is lowered)"}
     channel: ClassVar[Channel] = NoLabels()
     kind: ClassVar[str] = ""
-    control: ClassVar[str] = NONE
+    control: ClassVar[str] = NO_CONTROL
     even: ClassVar[bool] = False
     meanings: ClassVar[dict[str, dict[str, str]]] = {
         "loss": {"name": "energy", "label": "energy $E$", "meaning": "energy per dimension", "unit": "1"}}

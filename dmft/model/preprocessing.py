@@ -19,6 +19,7 @@ from numba import njit
 
 from dmft.core.compiled import compiled_scalar
 from dmft.core.errors import DmftWarning, UserError
+from dmft.core.user_functions import check_own_name
 from dmft.model.loss import Loss
 
 PREPROCESSINGS = ("mondelli_montanari", "truncated", "subset")
@@ -35,10 +36,7 @@ def register_preprocessing(name: str, T: Callable[[float], float], cuda: str = "
     if cuda:
         warnings.warn(f"register_preprocessing: {name!r}: cuda is not needed any more, T itself is translated", DmftWarning,
                       stacklevel=2)
-    if not isinstance(name, str) or not name.isidentifier():
-        raise UserError(f"register_preprocessing: {name!r} is not a name (letters, digits and underscores)")
-    if name in PREPROCESSINGS:
-        raise UserError(f"register_preprocessing: {name!r} is built in; choose another name")
+    check_own_name("register_preprocessing", name, PREPROCESSINGS)
     compiled = compiled_scalar(f"register_preprocessing: {name!r}", T, "(y)", [(y,) for y in SEEN])
     values = np.array([float(compiled(y)) for y in SEEN])
     if not np.all(np.isfinite(values)) or values.max() <= 0:

@@ -19,7 +19,7 @@ import scipy  # loads scipy.optimize when it is first used, which most runs neve
 from dmft.core.errors import RunError
 from dmft.model.preprocessing import preprocessing_of
 
-_REACH, _NODES, _NOISE_NODES = 9.0, 6001, 24  # quadrature over |h0| < _REACH, and over the noise of the labels
+_REACH, _NODES, _LABEL_NODES = 9.0, 6001, 24  # quadrature over |h0| < _REACH, and over the noise of the labels
 _LEFT = 3e-4  # share of the bulk that power iteration leaves
 _MOST_STEPS = 400  # of power iteration
 
@@ -37,7 +37,7 @@ class SpectralLaw:
     def of(cls, preprocessing: str, alpha: float, label_noise: float = 0.0) -> SpectralLaw:
         """The law for labels |h0| + sqrt(label_noise) zeta."""
         h0 = np.linspace(-_REACH, _REACH, _NODES)
-        zeta, noise_weight = np.polynomial.hermite_e.hermegauss(_NOISE_NODES if label_noise > 0 else 1)
+        zeta, noise_weight = np.polynomial.hermite_e.hermegauss(_LABEL_NODES if label_noise > 0 else 1)
         y = (np.abs(h0)[:, None] + np.sqrt(label_noise) * zeta).ravel()
         weight = (np.exp(-0.5 * h0**2)[:, None] * noise_weight).ravel()
         T = preprocessing_of(preprocessing, alpha)

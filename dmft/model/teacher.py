@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from dmft.core.schema import number, option
-from dmft.model.channels import JUMPS, NONE, SMOOTH, Channel, Metric, Unsaid
+from dmft.model.channels import JUMPS, NO_CONTROL, SMOOTH, Channel, Metric, Unsaid
 from dmft.model.law import DataModel, Jump, Labelled
 from dmft.model.loss import Loss
 from dmft.model.loss_family import even_in_label, jumps_in_field, jumps_in_label
@@ -36,8 +36,8 @@ class Teacher(DataModel, name="teacher"):
 
     @property
     def control(self) -> str:
-        """SMOOTH, JUMPS or NONE."""
-        return self.channel.control if self.by_parts(self.loss) else NONE
+        """SMOOTH, JUMPS or NO_CONTROL."""
+        return self.channel.control if self.by_parts(self.loss) else NO_CONTROL
 
     def by_parts(self, loss: Loss) -> bool:
         """v' has no jump at labels that samples reach, or the labels jump themselves."""

@@ -171,8 +171,10 @@ def extrapolate(curves: Sequence[Curve], dimensions: Sequence[int]) -> Curve:
     """Simulations at several dimensions N, on the same times, extrapolated to N = infinity.
 
     Different dimensions: the intercept of a straight line in 1/N, weighted by the errors. A single dimension: the
-    weighted mean.
+    weighted mean, which of one simulation is itself.
     """
+    if len(curves) == 1:
+        return curves[0]
     x = 1.0 / np.asarray(dimensions, float)
     means = np.array([curve.mean for curve in curves])
     variances = np.array([curve.error for curve in curves]) ** 2 + SIMULATION_ROUNDING**2
@@ -200,10 +202,9 @@ def equivalent_tests(values: Sequence[np.ndarray], curves: Sequence[Curve], dime
         if len(good) < 3:
             return float(t.size)
         units = [replace(curve, mean=np.full(t.size, float(j == k))) for j, curve in enumerate(curves)]
-        share = units[0].mean if len(units) == 1 else extrapolate(units, dimensions).mean
         mixed = rng.standard_normal((TABLES, len(good))) @ (good - good.mean(axis=0)) / np.sqrt(len(good) * (len(good) - 1.0))
-        tables = tables + share * mixed
-    error = curves[0].error if len(curves) == 1 else extrapolate(curves, dimensions).error
+        tables = tables + extrapolate(units, dimensions).mean * mixed
+    error = extrapolate(curves, dimensions).error
     z = np.abs(tables / np.sqrt(error**2 + SIMULATION_ROUNDING**2)).max(axis=1)
     return float(np.clip(CHANCE / np.quantile(2.0 * norm.sf(z), CHANCE), 1.0, t.size))
 
@@ -214,7 +215,7 @@ def compare(observable: str, theory: Curve, simulations: Sequence[Curve], dimens
     times = common_times([theory, *simulations], tolerance)
     theory = theory.at(times, tolerance)
     curves = [curve.at(times, tolerance) for curve in simulations]
-    return of_pair(observable, theory, curves[0] if len(curves) == 1 else extrapolate(curves, dimensions))
+    return of_pair(observable, theory, extrapolate(curves, dimensions))
 
 
 def of_pair(observable: str, theory: Curve, simulation: Curve) -> Comparison:
@@ -222,3 +223,10 @@ def of_pair(observable: str, theory: Curve, simulation: Curve) -> Comparison:
     spread = np.sqrt(np.nan_to_num(theory.error) ** 2 + np.nan_to_num(simulation.error) ** 2 + SIMULATION_ROUNDING**2)
     spread[np.isnan(simulation.error)] = np.nan
     return Comparison(observable, theory.t, theory, simulation, (theory.mean - simulation.mean) / spread)
+
+
+def of_table(name: str, theory: Curve, values: Sequence[np.ndarray], dimensions: Sequence[int]) -> Comparison:
+    """A table of numbers, in the place of times, against instances at each dimension, (instances, entries). The bound on z knows
+    how correlated the entries are."""
+    curves = [instances_curve(theory.t, each) for each in values]
+    return replace(of_pair(name, theory, extrapolate(curves, dimensions)), tests=equivalent_tests(values, curves, dimensions))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.core.cuda_numbers import defines, enum
-from dmft.core.device import CUDA, Gpu, Kernel, source
+from dmft.core.device import CUDA, WARP, Gpu, Kernel, source
 from dmft.core.errors import RunError
 from dmft.core.to_cuda import CudaFunctions
 from dmft.equations import random_start, rows
@@ -39,9 +39,8 @@ from dmft.samples.tangents import OVERSHOOT, Bounds, Tangents
 CUDA_KERNELS = ("fields", "bounds", "teacher_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns",
                 "merge_rows")
 BLOCKS = 32  # most blocks of samples; their sums are added on the host, over all ranks, exactly
-LANES = 32  # threads of a warp; arrays over slots have lines of a multiple of this
 FOUR = 4  # samples that a thread loads at once; blocks of samples have a multiple of these
-ACROSS = FOUR * LANES  # samples of a warp
+ACROSS = FOUR * WARP  # samples of a warp
 MOVERS = 2 * FOUR  # warps of a block of threads of `move`: two threads a sample
 HELD_BYTES = 24  # of shared memory for a slot of the past that holds something: structs Held and Pull of march.cu
 MARCH = Path(__file__).parent / "cuda" / "march.cu"
@@ -79,7 +78,7 @@ def over(threads: int, block: int) -> tuple[tuple[int], tuple[int]]:
 
 def whole_lines(count: int) -> int:
     """Numbers of a line of an array over slots: its samples, rounded up so that every line begins with a line of memory."""
-    return -(-count // LANES) * LANES
+    return -(-count // WARP) * WARP
 
 
 class OnDevice(Mapping):
@@ -131,7 +130,7 @@ class GpuSamples:
         numbers = {"STEIN": int(self.stein), "IDENTITY": int(self.identity), "SCALARS": SCALARS, "GROUPS": GROUPS,
                    "TEACHER_SCALARS": TEACHER_SCALARS, "OVERSHOOT": OVERSHOOT, "LOST_STEP": sampling.estimator.lost_step,
                    **{name.upper(): value for name, value in Bounds.of(sampling.estimator)._asdict().items()},
-                   "GONE": GONE, "NONE": NONE, "LANES": LANES, "FOUR": FOUR, "ACROSS": ACROSS,
+                   "GONE": GONE, "NONE": NONE, "LANES": WARP, "FOUR": FOUR, "ACROSS": ACROSS,
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
         formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), CudaFunctions().add(leaves).text, CUDA_COLUMNS,
                               f"typedef {kind} stored;", defines(numbers), averages_source(self.averages)))
@@ -175,7 +174,7 @@ class GpuSamples:
         """Let a kernel work with a thread a sample, and sum up its terms in parts of a block."""
         kernel((self.blocks * self.parts,), (self.part,), (
             *(np.int32(x) for x in (*counts, self.block, self.parts, into.columns)), *arguments, into.partial),
-            8 * scalars * (self.part // LANES))
+            8 * scalars * (self.part // WARP))
 
     @property
     def tangents(self) -> Tangents:
@@ -212,7 +211,7 @@ class GpuSamples:
         if self.averages:
             self._average()
         warps = 4 * self.tiling.warps
-        self.kernel["bounds"]((-(-self.carriers // ACROSS),), (LANES * warps,), (
+        self.kernel["bounds"]((-(-self.carriers // ACROSS),), (WARP * warps,), (
             *(np.int32(x) for x in (self.carriers, self.span, self.slots)), self.carrier, state.weight, self.gp, self.tangents.row,
             self.bound, self.ends), 16 * ACROSS * warps)
         self._sum_up(SCALARS, self.pull, self.bound, self.ends, self.row)
@@ -226,7 +225,7 @@ class GpuSamples:
         self._add_parts(into)
 
     def _add_parts(self, into: Sums) -> None:
-        self.kernel["add_parts"]((self.blocks,), (min(-(-into.columns // LANES) * LANES, 512),), (
+        self.kernel["add_parts"]((self.blocks,), (min(-(-into.columns // WARP) * WARP, 512),), (
             np.int32(self.parts), np.int32(into.columns), into.partial, into.sums.device), 0)
         into.sums.fetch()
 
@@ -235,7 +234,7 @@ class GpuSamples:
         blocks, parts, warps = self.blocks, self.parts, self.tiling.warps
         side = min(max(self.tiling.spread // max(blocks * parts * warps, 1), 1), -(-self.slots // warps))
         sizes = self.count, self.carriers, self.width, self.span, self.block, parts, self.slots, scalars
-        self.kernel["row_sums"]((blocks * parts, side), (LANES * warps,), (
+        self.kernel["row_sums"]((blocks * parts, side), (WARP * warps,), (
             *(np.int32(x) for x in sizes), self.held, self.cut, pull, bound, ends, self.past.G, self.tangents.row, self.past.H,
             into.partial), 0)
         self._add_parts(into)
@@ -303,7 +302,7 @@ class GpuSamples:
         count, width, slots = np.int32(self.count), np.int32(self.width), np.int32(self.slots)
         sizes = np.int32(self.carriers), np.int32(self.span), slots
         step, rates, tiling = self.plan.device, self.rates.device, self.tiling
-        (across,), threads = over(-(-self.carriers // FOUR), LANES * tiling.warps)
+        (across,), threads = over(-(-self.carriers // FOUR), WARP * tiling.warps)
         self.kernel["next_tangents"]((across, self.slots), threads, (
             *sizes, step, rates, self.offset, self.carrier, self.gp, T, row, coming), HELD_BYTES * (self.slots + tiling.rows_ahead))
         if merging:
@@ -311,7 +310,7 @@ class GpuSamples:
                 *sizes[1:], step, self.offset, self.stop, T, row, coming), 0)
         self.kernel["merge_rows"]((across, self.slots), threads, (
             *sizes, step, rates, self.offset, self.stop, self.carrier, self.gp, T, row, coming), 0)
-        self.kernel["move"]((-(-self.count // ACROSS),), (LANES * MOVERS,), (
+        self.kernel["move"]((-(-self.count // ACROSS),), (WARP * MOVERS,), (
             count, width, slots, step, rates, *self.keys, state.name, state.noise_name, state.sign, np.int32(self.z_steps),
             self.z, np.int32(self.known), self.changes, self.g, self.gp, self.g_y, state.h, state.s, past.H, past.G, past.X,
             state.Y, past.Y), max(HELD_BYTES * (self.slots + tiling.ahead * MOVERS), 8 * 3 * ACROSS * MOVERS))

@@ -17,10 +17,9 @@ import numpy as np
 from numba import njit, prange
 
 from dmft.core.compiled import INNER, UNCOUNTED
-from dmft.core.lanes import add_lanes
 from dmft.core.streams import normal2
 from dmft.equations.history import SLOT_GROUP, History, Plan
-from dmft.equations.noise import dot
+from dmft.equations.noise import add_scaled, dot
 from dmft.equations.recursion import merge_vector
 from dmft.equations.rows import (
     CARRIED,
@@ -78,14 +77,6 @@ class Keys(NamedTuple):
 
 
 @njit(**INNER)
-def _add_scaled(out, weight, b, n):
-    """out_k += weight b_k over the first n."""
-    add_lanes(out, weight, b, n // 8)
-    for k in range(n - n % 8, n):
-        out[k] += weight * b[k]
-
-
-@njit(**INNER)
 def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, stein, identity, classes, bounds, line):
     """line (SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
     weights, lines, k, h, s, Y = state.weight, state.line, state.k, state.h, state.s, state.Y
@@ -115,7 +106,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
             unstable += w
         if s[i] < 0.0:
             lost += w
-        _add_scaled(products, wg, G[i], used)
+        add_scaled(products, wg, G[i], used)
         t = lines[i]
         if t >= 0:
             carried += w
@@ -128,9 +119,9 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
                     wgp *= most / response
                 sum_response += wgp * total
                 sum_response2 += wgp * total * (wgp * total) / w
-            _add_scaled(responses, wgp, row[t], used)
+            add_scaled(responses, wgp, row[t], used)
         if identity:
-            _add_scaled(overlaps, wg, H[i], used)
+            add_scaled(overlaps, wg, H[i], used)
     line[GP], line[GK], line[V], line[GH], line[GG] = sum_gp, sum_gk, sum_v, sum_gh, sum_gg
     line[LABEL], line[WILD], line[UNSTABLE], line[LOST] = label, wild, unstable, lost
     line[CARRIED], line[RESPONSE], line[RESPONSE2] = carried, sum_response, sum_response2

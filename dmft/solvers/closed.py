@@ -14,11 +14,10 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
-from dmft.core.compiled import INNER, UNCOUNTED
-from dmft.core.lanes import add_lanes
+from dmft.core.compiled import UNCOUNTED
 from dmft.equations.history import push_step
 from dmft.equations.kernels import Wanted, enter_row
-from dmft.equations.noise import dot
+from dmft.equations.noise import add_scaled, dot
 from dmft.equations.recursion import merge_matrix, merge_vector
 from dmft.equations.rows import curves_of, escaped
 from dmft.equations.tuning import ESTIMATOR
@@ -54,15 +53,6 @@ def closed_kernels(order, size, f, C, Gam, M_C, K_R):
         K_R[slot] = polynomial(f[1], c) * Gam[slot]
 
 
-@njit(**INNER)
-def add(out, weight, row, n):
-    """out_k += weight row_k over the first n."""
-    if weight != 0.0:
-        add_lanes(out, weight, row, n // 8)
-        for k in range(n - n % 8, n):
-            out[k] += weight * row[k]
-
-
 @njit(**UNCOUNTED)
 def next_closed_row(eta, keep, unit, memory, correlation, M_C_now, Q, R, Q_row, Q_now, R_row, stop, used, b, x, r):
     """`through_noise` and `next_row` of equations/recursion.py in one pass over the rows of R and one over half of Q, which is
@@ -72,11 +62,13 @@ def next_closed_row(eta, keep, unit, memory, correlation, M_C_now, Q, R, Q_row, 
     for i in range(used):
         weight, row = eta * memory[i], R[i]
         b[i] = unit * dot(row, correlation, stop[i])
-        add(r, weight, row, stop[i])
+        if weight != 0.0:
+            add_scaled(r, weight, row, stop[i])
     for i in range(used):
         weight, row = eta * memory[i], Q[i]
         x[i] += eta * (dot(memory, row, i) + memory[i] * row[i] + b[i])
-        add(x, weight, row, i)
+        if weight != 0.0:
+            add_scaled(x, weight, row, i)
     b_now = unit * dot(R_row, correlation, used)
     x_now = keep * Q_now + eta * dot(memory, Q_row, used) + eta * b_now
     b_z = keep * b_now + eta * dot(memory, b, used) + eta * M_C_now

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from dmft.equations.kernels import Kept, Wanted, enter_row, history_for
 from dmft.equations.random_start import TeacherChannel
 from dmft.equations.rows import CARRIED, PUSH, curve_row, curves_of, escaped, estimate_row, exploded
 from dmft.equations.tuning import ESTIMATOR, Estimator
-from dmft.equations.weights import WeightDynamics, WeightState
+from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.gpu import BLOCKS, TILING, GpuSamples, Tiling
 from dmft.samples.process import Samples
@@ -32,8 +32,8 @@ from dmft.solvers.blocks import (
     blocks_for,
     estimators_of,
     normalised,
-    step_together,
 )
+from dmft.solvers.forward import Forward
 from dmft.solvers.longer import Longer, lengthened
 
 
@@ -42,11 +42,10 @@ def march_blocks(sampling: Sampling, comm: Summing, gpu: Gpu | None) -> Blocks:
     return blocks_for(sampling.total, sampling.carriers, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
 
 
-class Causal:
-    """A solution at step n = 0 .. steps that knows the weights and their past; how it comes by row n is that of a subclass."""
+class Causal(Forward):
+    """A solution of one unit; how it comes by row n is that of a subclass."""
 
-    residuals: list[float] | None = None  # only an iteration has them
-    complete: ClassVar[str] = "done"  # the outcome of one that came to its end
+    weights: WeightDynamics
 
     def __init__(self, experiment: Experiment, per_level: int | None, wanted: Wanted, comm: Summing,
                  estimator: Estimator = ESTIMATOR):
@@ -57,49 +56,9 @@ class Causal:
         self.weights = WeightDynamics(experiment, self.history, estimator)
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels, self.columns = self.kept.empty(wanted.temperatures)
-        self.diverged = False
-
-    @property
-    def n(self) -> int:
-        return self.weights.n
-
-    @property
-    def done(self) -> bool:
-        """True if finished or diverged."""
-        return self.diverged or np.isfinite(self.curves["m"][-1])
-
-    @property
-    def outcome(self) -> str:
-        """`complete` or "diverged"; "" while it goes on."""
-        return "diverged" if self.diverged else self.complete if self.done else ""
-
-    @property
-    def progress(self) -> float:
-        """Share of the steps taken."""
-        return min(self.n / self.experiment.steps, 1.0)
-
-    @property
-    def note(self) -> str:
-        """Text for the progress line."""
-        last = self.n - 1 - self.experiment.hidden
-        return f"t = {self.experiment.t_n[self.n]:.2f}, m = {self.curves['m'][last]:.4f}" if last >= 0 else ""
-
-    def random_start(self) -> dict[str, np.ndarray]:
-        """TeacherRows by name; empty where the start is not random."""
-        return {}
 
     def shared(self) -> dict[str, Any]:
-        """What a checkpoint holds that is the same on every rank."""
-        return {"weights": self.weights.state.arrays(), "history": self.history.state(), "curves": self.curves,
-                "kernels": self.kernels, "columns": self.columns, "kept": self.kept._asdict(), "random_start": self.random_start(),
-                "diverged": np.array(self.diverged)}
-
-    def own(self) -> Mapping[str, np.ndarray]:
-        """What it holds with a line per sample of this rank, and one per sample with tangents."""
-        return {}
-
-    def carried(self) -> Mapping[str, np.ndarray]:
-        return {}
+        return {**super().shared(), "kept": self.kept._asdict()}
 
     def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
         """Take over the state of this run, or of the same run with an earlier end."""
@@ -112,17 +71,7 @@ class Causal:
             longer = Longer(earlier, self.history)
             found = lengthened(found, self.experiment.steps - self.experiment.hidden, self.kept, longer)
             own, carried = longer.own(own), longer.carried(carried)
-        self.weights.state = WeightState.from_arrays(found["weights"])
-        self.history.restore(found["history"])
-        for arrays, stored in ((self.curves, found["curves"]), (self.kernels, found["kernels"]), (self.columns, found["columns"]),
-                               (self.random_start(), found.get("random_start", {}))):
-            for name, array in arrays.items():
-                array[:] = stored[name]
-        self.take_samples(own, carried)
-        self.diverged = bool(found["diverged"])
-
-    def take_samples(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
-        """Take over what `own` and `carried` gave."""
+        super().restore(found, own, carried)
 
 
 class March(Causal):
@@ -141,12 +90,7 @@ class March(Causal):
         self.teacher = TeacherChannel(experiment.steps, self.history.slots) if experiment.start.random else None
         self.snapshots = SampleSnapshots(wanted.snapshots, wanted.visited, blocks.lines.stop - blocks.lines.start)
 
-    def step(self) -> None:
-        """From row n to row n+1."""
-        step_together([self], self.comm)
-
     def terms(self) -> list[np.ndarray]:
-        """What row n of the kernels needs, one line per block."""
         present = self.weights.m, self.weights.b, self.weights.m_w
         lines = [self.samples.row_sums(*present)]
         if self.experiment.observables:

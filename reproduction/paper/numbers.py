@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +36,34 @@ Statistics = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
-class Runs:
-    """Runs of a simulation. curves: for each observable mean, error, median and the ends low and high of its bar, (times,)."""
+class FigureCurves:
+    """Curves of a run: for each observable its mean and error, (times,), over `count` solutions or instances."""
 
     run: Run
     t: np.ndarray
-    instances: int
+    count: int
     curves: dict[str, Statistics]
+    made: dict[str, Any]              # by which version and in how many seconds
+
+    def curve(self, observable: str) -> Curve:
+        """Mean and error, for a comparison."""
+        found = self.curves[observable]
+        return Curve(self.t, found["mean"], found["error"], self.count)
+
+
+@dataclass(frozen=True)
+class Runs(FigureCurves):
+    """Runs of a simulation. curves: also the median and the ends low and high of its bar."""
+
     solved: np.ndarray                # (times,) runs whose training loss is below SOLVED then
     solved_at: np.ndarray             # (instances,) the first recorded time at which it is, increasing; infinite where it never is
     rise: tuple[float, float]         # `largest_rise` of mse_fresh
     lines: np.ndarray                 # (some runs, times) m of single runs
-    diverged: int = 0
-    made: dict[str, Any] = field(default_factory=dict)
+    diverged: int                     # runs, besides `count`
+
+    @property
+    def instances(self) -> int:
+        return self.count + self.diverged
 
     @classmethod
     def of(cls, result: SimulationResult) -> Runs:
@@ -58,14 +73,10 @@ class Runs:
             values["m"] = np.abs(values["m"])
         below = result.loss < SOLVED
         at = np.where(below.any(axis=1), result.t[below.argmax(axis=1)], np.inf)
-        return cls(result.run, result.t, result.instances, {name: _statistics(each) for name, each in values.items()},
-                   below.sum(axis=0), np.sort(at), largest_rise(values.get("mse_fresh", np.empty((0, 1)))),
-                   values["m"][:SINGLE], int(result.diverged.sum()), _made(result.attrs))
-
-    def curve(self, observable: str) -> Curve:
-        """Mean and error, for a comparison."""
-        found = self.curves[observable]
-        return Curve(self.t, found["mean"], found["error"], self.instances - self.diverged)
+        diverged = int(result.diverged.sum())
+        return cls(result.run, result.t, result.instances - diverged, {name: _statistics(each) for name, each in values.items()},
+                   _made(result.attrs), below.sum(axis=0), np.sort(at),
+                   largest_rise(values.get("mse_fresh", np.empty((0, 1)))), values["m"][:SINGLE], diverged)
 
     def share(self, at: int = -1) -> tuple[float, float, float]:
         """The share of solved runs at a recorded time, with the ends of its 95 % interval."""
@@ -74,27 +85,17 @@ class Runs:
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Curves of a theory: for each observable its mean and error over `count` solutions, (times,); bias of m where it is known."""
+class Lines(FigureCurves):
+    """Curves of a theory, with the bias of m where it is known."""
 
-    run: Run
-    t: np.ndarray
-    count: int
-    curves: dict[str, Statistics]
-    bias: np.ndarray | None = None
-    made: dict[str, Any] = field(default_factory=dict)
+    bias: np.ndarray | None
 
     @classmethod
     def of(cls, theory: Theory) -> Lines:
         """The curves of a result."""
         found = {name: {"mean": theory.curves[name], "error": theory.curves[f"{name}_error"]}
                  for name in DRAWN if name in theory.curves}
-        return cls(theory.run, theory.t, int(theory.averaged.sum()), found, theory.bias.get("m"), _made(theory.attrs))
-
-    def curve(self, observable: str) -> Curve:
-        """Mean and error, for a comparison."""
-        found = self.curves[observable]
-        return Curve(self.t, found["mean"], found["error"], self.count)
+        return cls(theory.run, theory.t, int(theory.averaged.sum()), found, _made(theory.attrs), theory.bias.get("m"))
 
     def thinned(self) -> Lines:
         """The same at the times of the simulation of its run, and at THEORY_PER_DECADE times a decade."""
@@ -106,7 +107,7 @@ class Lines:
         at = at[at < self.t.size]
         return Lines(self.run, self.t[at], self.count,
                      {name: {kind: each[at] for kind, each in found.items()} for name, found in self.curves.items()},
-                     None if self.bias is None else self.bias[at], self.made)
+                     self.made, None if self.bias is None else self.bias[at])
 
 
 Numbers = Runs | Lines
@@ -184,11 +185,11 @@ def kept(path: Path, half: str, run: Run | None = None) -> Numbers | None:
     curves = {name: {kind: _array(each) for kind, each in statistics.items()} for name, statistics in found["curves"].items()}
     t = _array(found["t"])
     if half == "theory":
-        return Lines(made_by, t, found["count"], curves, _array(found["bias"]) if "bias" in found else None, found["made"])
+        return Lines(made_by, t, found["count"], curves, found["made"], _array(found["bias"]) if "bias" in found else None)
     at = np.concatenate([_array(found["solved_at"]), np.full(found["instances"] - len(found["solved_at"]), np.inf)])
     rise = _array(found["rise"])
-    return Runs(made_by, t, found["instances"], curves, np.array(found["solved"]), at, (float(rise[0]), float(rise[1])),
-                    _array(found["lines"]).reshape(-1, t.size), found["diverged"], found["made"])
+    return Runs(made_by, t, found["instances"] - found["diverged"], curves, found["made"], np.array(found["solved"]), at,
+                (float(rise[0]), float(rise[1])), _array(found["lines"]).reshape(-1, t.size), found["diverged"])
 
 
 def _array(values: list) -> np.ndarray:

@@ -82,4 +82,4 @@ def side_by_side(run: Run, processes: int, deadline: float | None, say: Callable
     made: dict[str, Any] = {key: provenance()[key] for key in ("package_version", "revision")}
     t = run.algorithm.first_rate * np.arange(reached + 1)
     made |= {"wall_time": time.time() - began, "diverged": len(found) - len(whole)}
-    return Lines(run, t, len(whole), statistics, None, made)
+    return Lines(run, t, len(whole), statistics, made, None)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from dmft.core.cuda_numbers import defines, enum
-from dmft.core.device import CUDA, source
+from dmft.core.device import CUDA, WARP, source
 from dmft.core.to_cuda import CudaFunctions
 from dmft.files.layouts import SIMULATED_KERNELS
 from dmft.model.constraints import Constraint, Sphere
@@ -23,13 +23,12 @@ from sgd_sim.recording import BY_DATA, PAIR_GRADIENTS, PAIR_PROBES, PAIR_WEIGHTS
 
 ONE_WARP = 1024
 WIDEST = 16384
-CHUNK_ROWS = 384            # rows of a block, about: its work before and after them is small in comparison
-CHUNK_ROWS_HALF = 768       # the same number of bytes in float16
-CHUNK_ROWS_WIDE = 128       # where all warps share a row: such large instances may be few, and must still occupy the card
-LANES = 32
-TILE, SLAB, STAGES = 64, 32, 2   # of the matrix products of products.cuh
-KERNELS = ("fill_rows", "place_rows", "draw_rows", "draw_fixed_size", "update", "record", "power_step", "pair_weights",
-           "pair_gradients", "push")
+BLOCK_ROWS = 384            # rows of a block, about: its work before and after them is small in comparison
+BLOCK_ROWS_HALF = 768       # the same number of bytes in float16
+BLOCK_ROWS_WIDE = 128       # where all warps share a row: such large instances may be few, and must still occupy the card
+PRODUCT_TILE, SLAB, STAGES = 64, 32, 2   # of the matrix products of products.cuh
+SIMULATOR_KERNELS = ("fill_rows", "place_rows", "draw_rows", "draw_fixed_size", "update", "record", "power_step", "pair_weights",
+                     "pair_gradients", "push")
 PASSES = {"rows": ("pass_over_rows",), "products": ("fields_of_starts", "gradients_of_starts")}   # how data are passed over
 SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "coefficient.cuh", "two_times.cuh")
 # Numbers of a step in its line on the card: what formulas.py makes of the rates, columns of a StepTable by their names.
@@ -56,7 +55,7 @@ class CardLayout:
     @property
     def threads(self) -> int:
         """Threads of a block."""
-        return LANES * self.warps
+        return WARP * self.warps
 
     @property
     def stored(self) -> type:
@@ -66,7 +65,7 @@ class CardLayout:
     @property
     def padded(self) -> int:
         """Length of e and of a gradient, padded."""
-        return LANES * self.team * self.vectors * (8 if self.half else 4)
+        return WARP * self.team * self.vectors * (8 if self.half else 4)
 
     def chunks(self, rows: int) -> int:
         """Number of blocks for so many rows."""
@@ -81,7 +80,7 @@ class CardLayout:
     @property
     def tile_bytes(self) -> int:
         """Shared memory of a block of products.cuh."""
-        return STAGES * SLAB * (4 * TILE + np.dtype(self.stored).itemsize * (TILE + 8))
+        return STAGES * SLAB * (4 * PRODUCT_TILE + np.dtype(self.stored).itemsize * (PRODUCT_TILE + 8))
 
     def code(self, loss: str, flags: RunFlags, constraint: Constraint, quantities: int, passes: str) -> str:
         """The CUDA source of all kernels, for the source of a loss; quantities: rows of a curves array; passes: one of PASSES."""
@@ -89,8 +88,8 @@ class CardLayout:
                    "VECTORS": self.vectors, "ROWS": self.rows, "RESIDENT": self.resident, "CHUNK": self.chunk,
                    "ANCHORED": int(flags.anchored), "BIAS": int(flags.bias), "REMEMBERS": int(flags.remembers),
                    "LOOKS_AHEAD": int(flags.looks_ahead), "RESCALES": int(constraint.rescales),
-                   "QUANTITIES": quantities, "LANES": LANES, "NORMALS": fast_normals.BLOCK,
-                   "PRODUCTS": int(passes == "products"), "TILE": TILE, "SLAB": SLAB, "STAGES": STAGES}
+                   "QUANTITIES": quantities, "LANES": WARP, "NORMALS": fast_normals.BLOCK,
+                   "PRODUCTS": int(passes == "products"), "TILE": PRODUCT_TILE, "SLAB": SLAB, "STAGES": STAGES}
         lines = [defines(numbers), _codes()]
         for name, values in (("LOG", fast_normals.LOG), ("SIN", fast_normals.SIN), ("COS", fast_normals.COS)):
             lines += [f"#define {name}{k} {float(value)!r}f" for k, value in enumerate(values)]
@@ -126,11 +125,11 @@ def make_layout(n: int, samples: int, precision: str) -> CardLayout:
     width, sector = (8, 16) if half else (4, 8)      # numbers in 16 and in 32 bytes
     stride = -(-n // sector) * sector
     if n <= ONE_WARP:
-        team, warps, registers, height = 1, 8, 64, CHUNK_ROWS_HALF if half else CHUNK_ROWS
+        team, warps, registers, height = 1, 8, 64, BLOCK_ROWS_HALF if half else BLOCK_ROWS
     else:
         team = warps = 8 if n <= WIDEST // 2 else 16
-        registers, height = 48, CHUNK_ROWS_WIDE
-    vectors = -(-stride // (width * LANES * team))
+        registers, height = 48, BLOCK_ROWS_WIDE
+    vectors = -(-stride // (width * WARP * team))
     rows = 1
     while rows < 8 and 2 * rows * vectors * width <= registers:
         rows *= 2

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dmft.core.device import Gpu
+from dmft.core.device import WARP, Gpu
 from dmft.model.runfile import Run
-from sgd_sim.gpu.layout import DRAW, LANES, PRODUCT, STEP, TILE, CardLayout
+from sgd_sim.gpu.layout import DRAW, PRODUCT, PRODUCT_TILE, STEP, CardLayout
 from sgd_sim.gpu.trajectories import RING, GpuTrajectories, layout_of
 from sgd_sim.states import States
 
@@ -33,8 +33,8 @@ class GpuProducts(GpuTrajectories):
         """As in trajectories.py; what comes out for instances that are not `going` is not used."""
         layout, count = self.layout, np.int32(self.instances.size)
         data, h0, _, number, fields = rows
-        starts, columns, tall = (-(-size // TILE) for size in (self.instances.size, layout.n, int(number)))
-        chunks, threads = layout.chunks(int(number)), (TILE * TILE // LANES,)
+        starts, columns, tall = (-(-size // PRODUCT_TILE) for size in (self.instances.size, layout.n, int(number)))
+        chunks, threads = layout.chunks(int(number)), (PRODUCT_TILE * PRODUCT_TILE // WARP,)
         kernels = self.by_loss[self.loss_n[step]]
         for n in range(step, step + steps):
             kernels["fields_of_starts"]((tall, starts), threads, (

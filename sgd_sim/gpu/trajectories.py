@@ -22,7 +22,18 @@ from dmft.model.two_times import simulated_steps, snapshot_steps
 from sgd_sim.cpu.lanes import make_noise
 from sgd_sim.cpu.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, spectral_weights, start_noise
 from sgd_sim.cpu.two_times import forces, make_probes
-from sgd_sim.gpu.layout import ALL, CARD_SETTINGS, DRAW, KERNELS, PASSES, PRODUCT, STEP, WIDEST, CardLayout, make_layout
+from sgd_sim.gpu.layout import (
+    ALL,
+    CARD_SETTINGS,
+    DRAW,
+    PASSES,
+    PRODUCT,
+    SIMULATOR_KERNELS,
+    STEP,
+    WIDEST,
+    CardLayout,
+    make_layout,
+)
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.formulas import keep_of, rate_of
 from sgd_sim.kernels.step_table import make_flags, make_table
@@ -93,8 +104,9 @@ class GpuTrajectories:
         experiment = Experiment.from_run(run)
         self.model, self.constraint, self.loss_n = experiment.data, experiment.constraint, experiment.loss_n
         observed = averages_source(averages(experiment.observables))
+        names = (*SIMULATOR_KERNELS, *PASSES[self.passes])
         self.by_loss = [gpu.kernels(self.layout.code(loss_source(loss) + observed, self.flags, self.constraint,
-                                                     len(recorded_rows(run)), self.passes), (*KERNELS, *PASSES[self.passes]))
+                                                     len(recorded_rows(run)), self.passes), names)
                         for loss in experiment.losses]
         self.kernels = self.by_loss[0]     # the kernels that do not depend on the loss
         self.shared = simulation.landscape == "shared"

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, uint64
 
+from dmft.core.streams import LOW_WORD, PHILOX_M0, PHILOX_M1, PHILOX_W0, PHILOX_W1, WORD_BITS
+
 BLOCK = 512  # normals made at a time: the buffers stay in the first-level cache
 
-_M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_W0, _W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
-_LOW, _SHIFT = np.uint64(0xFFFFFFFF), np.uint64(32)
+_W0_LANE, _W1_LANE = np.uint64(PHILOX_W0), np.uint64(PHILOX_W1)
 _ONE, _MANTISSA = np.uint32(0x3F800000), np.uint32(0x007FFFFF)
 _F = np.float32
 LOG = tuple(_F(2.0 / (2 * i + 1)) for i in range(5))
@@ -32,22 +32,22 @@ def buffers():
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def philox_words(stream, index, counter, first, second):
     """The words of streams.philox(stream, index, counter + i), i = 0, 1, ..., in 64-bit lanes, which vectorise."""
-    low, high = uint64(index) & _LOW, uint64(index) >> _SHIFT
+    low, high = uint64(index) & LOW_WORD, uint64(index) >> WORD_BITS
     for i in range(first.size):
         n = uint64(counter) + uint64(i)
-        c0, c1, c2, c3 = n & _LOW, n >> _SHIFT, low, high
-        k0, k1 = uint64(stream) & _LOW, uint64(stream) >> _SHIFT
+        c0, c1, c2, c3 = n & LOW_WORD, n >> WORD_BITS, low, high
+        k0, k1 = uint64(stream) & LOW_WORD, uint64(stream) >> WORD_BITS
         for _ in range(10):
-            p0 = _M0 * c0
-            p1 = _M1 * c2
-            c0 = (p1 >> _SHIFT) ^ c1 ^ k0
-            c1 = p1 & _LOW
-            c2 = (p0 >> _SHIFT) ^ c3 ^ k1
-            c3 = p0 & _LOW
-            k0 = (k0 + _W0) & _LOW
-            k1 = (k1 + _W1) & _LOW
-        first[i] = (c1 << _SHIFT) | c0
-        second[i] = (c3 << _SHIFT) | c2
+            p0 = PHILOX_M0 * c0
+            p1 = PHILOX_M1 * c2
+            c0 = (p1 >> WORD_BITS) ^ c1 ^ k0
+            c1 = p1 & LOW_WORD
+            c2 = (p0 >> WORD_BITS) ^ c3 ^ k1
+            c3 = p0 & LOW_WORD
+            k0 = (k0 + _W0_LANE) & LOW_WORD
+            k1 = (k1 + _W1_LANE) & LOW_WORD
+        first[i] = (c1 << WORD_BITS) | c0
+        second[i] = (c3 << WORD_BITS) | c2
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
@@ -60,8 +60,8 @@ def fill_block(stream, index, first, out, work):
     bits, power = work[3].view(np.uint32)[:half], work[3].view(np.uint32)[half:]
     for i in range(quarter):
         one, two = work[0, i], work[1, i]
-        radius[i], radius[quarter + i] = np.uint32(one & _LOW), np.uint32(two & _LOW)
-        angle[i], angle[quarter + i] = np.uint32(one >> _SHIFT), np.uint32(two >> _SHIFT)
+        radius[i], radius[quarter + i] = np.uint32(one & LOW_WORD), np.uint32(two & LOW_WORD)
+        angle[i], angle[quarter + i] = np.uint32(one >> WORD_BITS), np.uint32(two >> WORD_BITS)
     u, m = radius.view(np.float32), bits.view(np.float32)
     for i in range(half):  # uniforms in (0, 1]; small ones, which make the tails, keep nearly all of their 32 bits
         u[i] = (_F(np.int32(radius[i] >> np.uint32(1))) + _HALF) * (_F(2.0) * _SCALE)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dmft.core.streams import uniform2
+from dmft.core.streams import LOW_WORD, WORD_BITS, uniform2
 from dmft.model.minibatches import Bernoulli, Epochs, FullBatch, MiniBatch, Persistent, Poisson
 from sgd_sim.kernels.fast_normals import philox_words
 
@@ -18,8 +18,6 @@ FULL, BERNOULLI, PERSISTENT, WITHOUT_REPLACEMENT, WITH_REPLACEMENT, EPOCHS = ran
 FIXED_SIZE = (WITHOUT_REPLACEMENT, WITH_REPLACEMENT, EPOCHS)
 
 ROWS_PER_CALL = 4
-_LOW = np.uint64(0xFFFFFFFF)
-_SHIFT = np.uint64(32)
 
 
 def kind_of(law: MiniBatch, drawn: str) -> int:
@@ -64,7 +62,7 @@ def draw_rows(kind, s, first, last, stream, step, enter, switch_on, switch_off, 
     philox_words(stream, step, begin, words[0, begin:end], words[1, begin:end])
     for row in range(first, last):
         pair = words[row // 2 % 2, row // ROWS_PER_CALL]
-        s[row] = next_in(fresh, s[row], pair >> _SHIFT if row % 2 else pair & _LOW, enter, switch_on, switch_off)
+        s[row] = next_in(fresh, s[row], pair >> WORD_BITS if row % 2 else pair & LOW_WORD, enter, switch_on, switch_off)
 
 
 @njit(cache=True, nogil=True)

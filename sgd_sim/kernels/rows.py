@@ -22,16 +22,16 @@ from numba.extending import intrinsic
 from dmft.core.compiled import UNCOUNTED
 from sgd_sim.kernels.formulas import coefficient, field_of
 
-LANES = 16   # float32 in 64 bytes, one cache line
+FLOAT_LANES = 16   # float32 in 64 bytes, one cache line
 GROUP = 2    # rows handled together: with more the hardware cannot prefetch all streams from memory
 
-_FLOAT, _DOUBLE, _INT32, _INT64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
-_FLOATS, _DOUBLES = ir.VectorType(_FLOAT, LANES), ir.VectorType(_DOUBLE, LANES)
+_FLOAT, _DOUBLE, _INT32, INT64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
+FLOATS, _DOUBLES = ir.VectorType(_FLOAT, FLOAT_LANES), ir.VectorType(_DOUBLE, FLOAT_LANES)
 
 
 def padded(length: int) -> int:
     """Columns of a row: the length filled up with zeros to whole vectors."""
-    return -(-length // LANES) * LANES
+    return -(-length // FLOAT_LANES) * FLOAT_LANES
 
 
 def aligned(shape: tuple[int, ...], dtype=np.float32) -> np.ndarray:
@@ -42,7 +42,7 @@ def aligned(shape: tuple[int, ...], dtype=np.float32) -> np.ndarray:
     return raw[offset:offset + size].view(dtype).reshape(shape)
 
 
-def load(builder, address, offset, vector=_FLOATS):
+def load(builder, address, offset, vector=FLOATS):
     """The vector at a byte offset from an address."""
     pointer = builder.inttoptr(builder.add(address, offset), vector.as_pointer())
     return builder.load(pointer, align=4)
@@ -55,20 +55,20 @@ def store(builder, value, address, offset):
 
 def broadcast(builder, scalar):
     """A vector of equal float32."""
-    empty = ir.Constant(_FLOATS, ir.Undefined)
+    empty = ir.Constant(FLOATS, ir.Undefined)
     first = builder.insert_element(empty, scalar, ir.Constant(_INT32, 0))
-    return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(_INT32, LANES), [0] * LANES))
+    return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(_INT32, FLOAT_LANES), [0] * FLOAT_LANES))
 
 
 def fma(builder):
     """The function a b + c on float32 vectors, rounded once."""
-    kind = ir.FunctionType(_FLOATS, [_FLOATS] * 3)
-    return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f32")
+    kind = ir.FunctionType(FLOATS, [FLOATS] * 3)
+    return cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{FLOAT_LANES}f32")
 
 
 def _add_lanes(builder, vector):
     """Sum of the lanes, halves onto halves."""
-    count = LANES
+    count = FLOAT_LANES
     while count > 1:
         count //= 2
         empty = ir.Constant(vector.type, ir.Undefined)
@@ -99,18 +99,18 @@ def fused_rows(typing, new, old, e, gradient, size, coefficients):
         builder.branch(body)
 
         builder.position_at_end(body)
-        offset = builder.phi(_INT64)
-        offset.add_incoming(ir.Constant(_INT64, 0), before)
-        fields = [builder.phi(_FLOATS) for _ in range(GROUP)]
+        offset = builder.phi(INT64)
+        offset.add_incoming(ir.Constant(INT64, 0), before)
+        fields = [builder.phi(FLOATS) for _ in range(GROUP)]
         e_part, gradient_part = load(builder, e, offset), load(builder, gradient, offset)
         for r in range(GROUP):
-            fields[r].add_incoming(ir.Constant(_FLOATS, [0.0] * LANES), before)
+            fields[r].add_incoming(ir.Constant(FLOATS, [0.0] * FLOAT_LANES), before)
             grown = builder.call(multiply_add, [load(builder, new[r], offset), e_part, fields[r]])
             fields[r].add_incoming(grown, body)
             fields[r] = grown
             gradient_part = builder.call(multiply_add, [factors[r], load(builder, old[r], offset), gradient_part])
         store(builder, gradient_part, gradient, offset)
-        following = builder.add(offset, ir.Constant(_INT64, 4 * LANES))
+        following = builder.add(offset, ir.Constant(INT64, 4 * FLOAT_LANES))
         offset.add_incoming(following, body)
         builder.cbranch(builder.icmp_signed("<", following, size), body, after)
 
@@ -163,7 +163,7 @@ def call_many(typing, address, products, h0, sign, shift, weight, samples, lanes
     signature = types.void(*[types.intp] * 8, types.float64, types.float64)
 
     def generate(context, builder, sig, arguments):
-        kind = ir.FunctionType(ir.VoidType(), [_INT64] * 7 + [_DOUBLE] * 2).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [INT64] * 7 + [_DOUBLE] * 2).as_pointer()
         builder.call(builder.inttoptr(arguments[0], kind), arguments[1:])
         return context.get_dummy_value()
 

@@ -1,6 +1,6 @@
 """The inner loops of many starts on one landscape: matrix-matrix products in tiles that stay in registers.
 
-Starts lie side by side in vectors of LANES; a tile is 6 data rows times four vectors, 12 times two or 24 times one.
+Starts lie side by side in vectors of FLOAT_LANES; a tile is 6 data rows times four vectors, 12 times two or 24 times one.
 Every start has its own lane, and the order of its additions is the same in every kind of tile: its numbers do not
 depend on which other starts are in the batch.
 """
@@ -12,16 +12,14 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from sgd_sim.kernels.rows import LANES, broadcast, fma, load, store
+from sgd_sim.kernels.rows import FLOAT_LANES, FLOATS, INT64, broadcast, fma, load, store
 
 TILE = 24                                # rows: a multiple of the height of every kind of tile
-WIDTHS = (LANES, 2 * LANES, 4 * LANES)   # lanes that a tile may have
+WIDTHS = (FLOAT_LANES, 2 * FLOAT_LANES, 4 * FLOAT_LANES)   # lanes that a tile may have
 CHUNK_ROWS = 2 * TILE                    # rows and columns whose parts of E, H, G, D stay in the caches
 CHUNK_COLUMNS = 128
 
-_INT64 = ir.IntType(64)
-_FLOATS = ir.VectorType(ir.FloatType(), LANES)
-_VECTOR_BYTES = 4 * LANES
+_VECTOR_BYTES = 4 * FLOAT_LANES
 
 
 def _loop(builder, first, last, step, states, body):
@@ -29,7 +27,7 @@ def _loop(builder, first, last, step, states, body):
     before, block, after = builder.block, builder.append_basic_block("tile"), builder.append_basic_block("done")
     builder.branch(block)
     builder.position_at_end(block)
-    i = builder.phi(_INT64)
+    i = builder.phi(INT64)
     i.add_incoming(first, before)
     carried = []
     for state in states:
@@ -48,12 +46,12 @@ def _loop(builder, first, last, step, states, body):
 
 def _element(builder, address, i):
     """The float32 number i from an address, in every lane."""
-    pointer = builder.inttoptr(builder.add(address, builder.shl(i, ir.Constant(_INT64, 2))), ir.FloatType().as_pointer())
+    pointer = builder.inttoptr(builder.add(address, builder.shl(i, ir.Constant(INT64, 2))), ir.FloatType().as_pointer())
     return broadcast(builder, builder.load(pointer))
 
 
 def _constant(value):
-    return ir.Constant(_INT64, value)
+    return ir.Constant(INT64, value)
 
 
 def _make(vectors: int):
@@ -61,8 +59,8 @@ def _make(vectors: int):
 
     multiply(data, stride, E, first, last, H):  H[r] += sum_{first <= i < last} x_r[i] E[i]
     multiply_transposed(data, stride, G, first, last, D):  D[i] += sum_r x_r[i] G[r],  first <= i < last
-    data: the first of the rows x_r, stride: bytes between them; E, D: (columns, vectors LANES), H, G: (rows, vectors
-    LANES), float32.
+    data: the first of the rows x_r, stride: bytes between them; E, D: (columns, vectors FLOAT_LANES), H, G: (rows, vectors
+    FLOAT_LANES), float32.
     """
     width, height = vectors * _VECTOR_BYTES, TILE // vectors
     signature = types.void(*[types.intp] * 6)
@@ -83,7 +81,7 @@ def _make(vectors: int):
                 xs = [_element(builder, row, i) for row in rows]
                 return [builder.call(multiply_add, [xs[r], parts[v], total]) for (r, v, _), total in zip(places, sums)]
 
-            zeros = [ir.Constant(_FLOATS, [0.0] * LANES)] * len(places)
+            zeros = [ir.Constant(FLOATS, [0.0] * FLOAT_LANES)] * len(places)
             for (_, _, place), total in zip(places, _loop(builder, first, last, _constant(1), zeros, body)):
                 store(builder, builder.fadd(load(builder, h, place), total), h, place)
             return context.get_dummy_value()
@@ -124,7 +122,7 @@ _multiply_4, _multiply_transposed_4 = _make(4)
 @njit(cache=True, nogil=True)
 def times(data, e, h):
     """h = data e: (M, >= N) (N, lanes) -> (M, lanes), float32; M in whole tiles."""
-    columns, vectors, stride = e.shape[0], e.shape[1] // LANES, data.strides[0]
+    columns, vectors, stride = e.shape[0], e.shape[1] // FLOAT_LANES, data.strides[0]
     h[:] = np.float32(0.0)
     for top in range(0, data.shape[0], CHUNK_ROWS):
         for first in range(0, columns, CHUNK_COLUMNS):
@@ -142,7 +140,7 @@ def times(data, e, h):
 @njit(cache=True, nogil=True)
 def add_transposed(data, g, top, bottom, d):
     """d += data[top:bottom]^T g[top:bottom]: (N, lanes); top and bottom are borders of whole tiles."""
-    columns, vectors, stride = d.shape[0], g.shape[1] // LANES, data.strides[0]
+    columns, vectors, stride = d.shape[0], g.shape[1] // FLOAT_LANES, data.strides[0]
     for start in range(top, bottom, CHUNK_ROWS):
         for first in range(0, columns, CHUNK_COLUMNS):
             last = min(first + CHUNK_COLUMNS, columns)

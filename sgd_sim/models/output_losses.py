@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import cfunc, njit
-from numba.core.errors import NumbaError
 
 from dmft.core.errors import RunError
+from dmft.core.user_functions import c_function, known_function
 
 _OUTPUT_LOSS_SIGNATURE = "float64(float64, float64)"
 
@@ -117,19 +117,13 @@ def _is_smooth(pull) -> bool:
 
 def output_loss(what: str | tuple[Callable, Callable] | OutputLoss) -> OutputLoss:
     """A built-in by name, or a pair (l(y, f), -dl/df(y, f)) of functions that Numba compiles."""
-    if isinstance(what, OutputLoss):
-        return what
-    if isinstance(what, str):
-        if what not in BUILT_IN_LOSSES:
-            raise RunError(f"loss = {what!r}; allowed: {', '.join(BUILT_IN_LOSSES)}, or a pair (l(y, f), -dl/df)")
-        return BUILT_IN_LOSSES[what]
+    known = known_function("loss", what, OutputLoss, BUILT_IN_LOSSES, "a pair (l(y, f), -dl/df)")
+    if known is not None:
+        return known
     if not (isinstance(what, (tuple, list)) and len(what) == 2 and all(map(callable, what))):
         raise RunError("loss must be a name or a pair (l(y, f), -dl/df)")
     name = getattr(what[0], "__name__", "user")
-    try:
-        value, pull = (cfunc(_OUTPUT_LOSS_SIGNATURE)(getattr(f, "py_func", f)) for f in what)
-    except NumbaError as problem:
-        raise RunError(f"loss {name}: Numba cannot compile it as l(y, f) ({str(problem).splitlines()[0]})") from None
+    value, pull = (c_function("loss", f, _OUTPUT_LOSS_SIGNATURE, "as l(y, f)") for f in what)
     f, step = np.array([-1.3, 0.2, 0.9]), 1e-6
     for y in (-1.0, 0.7):
         slope = (_values(value, y, f + step) - _values(value, y, f - step)) / (2 * step)

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.mutants import place_of, run_tests
-from tests.mutate import Bench
-from tests.mutations import EQUIVALENT, MUTATIONS, Mutation
+from tests.mutate import MUTATIONS, Bench
+from tests.mutations import EQUIVALENT, Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_mutations_have_their_place_and_their_tests():
     gone = [mutation.name for mutation in MUTATIONS if isinstance(place_of(mutation, ROOT), str)]
-    assert not gone, "these want a new fragment in tests/mutations.py"
+    assert not gone, "these want a new fragment in tests/mutations_of_*.py"
     assert {test for mutation in MUTATIONS for test in mutation.tests if not (ROOT / test).exists()} == set()
     names = [mutation.name for mutation in MUTATIONS]
     assert len(names) == len(set(names)) >= 60 and set(EQUIVALENT) <= set(names)

@@ -12,7 +12,7 @@ from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from sgd_sim.cpu.trajectory import SharedTrajectories
 from sgd_sim.gpu import products
-from sgd_sim.gpu.layout import TILE
+from sgd_sim.gpu.layout import PRODUCT_TILE
 from sgd_sim.gpu.products import MANY, GpuProducts, make_trajectories
 from sgd_sim.gpu.trajectories import ALL, GpuTrajectories
 from sgd_sim.landscape import make_landscape
@@ -67,8 +67,8 @@ def test_spectral_start(card):
 
 def test_a_start_depends_on_itself_alone(card):
     """The same bits alone, in a batch of more than a tile, and after a stop."""
-    run = shared_run(**PERSISTENT, alpha=1.0, instances=TILE + 2)
-    states, last = by_products(run, card), TILE + 1
+    run = shared_run(**PERSISTENT, alpha=1.0, instances=PRODUCT_TILE + 2)
+    states, last = by_products(run, card), PRODUCT_TILE + 1
     for other in (by_products(run, card, stops=(2, 3)), by_products(run, card, instances=[last])):
         for name in ("w", "s", "curves"):
             np.testing.assert_array_equal(getattr(other, name)[last], getattr(states, name)[last])

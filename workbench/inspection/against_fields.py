@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from dmft.core.averages import error_text, mean_and_error, number_text
+from dmft.core.averages import error_text, number_text
 from dmft.core.errors import FileError
-from dmft.result.comparison import (
-    Comparison,
-    Curve,
-    common_times,
-    equivalent_tests,
-    extrapolate,
-    instances_curve,
-    of_pair,
-)
+from dmft.result.comparison import Comparison, Curve, common_times, instances_curve, of_table
 from dmft.result.snapshots import Snapshots
 from sgd_sim.snapshots import SimulatedSnapshots
 
@@ -57,9 +49,5 @@ def fields_against(theory: Snapshots | None, simulations: Sequence[tuple[str, Si
     tables = [theory.quantiles(SHARES), *(one.quantiles(SHARES) for one in measured)]
     ours, *theirs = (table[:, np.searchsorted(grid.t, t - tolerance)].reshape(-1, t.size * SHARES.size)
                      for table, grid in zip(tables, grids))
-    index, dimensions = np.arange(t.size * SHARES.size), [one.run.simulation.dimension for one in measured]
-    good = ours[np.isfinite(ours).all(axis=1)]
-    curves = [instances_curve(index, values) for values in theirs]
-    simulated = curves[0] if len(curves) == 1 else extrapolate(curves, dimensions)
-    result = of_pair("fields", Curve(index, *mean_and_error(good), len(good)), simulated)
-    return FieldComparison(t, replace(result, tests=equivalent_tests(theirs, curves, dimensions)))
+    solved = instances_curve(np.arange(t.size * SHARES.size), ours)
+    return FieldComparison(t, of_table("fields", solved, theirs, [one.run.simulation.dimension for one in measured]))

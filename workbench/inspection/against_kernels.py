@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dmft.core.averages import number_text
 from dmft.core.errors import FileError
 from dmft.files.layouts import SIMULATED_KERNELS
-from dmft.result.comparison import (
-    Comparison,
-    Curve,
-    common_times,
-    equivalent_tests,
-    extrapolate,
-    instances_curve,
-    of_pair,
-)
+from dmft.result.comparison import Comparison, Curve, common_times, of_table
 from dmft.result.theory import Kernels
 from sgd_sim.result import SimulatedKernels
 
@@ -88,10 +80,6 @@ def kernels_against(theory: Kernels, count: int, simulations: Sequence[Simulated
         known = np.isfinite(ours.mean) & np.all([np.isfinite(each).any(axis=0) for each in values], axis=0)
         if not known.any():     # M_C of the last time alone
             continue
-        values = [each[:, known] for each in values]
-        curves = [instances_curve(ours.t[known], each) for each in values]
-        theirs = curves[0] if len(curves) == 1 else extrapolate(curves, dimensions)
-        result = of_pair(name, ours.where(known), theirs)
-        result = replace(result, tests=equivalent_tests(values, curves, dimensions))
+        result = of_table(name, ours.where(known), [each[:, known] for each in values], dimensions)
         found.append(KernelComparison(t, row[known], column[known], result))
     return found

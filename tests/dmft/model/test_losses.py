@@ -9,7 +9,7 @@ import pytest
 from numba import njit
 
 from dmft.core.errors import RunError, UserError
-from dmft.model.channels import NONE, SMOOTH
+from dmft.model.channels import NO_CONTROL, SMOOTH
 from dmft.model.experiment import theory_experiment
 from dmft.model.loss_family import even_in_field
 from dmft.model.losses import get_loss, loss_names, register_loss
@@ -108,7 +108,7 @@ def test_jumps_at_labels_that_a_run_reaches_forbid_it(edge, labels, noise, reach
     loss = register_loss("cut_for_tests", lambda f, y: 0.5 * (f - y) ** 2 if abs(y) < edge else 0.0,
                          lambda f, y: f - y if abs(y) < edge else 0.0, lambda f, y: 1.0 if abs(y) < edge else 0.0)
     assert Teacher(labels, noise, loss=loss).by_parts(loss) == (not reached)
-    assert Teacher(labels, noise, loss=loss).control == (NONE if reached else SMOOTH)
+    assert Teacher(labels, noise, loss=loss).control == (NO_CONTROL if reached else SMOOTH)
 
 
 @pytest.mark.parametrize("labels, noise, reached", [

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dmft
-from dmft.core.errors import RunError
+from dmft.core.errors import RunError, UserError
 from dmft.model.activations import BUILT_IN, RELU, apply, register_activation, smooth_relu
 from dmft.model.experiment import Experiment, known_errors
 from dmft.model.links import register_link
@@ -49,6 +49,13 @@ def test_a_label_that_is_no_number_is_refused():
     register_link("root", lambda u, k: u[0] ** 0.5)
     with pytest.raises(RunError, match=r'label = "root": must be a number on every sample'):
         network_run({**PAIR, "label": "root"})
+
+
+@pytest.mark.parametrize(("register", "name"), [(register_activation, "erf"), (register_activation, "smooth_relu"),
+                                                (register_link, "parity"), (register_link, "network")])
+def test_what_is_built_in_stays_what_it_is(register, name):
+    with pytest.raises(UserError, match=f"{name}' is built in; choose another name"):
+        register(name, *[lambda x: x] * (2 if register is register_activation else 1))
 
 
 def test_an_activation_without_second_derivative_has_no_tangents():

@@ -1,0 +1,101 @@
+"""What every solution that goes forward in time is to those who run it: how far it has come, and what a checkpoint holds of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dmft.core.tree import nest
+from dmft.equations.history import History
+from dmft.equations.stepping import Recursion
+from dmft.model.experiment import Experiment
+from dmft.solvers.blocks import Summing, step_together
+
+
+class Forward:
+    """A solution at step n = 0 .. steps. Which weights it has and how it comes by row n (`terms`, `take`) is that of a subclass."""
+
+    residuals: list[float] | None = None  # only an iteration has them
+    complete: ClassVar[str] = "done"  # the outcome of one that came to its end
+    shown: ClassVar[str] = "m"  # the curve of the progress line; its last entry is the last that is known
+    experiment: Experiment
+    comm: Summing
+    history: History
+    weights: Recursion
+    curves: dict[str, np.ndarray]
+    kernels: dict[str, np.ndarray]
+    columns: dict[str, np.ndarray]
+    diverged: bool = False
+
+    @property
+    def n(self) -> int:
+        return self.weights.n
+
+    @property
+    def done(self) -> bool:
+        """True if finished or diverged."""
+        return self.diverged or bool(np.isfinite(self.curves[self.shown][-1]))
+
+    @property
+    def outcome(self) -> str:
+        """`complete` or "diverged"; "" while it goes on."""
+        return "diverged" if self.diverged else self.complete if self.done else ""
+
+    @property
+    def progress(self) -> float:
+        """Share of the steps taken."""
+        return min(self.n / self.experiment.steps, 1.0)
+
+    @property
+    def note(self) -> str:
+        """Text for the progress line."""
+        last = self.n - 1 - self.experiment.hidden
+        return f"t = {self.experiment.t_n[self.n]:.2f}, {self.shown} = {self.curves[self.shown][last]:.4f}" if last >= 0 else ""
+
+    def step(self) -> None:
+        """From row n to row n+1."""
+        step_together([self], self.comm)
+
+    def terms(self) -> list[np.ndarray]:
+        """What row n of the kernels needs, one line per block."""
+        raise NotImplementedError
+
+    def take(self, totals: list[np.ndarray]) -> None:
+        """Go on from the sums over all blocks."""
+        raise NotImplementedError
+
+    def random_start(self) -> dict[str, np.ndarray]:
+        """TeacherRows by name; empty where the start is not random."""
+        return {}
+
+    def tables(self) -> dict[str, dict[str, np.ndarray]]:
+        """The arrays that rows are entered into, by group and name."""
+        return {"curves": self.curves, "kernels": self.kernels, "columns": self.columns, "random_start": self.random_start()}
+
+    def shared(self) -> dict[str, Any]:
+        """What a checkpoint holds that is the same on every rank."""
+        return {"weights": self.weights.state.arrays(), "history": self.history.state(), **self.tables(),
+                "diverged": np.array(self.diverged)}
+
+    def own(self) -> Mapping[str, np.ndarray]:
+        """What it holds with a line per sample of this rank, and one per sample with tangents."""
+        return {}
+
+    def carried(self) -> Mapping[str, np.ndarray]:
+        return {}
+
+    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        """Take over the state of this run."""
+        found = nest(shared)
+        self.weights.state = type(self.weights.state).from_arrays(found["weights"])
+        self.history.restore(found["history"])
+        for group, arrays in self.tables().items():
+            for name, array in arrays.items():
+                array[:] = found[group][name]
+        self.take_samples(own, carried)
+        self.diverged = bool(found["diverged"])
+
+    def take_samples(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+        """Take over what `own` and `carried` gave."""
