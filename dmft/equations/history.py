@@ -7,9 +7,9 @@ blocks is adding them. Three rules say which steps may share a block:
 - start: a block that begins s steps after the start holds at most 1 + s/(per_level/2) steps, so that it is short beside that, too:
   the transient after the start is fast, and never forgotten. A long phase with other settings begins anew, with its own transient;
 - fences: no block spans a step at which a setting jumps, because kernels do; and a waiting step is a block by itself for ever
-  (`pins`), so that kernels against it are exact entries and no averages. Where neighbouring columns are subtracted (`fine` steps, of
-  effective temperatures), a block d steps away holds at most 1 + d/(per_level/6): the response to and from a step is sharp in d, and
-  a long block beside it shifts the two columns by different amounts.
+  (`pins`), so that kernels against it are exact entries and no averages. Where neighbouring columns are subtracted (`fine` steps,
+  of effective temperatures), a block d steps away holds at most 1 + d/(per_level/6): the response to and from a step is sharp in d,
+  and a long block beside it shifts the two columns by different amounts.
 
 The one approximation is how kernels vary inside a block: linearly, with the slope that its neighbours tell (`weights`). With
 `per_level` >= n nothing is ever merged: that is the full history, by the same code.
