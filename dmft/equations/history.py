@@ -239,8 +239,9 @@ class History:
     """Which steps lie in which slot. Knows nothing of samples or kernels.
 
     per_level: blocks of a level, None for the full history; jumps, pins: steps at which a setting jumps, and waiting steps; fine:
-    those whose columns are subtracted from their neighbours'; closed: that of a closed model, whose kernels are taken as constant across a block, which is to be shorter beside its distance from the
-    start (1 + s/per_level steps) for that. Slopes within blocks make these marches unstable: kernels follow C and R at once."""
+    those whose columns are subtracted from their neighbours'; closed: that of a closed model, whose kernels are taken as constant
+    across a block, which is to be shorter beside its distance from the start (1 + s/per_level steps) for that. Slopes within blocks
+    make these marches unstable: kernels follow C and R at once."""
 
     def __init__(self, steps: int, per_level: int | None = None, jumps: Iterable[int] = (), pins: Iterable[int] = (),
                  closed: bool = False, fine: Iterable[int] = ()):
