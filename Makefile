@@ -32,7 +32,7 @@ lint: $(STAMP)
 	@$(BIN)/mypy --no-error-summary
 
 test: lint
-	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist loadfile tests --ignore tests/slurm --ignore tests/faults
+	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist loadfile -p tests.warm tests --ignore tests/slurm --ignore tests/faults
 
 demo: $(STAMP)
 	@$(BIN)/dmft solve runs/demo.toml -o $(OUT)/demo.theory.h5 --force

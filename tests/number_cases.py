@@ -81,9 +81,17 @@ SHARED = ("gd", "sgd", "with_replacement", "cyclic", "persistent", "langevin", "
 CARD_THEORY = ("gd", "sgd", "cyclic", "persistent", "langevin", "nesterov", "ridge", "phases", "squares", "two clusters", "random")
 CARD_SIMULATION = ("gd", "with_replacement", "reshuffled", "persistent", "langevin", "nesterov", "ridge", "phases", "squares",
                    "two clusters", "spectral")
+UNITS = {"units": 2, "directions": 2, "m0": [[0.4, 0.1], [0.05, 0.3]]}
+NETWORKS: dict[str, dict[str, Any]] = {
+    "network": UNITS,
+    "network persistent": {**UNITS, **PERSISTENT},
+    "network trained": {**UNITS, "activation": "tanh", "second_layer": [0.8, 0.5], "train": 0.1, "temperature": 0.2},
+}
+CLOSED = {"data": "p_spin", "powers": [[3, 1.0]], "signal": [[2, 0.5]], "alpha": None, "samples": None, "replicas": None}
 # Which section of a run file a key belongs to, where it is not [algorithm].
 PROBLEM = ("loss", "labels", "label_noise", "flip", "data", "clusters", "bias", "start", "preprocessing", "constraint", "ridge",
-           "start_variance", "alpha", "m0")
+           "start_variance", "alpha", "m0", "powers", "signal")
+NETWORK = ("units", "directions", "activation", "second_layer", "train")
 THEORY = ("method", "samples", "replicas", "history", "blocks_per_level", "max_sweeps")
 SIMULATION = ("dimension", "instances", "landscape", "record", "precision")
 
@@ -98,17 +106,18 @@ def run_file(**changes: Any) -> str:
     """The run file of a few steps with these keys changed; `device` is that of theory and simulation."""
     keys = {"alpha": 3.0, "m0": 0.4, "kind": "gd", "learning_rate": 0.02, "t_max": 0.02 * STEPS, "samples": 48, "replicas": 2,
             "history": "full", "dimension": 30, "instances": 3, "record": "linear", **changes}
+    keys = {key: value for key, value in keys.items() if value is not None}
     if keys.get("start", "warm") != "warm":
         del keys["m0"]
     where, phases = keys.pop("device", "cpu"), keys.pop("phase", [])
-    sections: dict[str, dict[str, Any]] = {"problem": {}, "algorithm": {}, "theory": {}, "simulation": {}}
+    sections: dict[str, dict[str, Any]] = {"problem": {}, "network": {}, "algorithm": {}, "theory": {}, "simulation": {}}
+    homes = {"problem": PROBLEM, "network": NETWORK, "theory": THEORY, "simulation": SIMULATION}
     for key, value in keys.items():
-        home = "problem" if key in PROBLEM else "theory" if key in THEORY else "simulation" if key in SIMULATION else "algorithm"
-        sections[home][key] = value
+        sections[next((home for home, known in homes.items() if key in known), "algorithm")][key] = value
     sections["theory"]["device"] = sections["simulation"]["device"] = where
     lines = [f"phase = {_toml(phases)}"] if phases else []
     for name, section in sections.items():
-        lines += [f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in section.items())]
+        lines += [f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in section.items())] if section else []
     return "\n".join(lines) + "\n"
 
 
@@ -148,15 +157,15 @@ def _on_card(compute: Callable[..., Arrays], **changes: Any) -> Arrays:
         return compute(device="gpu", **changes)
 
 
-UNITS = {"a": [1.0, 0.8], "M": [[0.3], [0.1]], "Q": [[1.0, 0.1], [0.1, 1.0]]}
+TWO_UNITS = {"a": [1.0, 0.8], "M": [[0.3], [0.1]], "Q": [[1.0, 0.1], [0.1, 1.0]]}
 ONE = {"M": [[0.4]], "Q": [[0.9]]}
 SPIKE = {"m": 0.3, "r2": 0.8}
 MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
-    "QuadraticNetwork": (onepass.QuadraticNetwork(2, 1, 0.15, 0.2), UNITS),
-    "QuadraticNetwork sphere": (onepass.QuadraticNetwork(2, 1, 0.15, 0.2, constraint="sphere"), UNITS),
-    "QuadraticNetwork trained": (onepass.QuadraticNetwork(2, 1, 0.15, 0.2, second_layer="trained"), UNITS),
-    "Committee erf": (onepass.Committee("erf", 2, 1, 0.2, second_layer="trained"), UNITS),
-    "Committee relu": (onepass.Committee("relu", 2, 1, 0.2), UNITS),
+    "QuadraticNetwork": (onepass.QuadraticNetwork(2, 1, 0.15, 0.2), TWO_UNITS),
+    "QuadraticNetwork sphere": (onepass.QuadraticNetwork(2, 1, 0.15, 0.2, constraint="sphere"), TWO_UNITS),
+    "QuadraticNetwork trained": (onepass.QuadraticNetwork(2, 1, 0.15, 0.2, second_layer="trained"), TWO_UNITS),
+    "Committee erf": (onepass.Committee("erf", 2, 1, 0.2, second_layer="trained"), TWO_UNITS),
+    "Committee relu": (onepass.Committee("relu", 2, 1, 0.2), TWO_UNITS),
     "Committee tanh": (onepass.Committee("tanh", 1, 1, 0.2, 0.1), ONE),
     "MultiIndexNetwork": (onepass.MultiIndexNetwork("erf", 1, 1, 0.3, activation="tanh", uses=2, batch=2, noise=0.3), ONE),
     "SpikedTensor": (onepass.SpikedTensor(3, 2.0), SPIKE),
@@ -195,6 +204,12 @@ def _all_cases() -> dict[str, Callable[[], Arrays]]:
         cases[f"iterate/{name}"] = partial(_theory, **RUNS[name], method="iterate", max_sweeps=4)
     for name in SHARED:
         cases[f"shared/{name}"] = partial(_simulation, **RUNS[name], landscape="shared")
+    for name, changes in NETWORKS.items():
+        cases[f"march/{name}"] = partial(_theory, **changes)
+        cases[f"dyadic/{name}"] = partial(_theory, **changes, history="dyadic", blocks_per_level=2)
+        cases[f"fresh/{name}"] = partial(_simulation, **changes)
+    cases["march/closed"] = partial(_theory, **CLOSED)
+    cases["dyadic/closed"] = partial(_theory, **CLOSED, history="dyadic", blocks_per_level=2)
     cases["fresh/float16"] = partial(_simulation, **PERSISTENT, precision="float16")
     if COMPILER:
         for name in CARD_THEORY:

@@ -157,7 +157,8 @@ def _chances(experiment: Experiment) -> list[np.ndarray]:
     batches, which = experiment.batches, experiment.batches.which
     if len(batches.laws) == 1:
         chances = (batches.law(0).fraction, batches.chain(0).p_on, batches.chain(0).p_off)
-        return [np.broadcast_to(np.int64(minibatch.threshold(p)), experiment.steps) for p in chances]
+        # full, not broadcast, which cannot be written: kernels would be compiled for arrays of this kind, too
+        return [np.full(experiment.steps, minibatch.threshold(p), np.int64) for p in chances]
     pairs = np.append(-1, which[:-1] * len(batches.laws) + which[1:])     # the first step has no predecessor
     _, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
     chains = [batches.chain(max(0, int(n) - 1)) for n in first]
