@@ -132,6 +132,12 @@ class PSpin(DataModel, name="p_spin"):
         if use.start.name != "warm":
             return (f'start = "{use.start.name}" must be warm, with an m0 (0 without a signal; 1e-30, say, for the growth of a '
                     "vanishing overlap)")
+        if self.pull and use.problem.m0 == 0.0 and not derivative(self.pull, 1)[0]:
+            return "m0 = 0 is for ever: the signal does not pull at m = 0; take m0 = 1e-30, say, or leave the signal out"
+        if self.order != 3 and not self.Delta_p:
+            return f"order = {self.order} is that of the spiked tensor: give its Delta_p, or leave order out (powers have their own)"
+        if use.theory.target_error:
+            return "target_error: nothing is sampled, errors are 0; dmft converge varies learning_rate and blocks_per_level"
         if use.theory.observables or use.theory.snapshots:
             return "there are no samples to average [theory] observables over, or to keep in snapshots; leave them out"
         if use.by == "simulation":

@@ -26,14 +26,14 @@ t_max = 2.0
 
 def test_a_spiked_matrix_tensor():
     """Delta_2 and Delta_p stand for the same f and phi as powers and signal."""
-    run = parse_run(TEXT.replace("powers = [[3, 1.0]]", "Delta_2 = 0.5\nDelta_p = 4.0"))
+    run = parse_run(TEXT.replace("powers = [[3, 1.0]]", "Delta_2 = 0.5\nDelta_p = 4.0").replace("m0 = 0.0", "m0 = 0.1"))
     model = data_of(run.problem)
     assert model.covariance == model.pull == ((2, 1.0), (3, pytest.approx(1 / 12)))
     assert np.allclose(model.derivatives(), [[0, 2.0, 0.25, 0], [2.0, 0.5, 0, 0]])
     assert data_text(run.problem) == "spiked matrix-tensor, Delta_2 = 0.5, Delta_3 = 4"
     assert parse_run(run.to_toml()) == run and "alpha" not in run.to_toml() and "loss" not in run.to_toml()
     assert {key for key, _ in references_of(run)} == {"crisanti1993spherical", "cugliandolo1993analytical", "sarao2019passed"}
-    assert dmft.Experiment(data=dmft.PSpin(Delta_2=0.5, Delta_p=4.0), m0=0.0, kind="gd", learning_rate=0.1, t_max=2.0) == run
+    assert dmft.Experiment(data=dmft.PSpin(Delta_2=0.5, Delta_p=4.0), m0=0.1, kind="gd", learning_rate=0.1, t_max=2.0) == run
 
 
 @pytest.mark.parametrize(("change", "words"), [
@@ -46,6 +46,9 @@ def test_a_spiked_matrix_tensor():
     ("problem.powers=[[3, 1.0], [3, 1.0]]", ["each once"]),
     ("problem.Delta_2=0.5", ["give one of the two"]),
     ("problem.start=random", ["must be warm"]),
+    ("problem.signal=[[2, 0.5]]", ["m0 = 0 is for ever", "1e-30"]),
+    ("problem.order=4", ["order = 4", "Delta_p"]),
+    ("theory.target_error=0.01", ["target_error", "dmft converge"]),
     ("theory.observables=[\"m\"]", ["observables"]),
 ])
 def test_what_makes_no_sense_is_refused(tmp_path, change, words):
