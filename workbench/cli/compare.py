@@ -16,6 +16,7 @@ examples:
   dmft compare demo.theory.h5 n500.h5 n1000.h5 n2000.h5 --plot demo.png
   dmft compare demo.theory.h5 demo.simulation.h5 --observable m --observable loss
   dmft compare demo.theory.h5 n1500.h5 n4000.h5 --kernels --plot kernels.png
+  dmft compare demo.theory.h5 mine.csv        numbers of your own: t,m,m_error or t,instance,m,loss in the first line
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from workbench.inspection.against import OBSERVABLES
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("theory", metavar="THEORY.h5", type=Path, help="a theory file")
-    parser.add_argument("simulations", metavar="SIM.h5", type=Path, nargs="+", help="simulation files")
+    parser.add_argument("simulations", metavar="SIM.h5", type=Path, nargs="+", help="simulation files, or a CSV file of your own")
     parser.add_argument("--plot", metavar="FILE.png", type=Path, help="draw the comparison")
     parser.add_argument("--observable", metavar="NAME", action="append",
                         help=f"what to compare: {', '.join(OBSERVABLES)} or an observable of the run (default m, V from a random "

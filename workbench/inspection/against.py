@@ -12,7 +12,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.averages import error_text, number_text
-from dmft.core.errors import FileError
+from dmft.core.errors import FileError, UserError
 from dmft.files import layouts
 from dmft.model.curves import NETWORK, TABLE, components, meanings
 from dmft.model.experiment import observables_of
@@ -36,6 +36,7 @@ from dmft.result.theory import Columns, Theory, theory_of
 from sgd_sim.result import SimulatedKernels, SimulationResult, load
 from workbench.inspection.against_fields import FieldComparison, fields_against
 from workbench.inspection.against_kernels import KernelComparison, kernels_against, simulated_kernels, theory_kernels
+from workbench.inspection.own_data import AS_GIVEN, ERROR, interpolated, is_table, own_arrays, read_table
 
 OBSERVABLES = tuple(curve.name for curve in TABLE if curve.compared)
 # Keys in which the runs of the files may differ and still be the same experiment.
@@ -54,6 +55,8 @@ class Side:
     arrays: dict[str, np.ndarray] = field(repr=False)
     outcome: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    own: bool = False  # numbers that did not come from this package
+    dimension: int = 0  # of a simulation; 0 where a user's own numbers do not say
 
     def array(self, name: str) -> np.ndarray:
         """A dataset; FileError when this half does not have it."""
@@ -113,23 +116,28 @@ class AgainstSimulations:
 
     def __repr__(self) -> str:
         names = ", ".join(result.observable for result in self.tables)
-        return f"<theory against simulation, {self._where()}: {names}: {self.verdict}, max |z| = {self.max_z:.2f}>"
+        return f"<theory against simulation, {self.where}: {names}: {self.verdict}, max |z| = {self.max_z:.2f}>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(str(self))}\nmax |z| = {self.max_z:.2f}</pre>"
 
-    def _where(self) -> str:
-        return f"N = {self.dimensions[0]}" if len(set(self.dimensions)) == 1 else "N -> infinity"
+    @property
+    def where(self) -> str:
+        """What the theory is held against: a dimension, several carried to infinity, or numbers of the user's own."""
+        if len(set(self.dimensions)) > 1:
+            return "N -> infinity"
+        return f"N = {self.dimensions[0]}" if self.dimensions[0] else "your data"
 
     def _table(self, result: Comparison) -> list[str]:
-        lines = [f"{result.observable}: theory against simulation, {self._where()}",
+        lines = [f"{result.observable}: theory against simulation, {self.where}",
                  f"{'t':>10}  {'theory':>12} +- {'error':<9}  {'simulation':>12} +- {'error':<9}  {'z':>7}"]
         a, b = result.theory, result.simulation
         for i, t in enumerate(result.t):
             lines.append(f"{t:10.4g}  {a.mean[i]:12.6f} +- {error_text(a.error[i], '<9.2g')}  "
                          f"{b.mean[i]:12.6f} +- {error_text(b.error[i], '<9.2g')}  {number_text(result.z[i], '7.2f')}")
         freedom = result.degrees_of_freedom
-        lines.append(f"{a.count} replicas, {b.count} instances: z has {freedom.min():.0f} to {freedom.max():.0f} degrees of "
+        instances = "error bars as given" if b.count >= AS_GIVEN else f"{b.count} instances"
+        lines.append(f"{a.count} replicas, {instances}: z has {freedom.min():.0f} to {freedom.max():.0f} degrees of "
                      f"freedom (Student); 99 % of tables stay below |z| = {result.bound:.1f}")
         if b.count < 2:
             lines.append("note: one instance gives no error bar of the simulation, and no z; take more instances")
@@ -147,7 +155,7 @@ class AgainstSimulations:
             return [f"verdict: diverged: {self._diverged(by_verdict[DIVERGED])}"]
         if self.verdict == DISAGREE:
             lines = [f"verdict: disagree: theory and simulation differ in {names[DISAGREE]} by more than their errors"]
-            if len(set(self.dimensions)) == 1:
+            if len(set(self.dimensions)) == 1 and self.dimensions[0]:
                 lines.append("a finite dimension shifts simulations by O(1/N): give simulations at several N to extrapolate")
             return lines
         where = "; ".join(r.observable + ("" if r.tests else f" at t = {_times(r.t[r.blind])}") for r in by_verdict[CANNOT_TELL])
@@ -170,18 +178,25 @@ class AgainstSimulations:
         return "; ".join([*parts, rest[max((result.verdict for result in found), key=VERDICTS.index)]])
 
 
-def against_simulations(theory: Theory | str | Path, simulations: Sequence[SimulationResult | str | Path],
+def against_simulations(theory: Theory | str | Path, simulations: Sequence[Any],
                         observables: Sequence[str] = (), kernels: bool = False, fields: bool = False) -> AgainstSimulations:
-    """Compare at the times that all have; simulations at several dimensions are extrapolated to N = infinity. Without observables:
-    m, or V from a random start, where m is 0, and a user's own that all have. kernels: C, M_C and R, too; fields: quantiles of
-    the fields of snapshots."""
-    ours, theirs = _theory(theory), [_simulation(simulation) for simulation in simulations]
+    """Compare at the times that all have; simulations at several dimensions are extrapolated to N = infinity. A simulation is a
+    result, a file, or (dimension, table) with numbers of the user's own (own_data.py). Without observables: m, or V from a random
+    start, where m is 0, and a user's own that all have; all that a user's numbers tell. kernels: C, M_C and R, too; fields:
+    quantiles of the fields of snapshots."""
+    ours = _theory(theory)
+    theirs = [_own(ours, simulation) if isinstance(simulation, tuple) or is_table(simulation) else _simulation(simulation)
+              for simulation in simulations]
+    for side in (side for side in theirs if side.own):
+        observables = observables or [name for name in side.arrays if name != "t" and not name.endswith(ERROR)]
     own = [name for name in observables_of(ours.run) if all(name in side.arrays for side in (ours, *theirs))]
     observables = observables or (_components(ours) if ours.run.has_network else ["V" if "V" in ours.arrays else "m", *own])
     notes = [note for side in theirs for note in _differences(ours.run, side)]
     if ours.outcome not in _SOUND:
         notes.append(f"note: {ours.name}: the outcome of the theory is '{ours.outcome}'")
-    dimensions = [side.run.simulation.dimension for side in theirs]
+    dimensions = [side.dimension for side in theirs]
+    if len(theirs) > 1 and not all(dimensions):
+        raise UserError("compare: several simulations are carried to infinite dimension; say the dimension of your own numbers")
     notes += [f"note: {side.name}: all instances share one data set (landscape = \"shared\"): their errors leave out what changes "
               "from one data set to another, of order 1/sqrt(N)" for side in theirs if side.run.simulation.landscape == "shared"]
     notes += _left_behind(ours, max(dimensions))
@@ -192,9 +207,12 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Simul
         for side in theirs:
             curves.append(_instances(side, name))
             gone = len(side.array(name)) - curves[-1].count
-            if gone:
+            if gone > 0:
                 notes.append(f"note: {side.name}: {gone} diverged or unfinished instances left out")
-        result = compare(name, _curve(ours, name), curves, dimensions, 1e-3 * ours.run.algorithm.first_rate)
+        mine = _curve(ours, name)
+        for side in theirs:
+            mine = interpolated(mine, side.array("t")) if side.own else mine
+        result = compare(name, mine, curves, dimensions, 1e-3 * ours.run.algorithm.first_rate)
         if result.t.size == 0:
             raise FileError(f"{names}: no time in common; simulate with the same learning_rate")
         left_out[name] = result.t[~result.usable]
@@ -224,7 +242,8 @@ def _stored(path: str | Path, kind: str) -> Side:
     run = parse_run(stored.run_text, str(path), any_loss=True)
     layouts.check(stored, needed=("t",), observables=run.theory.observables)
     arrays = _by_component(run, stored.arrays, kind) | (_squares(run, stored.arrays) if kind == "simulation" else {})
-    return Side(str(path), run, arrays, str(stored.attrs.get("outcome", "unknown")), stored.attrs)
+    return Side(str(path), run, arrays, str(stored.attrs.get("outcome", "unknown")), stored.attrs,
+                dimension=run.simulation.dimension)
 
 
 def _theory(source: Theory | str | Path) -> Side:
@@ -240,7 +259,15 @@ def _simulation(source: SimulationResult | str | Path) -> Side:
     for place, part in (("kernels", source.kernels), ("columns", source.columns)):
         arrays |= {f"{place}/{name}": array for name, array in (vars(part) if part else {}).items()}
     arrays |= _squares(source.run, arrays)
-    return Side(f"the simulation at N = {source.run.simulation.dimension}", source.run, arrays)
+    dimension = source.run.simulation.dimension
+    return Side(f"the simulation at N = {dimension}", source.run, arrays, dimension=dimension)
+
+
+def _own(theory: Side, source: Any) -> Side:
+    """Numbers of the user's own, (dimension, table) or a table."""
+    dimension, table = source if isinstance(source, tuple) else (None, source)
+    name, given = read_table(table)
+    return Side(name, theory.run, own_arrays(name, given, theory.arrays), own=True, dimension=dimension or 0)
 
 
 def _by_component(run: Run, arrays: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:
@@ -310,6 +337,8 @@ def _left_behind(theory: Side, dimension: int) -> list[str]:
 
 
 def _instances(side: Side, name: str) -> Curve:
+    if side.own and (error := side.arrays.get(f"{name}{ERROR}")) is not None:
+        return Curve(side.array("t"), side.array(name)[0], error, AS_GIVEN)
     curve = instances_curve(side.array("t"), side.array(name))
     if curve.count == 0:
         raise FileError(f"{side.name}: every instance diverged; nothing to compare, take a smaller learning_rate")

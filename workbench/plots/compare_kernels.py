@@ -33,7 +33,8 @@ def draw_kernels(found: AgainstSimulations) -> Figure:
 def say_verdict(figure: Figure, found: AgainstSimulations) -> None:
     """The experiment and the verdict as the title."""
     title = f"{found.run.title}\n" if found.run.title else ""
-    what = f"{experiment_text(found.run)}, N = {', '.join(map(str, found.dimensions))}"
+    sizes = f"N = {', '.join(map(str, found.dimensions))}" if all(found.dimensions) else found.where
+    what = f"{experiment_text(found.run)}, {sizes}"
     figure.suptitle(f"{title}{what}\nverdict: {found.verdict}; max |z| = {found.max_z:.2f}", fontsize="medium",
                     color=BLACK if found.verdict == AGREE else ORANGE)
 

@@ -1,0 +1,101 @@
+"""Numbers that did not come from this package, as one half of a comparison: arrays, tables, CSV files.
+
+Times need not be those of the theory: it is interpolated to them. Of each curve either all instances are given, (instances, times),
+or a mean with its standard error, NAME and NAME_error, each (times,).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dmft.core.errors import FileError, UserError
+from dmft.result.comparison import Curve
+
+TIME, INSTANCE, ERROR = "t", "instance", "_error"
+AS_GIVEN = 1_000_000  # instances behind an error bar whose own error nobody knows: it is taken as exact
+
+
+def is_table(source: Any) -> bool:
+    """Whether it is a DataFrame, a Dataset of xarray, a mapping, or a CSV file."""
+    return (isinstance(source, Mapping) or hasattr(source, "data_vars") or (hasattr(source, "columns") and hasattr(source, "shape"))
+            or (isinstance(source, (str, Path)) and Path(source).suffix.lower() == ".csv"))
+
+
+def read_table(source: Any) -> tuple[str, dict[str, np.ndarray]]:
+    """What to call it, and its arrays by name: t (times,), others (times,) or (instances, times). Tables with a column `instance`
+    have a row for each instance and time."""
+    if isinstance(source, (str, Path)):
+        return str(source), _pivoted(str(source), _columns(Path(source)))
+    if hasattr(source, "data_vars"):
+        named = {str(name): source[name] for name in (TIME, *source.data_vars) if name in source}
+        return "your data", {name: np.asarray(array.transpose(..., TIME) if TIME in array.dims else array, float)
+                             for name, array in named.items()}
+    if hasattr(source, "columns"):
+        return "your data", _pivoted("your data", {str(name): np.asarray(source[name], float) for name in source.columns})
+    return "your data", _pivoted("your data", {str(name): np.asarray(array, float) for name, array in source.items()})
+
+
+def own_arrays(name: str, given: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays as those of a simulation, (instances, times), after a check against the curves that the theory has."""
+    arrays = {key: np.asarray(array, float) for key, array in given.items()}
+    t = arrays.pop(TIME, np.zeros(0))
+    if t.ndim != 1 or not t.size or not np.isfinite(t).all() or np.any(np.diff(t) <= 0):
+        raise UserError(f"{name}: t must be a list of growing times, at which the others are given; its shape is {t.shape}")
+    if not arrays:
+        raise UserError(f"{name}: no curve beside t; name those of the theory, e.g. m or loss")
+    for key, array in arrays.items():
+        of = key.removesuffix(ERROR)
+        if of not in known:
+            raise UserError(f"{name}: the theory has no curve '{of}'; it has {', '.join(sorted(_compared(known)))}")
+        if array.shape[-1:] != t.shape or array.ndim > 2 or (key != of and array.ndim != 1):
+            wanted = f"({t.size},)" if key != of else f"({t.size},) or (instances, {t.size})"
+            raise UserError(f"{name}: {key} has the shape {array.shape}, but t has {t.size} times: {wanted} is wanted")
+        if key != of and of not in arrays:
+            raise UserError(f"{name}: {key} is given without {of}")
+    return {TIME: t, **{key: array if key.endswith(ERROR) else np.atleast_2d(array) for key, array in arrays.items()}}
+
+
+def interpolated(curve: Curve, t: np.ndarray) -> Curve:
+    """A curve of the theory at other times, those within its own."""
+    inside = t[(t >= curve.t[0]) & (t <= curve.t[-1])]
+    return Curve(inside, np.interp(inside, curve.t, curve.mean), np.interp(inside, curve.t, curve.error), curve.count)
+
+
+def _compared(arrays: Mapping[str, np.ndarray]) -> list[str]:
+    return [name for name in arrays if "/" not in name and f"{name}{ERROR}" in arrays]
+
+
+def _columns(path: Path) -> dict[str, np.ndarray]:
+    """The columns of a CSV file with a line of names."""
+    try:
+        with path.open(newline="", encoding="utf-8") as lines:
+            names, *rows = [row for row in csv.reader(lines) if row and not row[0].startswith("#")]
+        table = np.array([[float(cell) for cell in row] for row in rows])
+    except OSError as error:
+        raise FileError(f"{path}: {error.strerror}") from None
+    except ValueError:
+        raise FileError(f"{path}: a table of numbers with a line of names is wanted, as t,m,m_error or t,instance,m,loss") from None
+    if table.ndim != 2 or table.shape[1] != len(names):
+        raise FileError(f"{path}: its lines do not have the {len(names)} numbers that the line of names promises")
+    return {name.strip(): table[:, k] for k, name in enumerate(names)}
+
+
+def _pivoted(name: str, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Columns with one row for each instance and time, as arrays (instances, times); others as they are."""
+    if INSTANCE not in columns or TIME not in columns:
+        return columns
+    t, at = np.unique(columns[TIME], return_inverse=True)
+    instances, of = np.unique(columns[INSTANCE], return_inverse=True)
+    if len(at) != t.size * instances.size or np.unique(of * t.size + at).size != len(at):
+        raise UserError(f"{name}: {len(at)} rows, but {instances.size} instances at {t.size} times; each must be there once")
+    found = {TIME: t}
+    for key, column in columns.items():
+        if key not in (TIME, INSTANCE):
+            found[key] = np.empty((instances.size, t.size))
+            found[key][of, at] = column
+    return found
