@@ -135,7 +135,7 @@ class PSpin(DataModel, name="p_spin"):
         if self.pull and use.problem.m0 == 0.0 and not derivative(self.pull, 1)[0]:
             return "m0 = 0 is for ever: the signal does not pull at m = 0; take m0 = 1e-30, say, or leave the signal out"
         if self.order != 3 and not self.Delta_p:
-            return f"order = {self.order} is that of the spiked tensor: give its Delta_p, or leave order out (powers have their own)"
+            return f"order = {self.order} is that of the spiked tensor: give its Delta_p, or leave order out"
         if use.theory.target_error:
             return "target_error: nothing is sampled, errors are 0; dmft converge varies learning_rate and blocks_per_level"
         if use.theory.observables or use.theory.snapshots:

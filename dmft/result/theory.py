@@ -25,6 +25,7 @@ from dmft.model.quantities import to_dataset
 from dmft.model.runfile import Run, parse_run
 from dmft.model.two_times import snapshot_steps, visited_steps
 from dmft.result import pictures
+from dmft.result.concerns import concerns
 from dmft.result.escape import PATHS, EscapeLaw, first_passage, growth_of
 from dmft.result.fdt import FluctuationDissipation, bath_of
 from dmft.result.fluctuations import drawn_paths, fluctuations_of
@@ -96,6 +97,11 @@ class Theory:
     def diverged(self) -> int:
         """How many replicas diverged."""
         return str(self.attrs.get("outcomes", "")).split(",").count(DIVERGED)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What there is to be warned of, a line each: bias and history errors beyond the error bars, unstable and lost samples."""
+        return concerns(self)
 
     @property
     def dimension_bound(self) -> float:

@@ -14,9 +14,10 @@ from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.p_spin import PSpin
 from dmft.model.runfile import Run
 from dmft.model.two_times import kernel_bytes, simulated_steps, snapshot_bytes
+from dmft.result.concerns import UNSTABLE_SHARE
 from dmft.running.cost import Cost, estimate, replica_bytes, size_text
 from dmft.running.replica import WHOLE, Setup
-from dmft.running.runner import UNSTABLE_SHARE, check
+from dmft.running.runner import check
 from dmft.samples.sampling import Sampling, draw
 from dmft.samples.tangents import OVERSHOOT
 

@@ -34,7 +34,6 @@ from dmft.model.runfile import Run, parse_run
 from dmft.model.sample_averages import averages
 from dmft.result.fluctuations import fluctuations_of
 from dmft.result.statistics import BIAS, ReplicaStatistics, Solution
-from dmft.result.systematic import REMEDIES, systematic_errors
 from dmft.result.theory import Theory, make_theory, statistics_of, theory_of
 from dmft.running.callbacks import hook_of
 from dmft.running.cost import estimate, size_text
@@ -46,7 +45,6 @@ from dmft.solvers.iterate import Guess
 HOPELESS = 4  # replicas that have all diverged, after which a target error is given up
 MOST_REPLICAS = 4096  # that target_error may ask for
 TARGET_BIAS_SIGMAS = 2.0  # an estimated bias counts as real above this many of its own standard errors
-UNSTABLE_SHARE = 1e-4  # weight of samples with an unstable explicit step from which on a warning is given
 LARGE_CHECKPOINT = 100e6  # bytes of a checkpoint whose size is told before it is written
 _log = logging.getLogger("dmft")
 
@@ -298,19 +296,8 @@ def _warn(theory: Theory) -> None:
         far = "" if known == theory.t.size else f" (the last sweep diverged at t = {theory.t[known]:g}: NaN from there on)"
         warnings.warn(f"not converged within max_sweeps = {theory.run.theory.max_sweeps}{far}: raise it with --resume, or use "
                       "method = \"march\"", OutcomeWarning, stacklevel=4)
-    certain = [one for one in systematic_errors(theory.datasets) if one.certain]
-    if certain:
-        worst, more = certain[0], f" (and of {len(certain) - 1} more: dmft inspect)" if len(certain) > 1 else ""
-        warnings.warn(f"{worst.title} beyond its error bar {worst.bar:.2g}: {worst}{more}; {REMEDIES[worst.what]}", ResultWarning,
-                      stacklevel=4)
-    share = np.nanmax(theory.unstable, initial=0.0) if theory.unstable is not None else 0.0
-    if share > UNSTABLE_SHARE:
-        warnings.warn(f"samples of total weight up to {share:.1g} were at learning_rate * v'' > 2, where the explicit step is "
-                      "unstable; a smaller learning rate is safer", ResultWarning, stacklevel=4)
-    if theory.lost is not None and np.isfinite(theory.dimension_bound):
-        warnings.warn(f"samples of total weight {np.nanmax(theory.lost):.2g} left their trapping region and count no more (curve "
-                      f"'lost'): for N far below {theory.dimension_bound:.2g} simulations have no such samples, far above it they "
-                      "diverge; a smaller learning rate is safer", ResultWarning, stacklevel=4)
+    for text in theory.warnings:
+        warnings.warn(text, ResultWarning, stacklevel=4)
 
 
 def _warn_diverged(theory: Theory) -> None:

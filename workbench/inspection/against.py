@@ -55,6 +55,7 @@ class Side:
     arrays: dict[str, np.ndarray] = field(repr=False)
     outcome: str = ""
     attrs: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    warnings: Sequence[str] = ()  # of a theory
     own: bool = False  # numbers that did not come from this package
     dimension: int = 0  # of a simulation; 0 where a user's own numbers do not say
 
@@ -192,6 +193,7 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Any],
     own = [name for name in observables_of(ours.run) if all(name in side.arrays for side in (ours, *theirs))]
     observables = observables or (_components(ours) if ours.run.has_network else ["V" if "V" in ours.arrays else "m", *own])
     notes = [note for side in theirs for note in _differences(ours.run, side)]
+    notes += [f"note: {ours.name}: {text}" for text in ours.warnings]
     if ours.outcome not in _SOUND:
         notes.append(f"note: {ours.name}: the outcome of the theory is '{ours.outcome}'")
     dimensions = [side.dimension for side in theirs]
@@ -242,14 +244,16 @@ def _stored(path: str | Path, kind: str) -> Side:
     run = parse_run(stored.run_text, str(path), any_loss=True)
     layouts.check(stored, needed=("t",), observables=run.theory.observables)
     arrays = _by_component(run, stored.arrays, kind) | (_squares(run, stored.arrays) if kind == "simulation" else {})
-    return Side(str(path), run, arrays, str(stored.attrs.get("outcome", "unknown")), stored.attrs,
+    warnings = theory_of(stored).warnings if kind == "theory" else ()
+    return Side(str(path), run, arrays, str(stored.attrs.get("outcome", "unknown")), stored.attrs, warnings,
                 dimension=run.simulation.dimension)
 
 
 def _theory(source: Theory | str | Path) -> Side:
     if not isinstance(source, Theory):
         return _stored(source, "theory")
-    return Side("the theory", source.run, _by_component(source.run, source.datasets, "theory"), source.outcome, source.attrs)
+    return Side("the theory", source.run, _by_component(source.run, source.datasets, "theory"), source.outcome, source.attrs,
+                source.warnings)
 
 
 def _simulation(source: SimulationResult | str | Path) -> Side:

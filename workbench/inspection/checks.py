@@ -8,14 +8,13 @@ import numpy as np
 
 from dmft.model.curves import name_of_curve
 from dmft.model.runfile import Run
+from dmft.result.concerns import UNSTABLE_SHARE, identity, largest
 from dmft.result.systematic import REMEDIES, Systematic, systematic_errors
 from dmft.result.theory import Kernels, Theory
 from workbench.inspection.aging import shown_waiting_times
 from workbench.inspection.kinds import Opened, ResultCheck, kind_of
 
 _NOT_RANDOM = ("m", "loss", "columns/C", "columns/chi")  # whose errors are told where nothing is random
-SIGMAS = 6.0                # standard errors that the largest of many correlated deviations may have
-UNSTABLE_WEIGHT = 1e-4      # weight of samples with learning_rate * v'' > 2 that is tolerated
 
 
 def checks(opened: Opened) -> list[ResultCheck]:
@@ -28,49 +27,38 @@ def theory_checks(theory: Theory) -> list[ResultCheck]:
     return [*_theory(theory), *_kernels(theory.kernels, theory.run), *_temperatures(theory)]
 
 
-def _largest(values: np.ndarray) -> float:
-    good = np.abs(values)[np.isfinite(values)]
-    return float(good.max()) if good.size else float("nan")
-
-
 def _below(value: float, bound: float) -> bool | None:
     return None if np.isnan(value) else value <= bound
-
-
-def in_errors(difference: np.ndarray, error: np.ndarray, floor: float = 1e-12) -> np.ndarray:
-    """Deviations in units of their error; NaN where there is no error."""
-    good = np.isfinite(error)
-    return np.where(good, difference / np.sqrt(np.where(good, error, 1.0) ** 2 + floor**2), np.nan)
 
 
 def _theory(theory: Theory) -> list[ResultCheck]:
     sphere, eta = theory.run.problem.constraint == "sphere", theory.run.algorithm.first_rate
     found = []
     if sphere:
-        scale = max(_largest(theory.nu_hat), 1e-300)
-        gap = _largest(theory.nu_hat - theory.nu_hat_direct) / scale
+        scale = max(largest(theory.nu_hat), 1e-300)
+        gap = largest(theory.nu_hat - theory.nu_hat_direct) / scale
         found.append(ResultCheck("nu_hat: A.29 against A.19, largest relative gap", gap, None,
                            f"O(eta), here eta = {eta:g}: a large gap says that the learning rate is coarse"))
     if sphere and theory.sampled:
-        z = _largest(in_errors(theory.nu_gap, theory.nu_gap_error, 1e-9))
-        found.append(ResultCheck("nu_hat: exact identity, largest deviation in standard errors", z, _below(z, SIGMAS),
-                           "the solution is not consistent: take more samples or a smaller learning rate"))
+        z, bound = identity(theory)
+        found.append(ResultCheck("nu_hat: exact identity, largest deviation in standard errors", z, _below(z, bound),
+                           f"chance makes {bound:.3g} of it: take more samples or a smaller learning rate"))
     if not theory.sampled:
         told = {name: theory.history_error[name] for name in _NOT_RANDOM if name in theory.history_error}
-        return [*found, *(ResultCheck(f"error of {name_of_curve(name, theory.attrs)} by the blocks of the history", _largest(error),
+        return [*found, *(ResultCheck(f"error of {name_of_curve(name, theory.attrs)} by the blocks of the history", largest(error),
                                       None, "the largest; take more blocks_per_level") for name, error in told.items())]
     main = "m" if theory.V is None else "V"
     found += [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name == main]
-    weight = _largest(theory.unstable)
-    found.append(ResultCheck("weight of samples with learning_rate * v'' > 2", weight, _below(weight, UNSTABLE_WEIGHT),
+    weight = largest(theory.unstable)
+    found.append(ResultCheck("weight of samples with learning_rate * v'' > 2", weight, _below(weight, UNSTABLE_SHARE),
                        "the explicit step is unstable for them: take a smaller learning rate"))
     if theory.lost is not None and theory.outcome != "diverged":     # what was lost then is not in the means
-        weight = _largest(theory.lost)
+        weight = largest(theory.lost)
         found.append(ResultCheck("weight of lost samples", weight, _below(weight, 0.0),
                            "they left their trapping region and count no more; simulations of N far below "
                            f"{theory.dimension_bound:.2g} have no such samples, larger ones diverge: take a smaller learning rate"))
     if theory.history is not None and len(theory.history):
-        last = _largest(np.array([line[np.isfinite(line)][-1:] for line in theory.history.T if np.isfinite(line).any()]))
+        last = largest(np.array([line[np.isfinite(line)][-1:] for line in theory.history.T if np.isfinite(line).any()]))
         bound = theory.run.theory.tolerance
         found.append(ResultCheck("residual of the last sweep", last, last <= bound or theory.outcome == "noise floor",
                            "not converged: raise max_sweeps, lower mixing, or march"))
@@ -98,13 +86,13 @@ def _kernels(kernels: Kernels, run: Run) -> list[ResultCheck]:
     single = reached & kernels.exact  # averages over cells of t' are no covariance
     M_C = kernels.M_C[np.ix_(single, single)]
     eigenvalues = np.linalg.eigvalsh((M_C + M_C.T) / 2)
-    smallest, largest = float(eigenvalues[0]), float(eigenvalues[-1])
-    found = [ResultCheck("smallest eigenvalue of M_C over the largest", smallest / largest if largest > 0 else 0.0,
-                   smallest >= -1e-4 * largest, "M_C is no covariance: the history may be compressed too much (blocks_per_level)"),
-             ResultCheck("M_R and R on and above the diagonal", max(_largest(np.triu(M_R)), _largest(np.triu(R))),
+    least, most = float(eigenvalues[0]), float(eigenvalues[-1])
+    found = [ResultCheck("smallest eigenvalue of M_C over the largest", least / most if most > 0 else 0.0,
+                   least >= -1e-4 * most, "M_C is no covariance: the history may be compressed too much (blocks_per_level)"),
+             ResultCheck("M_R and R on and above the diagonal", max(largest(np.triu(M_R)), largest(np.triu(R))),
                    not (np.triu(M_R).any() or np.triu(R).any()), "responses must be causal: the file was changed")]
     if run.problem.constraint == "sphere":
-        off = _largest(np.diag(C) - 1.0)
+        off = largest(np.diag(C) - 1.0)
         found.append(ResultCheck("C(t,t) - 1", off, off < 1e-6, "the sphere is left: rounding, or a divergence"))
     return found
 
@@ -128,13 +116,13 @@ def network_checks(theory: Theory) -> list[ResultCheck]:
     C = theory.C[np.isfinite(theory.C).all(axis=(1, 2))]
     fixed = {"units": np.diagonal(C, axis1=1, axis2=2) - 1.0, "frobenius": np.trace(C, axis1=1, axis2=2) - units,
              "orthonormal": C - np.eye(units), "none": np.zeros(1)}
-    off = _largest(fixed[constraint])
+    off = largest(fixed[constraint])
     found = [] if constraint == "none" else [ResultCheck(f"C(t,t) off what constraint = {constraint} fixes", off, off < 1e-6,
                                                          "rounding, or a divergence")]
     found += [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name in ("m", "C")]
     M_R, R = theory.kernels.M_R, theory.kernels.R
     above = np.triu_indices(len(R))
-    causal = max(_largest(M_R[above]), _largest(R[above]))
+    causal = max(largest(M_R[above]), largest(R[above]))
     return [*found, ResultCheck("M_R and R on and above the diagonal", causal, causal == 0.0 or np.isnan(causal),
                                 "responses must be causal: the file was changed")]
 
@@ -144,7 +132,7 @@ def simulation_checks(result: Any, threshold: float) -> list[ResultCheck]:
     share = float(result.diverged.mean())
     found = [ResultCheck("share of diverged instances", share, share == 0.0, "the learning rate is too large for some landscapes")]
     if result.run.problem.constraint == "sphere":
-        off = _largest(result.q - 1.0)
+        off = largest(result.q - 1.0)
         found.append(ResultCheck("q - 1", off, off < 1e-5, "weights left the sphere"))
     return [*found, *solved_check(result, threshold)[1:]]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 
 import dmft
 from dmft.core import store
+from dmft.result.concerns import identity
 from workbench.inspection.aging import shown_waiting_times
+from workbench.inspection.checks import theory_checks
 from workbench.inspection.curves import decades
 from workbench.inspection.live import partial_theory
 from workbench.inspection.opening import open_file
@@ -55,7 +58,7 @@ def test_theory_figures_are_those_of_the_result(results, dmft_main):
     ("kernels/M_C", lambda M: M - 0.9 * np.diag(np.diag(M)), "no covariance"),
     ("kernels/C", lambda C: C + 1e-3, "sphere"),
     ("kernels/M_R", lambda M: M + 1e-3, "causal"),
-    ("nu_gap", lambda gap: gap + 5.0, "not consistent"),
+    ("nu_gap", lambda gap: gap + 500.0, "exact identity"),
     ("unstable", lambda weight: weight + 0.01, "learning rate"),
     ("m", lambda m: m + 1.0, "exceeds 1"),
 ])
@@ -249,3 +252,15 @@ def test_decades():
     assert t[decades(t)] == pytest.approx([0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0], abs=1e-12)
     assert t[decades(t[:181])][-2:] == pytest.approx([1.0, 1.8], abs=1e-12)
     assert decades(np.zeros(1)).tolist() == [0]
+
+
+def test_one_set_of_warnings(results):
+    """An identity that chance explains is no alarm (four replicas, many times); one that it does not is told by all."""
+    theory = results.result
+    z, bound = identity(theory)
+    assert z < bound and not any("identity" in text for text in theory.warnings)
+    off = replace(theory, curves={**theory.curves, "nu_gap": theory.nu_gap + 2 * bound * theory.nu_gap_error})
+    assert any("exact identity" in text for text in off.warnings)
+    said = str(dmft.compare(off, results.sim))
+    assert all(text in said for text in off.warnings)
+    assert [check.name for check in theory_checks(off) if check.fine is False and "identity" in check.name]
