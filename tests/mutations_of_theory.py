@@ -85,7 +85,7 @@ THEORY_MUTATIONS = [
     Mutation("response at the new slot", "dmft/equations",
              "x[s], r[s] = following.Q_with_last, following.R_last",
              "x[s], r[s] = following.Q_with_last, 1.0", FIRST_STEPS),
-    Mutation("sign of M_R", "dmft/equations", "M_R=-alpha * (responses", "M_R=alpha * (responses", SOLVERS),
+    Mutation("sign of M_R", "dmft/equations", "K_R=-alpha * (responses", "K_R=alpha * (responses", SOLVERS),
     Mutation("M_C without alpha on the diagonal", "dmft/equations", "M_C_now=alpha * sums[GG]", "M_C_now=sums[GG]", SOLVERS),
     Mutation("regression of Stein with the wrong sign", "dmft/equations",
              "mu=row.mu - share * (row.mu",
@@ -203,7 +203,7 @@ THEORY_MUTATIONS = [
     Mutation("a lost sample comes back", "dmft/samples", "if s[i] >= 0.0 else GONE", "if True else GONE", LOST),
     # --- the identity that completes the response, and the data models
     Mutation("identity corrects with the wrong sign", "dmft/equations",
-             "M_R[order[i]] += size[order[i]] * (alone", "M_R[order[i]] -= size[order[i]] * (alone", IBP),
+             "K_R[order[i]] += size[order[i]] * (alone", "K_R[order[i]] -= size[order[i]] * (alone", IBP),
     Mutation("control variate stays at late times", "dmft/equations", " / (1 + (t / late) ** 4)", "", IBP),
     Mutation("identity leaves delta_nu alone", "dmft/equations", "delta_nu=row.delta_nu - now", "delta_nu=row.delta_nu", IBP),
     Mutation("identity forgets the sizes of blocks", "dmft/equations",

@@ -67,7 +67,7 @@ def estimate(weights: UnitWeights, places: SumPlaces, sums: np.ndarray, use: InU
         mu=alpha * gk,  # [c-mu]
         M_C_now=alpha * sums[places.gg].reshape(p, p),  # [c-MC]
         M_C=alpha * groups[0],  # [c-MC]
-        M_R=-alpha * groups[1] / carried,  # [c-MR]
+        K_R=-alpha * groups[1] / carried,  # [c-MR]
     )
     overlaps = UnitOverlaps(alpha * groups[2], alpha * sums[places.gh].reshape(p, p))
     if exchangeable:
@@ -120,9 +120,9 @@ def solved(weights: UnitWeights, row: UnitRow, failed: UnitOverlaps, eps: float)
     values, vectors = np.linalg.eigh(_symmetric(state.Q_now + state.ridge_eps * np.eye(p) - known[:p, :p]))
     left = (vectors / np.maximum(values, state.ridge_eps)) @ vectors.T
     now = (failed.now - known[p:, :p]) @ left
-    M_R = row.M_R.copy()
-    M_R[:, order] += np.repeat(weights.history.divisor, p)[order] * (alone - now @ pulled)
-    return row._replace(M_R=M_R, delta_nu=_symmetric(row.delta_nu - now))
+    K_R = row.K_R.copy()
+    K_R[:, order] += np.repeat(weights.history.divisor, p)[order] * (alone - now @ pulled)
+    return row._replace(K_R=K_R, delta_nu=_symmetric(row.delta_nu - now))
 
 
 def _symmetric(X: np.ndarray) -> np.ndarray:

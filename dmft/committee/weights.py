@@ -24,13 +24,13 @@ from dmft.model.network import TwoLayer
 
 
 class UnitRow(NamedTuple):
-    """Row n of the kernels. M_C and M_R are sums over the steps of each slot."""
+    """Row n of the kernels. M_C and K_R are sums over the steps of each slot."""
 
     delta_nu: np.ndarray  # (p, p)
     mu: np.ndarray  # (p, k)
     M_C_now: np.ndarray  # (p, p)
     M_C: np.ndarray  # (p, slots p)
-    M_R: np.ndarray  # (p, slots p) of K_R(n, j)
+    K_R: np.ndarray  # (p, slots p) of K_R(n, j) = eta_j M_R(n, j)
 
 
 class UnitDrive(NamedTuple):
@@ -218,7 +218,7 @@ class UnitWeights(Recursion):
 
     def pull(self, row: UnitRow) -> tuple[np.ndarray, np.ndarray]:
         """keep (p, p) and memory (p, slots p) of a UnitDrive. Eqs. [c-h], [momentum]."""
-        now, memory = self.settings, kernel_weights(self.history, row.M_R)
+        now, memory = self.settings, kernel_weights(self.history, row.K_R)
         if now.recoil:
             memory[:, self.last] -= now.recoil / now.eta * np.eye(self.units)
         return self.free * np.eye(self.units) - now.eta * row.delta_nu, memory

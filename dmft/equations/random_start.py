@@ -39,7 +39,7 @@ def raw_row(weights: WeightDynamics, sums: np.ndarray, carried: float) -> Row:
     alpha, slots = weights.experiment.alpha, weights.history.slots
     products, responses = (sums[TEACHER_SCALARS + k * slots : TEACHER_SCALARS + (k + 1) * slots] for k in range(2))
     return Row(delta_nu=alpha * sums[CURVATURE], mu=0.0, M_C_now=alpha * sums[SQUARE], M_C=alpha * products,
-               M_R=-alpha * responses / carried)
+               K_R=-alpha * responses / carried)
 
 
 def identity_gap(weights: WeightDynamics, row: Row, sums: np.ndarray) -> Gap:
@@ -67,7 +67,7 @@ class TeacherRows(NamedTuple):
 
     def enter(self, n: int, row: Row, a: float) -> None:
         """Store row n, given in the place of the response and of M_C (see `raw_row`)."""
-        self.K1[n], self.K1_now[n], self.Z[n], self.Z_now[n], self.a[n] = -row.M_R, row.delta_nu, row.M_C, row.M_C_now, a
+        self.K1[n], self.K1_now[n], self.Z[n], self.Z_now[n], self.a[n] = -row.K_R, row.delta_nu, row.M_C, row.M_C_now, a
 
     def row(self, n: int) -> Row:
         """Row n in the place of the response and of M_C."""
@@ -91,7 +91,7 @@ class TeacherChannel:
 
     def estimate(self, weights: WeightDynamics, sums: np.ndarray, carried: float, use: InUse) -> Row:
         """Row n, with K1 corrected by the identity as M_R is. sums: of `teacher_sums`; carried: weight of the samples with
-        tangents. The ridge is smaller than that of M_R by `random_trust`, so small that all tangents may count in it, `share` and
+        tangents. The ridge is smaller than that of K_R by `random_trust`, so small that all tangents may count in it, `share` and
         not `trusted`."""
         row = raw_row(weights, sums, carried)
         if not use.identity:
@@ -181,4 +181,4 @@ def _keep_row(kernels: dict[str, np.ndarray], kept: Kept, dynamics: WeightDynami
     for name, past, now in (("V", state.Q_row, state.Q_now), ("Z", row.M_C, row.M_C_now)):
         kernels[name][i, : i + 1] = kernels[name][: i + 1, i] = np.append(kept.means(past, history, i, 0), now)
     kernels["K1"][i] = 0.0
-    kernels["K1"][i, : i + 1] = np.append(kept.means(-row.M_R, history, i, 0, dynamics.experiment.eta_n[:n]), row.delta_nu)
+    kernels["K1"][i, : i + 1] = np.append(kept.means(-row.K_R, history, i, 0, dynamics.experiment.eta_n[:n]), row.delta_nu)

@@ -53,7 +53,7 @@ def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: InUse) -> Estim
         mu=alpha * sums[GK],  # [dmft-mu]
         M_C_now=alpha * sums[GG],  # [dmft-MC]
         M_C=alpha * products,  # [dmft-MC]
-        M_R=-alpha * (responses / sums[CARRIED] if use.identity else responses),  # [dmft-MR]
+        K_R=-alpha * (responses / sums[CARRIED] if use.identity else responses),  # [dmft-MR]
     )
     failed, noise, spread = None, None, 0.0
     if use.identity:
@@ -73,7 +73,7 @@ def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: floa
     held against, `control_fade_gradient` times K/K_T and the variance of the response over samples; late: what t is held against.
     Eq. [stein]."""
     alpha, t = weights.experiment.alpha, weights.experiment.t_n[weights.n]
-    through_fields = row.delta_nu * weights.m - dot(weights.history.weights(row.M_R), weights.state.m_past, weights.used)
+    through_fields = row.delta_nu * weights.m - dot(weights.history.weights(row.K_R), weights.state.m_past, weights.used)
     share = 1 / (1 + (sums[WILD] / weights.estimator.control_fade_weight) ** 4) / (1 + (t / late) ** 4)
     if faint > 0.0:
         share *= sums[GG] / (sums[GG] + faint)

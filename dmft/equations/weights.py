@@ -22,13 +22,13 @@ from dmft.model.experiment import Experiment
 
 
 class Row(NamedTuple):
-    """Row n of the kernels, estimated or given. M_C and M_R are sums over the steps of each slot."""
+    """Row n of the kernels, estimated or given. M_C and K_R are sums over the steps of each slot."""
 
     delta_nu: float
     mu: float
     M_C_now: float  # M_C(n, n)
     M_C: np.ndarray  # (slots,) sum over block of M_C(n, k)
-    M_R: np.ndarray  # (slots,) sum over block of K_R(n, k) = eta_k M_R(n, k)
+    K_R: np.ndarray  # (slots,) sum over block of K_R(n, k) = eta_k M_R(n, k)
 
 
 class Drive(NamedTuple):
@@ -195,7 +195,7 @@ class WeightDynamics(Recursion):
     def pull(self, row: Row) -> tuple[float, np.ndarray]:
         """The coefficient of the present position in the step that row n makes, and those of the past: `keep` and `memory` of a
         Drive. Eqs. [schedule], [momentum]."""
-        now, memory = self.settings, self.history.weights(row.M_R)
+        now, memory = self.settings, self.history.weights(row.K_R)
         if now.recoil:
             memory[self.history.order[-1]] -= now.recoil / now.eta  # step n - 1 is never in a block
         return now.inertia - now.eta * row.delta_nu - now.eta * now.ridge, memory
