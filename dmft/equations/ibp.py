@@ -44,7 +44,7 @@ class FieldOverlaps(NamedTuple):
     now: float
 
 
-class Gap(NamedTuple):
+class IdentityResidual(NamedTuple):
     """e_j, the residual of the identity for a row."""
 
     past: np.ndarray  # (slots,) block sums
@@ -72,23 +72,25 @@ def trusted_share(carriers: int, samples: int, estimator: Estimator = ESTIMATOR)
     return min(carriers, trusted, estimator.most_trusted) / samples
 
 
-def gap(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps, noise: NoiseOverlaps | None = None) -> Gap:
+def identity_residual(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps, noise: NoiseOverlaps | None = None
+                      ) -> IdentityResidual:
     """The residual of the identity for a row as it was estimated. Eq. [ibp]. overlaps: alpha <g_n h_j>; noise: those of the row,
     where known."""
     state, history, settings, past = weights.state, weights.history, weights.settings, np.empty(weights.history.slots)
     last = history.order[-1] if settings.recoil else 0
+    keep, memory = weights.step_coefficients(row)
     now, largest = _residual(
-        settings.eta, weights.free, settings.recoil, last, *weights.pull(row), *(noise or weights.noise_overlaps(row)), state.Q,
+        settings.eta, weights.free, settings.recoil, last, keep, memory, *(noise or weights.noise_overlaps(row)), state.Q,
         state.Q_row, state.Q_now, *overlaps, history.divisor, weights.used, past,
     )
-    return Gap(past, now, max(largest, abs(now)))
+    return IdentityResidual(past, now, max(largest, abs(now)))
 
 
-def corrected(weights: WeightDynamics, row: Row, failed: Gap, g_squared: float, share: float, spread: float) -> Row:
+def corrected(weights: WeightDynamics, row: Row, residual: IdentityResidual, g_squared: float, share: float, spread: float) -> Row:
     """The row with its response corrected. g_squared: <g_n^2>; share: K_T/K as far as it is trusted; spread: variance
     of g'_n sum_k T_nk over samples."""
     eps = ridge_strength(weights, g_squared, share, spread)
-    return row if eps is None else solved(weights, row, failed, eps)
+    return row if eps is None else solved(weights, row, residual, eps)
 
 
 def ridge_strength(weights: WeightDynamics, g_squared: float, share: float, spread: float) -> float | None:
@@ -121,12 +123,12 @@ def _solve(L, order, size, Q_row, variance, least, past, now, x, K_R):
     return u
 
 
-def solved(weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
+def solved(weights: WeightDynamics, row: Row, residual: IdentityResidual, eps: float) -> Row:
     """The row corrected by rho -= D u with (Q + eps D) u = e. Eq. [ibp]."""
     state, history, K_R = weights.state, weights.history, row.K_R.copy()
     _keep_factor(weights, history.order, eps)
     now = _solve(state.ridge, history.order, history.divisor, state.Q_row, state.Q_now + state.ridge_eps, state.ridge_eps,
-                 failed.past, failed.now, np.empty((3, len(history.order))), K_R)
+                 residual.past, residual.now, np.empty((3, len(history.order))), K_R)
     return row._replace(K_R=K_R, delta_nu=row.delta_nu - now)
 
 

@@ -78,7 +78,7 @@ def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
     """m, a, Q and Gam from all rows of the kernels. Every eta that is written is that of step n: those of the sources are in K_R
     and Gam. Eq. [schedule]."""
     rows = e.steps + 1
-    Q, Gam, pull = (np.zeros((rows, rows)) for _ in range(3))
+    Q, Gam, memories = (np.zeros((rows, rows)) for _ in range(3))
     m, a, keep, drift = np.zeros(rows), np.ones(rows), np.zeros(rows), np.zeros(rows)
     m[0], Q[0, 0] = e.m0, e.h_start_variance
     m_w, Q_w, Gam_w, Q_ww = m.copy(), Q[0].copy(), np.zeros(rows), Q[0, 0]  # of w_n: overlap, <w_n y_j>, response, <w_n w_n>
@@ -86,10 +86,10 @@ def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
         step = min(n, e.steps - 1)  # the last row has the settings of the last step
         eta, decay = e.eta_n[step], e.ridge_n[step]
         A, B, D = e.update.shares(step)  # [momentum] of y_n, y_{n-1} and w_n
-        pull[n, :n] = kernels.K_R[n, :n]
+        memories[n, :n] = kernels.K_R[n, :n]
         if B:
-            pull[n, n - 1] -= B / eta  # [momentum]
-        memory = eta * pull[n, :n]
+            memories[n, n - 1] -= B / eta  # [momentum]
+        memory = eta * memories[n, :n]
         keep[n] = A - eta * (kernels.delta_nu[n] + decay)
         past = np.tril(Q) + np.tril(Q, -1).T  # Q is symmetric
         b = Gam[: n + 1, :n] @ kernels.M_C[n, :n]  # [dmft-Q] <chi_n zeta_j>
@@ -114,7 +114,7 @@ def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
         Q[n + 1, n + 1] = (1 + beta) ** 2 * norm + beta**2 * Q_ww - 2 * beta * (1 + beta) * cross
         Gam[n + 1] = (1 + beta) * response - beta * Gam_w
         Q_w[: n + 1], Q_w[n + 1], Q_ww, Gam_w = row, (1 + beta) * norm - beta * cross, norm, response
-    return FullWeights(m, m_w, a, keep, Q, Gam, pull, drift)
+    return FullWeights(m, m_w, a, keep, Q, Gam, memories, drift)
 
 
 @lru_cache

@@ -322,7 +322,7 @@ class Iteration:
         closings, m, b, out = under_way.closings, under_way.m, under_way.b, under_way.partial[under_way.turn]
         for n, closing in enumerate(closings):
             if n % STEPS_AHEAD == 0:
-                samples.look_ahead(np.array([ahead.drive.memory for ahead in closings[n : n + STEPS_AHEAD]]))
+                samples.precompute_memory(np.array([ahead.drive.memory for ahead in closings[n : n + STEPS_AHEAD]]))
             present = m[n], b[n], under_way.m_w[n]
             out[n, : self.width] += samples.row_sums(*present).sum(axis=0)
             if self.experiment.observables:
