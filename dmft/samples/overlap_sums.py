@@ -16,6 +16,7 @@ from dmft.equations.random_start import (
 )
 from dmft.equations.rows import GROUPS
 from dmft.samples.state import Fields, Past, SampleState
+from dmft.samples.tangents import bounded
 
 
 @njit(cache=True)
@@ -36,13 +37,9 @@ def _sum_block(first, last, used, state, fields, past, row, identity, most, line
         for j in range(used):
             line[products + j] += wg * past.G[i, j]
         if t >= 0:
-            if identity:  # bounded; the identity puts back what is missed
-                response, total = 0.0, 0.0
-                for j in range(used):
-                    response += abs(np.float64(row[t, j]))
-                    total += np.float64(row[t, j])
-                if response > most:
-                    wgp *= most / response
+            if identity:
+                total, share = bounded(row[t], used, most)
+                wgp *= share
                 line[K1_RESPONSE] += wgp * total
                 line[K1_RESPONSE2] += wgp * total * (wgp * total) / state.weight[i]
             for j in range(used):

@@ -51,7 +51,16 @@ from dmft.samples.nesterov import AtWeights
 from dmft.samples.overlap_sums import overlap_sums
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Fields, Learning, Past, SampleState, by_name
-from dmft.samples.tangents import OVERSHOOT, Bounds, PrecomputedMemory, Tangents, gather, merge_packed, precompute
+from dmft.samples.tangents import (
+    OVERSHOOT,
+    Bounds,
+    PrecomputedMemory,
+    Tangents,
+    bounded,
+    gather,
+    merge_packed,
+    precompute,
+)
 
 
 class Step(NamedTuple):
@@ -110,13 +119,9 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
         t = lines[i]
         if t >= 0:
             carried += w
-            if identity:  # bounded: what is missed, the identity puts back
-                response = total = 0.0
-                for j in range(used):
-                    response += abs(np.float64(row[t, j]))
-                    total += np.float64(row[t, j])
-                if response > most:
-                    wgp *= most / response
+            if identity:
+                total, share = bounded(row[t], used, most)
+                wgp *= share
                 sum_response += wgp * total
                 sum_response2 += wgp * total * (wgp * total) / w
             add_scaled(responses, wgp, row[t], used)

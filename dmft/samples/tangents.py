@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from dmft.core.compiled import UNCOUNTED
+from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.streaming import add_rows
 from dmft.equations.history import NONE
 from dmft.equations.recursion import merge_vector
@@ -50,6 +50,17 @@ class PrecomputedMemory(NamedTuple):
     sums: np.ndarray  # (count, steps, slots)
     step: int  # which of the steps this one is; -1 where nothing was computed ahead
     first: int
+
+
+@njit(**INNER)
+def bounded(row, used, most):
+    """sum_J T_nJ of a sample, and what its response is multiplied by so that sum_J |T_nJ| counts as `most` at most: what is missed,
+    the identity puts back."""
+    size = total = 0.0
+    for j in range(used):
+        size += abs(np.float64(row[j]))
+        total += np.float64(row[j])
+    return total, most / size if size > most else 1.0
 
 
 @njit(**UNCOUNTED, fastmath={"contract"})
