@@ -41,8 +41,8 @@ def reference_sweep(n: int, samples: int) -> float:
     sampling = Sampling(samples, 1, (0,), frozenset())
     draws, rows = draw(p, sampling, np.arange(samples)), n + 1
     # kernels small enough for paths to stay finite; their values do not change the work
-    none, M_R = np.zeros(rows), np.tril(np.full((rows, rows), 1e-3), -1)
-    kernels = reference.FullKernels(none, none, 1e-6 * (np.eye(rows) + 0.1), M_R, none)
+    none, K_R = np.zeros(rows), np.tril(np.full((rows, rows), 1e-3), -1)
+    kernels = reference.FullKernels(none, none, 1e-6 * (np.eye(rows) + 0.1), K_R, none)
     weight, m = np.full(samples, 1 / samples), np.full(rows, 0.5)
     return seconds(lambda: reference.sweep_once(p, draws, weight, sampling.keys, kernels, m))
 

@@ -106,7 +106,7 @@ class CommitteeMarch(Forward):
             return
         C_row, none, rates = state.Q_row + state.m @ state.m_past, np.zeros((p, p)), e.eta_n[: self.n]
         for name, past, now, source in (("M_C", row.M_C, row.M_C_now, None), ("C", C_row, self.weights.C_now, None),
-                                        ("M_R", row.M_R, none, rates), ("R", e.eta_0 * state.R_row, none, rates)):
+                                        ("M_R", row.K_R, none, rates), ("R", e.eta_0 * state.R_row, none, rates)):
             for r, q in np.ndindex(p, p):
                 means = kept.means(np.ascontiguousarray(past[r, q::p]), history, i, 0, source)
                 self.kernels[name][i, : i + 1, r, q] = np.append(means, now[r, q])

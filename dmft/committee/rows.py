@@ -67,7 +67,7 @@ def estimate(weights: UnitWeights, places: SumPlaces, sums: np.ndarray, use: InU
         mu=alpha * gk,  # [c-mu]
         M_C_now=alpha * sums[places.gg].reshape(p, p),  # [c-MC]
         M_C=alpha * groups[0],  # [c-MC]
-        M_R=-alpha * groups[1] / carried,  # [c-MR]
+        K_R=-alpha * groups[1] / carried,  # [c-MR]
     )
     overlaps = UnitOverlaps(alpha * groups[2], alpha * sums[places.gh].reshape(p, p))
     if exchangeable:
@@ -76,23 +76,24 @@ def estimate(weights: UnitWeights, places: SumPlaces, sums: np.ndarray, use: InU
     if not use.identity:
         return Estimated(row, None, 0.0)
     noise = weights.noise_overlaps(row)
-    failed, largest = gap(weights, row, overlaps, noise)
+    residual, largest = identity_residual(weights, row, overlaps, noise)
     mean = sums[places.response] / carried
     spread = max(float(sums[places.response2] / carried - mean @ mean), 0.0) / p
     eps = strength(weights, float(np.trace(sums[places.gg].reshape(p, p))) / p, use.trusted, spread)
-    return Estimated(row if eps is None else solved(weights, row, failed, eps), noise, largest)
+    return Estimated(row if eps is None else solved(weights, row, residual, eps), noise, largest)
 
 
-def gap(weights: UnitWeights, row: UnitRow, overlaps: UnitOverlaps, noise: UnitOverlaps) -> tuple[UnitOverlaps, float]:
+def identity_residual(weights: UnitWeights, row: UnitRow, overlaps: UnitOverlaps, noise: UnitOverlaps
+                      ) -> tuple[UnitOverlaps, float]:
     """e_j, the residual of the identity for a row, and its largest entry. overlaps: alpha <g_n h_j^T>. Eq. [c-ibp]."""
     state, now, x = weights.state, weights.settings, weights.overlaps_of_step(row, noise)
     past, present = weights.free * state.Q_row - x.past, weights.free * state.Q_now - x.now
     if now.recoil:
         past -= now.recoil * state.Q[weights.last]
         present -= now.recoil * state.Q_row[:, weights.last].T
-    failed = UnitOverlaps(past / now.eta - overlaps.past, present / now.eta - overlaps.now)
-    each = np.abs(failed.past) / np.repeat(weights.history.divisor, weights.units)
-    return failed, float(max(each.max(), np.abs(failed.now).max()))
+    residual = UnitOverlaps(past / now.eta - overlaps.past, present / now.eta - overlaps.now)
+    each = np.abs(residual.past) / np.repeat(weights.history.divisor, weights.units)
+    return residual, float(max(each.max(), np.abs(residual.now).max()))
 
 
 def strength(weights: UnitWeights, g_squared: float, share: float, spread: float) -> float | None:
@@ -107,11 +108,11 @@ def strength(weights: UnitWeights, g_squared: float, share: float, spread: float
     return max(share * g_squared * (state.n + 1) / s2, floor) if s2 > 0.0 else None
 
 
-def solved(weights: UnitWeights, row: UnitRow, failed: UnitOverlaps, eps: float) -> UnitRow:
+def solved(weights: UnitWeights, row: UnitRow, residual: UnitOverlaps, eps: float) -> UnitRow:
     """The row corrected by Y with Y (Q + eps D) = e: M_R += D Y of the past, delta_nu -= Y of the present. Eq. [c-ibp]."""
     state, p, order = weights.state, weights.units, widened(weights.history.order, weights.units)
     _keep_factor(weights, order, eps)
-    Q_row, e = state.Q_row[:, order], failed.past[:, order]
+    Q_row, e = state.Q_row[:, order], residual.past[:, order]
     lines = np.ascontiguousarray(np.concatenate([Q_row, e]))
     known = np.empty((2 * p, 2 * p))
     solve_lines(state.ridge, lines, known)
@@ -119,10 +120,10 @@ def solved(weights: UnitWeights, row: UnitRow, failed: UnitOverlaps, eps: float)
     # The present step is the last unknown: it is solved for first, then the past given its value.
     values, vectors = np.linalg.eigh(_symmetric(state.Q_now + state.ridge_eps * np.eye(p) - known[:p, :p]))
     left = (vectors / np.maximum(values, state.ridge_eps)) @ vectors.T
-    now = (failed.now - known[p:, :p]) @ left
-    M_R = row.M_R.copy()
-    M_R[:, order] += np.repeat(weights.history.divisor, p)[order] * (alone - now @ pulled)
-    return row._replace(M_R=M_R, delta_nu=_symmetric(row.delta_nu - now))
+    now = (residual.now - known[p:, :p]) @ left
+    K_R = row.K_R.copy()
+    K_R[:, order] += np.repeat(weights.history.divisor, p)[order] * (alone - now @ pulled)
+    return row._replace(K_R=K_R, delta_nu=_symmetric(row.delta_nu - now))
 
 
 def _symmetric(X: np.ndarray) -> np.ndarray:

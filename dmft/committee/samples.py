@@ -206,7 +206,7 @@ def _advance_carried(first, last, step, drive, units, tangents, fields, followin
         t = units.line[i]
         if t >= 0:
             advance_tangents(tangents.T[t], tangents.row[t], tangents.E[t], fields.d[i], fields.curve[i], fields.bend[i], drive,
-                             step.eta, step.merges, step.slot, step.offset, step.stop, used, step.tiny, step.most, following)
+                             step, used, following)
 
 
 @njit(**UNCOUNTED, parallel=True)

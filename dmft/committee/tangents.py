@@ -72,10 +72,11 @@ def _gather(T, memory, offset, stop, used, width, out):
 
 
 @njit(**INNER)
-def advance_tangents(T, row, E, d, curve, bend, drive, eta, merges, slot, offset, stop, used, tiny, most, following):
+def advance_tangents(T, row, E, d, curve, bend, drive, step, used, following):
     """The tangents of one sample from step n to n+1: T packed, row (p, slots c) of step n, in place. d, bend (p,), curve: g' =
-    curve d d^T + diag(bend), as of the present step. following (p, slots c + p): room to work in. Eq. [c-T]."""
+    curve d d^T + diag(bend), as of the present step; step: a UnitStep. following (p, slots c + p): room to work in. Eq. [c-T]."""
     A, keep, memory = drive.A, drive.keep, drive.memory
+    eta, merges, slot, offset, stop, tiny, most = step.eta, step.merges, step.slot, step.offset, step.stop, step.tiny, step.most
     units, width = E.shape
     length, largest, norm = used * width, bend[0], 0.0
     for r in range(units):

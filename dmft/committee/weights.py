@@ -24,13 +24,13 @@ from dmft.model.network import TwoLayer
 
 
 class UnitRow(NamedTuple):
-    """Row n of the kernels. M_C and M_R are sums over the steps of each slot."""
+    """Row n of the kernels. M_C and K_R are sums over the steps of each slot."""
 
     delta_nu: np.ndarray  # (p, p)
     mu: np.ndarray  # (p, k)
     M_C_now: np.ndarray  # (p, p)
     M_C: np.ndarray  # (p, slots p)
-    M_R: np.ndarray  # (p, slots p) of K_R(n, j)
+    K_R: np.ndarray  # (p, slots p) of K_R(n, j) = eta_j M_R(n, j)
 
 
 class UnitDrive(NamedTuple):
@@ -216,9 +216,9 @@ class UnitWeights(Recursion):
         state, correlation = self.state, self.experiment.eta_0 * kernel_weights(self.history, row.M_C)
         return UnitOverlaps(self._against(correlation, state.R), self._against(correlation, state.R_row))
 
-    def pull(self, row: UnitRow) -> tuple[np.ndarray, np.ndarray]:
+    def step_coefficients(self, row: UnitRow) -> tuple[np.ndarray, np.ndarray]:
         """keep (p, p) and memory (p, slots p) of a UnitDrive. Eqs. [c-h], [momentum]."""
-        now, memory = self.settings, kernel_weights(self.history, row.M_R)
+        now, memory = self.settings, kernel_weights(self.history, row.K_R)
         if now.recoil:
             memory[:, self.last] -= now.recoil / now.eta * np.eye(self.units)
         return self.free * np.eye(self.units) - now.eta * row.delta_nu, memory
@@ -226,7 +226,7 @@ class UnitWeights(Recursion):
     def overlaps_of_step(self, row: UnitRow, noise: UnitOverlaps) -> UnitOverlaps:
         """x_j, of the step before it is scaled, with the past and with w_n. Eq. [c-Q]."""
         state, eta = self.state, self.settings.eta
-        keep, memory = self.pull(row)
+        keep, memory = self.step_coefficients(row)
         past = keep @ state.Q_row + eta * self._times(memory, state.Q) + eta * noise.past
         return UnitOverlaps(past, keep @ state.Q_now + eta * self._against(memory, state.Q_row) + eta * noise.now)
 
@@ -234,7 +234,7 @@ class UnitWeights(Recursion):
         """What follows from row n; the state stays at step n. noise: that of the row, where known."""
         state, now, eta = self.state, self.settings, self.settings.eta
         noise = noise or self.noise_overlaps(row)
-        (keep, memory), x = self.pull(row), self.overlaps_of_step(row, noise)
+        (keep, memory), x = self.step_coefficients(row), self.overlaps_of_step(row, noise)
         b_z = keep @ noise.now.T + eta * self._against(memory, noise.past) + eta * row.M_C_now  # [c-Q]
         q_u = x.now @ keep.T + eta * self._against(x.past, memory) + eta * b_z + now.heat * np.eye(self.units)  # [c-Q]
         q_u = 0.5 * (q_u + q_u.T)

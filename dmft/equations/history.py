@@ -23,7 +23,7 @@ common row length, because four rows are read at a time. A block that goes up a 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -83,13 +83,26 @@ def _empty(low, size):
     return slot
 
 
-@njit(**UNCOUNTED)
-def push_step(step, per_level, lows, stretch, whole, first, size, order, count, held, settled, merges, joins):
-    """Enter a step; fills `merges` and `joins`, and returns their numbers, the new slot, and how many blocks there are and have
-    settled.
+class BlockTable(NamedTuple):
+    """Where the blocks are, for compiled code."""
 
-    lows (levels,): first slot of each level; stretch (steps,): which stretch between two fences a step lies in, whole: how long
-    that is; first, size (slots,), order: the blocks; held (levels,): how many each level has."""
+    per_level: int
+    lows: np.ndarray  # (levels,) first slot of each level
+    stretch: np.ndarray  # (steps,) which stretch between two fences a step lies in
+    whole: np.ndarray  # how long a stretch is
+    first: np.ndarray  # (slots,) first step of the block in each slot
+    size: np.ndarray  # (slots,) its number of steps
+    order: np.ndarray  # slots, oldest first
+    held: np.ndarray  # (levels,) how many blocks each level has
+    merges: np.ndarray  # (levels, 3) what the last step merged, as of a Plan
+    joins: np.ndarray  # (levels,)
+
+
+@njit(**UNCOUNTED)
+def push_step(step, blocks, count, settled):
+    """Enter a step into a BlockTable of so many blocks; returns the numbers of `merges` and `joins`, the new slot, and how many
+    blocks there are and have settled."""
+    per_level, lows, stretch, whole, first, size, order, held, merges, joins = blocks
     full = 0
     while full < len(held) and held[full] >= per_level:
         full += 1
@@ -128,16 +141,15 @@ def push_step(step, per_level, lows, stretch, whole, first, size, order, count, 
 
 
 @njit(**UNCOUNTED)
-def _tried(steps, per_level, lows, stretch, whole, first, size, order, held, merges, joins, most):
+def _tried(steps, blocks, most):
     """How many blocks settle in so many steps, and into most (levels,) how many slots of each level are ever in use: the plan,
     tried out with levels of one slot more than they can fill."""
-    count, settled, settling, width = 0, 0, len(whole), per_level + 1
+    count, settled, settling, width = 0, 0, len(blocks.whole), blocks.per_level + 1
     for step in range(steps):
-        moved, _, slot, count, settled = push_step(step, per_level, lows, stretch, whole, first, size, order, count, held, settled,
-                                               merges, joins)
-        most[0] = max(most[0], slot - lows[0] + 1)
+        moved, _, slot, count, settled = push_step(step, blocks, count, settled)
+        most[0] = max(most[0], slot - blocks.lows[0] + 1)
         for k in range(moved):
-            level, place = divmod(merges[k, 2] - settling, width)
+            level, place = divmod(blocks.merges[k, 2] - settling, width)
             if level >= 0:
                 most[level] = max(most[level], place + 1)
     return settled
@@ -210,8 +222,9 @@ class Layout(NamedTuple):
         slots = len(whole) + width * MOST_LEVELS
         first, size, order = (np.zeros(slots, np.int64) for _ in range(3))
         held, joins, most = (np.zeros_like(levels) for _ in range(3))
-        settled = _tried(steps, per_level, len(whole) + width * levels, stretch, whole, first, size, order, held,
-                         np.zeros((MOST_LEVELS, 3), np.int64), joins, most)
+        blocks = BlockTable(per_level, len(whole) + width * levels, stretch, whole, first, size, order, held,
+                            np.zeros((MOST_LEVELS, 3), np.int64), joins)
+        settled = _tried(steps, blocks, most)
         return cls(grouped(settled), tuple(grouped(int(count)) for count in most if count))
 
     @property
@@ -285,19 +298,19 @@ class History:
         more steps than the history was made for."""
         if step >= self.steps:
             raise RuntimeError(f"no room for step {step}: the history was made for {self.steps} steps")
-        self._order = self._order.copy()  # plans and callers may hold the old order
-        moved, joined, slot, self._count, self._settled = push_step(
-            step, self.per_level, self._lows, self._stretch, self._whole, self.first, self.size, self._order, self._count,
-            self._held, self._settled, self._merges, self._joins)
+        moved, joined, slot, self._count, self._settled = push_step(step, self._blocks(), self._count, self._settled)
         self.divisor, self.upto = np.maximum(self.size, 1.0), max(self.upto, slot + 1)
         return Plan(self._merges[:moved].copy(), slot, tuple(self._joins[:joined].tolist()))
 
-    def pushing(self) -> tuple[Any, ...]:
+    def _blocks(self) -> BlockTable:
+        self._order = self._order.copy()  # plans and callers may hold the old order
+        return BlockTable(self.per_level, self._lows, self._stretch, self._whole, self.first, self.size, self._order, self._held,
+                          self._merges, self._joins)
+
+    def pushing(self) -> tuple[BlockTable, int, int, int]:
         """The arguments of `push_step` besides the step, for compiled loops over many steps; and the end of the slots ever in use.
         `pushed` takes over what they left in the arrays."""
-        self._order = self._order.copy()
-        return (self.per_level, self._lows, self._stretch, self._whole, self.first, self.size, self._order, self._held,
-                self._merges, self._joins, self._count, self._settled, self.upto)
+        return self._blocks(), self._count, self._settled, self.upto
 
     def pushed(self, count: int, settled: int, upto: int) -> None:
         """After such a loop: how many blocks there are and have settled, and the end of the slots that were ever in use."""

@@ -1,6 +1,6 @@
 """A row of the response corrected by an exact identity, from integration by parts. Eq. [ibp].
 
-The row rho = (-eta M_R(n,k), delta_nu_n) obeys, exactly and at finite eta,
+The row rho = (-K_R(n,k), delta_nu_n) obeys, exactly and at finite eta,
 
     sum_k rho_k Q(k,j) = alpha <g_n h_j> + b_j     for every j <= n,
 
@@ -44,7 +44,7 @@ class FieldOverlaps(NamedTuple):
     now: float
 
 
-class Gap(NamedTuple):
+class IdentityResidual(NamedTuple):
     """e_j, the residual of the identity for a row."""
 
     past: np.ndarray  # (slots,) block sums
@@ -72,23 +72,25 @@ def trusted_share(carriers: int, samples: int, estimator: Estimator = ESTIMATOR)
     return min(carriers, trusted, estimator.most_trusted) / samples
 
 
-def gap(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps, noise: NoiseOverlaps | None = None) -> Gap:
+def identity_residual(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps, noise: NoiseOverlaps | None = None
+                      ) -> IdentityResidual:
     """The residual of the identity for a row as it was estimated. Eq. [ibp]. overlaps: alpha <g_n h_j>; noise: those of the row,
     where known."""
     state, history, settings, past = weights.state, weights.history, weights.settings, np.empty(weights.history.slots)
     last = history.order[-1] if settings.recoil else 0
+    keep, memory = weights.step_coefficients(row)
     now, largest = _residual(
-        settings.eta, weights.free, settings.recoil, last, *weights.pull(row), *(noise or weights.noise_overlaps(row)), state.Q,
+        settings.eta, weights.free, settings.recoil, last, keep, memory, *(noise or weights.noise_overlaps(row)), state.Q,
         state.Q_row, state.Q_now, *overlaps, history.divisor, weights.used, past,
     )
-    return Gap(past, now, max(largest, abs(now)))
+    return IdentityResidual(past, now, max(largest, abs(now)))
 
 
-def corrected(weights: WeightDynamics, row: Row, failed: Gap, g_squared: float, share: float, spread: float) -> Row:
+def corrected(weights: WeightDynamics, row: Row, residual: IdentityResidual, g_squared: float, share: float, spread: float) -> Row:
     """The row with its response corrected. g_squared: <g_n^2>; share: K_T/K as far as it is trusted; spread: variance
     of g'_n sum_k T_nk over samples."""
     eps = ridge_strength(weights, g_squared, share, spread)
-    return row if eps is None else solved(weights, row, failed, eps)
+    return row if eps is None else solved(weights, row, residual, eps)
 
 
 def ridge_strength(weights: WeightDynamics, g_squared: float, share: float, spread: float) -> float | None:
@@ -104,7 +106,7 @@ def ridge_strength(weights: WeightDynamics, g_squared: float, share: float, spre
 
 
 @njit(**UNCOUNTED, error_model="numpy")
-def _solve(L, order, size, Q_row, variance, least, past, now, x, M_R):
+def _solve(L, order, size, Q_row, variance, least, past, now, x, K_R):
     """Correct M_R in place; returns u of the present step. L: factor of Q + eps D over the past, in order of time; Q_row, variance:
     what the present step adds to Q + eps D; least: of its pivot; past, now: e_j; x (3, steps of the past): room to work in."""
     count, pull, alone, e = len(order), x[0], x[1], x[2]
@@ -117,17 +119,17 @@ def _solve(L, order, size, Q_row, variance, least, past, now, x, M_R):
     backward(L, x[:2], count)
     u = (now - dot(pull, e, count)) / (least if left < least else left)
     for i in range(count):
-        M_R[order[i]] += size[order[i]] * (alone[i] - u * pull[i])
+        K_R[order[i]] += size[order[i]] * (alone[i] - u * pull[i])
     return u
 
 
-def solved(weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
+def solved(weights: WeightDynamics, row: Row, residual: IdentityResidual, eps: float) -> Row:
     """The row corrected by rho -= D u with (Q + eps D) u = e. Eq. [ibp]."""
-    state, history, M_R = weights.state, weights.history, row.M_R.copy()
+    state, history, K_R = weights.state, weights.history, row.K_R.copy()
     _keep_factor(weights, history.order, eps)
     now = _solve(state.ridge, history.order, history.divisor, state.Q_row, state.Q_now + state.ridge_eps, state.ridge_eps,
-                 failed.past, failed.now, np.empty((3, len(history.order))), M_R)
-    return row._replace(M_R=M_R, delta_nu=row.delta_nu - now)
+                 residual.past, residual.now, np.empty((3, len(history.order))), K_R)
+    return row._replace(K_R=K_R, delta_nu=row.delta_nu - now)
 
 
 def _keep_factor(weights: WeightDynamics, order: np.ndarray, eps: float) -> None:

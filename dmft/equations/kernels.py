@@ -148,7 +148,7 @@ def enter_row(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept:
         return
     rates = e.eta_n[: weights.n]
     rows = (("M_C", row.M_C, row.M_C_now, None), ("C", state.Q_row + state.m * state.m_past, state.Q_now + state.m**2, None),
-            ("M_R", row.M_R, 0.0, rates), ("R", e.eta_0 * state.R_row, 0.0, rates))
+            ("M_R", row.K_R, 0.0, rates), ("R", e.eta_0 * state.R_row, 0.0, rates))
     waited = int(kept.waiting.searchsorted(visible))
     slots = history.order[np.searchsorted(history.first[history.order], kept.waiting[:waited] + e.hidden)]
     for name, past, now, source in rows:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.equations.history import History
-from dmft.equations.ibp import FieldOverlaps, Gap, gap, ridge_strength, solved
+from dmft.equations.ibp import FieldOverlaps, IdentityResidual, identity_residual, ridge_strength, solved
 from dmft.equations.kernels import Kept, Wanted
 from dmft.equations.recursion import merge_columns
 from dmft.equations.rows import InUse
@@ -30,27 +30,27 @@ from dmft.model.experiment import Experiment
 # Columns of the sums over samples with weight k^2 (k = h0 for a teacher), before the kernels: of g', g^2, g h, k^2 g^2, and of
 # the bounded response k^2 g' sum_J T_nJ and its square. Behind them come the groups of rows.py, with this weight.
 CURVATURE, SQUARE, FIELD, NOISE, K1_RESPONSE, K1_RESPONSE2 = range(6)
-TEACHER_SCALARS = 6
+OVERLAP_SCALARS = 6
 
 
 def raw_row(weights: WeightDynamics, sums: np.ndarray, carried: float) -> Row:
     """Row n of K1 and Z as sampled, in the place of the response and of M_C: delta_nu is K1(n,n), M_R is -K1(n,k), M_C is Z.
-    Eq. [random-K]. sums: of `teacher_sums` over all samples; carried: weight of the samples with tangents."""
+    Eq. [random-K]. sums: of `overlap_sums` over all samples; carried: weight of the samples with tangents."""
     alpha, slots = weights.experiment.alpha, weights.history.slots
-    products, responses = (sums[TEACHER_SCALARS + k * slots : TEACHER_SCALARS + (k + 1) * slots] for k in range(2))
+    products, responses = (sums[OVERLAP_SCALARS + k * slots : OVERLAP_SCALARS + (k + 1) * slots] for k in range(2))
     return Row(delta_nu=alpha * sums[CURVATURE], mu=0.0, M_C_now=alpha * sums[SQUARE], M_C=alpha * products,
-               M_R=-alpha * responses / carried)
+               K_R=-alpha * responses / carried)
 
 
-def identity_gap(weights: WeightDynamics, row: Row, sums: np.ndarray) -> Gap:
+def identity_gap(weights: WeightDynamics, row: Row, sums: np.ndarray) -> IdentityResidual:
     """The residual of the weighted identity for a row. Eq. [random-ibp]. The Gaussian noise zeta of a sample does not depend on its
     h0, so that [ibp] holds with the weight h0^2 on both sides, with the same Q and R."""
     alpha, slots = weights.experiment.alpha, weights.history.slots
-    overlaps = sums[TEACHER_SCALARS + 2 * slots :]
-    return gap(weights, row, FieldOverlaps(alpha * overlaps, alpha * sums[FIELD]))
+    overlaps = sums[OVERLAP_SCALARS + 2 * slots :]
+    return identity_residual(weights, row, FieldOverlaps(alpha * overlaps, alpha * sums[FIELD]))
 
 
-class TeacherRows(NamedTuple):
+class OverlapRows(NamedTuple):
     """Rows of K1 and Z at all steps, as block sums over the slots of the history at that step; a_n of the m = 0 march."""
 
     K1: np.ndarray  # (steps + 1, slots), k < n
@@ -60,38 +60,38 @@ class TeacherRows(NamedTuple):
     a: np.ndarray  # (steps + 1,)
 
     @classmethod
-    def empty(cls, steps: int, slots: int) -> TeacherRows:
+    def empty(cls, steps: int, slots: int) -> OverlapRows:
         """Rows to be filled by `enter`; NaN until then."""
         wide, narrow = (steps + 1, slots), steps + 1
         return cls(*(np.full(shape, np.nan) for shape in (wide, narrow, wide, narrow, narrow)))
 
     def enter(self, n: int, row: Row, a: float) -> None:
         """Store row n, given in the place of the response and of M_C (see `raw_row`)."""
-        self.K1[n], self.K1_now[n], self.Z[n], self.Z_now[n], self.a[n] = -row.M_R, row.delta_nu, row.M_C, row.M_C_now, a
+        self.K1[n], self.K1_now[n], self.Z[n], self.Z_now[n], self.a[n] = -row.K_R, row.delta_nu, row.M_C, row.M_C_now, a
 
     def row(self, n: int) -> Row:
         """Row n in the place of the response and of M_C."""
         return Row(float(self.K1_now[n]), 0.0, float(self.Z_now[n]), self.Z[n], -self.K1[n])
 
     @classmethod
-    def mean(cls, replicas: Mapping[str, np.ndarray], left_out: int = -1) -> TeacherRows:
+    def mean(cls, replicas: Mapping[str, np.ndarray], left_out: int = -1) -> OverlapRows:
         """Averages over replicas (first axis), without replica `left_out` if that is not negative."""
         count = len(replicas["a"])
         chosen = np.arange(count) != left_out
         return cls(*(np.mean(replicas[name][chosen], axis=0) for name in cls._fields))
 
 
-class TeacherChannel:
+class OverlapKernels:
     """K1 and Z of one solution, row by row. Keeps a Cholesky factor of Q + eps D of its own, with eps rounded to a power of two: a
     step changes its newest rows only, and the factor does not depend on the step at which it was begun."""
 
     def __init__(self, steps: int, slots: int):
-        self.rows = TeacherRows.empty(steps, slots)
+        self.rows = OverlapRows.empty(steps, slots)
         self._ridge, self._eps, self._upto = np.zeros((slots, slots)), 0.0, 0
 
     def estimate(self, weights: WeightDynamics, sums: np.ndarray, carried: float, use: InUse) -> Row:
-        """Row n, with K1 corrected by the identity as M_R is. sums: of `teacher_sums`; carried: weight of the samples with
-        tangents. The ridge is smaller than that of M_R by `random_trust`, so small that all tangents may count in it, `share` and
+        """Row n, with K1 corrected by the identity as M_R is. sums: of `overlap_sums`; carried: weight of the samples with
+        tangents. The ridge is smaller than that of K_R by `random_trust`, so small that all tangents may count in it, `share` and
         not `trusted`."""
         row = raw_row(weights, sums, carried)
         if not use.identity:
@@ -105,11 +105,11 @@ class TeacherChannel:
         the factor is not part of a checkpoint, and a march that goes on must find the same bits.)"""
         self._upto = min((self._upto, *joins))
 
-    def _solved(self, weights: WeightDynamics, row: Row, failed: Gap, eps: float) -> Row:
+    def _solved(self, weights: WeightDynamics, row: Row, residual: IdentityResidual, eps: float) -> Row:
         """ibp.solved with this object's factor instead of that of the weights."""
         own = copy(weights)
         own.state = replace(weights.state, ridge=self._ridge, ridge_eps=self._eps, ridge_from=self._upto, ridge_least=0.0)
-        done = solved(own, row, failed, eps)
+        done = solved(own, row, residual, eps)
         self._eps, self._upto = own.state.ridge_eps, own.state.ridge_from
         return done
 
@@ -122,7 +122,7 @@ class Fluctuations(NamedTuple):
     kernels: dict[str, np.ndarray]  # RANDOM_KERNELS, each (P, P) on the saved steps
 
 
-def fluctuations(experiment: Experiment, history: History, rows: TeacherRows, wanted: Wanted | None) -> Fluctuations:
+def fluctuations(experiment: Experiment, history: History, rows: OverlapRows, wanted: Wanted | None) -> Fluctuations:
     """V and the gain from the rows of K1 and Z: the recursion of Q with K1(n,n) for delta_nu, -K1 for eta M_R, Z for M_C, and the
     a_n of the m = 0 march. Eq. [random-V]. The field m of the state holds the gain. NaN from the first step whose rows are not
     known. history: as that of the march, empty; wanted: entries of the kernels, None for no kernels."""
@@ -147,7 +147,7 @@ def fluctuations(experiment: Experiment, history: History, rows: TeacherRows, wa
     return Fluctuations(V, gain, kernels)
 
 
-def sample_paths(experiment: Experiment, history: History, rows: TeacherRows, paths: int, rng: np.random.Generator) -> np.ndarray:
+def sample_paths(experiment: Experiment, history: History, rows: OverlapRows, paths: int, rng: np.random.Generator) -> np.ndarray:
     """Paths (paths, steps + 1) of X, drawn by its recursion, with z conditioned on its past as chi of a sample is; NaN from the
     first step whose rows are not known. Eq. [random-V]. history: as that of the march, empty."""
     dynamics = WeightDynamics(experiment, history)
@@ -181,4 +181,4 @@ def _keep_row(kernels: dict[str, np.ndarray], kept: Kept, dynamics: WeightDynami
     for name, past, now in (("V", state.Q_row, state.Q_now), ("Z", row.M_C, row.M_C_now)):
         kernels[name][i, : i + 1] = kernels[name][: i + 1, i] = np.append(kept.means(past, history, i, 0), now)
     kernels["K1"][i] = 0.0
-    kernels["K1"][i, : i + 1] = np.append(kept.means(-row.M_R, history, i, 0, dynamics.experiment.eta_n[:n]), row.delta_nu)
+    kernels["K1"][i, : i + 1] = np.append(kept.means(-row.K_R, history, i, 0, dynamics.experiment.eta_n[:n]), row.delta_nu)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, typed
@@ -24,13 +25,13 @@ from dmft.model.minibatches import own_weight
 
 @dataclass(frozen=True)
 class FullKernels:
-    """Kernels of all steps: delta_nu, mu (rows,); M_C symmetric and K_R(n,k) = eta_k M_R(n,k) strictly lower, (rows, rows), called
-    M_R here; the training loss."""
+    """Kernels of all steps: delta_nu, mu (rows,); M_C symmetric and K_R(n,k) = eta_k M_R(n,k) strictly lower, (rows, rows);
+    the training loss."""
 
     delta_nu: np.ndarray
     mu: np.ndarray
     M_C: np.ndarray
-    M_R: np.ndarray
+    K_R: np.ndarray
     loss: np.ndarray
 
     def mixed(self, new: FullKernels, weight: float) -> FullKernels:
@@ -38,8 +39,7 @@ class FullKernels:
         return FullKernels(*((1 - weight) * old + weight * found for old, found in zip(vars(self).values(), vars(new).values())))
 
 
-@dataclass(frozen=True)
-class FullWeights:
+class FullWeights(NamedTuple):
     """The weights: m, a, keep (rows,); Q, Gam(n,k) = eta_k R(n,k), and `memory`, K_R with the part of momentum in it, (rows, rows),
     lower triangles. All belong to y_n, where gradients are taken; m_w (rows,) to the weights, and drift (rows,) is a times the
     coefficient of these in a step. The two differ where the rule looks ahead (Nesterov's)."""
@@ -54,11 +54,31 @@ class FullWeights:
     drift: np.ndarray
 
 
+class StepsOfSweep(NamedTuple):
+    """What the run prescribes, row by row; each (rows,)."""
+
+    eta: np.ndarray
+    scale: np.ndarray  # 1/l
+    heat: np.ndarray
+    beta: np.ndarray  # look-ahead
+    later: np.ndarray  # whether a row has the second loss
+    chains: Any  # how mini-batches move on
+
+    @classmethod
+    def of(cls, e: Experiment) -> StepsOfSweep:
+        """Those of an experiment; the last row has the settings of the last step."""
+        rows = e.steps + 1
+        steps = np.minimum(np.arange(rows), e.steps - 1)
+        return cls(e.eta_n[steps], e.scale_n[steps], np.array([e.heat(n) for n in range(rows)]),
+                   np.array([e.update.lookahead(n) for n in range(rows)]), e.loss_n > 0,
+                   typed.List([e.batches.chain(n) for n in range(rows)]))
+
+
 def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
     """m, a, Q and Gam from all rows of the kernels. Every eta that is written is that of step n: those of the sources are in K_R
     and Gam. Eq. [schedule]."""
     rows = e.steps + 1
-    Q, Gam, pull = (np.zeros((rows, rows)) for _ in range(3))
+    Q, Gam, memories = (np.zeros((rows, rows)) for _ in range(3))
     m, a, keep, drift = np.zeros(rows), np.ones(rows), np.zeros(rows), np.zeros(rows)
     m[0], Q[0, 0] = e.m0, e.h_start_variance
     m_w, Q_w, Gam_w, Q_ww = m.copy(), Q[0].copy(), np.zeros(rows), Q[0, 0]  # of w_n: overlap, <w_n y_j>, response, <w_n w_n>
@@ -66,10 +86,10 @@ def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
         step = min(n, e.steps - 1)  # the last row has the settings of the last step
         eta, decay = e.eta_n[step], e.ridge_n[step]
         A, B, D = e.update.shares(step)  # [momentum] of y_n, y_{n-1} and w_n
-        pull[n, :n] = kernels.M_R[n, :n]
+        memories[n, :n] = kernels.K_R[n, :n]
         if B:
-            pull[n, n - 1] -= B / eta  # [momentum]
-        memory = eta * pull[n, :n]
+            memories[n, n - 1] -= B / eta  # [momentum]
+        memory = eta * memories[n, :n]
         keep[n] = A - eta * (kernels.delta_nu[n] + decay)
         past = np.tril(Q) + np.tril(Q, -1).T  # Q is symmetric
         b = Gam[: n + 1, :n] @ kernels.M_C[n, :n]  # [dmft-Q] <chi_n zeta_j>
@@ -94,7 +114,7 @@ def close_kernels(e: Experiment, kernels: FullKernels) -> FullWeights:
         Q[n + 1, n + 1] = (1 + beta) ** 2 * norm + beta**2 * Q_ww - 2 * beta * (1 + beta) * cross
         Gam[n + 1] = (1 + beta) * response - beta * Gam_w
         Q_w[: n + 1], Q_w[n + 1], Q_ww, Gam_w = row, (1 + beta) * norm - beta * cross, norm, response
-    return FullWeights(m, m_w, a, keep, Q, Gam, pull, drift)
+    return FullWeights(m, m_w, a, keep, Q, Gam, memories, drift)
 
 
 @lru_cache
@@ -105,20 +125,22 @@ def make_sweep(first: Loss, second: Loss):
     v_2, dv_2, d2v_2 = second.v, second.dv, second.d2v
 
     @njit(cache=built_in(first.name) and built_in(second.name))
-    def sweep(eta, scale, heat, beta, chains, later, keys, m, m_w, a, keep, drift, chi_factor, M_R, name, noise_name, sign, k0, y,
-              sd, h_start, s_start, weight, z_first, changes):
-        """<v>, <g'>, <g k> (rows,), <g_n g_k> and <g'_n T_nk> (rows, rows). eta, scale (1/l), heat, beta (look-ahead): (rows,);
-        later (rows,): whether a row has the second loss; chains: how mini-batches move on at every step."""
+    def sweep(steps, weights, chi_factor, draws, weight, keys):
+        """<v>, <g'>, <g k> (rows,), <g_n g_k> and <g'_n T_nk> (rows, rows). steps: StepsOfSweep; weights: FullWeights; draws and
+        weight as of `solve`; chi_factor (rows, rows): a root of M_C."""
+        eta, heat, beta, later = steps.eta, steps.heat, steps.beta, steps.later
+        m, m_w, a, keep, K_R, drift = weights.m, weights.m_w, weights.a, weights.keep, weights.memory, weights.drift
+        sign, k0, y, sd = draws.sign, draws.k, draws.y, draws.sd
         rows = len(m)
         mean_v, mean_gp, mean_gk = np.zeros(rows), np.zeros(rows), np.zeros(rows)
         mean_gg, mean_gT = np.zeros((rows, rows)), np.zeros((rows, rows))
-        for i in range(len(h_start)):
+        for i in range(len(weight)):
             h, g, gp, z, T = np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros((rows, rows))
-            h[0], s, w = h_start[i], s_start[i], weight[i]
+            h[0], s, w = draws.h[i], draws.s[i], weight[i]
             h_w, T_w = h[0], np.zeros(rows)  # of the weights
             for n in range(rows):
                 field = sd[i] * (h[n] + m[n] * k0[i])
-                batch = scale[n] * s * sd[i]
+                batch = steps.scale[n] * s * sd[i]
                 g[n] = batch * (dv_2(field, y[i]) if later[n] else dv_1(field, y[i]))  # [phases]
                 gp[n] = batch * sd[i] * (d2v_2(field, y[i]) if later[n] else d2v_1(field, y[i]))
                 field_w = sd[i] * (h_w + m_w[n] * k0[i])
@@ -130,21 +152,22 @@ def make_sweep(first: Loss, second: Loss):
                     mean_gT[n, k] += w * gp[n] * T[n, k]  # [dmft-MR]
                 if n + 1 == rows:
                     break
-                z[n], xi = normal2(keys[0], noise_name[i], n)
-                z[n] = z_first[i, n] if n < z_first.shape[1] else sign[i] * z[n]
+                z[n], xi = normal2(keys[0], draws.noise_name[i], n)
+                z[n] = draws.z[i, n] if n < draws.z.shape[1] else sign[i] * z[n]
                 chi = np.sum(chi_factor[n, : n + 1] * z[: n + 1])  # [dmft-chi]
-                memory = np.sum(M_R[n, :n] * h[:n])
+                memory = np.sum(K_R[n, :n] * h[:n])
                 h_new = a[n] * (keep[n] * h[n] + eta[n] * (memory + chi - g[n]) + np.sqrt(heat[n]) * sign[i] * xi)  # [dmft-h]
                 h_new += drift[n] * h_w  # [momentum]
                 h[n + 1], h_w = h_new + beta[n + 1] * (h_new - h_w), h_new  # [momentum]
                 for k in range(n + 1):
                     T_new = -a[n] * eta[n] * gp[n]  # [dmft-T], the source
                     if k < n:
-                        memory = np.sum(M_R[n, k + 1 : n] * T[k + 1 : n, k])
+                        memory = np.sum(K_R[n, k + 1 : n] * T[k + 1 : n, k])
                         T_new = a[n] * ((keep[n] - eta[n] * gp[n]) * T[n, k] + eta[n] * memory)  # [dmft-T]
                     T_new += drift[n] * T_w[k]  # [momentum]
                     T[n + 1, k], T_w[k] = T_new + beta[n + 1] * (T_new - T_w[k]), T_new  # [momentum]
-                s = own_weight(chains[n], s, keys[1], name[i], n, changes.shape[1], changes[i])  # [persistent-chain], [epochs]
+                chain, known = steps.chains[n], draws.changes.shape[1]
+                s = own_weight(chain, s, keys[1], draws.name[i], n, known, draws.changes[i])  # [persistent-chain], [epochs]
         return mean_v, mean_gp, mean_gk, mean_gg, mean_gT
 
     return sweep
@@ -162,16 +185,9 @@ def sweep_once(e: Experiment, draws, weight: np.ndarray, keys, kernels: FullKern
     else:
         weights = close_kernels(e, kernels)
         factor = np.linalg.cholesky(kernels.M_C + ESTIMATOR.jitter * np.diag(np.diag(kernels.M_C)))  # [dmft-chi]
-    steps = np.minimum(np.arange(rows), e.steps - 1)
-    heat = np.array([e.heat(n) for n in range(rows)])
-    beta = np.array([e.update.lookahead(n) for n in range(rows)])
-    held = (weights.m, weights.m_w) if m is None else (m, m)
-    chains = typed.List([e.batches.chain(n) for n in range(rows)])
-    sums = make_sweep(e.losses[0], e.losses[-1])(
-        e.eta_n[steps], e.scale_n[steps], heat, beta, chains, e.loss_n > 0, keys, *held, weights.a, weights.keep, weights.drift,
-        factor, weights.memory, draws.name, draws.noise_name, draws.sign, draws.k, draws.y, draws.sd, draws.h, draws.s, weight,
-        draws.z, draws.changes)
-    loss, gp, gk, gg, gT = sums
+    if m is not None:
+        weights = weights._replace(m=m, m_w=m)
+    loss, gp, gk, gg, gT = make_sweep(e.losses[0], e.losses[-1])(StepsOfSweep.of(e), weights, factor, draws, weight, keys)
     mu = np.zeros(rows) if e.mirrored else e.alpha * gk
     return FullKernels(e.alpha * gp, mu, e.alpha * (gg + np.tril(gg, -1).T), -e.alpha * gT, loss)
 
@@ -191,6 +207,6 @@ def solve(e: Experiment, draws, weight: np.ndarray, keys, mixing: float = 1.0, t
     while sweeps < max_sweeps and change >= tolerance:
         new = sweep_once(e, draws, weight, keys, kernels, held)
         change = max(float(np.linalg.norm(getattr(new, name) - getattr(kernels, name))) /
-                     (float(np.linalg.norm(getattr(new, name))) or 1.0) for name in ("delta_nu", "mu", "M_C", "M_R"))
+                     (float(np.linalg.norm(getattr(new, name))) or 1.0) for name in ("delta_nu", "mu", "M_C", "K_R"))
         kernels, held, sweeps = kernels.mixed(new, mixing), None, sweeps + 1
     return kernels, close_kernels(e, kernels), sweeps

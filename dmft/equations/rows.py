@@ -9,7 +9,7 @@ import numpy as np
 from numba import njit
 
 from dmft.core.compiled import UNCOUNTED
-from dmft.equations.ibp import FieldOverlaps, Gap, corrected, gap
+from dmft.equations.ibp import FieldOverlaps, IdentityResidual, corrected, identity_residual
 from dmft.equations.noise import dot
 from dmft.equations.tuning import ESTIMATOR
 from dmft.equations.weights import Closing, NoiseOverlaps, Row, WeightDynamics
@@ -40,7 +40,7 @@ class Estimate(NamedTuple):
     known, too."""
 
     row: Row
-    failed: Gap | None
+    residual: IdentityResidual | None
     noise: NoiseOverlaps | None
 
 
@@ -53,17 +53,19 @@ def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: InUse) -> Estim
         mu=alpha * sums[GK],  # [dmft-mu]
         M_C_now=alpha * sums[GG],  # [dmft-MC]
         M_C=alpha * products,  # [dmft-MC]
-        M_R=-alpha * (responses / sums[CARRIED] if use.identity else responses),  # [dmft-MR]
+        K_R=-alpha * (responses / sums[CARRIED] if use.identity else responses),  # [dmft-MR]
     )
-    failed, noise, spread = None, None, 0.0
+    residual, noise, spread = None, None, 0.0
     if use.identity:
         noise = weights.noise_overlaps(row)
-        failed = gap(weights, row, FieldOverlaps(alpha * overlaps, alpha * (sums[GH] - m * sums[GK])), noise)
+        residual = identity_residual(weights, row, FieldOverlaps(alpha * overlaps, alpha * (sums[GH] - m * sums[GK])), noise)
         spread = max(float(sums[RESPONSE2] / sums[CARRIED] - (sums[RESPONSE] / sums[CARRIED]) ** 2), 0.0)
-        row = corrected(weights, row, failed, sums[GG], use.trusted, spread)  # [ibp]
+        row = corrected(weights, row, residual, sums[GG], use.trusted, spread)  # [ibp]
     if weights.experiment.centred:
-        return Estimate(row._replace(mu=0.0), failed, noise)  # by symmetry
-    return Estimate(_controlled(weights, row, sums, use.faint * spread / use.share, use.late) if use.stein else row, failed, noise)
+        return Estimate(row._replace(mu=0.0), residual, noise)  # by symmetry
+    if use.stein:
+        row = _controlled(weights, row, sums, use.faint * spread / use.share, use.late)
+    return Estimate(row, residual, noise)
 
 
 def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: float, late: float) -> Row:
@@ -73,7 +75,7 @@ def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: floa
     held against, `control_fade_gradient` times K/K_T and the variance of the response over samples; late: what t is held against.
     Eq. [stein]."""
     alpha, t = weights.experiment.alpha, weights.experiment.t_n[weights.n]
-    through_fields = row.delta_nu * weights.m - dot(weights.history.weights(row.M_R), weights.state.m_past, weights.used)
+    through_fields = row.delta_nu * weights.m - dot(weights.history.weights(row.K_R), weights.state.m_past, weights.used)
     share = 1 / (1 + (sums[WILD] / weights.estimator.control_fade_weight) ** 4) / (1 + (t / late) ** 4)
     if faint > 0.0:
         share *= sums[GG] / (sums[GG] + faint)
@@ -91,18 +93,18 @@ def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Esti
     """Every curve at step n. nu_hat_direct is eq. A.19; nu_gap is what the row as sampled fails the exact identity of
     [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp]. averaged: the
     observables."""
-    overlap, row, failed = experiment.alpha * sums[GH], estimate.row, estimate.failed
+    overlap, row, residual = experiment.alpha * sums[GH], estimate.row, estimate.residual
     step = min(n, experiment.steps - 1)
     temperature, eta = experiment.temperature[step], experiment.eta_n[step]
     constraint, nu_gap = experiment.constraint_at(step), 0.0
-    if failed is not None:
-        nu_gap = failed.now
+    if residual is not None:
+        nu_gap = residual.now
     elif constraint.fixes_norm:
         nu_gap = closing.lag / eta - overlap
     values = {
         "m": m, "loss": sums[V], "q": q, "delta_nu": row.delta_nu, "mu": row.mu, "nu_hat": closing.nu_hat,
         "nu_hat_direct": (temperature - overlap) / (constraint.norm or 1.0), "nu_gap": nu_gap,
-        "ibp_gap": failed.largest if failed else 0.0, "unstable": sums[UNSTABLE], "lost": sums[LOST],
+        "ibp_gap": residual.largest if residual else 0.0, "unstable": sums[UNSTABLE], "lost": sums[LOST],
         "training_error": sums[WRONG], "b": b,
     }
     values |= zip(experiment.observables, averaged, strict=True)

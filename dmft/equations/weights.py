@@ -22,13 +22,13 @@ from dmft.model.experiment import Experiment
 
 
 class Row(NamedTuple):
-    """Row n of the kernels, estimated or given. M_C and M_R are sums over the steps of each slot."""
+    """Row n of the kernels, estimated or given. M_C and K_R are sums over the steps of each slot."""
 
     delta_nu: float
     mu: float
     M_C_now: float  # M_C(n, n)
     M_C: np.ndarray  # (slots,) sum over block of M_C(n, k)
-    M_R: np.ndarray  # (slots,) sum over block of K_R(n, k) = eta_k M_R(n, k)
+    K_R: np.ndarray  # (slots,) sum over block of K_R(n, k) = eta_k M_R(n, k)
 
 
 class Drive(NamedTuple):
@@ -192,10 +192,10 @@ class WeightDynamics(Recursion):
         b, correlation = np.zeros(self.history.slots), self.history.weights(row.M_C)
         return NoiseOverlaps(b, through_noise(self.experiment.eta_0, correlation, state.R, state.R_row, self.stop, self.used, b))
 
-    def pull(self, row: Row) -> tuple[float, np.ndarray]:
+    def step_coefficients(self, row: Row) -> tuple[float, np.ndarray]:
         """The coefficient of the present position in the step that row n makes, and those of the past: `keep` and `memory` of a
         Drive. Eqs. [schedule], [momentum]."""
-        now, memory = self.settings, self.history.weights(row.M_R)
+        now, memory = self.settings, self.history.weights(row.K_R)
         if now.recoil:
             memory[self.history.order[-1]] -= now.recoil / now.eta  # step n - 1 is never in a block
         return now.inertia - now.eta * row.delta_nu - now.eta * now.ridge, memory
@@ -204,7 +204,7 @@ class WeightDynamics(Recursion):
         """The step that row n makes, before it is scaled. Eqs. [dmft-Q], [dmft-R]. noise: `noise_overlaps` of the row, where they
         are known."""
         state, now = self.state, self.settings
-        keep, memory = self.pull(row)
+        keep, memory = self.step_coefficients(row)
         x, r = np.empty(self.history.slots), np.empty(self.history.slots)
         x_now, q_u = next_row(
             now.eta, keep, memory, row.M_C_now, *(noise or self.noise_overlaps(row)), state.Q, state.R, state.Q_row, state.Q_now,
@@ -262,7 +262,7 @@ class WeightDynamics(Recursion):
         state = self.state
         Q_row, R_row, M_C = state.Q_row, state.R_row, row.M_C.copy()
         if self.looks_ahead:
-            following = self._look_ahead(following, plan)
+            following = self._nesterov_point(following, plan)
         x, r = following.Q_row, following.R_row
         sampled = self.experiment.data.sampled
         if len(plan.merges):
@@ -281,7 +281,7 @@ class WeightDynamics(Recursion):
             state.factor_from = join_rows(state.factor, state.factor_from, at)
             state.ridge_from = join_rows(state.ridge, state.ridge_from, at)
 
-    def _look_ahead(self, following: NextRow, plan: Plan) -> NextRow:
+    def _nesterov_point(self, following: NextRow, plan: Plan) -> NextRow:
         """Row n+1 of y from that of w, y_{n+1} = (1 + beta) w_{n+1} - beta w_n; stores the row of w_{n+1} in the state. Eq.
         [momentum]."""
         state, beta = self.state, self.experiment.update.lookahead(self.state.n + 1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dmft.core import streams
 from dmft.equations.kernels import Wanted, history_for
-from dmft.equations.random_start import Fluctuations, TeacherRows, fluctuations, sample_paths
+from dmft.equations.random_start import Fluctuations, OverlapRows, fluctuations, sample_paths
 from dmft.files.layouts import RANDOM_START
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
@@ -39,7 +39,7 @@ def jackknife_error(values: np.ndarray) -> np.ndarray:
 
 
 def random_start(run: Run, replicas: Mapping[str, np.ndarray], per_level: int | None, maps: bool = True) -> RandomStart:
-    """V, gain and kernels from the rows of a march (the fields of TeacherRows, with replicas on the first axis, and those of half
+    """V, gain and kernels from the rows of a march (the fields of OverlapRows, with replicas on the first axis, and those of half
     the samples). per_level: blocks per level of its history; maps: whether kernels are wanted."""
     experiment, wanted, count = Experiment.from_run(run), Wanted.of(run), len(replicas["a"])
     halves = {name.removeprefix(HALF_PREFIX): rows for name, rows in replicas.items() if name.startswith(HALF_PREFIX)}
@@ -47,7 +47,7 @@ def random_start(run: Run, replicas: Mapping[str, np.ndarray], per_level: int | 
     def each(rows: Mapping[str, np.ndarray], maps: bool) -> list[Fluctuations]:
         """The fluctuations of the mean over all replicas, then of the means with one replica left out."""
         choices = range(-1, count if count > 1 else 0)
-        return [fluctuations(experiment, history_for(experiment, per_level, wanted), TeacherRows.mean(rows, left_out),
+        return [fluctuations(experiment, history_for(experiment, per_level, wanted), OverlapRows.mean(rows, left_out),
                              wanted if maps else None) for left_out in choices]
 
     whole, half = each(replicas, maps), each(halves, False)
@@ -77,5 +77,5 @@ def drawn_paths(run: Run, replicas: Mapping[str, np.ndarray], paths: int, seed: 
     """Paths (paths, n+1) of sqrt(N) m from the rows of all replicas."""
     per_level = int(replicas["per_level"][0]) or None
     experiment = Experiment.from_run(run)
-    return sample_paths(experiment, history_for(experiment, per_level, Wanted.of(run)), TeacherRows.mean(replicas), paths,
+    return sample_paths(experiment, history_for(experiment, per_level, Wanted.of(run)), OverlapRows.mean(replicas), paths,
                         streams.generator(seed, "escape"))

@@ -46,7 +46,7 @@ class Solution:
     told: Mapping[str, Arrays]              # BIAS and HISTORY_ERROR: estimates for curves and columns, where companions were solved
     outcome: str                            # one of OUTCOMES
     residuals: np.ndarray | None = None     # iterate: one per sweep
-    random_start: Arrays = field(default_factory=dict)    # rows of K1, Z and a, as TeacherRows
+    random_start: Arrays = field(default_factory=dict)    # rows of K1, Z and a, as OverlapRows
 
     def arrays(self) -> dict[str, Any]:
         """Nested plain arrays, for `from_arrays`."""

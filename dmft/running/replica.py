@@ -16,7 +16,7 @@ from dmft.core.errors import RunError, UserError
 from dmft.core.parts import Part
 from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, history_for, saved_steps
-from dmft.equations.random_start import TeacherRows, fluctuations
+from dmft.equations.random_start import OverlapRows, fluctuations
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.files.layouts import RANDOM_START
 from dmft.model.channels import JUMPS
@@ -211,7 +211,7 @@ class ReplicaSolver(Solver, Protocol):
         """The residuals of an iteration, one per sweep; None for a march."""
 
     def random_start(self) -> dict[str, np.ndarray]:
-        """Rows of K1, Z and a (equations.random_start.TeacherRows) where the start is random."""
+        """Rows of K1, Z and a (equations.random_start.OverlapRows) where the start is random."""
 
     def shared(self) -> dict[str, np.ndarray]:
         """State that is the same on every rank."""
@@ -314,7 +314,7 @@ class Replica:
         rows = self.solvers[solution].random_start()
         if not rows:
             return {}
-        found = fluctuations(self.setup.experiment, self.setup.history(solution), TeacherRows(**rows), None)
+        found = fluctuations(self.setup.experiment, self.setup.history(solution), OverlapRows(**rows), None)
         return {name: getattr(found, name) for name in RANDOM_START}
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ from dmft.core.errors import RunError
 from dmft.core.to_cuda import CudaFunctions
 from dmft.equations import random_start, rows
 from dmft.equations.history import NONE, History, Plan
-from dmft.equations.random_start import TEACHER_SCALARS
+from dmft.equations.random_start import OVERLAP_SCALARS
 from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
 from dmft.equations.weights import Drive
 from dmft.model.channels import SMOOTH
@@ -31,12 +31,12 @@ from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
 from dmft.model.sample_averages import averages
 from dmft.samples.lost import GONE, leaves
-from dmft.samples.nesterov import Behind
+from dmft.samples.nesterov import AtWeights
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Past, SampleState, by_name
 from dmft.samples.tangents import OVERSHOOT, Bounds, Tangents
 
-CUDA_KERNELS = ("fields", "bounds", "teacher_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns",
+CUDA_KERNELS = ("fields", "bounds", "overlap_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns",
                 "merge_rows")
 BLOCKS = 32  # most blocks of samples; their sums are added on the host, over all ranks, exactly
 FOUR = 4  # samples that a thread loads at once; blocks of samples have a multiple of these
@@ -128,7 +128,7 @@ class GpuSamples:
         self.n = 0
         kind = "float" if np.dtype(dtype) == np.float32 else "double"
         numbers = {"STEIN": int(self.stein), "IDENTITY": int(self.identity), "SCALARS": SCALARS, "GROUPS": GROUPS,
-                   "TEACHER_SCALARS": TEACHER_SCALARS, "OVERSHOOT": OVERSHOOT, "LOST_STEP": sampling.estimator.lost_step,
+                   "OVERLAP_SCALARS": OVERLAP_SCALARS, "OVERSHOOT": OVERSHOOT, "LOST_STEP": sampling.estimator.lost_step,
                    **{name.upper(): value for name, value in Bounds.of(sampling.estimator)._asdict().items()},
                    "GONE": GONE, "NONE": NONE, "LANES": WARP, "FOUR": FOUR, "ACROSS": ACROSS,
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
@@ -165,10 +165,10 @@ class GpuSamples:
         self.held = self.plan.device[-slots:]
         self._note_held()
         self.plan.send()
-        self.teacher: tuple | None = None  # arrays of `teacher_sums`, made when first asked for
-        self.behind = Behind(gpu.put(draws.h), gpu.zeros(count), gpu.zeros((slots, self.span), dtype).T) \
+        self.overlaps: tuple | None = None  # arrays of `overlap_sums`, made when first asked for
+        self.at_weights = AtWeights(gpu.put(draws.h), gpu.zeros(count), gpu.zeros((slots, self.span), dtype).T) \
             if experiment.update.looks_ahead else None
-        self.behind_sums = Sums(gpu, SCALARS, self.blocks if self.behind else 0, self.parts)  # at the weights
+        self.sums_at_weights = Sums(gpu, SCALARS, self.blocks if self.at_weights else 0, self.parts)  # at the weights
 
     def _by_parts(self, kernel: Kernel, counts: tuple[int, ...], arguments: tuple, into: Sums, scalars: int) -> None:
         """Let a kernel work with a thread a sample, and sum up its terms in parts of a block."""
@@ -194,7 +194,7 @@ class GpuSamples:
         eta, scale = e.eta_n[step], e.scale_n[step]
         self.present.host[0] = m, b, eta, scale
         self.present.host[1] = m_w, b, eta, scale
-        self.queue.run(("sums", int(e.loss_n[self.n]), self.n % 2), self._sums, record=not self.behind)
+        self.queue.run(("sums", int(e.loss_n[self.n]), self.n % 2), self._sums, record=not self.at_weights)
         self._begun = m, b, m_w
 
     def _sums(self) -> None:
@@ -202,12 +202,12 @@ class GpuSamples:
         state = self.state
         self.present.send()
         self._evaluate(self.present.device, state, self.g, self.gp, self.g_y, self.pull, self.row)
-        if self.behind:
-            weights = state._replace(h=self.behind.h, s=state.s.copy(), Y=state.Y.copy())
+        if self.at_weights:
+            weights = state._replace(h=self.at_weights.h, s=state.s.copy(), Y=state.Y.copy())
             unused = self.gpu.zeros(self.count)
-            self._evaluate(self.present.device[1:], weights, unused, unused, unused, unused, self.behind_sums)
+            self._evaluate(self.present.device[1:], weights, unused, unused, unused, unused, self.sums_at_weights)
             for name in (V, WRONG):
-                self.row.partial[..., name] = self.behind_sums.partial[..., name]
+                self.row.partial[..., name] = self.sums_at_weights.partial[..., name]
         if self.averages:
             self._average()
         warps = 4 * self.tiling.warps
@@ -219,7 +219,7 @@ class GpuSamples:
     def _average(self) -> None:
         """The launches of `averaged_sums`."""
         state, into = self.state, self.averaged
-        present, h = (self.present.device[1:], self.behind.h) if self.behind else (self.present.device, state.h)
+        present, h = (self.present.device[1:], self.at_weights.h) if self.at_weights else (self.present.device, state.h)
         self._by_parts(self.kernel["averages"], (self.count,), (
             present, state.weight, state.k, state.y, state.sd, h, state.s), into, into.columns)
         self._add_parts(into)
@@ -252,24 +252,24 @@ class GpuSamples:
         """As Samples.averaged_sums; made together with those of `row_sums`."""
         return self.averaged.sums.host
 
-    def teacher_sums(self) -> np.ndarray:
-        """As Samples.teacher_sums."""
-        if self.teacher is None:
-            sums = Sums(self.gpu, TEACHER_SCALARS + GROUPS * self.slots, self.blocks, self.parts)
+    def overlap_sums(self) -> np.ndarray:
+        """As Samples.overlap_sums."""
+        if self.overlaps is None:
+            sums = Sums(self.gpu, OVERLAP_SCALARS + GROUPS * self.slots, self.blocks, self.parts)
             shapes = self.width, self.carriers, (2, self.carriers)
-            self.teacher = *(self.gpu.zeros(shape) for shape in shapes), sums
+            self.overlaps = *(self.gpu.zeros(shape) for shape in shapes), sums
         self.queue.run(("teacher", self.n % 2), self._teacher)
         self.queue.wait()
-        return self.teacher[-1].sums.host
+        return self.overlaps[-1].sums.host
 
     def _teacher(self) -> None:
-        """All launches of `teacher_sums`."""
-        assert self.teacher
-        state, (pull, bound, ends, sums) = self.state, self.teacher
-        self._by_parts(self.kernel["teacher_terms"], (self.count, self.carriers), (
+        """All launches of `overlap_sums`."""
+        assert self.overlaps
+        state, (pull, bound, ends, sums) = self.state, self.overlaps
+        self._by_parts(self.kernel["overlap_terms"], (self.count, self.carriers), (
             state.weight, state.line, state.k, state.h, self.g, self.gp, self.bound, self.ends, pull, bound, ends), sums,
-            TEACHER_SCALARS)
-        self._sum_up(TEACHER_SCALARS, pull, bound, ends, sums)
+            OVERLAP_SCALARS)
+        self._sum_up(OVERLAP_SCALARS, pull, bound, ends, sums)
 
     def advance(self, drive: Drive, plan: Plan) -> None:
         """As Samples.advance."""
@@ -283,10 +283,11 @@ class GpuSamples:
         lines[8 : 8 + len(order)] = order
         lines[8 + slots : 8 + slots + 3 * merges] = plan.merges.ravel()
         self._note_held()
-        self.queue.run(("step", merges > 0, self.n % 2), partial(self._step, merges > 0), record=not self.behind)
+        self.queue.run(("step", merges > 0, self.n % 2), partial(self._step, merges > 0), record=not self.at_weights)
         self.n += 1
-        if self.behind:
-            self.behind.turn(self.state.h, self.state.Y, self.tangents.row.T, plan.merges, e.update.lookahead(self.n), drive.drift)
+        if self.at_weights:
+            beta = e.update.lookahead(self.n)
+            self.at_weights.look_ahead(self.state.h, self.state.Y, self.tangents.row.T, plan.merges, beta, drive.drift)
 
     def _note_held(self) -> None:
         """Write down which slots hold something now, for the sums of this step and for the step after it."""
@@ -323,12 +324,12 @@ class GpuSamples:
         return self._own()
 
     def _own(self) -> OnDevice:
-        behind = self.behind.arrays() if self.behind else {}
+        behind = self.at_weights.arrays() if self.at_weights else {}
         return OnDevice(self.gpu, by_name(self.state, self.past) | behind, self.count)
 
     def carried(self) -> OnDevice:
         """As Samples.carried, but rows of tangents that hold nothing any more keep what they had: they have no weight."""
-        behind = {"behind": self.behind.row.T} if self.behind else {}
+        behind = {"behind": self.at_weights.row.T} if self.at_weights else {}
         return OnDevice(self.gpu, self.tangents._asdict() | behind, self.carriers)
 
     def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:

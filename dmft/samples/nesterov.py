@@ -1,7 +1,7 @@
 """Samples under rules that look ahead (Nesterov's): gradients are taken at y_n = w_n + l_n (w_n - w_{n-1}). Eq. [momentum].
 
 Everything a sample stores belongs to y. One more row belongs to the present weights w_n: the ordinary step from y_n makes row n+1
-of w, and `turn` combines the two rows of w into row n+1 of y. It works on whole arrays on either device, so that other runs
+of w, and `look_ahead` combines the two rows of w into row n+1 of y. It works on whole arrays on either device, so that other runs
 have no extra work in their loops.
 """
 
@@ -14,14 +14,14 @@ import numpy as np
 from dmft.equations.recursion import merge_columns
 
 
-class Behind(NamedTuple):
+class AtWeights(NamedTuple):
     """Fields, responses and tangents that belong to the present weights w_n. Arrays on the device of the samples."""
 
     h: Any  # (count,)
     Y: Any  # (count,) response to h0 through the label
     row: Any  # (carriers, slots) tangents
 
-    def turn(self, h: Any, Y: Any, row: Any, merges: np.ndarray, beta: float, drift: float) -> None:
+    def look_ahead(self, h: Any, Y: Any, row: Any, merges: np.ndarray, beta: float, drift: float) -> None:
         """Turn h, Y and row from those of w_{n+1}, as the step from y_n made them, into those of y_{n+1}, in place. merges: blocks
         of the history that are merged in `row` already, and in self.row not yet. drift: of a Drive; the step left it out."""
         merge_columns(self.row, merges)

@@ -47,11 +47,20 @@ from dmft.model.sample_averages import averages
 from dmft.samples.averages import averaged_sums
 from dmft.samples.fields import make_fields
 from dmft.samples.lost import GONE
-from dmft.samples.nesterov import Behind
+from dmft.samples.nesterov import AtWeights
+from dmft.samples.overlap_sums import overlap_sums
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Fields, Learning, Past, SampleState, by_name
-from dmft.samples.tangents import OVERSHOOT, Ahead, Bounds, Tangents, gather, merge_packed, pull
-from dmft.samples.teacher_sums import teacher_sums
+from dmft.samples.tangents import (
+    OVERSHOOT,
+    Bounds,
+    PrecomputedMemory,
+    Tangents,
+    bounded,
+    gather,
+    merge_packed,
+    precompute,
+)
 
 
 class Step(NamedTuple):
@@ -110,13 +119,9 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
         t = lines[i]
         if t >= 0:
             carried += w
-            if identity:  # bounded: what is missed, the identity puts back
-                response = total = 0.0
-                for j in range(used):
-                    response += abs(np.float64(row[t, j]))
-                    total += np.float64(row[t, j])
-                if response > most:
-                    wgp *= most / response
+            if identity:
+                total, share = bounded(row[t], used, most)
+                wgp *= share
                 sum_response += wgp * total
                 sum_response2 += wgp * total * (wgp * total) / w
             add_scaled(responses, wgp, row[t], used)
@@ -295,7 +300,7 @@ class Samples:
         self.tangents = Tangents(np.zeros((carriers, history.packed), dtype), np.zeros((carriers, slots), dtype))
         self.fields = Fields(*(np.empty(count) for _ in Fields._fields))
         self._evaluate = [make_fields(loss) for loss in experiment.losses]
-        self.behind = Behind(np.zeros(count), np.zeros(count), np.zeros((carriers, slots), dtype)) \
+        self.at_weights = AtWeights(np.zeros(count), np.zeros(count), np.zeros((carriers, slots), dtype)) \
             if experiment.update.looks_ahead else None
         self._ahead = np.zeros((carriers, 0, slots), dtype)
         self._sums = np.empty((self.blocks, SCALARS + GROUPS * slots))
@@ -310,8 +315,8 @@ class Samples:
         self.learning = Learning(np.array(draws.slope), draws.jump + weight * draws.shift, np.zeros(self.count))
         for name, array in zip(SampleState._fields, self.state, strict=True):
             array[:] = start[name]
-        if self.behind:
-            self.behind.h[:], self.behind.Y[:], self.behind.row[:] = draws.h, 0.0, 0.0
+        if self.at_weights:
+            self.at_weights.h[:], self.at_weights.Y[:], self.at_weights.row[:] = draws.h, 0.0, 0.0
 
     def restart(self, draws: Draws, weight: np.ndarray) -> None:
         """Reset to step 0 with new samples, reusing the arrays (allocating is slower than zeroing)."""
@@ -329,8 +334,8 @@ class Samples:
         eta = e.eta_n[step]
         self._evaluate[e.loss_n[self.n]](self.state, self.learning, m, b, eta, e.scale_n[step], self.classes, self.lost_step,
                                           self.fields)
-        if self.behind:
-            weights, scratch = self.state._replace(h=self.behind.h, s=self.state.s.copy(), Y=self.state.Y.copy()), Fields(*map(
+        if self.at_weights:
+            weights, scratch = self.state._replace(h=self.at_weights.h, s=self.state.s.copy(), Y=self.state.Y.copy()), Fields(*map(
                 np.empty_like, self.fields))
             self._evaluate[e.loss_n[self.n]](weights, self.learning, m_w, b, eta, e.scale_n[step], self.classes, self.lost_step,
                                               scratch)
@@ -341,12 +346,12 @@ class Samples:
 
     def averaged_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
         """(blocks, averages): weighted sums of the experiment's observables, at the weights; after `row_sums`."""
-        h, m = (self.behind.h, m_w) if self.behind else (self.state.h, m)
+        h, m = (self.at_weights.h, m_w) if self.at_weights else (self.state.h, m)
         return averaged_sums(self.averages, self.block, self.state, h, m, b)
 
-    def teacher_sums(self) -> np.ndarray:
-        """(blocks, TEACHER_SCALARS + GROUPS slots): what row n of K1 and Z needs, for random starts; after `row_sums`."""
-        return teacher_sums(self.block, self.used, self.state, self.fields, self.past, self.tangents.row, self.identity,
+    def overlap_sums(self) -> np.ndarray:
+        """(blocks, OVERLAP_SCALARS + GROUPS slots): what row n of K1 and Z needs, for random starts; after `row_sums`."""
+        return overlap_sums(self.block, self.used, self.state, self.fields, self.past, self.tangents.row, self.identity,
                             self.bounds.tangent_sum_max)
 
     def advance(self, drive: Drive, plan: Plan) -> None:
@@ -354,23 +359,23 @@ class Samples:
         bounds = self.bounds
         step = Step(self.n, self.experiment.eta_n[self.n], plan.merges, plan.slot, self.offset, self.stop, bounds.tangent_flush,
                     bounds.tangent_max, bounds.y_max)
-        ahead = Ahead(self._ahead, self.n - self._ahead_from if self._looks_ahead else -1, self._ahead_from)
+        ahead = PrecomputedMemory(self._ahead, self.n - self._ahead_from if self._looks_ahead else -1, self._ahead_from)
         chain = self.experiment.batches.chain(self.n)
         for of_tangents in (True, False):  # one after the other, because tangents are then read as one stream
             _advance(of_tangents, self.block, self.blocks, step, drive, chain, self.keys, self.state, self.past, self.tangents,
                      self.fields, self.z, self.changes, ahead, self.stein, self._room)
-        if self.behind:
+        if self.at_weights:
             beta = self.experiment.update.lookahead(self.n + 1)
-            self.behind.turn(self.state.h, self.state.Y, self.tangents.row, plan.merges, beta, drive.drift)
+            self.at_weights.look_ahead(self.state.h, self.state.Y, self.tangents.row, plan.merges, beta, drive.drift)
         self.n, self.used = self.n + 1, int(self.stop[plan.slot])
 
     def own(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample."""
-        return by_name(self.state, self.past) | (self.behind.arrays() if self.behind else {})
+        return by_name(self.state, self.past) | (self.at_weights.arrays() if self.at_weights else {})
 
     def carried(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample with tangents."""
-        return self.tangents._asdict() | ({"behind": self.behind.row} if self.behind else {})
+        return self.tangents._asdict() | ({"behind": self.at_weights.row} if self.at_weights else {})
 
     def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
         """Take up the state of step n."""
@@ -379,7 +384,7 @@ class Samples:
                 array[...] = stored[name]
         self.n, self.used = n, len(self.stop)
 
-    def look_ahead(self, memories: np.ndarray) -> None:
+    def precompute_memory(self, memories: np.ndarray) -> None:
         """Precompute the memory sums of the next steps over rows already stored, given their memories (steps, slots), as the
         iteration knows them: tangents are then read once instead of once a step. n: a multiple of four; full history."""
         steps, slots = -(-len(memories) // SLOT_GROUP) * SLOT_GROUP, memories.shape[1]
@@ -387,5 +392,5 @@ class Samples:
         padded[: len(memories)] = memories
         if self._ahead.shape[1] < steps:
             self._ahead = np.empty((len(self.tangents.T), steps, slots), self.tangents.T.dtype)
-        pull(padded, self.tangents.T, self.offset, self.stop, self.n, self._ahead)
+        precompute(padded, self.tangents.T, self.offset, self.stop, self.n, self._ahead)
         self._looks_ahead, self._ahead_from = True, self.n

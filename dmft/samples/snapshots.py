@@ -21,7 +21,7 @@ CONSTANT = ("weight", "k", "y", "sd")  # of SampleState, what a sample is at all
 
 def on_host(samples: Samples | GpuSamples) -> SampleState:
     """The state of samples at step n, with h of the weights; copied where it is on a card."""
-    state = samples.state._replace(h=samples.behind.h) if samples.behind else samples.state
+    state = samples.state._replace(h=samples.at_weights.h) if samples.at_weights else samples.state
     return state if isinstance(samples, Samples) else SampleState(*(samples.gpu.get(array) for array in state))
 
 

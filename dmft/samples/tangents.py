@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit, prange
 
-from dmft.core.compiled import UNCOUNTED
+from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.streaming import add_rows
 from dmft.equations.history import NONE
 from dmft.equations.recursion import merge_vector
@@ -20,7 +20,7 @@ from dmft.equations.tuning import Estimator
 # A sample with eta g' > OVERSHOOT overshoots: its explicit step has |dh_{n+1}/dh_n| > 1 with the sign turned. A sample that keeps
 # doing so is on a chaotic orbit, whose tangent grows exponentially while the average response that it stands for does not.
 OVERSHOOT = 2.0
-PULL_TILE = 128  # columns of the tangents worked on at a time where several steps are known
+MEMORY_TILE = 128  # columns of the tangents worked on at a time where several steps are known
 
 
 class Tangents(NamedTuple):
@@ -44,12 +44,23 @@ class Bounds(NamedTuple):
         return cls(*(float(getattr(estimator, name)) for name in cls._fields))
 
 
-class Ahead(NamedTuple):
+class PrecomputedMemory(NamedTuple):
     """Memory sums that were computed ahead over the rows before `first`, for the steps from there on (iteration)."""
 
     sums: np.ndarray  # (count, steps, slots)
     step: int  # which of the steps this one is; -1 where nothing was computed ahead
     first: int
+
+
+@njit(**INNER)
+def bounded(row, used, most):
+    """sum_J T_nJ of a sample, and what its response is multiplied by so that sum_J |T_nJ| counts as `most` at most: what is missed,
+    the identity puts back."""
+    size = total = 0.0
+    for j in range(used):
+        size += abs(np.float64(row[j]))
+        total += np.float64(row[j])
+    return total, most / size if size > most else 1.0
 
 
 @njit(**UNCOUNTED, fastmath={"contract"})
@@ -89,18 +100,18 @@ def merge_packed(T, older, newer, into, offset, stop):
 
 
 @njit(cache=True, fastmath={"contract"})
-def _pull_sample(T, memories, offset, stop, first, buffer, out):
+def _precompute_sample(T, memories, offset, stop, first, buffer, out):
     """out (steps, slots): sum_I memories_{step,I} T_{IJ} over rows I < first of one sample; first and the number of steps are
     multiples of four. Four rows meet four steps at a time, in a tile of columns whose sums (buffer, steps x TILE) stay in the
     nearest cache; each sum runs over the rows in the order of `gather`. The fixed distances in the buffer show the compiler
     that nothing overlaps."""
     steps = memories.shape[0]
     out[:] = 0.0
-    for left in range(0, first, PULL_TILE):
+    for left in range(0, first, MEMORY_TILE):
         buffer[:] = 0.0
         for row in range(left, first, 4):
             start, length = offset[row] + left, stop[row]
-            width = min(PULL_TILE, length - left)
+            width = min(MEMORY_TILE, length - left)
             r0 = T[start : start + width]
             r1 = T[start + length : start + length + width]
             r2 = T[start + 2 * length : start + 2 * length + width]
@@ -115,21 +126,21 @@ def _pull_sample(T, memories, offset, stop, first, buffer, out):
                         and c0 == 0.0 and c1 == 0.0 and c2 == 0.0 and c3 == 0.0 and d0 == 0.0 and d1 == 0.0 and d2 == 0.0
                         and d3 == 0.0):
                     continue
-                b = buffer[step * PULL_TILE : (step + 4) * PULL_TILE]
+                b = buffer[step * MEMORY_TILE : (step + 4) * MEMORY_TILE]
                 for j in range(width):
                     t0, t1, t2, t3 = r0[j], r1[j], r2[j], r3[j]
                     b[j] = a3 * t3 + (a2 * t2 + (a1 * t1 + (a0 * t0 + b[j])))
-                    b[PULL_TILE + j] = b3 * t3 + (b2 * t2 + (b1 * t1 + (b0 * t0 + b[PULL_TILE + j])))
-                    b[2 * PULL_TILE + j] = c3 * t3 + (c2 * t2 + (c1 * t1 + (c0 * t0 + b[2 * PULL_TILE + j])))
-                    b[3 * PULL_TILE + j] = d3 * t3 + (d2 * t2 + (d1 * t1 + (d0 * t0 + b[3 * PULL_TILE + j])))
+                    b[MEMORY_TILE + j] = b3 * t3 + (b2 * t2 + (b1 * t1 + (b0 * t0 + b[MEMORY_TILE + j])))
+                    b[2 * MEMORY_TILE + j] = c3 * t3 + (c2 * t2 + (c1 * t1 + (c0 * t0 + b[2 * MEMORY_TILE + j])))
+                    b[3 * MEMORY_TILE + j] = d3 * t3 + (d2 * t2 + (d1 * t1 + (d0 * t0 + b[3 * MEMORY_TILE + j])))
         for step in range(steps):
-            for j in range(min(PULL_TILE, first - left)):
-                out[step, left + j] = buffer[step * PULL_TILE + j]
+            for j in range(min(MEMORY_TILE, first - left)):
+                out[step, left + j] = buffer[step * MEMORY_TILE + j]
 
 
 @njit(cache=True, parallel=True)
-def pull(memories, T, offset, stop, first, out):
+def precompute(memories, T, offset, stop, first, out):
     """The memory sums of the next steps, whose memories (steps, slots) are known, over the rows before `first`; out (lines,
     steps, slots)."""
     for i in prange(len(T)):
-        _pull_sample(T[i], memories, offset, stop, first, np.empty(memories.shape[0] * PULL_TILE, T.dtype), out[i])
+        _precompute_sample(T[i], memories, offset, stop, first, np.empty(memories.shape[0] * MEMORY_TILE, T.dtype), out[i])

@@ -9,7 +9,7 @@ compiled loop over the same arrays.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -53,10 +53,41 @@ def closed_kernels(order, size, f, C, Gam, M_C, K_R):
         K_R[slot] = polynomial(f[1], c) * Gam[slot]
 
 
+class ClosedTerms(NamedTuple):
+    """Coefficients of derivatives of f and phi; the learning rate in whose units R is kept; what a norm must stay below."""
+
+    f: np.ndarray
+    phi: np.ndarray
+    unit: float
+    largest: float
+
+
+class ClosedSteps(NamedTuple):
+    """Settings of every step, each (steps,)."""
+
+    eta: np.ndarray
+    A: np.ndarray
+    B: np.ndarray
+    heat: np.ndarray
+    temperature: np.ndarray
+
+
+class ClosedPast(NamedTuple):
+    """Arrays of the WeightState that the loop changes, and where rows of R end."""
+
+    Q: np.ndarray
+    R: np.ndarray
+    Q_row: np.ndarray
+    R_row: np.ndarray
+    m_past: np.ndarray
+    stop: np.ndarray
+
+
 @njit(**UNCOUNTED)
-def next_closed_row(eta, keep, unit, memory, correlation, M_C_now, Q, R, Q_row, Q_now, R_row, stop, used, b, x, r):
+def next_closed_row(eta, keep, unit, memory, correlation, M_C_now, past, Q_now, used, b, x, r):
     """`through_noise` and `next_row` of equations/recursion.py in one pass over the rows of R and one over half of Q, which is
     symmetric: these matrices do not fit into the nearest cache. Returns b_n, x_n and q_u without the thermal part."""
+    Q, R, Q_row, R_row, stop = past.Q, past.R, past.Q_row, past.R_row, past.stop
     for j in range(len(x)):
         x[j], r[j] = keep * Q_row[j], keep * R_row[j]
     for i in range(used):
@@ -76,27 +107,28 @@ def next_closed_row(eta, keep, unit, memory, correlation, M_C_now, Q, R, Q_row, 
 
 
 @njit(**UNCOUNTED)
-def closed_rows(begin, end, f, phi, unit, eta, A, B, heat, temperature, largest, stop, Q, R, Q_row, R_row, m_past, m, Q_now,
-                per_level, lows, stretch, whole, first, size, order, held, merges, joins, count, settled, upto, work, curves):
+def closed_rows(begin, end, terms, steps, past, m, Q_now, blocks, count, settled, upto, work, curves):
     """Rows begin .. end - 1 of a rule that does not look ahead, as `ClosedMarch.row`, `WeightDynamics.close` and `advance` take
     them one by one, into curves (5, rows): m, energy, mu, nu_hat, nu_hat_direct. Returns the row it came to, m, Q_now, and the
-    history's numbers. f, phi: coefficients of derivatives; unit: that of R; A, B, heat, temperature, eta (steps,)."""
+    history's numbers. terms: ClosedTerms; steps: ClosedSteps; past: ClosedPast; blocks to upto: of `History.pushing`."""
+    f, phi, unit, largest = terms
+    eta, A, B, heat, temperature = steps
+    Q, R, Q_row, R_row, m_past, _ = past
+    size, order, merges = blocks.size, blocks.order, blocks.merges
     C, Gam, M_C, K_R, memory, correlation, b, x, r = (
         work[0], work[1], work[2], work[3], work[4], work[5], work[6], work[7], work[8])
     slots = len(C)
     for n in range(begin, end):
         used = min(-(-upto // 8) * 8, slots)
-        past = order[:count]
         for j in range(slots):
             C[j] = Q_row[j] + m * m_past[j]
             Gam[j] = unit * R_row[j]
-        closed_kernels(past, size, f, C, Gam, M_C, K_R)
+        closed_kernels(order[:count], size, f, C, Gam, M_C, K_R)
         M_C_now = polynomial(f[0], Q_now + m * m)
         for j in range(slots):
             below = max(size[j], 1)
             memory[j], correlation[j] = K_R[j] / below, M_C[j] / below
-        pull = polynomial(phi[1], m)
-        mu = -pull - dot(memory, m_past, used)
+        mu = -polynomial(phi[1], m) - dot(memory, m_past, used)
         m_u = A[n] * m - eta[n] * mu
         lag = A[n]
         if B[n] != 0.0:
@@ -104,8 +136,7 @@ def closed_rows(begin, end, f, phi, unit, eta, A, B, heat, temperature, largest,
             memory[last] -= B[n] / eta[n]
             m_u -= B[n] * m_past[last]
             lag -= B[n] * C[last]
-        b_now, x_now, q_u = next_closed_row(eta[n], A[n], unit, memory, correlation, M_C_now, Q, R, Q_row, Q_now, R_row, stop, used,
-                                            b, x, r)
+        b_now, x_now, q_u = next_closed_row(eta[n], A[n], unit, memory, correlation, M_C_now, past, Q_now, used, b, x, r)
         q_u += heat[n]
         norm = q_u + m_u * m_u
         if not 0.0 < norm < largest:
@@ -114,8 +145,7 @@ def closed_rows(begin, end, f, phi, unit, eta, A, B, heat, temperature, largest,
         curves[0, n], curves[1, n], curves[2, n] = m, -b_now - polynomial(phi[0], m), mu
         curves[3, n] = (1.0 / a - 1.0) / eta[n]
         curves[4, n] = temperature[n] - (lag - x_now - m * m_u) / eta[n]
-        moved, _, slot, count, settled = push_step(n, per_level, lows, stretch, whole, first, size, order, count, held, settled,
-                                                   merges, joins)
+        moved, _, slot, count, settled = push_step(n, blocks, count, settled)
         upto = max(upto, slot + 1)
         for j in range(slots):
             x[j] *= a
@@ -214,9 +244,10 @@ class ClosedMarch(Causal):
     def _many(self, end: int) -> None:
         """Rows n .. end - 1 by the compiled loop."""
         e, h, state, begin = self.experiment, self.history, self.weights.state, self.n
+        steps = ClosedSteps(e.eta_n, e.update.A, e.update.B, e.heat_n, e.temperature)
+        past = ClosedPast(state.Q, state.R, state.Q_row, state.R_row, state.m_past, self.weights.stop)
         reached, state.m, state.Q_now, *pushed = closed_rows(
-            begin, end, self._f, self._phi, e.eta_0, e.eta_n, e.update.A, e.update.B, e.heat_n, e.temperature, ESTIMATOR.largest,
-            self.weights.stop, state.Q, state.R, state.Q_row, state.R_row, state.m_past, state.m, state.Q_now,
+            begin, end, ClosedTerms(self._f, self._phi, e.eta_0, ESTIMATOR.largest), steps, past, state.m, state.Q_now,
             *h.pushing(), self._work, self._table)
         h.pushed(*pushed)
         state.n, self.diverged = reached, reached < end

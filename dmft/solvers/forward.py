@@ -67,7 +67,7 @@ class Forward:
         raise NotImplementedError
 
     def random_start(self) -> dict[str, np.ndarray]:
-        """TeacherRows by name; empty where the start is not random."""
+        """OverlapRows by name; empty where the start is not random."""
         return {}
 
     def tables(self) -> dict[str, dict[str, np.ndarray]]:

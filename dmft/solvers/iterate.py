@@ -43,21 +43,21 @@ def iteration_bytes(steps: int, blocks: int, fresh_noise: bool) -> float:
 
 @dataclass(frozen=True)
 class Guess:
-    """All rows of the kernels: delta_nu, mu (steps+1,); M_C, eta M_R (steps+1, steps+1), lower triangles.
+    """All rows of the kernels: delta_nu, mu (steps+1,); M_C, K_R = eta_k M_R (steps+1, steps+1), lower triangles.
     m is given only in the first sweep, where the paper holds it constant; push, <(s/l) v'> (steps+1,), where an intercept is
     learnt."""
 
     delta_nu: np.ndarray
     mu: np.ndarray
     M_C: np.ndarray
-    M_R: np.ndarray
+    K_R: np.ndarray
     m: np.ndarray | None = None
     push: np.ndarray | None = None
 
     @property
     def parts(self) -> tuple[str, ...]:
         """What a sweep finds anew."""
-        return ("delta_nu", "mu", "M_C", "M_R") + (() if self.push is None else ("push",))
+        return ("delta_nu", "mu", "M_C", "K_R") + (() if self.push is None else ("push",))
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What a checkpoint holds of it."""
@@ -75,7 +75,7 @@ class Guess:
             line[:n] = kernel[n, :n]
             return line
 
-        return Row(self.delta_nu[n], self.mu[n], self.M_C[n, n], past(self.M_C), past(self.M_R))
+        return Row(self.delta_nu[n], self.mu[n], self.M_C[n, n], past(self.M_C), past(self.K_R))
 
     def mixed(self, new: Guess, weight: float, upto: int) -> Guess:
         """`weight` of the new kernels in rows below `upto`, the old ones beyond."""
@@ -322,7 +322,7 @@ class Iteration:
         closings, m, b, out = under_way.closings, under_way.m, under_way.b, under_way.partial[under_way.turn]
         for n, closing in enumerate(closings):
             if n % STEPS_AHEAD == 0:
-                samples.look_ahead(np.array([ahead.drive.memory for ahead in closings[n : n + STEPS_AHEAD]]))
+                samples.precompute_memory(np.array([ahead.drive.memory for ahead in closings[n : n + STEPS_AHEAD]]))
             present = m[n], b[n], under_way.m_w[n]
             out[n, : self.width] += samples.row_sums(*present).sum(axis=0)
             if self.experiment.observables:
@@ -345,7 +345,7 @@ class Iteration:
             estimate, closing = estimate_row(weights, row_sums, self.use), under_way.closings[n]
             row = estimate.row
             new.delta_nu[n], new.mu[n], new.M_C[n, n] = row.delta_nu, row.mu, row.M_C_now
-            new.M_C[n, :n], new.M_R[n, :n] = row.M_C[:n], row.M_R[:n]
+            new.M_C[n, :n], new.K_R[n, :n] = row.M_C[:n], row.K_R[:n]
             if new.push is not None:
                 new.push[n] = sums[n, PUSH]
             figures = curve_row(experiment, n, under_way.m_w[n], under_way.q[n], estimate, row_sums, closing, under_way.b[n],

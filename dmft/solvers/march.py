@@ -16,7 +16,7 @@ import numpy as np
 from dmft.core.device import Gpu
 from dmft.core.tree import nest
 from dmft.equations.kernels import Kept, Wanted, enter_row, history_for
-from dmft.equations.random_start import TeacherChannel
+from dmft.equations.random_start import OverlapKernels
 from dmft.equations.rows import CARRIED, PUSH, curve_row, curves_of, escaped, estimate_row, exploded
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.equations.weights import WeightDynamics
@@ -87,7 +87,7 @@ class March(Causal):
         kind = partial(GpuSamples, gpu, tiling=tiling) if gpu else Samples
         weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
         self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
-        self.teacher = TeacherChannel(experiment.steps, self.history.slots) if experiment.start.random else None
+        self.overlaps = OverlapKernels(experiment.steps, self.history.slots) if experiment.start.random else None
         self.snapshots = SampleSnapshots(wanted.snapshots, wanted.visited, blocks.lines.stop - blocks.lines.start)
 
     def terms(self) -> list[np.ndarray]:
@@ -95,7 +95,7 @@ class March(Causal):
         lines = [self.samples.row_sums(*present)]
         if self.experiment.observables:
             lines.append(self.samples.averaged_sums(*present))
-        return lines if self.teacher is None else [*lines, self.samples.teacher_sums()]
+        return lines if self.overlaps is None else [*lines, self.samples.overlap_sums()]
 
     def take(self, totals: list[np.ndarray]) -> None:
         """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
@@ -113,23 +113,23 @@ class March(Causal):
         if len(self.wanted.snapshots):
             self.snapshots.take(weights, closing, self.samples, m)
         enter_row(self.kernels, self.columns, self.kept, weights, row)
-        if self.teacher is not None:
-            self.teacher.rows.enter(n, self.teacher.estimate(weights, totals[-1], sums[CARRIED], self.use), closing.drive.a)
+        if self.overlaps is not None:
+            self.overlaps.rows.enter(n, self.overlaps.estimate(weights, totals[-1], sums[CARRIED], self.use), closing.drive.a)
         if escaped(closing.norm, bounds.largest):
             self.diverged = True
         elif n < experiment.steps:
             plan = self.history.push(n)
             self.samples.advance(closing.drive, plan)
             weights.advance(row, closing.next, plan)
-            if self.teacher is not None:
-                self.teacher.forget(plan.joins)
+            if self.overlaps is not None:
+                self.overlaps.forget(plan.joins)
             if experiment.data.bias:
                 weights.push_intercept(sums[PUSH])
             self.samples.begin_sums(weights.m, weights.b, weights.m_w)
 
     def random_start(self) -> dict[str, np.ndarray]:
-        """TeacherRows by name; empty where the start is not random."""
-        return {} if self.teacher is None else self.teacher.rows._asdict()
+        """OverlapRows by name; empty where the start is not random."""
+        return {} if self.overlaps is None else self.overlaps.rows._asdict()
 
     def shared(self) -> dict[str, Any]:
         return super().shared() | ({"snapshots": self.snapshots.shared()} if len(self.wanted.snapshots) else {})

@@ -160,8 +160,8 @@ def _reversed(row: np.ndarray) -> np.ndarray:
 
 
 BROKEN = {
-    "memory left out": lambda row: row._replace(M_R=0 * row.M_R),
-    "memory in the wrong order": lambda row: row._replace(M_R=_reversed(row.M_R)),
+    "memory left out": lambda row: row._replace(K_R=0 * row.K_R),
+    "memory in the wrong order": lambda row: row._replace(K_R=_reversed(row.K_R)),
     "noise of mini-batches drawn with replacement": lambda row: row._replace(M_C_now=1.5 * row.M_C_now),
     "multiplier without alpha": lambda row: row._replace(delta_nu=0.5 * row.delta_nu),
 }

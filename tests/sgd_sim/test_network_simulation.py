@@ -73,7 +73,7 @@ def test_theory_and_simulation_agree_in_m_and_in_C(monkeypatch):
 
     def forgets(*arguments):
         found = right(*arguments)
-        return found._replace(row=found.row._replace(M_R=np.zeros_like(found.row.M_R)))
+        return found._replace(row=found.row._replace(K_R=np.zeros_like(found.row.K_R)))
 
     monkeypatch.setattr("dmft.committee.march.estimate", forgets)
     assert dmft.compare(dmft.solve(run, quiet=True), simulation).verdict == "disagree"

@@ -3,7 +3,7 @@
 // dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the functions of the loss and `leaves`, translated from
 // Python, observables and their number AVERAGES where there are any, the type `stored` of tangents and of the past
 // (dmft/samples/state.py), the columns GP .. CARRIED and CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS,
-// TEACHER_SCALARS, OVERSHOOT, LOST_STEP, the bounds of tangents.py, GONE, NONE of the Python
+// OVERLAP_SCALARS, OVERSHOOT, LOST_STEP, the bounds of tangents.py, GONE, NONE of the Python
 // sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these estimators are used), and OWN,
 // AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not
 // bound to conditions, so that they can be under way together. Every sum has a fixed order, so that a run repeats to the last bit
@@ -172,15 +172,15 @@ extern "C" __global__ void bounds(int carriers, int span, int slots, const long 
     }
 }
 
-// Random starts: what `row_sums` adds up with the weight k^2, as dmft/samples/teacher_sums.py: pull and bound of every sample, sums
+// Random starts: what `row_sums` adds up with the weight k^2, as dmft/samples/overlap_sums.py: pull and bound of every sample, sums
 // of its terms but for the last two, and these, ends (2, carriers), from those of the row.
 extern "C" __global__ void __launch_bounds__(PART)
-    teacher_terms(int count, int carriers, int block, int parts, int columns, const double *weight, const long long *line,
+    overlap_terms(int count, int carriers, int block, int parts, int columns, const double *weight, const long long *line,
                   const double *k, const double *h, const double *g, const double *gp, const double *bound, const double *ends,
                   double *teacher_pull, double *teacher_bound, double *teacher_ends, double *out) {
     extern __shared__ __align__(16) double shared[];
     const auto [i, there] = own_sample(count, block, parts);
-    double terms[TEACHER_SCALARS - 2];
+    double terms[OVERLAP_SCALARS - 2];
     for (double &term : terms) term = there ? UNFILLED : 0.0;
     if (there) {
         const double k2 = k[i] * k[i], w = weight[i] * k2;

@@ -56,8 +56,8 @@ def test_the_wrong_order_of_the_response_is_seen(monkeypatch):
     def wrong(weights, places, sums, use, exchangeable):
         found = right(weights, places, sums, use, exchangeable)
         p = weights.units
-        blocks = found.row.M_R.reshape(p, -1, p).transpose(2, 1, 0).reshape(p, -1)
-        return found._replace(row=found.row._replace(M_R=blocks))
+        blocks = found.row.K_R.reshape(p, -1, p).transpose(2, 1, 0).reshape(p, -1)
+        return found._replace(row=found.row._replace(K_R=blocks))
 
     monkeypatch.setattr("dmft.committee.march.estimate", wrong)
     assert _z("X1", "tangents")["K_R_10"] > 50.0

@@ -116,8 +116,8 @@ def test_bernoulli_is_not_reshuffled():
         block = one[epoch, epoch]
         assert np.all(block[~np.eye(4, dtype=bool)] == 0.0) and np.all(np.diag(block) > 0)
         assert np.all(other[epoch, epoch] != 0.0)
-    M_R = solved(e)[0].M_R
-    assert np.all(M_R[:4, :4] == 0.0) and np.any(M_R[4:8, :4] != 0.0) and np.all(M_R[4:8, 4:8] == 0.0)
+    K_R = solved(e)[0].K_R
+    assert np.all(K_R[:4, :4] == 0.0) and np.any(K_R[4:8, :4] != 0.0) and np.all(K_R[4:8, 4:8] == 0.0)
 
 
 def test_relaxing_is_not_jumping():

@@ -50,10 +50,10 @@ def test_a_completed_row_obeys_it():
     march = March(Experiment.from_run(run), Sampling(300, 1, (0,), BARE | {"ibp"}, 1.0), None, Wanted.plain(10), Comm())
     seen = []
 
-    def watch(weights, row, failed, g_squared, share, spread):
-        done = ibp.corrected(weights, row, failed, 0.0, share, spread)
-        overlaps = ibp.FieldOverlaps(*((a - b) for a, b in zip(_left(weights, row), (failed.past, failed.now))))
-        seen.append((failed.largest, ibp.gap(weights, done, overlaps).largest))
+    def watch(weights, row, residual, g_squared, share, spread):
+        done = ibp.corrected(weights, row, residual, 0.0, share, spread)
+        overlaps = ibp.FieldOverlaps(*((a - b) for a, b in zip(_left(weights, row), (residual.past, residual.now))))
+        seen.append((residual.largest, ibp.identity_residual(weights, done, overlaps).largest))
         return done
 
     with pytest.MonkeyPatch.context() as patch:
@@ -71,15 +71,15 @@ def test_the_correction_is_the_ridge_solve(per_level, largest):
     march = March(Experiment.from_run(run), Sampling(300, 1, (0,), BARE | {"ibp"}, 1.0), per_level, Wanted.plain(24), Comm())
     seen = []
 
-    def watch(weights, row, failed, g_squared, share, spread):
+    def watch(weights, row, residual, g_squared, share, spread):
         if spread == 0.0:  # of the first step: nothing to correct
             return row
-        done = ibp.corrected(weights, row, failed, g_squared, share, spread)
+        done = ibp.corrected(weights, row, residual, g_squared, share, spread)
         state, order = weights.state, np.array(weights.history.order, np.int64)
         D = np.append(weights.history.size[order], 1)
         Q = np.block([[state.Q[np.ix_(order, order)], state.Q_row[order, None]], [state.Q_row[order], state.Q_now]])
-        u = np.linalg.solve(Q + state.ridge_eps * np.diag(D), np.append(failed.past[order], failed.now))
-        assert_allclose(done.M_R[order], row.M_R[order] + (D * u)[:-1], rtol=0, atol=1e-10)  # rho holds -M_R
+        u = np.linalg.solve(Q + state.ridge_eps * np.diag(D), np.append(residual.past[order], residual.now))
+        assert_allclose(done.K_R[order], row.K_R[order] + (D * u)[:-1], rtol=0, atol=1e-10)  # rho holds -K_R
         assert_allclose(done.delta_nu, row.delta_nu - u[-1], rtol=0, atol=1e-10)
         seen.append((D.max(), np.abs(u).max()))
         return done
@@ -153,7 +153,7 @@ def test_coefficients_that_follow_the_samples_are_seen(monkeypatch):
     run = make_run({"kind": "gd"}, {"loss": "linear", "constraint": "ridge", "ridge": 0.2}, steps=30)
     right = marched(run, {"ibp", "stein"}, 40)
     monkeypatch.setattr("dmft.equations.rows.corrected",
-                        lambda weights, row, failed, *_: ibp.solved(weights, row, failed, 0.1 * weights.state.Q_now))
+                        lambda weights, row, residual, *_: ibp.solved(weights, row, residual, 0.1 * weights.state.Q_now))
     fitted = marched(run, {"ibp", "stein"}, 40)
     assert np.abs(fitted.kernels["R"] - right.kernels["R"]).max() > 0.05
     assert np.abs(fitted.curves["m"] - right.curves["m"]).max() > 0.01
@@ -166,8 +166,8 @@ def frozen():
     run = make_run({"kind": "gd"}, {"alpha": 2.0, "m0": 0.5}, steps=50, eta=0.04)
     experiment, grid = Experiment.from_run(run), Wanted.plain(50)
     solved = marched(run, BARE | {"ibp"}, 4096, 99, 0.1)
-    M_C, M_R = np.tril(solved.kernels["M_C"]), experiment.eta_0 * np.tril(solved.kernels["M_R"], -1)
-    guess = Guess(solved.curves["delta_nu"], solved.curves["mu"], M_C, M_R)
+    M_C, K_R = np.tril(solved.kernels["M_C"]), experiment.eta_0 * np.tril(solved.kernels["M_R"], -1)
+    guess = Guess(solved.curves["delta_nu"], solved.curves["mu"], M_C, K_R)
 
     def rows(parts, tangents: float, seeds: range) -> np.ndarray:
         found = []
@@ -175,7 +175,7 @@ def frozen():
             sampling = Sampling(600, seed, (0,), frozenset(parts), tangents, estimator=Estimator(least_carriers=16))
             iteration = Iteration(experiment, sampling, Options(1.0, 0.0, 9, False), grid, Comm(), guess)
             iteration.sweep()
-            found.append(iteration.guess.M_R[-1].sum())
+            found.append(iteration.guess.K_R[-1].sum())
         return np.array(found)
 
     return rows
@@ -197,9 +197,9 @@ def test_a_wrong_sign_is_seen(frozen, monkeypatch):
     honest = ibp.corrected
     right = frozen(BARE | {"ibp"}, 0.1, range(48))
 
-    def backwards(weights, row, failed, *rest):
-        done = honest(weights, row, failed, *rest)
-        return row._replace(M_R=2 * row.M_R - done.M_R, delta_nu=2 * row.delta_nu - done.delta_nu)
+    def backwards(weights, row, residual, *rest):
+        done = honest(weights, row, residual, *rest)
+        return row._replace(K_R=2 * row.K_R - done.K_R, delta_nu=2 * row.delta_nu - done.delta_nu)
 
     monkeypatch.setattr("dmft.equations.rows.corrected", backwards)
     assert frozen(BARE | {"ibp"}, 0.1, range(48)).var(ddof=1) > 2.2 * right.var(ddof=1)
@@ -247,16 +247,16 @@ def test_a_past_that_noise_made_indefinite():
     state, order, sound = weights.state, march.history.order, march.weights.state.Q.copy()
     state.Q[order[3], order[4]] = state.Q[order[4], order[3]] = 1.5 * state.Q[order[3], order[3]]
     lowest = -np.linalg.eigvalsh(state.Q[np.ix_(order, order)])[0]
-    row, failed = Row(1.0, 0.0, 1.0, np.zeros(slots), np.zeros(slots)), ibp.Gap(np.full(slots, 0.1), 0.1, 0.1)
+    row, residual = Row(1.0, 0.0, 1.0, np.zeros(slots), np.zeros(slots)), ibp.IdentityResidual(np.full(slots, 0.1), 0.1, 0.1)
     state.ridge_from = 0
-    done = ibp.solved(weights, row, failed, 1e-3)
+    done = ibp.solved(weights, row, residual, 1e-3)
     assert lowest > 0.1 and lowest < state.ridge_eps < 4 * lowest
-    assert np.isfinite(done.M_R).all() and np.abs(done.M_R).max() < 10
+    assert np.isfinite(done.K_R).all() and np.abs(done.K_R).max() < 10
     state.Q[:], state.ridge_from = sound, 0
-    ibp.solved(weights, row, failed, 1e-3)
+    ibp.solved(weights, row, residual, 1e-3)
     assert state.ridge_eps > lowest
     for _ in range(1000):
-        ibp.solved(weights, row, failed, 1e-3)
+        ibp.solved(weights, row, residual, 1e-3)
     assert state.ridge_eps < 2e-3
 
 

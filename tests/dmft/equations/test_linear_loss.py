@@ -74,7 +74,7 @@ def test_dropping_the_memory_fails(monkeypatch):
 
     def forgetful(*arguments):
         estimate = honest(*arguments)
-        return estimate._replace(row=estimate.row._replace(M_R=0 * estimate.row.M_R))
+        return estimate._replace(row=estimate.row._replace(K_R=0 * estimate.row.K_R))
 
     monkeypatch.setattr(march, "estimate_row", forgetful)
     problem = {"loss": "linear", "alpha": 2.0, "m0": M0, "constraint": "ridge", "ridge": 0.2}

@@ -10,7 +10,7 @@ from dmft.core.errors import RunError
 from dmft.core.parallel import Comm
 from dmft.equations.history import History
 from dmft.equations.kernels import Wanted, history_for
-from dmft.equations.random_start import TeacherChannel, TeacherRows, fluctuations, identity_gap, raw_row, sample_paths
+from dmft.equations.random_start import OverlapKernels, OverlapRows, fluctuations, identity_gap, raw_row, sample_paths
 from dmft.equations.tuning import Estimator
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment, theory_experiment
@@ -49,12 +49,12 @@ def marched(experiment: Experiment, samples: int, seed: int = 1, parts=PARTS, pe
 
 
 def of(march: March, per_level: int | None = None):
-    assert march.teacher is not None
+    assert march.overlaps is not None
     wanted = Wanted.plain(march.experiment.steps)
-    return fluctuations(march.experiment, history_for(march.experiment, per_level, wanted), march.teacher.rows, wanted)
+    return fluctuations(march.experiment, history_for(march.experiment, per_level, wanted), march.overlaps.rows, wanted)
 
 
-def made_up(steps: int, slots: int) -> TeacherRows:
+def made_up(steps: int, slots: int) -> OverlapRows:
     """Rows of a full history with all terms of order one."""
     rng = np.random.default_rng(3)
     K1 = np.tril(rng.normal(size=(steps + 1, slots)), -1) * 20
@@ -62,10 +62,10 @@ def made_up(steps: int, slots: int) -> TeacherRows:
     Z = np.zeros((steps + 1, slots))
     Z[:, : steps + 1] = (40 * noise @ noise.T / steps)[:, :slots]
     now = np.diag(40 * noise @ noise.T / steps)
-    return TeacherRows(K1, rng.normal(size=steps + 1) * 10, np.tril(Z, -1), now, 1 + 0.05 * rng.normal(size=steps + 1))
+    return OverlapRows(K1, rng.normal(size=steps + 1) * 10, np.tril(Z, -1), now, 1 + 0.05 * rng.normal(size=steps + 1))
 
 
-def inverted(experiment: Experiment, rows: TeacherRows) -> tuple[np.ndarray, np.ndarray]:
+def inverted(experiment: Experiment, rows: OverlapRows) -> tuple[np.ndarray, np.ndarray]:
     """V (rows, rows) and the gain by one matrix inversion: A X = forces."""
     steps, eta = experiment.steps, experiment.eta_0
     A, S = np.eye(steps + 1), np.zeros((steps + 1, steps + 1))
@@ -102,7 +102,7 @@ def test_sampled_paths_have_the_covariance(per_level):
     march = marched(Experiment.from_run(random_run(CASES["langevin"], 20)), 512, per_level=per_level)
     found = of(march, per_level)
     history = history_for(march.experiment, per_level, Wanted.plain(march.experiment.steps))
-    X = sample_paths(march.experiment, history, TeacherRows(**march.random_start()), 20_000, np.random.default_rng(1))
+    X = sample_paths(march.experiment, history, OverlapRows(**march.random_start()), 20_000, np.random.default_rng(1))
     assert_allclose(np.mean(X**2, axis=0), found.V, rtol=0.05)  # 5 errors of sqrt(2/20000)
     at = 5 if per_level is None else int(np.searchsorted(history.fences, 8))  # step 8 has a cell of its own
     assert_allclose(np.mean(X[:, 5 if per_level is None else 8] * X[:, 20]), found.kernels["V"][-1, at], rtol=0.07)
@@ -137,7 +137,7 @@ def test_the_gain_is_the_finite_difference_in_m0(name):
         return march.curves["m"]
 
     assert_allclose((m_from(e) - m_from(-e)) / (2 * e), gain, rtol=1e-5)
-    rows = TeacherRows(**marched(base, 256, 5, PLAIN).random_start())
+    rows = OverlapRows(**marched(base, 256, 5, PLAIN).random_start())
     broken = fluctuations(base, History(base.steps), rows._replace(K1_now=0 * rows.K1_now), None).gain
     assert np.abs(broken / gain - 1).max() > 0.02
 
@@ -152,7 +152,7 @@ def test_the_weighted_identity_holds(name, monkeypatch):
         seen.append([identity_gap(weights, each, sums).now for each in (row, row._replace(M_C=0 * row.M_C))])
         return row
 
-    monkeypatch.setattr(TeacherChannel, "estimate", watch)
+    monkeypatch.setattr(OverlapKernels, "estimate", watch)
     gaps = []
     for seed in range(12):
         seen.clear()
@@ -185,8 +185,8 @@ AT = [5, 10, 20, 30, 40, 50]
 def distances(experiment: Experiment, stack: dict[str, np.ndarray], name: str) -> np.ndarray:
     """V minus simulation in combined errors."""
     count = len(stack["a"])
-    V = fluctuations(experiment, History(experiment.steps), TeacherRows.mean(stack), None).V[AT]
-    without = [fluctuations(experiment, History(experiment.steps), TeacherRows.mean(stack, i), None).V[AT] for i in range(count)]
+    V = fluctuations(experiment, History(experiment.steps), OverlapRows.mean(stack), None).V[AT]
+    without = [fluctuations(experiment, History(experiment.steps), OverlapRows.mean(stack, i), None).V[AT] for i in range(count)]
     mean, error = np.array(SIMULATED[name])
     return (V - mean) / np.hypot(error, jackknife_error(np.array(without)))
 
@@ -200,7 +200,7 @@ def test_against_simulations(name):
     experiment, rows = Experiment.from_run(run), []
     for seed in range(6):
         rows.append(marched(experiment, 4096, seed).random_start())
-    stack = {key: np.array([row[key] for row in rows]) for key in TeacherRows._fields}
+    stack = {key: np.array([row[key] for row in rows]) for key in OverlapRows._fields}
     assert np.abs(distances(experiment, stack, name)).max() < 4.5
     assert np.abs(distances(experiment, {**stack, "Z": 0 * stack["Z"], "Z_now": 0 * stack["Z_now"]}, name)).max() > 8
     assert np.abs(distances(experiment, {**stack, "K1_now": 0 * stack["K1_now"]}, name)).max() > 10

@@ -31,7 +31,7 @@ def assert_same(solution, kernels, weights, rtol: float) -> None:
     eta, C = np.append(solution.experiment.eta_n, 1.0), weights.Q + np.tril(weights.Q, -1).T + np.outer(weights.m, weights.m)
     for name, want in (("m", weights.m_w), ("loss", kernels.loss), ("delta_nu", kernels.delta_nu), ("mu", kernels.mu)):
         assert_allclose(solution.curves[name], want, rtol=rtol, atol=rtol, err_msg=name)
-    for name, want in (("M_C", kernels.M_C), ("M_R", kernels.M_R / eta), ("C", C), ("R", weights.Gam / eta)):
+    for name, want in (("M_C", kernels.M_C), ("M_R", kernels.K_R / eta), ("C", C), ("R", weights.Gam / eta)):
         assert_allclose(solution.kernels[name], want, rtol=rtol, atol=rtol * np.abs(want).max(), err_msg=name)
 
 
@@ -79,7 +79,7 @@ def test_a_missing_memory_term_is_seen(monkeypatch):
     forget = reference.sweep_once
 
     def without_memory(e, draws, weight, keys, old, m=None):
-        return forget(e, draws, weight, keys, old and replace(old, M_R=0 * old.M_R), m)
+        return forget(e, draws, weight, keys, old and replace(old, K_R=0 * old.K_R), m)
 
     monkeypatch.setattr(reference, "sweep_once", without_memory)
     assert np.abs(solved(experiment)[1].m - weights.m).max() > 1e-3

@@ -115,7 +115,7 @@ def test_the_curve_is_the_average_over_samples(card, changes):
         march = march_of(experiment, None, np.float64, gpu, samples=64)
         for n in range(experiment.steps + 1):
             k, y, sd, weight = (get(getattr(march.samples.state, name)) for name in ("k", "y", "sd", "weight"))
-            h, b = get(march.samples.behind.h if changes else march.samples.state.h), march.weights.b
+            h, b = get(march.samples.at_weights.h if changes else march.samples.state.h), march.weights.b
             march.step()
             f, h0 = sd * (h + march.curves["m"][n] * k) + b, sd * k
             want = {"wrong_side": f * h0 < 0, "moment": np.where(y > 0, f * h0 + np.abs(y), np.tanh(f) * h0 - 0.5)}

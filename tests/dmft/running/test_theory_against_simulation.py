@@ -75,7 +75,7 @@ def test_without_memory_it_does_not(case, monkeypatch):
 
     def forgetful(*arguments):
         estimate = honest(*arguments)
-        return estimate._replace(row=estimate.row._replace(M_R=0 * estimate.row.M_R))
+        return estimate._replace(row=estimate.row._replace(K_R=0 * estimate.row.K_R))
 
     monkeypatch.setattr(march, "estimate_row", forgetful)
     assert worst_z(solve(case), case) > 3 * BOUND

@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dmft.equations.history import History
-from dmft.samples.tangents import PULL_TILE, gather, pull
+from dmft.samples.tangents import MEMORY_TILE, gather, precompute
 
 
-@pytest.mark.parametrize("first", [16, PULL_TILE, PULL_TILE + 32])
+@pytest.mark.parametrize("first", [16, MEMORY_TILE, MEMORY_TILE + 32])
 def test_sums_ahead_are_those_of_each_step(first):
     """Three samples, eight steps ahead, also over more columns than a tile holds, where a column lost at its edge would count.
     Whole numbers: every order of the sums gives the same bits."""
@@ -22,7 +22,7 @@ def test_sums_ahead_are_those_of_each_step(first):
             T[sample, history.offset[row] : history.offset[row] + history.stop[row]] = square[sample, row, : history.stop[row]]
     memories = rng.integers(-9, 10, (8, history.slots)).astype(float)
     ahead = np.full((3, 8, history.slots), np.nan)
-    pull(memories, T, history.offset, history.stop, first, ahead)
+    precompute(memories, T, history.offset, history.stop, first, ahead)
     assert_array_equal(ahead, np.einsum("si,kij->ksj", memories[:, :first], square[:, :first]))
     for sample in range(3):
         for step in range(8):

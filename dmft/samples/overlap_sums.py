@@ -11,19 +11,20 @@ from dmft.equations.random_start import (
     K1_RESPONSE,
     K1_RESPONSE2,
     NOISE,
+    OVERLAP_SCALARS,
     SQUARE,
-    TEACHER_SCALARS,
 )
 from dmft.equations.rows import GROUPS
 from dmft.samples.state import Fields, Past, SampleState
+from dmft.samples.tangents import bounded
 
 
 @njit(cache=True)
 def _sum_block(first, last, used, state, fields, past, row, identity, most, line):
-    """line (TEACHER_SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
+    """line (OVERLAP_SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
     slots = past.G.shape[1]
-    products, responses = TEACHER_SCALARS, TEACHER_SCALARS + slots
-    overlaps = TEACHER_SCALARS + 2 * slots
+    products, responses = OVERLAP_SCALARS, OVERLAP_SCALARS + slots
+    overlaps = OVERLAP_SCALARS + 2 * slots
     line[:] = 0.0
     for i in range(first, last):
         k2, g, t = state.k[i] * state.k[i], fields.g[i], state.line[i]
@@ -36,13 +37,9 @@ def _sum_block(first, last, used, state, fields, past, row, identity, most, line
         for j in range(used):
             line[products + j] += wg * past.G[i, j]
         if t >= 0:
-            if identity:  # bounded; the identity puts back what is missed
-                response, total = 0.0, 0.0
-                for j in range(used):
-                    response += abs(np.float64(row[t, j]))
-                    total += np.float64(row[t, j])
-                if response > most:
-                    wgp *= most / response
+            if identity:
+                total, share = bounded(row[t], used, most)
+                wgp *= share
                 line[K1_RESPONSE] += wgp * total
                 line[K1_RESPONSE2] += wgp * total * (wgp * total) / state.weight[i]
             for j in range(used):
@@ -54,15 +51,15 @@ def _sum_block(first, last, used, state, fields, past, row, identity, most, line
 
 @njit(cache=True, parallel=True)
 def _sums(block, used, state, fields, past, row, identity, most, out):
-    """out (blocks, TEACHER_SCALARS + GROUPS slots): sums over the samples of each block."""
+    """out (blocks, OVERLAP_SCALARS + GROUPS slots): sums over the samples of each block."""
     for b in prange(out.shape[0]):
         _sum_block(b * block, min((b + 1) * block, len(state.h)), used, state, fields, past, row, identity, most, out[b])
 
 
-def teacher_sums(block: int, used: int, state: SampleState, fields: Fields, past: Past, row: np.ndarray,
+def overlap_sums(block: int, used: int, state: SampleState, fields: Fields, past: Past, row: np.ndarray,
                  identity: bool, most: float) -> np.ndarray:
-    """(blocks, TEACHER_SCALARS + GROUPS slots): sums over blocks of samples; row (carriers, slots): the tangents of step n,
+    """(blocks, OVERLAP_SCALARS + GROUPS slots): sums over blocks of samples; row (carriers, slots): the tangents of step n,
     bounded by `most` with [ibp]."""
-    out = np.empty((-(-len(state.h) // block), TEACHER_SCALARS + GROUPS * past.G.shape[1]))
+    out = np.empty((-(-len(state.h) // block), OVERLAP_SCALARS + GROUPS * past.G.shape[1]))
     _sums(block, used, state, fields, past, row, identity, most, out)
     return out
