@@ -19,8 +19,10 @@ from pathlib import Path
 import numpy as np
 
 COMPILER = shutil.which("g++") or shutil.which("c++")
+FLAGS = ("-std=c++17", "-O1", "-w", "-fPIC", "-U_FORTIFY_SOURCE")
+HEADER = ("-x", "c++-header")
 # -Bsymbolic: a kernel named as a function of the C library (advance) is still the kernel
-FLAGS = ("-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-Wl,-Bsymbolic", "-U_FORTIFY_SOURCE")
+LIBRARY = ("-x", "c++", "-shared", "-Wl,-Bsymbolic")
 
 _BEFORE = """
 #include <cmath>
@@ -158,20 +160,29 @@ def _runner(text: str, name: str) -> str:
             "    return run_blocks(gx, gy, bx, by, given);\n}\n")
 
 
-@lru_cache
-def _library(text: str, names: tuple[str, ...]) -> ctypes.CDLL:
+def _compiled(text: str, suffix: str, *flags: str) -> Path:
+    """What the compiler makes of a source, kept beside it under a name that tells the two."""
     assert COMPILER
     folder = Path(__file__).parent / "__pycache__"  # nobody else's: what lies there is run
     folder.mkdir(exist_ok=True)
-    whole = _BEFORE + text + _AFTER + "".join(_runner(text, name) for name in names)
-    path = folder / f"{hashlib.sha256(repr((whole, FLAGS)).encode()).hexdigest()[:24]}.so"
+    code = folder / f"{hashlib.sha256(repr((text, FLAGS, flags)).encode()).hexdigest()[:24]}.hpp"
+    path = code.with_name(code.name + suffix)
     if not path.exists():
         with tempfile.TemporaryDirectory(dir=folder) as work:
-            code, made = Path(work) / "kernels.cpp", Path(work) / "kernels.so"
-            code.write_text(whole)
-            subprocess.run([COMPILER, *FLAGS, str(code), "-o", str(made)], check=True)
+            source, made = Path(work) / code.name, Path(work) / path.name
+            source.write_text(text)
+            subprocess.run([COMPILER, *FLAGS, *flags, str(source), "-o", str(made)], check=True)
+            source.rename(code)
             made.rename(path)
-    return ctypes.CDLL(str(path))
+    return path
+
+
+@lru_cache
+def _library(text: str, names: tuple[str, ...]) -> ctypes.CDLL:
+    # The same for all sources, and half of the work: compiled beforehand. Compilers take x.hpp.gch where x.hpp is asked for.
+    header = _compiled(_BEFORE + _AFTER, ".gch", *HEADER).with_suffix("")
+    whole = text + "".join(_runner(text, name) for name in names)
+    return ctypes.CDLL(str(_compiled(whole, ".so", *LIBRARY, "-include", str(header))))
 
 
 def _argument(value):

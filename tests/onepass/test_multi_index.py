@@ -40,7 +40,7 @@ def worst(paths, ode, names=("M", "Q")):
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("variant", with_slow(VARIANTS, "weight decay", "rate decay", "noisy uses"))
+@pytest.mark.parametrize("variant", with_slow(VARIANTS, "weight decay", "rate decay", "rate steps", "noisy uses"))
 def test_chain_and_sgd_follow_the_ode(variant):
     net = onepass.MultiIndexNetwork(cubic, 1, 1, 1.0, activation="tanh", **VARIANTS[variant])
     times = [0.4, 1.0]
@@ -177,7 +177,7 @@ def test_wide_students_of_a_product_have_the_drift_of_the_rule_over_all_fields()
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("process", ["chain", "sgd"])
+@pytest.mark.parametrize("process", ["chain", slow("sgd")])
 def test_a_step_of_a_wide_student_is_its_drift_on_average(process):
     """Increments of M and Q in one step over its time, from the same state; of Q up to O(1/d)."""
     net, s, d, n = onepass.MultiIndexNetwork("staircase", 4, 1, 2.0, 0.1, activation="tanh"), wide_start(4, 1), 400, 1500

@@ -180,7 +180,7 @@ def _children() -> float:
 
 @pytest.mark.parametrize("number, code, process", [
     slow(signal.SIGTERM, 75, "chain"), (signal.SIGTERM, 75, "sde"), (signal.SIGUSR1, 75, "chain"),
-    slow(signal.SIGUSR1, 75, "sde"), (signal.SIGINT, 130, "chain"), slow(signal.SIGINT, 130, "sde")])
+    slow(signal.SIGUSR1, 75, "sde"), slow(signal.SIGINT, 130, "chain"), slow(signal.SIGINT, 130, "sde")])
 def test_signals_are_answered_within_two_seconds(run_path, tmp_path, process, number, code):
     """Seconds are those that the job has of a core, which do not depend on what else the machine does."""
     out, others = tmp_path / "stopped.h5", _children()

@@ -10,6 +10,7 @@ from onepass.dynamics import Dynamics
 from onepass.request import request
 from onepass.stretches import Stretch
 from sgd_sim.models.multi_index import rate_at
+from tests.marks import slow
 
 START = {"M": np.array([[0.2]]), "Q": np.array([[1.0]])}
 PULSE = ((0.0, 0.0), (2.0, 1.0), (2.3, 0.0))
@@ -31,7 +32,7 @@ def moved():
     return {name: path[name] for name in ("M", "Q")}
 
 
-@pytest.mark.parametrize("method", ["DOP853", "RK45", "LSODA", "Radau"])
+@pytest.mark.parametrize("method", [slow("DOP853"), "RK45", "LSODA", slow("Radau")])
 def test_the_ode_is_solved_piece_by_piece(method, moved, monkeypatch):
     path = network().solve(START, [0.0, 2.0, 2.15, 2.3, 20.0], method=method, rtol=1e-9)
     for name, value in moved.items():

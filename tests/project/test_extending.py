@@ -105,6 +105,7 @@ for figure in (draw(theory, None), draw_simulation(simulation, None)):
 
 
 @pytest.mark.mpi
+@pytest.mark.slow       # `make test-differential` has observables on three ranks
 def test_ranks_keep_the_bits_of_an_observable(sides, run_python):
     done = run_python("-m", "dmft", "solve", str(sides / "sides.toml"), "--plugin", str(sides / "sides.py"), "-o", "two.h5",
                       ranks=2, timeout=300)

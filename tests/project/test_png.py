@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pytest
 
-from tests.png import read_png
+from tests.png import png_shape, read_png
 
 
 def _chunk(kind: bytes, body: bytes) -> bytes:
@@ -35,4 +35,4 @@ def test_every_filter(tmp_path, kind, channels):
     header = struct.pack(">IIBBBBB", 5, 7, 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
     (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header)
                                      + _chunk(b"IDAT", zlib.compress(_filtered(kind, image))) + _chunk(b"IEND", b""))
-    assert np.array_equal(read_png(tmp_path / "a.png"), image)
+    assert np.array_equal(read_png(tmp_path / "a.png"), image) and png_shape(tmp_path / "a.png") == image.shape

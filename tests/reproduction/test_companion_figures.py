@@ -10,7 +10,7 @@ from onepass.cli import main
 from reproduction.companions.command import COMPANION_FIGURES
 from reproduction.companions.table import NumberRow, mean_row, write_csv
 
-FAST = ("bocchi3", "bocchi5", "arnaboldi3", "benarous1")
+FAST = ("bocchi3", "bocchi5", "arnaboldi3")
 
 
 @pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in COMPANION_FIGURES])

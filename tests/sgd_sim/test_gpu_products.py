@@ -17,6 +17,7 @@ from sgd_sim.gpu.products import MANY, GpuProducts, make_trajectories
 from sgd_sim.gpu.trajectories import ALL, GpuTrajectories
 from sgd_sim.landscape import make_landscape
 from sgd_sim.states import States, empty_states
+from tests.marks import with_slow
 from tests.sgd_sim.test_gpu_simulator import DOOR, PERSISTENT, SGD, TWO, assert_close, on_gpu, run_of
 
 pytestmark = pytest.mark.gpu
@@ -54,7 +55,7 @@ def on_cpu(run: Run) -> States:
     return states
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", with_slow(CASES, "bernoulli", "persistent", "wide"))
 def test_products_do_what_the_cpu_does(card, case):
     run = shared_run(**CASES[case])
     assert_close(by_products(run, card), on_cpu(run))

@@ -155,7 +155,7 @@ def test_shared_landscape(card, changes):
 
 
 @pytest.mark.parametrize("changes", [
-    PERSISTENT, slow({**SGD, "minibatch": "without_replacement"}),
+    slow(PERSISTENT), slow({**SGD, "minibatch": "without_replacement"}),
     {**SGD, "batch_fraction": 0.2, "minibatch": "reshuffled", "momentum": 0.6, "nesterov": True}],
     ids=["persistent", "fixed size", "epochs, nesterov"])
 def test_an_instance_depends_on_itself_alone(card, changes):

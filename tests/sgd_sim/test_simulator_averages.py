@@ -13,6 +13,7 @@ from sgd_sim.gpu.products import GpuProducts
 from sgd_sim.landscape import make_landscape
 from sgd_sim.recording import recorded_rows
 from sgd_sim.states import States, empty_states
+from tests.marks import with_slow
 from tests.sgd_sim.test_gpu_simulator import on_cpu, on_gpu, run_of
 
 MIXED = {"loss": "logistic", "data": "mixture", "clusters": ((1, 0.3, 1, 0.5), (-1, 0.7, -1, 1.5)), "bias": True}
@@ -80,7 +81,7 @@ def test_many_starts_record_the_same(case):
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", with_slow(CASES, "flipped"))
 def test_the_gpu_records_the_same(card, case):
     run = the_run(case)
     np.testing.assert_allclose(on_gpu(run, card).curves, on_cpu(run).curves, rtol=3e-6)

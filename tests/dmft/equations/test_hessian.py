@@ -14,7 +14,7 @@ from dmft.core.errors import UserError
 from dmft.equations.hessian import Curvatures, basis
 from dmft.result.hessian import hessian_law
 from sgd_sim import hessian as simulated
-from tests.png import read_png
+from tests.png import png_shape
 from tests.run_files import run_text
 from tests.sgd_sim.simulator_reference import reference
 
@@ -152,11 +152,11 @@ def test_lanczos_gives_the_ends(files, monkeypatch):
 
 
 @pytest.mark.cli
-def test_the_command(files, run_python, tmp_path):
-    done = run_python("-m", "dmft", "hessian", str(files / "theory.h5"), str(files / "sim.h5"), "--instances", "2", "-o",
+def test_the_command(files, dmft_main, tmp_path):
+    done = dmft_main("hessian", str(files / "theory.h5"), str(files / "sim.h5"), "--instances", "2", "-o",
                       str(tmp_path / "a.png"))
     assert done.returncode == 0 and "2 instances (dense)" in done.stdout and "soft (sphere)" in done.stdout, done.stderr
-    assert read_png(tmp_path / "a.png").shape[1] > 1000
+    assert png_shape(tmp_path / "a.png")[1] > 1000
 
 
 def test_what_has_no_hessian_is_one_line(results, files):

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 import dmft
 from dmft.solvers import march
+from tests.marks import slow
 from tests.solver_cases import make_run
 
 ETA, M0 = 0.05, 0.3
@@ -37,7 +38,7 @@ def closed_form(alpha: float, ridge: float, steps: int) -> dict[str, np.ndarray]
             "loss": ((signal - 1) ** 2 + A**2) @ (x * rho) / (2 * alpha), "mse": ((signal - 1) ** 2 + A**2) @ rho}
 
 
-@pytest.fixture(scope="module", params=[(2.0, 0.2), (0.6, 0.0), (1.5, 0.0)], ids=str)
+@pytest.fixture(scope="module", params=[(2.0, 0.2), (0.6, 0.0), slow((1.5, 0.0))], ids=str)
 def solved(request):
     alpha, ridge = request.param
     problem = {"loss": "linear", "alpha": alpha, "m0": M0, "constraint": "ridge", "ridge": ridge}

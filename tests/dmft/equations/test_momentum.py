@@ -15,6 +15,7 @@ from dmft.model.updates import HeavyBall, LinearUpdate, Nesterov, Update
 from dmft.samples.sampling import Sampling
 from dmft.solvers.march import March
 from tests.dmft.equations.test_linear_loss import spectrum
+from tests.marks import with_slow
 from tests.solver_cases import make_march
 
 STEPS, ALPHA, M0, SEEDS = 60, 2.0, 0.3, 8
@@ -95,7 +96,7 @@ def solutions(eta, ridge, beta, rule, seeds=SEEDS, samples=512, per_level=None):
         yield march
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", with_slow(CASES, "plain, scheduled", "heavy ball"))
 def test_the_linear_loss_is_exact_under_momentum_and_schedules(name):
     *settings, m_known, loss_known = CASES[name]
     want, marches = exact(*settings), list(solutions(*settings))

@@ -24,7 +24,7 @@ from dmft.samples.sampling import Sampling
 from dmft.solvers.iterate import Iteration, Options
 from dmft.solvers.march import March
 from tests.emulate import COMPILER, HostGpu
-from tests.marks import slow
+from tests.marks import slow, with_slow
 
 # alpha: overlap, lambda_1, lambda_min, L* of the preprocessing of Mondelli and Montanari, from an independent computation (whose
 # lambda_min at alpha = 1, -5.3948, was not converged: refining the quadrature here does not change the sixth digit)
@@ -177,7 +177,7 @@ def test_a_preprocessing_that_cannot_be_translated_is_refused_on_a_gpu(monkeypat
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C++ compiler")
-@pytest.mark.parametrize("name", PREPROCESSINGS)
+@pytest.mark.parametrize("name", with_slow(PREPROCESSINGS, "truncated"))
 def test_power_iteration_has_the_same_loss_on_a_gpu(name, monkeypatch):
     check_cuda(HostGpu(), spectral_loss(name, 3.0), "theory")
     monkeypatch.setattr(cuda_loss, "loss_source", lambda loss: loss_source(loss).replace("real(-0.5)", "real(0.5)"))

@@ -10,6 +10,7 @@ import sgd_sim
 from dmft.model.mixture import Mixture
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.landscape import make_landscape
+from tests.marks import with_slow
 
 RIDGE = 'constraint = "ridge"\nridge = {}\n'
 PERSISTENT = 'kind = "persistent_sgd"\nbatch_fraction = 0.5\npersistence = 0.5'
@@ -45,7 +46,7 @@ def worst(theory: dmft.api.Theory, simulation: sgd_sim.SimulationResult) -> floa
     return found
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", with_slow(CASES, "flips, gd"))
 def test_theory_is_the_limit_of_the_simulation(name):
     """Some ten numbers a case, correlated; 5 errors leave room for terms of order 1/N."""
     run = make(name)

@@ -23,10 +23,10 @@ TAILS = 1.1
 
 
 def truth_and_runs(parts: list[str], times: list[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Reference m (from far more samples, error negligible), and m, m_error of many small runs, (seeds, times)."""
+    """Reference m (75 times as many samples: 0.12 of their error), and m, m_error of many small runs, (seeds, times)."""
     run = make_run({"kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 0.1}, {"m0": 0.5}, steps=times[-1],
                    samples=400, replicas=REPLICAS, variance_reduction=parts)
-    reference = dmft.solve(run.replace({"theory.samples": 60_000, "theory.replicas": 6, "theory.seed": 1000}), quiet=True)
+    reference = dmft.solve(run.replace({"theory.samples": 20_000, "theory.replicas": 6, "theory.seed": 1000}), quiet=True)
     results = [dmft.solve(run.replace({"theory.seed": seed}), quiet=True) for seed in range(SEEDS)]
     return (reference.m[times], np.array([r.m[times] for r in results]), np.array([r.m_error[times] for r in results]))
 

@@ -86,6 +86,7 @@ def test_a_target_error_is_that_of_V(run, caplog):
 
 
 @pytest.mark.mpi
+@pytest.mark.slow       # `make test-differential` holds random starts on three ranks against one
 def test_ranks_make_no_difference(theory, tmp_path):
     path, output = tmp_path / "run.toml", tmp_path / "two.h5"
     path.write_text(TEXT)

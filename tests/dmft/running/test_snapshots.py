@@ -10,7 +10,7 @@ import sgd_sim
 from dmft.core.errors import RunError, Stopped, UserError
 from dmft.result.comparison import DISAGREE
 from dmft.result.snapshots import quantiles
-from tests.png import read_png
+from tests.png import png_shape
 from tests.run_files import run_text
 from tests.sgd_sim.test_gpu_simulator import on_cpu, on_gpu
 from tests.small_results import StopAfter
@@ -86,7 +86,7 @@ def test_pictures(files, results, tmp_path):
     for name in ("theory.h5", "sim.h5"):
         opened = open_file(files / name)
         kind_of(opened.header).draw_view(opened, "fields", tmp_path / f"{name}.png")
-        assert read_png(tmp_path / f"{name}.png").shape[1] > 1000
+        assert png_shape(tmp_path / f"{name}.png")[1] > 1000
     opened = open_file(results.simulation)
     with pytest.raises(UserError, match="no snapshots"):
         kind_of(opened.header).draw_view(opened, "fields", None)

@@ -158,7 +158,7 @@ def test_memory_is_refused_before_any_work():
 def test_an_iteration_takes_the_memory_that_was_asked_for(noise):
     """What NumPy allocates at most, both solutions at work, against what is checked before the start. On one rank the two solutions
     go one after the other, and need somewhat less than was asked for."""
-    steps = 100
+    steps = 40
     dmft.solve(make_run(ALGORITHMS["sgd"], steps=8, samples=20, replicas=1, method="iterate", noise=noise), quiet=True)  # compiles
     run = make_run(ALGORITHMS["sgd"], steps=steps, samples=600, replicas=1, method="iterate", noise=noise)
     setup = Setup.from_run(run)

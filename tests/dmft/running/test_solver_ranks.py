@@ -111,19 +111,19 @@ def test_more_replicas_and_more_time(run_file, serial, tmp_path):
     same(solve(1, run_file, output, "--resume", *longer), solve(1, run_file, tmp_path / "b.h5", *longer))
 
 
-def test_another_run_is_refused(run_file, tmp_path):
-    output = tmp_path / "a.h5"
-    solve(1, run_file, output, "--set", "theory.replicas=1")
-    done = subprocess.run(command(1, run_file, output, "--resume", "--set", "problem.alpha=2.5"), capture_output=True, text=True)
+def test_another_run_is_refused(run_file, tmp_path, dmft_main):
+    words = "solve", str(run_file), "-o", str(tmp_path / "a.h5"), "--quiet", "--set", "theory.replicas=1"
+    assert dmft_main(*words).returncode == 0
+    done = dmft_main(*words, "--resume", "--set", "problem.alpha=2.5")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1 and "problem.alpha: 3.0 -> 2.5" in done.stderr
 
 
-def test_a_foreign_file_is_refused(run_file, tmp_path):
+def test_a_foreign_file_is_refused(run_file, tmp_path, dmft_main):
     """--resume on a simulation result: one line, no traceback."""
     output = tmp_path / "a.h5"
     store.save(output, "simulation", run_file.read_text(), {"t": np.zeros(2)}, {"outcome": "done"})
-    done = subprocess.run(command(1, run_file, output, "--resume"), capture_output=True, text=True)
+    done = dmft_main("solve", str(run_file), "-o", str(output), "--quiet", "--resume")
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "simulation" in done.stderr
 
 

@@ -8,7 +8,7 @@ import pytest
 import dmft
 import sgd_sim
 from dmft.solvers import march
-from tests.marks import with_slow
+from tests.marks import slow, with_slow
 from tests.solver_cases import make_run
 
 pytestmark = pytest.mark.statistical
@@ -64,12 +64,12 @@ def worst_z(theory, case: str) -> float:
     return float(np.max(worst))           # NaN stays NaN, and fails every comparison
 
 
-@pytest.mark.parametrize("case", with_slow(CASES, "linear sgd", "linear with replacement", "hot, not rescaled"))
+@pytest.mark.parametrize("case", with_slow(CASES, "gd", "linear sgd", "linear with replacement", "hot, not rescaled"))
 def test_theory_meets_simulation(case):
     assert worst_z(solve(case), case) < BOUND
 
 
-@pytest.mark.parametrize("case", ["gd", "persistent"])
+@pytest.mark.parametrize("case", [slow("gd"), "persistent"])
 def test_without_memory_it_does_not(case, monkeypatch):
     honest = march.estimate_row
 

@@ -14,7 +14,7 @@ from dmft.equations.kernels import Wanted
 from dmft.model.experiment import Experiment
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.iterate import Iteration, Options
-from tests.marks import with_slow
+from tests.marks import slow, with_slow
 from tests.solver_cases import ALGORITHMS, CONSTRAINTS, SMOOTH, make_iteration, make_march, make_run
 
 # Every algorithm on one of the constraints; on the other they are slow.
@@ -84,7 +84,7 @@ def started(run, max_sweeps: int, mixing: float = 0.7) -> Iteration:
     return Iteration(problem, Sampling(400, 1, (0,), frozenset(PARTS)), options, Wanted.plain(problem.steps), Comm())
 
 
-@pytest.mark.parametrize("limit", [5, 80])
+@pytest.mark.parametrize("limit", [5, slow(80)])
 def test_an_iteration_goes_on_from_its_arrays(limit):
     """What a checkpoint holds is all there is: stopped within the sixth sweep, or at a sweep limit that is raised then, and
     taken up by another object, it ends with the same bits."""

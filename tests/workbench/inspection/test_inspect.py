@@ -13,6 +13,7 @@ import pytest
 import dmft
 from dmft.core import store
 from dmft.result.concerns import identity
+from tests.marks import slow
 from workbench.inspection.aging import shown_waiting_times
 from workbench.inspection.checks import theory_checks
 from workbench.inspection.curves import decades
@@ -76,7 +77,7 @@ def _told(dmft_main, edited, results, name: str, size: float, own: float, bar: f
     return ([check["fine"] for check in facts["checks"] if title in check["name"]], [w for w in facts["warnings"] if title in w])
 
 
-@pytest.mark.parametrize("name", ["bias/m", "bias/loss", "bias/mu", "bias/columns/C"])
+@pytest.mark.parametrize("name", ["bias/m", slow("bias/loss"), slow("bias/mu"), "bias/columns/C"])
 def test_a_bias_larger_than_the_error_bar_is_told(results, dmft_main, edited, name):
     """As the FAQ says, of every curve and column: ten errors from zero and four bars is a warning, two errors is told without one;
     a bias below the bar, or below its noise, is not told (m, the main curve, is called fine)."""

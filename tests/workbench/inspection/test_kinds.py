@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.marks import with_slow
 from workbench.inspection.kinds import KINDS
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "schema-1"
@@ -17,7 +18,7 @@ INSPECT = ("import sys; from dmft.cli import main; code = main(['inspect', sys.a
 
 
 @pytest.mark.cli
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", with_slow(KINDS, "simulation", "convergence"))
 def test_inspecting_a_file_loads_what_its_kind_needs(kind, run_python):
     done = run_python("-c", INSPECT, str(DATA / f"{kind}.h5"))
     assert done.returncode == 0, done.stderr

@@ -7,7 +7,7 @@ import pytest
 
 import dmft
 from dmft.core.errors import FileError, Stopped
-from tests.png import read_png
+from tests.png import png_shape
 from tests.run_files import run_text
 from tests.small_results import StopAfter
 from workbench.inspection.facts import facts
@@ -31,7 +31,7 @@ def test_a_stopped_run_has_the_same_and_can_be_seen(tmp_path, results):
     opened = open_file(tmp_path / "a.h5")
     np.testing.assert_array_equal(opened.result.fdt().after("T_eff", 1)[1], whole.fdt().after("T_eff", 1)[1])
     kind_of(opened.header).draw_view(opened, "fdt", tmp_path / "a.png")
-    assert read_png(tmp_path / "a.png").shape[1] > 1000
+    assert png_shape(tmp_path / "a.png")[1] > 1000
     assert any(check["name"].startswith("T_eff(0.8, 0.1)") for check in facts(opened)["checks"])
     simulation = open_file(results.simulation)
     with pytest.raises(FileError, match="no view 'fdt'"):
