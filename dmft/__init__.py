@@ -77,7 +77,7 @@ __all__ = [
     "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PSpin", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge",
     "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "UserError", "Warm",
     "__version__", "bayes", "boolean", "choice", "compare", "convergence_study", "fixed_point", "integer", "load", "load_run",
-    "number", "option", "parse_run", "register_loss", "register_observable", "register_preprocessing", "report", "solve",
+    "number", "option", "parse_run", "register_loss", "register_observable", "register_preprocessing", "report", "scan", "solve",
     "start_law",
 ]
 
@@ -89,7 +89,7 @@ def __getattr__(name: str) -> Any:
     this package for its run files alone."""
     if name not in __all__:
         raise AttributeError(f"module 'dmft' has no attribute {name!r}; it offers {', '.join(__all__)}")
-    if name in ("compare", "report"):       # they know simulations too, and live above this package
+    if name in ("compare", "report", "scan"):       # they know simulations too, and live above this package
         return getattr(import_module("workbench.api"), name)
     if name == "Estimator":
         from dmft.equations.tuning import Estimator

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,12 @@ def bayes(run: Run | str | Path) -> BayesOptimal:
     return optimal.bayes(_run(run))
 
 
-def load(path: str | Path) -> Theory | Study:
-    """Read a theory file as a Theory, a convergence study as a Study; for other kinds the error names what reads them."""
+def load(path: str | Path) -> Any:
+    """Read a theory file as a Theory, a convergence study as a Study, the table of a scan as a Scan; for other kinds the error
+    names what reads them."""
     stored = store.load(path)
+    if stored.kind == "sweep":  # it knows simulations too, and lives above this package
+        return import_module("workbench.scans.reading").load_scan(path)
     return load_study(path) if stored.kind == "convergence" else theory_of(stored)
 
 

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from dmft.core.errors import FileError, UserError
+from dmft.core.schema import to_toml_value
+from dmft.core.stopping import StopSignals
+from dmft.model.runfile import Run, load_run
 from dmft.result.theory import Theory
-from sgd_sim.result import SimulationResult
+from sgd_sim.result import SOLVED, SimulationResult
 from workbench.inspection.against import AgainstSimulations, against_simulations
 from workbench.inspection.opening import open_file
 from workbench.inspection.own_data import is_table
+from workbench.scans.local import run_scan
+from workbench.scans.points import GridPoint
+from workbench.scans.scan import SCANNED_KINDS, Scan
 
-__all__ = ["compare", "report"]
+__all__ = ["compare", "report", "scan"]
 
 
 def compare(theory: Theory | str | Path, *simulations: Any, observable: str | Sequence[str] | None = None, kernels: bool = False,
@@ -46,6 +54,23 @@ def compare(theory: Theory | str | Path, *simulations: Any, observable: str | Se
     found = against_simulations(theory, simulations, names, kernels, fields)
     if plot is not None:
         found.plot(plot)
+    return found
+
+
+def scan(run: Run | str | Path, grid: Mapping[str, Sequence[Any]], output: str | Path, *, simulate: bool = False,
+         compare: bool = False, processes: int | None = None, times: Sequence[float] | None = None, threshold: float = SOLVED,
+         quiet: bool = False) -> Scan:
+    """Solve a run at every point of a grid, {"problem.alpha": [2, 3], "problem.m0": [0.1, 0.2]}, several at a time, each in a
+    process of its own. Results go to the folder `output`, and what is there is not computed again. simulate: simulations instead of
+    theories; compare: both. The answer has `.to_dataframe()` and `.plot()`; `dmft.load(folder/"sweep.h5")` reads it back.
+    """
+    base, folder = run if isinstance(run, Run) else load_run(run), Path(output)
+    texts = [[f"{key}={to_toml_value(value)}" for value in values] for key, values in grid.items()]
+    points = [GridPoint(settings) for settings in product(*texts)]
+    kinds = SCANNED_KINDS if compare else ("simulation" if simulate else "theory",)
+    with StopSignals() as stop:
+        found = run_scan(base, points, folder, kinds, processes or os.cpu_count() or 1, threshold, stop, times, (), quiet)
+    found.save(folder / "sweep.h5")
     return found
 
 

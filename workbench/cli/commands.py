@@ -24,6 +24,7 @@ COMMANDS: Commands = {
     "escape": ("workbench.cli.escape", "show when runs from a random start leave the plateau"),
     "hessian": ("workbench.cli.hessian", "show the Hessian of the training loss along a run"),
     "spread": ("workbench.cli.spread", "show what the scatter of the overlap of a warm start does later"),
+    "scan": ("workbench.cli.scan", "solve or simulate a grid of parameters on this machine"),
     "submit": ("workbench.cli.submit", "write and submit a Slurm job for a run, or a scan of parameters"),
     "collect": ("workbench.cli.collect", "gather the results of a scan into a table and a picture"),
 }

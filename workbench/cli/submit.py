@@ -36,8 +36,8 @@ from dmft.core.schema import as_words
 from dmft.running.cost import Cost
 from workbench.cli import converge
 from workbench.cli.programs import GUESS, SIMULATION, THEORY_PROGRAM, Program, largest, programs
-from workbench.cluster.points import Along, GridPoint, grid
 from workbench.cluster.script import SRUN, Resources, Script, plain
+from workbench.scans.points import Along, GridPoint, grid
 
 SHORTEST, LONGEST = 600.0, 86400.0      # seconds: bounds of the time limit when --time is not given
 

@@ -19,7 +19,7 @@ class SweepFile(FileKind):
 
     def draw(self, opened: Opened, path: Path | None) -> Any:
         from workbench.plots import scan  # matplotlib is an extra
-        return scan.draw(opened.result, opened.result.axis(), path)
+        return scan.draw(opened.result, path)
 
 
 KIND = SweepFile()

@@ -13,12 +13,17 @@ _NAMES = {"simulation.dimension": "N", "problem.alpha": r"$\alpha$", "problem.m0
           "algorithm.learning_rate": r"$\eta$"}
 
 
-def draw(scan: Scan, against: str, path: Path | None) -> Figure:
-    """A column per time; m above, the share of instances below the threshold beneath when there are simulations."""
-    groups = _groups(scan, against)
+def draw(scan: Scan, path: Path | None, against: str | None = None) -> Figure:
+    """A column per time; m above, the share of instances below the threshold beneath when there are simulations. A map over two
+    keys where they make a plane, unless one is chosen for the axis."""
     shares = bool(np.isfinite(scan.arrays["share"]).any())
     figure = new_figure(0.8 + 3.4 * max(len(scan.times), 1.5), 3.4 * (1 + shares) + 0.4)
     axes = figure.subplots(1 + shares, len(scan.times), sharex=True, sharey="row", squeeze=False)
+    if against is None and (plane := scan.plane()):
+        _draw_maps(scan, plane, axes)
+        return save(figure, path)
+    against = against or scan.axis()
+    groups = _groups(scan, against)
     x = np.array([_number(value_of(row, against)) for row in scan.rows])
     for column, time in enumerate(scan.times):
         axes[0, column].set_title(f"t = {time:g}")
@@ -37,6 +42,24 @@ def draw(scan: Scan, against: str, path: Path | None) -> Figure:
         axes[1, 0].set_ylabel(f"share with loss < {scan.threshold:g} (95 %)")
     axes[0, -1].legend(fontsize=8)
     return save(figure, path)
+
+
+def _draw_maps(scan: Scan, plane: tuple[str, str], axes: np.ndarray) -> None:
+    """m, and the share of instances below the threshold, over two keys."""
+    (x, across), (y, up) = ((key, np.unique(scan.numeric()[key])) for key in plane)
+    column, row = (np.searchsorted(values, scan.numeric()[key]) for key, values in ((x, across), (y, up)))
+    m = scan.arrays["m"]
+    what = [("m", "overlap m", (np.nanmin(m), np.nanmax(m))), ("share", f"share with loss < {scan.threshold:g}", (0.0, 1.0))]
+    for line, (name, label, (least, most)) in zip(axes, what):
+        for k, axis in enumerate(line):
+            table = np.full((up.size, across.size), np.nan)
+            table[row, column] = scan.arrays[name][:, k]
+            mesh = axis.pcolormesh(across, up, table, shading="nearest", vmin=least, vmax=most)
+            axis.set_title(f"t = {scan.times[k]:g}")
+        line[0].set_ylabel(_label(y))
+        line[0].figure.colorbar(mesh, ax=list(line), label=label)
+    for axis in axes[-1]:
+        axis.set_xlabel(_label(x))
 
 
 def _groups(scan: Scan, against: str) -> list[tuple[str, str, np.ndarray]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.model.runfile import Run
+from dmft.result import pictures
 
 SCANNED_KINDS = ("theory", "simulation")
 _IRRELEVANT = ("checkpoint_interval", "device")
@@ -39,7 +40,7 @@ SCAN_CURVES = ("m", "m_error", "loss", "loss_error")
 SCAN_SHARES = ("share", "share_low", "share_high")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scan:
     """parameters: key -> value of each row (None where the row's kind does not use it); arrays (rows, times)."""
 
@@ -60,6 +61,36 @@ class Scan:
         numbers = {key: len(set(values[np.isfinite(values)])) for key, values in self.numeric().items()}
         keys = [key for key in numbers if key != "simulation.dimension"] or list(numbers) or ["problem.alpha"]
         return max(keys, key=lambda key: (numbers.get(key, 0), key == "problem.alpha"))
+
+    def plane(self) -> tuple[str, str] | None:
+        """The two keys of a map: where rows of one kind differ in two numbers alone, each with three values at least, and all pairs
+        are there."""
+        numbers = self.numeric()
+        if len(self.parameters) != 2 or len(numbers) != 2 or len({row.kind for row in self.rows}) > 1:
+            return None
+        x, y = numbers
+        counts = [len(np.unique(numbers[key])) for key in (x, y)]
+        return (x, y) if min(counts) > 2 and counts[0] * counts[1] == len(self.rows) else None
+
+    def to_dataframe(self) -> Any:
+        """A row for each result and time: file, kind, the keys in which runs differ, t, m, loss, their errors, and shares. Needs
+        pandas, an extra."""
+        import pandas as pd
+
+        rows, times = len(self.rows), len(self.times)
+        columns: dict[str, Any] = {"file": np.repeat([str(row.path) for row in self.rows], times),
+                                   "kind": np.repeat([row.kind for row in self.rows], times)}
+        columns |= {key: [value for value in values for _ in range(times)] for key, values in self.parameters.items()}
+        columns |= {"t": np.tile(self.times, rows), **{name: array.ravel() for name, array in self.arrays.items()}}
+        return pd.DataFrame(columns)
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw m, and shares, against the scanned keys; returns the matplotlib Figure, written to `path` when one is given."""
+        return pictures.draw("workbench.plots.scan", self, path)
+
+    def __repr__(self) -> str:
+        keys, times = ", ".join(self.parameters) or "nothing", ", ".join(f"{t:g}" for t in self.times)
+        return f"<scan of {len(self.rows)} results over {keys}, at t = {times}>"
 
     def save(self, path: Path) -> None:
         """Write the table; parameters that are not numbers go into an attribute, as JSON, like the names of the files."""

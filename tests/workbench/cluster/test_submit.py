@@ -10,8 +10,8 @@ import pytest
 from dmft.core.errors import RunError
 from dmft.model.runfile import parse_run
 from dmft.running.cost import START, estimate
-from workbench.cluster.points import Along, grid
 from workbench.cluster.script import SRUN
+from workbench.scans.points import Along, grid
 
 pytestmark = pytest.mark.cli
 

@@ -1,5 +1,5 @@
-"""The grid of a scan: `--array section.key=v1,v2,...`, one job and one result file per point. A key given with `--with` varies
-together with the array before it, value by value."""
+"""The grid of a scan: `--array section.key=v1,v2,...` or `section.key=first:last:count`, one job and one result file per point. A
+key given with `--with` varies together with the array before it, value by value."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from dmft.core.errors import RunError
 from dmft.core.schema import toml_value
@@ -55,11 +57,24 @@ def grid(arrays: Sequence[str]) -> list[GridPoint]:
 
 def _values(array: str) -> list[str]:
     key, equals, values = array.partition("=")
-    listed = [value.strip() for value in _split(values)]
+    listed = _range(values) or [value.strip() for value in _split(values)]
     if not equals or key.count(".") != 1 or not all(listed):
         option = "--with" if isinstance(array, Along) else "--array"
-        raise RunError(f"{option} {str(array)!r}: write section.key=v1,v2,..., e.g. problem.alpha=2,2.5,3")
+        raise RunError(f"{option} {str(array)!r}: write section.key=v1,v2,... or section.key=first:last:count, e.g. "
+                       "problem.alpha=2,2.5,3 or problem.alpha=2:4:9")
     return [f"{key.strip()}={value}" for value in listed]
+
+
+def _range(values: str) -> list[str]:
+    """Evenly spaced values of first:last:count; none where it is something else."""
+    parts = values.split(":")
+    try:
+        first, last, count = float(parts[0]), float(parts[1]), int(parts[2])
+    except (ValueError, IndexError):
+        return []
+    if len(parts) != 3 or count < 2:
+        return []
+    return [f"{value:.12g}" for value in np.linspace(first, last, count)]
 
 
 def _split(values: str) -> list[str]:

@@ -1,0 +1,67 @@
+"""The result files of a folder as the rows of a scan, and its table in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import sgd_sim
+from dmft.core import store
+from dmft.core.errors import FileError
+from dmft.files import layouts
+from dmft.model.runfile import parse_run
+from workbench.scans.scan import SCANNED_KINDS, Scan, ScanRow, value_of
+
+
+def gathered(folder: Path, threshold: float) -> list[ScanRow]:
+    """The results of theories and simulations below a folder."""
+    if not folder.is_dir():
+        raise FileError(f"{folder}: not a folder; name the one that holds the result files of a scan")
+    rows = [row for path in sorted(folder.rglob("*.h5")) if (row := _row(path, threshold))]
+    if not rows:
+        raise FileError(f"{folder}: no result of a theory or simulation in it; name the folder of a scan")
+    return rows
+
+
+def unfinished(folder: Path) -> list[Path]:
+    """Results that have a checkpoint only."""
+    return [path.with_suffix("") for path in sorted(folder.rglob("*.checkpoint")) if not path.with_suffix("").exists()]
+
+
+def _row(path: Path, threshold: float) -> ScanRow | None:
+    """A result as a row of the table; None for files of other kinds."""
+    header = store.load_header(path)
+    if header.kind not in SCANNED_KINDS:
+        return None
+    experiment = parse_run(header.run_text, str(path), any_loss=True)
+    layouts.check(header)
+    if experiment.has_network:
+        raise FileError(f"{path}: a network, whose overlaps are matrices: tables of scans hold one m; use dmft compare or export")
+    if header.kind == "theory":
+        t, m, m_error, loss, loss_error = (store.read(path, name) for name in ("t", "m", "m_error", "loss", "loss_error"))
+        return ScanRow(path, "theory", experiment, header.shapes["replicas/m"][0], t, m, m_error, loss, loss_error)
+    result = sgd_sim.load(path)
+    mean, error, share = result.mean(), result.error(), result.share_below(threshold)
+    return ScanRow(path, "simulation", experiment, result.instances, result.t, mean.m, error.m, mean.loss, error.loss,
+                   share.share, share.low, share.high)
+
+
+def table_lines(scan: Scan) -> list[str]:
+    """The table for a terminal."""
+    keys = list(scan.parameters)
+    names = [key.partition(".")[2] for key in keys]
+    heads = ["file of", *names, *(f"m({time:g})" for time in scan.times)]
+    shares = np.isfinite(scan.arrays["share"]).any()
+    if shares:
+        heads += [f"loss < {scan.threshold:g} at {time:g}" for time in scan.times]
+    lines = [heads]
+    for i, row in enumerate(scan.rows):
+        line = [row.kind, *("" if (value := value_of(row, key)) is None else str(value) for key in keys)]
+        line += [f"{m:.5f} +- {error:.1g}" for m, error in zip(scan.arrays["m"][i], scan.arrays["m_error"][i])]
+        if shares:
+            line += ["" if np.isnan(share) else f"{100 * share:.1f} % ({100 * low:.1f} to {100 * high:.1f})" for share, low, high
+                     in zip(*(scan.arrays[name][i] for name in ("share", "share_low", "share_high")))]
+        lines.append(line)
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+    return ["  ".join(word.rjust(width) for word, width in zip(line, widths)) for line in lines]

@@ -1,0 +1,66 @@
+"""The points of a scan on this machine: programs side by side, each in a process of its own, that go on where they stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dmft.core.progress import Progress
+from dmft.core.stopping import EXIT_STOPPED, StopSignals, exit_code_of
+
+POLL = 0.1  # seconds
+ONE_THREAD = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+@dataclass(frozen=True)
+class Work:
+    """A program with its arguments, the file that it makes, and where it says what went wrong."""
+
+    words: Sequence[str]
+    output: Path
+
+    @property
+    def log(self) -> Path:
+        return self.output.with_suffix(".log")
+
+    def start(self) -> subprocess.Popen:
+        self.output.parent.mkdir(parents=True, exist_ok=True)
+        command = [sys.executable, "-m", *self.words, "-o", str(self.output), "--resume", "--quiet"]
+        with self.log.open("w") as log:  # in a group of its own: Ctrl-C reaches this process, which passes it on
+            return subprocess.Popen(command, stdout=log, stderr=log, env=os.environ | ONE_THREAD, start_new_session=True)
+
+    def said(self) -> str:
+        """The last line of its log."""
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return lines[-1] if lines else "it said nothing"
+
+
+def run_side_by_side(work: Sequence[Work], processes: int, stop: StopSignals, quiet: bool) -> tuple[dict[Path, int], int]:
+    """Do all of it, so many at a time; exit codes by output, and the code of a stop, 0 if there was none: then every program that
+    ran has written a checkpoint."""
+    waiting, running, codes = list(work), dict[Path, subprocess.Popen](), dict[Path, int]()
+    with Progress(len(work), f"scan, {len(work)} results", quiet) as progress:
+        while waiting or running:
+            stopped = stop.flags
+            while waiting and not stopped and len(running) < processes:
+                one = waiting.pop(0)
+                running[one.output] = one.start()
+            if stopped:
+                waiting.clear()
+                for process in running.values():
+                    if process.poll() is None:
+                        process.send_signal(signal.SIGTERM)
+            for output, process in list(running.items()):
+                if (process.wait() if stopped else process.poll()) is not None:
+                    codes[output] = running.pop(output).returncode
+            done = sum(code != EXIT_STOPPED for code in codes.values())
+            progress.update(done, f"{done} of {len(work)} done")
+            if not stopped:
+                time.sleep(POLL)
+    return codes, exit_code_of(stop.flags) if any(one.output not in codes or codes[one.output] == EXIT_STOPPED for one in work) else 0
