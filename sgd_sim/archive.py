@@ -14,7 +14,7 @@ from dmft.core.parts import INSTANCES
 from dmft.files import layouts
 from dmft.files.layouts import SIMULATED_KERNELS
 from dmft.files.network_layouts import named_axes
-from dmft.model.curves import meanings_text
+from dmft.model.curves import asked_for, meanings_text
 from dmft.model.experiment import known_errors, observables_of
 from dmft.model.runfile import Run, parse_run
 from dmft.model.two_times import simulated_steps, snapshot_steps
@@ -45,13 +45,18 @@ def to_arrays(run: Run, states: States) -> dict[str, np.ndarray | dict[str, np.n
     else:
         rows = {name: curves[:, k] for k, name in enumerate(recorded_rows(run))}
         found = {name: rows[name] for name in recorded_curves(run)}
-    found |= known_errors(run, rows, states.record)
+    found |= known_errors(run, rows, states.record) | clones(run, states)
     found["t"] = times_of(run, states.record)
     found["diverged"] = states.diverged_at[::states.copies] >= 0
     if run.theory.snapshots:
         found["snapshots"] = {"t": times_of(run, snapshot_steps(run)), "w": states.snapshot_w[::states.copies],
                               "b": states.snapshot_b[::states.copies]}
     return found | two_times(run, states) | {"state": {"record": states.record, **arrays}}
+
+
+def clones(run: Run, states: States) -> dict[str, np.ndarray]:
+    """C_12 (instances, times) by its name, where the run asks for it."""
+    return {name: states.overlaps() for name in asked_for(run.simulation)}
 
 
 def two_times(run: Run, states: States) -> dict[str, dict[str, np.ndarray]]:
@@ -108,7 +113,7 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
         raise FileError(f"{stored.path}: holds a {stored.kind} result, not a simulation")
     run = parse_run(stored.run_text, str(stored.path), any_loss=True)
     kept = simulated_steps(run)
-    copies = copies_of(kept)
+    copies = copies_of(run)
     layouts.check(stored, {"instance": run.simulation.instances, "line": run.simulation.instances * copies,
                            "dimension": run.simulation.dimension}, observables=run.theory.observables)
     samples = sizes(run.simulation.dimension, run.problem.alpha)[1]
@@ -128,4 +133,6 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
         arrays[f"snapshot_{name}"] = np.repeat(stored.arrays[f"snapshots/{name}"], copies, axis=0)
     if kept.size:
         arrays["pairs"] = _pairs_of(stored.arrays, copies)
+    if run.simulation.clones:
+        arrays["C_12"] = np.repeat(stored.arrays["C_12"], copies, axis=0)
     return run, States.from_arrays(stored.arrays["state/record"], kept, arrays, samples)

@@ -6,8 +6,9 @@ from dmft.core.errors import UserError
 from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm
 from dmft.model.runfile import Run
-from dmft.model.two_times import kernel_bytes, simulated_steps, snapshot_steps
+from dmft.model.two_times import kernel_bytes, snapshot_steps
 from sgd_sim.landscape import data_bytes, sizes
+from sgd_sim.recording import record_steps
 from sgd_sim.states import copies_of, parameters, remembers
 
 LARGE = 256 << 20          # instances with larger data run one at a time, their rows spread over the threads
@@ -37,4 +38,5 @@ def _states_bytes(run: Run) -> int:
     """Bytes of the weights, mini-batches and two-time quantities of all instances."""
     n, m = parameters(run), sizes(run.simulation.dimension, run.problem.alpha)[1]
     line = 8 * n * (1 + remembers(run) + snapshot_steps(run).size) + m
-    return run.simulation.instances * (copies_of(simulated_steps(run)) * line + kernel_bytes(run))
+    path = 4 * n * record_steps(run).size if run.simulation.clones else 0
+    return run.simulation.instances * (copies_of(run) * (line + path) + kernel_bytes(run))

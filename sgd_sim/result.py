@@ -226,6 +226,7 @@ def make_result(run: Run, states: States, attrs: Mapping[str, Any] | None = None
     """The result of the recorded states of all instances; attrs: of its file."""
     rows = _rows(run, states)
     found = {name: rows[name] for name in _meaningful(run, states)} | known_errors(run, rows, states.record)
+    found |= archive.clones(run, states)
     if run.problem.start == RANDOM:
         found["V"] = run.simulation.dimension * rows["m"]**2
     curves = {name: found[name] for name in (*SIMULATED, *found) if name in found}

@@ -1,7 +1,8 @@
 """The states of all instances of a run: weights, last mini-batch, curves so far. Results and checkpoints save them.
 
-Where two-time quantities are wanted an instance has a second copy (cpu/two_times.py). Every copy has a line: those of instance i
-are the lines 2i and 2i + 1, and without copies line and instance are the same.
+Where two-time quantities are wanted an instance has a second copy (cpu/two_times.py), and where clones are wanted one with other
+mini-batches and heat. Every copy has a line: those of instance i are the lines 2i and 2i + 1, and without copies line and instance
+are the same. Lines know nothing of each other, so that clones keep their weights at the recorded steps until both are there.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from sgd_sim.landscape import sizes
 from sgd_sim.recording import record_steps, recorded_rows
 
 NOT_STARTED = -1
+NO_STEPS = np.zeros(0, np.int64)     # no steps
 Chosen = np.ndarray | slice     # which lines
 _KEPT = ("pairs", "kept_w", "kept_g")
+_CLONES = ("C_12", "path")
 _SNAPSHOTS = ("snapshot_w", "snapshot_b")
 
 
@@ -42,11 +45,23 @@ class States:
     kept_g: np.ndarray        # (L, J, M) float32  them no more
     snapshot_w: np.ndarray    # (L, S, N) weights and intercepts at the times of theory.snapshots, NaN where not reached
     snapshot_b: np.ndarray    # (L, S)
+    C_12: np.ndarray          # (L, R) with clones, else (L, 0): what earlier stretches of the run told, NaN where nothing
+    path: np.ndarray          # (L, R, N) float32 with clones: weights at the recorded steps, NaN where not reached; (L, 0, 0) in a
+                              # result, which needs them no more
 
     @property
     def copies(self) -> int:
         """Lines of an instance."""
-        return copies_of(self.kept)
+        return 2 if self.kept.size or self.C_12.shape[1] else 1
+
+    def overlaps(self) -> np.ndarray:
+        """(instances, R): C_12 = w_1.w_2/N of the two clones of every instance, NaN where one of them has not come. Eq.
+        [dmft-pair]."""
+        known = self.C_12[::2]
+        if not self.path.shape[1]:
+            return known
+        found = np.einsum("irn,irn->ir", self.path[::2], self.path[1::2], dtype=np.float64) / self.path.shape[2]
+        return np.where(np.isfinite(found), found, known)
 
     def finished(self, steps: int) -> np.ndarray:
         """(L,) true for a line that has reached the end or has diverged."""
@@ -63,7 +78,7 @@ class States:
     def arrays(self, chosen: Chosen = slice(None), kept: bool = True) -> dict[str, np.ndarray]:
         """The arrays of some lines, copied; s takes one bit a sample. kept: two-time quantities, too, where there are any."""
         names = ("step", "w", "curves", "diverged_at", "b", "before", *(_KEPT if kept and self.kept.size else ()),
-                 *(_SNAPSHOTS if kept and self.snapshot_w.shape[1] else ()))
+                 *(_SNAPSHOTS if kept and self.snapshot_w.shape[1] else ()), *(_CLONES if kept and self.C_12.shape[1] else ()))
         arrays = {name: getattr(self, name)[chosen].copy() for name in names}
         return arrays | {"s": np.packbits(self.s[chosen], axis=1)}
 
@@ -77,7 +92,8 @@ class States:
         return cls(record, arrays["step"], arrays["w"], s, arrays["curves"], arrays["diverged_at"], b, before, kept,
                    arrays.get("pairs", np.zeros((lines, len(SIMULATED_KERNELS), record.size, 0))), arrays.get("kept_w", nothing),
                    arrays.get("kept_g", nothing), arrays.get("snapshot_w", np.zeros((lines, 0, arrays["w"].shape[1]))),
-                   arrays.get("snapshot_b", np.zeros((lines, 0))))
+                   arrays.get("snapshot_b", np.zeros((lines, 0))), arrays.get("C_12", np.zeros((lines, 0))),
+                   arrays.get("path", nothing))
 
     def take_over(self, old: States, chosen: Chosen) -> None:
         """Continue these lines from the states `old`, whose run may have been shorter (not where steps are kept). Every step that
@@ -89,11 +105,27 @@ class States:
         curves = self.curves[chosen]
         curves[:, :, here] = old.curves[:, :, there]
         self.curves[chosen] = curves
+        for name in _CLONES if self.C_12.shape[1] else ():
+            mine, theirs = getattr(self, name)[chosen], getattr(old, name)
+            if theirs.size:
+                mine[:, here] = theirs[:, there]
+                getattr(self, name)[chosen] = mine
 
 
-def copies_of(kept: np.ndarray) -> int:
-    """Lines of an instance, by the kept steps."""
-    return 2 if kept.size else 1
+def clone_of(states: States, line: int) -> int:
+    """1 for the second of two clones, which has noise of its own; 0 for any other line."""
+    return line % 2 if states.C_12.shape[1] else 0
+
+
+def stops(first: int, last: int, *kept: np.ndarray) -> list[int]:
+    """The steps from first to last at which something of the weights is kept, and the last one."""
+    wanted = np.unique(np.concatenate([*kept, [last]]))
+    return [int(step) for step in wanted if first <= step <= last]
+
+
+def copies_of(run: Run) -> int:
+    """Lines of an instance."""
+    return 2 if run.simulation.kernels or run.simulation.clones else 1
 
 
 def remembers(run: Run) -> bool:
@@ -110,7 +142,7 @@ def parameters(run: Run) -> int:
 def empty_states(run: Run) -> States:
     """The states of a run none of whose instances has started."""
     record, kept = record_steps(run), simulated_steps(run)
-    lines = run.simulation.instances * copies_of(kept)
+    lines, cloned = run.simulation.instances * copies_of(run), record.size if run.simulation.clones else 0
     n, m = parameters(run), sizes(run.simulation.dimension, run.problem.alpha)[1]
     return States(record, np.full(lines, NOT_STARTED, np.int64), np.zeros((lines, n)),
                   np.zeros((lines, m if run.algorithm.kind == "persistent_sgd" else 0), np.uint8),
@@ -118,7 +150,8 @@ def empty_states(run: Run) -> States:
                   np.zeros(lines), np.zeros((lines, n if remembers(run) else 0)), kept,
                   np.full((lines, len(SIMULATED_KERNELS), record.size, kept.size), np.nan),
                   np.zeros((lines, kept.size, n), np.float32), np.zeros((lines, kept.size, m), np.float32),
-                  np.full((lines, snapshot_steps(run).size, n), np.nan), np.full((lines, snapshot_steps(run).size), np.nan))
+                  np.full((lines, snapshot_steps(run).size, n), np.nan), np.full((lines, snapshot_steps(run).size), np.nan),
+                  np.full((lines, cloned), np.nan), np.full((lines, cloned, n if cloned else 0), np.nan, np.float32))
 
 
 def grown_states(old: States, run: Run) -> States:

@@ -84,15 +84,15 @@ def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: floa
 
 def curves_of(experiment: Experiment) -> tuple[str, ...]:
     """Names of the curves of a solution."""
-    return tuple(curve.name for curve in defined(experiment.data, experiment.start.random) if curve.theory == PER_STEP
-                 ) + experiment.observables
+    known = defined(experiment.data, experiment.start.random, experiment.asked)
+    return tuple(curve.name for curve in known if curve.theory == PER_STEP) + experiment.observables
 
 
 def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Estimate, sums: np.ndarray, closing: Closing,
-              b: float = 0.0, averaged: Iterable[float] = ()) -> dict[str, float]:
+              b: float = 0.0, averaged: Iterable[float] = (), C_12: float = np.nan) -> dict[str, float]:
     """Every curve at step n. nu_hat_direct is eq. A.19; nu_gap is what the row as sampled fails the exact identity of
     [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp]. averaged: the
-    observables."""
+    observables; C_12: of clones, where there are any."""
     overlap, row, residual = experiment.alpha * sums[GH], estimate.row, estimate.residual
     step = min(n, experiment.steps - 1)
     temperature, eta = experiment.temperature[step], experiment.eta_n[step]
@@ -105,7 +105,7 @@ def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Esti
         "m": m, "loss": sums[V], "q": q, "delta_nu": row.delta_nu, "mu": row.mu, "nu_hat": closing.nu_hat,
         "nu_hat_direct": (temperature - overlap) / (constraint.norm or 1.0), "nu_gap": nu_gap,
         "ibp_gap": residual.largest if residual else 0.0, "unstable": sums[UNSTABLE], "lost": sums[LOST],
-        "training_error": sums[WRONG], "b": b,
+        "training_error": sums[WRONG], "b": b, "C_12": C_12,
     }
     values |= zip(experiment.observables, averaged, strict=True)
     return {name: values[name] for name in curves_of(experiment)}

@@ -145,7 +145,9 @@ LAYOUTS = {
          *each(("w",), ("line", "dimension"), _ROW), *each(("s",), ("line", "byte"), _ROW, type=BYTES),
          *each(("pairs",), ("line", len(SIMULATED_KERNELS), "time", "waiting"), _ROW, group="two times"),
          *each(("kept_w",), ("line", "waiting", "dimension"), _ROW, group="two times"),
-         *each(("kept_g",), ("line", "waiting", "sample"), _ROW, group="two times")),
+         *each(("kept_g",), ("line", "waiting", "sample"), _ROW, group="two times"),
+         *each(("C_12",), ("line", "time"), _ROW, group="clones"),
+         *each(("path",), ("line", "time", "dimension"), _ROW, group="clones")),
         PROGRESS, {"byte": 0}),
     "onepass": FileLayout((Dataset("t", ("time",), TIMES),), (
         Attribute("source", "text"), Attribute("ensemble", "flag"), Attribute("diverged_instances", "whole numbers"))),

@@ -8,15 +8,16 @@ Whatever lists curves (the solver's rows, file layouts, `Theory`, the simulator'
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 # How a curve is had. Theory: a number of every step, or an error on new samples from m, q and b, or from averages over replicas.
-# Simulation: recorded, or the same error of every instance, or N m^2. In both: the average of a function over training samples.
-PER_STEP, ERRORS, FLUCTUATIONS, AVERAGE = "step", "errors", "fluctuations", "average"
+# Simulation: recorded, or the same error of every instance, or N m^2, or of two copies of an instance. In both: the average of a
+# function over training samples.
+PER_STEP, ERRORS, FLUCTUATIONS, COPIES, AVERAGE = "step", "errors", "fluctuations", "copies", "average"
 
 
 class Labelling(Protocol):
@@ -83,6 +84,7 @@ class CurveDefinition:
     replaces: str = ""  # the curve in whose place this one stands where it is defined
     residual: bool = False  # of an identity: 0 with infinitely many samples
     later: bool = False  # missing in files of version 0.1
+    asked: str = ""  # the key, true or false, of [theory] and of [simulation] that asks for it; "" for one that is always there
     value: Any = None  # a function that compiled code can call
     source: str = ""  # the file of a user's function
     axes: tuple[str, ...] = ()  # after time, of a network's
@@ -90,7 +92,7 @@ class CurveDefinition:
     @property
     def always(self) -> bool:
         """Whether every file holds it."""
-        return self.where is everywhere and not self.later and self.value is None
+        return self.where is everywhere and not self.later and not self.asked and self.value is None
 
     @property
     def compared(self) -> bool:
@@ -115,6 +117,8 @@ TABLE = (
     CurveDefinition("error_fresh", "share of wrong labels on fresh samples", label="error on fresh samples", simulation=PER_STEP,
                     where=signs_told),
     CurveDefinition("b", "intercept", label="intercept $b$", theory=PER_STEP, simulation=PER_STEP, where=intercept_learnt),
+    CurveDefinition("C_12", "overlap of two copies with the same data and start", label="overlap $C_{12}$ of two copies",
+                    theory=PER_STEP, simulation=COPIES, asked="clones"),
     CurveDefinition("nu_hat", "multiplier of the sphere (A.29)", "1/time", r"$\hat\nu$", theory=PER_STEP, studied=True),
     CurveDefinition("nu_hat_direct", "multiplier of the sphere (A.19)", "1/time", r"$\hat\nu$ (A.19)", theory=PER_STEP),
     CurveDefinition("delta_nu", "mean curvature (A.19)", "1/time", r"$\delta\nu$", theory=PER_STEP, studied=True),
@@ -149,9 +153,14 @@ registered: dict[str, CurveDefinition] = {}  # averages over samples that users 
 MEANINGS = "observables"  # the attribute of a file that tells what they mean
 
 
-def defined(data: Labelling, random: bool) -> tuple[CurveDefinition, ...]:
-    """The curves of the table that are defined for a data model and a start."""
-    return tuple(curve for curve in TABLE if curve.where(data, random))
+def defined(data: Labelling, random: bool, asked: Collection[str] = ()) -> tuple[CurveDefinition, ...]:
+    """The curves of the table that are defined for a data model and a start; asked: those that must be asked for, and are."""
+    return tuple(curve for curve in TABLE if curve.where(data, random) and (not curve.asked or curve.name in asked))
+
+
+def asked_for(section: Any) -> tuple[str, ...]:
+    """The curves that a section of a run file asks for by a key of their own."""
+    return tuple(curve.name for curve in TABLE if curve.asked and getattr(section, curve.asked))
 
 
 def studied(random: bool) -> tuple[str, ...]:

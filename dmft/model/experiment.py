@@ -14,7 +14,7 @@ import numpy as np
 
 from dmft.model.channels import SMOOTH
 from dmft.model.constraints import Constraint, Sphere
-from dmft.model.curves import TABLE, defined, everywhere
+from dmft.model.curves import TABLE, asked_for, defined, everywhere
 from dmft.model.data import data_of, is_sampled, make_constraint, make_loss, make_start
 from dmft.model.law import DataModel
 from dmft.model.loss import Loss
@@ -55,12 +55,18 @@ class Experiment:
     jump_n: np.ndarray  # (steps,) whether a setting jumps at the beginning of a step: a block of the history does not span it
     hidden: int = 0
     observables: tuple[str, ...] = ()  # curves that are averages of a function of a sample
+    asked: tuple[str, ...] = ()  # curves that the theory has because the run asks for them
     network: TwoLayer | None = None  # in place of a single unit: data, start and constraint above are then not used
 
     @property
     def m0(self) -> float:
         """The overlap of the start."""
         return self.start.overlap
+
+    @property
+    def clones(self) -> bool:
+        """Whether every sample has a second copy (samples/clones.py)."""
+        return "C_12" in self.asked
 
     @property
     def eta_0(self) -> float:
@@ -151,6 +157,7 @@ class Experiment:
             loss_n=loss_n,
             jump_n=_jumps(run),
             observables=observables_of(run),
+            asked=asked_for(run.theory),
             network=network_of(run.network, problem) if run.has_network else None,
         )
 

@@ -106,6 +106,8 @@ class TheoryConfig:
     snapshots: tuple[float, ...] = option(_waiting_times, (), "march: times at which the fields of all samples are kept, "
                                           "and the weights of simulations")
     hessian: bool = option(boolean, False, "at the snapshots, keep what the eigenvalues of the Hessian outside its bulk need")
+    clones: bool = option(boolean, False, "march: C_12, the overlap of two copies with equal data and start and other mini-batches "
+                          "and heat")
     observables: tuple[str, ...] = option(names_of_observables, (), "registered averages over training samples "
                                           "(dmft.register_observable); the simulator records the same")
     tangents: float = option(number(0.0, 1.0, above=True), 1 / 16, "share of the samples with tangents, at least 512 of them; "
@@ -130,6 +132,8 @@ class SimulationConfig:
     precision: str = option(choice("float32", "float16"), "float32", "what the data are rounded to, labels included")
     kernels: bool = option(boolean, False, "C, M_C and R at (t, t_w), of two copies of every run: for the waiting_times and listed "
                            "kernel_points of [theory], at the recorded times")
+    clones: bool = option(boolean, False, "C_12 of two copies of every run, with equal data and start and other mini-batches and "
+                          "heat")
 
 
 SECTIONS: dict[str, type] = {"problem": ProblemConfig, "network": NetworkConfig, "algorithm": AlgorithmConfig,

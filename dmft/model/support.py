@@ -82,6 +82,8 @@ def check_support(run: Any, by: str = "", source: str = "") -> None:
         reason = refused(run, whole)
         if reason:
             raise RunError(f"{source}{': ' if source else ''}{reason}")
+    elif reason := _clones_refused(run, whole):
+        raise RunError(f"{source}{': ' if source else ''}{reason}")
     for place, part, use in parts:
         refusal = part.supports(use)
         if refusal and not isinstance(refusal, str):
@@ -90,6 +92,24 @@ def check_support(run: Any, by: str = "", source: str = "") -> None:
             place = f"[{part.section}] {key}" + ("" if "=" in key else f" = {to_toml_value(getattr(section, key))}")
         if refusal:
             raise RunError(f"{source}{': ' if source else ''}{place}: {refusal}")
+
+
+def _clones_refused(run: Any, use: Use) -> str:
+    """What does not go together with clones, in a line; "" where all does."""
+    theory, algorithm = run.theory, run.algorithm
+    if use.by == "simulation" and run.simulation.clones and run.simulation.kernels:
+        return "[simulation] clones = true: the second copy of a run is the one of kernels; make two runs"
+    if use.by != "theory" or not theory.clones:
+        return ""
+    reasons = {
+        'method = "iterate" has no pairs of samples; take method = "march"': theory.method == "iterate",
+        'pairs of samples are on the CPU so far; take device = "cpu"': theory.device == "gpu",
+        "keep_state keeps single samples; leave one of them out": theory.keep_state,
+        "closed models have no samples to pair; leave it out": not use.data.sampled,
+        "not with nesterov = true so far; take heavy ball":
+            Update.of(algorithm.make_rule(), algorithm.at_steps("momentum")).looks_ahead,
+    }
+    return next((f"[theory] clones = true: {reason}" for reason, holds in reasons.items() if holds), "")
 
 
 def refused(run: Any, use: Use) -> str:
@@ -108,6 +128,7 @@ def refused(run: Any, use: Use) -> str:
         '[theory] device = "gpu"': theory.device == "gpu" and 'networks are solved on the CPU so far; take device = "cpu"',
         "[theory] keep_state = true": theory.keep_state and "the samples of networks are not kept; take keep_state = false",
         "[theory] waiting_times": theory.waiting_times and "networks have maps of kernels alone (kernel_points); leave it out",
+        "[theory] clones = true": theory.clones and "copies are those of a single unit; leave it out with [network]",
         "[theory] fdt = true": theory.fdt and "temperatures are those of a single unit's columns; leave it out with [network]",
         torn[0] if torn else "": torn and "its derivative jumps, which the theory of networks would miss; smooth it",
     }
@@ -117,6 +138,7 @@ def refused(run: Any, use: Use) -> str:
         '[simulation] device = "gpu"': simulation.device == "gpu" and 'networks run on the CPU so far; take device = "cpu"',
         '[simulation] landscape = "shared"': simulation.landscape == "shared" and 'networks have fresh data alone; take "fresh"',
         "[simulation] kernels = true": simulation.kernels and "networks record one-time curves alone; leave it out",
+        "[simulation] clones = true": simulation.clones and "copies are those of a single unit; leave it out with [network]",
     }
     asked = everywhere | (by_theory if use.by == "theory" else {}) | (by_simulation if use.by == "simulation" else {})
     return next((f"{place}: {why}" for place, why in asked.items() if why), "")

@@ -110,7 +110,8 @@ def _march(run: Run, ranks: int) -> tuple[float, float]:
         history, sampling = setup.history(solution), setup.sampling(solution, 0)
         constant, rate = MARCH_FULL if history.full else MARCH_DYADIC
         work += setup.share(solution) * setup.experiment.steps * (
-            sampling.total * (constant + MARCH_SLOT * history.slots) + sampling.carriers * rate * history.packed)
+            sampling.total * (1 + setup.experiment.clones) * (constant + MARCH_SLOT * history.slots)
+            + sampling.carriers * rate * history.packed)
     return work * max(run.network.units, 1) ** 2, replica_bytes(setup) * min(_replicas(run), ranks) / ranks
 
 
@@ -123,7 +124,7 @@ def replica_bytes(setup: Setup) -> float:
         return sum(committee_bytes(network, setup.history(solution), setup.sampling(solution, 0), setup.stored_type)
                    for solution in setup.solutions(0))
     return sum(march_bytes(setup.history(solution), (drawn := setup.sampling(solution, 0)).total, drawn.carriers, True,
-                           np.dtype(setup.stored_type).itemsize) for solution in setup.solutions(0))
+                           np.dtype(setup.stored_type).itemsize, setup.experiment.clones) for solution in setup.solutions(0))
 
 
 def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
@@ -139,7 +140,7 @@ def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
 
 def _lines(run: Run) -> int:
     """Runs of the algorithm: instances, or two copies of each."""
-    return run.simulation.instances * (2 if run.simulation.kernels else 1)
+    return run.simulation.instances * (2 if run.simulation.kernels or run.simulation.clones else 1)
 
 
 def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:

@@ -125,6 +125,8 @@ def _simulation_work(run: Run) -> list[str]:
 
 def _pairs_text(run: Run) -> list[str]:
     """What two-time quantities will be measured, and what is kept for them."""
+    if run.simulation.clones:
+        return ["C_12 of two clones of every instance, which take twice the time"]
     if not run.simulation.kernels:
         return []
     return [f"C, M_C and R at {simulated_steps(run).size} times t', from two copies of every instance; weights and gradients "

@@ -156,11 +156,11 @@ class Setup:
         # are too large already.
         history = self.history(WHOLE) if self.per_level else History(min(self.experiment.steps, 20_000))
         carriers = here.carrier_lines.stop - here.carrier_lines.start
-        need = 8 * 8.0 * history.slots**2
+        need = 8 * (16.0 if self.experiment.clones else 8.0) * history.slots**2
         for solution in self.solutions(0):
             share = self.samples(solution) / self.samples(WHOLE)
             need += share * march_bytes(self.history(COARSE) if solution == COARSE else history, here.count, carriers,
-                                        "stein" in self.parts, np.dtype(self.stored_type).itemsize)
+                                        "stein" in self.parts, np.dtype(self.stored_type).itemsize, self.experiment.clones)
         check_memory(need, room, here.count, "full" if history.full else "dyadic")
 
 

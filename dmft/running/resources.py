@@ -10,9 +10,9 @@ CLOSED_STEPS = 1000  # the same without samples
 FULL_BYTES = 1 << 30  # bytes up to which the full history is chosen
 
 
-def bytes_per_sample(history: History, stein: bool, itemsize: int = 8) -> int:
+def bytes_per_sample(history: History, stein: bool, itemsize: int = 8, clones: bool = False) -> int:
     """Resident bytes of one sample without tangents: a few arrays over slots, of which that of g is in double always."""
-    return (8 + (2 + stein) * itemsize) * history.slots + 200
+    return (1 + clones) * (8 + 2 * itemsize) * history.slots + stein * itemsize * history.slots + 200
 
 
 def bytes_of_tangents(history: History, itemsize: int = 8) -> int:
@@ -20,9 +20,9 @@ def bytes_of_tangents(history: History, itemsize: int = 8) -> int:
     return (history.packed + 2 * history.slots) * itemsize
 
 
-def march_bytes(history: History, samples: int, carriers: int, stein: bool, itemsize: int = 8) -> float:
-    """Resident bytes of a march. itemsize: of tangents and past."""
-    return float(samples * bytes_per_sample(history, stein, itemsize) + carriers * bytes_of_tangents(history, itemsize))
+def march_bytes(history: History, samples: int, carriers: int, stein: bool, itemsize: int = 8, clones: bool = False) -> float:
+    """Resident bytes of a march. itemsize: of tangents and past; clones: whether samples have second copies."""
+    return float(samples * bytes_per_sample(history, stein, itemsize, clones) + carriers * bytes_of_tangents(history, itemsize))
 
 
 def blocks_per_level(history: str, per_level: int, steps: int, samples: int, carriers: int) -> int | None:

@@ -236,8 +236,8 @@ def _advance_tangents(first, last, step, drive, state, tangents, fields, ahead, 
 
 
 @njit(**INNER)
-def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z_first, changes, stein):
-    """Samples first .. last-1 without their tangents from step n to n+1."""
+def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z_first, changes, shift, stein):
+    """Samples first .. last-1 without their tangents from step n to n+1. shift: of chi, where clones tell of it, or nothing."""
     n, eta, slot, merges = step.n, step.eta, step.slot, step.merges
     h, s, Y, name, noise_name, sign = state.h, state.s, state.Y, state.name, state.noise_name, state.sign
     g_all, gp_all, g_y, memory, chi_weights = fields.g, fields.gp, fields.g_y, drive.memory, drive.chi_weights
@@ -247,7 +247,7 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z
     for i in range(first, last):
         g, gp, H_i, X_i = g_all[i], gp_all[i], H[i], X[i]
         z, xi = own_normals(i, noise_name, sign, z_first, noise_key, n)
-        chi = draw_noise(z, X_i, chi_weights, chi_sd, used)
+        chi = draw_noise(z, X_i, chi_weights, chi_sd, used) + (shift[i] if len(shift) else 0.0)
         h_next = next_field(h[i], g, chi, xi, H_i, memory, a, keep, thermal, eta, used)
         if stein:
             Y_i = Y_past[i]
@@ -265,8 +265,8 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z
 
 
 @njit(**UNCOUNTED, parallel=True)
-def _advance(of_tangents, block, blocks, step, drive, chain, keys, state, past, tangents, fields, z_first, changes, ahead, stein,
-             room):
+def _advance(of_tangents, block, blocks, step, drive, chain, keys, state, past, tangents, fields, z_first, changes, shift, ahead,
+             stein, room):
     """All samples, block by block: either their tangents, or everything else. (Numba drops writes to arrays of a tuple inside a
     prange, so that the work is in functions; and a second prange would take seconds to compile.)"""
     count = len(state.h)
@@ -275,7 +275,7 @@ def _advance(of_tangents, block, blocks, step, drive, chain, keys, state, past, 
         if of_tangents:
             _advance_tangents(first, last, step, drive, state, tangents, fields, ahead, room[b, 0], room[b, 1])
         else:
-            _advance_block(first, last, step, drive, chain, keys, state, past, fields, z_first, changes, stein)
+            _advance_block(first, last, step, drive, chain, keys, state, past, fields, z_first, changes, shift, stein)
 
 
 class Samples:
@@ -308,7 +308,7 @@ class Samples:
         self._start(draws, weight)
 
     def _start(self, draws: Draws, weight: np.ndarray) -> None:
-        self.z, self.changes = draws.z, draws.changes
+        self.z, self.changes, self.shift = draws.z, draws.changes, np.zeros(0)
         self.n, self.used = 0, 0  # slots in use, rounded up to what a row holds
         self._looks_ahead, self._ahead_from = False, 0
         start = {**draws._asdict(), "weight": weight, "line": lines_of(draws.carrier), "Y": 0.0}
@@ -363,7 +363,7 @@ class Samples:
         chain = self.experiment.batches.chain(self.n)
         for of_tangents in (True, False):  # one after the other, because tangents are then read as one stream
             _advance(of_tangents, self.block, self.blocks, step, drive, chain, self.keys, self.state, self.past, self.tangents,
-                     self.fields, self.z, self.changes, ahead, self.stein, self._room)
+                     self.fields, self.z, self.changes, self.shift, ahead, self.stein, self._room)
         if self.at_weights:
             beta = self.experiment.update.lookahead(self.n + 1)
             self.at_weights.look_ahead(self.state.h, self.state.Y, self.tangents.row, plan.merges, beta, drive.drift)

@@ -21,6 +21,7 @@ from dmft.equations.rows import CARRIED, PUSH, curve_row, curves_of, escaped, es
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
+from dmft.samples.clones import Clones
 from dmft.samples.gpu import BLOCKS, TILING, GpuSamples, Tiling
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Sampling, draw
@@ -88,6 +89,9 @@ class March(Causal):
         weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
         self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
         self.overlaps = OverlapKernels(experiment.steps, self.history.slots) if experiment.start.random else None
+        self.clones: Clones | None = None
+        if experiment.clones and isinstance(self.samples, Samples):  # a card has none (model/support.py)
+            self.clones = Clones(experiment, self.history, self.samples, sampling)
         self.snapshots = SampleSnapshots(wanted.snapshots, wanted.visited, blocks.lines.stop - blocks.lines.start)
 
     def terms(self) -> list[np.ndarray]:
@@ -95,6 +99,8 @@ class March(Causal):
         lines = [self.samples.row_sums(*present)]
         if self.experiment.observables:
             lines.append(self.samples.averaged_sums(*present))
+        if self.clones is not None:
+            lines.append(self.clones.sums(self.weights.m, self.weights.b))
         return lines if self.overlaps is None else [*lines, self.samples.overlap_sums()]
 
     def take(self, totals: list[np.ndarray]) -> None:
@@ -102,13 +108,15 @@ class March(Causal):
         weights, experiment, n = self.weights, self.experiment, self.weights.n
         m, sums, averaged = weights.m_w, totals[0], totals[1] if experiment.observables else np.empty(0)
         bounds = weights.estimator
-        if exploded(sums, bounds.largest, bounds.most_lost):
+        of_pairs = totals[-1 if self.overlaps is None else -2] if self.clones else np.zeros(0)
+        if exploded(sums, bounds.largest, bounds.most_lost) or not np.isfinite(of_pairs).all():
             self.diverged = True
             return
         estimate = estimate_row(weights, sums, self.use)
         row, closing = estimate.row, weights.close(estimate.row, noise=estimate.noise)
         if n >= experiment.hidden:
-            for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b, averaged).items():
+            C_12 = self.clones.C_12 if self.clones else np.nan
+            for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b, averaged, C_12).items():
                 self.curves[name][n - experiment.hidden] = value
         if len(self.wanted.snapshots):
             self.snapshots.take(weights, closing, self.samples, m)
@@ -118,8 +126,11 @@ class March(Causal):
         if escaped(closing.norm, bounds.largest):
             self.diverged = True
         elif n < experiment.steps:
+            pair = self.clones.close(row, closing, of_pairs) if self.clones else None
             plan = self.history.push(n)
-            self.samples.advance(closing.drive, plan)
+            self.samples.advance(pair.drive if pair else closing.drive, plan)
+            if self.clones and pair:
+                self.clones.enter(pair, plan)
             weights.advance(row, closing.next, plan)
             if self.overlaps is not None:
                 self.overlaps.forget(plan.joins)
@@ -132,11 +143,13 @@ class March(Causal):
         return {} if self.overlaps is None else self.overlaps.rows._asdict()
 
     def shared(self) -> dict[str, Any]:
-        return super().shared() | ({"snapshots": self.snapshots.shared()} if len(self.wanted.snapshots) else {})
+        snapshots = {"snapshots": self.snapshots.shared()} if len(self.wanted.snapshots) else {}
+        return super().shared() | snapshots | ({"clones": self.clones.shared()} if self.clones else {})
 
     def own(self) -> Mapping[str, np.ndarray]:
         own: Any = self.samples.own()   # read by name, one after the other
-        return ChainMap(self.snapshots.own(), own) if len(self.wanted.snapshots) else own
+        snapshots = self.snapshots.own() if len(self.wanted.snapshots) else {}
+        return ChainMap(snapshots, self.clones.own() if self.clones else {}, own)
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """What a result keeps of the samples of this rank, a line each; empty where nothing is asked for."""
@@ -149,7 +162,9 @@ class March(Causal):
         self.samples.restore(own, carried, self.weights.n)
 
     def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
-        """As of Causal, and the snapshots."""
+        """As of Causal, and the snapshots and clones."""
         super().restore(shared, own, carried)
+        if self.clones:
+            self.clones.restore(own, nest(shared)["clones"])
         if len(self.wanted.snapshots):
             self.snapshots.restore(own, nest(shared)["snapshots"])

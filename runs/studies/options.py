@@ -11,7 +11,8 @@ def read_options(about: str | None, quick: str, **sizes: int) -> argparse.Namesp
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=quick)
     for name, default in sizes.items():
-        parser.add_argument(f"--{name}", metavar="N", type=int, default=default, help=f"simulation.{name} (default {default})")
+        home = "theory" if name in ("samples", "replicas") else "simulation"
+        parser.add_argument(f"--{name}", metavar="N", type=int, default=default, help=f"{home}.{name} (default {default})")
     parser.add_argument("--output", metavar="DIR", type=Path, default=Path("runs/out/studies"),
                         help="results, from which a second start goes on, and pictures (default runs/out/studies)")
     return parser.parse_args()

@@ -20,9 +20,10 @@ class Noise(NamedTuple):
     thermal: np.uint64
 
 
-def make_noise(seed: int, instance: int) -> Noise:
-    """The streams of mini-batches and of thermal noise of an instance."""
-    return Noise(key(seed, "simulation/minibatch", instance), key(seed, "simulation/thermal", instance))
+def make_noise(seed: int, instance: int, clone: int = 0) -> Noise:
+    """The streams of mini-batches and of thermal noise of an instance; clone: 1 for those of its clone."""
+    more = (clone,) if clone else ()
+    return Noise(key(seed, "simulation/minibatch", instance, *more), key(seed, "simulation/thermal", instance, *more))
 
 
 class Lanes(NamedTuple):

@@ -18,7 +18,7 @@ from sgd_sim.cpu.starts import start_weights
 from sgd_sim.cpu.two_times import make_pairs
 from sgd_sim.kernels.step_table import make_flags, make_table
 from sgd_sim.landscape import Landscape, make_landscape
-from sgd_sim.states import NOT_STARTED, States
+from sgd_sim.states import NO_STEPS, NOT_STARTED, States, clone_of, stops
 
 
 class Stepper(Protocol):
@@ -48,13 +48,15 @@ class Trajectories:
         self.records = Records(states.record, np.full((width, *states.curves.shape[1:]), np.nan), np.full(width, -1),
                                make_pairs(states, instances, width, landscape.w0.size, landscape.h0.size))
         self.step, self.snapshots = max(0, int(states.step[instances[0]])), snapshot_steps(run)
+        self.path = np.full((width, *states.path.shape[1:]), np.nan, np.float32)
         self.snapshot_w, self.snapshot_b = (np.full((width, *array.shape[1:]), np.nan)
                                             for array in (states.snapshot_w, states.snapshot_b))
         for lane, i in enumerate(instances):
             instance = i // states.copies
-            lanes.batch[lane], lanes.thermal[lane] = make_noise(seed, instance)
+            lanes.batch[lane], lanes.thermal[lane] = make_noise(seed, instance, clone_of(states, i))
             self.records.curves[lane], self.records.diverged_at[lane] = states.curves[i], states.diverged_at[i]
             self.snapshot_w[lane], self.snapshot_b[lane] = states.snapshot_w[i], states.snapshot_b[i]
+            self.path[lane] = states.path[i]
             lanes.live[lane] = states.diverged_at[i] < 0
             if states.step[i] == NOT_STARTED:
                 lanes.w[:, lane] = start_weights(run.problem, constraint, landscape, rows, seed, instance)
@@ -70,14 +72,16 @@ class Trajectories:
         return not self.lanes.live.any()
 
     def advance(self, last: int) -> None:
-        """Go on to step `last`, with a stop at every snapshot."""
-        for stop in [*self.snapshots[(self.snapshots >= self.step) & (self.snapshots <= last)], last]:
+        """Go on to step `last`, with a stop wherever weights are kept."""
+        for stop in stops(self.step, last, self.snapshots, self.records.steps if self.path.size else NO_STEPS):
             if stop > self.step:
-                advance(self.landscape, self.flags, self.table, self.passes, self.lanes, self.records, self.step, int(stop))
-                self.step = int(stop)
+                advance(self.landscape, self.flags, self.table, self.passes, self.lanes, self.records, self.step, stop)
+                self.step = stop
+            live = self.lanes.live.astype(bool)
             for i in np.flatnonzero(self.snapshots == stop):
-                live = self.lanes.live.astype(bool)
                 self.snapshot_w[live, i], self.snapshot_b[live, i] = self.lanes.w.T[live], self.lanes.b[live]
+            for i in np.flatnonzero(self.records.steps == stop) if self.path.size else ():
+                self.path[live, i] = self.lanes.w.T[live]
 
     def post(self, states: States) -> None:
         """Copy steps, weights and curves of the instances into the states; what diverged has no weights any more."""
@@ -86,6 +90,7 @@ class Trajectories:
             states.step[i], states.diverged_at[i] = self.step if diverged < 0 else diverged, diverged
             states.curves[i], states.b[i] = self.records.curves[lane], self.lanes.b[lane]
             states.snapshot_w[i], states.snapshot_b[i] = self.snapshot_w[lane], self.snapshot_b[lane]
+            states.path[i] = self.path[lane]
             if states.kept.size:
                 pairs = self.records.pairs
                 states.pairs[i], states.kept_w[i], states.kept_g[i] = pairs.values[lane], pairs.w[lane], pairs.g[lane]

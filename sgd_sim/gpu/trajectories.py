@@ -39,7 +39,7 @@ from sgd_sim.kernels.formulas import keep_of, rate_of
 from sgd_sim.kernels.step_table import make_flags, make_table
 from sgd_sim.landscape import TEST_ROWS, draw_labels, make_teacher, on_sphere, sizes, teacher_fields
 from sgd_sim.recording import record_steps, recorded_rows
-from sgd_sim.states import NOT_STARTED, States, remembers
+from sgd_sim.states import NO_STEPS, NOT_STARTED, States, clone_of, remembers, stops
 
 AHEAD = 16                            # steps of one launch; mini-batches are drawn for as many steps at a time
 RING = AHEAD + 1                      # mini-batches that are kept: the chain goes on from the last one
@@ -111,13 +111,13 @@ class GpuTrajectories:
         self.kernels = self.by_loss[0]     # the kernels that do not depend on the loss
         self.shared = simulation.landscape == "shared"
         self.record, self.snapshots = states.record, snapshot_steps(run)
-        self.snapshot_w, self.snapshot_b = states.snapshot_w[instances], states.snapshot_b[instances]
+        self.snapshot_w, self.snapshot_b, self.path = (x[instances] for x in (states.snapshot_w, states.snapshot_b, states.path))
         self.step, self.drawn = max(0, int(states.step[instances[0]])), -1
         count, n, samples, put, zeros = instances.size, self.layout.n, self.layout.samples, gpu.put, gpu.zeros
         self.blocks = max(self.layout.chunks(samples), self.layout.chunks(TEST_ROWS))
 
         own = instances // states.copies    # whose data and noise a line has
-        streams = [make_noise(seed, i) for i in own]
+        streams = [make_noise(seed, i, clone_of(states, line)) for i, line in zip(own, instances)]
         self.batch_streams, self.thermal_streams = (put(np.array([s[k] for s in streams])) for k in (0, 1))
         landscapes = np.array([0]) if self.shared else own
         teachers = np.array([make_teacher(seed, i, n) for i in landscapes])
@@ -281,12 +281,17 @@ class GpuTrajectories:
         self.by_loss[self.loss_n[step]][name]((self.kept.size, self.instances.size), (128,), arguments, 256)
 
     def advance(self, last: int) -> None:
-        """Take all instances to step `last`, with a stop at every snapshot."""
-        for stop in [*self.snapshots[(self.snapshots >= self.step) & (self.snapshots <= last)], last]:
-            self._advance(int(stop))
+        """Take all instances to step `last`, with a stop wherever weights are kept."""
+        recorded = self.record if self.path.size else NO_STEPS
+        for stop in stops(self.step, last, self.snapshots, recorded):
+            self._advance(stop)
+            if stop not in self.snapshots and stop not in recorded:
+                continue
+            w, b, live = self.gpu.get(self.w), self.gpu.get(self.b), self.gpu.get(self.live).astype(bool)
             for i in np.flatnonzero(self.snapshots == stop):
-                live = self.gpu.get(self.live).astype(bool)
-                self.snapshot_w[live, i], self.snapshot_b[live, i] = self.gpu.get(self.w)[live], self.gpu.get(self.b)[live]
+                self.snapshot_w[live, i], self.snapshot_b[live, i] = w[live], b[live]
+            for i in np.flatnonzero(recorded == stop):
+                self.path[live, i] = w[live]
 
     def _advance(self, last: int) -> None:
         """`advance` without stops. A record at `last` is made by the next call, or now if this is the end of the run."""
@@ -321,7 +326,7 @@ class GpuTrajectories:
         chosen, diverged = self.instances, self.gpu.get(self.diverged_at)
         states.step[chosen], states.diverged_at[chosen] = np.where(diverged < 0, self.step, diverged), diverged
         states.w[chosen], states.curves[chosen], states.b[chosen] = (self.gpu.get(x) for x in (self.w, self.curves, self.b))
-        states.snapshot_w[chosen], states.snapshot_b[chosen] = self.snapshot_w, self.snapshot_b
+        states.snapshot_w[chosen], states.snapshot_b[chosen], states.path[chosen] = self.snapshot_w, self.snapshot_b, self.path
         if self.before is not NULL:
             states.before[chosen] = self.gpu.get(self.before)
         if self.pairs is not NULL:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numba
 import numpy as np
 import pytest
-from simulator_reference import phase_dv, phase_loss, reference
 
 import sgd_sim
 from dmft.core import streams
@@ -18,6 +17,7 @@ from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.fast_normals import BLOCK, buffers
 from sgd_sim.kernels.step_table import make_flags, make_table, settings_of
 from sgd_sim.landscape import make_landscape
+from tests.sgd_sim.simulator_reference import phase_dv, phase_loss, reference
 
 BASE = """
 [problem]
@@ -52,12 +52,13 @@ CASES = {
 }
 
 
-def drawn(run, samples, instance):
-    """(steps, M) mini-batches and (steps, N) normals of an instance."""
+def drawn(run, samples, instance, noise=None):
+    """(steps, M) mini-batches and (steps, N) normals of an instance, or of these streams."""
+    streams_of = noise or [streams.key(run.simulation.seed, f"simulation/{kind}", instance) for kind in ("minibatch", "thermal")]
     batch, table = make_flags(run).batch, make_table(run, samples)
     s, path, order = np.ones(samples, np.uint8), [], minibatch.make_order(samples)
     words = minibatch.make_words(samples)
-    stream = streams.key(run.simulation.seed, "simulation/minibatch", instance)
+    stream, thermal = streams_of
     for step in range(run.algorithm.steps):
         now = settings_of(table, step)
         if batch in (minibatch.BERNOULLI, minibatch.PERSISTENT):
@@ -67,7 +68,7 @@ def drawn(run, samples, instance):
         path.append(s.copy())
     normals, scratch = np.zeros((run.algorithm.steps, run.simulation.dimension)), (np.empty(BLOCK), buffers())
     for step in range(run.algorithm.steps):
-        add_noise(normals[step], 1.0, streams.key(run.simulation.seed, "simulation/thermal", instance), step, *scratch)
+        add_noise(normals[step], 1.0, thermal, step, *scratch)
     return np.array(path), normals
 
 

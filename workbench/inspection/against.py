@@ -14,7 +14,7 @@ from dmft.core import store
 from dmft.core.averages import error_text, number_text
 from dmft.core.errors import FileError, UserError
 from dmft.files import layouts
-from dmft.model.curves import NETWORK, TABLE, components, meanings
+from dmft.model.curves import NETWORK, TABLE, asked_for, components, meanings
 from dmft.model.experiment import observables_of
 from dmft.model.runfile import Run, changes, parse_run
 from dmft.result import pictures
@@ -183,14 +183,15 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Any],
                         observables: Sequence[str] = (), kernels: bool = False, fields: bool = False) -> AgainstSimulations:
     """Compare at the times that all have; simulations at several dimensions are extrapolated to N = infinity. A simulation is a
     result, a file, or (dimension, table) with numbers of the user's own (own_data.py). Without observables: m, or V from a random
-    start, where m is 0, and a user's own that all have; all that a user's numbers tell. kernels: C, M_C and R, too; fields:
+    start, where m is 0, C_12 and a user's own that all have; all that a user's numbers tell. kernels: C, M_C and R, too; fields:
     quantiles of the fields of snapshots."""
     ours = _theory(theory)
     theirs = [_own(ours, simulation) if isinstance(simulation, tuple) or is_table(simulation) else _simulation(simulation)
               for simulation in simulations]
     for side in (side for side in theirs if side.own):
         observables = observables or [name for name in side.arrays if name != "t" and not name.endswith(ERROR)]
-    own = [name for name in observables_of(ours.run) if all(name in side.arrays for side in (ours, *theirs))]
+    own = [name for name in (*asked_for(ours.run.theory), *observables_of(ours.run))
+           if all(name in side.arrays for side in (ours, *theirs))]
     observables = observables or (_components(ours) if ours.run.has_network else ["V" if "V" in ours.arrays else "m", *own])
     notes = [note for side in theirs for note in _differences(ours.run, side)]
     notes += [f"note: {ours.name}: {text}" for text in ours.warnings]

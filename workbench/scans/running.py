@@ -63,4 +63,5 @@ def run_side_by_side(work: Sequence[Work], processes: int, stop: StopSignals, qu
             progress.update(done, f"{done} of {len(work)} done")
             if not stopped:
                 time.sleep(POLL)
-    return codes, exit_code_of(stop.flags) if any(one.output not in codes or codes[one.output] == EXIT_STOPPED for one in work) else 0
+    undone = any(codes.get(one.output, EXIT_STOPPED) == EXIT_STOPPED for one in work)
+    return codes, exit_code_of(stop.flags) if undone else 0

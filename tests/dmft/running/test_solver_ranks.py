@@ -65,6 +65,16 @@ def test_march_on_ranks(ranks, run_file, serial, tmp_path):
     same(serial, solve(ranks, run_file, tmp_path / "a.h5"))
 
 
+def test_snapshots_and_clones_on_ranks(tmp_path):
+    """What is kept with a line per sample, and pairs of samples: three ranks, one replica, the same bits."""
+    run = tmp_path / "run.toml"
+    run.write_text(run_text(t_max=0.3, theory={"samples": 200, "replicas": 1, "history": "dyadic", "blocks_per_level": 4,
+                                               "clones": True, "snapshots": [0.0, 0.1, 0.3], "hessian": True}))
+    one, three = (solve(ranks, run, tmp_path / f"{ranks}.h5") for ranks in (1, 3))
+    assert one["C_12"][-1] < 0.95 and np.isfinite(one["snapshots/g"]).all()
+    same(one, three)
+
+
 @pytest.mark.parametrize("samples", [slow(300), slow(16)])
 def test_one_replica_over_ranks_and_iterate(run_file, tmp_path, samples):
     """16 samples are fewer blocks than ranks: one of them has none."""
