@@ -16,7 +16,7 @@ examples:
   dmft compare demo.theory.h5 n500.h5 n1000.h5 n2000.h5 --plot demo.png
   dmft compare demo.theory.h5 demo.simulation.h5 --observable m --observable loss
   dmft compare demo.theory.h5 n1500.h5 n4000.h5 --kernels --plot kernels.png
-  dmft compare demo.theory.h5 mine.csv        numbers of your own: t,m,m_error or t,instance,m,loss in the first line
+  dmft compare demo.theory.h5 --data mine.csv        numbers of your own
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from workbench.inspection.against import OBSERVABLES
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("theory", metavar="THEORY.h5", type=Path, help="a theory file")
-    parser.add_argument("simulations", metavar="SIM.h5", type=Path, nargs="+", help="simulation files, or a CSV file of your own")
+    parser.add_argument("simulations", metavar="SIM.h5", type=Path, nargs="*", help="simulation files")
+    parser.add_argument("--data", metavar="FILE.csv", type=Path, action="append", default=[],
+                        help="numbers of your own: t,m,m_error or t,instance,m,loss in the first line")
     parser.add_argument("--plot", metavar="FILE.png", type=Path, help="draw the comparison")
     parser.add_argument("--observable", metavar="NAME", action="append",
                         help=f"what to compare: {', '.join(OBSERVABLES)} or an observable of the run (default m, V from a random "
@@ -47,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         return EXIT_DONE
     if options.plot:
         needs_pictures()
-    found = api.compare(options.theory, *options.simulations, observable=options.observable, kernels=options.kernels,
+    found = api.compare(options.theory, *options.simulations, *options.data, observable=options.observable, kernels=options.kernels,
                         fields=options.fields, plot=options.plot)
     print(found)
     if options.plot:

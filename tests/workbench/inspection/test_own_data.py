@@ -78,10 +78,10 @@ def test_the_command(results, own, tmp_path, capsys):
     t, m = own
     path = tmp_path / "mine.csv"
     path.write_text("# mine\nt,m,m_error\n" + "\n".join(f"{a},{b},0.01" for a, b in zip(t, m.mean(axis=0))))
-    assert main(["compare", str(results.theory), str(path)]) == 0
+    assert main(["compare", str(results.theory), "--data", str(path)]) == 0
     assert "your data" in capsys.readouterr().out
     for text in ("t,m\n0.1,much\n", "t,m\n0.1\n", "t,instance,m\n0.1,0,0.5\n0.2,0,0.5\n0.1,1,0.5\n"):
         path.write_text(text)
-        assert main(["compare", str(results.theory), str(path)]) == 2
+        assert main(["compare", str(results.theory), "--data", str(path)]) == 2
         said = capsys.readouterr().err
         assert str(path) in said and said.count("\n") == 1
