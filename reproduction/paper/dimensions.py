@@ -65,7 +65,7 @@ def _late_sizes() -> dict[str, Size]:
 
 DIMENSIONS_FIGURE = PaperFigure(
     "dimensions", "table, no picture: GD at t = 1000 and persistent SGD at alpha = 2, t = 100, carried to N = infinity",
-    series=(replace(THREE[0], of=FIG2), replace(_LARGE[0], of=HEADLINE), *_GD, _LATE_THEORY, *_PERSISTENT), panels=(), columns=1,
+    series=(replace(THREE[0], of=FIG2), replace(_LARGE[0], of=HEADLINE), _LATE_THEORY, *_PERSISTENT, *_GD), panels=(), columns=1,
     sizes=_late_sizes())
 
 
