@@ -45,6 +45,16 @@ class BayesOptimal:
     best_errors: dict[str, float]
     thresholds: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def cosine(self) -> float:
+        """Of the angle between the posterior mean and the teacher, sqrt(overlap)."""
+        return self.overlap**0.5
+
+    @property
+    def best_cosine(self) -> float:
+        """The same with unlimited time."""
+        return self.best_overlap**0.5
+
 
 def bayes(run: Run) -> BayesOptimal:
     """The Bayes-optimal performance for the data of a run. RunError where it is not built in."""

@@ -32,16 +32,22 @@ NOWHERE = ("[problem]: no fixed point was found: the weights grow without bound 
 
 @dataclass(frozen=True)
 class ConvexLimit:
-    """The end of gradient descent. V: integrated response; nu_hat: the ridge, or the multiplier of the sphere."""
+    """The end of gradient descent. response: of the weights to a constant force, V of the equations; nu_hat: the ridge, or the
+    multiplier of the sphere."""
 
     m: float
     q: float
-    V: float
+    response: float
     nu_hat: float
     b: float
     loss: float
     training_error: float | None  # where labels are signs
     errors: dict[str, float]  # on new samples: error or mse
+
+    @property
+    def cosine(self) -> float:
+        """Of the angle between the weights and the teacher, m/sqrt(q); that of the posterior mean is `BayesOptimal.cosine`."""
+        return self.m / np.sqrt(self.q) if self.q > 0 else 0.0
 
 
 def fixed_point(run: Run) -> ConvexLimit:

@@ -52,7 +52,7 @@ def make(problem: str, eta: float = 0.1, t_max: float = 1.0, theory: str = "") -
 def test_numbers_of_another_solver(name):
     found = fixed_point(make(PROBLEMS[name]))
     (error,) = found.errors.values()
-    numbers = found.m, found.q, found.V, found.loss, error, found.nu_hat
+    numbers = found.m, found.q, found.response, found.loss, error, found.nu_hat
     np.testing.assert_allclose(numbers, EXPECTED[name], rtol=0, atol=DIGITS[name])
     assert found.b == pytest.approx(-0.2573393, abs=6e-8) if name == "P4" else found.b == 0.0
 
@@ -66,9 +66,9 @@ def test_closed_forms():
         m, A = 1 - ridge * V, alpha * V**2 / (1 + V) ** 2
         Q = A * ((1 - m) ** 2 + noise) / (1 - A)
         loss = ((1 - m) ** 2 + Q + noise) / (2 * (1 + V) ** 2)
-        np.testing.assert_allclose((found.m, found.q, found.V, found.loss), (m, Q + m * m, V, loss), rtol=0, atol=1e-10)
+        np.testing.assert_allclose((found.m, found.q, found.response, found.loss), (m, Q + m * m, V, loss), rtol=0, atol=1e-10)
     found = fixed_point(make('alpha = 1.5\nloss = "linear"\n' + TWO.format(0.5) + RIDGE.format(0.5)))
-    np.testing.assert_allclose((found.V, found.m, found.q, found.loss), (1, 0.5, 0.4, 0.1), rtol=0, atol=1e-10)
+    np.testing.assert_allclose((found.response, found.m, found.q, found.loss), (1, 0.5, 0.4, 0.1), rtol=0, atol=1e-10)
 
 
 def test_square_loss_on_signs_two_ways():
@@ -80,7 +80,7 @@ def test_square_loss_on_signs_two_ways():
     m = alpha * V / (1 + V) * ky
     A = alpha * V**2 / (1 + V) ** 2
     Q = A * (m * m - 2 * m * ky + 1) / (1 - A)
-    np.testing.assert_allclose((found.m, found.q, found.V), (m, Q + m * m, V), rtol=0, atol=1e-10)
+    np.testing.assert_allclose((found.m, found.q, found.response), (m, Q + m * m, V), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("Delta, ridge", [(0.05, 0.1), (0.01, 0.01)])
@@ -95,7 +95,7 @@ def test_narrow_clusters(Delta, ridge):
     slope = alpha * DV / Delta / (1 + DV)
     m, A = slope / (1 + slope), alpha * (DV / (1 + DV)) ** 2
     Q = A * ((1 - m) ** 2 / Delta + m * m) / (1 - A)
-    np.testing.assert_allclose((found.m, found.q, found.V, found.b), (m, Q + m * m, DV / Delta, 0.0), rtol=0, atol=1e-10)
+    np.testing.assert_allclose((found.m, found.q, found.response, found.b), (m, Q + m * m, DV / Delta, 0.0), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("problem", [
@@ -163,7 +163,8 @@ def test_the_square_loss_of_a_user_is_ours():
     for problem in ('alpha = 3\nlabel_noise = 0.3\n', 'alpha = 1.5\nlabels = "abs"\n' + RIDGE.format(0.4),
                     'alpha = 1.5\n' + TWO.format(0.5) + RIDGE.format(0.5)):
         found, ours = (fixed_point(make(f'loss = "{loss}"\n' + problem)) for loss in ("my_square", "linear"))
-        np.testing.assert_allclose((found.m, found.q, found.V, found.loss), (ours.m, ours.q, ours.V, ours.loss), rtol=0, atol=1e-10)
+        np.testing.assert_allclose((found.m, found.q, found.response, found.loss), (ours.m, ours.q, ours.response, ours.loss),
+                                   rtol=0, atol=1e-10)
 
 
 def test_averages_of_noisy_labels_in_three_integrals():
@@ -180,7 +181,8 @@ def test_a_loss_of_a_user_with_kinks():
     dmft.register_loss("my_hinge", SMOOTH_HINGE.v, SMOOTH_HINGE.dv, SMOOTH_HINGE.d2v, SMOOTH_HINGE.dv_dy, labels="sign",
                        convex=True)
     found, ours = (fixed_point(make(PROBLEMS["P5"].replace("smooth_hinge", loss))) for loss in ("my_hinge", "smooth_hinge"))
-    np.testing.assert_allclose((found.m, found.q, found.V, found.loss), (ours.m, ours.q, ours.V, ours.loss), rtol=0, atol=1e-10)
+    np.testing.assert_allclose((found.m, found.q, found.response, found.loss), (ours.m, ours.q, ours.response, ours.loss),
+                               rtol=0, atol=1e-10)
     _soft("my_huber", "field")
     found = fixed_point(make('alpha = 2\nloss = "my_huber"\nlabel_noise = 1.5\n' + RIDGE.format(0.3)))
     measured = np.array([_minimised(seed, 300, 2.0, 0.3, 1.5) for seed in range(12)])
