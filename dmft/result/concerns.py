@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from dmft.result.comparison import chance_bounds
 from dmft.result.systematic import REMEDIES, systematic_errors
 
-if TYPE_CHECKING:
-    from dmft.result.theory import Theory
-
 UNSTABLE_SHARE = 1e-4  # weight of samples with an unstable explicit step from which on there is a warning
 ROUNDING = 1e-9  # of nu_gap, where it is exactly 0 but for that
 
 
-def concerns(theory: Theory) -> list[str]:
-    """A line each: systematic errors beyond the error bars, an identity that fails, unstable and lost samples."""
+def concerns(theory: Any) -> list[str]:
+    """Of a Theory, a line each: systematic errors beyond the error bars, an identity that fails, unstable and lost samples."""
     found = []
     if certain := [one for one in systematic_errors(theory.datasets) if one.certain]:
         worst, more = certain[0], f" (and of {len(certain) - 1} more: dmft inspect)" if len(certain) > 1 else ""
@@ -36,7 +33,7 @@ def concerns(theory: Theory) -> list[str]:
     return found
 
 
-def identity(theory: Theory) -> tuple[float, float]:
+def identity(theory: Any) -> tuple[float, float]:
     """The largest deviation of the response as sampled from the exact identity for nu_hat, in standard errors, and what chance
     makes of so many times and so few replicas; NaN where there is no error bar."""
     if theory.nu_gap is None or not theory.sampled:

@@ -1,8 +1,8 @@
 """Compute where gradient descent ends on a convex loss, from the static equations: exact, without samples and time steps. Below it,
 what Bayes-optimal learning reaches on the same data, where that is known: bayes_... (the posterior mean, by message passing),
 best_... with unlimited time, and thresholds in alpha for labels that do not tell a sign. cosine = m/sqrt(q), of the angle between
-weights and teacher, and errors on new samples can be compared; m itself depends on the norm (bayes_overlap is m = q of the posterior
-mean).
+weights and teacher, and errors on new samples can be compared; m itself depends on the norm (bayes_overlap is m = q of the
+posterior mean).
 
 examples:
   dmft limit runs/data/logistic-flips.toml
@@ -65,7 +65,8 @@ def reference_numbers(asked: Run) -> dict[str, float]:
 
 def bayes_numbers(found: BayesOptimal) -> dict[str, float]:
     """The numbers of Bayes-optimal learning by name; best_... (unlimited time) only where they differ."""
-    numbers = {"bayes_cosine": found.cosine, "bayes_overlap": found.overlap} | {f"bayes_{name}": value for name, value in found.errors.items()}
+    numbers = {"bayes_cosine": found.cosine, "bayes_overlap": found.overlap}
+    numbers |= {f"bayes_{name}": value for name, value in found.errors.items()}
     if found.best_overlap > found.overlap:
         numbers |= {"best_cosine": found.best_cosine, "best_overlap": found.best_overlap}
         numbers |= {f"best_{name}": value for name, value in found.best_errors.items()}
