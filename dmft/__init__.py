@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         Constraint,
         DataModel,
         Door,
+        Drawing,
         Experiment,
         Field,
         GradientDescent,
@@ -73,9 +74,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Abs", "Channel", "Constraint", "DataModel", "Door", "Estimator", "Experiment", "Field", "GradientDescent", "Langevin",
-    "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PSpin", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge",
-    "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "UserError", "Warm",
+    "Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Estimator", "Experiment", "Field", "GradientDescent",
+    "Langevin", "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PSpin", "PersistentSGD", "PhaseRetrieval", "Random",
+    "Ridge", "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "UserError", "Warm",
     "__version__", "bayes", "boolean", "choice", "compare", "convergence_study", "fixed_point", "integer", "load", "load_run",
     "number", "option", "parse_run", "register_loss", "register_observable", "register_preprocessing", "report", "scan", "solve",
     "start_law",

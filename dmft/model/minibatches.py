@@ -166,6 +166,9 @@ def whole_epochs(fraction: np.ndarray) -> np.ndarray:
     return np.abs(1 / fraction - np.rint(1 / fraction)) < 1e-5 / fraction
 
 
+LAWS = (FullBatch, Bernoulli, Poisson, Persistent, Epochs)  # that theory and simulator know
+
+
 @dataclass(frozen=True)
 class Batches:
     """The law of the mini-batches of a run whose settings may change from step to step. Eq. [schedule]."""

@@ -5,7 +5,7 @@ from dmft.core.schema import boolean, choice, integer, number, option
 from dmft.model.channels import Abs, Channel, Field, Sign, Square
 from dmft.model.classification import Door, Logistic, SmoothHinge
 from dmft.model.constraints import Constraint, Ridge, Sphere
-from dmft.model.kinds import SGD, GradientDescent, Langevin, PersistentSGD
+from dmft.model.kinds import SGD, Drawing, GradientDescent, Langevin, PersistentSGD
 from dmft.model.law import DataModel
 from dmft.model.loss_family import LossFamily
 from dmft.model.losses import Linear, PhaseRetrieval, register_loss

@@ -14,6 +14,7 @@ from dmft.core.command import load_plugin
 from dmft.core.errors import RunError
 from dmft.model import registry
 from dmft.model.experiment import Experiment, theory_experiment
+from dmft.model.minibatches import Persistent
 from dmft.model.runfile import parse_run
 from dmft.statics.limit_averages import averages
 from sgd_sim.cpu.trajectory import InstanceTrajectory
@@ -51,6 +52,24 @@ def test_the_example_in_python():
     names: dict = {}
     exec(block, names)
     assert names["run"] == parse_run(names["run"].to_toml()) and names["run"].problem.ridge == 0.5
+
+
+def test_mini_batches():
+    """The chain of the page is that of persistent_sgd with eta/tau = (1 - stay) l, on both sides. Twin: a chain that is not
+    stationary, which is refused."""
+    small = {"batch_fraction": 0.5, "t_max": 1.0, "samples": 64, "replicas": 1, "dimension": 30, "instances": 2}
+    sticky = make(kind="sgd", minibatch={"kind": "sticky", "stay": 0.8}, **small)
+    chain = make(kind="persistent_sgd", persistence=1.0, **small)
+    assert parse_run(sticky.to_toml()) == sticky
+    for solve in (dmft.solve, sgd_sim.simulate):
+        np.testing.assert_allclose(solve(sticky).m, solve(chain).m, rtol=1e-12)
+
+    class Drifting(dmft.Drawing, name="drifting"):
+        def law(self, fraction):
+            return Persistent(fraction, 0.1, 0.3)
+
+    with pytest.raises(RunError, match=r"law\(0.5\) has p_on = 0.1, p_off = 0.3"):
+        make(kind="sgd", minibatch="drifting", **small)
 
 
 def test_the_table_of_a_run_file():
