@@ -92,8 +92,7 @@ def distance(old: Guess, new: Guess, upto: int) -> float:
     worst = 0.0
     for name in new.parts:
         a, b = getattr(old, name)[:upto], getattr(new, name)[:upto]
-        norm = float(np.linalg.norm(b))
-        change = float(np.linalg.norm(b - a))
+        norm, change = float(np.linalg.norm(b)), float(np.linalg.norm(b - a))
         worst = max(worst, change / norm if norm > 0 else change)
     return worst
 
@@ -121,9 +120,11 @@ class Options:
 
 @dataclass(frozen=True)
 class Sweep:
-    """The result of one sweep: new kernels, curves, the number of sound rows, and the relative Monte-Carlo error of the kernels."""
+    """The result of one sweep: new kernels, and in how many rows; curves, the number of sound rows, and the relative Monte-Carlo
+    error of the kernels. A row of the guess that explodes is not sound, but new: its sums are those of paths before it."""
 
     kernels: Guess
+    new: int
     curves: dict[str, np.ndarray]
     sound: int
     noise: float
@@ -253,9 +254,8 @@ class Iteration:
     def _mix(self, sweep: Sweep) -> None:
         """Mix the kernels of a sweep with the guess, and decide whether the iteration ends. The residual is taken before mixing,
         because a small `mixing` would fake convergence."""
-        options = self.options
-        rows = self.experiment.steps + 1
-        known = distance(self.guess, sweep.kernels, sweep.sound)
+        options, rows = self.options, self.experiment.steps + 1
+        known = distance(self.guess, sweep.kernels, sweep.new)
         residual = known if sweep.sound == rows else np.inf
         self.residuals.append(residual)
         self.curves = sweep.curves
@@ -267,8 +267,8 @@ class Iteration:
         elif self.n >= options.max_sweeps:
             self.outcome = "sweep limit"
         if self.done:
-            self._save_kernels(self.guess.mixed(sweep.kernels, 1.0, sweep.sound))
-        self.guess = self.guess.mixed(sweep.kernels, options.mixing, sweep.sound)
+            self._save_kernels(self.guess.mixed(sweep.kernels, 1.0, sweep.new))
+        self.guess = self.guess.mixed(sweep.kernels, options.mixing, sweep.new)
 
     def _begin(self) -> Pass:
         """A new sweep, with the paths still to be walked."""
@@ -299,8 +299,7 @@ class Iteration:
     def _close_all(self) -> tuple[list[Closing], np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
         """What follows from every row of the guess: closings, then m, q, the intercept and m_w at every step, and the number of
         rows before the guess explodes."""
-        rows = self.experiment.steps + 1
-        weights = self._weights(History(self.experiment.steps))
+        rows, weights = self.experiment.steps + 1, self._weights(History(self.experiment.steps))
         closings: list[Closing] = []
         m, q, b, m_w = (np.full(rows, np.nan) for _ in range(4))
         for n in range(rows):
@@ -318,43 +317,44 @@ class Iteration:
 
     def _walk(self, samples: Samples, under_way: Pass) -> None:
         """Whole paths of some samples; adds their row sums to the block's."""
-        no_merges = np.zeros((0, 3), np.int64)
         closings, m, b, out = under_way.closings, under_way.m, under_way.b, under_way.partial[under_way.turn]
-        for n, closing in enumerate(closings):
-            if n % STEPS_AHEAD == 0:
-                samples.precompute_memory(np.array([ahead.drive.memory for ahead in closings[n : n + STEPS_AHEAD]]))
+        for n in range(min(under_way.sound + 1, self.experiment.steps + 1)):
             present = m[n], b[n], under_way.m_w[n]
             out[n, : self.width] += samples.row_sums(*present).sum(axis=0)
             if self.experiment.observables:
                 out[n, self.width :] += samples.averaged_sums(*present).sum(axis=0)
-            if n < self.experiment.steps:
-                samples.advance(closing.drive, Plan(no_merges, n, ()))
+            if n < min(under_way.sound, self.experiment.steps):
+                if n % STEPS_AHEAD == 0:
+                    samples.precompute_memory(np.array([ahead.drive.memory for ahead in closings[n : n + STEPS_AHEAD]]))
+                samples.advance(closings[n].drive, Plan(np.zeros((0, 3), np.int64), n, ()))
 
     def _collect(self, sums: np.ndarray, under_way: Pass, noise: float) -> Sweep:
         """The result of a sweep from its sums; the rows before each one, which [ibp] needs, are those of the guess."""
         experiment, rows, sound = self.experiment, self.experiment.steps + 1, under_way.sound
-        new = self.guess.zeros()
-        hidden = experiment.hidden
+        new, hidden = self.guess.zeros(), experiment.hidden
         curves = {name: np.full(rows - hidden, np.nan) for name in curves_of(experiment)}
-        weights = self._weights(History(experiment.steps))
-        for n in range(sound):
+        weights, walked = self._weights(History(experiment.steps)), min(sound + 1, rows)
+        for n in range(walked):
             row_sums, averaged = sums[n, : self.width], sums[n, self.width :]
             if exploded(row_sums, weights.estimator.largest, weights.estimator.most_lost):
-                sound = n
+                sound = walked = n
                 break
-            estimate, closing = estimate_row(weights, row_sums, self.use), under_way.closings[n]
+            estimate = estimate_row(weights, row_sums, self.use)
             row = estimate.row
             new.delta_nu[n], new.mu[n], new.M_C[n, n] = row.delta_nu, row.mu, row.M_C_now
             new.M_C[n, :n], new.K_R[n, :n] = row.M_C[:n], row.K_R[:n]
             if new.push is not None:
                 new.push[n] = sums[n, PUSH]
+            if n == sound:
+                break
+            closing = under_way.closings[n]
             figures = curve_row(experiment, n, under_way.m_w[n], under_way.q[n], estimate, row_sums, closing, under_way.b[n],
                                 averaged)
             for name, value in figures.items() if n >= hidden else ():
                 curves[name][n - hidden] = value
             if n < experiment.steps:
                 weights.advance(self.guess.row(n, self.history.slots), closing.next, weights.history.push(n))
-        return Sweep(new, curves, sound, noise)
+        return Sweep(new, walked, curves, sound, noise)
 
     def _noise(self, sums: np.ndarray, squares: np.ndarray) -> float:
         """Relative Monte-Carlo error of the kernels of one sweep, from the spread over blocks."""

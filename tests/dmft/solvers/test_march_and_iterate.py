@@ -70,6 +70,18 @@ def test_a_guess_that_explodes_repairs_itself():
     assert_allclose(iteration.curves["m"], march.curves["m"], rtol=0, atol=1e-10)
 
 
+def test_a_row_that_explodes_by_itself_repairs_itself():
+    """A guess with one absurd row: paths before it give that row anew, and the iteration ends where it does without."""
+    run = make_run(ALGORITHMS["persistent"], steps=12)
+    sane, absurd = started(run, 80, 1.0), started(run, 80, 1.0)
+    absurd.guess.M_C[5, 5] = 1e130
+    for iteration in (sane, absurd):
+        while not iteration.done:
+            iteration.sweep()
+    assert np.isfinite(sane.residuals[0]) and absurd.residuals[0] == np.inf and absurd.outcome == "converged"
+    assert_allclose(absurd.curves["m"], sane.curves["m"], rtol=0, atol=1e-8)
+
+
 def test_fresh_noise_stops_at_the_noise_floor():
     run = make_run(ALGORITHMS["persistent"], steps=15)
     iteration = make_iteration(run, tolerance=1e-12, max_sweeps=60, fresh=True)
