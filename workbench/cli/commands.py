@@ -11,6 +11,7 @@ from dmft.core.subcommands import Commands, run_subcommand
 COMMANDS: Commands = {
     "solve": ("workbench.cli.solve", "solve the mean-field equations of a run file"),
     "check": ("workbench.cli.check", "show what a run will compute and cost, without running it"),
+    "plan": ("workbench.cli.plan", "say how many samples a wanted accuracy takes"),
     "compare": ("workbench.cli.compare", "compare a theory file with simulations"),
     "inspect": ("workbench.cli.inspect", "show what is in a result file or a checkpoint"),
     "diff": ("workbench.cli.diff", "show what differs between two files"),

@@ -1,0 +1,72 @@
+"""Say how many samples and replicas of the theory a wanted accuracy takes, and what they cost here and on a GPU.
+
+Scatter and bias are read off a finished theory (--from), or off a pilot of a few thousand samples that is solved now. A replica
+scatters by an amount that falls as 1/sqrt(samples), and is off by a bias that falls as 1/samples and that replicas do not lower.
+The target is CURVE:ERROR@TIME, the error absolute or, with %, a share of the value.
+
+examples:
+  dmft plan runs/demo.toml --target m:0.2%@2
+  dmft plan runs/demo.toml --target loss:0.001@2 --from runs/out/demo.theory.h5
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from dmft.api import load, solve
+from dmft.convergence.planning import Accuracy, Plan, Target, accuracy, pilot_of, plan
+from dmft.core.command import EXIT_DONE, load_plugin, naming, set_options, speaking
+from dmft.core.parallel import world
+from dmft.core.progress import say, time_text
+from dmft.model.runfile import Run, load_run
+from dmft.result.theory import Theory
+from dmft.running.cost import estimate, size_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN.toml", help="run file")
+    parser.add_argument("--target", metavar="CURVE:ERROR@TIME", required=True, help="the accuracy that is wanted, e.g. m:0.2%%@5")
+    parser.add_argument("--from", dest="file", metavar="FILE.h5", type=Path, help="a theory to read scatter and bias off")
+    set_options(parser)
+    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file with plug-ins")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(options: argparse.Namespace) -> int:
+    target = Target.parse(options.target)
+    for plugin in options.plugin:
+        load_plugin(plugin)
+    with naming(options.run), speaking(options.quiet):
+        asked = load_run(options.run, options.overrides)
+        known = accuracy(_theory(asked, target, options), target)
+        found = plan(known, target)
+    if world().is_root:
+        print("\n".join(_lines(asked, target, known, found)))
+    return EXIT_DONE
+
+
+def _theory(asked: Run, target: Target, options: argparse.Namespace) -> Theory:
+    if options.file:
+        return load(options.file)
+    pilot = pilot_of(asked, target)
+    say(f"pilot: {pilot.theory.replicas} x {pilot.theory.samples} samples to t = {target.t:g}", quiet=options.quiet)
+    return solve(pilot, quiet=options.quiet)
+
+
+def _lines(asked: Run, target: Target, known: Accuracy, found: Plan) -> list[str]:
+    """The plan in words."""
+    what = f"{target.curve}({target.t:g})"
+    bias = "not known" if known.bias != known.bias else f"{known.bias:+.2g} +- {known.bias_error:.2g}"
+    chosen = asked.replace({"theory.samples": found.samples, "theory.replicas": found.replicas, "theory.target_error": 0.0})
+    lines = [f"{what} = {known.value:.5g}; a replica of {known.samples} samples scatters by {known.spread:.2g} (from "
+             f"{known.replicas} replicas, good to {100 / (2 * (known.replicas - 1)) ** 0.5:.0f} %), bias {bias}",
+             f"wanted: {what} to {found.wanted:.2g}",
+             f"take --set theory.samples={found.samples} --set theory.replicas={found.replicas}: "
+             f"noise {found.noise:.2g}, bias {found.bias:+.2g}"]
+    for where, run in (("here", chosen), ("on a GPU", chosen.replace({"theory.device": "gpu"}))):
+        cost = estimate(run, "theory", world().size, cards=1)
+        card = f", {size_text(cost.card_bytes)} of the card" if cost.card_bytes else ""
+        lines.append(f"{where}: about {time_text(cost.seconds)} to t = {asked.algorithm.t_max:g}, {size_text(cost.rank_bytes)} of "
+                     f"memory{card}")
+    return lines
