@@ -8,7 +8,16 @@ import numpy as np
 
 from dmft.core.schema import choice, option
 from dmft.model.clock import SCHEDULED
-from dmft.model.minibatches import LAWS, Bernoulli, Epochs, FullBatch, MiniBatch, Persistent, Poisson, whole_epochs
+from dmft.model.minibatches import (
+    MINIBATCH_LAWS,
+    Bernoulli,
+    Epochs,
+    FullBatch,
+    MiniBatch,
+    Persistent,
+    Poisson,
+    whole_epochs,
+)
 from dmft.model.registry import Named, Physics, Refusal, make, named
 from dmft.model.schedules import Setting
 
@@ -24,8 +33,8 @@ class Drawing(Physics, key="minibatch", section="algorithm"):
         """A user's law must be one of the package's, and a chain stationary: s(0) is drawn with P(s = 1) = l."""
         for fraction in () if self.built_in else np.unique(use.algorithm.setting("batch_fraction")).tolist():
             law = self.law(fraction)
-            if type(law) not in LAWS or abs(law.fraction - fraction) > 1e-5:
-                known = ", ".join(each.__name__ for each in LAWS)
+            if type(law) not in MINIBATCH_LAWS or abs(law.fraction - fraction) > 1e-5:
+                known = ", ".join(each.__name__ for each in MINIBATCH_LAWS)
                 return f"law({fraction:g}) must be one of {known} of dmft.model.minibatches, with that fraction"
             on, off = (law.p_on, law.p_off) if isinstance(law, Persistent) else (0.0, 0.0)
             if not (0 <= on <= 1 and 0 <= off <= 1 and abs((1 - fraction) * on - fraction * off) < 1e-9):

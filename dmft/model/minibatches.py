@@ -166,7 +166,7 @@ def whole_epochs(fraction: np.ndarray) -> np.ndarray:
     return np.abs(1 / fraction - np.rint(1 / fraction)) < 1e-5 / fraction
 
 
-LAWS = (FullBatch, Bernoulli, Poisson, Persistent, Epochs)  # that theory and simulator know
+MINIBATCH_LAWS = (FullBatch, Bernoulli, Poisson, Persistent, Epochs)  # that theory and simulator know
 
 
 @dataclass(frozen=True)
