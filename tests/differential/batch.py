@@ -1,7 +1,8 @@
 """Random runs, each computed in two ways that must agree.
 
     python -m tests.differential --cases 1000 --seed 7 --processes 16      all judges
-    python -m tests.differential --cases 1000 --first 600 --seconds 500    the last 400 of these, as far as time goes
+    python -m tests.differential --cases 1000 --part 2/5 --keep 2.json     the second fifth of these, kept
+    python -m tests.differential --cases 1000 --add 1.json 2.json ...      the tables of such parts together
     python -m tests.differential --judge card --cases 50                   one of them; may be repeated
     python -m tests.differential --judge simulation --seed 7 --case 12     one case, with its run file
 
@@ -12,25 +13,30 @@ had; and the largest difference of every judge against its bound. Exit code 1 wh
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from multiprocessing import get_context
+from pathlib import Path
 
 from tests.differential import onepass_runs, plugins, ranks, refused, same, theory_simulation
 from tests.differential.chance import CHANCE, Finding, bound, left_out
 from tests.differential.onepass_runs import ONEPASS
+from tests.differential.other_runs import CLOSED, NETWORKS
 from tests.differential.runs import RUNS, run_text
-from tests.differential.table import Case, Table, coverage_text, shrunk
+from tests.differential.table import Case, Table, coverage_text, made_again, shrunk
 
 # judge: of how many cases it sees one, and its table. Statistics cost most; a start of the ranks is shared.
 SHARES: dict[str, tuple[float, Table]] = {
     "simulation": (1.0, RUNS), "histories": (0.3, RUNS), "iteration": (0.1, RUNS), "card": (0.1, RUNS), "stops": (0.1, RUNS),
-    "growth": (0.1, RUNS), "ranks": (0.05, RUNS), "onepass": (0.2, ONEPASS), "refused": (1.0, RUNS)}
+    "growth": (0.1, RUNS), "ranks": (0.05, RUNS), "onepass": (0.2, ONEPASS), "refused": (1.0, RUNS),
+    "networks": (0.1, NETWORKS), "networks, histories": (0.1, NETWORKS), "networks, stops": (0.1, NETWORKS),
+    "closed, histories": (0.1, CLOSED), "closed, stops": (0.1, CLOSED)}
 
-STATISTICAL = ("simulation", "onepass")
+STATISTICAL = ("simulation", "onepass", "networks")
 NO_TIME = "no time was left"
 EVERY = 100     # cases, between lines that say how far it is
 
@@ -56,11 +62,12 @@ def case_of(judge: str, seed: int, k: int) -> Case:
 def finding_of(judge: str, cases: int, case: Case) -> Finding:
     """The finding of one case; whatever goes wrong is one, too."""
     ways: dict[str, Callable[[Case], Finding]] = {
-        "simulation": partial(theory_simulation.judge, cases=cases), "onepass": partial(onepass_runs.judge, cases=cases),
+        "simulation": partial(theory_simulation.judge, cases=cases), "networks": partial(theory_simulation.judge, cases=cases),
+        "onepass": partial(onepass_runs.judge, cases=cases),
         "refused": lambda case: refused.judge(refused.REFUSALS[case.index % len(refused.REFUSALS)], case),
         **{name: partial(same.judge, name) for name in same.JUDGES}}
     try:
-        return ways[judge](case)
+        return ways[judge if judge in ways else judge.partition(", ")[2]](case)
     except Exception:
         return Finding(float("inf"), 1.0, traceback.format_exc(limit=-3), 0)
 
@@ -81,7 +88,7 @@ def verdict_of(task: tuple[str, int, Case, float]) -> Verdict:
 def _text(judge: str, case: Case) -> str:
     if judge == "refused":
         return refused.broken(refused.REFUSALS[case.index % len(refused.REFUSALS)], case)
-    return run_text(case) if case.table is RUNS else f"{case.choice['model']}({case.keys})\n"
+    return f"{case.choice['model']}({case.keys})\n" if case.table is ONEPASS else run_text(case)
 
 
 def told(verdict: Verdict) -> str:
@@ -105,7 +112,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=20, help="of theory against simulation; other judges see a share of them")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--first", type=int, default=0, help="begin with this one of them")
+    parser.add_argument("--part", default="1/1", help="k/n: only the k-th of n parts")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="keep what was found in a JSON file")
+    parser.add_argument("--add", type=Path, nargs="+", metavar="FILE", help="compute nothing: the tables of kept parts")
     parser.add_argument("--case", type=int, help="only this one")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="after which no case is begun")
     parser.add_argument("--judge", action="append", choices=list(SHARES), help="may be repeated; default: all")
@@ -113,18 +122,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=1)
     asked = parser.parse_args(arguments)
     plugins.register()
+    part, parts = map(int, asked.part.split("/"))
     deadline, tasks, batches, on_ranks = time.time() + asked.seconds, [], {}, []
     for judge in [judge for judge in asked.judge or SHARES if judge not in asked.but]:
         share = 1.0 if asked.judge else SHARES[judge][0]
-        count, first = max(1, round(share * asked.cases)), round(share * asked.first)
-        batches[judge] = count
-        wanted = range(first, count) if asked.case is None else [asked.case]
+        count = batches[judge] = max(1, round(share * asked.cases))
+        wanted = range(part - 1, count, parts) if asked.case is None else [asked.case]
         if judge == "ranks":
             on_ranks = [case_of(judge, asked.seed, k) for k in wanted]
         else:
             tasks += [(k / count, (judge, count, case_of(judge, asked.seed, k), deadline)) for k in wanted]
     tasks.sort(key=lambda task: task[0])        # all judges side by side, so that a batch cut short has seen something of each
-    verdicts: list[Verdict] = []
+    verdicts: list[Verdict] = [verdict for path in asked.add or () for verdict in _kept(path)]
+    if asked.add:
+        tasks, on_ranks = [], []
     with get_context("spawn").Pool(asked.processes, plugins.register) if asked.processes > 1 else _Here() as pool:
         for verdict in pool.imap_unordered(verdict_of, [task for _, task in tasks]):
             verdicts.append(verdict)
@@ -134,7 +145,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{len(verdicts)} of {len(tasks)} cases, {sum(each.finding.failed for each in verdicts)} failed", flush=True)
     if on_ranks and time.time() < deadline:
         verdicts += _on_ranks(on_ranks)
-    for table in (RUNS, ONEPASS):
+    if asked.keep:
+        asked.keep.write_text(json.dumps([asdict(verdict) | {"case": verdict.case.name} for verdict in verdicts]))
+    for table in (RUNS, ONEPASS, NETWORKS):
         seen = [verdict.case for verdict in verdicts
                 if verdict.case.table is table and verdict.judge in STATISTICAL and not verdict.finding.left_out]
         if seen:
@@ -145,6 +158,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for judge, count in batches.items():
         print(summary(judge, [verdict for verdict in verdicts if verdict.judge == judge], count))
     return int(any(verdict.finding.failed for verdict in verdicts))
+
+
+def _kept(path: Path) -> list[Verdict]:
+    """The verdicts of a part."""
+    return [Verdict(**{**one, "case": made_again(*one["case"]), "finding": Finding(**one["finding"])})
+            for one in json.loads(path.read_text())]
 
 
 def _on_ranks(cases: list[Case]) -> list[Verdict]:

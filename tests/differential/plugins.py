@@ -9,6 +9,7 @@ import dmft
 
 SOFT_ABS, CUT_SQUARE, HUBER, BUMP, MARGIN, HINGE = ("diff_soft_abs", "diff_cut_square", "diff_huber", "diff_bump", "diff_margin",
                                                     "diff_hinge")
+WRONG_SIDE = "diff_wrong_side"      # an observable
 # loss: what its labels are, as registered
 PLUGINS = {SOFT_ABS: "abs", CUT_SQUARE: "square", HUBER: "field", BUMP: "", MARGIN: "sign", HINGE: "sign"}
 # Compiled here, so that whoever registers them again does not compile them again: v, dv, d2v.
@@ -28,7 +29,11 @@ FUNCTIONS = {name: tuple(map(njit, functions)) for name, functions in {
 }.items()}
 
 
+_wrong_side = njit(lambda f, y, h0: 1.0 if f * h0 < 0 else 0.0)
+
+
 def register() -> None:
-    """Register them."""
+    """Register them, and an observable."""
+    dmft.register_observable(WRONG_SIDE, _wrong_side, label="wrong side", meaning="share on the wrong side")
     for name, functions in FUNCTIONS.items():
         dmft.register_loss(name, *functions, labels=PLUGINS[name], convex=name in (HUBER, MARGIN))

@@ -17,7 +17,7 @@ import sgd_sim
 from tests.differential import plugins
 from tests.differential.chance import Finding, left_out
 from tests.differential.runs import run_text
-from tests.differential.same import SMALL, Arrays, _all_arrays, apart, worst
+from tests.differential.same import SMALL, Arrays, apart, stored, worst
 from tests.differential.table import Case
 
 RANKS = 3
@@ -33,7 +33,7 @@ def compute(folder: Path) -> None:
 
 
 def _results(folder: Path, name: str) -> tuple[Arrays, Arrays]:
-    return (_all_arrays(dmft.load(folder / f"{name}.theory.h5")), _all_arrays(sgd_sim.load(folder / f"{name}.simulation.h5")))
+    return stored(folder / f"{name}.theory.h5"), stored(folder / f"{name}.simulation.h5")
 
 
 def judge(cases: Sequence[Case]) -> list[Finding]:

@@ -18,7 +18,7 @@ import numpy as np
 import dmft
 from dmft.core.errors import UserError
 from tests.differential.chance import Finding
-from tests.differential.plugins import BUMP, CUT_SQUARE, HINGE, HUBER
+from tests.differential.plugins import BUMP, CUT_SQUARE, HINGE, HUBER, WRONG_SIDE
 from tests.differential.runs import EPOCHS, RUNS, labels_of, text_of
 from tests.differential.table import Case, Choice
 
@@ -63,6 +63,18 @@ _SIGNS = _both(_teacher("sign"), _WARM)
 _CLUSTERS = _has(data=("two clusters", "three clusters"))
 _NAMELESS = _has(loss=BUMP, data="teacher", labels="by the loss")
 _PERSISTENT = _has(algorithm="persistent_sgd")
+
+
+def _plain(chosen: Choice) -> bool:
+    """Little that a network or a closed model would have no use for."""
+    return all(chosen[name] == option for name, option in RUNS.defaults.items() if name in (
+        "data", "labels", "label noise", "flip", "constraint", "start", "start overlap", "momentum", "observable", "two times",
+        "snapshots", "phase", "method", "estimator")) and chosen["algorithm"] in ("gd", "langevin")
+
+
+# A case of a single unit as one of a network, or of a closed model.
+UNITS = _set(network__units=2, problem__m0=[[0.3], [0.1]], problem__loss=None)
+ENERGY = _set(problem__data="p_spin", problem__powers=[[3, 1.0]], problem__alpha=None, problem__loss=None, problem__m0=0.1)
 
 
 def _in_epochs(chosen: Choice) -> bool:
@@ -131,6 +143,32 @@ REFUSALS = (
     Refusal("ridge on the sphere", "ridge' is not used", _has(constraint="sphere"), _set(problem__ridge=0.5)),
     Refusal("later ridge on the sphere", r"phase\]\] \d: key 'ridge' is not used", _has(constraint="sphere"), phase={"ridge": 0.5}),
     Refusal("Langevin dynamics without heat", "temperature", _has(algorithm="langevin"), _set(algorithm__temperature=None)),
+    # what looks at a run
+    Refusal("hessian without snapshots", "list their times in", _has(snapshots="none"), _set(theory__hessian=True)),
+    Refusal("snapshots of an iteration", "snapshots", _has(snapshots=("fields", "hessian"), start="warm"),
+            _set(theory__method="iterate")),
+    Refusal("unknown observable", "observables", keys=_set(theory__observables=["diff_nothing"])),
+    Refusal("snapshots after the end", "snapshots", keys=_set(theory__snapshots=[0.0, 1e6])),
+    Refusal("start overlap under a ridge", "start_overlap' is not used",
+            _both(_has(start="warm"), lambda chosen: chosen["constraint"] != "sphere"), _set(problem__start_overlap="iid")),
+    # networks and closed models: valid runs of their own
+    *(Refusal(f"network, {name}", words, _plain, {**UNITS, **keys}) for name, words, keys in (
+        ("nesterov", "heavy ball alone", _set(algorithm__momentum=0.3, algorithm__nesterov=True)),
+        ("snapshots", "fields of a single unit", _set(theory__snapshots=[0.0])),
+        ("observables", "single unit", _set(theory__observables=[WRONG_SIDE])),
+        ("iterate", "solved by the march", _set(theory__method="iterate")),
+        ("temperatures", "single unit", _set(theory__fdt=True)),
+        ("waiting times", "maps of kernels alone", _set(theory__waiting_times=[0.0])),
+        ("keep_state", "not kept", _set(theory__keep_state=True)),
+        ("start", "is not used with", _set(problem__start="random")))),
+    *(Refusal(f"closed, {name}", words, _plain, {**ENERGY, **keys}) for name, words, keys in (
+        ("mini-batches", "draw mini-batches from", _set(algorithm__kind="sgd", algorithm__batch_fraction=0.5)),
+        ("ridge", "live on the sphere", _set(problem__constraint="ridge", problem__ridge=0.1)),
+        ("snapshots", "no samples", _set(theory__snapshots=[0.0])),
+        ("iterate", "nothing is sampled", _set(theory__method="iterate")),
+        ("random start", "must be warm", _set(problem__start="random", problem__m0=None)),
+        ("two energies", "give one of the two", _set(problem__Delta_2=0.5)),
+        ("alpha", "alpha' is not used", _set(problem__alpha=1.0)))),
     # phases and schedules by themselves
     Refusal("phase that changes nothing", "changes nothing", phase={}),
     Refusal("phase with a key of its own", "did you mean|one of", phase={"eta": 0.1}),

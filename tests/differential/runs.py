@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dmft.core import schema
-from tests.differential.plugins import BUMP, CUT_SQUARE, HINGE, HUBER, MARGIN, PLUGINS, SOFT_ABS
+from tests.differential.plugins import BUMP, CUT_SQUARE, HINGE, HUBER, MARGIN, PLUGINS, SOFT_ABS, WRONG_SIDE
 from tests.differential.table import Case, Choice, Feature, Numbers, Option, Table
 
 # loss: the labels it is made for
@@ -111,12 +111,6 @@ def _formula(key: str, low: float, high: float):
     return keys
 
 
-def _against(numbers: Numbers, case: Case) -> dict[str, Any]:
-    """An m0 below zero; on the sphere with the overlap that scatters, so that this start is tried beside everything else, too."""
-    scatters = {"problem.start_overlap": "iid"} if case.choice["constraint"] == "sphere" else {}
-    return _real("problem.m0", -0.6, -0.2)(numbers, case) | scatters
-
-
 def _label_noise(numbers: Numbers, case: Case) -> dict[str, Any]:
     """Little of it before a spectral start, whose leading eigenvalue drowns in noise."""
     return {"problem.label_noise": numbers.real(0.05, 0.5) * (0.1 if case.choice["start"] == "spectral" else 1.0)}
@@ -139,6 +133,15 @@ def _clusters(*rows: tuple[float, float, float]):
         spreads = {abs(c): numbers.real(0.3, 1.2) for c in dict.fromkeys(abs(c) for c, _, _ in rows)}
         return _plain_numbers(numbers, case) | {
             "problem.data": "mixture", "problem.clusters": [[c, share, label, spreads[abs(c)]] for c, share, label in rows]}
+
+    return keys
+
+
+def _early(key: str, first: int, **also: Any):
+    """Two times in the first eight steps of the run, the first of them `first` steps after its start, and fixed keys beside."""
+    def keys(numbers: Numbers, case: Case) -> dict[str, Any]:
+        times = [round(step * 0.5 * _eta(case), 12) for step in (first, numbers.whole(8, 14))]
+        return {key: times, **{name.replace("__", "."): value for name, value in also.items()}}
 
     return keys
 
@@ -225,11 +228,15 @@ RUNS = Table("runs", (
     )),
     Feature("start", (
         Option("warm", _real("problem.m0", 0.2, 0.7), weight=3.0),
-        Option("against", _against),
+        Option("against", _real("problem.m0", -0.6, -0.2)),
         Option("zero", _set(problem__m0=0.0)),
         Option("random", _set(problem__start="random"), lambda chosen: _even_in_teacher(chosen, chosen["loss"]), weight=3.0),
         Option("spectral", lambda n, c: {"problem.start": "spectral", "problem.preprocessing": n.one_of(
             "mondelli_montanari", "truncated", "subset")}, _spectral),
+    )),
+    Feature("start overlap", (
+        Option("exact", weight=2.0),
+        Option("iid", _set(problem__start_overlap="iid"), _when(constraint="sphere", start=("warm", "against", "zero"))),
     )),
     Feature("start variance", (
         Option("one"),
@@ -301,6 +308,20 @@ RUNS = Table("runs", (
         Option("plain", _set(theory__variance_reduction=False)),
         Option("without [ibp]", _set(theory__variance_reduction=["sobol", "weights", "stein"])),
     )),
+    Feature("observable", (
+        Option("none", weight=2.0),
+        Option("registered", _set(theory__observables=[WRONG_SIDE])),
+    )),
+    Feature("two times", (
+        Option("none", weight=2.0),
+        Option("kernels", _early("theory.waiting_times", 0, simulation__kernels=True)),
+        Option("temperatures", _early("theory.waiting_times", 0, theory__fdt=True)),
+    )),
+    Feature("snapshots", (
+        Option("none", weight=2.0),
+        Option("fields", _early("theory.snapshots", 3), lambda chosen: chosen["method"] != "iterate"),
+        Option("hessian", _early("theory.snapshots", 3, theory__hessian=True), lambda chosen: chosen["method"] != "iterate"),
+    )),
     Feature("landscape", (
         Option("fresh", weight=3.0),
         Option("shared", _set(simulation__landscape="shared")),
@@ -320,10 +341,10 @@ def run_text(case: Case, **changes: Any) -> str:
 
 def text_of(keys: dict[str, Any]) -> str:
     """A run file from {"section.key": value} and a list of phases."""
-    sections: dict[str, dict[str, Any]] = {"problem": {}, "algorithm": {}, "theory": {}, "simulation": {}}
+    sections: dict[str, dict[str, Any]] = {"problem": {}, "network": {}, "algorithm": {}, "theory": {}, "simulation": {}}
     for name, value in keys.items():
         if name != "phase":
             section, _, key = name.partition(".")
             sections[section][key] = value
     phases = "".join(schema.dump({}, {"phase": phase}).replace("[phase]", "[[phase]]") for phase in keys.get("phase", []))
-    return schema.dump({}, sections) + phases
+    return schema.dump({}, {name: section for name, section in sections.items() if section}) + phases

@@ -73,7 +73,12 @@ class Case:
     choice: Choice
 
     def __reduce__(self) -> tuple[Callable[..., Case], tuple[Any, ...]]:
-        return _case_of, (self.table.name, self.seed, self.index, self.choice)      # options are functions, which do not travel
+        return made_again, self.name
+
+    @property
+    def name(self) -> tuple[str, int, int, Choice]:
+        """What it is made of again: options are functions, which do not travel."""
+        return self.table.name, self.seed, self.index, self.choice
 
     def numbers(self, name: str) -> Numbers:
         return Numbers(self.seed, self.index, name)
@@ -163,7 +168,8 @@ class Table:
 _tables: dict[str, Table] = {}
 
 
-def _case_of(table: str, *rest: Any) -> Case:
+def made_again(table: str, *rest: Any) -> Case:
+    """The case of that `name`."""
     return Case(_tables[table], *rest)
 
 

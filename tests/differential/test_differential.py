@@ -14,8 +14,10 @@ import dmft
 from dmft.core.errors import UserError
 from dmft.model.algorithm import AlgorithmConfig
 from tests.differential import onepass_runs, plugins, refused, same
+from tests.differential.batch import main
 from tests.differential.chance import Estimate, bound, corrected, extrapolated, gaps, largest, mean_of
 from tests.differential.onepass_runs import ONEPASS
+from tests.differential.other_runs import CLOSED, NETWORKS
 from tests.differential.runs import RUNS, run_text
 from tests.differential.table import Case, coverage, shrunk
 from tests.differential.theory_simulation import SMALL, compared
@@ -41,10 +43,31 @@ def test_cases_are_runs_and_are_made_again():
     assert run_text(RUNS.case(5, 0)) != run_text(RUNS.case(4, 0))
 
 
-@pytest.mark.parametrize("table, cases", [(RUNS, 1000), (ONEPASS, 200)])
+@pytest.mark.parametrize("table", [NETWORKS, CLOSED], ids=lambda table: table.name)
+def test_networks_and_closed_models_are_runs(table):
+    for index in range(60):
+        run = dmft.parse_run(run_text(table.case(4, index)))
+        assert dmft.parse_run(run.to_toml()) == run and run.has_network == (table is NETWORKS)
+
+
+def test_parts_add_up(tmp_path, capsys):
+    """Two halves of a batch, kept and added, are the batch."""
+    asked = ["--cases", "4", "--seed", "2", "--judge", "closed, stops", "--judge", "refused"]
+    assert main(asked) == 0
+    whole = capsys.readouterr().out
+    for part in "12":
+        assert main([*asked, "--part", f"{part}/2", "--keep", str(tmp_path / part)]) == 0
+    capsys.readouterr()
+    assert main([*asked, "--add", str(tmp_path / "1"), str(tmp_path / "2")]) == 0
+    rows = [[line.rsplit("|", 2)[0] for line in text.splitlines() if line.startswith(("| closed", "| refused"))]      # no seconds
+            for text in (whole, capsys.readouterr().out)]
+    assert len(rows[0]) == 2 and rows[0] == rows[1]
+
+
+@pytest.mark.parametrize("table, cases", [(RUNS, 1000), (ONEPASS, 200), (NETWORKS, 400), (CLOSED, 200)])
 def test_no_pair_of_options_is_left_empty(table, cases):
     counts = coverage(table, [table.case(1, index) for index in range(cases)])
-    assert len(counts) == len(table.pairs) > 300 and min(counts.values()) > 0
+    assert len(counts) == len(table.pairs) > 200 and min(counts.values()) > 0
     for feature in table.features:      # and no option is one that never comes
         names = {option for pair in counts for name, option in (pair[:2], pair[2:]) if name == feature.name}
         assert names == {option.name for option in feature.options}

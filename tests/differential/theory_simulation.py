@@ -16,7 +16,7 @@ import numpy as np
 import dmft
 import sgd_sim
 from dmft.result.comparison import squared_overlaps
-from tests.differential.chance import Estimate, Finding, bound, extrapolated, gaps, largest, left_out
+from tests.differential.chance import Estimate, Finding, bound, extrapolated, gaps, largest, left_out, mean_of
 from tests.differential.runs import run_text
 from tests.differential.table import Case
 
@@ -43,6 +43,7 @@ LARGE = SMALL.larger
 SIZES = (SMALL, LARGE)
 # curve of a simulation: curve of the theory, where the names differ
 SAME_AS = {"mse_fresh": "mse", "error_fresh": "error"}
+PAIRS = ("C", "M_C", "R")       # at pairs of times
 
 
 class Diverged(Exception):
@@ -60,7 +61,7 @@ def theory(case: Case, samples: int, replicas: int, seed: int, **changes: Any) -
 
 def simulation(case: Case, dimension: int, instances: int, seed: int, **changes: Any) -> dict[str, np.ndarray]:
     """Curves by name, (independent instances, times): on a shared landscape means over some starts, from several data sets."""
-    shared = case.choice["landscape"] == "shared"
+    shared = case.choice.get("landscape") == "shared"
     per_set, sets = (STARTS, max(instances // 2, 2)) if shared else (instances, 1)
     runs = [dmft.parse_run(run_text(case, **{"simulation__dimension": dimension, "simulation__instances": per_set,
                                              "simulation__seed": seed + k, **changes})) for k in range(sets)]
@@ -69,7 +70,9 @@ def simulation(case: Case, dimension: int, instances: int, seed: int, **changes:
         raise Diverged(f"simulation at N = {dimension}")
     names = [name for name in results[0].curves if name != "V"]
     found = {name: np.stack([getattr(result, "error_from_overlaps" if name == "error" else name) for result in results])
-             for name in names}                                               # (sets, instances, times)
+             for name in names}                                               # (sets, instances, times, ..)
+    if results[0].columns is not None:
+        found |= {f"{name}(t, t_w)": np.stack([getattr(result.columns, name) for result in results]) for name in PAIRS}
     if "V" in results[0].curves:
         m = np.sqrt((found["m"] ** 2).mean(axis=1)) if shared else found["m"][0]
         found["V"] = squared_overlaps(results[0].t, m, dimension, runs[0].problem.start_variance)[None]
@@ -91,6 +94,11 @@ def estimates(case: Case, sizes: Sizes, **changes: Any) -> tuple[Any, Any, int]:
         if not name.endswith("_error") or name == "training_error":
             pair = [Estimate(one.curves[name], one.curves[f"{name}_error"] ** 2, int(one.averaged.sum())) for one in theories]
             ours[name] = extrapolated(*pair, FACTOR)
+    if theories[0].columns is not None:
+        for name in PAIRS:
+            pair = [Estimate(getattr(one.columns, name), getattr(one.columns, f"{name}_error") ** 2, int(one.averaged.sum()))
+                    for one in theories]
+            ours[f"{name}(t, t_w)"] = extrapolated(*pair, FACTOR)
     theirs = {name: extrapolated(*(Estimate.of(one[name]) for one in simulations), FACTOR) for name in simulations[0]}
     return ours, theirs, steps
 
@@ -103,7 +111,13 @@ def compared(case: Case, sizes: Sizes, **changes: Any) -> dict[str, np.ndarray]:
     def some(terms):
         return [(weight, Estimate(each.mean[at], each.variance[at], each.count)) for weight, each in terms]
 
-    return {name: gaps(some(ours[other]), some(theirs[name])) for name in theirs if (other := SAME_AS.get(name, name)) in ours}
+    found = {}
+    for name in theirs:
+        if (other := SAME_AS.get(name, name)) in ours:
+            z = gaps(some(ours[other]), some(theirs[name]))
+            # there is no pair of times before t_w, and no M_C at the end, where no mini-batch is drawn any more
+            found[name] = z[np.isfinite(mean_of(some(theirs[name])))] if name.endswith("(t, t_w)") else z
+    return found
 
 
 def judge(case: Case, cases: int, **changes: Any) -> Finding:
