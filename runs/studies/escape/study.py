@@ -16,6 +16,7 @@ import numpy as np
 import dmft
 import sgd_sim
 from dmft.core.parallel import world
+from dmft.equations.kernels import Wanted, history_for
 from dmft.equations.random_start import OverlapRows, fluctuations
 from dmft.model.experiment import Experiment
 from dmft.result.comparison import instances_curve, squared_overlaps
@@ -74,8 +75,9 @@ def slopes(theory) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     jackknife error: (times,), (2, 2, times)."""
     run = theory.run
     experiment, per_level, rows = Experiment.from_run(run), Setup.from_run(run).per_level, theory.random_start
-    count = len(rows["a"])
-    curves = [theory.V] + [fluctuations(experiment, per_level, OverlapRows.mean(rows, i), np.arange(0)).V for i in range(count)]
+    wanted, count = Wanted.of(run), len(rows["a"])
+    curves = [theory.V] + [fluctuations(experiment, history_for(experiment, per_level, wanted), OverlapRows.mean(rows, i), None).V
+                           for i in range(count)]
     ends = np.array([t for t in SHOWN if t >= 0.4 and t <= theory.t[-1] + 1e-9])
     index = np.rint(ends / run.algorithm.learning_rate).astype(int)
     log = np.log(np.array(curves))[:, index] - np.log(np.array(curves))[:, index // 2]
