@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from dmft.core.errors import UserError
 from dmft.model.channels import Channel, Metric
 from dmft.model.loss_family import even_in_field
 from dmft.model.losses import PHASE, Loss
@@ -118,4 +119,8 @@ class DataModel(Physics, key="data"):
     def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> np.ndarray:
         """Average of f(label, prediction) over a new sample, eq. B.6."""
         raise NotImplementedError
+
+    def average_of_fields(self, f: Metric, m: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """Average of f(h0, h) over the fields of teacher and student on a new sample."""
+        raise UserError(f'generalization: data = "{self.name}" has no fields of a teacher; leave fields=True out')
 

@@ -12,6 +12,7 @@ from dmft.model.channels import JUMPS, NO_CONTROL, SMOOTH, Channel, Metric, Unsa
 from dmft.model.law import DataModel, Jump, Labelled
 from dmft.model.loss import Loss
 from dmft.model.loss_family import even_in_label, jumps_in_field, jumps_in_label
+from dmft.model.observables import generalization
 from dmft.model.registry import Named, Refusal, make, named
 
 _LABELS_TRIED = 32    # in the search for jumps in f
@@ -100,6 +101,9 @@ class Teacher(DataModel, name="teacher"):
     def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray, b: np.ndarray | float = 0.0) -> np.ndarray:
         """b: always 0 here."""
         return self.channel.generalization(f, m, q, self.label_noise, self.flip)
+
+    def average_of_fields(self, f: Metric, m: np.ndarray, q: np.ndarray) -> np.ndarray:
+        return generalization(f, m, q, signed=True)
 
     def supports(self, use) -> Refusal:
         if self.flip > 0 and not self.channel.classifies:

@@ -180,14 +180,26 @@ class Theory:
             raise UserError("fdt: this result has no temperatures; solve with [theory] fdt = true")
         return FluctuationDissipation(self.run, self.columns, bath_of(self.run, self.t, self.nu_hat, self.columns.t))
 
-    def generalization(self, f: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
-        """Eq. B.6 along the run, at the mean overlaps: average of f(y, y_hat) over a new sample; f elementwise on arrays.
-        Labels and predictions are |h0| and |h|, their squares, their signs, or h0 and h, as the loss declares (h0 and h where it
-        does not); a cluster's label and the predicted one."""
+    def generalization(self, f: Callable[[np.ndarray, np.ndarray], np.ndarray], *, fields: bool = False,
+                       error: bool = False) -> Any:
+        """Eq. B.6 along the run: average of f(y, y_hat) over a new sample; f elementwise on arrays. Labels and predictions are |h0|
+        and |h|, their squares, their signs, or h0 and h, as the loss declares (h0 and h where it does not); a cluster's label and
+        the predicted one. fields: hand over h0 and h themselves, whatever the labels. error: the standard error over replicas, too,
+        as a pair (takes as many times longer as there are replicas)."""
         if self.run.has_network:
             raise UserError("generalization: made for a single unit; theory.mse is the error of a network on new samples")
-        given = self.m, self.q, 0.0 if self.b is None else self.b
-        return by_loss(self.run, lambda data: data.generalization(f, *given))
+
+        def average(m: np.ndarray, q: np.ndarray, b: np.ndarray | float) -> np.ndarray:
+            if fields:
+                return by_loss(self.run, lambda data: data.average_of_fields(f, m, q))
+            return by_loss(self.run, lambda data: data.generalization(f, m, q, b))
+
+        found = average(self.m, self.q, 0.0 if self.b is None else self.b)
+        if not error:
+            return found
+        m, q = (self.replicas[name][self.averaged] for name in ("m", "q"))
+        b = self.replicas["b"][self.averaged] if self.b is not None else np.zeros(len(m))
+        return found, mean_and_error(np.array([average(*each) for each in zip(m, q, b)]))[1]
 
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over t, replicas over (replica, t), kernels over (t_kernel, t_prime), with units."""

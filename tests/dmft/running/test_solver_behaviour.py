@@ -262,6 +262,14 @@ def test_generalization_agrees_with_the_closed_form():
     linear = generalization(lambda y, y_hat: (y - y_hat) ** 2, theory.m, theory.q, signed=True)
     np.testing.assert_allclose(linear, field_error(theory.m, theory.q), rtol=1e-10)
     assert theory.generalization(lambda y, y_hat: np.ones_like(y)) == pytest.approx(1, abs=1e-10)
+    # labels |h0| do not tell on which side a sample lies; the fields do
+    wrong_side = lambda h0, h: 1.0 * (h0 * h < 0)  # noqa: E731
+    assert not theory.generalization(wrong_side).any()
+    angle = theory.generalization(wrong_side, fields=True)
+    np.testing.assert_allclose(angle, np.arccos(theory.m / np.sqrt(theory.q)) / np.pi, rtol=1e-10)
+    value, error = theory.generalization(lambda y, y_hat: (y - y_hat) ** 2, error=True)
+    np.testing.assert_allclose(value, exact, rtol=1e-10)
+    np.testing.assert_allclose(error, theory.mse_error, rtol=1e-8, atol=1e-12)
 
 
 def test_generalization_of_a_loss_without_labels_sees_signs():
