@@ -9,6 +9,12 @@ SOLVERS = ("tests/dmft/equations/test_first_steps.py", "tests/dmft/equations/tes
            "tests/dmft/equations/test_linear_loss.py", "tests/dmft/solvers/test_march_and_iterate.py")
 FIRST_STEPS = SOLVERS[:1]
 NOISE = ("tests/dmft/equations/test_noise.py",)
+HESSIAN = ("tests/dmft/equations/test_hessian.py",)
+FDT = ("tests/dmft/equations/test_fdt.py",)
+FIXED_POINT = ("tests/dmft/solvers/test_march_and_iterate.py",)
+TWO_TIMES = ("tests/sgd_sim/test_two_times.py",)
+CLOSED = ("tests/exact/test_exact_closed.py",)
+NETWORK_MARCH = ("tests/dmft/committee/test_networks_exact.py", "tests/dmft/committee/test_one_unit.py")
 DYADIC = ("tests/dmft/equations/test_dyadic_history.py",)
 MOMENTS = ("tests/dmft/equations/test_start_moments.py", "tests/dmft/equations/test_linear_loss.py")
 MOMENTUM = ("tests/dmft/equations/test_momentum.py",)
@@ -413,4 +419,25 @@ MUTATIONS = [
              "if use.later and not said and loss.labels and", "if False and", DIFFERENTIAL),
     Mutation("an intercept that was not learnt is read as NaN", "dmft/model", 'curves.get("b", 0.0) if run.problem.bias else 0.0',
              'curves.get("b", 0.0)', SIMULATOR_RESULT[:1]),
+    # --- Hessians, temperatures, pairs of times, closed models, networks, and guesses that explode
+    Mutation("outliers of the Hessian without the past", "dmft/equations", "found += G * cross @",
+             "found += 0.0 * G * cross @", HESSIAN),
+    Mutation("overlap of an outlier without its slope", "dmft/equations", "float(c[0] ** 2 / -slope)", "float(c[0] ** 2)", HESSIAN),
+    Mutation("edge of the bulk with one power too few", "dmft/equations", "(1.0 + G * self.a)) ** 2) - 1.0",
+             "(1.0 + G * self.a))) - 1.0", HESSIAN),
+    Mutation("fluctuation without the step before", "dmft/equations", "0.5 * (now + last - at - before)", "(now - at)", FDT),
+    Mutation("local temperature with half of its response", "dmft/equations", "(after - before) / (2.0 * Gamma)",
+             "(after - before) / Gamma", FDT),
+    Mutation("a row of a guess that explodes stays", "dmft/solvers", "min(sound + 1, rows)", "sound", FIXED_POINT),
+    Mutation("C of a simulation with the weights of now", "sgd_sim", "total += lanes.w[i, lane] * pairs.w[lane, j, i]",
+             "total += lanes.w[i, lane] * lanes.w[i, lane]", TWO_TIMES),
+    Mutation("a push with the wrong sign", "sgd_sim", "lanes.total[i, lane] -= pairs.force[lane] / rate",
+             "lanes.total[i, lane] += pairs.force[lane] / rate", TWO_TIMES),
+    Mutation("closed response by the first derivative", "dmft/solvers", "polynomial(f[1], c) * Gam[slot]",
+             "polynomial(f[0], c) * Gam[slot]", CLOSED),
+    Mutation("closed overlap without its memory", "dmft/solvers", "mu = -pull - dot(memory, m_past, used)", "mu = -pull", CLOSED),
+    Mutation("networks without their noise in C", "dmft/committee", "+ eta * row.M_C_now  # [c-Q]", "+ 0.0 * row.M_C_now  # [c-Q]",
+             NETWORK_MARCH),
+    Mutation("overlaps of networks with half a step", "dmft/committee", "self.free * state.m - eta * row.mu",
+             "self.free * state.m - 0.5 * eta * row.mu", NETWORK_MARCH),
 ]
