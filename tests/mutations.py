@@ -10,6 +10,12 @@ SOLVERS = ("tests/dmft/equations/test_first_steps.py", "tests/dmft/equations/tes
            "tests/dmft/equations/test_linear_loss.py", "tests/dmft/solvers/test_march_and_iterate.py")
 FIRST_STEPS = SOLVERS[:1]
 NOISE = ("tests/dmft/equations/test_noise.py",)
+HESSIAN = ("tests/dmft/equations/test_hessian.py",)
+FDT = ("tests/dmft/equations/test_fdt.py",)
+FIXED_POINT = ("tests/dmft/solvers/test_march_and_iterate.py",)
+TWO_TIMES = ("tests/sgd_sim/test_two_times.py",)
+CLOSED = ("tests/exact/test_exact_closed.py",)
+NETWORK_MARCH = ("tests/dmft/committee/test_networks_exact.py", "tests/dmft/committee/test_one_unit.py")
 DYADIC = ("tests/dmft/equations/test_dyadic_history.py",)
 MOMENTS = ("tests/dmft/equations/test_start_moments.py", "tests/dmft/equations/test_linear_loss.py")
 MOMENTUM = ("tests/dmft/equations/test_momentum.py",)

@@ -18,6 +18,7 @@ from tests.mutations import (
     SIMULATOR_ALGORITHMS,
     SIMULATOR_RESULT,
     SPIKED,
+    TWO_TIMES,
     Mutation,
 )
 
@@ -118,4 +119,9 @@ SIMULATOR_MUTATIONS = [
              "records = np.full_like(self.flat[lines], np.nan)", ("tests/onepass/test_ensemble_stops.py",)),
     Mutation("diverged instances in the mean of onepass", "onepass", "kept = ~self.diverged if self.diverged.size",
              "kept = self.diverged | True if self.diverged.size", ("tests/onepass/test_onepass_machinery.py",)),
+    # --- pairs of times
+    Mutation("C of a simulation with the weights of now", "sgd_sim", "total += lanes.w[i, lane] * pairs.w[lane, j, i]",
+             "total += lanes.w[i, lane] * lanes.w[i, lane]", TWO_TIMES),
+    Mutation("a push with the wrong sign", "sgd_sim", "lanes.total[i, lane] -= pairs.force[lane] / rate",
+             "lanes.total[i, lane] += pairs.force[lane] / rate", TWO_TIMES),
 ]

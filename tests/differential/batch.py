@@ -136,6 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verdicts: list[Verdict] = [verdict for path in asked.add or () for verdict in _kept(path)]
     if asked.add:
         tasks, on_ranks = [], []
+        print(*(told(verdict) for verdict in verdicts if verdict.finding.failed), sep="\n")
     with get_context("spawn").Pool(asked.processes, plugins.register) if asked.processes > 1 else _Here() as pool:
         for verdict in pool.imap_unordered(verdict_of, [task for _, task in tasks]):
             verdicts.append(verdict)
