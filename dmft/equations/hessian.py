@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 BISECTIONS = 60     # halvings of an interval, to the last bits of a double
 CURVATURE_BINS = 400   # values of a, by quantiles, from which a density is made
@@ -84,20 +85,17 @@ class Curvatures(NamedTuple):
         if not np.isfinite(edge) or not self.f.shape[1]:
             return []
 
-        def beyond(G: float) -> int:
-            """How many eigenvalues lie beyond z(G)."""
-            return int(np.sum(sign * np.linalg.eigvalsh(self.K(G)) < 0.0))
+        def signs(G: float) -> np.ndarray:
+            """Increasing eigenvalues of K, as many of them negative as eigenvalues of H lie beyond z(G)."""
+            return np.sort(sign * np.linalg.eigvalsh(self.K(G)))
 
         found = []
-        for k in range(beyond(edge)):
-            outside, inside = 0.0, edge     # z(0) is infinite
-            for _ in range(BISECTIONS):
-                middle = 0.5 * (outside + inside)
-                if beyond(middle) > k:
-                    inside = middle
-                else:
-                    outside = middle
-            found.append(self._outlier(inside))
+        for k in range(int(np.sum(signs(edge) < 0.0))):
+            outside = edge      # z(0) is infinite
+            while signs(outside)[k] < 0.0:
+                outside *= 0.5
+            found.append(self._outlier(brentq(lambda G, k=k: signs(G)[k], outside, min(2.0 * outside, edge, key=abs),
+                                              xtol=1e-14 * abs(edge))))
         return found
 
     def _outlier(self, G: float) -> Outlier:

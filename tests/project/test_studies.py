@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 STUDIES = Path(__file__).resolve().parents[2] / "runs" / "studies"
@@ -110,6 +111,26 @@ def test_decay(tmp_path):
     text = _run("decay.py", tmp_path)
     assert len(re.findall(r"^ +[01]\S* +[\d.]+ +[\d.]+ \+- [\d.]+", text, re.MULTILINE)) == 5
     assert (tmp_path / "decay.png").stat().st_size > 20_000
+
+
+@pytest.mark.slow
+def test_landscape(tmp_path):
+    """When the landscape points to the teacher; m and the softest direction of theory and simulation at three times of six runs."""
+    text = _run("landscape.py", tmp_path)
+    assert len(re.findall(r"^ +(?:GD|persistent SGD) +[246] +\S+ +\S+ +(?:no time|[\d., ]+)$", text, re.MULTILINE)) == 6
+    assert len(re.findall(r"^ +[014] +0\.\d+|^ +4 +1\.0", text, re.MULTILINE)) == 18
+    assert (tmp_path / "landscape.png").stat().st_size > 20_000
+
+
+@pytest.mark.slow
+def test_temperature(tmp_path):
+    """Persistent mini-batches are colder at short lags than at long ones, in simulations; Langevin dynamics has its temperature."""
+    text = _run("temperature.py", tmp_path)
+    lines = [line.split() for line in text.splitlines() if "+-" in line]
+    seen = np.array([[float(line[-3]), float(line[-1])] for line in lines]).reshape(3, -1, 2)
+    assert seen.shape[1] == 10 and abs(seen[0, 0, 0] - 0.01) < 5 * seen[0, 0, 1]
+    assert seen[2, 5, 0] - seen[2, 0, 0] > 3 * seen[2, 5, 1]
+    assert (tmp_path / "temperature.png").stat().st_size > 20_000
 
 
 def test_every_study_is_run_by_a_test():
