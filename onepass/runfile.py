@@ -46,6 +46,7 @@ from onepass.networks.multi_index import MultiIndexNetwork
 from onepass.networks.quadratic import QuadraticNetwork
 from onepass.ode import increasing_times
 from onepass.request import EnsembleRequest, request
+from onepass.result import Trajectory
 from onepass.spiked.tensor import SpikedTensor
 
 # Larger numbers are refused: such a run would only fill the memory.
@@ -185,6 +186,11 @@ class OnePassRun:
         if self.model_keys.get("reduction") == "mean_field" and isinstance(self.model, Committee):
             return self.model.reduced()
         return self.model
+
+    def solve(self, start: Mapping[str, np.ndarray], times: np.ndarray) -> Trajectory:
+        """The ODE from a start, as [time] says."""
+        method = {} if self.time.method == "auto" else {"method": self.time.method}
+        return self.solvable.solve(start, times, rtol=self.time.rtol, **method)
 
     def tables(self) -> dict[str, Mapping[str, Any]]:
         """{section: {key: value}}, completed."""

@@ -27,8 +27,7 @@ def _solve(job: command.CommandJob) -> int:
     if job.resume and job.output.exists() and not _longer(job, the_run):
         say(f"{job.output}: complete, nothing to do", quiet=job.quiet)
         return command.EXIT_DIVERGED if store.load_header(job.output).attrs.get("outcome") == "diverged" else command.EXIT_DONE
-    method = {} if the_run.time.method == "auto" else {"method": the_run.time.method}
-    path = the_run.solvable.solve(the_run.start(), the_run.time.grid(), rtol=the_run.time.rtol, **method)
+    path = the_run.solve(the_run.start(), the_run.time.grid())
     path.run_text = the_run.to_toml()
     path.attrs.update(job.attrs, wall_time=time.monotonic() - begin, ranks=world().size)
     path.save(job.output)

@@ -2,7 +2,8 @@
 
 The ODE is the limit of infinite dimension: simulations differ from it by O(1/d) besides their error. The verdict is one of: agree;
 disagree (|z| is larger than chance explains in a table of this size); cannot tell (the error is above 10 % of the largest value of
-a statistic, so that it could hide a wrong ODE); diverged.
+a statistic, so that it could hide a wrong ODE); diverged. With start = "random" every instance is held against the ODE from its
+own start.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dmft.core.command import EXIT_DONE
 from dmft.core.errors import FileError
 from dmft.core.parallel import world
 from onepass.result import Ensemble, Trajectory, load
-from workbench.inspection.against_ode import against_ode, verdict_lines
+from workbench.inspection.against_ode import against_ode, from_each_start, verdict_lines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +47,8 @@ def _compare(options: argparse.Namespace) -> int:
     for path, paths in zip(options.simulations, ensembles, strict=True):
         if ode.run_text.split("[time]")[0] != paths.run_text.split("[time]")[0]:
             print(f"note: {path}: another model or start than the ODE")
-        found.append(against_ode(ode, paths, _names(ode, paths, options.statistic, path), str(path)))
+        like = from_each_start(paths) if _random(paths) else (ode, paths)
+        found.append(against_ode(*like, _names(*like, options.statistic, path), str(path)))
         print(found[-1])
     if options.plot:
         draw_comparison(ode, ensembles, options.plot)
@@ -59,12 +61,16 @@ def _compare(options: argparse.Namespace) -> int:
 def _reservations(ode: Trajectory) -> list[str]:
     """Why an ODE may differ from its own simulations in any dimension."""
     keys, notes = schema.read_toml(ode.run_text, "run"), []
-    if keys.get("initial", {}).get("start") == "random":
-        notes.append('note: start = "random": the ODE begins at the start of the first instance, every instance at its own; '
-                     "their mean is not on its path")
+    if _random(ode):
+        notes.append('note: start = "random": every instance is held against the ODE from its own start; ODE: their mean')
     if keys.get("model", {}).get("reduction") == "mean_field":
         notes.append('note: reduction = "mean_field": this ODE is an approximation for wide networks, off by O(1/width)')
     return notes
+
+
+def _random(result: Trajectory) -> bool:
+    """Whether starts were drawn."""
+    return schema.read_toml(result.run_text, "run").get("initial", {}).get("start") == "random"
 
 
 def _ensemble(path: Path) -> Ensemble:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from dmft.result.comparison import (
     instances_curve,
 )
 from onepass.result import Ensemble, Trajectory
+from onepass.runfile import parse_run
 
 _SAME_TIME = 1e-9
 _MOST_ENTRIES_NAMED = 3        # entries named one by one in a note
@@ -107,6 +108,19 @@ def against_ode(ode: Trajectory, paths: Ensemble, names: Sequence[str], name: st
         left_out += [f"{entry.observable} at t = {t:g}" for entry in found for t in entry.t[~entry.usable]]
         statistics[statistic] = [entry.where(entry.usable) for entry in found]
     return AgainstOde(name, paths, statistics, left_out)
+
+
+def from_each_start(paths: Ensemble) -> tuple[Trajectory, Ensemble]:
+    """Like with like where every instance has a start of its own: the mean of the ODEs from all starts, and the ensemble with each
+    instance moved by the difference of this mean to its own ODE, so that error bars are those of instances against their ODEs."""
+    run = parse_run(paths.run_text)
+    starts, shapes = run.start(paths.instances), run.model.layout.shapes
+    found = [run.solve({name: start[i] if start.ndim > len(shapes[name]) else start for name, start in starts.items()}, paths.t)
+             for i in range(paths.instances)]
+    each = {name: np.array([one.arrays[name] for one in found]) for name in paths.arrays if name in found[0].arrays}
+    mean = {name: array[~paths.diverged].mean(axis=0) for name, array in each.items()}
+    moved = {name: paths.arrays[name] - each[name] + mean[name] for name in each}
+    return Trajectory(paths.t, mean, "ode", paths.run_text), replace(paths, arrays=moved)
 
 
 def entries(ode: Trajectory, paths: Ensemble, name: str) -> list[Comparison]:
