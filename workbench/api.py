@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dmft.core.errors import FileError, UserError
 from dmft.core.schema import to_toml_value
@@ -49,6 +51,8 @@ def compare(theory: Theory | str | Path, *simulations: Any, observable: str | Se
         if not isinstance(each, (SimulationResult, str, Path)) and not is_table(each):
             raise UserError(f"compare: a {type(each).__name__} is no simulation: give a result, a file, a table, or arrays: "
                             "t=..., m=...")
+    if dimension is not None and (not isinstance(dimension, int) or dimension < 1):
+        raise UserError(f"compare: dimension = {dimension!r} must be a whole number above 0")
     simulations = tuple((dimension, each) if dimension is not None and is_table(each) else each for each in simulations)
     names = [observable] if isinstance(observable, str) else list(observable or ())
     found = against_simulations(theory, simulations, names, kernels, fields)
@@ -65,7 +69,15 @@ def scan(run: Run | str | Path, grid: Mapping[str, Sequence[Any]], output: str |
     theories; compare: both. The answer has `.to_dataframe()` and `.plot()`; `dmft.load(folder/"sweep.h5")` reads it back.
     """
     base, folder = run if isinstance(run, Run) else load_run(run), Path(output)
-    texts = [[f"{key}={to_toml_value(value)}" for value in values] for key, values in grid.items()]
+    if not grid:
+        raise UserError('scan: which values? e.g. {"problem.alpha": [2, 3]}')
+    for key, values in grid.items():
+        if key.count(".") != 1 or isinstance(values, str) or not isinstance(values, Iterable):
+            raise UserError(f'scan: {key!r}: give a list of values by section.key, e.g. {{"problem.alpha": [2, 3]}}')
+    texts = [[f"{key}={to_toml_value(value.item() if isinstance(value, np.generic) else value)}" for value in values]
+             for key, values in grid.items()]
+    if processes is not None and processes < 1:
+        raise UserError(f"scan: processes = {processes} must be 1 at least")
     points = [GridPoint(settings) for settings in product(*texts)]
     kinds = SCANNED_KINDS if compare else ("simulation" if simulate else "theory",)
     with StopSignals() as stop:

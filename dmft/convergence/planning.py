@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.core.errors import UserError
-from dmft.model.runfile import Run
+from dmft.model.runfile import Run, changes
 from dmft.result.theory import Theory
 
 SHARE = 0.5  # of the target that the bias may take
@@ -71,16 +71,28 @@ def pilot_of(run: Run, target: Target) -> Run:
         raise UserError(f"--target: t = {target.t:g} is beyond algorithm.t_max = {run.algorithm.t_max:g}")
     samples = min(PILOT_SAMPLES, run.theory.samples)
     return run.replace({"theory.samples": samples, "theory.replicas": PILOT_REPLICAS, "theory.target_error": 0.0,
-                        "algorithm.t_max": target.t})
+                        "theory.waiting_times": [], "theory.kernel_points": 0, "theory.snapshots": [], "theory.hessian": False,
+                        "theory.fdt": False, "algorithm.t_max": target.t})
+
+
+def same_problem(run: Run, theory: Theory) -> None:
+    """UserError where a theory is one of another problem than the run."""
+    found = [f"{key} {old} / {new}" for key, old, new in changes(run, theory.run)
+             if key.startswith(("problem.", "network.", "algorithm.")) and key != "algorithm.t_max"]
+    if found:
+        raise UserError(f"--from: a theory of another run: {', '.join(found)}")
 
 
 def accuracy(theory: Theory, target: Target) -> Accuracy:
     """Read off a theory. UserError where it does not have the curve, the time, or error bars."""
+    if not theory.sampled:
+        raise UserError("--target: nothing is sampled here, errors are 0, and there is nothing to plan; see dmft converge")
     if target.curve not in theory.names or theory.curves[target.curve].ndim != 1:
-        raise UserError(f"--target: the theory has no curve '{target.curve}'; it has {', '.join(theory.names)}")
+        raise UserError(f"--target: the theory has no curve '{target.curve}'; it has "
+                        f"{', '.join(name for name in theory.names if theory.curves[name].ndim == 1)}")
     if not theory.t[0] < target.t <= theory.t[-1] * (1 + 1e-9):
         raise UserError(f"--target: t = {target.t:g} is outside the theory, which ends at t = {theory.t[-1]:g}")
-    i, replicas = int(np.argmin(np.abs(theory.t - target.t))), int(theory.averaged.sum())
+    i, replicas = max(int(np.argmin(np.abs(theory.t - target.t))), 1), int(theory.averaged.sum())
     value, error = (float(theory.curves[f"{target.curve}{ending}"][i]) for ending in ("", "_error"))
     if not np.isfinite(value) or not np.isfinite(error):
         raise UserError(f"--target: {target.curve}({target.t:g}) has no error bar in the theory: it diverged, or has one replica")
@@ -90,8 +102,8 @@ def accuracy(theory: Theory, target: Target) -> Accuracy:
 
 
 def plan(known: Accuracy, target: Target) -> Plan:
-    """The fewest samples for which the bias takes its share of the target, with so many replicas that the noise takes no more than
-    the rest, added in squares."""
+    """The fewest samples, from those of the theory on, for which the bias takes its share of the target, with so many replicas that
+    the noise takes no more than the rest, added in squares."""
     wanted = target.size * (abs(known.value) if target.relative else 1.0)
     if not wanted > 0.0:
         raise UserError(f"--target: {target.curve}({target.t:g}) is 0; give an error without %")

@@ -56,7 +56,8 @@ def start_fences(begin: int, end: int, early: int) -> list[int]:
 def fine_fences(step: int, early: int) -> list[int]:
     """Steps at which blocks begin so that one d steps before or after `step` holds at most 1 + d/early; as far as half the way to
     the start, and as far after it."""
-    return [step + side * s + (side < 0) for side in (-1, 1) for s in start_fences(0, step // 2, early)]
+    far = step // 2
+    return [step + side * s + (side < 0) for side in (-1, 1) for s in (*start_fences(0, far, early), far)]
 
 
 def fences(steps: int, early: int, jumps: Iterable[int] = (), pins: Iterable[int] = (), fine: Iterable[int] = ()) -> np.ndarray:

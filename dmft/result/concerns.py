@@ -1,4 +1,5 @@
-"""What a reader of a theory is warned of: one list for `solve`, `inspect`, `compare`, reports and Python (`theory.warnings`)."""
+"""What a reader of a theory is warned of: one list for `solve`, `compare` and Python (`theory.warnings`), and the bounds by which
+`inspect` and reports judge each number."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ import argparse
 from pathlib import Path
 
 from dmft.core.command import EXIT_DONE
+from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from workbench import api
 from workbench.cli.extras import needs_pictures
@@ -40,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--observable", metavar="NAME", action="append",
                         help=f"what to compare: {', '.join(OBSERVABLES)} or an observable of the run (default m, V from a random "
                              "start, and the observables of the run); may be repeated")
+    parser.add_argument("--dimension", metavar="N", type=int, help="of your own numbers, to carry them to infinity with others")
     parser.add_argument("--kernels", action="store_true", help="compare two-time kernels, too")
     parser.add_argument("--fields", action="store_true", help="compare quantiles of the fields at the times of [theory] snapshots")
 
@@ -49,8 +51,12 @@ def run(options: argparse.Namespace) -> int:
         return EXIT_DONE
     if options.plot:
         needs_pictures()
+    if not options.simulations and not options.data:
+        raise UserError("compare: with what? name simulation files, or --data FILE.csv")
+    if options.data and (options.kernels or options.fields):
+        raise UserError("--data: numbers of your own have curves alone; leave --kernels and --fields out")
     found = api.compare(options.theory, *options.simulations, *options.data, observable=options.observable, kernels=options.kernels,
-                        fields=options.fields, plot=options.plot)
+                        fields=options.fields, plot=options.plot, dimension=options.dimension)
     print(found)
     if options.plot:
         print(f"picture: {options.plot}")

@@ -15,8 +15,9 @@ import argparse
 from pathlib import Path
 
 from dmft.api import load, solve
-from dmft.convergence.planning import Accuracy, Plan, Target, accuracy, pilot_of, plan
+from dmft.convergence.planning import Accuracy, Plan, Target, accuracy, pilot_of, plan, same_problem
 from dmft.core.command import EXIT_DONE, load_plugin, naming, set_options, speaking
+from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from dmft.core.progress import say, time_text
 from dmft.model.runfile import Run, load_run
@@ -48,7 +49,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _theory(asked: Run, target: Target, options: argparse.Namespace) -> Theory:
     if options.file:
-        return load(options.file)
+        found = load(options.file)
+        if not isinstance(found, Theory):
+            raise UserError(f"{options.file}: no theory; --from wants a file of dmft solve")
+        same_problem(asked, found)
+        return found
     pilot = pilot_of(asked, target)
     say(f"pilot: {pilot.theory.replicas} x {pilot.theory.samples} samples to t = {target.t:g}", quiet=options.quiet)
     return solve(pilot, quiet=options.quiet)
@@ -64,7 +69,11 @@ def _lines(asked: Run, target: Target, known: Accuracy, found: Plan) -> list[str
              f"wanted: {what} to {found.wanted:.2g}",
              f"take --set theory.samples={found.samples} --set theory.replicas={found.replicas}: "
              f"noise {found.noise:.2g}, bias {found.bias:+.2g}"]
-    for where, run in (("here", chosen), ("on a GPU", chosen.replace({"theory.device": "gpu"}))):
+    for where, device in (("here", "cpu"), ("on a GPU", "gpu")):
+        try:
+            run = chosen.replace({"theory.device": device})
+        except UserError:
+            continue  # not everything runs on a card
         cost = estimate(run, "theory", world().size, cards=1)
         card = f", {size_text(cost.card_bytes)} of the card" if cost.card_bytes else ""
         lines.append(f"{where}: about {time_text(cost.seconds)} to t = {asked.algorithm.t_max:g}, {size_text(cost.rank_bytes)} of "

@@ -199,12 +199,12 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Any],
         notes.append(f"note: {ours.name}: the outcome of the theory is '{ours.outcome}'")
     dimensions = [side.dimension for side in theirs]
     if len(theirs) > 1 and not all(dimensions):
-        raise UserError("compare: several simulations are carried to infinite dimension; say the dimension of your own numbers")
+        raise UserError("compare: several are carried to infinite dimension; say the dimension of your own numbers (--dimension N)")
     notes += [f"note: {side.name}: all instances share one data set (landscape = \"shared\"): their errors leave out what changes "
               "from one data set to another, of order 1/sqrt(N)" for side in theirs if side.run.simulation.landscape == "shared"]
     notes += _left_behind(ours, max(dimensions))
     names = f"{ours.name} and {', '.join(side.name for side in theirs)}"
-    comparisons, left_out = [], {}
+    comparisons, left_out, tolerance = [], {}, 1e-3 * ours.run.algorithm.first_rate
     for name in observables:
         curves = []
         for side in theirs:
@@ -214,8 +214,10 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Any],
                 notes.append(f"note: {side.name}: {gone} diverged or unfinished instances left out")
         mine = _curve(ours, name)
         for side in theirs:
-            mine = interpolated(mine, side.array("t")) if side.own else mine
-        result = compare(name, mine, curves, dimensions, 1e-3 * ours.run.algorithm.first_rate)
+            mine = interpolated(mine, side.array("t"), tolerance) if side.own else mine
+            beyond = side.array("t").size - mine.t.size if side.own else 0
+            notes += [f"note: {side.name}: {beyond} times beyond those of the theory left out"] if beyond else []
+        result = compare(name, mine, curves, dimensions, tolerance)
         if result.t.size == 0:
             raise FileError(f"{names}: no time in common; simulate with the same learning_rate")
         left_out[name] = result.t[~result.usable]
@@ -227,7 +229,7 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Any],
         comparisons.append(result.where(result.usable))
     pairs = [simulated_kernels(side.name, side.arrays) for side in theirs] if kernels else []
     found = kernels_against(theory_kernels(ours.arrays), int(_got_through(ours).sum()), pairs, dimensions,
-                            1e-3 * ours.run.algorithm.first_rate) if kernels else []
+                            tolerance) if kernels else []
     if kernels and not found:
         raise FileError(f"{names}: no pair of times in common; give both the same theory.waiting_times or kernel_points")
     told = {f"{words} of the theory's {name}": ours.arrays[f"{what}/{name}"] for name in observables
@@ -272,7 +274,8 @@ def _own(theory: Side, source: Any) -> Side:
     """Numbers of the user's own, (dimension, table) or a table."""
     dimension, table = source if isinstance(source, tuple) else (None, source)
     name, given = read_table(table)
-    return Side(name, theory.run, own_arrays(name, given, theory.arrays), own=True, dimension=dimension or 0)
+    arrays = own_arrays(name, given, theory.arrays, str(theory.run.problem.start))
+    return Side(name, theory.run, arrays, own=True, dimension=dimension or 0)
 
 
 def _by_component(run: Run, arrays: Mapping[str, np.ndarray], kind: str) -> dict[str, np.ndarray]:

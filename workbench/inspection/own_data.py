@@ -31,55 +31,76 @@ def read_table(source: Any) -> tuple[str, dict[str, np.ndarray]]:
     have a row for each instance and time."""
     if isinstance(source, (str, Path)):
         return str(source), _pivoted(str(source), _columns(Path(source)))
+    try:
+        return "your data", _arrays(source)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"your data: tables of numbers are wanted, but {error}") from None
+
+
+def _arrays(source: Any) -> dict[str, np.ndarray]:
+    """Of an xarray Dataset, a DataFrame or a mapping."""
     if hasattr(source, "data_vars"):
         named = {str(name): source[name] for name in (TIME, *source.data_vars) if name in source}
-        return "your data", {name: np.asarray(array.transpose(..., TIME) if TIME in array.dims else array, float)
-                             for name, array in named.items()}
-    if hasattr(source, "columns"):
-        return "your data", _pivoted("your data", {str(name): np.asarray(source[name], float) for name in source.columns})
-    return "your data", _pivoted("your data", {str(name): np.asarray(array, float) for name, array in source.items()})
+        return {name: np.asarray(array.transpose(..., TIME) if TIME in array.dims else array, float)
+                for name, array in named.items()}
+    names = source.columns if hasattr(source, "columns") else source
+    return _pivoted("your data", {str(name): np.asarray(source[name], float) for name in names})
 
 
-def own_arrays(name: str, given: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays as those of a simulation, (instances, times), after a check against the curves that the theory has."""
+def own_arrays(name: str, given: Mapping[str, np.ndarray], known: Mapping[str, np.ndarray],
+               start: str = "") -> dict[str, np.ndarray]:
+    """The arrays as those of a simulation, (instances, times), after a check against the curves that the theory has. start: that of
+    the run."""
+    curves = _compared(known)
     arrays = {key: np.asarray(array, float) for key, array in given.items()}
     t = arrays.pop(TIME, np.zeros(0))
     if t.ndim != 1 or not t.size or not np.isfinite(t).all() or np.any(np.diff(t) <= 0):
-        raise UserError(f"{name}: t must be a list of growing times, at which the others are given; its shape is {t.shape}")
+        raise UserError(f"{name}: t must be a list of growing times, at which the others are given")
     if not arrays:
         raise UserError(f"{name}: no curve beside t; name those of the theory, e.g. m or loss")
     for key, array in arrays.items():
         of = key.removesuffix(ERROR)
-        if of not in known:
-            raise UserError(f"{name}: the theory has no curve '{of}'; it has {', '.join(sorted(_compared(known)))}")
+        if of not in curves:
+            raise UserError(f"{name}: the theory has no curve '{of}'; it has {', '.join(sorted(curves))}")
+        if of == "m" and start == "random":
+            raise UserError(f"{name}: from a random start m is 0 in the theory; compare V = N <m^2>, named V")
         if array.shape[-1:] != t.shape or array.ndim > 2 or (key != of and array.ndim != 1):
             wanted = f"({t.size},)" if key != of else f"({t.size},) or (instances, {t.size})"
             raise UserError(f"{name}: {key} has the shape {array.shape}, but t has {t.size} times: {wanted} is wanted")
         if key != of and of not in arrays:
             raise UserError(f"{name}: {key} is given without {of}")
+        if np.isnan(array if array.ndim == 1 else array.min(axis=0, initial=np.inf, where=np.isfinite(array))).any():
+            raise UserError(f"{name}: {key} is not a number at some times; leave these out")
+        if key != of and (array < 0).any():
+            raise UserError(f"{name}: {key} is below 0 at some times")
     return {TIME: t, **{key: array if key.endswith(ERROR) else np.atleast_2d(array) for key, array in arrays.items()}}
 
 
-def interpolated(curve: Curve, t: np.ndarray) -> Curve:
-    """A curve of the theory at other times, those within its own."""
-    inside = t[(t >= curve.t[0]) & (t <= curve.t[-1])]
+def interpolated(curve: Curve, t: np.ndarray, tolerance: float) -> Curve:
+    """A curve of the theory at other times, those within its own; UserError where there are none."""
+    inside = t[(t >= curve.t[0] - tolerance) & (t <= curve.t[-1] + tolerance)]
+    if not inside.size:
+        raise UserError(f"your data: no time within those of the theory, {curve.t[0]:g} to {curve.t[-1]:g}")
     return Curve(inside, np.interp(inside, curve.t, curve.mean), np.interp(inside, curve.t, curve.error), curve.count)
 
 
 def _compared(arrays: Mapping[str, np.ndarray]) -> list[str]:
-    return [name for name in arrays if "/" not in name and f"{name}{ERROR}" in arrays]
+    """Curves of the theory that have error bars."""
+    return [name for name, array in arrays.items() if "/" not in name and f"{name}{ERROR}" in arrays and array.ndim == 1]
 
 
 def _columns(path: Path) -> dict[str, np.ndarray]:
     """The columns of a CSV file with a line of names."""
     try:
-        with path.open(newline="", encoding="utf-8") as lines:
+        with path.open(newline="", encoding="utf-8-sig") as lines:  # with the mark that some programs write first, or without
             names, *rows = [row for row in csv.reader(lines) if row and not row[0].startswith("#")]
         table = np.array([[float(cell) for cell in row] for row in rows])
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}") from None
     except ValueError:
         raise FileError(f"{path}: a table of numbers with a line of names is wanted, as t,m,m_error or t,instance,m,loss") from None
+    if not rows or len(set(names)) < len(names):
+        raise FileError(f"{path}: {'two columns have the same name' if rows else 'there are no lines below the names'}")
     if table.ndim != 2 or table.shape[1] != len(names):
         raise FileError(f"{path}: its lines do not have the {len(names)} numbers that the line of names promises")
     return {name.strip(): table[:, k] for k, name in enumerate(names)}

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dmft.core import store
-from dmft.core.errors import Stopped, UserError
+from dmft.core.command import EXIT_DIVERGED, EXIT_DONE, EXIT_NOT_CONVERGED
+from dmft.core.errors import FileError, RunError, Stopped, UserError
 from dmft.core.schema import toml_value
-from dmft.core.stopping import StopSignals
+from dmft.core.stopping import StopSignals, exit_code_of
 from dmft.model.runfile import Run, parse_run
 from workbench.scans.gathering import gathered
 from workbench.scans.points import GridPoint
@@ -16,30 +17,37 @@ from workbench.scans.running import Work, run_side_by_side
 from workbench.scans.scan import Scan, make_scan
 
 PROGRAMS = {"theory": ("dmft", "solve"), "simulation": ("sgd_sim", "run")}
-FAILED = (1, 2)  # exit codes without a result; others tell how a result ended
+ENDED = (EXIT_DONE, EXIT_DIVERGED, EXIT_NOT_CONVERGED)  # exit codes of programs that left a result
 
 
 def run_scan(run: Run, points: Sequence[GridPoint], folder: Path, kinds: Sequence[str], processes: int, threshold: float,
              stop: StopSignals, times: Sequence[float] | None = None, plugins: Sequence[str] = (), quiet: bool = False) -> Scan:
     """Compute what is not there yet, and gather all of it. Stopped where it was asked to stop: the same call goes on."""
+    if run.has_network:
+        raise RunError("[network]: overlaps of a network are matrices, and tables of scans hold one m; solve its points one by one")
+    if folder.exists() and not folder.is_dir():
+        raise FileError(f"{folder}: a file; name a folder for the results of a scan")
+    runs = {point.name: run.replace(_settings(point)) for point in points}     # all are checked before anything runs
+    if not runs or len({each.to_toml() for each in runs.values()}) < len(points):
+        raise RunError("a scan needs one point at least, and each once")
     work = []
-    for point in points:
-        here = run.replace(_settings(point))
+    for name, here in runs.items():
         for kind in kinds:
-            output = folder / f"{point.name}.{kind}.h5"
+            output = folder / f"{name}.{kind}.h5"
             if not _there(output, here):
                 text = output.with_suffix(".toml")
                 text.parent.mkdir(parents=True, exist_ok=True)
                 text.write_text(here.to_toml())
                 named = [word for plugin in plugins for word in ("--plugin", plugin)]
                 work.append(Work([*PROGRAMS[kind], str(text), *named], output))
-    codes, stopped = run_side_by_side(work, processes, stop, quiet)
-    failed = [one for one in work if codes.get(one.output) in FAILED]
-    if failed:
-        raise UserError(f"{len(failed)} of {len(work)} results failed, e.g. {failed[0].output.name}: {failed[0].said()}")
-    if stopped:
-        there = sum(one.output.exists() for one in work)
-        raise Stopped(f"stopped, {there} of {len(work)} results are there; the same command goes on", stopped)
+    codes = run_side_by_side(work, processes, stop, quiet)
+    left = [one for one in work if codes.get(one.output) not in ENDED or not one.output.exists()]
+    if left and stop.flags:
+        raise Stopped(f"stopped, {len(work) - len(left)} of {len(work)} results are there; the same command goes on",
+                      exit_code_of(stop.flags))
+    if left:
+        raise UserError(f"{len(left)} of {len(work)} results failed, e.g. {left[0].output.name}: {left[0].said()} (exit code "
+                        f"{codes[left[0].output]}); the same command tries them again")
     for one in work:
         one.log.unlink()
     return make_scan(gathered(folder, threshold), times, threshold)

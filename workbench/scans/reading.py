@@ -9,6 +9,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.errors import FileError
+from dmft.core.schema import to_toml_value
 from dmft.files import layouts
 from dmft.model.runfile import parse_run
 from workbench.scans.scan import SCAN_CURVES, SCAN_SHARES, Scan, ScanRow
@@ -25,11 +26,13 @@ def load_scan(path: str | Path) -> Scan:
     for key in json.loads(stored.attrs["keys"]):
         numbers = stored.arrays.get(f"parameters/{key}")
         parameters[key] = others[key] if numbers is None else [None if np.isnan(x) else x for x in numbers.tolist()]
-    base, nothing = parse_run(stored.run_text, str(path), any_loss=True), np.zeros(0)
+    nothing = np.zeros(0)
     rows = []
     for i, (file, simulated) in enumerate(zip(json.loads(stored.attrs["files"]), stored.arrays["is_simulation"])):
         mine = {key: _whole(values[i]) for key, values in parameters.items() if values[i] is not None}
-        rows.append(ScanRow(Path(file), "simulation" if simulated else "theory", base.replace(mine), int(stored.arrays["count"][i]),
+        settings = [f"{key}={to_toml_value(value)}" for key, value in mine.items()]
+        run = parse_run(stored.run_text, str(path), settings, any_loss=True)
+        rows.append(ScanRow(Path(file), "simulation" if simulated else "theory", run, int(stored.arrays["count"][i]),
                         nothing, nothing, nothing, nothing, nothing))
     arrays = {name: stored.arrays[name] for name in (*SCAN_CURVES, *SCAN_SHARES)}
     return Scan(rows, stored.arrays["times"], float(stored.attrs["threshold"]), parameters, arrays)

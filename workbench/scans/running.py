@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dmft.core.progress import Progress
-from dmft.core.stopping import EXIT_STOPPED, StopSignals, exit_code_of
+from dmft.core.stopping import EXIT_STOPPED, StopSignals
 
 POLL = 0.1  # seconds
 ONE_THREAD = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -41,9 +41,9 @@ class Work:
         return lines[-1] if lines else "it said nothing"
 
 
-def run_side_by_side(work: Sequence[Work], processes: int, stop: StopSignals, quiet: bool) -> tuple[dict[Path, int], int]:
-    """Do all of it, so many at a time; exit codes by output, and the code of a stop, 0 if there was none: then every program that
-    ran has written a checkpoint."""
+def run_side_by_side(work: Sequence[Work], processes: int, stop: StopSignals, quiet: bool) -> dict[Path, int]:
+    """Do all of it, so many at a time; exit codes by output, of those that were begun. A stop reaches all that run, and they write
+    checkpoints."""
     waiting, running, codes = list(work), dict[Path, subprocess.Popen](), dict[Path, int]()
     with Progress(len(work), f"scan, {len(work)} results", quiet) as progress:
         while waiting or running:
@@ -63,5 +63,4 @@ def run_side_by_side(work: Sequence[Work], processes: int, stop: StopSignals, qu
             progress.update(done, f"{done} of {len(work)} done")
             if not stopped:
                 time.sleep(POLL)
-    undone = any(codes.get(one.output, EXIT_STOPPED) == EXIT_STOPPED for one in work)
-    return codes, exit_code_of(stop.flags) if undone else 0
+    return codes

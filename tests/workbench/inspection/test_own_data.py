@@ -46,6 +46,11 @@ def test_times_beyond_the_theory_are_left_out(theory, own):
     t, m = own
     found = dmft.compare(theory, t=np.append(t, 99.0), m=np.hstack([m, m[:, -1:]]))
     np.testing.assert_allclose(found.comparisons[0].t, t)
+    assert "1 times beyond those of the theory" in str(found)
+    end = theory.t[-1] * (1 + 1e-12)        # rounding is no reason to leave a time out
+    assert dmft.compare(theory, t=[0.1, end], m=m[:, :2]).comparisons[0].t.size == 2
+    with pytest.raises(UserError, match="no time within those of the theory"):
+        dmft.compare(theory, t=t + 99.0, m=m)
 
 
 def test_several_dimensions_of_ones_own(theory, own, results):
@@ -60,7 +65,10 @@ def test_several_dimensions_of_ones_own(theory, own, results):
     ({"m": [[0.5, 0.6]]}, "growing times"), ({"t": [0.2, 0.1], "m": [0.5, 0.6]}, "growing times"),
     ({"t": [0.1, 0.2]}, "no curve beside t"), ({"t": [0.1, 0.2], "x": [0.5, 0.6]}, "no curve 'x'; it has .*loss"),
     ({"t": [0.1, 0.2], "m": [0.5]}, r"m has the shape \(1,\), but t has 2 times"),
-    ({"t": [0.1, 0.2], "m_error": [0.1, 0.1]}, "without m")])
+    ({"t": [0.1, 0.2], "m_error": [0.1, 0.1]}, "without m"), ({"t": [0.1, 0.2], "m": [0.5, np.nan]}, "not a number"),
+    ({"t": [0.1, 0.2], "m": [0.5, 0.5], "m_error": [0.1, -0.1]}, "below 0"),
+    ({"t": [0.1, 0.2], "m": ["a", "b"]}, "tables of numbers"),
+    ({"t": [0.1, 0.2], "kernels/C": [0.5, 0.5]}, "no curve"), ({"t": [0.1, 0.2], "m": [0.5, 0.5], "dimension": -5}, "above 0")])
 def test_what_does_not_fit_is_refused(theory, wrong, words):
     with pytest.raises(UserError, match=words) as error:
         dmft.compare(theory, **wrong)

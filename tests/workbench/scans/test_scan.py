@@ -32,7 +32,7 @@ def test_ranges_and_lists():
 def test_a_scan_goes_on_and_grows(tmp_path):
     """Two points, then a third: the first two are not touched again; numbers are those of single runs."""
     folder = tmp_path / "scan"
-    found = dmft.scan(RUN, {"problem.m0": [0.3, 0.5]}, folder, processes=2, quiet=True)
+    found = dmft.scan(RUN, {"problem.m0": np.array([0.3, 0.5])}, folder, processes=2, quiet=True)
     frame = found.to_dataframe()
     assert list(frame["problem.m0"].unique()) == [0.3, 0.5] and len(frame) == 2 * len(found.times)
     alone = dmft.solve(RUN.replace(m0=0.5), quiet=True)
@@ -80,11 +80,26 @@ class Soon:
 def test_programs_that_stop_or_break(program, tmp_path):
     """A stop reaches those that run, and leaves the others undone; what breaks says why."""
     began = time.monotonic()
-    codes, stopped = run_side_by_side(program("quick", "slow", "slow-too", "never"), 2, Soon(), True)  # type: ignore[arg-type]
-    assert stopped == 75 and time.monotonic() - began < 30.0
+    codes = run_side_by_side(program("quick", "slow", "slow-too", "never"), 2, Soon(), True)  # type: ignore[arg-type]
+    assert time.monotonic() - began < 30.0
     assert codes == {tmp_path / "quick.h5": 0, tmp_path / "slow.h5": 75, tmp_path / "slow-too.h5": 75}
     (bad,) = program("bad")
-    assert run_side_by_side([bad], 1, StopSignals(), True) == ({bad.output: 1}, 0) and bad.said() == "it broke"
+    assert run_side_by_side([bad], 1, StopSignals(), True) == {bad.output: 1} and bad.said() == "it broke"
+
+
+def test_a_point_that_was_killed_is_told(tmp_path, monkeypatch):
+    """A result that is missing at the end is a failure, whatever the exit code; twin: with its file it is not."""
+    monkeypatch.setattr("workbench.scans.local.run_side_by_side", lambda work, *rest: {one.output: -9 for one in work})
+    monkeypatch.setattr(Work, "said", lambda self: "Killed")
+    with pytest.raises(UserError, match=r"1 of 1 results failed, e.g. m0-0.3.theory.h5: Killed \(exit code -9\)"):
+        run_scan(RUN, [GridPoint(("problem.m0=0.3",))], tmp_path, ("theory",), 1, 1e-7, StopSignals(), quiet=True)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"alpha": [2]}, {"problem.alpha": 2.0}, {"problem.alpha": [2, 2.0]}])
+def test_grids_that_make_no_sense(tmp_path, wrong):
+    with pytest.raises(UserError) as error:
+        dmft.scan(RUN, wrong, tmp_path / "none", quiet=True)
+    assert "\n" not in str(error.value) and not (tmp_path / "none").exists()
 
 
 def test_a_stopped_scan_says_so(tmp_path):
