@@ -23,6 +23,7 @@ COMMAND = ("tests/dmft/core/test_command.py", "tests/dmft/running/test_solver_be
 SPECTRAL = ("tests/dmft/equations/test_spectral_start.py",)
 ALGORITHMS = ("tests/dmft/equations/test_algorithms.py", "tests/dmft/model/test_algorithm_settings.py")
 LOST = ("tests/dmft/samples/test_lost.py", "tests/dmft/running/test_divergence.py")
+CLONES = ("tests/dmft/running/test_clones.py",)
 LOSSES = ("tests/dmft/model/test_losses.py",)
 RUN_FILES = ("tests/dmft/model/test_run_files.py",)
 PLUGINS = ("tests/dmft/model/test_plugins.py",)
@@ -231,7 +232,10 @@ MUTATIONS = [
              "b_now = eta * dot(R_row, correlation, used)", ALGORITHMS),
     Mutation("no sample is ever lost", "dmft/samples",
              "return abs(step) > most * (1.0 + abs(field) + abs(y))", "return False", LOST),
-    Mutation("a lost sample comes back", "dmft/samples", "if s[i] >= 0.0 else GONE", "if True else GONE", LOST),
+    Mutation("a lost sample comes back", "dmft/samples", "changes[i]) if s[i] >= 0.0 else GONE", "changes[i]) if True else GONE",
+             LOST),
+    Mutation("copies share their heat", "dmft/samples", "(step.q_u - self.weights.settings.heat)", "step.q_u", CLONES),
+    Mutation("copies share their mini-batches", "dmft/samples", '"batch of clones"', '"batch"', CLONES),
     # --- the identity that completes the response, and the data models
     Mutation("identity corrects with the wrong sign", "dmft/equations",
              "M_R[order[i]] += size[order[i]] * (alone", "M_R[order[i]] -= size[order[i]] * (alone", IBP),

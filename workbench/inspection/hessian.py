@@ -43,8 +43,9 @@ class HessianAlong:
                          "lowest and largest are the edges of the bulk")
         alpha = self.run.problem.alpha
         if any(self.run.theory.samples < 2 * alpha * law.dimension for law in self.laws):
-            lines.append(f"note: fewer samples a replica than twice the {alpha * self.laws[0].dimension:.0f} data samples whose tails "
-                         "are asked for: outliers may be those of single samples; take more theory.samples, or a smaller --dimension")
+            lines.append(f"note: fewer samples a replica than twice the {alpha * self.laws[0].dimension:.0f} data samples whose "
+                         "tails are asked for: outliers may be those of single samples; take more theory.samples, or a smaller "
+                         "--dimension")
         return "\n".join(lines)
 
 
