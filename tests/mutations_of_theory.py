@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations import (
     ALGORITHMS,
     AVERAGES,
+    CLONES,
     CLOSED,
     COMMAND,
     COMPARISON,
@@ -310,4 +311,6 @@ THEORY_MUTATIONS = [
              NETWORK_MARCH),
     Mutation("overlaps of networks with half a step", "dmft/committee", "self.free * state.m - eta * row.mu",
              "self.free * state.m - 0.5 * eta * row.mu", NETWORK_MARCH),
+    Mutation("copies share their heat", "dmft/samples", "(step.q_u - self.weights.settings.heat)", "step.q_u", CLONES),
+    Mutation("copies share their mini-batches", "dmft/samples", '"batch of clones"', '"batch"', CLONES),
 ]

@@ -12,6 +12,7 @@ from dmft.model.runfile import Run
 ALL_UP_TO = 512  # rows of a run up to which all are kept
 ONE_END = 10  # steps of the Hessian's list from either end
 KERNEL_POINTS = 256  # rows that are kept of a longer run
+SNAPSHOTS_HELD = 3  # of replicas one by one, of all together, and while they are written
 
 
 def nearest_steps(run: Run, key: str, listed: Sequence[float]) -> np.ndarray:
@@ -85,6 +86,7 @@ def kernel_bytes(run: Run) -> int:
 
 
 def snapshot_bytes(run: Run) -> int:
-    """Bytes of the snapshots of all replicas of a theory, which its result holds."""
+    """Bytes of the snapshots of all replicas of a theory, as its file holds them; memory has them SNAPSHOTS_HELD times at the
+    end."""
     numbers = 2 * snapshot_steps(run).size + 2 * visited_steps(run).size + 4 if run.theory.snapshots else 0
     return 8 * run.theory.replicas * run.theory.samples * numbers

@@ -16,7 +16,7 @@ from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.model.data import data_of, make_start
 from dmft.model.runfile import Run
-from dmft.model.two_times import kernel_bytes
+from dmft.model.two_times import SNAPSHOTS_HELD, kernel_bytes, snapshot_bytes
 from dmft.running.replica import Setup
 from dmft.running.resources import march_bytes
 from dmft.solvers.blocks import blocks_for
@@ -177,7 +177,7 @@ def _theory(run: Run, ranks: int, cores: int) -> Cost:
         held = sum(iteration_bytes(steps, count, theory.noise == "fresh") for count in blocks)
     rounds = -(-_replicas(run) // groups)
     replica = work * groups / (ranks * cores)
-    kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2
+    kernels = 12.0 * 8.0 * min(steps + 1, 1000) ** 2 + SNAPSHOTS_HELD * snapshot_bytes(run)
     return Cost(START + rounds * replica, PROCESS + held + kernels, state * groups + kernels,
                 max(replica / polls, POLL_SECONDS))
 

@@ -13,7 +13,7 @@ from dmft.model.data import is_sampled
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.p_spin import PSpin
 from dmft.model.runfile import Run
-from dmft.model.two_times import kernel_bytes, simulated_steps, snapshot_bytes
+from dmft.model.two_times import SNAPSHOTS_HELD, kernel_bytes, simulated_steps, snapshot_bytes
 from dmft.result.concerns import UNSTABLE_SHARE
 from dmft.running.cost import Cost, estimate, replica_bytes, size_text
 from dmft.running.replica import WHOLE, Setup
@@ -90,8 +90,8 @@ def _theory_work(run: Run) -> list[str]:
 
 def _snapshots_text(run: Run) -> list[str]:
     """What snapshots take."""
-    return [f"fields of all samples at {len(run.theory.snapshots)} times: {size_text(snapshot_bytes(run))} in memory and in the "
-            "result"] if run.theory.snapshots else []
+    return [f"fields of all samples at {len(run.theory.snapshots)} times: {size_text(snapshot_bytes(run))} in the result, "
+            f"{SNAPSHOTS_HELD} times that in memory at the end"] if run.theory.snapshots else []
 
 
 def _kernels_text(setup: Setup) -> str:

@@ -22,7 +22,7 @@ from dmft.files.layouts import RANDOM_START
 from dmft.model.channels import JUMPS
 from dmft.model.experiment import Experiment, known_errors, theory_experiment
 from dmft.model.runfile import Run
-from dmft.model.two_times import snapshot_bytes
+from dmft.model.two_times import SNAPSHOTS_HELD, snapshot_bytes
 from dmft.result.statistics import BIAS, COLUMN, HISTORY_ERROR, Solution, finite_sample_bias, history_error
 from dmft.running.resources import blocks_per_level, check_memory, march_bytes
 from dmft.samples.sampling import PARTS, Sampling
@@ -132,7 +132,7 @@ class Setup:
 
     def check_memory(self, comm: Summing, room: float) -> None:
         """UserError, before any work is done, for a run that does not fit into `room` bytes on this rank."""
-        kept = snapshot_bytes(self.run)
+        kept = SNAPSHOTS_HELD * snapshot_bytes(self.run)
         if kept > room:
             raise UserError(f"[theory] snapshots: {len(self.run.theory.snapshots)} times of {self.run.theory.replicas} replicas "
                             f"need {kept / 1e9:.1f} GB, {room / 1e9:.1f} GB are free; list fewer, or lower theory.samples")
@@ -156,7 +156,7 @@ class Setup:
         # are too large already.
         history = self.history(WHOLE) if self.per_level else History(min(self.experiment.steps, 20_000))
         carriers = here.carrier_lines.stop - here.carrier_lines.start
-        need = 8 * (16.0 if self.experiment.clones else 8.0) * history.slots**2
+        need = kept + 8 * (16.0 if self.experiment.clones else 8.0) * history.slots**2
         for solution in self.solutions(0):
             share = self.samples(solution) / self.samples(WHOLE)
             need += share * march_bytes(self.history(COARSE) if solution == COARSE else history, here.count, carriers,
