@@ -19,6 +19,9 @@ from tests.differential.table import Case, Choice, Feature, Option, Table
 NETWORKS = ("QuadraticNetwork", "Committee", "MultiIndexNetwork")
 MIXTURES = ("BinaryMixture", "XorMixture")
 TIMES = np.array([0.2, 0.5])
+# Learning rates with which TIMES are a whole number of steps, of time step/d, in every dimension: a record at the nearest step is off
+# by a part of one, which no extrapolation takes away.
+WHOLE = (0.25, 0.5, 1.0)
 FACTOR = 4
 
 
@@ -56,9 +59,9 @@ ONEPASS = Table("one pass", (
         Option("Committee", _real("gamma", 0.1, 0.4), weight=2.0),
         Option("QuadraticNetwork", _real("gamma", 0.05, 0.2)),
         Option("MultiIndexNetwork", lambda n, c: {"gamma": n.real(0.1, 0.4), "link": n.one_of("erf", "tanh")}, weight=2.0),
-        Option("SpikedTensor", lambda n, c: {"order": n.one_of(2, 3), "signal": n.real(1.0, 2.5), "step": n.real(0.3, 1.0)}),
-        Option("BinaryMixture", lambda n, c: {"snr": n.real(4.0, 12.0), "ridge": n.real(0.02, 0.2), "step": n.real(0.3, 1.0)}),
-        Option("XorMixture", lambda n, c: {"snr": n.real(4.0, 12.0), "ridge": n.real(0.02, 0.2), "step": n.real(0.3, 1.0),
+        Option("SpikedTensor", lambda n, c: {"order": n.one_of(2, 3), "signal": n.real(1.0, 2.5), "step": n.one_of(*WHOLE)}),
+        Option("BinaryMixture", lambda n, c: {"snr": n.real(4.0, 12.0), "ridge": n.real(0.02, 0.2), "step": n.one_of(*WHOLE)}),
+        Option("XorMixture", lambda n, c: {"snr": n.real(4.0, 12.0), "ridge": n.real(0.02, 0.2), "step": n.one_of(*WHOLE),
                                            "quadrature": 8}),
     )),
     Feature("units", (
@@ -134,8 +137,8 @@ def start_of(case: Case) -> dict[str, np.ndarray]:
 
 
 def has_sde(chosen: Choice) -> bool:
-    """Those whose SDE is cheap: committees and mixtures of four clusters have one too, but take minutes a case."""
-    return chosen["model"] in ("QuadraticNetwork", "SpikedTensor", "BinaryMixture")
+    """Those whose SDE is cheap: committees and mixtures have one too, but take minutes a case."""
+    return chosen["model"] in ("QuadraticNetwork", "SpikedTensor")
 
 
 def _numbers(found: Any, name: str) -> np.ndarray:
