@@ -17,7 +17,7 @@ from dmft.result.theory import Theory
 
 SHARE = 0.5  # of the target that the bias may take
 CERTAIN = 2.0  # errors of the bias that are added to it, since it is an estimate
-FEWEST = 4  # replicas, for an error bar
+FEWEST_REPLICAS = 4  # replicas, for an error bar
 ROUND = 1000  # samples come in multiples of this
 PILOT_REPLICAS, PILOT_SAMPLES = 8, 2000
 
@@ -55,7 +55,7 @@ class Accuracy(NamedTuple):
     replicas: int
 
 
-class Plan(NamedTuple):
+class SamplePlan(NamedTuple):
     """Samples and replicas, and what they should give."""
 
     samples: int
@@ -101,7 +101,7 @@ def accuracy(theory: Theory, target: Target) -> Accuracy:
     return Accuracy(value, error * replicas**0.5, bias, bias_error, theory.run.theory.samples, replicas)
 
 
-def plan(known: Accuracy, target: Target) -> Plan:
+def plan(known: Accuracy, target: Target) -> SamplePlan:
     """The fewest samples, from those of the theory on, for which the bias takes its share of the target, with so many replicas that
     the noise takes no more than the rest, added in squares."""
     wanted = target.size * (abs(known.value) if target.relative else 1.0)
@@ -112,5 +112,5 @@ def plan(known: Accuracy, target: Target) -> Plan:
     samples = int(-(-known.samples * scale // ROUND) * ROUND)
     bias, spread = known.bias * known.samples / samples, known.spread * (known.samples / samples) ** 0.5
     left = (1.0 - SHARE**2) ** 0.5 * wanted
-    replicas = max(FEWEST, 2 * int(np.ceil(0.5 * (spread / left) ** 2)))
-    return Plan(samples, replicas, spread / replicas**0.5, bias, wanted)
+    replicas = max(FEWEST_REPLICAS, 2 * int(np.ceil(0.5 * (spread / left) ** 2)))
+    return SamplePlan(samples, replicas, spread / replicas**0.5, bias, wanted)

@@ -117,7 +117,7 @@ CLOSED = Table("closed models", (
     Feature("model", (Option("pure", _closed(powers=[[3, 1.0]])), Option("mixed", _closed(powers=[[2, 0.5], [4, 0.3]])),
                       Option("signal", _closed(powers=[[3, 0.5]], signal=[[2, 0.7]])), Option("matrix", _closed(Delta_2=0.4)),
                       Option("matrix and tensor", _closed(Delta_2=0.7, Delta_p=2.0, order=3)))),
-    Feature("start", (Option("zero", _set(problem__m0=0.0)), Option("warm", _real("problem.m0", 0.1, 0.6)))),
+    Feature("start", (Option("tiny", _set(problem__m0=1e-12)), Option("warm", _real("problem.m0", 0.1, 0.6)))),
     Feature("heat", (Option("none", allowed=_is(algorithm="gd"), weight=2.0), *HEAT)),
     Feature("momentum", (Option("none"), Option("heavy ball", _real("algorithm.momentum", 0.2, 0.6)),
                          Option("nesterov", lambda n, c: {"algorithm.momentum": n.real(0.2, 0.6), "algorithm.nesterov": True}))),

@@ -9,12 +9,12 @@ import pytest
 
 import dmft
 
-OBJECTS = {"Abs", "Channel", "Constraint", "DataModel", "Door", "Field", "GradientDescent", "Langevin", "Linear", "LinearUpdate",
+OBJECTS = {"Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Field", "GradientDescent", "Langevin", "Linear", "LinearUpdate",
            "Logistic", "LossFamily", "Mixture", "PSpin", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge", "SGD", "Sign",
            "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "Warm"}
 OFFERED = {"Estimator", "Experiment", "Run", "UserError", "__version__", "bayes", "boolean", "choice", "compare",
            "convergence_study", "fixed_point", "integer", "load", "load_run", "number", "option", "parse_run", "register_loss",
-           "register_observable", "register_preprocessing", "report", "solve", "start_law", *OBJECTS}
+           "register_observable", "register_preprocessing", "report", "scan", "solve", "start_law", *OBJECTS}
 
 
 def test_completion_shows_what_is_offered_and_nothing_foreign():

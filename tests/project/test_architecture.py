@@ -24,7 +24,7 @@ LAYERS = {"dmft": ("core", "model", "files", "statics", "equations", "samples", 
           "workbench": ("scans", "cluster", "inspection", "plots", "reporting", "kinds", "api", "cli")}
 # What users know below and lives above: these modules name it, and it is imported when it is asked for.
 GATES = {"dmft": {"workbench.api"}, "dmft.api": {"workbench.scans.reading"}, "dmft.cli": {"workbench.cli.commands"},
-         "dmft.result.theory": {"workbench.plots.theory"}, "workbench.scans.scan": {"workbench.plots.scan"},
+         "dmft.result.theory": {"workbench.plots.theory"},
          "dmft.convergence.study": {"workbench.plots.convergence"}, "sgd_sim.cli": {"workbench.cli.check_simulation"},
          "onepass.cli": {"workbench.cli.onepass_compare", "reproduction.companions.command"},
          "workbench.cli.commands": {"reproduction.paper.command"}}

@@ -15,7 +15,7 @@ import argparse
 from pathlib import Path
 
 from dmft.api import load, solve
-from dmft.convergence.planning import Accuracy, Plan, Target, accuracy, pilot_of, plan, same_problem
+from dmft.convergence.planning import Accuracy, SamplePlan, Target, accuracy, pilot_of, plan, same_problem
 from dmft.core.command import EXIT_DONE, load_plugin, naming, set_options, speaking
 from dmft.core.errors import UserError
 from dmft.core.parallel import world
@@ -59,7 +59,7 @@ def _theory(asked: Run, target: Target, options: argparse.Namespace) -> Theory:
     return solve(pilot, quiet=options.quiet)
 
 
-def _lines(asked: Run, target: Target, known: Accuracy, found: Plan) -> list[str]:
+def _lines(asked: Run, target: Target, known: Accuracy, found: SamplePlan) -> list[str]:
     """The plan in words."""
     what = f"{target.curve}({target.t:g})"
     bias = "not known" if known.bias != known.bias else f"{known.bias:+.2g} +- {known.bias_error:.2g}"

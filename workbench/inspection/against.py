@@ -247,9 +247,16 @@ def _stored(path: str | Path, kind: str) -> Side:
     run = parse_run(stored.run_text, str(path), any_loss=True)
     layouts.check(stored, needed=("t",), observables=run.theory.observables)
     arrays = _by_component(run, stored.arrays, kind) | (_squares(run, stored.arrays) if kind == "simulation" else {})
-    warnings = theory_of(stored).warnings if kind == "theory" else ()
-    return Side(str(path), run, arrays, str(stored.attrs.get("outcome", "unknown")), stored.attrs, warnings,
+    return Side(str(path), run, arrays, str(stored.attrs.get("outcome", "unknown")), stored.attrs, _warnings(stored),
                 dimension=run.simulation.dimension)
+
+
+def _warnings(stored: store.Stored) -> list[str]:
+    """Of a theory file that has everything; others are compared as far as they go."""
+    try:
+        return theory_of(stored).warnings if stored.kind == "theory" else []
+    except FileError:
+        return []
 
 
 def _theory(source: Theory | str | Path) -> Side:
