@@ -9,9 +9,9 @@ import pytest
 
 import dmft
 
-OBJECTS = {"Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Field", "GradientDescent", "Langevin", "Linear",
-           "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PSpin", "PersistentSGD", "PhaseRetrieval", "Random", "Ridge", "SGD", "Sign",
-           "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "Warm"}
+OBJECTS = {"Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Field", "GradientDescent", "Langevin",
+           "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PSpin", "PersistentSGD", "PhaseRetrieval",
+           "Random", "Ridge", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "Warm"}
 OFFERED = {"Estimator", "Experiment", "Run", "UserError", "__version__", "bayes", "boolean", "choice", "compare",
            "convergence_study", "fixed_point", "integer", "load", "load_run", "number", "option", "parse_run", "register_loss",
            "register_observable", "register_preprocessing", "report", "scan", "solve", "start_law", *OBJECTS}
