@@ -19,8 +19,8 @@ from tests.differential.table import Case, Choice, Feature, Option, Table
 NETWORKS = ("QuadraticNetwork", "Committee", "MultiIndexNetwork")
 MIXTURES = ("BinaryMixture", "XorMixture")
 TIMES = np.array([0.2, 0.5])
-# Learning rates with which TIMES are a whole number of steps, of time step/d, in every dimension: a record at the nearest step is off
-# by a part of one, which no extrapolation takes away.
+# Learning rates with which TIMES are a whole number of steps, of time step/d, in every dimension: a record at the nearest step is
+# off by a part of one, which no extrapolation takes away.
 WHOLE = (0.25, 0.5, 1.0)
 FACTOR = 4
 
