@@ -74,6 +74,9 @@ def check_support(run: Any, by: str = "", source: str = "") -> None:
     if run.theory.hessian and not run.theory.snapshots:
         raise RunError(f"{source}{': ' if source else ''}[theory] hessian = true: it is that of the snapshots; list their times in "
                        "[theory] snapshots, or leave it out")
+    if run.simulation.kernels and looks_ahead(run.algorithm):
+        raise RunError(f"{source}{': ' if source else ''}[simulation] kernels = true: with nesterov = true those of the theory are "
+                       "of the point ahead, those of a simulation of the weights; take heavy ball, or leave it out")
     whole = Use(run.problem, run.algorithm, run.theory, run.simulation, by)
     parts = whole.parts()
     if run.has_network:
@@ -94,6 +97,11 @@ def check_support(run: Any, by: str = "", source: str = "") -> None:
             raise RunError(f"{source}{': ' if source else ''}{place}: {refusal}")
 
 
+def looks_ahead(algorithm: AlgorithmConfig) -> bool:
+    """Whether gradients are taken at another point than the weights, at any step."""
+    return Update.of(algorithm.make_rule(), algorithm.at_steps("momentum")).looks_ahead
+
+
 def _clones_refused(run: Any, use: Use) -> str:
     """What does not go together with clones, in a line; "" where all does."""
     theory, algorithm = run.theory, run.algorithm
@@ -106,8 +114,7 @@ def _clones_refused(run: Any, use: Use) -> str:
         'pairs of samples are on the CPU so far; take device = "cpu"': theory.device == "gpu",
         "keep_state keeps single samples; leave one of them out": theory.keep_state,
         "closed models have no samples to pair; leave it out": not use.data.sampled,
-        "not with nesterov = true so far; take heavy ball":
-            Update.of(algorithm.make_rule(), algorithm.at_steps("momentum")).looks_ahead,
+        "not with nesterov = true so far; take heavy ball": looks_ahead(algorithm),
     }
     return next((f"[theory] clones = true: {reason}" for reason, holds in reasons.items() if holds), "")
 
@@ -115,11 +122,10 @@ def _clones_refused(run: Any, use: Use) -> str:
 def refused(run: Any, use: Use) -> str:
     """What is not possible with a network yet, in a line that names place, reason and remedy; "" where all is."""
     theory, simulation, algorithm = run.theory, run.simulation, run.algorithm
-    looks_ahead = Update.of(algorithm.make_rule(), algorithm.at_steps("momentum")).looks_ahead
     torn = [place for place, loss in use.losses
             if loss.smooth is False or loss.smooth is None and jumps_in_field(loss, SOME_LABELS)]
     everywhere = {
-        "[algorithm] nesterov = true": looks_ahead and "networks have heavy ball alone; take nesterov = false",
+        "[algorithm] nesterov = true": looks_ahead(algorithm) and "networks have heavy ball alone; take nesterov = false",
         "[theory] snapshots": theory.snapshots and "are the fields of a single unit; leave them out with [network]",
         "[theory] observables": theory.observables and "are averages over fields of a single unit; leave them out with [network]",
     }

@@ -147,6 +147,8 @@ REFUSALS = (
     Refusal("hessian without snapshots", "list their times in", _has(snapshots="none"), _set(theory__hessian=True)),
     Refusal("snapshots of an iteration", "snapshots", _has(snapshots=("fields", "hessian"), start="warm"),
             _set(theory__method="iterate")),
+    Refusal("pairs of times with Nesterov", "of the point ahead", _has(momentum="nesterov"),
+            _set(simulation__kernels=True, theory__waiting_times=[0.0])),
     Refusal("unknown observable", "observables", keys=_set(theory__observables=["diff_nothing"])),
     Refusal("snapshots after the end", "snapshots", keys=_set(theory__snapshots=[0.0, 1e6])),
     Refusal("start overlap under a ridge", "start_overlap' is not used",

@@ -314,7 +314,8 @@ RUNS = Table("runs", (
     )),
     Feature("two times", (
         Option("none", weight=2.0),
-        Option("kernels", _early("theory.waiting_times", 0, simulation__kernels=True)),
+        Option("kernels", _early("theory.waiting_times", 0, simulation__kernels=True),
+               lambda chosen: chosen["momentum"] != "nesterov"),
         Option("temperatures", _early("theory.waiting_times", 0, theory__fdt=True)),
     )),
     Feature("snapshots", (

@@ -94,7 +94,8 @@ def iteration(case: Case) -> Finding:
     """Undamped, with frozen random numbers, it ends at the march."""
     if case.choice["start"] == "random":
         return left_out("no iteration from a random start")
-    sweeps = {"theory__method": "iterate", "theory__mixing": 1.0, "theory__tolerance": 1e-13, "theory__max_sweeps": 400}
+    sweeps = {"theory__method": "iterate", "theory__mixing": 1.0, "theory__tolerance": 1e-13, "theory__max_sweeps": 400,
+              "theory__snapshots": None, "theory__hessian": None}      # a march alone keeps them
     iterated = dmft.solve(parsed(case, **sweeps), quiet=True)
     if iterated.outcome in ("sweep limit", "diverged"):
         return left_out(f"the iteration ended with {iterated.outcome!r}")

@@ -98,11 +98,11 @@ def test_probes_are_orthogonal():
 
 
 ON_CARDS = {"persistent": PERSISTENT, "clusters": {**test_gpu_simulator.TWO, "bias": True, "kind": "sgd", "batch_fraction": 0.4},
-            "nesterov": {"momentum": 0.7, "nesterov": True, **PERSISTENT}, "products": {"landscape": "shared", **PERSISTENT}}
+            "heavy ball": {"momentum": 0.7, **PERSISTENT}, "products": {"landscape": "shared", **PERSISTENT}}
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("case", with_slow(ON_CARDS, "clusters", "nesterov"))
+@pytest.mark.parametrize("case", with_slow(ON_CARDS, "clusters", "heavy ball"))
 def test_the_gpu_does_what_the_cpu_does(card, case):
     run = test_gpu_simulator.run_of(kernels=True, **ON_CARDS[case])
     lines = np.arange(2 * run.simulation.instances)
