@@ -19,9 +19,9 @@ from sgd_sim.result import SOLVED, SimulationResult
 from workbench.inspection.against import AgainstSimulations, against_simulations
 from workbench.inspection.opening import open_file
 from workbench.inspection.own_data import is_table
-from workbench.scans.local import run_scan
+from workbench.scans.local import kinds_of, run_scan
 from workbench.scans.points import GridPoint
-from workbench.scans.scan import SCANNED_KINDS, Scan
+from workbench.scans.scan import Scan
 
 __all__ = ["compare", "report", "scan"]
 
@@ -79,9 +79,9 @@ def scan(run: Run | str | Path, grid: Mapping[str, Sequence[Any]], output: str |
     if processes is not None and processes < 1:
         raise UserError(f"scan: processes = {processes} must be 1 at least")
     points = [GridPoint(settings) for settings in product(*texts)]
-    kinds = SCANNED_KINDS if compare else ("simulation" if simulate else "theory",)
     with StopSignals() as stop:
-        found = run_scan(base, points, folder, kinds, processes or os.cpu_count() or 1, threshold, stop, times, (), quiet)
+        cores = processes or os.cpu_count() or 1
+        found = run_scan(base, points, folder, kinds_of(simulate, compare), cores, threshold, stop, times, quiet=quiet)
     found.save(folder / "sweep.h5")
     return found
 

@@ -14,6 +14,7 @@ from dmft.running.cost import PROCESS, Cost, estimate
 from onepass.runfile import OnePassRun
 from onepass.runfile import load_run as load_onepass
 from workbench.cli import converge
+from workbench.scans.local import PROGRAMS
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ def _of(kind: str) -> Callable[[Run, int, int, int], Cost]:
     return lambda run, *where: estimate(run, kind, *where)
 
 
-THEORY_PROGRAM = Program("theory", ("dmft", "solve"), load_run, _of("theory"))
-SIMULATION = Program("simulation", ("sgd_sim", "run"), load_run, _of("simulation"))
+THEORY_PROGRAM = Program("theory", PROGRAMS["theory"], load_run, _of("theory"))
+SIMULATION = Program("simulation", PROGRAMS["simulation"], load_run, _of("simulation"))
 _ONEPASS = {"theory": Program("ode", ("onepass", "solve"), load_onepass, lambda run, *where: _unknown(run)),
             "simulation": Program("simulation", ("onepass", "simulate"), load_onepass, lambda run, *where: _unknown(run))}
 

@@ -25,9 +25,8 @@ from dmft.core.stopping import StopSignals
 from dmft.model.runfile import load_run
 from sgd_sim.result import SOLVED
 from workbench.cli.collect import show, times_of
-from workbench.scans.local import run_scan
+from workbench.scans.local import kinds_of, run_scan
 from workbench.scans.points import Along, grid
-from workbench.scans.scan import SCANNED_KINDS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,10 +60,9 @@ def run(options: argparse.Namespace) -> int:
         raise UserError("--grid: which values? e.g. --grid problem.alpha=2:4:9")
     for plugin in options.plugin:
         load_plugin(plugin)
-    kinds = SCANNED_KINDS if options.compare else ("simulation" if options.simulate else "theory",)
     folder = options.output or default_output(options.run, "theory").parent / options.run.stem
     with naming(options.run), speaking(options.quiet), StopSignals(seconds(options.time_limit)) as stop:
-        base = load_run(options.run, options.overrides)
+        base, kinds = load_run(options.run, options.overrides), kinds_of(options.simulate, options.compare)
         found = run_scan(base, grid(options.grid), folder, kinds, options.processes, options.threshold, stop,
                          times_of(options.times), options.plugin, options.quiet)
     show(found, folder / "sweep.h5")

@@ -14,32 +14,26 @@ from dmft.model.runfile import Run, parse_run
 from workbench.scans.gathering import gathered
 from workbench.scans.points import GridPoint
 from workbench.scans.running import Work, run_side_by_side
-from workbench.scans.scan import Scan, make_scan
+from workbench.scans.scan import SCANNED_KINDS, Scan, make_scan
 
 PROGRAMS = {"theory": ("dmft", "solve"), "simulation": ("sgd_sim", "run")}
 ENDED = (EXIT_DONE, EXIT_DIVERGED, EXIT_NOT_CONVERGED)  # exit codes of programs that left a result
 
 
+def kinds_of(simulate: bool, compare: bool) -> tuple[str, ...]:
+    """Kinds of results of a scan: theories, simulations, or both."""
+    return SCANNED_KINDS if compare else ("simulation" if simulate else "theory",)
+
+
 def run_scan(run: Run, points: Sequence[GridPoint], folder: Path, kinds: Sequence[str], processes: int, threshold: float,
              stop: StopSignals, times: Sequence[float] | None = None, plugins: Sequence[str] = (), quiet: bool = False) -> Scan:
     """Compute what is not there yet, and gather all of it. Stopped where it was asked to stop: the same call goes on."""
-    if run.has_network:
-        raise RunError("[network]: overlaps of a network are matrices, and tables of scans hold one m; solve its points one by one")
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{folder}: a file; name a folder for the results of a scan")
-    runs = {point.name: run.replace(_settings(point)) for point in points}     # all are checked before anything runs
-    if not runs or len({each.to_toml() for each in runs.values()}) < len(points):
-        raise RunError("a scan needs one point at least, and each once")
-    work = []
-    for name, here in runs.items():
-        for kind in kinds:
-            output = folder / f"{name}.{kind}.h5"
-            if not _there(output, here):
-                text = output.with_suffix(".toml")
-                text.parent.mkdir(parents=True, exist_ok=True)
-                text.write_text(here.to_toml())
-                named = [word for plugin in plugins for word in ("--plugin", plugin)]
-                work.append(Work([*PROGRAMS[kind], str(text), *named], output))
+    runs = _checked(run, points, kinds)
+    missing = {folder / f"{name}.{kind}.h5": (kind, here) for name, here in runs.items() for kind in kinds
+               if not _there(folder / f"{name}.{kind}.h5", here)}
+    work = [_work(output, kind, here, plugins) for output, (kind, here) in missing.items()]
     codes = run_side_by_side(work, processes, stop, quiet)
     left = [one for one in work if codes.get(one.output) not in ENDED or not one.output.exists()]
     if left and stop.flags:
@@ -51,6 +45,27 @@ def run_scan(run: Run, points: Sequence[GridPoint], folder: Path, kinds: Sequenc
     for one in work:
         one.log.unlink()
     return make_scan(gathered(folder, threshold), times, threshold)
+
+
+def _checked(run: Run, points: Sequence[GridPoint], kinds: Sequence[str]) -> dict[str, Run]:
+    """The runs of all points by name, each once; RunError before anything is computed."""
+    if run.has_network:
+        raise RunError("[network]: overlaps of a network are matrices, and tables of scans hold one m; solve its points one by one")
+    runs = {point.name: run.replace(_settings(point)) for point in points}
+    if not runs or len({each.to_toml() for each in runs.values()}) < len(points):
+        raise RunError("a scan needs one point at least, and each once")
+    if "theory" in kinds and any(each.problem.start == "random" for each in runs.values()):
+        raise RunError('[problem] start = "random": m is 0 in the theory, and tables of scans hold m; scan simulations (--simulate), '
+                       "or solve point by point and look at V with dmft escape")
+    return runs
+
+
+def _work(output: Path, kind: str, run: Run, plugins: Sequence[str]) -> Work:
+    """The program that makes a result, with its run file beside it."""
+    text = output.with_suffix(".toml")
+    text.parent.mkdir(parents=True, exist_ok=True)
+    text.write_text(run.to_toml())
+    return Work([*PROGRAMS[kind], str(text), *(word for plugin in plugins for word in ("--plugin", plugin))], output)
 
 
 def _settings(point: GridPoint) -> dict[str, object]:

@@ -95,6 +95,19 @@ def test_a_point_that_was_killed_is_told(tmp_path, monkeypatch):
         run_scan(RUN, [GridPoint(("problem.m0=0.3",))], tmp_path, ("theory",), 1, 1e-7, StopSignals(), quiet=True)
 
 
+def test_a_theory_from_a_random_start_is_refused(tmp_path):
+    """Its m is 0; simulations are not refused for that (they end at once here, by a stop)."""
+    random, point = RUN.replace(start="random"), [GridPoint(("problem.alpha=2",))]
+    with pytest.raises(RunError, match="m is 0 in the theory"):
+        run_scan(random, point, tmp_path, ("theory",), 1, 1e-7, StopSignals(), quiet=True)
+
+    class Now:
+        flags = 1
+
+    with pytest.raises(Stopped):
+        run_scan(random, point, tmp_path, ("simulation",), 1, 1e-7, Now(), quiet=True)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("wrong", [{}, {"alpha": [2]}, {"problem.alpha": 2.0}, {"problem.alpha": [2, 2.0]}])
 def test_grids_that_make_no_sense(tmp_path, wrong):
     with pytest.raises(UserError) as error:
