@@ -16,6 +16,10 @@ from dmft.model.runfile import Run
 from dmft.result.snapshots import Snapshots
 
 BASIS_TOLERANCE = 1e-9    # of [hess-snapshots]: gradient descent needs it
+# Where the loss is below this share of its first value the sums of gradients nearly coincide, and what tells them apart is not
+# resolved: outliers of gradient descent were found below 0.01, far from any eigenvalue of an instance, and none above 0.015
+# (docs/hessian.md).
+RESOLVED_LOSS = 0.01
 NUMBERS_OF_HESSIAN = ("lower_edge", "upper_edge", "lowest", "lowest_overlap", "largest", "largest_overlap", "multiplier", "soft",
                       "soft_overlap")
 
@@ -25,7 +29,7 @@ class HessianLaw:
     """Numbers of every replica, by name: edges of the bulk, lowest and largest eigenvalue (an outlier, or the edge) with the
     squared overlap of its vector with the teacher (0 at an edge); on the sphere nu_c (`multiplier`), and the lowest eigenvalue
     along the sphere (`soft`) with the overlap of its vector with the teacher's part normal to w. `complete` is False where outliers
-    are not known (heat, momentum, hidden first steps): then there are edges alone."""
+    are not known (heat, momentum, hidden first steps, a loss that has vanished): then there are edges alone."""
 
     t: float
     dimension: int                          # of the data set whose tails are seen, [hess-trim]
@@ -48,7 +52,7 @@ class HessianLaw:
 
 def hessian_law(run: Run, snapshots: Snapshots, curves: Mapping[str, np.ndarray], times: np.ndarray, t: float,
                 dimension: int) -> HessianLaw:
-    """The law at the snapshot nearest to t. curves: m, and b with an intercept, (replicas, n+1) at `times`."""
+    """The law at the snapshot nearest to t. curves: m, loss, and b with an intercept, (replicas, n+1) at `times`."""
     if dimension < 1:
         raise UserError(f"hessian: dimension = {dimension}: must be at least 1")
     if not run.known:
@@ -56,6 +60,8 @@ def hessian_law(run: Run, snapshots: Snapshots, curves: Mapping[str, np.ndarray]
     experiment, i = Experiment.from_run(run), int(np.argmin(np.abs(snapshots.t - t)))
     step = int(np.searchsorted(times, snapshots.t[i] - 1e-9))
     complete = snapshots.h is not None and not experiment.hidden and experiment.update.plain and not experiment.heat_n[:step].any()
+    first, now = np.nanmean(curves["loss"][:, [0, step]], axis=0)
+    complete &= bool(now >= RESOLVED_LOSS * first)
     loss, alpha = experiment.losses[experiment.loss_n[min(step + experiment.hidden, experiment.steps - 1)]], run.problem.alpha
     if loss.d2v is None:
         raise UserError(f"hessian: the loss {loss.name!r} has no second derivative")
