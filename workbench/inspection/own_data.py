@@ -58,22 +58,27 @@ def own_arrays(name: str, given: Mapping[str, np.ndarray], known: Mapping[str, n
         raise UserError(f"{name}: t must be a list of growing times, at which the others are given")
     if not arrays:
         raise UserError(f"{name}: no curve beside t; name those of the theory, e.g. m or loss")
-    for key, array in arrays.items():
-        of = key.removesuffix(ERROR)
-        if of not in curves:
-            raise UserError(f"{name}: the theory has no curve '{of}'; it has {', '.join(sorted(curves))}")
-        if of == "m" and start == "random":
-            raise UserError(f"{name}: from a random start m is 0 in the theory; compare V = N <m^2>, named V")
-        if array.shape[-1:] != t.shape or array.ndim > 2 or (key != of and array.ndim != 1):
-            wanted = f"({t.size},)" if key != of else f"({t.size},) or (instances, {t.size})"
-            raise UserError(f"{name}: {key} has the shape {array.shape}, but t has {t.size} times: {wanted} is wanted")
-        if key != of and of not in arrays:
-            raise UserError(f"{name}: {key} is given without {of}")
-        if np.isnan(array if array.ndim == 1 else array.min(axis=0, initial=np.inf, where=np.isfinite(array))).any():
-            raise UserError(f"{name}: {key} is not a number at some times; leave these out")
-        if key != of and (array < 0).any():
-            raise UserError(f"{name}: {key} is below 0 at some times")
+    for key in arrays:
+        _check(name, key, arrays, t, curves)
+    if start == "random" and "m" in arrays:
+        raise UserError(f"{name}: from a random start m is 0 in the theory; compare V = N <m^2>, named V")
     return {TIME: t, **{key: array if key.endswith(ERROR) else np.atleast_2d(array) for key, array in arrays.items()}}
+
+
+def _check(name: str, key: str, arrays: Mapping[str, np.ndarray], t: np.ndarray, curves: list[str]) -> None:
+    """UserError where an array is none of the curves, does not fit the times, or has gaps. An instance may end in NaN: it diverged."""
+    array, of = arrays[key], key.removesuffix(ERROR)
+    if of not in curves:
+        raise UserError(f"{name}: the theory has no curve '{of}'; it has {', '.join(sorted(curves))}")
+    if array.shape[-1:] != t.shape or array.ndim > 2 or (key != of and array.ndim != 1):
+        wanted = f"({t.size},)" if key != of else f"({t.size},) or (instances, {t.size})"
+        raise UserError(f"{name}: {key} has the shape {array.shape}, but t has {t.size} times: {wanted} is wanted")
+    if key != of and of not in arrays:
+        raise UserError(f"{name}: {key} is given without {of}")
+    if not np.isfinite(np.atleast_2d(array)).any(axis=0).all():
+        raise UserError(f"{name}: {key} is not a number at some times; leave these out")
+    if key != of and (array < 0).any():
+        raise UserError(f"{name}: {key} is below 0 at some times")
 
 
 def interpolated(curve: Curve, t: np.ndarray, tolerance: float) -> Curve:

@@ -25,12 +25,15 @@ def own(theory):
     return t, np.interp(t, theory.t, theory.m) + shift
 
 
-def test_every_form_says_the_same(theory, own, tmp_path):
-    """Arrays, a mean with its error, a DataFrame, a Dataset and a CSV file; twin: data that are off by far disagree."""
+def test_every_form_says_the_same(theory, own, results, tmp_path):
+    """Arrays, a mean with its error, a DataFrame, a Dataset and a CSV file; our own simulation as arrays and as a result; twin:
+    data that are off by far disagree."""
     t, m = own
     found = dmft.compare(theory, t=t, m=m)
     assert found.verdict == "agree" and found.where == "your data" and found.comparisons[0].simulation.count == 12
     np.testing.assert_allclose(found.comparisons[0].t, t)
+    sim = results.sim
+    assert dmft.compare(theory, t=sim.t, m=sim.m).max_z == pytest.approx(dmft.compare(theory, sim).max_z, rel=1e-9)
     rows = pd.DataFrame({"t": np.tile(t, 12), "instance": np.repeat(np.arange(12), t.size), "m": m.ravel()}).sample(frac=1.0)
     rows.to_csv(tmp_path / "mine.csv", index=False)
     dataset = xarray.Dataset({"m": (("t", "instance"), m.T)}, coords={"t": t})
@@ -66,6 +69,7 @@ def test_several_dimensions_of_ones_own(theory, own, results):
     ({"t": [0.1, 0.2]}, "no curve beside t"), ({"t": [0.1, 0.2], "x": [0.5, 0.6]}, "no curve 'x'; it has .*loss"),
     ({"t": [0.1, 0.2], "m": [0.5]}, r"m has the shape \(1,\), but t has 2 times"),
     ({"t": [0.1, 0.2], "m_error": [0.1, 0.1]}, "without m"), ({"t": [0.1, 0.2], "m": [0.5, np.nan]}, "not a number"),
+    ({"t": [0.1, 0.2], "m": [[0.5, np.nan], [0.5, np.inf]]}, "not a number"),
     ({"t": [0.1, 0.2], "m": [0.5, 0.5], "m_error": [0.1, -0.1]}, "below 0"),
     ({"t": [0.1, 0.2], "m": ["a", "b"]}, "tables of numbers"),
     ({"t": [0.1, 0.2], "kernels/C": [0.5, 0.5]}, "no curve"), ({"t": [0.1, 0.2], "m": [0.5, 0.5], "dimension": -5}, "above 0")])
