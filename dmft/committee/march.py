@@ -33,12 +33,13 @@ def committee_sampling(network: TwoLayer, sampling: Sampling) -> Sampling:
     return replace(sampling, tangents=0.0, estimator=replace(sampling.estimator, least_carriers=0))
 
 
-def committee_bytes(network: TwoLayer, history: History, sampling: Sampling, dtype: type) -> float:
-    """Resident bytes of a solution, with one sign vector per sample with tangents. Eq. [c-probe]."""
+def committee_bytes(network: TwoLayer, history: History, sampling: Sampling, dtype: type, share: float = 1.0) -> float:
+    """Resident bytes of a solution on a rank with this share of its samples, with one sign vector per sample with tangents. Every
+    rank has all of Q, R, M_C, the factors, and the sums over all blocks. Eq. [c-probe]."""
     p, item, size = network.units, np.dtype(dtype).itemsize, history.slots * network.units
     samples = sampling.samples * (8.0 * size + 2.0 * item * size + 8.0 * (8 * p + 16))
     blocks = min(sampling.samples / 8, LARGEST_BLOCK_COUNT) * 48.0 * p * size
-    return samples + sampling.carriers * item * (history.packed * p + 2.0 * size) + 5 * 8.0 * size**2 + blocks
+    return share * (samples + sampling.carriers * item * (history.packed * p + 2.0 * size)) + 5 * 8.0 * size**2 + blocks
 
 
 class CommitteeMarch(Forward):

@@ -1,7 +1,7 @@
 """[network] of a run file: a two-layer committee f = sum_r a_r s(h_r + beta_r) in place of the single unit. Eq. [c-model].
 
 Theory and simulator both read the `TwoLayer` that `network_of` makes of a run: second layer, activation, label, start and
-constraint. Whatever shape does not fit is said here, in one line. What is not possible with a network yet: network_support.py.
+constraint. Whatever shape does not fit is said here, in one line. What is not possible with a network yet: `refused` in support.py.
 """
 
 from __future__ import annotations
@@ -120,6 +120,11 @@ class TwoLayer:
         return self.train > 0 or self.train_intercepts > 0
 
     @property
+    def tells_signs(self) -> bool:
+        """Whether every label is +1 or -1."""
+        return self.label_noise == 0 and bool((np.abs(self.label(some_fields(self.directions))) == 1.0).all())
+
+    @property
     def exchangeable(self) -> bool:
         """Whether all units are alike: averages over their permutations are then exact. Eq. [c-exchange]."""
         beside = self.Q0[~np.eye(self.units, dtype=bool)]
@@ -204,6 +209,11 @@ def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "")
                    network.train_intercepts)
 
 
+def some_fields(k: int) -> np.ndarray:
+    """Fields (4096, k) of directions at which labels are tried, the same ones always."""
+    return np.random.default_rng(1).standard_normal((4096, k))
+
+
 def _label(network: NetworkConfig, problem: ProblemConfig, teacher: Activation, sized: Any, wrong: Any) -> Label:
     """The label of a run; RunError where it is not a number on some sample."""
     k, name, links = network.directions, problem.label, BUILT_IN_LINKS
@@ -220,7 +230,7 @@ def _label(network: NetworkConfig, problem: ProblemConfig, teacher: Activation, 
         raise wrong("[network] teacher_overlaps", network.teacher_overlaps, "a symmetric positive matrix")
     weights = sized("[network] teacher_weights", network.teacher_weights, (k,), np.ones(k))
     label = Label(None if name == NETWORK_LABEL else links[name], weights, teacher, np.linalg.cholesky(overlaps))
-    missing = np.count_nonzero(~np.isfinite(label(np.random.default_rng(1).standard_normal((4096, k)))))
+    missing = np.count_nonzero(~np.isfinite(label(some_fields(k))))
     if missing:
         raise wrong("[problem] label", name, f"a number on every sample, and {missing} of 4096 have none")
     return label

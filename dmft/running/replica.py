@@ -130,6 +130,12 @@ class Setup:
         found = replace(sampling_of(self.run, self.parts, samples, index, self.estimator), pairs=pairs)
         return found if self.experiment.network is None else committee_sampling(self.experiment.network, found)
 
+    def network_bytes(self, share: float = 1.0) -> float:
+        """Resident bytes of the solutions of a replica of a network on a rank with this share of its samples."""
+        assert self.experiment.network is not None
+        return sum(committee_bytes(self.experiment.network, self.history(name), self.sampling(name, 0), self.stored_type, share)
+                   for name in self.solutions(0))
+
     def check_memory(self, comm: Summing, room: float) -> None:
         """UserError, before any work is done, for a run that does not fit into `room` bytes on this rank."""
         kept = SNAPSHOTS_HELD * snapshot_bytes(self.run)
@@ -148,9 +154,8 @@ class Setup:
             return
         here = march_blocks(self.sampling(WHOLE, 0), comm, self.gpu)
         if self.experiment.network is not None:
-            need = sum(committee_bytes(self.experiment.network, self.history(name), self.sampling(name, 0), self.stored_type)
-                       for name in self.solutions(0))
-            check_memory(need / comm.size, room, here.count, "full" if self.per_level is None else "dyadic")
+            check_memory(self.network_bytes(here.count / here.samples), room, here.count,
+                         "full" if self.per_level is None else "dyadic")
             return
         # The layout of a very long full history would itself be too large to make. The tangents of 20 000 steps, 1.6 GB a sample,
         # are too large already.
