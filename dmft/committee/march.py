@@ -37,7 +37,8 @@ def committee_bytes(network: TwoLayer, history: History, sampling: Sampling, dty
     """Resident bytes of a solution on a rank with this share of its samples, with one sign vector per sample with tangents. Every
     rank has all of Q, R, M_C, the factors, and the sums over all blocks. Eq. [c-probe]."""
     p, item, size = network.units, np.dtype(dtype).itemsize, history.slots * network.units
-    samples = sampling.samples * (8.0 * size + 2.0 * item * size + 8.0 * (8 * p + 16))
+    control = (item * size + 16.0 * p) * network.directions if sampling.stein and network.by_parts else 0.0
+    samples = sampling.samples * (8.0 * size + 2.0 * item * size + control + 8.0 * (8 * p + 16))
     blocks = min(sampling.samples / 8, LARGEST_BLOCK_COUNT) * 48.0 * p * size
     return share * (samples + sampling.carriers * item * (history.packed * p + 2.0 * size)) + 5 * 8.0 * size**2 + blocks
 
@@ -59,7 +60,10 @@ class CommitteeMarch(Forward):
         self.blocks = blocks_for(sampling.samples, sampling.carriers, comm)
         carriers, samples = sampling.carriers, sampling.samples
         trusted = trusted_share(carriers, samples, sampling.estimator) if carriers else 0.0
-        self.use = InUse(False, sampling.identity, carriers / samples, trusted)
+        by, share = sampling.estimator, max(carriers, 1) / samples
+        self.use = InUse(sampling.stein and experiment.stein, sampling.identity, share, trusted,
+                         by.control_fade_units if network.units > 1 else by.control_fade_gradient,
+                         by.control_fade_time if network.bends else np.inf)
         draws = draw_units(experiment, network, sampling, self.blocks.indices())
         weight = normalised(np.ones(len(draws.y)), self.blocks, comm)
         self.samples = CommitteeSamples(experiment, network, self.history, draws, weight, self.blocks.size, sampling, full_tangents,
@@ -84,7 +88,7 @@ class CommitteeMarch(Forward):
             return
         found = estimate(weights, places, sums, self.use, self.exchangeable)
         closing = weights.close(found.row, found.noise)
-        values = {"m": weights.state.m, "C": weights.C_now, "a": weights.state.a, "beta": weights.state.beta,
+        values = {"m": weights.m_w, "C": weights.C_now, "a": weights.state.a, "beta": weights.state.beta,
                   "loss": sums[places.v], "delta_nu": found.row.delta_nu, "mu": found.row.mu, "ibp_gap": found.gap}
         for name, value in values.items():
             self.curves[name][n] = value
@@ -105,8 +109,9 @@ class CommitteeMarch(Forward):
         i = int(kept.grid.searchsorted(self.n))
         if self.n not in kept.grid[i : i + 1]:
             return
-        C_row, none, rates = state.Q_row + state.m @ state.m_past, np.zeros((p, p)), e.eta_n[: self.n]
-        for name, past, now, source in (("M_C", row.M_C, row.M_C_now, None), ("C", C_row, self.weights.C_now, None),
+        C_row, C_now = state.Q_row + state.m @ state.m_past, state.Q_now + state.m @ state.m.T  # of y_n, where gradients are taken
+        none, rates = np.zeros((p, p)), e.eta_n[: self.n]
+        for name, past, now, source in (("M_C", row.M_C, row.M_C_now, None), ("C", C_row, C_now, None),
                                         ("M_R", row.K_R, none, rates), ("R", e.eta_0 * state.R_row, none, rates)):
             for r, q in np.ndindex(p, p):
                 means = kept.means(np.ascontiguousarray(past[r, q::p]), history, i, 0, source)

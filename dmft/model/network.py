@@ -22,6 +22,7 @@ from dmft.model.problem import ProblemConfig
 
 CONSTRAINTS = ("none", "units", "frobenius", "orthonormal")
 LAWS = ("ones", "mean", "signs")  # of the second layer
+_DIFFERENCE = 1e-5  # of fields, for the slopes of links
 _START_ROUNDING = 1e-9  # to which norms and Gram matrices of a start must fit the constraint
 
 
@@ -85,6 +86,18 @@ class Label(NamedTuple):
             return evaluate(self.link.g, np.ascontiguousarray(kappa, float))
         return apply(self.activation.s, kappa @ self.root.T) @ self.weights
 
+    def slope(self, kappa: np.ndarray) -> np.ndarray:
+        """dphi/dkappa (count, k); of a link by central differences."""
+        if self.link is None:
+            return (apply(self.activation.ds, kappa @ self.root.T) * self.weights) @ self.root
+        steps = _DIFFERENCE * np.eye(kappa.shape[1])
+        return np.stack([self(kappa + step) - self(kappa - step) for step in steps], axis=1) / (2.0 * _DIFFERENCE)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether it is known to have a continuous derivative."""
+        return self.activation.d2s is not None if self.link is None else self.link.smooth
+
 
 @dataclass(frozen=True, eq=False)
 class TwoLayer:
@@ -113,6 +126,17 @@ class TwoLayer:
     def kinked(self) -> bool:
         """Whether there is no second derivative of the activation, so that the response comes by [c-ibp] alone."""
         return self.activation.d2s is None
+
+    @property
+    def by_parts(self) -> bool:
+        """Whether mu has a second estimate, by parts in kappa. Eq. [c-stein]."""
+        return self.label.smooth and not self.kinked
+
+    @property
+    def bends(self) -> bool:
+        """Whether the activation is not monotonous, so that samples can rest on barriers."""
+        slopes = apply(self.activation.ds, np.linspace(-4.0, 4.0, 161))
+        return bool(slopes.min() < 0 < slopes.max())
 
     @property
     def trained(self) -> bool:

@@ -151,8 +151,8 @@ def network_errors(network: TwoLayer, curves: Mapping[str, np.ndarray]) -> dict[
     good = np.all([np.isfinite(line).reshape(len(line), -1).all(axis=1) for line in lines], axis=0)
     (m, C, a, beta), found = (line[good] for line in lines), np.full(len(good), np.nan)
     norm, one, units = C[:, range(p), range(p)], np.ones(len(m)), range(p)
-    square = sum((1.0 if r == q else 2.0) * a[:, r] * a[:, q]
-                 * pair_average(s, s, norm[:, r], norm[:, q], C[:, r, q], beta[:, r], beta[:, q]) for r in units for q in range(r + 1))
+    square = sum((1.0 if r == q else 2.0) * a[:, r] * a[:, q] * pair_average(s, s, norm[:, r], norm[:, q], C[:, r, q], beta[:, r],
+                                                                             beta[:, q]) for r in units for q in range(r + 1))
     if label.link is not None:
         kappa, weight = _kappa_rule(network.directions)
         cross = (a * _with_link(network, m, norm, beta)).sum(axis=1)

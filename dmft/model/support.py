@@ -121,7 +121,7 @@ def _clones_refused(run: Any, use: Use) -> str:
 
 def refused(run: Any, network: TwoLayer, use: Use) -> str:
     """What is not possible with a network yet, in a line that names place, reason and remedy; "" where all is."""
-    theory, simulation, algorithm = run.theory, run.simulation, run.algorithm
+    theory, simulation = run.theory, run.simulation
     torn = [place for place, loss in use.losses
             if loss.smooth is False or loss.smooth is None and jumps_in_field(loss, SOME_LABELS)]
     signs = [place for place, loss in use.losses if loss.accepts == ("sign",)]
@@ -129,7 +129,6 @@ def refused(run: Any, network: TwoLayer, use: Use) -> str:
         signs[0] if signs else "": signs and not network.tells_signs and (
             f'made for labels +1 and -1, and label = "{run.problem.label}" tells real numbers; take loss = "linear", or a link of '
             'signs without label_noise, as label = "parity"'),
-        "[algorithm] nesterov = true": looks_ahead(algorithm) and "networks have heavy ball alone; take nesterov = false",
         "[theory] snapshots": theory.snapshots and "are the fields of a single unit; leave them out with [network]",
         "[theory] observables": theory.observables and "are averages over fields of a single unit; leave them out with [network]",
     }

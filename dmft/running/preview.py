@@ -11,9 +11,9 @@ from dmft.core.progress import time_text
 from dmft.equations.kernels import COLUMNS
 from dmft.model.data import is_sampled
 from dmft.model.experiment import Experiment, theory_experiment
-from dmft.model.p_spin import PSpin
 from dmft.model.links import NETWORK_LABEL
 from dmft.model.network_errors import LINK_NODES, LINK_POINTS
+from dmft.model.p_spin import PSpin
 from dmft.model.runfile import Run
 from dmft.model.two_times import SNAPSHOTS_HELD, kernel_bytes, simulated_steps, snapshot_bytes
 from dmft.result.concerns import UNSTABLE_SHARE

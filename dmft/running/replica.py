@@ -54,7 +54,7 @@ class Setup:
     def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None, estimator: Estimator = ESTIMATOR) -> Setup:
         """The setup of a run; start: first guess of the iteration, gpu: the card of this rank."""
         theory, experiment = run.theory, theory_experiment(run)
-        parts = wanted_parts(run) - (frozenset() if experiment.stein and not run.has_network else {"stein"})
+        parts = wanted_parts(run) - (frozenset() if experiment.stein else {"stein"})
         iterate = theory.method == "iterate"
         whole = sampling_of(run, parts, theory.samples, 0, estimator)
         units = max(run.network.units, 1)

@@ -34,7 +34,6 @@ WRONG = [
     ({"units": 0}, r"units = 0: must be 1 at least"),
     ({"loss": "logistic"}, r'loss = "logistic": made for labels \+1 and -1, and label = "network" tells real numbers'),
     ({"loss": "smooth_hinge", "label": "parity", "label_noise": 0.1}, r'loss = "smooth_hinge": made for labels \+1 and -1'),
-    ({"nesterov": True, "momentum": 0.5}, r"nesterov = true: networks have heavy ball alone"),
 ]
 
 
@@ -130,7 +129,8 @@ def test_ranks_share_samples_and_not_kernels():
     assert matrices < 2 * half - whole < 2 * matrices
 
 
-@pytest.mark.parametrize(("k", "label", "exact"), [(2, "product", 1.0), (3, "parity", 1.0), (4, "product", 1.0), (3, "staircase", 3.0)])
+@pytest.mark.parametrize(("k", "label", "exact"), [(2, "product", 1.0), (3, "parity", 1.0), (4, "product", 1.0),
+                                                   (3, "staircase", 3.0)])
 def test_errors_with_links_of_several_directions(k, label, exact):
     """Units without overlap know nothing of the label: E (f - y)^2 = E f^2 + E y^2, with E f^2 = 2 (2/pi) arcsin(1/2)."""
     network = Experiment.from_run(network_run({"units": 2, "directions": k, "label": label, "m0": 0.0, "alpha": 2.0, "kind": "gd",
@@ -140,8 +140,8 @@ def test_errors_with_links_of_several_directions(k, label, exact):
 
 
 def test_rough_errors_are_told_and_counted():
-    wide = {"units": 1, "directions": 5, "label": "product", "m0": 0.0, "alpha": 2.0, "kind": "gd", "learning_rate": 0.1, "t_max": 1.0}
-    run = network_run(wide)
+    run = network_run({"units": 1, "directions": 5, "label": "product", "m0": 0.0, "alpha": 2.0, "kind": "gd", "t_max": 1.0,
+                       "learning_rate": 0.1})
     assert any("mse: labels of 5 directions" in text for text in preview(run, "theory", Comm()).warnings)
     assert estimate(run.replace(t_max=50.0), "theory").seconds > estimate(
         run.replace(t_max=50.0, label="network"), "theory").seconds + 8 * 500 * error_seconds(network_of(run.network, run.problem))
