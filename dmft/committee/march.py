@@ -27,7 +27,10 @@ from dmft.solvers.forward import Forward
 
 
 def committee_sampling(network: TwoLayer, sampling: Sampling) -> Sampling:
-    """How a solution is sampled: activations with a kink have no tangents."""
+    """How a solution is sampled: activations with a kink have no tangents. With several units mu is not estimated by parts in kappa
+    where the identity completes the response, whose noise would be more than is gained (docs/networks.md). Eq. [c-stein]."""
+    if not network.by_parts or network.units > 1 and sampling.identity:
+        sampling = replace(sampling, parts=sampling.parts - {"stein"})
     if not network.kinked:
         return sampling
     return replace(sampling, tangents=0.0, estimator=replace(sampling.estimator, least_carriers=0))
@@ -37,7 +40,7 @@ def committee_bytes(network: TwoLayer, history: History, sampling: Sampling, dty
     """Resident bytes of a solution on a rank with this share of its samples, with one sign vector per sample with tangents. Every
     rank has all of Q, R, M_C, the factors, and the sums over all blocks. Eq. [c-probe]."""
     p, item, size = network.units, np.dtype(dtype).itemsize, history.slots * network.units
-    control = (item * size + 16.0 * p) * network.directions if sampling.stein and network.by_parts else 0.0
+    control = (item * size + 16.0 * p) * network.directions if sampling.stein else 0.0
     samples = sampling.samples * (8.0 * size + 2.0 * item * size + control + 8.0 * (8 * p + 16))
     blocks = min(sampling.samples / 8, LARGEST_BLOCK_COUNT) * 48.0 * p * size
     return share * (samples + sampling.carriers * item * (history.packed * p + 2.0 * size)) + 5 * 8.0 * size**2 + blocks
@@ -61,8 +64,7 @@ class CommitteeMarch(Forward):
         carriers, samples = sampling.carriers, sampling.samples
         trusted = trusted_share(carriers, samples, sampling.estimator) if carriers else 0.0
         by, share = sampling.estimator, max(carriers, 1) / samples
-        self.use = InUse(sampling.stein and experiment.stein, sampling.identity, share, trusted,
-                         by.control_fade_units if network.units > 1 else by.control_fade_gradient,
+        self.use = InUse(sampling.stein and experiment.stein, sampling.identity, share, trusted, by.control_fade_gradient,
                          by.control_fade_time if network.bends else np.inf)
         draws = draw_units(experiment, network, sampling, self.blocks.indices())
         weight = normalised(np.ones(len(draws.y)), self.blocks, comm)

@@ -92,8 +92,6 @@ class Estimator:
     control_fade_gradient: float = _chosen(
         1e-4, "ratio of the noises of <g k> and of the response at which it has faded",
         "the noise of the response stays, that of <g k> falls with <g^2>; by the spread of m (performance.md)")
-    control_fade_units: float = _chosen(
-        0.1, "the same with several units", "their response is noisier; by the spread of m and C (docs/networks.md)")
     control_fade_time: float = _chosen(
         20.0, "time t at which it has faded on losses with barriers, as 1/(1 + (t/.)^4)",
         "who leaves a barrier late has a Y that has grown exponentially (runs/longtimes/README.md)")

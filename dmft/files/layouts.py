@@ -30,6 +30,7 @@ from dmft.files.declared import (
     with_errors,
 )
 from dmft.files.declared import KERNELS as KERNELS
+from dmft.files.declared import MEASURES as MEASURES
 from dmft.files.declared import TOLD as TOLD
 from dmft.files.network_layouts import NETWORK_LAYOUTS
 from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
@@ -45,7 +46,6 @@ STUDIED_BY_START = {"given start": tuple(name for name in studied(False) if name
 DETERMINISTIC = "deterministic"                             # the outcome where nothing is sampled: errors are 0
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 TUNED = "estimator."  # before the name of a number of dmft.Estimator that is the axis of a study
-MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
 # Versions of checkpoints, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
 CHECKPOINTS = {"theory": 8, "simulation": 4, "onepass": 4}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dmft.files.declared import (
     BYTES,
     KERNELS,
+    MEASURES,
     PROGRESS,
     TIMES,
     TOLD,
@@ -17,10 +18,12 @@ from dmft.files.declared import (
     each,
     with_errors,
 )
-from dmft.model.curves import ERRORS, NETWORK
+from dmft.model.curves import ERRORS, NETWORK, studied
 
 _PAIR = ("saved", "saved", "unit", "unit")
 _CURVES = tuple(curve for curve in NETWORK if curve.theory)
+_STUDIED = tuple(curve for curve in _CURVES if curve.name in studied(False))
+_STUDIED_NAMES = (*(curve.name for curve in _STUDIED), *KERNELS)
 _SOLVED = tuple(curve for curve in _CURVES if curve.theory != ERRORS)  # by a march; errors follow from these
 
 
@@ -51,6 +54,16 @@ NETWORK_LAYOUTS = {
          *each(KERNELS, _PAIR, "active/{{i}}/whole/shared/kernels/{}"),
          *_over(_SOLVED, ("finished", "time"), "finished/replicas/{}", group="finished"), *_sums("finished/state/")),
         PROGRESS, {"finished": 0}),
+    "convergence": FileLayout(
+        (Dataset("{axis}/values", ("points",)), Dataset("{axis}/seeds", ("points",)), Dataset("{axis}/wall_times", ("points",)),
+         Dataset("{axis}/t", ("common",), TIMES), Dataset("{axis}/kernel_t", ("saved",), TIMES),
+         *(Dataset(f"{{axis}}/{measure}/{q}", ("points",)) for measure in MEASURES for q in _STUDIED_NAMES),
+         *each(_STUDIED_NAMES, (2,), "{{axis}}/order/{}"),
+         *_over(_STUDIED, ("points", "common"), "{{axis}}/curves/{}", ("", "_error"), group="curves"),
+         *_over(_STUDIED, ("common",), "{{axis}}/limit/{}", ("", "_error"), group="limit"),
+         *each(with_errors(KERNELS), _PAIR, "{{axis}}/limit/{}", group="limit")),
+        (Attribute("axes", "text", optional=False), Attribute("outcomes_{axis}", "text", optional=False, axis="points"),
+         Attribute("beyond_{axis}", "text")), {"common": 0, "saved": 0}),
     "simulation": FileLayout(
         (Dataset("t", ("time",), TIMES),
          *_over([curve for curve in NETWORK if curve.simulation], ("instance", "time")),

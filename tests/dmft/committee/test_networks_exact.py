@@ -29,7 +29,7 @@ READ = {"m": lambda s: s.curves["m"], "C": lambda s: s.kernels["C"], "mu": lambd
         "delta_nu": lambda s: s.curves["delta_nu"][:2], "M_C": lambda s: s.kernels["M_C"][:2, :2],
         "K_R_10": lambda s: s.kernels["M_R"][1, 0] * s.experiment.eta_0}
 PARTS = {"tangents": (("sobol",), True), "probe": (("sobol",), False), "identity": (("sobol", "ibp"), False),
-         "control": (("sobol", "ibp", "stein"), False)}
+         "control": (("sobol", "stein"), False)}
 
 
 def _z(name: str, how: str, samples: int = 4096, replicas: int = 6) -> dict[str, float]:
