@@ -12,12 +12,13 @@ from typing import ClassVar
 import numpy as np
 
 from dmft.committee.draws import draw_units
+from dmft.committee.kernels import empty_kernels, enter_units
 from dmft.committee.rows import estimate
 from dmft.committee.samples import CommitteeSamples
-from dmft.committee.weights import UnitRow, UnitWeights
+from dmft.committee.weights import UnitWeights
 from dmft.equations.history import History
 from dmft.equations.ibp import trusted_share
-from dmft.equations.kernels import KERNELS, Kept, Wanted, history_for
+from dmft.equations.kernels import Kept, Wanted, history_for
 from dmft.equations.rows import InUse
 from dmft.model.experiment import Experiment
 from dmft.model.network import TwoLayer
@@ -74,9 +75,7 @@ class CommitteeMarch(Forward):
         p, k = network.units, network.directions
         shapes = {"m": (p, k), "C": (p, p), "a": (p,), "beta": (p,), "loss": (), "delta_nu": (p, p), "mu": (p, k), "ibp_gap": ()}
         self.curves = {name: np.full((experiment.steps + 1, *shape), np.nan) for name, shape in shapes.items()}
-        saved = len(self.kept.grid)
-        self.kernels = {name: np.zeros((saved, saved, p, p)) for name in KERNELS}
-        self.columns: dict[str, np.ndarray] = {}
+        self.kernels, self.columns = empty_kernels(self.kept, p)
 
     def terms(self) -> list[np.ndarray]:
         return [self.samples.row_sums(self.weights.state)]
@@ -94,7 +93,7 @@ class CommitteeMarch(Forward):
                   "loss": sums[places.v], "delta_nu": found.row.delta_nu, "mu": found.row.mu, "ibp_gap": found.gap}
         for name, value in values.items():
             self.curves[name][n] = value
-        self._keep(found.row)
+        enter_units(self.kernels, self.columns, self.kept, weights, found.row)
         if not (np.isfinite(closing.S).all() and 0 < np.trace(closing.S) < largest and np.isfinite(closing.drive.A).all()):
             self.diverged = True
         elif n < self.experiment.steps:
@@ -104,22 +103,6 @@ class CommitteeMarch(Forward):
             if self.network.trained:
                 pushes = sums[places.push], sums[places.g]
                 weights.push(*(np.full_like(x, x.mean()) if self.exchangeable else x for x in pushes))
-
-    def _keep(self, row: UnitRow) -> None:
-        """Enter row n into the maps, where they have it. M_R and R are densities in time, zero on and above the diagonal."""
-        kept, state, history, p, e = self.kept, self.weights.state, self.history, self.network.units, self.experiment
-        i = int(kept.grid.searchsorted(self.n))
-        if self.n not in kept.grid[i : i + 1]:
-            return
-        C_row, C_now = state.Q_row + state.m @ state.m_past, state.Q_now + state.m @ state.m.T  # of y_n, where gradients are taken
-        none, rates = np.zeros((p, p)), e.eta_n[: self.n]
-        for name, past, now, source in (("M_C", row.M_C, row.M_C_now, None), ("C", C_row, C_now, None),
-                                        ("M_R", row.K_R, none, rates), ("R", e.eta_0 * state.R_row, none, rates)):
-            for r, q in np.ndindex(p, p):
-                means = kept.means(np.ascontiguousarray(past[r, q::p]), history, i, 0, source)
-                self.kernels[name][i, : i + 1, r, q] = np.append(means, now[r, q])
-                if source is None:
-                    self.kernels[name][:i, i, q, r] = means
 
     def own(self) -> Mapping[str, np.ndarray]:
         return self.samples.own()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from dmft.files.declared import (
     BYTES,
+    COLUMNS,
     KERNELS,
     MEASURES,
     PROGRESS,
@@ -21,6 +22,7 @@ from dmft.files.declared import (
 from dmft.model.curves import ERRORS, NETWORK, studied
 
 _PAIR = ("saved", "saved", "unit", "unit")
+_COLUMN = ("row", "waiting", "unit", "unit")
 _CURVES = tuple(curve for curve in NETWORK if curve.theory)
 _STUDIED = tuple(curve for curve in _CURVES if curve.name in studied(False))
 _STUDIED_NAMES = (*(curve.name for curve in _STUDIED), *KERNELS)
@@ -32,7 +34,10 @@ def _sums(place: str) -> tuple[Dataset, ...]:
     parts = ("_mean", "_squares")
     told = (Dataset(f"{place}{what}/{curve.name}{part}", ("time", *curve.axes), group=f"{place}{what}")
             for what in TOLD for curve in _CURVES for part in parts)
-    return (*each((f"{name}{part}" for name in KERNELS for part in parts), _PAIR, place + "{}", group=place), *told,
+    told_columns = (Dataset(f"{place}{what}/columns/{name}{part}", _COLUMN, group=f"{place}{what}/columns")
+                    for what in TOLD for name in COLUMNS for part in parts)
+    return (*each((f"{name}{part}" for name in KERNELS for part in parts), _PAIR, place + "{}", group=place), *told, *told_columns,
+            *each((f"{name}{part}" for name in COLUMNS for part in parts), _COLUMN, place + "columns/{}", group=f"{place}columns"),
             *each(("count", *(f"{what}/count" for what in TOLD)), (2,), place + "{}", type=WHOLE_NUMBERS, optional=True))
 
 
@@ -47,11 +52,15 @@ NETWORK_LAYOUTS = {
          *_over(_CURVES, ("replica", "time"), "replicas/{}"),
          *(one for what in TOLD for one in _over(_CURVES, ("time",), f"{what}/{{}}", ("", "_error"), group=what)),
          Dataset("kernels/t", ("saved",), TIMES), Dataset("kernels/t_last", ("saved",)),
-         *each(with_errors(KERNELS), _PAIR, "kernels/{}"), *_sums("state/")),
+         *each(with_errors(KERNELS), _PAIR, "kernels/{}"), *_sums("state/"),
+         Dataset("columns/t", ("row",), TIMES, group="columns"), Dataset("columns/t_w", ("waiting",), TIMES, group="columns"),
+         *each(with_errors(COLUMNS), _COLUMN, "columns/{}", group="columns"),
+         *(one for what in TOLD for one in each(with_errors(COLUMNS), _COLUMN, f"{what}/columns/{{}}", group=f"{what}/columns"))),
         (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica")), {"time": 2, "saved": 2}),
     "theory checkpoint": FileLayout(
         (*_over(_SOLVED, ("time",), "active/{{i}}/whole/shared/curves/{}"),
          *each(KERNELS, _PAIR, "active/{{i}}/whole/shared/kernels/{}"),
+         *each(COLUMNS, _COLUMN, "active/{{i}}/whole/shared/columns/{}", group="own columns"),
          *_over(_SOLVED, ("finished", "time"), "finished/replicas/{}", group="finished"), *_sums("finished/state/")),
         PROGRESS, {"finished": 0}),
     "convergence": FileLayout(

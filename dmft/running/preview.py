@@ -102,7 +102,8 @@ def _kernels_text(setup: Setup) -> str:
     cells = int(np.count_nonzero(kept.upto > kept.grid))
     what = f"{len(kept.grid)} times t'" + (f", {cells} of them averages over a stretch" if cells else "")
     if setup.experiment.network is not None:
-        return f"kernels at {what}, blocks of {setup.experiment.network.units} x {setup.experiment.network.units}"
+        return f"kernels at {what}, columns at {len(kept.waiting)} waiting times, blocks of {setup.experiment.network.units} x " \
+               f"{setup.experiment.network.units}"
     held = size_text(8.0 * len(COLUMNS) * len(kept.times) * len(kept.waiting))
     return f"kernels at {what}, columns C(t, t_w) at {len(kept.waiting)} waiting times ({held}{_slots_text(setup)})"
 

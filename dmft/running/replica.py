@@ -66,7 +66,8 @@ class Setup:
                 raise RunError(f'[network] activation = "{run.network.activation}": without a second derivative the response comes '
                                "by the identity alone; leave theory.variance_reduction out")
             rows = wanted.rows if run.theory.kernel_points else saved_steps(experiment.steps, NETWORK_POINTS)
-            wanted = wanted._replace(waiting=np.zeros(1, np.int64), rows=rows)
+            waiting = wanted.waiting if run.theory.waiting_times else np.zeros(1, np.int64)
+            wanted = wanted._replace(waiting=waiting, rows=rows)
         if iterate:
             wanted = wanted._replace(rows=np.arange(experiment.steps + 1 - experiment.hidden))
         return cls(experiment, run, parts, per_level, wanted, start, gpu, estimator)

@@ -7,6 +7,8 @@ import pytest
 
 import dmft
 from tests.network_cases import PAIR, UNEQUAL, estimates, made, marched, network_run
+from workbench.inspection.difference import difference
+from workbench.inspection.opening import open_file
 
 
 def test_blocks_without_merges_are_the_full_history():
@@ -72,7 +74,7 @@ def test_epochs_visit_every_sample_once():
 
 
 def test_results_are_saved_with_named_axes(tmp_path):
-    run = network_run({**PAIR, "samples": 64, "replicas": 2, "t_max": 0.3})
+    run = network_run({**PAIR, "samples": 64, "replicas": 2, "t_max": 0.3, "waiting_times": [0.1]})
     theory = dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
     again = dmft.load(tmp_path / "a.h5")
     assert np.array_equal(theory.m, again.m) and again.m.shape == (4, 2, 2) and again.kernels.C.shape == (4, 4, 2, 2)
@@ -80,6 +82,11 @@ def test_results_are_saved_with_named_axes(tmp_path):
     with h5py.File(tmp_path / "a.h5") as file:
         assert [axis.label for axis in file["m"].dims] == ["time", "unit", "direction"]
         assert [axis.label for axis in file["replicas/C"].dims] == ["replica", "time", "unit", "unit"]
+    C = again.columns.C                     # (t, t_w, unit, unit) of all later times
+    np.testing.assert_array_equal(C[np.isfinite(C[:, 0, 0, 0]), 0], again.kernels.C[1:, 1])
+    assert again.columns.t_w == pytest.approx([0.1]) and again.bias["columns/chi"].shape == C.shape
+    opened = open_file(tmp_path / "a.h5")
+    assert "C[0,1](t, t_w)" in [one.name for one in difference(opened, opened).compared]
     more = dmft.solve(run.replace(replicas=3), output=tmp_path / "a.h5", resume=True, quiet=True)
     assert np.array_equal(more.replicas["C"][:2], theory.replicas["C"]) and len(more.replicas["C"]) == 3
     assert more.bias["C"].shape == (4, 2, 2) and np.isfinite(more.mse).all()

@@ -59,6 +59,6 @@ def test_the_response_is_that_of_a_simulation(capsys):
             marches, lambda march: experiment.eta_0 * march.kernels["M_R"][rows].swapaxes(0, 1)))
         z, turned = ((mean[later] - of) / np.hypot(bar[later], error) for of in (theory, theory.swapaxes(1, 2)))
         with capsys.disabled():
-            print(f"K_R up to {np.abs(theory).max():.3f}, errors up to {bar.max():.4f} and {error.max():.4f}; {z.size} numbers, rms z "
-                  f"{np.sqrt(np.mean(z**2)):.2f}, largest {np.abs(z).max():.2f}; transposed {np.abs(turned).max():.1f}")
+            print(f"K_R up to {np.abs(theory).max():.3f}, errors up to {bar.max():.4f} and {error.max():.4f}; {z.size} numbers, "
+                  f"rms z {np.sqrt(np.mean(z**2)):.2f}, largest {np.abs(z).max():.2f}; transposed {np.abs(turned).max():.1f}")
         assert np.abs(z).max() < 4.5 and np.abs(turned).max() > 8.0

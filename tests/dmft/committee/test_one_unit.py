@@ -42,5 +42,6 @@ def test_one_unit_is_the_scalar_solver(name, parts):
         scalar.step()
     for ours, theirs in (("m", "m"), ("C", "q"), ("loss", "loss"), ("delta_nu", "delta_nu"), ("mu", "mu")):
         np.testing.assert_allclose(network.curves[ours].ravel(), scalar.curves[theirs], rtol=1e-12, atol=1e-12, err_msg=ours)
-    for kernel, theirs in scalar.kernels.items():
-        np.testing.assert_allclose(network.kernels[kernel][..., 0, 0], theirs, rtol=1e-12, atol=1e-12, err_msg=kernel)
+    for ours, theirs in ((network.kernels, scalar.kernels), (network.columns, scalar.columns)):
+        for kernel, entries in theirs.items():
+            np.testing.assert_allclose(ours[kernel][..., 0, 0], entries, rtol=1e-12, atol=1e-12, err_msg=kernel)
