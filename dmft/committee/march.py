@@ -13,6 +13,7 @@ import numpy as np
 
 from dmft.committee.draws import draw_units
 from dmft.committee.kernels import empty_kernels, enter_units
+from dmft.committee.longer import UnitLonger
 from dmft.committee.rows import estimate
 from dmft.committee.samples import CommitteeSamples
 from dmft.committee.weights import UnitWeights
@@ -57,6 +58,7 @@ class CommitteeMarch(Forward):
                  dtype=np.float64, full_tangents: bool = False):
         assert experiment.network is not None
         self.experiment, self.network, self.comm = experiment, experiment.network, comm
+        self.per_level, self.wanted = per_level, wanted
         network, sampling = self.network, committee_sampling(self.network, sampling)
         self.history = history_for(experiment, per_level, wanted)
         self.kept = Kept.of(self.history, 0, wanted)
@@ -75,7 +77,7 @@ class CommitteeMarch(Forward):
         p, k = network.units, network.directions
         shapes = {"m": (p, k), "C": (p, p), "a": (p,), "beta": (p,), "loss": (), "delta_nu": (p, p), "mu": (p, k), "ibp_gap": ()}
         self.curves = {name: np.full((experiment.steps + 1, *shape), np.nan) for name, shape in shapes.items()}
-        self.kernels, self.columns = empty_kernels(self.kept, p)
+        self.kernels, self.columns = self.empty_kernels()
 
     def terms(self) -> list[np.ndarray]:
         return [self.samples.row_sums(self.weights.state)]
@@ -103,6 +105,12 @@ class CommitteeMarch(Forward):
             if self.network.trained:
                 pushes = sums[places.push], sums[places.g]
                 weights.push(*(np.full_like(x, x.mean()) if self.exchangeable else x for x in pushes))
+
+    def empty_kernels(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        return empty_kernels(self.kept, self.network.units)
+
+    def longer_than(self, earlier: History) -> UnitLonger:
+        return UnitLonger(earlier, self.history, self.network.units, self.samples.tangents.E.shape[2])
 
     def own(self) -> Mapping[str, np.ndarray]:
         return self.samples.own()

@@ -269,8 +269,9 @@ class CommitteeSamples:
     def _evaluate(self, units: Units, m: np.ndarray, state: UnitState, out: UnitFields) -> None:
         """Fill UnitFields at m, a_n and beta_n."""
         e, step, s = self.experiment, min(self.n, self.experiment.steps - 1), self.network.activation
-        _fields(s.s, s.ds, s.ds if s.d2s is None else s.d2s, s.d2s is None, *output_functions(e.losses[e.loss_n[self.n]]), units, m,
-                state.a, state.beta, float(e.scale_n[step]), out)
+        v, dv, d2v, dv_dy = output_functions(e.losses[e.loss_n[self.n]])
+        _fields(s.s, s.ds, s.ds if s.d2s is None else s.d2s, s.d2s is None, v, dv, d2v, dv_dy, units, m, state.a, state.beta,
+                float(e.scale_n[step]), out)
 
     def row_sums(self, state: UnitState) -> np.ndarray:
         """(blocks, numbers + 3 p slots p): weighted sums for row n, at m_n, a_n and beta_n. Sets the fields of `advance`. The

@@ -61,8 +61,8 @@ def pair_average(first: Activation, second: Activation, a: Any, b: Any, c: Any, 
     root = np.sqrt(np.maximum(a, 0.0))
     slope = c / np.where(root > 0, root, 1.0)
     rest, out = np.sqrt(np.maximum(b - slope**2, 0.0)), np.empty(a.shape)
-    _pair_rule(first.s, second.s, root, slope, rest, *(np.array(np.broadcast_to(x, a.shape), float) for x in (shift, other)), z, w,
-               out)
+    shift, other = (np.array(np.broadcast_to(x, a.shape), float) for x in (shift, other))
+    _pair_rule(first.s, second.s, root, slope, rest, shift, other, z, w, out)
     return out
 
 

@@ -135,7 +135,6 @@ def refused(run: Any, network: TwoLayer, use: Use) -> str:
     by_theory = {
         '[theory] method = "iterate"': theory.method == "iterate" and 'networks are solved by the march; take method = "march"',
         '[theory] device = "gpu"': theory.device == "gpu" and 'networks are solved on the CPU so far; take device = "cpu"',
-        "[theory] keep_state = true": theory.keep_state and "the samples of networks are not kept; take keep_state = false",
         "[theory] clones = true": theory.clones and "copies are those of a single unit; leave it out with [network]",
         "[theory] fdt = true": theory.fdt and "temperatures are those of a single unit's columns; leave it out with [network]",
         torn[0] if torn else "": torn and "its derivative jumps, which the theory of networks would miss; smooth it",

@@ -182,8 +182,8 @@ def column_difference(name: str, a: Columns, b: Columns, counts: tuple[int, int]
     row, wait = np.nonzero(a.t[rows[0]][:, None] >= a.t_w[waits[0]] + (tolerance if name in ("M_R", "R", "chi") else -tolerance))
 
     def part(columns: Columns, which: int) -> Curve:
-        place = rows[which][row], waits[which][wait], *entry
-        return Curve(columns.t[place[0]], getattr(columns, name)[place], getattr(columns, f"{name}_error")[place], counts[which])
+        row_here, place = rows[which][row], (rows[which][row], waits[which][wait], *entry)
+        return Curve(columns.t[row_here], getattr(columns, name)[place], getattr(columns, f"{name}_error")[place], counts[which])
 
     of = f"[{','.join(map(str, entry))}]" if entry else ""
     return _judge(f"{name}{of}(t, t_w)", part(a, 0), part(b, 1), wait, a.t_w[waits[0][wait]])

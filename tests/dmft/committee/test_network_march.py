@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dmft
+from dmft.committee.march import CommitteeMarch
 from tests.network_cases import PAIR, UNEQUAL, estimates, made, marched, network_run
 from workbench.inspection.difference import difference
 from workbench.inspection.opening import open_file
@@ -71,6 +72,24 @@ def test_epochs_visit_every_sample_once():
             for law in ("bernoulli", "reshuffled")}
     (a, a_error), (b, b_error) = (estimates(found, lambda s: s.curves["loss"][-1]) for found in runs.values())
     assert b < a - 4.0 * np.hypot(a_error, b_error)
+
+
+@pytest.mark.parametrize("more", [{"history": "full"}, {"history": "dyadic", "blocks_per_level": 4, "nesterov": True,
+                                                        "variance_reduction": ["sobol", "stein"]}])
+def test_a_kept_state_goes_on_to_a_later_time(tmp_path, monkeypatch, more):
+    run = network_run({**PAIR, "samples": 64, "replicas": 1, "momentum": 0.3, "temperature": 0.1, "keep_state": True, "t_max": 1.7,
+                       **more})
+    dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
+    longer = run.replace(t_max=3.1)
+    rows, take = [], CommitteeMarch.take
+    monkeypatch.setattr(CommitteeMarch, "take", lambda march, totals: (rows.append(march.n), take(march, totals)))
+    found = dmft.solve(longer, output=tmp_path / "a.h5", resume=True, quiet=True)
+    assert min(rows) == 17  # where the shorter one ended
+    whole = dmft.solve(longer, quiet=True)
+    for name in ("m", "C", "loss", "delta_nu"):
+        assert np.array_equal(found.curves[name], whole.curves[name]), name
+    assert all(np.array_equal(array, whole.kernels.arrays[name], equal_nan=True) for name, array in found.kernels.arrays.items())
+    assert all(np.array_equal(array, whole.columns.arrays[name], equal_nan=True) for name, array in found.columns.arrays.items())
 
 
 def test_results_are_saved_with_named_axes(tmp_path):
