@@ -1,10 +1,11 @@
 """Networks: a step with p = 1, 2, 4 units, one unit against the scalar solver, and the time and errors of the published cases.
 
-    python benchmarks/bench_networks.py [steps scalar cases]          (default: all; docs/networks.md)
+    python benchmarks/bench_networks.py [steps scalar cases simulator]          (default: all; docs/networks.md)
     python benchmarks/bench_networks.py steps --samples 2048
 
 steps: persistent SGD at eta = 0.02 to t = 20 in blocks of history, milliseconds of one core for steps 300 to 320, and for the whole
-march what its steps at 20 places take. scalar: the same random numbers through both solvers. cases: `dmft solve` of the run files.
+march what follows from these. scalar: the same random numbers through both solvers. cases: `dmft solve` of the run files.
+simulator: one instance of N = 2000 with p units, whose data are read once for all of them.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from dmft.model.experiment import Experiment  # noqa: E402
 from dmft.samples.sampling import Sampling  # noqa: E402
 from dmft.solvers.forward import Forward  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
+from sgd_sim.cpu.network import NetworkTrajectory  # noqa: E402
+from sgd_sim.states import empty_states  # noqa: E402
 
 FIRST, TIMED, ROUNDS = 300, 20, 3  # of several rounds the best counts: other work on the machine only adds time
 PERSISTENT = {"alpha": 3.0, "kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 1.0, "learning_rate": 0.02}
@@ -97,13 +100,31 @@ def cases(samples: int) -> None:
     table("cases", ["case", "run file", "replicas x samples", "s", "s of cores", "largest error of m, C"], rows)
 
 
+def simulator(samples: int) -> None:
+    """A step of the simulator with p = 1, 2, 4 units against p single runs."""
+    rows, first = [], 0.0
+    for p in (1, 2, 4):
+        run = dmft.Experiment(units=p, directions=2, m0=[[0.3, 0.1]] * p, t_max=2.0, dimension=2000, instances=1, record=[0.0, 2.0],
+                              alpha=3.0, kind="gd", learning_rate=0.02)
+        trajectory = NetworkTrajectory(run, 0, empty_states(run), False)
+        trajectory.advance(5)
+        each = np.inf
+        for k in range(ROUNDS):
+            begin = time.process_time()
+            trajectory.advance(10 + 5 * k)
+            each = min(each, (time.process_time() - begin) / 5)
+        first = first or each
+        rows.append([str(p), f"{1e3 * each:.1f}", f"{each / first:.2f}"])
+    table("simulator, N = 2000, M = 6000, one core", ["units", "ms/step", "over p = 1"], rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["steps", "scalar", "cases"])
+    parser.add_argument("parts", nargs="*", default=["steps", "scalar", "cases", "simulator"])
     parser.add_argument("--samples", type=int, default=8192)
     options = parser.parse_args()
     for part in options.parts:
-        {"steps": steps, "scalar": scalar, "cases": cases}[part](options.samples)
+        {"steps": steps, "scalar": scalar, "cases": cases, "simulator": simulator}[part](options.samples)
 
 
 if __name__ == "__main__":
