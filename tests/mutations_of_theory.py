@@ -311,6 +311,13 @@ THEORY_MUTATIONS = [
              NETWORK_MARCH),
     Mutation("overlaps of networks with half a step", "dmft/committee", "self.free * state.m - eta * row.mu",
              "self.free * state.m - 0.5 * eta * row.mu", NETWORK_MARCH),
+    Mutation("by parts in kappa without the past", "dmft/committee",
+             "row.delta_nu @ state.m - kernel_weights(weights.history, row.K_R) @ state.m_past.T", "row.delta_nu @ state.m",
+             NETWORK_MARCH),
+    Mutation("response to the label without its curvature", "dmft/committee", "- along * d[r] - bend[r] * Y[t, r])",
+             "- along * d[r])", NETWORK_MARCH),
+    Mutation("Nesterov of networks with one cross term", "dmft/committee", "beta * (1 + beta) * (cross + cross.T)",
+             "beta * (1 + beta) * cross", NETWORK_MARCH),
     Mutation("copies share their heat", "dmft/samples", "(step.q_u - self.weights.settings.heat)", "step.q_u", CLONES),
     Mutation("copies share their mini-batches", "dmft/samples", '"batch of clones"', '"batch"', CLONES),
 ]

@@ -26,6 +26,7 @@ class UnitDraws(NamedTuple):
     sign: np.ndarray  # of these normals
     kappa: np.ndarray  # (count, k)
     y: np.ndarray
+    slope: np.ndarray  # (count, k) dphi/dkappa
     h: np.ndarray  # (count, p)
     s: np.ndarray
     carrier: np.ndarray  # whether the sample has tangents
@@ -50,7 +51,8 @@ def draw_units(experiment: Experiment, network: TwoLayer, sampling: Sampling, in
         y = y + np.sqrt(network.label_noise) * ndtri(points[:, -1])
     s = experiment.batch.first(points[:, batch], sampling.keys[1], index)
     root = lower_root(network.Q0, np.zeros(p))
-    return UnitDraws(index, later.name[index], later.sign[index], kappa, y, -ndtri(points[:, k:batch]) @ root.T, s,
+    slope = network.label.slope(kappa) if network.by_parts else np.zeros_like(kappa)
+    return UnitDraws(index, later.name[index], later.sign[index], kappa, y, slope, -ndtri(points[:, k:batch]) @ root.T, s,
                      index < sampling.carriers, probes(index, p), ndtri(points[:, batch + 1 : z]),
                      first_changes(experiment, s, points[:, z:changes]))
 

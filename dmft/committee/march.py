@@ -12,12 +12,14 @@ from typing import ClassVar
 import numpy as np
 
 from dmft.committee.draws import draw_units
+from dmft.committee.kernels import empty_kernels, enter_units
+from dmft.committee.longer import UnitLonger
 from dmft.committee.rows import estimate
 from dmft.committee.samples import CommitteeSamples
-from dmft.committee.weights import UnitRow, UnitWeights
+from dmft.committee.weights import UnitWeights
 from dmft.equations.history import History
 from dmft.equations.ibp import trusted_share
-from dmft.equations.kernels import KERNELS, Kept, Wanted, history_for
+from dmft.equations.kernels import Kept, Wanted, history_for
 from dmft.equations.rows import InUse
 from dmft.model.experiment import Experiment
 from dmft.model.network import TwoLayer
@@ -27,18 +29,23 @@ from dmft.solvers.forward import Forward
 
 
 def committee_sampling(network: TwoLayer, sampling: Sampling) -> Sampling:
-    """How a solution is sampled: activations with a kink have no tangents."""
+    """How a solution is sampled: activations with a kink have no tangents. With several units mu is not estimated by parts in kappa
+    where the identity completes the response, whose noise would be more than is gained (docs/networks.md). Eq. [c-stein]."""
+    if not network.by_parts or network.units > 1 and sampling.identity:
+        sampling = replace(sampling, parts=sampling.parts - {"stein"})
     if not network.kinked:
         return sampling
     return replace(sampling, tangents=0.0, estimator=replace(sampling.estimator, least_carriers=0))
 
 
-def committee_bytes(network: TwoLayer, history: History, sampling: Sampling, dtype: type) -> float:
-    """Resident bytes of a solution, with one sign vector per sample with tangents. Eq. [c-probe]."""
+def committee_bytes(network: TwoLayer, history: History, sampling: Sampling, dtype: type, share: float = 1.0) -> float:
+    """Resident bytes of a solution on a rank with this share of its samples, with one sign vector per sample with tangents. Every
+    rank has all of Q, R, M_C, the factors, and the sums over all blocks. Eq. [c-probe]."""
     p, item, size = network.units, np.dtype(dtype).itemsize, history.slots * network.units
-    samples = sampling.samples * (8.0 * size + 2.0 * item * size + 8.0 * (8 * p + 16))
+    control = (item * size + 16.0 * p) * network.directions if sampling.stein else 0.0
+    samples = sampling.samples * (8.0 * size + 2.0 * item * size + control + 8.0 * (8 * p + 16))
     blocks = min(sampling.samples / 8, LARGEST_BLOCK_COUNT) * 48.0 * p * size
-    return samples + sampling.carriers * item * (history.packed * p + 2.0 * size) + 5 * 8.0 * size**2 + blocks
+    return share * (samples + sampling.carriers * item * (history.packed * p + 2.0 * size)) + 5 * 8.0 * size**2 + blocks
 
 
 class CommitteeMarch(Forward):
@@ -51,6 +58,7 @@ class CommitteeMarch(Forward):
                  dtype=np.float64, full_tangents: bool = False):
         assert experiment.network is not None
         self.experiment, self.network, self.comm = experiment, experiment.network, comm
+        self.per_level, self.wanted = per_level, wanted
         network, sampling = self.network, committee_sampling(self.network, sampling)
         self.history = history_for(experiment, per_level, wanted)
         self.kept = Kept.of(self.history, 0, wanted)
@@ -58,7 +66,9 @@ class CommitteeMarch(Forward):
         self.blocks = blocks_for(sampling.samples, sampling.carriers, comm)
         carriers, samples = sampling.carriers, sampling.samples
         trusted = trusted_share(carriers, samples, sampling.estimator) if carriers else 0.0
-        self.use = InUse(False, sampling.identity, carriers / samples, trusted)
+        by, share = sampling.estimator, max(carriers, 1) / samples
+        self.use = InUse(sampling.stein and experiment.stein, sampling.identity, share, trusted, by.control_fade_gradient,
+                         by.control_fade_time if network.bends else np.inf)
         draws = draw_units(experiment, network, sampling, self.blocks.indices())
         weight = normalised(np.ones(len(draws.y)), self.blocks, comm)
         self.samples = CommitteeSamples(experiment, network, self.history, draws, weight, self.blocks.size, sampling, full_tangents,
@@ -67,9 +77,7 @@ class CommitteeMarch(Forward):
         p, k = network.units, network.directions
         shapes = {"m": (p, k), "C": (p, p), "a": (p,), "beta": (p,), "loss": (), "delta_nu": (p, p), "mu": (p, k), "ibp_gap": ()}
         self.curves = {name: np.full((experiment.steps + 1, *shape), np.nan) for name, shape in shapes.items()}
-        saved = len(self.kept.grid)
-        self.kernels = {name: np.zeros((saved, saved, p, p)) for name in KERNELS}
-        self.columns: dict[str, np.ndarray] = {}
+        self.kernels, self.columns = self.empty_kernels()
 
     def terms(self) -> list[np.ndarray]:
         return [self.samples.row_sums(self.weights.state)]
@@ -83,11 +91,11 @@ class CommitteeMarch(Forward):
             return
         found = estimate(weights, places, sums, self.use, self.exchangeable)
         closing = weights.close(found.row, found.noise)
-        values = {"m": weights.state.m, "C": weights.C_now, "a": weights.state.a, "beta": weights.state.beta,
+        values = {"m": weights.m_w, "C": weights.C_now, "a": weights.state.a, "beta": weights.state.beta,
                   "loss": sums[places.v], "delta_nu": found.row.delta_nu, "mu": found.row.mu, "ibp_gap": found.gap}
         for name, value in values.items():
             self.curves[name][n] = value
-        self._keep(found.row)
+        enter_units(self.kernels, self.columns, self.kept, weights, found.row)
         if not (np.isfinite(closing.S).all() and 0 < np.trace(closing.S) < largest and np.isfinite(closing.drive.A).all()):
             self.diverged = True
         elif n < self.experiment.steps:
@@ -98,20 +106,11 @@ class CommitteeMarch(Forward):
                 pushes = sums[places.push], sums[places.g]
                 weights.push(*(np.full_like(x, x.mean()) if self.exchangeable else x for x in pushes))
 
-    def _keep(self, row: UnitRow) -> None:
-        """Enter row n into the maps, where they have it. M_R and R are densities in time, zero on and above the diagonal."""
-        kept, state, history, p, e = self.kept, self.weights.state, self.history, self.network.units, self.experiment
-        i = int(kept.grid.searchsorted(self.n))
-        if self.n not in kept.grid[i : i + 1]:
-            return
-        C_row, none, rates = state.Q_row + state.m @ state.m_past, np.zeros((p, p)), e.eta_n[: self.n]
-        for name, past, now, source in (("M_C", row.M_C, row.M_C_now, None), ("C", C_row, self.weights.C_now, None),
-                                        ("M_R", row.K_R, none, rates), ("R", e.eta_0 * state.R_row, none, rates)):
-            for r, q in np.ndindex(p, p):
-                means = kept.means(np.ascontiguousarray(past[r, q::p]), history, i, 0, source)
-                self.kernels[name][i, : i + 1, r, q] = np.append(means, now[r, q])
-                if source is None:
-                    self.kernels[name][:i, i, q, r] = means
+    def empty_kernels(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        return empty_kernels(self.kept, self.network.units)
+
+    def longer_than(self, earlier: History) -> UnitLonger:
+        return UnitLonger(earlier, self.history, self.network.units, self.samples.tangents.E.shape[2])
 
     def own(self) -> Mapping[str, np.ndarray]:
         return self.samples.own()

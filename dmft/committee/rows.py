@@ -1,5 +1,5 @@
 """From sums over samples to one row of the kernels of a committee, completed by the identity. Eqs. [c-nu], [c-mu], [c-MC], [c-MR],
-[c-ibp], [c-exchange]."""
+[c-ibp], [c-stein], [c-exchange]."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dmft.committee.weights import UnitOverlaps, UnitRow, UnitWeights, solve_lines, widened
+from dmft.committee.weights import UnitOverlaps, UnitRow, UnitWeights, kernel_weights, solve_lines, widened
 from dmft.equations.noise import factor_rows
 from dmft.equations.rows import InUse
 from dmft.model.network import TwoLayer
@@ -26,6 +26,8 @@ class SumPlaces(NamedTuple):
     v: int
     response2: int  # the square of these
     carried: int  # weight of samples with tangents
+    label: slice  # what mu has besides what comes through the fields, (p, k). Eq. [c-stein]
+    wild: int  # weight of samples whose response to the label is large
     numbers: int  # how many there are
 
     @classmethod
@@ -33,7 +35,8 @@ class SumPlaces(NamedTuple):
         p, k = network.units, network.directions
         ends = np.cumsum([0, p * p, p * k, p * p, p * p, p, p, p * p]).tolist()
         gp, gk, gh, gg, push, g, response = (slice(first, last) for first, last in zip(ends, ends[1:]))
-        return cls(gp, gk, gh, gg, push, g, response, ends[-1], ends[-1] + 1, ends[-1] + 2, ends[-1] + 3)
+        v = ends[-1]
+        return cls(gp, gk, gh, gg, push, g, response, v, v + 1, v + 2, slice(v + 3, v + 3 + p * k), v + 3 + p * k, v + 4 + p * k)
 
 
 class Estimated(NamedTuple):
@@ -69,18 +72,32 @@ def estimate(weights: UnitWeights, places: SumPlaces, sums: np.ndarray, use: InU
         M_C=alpha * groups[0],  # [c-MC]
         K_R=-alpha * groups[1] / carried,  # [c-MR]
     )
-    overlaps = UnitOverlaps(alpha * groups[2], alpha * sums[places.gh].reshape(p, p))
+    overlaps, label = UnitOverlaps(alpha * groups[2], alpha * sums[places.gh].reshape(p, p)), sums[places.label].reshape(p, k)
     if exchangeable:
         row = UnitRow(alike(row.delta_nu), np.tile(row.mu.mean(axis=0), (p, 1)), *map(alike, row[2:]))
-        overlaps = UnitOverlaps(*map(alike, overlaps))
-    if not use.identity:
-        return Estimated(row, None, 0.0)
-    noise = weights.noise_overlaps(row)
-    residual, largest = identity_residual(weights, row, overlaps, noise)
-    mean = sums[places.response] / carried
-    spread = max(float(sums[places.response2] / carried - mean @ mean), 0.0) / p
-    eps = strength(weights, float(np.trace(sums[places.gg].reshape(p, p))) / p, use.trusted, spread)
-    return Estimated(row if eps is None else solved(weights, row, residual, eps), noise, largest)
+        overlaps, label = UnitOverlaps(*map(alike, overlaps)), np.tile(label.mean(axis=0), (p, 1))
+    g_squared, noise, largest, spread = float(np.trace(sums[places.gg].reshape(p, p))) / p, None, 0.0, 0.0
+    if use.identity:
+        noise = weights.noise_overlaps(row)
+        residual, largest = identity_residual(weights, row, overlaps, noise)
+        mean = sums[places.response] / carried
+        spread = max(float(sums[places.response2] / carried - mean @ mean), 0.0) / p
+        eps = strength(weights, g_squared, use.trusted, spread)
+        row = row if eps is None else solved(weights, row, residual, eps)
+    if use.stein:
+        faint = use.faint * spread / use.share
+        row = controlled(weights, row, alpha * label, float(sums[places.wild]), g_squared / (g_squared + faint) if faint else 1.0,
+                         use.late)
+    return Estimated(row, noise, largest)
+
+
+def controlled(weights: UnitWeights, row: UnitRow, label: np.ndarray, wild: float, share: float, late: float) -> UnitRow:
+    """mu from <g kappa^T> and from integration by parts in kappa, combined as `_controlled` in equations/rows.py does. label
+    (p, k): alpha <g' Y + (s/l) d2v/dh dy (dphi/dkappa)^T>. Eq. [c-stein]."""
+    state, t, by = weights.state, weights.experiment.t_n[weights.n], weights.estimator
+    through_fields = row.delta_nu @ state.m - kernel_weights(weights.history, row.K_R) @ state.m_past.T
+    share /= (1 + (wild / by.control_fade_weight) ** 4) * (1 + (t / late) ** 4)
+    return row._replace(mu=row.mu - share * (row.mu - through_fields - label))  # [c-stein]
 
 
 def identity_residual(weights: UnitWeights, row: UnitRow, overlaps: UnitOverlaps, noise: UnitOverlaps
@@ -91,6 +108,8 @@ def identity_residual(weights: UnitWeights, row: UnitRow, overlaps: UnitOverlaps
     if now.recoil:
         past -= now.recoil * state.Q[weights.last]
         present -= now.recoil * state.Q_row[:, weights.last].T
+    if now.drift:
+        past, present = past + now.drift * state.Qw_row, present + now.drift * state.Qw_now
     residual = UnitOverlaps(past / now.eta - overlaps.past, present / now.eta - overlaps.now)
     each = np.abs(residual.past) / np.repeat(weights.history.divisor, weights.units)
     return residual, float(max(each.max(), np.abs(residual.now).max()))

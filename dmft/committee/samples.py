@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import cfunc, njit, prange
 
+from dmft.committee.control import add_control, advance_control
 from dmft.committee.draws import UnitDraws
+from dmft.committee.nesterov import UnitsAtWeights
 from dmft.committee.rows import SumPlaces
 from dmft.committee.tangents import add_response, advance_tangents, merge_wide
 from dmft.committee.weights import UnitDrive, UnitState
@@ -39,16 +41,19 @@ class Units(NamedTuple):
     line: np.ndarray  # where its tangents are, -1 for a sample without
     kappa: np.ndarray  # (count, k)
     y: np.ndarray
+    slope: np.ndarray  # (count, k) dphi/dkappa
     h: np.ndarray  # (count, p)
     s: np.ndarray
+    Y: np.ndarray  # (count, k, p) of [c-stein]
 
 
 class UnitPast(NamedTuple):
-    """Sums over the steps of each block, each (count, slots p); precision as of samples/state.py."""
+    """Sums over the steps of each block, each (count, slots p) unless told; precision as of samples/state.py."""
 
     H: np.ndarray
     G: np.ndarray
     X: np.ndarray
+    Y: np.ndarray  # (count, k, slots p), or (count, k, 0) without [c-stein]
 
 
 class UnitTangents(NamedTuple):
@@ -68,6 +73,7 @@ class UnitFields(NamedTuple):
     curve: np.ndarray  # (count,) (s/l) l''
     bend: np.ndarray  # (count, p) (s/l) l' a_r s''(h_r)
     push: np.ndarray  # (count, p) (s/l) dv/da
+    told: np.ndarray  # (count,) (s/l) dl'/dy
 
 
 class UnitStep(NamedTuple):
@@ -81,20 +87,22 @@ class UnitStep(NamedTuple):
     stop: np.ndarray
     tiny: float
     most: float
+    y_most: float
     noise_key: np.uint64
     batch_key: np.uint64
 
 
 @cache
 def output_functions(loss: Loss) -> tuple:
-    """v, dv and d2v of the output loss l(f, y) as C functions."""
-    v, dv, d2v = loss.v, loss.dv, loss.d2v
+    """v, dv, d2v and dv_dy of the output loss l(f, y) as C functions."""
+    v, dv, d2v, dv_dy = loss.v, loss.dv, loss.d2v, loss.dv_dy
     compiled = cfunc("float64(float64, float64)", cache=built_in(loss.name))
-    return compiled(lambda f, y: v(f, y)), compiled(lambda f, y: dv(f, y)), compiled(lambda f, y: d2v(f, y))
+    return (compiled(lambda f, y: v(f, y)), compiled(lambda f, y: dv(f, y)), compiled(lambda f, y: d2v(f, y)),
+            compiled(lambda f, y: dv_dy(f, y)))
 
 
 @njit(cache=True, nogil=True)
-def _fields(s, ds, d2s, kinked, v, dv, d2v, units, m, a, beta, scale, out):
+def _fields(s, ds, d2s, kinked, v, dv, d2v, dv_dy, units, m, a, beta, scale, out):
     """Fill UnitFields at h~ = h + m kappa, elementwise. Eq. [c-model]."""
     h, kappa, y, batch = units.h, units.kappa, units.y, units.s
     count, p = h.shape
@@ -113,6 +121,7 @@ def _fields(s, ds, d2s, kinked, v, dv, d2v, units, m, a, beta, scale, out):
         c = weight * dv(f, y[i])
         out.v[i] = v(f, y[i])
         out.curve[i] = weight * d2v(f, y[i])
+        out.told[i] = weight * dv_dy(f, y[i])
         for r in range(p):
             out.g[i, r] = c * out.d[i, r]
             out.bend[i, r] *= c
@@ -120,7 +129,7 @@ def _fields(s, ds, d2s, kinked, v, dv, d2v, units, m, a, beta, scale, out):
 
 
 @njit(**INNER)
-def _sum_block(first, last, used, places, units, fields, past, tangents, identity, most, numbers, groups):
+def _sum_block(first, last, used, places, units, fields, past, tangents, identity, stein, bounds, numbers, groups):
     """Sums over samples first .. last-1, in order, into numbers (numbers,) and groups (3 p, slots p); see rows.SumPlaces."""
     weights, kappa, h, line, G, H = units.weight, units.kappa, units.h, units.line, past.G, past.H
     g, d, curve, bend = fields.g, fields.d, fields.curve, fields.bend
@@ -150,21 +159,24 @@ def _sum_block(first, last, used, places, units, fields, past, tangents, identit
         t = line[i]
         if t >= 0:
             numbers[places[9]] += w
-            add_response(w, tangents.row[t], tangents.E[t], d[i], curve[i], bend[i], used, most, groups[p : 2 * p], numbers,
-                         places[6], places[8])
+            add_response(w, tangents.row[t], tangents.E[t], d[i], curve[i], bend[i], used,
+                         bounds.tangent_sum_max if identity else np.inf, groups[p : 2 * p], numbers, places[6], places[8])
+        if stein:
+            add_control(w, units.Y[i], d[i], curve[i], bend[i], fields.told[i], units.slope[i], bounds.y_outlier, numbers,
+                        places[10], places[11])
 
 
 @njit(**UNCOUNTED, parallel=True)
-def _row_sums(block, used, places, units, fields, past, tangents, identity, most, numbers, groups):
+def _row_sums(block, used, places, units, fields, past, tangents, identity, stein, bounds, numbers, groups):
     """numbers (blocks, numbers), groups (blocks, 3 p, slots p): sums over the samples of each block."""
     count = len(units.h)
     for b in prange(numbers.shape[0]):
-        _sum_block(b * block, min((b + 1) * block, count), used, places, units, fields, past, tangents, identity, most, numbers[b],
-                   groups[b])
+        _sum_block(b * block, min((b + 1) * block, count), used, places, units, fields, past, tangents, identity, stein, bounds,
+                   numbers[b], groups[b])
 
 
 @njit(**INNER)
-def _advance_units(first, last, step, drive, chain, units, past, fields, z_first, changes, room):
+def _advance_units(first, last, step, drive, chain, units, past, fields, z_first, changes, stein, room):
     """Samples first .. last-1 without their tangents from step n to n+1. room (4, p). Eqs. [c-h], [c-chi]."""
     A, keep, memory, chi_weights, chi_root = drive.A, drive.keep, drive.memory, drive.chi_weights, drive.chi_root
     h, s, name, noise_name, sign, g = units.h, units.s, units.name, units.noise_name, units.sign, fields.g
@@ -185,6 +197,9 @@ def _advance_units(first, last, step, drive, chain, units, past, fields, z_first
             u[r] = eta * (dot(memory[r], H, used) + chi[r] - g[i, r]) + drive.thermal * xi[r]
             for q in range(p):
                 u[r] += keep[r, q] * h[i, q]
+        if stein:
+            advance_control(units.Y[i], past.Y[i], fields.d[i], fields.curve[i], fields.bend[i], fields.told[i], units.slope[i],
+                            drive, step, used, z)
         if len(merges):
             merge_wide(H, merges, p)
             merge_wide(G, merges, p)
@@ -210,7 +225,8 @@ def _advance_carried(first, last, step, drive, units, tangents, fields, followin
 
 
 @njit(**UNCOUNTED, parallel=True)
-def _advance(of_tangents, block, blocks, step, drive, chain, units, past, tangents, fields, z_first, changes, room, following):
+def _advance(of_tangents, block, blocks, step, drive, chain, units, past, tangents, fields, z_first, changes, stein, room,
+             following):
     """All samples, block by block: either their tangents, or everything else."""
     count = len(units.h)
     for b in prange(blocks):
@@ -218,7 +234,7 @@ def _advance(of_tangents, block, blocks, step, drive, chain, units, past, tangen
         if of_tangents:
             _advance_carried(first, last, step, drive, units, tangents, fields, following[b])
         else:
-            _advance_units(first, last, step, drive, chain, units, past, fields, z_first, changes, room[b])
+            _advance_units(first, last, step, drive, chain, units, past, fields, z_first, changes, stein, room[b])
 
 
 class CommitteeSamples:
@@ -227,57 +243,74 @@ class CommitteeSamples:
 
     def __init__(self, experiment: Experiment, network: TwoLayer, history: History, draws: UnitDraws, weight: np.ndarray,
                  block: int, sampling: Sampling, full: bool, dtype=np.float64):
-        count, p, slots = len(draws.h), network.units, history.slots
+        (count, k), p, slots = draws.kappa.shape, network.units, history.slots
         self.experiment, self.network, self.block, self.blocks = experiment, network, block, -(-count // block)
+        self.stein = sampling.stein and experiment.stein
         self.identity, self.keys, self.bounds = sampling.identity, sampling.keys, Bounds.of(sampling.estimator)
         self.offset, self.stop, self.n, self.used = history.offset, history.stop, 0, 0
         self.places = SumPlaces.of(network)
         self.z, self.changes = draws.z, draws.changes
         self.units = Units(weight, draws.name, draws.noise_name, draws.sign, lines_of(draws.carrier), draws.kappa, draws.y,
-                           np.ascontiguousarray(draws.h), np.array(draws.s, float))
-        self.past = UnitPast(np.zeros((count, slots * p), dtype), np.zeros((count, slots * p)), np.zeros((count, slots * p), dtype))
+                           draws.slope, np.ascontiguousarray(draws.h), np.array(draws.s, float), np.zeros((count, k, p)))
+        self.past = UnitPast(np.zeros((count, slots * p), dtype), np.zeros((count, slots * p)), np.zeros((count, slots * p), dtype),
+                             np.zeros((count, k, slots * p if self.stein else 0), dtype))
         carriers, c = int(np.count_nonzero(draws.carrier)), p if full else 1
         E = np.broadcast_to(np.eye(p), (carriers, p, p)).copy() if full else draws.probe[draws.carrier][:, :, None].copy()
         T, row = np.zeros((carriers, history.packed * p * c), dtype), np.zeros((carriers, p, slots * c), dtype)
         self.tangents = UnitTangents(T, row, E)
+        self.at_weights = UnitsAtWeights(self.units.h.copy(), np.zeros((count, k, p)), np.zeros_like(row)) \
+            if experiment.update.looks_ahead else None
         g, d, bend, push = (np.empty((count, p)) for _ in range(4))
-        self.fields = UnitFields(np.empty(count), g, d, np.empty(count), bend, push)
+        self.fields = UnitFields(np.empty(count), g, d, np.empty(count), bend, push, np.empty(count))
         self._numbers = np.empty((self.blocks, self.places.numbers))
         self._groups = np.empty((self.blocks, 3 * p, slots * p))
         self._room, self._following = np.empty((self.blocks, 4, p)), np.empty((self.blocks, p, slots * c + p), dtype)
 
-    def row_sums(self, state: UnitState) -> np.ndarray:
-        """(blocks, numbers + 3 p slots p): weighted sums for row n, at m_n, a_n and beta_n. Sets the fields of `advance`."""
+    def _evaluate(self, units: Units, m: np.ndarray, state: UnitState, out: UnitFields) -> None:
+        """Fill UnitFields at m, a_n and beta_n."""
         e, step, s = self.experiment, min(self.n, self.experiment.steps - 1), self.network.activation
-        v, dv, d2v = output_functions(e.losses[e.loss_n[self.n]])
-        _fields(s.s, s.ds, s.ds if s.d2s is None else s.d2s, s.d2s is None, v, dv, d2v, self.units, state.m, state.a, state.beta,
-                float(e.scale_n[step]), self.fields)
+        v, dv, d2v, dv_dy = output_functions(e.losses[e.loss_n[self.n]])
+        _fields(s.s, s.ds, s.ds if s.d2s is None else s.d2s, s.d2s is None, v, dv, d2v, dv_dy, units, m, state.a, state.beta,
+                float(e.scale_n[step]), out)
+
+    def row_sums(self, state: UnitState) -> np.ndarray:
+        """(blocks, numbers + 3 p slots p): weighted sums for row n, at m_n, a_n and beta_n. Sets the fields of `advance`. The
+        training loss is that of the weights."""
+        self._evaluate(self.units, state.m, state, self.fields)
+        if self.at_weights:
+            there = UnitFields(*map(np.empty_like, self.fields))
+            self._evaluate(self.units._replace(h=self.at_weights.h), state.m_w, state, there)
+            self.fields.v[:] = there.v
         if self.network.kinked:
             self.fields.curve[:] = 0.0  # without s'' there is no derivative of g: the response comes by [c-ibp] alone
         places = tuple(place.start if isinstance(place, slice) else place for place in self.places)
-        most = self.bounds.tangent_sum_max if self.identity else np.inf
-        _row_sums(self.block, self.used, places, self.units, self.fields, self.past, self.tangents, self.identity, most,
-                  self._numbers, self._groups)
+        _row_sums(self.block, self.used, places, self.units, self.fields, self.past, self.tangents, self.identity, self.stein,
+                  self.bounds, self._numbers, self._groups)
         return np.concatenate([self._numbers, self._groups.reshape(self.blocks, -1)], axis=1)
 
     def advance(self, drive: UnitDrive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""
         step = UnitStep(self.n, float(self.experiment.eta_n[self.n]), plan.merges, plan.slot, self.offset, self.stop,
-                        self.bounds.tangent_flush, self.bounds.tangent_max, *self.keys)
+                        self.bounds.tangent_flush, self.bounds.tangent_max, self.bounds.y_max, *self.keys)
         drive = UnitDrive._make(np.ascontiguousarray(each) if isinstance(each, np.ndarray) else each for each in drive)
         chain = self.experiment.batches.chain(self.n)
         for of_tangents in (True, False):
             _advance(of_tangents, self.block, self.blocks, step, drive, chain, self.units, self.past, self.tangents, self.fields,
-                     self.z, self.changes, self._room, self._following)
+                     self.z, self.changes, self.stein, self._room, self._following)
+        if self.at_weights:
+            self.at_weights.look_ahead(self.units.h, self.units.Y, self.tangents.row, plan.merges, self.tangents.E.shape[2],
+                                       self.experiment.update.lookahead(self.n + 1), drive)
         self.n, self.used = self.n + 1, int(self.stop[plan.slot])
 
     def own(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample."""
-        return {"state/h": self.units.h, "state/s": self.units.s, **{f"past/{name}": x for name, x in self.past._asdict().items()}}
+        behind = {"behind/h": self.at_weights.h, "behind/Y": self.at_weights.Y} if self.at_weights else {}
+        return {"state/h": self.units.h, "state/s": self.units.s, "state/Y": self.units.Y,
+                **{f"past/{name}": x for name, x in self.past._asdict().items()}, **behind}
 
     def carried(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample with tangents."""
-        return {"T": self.tangents.T, "row": self.tangents.row}
+        return {"T": self.tangents.T, "row": self.tangents.row, **({"behind": self.at_weights.row} if self.at_weights else {})}
 
     def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
         """Take up the state of step n."""

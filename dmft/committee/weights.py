@@ -6,7 +6,7 @@ slots p, and "row n" is p rows. equations/weights.py has the same for one unit. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import sqrt
 from typing import NamedTuple
 
@@ -42,6 +42,7 @@ class UnitDrive(NamedTuple):
     chi_weights: np.ndarray  # (p, slots p)
     chi_root: np.ndarray  # (p, p) lower triangular
     thermal: float
+    drift: float = 0.0  # coefficient of w_n, where gradients are taken at another point; A works on it, too
 
 
 class UnitOverlaps(NamedTuple):
@@ -60,6 +61,7 @@ class UnitNext(NamedTuple):
     R_row: np.ndarray  # (p, slots p)
     R_last: np.ndarray  # (p, p)
     m: np.ndarray  # (p, k)
+    with_previous: np.ndarray  # (p, p) <w_{n+1} w_n^T>, where the rule looks ahead
 
 
 class UnitClosing(NamedTuple):
@@ -103,12 +105,11 @@ def solve_lines(L, lines, inner):
     backward(L, lines, size)
 
 
-def wide(plan: Plan, units: int) -> np.ndarray:
+def wide(merges: np.ndarray, units: int) -> np.ndarray:
     """The merges of a plan for arrays in which every slot has an entry for each unit, (count p, 3)."""
-    each = np.arange(units)
-    merges = plan.merges[:, None, :] * units + each[None, :, None]
-    merges[:, :, 1] = np.where(plan.merges[:, None, 1] == NONE, NONE, merges[:, :, 1])
-    return np.ascontiguousarray(merges.reshape(-1, 3))
+    found = merges[:, None, :] * units + np.arange(units)[None, :, None]
+    found[:, :, 1] = np.where(merges[:, None, 1] == NONE, NONE, found[:, :, 1])
+    return np.ascontiguousarray(found.reshape(-1, 3))
 
 
 def widened(order: np.ndarray, units: int) -> np.ndarray:
@@ -160,6 +161,12 @@ class UnitState(RecursionState):
     ridge_from: int = 0
     ridge_eps: float = 0.0
     ridge_least: float = 0.0
+    # Rules that look ahead: Q, R, m above belong to y_n, where gradients are taken, and these to the weights w_n.
+    Qw_row: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (p, slots p) <w_n y_j^T>
+    Rw_row: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (p, slots p) response of w_n
+    Qw_now: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (p, p) <w_n y_n^T>
+    Qww: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (p, p) <w_n w_n^T>
+    m_w: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (p, k)
 
     @classmethod
     def at_start(cls, slots: int, network: TwoLayer) -> UnitState:
@@ -179,6 +186,11 @@ class UnitWeights(Recursion):
     def __init__(self, experiment: Experiment, network: TwoLayer, history: History, estimator: Estimator = ESTIMATOR):
         super().__init__(experiment, history, estimator)
         self.network, self.state = network, UnitState.at_start(history.slots, network)
+        self.looks_ahead = experiment.update.looks_ahead
+        if self.looks_ahead:
+            state = self.state
+            state.Qw_row, state.Rw_row = np.zeros_like(state.Q_row), np.zeros_like(state.R_row)
+            state.Qw_now, state.Qww, state.m_w = state.Q_now.copy(), state.Q_now.copy(), state.m.copy()
 
     @property
     def units(self) -> int:
@@ -186,8 +198,14 @@ class UnitWeights(Recursion):
 
     @property
     def C_now(self) -> np.ndarray:
-        """C(n, n), (p, p)."""
-        return self.state.Q_now + self.state.m @ self.state.m.T
+        """C(n, n) of the weights, (p, p)."""
+        state, m = self.state, self.m_w
+        return (state.Qww if self.looks_ahead else state.Q_now) + m @ m.T
+
+    @property
+    def m_w(self) -> np.ndarray:
+        """Overlaps (p, k) of the weights; `state.m` is that of the point where gradients are taken."""
+        return self.state.m_w if self.looks_ahead else self.state.m
 
     @property
     def used(self) -> int:
@@ -228,7 +246,10 @@ class UnitWeights(Recursion):
         state, eta = self.state, self.settings.eta
         keep, memory = self.step_coefficients(row)
         past = keep @ state.Q_row + eta * self._times(memory, state.Q) + eta * noise.past
-        return UnitOverlaps(past, keep @ state.Q_now + eta * self._against(memory, state.Q_row) + eta * noise.now)
+        now = keep @ state.Q_now + eta * self._against(memory, state.Q_row) + eta * noise.now
+        if self.settings.drift:
+            past, now = past + self.settings.drift * state.Qw_row, now + self.settings.drift * state.Qw_now
+        return UnitOverlaps(past, now)
 
     def close(self, row: UnitRow, noise: UnitOverlaps | None = None) -> UnitClosing:
         """What follows from row n; the state stays at step n. noise: that of the row, where known."""
@@ -236,16 +257,31 @@ class UnitWeights(Recursion):
         noise = noise or self.noise_overlaps(row)
         (keep, memory), x = self.step_coefficients(row), self.overlaps_of_step(row, noise)
         b_z = keep @ noise.now.T + eta * self._against(memory, noise.past) + eta * row.M_C_now  # [c-Q]
-        q_u = x.now @ keep.T + eta * self._against(x.past, memory) + eta * b_z + now.heat * np.eye(self.units)  # [c-Q]
-        q_u = 0.5 * (q_u + q_u.T)
         r = keep @ state.R_row + eta * self._times(memory, state.R)  # [c-R]
         m_u = self.free * state.m - eta * row.mu  # [c-m]
         if now.recoil:
             m_u -= now.recoil * state.m_past[:, self.last].T
+        back, chi_w = self._with_weights(row, keep, memory)
+        q_u = x.now @ keep.T + eta * self._against(x.past, memory) + eta * b_z + now.heat * np.eye(self.units)  # [c-Q]
+        if now.drift:  # x has its part already
+            q_u += now.drift * (back + eta * chi_w.T)
+            r += now.drift * state.Rw_row
+            m_u += now.drift * state.m_w
+        q_u = 0.5 * (q_u + q_u.T)
         S = q_u + m_u @ m_u.T
         A = self.network.scale(S)  # [c-a]
-        following = UnitNext(A @ x.past, A @ x.now, A @ q_u @ A.T, A @ r, eta / self.experiment.eta_0 * A, A @ m_u)
-        return UnitClosing(UnitDrive(A, keep, memory, *self._noise(row), sqrt(now.heat)), following, S)
+        following = UnitNext(A @ x.past, A @ x.now, A @ q_u @ A.T, A @ r, eta / self.experiment.eta_0 * A, A @ m_u, A @ back)
+        return UnitClosing(UnitDrive(A, keep, memory, *self._noise(row), sqrt(now.heat), now.drift), following, S)
+
+    def _with_weights(self, row: UnitRow, keep: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """<u w_n^T> and <chi_n w_n^T> (p, p), of the unscaled step u and the weights w_n it starts from; 0 unless the rule looks
+        ahead. Eq. [momentum]."""
+        if not self.looks_ahead:
+            return np.zeros((self.units, self.units)), np.zeros((self.units, self.units))
+        state, eta = self.state, self.settings.eta
+        noise = self.experiment.eta_0 * self._against(kernel_weights(self.history, row.M_C), state.Rw_row)
+        back = keep @ state.Qw_now.T + eta * self._against(memory, state.Qw_row) + eta * noise + self.settings.drift * state.Qww
+        return back, noise
 
     def _noise(self, row: UnitRow) -> tuple[np.ndarray, np.ndarray]:
         """Weights (p, slots p) of chi_n given the past, and the root (p, p) of what is left of its covariance. Eq. [c-chi]."""
@@ -261,7 +297,9 @@ class UnitWeights(Recursion):
 
     def advance(self, row: UnitRow, following: UnitNext, plan: Plan) -> None:
         """Enter row n into the past (plan made by History.push for step n) and move to step n+1."""
-        state, p, merges = self.state, self.units, wide(plan, self.units)
+        state, p, merges = self.state, self.units, wide(plan.merges, self.units)
+        if self.looks_ahead:
+            following = self._nesterov_point(following, plan, merges)
         Q_row, R_row, M_C, x, r = state.Q_row, state.R_row, row.M_C.copy(), following.Q_row, following.R_row
         if len(merges):
             merge_matrices(merges, (state.Q, state.R, state.M_C))
@@ -278,6 +316,24 @@ class UnitWeights(Recursion):
         state.m, state.n = following.m, state.n + 1
         for at in plan.joins:  # rows from there on are factored again
             state.factor_from, state.ridge_from = min(state.factor_from, at * p), min(state.ridge_from, at * p)
+
+    def _nesterov_point(self, following: UnitNext, plan: Plan, merges: np.ndarray) -> UnitNext:
+        """Row n+1 of y from that of w, y_{n+1} = (1 + beta) w_{n+1} - beta w_n; stores the row of w_{n+1} in the state. Eq.
+        [momentum]."""
+        state, beta = self.state, self.experiment.update.lookahead(self.state.n + 1)
+        Qw_row, Rw_row, Qw_last, Qww, m_w = state.Qw_row, state.Rw_row, state.Qw_now, state.Qww, state.m_w
+        norm, cross = following.Q_now, following.with_previous
+        state.Qw_row, state.Rw_row = following.Q_row.copy(), following.R_row.copy()
+        for line in (*state.Qw_row, *state.Rw_row):
+            merge_vectors(merges, (line,))
+        s = slice(plan.slot * self.units, (plan.slot + 1) * self.units)
+        state.Qw_row[:, s], state.Rw_row[:, s] = following.Q_with_last, following.R_last
+        state.Qw_now, state.Qww, state.m_w = (1 + beta) * norm - beta * cross, norm, following.m
+        return following._replace(
+            Q_row=(1 + beta) * following.Q_row - beta * Qw_row, Q_with_last=(1 + beta) * following.Q_with_last - beta * Qw_last,
+            Q_now=(1 + beta) ** 2 * norm + beta**2 * Qww - beta * (1 + beta) * (cross + cross.T),
+            R_row=(1 + beta) * following.R_row - beta * Rw_row, R_last=(1 + beta) * following.R_last,
+            m=(1 + beta) * following.m - beta * m_w)
 
     def push(self, output: np.ndarray, hidden: np.ndarray) -> None:
         """a and beta from <(s/l) dv/da> and <(s/l) dv/dbeta> (p,) of step n; called after `advance`. Eq. [c-second]."""

@@ -15,7 +15,7 @@ from dmft.convergence import fits
 from dmft.convergence.fits import Quantity
 from dmft.equations.kernels import KERNELS
 from dmft.files.layouts import MEASURES
-from dmft.model.curves import studied
+from dmft.model.curves import NETWORK_KNOWN, studied
 from dmft.model.starts import RANDOM
 from dmft.result.comparison import common_indices
 from dmft.result.systematic import shown
@@ -32,7 +32,8 @@ SMALL_IS_FINE = ("learning_rate", "mixing")
 @dataclass(frozen=True)
 class Axis:
     """One parameter, from coarse to fine: k points. Tables are by quantity: m, loss, nu_hat, delta_nu, mu, M_C, M_R, C, R; V and
-    gain in place of m and mu from a random start."""
+    gain in place of m and mu from a random start. Of a network all but the loss are matrices, compared as a whole, and there is no
+    nu_hat; arrays of curves and limits have their axes of units and directions last."""
 
     name: str
     values: np.ndarray                          # (k,)
@@ -43,20 +44,20 @@ class Axis:
     kernel_t: np.ndarray                        # (d,) those of them at which all points have kernels
     table: dict[str, dict[str, np.ndarray]] = field(repr=False)      # measure -> quantity -> (k,)
     orders: dict[str, tuple[float, float]] = field(repr=False)       # quantity -> order, error
-    curves: dict[str, np.ndarray] = field(repr=False)                # m, m_error, ...: (k, c)
+    curves: dict[str, np.ndarray] = field(repr=False)                # m, m_error, ...: (k, c, ...)
     limit: dict[str, np.ndarray] = field(repr=False)                 # learning_rate: m, m_error (c,), M_C, ... (d, d)
     residuals: np.ndarray | None = field(default=None, repr=False)   # of iterate: (k, sweeps), NaN after the last sweep
     beyond: tuple[str, ...] = field(default=(), repr=False)          # what error bars of the finest point leave out, in words
 
     @property
     def main(self) -> str:
-        """The curve that tells most."""
-        return "m" if "m" in self.orders else "V"
+        """The curve of one number that tells most."""
+        return "V" if "V" in self.orders else "m" if "nu_hat" in self.orders else "loss"
 
     @property
     def quantities(self) -> tuple[str, ...]:
         """What was compared, curves first."""
-        return compared(self.main != "m")
+        return compared(self.main == "V", self.main == "loss")
 
     @property
     def finest(self) -> int:
@@ -64,9 +65,9 @@ class Axis:
         return len(self.values) - 1
 
 
-def compared(random: bool) -> tuple[str, ...]:
+def compared(random: bool, network: bool = False) -> tuple[str, ...]:
     """The quantities of a study, curves first. random: from a random start."""
-    return *studied(random), *KERNELS
+    return *(name for name in studied(random) if not network or name in NETWORK_KNOWN), *KERNELS
 
 
 def make_axis(name: str, values: Sequence[float], theories: Sequence[Theory]) -> Axis:
@@ -76,23 +77,27 @@ def make_axis(name: str, values: Sequence[float], theories: Sequence[Theory]) ->
     kept = [theory for theory, fine in zip(theories, good) if fine]
     head = (name, steps, np.array([theory.run.theory.seed for theory in theories]), [theory.outcome for theory in theories],
             np.array([float(theory.attrs.get("wall_time", np.nan)) for theory in theories]))
-    names = compared(theories[0].run.problem.start == RANDOM)
+    run = theories[0].run
+    names = compared(run.problem.start == RANDOM, run.has_network)
     empty = {measure: {q: np.full(len(steps), np.nan) for q in names} for measure in MEASURES}
     if not kept:
         return Axis(*head, np.zeros(0), np.zeros(0), empty, dict.fromkeys(names, (np.nan, np.nan)), {}, {})
     t, quantities, kernel_t = _aligned(kept, [q for q in names if q not in KERNELS])
+    lengths = {"unit": run.network.units, "direction": run.network.directions}
     found, table, curves, limit = {}, empty, {}, {}
     for q, quantity in quantities.items():
         rows = fits.distances(quantity, len(kept) - 1, name not in INDEPENDENT)
         for measure in MEASURES:
             table[measure][q][good] = rows[measure]
         found[q] = _order(name, steps[good], quantity, rows)
+        axes = (("unit", "unit") if q in KERNELS else NETWORK_KNOWN[q].axes) if run.has_network else ()
+        entry = tuple(lengths[axis] for axis in axes)  # the shape at one time, or at a pair of them
         if q not in KERNELS:
             for key, array in ((q, quantity.mean), (f"{q}_error", quantity.error)):
-                curves[key] = np.full((len(steps), t.size), np.nan)
-                curves[key][good] = array
+                curves[key] = np.full((len(steps), t.size, *entry), np.nan)
+                curves[key][good] = array.reshape(-1, t.size, *entry)
         if name == "learning_rate" and len(kept) > 1:
-            limit[q], limit[f"{q}_error"] = (_square(array, q, kernel_t.size) for array in fits.richardson(
+            limit[q], limit[f"{q}_error"] = (_square(array.reshape(-1, *entry), q, kernel_t.size) for array in fits.richardson(
                 steps[good], quantity.mean, quantity.error))
     return Axis(*head, t, kernel_t, table, found, curves, limit, _residuals(theories), tuple(shown(theories[-1].datasets)))
 
@@ -118,15 +123,21 @@ def _aligned(theories: Sequence[Theory], curves: Sequence[str]) -> tuple[np.ndar
     found = {}
     for q in curves:
         single = all(q in theory.replicas for theory in theories)
-        rows = [theory.replicas[q][theory.averaged][:, i] for theory, i in zip(theories, index)] if single else None
-        found[q] = Quantity(np.array([theory.curves[q][i] for theory, i in zip(theories, index)]),
-                            np.array([theory.curves[f"{q}_error"][i] for theory, i in zip(theories, index)]), counts, rows)
+        rows = [_lines(theory.replicas[q][theory.averaged][:, i]) for theory, i in zip(theories, index)] if single else None
+        mean, error = (_lines(np.array([theory.curves[label][i] for theory, i in zip(theories, index)])) for label in (
+            q, f"{q}_error"))
+        found[q] = Quantity(mean, error, counts, rows)
     for q in KERNELS:
         lower = _lower(q, saved[0].size)
-        part = {label: np.array([getattr(single, label)[np.ix_(i, i)][lower] for single, i in zip(kernels, saved)])
+        part = {label: _lines(np.array([getattr(single, label)[np.ix_(i, i)][lower] for single, i in zip(kernels, saved)]))
                 for label in (q, f"{q}_error")}
         found[q] = Quantity(part[q], part[f"{q}_error"], counts)
     return theories[-1].t[index[-1]], found, kernels[-1].t[saved[-1]]
+
+
+def _lines(array: np.ndarray) -> np.ndarray:
+    """One line for each point or replica; entries that are matrices are written out."""
+    return array.reshape(len(array), -1)
 
 
 def _common(grids: list[np.ndarray], tolerance: float) -> list[np.ndarray]:
@@ -146,10 +157,10 @@ def _square(entries: np.ndarray, name: str, size: int) -> np.ndarray:
     """The full kernel from the entries of its lower triangle; curves are returned as they are."""
     if name not in KERNELS:
         return entries
-    lower, full = _lower(name, size), np.zeros((size, size))
+    lower, full = _lower(name, size), np.zeros((size, size, *entries.shape[1:]))
     full[lower] = entries
     if name in ("M_C", "C"):
-        full.T[lower] = entries
+        full[lower[::-1]] = entries.swapaxes(-1, -2) if entries.ndim > 1 else entries
     return full
 
 

@@ -66,8 +66,6 @@ def convergence_study(run: Run, samples: Sequence[int] = (), learning_rate: Sequ
     estimator: values of fields of dmft.Estimator, by name; the axis of `ridge_prior` is study["estimator.ridge_prior"].
     output, resume, quiet, stop, attrs: as for `solve`; the points keep files of their own beside the output.
     """
-    if run.has_network:
-        raise RunError("[network]: convergence studies are made for a single unit; solve the run at several settings")
     comm = world()
     tuned = {f"{TUNED}{name}": values for name, values in (estimator or {}).items()}
     points = _points(run, {"samples": samples, "learning_rate": learning_rate, "blocks_per_level": blocks_per_level,

@@ -48,8 +48,9 @@ def _axis(axis: Axis, energy: str) -> str:
     if axis.main in axis.limit:
         m, error = axis.limit[axis.main], axis.limit[f"{axis.main}_error"]
         loss, loss_error = axis.limit["loss"], axis.limit["loss_error"]
-        lines.append(f"limit learning_rate -> 0 (Richardson): {axis.main}({axis.t[-1]:g}) = {m[-1]:.6f} +- {error[-1]:.2g}, "
-                     f"{energy}({axis.t[-1]:g}) = {loss[-1]:.6g} +- {loss_error[-1]:.2g}")
+        first = f"{axis.main}({axis.t[-1]:g}) = {m[-1]:.6f} +- {error[-1]:.2g}, " if axis.main != "loss" else ""
+        lines.append(f"limit learning_rate -> 0 (Richardson): {first}{energy}({axis.t[-1]:g}) = {loss[-1]:.6g} +- "
+                     f"{loss_error[-1]:.2g}")
     if axis.residuals is not None:
         for value, line in zip(axis.values, axis.residuals):
             good = line[np.isfinite(line)]

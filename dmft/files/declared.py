@@ -10,6 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 
 KERNELS = ("M_C", "M_R", "C", "R")
+COLUMNS = (*KERNELS, "chi")  # at waiting times
+MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")  # of the points of a convergence study
 TOLD = ("bias", "history_error")  # what companions tell: of finitely many samples, of blocks
 
 # Kinds of numpy numbers that a dataset may hold.

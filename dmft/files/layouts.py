@@ -29,13 +29,14 @@ from dmft.files.declared import (
     each,
     with_errors,
 )
+from dmft.files.declared import COLUMNS as COLUMNS
 from dmft.files.declared import KERNELS as KERNELS
+from dmft.files.declared import MEASURES as MEASURES
 from dmft.files.declared import TOLD as TOLD
 from dmft.files.network_layouts import NETWORK_LAYOUTS
 from dmft.model.curves import FLUCTUATIONS, MEANINGS, TABLE, studied
 
 IDENTITIES = tuple(curve.name for curve in TABLE if curve.residual)
-COLUMNS = (*KERNELS, "chi")                                 # at waiting times
 FDT_COLUMNS = ("D", "T_eff", "T_loc")                      # of fluctuation and response, where they are asked for
 SIMULATED_KERNELS = ("C", "M_C", "R")                       # what a simulation can measure of them
 # Curves of a convergence study, and those that depend on its start.
@@ -45,10 +46,9 @@ STUDIED_BY_START = {"given start": tuple(name for name in studied(False) if name
 DETERMINISTIC = "deterministic"                             # the outcome where nothing is sampled: errors are 0
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 TUNED = "estimator."  # before the name of a number of dmft.Estimator that is the axis of a study
-MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
 # Versions of checkpoints, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
-CHECKPOINTS = {"theory": 8, "simulation": 4, "onepass": 4}
+CHECKPOINTS = {"theory": 9, "simulation": 4, "onepass": 4}
 
 
 _ROW = "active/{{i}}/instances/own/{}"     # in checkpoints of the simulator and of one-pass SGD

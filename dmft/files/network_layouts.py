@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from dmft.files.declared import (
     BYTES,
+    COLUMNS,
     KERNELS,
+    MEASURES,
     PROGRESS,
     TIMES,
     TOLD,
@@ -17,10 +19,13 @@ from dmft.files.declared import (
     each,
     with_errors,
 )
-from dmft.model.curves import ERRORS, NETWORK
+from dmft.model.curves import ERRORS, NETWORK, studied
 
 _PAIR = ("saved", "saved", "unit", "unit")
+_COLUMN = ("row", "waiting", "unit", "unit")
 _CURVES = tuple(curve for curve in NETWORK if curve.theory)
+_STUDIED = tuple(curve for curve in _CURVES if curve.name in studied(False))
+_STUDIED_NAMES = (*(curve.name for curve in _STUDIED), *KERNELS)
 _SOLVED = tuple(curve for curve in _CURVES if curve.theory != ERRORS)  # by a march; errors follow from these
 
 
@@ -29,7 +34,10 @@ def _sums(place: str) -> tuple[Dataset, ...]:
     parts = ("_mean", "_squares")
     told = (Dataset(f"{place}{what}/{curve.name}{part}", ("time", *curve.axes), group=f"{place}{what}")
             for what in TOLD for curve in _CURVES for part in parts)
-    return (*each((f"{name}{part}" for name in KERNELS for part in parts), _PAIR, place + "{}", group=place), *told,
+    told_columns = (Dataset(f"{place}{what}/columns/{name}{part}", _COLUMN, group=f"{place}{what}/columns")
+                    for what in TOLD for name in COLUMNS for part in parts)
+    return (*each((f"{name}{part}" for name in KERNELS for part in parts), _PAIR, place + "{}", group=place), *told, *told_columns,
+            *each((f"{name}{part}" for name in COLUMNS for part in parts), _COLUMN, place + "columns/{}", group=f"{place}columns"),
             *each(("count", *(f"{what}/count" for what in TOLD)), (2,), place + "{}", type=WHOLE_NUMBERS, optional=True))
 
 
@@ -44,13 +52,27 @@ NETWORK_LAYOUTS = {
          *_over(_CURVES, ("replica", "time"), "replicas/{}"),
          *(one for what in TOLD for one in _over(_CURVES, ("time",), f"{what}/{{}}", ("", "_error"), group=what)),
          Dataset("kernels/t", ("saved",), TIMES), Dataset("kernels/t_last", ("saved",)),
-         *each(with_errors(KERNELS), _PAIR, "kernels/{}"), *_sums("state/")),
+         *each(with_errors(KERNELS), _PAIR, "kernels/{}"), *_sums("state/"),
+         Dataset("columns/t", ("row",), TIMES, group="columns"), Dataset("columns/t_w", ("waiting",), TIMES, group="columns"),
+         *each(with_errors(COLUMNS), _COLUMN, "columns/{}", group="columns"),
+         *(one for what in TOLD for one in each(with_errors(COLUMNS), _COLUMN, f"{what}/columns/{{}}", group=f"{what}/columns"))),
         (Attribute("outcome", "text", optional=False), Attribute("outcomes", "text", axis="replica")), {"time": 2, "saved": 2}),
     "theory checkpoint": FileLayout(
         (*_over(_SOLVED, ("time",), "active/{{i}}/whole/shared/curves/{}"),
          *each(KERNELS, _PAIR, "active/{{i}}/whole/shared/kernels/{}"),
+         *each(COLUMNS, _COLUMN, "active/{{i}}/whole/shared/columns/{}", group="own columns"),
          *_over(_SOLVED, ("finished", "time"), "finished/replicas/{}", group="finished"), *_sums("finished/state/")),
         PROGRESS, {"finished": 0}),
+    "convergence": FileLayout(
+        (Dataset("{axis}/values", ("points",)), Dataset("{axis}/seeds", ("points",)), Dataset("{axis}/wall_times", ("points",)),
+         Dataset("{axis}/t", ("common",), TIMES), Dataset("{axis}/kernel_t", ("saved",), TIMES),
+         *(Dataset(f"{{axis}}/{measure}/{q}", ("points",)) for measure in MEASURES for q in _STUDIED_NAMES),
+         *each(_STUDIED_NAMES, (2,), "{{axis}}/order/{}"),
+         *_over(_STUDIED, ("points", "common"), "{{axis}}/curves/{}", ("", "_error"), group="curves"),
+         *_over(_STUDIED, ("common",), "{{axis}}/limit/{}", ("", "_error"), group="limit"),
+         *each(with_errors(KERNELS), _PAIR, "{{axis}}/limit/{}", group="limit")),
+        (Attribute("axes", "text", optional=False), Attribute("outcomes_{axis}", "text", optional=False, axis="points"),
+         Attribute("beyond_{axis}", "text")), {"common": 0, "saved": 0}),
     "simulation": FileLayout(
         (Dataset("t", ("time",), TIMES),
          *_over([curve for curve in NETWORK if curve.simulation], ("instance", "time")),

@@ -124,6 +124,8 @@ class Experiment:
     @cached_property
     def stein(self) -> bool:
         """Whether the loss of every phase has the derivatives in the label that the control variate of mu may need."""
+        if self.network is not None:
+            return self.network.by_parts and all(loss.stein is True for loss in self.losses)
         return all(self.data.by_parts(loss) for loss in self.losses)
 
     @cached_property

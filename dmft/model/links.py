@@ -21,11 +21,13 @@ _SIGNATURE = types.float64(types.CPointer(types.float64), types.int64)
 
 @dataclass(frozen=True)
 class Link:
-    """A name, a function of (pointer to the fields, their number), and the least number of fields it reads."""
+    """A name, a function of (pointer to the fields, their number), the least number of fields it reads, and whether it is known
+    to be smooth."""
 
     name: str
     function: Any
     least: int = 1
+    smooth: bool = False
 
     @property
     def g(self) -> Any:
@@ -97,15 +99,15 @@ def _tanh_hermite3(u, k):
 
 
 BUILT_IN_LINKS = {
-    "product": Link("product", _product),
-    "staircase": Link("staircase", _staircase),
-    "hermite3": Link("hermite3", _hermite3),
+    "product": Link("product", _product, smooth=True),
+    "staircase": Link("staircase", _staircase, smooth=True),
+    "hermite3": Link("hermite3", _hermite3, smooth=True),
     "parity": Link("parity", _parity),
-    "erf": Link("erf", _erf),
-    "tanh": Link("tanh", _tanh),
+    "erf": Link("erf", _erf, smooth=True),
+    "tanh": Link("tanh", _tanh, smooth=True),
     "relu": Link("relu", _relu),
-    "quadratic": Link("quadratic", _quadratic),
-    "tanh_hermite3": Link("tanh_hermite3", _tanh_hermite3, 2),
+    "quadratic": Link("quadratic", _quadratic, smooth=True),
+    "tanh_hermite3": Link("tanh_hermite3", _tanh_hermite3, 2, smooth=True),
 }
 _LINK_NAMES = frozenset({*BUILT_IN_LINKS, NETWORK_LABEL})
 

@@ -1,7 +1,7 @@
 """[network] of a run file: a two-layer committee f = sum_r a_r s(h_r + beta_r) in place of the single unit. Eq. [c-model].
 
 Theory and simulator both read the `TwoLayer` that `network_of` makes of a run: second layer, activation, label, start and
-constraint. Whatever shape does not fit is said here, in one line. What is not possible with a network yet: network_support.py.
+constraint. Whatever shape does not fit is said here, in one line. What is not possible with a network yet: `refused` in support.py.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dmft.model.problem import ProblemConfig
 
 CONSTRAINTS = ("none", "units", "frobenius", "orthonormal")
 LAWS = ("ones", "mean", "signs")  # of the second layer
+_DIFFERENCE = 1e-5  # of fields, for the slopes of links
 _START_ROUNDING = 1e-9  # to which norms and Gram matrices of a start must fit the constraint
 
 
@@ -85,6 +86,18 @@ class Label(NamedTuple):
             return evaluate(self.link.g, np.ascontiguousarray(kappa, float))
         return apply(self.activation.s, kappa @ self.root.T) @ self.weights
 
+    def slope(self, kappa: np.ndarray) -> np.ndarray:
+        """dphi/dkappa (count, k); of a link by central differences."""
+        if self.link is None:
+            return (apply(self.activation.ds, kappa @ self.root.T) * self.weights) @ self.root
+        steps = _DIFFERENCE * np.eye(kappa.shape[1])
+        return np.stack([self(kappa + step) - self(kappa - step) for step in steps], axis=1) / (2.0 * _DIFFERENCE)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether it is known to have a continuous derivative."""
+        return self.activation.d2s is not None if self.link is None else self.link.smooth
+
 
 @dataclass(frozen=True, eq=False)
 class TwoLayer:
@@ -115,9 +128,25 @@ class TwoLayer:
         return self.activation.d2s is None
 
     @property
+    def by_parts(self) -> bool:
+        """Whether mu has a second estimate, by parts in kappa. Eq. [c-stein]."""
+        return self.label.smooth and not self.kinked
+
+    @property
+    def bends(self) -> bool:
+        """Whether the activation is not monotonous, so that samples can rest on barriers."""
+        slopes = apply(self.activation.ds, np.linspace(-4.0, 4.0, 161))
+        return bool(slopes.min() < 0 < slopes.max())
+
+    @property
     def trained(self) -> bool:
         """Whether any parameter that all samples share is trained."""
         return self.train > 0 or self.train_intercepts > 0
+
+    @property
+    def tells_signs(self) -> bool:
+        """Whether every label is +1 or -1."""
+        return self.label_noise == 0 and bool((np.abs(self.label(some_fields(self.directions))) == 1.0).all())
 
     @property
     def exchangeable(self) -> bool:
@@ -204,6 +233,11 @@ def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "")
                    network.train_intercepts)
 
 
+def some_fields(k: int) -> np.ndarray:
+    """Fields (4096, k) of directions at which labels are tried, the same ones always."""
+    return np.random.default_rng(1).standard_normal((4096, k))
+
+
 def _label(network: NetworkConfig, problem: ProblemConfig, teacher: Activation, sized: Any, wrong: Any) -> Label:
     """The label of a run; RunError where it is not a number on some sample."""
     k, name, links = network.directions, problem.label, BUILT_IN_LINKS
@@ -220,7 +254,7 @@ def _label(network: NetworkConfig, problem: ProblemConfig, teacher: Activation, 
         raise wrong("[network] teacher_overlaps", network.teacher_overlaps, "a symmetric positive matrix")
     weights = sized("[network] teacher_weights", network.teacher_weights, (k,), np.ones(k))
     label = Label(None if name == NETWORK_LABEL else links[name], weights, teacher, np.linalg.cholesky(overlaps))
-    missing = np.count_nonzero(~np.isfinite(label(np.random.default_rng(1).standard_normal((4096, k)))))
+    missing = np.count_nonzero(~np.isfinite(label(some_fields(k))))
     if missing:
         raise wrong("[problem] label", name, f"a number on every sample, and {missing} of 4096 have none")
     return label

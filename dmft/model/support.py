@@ -18,7 +18,7 @@ from dmft.model.kinds import SGD, Drawing
 from dmft.model.law import DataModel
 from dmft.model.loss import Loss
 from dmft.model.loss_family import LossFamily, jumps_in_field
-from dmft.model.network import network_of
+from dmft.model.network import TwoLayer, network_of
 from dmft.model.problem import ProblemConfig
 from dmft.model.registry import Physics
 from dmft.model.starts import Start
@@ -80,9 +80,9 @@ def check_support(run: Any, by: str = "", source: str = "") -> None:
     whole = Use(run.problem, run.algorithm, run.theory, run.simulation, by)
     parts = whole.parts()
     if run.has_network:
-        network_of(run.network, run.problem, source)
+        network = network_of(run.network, run.problem, source)
         parts = (each for each in parts if each[1].section == "algorithm")
-        reason = refused(run, whole)
+        reason = refused(run, network, whole)
         if reason:
             raise RunError(f"{source}{': ' if source else ''}{reason}")
     elif reason := _clones_refused(run, whole):
@@ -119,21 +119,22 @@ def _clones_refused(run: Any, use: Use) -> str:
     return next((f"[theory] clones = true: {reason}" for reason, holds in reasons.items() if holds), "")
 
 
-def refused(run: Any, use: Use) -> str:
+def refused(run: Any, network: TwoLayer, use: Use) -> str:
     """What is not possible with a network yet, in a line that names place, reason and remedy; "" where all is."""
-    theory, simulation, algorithm = run.theory, run.simulation, run.algorithm
+    theory, simulation = run.theory, run.simulation
     torn = [place for place, loss in use.losses
             if loss.smooth is False or loss.smooth is None and jumps_in_field(loss, SOME_LABELS)]
+    signs = [place for place, loss in use.losses if loss.accepts == ("sign",)]
     everywhere = {
-        "[algorithm] nesterov = true": looks_ahead(algorithm) and "networks have heavy ball alone; take nesterov = false",
+        signs[0] if signs else "": signs and not network.tells_signs and (
+            f'made for labels +1 and -1, and label = "{run.problem.label}" tells real numbers; take loss = "linear", or a link of '
+            'signs without label_noise, as label = "parity"'),
         "[theory] snapshots": theory.snapshots and "are the fields of a single unit; leave them out with [network]",
         "[theory] observables": theory.observables and "are averages over fields of a single unit; leave them out with [network]",
     }
     by_theory = {
         '[theory] method = "iterate"': theory.method == "iterate" and 'networks are solved by the march; take method = "march"',
         '[theory] device = "gpu"': theory.device == "gpu" and 'networks are solved on the CPU so far; take device = "cpu"',
-        "[theory] keep_state = true": theory.keep_state and "the samples of networks are not kept; take keep_state = false",
-        "[theory] waiting_times": theory.waiting_times and "networks have maps of kernels alone (kernel_points); leave it out",
         "[theory] clones = true": theory.clones and "copies are those of a single unit; leave it out with [network]",
         "[theory] fdt = true": theory.fdt and "temperatures are those of a single unit's columns; leave it out with [network]",
         torn[0] if torn else "": torn and "its derivative jumps, which the theory of networks would miss; smooth it",

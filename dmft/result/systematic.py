@@ -95,5 +95,6 @@ def _place(arrays: Arrays, name: str, i: int) -> str:
     """Where entry i of a dataset lies, in words."""
     if "/" not in name:
         return f"t = {arrays['t'][i // max(arrays[name][0].size, 1)]:g}"
-    row, wait = divmod(i, arrays["columns/t_w"].size)
+    entry = int(np.prod(arrays[name].shape[2:]))  # of a network, whose entries are matrices
+    row, wait = divmod(i // entry, arrays["columns/t_w"].size)
     return f"t = {arrays['columns/t'][row]:g}, t_w = {arrays['columns/t_w'][wait]:g}"

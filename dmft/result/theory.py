@@ -203,15 +203,15 @@ class Theory:
 
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over t, replicas over (replica, t), kernels over (t_kernel, t_prime), with units."""
+        pair, before = (("unit", "unit_prime"), "kernel_") if self.run.has_network else ((), "")
         variables = {name: (axes_of(name, array, "t"), array) for name, array in self.curves.items()}
         variables |= {f"replicas_{name}": (axes_of(name, array, "replica", "t"), array) for name, array in self.replicas.items()}
         for what, estimates in ((BIAS, self.bias), (HISTORY_ERROR, self.history_error)):
             for name, array in estimates.items():
-                axes = ("t_column", "t_w") if COLUMN in name else axes_of(name, array, "t")
+                axes = ("t_column", "t_w", *pair) if COLUMN in name else axes_of(name, array, "t")
                 variables[f"{what}_{name.replace(COLUMN, 'column_')}"] = axes, array
         kernels = dict(self.kernels.arrays)
         saved, last = kernels.pop("t"), kernels.pop("t_last", None)
-        pair, before = (("unit", "unit_prime"), "kernel_") if self.run.has_network else ((), "")
         variables |= {before + name: (("t_kernel", "t_prime", *pair), array) for name, array in kernels.items()}
         coordinates = {"t": self.t, "t_kernel": saved, "t_prime": saved}
         if last is not None:
@@ -219,7 +219,7 @@ class Theory:
         if self.columns is not None:
             columns = self.columns.arrays
             coordinates |= {"t_column": columns.pop("t"), "t_w": columns.pop("t_w")}
-            variables |= {f"column_{name}": (("t_column", "t_w"), array) for name, array in columns.items()}
+            variables |= {f"column_{name}": (("t_column", "t_w", *pair), array) for name, array in columns.items()}
         if self.history is not None:
             variables["history"] = (("sweep", "replica"), self.history)
         return to_dataset(variables, coordinates, {"kind": "theory", "outcome": self.outcome, "run": self.run.to_toml(),
@@ -261,14 +261,13 @@ def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict
     if found := fluctuations_of(run, statistics, per_level):
         curves, fluctuating, bias = curves | found.curves, found.kernels, bias | found.bias
     kernels = Kernels(t[kept.grid], **statistics.kernels.with_errors(KERNELS), **fluctuating, t_last=t[kept.upto])
-    columns = None if run.has_network else Columns(
-        t[kept.times], t[kept.waiting], **statistics.kernels.with_errors(columns_of(run), COLUMN))
+    columns = Columns(t[kept.times], t[kept.waiting], **statistics.kernels.with_errors(columns_of(run), COLUMN))
     kept_samples = {name: np.array(lines) for name, lines in statistics.snapshots.items()}
     state = flatten(statistics.arrays())
     history = state.pop("history", None)
     sums = {name: array for name, array in state.items() if name.startswith("state/")}
     outcome = worst(statistics.outcomes)
-    if outcome == DETERMINISTIC and columns is not None:
+    if outcome == DETERMINISTIC:
         curves, kernels = _without_errors(curves), Kernels(**_without_errors(kernels.arrays))
         columns = Columns(**_without_errors(columns.arrays))
     return Theory(run=run, outcome=outcome, t=t, curves=curves, replicas=replicas, bias=bias,

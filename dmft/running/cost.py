@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dmft.committee.march import committee_bytes
 from dmft.core.parallel import Comm
 from dmft.core.progress import time_text
 from dmft.model.data import data_of, make_start
+from dmft.model.network import network_of
+from dmft.model.network_errors import error_seconds
 from dmft.model.runfile import Run
 from dmft.model.two_times import SNAPSHOTS_HELD, kernel_bytes, snapshot_bytes
 from dmft.running.replica import Setup
@@ -44,6 +45,8 @@ GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # and seconds of a step at 
 CUDA_BYTES = 1 << 30             # bytes of the host that CUDA takes
 START = 10.0               # s to start and to compile
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
+ERROR_TIMES = 3.5          # how often the error of a network on new samples is computed of a replica and its companions
+MOST_RECORDS = 200         # recorded times, about
 DISK = 100e6               # bytes a second to a busy shared file system
 POLL_SECONDS = 0.5                 # s between two polls of the stop signals by the simulator or by several ranks, at most
 
@@ -112,18 +115,19 @@ def _march(run: Run, ranks: int) -> tuple[float, float]:
         work += setup.share(solution) * setup.experiment.steps * (
             sampling.total * (1 + setup.experiment.clones) * (constant + MARCH_SLOT * history.slots)
             + sampling.carriers * rate * history.packed)
-    return work * max(run.network.units, 1) ** 2, replica_bytes(setup) * min(_replicas(run), ranks) / ranks
+    if setup.experiment.network is not None:
+        work = work * run.network.units**2 + ERROR_TIMES * (setup.experiment.steps + 1) * error_seconds(setup.experiment.network)
+    return work, replica_bytes(setup, min(_replicas(run), ranks) / ranks)
 
 
-def replica_bytes(setup: Setup) -> float:
-    """Bytes of the samples of a march with all companions, as the first replica has them; without samples, of its matrices."""
+def replica_bytes(setup: Setup, share: float = 1.0) -> float:
+    """Bytes of this share of the samples of a march with all companions, as the first replica has them; without samples, of its
+    matrices."""
     if not setup.sampled:
         return sum(8 * 3.0 * setup.history(solution).slots**2 for solution in setup.solutions(0))
-    network = setup.experiment.network
-    if network is not None:
-        return sum(committee_bytes(network, setup.history(solution), setup.sampling(solution, 0), setup.stored_type)
-                   for solution in setup.solutions(0))
-    return sum(march_bytes(setup.history(solution), (drawn := setup.sampling(solution, 0)).total, drawn.carriers, True,
+    if setup.experiment.network is not None:
+        return setup.network_bytes(share)
+    return share * sum(march_bytes(setup.history(solution), (drawn := setup.sampling(solution, 0)).total, drawn.carriers, True,
                            np.dtype(setup.stored_type).itemsize, setup.experiment.clones) for solution in setup.solutions(0))
 
 
@@ -192,6 +196,10 @@ def _simulation(run: Run, ranks: int, cores: int) -> Cost:
     share = -(-count // ranks) / count                   # of the rank with most instances
     units = max(run.network.units, 1)
     work = entries * (DRAW_ENTRY * (1.0 / share if shared else drawn) + step * units * run.algorithm.steps * count)
+    if run.has_network:  # errors are computed by one core, once for the result and once for the file
+        records = run.simulation.record
+        times = min(run.algorithm.steps + 1, MOST_RECORDS if isinstance(records, str) else len(records))
+        work += 2.0 * cores / share * count * times * error_seconds(network_of(run.network, run.problem))
     states = count * (8.0 * n * units + run.problem.alpha * n) + run.simulation.instances * kernel_bytes(run)
     held = 4.0 * entries * (1 if shared else min(cores, -(-count // ranks)))
     return Cost(START + share * work / cores, PROCESS + held + states, states, POLL_SECONDS)

@@ -11,6 +11,8 @@ from dmft.core.progress import time_text
 from dmft.equations.kernels import COLUMNS
 from dmft.model.data import is_sampled
 from dmft.model.experiment import Experiment, theory_experiment
+from dmft.model.links import NETWORK_LABEL
+from dmft.model.network_errors import LINK_NODES, LINK_POINTS
 from dmft.model.p_spin import PSpin
 from dmft.model.runfile import Run
 from dmft.model.two_times import SNAPSHOTS_HELD, kernel_bytes, simulated_steps, snapshot_bytes
@@ -100,7 +102,8 @@ def _kernels_text(setup: Setup) -> str:
     cells = int(np.count_nonzero(kept.upto > kept.grid))
     what = f"{len(kept.grid)} times t'" + (f", {cells} of them averages over a stretch" if cells else "")
     if setup.experiment.network is not None:
-        return f"kernels at {what}, blocks of {setup.experiment.network.units} x {setup.experiment.network.units}"
+        return f"kernels at {what}, columns at {len(kept.waiting)} waiting times, blocks of {setup.experiment.network.units} x " \
+               f"{setup.experiment.network.units}"
     held = size_text(8.0 * len(COLUMNS) * len(kept.times) * len(kept.waiting))
     return f"kernels at {what}, columns C(t, t_w) at {len(kept.waiting)} waiting times ({held}{_slots_text(setup)})"
 
@@ -139,7 +142,7 @@ def _theory_warnings(run: Run) -> list[str]:
     if not experiment.data.sampled:
         return closed_warnings(experiment)
     if run.has_network:
-        return _few_replicas(run)
+        return _error_warnings(run) + _few_replicas(run)
     found = _step_warnings(Experiment.from_run(run))
     if experiment.mirrored and not experiment.start.random:
         found.append("m0 = 0: in the limit of infinite dimension m stays exactly 0")
@@ -148,6 +151,15 @@ def _theory_warnings(run: Run) -> list[str]:
         found.append(f"few samples for small m0: errors of the first instants grow with m; from m0 = {experiment.m0:.3g} take "
                      f"theory.samples of about {wanted:.1g} (now {theory.samples})")
     return found + _few_replicas(run)
+
+
+def _error_warnings(run: Run) -> list[str]:
+    """Whether the error of a network on new samples is rough."""
+    k = run.network.directions
+    if run.problem.label == NETWORK_LABEL or k in LINK_NODES:
+        return []
+    return [f"mse: labels of {k} directions are averaged over {LINK_POINTS} points, which is rough (a few per cent for products of "
+            "directions); other curves do not need it"]
 
 
 def _few_replicas(run: Run) -> list[str]:
@@ -174,7 +186,7 @@ def _simulation_warnings(run: Run) -> list[str]:
     if not experiment.data.sampled:
         found = closed_warnings(experiment)
     else:
-        found = [] if run.has_network else _step_warnings(experiment)
+        found = _error_warnings(run) if run.has_network else _step_warnings(experiment)
     if run.simulation.instances == 1:
         found.append("simulation.instances = 1: there are no error bars")
     return found

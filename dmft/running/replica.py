@@ -54,7 +54,7 @@ class Setup:
     def from_run(cls, run: Run, start: Guess | None = None, gpu: Gpu | None = None, estimator: Estimator = ESTIMATOR) -> Setup:
         """The setup of a run; start: first guess of the iteration, gpu: the card of this rank."""
         theory, experiment = run.theory, theory_experiment(run)
-        parts = wanted_parts(run) - (frozenset() if experiment.stein and not run.has_network else {"stein"})
+        parts = wanted_parts(run) - (frozenset() if experiment.stein else {"stein"})
         iterate = theory.method == "iterate"
         whole = sampling_of(run, parts, theory.samples, 0, estimator)
         units = max(run.network.units, 1)
@@ -66,7 +66,8 @@ class Setup:
                 raise RunError(f'[network] activation = "{run.network.activation}": without a second derivative the response comes '
                                "by the identity alone; leave theory.variance_reduction out")
             rows = wanted.rows if run.theory.kernel_points else saved_steps(experiment.steps, NETWORK_POINTS)
-            wanted = wanted._replace(waiting=np.zeros(1, np.int64), rows=rows)
+            waiting = wanted.waiting if run.theory.waiting_times else np.zeros(1, np.int64)
+            wanted = wanted._replace(waiting=waiting, rows=rows)
         if iterate:
             wanted = wanted._replace(rows=np.arange(experiment.steps + 1 - experiment.hidden))
         return cls(experiment, run, parts, per_level, wanted, start, gpu, estimator)
@@ -130,6 +131,12 @@ class Setup:
         found = replace(sampling_of(self.run, self.parts, samples, index, self.estimator), pairs=pairs)
         return found if self.experiment.network is None else committee_sampling(self.experiment.network, found)
 
+    def network_bytes(self, share: float = 1.0) -> float:
+        """Resident bytes of the solutions of a replica of a network on a rank with this share of its samples."""
+        assert self.experiment.network is not None
+        return sum(committee_bytes(self.experiment.network, self.history(name), self.sampling(name, 0), self.stored_type, share)
+                   for name in self.solutions(0))
+
     def check_memory(self, comm: Summing, room: float) -> None:
         """UserError, before any work is done, for a run that does not fit into `room` bytes on this rank."""
         kept = SNAPSHOTS_HELD * snapshot_bytes(self.run)
@@ -148,9 +155,8 @@ class Setup:
             return
         here = march_blocks(self.sampling(WHOLE, 0), comm, self.gpu)
         if self.experiment.network is not None:
-            need = sum(committee_bytes(self.experiment.network, self.history(name), self.sampling(name, 0), self.stored_type)
-                       for name in self.solutions(0))
-            check_memory(need / comm.size, room, here.count, "full" if self.per_level is None else "dyadic")
+            check_memory(self.network_bytes(here.count / here.samples), room, here.count,
+                         "full" if self.per_level is None else "dyadic")
             return
         # The layout of a very long full history would itself be too large to make. The tangents of 20 000 steps, 1.6 GB a sample,
         # are too large already.

@@ -9,9 +9,11 @@ import numpy as np
 
 from dmft.core.tree import nest
 from dmft.equations.history import History
+from dmft.equations.kernels import Kept, Wanted, history_for
 from dmft.equations.stepping import Recursion
 from dmft.model.experiment import Experiment
 from dmft.solvers.blocks import Summing, step_together
+from dmft.solvers.longer import Longer, lengthened
 
 
 class Forward:
@@ -22,6 +24,9 @@ class Forward:
     shown: ClassVar[str] = "m"  # the curve of the progress line; its last entry is the last that is known
     experiment: Experiment
     comm: Summing
+    per_level: int | None
+    wanted: Wanted
+    kept: Kept
     history: History
     weights: Recursion
     curves: dict[str, np.ndarray]
@@ -77,7 +82,7 @@ class Forward:
     def shared(self) -> dict[str, Any]:
         """What a checkpoint holds that is the same on every rank."""
         return {"weights": self.weights.state.arrays(), "history": self.history.state(), **self.tables(),
-                "diverged": np.array(self.diverged)}
+                "diverged": np.array(self.diverged), "kept": self.kept._asdict()}
 
     def own(self) -> Mapping[str, np.ndarray]:
         """What it holds with a line per sample of this rank, and one per sample with tangents."""
@@ -87,8 +92,16 @@ class Forward:
         return {}
 
     def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of this run."""
-        found = nest(shared)
+        """Take over the state of this run, or of the same run with an earlier end."""
+        found, e = nest(shared), self.experiment
+        before = len(found["curves"][self.shown]) - 1 + e.hidden
+        if before < e.steps:
+            earlier = history_for(e, self.per_level, self.wanted, before)
+            if not self.history.extends(earlier):
+                raise RuntimeError("the state is that of a history in other blocks")
+            longer = self.longer_than(earlier)
+            found = lengthened(found, e.steps - e.hidden, self.kept, longer, self.empty_kernels())
+            own, carried = longer.own(own), longer.carried(carried)
         self.weights.state = type(self.weights.state).from_arrays(found["weights"])
         self.history.restore(found["history"])
         for group, arrays in self.tables().items():
@@ -96,6 +109,14 @@ class Forward:
                 array[:] = found[group][name]
         self.take_samples(own, carried)
         self.diverged = bool(found["diverged"])
+
+    def longer_than(self, earlier: History) -> Longer:
+        """Where the arrays of the same solution with an earlier end lie in this one."""
+        return Longer(earlier, self.history)
+
+    def empty_kernels(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """Maps and columns of this solution, to be filled."""
+        raise NotImplementedError
 
     def take_samples(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
         """Take over what `own` and `carried` gave."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dmft.equations.history import History
-from dmft.equations.kernels import FDT_COLUMNS, Kept
+from dmft.equations.kernels import Kept
 
 IN_ORDER_OF_TIME = ("factor", "ridge")  # matrices of the weights that are not over slots
 
@@ -68,8 +68,10 @@ class Longer:
         return {name: self.packed(array) if name == "T" else self.vectors(array) for name, array in arrays.items()}
 
 
-def lengthened(found: Mapping[str, Any], steps: int, kept: Kept, longer: Longer) -> dict[str, Any]:
-    """The part of a march's state that all ranks share, for a run of `steps` visible steps that keeps these entries of kernels."""
+def lengthened(found: Mapping[str, Any], steps: int, kept: Kept, longer: Longer,
+               empty: tuple[dict[str, np.ndarray], dict[str, np.ndarray]]) -> dict[str, Any]:
+    """The part of a march's state that all ranks share, for a run of `steps` visible steps that keeps these entries of kernels.
+    empty: maps and columns of that run, to be filled."""
     def curve(array: np.ndarray) -> np.ndarray:
         """A curve with NaN at the steps to come."""
         return np.concatenate((array, np.full((steps + 1 - len(array), *array.shape[1:]), np.nan)))
@@ -81,7 +83,7 @@ def lengthened(found: Mapping[str, Any], steps: int, kept: Kept, longer: Longer)
             into[name][np.ix_(*(there for _, there in shared))] = array[np.ix_(*(here for here, _ in shared))]
         return into
 
-    maps, columns = kept.empty(FDT_COLUMNS[0] in found["columns"])
+    maps, columns = empty
     rows = {name: curve(longer.vectors(array) if array.ndim == 2 else array)
             for name, array in found.get("random_start", {}).items()}
     return {**found, "random_start": rows,

@@ -35,7 +35,6 @@ from dmft.solvers.blocks import (
     normalised,
 )
 from dmft.solvers.forward import Forward
-from dmft.solvers.longer import Longer, lengthened
 
 
 def march_blocks(sampling: Sampling, comm: Summing, gpu: Gpu | None) -> Blocks:
@@ -56,23 +55,10 @@ class Causal(Forward):
         self.kept = Kept.of(self.history, experiment.hidden, wanted)
         self.weights = WeightDynamics(experiment, self.history, estimator)
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
-        self.kernels, self.columns = self.kept.empty(wanted.temperatures)
+        self.kernels, self.columns = self.empty_kernels()
 
-    def shared(self) -> dict[str, Any]:
-        return {**super().shared(), "kept": self.kept._asdict()}
-
-    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
-        """Take over the state of this run, or of the same run with an earlier end."""
-        found = nest(shared)
-        before = len(found["curves"]["m"]) - 1 + self.experiment.hidden
-        if before < self.experiment.steps:
-            earlier = history_for(self.experiment, self.per_level, self.wanted, before)
-            if not self.history.extends(earlier):
-                raise RuntimeError("the state is that of a history in other blocks")
-            longer = Longer(earlier, self.history)
-            found = lengthened(found, self.experiment.steps - self.experiment.hidden, self.kept, longer)
-            own, carried = longer.own(own), longer.carried(carried)
-        super().restore(found, own, carried)
+    def empty_kernels(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        return self.kept.empty(self.wanted.temperatures)
 
 
 class March(Causal):

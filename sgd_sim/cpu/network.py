@@ -19,6 +19,7 @@ from sgd_sim.cpu.dynamics import add_noise
 from sgd_sim.cpu.lanes import make_noise
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.fast_normals import BLOCK, buffers
+from sgd_sim.kernels.formulas import keep_of, point_ahead
 from sgd_sim.kernels.rows import aligned, padded
 from sgd_sim.kernels.step_table import compiled_loss, make_table, settings_of
 from sgd_sim.landscape import draw_directions, make_landscape
@@ -131,14 +132,16 @@ class NetworkTrajectory:
             settings = settings_of(self.table, step)
             if step < last:
                 self._draw(settings, step)
-            self._pass(settings, wanted, step < last)
+            moves = step < last
+            if wanted or not settings.lookahead:
+                self._pass(settings, self.weights, wanted, moves and not settings.lookahead)
             if wanted:
                 self._record(column)
             if not np.isfinite(self.parameters).all() or wanted and not np.isfinite(self.curves[:, column]).all():
                 self.diverged_at = step
                 self.curves[:, column:] = np.nan
                 break
-            if step < last:
+            if moves:
                 self._update(settings, step)
         self.step = last
 
@@ -151,9 +154,9 @@ class NetworkTrajectory:
             minibatch.draw_fixed_size(self.kind, self.s, settings.first_place, settings.last_place, self.noise.batch,
                                       settings.order, self.order)
 
-    def _pass(self, settings, everything: bool, moves: bool) -> None:
-        """Outputs, and gradients where the weights move."""
-        self.W[:, : self.n] = self.weights
+    def _pass(self, settings, at: np.ndarray, everything: bool, moves: bool) -> None:
+        """Outputs at weights (p, N), and gradients where the weights move."""
+        self.W[:, : self.n] = at
         activation, (a, beta) = self.network.activation, self.shared
         _, dv = compiled_loss(self.experiment.losses[settings.loss])
         pass_over_units(self.data, self.W, a, beta, self.labels, self.s, everything, moves, settings.scale, activation.s,
@@ -169,11 +172,16 @@ class NetworkTrajectory:
         self.curves[:, column] = flattened(values)
 
     def _update(self, settings, step: int) -> None:
-        """One step of all parameters from the gradients of the last pass. Eqs. [c-step], [momentum]."""
+        """One step of all parameters from the gradients of the last pass, or of one at the point ahead. Eqs. [c-step],
+        [momentum]."""
         W, network = self.weights, self.network
-        new = (settings.inertia - settings.eta * settings.ridge) * W - settings.eta / np.sqrt(self.n) * self.total
+        before, point = self.before[: W.size].reshape(W.shape), W
+        if settings.lookahead:  # records are made at w, the gradient is taken at the point ahead
+            point = point_ahead(settings.lookahead, W, before)
+            self._pass(settings, point, False, True)
+        new = keep_of(settings.inertia, settings.eta, settings.ridge) * point - settings.eta / np.sqrt(self.n) * self.total
         if self.remembers:
-            new -= settings.recoil * self.before[: W.size].reshape(W.shape)
+            new -= settings.recoil * before
             self.before[:] = self.parameters
         if settings.noise > 0.0:
             for r in range(len(new)):

@@ -94,9 +94,12 @@ NETWORKS = Table("networks", (
                            Option("trained", _list("network.intercepts", -0.3, 0.3, network__train_intercepts=0.05)))),
     Feature("constraint", (Option("units"), Option("none", _free), Option("frobenius", _set(network__constraint="frobenius")))),
     Feature("heat", (Option("none", allowed=_is(algorithm=("gd", "sgd", "persistent_sgd")), weight=2.0), *HEAT)),
-    Feature("momentum", (Option("none"), Option("heavy ball", _real("algorithm.momentum", 0.2, 0.6)))),
+    Feature("momentum", (Option("none"), Option("heavy ball", _real("algorithm.momentum", 0.2, 0.6)), Option(
+        "nesterov", lambda n, c: {"algorithm.momentum": n.real(0.2, 0.6), "algorithm.nesterov": True}))),
     RATE,
     Feature("phase", PHASE),
+    Feature("estimators", (Option("identity", weight=2.0),
+                           Option("by parts", _set(theory__variance_reduction=["sobol", "stein"])))),
     METHOD,
 ))
 

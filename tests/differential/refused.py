@@ -163,13 +163,11 @@ REFUSALS = (
             _both(_has(start="warm"), lambda chosen: chosen["constraint"] != "sphere"), _set(problem__start_overlap="iid")),
     # networks and closed models: valid runs of their own
     *(Refusal(f"network, {name}", words, _plain, {**UNITS, **keys}) for name, words, keys in (
-        ("nesterov", "heavy ball alone", _set(algorithm__momentum=0.3, algorithm__nesterov=True)),
+        ("signs", "made for labels", _set(problem__loss="logistic")),
         ("snapshots", "fields of a single unit", _set(theory__snapshots=[0.0])),
         ("observables", "single unit", _set(theory__observables=[WRONG_SIDE])),
         ("iterate", "solved by the march", _set(theory__method="iterate")),
         ("temperatures", "single unit", _set(theory__fdt=True)),
-        ("waiting times", "maps of kernels alone", _set(theory__waiting_times=[0.0])),
-        ("keep_state", "not kept", _set(theory__keep_state=True)),
         ("start", "is not used with", _set(problem__start="random")))),
     *(Refusal(f"closed, {name}", words, _plain, {**ENERGY, **keys}) for name, words, keys in (
         ("mini-batches", "draw mini-batches from", _set(algorithm__kind="sgd", algorithm__batch_fraction=0.5)),

@@ -18,12 +18,12 @@ from tests.network_cases import PAIR, UNEQUAL, network_run
 SMALL = {"dimension": 60, "instances": 2, "record": "linear"}
 
 
-@pytest.mark.parametrize("constraint", ["none", "frobenius", "orthonormal"])
-def test_steps_are_those_of_a_plain_loop(constraint):
+@pytest.mark.parametrize(("constraint", "nesterov"), [("none", False), ("frobenius", True), ("orthonormal", False)])
+def test_steps_are_those_of_a_plain_loop(constraint, nesterov):
     """Gradient descent with momentum, and a second layer that is trained, written in a few lines of NumPy on the same data."""
     run = network_run({**SMALL, "units": 2, "directions": 2, "activation": "tanh", "alpha": 2.0, "m0": [[0.4, 0.1], [-0.1, 0.3]],
                        "intercepts": [0.2, -0.1], "train": 0.05, "train_intercepts": 0.03, "constraint": constraint,
-                       "kind": "gd", "momentum": 0.4, "learning_rate": 0.1, "t_max": 1.0, "label_noise": 0.04,
+                       "kind": "gd", "momentum": 0.4, "nesterov": nesterov, "learning_rate": 0.1, "t_max": 1.0, "label_noise": 0.04,
                        **({"ridge": 0.2} if constraint == "none" else {})})
     found = sgd_sim.simulate(run)
     start = NetworkTrajectory(run, 1, empty_states(run), False)
@@ -31,11 +31,12 @@ def test_steps_are_those_of_a_plain_loop(constraint):
     X, W, (a, beta) = start.data[:120, :n].astype(float), start.weights.copy(), start.shared.copy()
     before = W.copy()
     for step in range(10):
-        h = X @ W.T / np.sqrt(n) + beta
+        y = W + (0.4 * (W - before) if nesterov and step else 0.0)
+        h = X @ y.T / np.sqrt(n) + beta
         c = apply(network.activation.s, h) @ a - start.labels
         g = c[:, None] * a * apply(network.activation.ds, h)
-        A, B, _ = e.update.shares(step)
-        u = (A - e.eta_n[step] * e.ridge_n[step]) * W - B * before - e.eta_n[step] * g.T @ X / np.sqrt(n)
+        A, B = e.update.A[step], e.update.B[step]
+        u = (A - e.eta_n[step] * e.ridge_n[step]) * y - B * before - e.eta_n[step] * g.T @ X / np.sqrt(n)
         before, W = W, projection(constraint, u @ u.T / n) @ u
         a, beta = a - 0.05 / n * c @ apply(network.activation.s, h), beta - 0.03 / n * g.sum(axis=0)
     np.testing.assert_allclose(found.C[1, -1], W @ W.T / n, atol=2e-5)
@@ -62,8 +63,8 @@ def test_a_simulation_goes_on_where_it_was_stopped(tmp_path):
 
 @pytest.mark.statistical
 def test_theory_and_simulation_agree_in_m_and_in_C(monkeypatch):
-    """Both in all components; without its memory the theory still has m nearly right, and C wrong."""
-    run = network_run({**PAIR, "samples": 2048, "replicas": 4, "dimension": 400, "instances": 40,
+    """Both in all components, with Nesterov's momentum; without its memory the theory still has m nearly right, and C wrong."""
+    run = network_run({**PAIR, "momentum": 0.3, "nesterov": True, "samples": 2048, "replicas": 4, "dimension": 400, "instances": 40,
                        "record": [0.5, 1.0, 2.0], "t_max": 2.0})
     simulation = sgd_sim.simulate(run)
     found = dmft.compare(dmft.solve(run, quiet=True), simulation)

@@ -151,7 +151,9 @@ def _kernels(a: Theory, b: Theory, tolerance: float) -> list[DatasetDifference]:
     maps = [kernel_difference(name, ours[name], others[name], tolerance) for name in ours if name in others]
     if a.columns is None or b.columns is None:
         return maps
-    return maps + [column_difference(name, a.columns, b.columns, (_ended(a), _ended(b)), tolerance) for name in COLUMNS]
+    entries = [*np.ndindex((a.run.network.units,) * 2)] if a.run.has_network else [()]
+    return maps + [column_difference(name, a.columns, b.columns, (_ended(a), _ended(b)), tolerance, entry)
+                   for entry in entries for name in COLUMNS]
 
 
 def _ended(theory: Theory) -> int:
@@ -173,16 +175,18 @@ def kernels_of(theory: Theory) -> dict[str, Curve]:
     return {name: Curve(arrays["t"], arrays[name], arrays[f"{name}_error"], _ended(theory)) for name in names}
 
 
-def column_difference(name: str, a: Columns, b: Columns, counts: tuple[int, int], tolerance: float) -> DatasetDifference:
-    """A kernel of two solutions at the times and waiting times that both have."""
+def column_difference(name: str, a: Columns, b: Columns, counts: tuple[int, int], tolerance: float,
+                      entry: tuple[int, ...] = ()) -> DatasetDifference:
+    """A kernel of two solutions at the times and waiting times that both have. entry: the pair of units, of a network."""
     rows, waits = common_indices(a.t, b.t, tolerance), common_indices(a.t_w, b.t_w, tolerance)
     row, wait = np.nonzero(a.t[rows[0]][:, None] >= a.t_w[waits[0]] + (tolerance if name in ("M_R", "R", "chi") else -tolerance))
 
     def part(columns: Columns, which: int) -> Curve:
-        place = rows[which][row], waits[which][wait]
-        return Curve(columns.t[place[0]], getattr(columns, name)[place], getattr(columns, f"{name}_error")[place], counts[which])
+        row_here, place = rows[which][row], (rows[which][row], waits[which][wait], *entry)
+        return Curve(columns.t[row_here], getattr(columns, name)[place], getattr(columns, f"{name}_error")[place], counts[which])
 
-    return _judge(f"{name}(t, t_w)", part(a, 0), part(b, 1), wait, a.t_w[waits[0][wait]])
+    of = f"[{','.join(map(str, entry))}]" if entry else ""
+    return _judge(f"{name}{of}(t, t_w)", part(a, 0), part(b, 1), wait, a.t_w[waits[0][wait]])
 
 
 def kernel_difference(name: str, a: Curve, b: Curve, tolerance: float) -> DatasetDifference:

@@ -52,8 +52,8 @@ def partial_theory(header: store.Stored) -> Theory:
     pair = (run.network.units,) * 2 if run.has_network else ()
     return Theory(run=run, outcome=str(header.attrs.get("outcome", "running")), t=t, curves=curves, replicas=replicas, bias={},
                   kernels=Kernels(t[kept.grid], **_kernels(header, kept, running, KERNELS, pair=pair), t_last=t[kept.upto]),
-                  columns=None if pair else Columns(t[kept.times], t[kept.waiting],
-                                                    **_kernels(header, kept, running, columns_of(run), COLUMN)),
+                  columns=Columns(t[kept.times], t[kept.waiting],
+                                  **_kernels(header, kept, running, columns_of(run), COLUMN, pair)),
                   attrs=dict(header.attrs))
 
 
@@ -62,7 +62,7 @@ def _kernels(header: store.Stored, kept: Kept, running: list[int], names: Sequen
     """Maps, or with the prefix COLUMN columns, and their errors by name. pair: axes of units, for a network."""
     arrays = {}
     finished = int(store.read(header.path, "finished/state/count")[0]) if "finished/state/count" in header.shapes else 0
-    shape = (kept.times.size, kept.waiting.size) if prefix else (kept.grid.size, kept.grid.size, *pair)
+    shape = *((kept.times.size, kept.waiting.size) if prefix else (kept.grid.size, kept.grid.size)), *pair
     for name in names:
         mean, squares = (f"finished/state/{prefix}{name}_{part}" for part in ("mean", "squares"))
         arrays[name], arrays[f"{name}_error"] = np.full(shape, np.nan), np.full(shape, np.nan)

@@ -37,7 +37,7 @@ def draw(scan: Scan, path: Path | None, against: str | None = None) -> Figure:
                 share, low, high = (scan.arrays[name][rows, column] for name in ("share", "share_low", "share_high"))
                 bars = np.maximum([share - low, high - share], 0.0)
                 axes[1, column].errorbar(x[rows], share, bars, fmt=line, color=colour, markersize=4, linewidth=1, capsize=2)
-    axes[0, 0].set_ylabel("overlap m (bars: 2 standard errors)")
+    axes[0, 0].set_ylabel(f"{_overlap(scan)} (bars: 2 standard errors)")
     if shares:
         axes[1, 0].set_ylabel(f"share with loss < {scan.threshold:g} (95 %)")
     axes[0, -1].legend(fontsize=8)
@@ -49,7 +49,7 @@ def _draw_maps(scan: Scan, plane: tuple[str, str], axes: np.ndarray) -> None:
     (x, across), (y, up) = ((key, np.unique(scan.numeric()[key])) for key in plane)
     column, row = (np.searchsorted(values, scan.numeric()[key]) for key, values in ((x, across), (y, up)))
     m = scan.arrays["m"]
-    what = [("m", "overlap m", (np.nanmin(m), np.nanmax(m))), ("share", f"share with loss < {scan.threshold:g}", (0.0, 1.0))]
+    what = [("m", _overlap(scan), (np.nanmin(m), np.nanmax(m))), ("share", f"share with loss < {scan.threshold:g}", (0.0, 1.0))]
     for line, (name, label, (least, most)) in zip(axes, what):
         for k, axis in enumerate(line):
             table = np.full((up.size, across.size), np.nan)
@@ -70,6 +70,11 @@ def _groups(scan: Scan, against: str) -> list[tuple[str, str, np.ndarray]]:
                  if key != against and value_of(row, key) is not None]
         found.setdefault((", ".join([row.kind, *words]), row.kind), []).append(i)
     return [(label, kind, np.array(rows)) for (label, kind), rows in found.items()]
+
+
+def _overlap(scan: Scan) -> str:
+    """What `m` of a table is; of a network, scans.gathering.overlap_size."""
+    return "rms overlap of the units" if scan.rows[0].run.has_network else "overlap m"
 
 
 def _label(key: str) -> str:

@@ -8,9 +8,11 @@ import numpy as np
 
 import sgd_sim
 from dmft.core import store
+from dmft.core.averages import mean_and_error
 from dmft.core.errors import FileError
 from dmft.files import layouts
 from dmft.model.runfile import parse_run
+from dmft.result.statistics import averaged
 from workbench.scans.scan import SCANNED_KINDS, Scan, ScanRow, value_of
 
 
@@ -36,15 +38,23 @@ def _row(path: Path, threshold: float) -> ScanRow | None:
         return None
     experiment = parse_run(header.run_text, str(path), any_loss=True)
     layouts.check(header)
-    if experiment.has_network:
-        raise FileError(f"{path}: a network, whose overlaps are matrices: tables of scans hold one m; use dmft compare or export")
     if header.kind == "theory":
         t, m, m_error, loss, loss_error = (store.read(path, name) for name in ("t", "m", "m_error", "loss", "loss_error"))
+        if experiment.has_network:
+            chosen = averaged(str(header.attrs["outcomes"]).split(","))
+            m, m_error = mean_and_error(overlap_size(store.read(path, "replicas/m"))[chosen])
         return ScanRow(path, "theory", experiment, header.shapes["replicas/m"][0], t, m, m_error, loss, loss_error)
     result = sgd_sim.load(path)
     mean, error, share = result.mean(), result.error(), result.share_below(threshold)
-    return ScanRow(path, "simulation", experiment, result.instances, result.t, mean.m, error.m, mean.loss, error.loss,
+    m, m_error = mean_and_error(overlap_size(result.m)) if experiment.has_network else (mean.m, error.m)
+    return ScanRow(path, "simulation", experiment, result.instances, result.t, m, m_error, mean.loss, error.loss,
                    share.share, share.low, share.high)
+
+
+def overlap_size(m: np.ndarray) -> np.ndarray:
+    """What tables hold of the overlaps (.., unit, direction) of a network: the root mean square over units of the length of their
+    part along the directions, |m| of a single unit."""
+    return np.sqrt((m**2).sum(axis=-1).mean(axis=-1))
 
 
 def table_lines(scan: Scan) -> list[str]:

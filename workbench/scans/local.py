@@ -49,8 +49,6 @@ def run_scan(run: Run, points: Sequence[GridPoint], folder: Path, kinds: Sequenc
 
 def _checked(run: Run, points: Sequence[GridPoint], kinds: Sequence[str]) -> dict[str, Run]:
     """The runs of all points by name, each once; RunError before anything is computed."""
-    if run.has_network:
-        raise RunError("[network]: overlaps of a network are matrices, and tables of scans hold one m; solve its points one by one")
     runs = {point.name: run.replace(_settings(point)) for point in points}
     if not runs or len({each.to_toml() for each in runs.values()}) < len(points):
         raise RunError("a scan needs one point at least, and each once")

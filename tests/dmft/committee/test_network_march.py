@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import dmft
+from dmft.committee.march import CommitteeMarch
 from tests.network_cases import PAIR, UNEQUAL, estimates, made, marched, network_run
+from workbench.inspection.difference import difference
+from workbench.inspection.opening import open_file
 
 
 def test_blocks_without_merges_are_the_full_history():
@@ -71,8 +74,26 @@ def test_epochs_visit_every_sample_once():
     assert b < a - 4.0 * np.hypot(a_error, b_error)
 
 
+@pytest.mark.parametrize("more", [{"history": "full"}, {"history": "dyadic", "blocks_per_level": 4, "nesterov": True,
+                                                        "variance_reduction": ["sobol", "stein"]}])
+def test_a_kept_state_goes_on_to_a_later_time(tmp_path, monkeypatch, more):
+    run = network_run({**PAIR, "samples": 64, "replicas": 1, "momentum": 0.3, "temperature": 0.1, "keep_state": True, "t_max": 1.7,
+                       **more})
+    dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
+    longer = run.replace(t_max=3.1)
+    rows, take = [], CommitteeMarch.take
+    monkeypatch.setattr(CommitteeMarch, "take", lambda march, totals: (rows.append(march.n), take(march, totals)))
+    found = dmft.solve(longer, output=tmp_path / "a.h5", resume=True, quiet=True)
+    assert min(rows) == 17  # where the shorter one ended
+    whole = dmft.solve(longer, quiet=True)
+    for name in ("m", "C", "loss", "delta_nu"):
+        assert np.array_equal(found.curves[name], whole.curves[name]), name
+    assert all(np.array_equal(array, whole.kernels.arrays[name], equal_nan=True) for name, array in found.kernels.arrays.items())
+    assert all(np.array_equal(array, whole.columns.arrays[name], equal_nan=True) for name, array in found.columns.arrays.items())
+
+
 def test_results_are_saved_with_named_axes(tmp_path):
-    run = network_run({**PAIR, "samples": 64, "replicas": 2, "t_max": 0.3})
+    run = network_run({**PAIR, "samples": 64, "replicas": 2, "t_max": 0.3, "waiting_times": [0.1]})
     theory = dmft.solve(run, output=tmp_path / "a.h5", quiet=True)
     again = dmft.load(tmp_path / "a.h5")
     assert np.array_equal(theory.m, again.m) and again.m.shape == (4, 2, 2) and again.kernels.C.shape == (4, 4, 2, 2)
@@ -80,6 +101,11 @@ def test_results_are_saved_with_named_axes(tmp_path):
     with h5py.File(tmp_path / "a.h5") as file:
         assert [axis.label for axis in file["m"].dims] == ["time", "unit", "direction"]
         assert [axis.label for axis in file["replicas/C"].dims] == ["replica", "time", "unit", "unit"]
+    C = again.columns.C                     # (t, t_w, unit, unit) of all later times
+    np.testing.assert_array_equal(C[np.isfinite(C[:, 0, 0, 0]), 0], again.kernels.C[1:, 1])
+    assert again.columns.t_w == pytest.approx([0.1]) and again.bias["columns/chi"].shape == C.shape
+    opened = open_file(tmp_path / "a.h5")
+    assert "C[0,1](t, t_w)" in [one.name for one in difference(opened, opened).compared]
     more = dmft.solve(run.replace(replicas=3), output=tmp_path / "a.h5", resume=True, quiet=True)
     assert np.array_equal(more.replicas["C"][:2], theory.replicas["C"]) and len(more.replicas["C"]) == 3
     assert more.bias["C"].shape == (4, 2, 2) and np.isfinite(more.mse).all()

@@ -7,10 +7,14 @@ import pytest
 
 import dmft
 from dmft.core.errors import RunError, UserError
+from dmft.core.parallel import Comm
 from dmft.model.activations import BUILT_IN, RELU, apply, register_activation, smooth_relu
 from dmft.model.experiment import Experiment, known_errors
 from dmft.model.links import register_link
-from dmft.model.network_errors import network_errors, pair_average
+from dmft.model.network import network_of
+from dmft.model.network_errors import error_seconds, network_errors, pair_average
+from dmft.running.cost import estimate
+from dmft.running.preview import preview
 from dmft.running.replica import Setup
 from tests.network_cases import PAIR, UNEQUAL, network_run
 
@@ -28,7 +32,8 @@ WRONG = [
     ({"flip": 0.1}, r"\[problem\] key 'flip' is not used with \[network\]"),
     ({"ridge": 0.1}, r"key 'ridge' is not used with \[network\] constraint = \"units\""),
     ({"units": 0}, r"units = 0: must be 1 at least"),
-    ({"nesterov": True, "momentum": 0.5}, r"nesterov = true: networks have heavy ball alone"),
+    ({"loss": "logistic"}, r'loss = "logistic": made for labels \+1 and -1, and label = "network" tells real numbers'),
+    ({"loss": "smooth_hinge", "label": "parity", "label_noise": 0.1}, r'loss = "smooth_hinge": made for labels \+1 and -1'),
 ]
 
 
@@ -39,7 +44,7 @@ def test_what_does_not_fit_is_said_in_a_line(wrong, says):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("key", "value"), [("theory.device", "gpu"), ("theory.method", "iterate"), ("theory.keep_state", True)])
+@pytest.mark.parametrize(("key", "value"), [("theory.device", "gpu"), ("theory.method", "iterate"), ("theory.fdt", True)])
 def test_what_the_theory_has_not_is_said_before_it_runs(key, value):
     with pytest.raises(RunError, match=rf"\[theory\] {key.partition('.')[2]}"):
         dmft.solve(network_run(PAIR).replace({key: value}))
@@ -111,6 +116,35 @@ def test_smooth_relu_is_relu_averaged():
     step = 1e-5
     slope = (apply(smooth_relu(0.3).ds, x + step) - apply(smooth_relu(0.3).ds, x - step)) / (2 * step)
     np.testing.assert_allclose(apply(smooth_relu(0.3).d2s, x), slope, atol=1e-8)
+
+
+def test_losses_of_signs_have_labels_of_signs():
+    assert network_run({**PAIR, "loss": "logistic", "label": "parity"}).problem.loss == "logistic"
+
+
+def test_ranks_share_samples_and_not_kernels():
+    setup = Setup.from_run(network_run({**PAIR, "samples": 64, "history": "full"}, t_max=15.0))
+    whole, half = setup.network_bytes(), setup.network_bytes(0.5)
+    matrices = 2 * 5 * 8.0 * (2 * 150) ** 2  # Q, R, M_C and two factors, of the solution and its companion
+    assert matrices < 2 * half - whole < 2 * matrices
+
+
+@pytest.mark.parametrize(("k", "label", "exact"), [(2, "product", 1.0), (3, "parity", 1.0), (4, "product", 1.0),
+                                                   (3, "staircase", 3.0)])
+def test_errors_with_links_of_several_directions(k, label, exact):
+    """Units without overlap know nothing of the label: E (f - y)^2 = E f^2 + E y^2, with E f^2 = 2 (2/pi) arcsin(1/2)."""
+    network = Experiment.from_run(network_run({"units": 2, "directions": k, "label": label, "m0": 0.0, "alpha": 2.0, "kind": "gd",
+                                               "learning_rate": 0.1, "t_max": 0.1})).network
+    found = network_errors(network, {"m": network.m0[None], "C": network.Q0[None], "a": network.a[None]})["mse"][0]
+    assert found == pytest.approx(2.0 / 3.0 + exact, abs=1e-6)
+
+
+def test_rough_errors_are_told_and_counted():
+    run = network_run({"units": 1, "directions": 5, "label": "product", "m0": 0.0, "alpha": 2.0, "kind": "gd", "t_max": 1.0,
+                       "learning_rate": 0.1})
+    assert any("mse: labels of 5 directions" in text for text in preview(run, "theory", Comm()).warnings)
+    assert estimate(run.replace(t_max=50.0), "theory").seconds > estimate(
+        run.replace(t_max=50.0, label="network"), "theory").seconds + 8 * 500 * error_seconds(network_of(run.network, run.problem))
 
 
 @pytest.mark.parametrize("more", [{}, {"label": "tanh_hermite3"}, {"teacher_overlaps": [[1.0, 0.4], [0.4, 1.2]],

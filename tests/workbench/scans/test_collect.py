@@ -12,6 +12,7 @@ import dmft
 import sgd_sim
 from dmft.core import store
 from dmft.model.runfile import parse_run
+from tests.network_cases import SPHERES, network_run
 from tests.run_files import run_text
 
 pytestmark = pytest.mark.cli
@@ -83,3 +84,21 @@ def test_a_table_can_be_looked_at_and_drawn_again(dmft_main, results, tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "again.png").read_bytes() == (tmp_path / "first.png").read_bytes()
     assert dmft_main("inspect", "s.h5").returncode == 0 and dmft_main("export", "s.h5", "--csv", "tables").returncode == 0
+
+
+def test_a_table_of_networks_holds_the_size_of_their_overlaps(dmft_main, tmp_path):
+    """The root mean square over units of |m_r|, from single replicas and instances."""
+    run, folder = network_run({**SPHERES, "kind": "gd", "samples": 32, "replicas": 3, "dimension": 20, "instances": 3, "t_max": 0.2,
+                               "record": "linear"}), tmp_path / "scan"
+    folder.mkdir()
+    for alpha in (2.0, 3.0):
+        theory = dmft.solve(run.replace(alpha=alpha), output=folder / f"{alpha}.theory.h5", quiet=True)
+        simulation = sgd_sim.simulate(run.replace(alpha=alpha))
+        simulation.save(folder / f"{alpha}.simulation.h5")
+    done = dmft_main("collect", str(folder), "--times", "0.2", "-o", "s.h5")
+    assert done.returncode == 0, done.stderr
+    table = store.load(tmp_path / "s.h5")
+    for row, each in ((1, theory.replicas["m"]), (3, simulation.m)):
+        sizes = np.sqrt((each[:, -1] ** 2).sum(axis=(1, 2)) / 2)
+        np.testing.assert_allclose(table.arrays["m"][row], sizes.mean(), rtol=1e-12)
+        np.testing.assert_allclose(table.arrays["m_error"][row], sizes.std(ddof=1) / np.sqrt(3), rtol=1e-12)

@@ -1,0 +1,54 @@
+"""The control variate of mu: Y = dh/dkappa through the label alone, (k, p) a sample, and what it adds to mu. Eq. [c-stein]."""
+
+from __future__ import annotations
+
+from numba import njit
+
+from dmft.committee.tangents import merge_wide
+from dmft.core.compiled import INNER
+from dmft.equations.noise import dot
+from dmft.samples.tangents import OVERSHOOT
+
+
+@njit(**INNER)
+def add_control(w, Y, d, curve, bend, told, slope, outlier, numbers, label, wild):
+    """Add g' Y + (s/l) d2v/dh dy (dphi/dkappa)^T of one sample, times its weight, to numbers[label ..], (p, k), and its weight to
+    numbers[wild] where Y is beyond `outlier`. told: (s/l) dl'/dy; slope (k,): dphi/dkappa. Eq. [c-stein]."""
+    k, p = Y.shape
+    largest = 0.0
+    for t in range(k):
+        along = told * slope[t]
+        for r in range(p):
+            along += curve * d[r] * Y[t, r]
+            largest = max(largest, abs(Y[t, r]))
+        for r in range(p):
+            numbers[label + r * k + t] += w * (along * d[r] + bend[r] * Y[t, r])
+    if largest > outlier:
+        numbers[wild] += w
+
+
+@njit(**INNER)
+def advance_control(Y, past, d, curve, bend, told, slope, drive, step, used, room):
+    """Y of one sample from step n to n+1 in place, and its past (k, slots p), sums over blocks. room (p,). Eq. [c-stein]."""
+    k, p = Y.shape
+    largest, norm = bend[0], 0.0
+    for r in range(p):
+        largest, norm = max(largest, bend[r]), norm + d[r] * d[r]
+    most = step.most if step.eta * (curve * norm + largest) > OVERSHOOT else step.y_most
+    for t in range(k):
+        along = told * slope[t]
+        for r in range(p):
+            along += curve * d[r] * Y[t, r]
+        for r in range(p):
+            room[r] = step.eta * (dot(drive.memory[r], past[t], used) - along * d[r] - bend[r] * Y[t, r])
+            for q in range(p):
+                room[r] += drive.keep[r, q] * Y[t, q]
+        if len(step.merges):
+            merge_wide(past[t], step.merges, p)
+        for r in range(p):
+            past[t, step.slot * p + r] = Y[t, r]
+        for r in range(p):
+            following = 0.0
+            for q in range(p):
+                following += drive.A[r, q] * room[q]
+            Y[t, r] = min(max(following, -most), most)

@@ -1,0 +1,48 @@
+"""Which entries of the kernels of a committee are kept: as of equations/kernels.py for one unit, in blocks p x p. Eq. [columns]."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.committee.weights import UnitRow, UnitWeights
+from dmft.equations.kernels import COLUMNS, KERNELS, Kept
+
+
+def empty_kernels(kept: Kept, units: int) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Maps (P, P, p, p) and columns (L, J, p, p), to be filled by `enter_units`."""
+    pair, saved = (units, units), len(kept.grid)
+    return ({name: np.zeros((saved, saved, *pair)) for name in KERNELS},
+            {name: np.full((len(kept.times), len(kept.waiting), *pair), np.nan) for name in COLUMNS})
+
+
+def enter_units(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept: Kept, weights: UnitWeights,
+                row: UnitRow) -> None:
+    """Enter row n into the maps and columns that have it. M_R and R are densities in time, zero on and above the diagonal of a
+    map; a column is NaN before its waiting time. All belong to the points where gradients are taken. Eq. [fdt-chi]."""
+    e, state, history, p, n = weights.experiment, weights.state, weights.history, weights.units, weights.n
+    i, line = int(kept.grid.searchsorted(n)), int(kept.times.searchsorted(n))
+    in_map, in_columns = n in kept.grid[i : i + 1], kept.times[line] == n
+    if not (in_map or in_columns):
+        return
+    none, rates, R = np.zeros((p, p)), e.eta_n[:n], e.eta_0 * state.R_row
+    C, C_now = state.Q_row + state.m @ state.m_past, state.Q_now + state.m @ state.m.T
+    rows = (("M_C", row.M_C, row.M_C_now, None), ("C", C, C_now, None),
+            ("M_R", row.K_R, none, rates), ("R", R, none, rates))
+    waited = int(kept.waiting.searchsorted(n))
+    now_waits = slice(waited, waited + int(n in kept.waiting[waited : waited + 1]))
+    blocks = np.searchsorted(history.first[history.order], kept.waiting[:waited])  # those of the waiting steps, in order of time
+    for name, past, now, source in rows:
+        if in_map:
+            for r, q in np.ndindex(p, p):
+                means = kept.means(np.ascontiguousarray(past[r, q::p]), history, i, 0, source)
+                maps[name][i, : i + 1, r, q] = np.append(means, now[r, q])
+                if source is None:
+                    maps[name][:i, i, q, r] = means
+        if in_columns:
+            entries = past.reshape(p, -1, p).swapaxes(0, 1)[history.order[blocks]]  # (waited, p, p)
+            columns[name][line, :waited] = entries if source is None else entries / source[kept.waiting[:waited], None, None]
+            columns[name][line, now_waits] = now
+    if in_columns:
+        # sums over all blocks from one on
+        since = np.cumsum(R.reshape(p, -1, p).swapaxes(0, 1)[history.order[::-1]], axis=0)[::-1]  # [fdt-chi]
+        columns["chi"][line, :waited], columns["chi"][line, now_waits] = since[blocks], 0.0
