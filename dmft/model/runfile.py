@@ -20,10 +20,11 @@ import numpy as np
 
 from dmft.core import schema
 from dmft.core.errors import RunError, UserError
+from dmft.core.notebook import html_card
 from dmft.core.schema import boolean, choice, integer, number, option, text
 from dmft.model import registry
 from dmft.model.algorithm import AlgorithmConfig, check_algorithm
-from dmft.model.data import is_known, named_losses
+from dmft.model.data import data_text, is_known, is_sampled, named_losses
 from dmft.model.network import PROBLEM_KEYS, SINGLE_KEYS, NetworkConfig, completed, names_known
 from dmft.model.problem import ProblemConfig
 from dmft.model.sample_averages import averages, names_of_observables
@@ -140,9 +141,9 @@ SECTIONS: dict[str, type] = {"problem": ProblemConfig, "network": NetworkConfig,
                              "theory": TheoryConfig, "simulation": SimulationConfig}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
-    """One experiment, complete: what a run file says and every default it leaves out."""
+    """One experiment, complete: what a run file says and every default it leaves out. print(run.to_toml()) shows all of it."""
 
     problem: ProblemConfig
     algorithm: AlgorithmConfig
@@ -150,6 +151,28 @@ class Run:
     simulation: SimulationConfig
     network: NetworkConfig = NetworkConfig()
     title: str = ""
+
+    def __repr__(self) -> str:
+        title, theory, simulation = f"{self.title!r}: " if self.title else "", self.theory, self.simulation
+        by = f"{theory.replicas} x {theory.samples} samples" if is_sampled(self.problem) else "without samples"
+        return (f"<Run {title}{self.summary}, t_max = {self.algorithm.t_max:g}; theory: {theory.method}, {by}; simulation: "
+                f"N = {simulation.dimension}, {simulation.instances} instances>")
+
+    def _repr_html_(self) -> str:
+        facts = {f"[{name}]": ", ".join(f"{key} = {schema.show(value)}" for key, value in table.items())
+                 for name, table in self.tables().items() if table}
+        return html_card(self.title or self.summary, facts)
+
+    @property
+    def summary(self) -> str:
+        """Algorithm, loss unless it is that of phase retrieval, alpha or what stands in its place without samples, start, learning
+        rate, and a ridge where there is one: "gd, alpha = 3, m0 = 0.5, eta = 0.02"."""
+        problem = self.problem
+        start = f"m0 = {problem.m0:g}" if isinstance(problem.m0, float) else f"{registry.name_of(problem.start)} start"
+        loss = "" if problem.loss == "phase_retrieval" or self.has_network else f"{registry.name_of(problem.loss)}, "
+        ridge = f" {problem.ridge:g}" if isinstance(problem.ridge, float) else ""  # or a schedule
+        ridge = f", ridge{ridge}" if problem.constraint == "ridge" else ""
+        return f"{self.algorithm.kind}, {loss}{data_text(problem)}, {start}, eta = {self.algorithm.rate_text}{ridge}"
 
     @property
     def has_network(self) -> bool:

@@ -38,5 +38,5 @@ def run(options: argparse.Namespace) -> int:
     with naming(options.run), speaking(job.quiet), StopSignals(job.time_limit) as stop:
         result, worked = solve_job(job.run, job.output, job.resume, job.quiet, stop, job.attrs)
     if worked:
-        say(f"{job.output}: {result!r}", quiet=job.quiet)
+        say(f"{job.output}: {result}", quiet=job.quiet)
     return EXIT_CODES.get(result.outcome, EXIT_DONE)

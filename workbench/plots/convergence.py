@@ -10,7 +10,6 @@ from matplotlib.ticker import NullFormatter, NullLocator
 
 from dmft.convergence.axis import EXPECTED, INDEPENDENT, Axis
 from dmft.convergence.study import Study
-from workbench.inspection.titles import experiment_text
 from workbench.plots.curves import tidy_ticks, time_axis
 from workbench.plots.style import BAND, BLACK, CYCLE, Figure, new_figure, save
 
@@ -31,7 +30,7 @@ def draw(study: Study, path: Path | None) -> Figure:
         else:
             _curves(row[2], axis, study.run.algorithm.first_rate)
     run = study.run
-    what = f"convergence of {experiment_text(run)}, {run.theory.replicas} replicas"
+    what = f"convergence of {run.summary}, {run.theory.replicas} replicas"
     figure.suptitle(f"{run.title}\n{what}" if run.title else what)
     return save(figure, path)
 

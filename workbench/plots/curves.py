@@ -31,7 +31,8 @@ def time_axis(axis: Axes, log: bool, eta: float, label: str = "t") -> None:
     axis.set_xlabel(f"${label}$")
     low, high = axis.dataLim.intervaly
     if 0.0 <= high - low < FLAT * abs(high):
-        axis.update_datalim([(axis.dataLim.x0, high - 0.05 * abs(high)), (axis.dataLim.x0, high + 0.05 * abs(high))])
+        half = 0.05 * abs(high) / (1.0 + 2.0 * axis.margins()[1])
+        axis.update_datalim([(axis.dataLim.x0, high - half), (axis.dataLim.x0, high + half)])
         axis.autoscale_view()  # limits that were set would hide the curves that follow
     if log:
         last = max(axis.dataLim.x1, 2.0 * eta)

@@ -11,7 +11,7 @@ from dmft.result.comparison import Curve, instances_curve, squared_overlaps
 from dmft.result.escape import EscapeLaw
 from dmft.result.theory import Theory
 from sgd_sim.result import SimulationResult
-from workbench.inspection.titles import experiment_text, solution_text
+from workbench.inspection.titles import solution_text
 from workbench.plots.curves import draw_curve, time_axis
 from workbench.plots.style import BAND, BLACK, CYCLE, Figure, new_figure, save
 
@@ -86,7 +86,7 @@ def draw_collapse(theory: Theory, simulations: Mapping[int, SimulationResult], p
         step = max(1, len(curve.t) // 30)
         axis.errorbar(curve.t[::step], curve.mean[::step], BAND * curve.error[::step], color=colour, fmt="o", markersize=3,
                       capsize=2, label=f"$N = {N}$, {curve.count} runs")
-    axis.set(yscale="log", ylabel=r"$N\langle m^2\rangle$", title=experiment_text(theory.run))
+    axis.set(yscale="log", ylabel=r"$N\langle m^2\rangle$", title=theory.run.summary)
     axis.legend(title="band and bars: 2 standard errors", fontsize="small", title_fontsize="small")
     time_axis(axis, False, eta)
     return save(figure, path)
@@ -105,7 +105,7 @@ def draw_passage(theory: Theory, simulations: Mapping[int, SimulationResult], le
         error = 2 * np.sqrt(share * (1 - share) / len(simulation.m))
         axis.fill_between(simulation.t, share - error, share + error, color=colour, alpha=0.25, linewidth=0)
         axis.plot(simulation.t, share, color=colour, linewidth=1, label=f"simulation, $N = {N}$")
-    axis.set(ylabel=rf"share of runs with $|m|\sqrt{{N}} \geq {level:g}$ by $t$", title=experiment_text(theory.run))
+    axis.set(ylabel=rf"share of runs with $|m|\sqrt{{N}} \geq {level:g}$ by $t$", title=theory.run.summary)
     axis.legend(title="bands: 2 standard errors", fontsize="small", title_fontsize="small")
     time_axis(axis, False, theory.run.algorithm.first_rate)
     return save(figure, path)

@@ -10,7 +10,6 @@ import numpy as np
 from dmft.model.curves import NETWORK_KNOWN
 from dmft.model.runfile import Run
 from dmft.result.comparison import Curve
-from workbench.inspection.titles import experiment_text
 from workbench.plots.curves import draw_curve
 from workbench.plots.style import BLACK, CYCLE, Figure, new_figure, save
 
@@ -49,7 +48,7 @@ def draw(run: Run, curves: Mapping[str, Curve], path: Path | None) -> Figure:
     if reached.size:
         _matrix(figure, axes[1, 1], m[reached[-1]], curves["loss"].t[reached[-1]])
     title = f"{run.title}\n" if run.title else ""
-    figure.suptitle(f"{title}{experiment_text(run)}; {p} units, {k} direction{'s' if k > 1 else ''}, {run.network.activation}",
+    figure.suptitle(f"{title}{run.summary}; {p} units, {k} direction{'s' if k > 1 else ''}, {run.network.activation}",
                     fontsize="medium")
     return save(figure, path)
 

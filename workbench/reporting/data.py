@@ -18,7 +18,6 @@ from dmft.result.theory import Columns, Kernels, Theory
 from sgd_sim.result import SOLVED
 from workbench.inspection.curves import MAIN, curves_of, own_curves
 from workbench.inspection.kinds import Opened
-from workbench.inspection.titles import experiment_text
 
 MOST_KERNEL_TIMES = 96      # per axis of a kernel on the page
 PAGE_POINTS = 600           # of a curve
@@ -74,7 +73,7 @@ def file_labels(opened: Sequence[Opened]) -> list[str]:
 
 def curve_labels(opened: Sequence[Opened]) -> list[str]:
     """Names for legends: the kind, N of simulations, the experiment where files differ in it, the file where that is not enough."""
-    experiments = [experiment_text(item.run) if item.run is not None else "" for item in opened]
+    experiments = [item.run.summary if item.run is not None else "" for item in opened]
     several = len(set(filter(None, experiments))) > 1
     words = []
     for item, experiment in zip(opened, experiments):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
+from dmft.model.quantities import to_frame
 from dmft.model.runfile import Run
 from dmft.result import pictures
 
@@ -75,14 +76,12 @@ class Scan:
     def to_dataframe(self) -> Any:
         """A row for each result and time: file, kind, the keys in which runs differ, t, m, loss, their errors, and shares. Needs
         pandas, an extra."""
-        import pandas as pd
-
         rows, times = len(self.rows), len(self.times)
         columns: dict[str, Any] = {"file": np.repeat([str(row.path) for row in self.rows], times),
                                    "kind": np.repeat([row.kind for row in self.rows], times)}
         columns |= {key: [value for value in values for _ in range(times)] for key, values in self.parameters.items()}
         columns |= {"t": np.tile(self.times, rows), **{name: array.ravel() for name, array in self.arrays.items()}}
-        return pd.DataFrame(columns)
+        return to_frame(columns)
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw m, and shares, against the scanned keys; returns the matplotlib Figure, written to `path` when one is given."""

@@ -78,8 +78,8 @@ def test_results_are_saved_with_named_axes(tmp_path):
     assert np.array_equal(theory.m, again.m) and again.m.shape == (4, 2, 2) and again.kernels.C.shape == (4, 4, 2, 2)
     import h5py
     with h5py.File(tmp_path / "a.h5") as file:
-        assert [axis.label for axis in file["m"].dims] == ["time", "unit", "direction"]
-        assert [axis.label for axis in file["replicas/C"].dims] == ["replica", "time", "unit", "unit"]
+        assert [axis.label for axis in file["m"].dims] == ["t", "unit", "direction"]
+        assert [axis.label for axis in file["replicas/C"].dims] == ["replica", "t", "unit", "unit_prime"]
     more = dmft.solve(run.replace(replicas=3), output=tmp_path / "a.h5", resume=True, quiet=True)
     assert np.array_equal(more.replicas["C"][:2], theory.replicas["C"]) and len(more.replicas["C"]) == 3
     assert more.bias["C"].shape == (4, 2, 2) and np.isfinite(more.mse).all()
