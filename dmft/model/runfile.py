@@ -82,6 +82,13 @@ def _variance_reduction(value: Any) -> bool | tuple[str, ...]:
     raise ValueError(f"true, false or a list of {', '.join(VARIANCE_PARTS)}")
 
 
+_LIST = {"type": "array", "items": {"type": "number", "minimum": 0}}
+schema.told_as(_record, anyOf=[{"enum": ["linear", "log"]}, _LIST])
+schema.told_as(_kernel_points, anyOf=[{"type": "integer", "minimum": 0}, _LIST])
+schema.told_as(_waiting_times, **_LIST)
+schema.told_as(_variance_reduction, anyOf=[{"type": "boolean"}, {"type": "array", "items": {"enum": list(VARIANCE_PARTS)}}])
+
+
 @dataclass(frozen=True)
 class TheoryConfig:
     """[theory]: how the mean-field equations are solved."""

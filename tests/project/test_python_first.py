@@ -52,4 +52,5 @@ def test_tables_for_pandas(results):
     pytest.importorskip("pandas")
     theory, simulation = results.result.to_dataframe(), results.sim.to_dataframe()
     assert np.array_equal(theory["m_error"], results.result.m_error) and len(theory) == results.result.t.size
-    assert np.array_equal(simulation[simulation.instance == 3]["loss"], results.sim.loss[3]) and len(simulation) == results.sim.m.size
+    assert np.array_equal(simulation[simulation.instance == 3]["loss"], results.sim.loss[3])
+    assert len(simulation) == results.sim.m.size

@@ -17,7 +17,7 @@ COMMANDS: Commands = {
     "diff": ("workbench.cli.diff", "show what differs between two files"),
     "plot": ("workbench.cli.plot", "draw what is in a file"),
     "report": ("workbench.cli.report", "write one page for the browser"),
-    "export": ("workbench.cli.export", "write the contents of a file as CSV tables"),
+    "export": ("workbench.cli.export", "write the contents of a file as CSV tables or as netCDF"),
     "figure": ("reproduction.paper.command", "make a figure of the paper"),
     "converge": ("workbench.cli.converge", "solve at several settings: distances, orders, the limit of small steps"),
     "limit": ("workbench.cli.limit", "compute where gradient descent ends on a convex loss"),
@@ -28,6 +28,8 @@ COMMANDS: Commands = {
     "scan": ("workbench.cli.scan", "solve or simulate a grid of parameters on this machine"),
     "submit": ("workbench.cli.submit", "write and submit a Slurm job for a run, or a scan of parameters"),
     "collect": ("workbench.cli.collect", "gather the results of a scan into a table and a picture"),
+    "schema": ("workbench.cli.schema", "print the JSON Schema of run files, for editors"),
+    "completion": ("workbench.cli.completion", "print a script that completes commands in your shell"),
 }
 
 _EPILOG = """examples:

@@ -1,5 +1,5 @@
-"""Write the contents of a file for other programs: as CSV tables (curves, replicas or instances, kernels, with the meaning and unit of
-each column), or as one netCDF file with named axes and units.
+"""Write the contents of a file for other programs: as CSV tables (curves, replicas or instances, kernels, with the meaning and
+unit of each column), or as one netCDF file with named axes and units.
 
 examples:
   dmft export runs/out/demo.theory.h5 --csv tables/

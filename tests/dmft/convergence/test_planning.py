@@ -47,7 +47,7 @@ def test_what_a_theory_knows(results):
 
 
 def test_replicas_that_a_target_error_takes(results):
-    """The error falls as 1/sqrt(replicas samples) from that of the pilot, the bias as 1/samples; never fewer than the run asks for."""
+    """The error falls as 1/sqrt(replicas samples) from that of the pilot, the bias as 1/samples; never fewer than asked for."""
     worst, pilot = float(np.max(results.result.m_error)), results.result
     for factor, samples, wanted in ((0.5, 200, 16), (0.5, 800, 4), (0.25, 400, 32), (2.0, 200, 4)):
         replicas, bias = replicas_for_target(results.run.replace(target_error=factor * worst, samples=samples), pilot)

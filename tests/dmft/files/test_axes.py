@@ -1,4 +1,4 @@
-"""Axes of result files have names, values and units that xarray and netCDF follow, and that this package's own readers pass over."""
+"""Axes of result files have names, values and units that xarray and netCDF follow; the package's own readers pass over them."""
 
 from __future__ import annotations
 
