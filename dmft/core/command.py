@@ -6,11 +6,13 @@ import argparse
 import atexit
 import difflib
 import gc
+import inspect
 import logging
 import os
 import re
 import runpy
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,6 +43,20 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}{_meant(message)} (see {self.prog} --help)")
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Paragraphs are filled to the width of the terminal; lines that are indented, such as examples, stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines, paragraph = list[str](), list[str]()
+        for line in [*inspect.cleandoc(text).splitlines(), ""]:
+            if line and not line.startswith(" "):
+                paragraph.append(line)
+                continue
+            lines += textwrap.wrap(" ".join(paragraph), width) + [line]
+            paragraph = []
+        return "\n".join(lines).rstrip()
 
 
 def _meant(complaint: str) -> str:

@@ -40,7 +40,8 @@ _EPILOG = """examples:
   dmft compare runs/out/demo.theory.h5 runs/out/demo.simulation.h5 --plot demo.png
 
 exit codes: 0 done, 2 bad input, 3 diverged, 4 not converged, 75 stopped (--resume goes on), 130 interrupted
-`dmft COMMAND --help` tells more about a command."""
+
+`dmft COMMAND --help` says more about a command."""
 
 
 def run_command(words: Sequence[str]) -> int:

@@ -12,14 +12,14 @@ import argparse
 import dataclasses
 import shlex
 from collections.abc import Callable, Iterator
-from importlib import import_module
 
-from dmft.core.command import EXIT_DONE, Parser
+from dmft.core.command import EXIT_DONE
 from dmft.core.parallel import world
-from dmft.core.subcommands import Commands
+from dmft.core.subcommands import Commands, parser_of
 from dmft.model.runfile import SECTIONS
 from onepass.cli import COMMANDS as ONEPASS
 from sgd_sim.cli import COMMANDS as SIMULATOR
+from workbench.cli.commands import COMMANDS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +42,7 @@ class Word:
 
 
 def _programs() -> dict[str, Commands]:
-    return {"dmft": import_module("workbench.cli.commands").COMMANDS, "sgd-sim": SIMULATOR, "onepass": ONEPASS}
+    return {"dmft": COMMANDS, "sgd-sim": SIMULATOR, "onepass": ONEPASS}
 
 
 def _keys() -> tuple[str, ...]:
@@ -52,9 +52,7 @@ def _keys() -> tuple[str, ...]:
 
 def _words(module_name: str) -> Iterator[Word]:
     """The options of a subcommand, and the choices of its first argument, as one without a name."""
-    module, parser = import_module(module_name), Parser(add_help=True)
-    module.add_arguments(parser)
-    for action in parser._actions:
+    for action in parser_of("", "", module_name)._actions:
         told = tuple(map(str, action.choices)) if action.choices else ()
         values = None if action.nargs == 0 else _keys() if action.option_strings[:1] == ["--set"] else told
         if action.option_strings or told:
