@@ -66,7 +66,7 @@ def own_arrays(name: str, given: Mapping[str, np.ndarray], known: Mapping[str, n
 
 
 def _check(name: str, key: str, arrays: Mapping[str, np.ndarray], t: np.ndarray, curves: list[str]) -> None:
-    """UserError where an array is none of the curves, does not fit the times, or has gaps. An instance may end in NaN: it diverged."""
+    """UserError where an array is none of the curves, does not fit the times, or has gaps; NaN at the end is a divergence."""
     array, of = arrays[key], key.removesuffix(ERROR)
     if of not in curves:
         raise UserError(f"{name}: the theory has no curve '{of}'; it has {', '.join(sorted(curves))}")
