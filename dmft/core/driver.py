@@ -94,8 +94,10 @@ class _Driver(Generic[Result]):
                     if found.complete:
                         return Ended(self._complete(place, found), False)
                     self._take_up(found)
-            while pending := self.job.pending():
-                self._round(pending[:self.comm.size])
+            with Progress(1.0, self.job.kind, self.quiet) as progress:
+                while pending := self.job.pending():
+                    self._round(pending[:self.comm.size], progress)
+                    progress.label = self.job.label(range(self.job.finished))
             return Ended(self._finish(), True)
 
     def _complete(self, output: Path, found: Found) -> Result:
@@ -122,7 +124,7 @@ class _Driver(Generic[Result]):
 
     # --- a round --------------------------------------------------------------------------------------------
 
-    def _round(self, indices: list[int]) -> None:
+    def _round(self, indices: list[int], progress: Progress) -> None:
         """One worker per group of ranks, side by side, until all are done."""
         group = self.comm.split(len(indices))
         index = indices[group.group]
@@ -130,7 +132,7 @@ class _Driver(Generic[Result]):
         try:
             if self.checkpoint:
                 self.checkpoint.restore(index, worker)
-            self._steps(worker, group, indices)
+            self._steps(worker, group, indices, progress)
         finally:
             worker.close()
         self._collect(worker, group, indices)
@@ -140,31 +142,31 @@ class _Driver(Generic[Result]):
             self.checkpoint.waiting -= set(indices)
         group.free()
 
-    def _steps(self, worker: Worker, group: Comm, indices: list[int]) -> None:
+    def _steps(self, worker: Worker, group: Comm, indices: list[int], progress: Progress) -> None:
         """Step until every worker is done."""
-        steps, took = 1, 0.0
-        with Progress(1.0, self.job.label(indices), self.quiet) as progress:
-            while True:
-                news = self._exchange(worker, took)
-                self._tell_start(news.progress, indices)
-                progress.update(news.progress, worker.note)
-                if self.hook and self.comm.is_root:
-                    self.hook(worker, self._share(news.progress, indices))
-                if not news.running:
-                    return
-                if news.stop:
-                    self._stop(news, worker, group, indices)
-                if news.save:
-                    self._save(news, worker, group, indices)
-                steps = self._steps_to_go(steps, news.took)
+        steps, took, progress.label = 1, 0.0, self.job.label(indices)
+        while True:
+            news = self._exchange(worker, took)
+            self._tell_start(news.progress, indices)
+            share = self._share(news.progress, indices)
+            progress.update(share, worker.note)
+            if self.hook and self.comm.is_root:
+                self.hook(worker, share)
+            if not news.running:
+                return
+            if news.stop:
+                self._stop(news, worker, group, indices)
+            if news.save:
+                self._save(news, worker, group, indices)
+            steps = self._steps_to_go(steps, news.took)
+            if worker.done:
+                time.sleep(min(LOOK, news.took))     # others are still at work: do not spin on them
+            begin = time.monotonic()     # sleep is no work: counted as such, it would keep the others at ever fewer steps
+            for _ in range(steps):
                 if worker.done:
-                    time.sleep(min(LOOK, news.took))     # others are still at work: do not spin on them
-                begin = time.monotonic()     # sleep is no work: counted as such, it would keep the others at ever fewer steps
-                for _ in range(steps):
-                    if worker.done:
-                        break
-                    worker.step()
-                took = time.monotonic() - begin
+                    break
+                worker.step()
+            took = time.monotonic() - begin
 
     def _exchange(self, worker: Worker, took: float) -> _News:
         """The news of all ranks put together; only the root's clock decides when a checkpoint is due."""

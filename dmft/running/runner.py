@@ -118,7 +118,7 @@ class TheoryJob:
 
     @property
     def wanted(self) -> int:
-        return self.setup.replicas
+        return self._asked
 
     def compare(self, stored_text: str, source: str) -> list[str]:
         return grown(stored_text, self.run, self.kind, source)

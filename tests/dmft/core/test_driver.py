@@ -16,6 +16,7 @@ from dmft.core.errors import FileError, RunError, Stopped
 from dmft.core.locks import lock
 from dmft.core.parallel import world
 from dmft.core.parts import Part
+from dmft.core.progress import Progress
 from dmft.core.tree import flatten, nest
 from tests.marks import slow
 from tests.small_results import StopAfter
@@ -172,7 +173,7 @@ def test_a_worker_that_is_done_slows_no_other_down(monkeypatch):
             return [mine, other]
 
     work = driver._Driver(Counting(2), None, True, driver.Never(), {}, TwoRanks(), None)
-    work._steps(Counter(0, world(), 0), world(), [0, 1])
+    work._steps(Counter(0, world(), 0), world(), [0, 1], Progress(1.0, "", quiet=True))
     assert max(looks) == 0.0 and len(looks) < 60
 
 
