@@ -57,7 +57,7 @@ class Progress:
         if self._first is None:
             self._first = done, self._worked()       # a resumed job starts in the middle: its speed is measured from here
         elif not self._warm and done > self._first[0]:
-            self._first, self._warm = (done, self._worked()), True       # the first step has to set up, and says little of the others
+            self._first, self._warm = (done, self._worked()), True       # the first step sets up, and says little of the others
         if now - self._shown >= self._every:
             self._shown = now
             self._show(done, note)

@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     if options.gpus < 0 or options.gpus % options.nodes:
         raise UserError(f"--gpus {options.gpus} --nodes {options.nodes}: take a multiple of --nodes, the same number on every node")
     _refuse_control_characters(options)
-    points = grid(options.array) if options.array else [GridPoint(())]
+    points = grid(options.array, "--array") if options.array else [GridPoint(())]
     todo = programs(options)
     for plugin in options.plugin:
         load_plugin(str(plugin))

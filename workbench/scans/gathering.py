@@ -40,11 +40,12 @@ def _row(path: Path, threshold: float) -> ScanRow | None:
         raise FileError(f"{path}: a network, whose overlaps are matrices: tables of scans hold one m; use dmft compare or export")
     if header.kind == "theory":
         t, m, m_error, loss, loss_error = (store.read(path, name) for name in ("t", "m", "m_error", "loss", "loss_error"))
-        return ScanRow(path, "theory", experiment, header.shapes["replicas/m"][0], t, m, m_error, loss, loss_error)
+        return ScanRow(path, "theory", experiment, header.shapes["replicas/m"][0], t, m, m_error, loss, loss_error,
+                       diverged="diverged" in str(header.attrs.get("outcomes", header.attrs.get("outcome", ""))))
     result = sgd_sim.load(path)
     mean, error, share = result.mean(), result.error(), result.share_below(threshold)
     return ScanRow(path, "simulation", experiment, result.instances, result.t, mean.m, error.m, mean.loss, error.loss,
-                   share.share, share.low, share.high)
+                   share.share, share.low, share.high, bool(result.diverged.any()))
 
 
 def table_lines(scan: Scan) -> list[str]:

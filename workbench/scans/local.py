@@ -55,8 +55,8 @@ def _checked(run: Run, points: Sequence[GridPoint], kinds: Sequence[str]) -> dic
     if not runs or len({each.to_toml() for each in runs.values()}) < len(points):
         raise RunError("a scan needs one point at least, and each once")
     if "theory" in kinds and any(each.problem.start == "random" for each in runs.values()):
-        raise RunError('[problem] start = "random": m is 0 in the theory, and tables of scans hold m; scan simulations (--simulate) '
-                       "or solve point by point and look at V with dmft escape")
+        raise RunError('[problem] start = "random": m is 0 in the theory, and tables of scans hold m; scan simulations '
+                       "(--simulate), or solve point by point and look at V with dmft escape")
     return runs
 
 
