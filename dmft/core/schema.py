@@ -24,7 +24,7 @@ _NO_DEFAULT = object()
 
 
 def option(check: Check, default: Any = _NO_DEFAULT, doc: str = "") -> Any:
-    """A field of a section. Without a default the key is mandatory."""
+    """A field of a section. Without a default the key is mandatory. Type checkers see a default that is given by its name."""
     metadata = {"check": check, "doc": doc}
     if default is _NO_DEFAULT:
         return dataclasses.field(metadata=metadata)

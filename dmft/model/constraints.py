@@ -66,7 +66,7 @@ class Ridge(Constraint, name="ridge"):
     rescales: ClassVar[bool] = False
     lacks: ClassVar[Mapping[str, str]] = {"start_overlap": "(whose start is always i.i.d., eq. C.2)"}
     ridge: Setting = option(SCHEDULED["ridge"], doc="strength lambda of the ridge")
-    start_variance: float = option(number(0.0, above=True), 1.0, "variance of the start normal to the teacher")
+    start_variance: float = option(number(0.0, above=True), default=1.0, doc="variance of the start normal to the teacher")
 
     @property
     def decay(self) -> Setting:  # type: ignore[override]

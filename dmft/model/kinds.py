@@ -95,7 +95,7 @@ class SGD(Kind, name="sgd"):
     """A mini-batch that is drawn for every step."""
 
     batch_fraction: Setting = option(SCHEDULED["batch_fraction"], doc="share of samples in a mini-batch")
-    minibatch: Named = named("minibatch", "bernoulli", "how sgd draws its mini-batch")
+    minibatch: Named = named("minibatch", default="bernoulli", doc="how sgd draws its mini-batch")
 
     def law(self, fraction: float, eta: float, tau: float) -> MiniBatch:
         return make(Drawing, self.minibatch).law(fraction)
@@ -106,8 +106,8 @@ class PersistentSGD(Kind, name="persistent_sgd"):
 
     batch_fraction: Setting = option(SCHEDULED["batch_fraction"], doc="share of samples in a mini-batch")
     persistence: Setting = option(SCHEDULED["persistence"], doc="time tau that a sample stays out of the batch, on average")
-    batch_change: str = option(choice("jump", "relax"), "jump",
-                               "persistent_sgd, when the batch fraction changes: at once, or as the chain gets there")
+    batch_change: str = option(choice("jump", "relax"), default="jump",
+                               doc="persistent_sgd, when the batch fraction changes: at once, or as the chain gets there")
 
     def law(self, fraction: float, eta: float, tau: float) -> MiniBatch:
         return Persistent.from_times(fraction, eta, tau)

@@ -48,7 +48,7 @@ class Mixture(DataModel, name="mixture"):
     """Clusters (c, probability, label, Delta); with `bias` an intercept b is learnt too."""
 
     clusters: Clusters = option(_clusters, doc="centre, probability, label and variance Delta of every cluster")
-    bias: bool = option(boolean, False, "learn an intercept")
+    bias: bool = option(boolean, default=False, doc="learn an intercept")
     clustered: ClassVar[bool] = True
     draws: ClassVar[int] = 1
     channel: ClassVar[Channel] = ByCluster()

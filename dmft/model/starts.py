@@ -46,8 +46,8 @@ class Warm(Start, name="warm"):
     Eq. [start-law]."""
 
     m0: float = option(_overlaps, doc="overlap of the start with the teacher; with [network] a matrix, unit x direction, or 0")
-    start_overlap: str = option(choice(EXACT, IID), EXACT, "simulation: overlap m0 in every run (exact), or on average (iid, "
-                                "eq. 11 of the paper)")
+    start_overlap: str = option(choice(EXACT, IID), default=EXACT,
+                                doc="simulation: overlap m0 in every run (exact), or on average (iid, eq. 11 of the paper)")
 
     @property
     def overlap(self) -> float:
@@ -80,8 +80,8 @@ class Random(Start, name=RANDOM):
 class Spectral(Start, name=SPECTRAL):
     """The leading eigenvector of weighted data (preprocessing.py), on the sphere."""
 
-    preprocessing: str = option(text, PREPROCESSINGS[0], "function of the labels that weights the data: mondelli_montanari, "
-                                "truncated, subset or a registered name")
+    preprocessing: str = option(text, default=PREPROCESSINGS[0],
+                                doc="weight of the data by label: mondelli_montanari, truncated, subset or a registered name")
     before: float = dataclasses.field(default=0.0, compare=False)  # m where the theory's power iteration begins
     lacks: ClassVar[dict[str, str]] = {"start_variance": "(an eigenvector of norm sqrt(N))"}
 
