@@ -56,7 +56,7 @@ labels: $(STAMP)
 	@$(BIN)/python docs/_ext/equation_labels.py
 	@$(BIN)/python docs/_ext/run_file_tables.py
 
-# The papers' figures at their own size. Finished pieces are kept as numbers in NUMBERS and skipped; make it again to go on. An hour of
+# The papers' figures at their own size. Finished pieces are kept as numbers in NUMBERS and skipped; make it again to continue. An hour of
 # one card; SCALE=0.02 DEVICE=cpu NUMBERS=/tmp/numbers tries everything on a laptop. TIME=HH:MM:SS ends it sooner.
 DEVICE ?= gpu
 SCALE ?= 1

@@ -57,8 +57,8 @@ def drive(job: Job[Result], output: str | Path | None = None, resume: bool = Fal
           hook: Hook | None = None) -> Ended[Result]:
     """Run a job to its end. Every rank of `comm` (default: of the whole job) must call it, and gets the result.
 
-    output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from the checkpoint, or
-    extend a finished result; without it an existing file is overwritten. quiet: no progress. stop: polled between steps (on
+    output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: continue from the checkpoint,
+    or extend a finished result; without it an existing file is overwritten. quiet: no progress. stop: polled between steps (on
     several ranks a few times a second); raises Stopped after a checkpoint. attrs: for the attributes of the files.
     hook: called on the root between steps.
     """
@@ -75,7 +75,7 @@ class _Driver(Generic[Result]):
         self.checkpoint = Checkpoint(output, job, comm) if output else None
         keeps = output is not None and getattr(job, "keeps_state", False)
         self.kept = Checkpoint(output, job, comm, store.state_path(output)) if keeps and output else None
-        self.source: Path | None = None     # the file this run goes on from
+        self.source: Path | None = None     # the file this run continues from
         self.progress_before = 0.0          # share of the work done before this process took the run up; its rate counts from there
         self.seconds_before = 0.0           # running time until then
         self.waiting_progress = 0.0         # share that is done of the workers whose state waits in a file
@@ -107,7 +107,7 @@ class _Driver(Generic[Result]):
         return self.job.load(output)
 
     def _take_up(self, found: Found) -> None:
-        """Let the job take over what it finds on disk, and note from which files its workers go on."""
+        """Let the job take over what it finds on disk, and note from which files its workers continue."""
         header = found.header
         if header is None or not self.job.take_up(header, found.grew):
             return
@@ -116,7 +116,7 @@ class _Driver(Generic[Result]):
         state: store.Stored | None = getattr(self.job, "kept_state", None)
         if self.checkpoint and (header.is_checkpoint or state is not None):
             self.checkpoint.take_up(state or header)
-        if self.kept:     # states that were kept before stay in the file until their worker goes on
+        if self.kept:     # states that were kept before stay in the file until their worker continues
             kept, place = self.kept, self.kept.output
             known = state or self.comm.from_root(lambda: store.state_header(place))
             if known is not None and (state is not None or known.run_text == self.job.run_text):
@@ -189,11 +189,11 @@ class _Driver(Generic[Result]):
     # --- what comes between steps -----------------------------------------------------------------------------
 
     def _tell_start(self, progress: float, indices: list[int]) -> None:
-        """At the first exchange of a run that goes on: from where, and how far it had come."""
+        """At the first exchange of a run that continues: from where, and how far it had come."""
         if self.source is not None:
             self.waiting_progress = progress     # those that wait are taken to be as far
             self.progress_before = self._share(progress, indices)
-            self._note(f"going on from {self.source}, {100 * self.progress_before:.0f} % done")
+            self._note(f"continuing from {self.source}, {100 * self.progress_before:.0f} % done")
             self.source = None
 
     def _stop(self, news: _News, worker: Worker, group: Comm, indices: list[int]) -> None:
@@ -203,7 +203,7 @@ class _Driver(Generic[Result]):
             raise Stopped("stopped; no output file was given, so nothing is kept", code)
         worker.close()
         self._save(news, worker, group, indices)
-        raise Stopped(f"stopped after a checkpoint ({self.checkpoint.path}); --resume goes on", code)
+        raise Stopped(f"stopped after a checkpoint ({self.checkpoint.path}); --resume continues", code)
 
     def _save(self, news: _News, worker: Worker, group: Comm, indices: list[int]) -> None:
         assert self.checkpoint is not None

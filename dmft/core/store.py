@@ -170,7 +170,7 @@ def _unwritable(path: Path, error: BaseException) -> FileError:
     told = re.search(r"errno = (\d+)", str(error))         # HDF5 puts the system's error number into its own message
     number = int(told[1]) if told else getattr(error, "errno", None)
     reason = os.strerror(number) if number else " ".join(str(error).split())
-    remedy = "; make room, then go on with --resume" if number in (errno.ENOSPC, errno.EDQUOT) else ""
+    remedy = "; make room, then continue with --resume" if number in (errno.ENOSPC, errno.EDQUOT) else ""
     return FileError(f"{path}: cannot be written: {reason}{remedy}")
 
 

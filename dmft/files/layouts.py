@@ -47,7 +47,7 @@ AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 TUNED = "estimator."  # before the name of a number of dmft.Estimator that is the axis of a study
 MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
-# Versions of checkpoints, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
+# Versions of checkpoints, and of what is drawn again when a run continues; checkpoints without the attribute are older.
 CHECKPOINTS = {"theory": 8, "simulation": 4, "onepass": 4}
 
 

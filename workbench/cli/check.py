@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 from dmft.api import solve
 from dmft.convergence.planning import Target, pilot_of, replicas_for_target
-from dmft.core.command import EXIT_DONE, load_plugin, naming, set_options
+from dmft.core.command import EXIT_DONE, load_plugin, naming, plugin_option, set_options
 from dmft.core.errors import DmftWarning, UserError
 from dmft.core.parallel import Comm, world
 from dmft.core.progress import say, time_text
@@ -34,7 +34,7 @@ LONG_PILOT = 60.0  # s, of one that is not worth its time to somebody who only a
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN.toml", help="run file")
     set_options(parser)
-    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file with plug-ins")
+    plugin_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -26,6 +26,7 @@ from dmft.core.command import (
     default_output,
     load_plugin,
     naming,
+    plugin_option,
     seconds,
     set_options,
     speaking,
@@ -57,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="times of the table (default: a quarter, half and all of the shortest run)")
     parser.add_argument("--threshold", metavar="X", type=float, default=SOLVED,
                         help=f"training loss below which an instance has succeeded (default {SOLVED:g})")
-    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file with plug-ins")
+    plugin_option(parser)
     parser.add_argument("--time-limit", metavar="HH:MM:SS", help="stop with checkpoints (exit 75) after this time")
     parser.add_argument("--quiet", action="store_true", help="no progress")
 

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prologue", metavar="FILE", type=Path, help="shell lines to run first, e.g. module load ...")
     converge.add_axes(parser)
     parser.add_argument("--plugin", metavar="FILE.py", type=Path, action="append", default=[],
-                        help="Python file with plug-ins")
+                        help="Python file with extensions of your own, e.g. a loss")
     parser.add_argument("--dry-run", action="store_true", help="write and show the scripts, submit nothing")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench.plots.style import BAND, CYCLE, Figure, new_figure, save
+from workbench.plots.style import BAND, Figure, colours, new_figure, save
 from workbench.scans.scan import Scan, value_of
 
 _NAMES = {"simulation.dimension": "N", "problem.alpha": r"$\alpha$", "problem.m0": r"$m_0$",
@@ -28,7 +28,7 @@ def draw(scan: Scan, path: Path | None, against: str | None = None) -> Figure:
     for column, time in enumerate(scan.times):
         axes[0, column].set_title(f"t = {time:g}")
         axes[-1, column].set_xlabel(_label(against))
-        for colour, (label, kind, rows) in zip(CYCLE * len(groups), groups):
+        for colour, (label, kind, rows) in zip(colours(len(groups)), groups):
             line = "-" if kind == "theory" else "o--"
             axes[0, column].errorbar(x[rows], scan.arrays["m"][rows, column],
                                      BAND * np.nan_to_num(scan.arrays["m_error"][rows, column]), fmt=line, color=colour,

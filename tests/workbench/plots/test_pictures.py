@@ -41,6 +41,13 @@ def _collisions(figure) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("count", (1, 7, 8, 20))
+def test_no_colour_comes_twice(count):
+    from workbench.plots.style import colours
+
+    assert len(set(colours(count))) == count
+
+
 def test_a_constant_does_not_hide_the_curves_beside_it():
     """A ridge is constant; delta_nu and mu, drawn into the same panel after it, have to be seen."""
     from dmft.result.comparison import Curve

@@ -138,7 +138,7 @@ def test_a_stopped_scan_says_so(tmp_path):
     class Now:
         flags = 2
 
-    with pytest.raises(Stopped, match="0 of 1 results are there; the same command goes on") as stopped:
+    with pytest.raises(Stopped, match="0 of 1 results are there; the same command continues") as stopped:
         run_scan(RUN, [GridPoint(("problem.m0=0.3",))], tmp_path, ("theory",), 1, 1e-7, Now(), quiet=True)  # type: ignore[arg-type]
     assert stopped.value.exit_code == 130
 
