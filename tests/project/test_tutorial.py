@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,8 @@ def _execute(document: str, names: dict) -> int:
     for language, text in blocks:
         if language == "toml":
             Path("first.toml").write_text(text)
+        elif language == "python" and "h5netcdf" in text and find_spec("h5netcdf") is None:
+            continue
         elif language == "python":
             exec(compile(text, document, "exec"), names)
         else:
