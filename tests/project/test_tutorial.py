@@ -59,7 +59,7 @@ def test_the_tutorial(tmp_path, monkeypatch, capsys, own_losses):
     assert {"theory.h5", "sim.h5", "compare.png", "theory.png", "sim.png", "study.h5", "study.png", "report.html", "tables"} <= made
     assert "max |z| =" in capsys.readouterr().out
     # The HDF5 page reads the file that the tutorial made.
-    assert _execute("docs/hdf5.md", names := {}) == 1
+    assert _execute("docs/hdf5.md", names := {}) == 2
     assert (names["m"] == dmft.load("theory.h5").m).all()
 
 
