@@ -1,8 +1,10 @@
-"""Functions that users give: by the name of one that is known, or compiled as C functions; and names that are free for them."""
+"""Functions by name, ours and those that users give, as C functions; and names that are free for users."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from functools import cache
+from types import FunctionType
 from typing import Any, TypeVar
 
 from numba import cfunc
@@ -29,6 +31,13 @@ def known_function(key: str, what: Any, kind: type[Kind], known: Mapping[str, Ki
             raise RunError(f"{key} = {what!r}; allowed: {', '.join(known)}, or {otherwise}")
         return known[what]
     return what if isinstance(what, kind) else None
+
+
+@cache
+def pointer(function: Any, signature: Any) -> Any:
+    """A function of ours as a C function, compiled when first asked for: who only looks at files loads no compiler. What is a C
+    function already stays."""
+    return cfunc(signature, cache=True)(function) if isinstance(function, FunctionType) else function
 
 
 def c_function(key: str, function: Any, signature: Any, form: str) -> Any:

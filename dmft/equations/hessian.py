@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy  # its parts load when they are used
 
 BISECTIONS = 60     # halvings of an interval, to the last bits of a double
 CURVATURE_BINS = 400   # values of a, by quantiles, from which a density is made
@@ -94,7 +94,7 @@ class Curvatures(NamedTuple):
             outside = edge      # z(0) is infinite
             while signs(outside)[k] < 0.0:
                 outside *= 0.5
-            found.append(self._outlier(brentq(lambda G, k=k: signs(G)[k], outside, min(2.0 * outside, edge, key=abs),
+            found.append(self._outlier(scipy.optimize.brentq(lambda G, k=k: signs(G)[k], outside, min(2.0 * outside, edge, key=abs),
                                               xtol=1e-14 * abs(edge))))
         return found
 

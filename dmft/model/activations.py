@@ -7,114 +7,110 @@ machine code can be kept on disk.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 from math import erf, exp, pi, sqrt, tanh
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import cfunc, njit
 
 from dmft.core.errors import RunError
-from dmft.core.user_functions import c_function, check_own_name, known_function
+from dmft.core.user_functions import c_function, check_own_name, known_function, pointer
 
 _ACTIVATION_SIGNATURE = "float64(float64)"
 
 
-class Activation(NamedTuple):
-    """s, s' and s'' as C functions of one float; d2s: None where s' jumps, or where a user gave none."""
+@dataclass(frozen=True)
+class Activation:
+    """s, s' and s'' of one float; curvature: None where s' jumps, or where a user gave none."""
 
     name: str
-    s: Any
-    ds: Any
-    d2s: Any = None
+    value: Any
+    slope: Any
+    curvature: Any = None
+
+    @property
+    def s(self) -> Any:
+        return pointer(self.value, _ACTIVATION_SIGNATURE)
+
+    @property
+    def ds(self) -> Any:
+        return pointer(self.slope, _ACTIVATION_SIGNATURE)
+
+    @property
+    def d2s(self) -> Any:
+        return self.curvature and pointer(self.curvature, _ACTIVATION_SIGNATURE)
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _square(x):
     return x * x
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _twice(x):
     return 2.0 * x
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _two(x):
     return 2.0
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _identity(x):
     return x
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _one(x):
     return 1.0
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _zero(x):
     return 0.0
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _he2(x):
     return x * x - 1.0
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _he3(x):
     return x * (x * x - 3.0)
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _thrice_he2(x):
     return 3.0 * (x * x - 1.0)
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _six(x):
     return 6.0 * x
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _erf(x):
     return erf(x / sqrt(2.0))
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _gauss(x):
     return sqrt(2.0 / pi) * exp(-0.5 * x * x)
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _gauss_slope(x):
     return -x * sqrt(2.0 / pi) * exp(-0.5 * x * x)
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _tanh(x):
     return tanh(x)
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _sech2(x):
     return 1.0 - tanh(x) ** 2
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _sech2_slope(x):
     return -2.0 * tanh(x) * (1.0 - tanh(x) ** 2)
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _relu(x):
     return max(x, 0.0)
 
 
-@cfunc(_ACTIVATION_SIGNATURE, cache=True)
 def _step(x):
     return 1.0 if x > 0.0 else 0.0
 
@@ -183,7 +179,7 @@ def register_activation(name: str, s: Callable, ds: Callable, d2s: Callable | No
     """Make a user's activation known by name, e.g. to run files (from a --plugin file). d2s: its second derivative, which the
     theory of networks needs, unless s' jumps."""
     check_own_name("register_activation", name, _ACTIVATION_NAMES)
-    BUILT_IN[name] = activation((s, ds) if d2s is None else (s, ds, d2s))._replace(name=name)
+    BUILT_IN[name] = replace(activation((s, ds) if d2s is None else (s, ds, d2s)), name=name)
 
 
 def activation(what) -> Activation:

@@ -6,27 +6,33 @@ A link is a C function g(u, k) of a pointer to the k fields.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import erf, sqrt, tanh
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numba import cfunc, njit, types
+from numba import njit, types
 
-from dmft.core.user_functions import c_function, check_own_name, known_function
+from dmft.core.user_functions import c_function, check_own_name, known_function, pointer
 
 NETWORK_LABEL = "network"  # the label that is a second network, and no link
 _SIGNATURE = types.float64(types.CPointer(types.float64), types.int64)
 
 
-class Link(NamedTuple):
-    """A name, a C function of (pointer to the fields, their number), and the least number of fields it reads."""
+@dataclass(frozen=True)
+class Link:
+    """A name, a function of (pointer to the fields, their number), and the least number of fields it reads."""
 
     name: str
-    g: Any
+    function: Any
     least: int = 1
 
+    @property
+    def g(self) -> Any:
+        """As a C function."""
+        return pointer(self.function, _SIGNATURE)
 
-@cfunc(_SIGNATURE, cache=True)
+
 def _product(u, k):
     total = 1.0
     for i in range(k):
@@ -34,7 +40,6 @@ def _product(u, k):
     return total
 
 
-@cfunc(_SIGNATURE, cache=True)
 def _staircase(u, k):
     total = 0.0
     step = 1.0
@@ -44,7 +49,6 @@ def _staircase(u, k):
     return total
 
 
-@cfunc(_SIGNATURE, cache=True)
 def _hermite3(u, k):
     total = 0.0
     for i in range(k):
@@ -52,7 +56,6 @@ def _hermite3(u, k):
     return total / k
 
 
-@cfunc(_SIGNATURE, cache=True)
 def _erf(u, k):
     total = 0.0
     for i in range(k):
@@ -60,7 +63,6 @@ def _erf(u, k):
     return total / k
 
 
-@cfunc(_SIGNATURE, cache=True)
 def _tanh(u, k):
     total = 0.0
     for i in range(k):
@@ -68,7 +70,6 @@ def _tanh(u, k):
     return total / k
 
 
-@cfunc(_SIGNATURE, cache=True)
 def _relu(u, k):
     total = 0.0
     for i in range(k):
@@ -76,7 +77,6 @@ def _relu(u, k):
     return total / k
 
 
-@cfunc(_SIGNATURE, cache=True)
 def _quadratic(u, k):
     total = 0.0
     for i in range(k):
@@ -84,7 +84,6 @@ def _quadratic(u, k):
     return total / k
 
 
-@cfunc(_SIGNATURE, cache=True)
 def _parity(u, k):
     total = 1.0
     for i in range(k):
@@ -92,7 +91,6 @@ def _parity(u, k):
     return total
 
 
-@cfunc(_SIGNATURE, cache=True)
 def _tanh_hermite3(u, k):
     """tanh(u_1 + He_3(u_2)): averages of y u show one direction of the two."""
     return tanh(u[0] + u[1] * (u[1] * u[1] - 3.0))
@@ -115,7 +113,7 @@ _LINK_NAMES = frozenset({*BUILT_IN_LINKS, NETWORK_LABEL})
 def register_link(name: str, g: Callable) -> None:
     """Make a user's label known by name: a function g(u, k) of the fields u[0], ..., u[k-1] that Numba compiles."""
     check_own_name("register_link", name, _LINK_NAMES)
-    BUILT_IN_LINKS[name] = link(g)._replace(name=name)
+    BUILT_IN_LINKS[name] = replace(link(g), name=name)
 
 
 def link(what: str | Callable | Link) -> Link:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtr, stdtrit
 
 from dmft.core.averages import mean_and_error
 from dmft.core.streams import generator
@@ -120,7 +119,7 @@ class Comparison:
 def chance_bounds(tests: float, freedom: np.ndarray, chance: float = CHANCE) -> np.ndarray:
     """|z| with these degrees of freedom that one of so many tests exceeds by chance with probability `chance` at most (Student,
     Bonferroni); the more the tests are correlated, the less often."""
-    return student.isf(chance / 2.0 / tests, freedom)
+    return -stdtrit(freedom, chance / 2.0 / tests)
 
 
 def instances_curve(t: np.ndarray, values: np.ndarray) -> Curve:
@@ -206,7 +205,7 @@ def equivalent_tests(values: Sequence[np.ndarray], curves: Sequence[Curve], dime
         tables = tables + extrapolate(units, dimensions).mean * mixed
     error = extrapolate(curves, dimensions).error
     z = np.abs(tables / np.sqrt(error**2 + SIMULATION_ROUNDING**2)).max(axis=1)
-    return float(np.clip(CHANCE / np.quantile(2.0 * norm.sf(z), CHANCE), 1.0, t.size))
+    return float(np.clip(CHANCE / np.quantile(2.0 * ndtr(-z), CHANCE), 1.0, t.size))
 
 
 def compare(observable: str, theory: Curve, simulations: Sequence[Curve], dimensions: Sequence[int],

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # its parts load when they are used: those that look at files need no statistics
 from scipy.special import ndtr, ndtri
-from scipy.stats import qmc
 
 from dmft.core import streams
 
@@ -25,8 +25,8 @@ class PointSet(NamedTuple):
     dimensions: int
     sobol: bool
 
-    def _engine(self) -> qmc.Sobol:
-        return qmc.Sobol(self.dimensions, scramble=True, rng=streams.generator(self.seed, "sobol", *self.name))
+    def _engine(self) -> scipy.stats.qmc.Sobol:
+        return scipy.stats.qmc.Sobol(self.dimensions, scramble=True, rng=streams.generator(self.seed, "sobol", *self.name))
 
     def stretch(self, first: int, count: int) -> np.ndarray:
         """Points first .. first+count-1 in the open unit cube, (count, dimensions)."""
@@ -58,7 +58,7 @@ class PointSet(NamedTuple):
         return code
 
 
-def _drawn(engine: qmc.Sobol, count: int) -> np.ndarray:
+def _drawn(engine: scipy.stats.qmc.Sobol, count: int) -> np.ndarray:
     """The next points of a set."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # any sample count is allowed; powers of two balance best

@@ -59,7 +59,7 @@ def draw(figure: PaperFigure, data: Mapping[str, Data], caption: str, paths: lis
             ax.set_title(panel.title, fontsize=10)
         if panel.inset:
             _make_room(ax, panel.observable)
-            inset = ax.inset_axes((0.17, 0.45, 0.36, 0.32) if panel.observable == "m" else (0.16, 0.16, 0.36, 0.27))
+            inset = ax.inset_axes((0.17, 0.45, 0.36, 0.32) if panel.observable == "m" else (0.16, 0.13, 0.36, 0.24))
             _panel(inset, panel, panel.inset, shown, small=True)
         if panel.legend:
             _legend(ax, panel, shown)
@@ -99,7 +99,7 @@ def _make_room(ax, observable: str) -> None:
     if observable != "m":
         low, high = ax.get_ylim()
         ticks = [tick for tick in ax.get_yticks() if 0.0 <= tick <= high]
-        ax.set_ylim(low - 0.35 * (high - low), high + 0.5 * (high - low))
+        ax.set_ylim(low - 0.5 * (high - low), high + 0.5 * (high - low))
         ax.set_yticks(ticks)
 
 
@@ -186,6 +186,6 @@ def _legend(ax, panel: Panel, shown: Mapping[str, Data]) -> None:
             handles.append(Line2D([], [], color="0.4", marker="o", linestyle="none", markersize=4, markerfacecolor="white",
                                   label=f"simulation: {panel.statistic}"))
         if panel.overlaps_line:
-            handles.append(Line2D([], [], color=BLACK, label="(B.8) at mean overlaps"))
+            handles.append(Line2D([], [], color=BLACK, label="(B.8) of each run, averaged"))
     place = "upper right" if panel.observable == "mse_fresh" else "best"
     ax.legend(handles=handles, fontsize=6.5 if len(handles) > 5 else 7.5, loc=place, framealpha=0.8)

@@ -60,7 +60,7 @@ class Panel:
     """One pair of axes: an observable of some series against t.
 
     statistic: mean | median | instances (one line each). inset: a second observable in a corner.
-    overlaps_line: draw (B.8) at the averaged overlaps in black, over the error measured on fresh samples.
+    overlaps_line: draw (B.8) at the overlaps of each run, averaged over runs, in black over the error measured on fresh samples.
     """
 
     title: str

@@ -88,7 +88,10 @@ FIG6 = _against_theory(
     "fig6", "Langevin algorithm: simulation against theory", "langevin", "Langevin, $T = 0.5$",
     "The paper's parameters are not in its text; alpha = 3, m0 = 0.5, T = 0.5 chosen here.")
 
-DIMENSIONS = (100, 500, 1000, 2500)
+# N: runs, and the last times of GD and of persistent SGD. The paper ends at 2500; it gives neither runs nor last times.
+RANDOM_STARTS = {100: (256, 300.0, 1000.0), 500: (256, 300.0, 3000.0), 1000: (256, 300.0, 3000.0),
+                 2500: (128, 300.0, 2000.0), 4000: (32, 100.0, 1000.0), 8000: (8, 100.0, 1000.0)}
+DIMENSIONS = tuple(RANDOM_STARTS)
 SMALL_DIMENSIONS = (100, 200, 400, 800)  # for the smaller sizes; "quick" leaves out the last
 PLATEAU = 300.0  # last time: GD does not move any more by then
 
@@ -114,8 +117,9 @@ FIG7 = PaperFigure(
                          by_series={f"gd_N{n}": {"simulation.instances": 32, "algorithm.t_max": PLATEAU}
                                     for n in SMALL_DIMENSIONS}),
         "full": Size({}, None, only=_both(DIMENSIONS),
-                     by_series={f"{run}_N{n}": {"simulation.instances": 64 if n == 2500 else 256, "algorithm.t_max": until}
-                                for run, until in (("gd", PLATEAU), ("persistent_sgd", 1000.0)) for n in DIMENSIONS}),
+                     by_series={f"{run}_N{n}": {"simulation.instances": count, "algorithm.t_max": until}
+                                for n, (count, *ends) in RANDOM_STARTS.items()
+                                for run, until in zip(("gd", "persistent_sgd"), ends)}),
     },
     note="Overlaps without their sign.",
 )

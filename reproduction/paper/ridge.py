@@ -20,10 +20,10 @@ FIGB1 = PaperFigure(
     series=tuple(Series(f"{run}_ridge{ridge:g}", run, label, {"problem.ridge": ridge})
                  for ridge in RIDGES for run, label in _RIDGE_KINDS),
     panels=tuple(Panel(rf"$\lambda = {ridge:g}$", tuple(f"{run}_ridge{ridge:g}" for run, _ in _RIDGE_KINDS), "mse_fresh",
-                       inset="loss", overlaps_line=True, legend=ridge == 0.0) for ridge in RIDGES),
+                       inset="loss", overlaps_line=True, legend=ridge == 1.0) for ridge in RIDGES),
     columns=3,
     sizes=_SIZES,
-    note="Black lines: (B.8) at the averaged overlaps of the simulations.",
+    note="Black lines: (B.8) at the overlaps of each run, averaged over runs.",
 )
 
 FIGB2 = PaperFigure(

@@ -48,15 +48,15 @@ def main() -> None:
     found = computations.load(figure, size, way)
     sims = [data.simulation for name, data in found.items() if name.startswith("persistent_sgd") and data.simulation is not None]
     runs = {sim.run.simulation.dimension: sim.solved_at for sim in sims}
-    rng, log_n, last = np.random.default_rng(1), np.log(list(runs)), max(sim.t[-1] for sim in sims)
+    rng, log_n, ends = np.random.default_rng(1), np.log(list(runs)), [sim.t[-1] for sim in sims]
     print("share " + "".join(f"{f'N = {n}':>16}" for n in runs) + "   power of N   chi-squared of a line in log N")
     for share in SHARES:
         times = np.array([time_of_share(run, share) for run in runs.values()])
         drawn = np.array([time_of_share(rng.choice(run, (DRAWS, len(run))), share) for run in runs.values()])
         known = np.isfinite(drawn).mean(axis=1) > KNOWN
         errors = np.array([np.std(line[np.isfinite(line)]) if good else np.inf for line, good in zip(drawn, known, strict=True)])
-        print(f"{share:5.0%} " + "".join(f"{f'{a:.0f} +- {b:.0f}' if b < np.inf else f'>= {min(a, last):.0f}':>16}"
-                                         for a, b in zip(times, errors, strict=True))
+        print(f"{share:5.0%} " + "".join(f"{f'{a:.0f} +- {b:.0f}' if b < np.inf else f'>= {min(a, end):.0f}':>16}"
+                                         for a, b, end in zip(times, errors, ends, strict=True))
               + (fits(log_n[known], times[known], errors[known], drawn[known]) if known.sum() > 2 else ""))
 
 

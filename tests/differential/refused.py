@@ -24,7 +24,8 @@ from tests.differential.table import Case, Choice
 
 Keys = dict[str, Any]
 Needs = Callable[[Choice], bool]
-TINY = {"theory.samples": 4, "theory.replicas": 1, "theory.method": "march", "theory.max_sweeps": 1}
+TINY = {"theory.samples": 4, "theory.replicas": 1, "theory.method": "march", "theory.max_sweeps": 1, "theory.clones": None,
+        "simulation.clones": None}
 HARMLESS = {"step": 2, "temperature": 0.1}
 
 
@@ -65,11 +66,14 @@ _NAMELESS = _has(loss=BUMP, data="teacher", labels="by the loss")
 _PERSISTENT = _has(algorithm="persistent_sgd")
 
 
+# Options of a single unit that a network or a closed model would have no use for.
+PLAIN = {name: RUNS.defaults[name] for name in (
+    "data", "labels", "label noise", "flip", "constraint", "start", "start overlap", "momentum", "observable", "two times",
+    "snapshots", "clones", "phase", "method", "estimator")}
+
+
 def _plain(chosen: Choice) -> bool:
-    """Little that a network or a closed model would have no use for."""
-    return all(chosen[name] == option for name, option in RUNS.defaults.items() if name in (
-        "data", "labels", "label noise", "flip", "constraint", "start", "start overlap", "momentum", "observable", "two times",
-        "snapshots", "phase", "method", "estimator")) and chosen["algorithm"] in ("gd", "langevin")
+    return PLAIN.items() <= chosen.items() and chosen["algorithm"] in ("gd", "langevin")
 
 
 # A case of a single unit as one of a network, or of a closed model.
@@ -145,6 +149,10 @@ REFUSALS = (
     Refusal("Langevin dynamics without heat", "temperature", _has(algorithm="langevin"), _set(algorithm__temperature=None)),
     # what looks at a run
     Refusal("hessian without snapshots", "list their times in", _has(snapshots="none"), _set(theory__hessian=True)),
+    Refusal("clones of an iteration", "has no pairs of samples", _has(start="warm", snapshots="none"),
+            _set(theory__clones=True, theory__method="iterate")),
+    Refusal("clones that look ahead", "not with nesterov", _has(intercept="none", start="warm", method=("full", "dyadic")),
+            _set(theory__clones=True, algorithm__momentum=0.5, algorithm__nesterov=True)),
     Refusal("snapshots of an iteration", "snapshots", _has(snapshots=("fields", "hessian"), start="warm"),
             _set(theory__method="iterate")),
     Refusal("pairs of times with Nesterov", "of the point ahead", _has(momentum="nesterov"),
@@ -186,9 +194,10 @@ def case_for(refusal: Refusal, seed: int, index: int) -> Case:
     """A valid case that the refusal can be tried on."""
     rng = np.random.default_rng([seed, index])
     for _ in range(100_000):
-        choice = RUNS.draw(rng)
-        if refusal.needs(choice):
-            return Case(RUNS, seed, index, choice)
+        drawn = RUNS.draw(rng)
+        for choice in (drawn, drawn | PLAIN):       # a plain case comes by chance hardly ever
+            if refusal.needs(choice) and RUNS.valid(choice):
+                return Case(RUNS, seed, index, choice)
     raise AssertionError(f"no case for {refusal.name!r}")
 
 

@@ -323,6 +323,11 @@ RUNS = Table("runs", (
         Option("fields", _early("theory.snapshots", 3), lambda chosen: chosen["method"] != "iterate"),
         Option("hessian", _early("theory.snapshots", 3, theory__hessian=True), lambda chosen: chosen["method"] != "iterate"),
     )),
+    Feature("clones", (
+        Option("none", weight=3.0),
+        Option("pairs", _set(theory__clones=True, simulation__clones=True), lambda chosen: chosen["method"] != "iterate"
+               and chosen["momentum"] != "nesterov" and chosen["two times"] != "kernels"),
+    )),
     Feature("landscape", (
         Option("fresh", weight=3.0),
         Option("shared", _set(simulation__landscape="shared")),

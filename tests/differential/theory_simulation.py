@@ -18,6 +18,7 @@ import sgd_sim
 from dmft.result.comparison import squared_overlaps
 from tests.differential.chance import Estimate, Finding, bound, extrapolated, gaps, largest, left_out, mean_of
 from tests.differential.runs import run_text
+from tests.differential.same import explodes
 from tests.differential.table import Case
 
 FACTOR = 4          # between the two sizes of a side
@@ -54,8 +55,8 @@ def theory(case: Case, samples: int, replicas: int, seed: int, **changes: Any) -
     run = dmft.parse_run(run_text(case, **{"theory__method": "march", "theory__samples": samples, "theory__replicas": replicas,
                                            "theory__seed": seed, **changes}))
     found = dmft.solve(run, quiet=True)
-    if found.outcome != "done":
-        raise Diverged(f"theory: {found.outcome}")
+    if found.outcome != "done" or explodes(found):
+        raise Diverged(f"theory: {found.outcome}, loss up to {np.nanmax(found.loss):.3g}")
     return found
 
 
