@@ -25,7 +25,7 @@ from workbench.cli.extras import can_draw, needs_pictures
 from workbench.scans.gathering import gathered, table_lines, unfinished
 from workbench.scans.scan import Scan, make_scan
 
-MOST_NAMED_RESULTS = 3  # results that are named in a line
+MOST_DIVERGED = 3  # results that are named in a line
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -61,8 +61,8 @@ def show(scan: Scan, output: Path, picture: Path | None = None, against: str | N
         raise FileError(f"{output}: exists and is not a table of a scan; -o names another")
     print("\n".join(table_lines(scan)))
     if bad := [row.path.name for row in scan.rows if row.diverged]:
-        more = f" and {len(bad) - MOST_NAMED_RESULTS} more" if len(bad) > MOST_NAMED_RESULTS else ""
-        print(f"diverged, in whole or in part: {', '.join(bad[:MOST_NAMED_RESULTS])}{more} ({len(bad)} of {len(scan.rows)} results); "
+        more = f" and {len(bad) - MOST_DIVERGED} more" if len(bad) > MOST_DIVERGED else ""
+        print(f"diverged, in whole or in part: {', '.join(bad[:MOST_DIVERGED])}{more} ({len(bad)} of {len(scan.rows)} results); "
               "dmft inspect says when, and a smaller learning rate may help")
     scan.save(output)
     print(f"table: {output}")

@@ -12,7 +12,7 @@ from workbench.scans.scan import Scan, value_of
 _NAMES = {"simulation.dimension": "N", "problem.alpha": r"$\alpha$", "problem.m0": r"$m_0$",
           "algorithm.learning_rate": r"$\eta$"}
 
-MOST_TICKS = 5  # on an axis of a map
+MAP_TICKS = 5  # on an axis of a map
 
 
 def draw(scan: Scan, path: Path | None, against: str | None = None) -> Figure:
@@ -59,7 +59,7 @@ def _draw_maps(scan: Scan, plane: tuple[str, str], axes: np.ndarray) -> None:
             mesh = axis.pcolormesh(across, up, table, shading="nearest", vmin=least, vmax=most)
             axis.set_title(f"t = {scan.times[k]:g}")
             for values, ticks in ((across, axis.set_xticks), (up, axis.set_yticks)):
-                ticks(values[::-(-values.size // MOST_TICKS)])      # where there are points, and never at the edge of a panel
+                ticks(values[::-(-values.size // MAP_TICKS)])      # where there are points, and never at the edge of a panel
         line[0].set_ylabel(_label(y))
         line[0].figure.colorbar(mesh, ax=list(line), label=label)
     for axis in axes[-1]:
