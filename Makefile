@@ -51,11 +51,12 @@ docs: $(DOCS)
 	@$(ONE_THREAD) $(BIN)/python -m sphinx -q -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo "site: $(CURDIR)/docs/_build/html/index.html"
 
-# The table of docs/equations.md from labels to lines of code, after these have moved.
+# What is written into pages from the code: the table of docs/equations.md from labels to lines, the tables of docs/run-files.md.
 labels: $(STAMP)
 	@$(BIN)/python docs/_ext/equation_labels.py
+	@$(BIN)/python docs/_ext/run_file_tables.py
 
-# The papers' figures at their own size. Finished pieces are kept as numbers in NUMBERS and skipped; make it again to go on. An hour of
+# The papers' figures at their own size. Finished pieces are kept as numbers in NUMBERS and skipped; make it again to continue. An hour of
 # one card; SCALE=0.02 DEVICE=cpu NUMBERS=/tmp/numbers tries everything on a laptop. TIME=HH:MM:SS ends it sooner.
 DEVICE ?= gpu
 SCALE ?= 1

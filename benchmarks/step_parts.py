@@ -51,7 +51,7 @@ def bytes_read(solver: March) -> dict[str, float]:
 
 
 class Watched:
-    """The compiled functions of samples/process.py while a march goes on: CPU seconds spent in each part of a step, and the last
+    """The compiled functions of samples/process.py while a march continues: CPU seconds spent in each part of a step, and the last
     call of each part."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Watched:
 
 
 def where_a_step_goes(solver: March, steps: int) -> None:
-    """Take so many steps of a march on the CPU, and print what they spend where. The march cannot go on afterwards."""
+    """Take so many steps of a march on the CPU, and print what they spend where. The march cannot continue afterwards."""
     with Watched() as watched:
         whole = seconds(lambda: [solver.step() for _ in range(steps)])
     limit, read = plain_read(), bytes_read(solver)

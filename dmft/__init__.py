@@ -15,7 +15,7 @@
     dmft.register_preprocessing("name", T)        a spectral start of your own
     class Mine(dmft.Constraint, name="mine")      a constraint of your own; so Channel, LossFamily, LinearUpdate (docs/extending.md)
 
-Bad input raises dmft.UserError, one line that says what to mend.
+Bad input raises dmft.UserError, one line that says what to fix.
 """
 
 from __future__ import annotations

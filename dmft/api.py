@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,9 @@ from dmft.convergence import start_law as starts
 from dmft.convergence.start_law import START_STEP, StartLaw
 from dmft.convergence.study import Study, load_study
 from dmft.core import store
+from dmft.core.parallel import Comm
+from dmft.core.stopping import Stop
+from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.callbacks import Callback
 from dmft.model.runfile import Run, load_run
 from dmft.result.theory import Theory, theory_of
@@ -25,29 +28,39 @@ __all__ = ["bayes", "convergence_study", "fixed_point", "load", "solve", "start_
 
 
 def solve(run: Run | str | Path, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
-          callback: Callback | None = None, **options: Any) -> Theory:
+          callback: Callback | None = None, *, estimator: Estimator = ESTIMATOR, stop: Stop | None = None,
+          attrs: dict[str, Any] | None = None, comm: Comm | None = None) -> Theory:
     """Solve the mean-field equations of a run or of a run file.
 
-    output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from the
-    checkpoint, or extend a finished result. quiet: no progress. callback: called after every step of the march
-    (or sweep of the iteration) with what was reached, for live plots and rules of your own: `.t .m .loss`, `.times` and `.curves`
-    so far, `.worker` (the replica), `.share` done; whatever it raises ends the run.
-    Further options are those of dmft.running.runner.solve.
-    Under MPI every rank must call this, and every rank gets the result.
+    output: file for the result, with checkpoints beside it; None keeps everything in memory.
+    resume: continue from the checkpoint, or extend a finished result.
+    quiet: no progress. Warnings go through `warnings`, notes through `logging` ("dmft").
+    callback: called after every step of the march (or sweep of the iteration) with what was reached, for live plots and stopping
+    rules of your own: `.t .m .loss`, `.times` and `.curves` so far, `.worker` (the replica), `.share` done; whatever it raises ends
+    the run.
+    estimator: dmft.Estimator(...) with numbers other than the tuned ones; the result records them.
+    stop: an object whose `flags` is polled at every step; a value other than 0 writes a checkpoint and raises Stopped.
+    attrs: further attributes for the file.
+    comm: the ranks that solve together, all of them by default. Every rank must call this, and every rank gets the result.
     """
-    return runner.solve(_run(run), output=output, resume=resume, quiet=quiet, callback=callback, **options)
+    return runner.solve(_run(run), output=output, resume=resume, quiet=quiet, stop=stop, attrs=attrs, comm=comm, callback=callback,
+                        estimator=estimator)
 
 
 def convergence_study(run: Run | str | Path, samples: Sequence[int] = (), learning_rate: Sequence[float] = (),
-                      blocks_per_level: Sequence[int] = (), mixing: Sequence[float] = (), *, output: str | Path | None = None,
-                      resume: bool = False, quiet: bool = False, **options: Any) -> Study:
-    """Solve a run, or a run file, at several settings, one parameter varied at a time, and compare with the finest.
+                      blocks_per_level: Sequence[int] = (), mixing: Sequence[float] = (), *,
+                      estimator: Mapping[str, Sequence[float]] | None = None, output: str | Path | None = None,
+                      resume: bool = False, quiet: bool = False, stop: Stop | None = None,
+                      attrs: dict[str, Any] | None = None) -> Study:
+    """Solve a run, or a run file, at several settings, varying one parameter at a time, and compare with the finest.
 
-    The study holds distances, fitted orders and the limit of small learning rates; print it for the tables. Tuned numbers are
-    varied by estimator={"ridge_prior": [1.0, 2.0, 4.0]} (fields of Estimator).
+    The study holds distances, fitted orders and the limit of small learning rates; print it for the tables.
+    samples, learning_rate, blocks_per_level, mixing: the values to try; leave out what should stay as it is.
+    estimator: values of tuned numbers, {"ridge_prior": [1.0, 2.0, 4.0]} (fields of dmft.Estimator).
+    output, resume, quiet, stop, attrs: as for `solve`; every point keeps a file of its own beside the output.
     """
     return runs.convergence_study(_run(run), samples, learning_rate, blocks_per_level, mixing, output=output, resume=resume,
-                                  quiet=quiet, **options)
+                                  quiet=quiet, stop=stop, attrs=attrs, estimator=estimator)
 
 
 def fixed_point(run: Run | str | Path) -> ConvexLimit:

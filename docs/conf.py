@@ -14,12 +14,12 @@ from dmft.version import __version__  # noqa: E402
 
 project, author, copyright = "learning-dmft", "The learning-dmft developers", "2026, the learning-dmft developers"
 version = release = __version__
-extensions = ["sphinx.ext.autodoc", "myst_nb", "plain_docstrings", "equation_labels", "gallery_page", "command_page"]
+extensions = ["sphinx.ext.autodoc", "myst_nb", "plain_docstrings", "equation_labels", "gallery_page", "command_page", "mathml"]
 exclude_patterns = ["_build", "_ext", "_templates", "gallery/data", "conda"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
-suppress_warnings = ["myst.header"]         # pages may begin with a picture
+suppress_warnings = ["myst.header", "myst.xref_missing"]     # pages may begin with a picture, and name READMEs beside docs
 smartquotes = False                         # primes of formulas and options such as --set stay as they are
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -36,6 +36,7 @@ nb_execution_show_tb = True
 nb_execution_cache_path = str(HERE / "_build" / "notebooks")
 nb_merge_streams = True
 
+html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "learning-dmft"
 html_static_path = ["_static"]

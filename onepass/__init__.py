@@ -44,3 +44,7 @@ __all__ = [
     "localizability",
     "register_activation",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

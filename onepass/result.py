@@ -13,6 +13,7 @@ from dmft.core import store
 from dmft.core.averages import standard_error
 from dmft.core.errors import FileError
 from dmft.files import layouts
+from dmft.files.axes import named
 from dmft.model.quantities import to_dataset
 
 
@@ -43,15 +44,17 @@ class Trajectory:
 
     def to_xarray(self) -> Any:
         """An xarray.Dataset: time first (after the instance), further axes named after their statistic."""
-        first = ("instance", "t") if isinstance(self, Ensemble) else ("t",)
-        variables = {name: ((*first, *(f"{name}_{k}" for k in range(array.ndim - len(first)))), array)
-                     for name, array in self.arrays.items()}
+        variables = {name: (axes, self.arrays[name]) for name, axes in self._axes().items()}
         return to_dataset(variables, {"t": self.t}, {"kind": "onepass", "source": self.source, "run": self.run_text})
+
+    def _axes(self) -> dict[str, tuple[str, ...]]:
+        first = ("instance", "t") if isinstance(self, Ensemble) else ("t",)
+        return {name: (*first, *(f"{name}_{k}" for k in range(array.ndim - len(first)))) for name, array in self.arrays.items()}
 
     def save(self, path: str | Path) -> None:
         """Write an HDF5 file of kind "onepass": /t and one dataset per statistic."""
-        attrs = {"source": self.source, "ensemble": isinstance(self, Ensemble), **self.attrs}
-        store.save(path, "onepass", self.run_text, {"t": self.t, **self.arrays}, attrs)
+        attrs, arrays = {"source": self.source, "ensemble": isinstance(self, Ensemble), **self.attrs}, {"t": self.t, **self.arrays}
+        store.save(path, "onepass", self.run_text, arrays, attrs, names=named(arrays, {"t": ("t",), **self._axes()}, {}, attrs))
 
 
 @dataclass

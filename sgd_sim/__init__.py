@@ -8,3 +8,7 @@ from sgd_sim.result import SimulationResult, load  # noqa: E402
 from sgd_sim.simulation import simulate  # noqa: E402
 
 __all__ = ["SimulationResult", "load", "simulate"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

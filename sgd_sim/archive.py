@@ -12,8 +12,8 @@ from dmft.core.checkpoint import check_layout, stored_part
 from dmft.core.errors import FileError
 from dmft.core.parts import INSTANCES
 from dmft.files import layouts
+from dmft.files.axes import layout_axes
 from dmft.files.layouts import SIMULATED_KERNELS
-from dmft.files.network_layouts import named_axes
 from dmft.model.curves import asked_for, meanings_text
 from dmft.model.experiment import known_errors, observables_of
 from dmft.model.runfile import Run, parse_run
@@ -99,7 +99,7 @@ def save(path: str | Path, run: Run, states: States, attrs: store.Attributes | N
     """Write a result file."""
     arrays = to_arrays(run, states)
     told = {"outcome": outcome(run, states), **meanings_text(observables_of(run)), **(attrs or {})}
-    store.save(path, "simulation", run.to_toml(), arrays, told, axes=named_axes("simulation", arrays) if run.has_network else None)
+    store.save(path, "simulation", run.to_toml(), arrays, told, names=layout_axes("simulation", run.has_network, arrays, told))
 
 
 def load(path: str | Path) -> tuple[Run, States]:

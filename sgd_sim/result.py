@@ -13,9 +13,9 @@ import numpy as np
 from dmft.core import store
 from dmft.core.averages import finite_error, finite_mean, with_error
 from dmft.core.notebook import html_card, sparkline
-from dmft.model.curves import KNOWN, TABLE, axes_of, meanings, meanings_text
+from dmft.model.curves import KNOWN, TABLE, axes_of, components, meanings, meanings_text
 from dmft.model.experiment import known_errors, observables_of
-from dmft.model.quantities import to_dataset
+from dmft.model.quantities import to_dataset, to_frame
 from dmft.model.runfile import Run
 from dmft.model.starts import RANDOM
 from sgd_sim import archive
@@ -177,6 +177,12 @@ class SimulationResult:
         diverged before counts as not passed."""
         times = self.first_passage(level)
         return wilson(np.sum(times[:, None] <= self.t, axis=0), self.instances, confidence)
+
+    def to_dataframe(self) -> Any:
+        """A pandas.DataFrame of the curves: a row for each instance and time, columns instance, t, m, loss, ..."""
+        index = {"instance": np.repeat(np.arange(self.instances), self.t.size), "t": np.tile(self.t, self.instances)}
+        return to_frame(index | {part: column.ravel() for name, array in self.curves.items()
+                                 for part, column in components(name, array, 2).items()})
 
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over (instance, t), with units."""

@@ -2,7 +2,7 @@
 
 `HostGpu` stands in for dmft.core.device.Gpu: arrays are NumPy arrays, and a source is compiled by the host's C++
 compiler behind a few definitions. The threads of a block are coroutines that take turns: each runs to its next
-barrier and goes on when all have arrived. Shuffles and votes are barriers of a warp. Blocks run one after the other.
+barrier and continues when all have arrived. Shuffles and votes are barriers of a warp. Blocks run one after the other.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     python tests/mutate.py --jobs 16 --results mutants.json --table mutants.txt
     python tests/mutate.py --only noise        those whose name contains the word; may be repeated
     python tests/mutate.py --list              what there is, and where
-    python tests/mutate.py --seconds 540 ...   end after that time; the same command later goes on from its --results
+    python tests/mutate.py --seconds 540 ...   end after that time; the same command later continues from its --results
 
 A mutation replaces a fragment of source text, found by itself wherever it now stands below a folder; one whose fragment is
 gone, or is no longer unique, is "not run" and wants a new fragment where it is listed (tests/mutations_of_*.py). Every job has a
@@ -146,7 +146,7 @@ class Results:
 
 
 class Chunks:
-    """Mutations in chunks of the same tests, for jobs to take; a job goes on with tests that it has compiled code for."""
+    """Mutations in chunks of the same tests, for jobs to take; a job continues with tests that it has compiled code for."""
 
     def __init__(self, mutations: list[Mutation]):
         groups: dict[tuple[str, ...], list[Mutation]] = defaultdict(list)

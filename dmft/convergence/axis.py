@@ -7,12 +7,13 @@ gives distances, orders and the limit of small learning rates.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from dmft.convergence import fits
 from dmft.convergence.fits import Quantity
+from dmft.core.notebook import html_card
 from dmft.equations.kernels import KERNELS
 from dmft.files.layouts import MEASURES
 from dmft.model.curves import NETWORK_KNOWN, studied
@@ -29,7 +30,7 @@ INDEPENDENT = ("samples", "learning_rate")
 SMALL_IS_FINE = ("learning_rate", "mixing")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Axis:
     """One parameter, from coarse to fine: k points. Tables are by quantity: m, loss, nu_hat, delta_nu, mu, M_C, M_R, C, R; V and
     gain in place of m and mu from a random start. Of a network all but the loss are matrices, compared as a whole, and there is no
@@ -42,12 +43,25 @@ class Axis:
     wall_times: np.ndarray                      # (k,) seconds
     t: np.ndarray                               # (c,) times that all points have
     kernel_t: np.ndarray                        # (d,) those of them at which all points have kernels
-    table: dict[str, dict[str, np.ndarray]] = field(repr=False)      # measure -> quantity -> (k,)
-    orders: dict[str, tuple[float, float]] = field(repr=False)       # quantity -> order, error
-    curves: dict[str, np.ndarray] = field(repr=False)                # m, m_error, ...: (k, c, ...)
-    limit: dict[str, np.ndarray] = field(repr=False)                 # learning_rate: m, m_error (c,), M_C, ... (d, d)
-    residuals: np.ndarray | None = field(default=None, repr=False)   # of iterate: (k, sweeps), NaN after the last sweep
-    beyond: tuple[str, ...] = field(default=(), repr=False)          # what error bars of the finest point leave out, in words
+    table: dict[str, dict[str, np.ndarray]]      # measure -> quantity -> (k,)
+    orders: dict[str, tuple[float, float]]       # quantity -> order, error
+    curves: dict[str, np.ndarray]                # m, m_error, ...: (k, c, ...)
+    limit: dict[str, np.ndarray]                 # learning_rate: m, m_error (c,), M_C, ... (d, d)
+    residuals: np.ndarray | None = None   # of iterate: (k, sweeps), NaN after the last sweep
+    beyond: tuple[str, ...] = ()          # what error bars of the finest point leave out, in words
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{value:g}" for value in self.values)
+        return f"<Axis {self.name} = {values}; order of {self.main}: {order_text(self.orders[self.main])}{self._expected}>"
+
+    def _repr_html_(self) -> str:
+        facts = {"values": ", ".join(f"{value:g}" for value in self.values), "common times": self.t.size}
+        facts |= {f"order of {q}": order_text(pair) for q, pair in self.orders.items() if np.isfinite(pair[0])}
+        return html_card(f"convergence in {self.name}{self._expected}", facts)
+
+    @property
+    def _expected(self) -> str:
+        return f" (expected {EXPECTED[self.name]:g})" if self.name in EXPECTED else ""
 
     @property
     def main(self) -> str:
@@ -63,6 +77,14 @@ class Axis:
     def finest(self) -> int:
         """Index of the finest point, with which the others are compared."""
         return len(self.values) - 1
+
+
+def order_text(pair: tuple[float, float]) -> str:
+    """A fitted order with its error; "-" where there is none."""
+    order, error = pair
+    if not np.isfinite(order):
+        return "-"
+    return f"{order:.2f} +- {error:.2f}" if np.isfinite(error) else f"{order:.2f}"
 
 
 def compared(random: bool, network: bool = False) -> tuple[str, ...]:

@@ -75,6 +75,19 @@ def pilot_of(run: Run, target: Target) -> Run:
                         "theory.fdt": False, "algorithm.t_max": target.t})
 
 
+def replicas_for_target(run: Run, pilot: Theory) -> tuple[int, float]:
+    """How many replicas meet theory.target_error, which bounds the largest error of m, or of V from a random start, over all
+    times; and the largest bias that is certain, which replicas do not lower. From a pilot with fewer samples, or as many."""
+    name, share = "m" if pilot.V is None else "V", pilot.run.theory.samples / run.theory.samples
+    error, count = float(np.nanmax(pilot.curves[f"{name}_error"])), int(pilot.averaged.sum())
+    if not np.isfinite(error):
+        raise UserError("theory.target_error: a pilot has no error bars: it diverged")
+    bias, bias_error = (np.asarray(pilot.bias[key]) if key in pilot.bias else np.zeros(1) for key in (name, f"{name}_error"))
+    certain = np.where(np.abs(bias) > CERTAIN * bias_error, np.abs(bias), 0.0)
+    replicas = int(np.ceil(count * share * (error / run.theory.target_error) ** 2))
+    return max(replicas, run.theory.replicas), float(np.nanmax(certain, initial=0.0)) * share
+
+
 def same_problem(run: Run, theory: Theory) -> None:
     """UserError where a theory is one of another problem than the run."""
     found = [f"{key} {old} / {new}" for key, old, new in changes(run, theory.run)

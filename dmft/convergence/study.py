@@ -16,6 +16,7 @@ from dmft.core import store
 from dmft.core.errors import FileError, UserError
 from dmft.equations.kernels import KERNELS
 from dmft.files import layouts
+from dmft.model.quantities import to_frame
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
 
@@ -60,14 +61,10 @@ class Study:
 
     def to_dataframe(self, table: str = "distances") -> Any:
         """One of the tables as a pandas.DataFrame."""
-        try:
-            import pandas
-        except ImportError:
-            raise UserError("to_dataframe needs pandas; install the extra [frames]") from None
         rows = self.tables()
         if table not in rows:
             raise UserError(f"a study has no table {table!r}; it has {', '.join(rows)}")
-        return pandas.DataFrame(rows[table])
+        return to_frame({name: np.array([row[name] for row in rows[table]]) for name in (rows[table] or [{}])[0]})
 
     def to_dict(self) -> dict[str, Any]:
         """The tables for JSON, and the text of repr."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dmft.convergence.axis import Axis
+from dmft.convergence.axis import Axis, order_text
 from dmft.convergence.fits import contraction
 from dmft.model.data import data_of, data_text, is_sampled
 from dmft.model.runfile import Run
@@ -37,7 +37,7 @@ def _axis(axis: Axis, energy: str) -> str:
     for q in axis.quantities:
         pairs = zip(axis.table[measure][q], axis.table["z_rms"][q])
         cells = [f"{distance:.2e} {'(' + _short(z) + ')':<7}" for distance, z in pairs]
-        name, order = energy if q == "loss" else q, f"{_order(axis.orders[q]):>16}" if ordered else ""
+        name, order = energy if q == "loss" else q, f"{order_text(axis.orders[q]):>16}" if ordered else ""
         lines.append(f"{name:<10}" + "".join(f"{cell:>18}" for cell in cells) + order)
     bad = [f"{value:g}: {outcome}" for value, outcome in zip(axis.values, axis.outcomes)
            if outcome in ("diverged", "sweep limit")]
@@ -62,10 +62,3 @@ def _axis(axis: Axis, energy: str) -> str:
 
 def _short(value: float) -> str:
     return "-" if not np.isfinite(value) else f"{value:.2g}" if value == 0 or 0.01 <= value < 1000 else f"{value:.0e}"
-
-
-def _order(pair: tuple[float, float]) -> str:
-    order, error = pair
-    if not np.isfinite(order):
-        return "-"
-    return f"{order:.2f} +- {error:.2f}" if np.isfinite(error) else f"{order:.2f}"

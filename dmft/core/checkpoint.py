@@ -1,6 +1,6 @@
 """The checkpoint of a job: the solutions entered so far, and the full state of the workers under way.
 
-Rank 0 writes; the other ranks send their arrays one at a time. Every rank reads its own lines back, so a run may go on with
+Rank 0 writes; the other ranks send their arrays one at a time. Every rank reads its own lines back, so a run may continue with
 any number of ranks. Layout: the job's own state under the names it chooses, and active/INDEX/PART/shared|own/... for a worker.
 """
 

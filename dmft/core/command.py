@@ -6,11 +6,13 @@ import argparse
 import atexit
 import difflib
 import gc
+import inspect
 import logging
 import os
 import re
 import runpy
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -43,6 +45,20 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message}{_meant(message)} (see {self.prog} --help)")
 
 
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Paragraphs are filled to the width of the terminal; lines that are indented, such as examples, stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines, paragraph = list[str](), list[str]()
+        for line in [*inspect.cleandoc(text).splitlines(), ""]:
+            if line and not line.startswith(" "):
+                paragraph.append(line)
+                continue
+            lines += textwrap.wrap(" ".join(paragraph), width) + [line]
+            paragraph = []
+        return "\n".join(lines).rstrip()
+
+
 def _meant(complaint: str) -> str:
     """The nearest choice, as the end of a sentence, where argparse complains of a word that is not a choice; else ""."""
     found = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", complaint)
@@ -57,13 +73,18 @@ def run_options(parser: argparse.ArgumentParser) -> None:
                         help="result file (default: a name under runs/out/)")
     set_options(parser)
     group = parser.add_mutually_exclusive_group()
-    group.add_argument("--resume", action="store_true", help="go on from the checkpoint, or extend a finished result")
+    group.add_argument("--resume", action="store_true", help="continue from the checkpoint, or extend a finished result")
     group.add_argument("--force", action="store_true", help="overwrite an existing result")
     parser.add_argument("--quiet", action="store_true", help="no progress")
-    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[],
-                        help="Python file with plug-ins")
-    parser.add_argument("--device", choices=("cpu", "gpu"), help="short for --set SECTION.device=...")
+    plugin_option(parser)
+    parser.add_argument("--device", choices=("cpu", "gpu"), help="where to compute; short for --set SECTION.device=...")
     parser.add_argument("--time-limit", metavar="HH:MM:SS", help="stop with a checkpoint (exit 75) after this time")
+
+
+def plugin_option(parser: argparse.ArgumentParser) -> None:
+    """--plugin."""
+    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[],
+                        help="Python file with extensions of your own, e.g. a loss; may be repeated")
 
 
 def set_options(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +92,7 @@ def set_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--set", dest="overrides", metavar="section.key=value", action="append", default=[],
                         help="change a key of the run file; may be repeated")
     parser.add_argument("--unset", dest="overrides", metavar="section.key", action="append", type=schema.Unset,
-                        help="take a key out of the run file; may be repeated")
+                        help="remove a key from the run file; may be repeated")
 
 
 @dataclass(frozen=True)
@@ -237,7 +258,7 @@ def main_wrapper(command: Callable[[Sequence[str] | None], int], arguments: Sequ
         if isinstance(error, ValueError) and not str(error).lower().startswith(_TOO_BIG):
             raise
         return _end(f"{_program()}: out of memory ({error}); take fewer samples or instances, or more nodes or cards; "
-                    "--resume goes on from the last checkpoint", EXIT_BAD_INPUT)
+                    "--resume continues from the last checkpoint", EXIT_BAD_INPUT)
     except KeyboardInterrupt:
         return _end(f"{_program()}: interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:

@@ -57,8 +57,8 @@ def drive(job: Job[Result], output: str | Path | None = None, resume: bool = Fal
           hook: Hook | None = None) -> Ended[Result]:
     """Run a job to its end. Every rank of `comm` (default: of the whole job) must call it, and gets the result.
 
-    output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from the checkpoint, or
-    extend a finished result; without it an existing file is overwritten. quiet: no progress. stop: polled between steps (on
+    output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: continue from the checkpoint,
+    or extend a finished result; without it an existing file is overwritten. quiet: no progress. stop: polled between steps (on
     several ranks a few times a second); raises Stopped after a checkpoint. attrs: for the attributes of the files.
     hook: called on the root between steps.
     """
@@ -75,7 +75,7 @@ class _Driver(Generic[Result]):
         self.checkpoint = Checkpoint(output, job, comm) if output else None
         keeps = output is not None and getattr(job, "keeps_state", False)
         self.kept = Checkpoint(output, job, comm, store.state_path(output)) if keeps and output else None
-        self.source: Path | None = None     # the file this run goes on from
+        self.source: Path | None = None     # the file this run continues from
         self.progress_before = 0.0          # share of the work done before this process took the run up; its rate counts from there
         self.seconds_before = 0.0           # running time until then
         self.waiting_progress = 0.0         # share that is done of the workers whose state waits in a file
@@ -94,8 +94,10 @@ class _Driver(Generic[Result]):
                     if found.complete:
                         return Ended(self._complete(place, found), False)
                     self._take_up(found)
-            while pending := self.job.pending():
-                self._round(pending[:self.comm.size])
+            with Progress(1.0, self.job.kind, self.quiet) as progress:
+                while pending := self.job.pending():
+                    self._round(pending[:self.comm.size], progress)
+                    progress.label = self.job.label(range(self.job.finished))
             return Ended(self._finish(), True)
 
     def _complete(self, output: Path, found: Found) -> Result:
@@ -105,7 +107,7 @@ class _Driver(Generic[Result]):
         return self.job.load(output)
 
     def _take_up(self, found: Found) -> None:
-        """Let the job take over what it finds on disk, and note from which files its workers go on."""
+        """Let the job take over what it finds on disk, and note from which files its workers continue."""
         header = found.header
         if header is None or not self.job.take_up(header, found.grew):
             return
@@ -114,7 +116,7 @@ class _Driver(Generic[Result]):
         state: store.Stored | None = getattr(self.job, "kept_state", None)
         if self.checkpoint and (header.is_checkpoint or state is not None):
             self.checkpoint.take_up(state or header)
-        if self.kept:     # states that were kept before stay in the file until their worker goes on
+        if self.kept:     # states that were kept before stay in the file until their worker continues
             kept, place = self.kept, self.kept.output
             known = state or self.comm.from_root(lambda: store.state_header(place))
             if known is not None and (state is not None or known.run_text == self.job.run_text):
@@ -122,7 +124,7 @@ class _Driver(Generic[Result]):
 
     # --- a round --------------------------------------------------------------------------------------------
 
-    def _round(self, indices: list[int]) -> None:
+    def _round(self, indices: list[int], progress: Progress) -> None:
         """One worker per group of ranks, side by side, until all are done."""
         group = self.comm.split(len(indices))
         index = indices[group.group]
@@ -130,7 +132,7 @@ class _Driver(Generic[Result]):
         try:
             if self.checkpoint:
                 self.checkpoint.restore(index, worker)
-            self._steps(worker, group, indices)
+            self._steps(worker, group, indices, progress)
         finally:
             worker.close()
         self._collect(worker, group, indices)
@@ -140,31 +142,31 @@ class _Driver(Generic[Result]):
             self.checkpoint.waiting -= set(indices)
         group.free()
 
-    def _steps(self, worker: Worker, group: Comm, indices: list[int]) -> None:
+    def _steps(self, worker: Worker, group: Comm, indices: list[int], progress: Progress) -> None:
         """Step until every worker is done."""
-        steps, took = 1, 0.0
-        with Progress(1.0, self.job.label(indices), self.quiet) as progress:
-            while True:
-                news = self._exchange(worker, took)
-                self._tell_start(news.progress, indices)
-                progress.update(news.progress, worker.note)
-                if self.hook and self.comm.is_root:
-                    self.hook(worker, self._share(news.progress, indices))
-                if not news.running:
-                    return
-                if news.stop:
-                    self._stop(news, worker, group, indices)
-                if news.save:
-                    self._save(news, worker, group, indices)
-                steps = self._steps_to_go(steps, news.took)
+        steps, took, progress.label = 1, 0.0, self.job.label(indices)
+        while True:
+            news = self._exchange(worker, took)
+            self._tell_start(news.progress, indices)
+            share = self._share(news.progress, indices)
+            progress.update(share, worker.note)
+            if self.hook and self.comm.is_root:
+                self.hook(worker, share)
+            if not news.running:
+                return
+            if news.stop:
+                self._stop(news, worker, group, indices)
+            if news.save:
+                self._save(news, worker, group, indices)
+            steps = self._steps_to_go(steps, news.took)
+            if worker.done:
+                time.sleep(min(LOOK, news.took))     # others are still at work: do not spin on them
+            begin = time.monotonic()     # sleep is no work: counted as such, it would keep the others at ever fewer steps
+            for _ in range(steps):
                 if worker.done:
-                    time.sleep(min(LOOK, news.took))     # others are still at work: do not spin on them
-                begin = time.monotonic()     # sleep is no work: counted as such, it would keep the others at ever fewer steps
-                for _ in range(steps):
-                    if worker.done:
-                        break
-                    worker.step()
-                took = time.monotonic() - begin
+                    break
+                worker.step()
+            took = time.monotonic() - begin
 
     def _exchange(self, worker: Worker, took: float) -> _News:
         """The news of all ranks put together; only the root's clock decides when a checkpoint is due."""
@@ -187,11 +189,11 @@ class _Driver(Generic[Result]):
     # --- what comes between steps -----------------------------------------------------------------------------
 
     def _tell_start(self, progress: float, indices: list[int]) -> None:
-        """At the first exchange of a run that goes on: from where, and how far it had come."""
+        """At the first exchange of a run that continues: from where, and how far it had come."""
         if self.source is not None:
             self.waiting_progress = progress     # those that wait are taken to be as far
             self.progress_before = self._share(progress, indices)
-            self._note(f"going on from {self.source}, {100 * self.progress_before:.0f} % done")
+            self._note(f"continuing from {self.source}, {100 * self.progress_before:.0f} % done")
             self.source = None
 
     def _stop(self, news: _News, worker: Worker, group: Comm, indices: list[int]) -> None:
@@ -201,7 +203,7 @@ class _Driver(Generic[Result]):
             raise Stopped("stopped; no output file was given, so nothing is kept", code)
         worker.close()
         self._save(news, worker, group, indices)
-        raise Stopped(f"stopped after a checkpoint ({self.checkpoint.path}); --resume goes on", code)
+        raise Stopped(f"stopped after a checkpoint ({self.checkpoint.path}); --resume continues", code)
 
     def _save(self, news: _News, worker: Worker, group: Comm, indices: list[int]) -> None:
         assert self.checkpoint is not None

@@ -30,7 +30,7 @@ class OutcomeWarning(ResultWarning):
 
 
 class Stopped(Exception):
-    """The command was asked to stop; a checkpoint is on disk and --resume goes on from it."""
+    """The command was asked to stop; a checkpoint is on disk and --resume continues from it."""
 
     def __init__(self, message: str, exit_code: int = 75):
         super().__init__(message)

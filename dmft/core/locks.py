@@ -62,7 +62,7 @@ def _acquire(place: Path, target: Path) -> int:
             raise FileError(f"{target}: another job is writing it ({holder or 'unknown'}); wait for it or choose "
                             "another -o") from None
         except OSError:
-            return handle        # a file system without locks: go on without one
+            return handle        # a file system without locks: continue without one
         # The holder before us may have removed the file between our open and our lock.
         if place.exists() and os.path.samestat(os.fstat(handle), os.stat(place)):
             with suppress(OSError):     # on a full disk the lock holds without its note

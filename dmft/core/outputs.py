@@ -16,7 +16,7 @@ Compare = Callable[[str, str], list[str]]
 
 @dataclass(frozen=True)
 class Found:
-    """What a resumed job finds: nothing, the complete result, or a file to go on from."""
+    """What a resumed job finds: nothing, the complete result, or a file to continue from."""
 
     header: store.Stored | None = None      # of the checkpoint, or of the result where there is no checkpoint
     grew: tuple[str, ...] = ()              # keys of the run that grew since
@@ -34,15 +34,15 @@ def check_free(output: Path, resume: bool, force: bool, points: Path | None = No
     if resume or force:
         return
     if output.exists():
-        raise FileError(f"{output}: exists; --resume goes on or extends it, --force overwrites it, -o names another")
+        raise FileError(f"{output}: exists; --resume continues or extends it, --force overwrites it, -o names another")
     if store.checkpoint_path(output).exists():
-        raise FileError(f"{output}: has a checkpoint of a stopped run; --resume goes on from it, --force starts afresh")
+        raise FileError(f"{output}: has a checkpoint of a stopped run; --resume continues from it, --force starts afresh")
     if points is not None and points.exists():
-        raise FileError(f"{points}: holds points of an earlier study; --resume goes on with them, --force starts afresh")
+        raise FileError(f"{points}: holds points of an earlier study; --resume continues with them, --force starts afresh")
 
 
 def examine(output: Path, kind: str, compare: Compare, attrs: Mapping[str, object], layout: int = 0) -> Found:
-    """What a resumed job goes on from. FileError for a foreign, damaged or outdated file, or another plugin; RunError for
+    """What a resumed job continues from. FileError for a foreign, damaged or outdated file, or another plugin; RunError for
     another run. attrs: of the new job, with the hashes of its plugins. layout: version of its checkpoints. Only the root rank may
     call this."""
     header = _header(output)
@@ -76,7 +76,7 @@ def check_stored_plugins(output: Path, given: Mapping[str, object]) -> None:
 
 
 def check_plugins(stored: Mapping[str, object], given: Mapping[str, object], source: str) -> None:
-    """Refuse to go on with a plugin that changed. Both map "plugin:NAME" (among other attributes) to a sha256.
+    """Refuse to continue with a plugin that changed. Both map "plugin:NAME" (among other attributes) to a sha256.
 
     A plugin that is not given again is left to the run: its loss is then unknown, and refused as such.
     """

@@ -6,12 +6,14 @@ import sys
 import time
 from typing import Any
 
+from dmft.core import compiling
 from dmft.core.parallel import world
 
 LINE_EVERY = 30.0         # seconds between lines in a log
 _BAR_EVERY = 0.1          # seconds between redraws on a terminal
 _NOTEBOOK_EVERY = 0.5     # and in a notebook, to which every redraw is a message
 _WIDTH = 28
+LONG_COMPILATION = 5.0    # seconds of compiling that are worth a word
 _wipe = ""                # what to write to erase the progress bar on the present line; "" where there is none
 
 
@@ -26,7 +28,7 @@ def say(*words: Any, quiet: bool = False) -> None:
 
 
 class Progress:
-    """How far a job of `total` units has come.
+    """How far a job of `total` units has come. Time spent on compiling is told, and does not count for the time that is left.
 
     with Progress(steps, "march", quiet) as progress:
         progress.update(done, "m = 0.93")
@@ -38,7 +40,12 @@ class Progress:
         self._notebook = type(sys.stderr).__module__.partition(".")[0] == "ipykernel"
         self._every = _NOTEBOOK_EVERY if self._notebook else _BAR_EVERY if sys.stderr.isatty() else LINE_EVERY
         self._start = time.monotonic()
-        self._first_done: float | None = None
+        self._first: tuple[float, float] | None = None      # what was done, and working time, at the first update
+        self._warm = False
+        self._compiled = compiling.compiled_seconds()
+        self._said_compiling = False
+        if not self._silent:
+            compiling.tell(self._compiling)
         self._shown = self._start if self._every == LINE_EVERY else -1.0     # time of the last output
         self._spoke = False                                                  # whether anything was shown
 
@@ -47,8 +54,10 @@ class Progress:
         if self._silent:
             return
         now = time.monotonic()
-        if self._first_done is None:
-            self._first_done = done       # a resumed job starts in the middle: its speed is measured from here
+        if self._first is None:
+            self._first = done, self._worked()       # a resumed job starts in the middle: its speed is measured from here
+        elif not self._warm and done > self._first[0]:
+            self._first, self._warm = (done, self._worked()), True       # the first step sets up, and says little of the others
         if now - self._shown >= self._every:
             self._shown = now
             self._show(done, note)
@@ -57,6 +66,8 @@ class Progress:
         """The job is over: leave one line behind if anything was shown."""
         if not self._silent and self._spoke:
             say(f"{self.label}: {time_text(time.monotonic() - self._start)}" + (f"  {note}" if note else ""))
+        if not self._silent:
+            compiling.tell(None)
         self._silent = True
 
     def __enter__(self) -> Progress:
@@ -70,6 +81,9 @@ class Progress:
         global _wipe
         self._spoke = True
         share = min(max(done / self.total, 0.0), 1.0)
+        if not self._warm and self._every == LINE_EVERY:
+            self._compiling()       # nothing to report yet
+            return
         tail = f"{100 * share:3.0f} %{self._remaining(done)}" + (f"  {note}" if note else "")
         if self._every == LINE_EVERY:
             say(f"{self.label}: {tail}")
@@ -80,11 +94,22 @@ class Progress:
         # Notebooks know the carriage return, but not every one the sequence that clears the rest of a line.
         _wipe = f"\r{' ' * len(line)}\r" if self._notebook else "\r\x1b[K"
 
+    def _worked(self) -> float:
+        """Seconds since the beginning without those of compiling."""
+        return time.monotonic() - self._start - (compiling.compiled_seconds() - self._compiled)
+
+    def _compiling(self) -> None:
+        """Say once that the inner loops are being compiled, when that takes long."""
+        if not self._said_compiling and compiling.compiled_seconds() - self._compiled > LONG_COMPILATION:
+            self._said_compiling = self._spoke = True
+            say(f"{self.label}: compiling the inner loops, once for this kind of run; the result is kept on disk")
+
     def _remaining(self, done: float) -> str:
-        gone = done - (self._first_done or 0.0)
+        assert self._first is not None
+        gone = done - self._first[0]
         if gone <= 0.0:
             return ""
-        return f", {time_text((time.monotonic() - self._start) * max(self.total - done, 0.0) / gone)} left"
+        return f", {time_text((self._worked() - self._first[1]) * max(self.total - done, 0.0) / gone)} left"
 
 
 def time_text(seconds: float) -> str:

@@ -24,7 +24,7 @@ _NO_DEFAULT = object()
 
 
 def option(check: Check, default: Any = _NO_DEFAULT, doc: str = "") -> Any:
-    """A field of a section. Without a default the key is mandatory."""
+    """A field of a section. Without a default the key is mandatory. Type checkers see a default that is given by its name."""
     metadata = {"check": check, "doc": doc}
     if default is _NO_DEFAULT:
         return dataclasses.field(metadata=metadata)
@@ -32,6 +32,26 @@ def option(check: Check, default: Any = _NO_DEFAULT, doc: str = "") -> Any:
 
 
 # --- checks -----------------------------------------------------------------------------------------------
+
+def told_as(check: Check, **form: Any) -> Check:
+    """A check that also says, in the words of JSON Schema, what it takes."""
+    check.form = form  # type: ignore[attr-defined]
+    return check
+
+
+def form_of(check: Check) -> dict[str, Any]:
+    """What a check takes, as a JSON Schema; {} for one that does not say."""
+    return dict(getattr(check, "form", {}))
+
+
+def wanted_by(check: Check) -> str:
+    """What a check takes, in the words of its complaint."""
+    try:
+        check(object())
+    except ValueError as error:
+        return str(error)
+    return ""
+
 
 def interval(low: float | None, high: float | None, above: bool, below: bool) -> str:
     """The bounds as text: "> 0 and <= 1"."""
@@ -60,7 +80,8 @@ def number(low: float | None = None, high: float | None = None, above: bool = Fa
             raise ValueError(wanted)
         return result
 
-    return check
+    bounds = {"exclusiveMinimum" if above else "minimum": low, "exclusiveMaximum" if below else "maximum": high}
+    return told_as(check, type="number", **{name: bound for name, bound in bounds.items() if bound is not None})
 
 
 def integer(low: int | None = None, high: int | None = 2**63 - 1) -> Check:
@@ -77,7 +98,8 @@ def integer(low: int | None = None, high: int | None = 2**63 - 1) -> Check:
             raise ValueError(wanted)
         return value
 
-    return check
+    bounds = {"minimum": low, "maximum": shown_high}
+    return told_as(check, type="integer", **{name: bound for name, bound in bounds.items() if bound is not None})
 
 
 def choice(*names: str) -> Check:
@@ -87,7 +109,7 @@ def choice(*names: str) -> Check:
             return value
         raise ValueError(f"one of {', '.join(names)}" + _did_you_mean(value, names))
 
-    return check
+    return told_as(check, enum=list(names))
 
 
 def boolean(value: Any) -> bool:
@@ -104,6 +126,10 @@ def text(value: Any) -> str:
     return value
 
 
+told_as(boolean, type="boolean")
+told_as(text, type="string")
+
+
 def array(shape_doc: str, ndim: int, check: Check) -> Check:
     """Nested lists of numbers of depth `ndim` (no ragged rows), kept as nested tuples; `shape_doc` is shown."""
     def convert(value: Any, depth: int) -> Any:
@@ -116,7 +142,10 @@ def array(shape_doc: str, ndim: int, check: Check) -> Check:
             raise ValueError(f"{shape_doc}, all rows of the same length")
         return rows
 
-    return lambda value: convert(value, ndim)
+    form = form_of(check)
+    for _ in range(ndim):
+        form = {"type": "array", "items": form}
+    return told_as(lambda value: convert(value, ndim), **form)
 
 
 # --- reading ----------------------------------------------------------------------------------------------

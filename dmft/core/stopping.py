@@ -14,7 +14,7 @@ class Stop(Protocol):
 
     @property
     def flags(self) -> int:
-        """This rank's wish: bit 1 stop, bit 2 interrupted; 0 to go on."""
+        """This rank's wish: bit 1 stop, bit 2 interrupted; 0 to continue."""
 
 
 class Never:

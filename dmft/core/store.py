@@ -14,7 +14,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -27,6 +27,7 @@ import numpy as np
 from dmft.core.errors import FileError
 from dmft.core.locks import begun
 from dmft.core.provenance import provenance
+from dmft.core.scales import SCALE_ALONE, AxisNames, name_axes
 from dmft.core.tree import flatten, nest
 
 __all__ = ["Stored", "Writer", "checkpoint_header", "checkpoint_path", "load", "load_header", "read",
@@ -58,15 +59,14 @@ class Stored:
 # --- writing ----------------------------------------------------------------------------------------------
 
 def save(path: str | Path, kind: str, run_text: str, arrays: Mapping[str, Any], attrs: Attributes,
-         checkpoint: bool = False, axes: Mapping[str, Sequence[str]] | None = None) -> None:
-    """Write a whole file. Arrays may be nested, or their names hold groups ("replicas/m"). axes: names of the axes of datasets,
-    where they have some. Only the root rank may call this."""
+         checkpoint: bool = False, names: AxisNames | None = None) -> None:
+    """Write a whole file. Arrays may be nested, or their names hold groups ("replicas/m"). Only the root rank may call this."""
     plain = {name: _plain_array(name, array) for name, array in flatten(arrays).items()}
     with Writer(path, kind, run_text, attrs, checkpoint) as writer:
         for name, array in plain.items():
-            dataset = writer.file.create_dataset(name, data=array)
-            for axis, label in enumerate((axes or {}).get(name, ())):
-                dataset.dims[axis].label = label
+            writer.file.create_dataset(name, data=array)
+        if names is not None:
+            name_axes(writer.file, names)
 
 
 class _Sink(io.FileIO):
@@ -170,7 +170,7 @@ def _unwritable(path: Path, error: BaseException) -> FileError:
     told = re.search(r"errno = (\d+)", str(error))         # HDF5 puts the system's error number into its own message
     number = int(told[1]) if told else getattr(error, "errno", None)
     reason = os.strerror(number) if number else " ".join(str(error).split())
-    remedy = "; make room, then go on with --resume" if number in (errno.ENOSPC, errno.EDQUOT) else ""
+    remedy = "; make room, then continue with --resume" if number in (errno.ENOSPC, errno.EDQUOT) else ""
     return FileError(f"{path}: cannot be written: {reason}{remedy}")
 
 
@@ -285,7 +285,7 @@ def _describe(path: Path, file: h5py.File) -> Stored:
 
     def visit(name: str, item: Any) -> None:
         nonlocal left
-        if isinstance(item, h5py.Dataset):
+        if isinstance(item, h5py.Dataset) and SCALE_ALONE not in item.attrs:
             left -= _check_dataset(path, name, item, left)
             shapes[name], dtypes[name] = item.shape, item.dtype
 

@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
-from dmft.core.command import Parser
+from dmft.core.command import Help, Parser
 from dmft.core.errors import UserError
 from dmft.version import __version__
 
@@ -20,7 +20,7 @@ Commands = Mapping[str, tuple[str, str]]        # name: (its module, one line fo
 
 def run_subcommand(program: str, description: str, epilog: str, commands: Commands, words: Sequence[str]) -> int:
     """Run `PROGRAM WORDS...`; returns the exit code."""
-    parser = Parser(prog=program, description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(prog=program, description=description, epilog=epilog, formatter_class=Help)
     parser.add_argument("--version", action="version", version=f"{program} {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     asked = next((word for word in words if not word.startswith("-")), None)
@@ -31,12 +31,19 @@ def run_subcommand(program: str, description: str, epilog: str, commands: Comman
             subparsers.add_parser(name, help=summary, add_help=False)
             continue
         module = import_module(module_name)
-        subparser = subparsers.add_parser(name, help=summary, description=module.__doc__,
-                                          formatter_class=argparse.RawDescriptionHelpFormatter)
+        subparser = subparsers.add_parser(name, help=summary, description=module.__doc__, formatter_class=Help)
         module.add_arguments(subparser)
         subparser.set_defaults(function=module.run)
     options = parser.parse_args(list(words))
     return options.function(options)
+
+
+def parser_of(program: str, name: str, module_name: str) -> argparse.ArgumentParser:
+    """The parser of a subcommand by itself, for its page and for completion."""
+    module = import_module(module_name)
+    parser = Parser(prog=f"{program} {name}", description=module.__doc__, formatter_class=Help)
+    module.add_arguments(parser)
+    return parser
 
 
 def _meant(asked: str, commands: Commands) -> str:

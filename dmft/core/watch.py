@@ -121,7 +121,7 @@ class _Watcher(threading.Thread):
     def _end_job(self) -> None:
         """End all ranks because the watched one has died. Said at once: a launcher that notices it too names no rank."""
         if not self.ended.is_set():
-            self.comm.abort(f"{self.after} has died; --resume goes on from the last checkpoint", 1)
+            self.comm.abort(f"{self.after} has died; --resume continues from the last checkpoint", 1)
 
 
 def _tell(message: str) -> None:

@@ -67,11 +67,11 @@ class Job(Protocol[Result_co]):
     """A run to be computed. Every rank has one; on the root it holds the solutions.
 
     A job may have `keeps_state = True`: the last state of every worker is then kept beside the result. It may set `kept_state` in
-    `take_up`, to the header of such a file: its workers then go on from there."""
+    `take_up`, to the header of such a file: its workers then continue from there."""
 
     kind: str                       # of its files
     run_text: str                   # completed TOML
-    checkpoint_layout: int          # version of its checkpoints, and of what is drawn again when it goes on from one
+    checkpoint_layout: int          # version of its checkpoints, and of what is drawn again when it continues from one
     checkpoint_interval: float      # seconds
     finished: int                   # workers whose solutions are in
 

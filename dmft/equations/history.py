@@ -330,7 +330,7 @@ class History:
         return out
 
     def extends(self, earlier: History) -> bool:
-        """Whether a run with this history can go on from one with a history that ended earlier: blocks had to begin at the same
+        """Whether a run with this history can continue from one with a history that ended earlier: blocks had to begin at the same
         steps. They need not: a phase may be long in the longer run alone, and a short run may have kept every step."""
         mine, others = (each.fences[each.fences < earlier.steps] for each in (self, earlier))
         return np.array_equal(mine, others)

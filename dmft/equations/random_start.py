@@ -102,7 +102,7 @@ class OverlapKernels:
 
     def forget(self, joins: tuple[int, ...]) -> None:
         """Rows of the factor from the first join of a Plan on are out of date. (They are not rotated, as those of the weights are:
-        the factor is not part of a checkpoint, and a march that goes on must find the same bits.)"""
+        the factor is not part of a checkpoint, and a march that continues must find the same bits.)"""
         self._upto = min((self._upto, *joins))
 
     def _solved(self, weights: WeightDynamics, row: Row, residual: IdentityResidual, eps: float) -> Row:

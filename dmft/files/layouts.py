@@ -47,7 +47,7 @@ DETERMINISTIC = "deterministic"                             # the outcome where 
 AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 TUNED = "estimator."  # before the name of a number of dmft.Estimator that is the axis of a study
 
-# Versions of checkpoints, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
+# Versions of checkpoints, and of what is drawn again when a run continues; checkpoints without the attribute are older.
 CHECKPOINTS = {"theory": 9, "simulation": 4, "onepass": 4}
 
 

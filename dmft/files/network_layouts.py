@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from dmft.files.declared import (
     BYTES,
     COLUMNS,
@@ -89,8 +87,3 @@ NETWORK_LAYOUTS = {
          Dataset("active/{i}/instances/own/s", ("instance", "byte"), BYTES)),
         PROGRESS, {"byte": 0}),
 }
-
-
-def named_axes(kind: str, names: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
-    """The names of the axes of those datasets of a network's file that are there."""
-    return {dataset.name: tuple(map(str, dataset.axes)) for dataset in NETWORK_LAYOUTS[kind].datasets if dataset.name in names}

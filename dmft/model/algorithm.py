@@ -24,19 +24,20 @@ MAX_STEPS = 10**9  # of a run with a constant learning rate
 class AlgorithmConfig:
     """[algorithm]: the dynamics of the weights, in steps of learning_rate up to t_max."""
 
-    kind: str = option(registry.check_name("kind"), doc="gd, sgd, persistent_sgd or langevin")
-    learning_rate: Setting = option(SCHEDULED["learning_rate"], doc="eta, the time of one step; a number or a schedule")
+    kind: str = option(registry.check_name("kind"), doc="the algorithm")
+    learning_rate: Setting = option(SCHEDULED["learning_rate"], doc="learning rate eta, which is also the time that one step takes")
     t_max: float = option(number(0.0, above=True), doc="final time")
     batch_fraction: Setting = key_of(SGD, "batch_fraction", 1.0)
     persistence: Setting | None = key_of(PersistentSGD, "persistence")
     batch_change: str = key_of(PersistentSGD, "batch_change")
     minibatch: str = key_of(SGD, "minibatch")
-    temperature: Setting = option(SCHEDULED["temperature"], 0.0, "a number or a schedule [[0.0, T0], [t1, T1], ...]; on the sphere "
-                                  "slow modes feel a T, a = 1/(1 + eta nu_hat)")
-    momentum: Setting = option(SCHEDULED["momentum"], 0.0, "beta, the share of the last displacement that is kept")
-    nesterov: bool = option(boolean, False, "take the gradient where the momentum leads")
-    update: Named = named("update", "", "heavy_ball, nesterov or a registered update rule, in place of the key nesterov")
-    rescale_gradient: bool = option(boolean, True, "divide the gradient by the batch fraction (1 with gd and langevin)")
+    temperature: Setting = option(SCHEDULED["temperature"], 0.0, "temperature T of the noise; on the sphere slow modes feel "
+                                  "a T, with a = 1/(1 + eta nu_hat)")
+    momentum: Setting = option(SCHEDULED["momentum"], 0.0, "share beta of the last displacement that is kept")
+    nesterov: bool = option(boolean, False, "evaluate the gradient where the momentum leads")
+    update: Named = named("update", "", "update rule, in place of the key nesterov")
+    rescale_gradient: bool = option(boolean, True, "divide the gradient by the batch fraction, so that its mean does not depend "
+                                    "on it")
     phase: tuple[Table, ...] = option(phase_tables, (), "tables [[phase]]: what changes at a later time or step")
 
     @cached_property

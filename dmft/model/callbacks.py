@@ -1,4 +1,4 @@
-"""What a callback is told while a run goes on."""
+"""What a callback is told while a run continues."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Callback = Callable[[Reached], object]
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written through: the run goes on from these very numbers."""
+    """A view that cannot be written through: the run continues from these very numbers."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -111,7 +111,7 @@ SMOOTH_HINGE = Loss("smooth_hinge", _hinge_v, _hinge_dv, _hinge_d2v, _hinge_dv_d
 class Door(LossFamily, name="door"):
     """The door of a width L."""
 
-    door: float = option(number(0.0, above=True), DOOR_WIDTH, "L of the loss door")
+    door: float = option(number(0.0, above=True), default=DOOR_WIDTH, doc="width L of the door loss")
 
     def make(self, labels: str = "") -> Loss:
         return door(self.door)

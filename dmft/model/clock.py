@@ -110,7 +110,7 @@ SCHEDULED = {
     "momentum": scheduled("beta", 0.0, 1.0, below=True),
     "ridge": scheduled("lambda", 0.0),
 }
-_PHASE_KEYS = {"begin": number(0.0, above=True), "step": integer(1), "loss": check_name("loss"), **SCHEDULED}
+PHASE_KEYS = {"begin": number(0.0, above=True), "step": integer(1), "loss": check_name("loss"), **SCHEDULED}
 
 
 def phase_tables(value: Any) -> tuple[Table, ...]:
@@ -124,7 +124,7 @@ def _phase(i: int, table: Mapping[str, Any]) -> Table:
     """The check of the i-th [[phase]] table, counted from 1."""
     for key in table:
         try:
-            choice(*_PHASE_KEYS)(key)
+            choice(*PHASE_KEYS)(key)
         except ValueError as error:
             raise ValueError(f"tables [[phase]] with keys that are {error}; phase {i} has '{key}'") from None
     if ("begin" in table) == ("step" in table):
@@ -134,7 +134,7 @@ def _phase(i: int, table: Mapping[str, Any]) -> Table:
     checked = {}
     for key, one in table.items():
         try:
-            checked[key] = _PHASE_KEYS[key](one)
+            checked[key] = PHASE_KEYS[key](one)
         except ValueError as error:
             raise ValueError(f"tables [[phase]]; phase {i}: {key} must be {error}") from None
     return Table(checked)

@@ -65,8 +65,8 @@ class Ridge(Constraint, name="ridge"):
 
     rescales: ClassVar[bool] = False
     lacks: ClassVar[Mapping[str, str]] = {"start_overlap": "(whose start is always i.i.d., eq. C.2)"}
-    ridge: Setting = option(SCHEDULED["ridge"], doc="strength lambda, a number or a schedule")
-    start_variance: float = option(number(0.0, above=True), 1.0, "of the part of the start normal to w0")
+    ridge: Setting = option(SCHEDULED["ridge"], doc="strength lambda of the ridge")
+    start_variance: float = option(number(0.0, above=True), default=1.0, doc="variance of the start normal to the teacher")
 
     @property
     def decay(self) -> Setting:  # type: ignore[override]

@@ -95,7 +95,7 @@ class SGD(Kind, name="sgd"):
     """A mini-batch that is drawn for every step."""
 
     batch_fraction: Setting = option(SCHEDULED["batch_fraction"], doc="share of samples in a mini-batch")
-    minibatch: Named = named("minibatch", "bernoulli", "how sgd draws its mini-batch")
+    minibatch: Named = named("minibatch", default="bernoulli", doc="how sgd draws its mini-batch")
 
     def law(self, fraction: float, eta: float, tau: float) -> MiniBatch:
         return make(Drawing, self.minibatch).law(fraction)
@@ -105,9 +105,9 @@ class PersistentSGD(Kind, name="persistent_sgd"):
     """A mini-batch that samples enter and leave at given rates. Eq. 7."""
 
     batch_fraction: Setting = option(SCHEDULED["batch_fraction"], doc="share of samples in a mini-batch")
-    persistence: Setting = option(SCHEDULED["persistence"], doc="tau, how long a sample stays out of the batch")
-    batch_change: str = option(choice("jump", "relax"), "jump",
-                               "persistent_sgd, when the batch fraction changes: at once, or as the chain gets there")
+    persistence: Setting = option(SCHEDULED["persistence"], doc="time tau that a sample stays out of the batch, on average")
+    batch_change: str = option(choice("jump", "relax"), default="jump",
+                               doc="persistent_sgd, when the batch fraction changes: at once, or as the chain gets there")
 
     def law(self, fraction: float, eta: float, tau: float) -> MiniBatch:
         return Persistent.from_times(fraction, eta, tau)
@@ -129,4 +129,4 @@ class PersistentSGD(Kind, name="persistent_sgd"):
 class Langevin(Kind, name="langevin"):
     """Gradient descent with thermal noise."""
 
-    temperature: Setting = option(SCHEDULED["temperature"], doc="a number or a schedule [[0.0, T0], [t1, T1], ...]")
+    temperature: Setting = option(SCHEDULED["temperature"], doc="temperature T of the noise")

@@ -47,8 +47,8 @@ class ByCluster(Channel):
 class Mixture(DataModel, name="mixture"):
     """Clusters (c, probability, label, Delta); with `bias` an intercept b is learnt too."""
 
-    clusters: Clusters = option(_clusters, doc="[[c, probability, label, Delta], ...]")
-    bias: bool = option(boolean, False, "whether an intercept is learnt")
+    clusters: Clusters = option(_clusters, doc="centre, probability, label and variance Delta of every cluster")
+    bias: bool = option(boolean, default=False, doc="learn an intercept")
     clustered: ClassVar[bool] = True
     draws: ClassVar[int] = 1
     channel: ClassVar[Channel] = ByCluster()

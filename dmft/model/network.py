@@ -56,20 +56,23 @@ def numbers(doc: str, depth: int) -> schema.Check:
 class NetworkConfig:
     """[network]: a two-layer network in place of the single unit."""
 
-    units: int = option(integer(0), 0, "hidden units p")
-    directions: int = option(integer(1), 1, "directions k that labels depend on")
-    activation: str = option(text, "erf", "erf, tanh, square, relu, smooth_relu, he2, he3, linear or a registered name")
-    smoothing: float = option(number(0.0, above=True), 0.3, "smooth_relu: width of the normal that relu is averaged over")
-    second_layer: str | tuple[float, ...] = option(_second_layer, "ones", "a_r, or ones, mean (1/p), signs (+-1/sqrt(p))")
-    train: float = option(_rate, 0.0, "learning rate of the second layer at the first step; false: not trained")
-    intercepts: tuple[float, ...] = option(numbers("a list of numbers", 1), (), "beta_r of the hidden units; empty: 0")
-    train_intercepts: float = option(_rate, 0.0, "learning rate of the intercepts, as train")
-    constraint: str = option(choice(*CONSTRAINTS), "units", "none (with problem.ridge), units: every w_r on its sphere, frobenius, "
-                             "orthonormal")
-    teacher_weights: tuple[float, ...] = option(numbers("a list of numbers", 1), (), 'label "network": second layer; empty: 1')
-    teacher_activation: str = option(text, "", 'label "network": its activation; empty: the same')
-    teacher_overlaps: tuple[tuple[float, ...], ...] = option(numbers("a matrix of numbers", 2), (), 'label "network": Gram matrix '
-                                                             "of its units; empty: orthonormal")
+    units: int = option(integer(0), 0, "number p of hidden units")
+    directions: int = option(integer(1), 1, "number k of directions that the labels depend on")
+    activation: str = option(text, "erf", "activation: erf, tanh, square, relu, smooth_relu, he2, he3, linear or a registered name")
+    smoothing: float = option(number(0.0, above=True), 0.3, "width of the normal law that smooth_relu averages relu over")
+    second_layer: str | tuple[float, ...] = option(_second_layer, "ones", "second-layer weights a_r at the start, or a name: "
+                                                   "ones, mean (1/p), signs (+-1/sqrt(p))")
+    train: float = option(_rate, 0.0, "learning rate of the second layer at the first step; false leaves it as it is")
+    intercepts: tuple[float, ...] = option(numbers("a list of numbers", 1), (), "intercepts beta_r of the hidden units; empty: "
+                                           "all 0")
+    train_intercepts: float = option(_rate, 0.0, "learning rate of the intercepts; false leaves them as they are")
+    constraint: str = option(choice(*CONSTRAINTS), "units", "what stays fixed: nothing (then problem.ridge applies), the norm of "
+                             "every unit, their Frobenius norm, or all overlaps between units")
+    teacher_weights: tuple[float, ...] = option(numbers("a list of numbers", 1), (), "second layer of the network that gives "
+                                                "the labels; empty: all 1")
+    teacher_activation: str = option(text, "", "activation of the network that gives the labels; empty: the same")
+    teacher_overlaps: tuple[tuple[float, ...], ...] = option(numbers("a matrix of numbers", 2), (), "Gram matrix of the units of "
+                                                             "the network that gives the labels; empty: orthonormal")
 
 
 class Label(NamedTuple):
@@ -277,7 +280,7 @@ def completed(document: Mapping[str, Any], source: str) -> Mapping[str, Any]:
             raise RunError(f"{source}: [problem] m0 = {schema.show(problem['m0'])}: must be a number without a section [network]")
         return document
     if "units" not in network:
-        raise schema.missing_key(source, "network", "units", "hidden units p")
+        raise schema.missing_key(source, "network", "units", "number p of hidden units")
     if network["units"] == 0:
         raise schema.bad_value(source, "network", "units", 0, "1 at least; leave [network] out for a single unit by itself")
     free = network.get("constraint", NetworkConfig.constraint) == "none"

@@ -61,11 +61,11 @@ class PSpin(DataModel, name="p_spin"):
     """f(q) = sum of c q^p over `powers` and phi(m) likewise over `signal`; or f and phi both x^2/(2 Delta_2) + x^p/(p Delta_p),
     with p = `order`, where a Delta of 0 means that the term is not there."""
 
-    powers: Terms = option(_terms(0.0), (), "[[p, c], ...]: <H H> = N sum c q^p")
-    signal: Terms = option(_terms(None), (), "[[p, c], ...]: -N sum c m^p is added to the energy")
-    Delta_2: float = option(number(0.0), 0.0, "in place of powers and signal: noise of the spiked matrix, 0 for none")
-    Delta_p: float = option(number(0.0), 0.0, "noise of the spiked tensor, 0 for none")
-    order: int = option(integer(3, HIGHEST_POWER), 3, "p of the spiked tensor")
+    powers: Terms = option(_terms(0.0), default=(), doc="covariance of the energy: (p, c) stands for the term c q^p")
+    signal: Terms = option(_terms(None), default=(), doc="signal: (p, c) adds -N c m^p to the energy")
+    Delta_2: float = option(number(0.0), default=0.0, doc="in place of powers and signal: noise of the spiked matrix; 0: no matrix")
+    Delta_p: float = option(number(0.0), default=0.0, doc="noise of the spiked tensor; 0: no tensor")
+    order: int = option(integer(3, HIGHEST_POWER), default=3, doc="order p of the spiked tensor")
     sampled: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ()
     lacks: ClassVar[dict[str, str]] = {"alpha": "(there are no samples)", "loss": "(its energy is what is lowered)"}

@@ -19,11 +19,11 @@ from dmft.model.teacher import Teacher
 class ProblemConfig:
     """[problem]: the data, the loss and the start."""
 
-    alpha: float = option(number(0.0, above=True), 1.0, "samples per dimension; mandatory where there are samples")
-    loss: Named = named("loss", "phase_retrieval", "phase_retrieval, normalised_phase_retrieval, linear, logistic, smooth_hinge, "
-                        "door or a registered name")
+    alpha: float = option(number(0.0, above=True), 1.0, "number of samples per dimension")
+    loss: Named = named("loss", "phase_retrieval", "loss of one sample")
     door: float = key_of(Door, "door")
-    data: Named = named("data", "teacher", "labels by a teacher, Gaussian clusters on one axis (mixture), or no samples (p_spin)")
+    data: Named = named("data", "teacher", "where samples come from: labels given by a teacher, Gaussian clusters on one axis "
+                        "(mixture), or an energy without samples (p_spin)")
     labels: Named = key_of(Teacher, "labels")
     label_noise: float = key_of(Teacher, "label_noise")
     flip: float = key_of(Teacher, "flip")
@@ -34,13 +34,14 @@ class ProblemConfig:
     Delta_2: float = key_of(PSpin, "Delta_2")
     Delta_p: float = key_of(PSpin, "Delta_p")
     order: int = key_of(PSpin, "order")
-    start: Named = named("start", "warm", "random: m of order 1/sqrt(N); spectral: the leading eigenvector of weighted data")
+    start: Named = named("start", "warm", "where learning starts: at overlap m0 (warm), at random with m of order 1/sqrt(N), or "
+                         "at the leading eigenvector of weighted data (spectral)")
     preprocessing: str = key_of(Spectral, "preprocessing")
     m0: float | None = key_of(Warm, "m0")  # with [network] a matrix
     start_overlap: str = key_of(Warm, "start_overlap")
     constraint: Named = named("constraint", "sphere", "what keeps the weights bounded")
     ridge: Setting = key_of(Ridge, "ridge", 0.0)
     start_variance: float = key_of(Ridge, "start_variance")
-    label: str = option(text, "network", "with [network]: a second network, or a function of the fields of the directions by name")
+    label: str = option(text, "network", "with [network]: labels given by a second network, or by a named function of the fields")
     Q0: tuple[tuple[float, ...], ...] = option(array("a matrix of numbers", 2, number()), (), "with [network]: Gram matrix of the "
-                                               "parts of the start normal to the directions; empty: norms 1")
+                                               "start normal to the directions; empty: unit norms")

@@ -65,3 +65,12 @@ def to_dataset(variables: Mapping[str, tuple[tuple[str, ...], np.ndarray]], coor
     return xarray.Dataset(
         {name: (dims, array, labels(name)) for name, (dims, array) in variables.items()},
         {name: (name, array, time) for name, array in coordinates.items()}, dict(attrs))
+
+
+def to_frame(columns: Mapping[str, np.ndarray]) -> Any:
+    """A pandas.DataFrame of equally long columns."""
+    try:
+        import pandas
+    except ImportError:
+        raise UserError("to_dataframe needs pandas; install the extra [frames]") from None
+    return pandas.DataFrame(dict(columns))

@@ -19,7 +19,7 @@ from dataclasses import Field, dataclass
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 from dmft.core.errors import UserError
-from dmft.core.schema import Check, option
+from dmft.core.schema import Check, option, told_as
 from dmft.model.schedules import Table
 
 Named = str | Table  # what a run file gives for a role: a name, or a table with its `kind` and its keys
@@ -153,7 +153,7 @@ def check_name(key: str) -> Check:
                 raise ValueError(f"a table whose {each} is {error}") from None
         return Table(checked) if known else value[KIND]
 
-    return check
+    return told_as(check, role=key)
 
 
 def _frozen(value: Any) -> Any:

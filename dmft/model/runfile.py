@@ -20,10 +20,11 @@ import numpy as np
 
 from dmft.core import schema
 from dmft.core.errors import RunError, UserError
+from dmft.core.notebook import html_card
 from dmft.core.schema import boolean, choice, integer, number, option, text
 from dmft.model import registry
 from dmft.model.algorithm import AlgorithmConfig, check_algorithm
-from dmft.model.data import is_known, named_losses
+from dmft.model.data import data_text, is_known, is_sampled, named_losses
 from dmft.model.network import PROBLEM_KEYS, SINGLE_KEYS, NetworkConfig, completed, names_known
 from dmft.model.problem import ProblemConfig
 from dmft.model.sample_averages import averages, names_of_observables
@@ -81,68 +82,80 @@ def _variance_reduction(value: Any) -> bool | tuple[str, ...]:
     raise ValueError(f"true, false or a list of {', '.join(VARIANCE_PARTS)}")
 
 
+_LIST = {"type": "array", "items": {"type": "number", "minimum": 0}}
+schema.told_as(_record, anyOf=[{"enum": ["linear", "log"]}, _LIST])
+schema.told_as(_kernel_points, anyOf=[{"type": "integer", "minimum": 0}, _LIST])
+schema.told_as(_waiting_times, **_LIST)
+schema.told_as(_variance_reduction, anyOf=[{"type": "boolean"}, {"type": "array", "items": {"enum": list(VARIANCE_PARTS)}}])
+
+
 @dataclass(frozen=True)
 class TheoryConfig:
     """[theory]: how the mean-field equations are solved."""
 
-    method: str = option(choice("march", "iterate"), "march", "one causal sweep, or damped fixed-point sweeps")
-    samples: int = option(integer(1), 20000, "per replica, over all ranks")
-    replicas: int = option(integer(1), 8, "independent solutions, for the error bars")
-    target_error: float = option(number(0.0), 0.0, "> 0: add replicas until m_error (V_error from a random start) is below it "
-                                 "everywhere; warns of a larger bias")
-    seed: int = option(integer(0), 1, "names the random numbers")
-    mixing: float = option(number(0.0, 1.0, above=True), 0.5, "iterate: weight of the new kernels")
-    noise: str = option(choice("frozen", "fresh"), "frozen", "iterate: random numbers of every sweep")
-    tolerance: float = option(number(0.0), 1e-8, "iterate: stop when the residual is below")
+    method: str = option(choice("march", "iterate"), "march", "march: one causal sweep through time; iterate: damped "
+                         "sweeps to a fixed point")
+    samples: int = option(integer(1), 20000, "samples of the effective process in each replica, over all ranks")
+    replicas: int = option(integer(1), 8, "number of independent solutions, from which error bars are made (with 1 there are none)")
+    target_error: float = option(number(0.0), 0.0, "if above 0, replicas are added until the error of m (of V from a random "
+                                 "start) is below it at all times")
+    seed: int = option(integer(0), 1, "seed of the random numbers")
+    mixing: float = option(number(0.0, 1.0, above=True), 0.5, "iterate: weight of the new kernels in every sweep")
+    noise: str = option(choice("frozen", "fresh"), "frozen", "iterate: the same random numbers in every sweep (frozen), or new "
+                        "ones")
+    tolerance: float = option(number(0.0), 1e-8, "iterate: stop when the residual falls below this")
     max_sweeps: int = option(integer(1), 200, "iterate: stop after this many sweeps")
     start_from: str = option(text, "", "iterate: a theory file whose kernels are the first guess")
-    history: str = option(choice("auto", "full", "dyadic"), "auto", "march: how the past is kept")
-    blocks_per_level: int = option(integer(2), 12, "march, dyadic: blocks kept of each size")
-    kernel_points: int | tuple[float, ...] = option(_kernel_points, 0, "march: times at which kernels are kept, a count or a list; "
-                                                    "0: chosen by the length of the run")
-    waiting_times: tuple[float, ...] = option(_waiting_times, (), "t_w of the columns C(t, t_w), R(t, t_w), ...; empty: 0 and the "
-                                              "powers of two of a step")
-    fdt: bool = option(boolean, False, "effective temperatures at the waiting times, from fluctuation and response")
-    snapshots: tuple[float, ...] = option(_waiting_times, (), "march: times at which the fields of all samples are kept, "
-                                          "and the weights of simulations")
-    hessian: bool = option(boolean, False, "at the snapshots, keep what the eigenvalues of the Hessian outside its bulk need")
-    clones: bool = option(boolean, False, "march: C_12, the overlap of two copies with equal data and start and other mini-batches "
-                          "and heat")
-    observables: tuple[str, ...] = option(names_of_observables, (), "registered averages over training samples "
-                                          "(dmft.register_observable); the simulator records the same")
+    history: str = option(choice("auto", "full", "dyadic"), "auto", "march: how the past is kept: every step, or in "
+                          "blocks that grow with age (dyadic)")
+    blocks_per_level: int = option(integer(2), 12, "march, dyadic: number of blocks of each size")
+    kernel_points: int | tuple[float, ...] = option(_kernel_points, 0, "march: number, or list, of the times at which kernels are "
+                                                    "kept; 0: chosen by the length of the run")
+    waiting_times: tuple[float, ...] = option(_waiting_times, (), "waiting times t_w of C(t, t_w), R(t, t_w), ...; empty: 0 and "
+                                              "powers of two times a step")
+    fdt: bool = option(boolean, False, "compute effective temperatures at the waiting times, from fluctuation and response")
+    snapshots: tuple[float, ...] = option(_waiting_times, (), "march: times at which the fields of all samples, and "
+                                          "the weights of simulations, are kept")
+    hessian: bool = option(boolean, False, "keep what the spectrum of the Hessian at the snapshots needs")
+    clones: bool = option(boolean, False, "march: compute C_12, the overlap of two copies that share data and start, but not "
+                          "mini-batches and heat")
+    observables: tuple[str, ...] = option(names_of_observables, (), "registered averages over the training samples "
+                                          "(dmft.register_observable), in theory and simulation")
     tangents: float = option(number(0.0, 1.0, above=True), 1 / 16, "share of the samples with tangents, at least 512 of them; "
                              "the identity [ibp] completes the response")
     variance_reduction: bool | tuple[str, ...] = option(_variance_reduction, True, "or a list of parts")
-    keep_state: bool = option(boolean, False, "march: keep the samples at the end, so that --resume with a larger t_max goes on")
-    checkpoint_interval: float = option(number(0.0), 60.0, "seconds")
-    device: str = option(choice("cpu", "gpu"), "cpu", "where the samples live")
+    keep_state: bool = option(boolean, False, "march: keep the samples at the end, so that --resume can continue to a larger t_max")
+    checkpoint_interval: float = option(number(0.0), 60.0, "seconds between checkpoints")
+    device: str = option(choice("cpu", "gpu"), "cpu", "where the samples are computed")
 
 
 @dataclass(frozen=True)
 class SimulationConfig:
     """[simulation]: direct runs of the algorithm at finite dimension."""
 
-    dimension: int = option(integer(2), 1000, "N")
-    instances: int = option(integer(1), 100, "independent runs")
-    landscape: str = option(choice("fresh", "shared"), "fresh", "new data for every run, or one data set, many starts")
-    record: str | tuple[float, ...] = option(_record, "log", "linear, log or a list of times")
-    seed: int = option(integer(0), 1, "names the random numbers")
-    checkpoint_interval: float = option(number(0.0), 60.0, "seconds")
-    device: str = option(choice("cpu", "gpu"), "cpu", "where the instances live")
-    precision: str = option(choice("float32", "float16"), "float32", "what the data are rounded to, labels included")
-    kernels: bool = option(boolean, False, "C, M_C and R at (t, t_w), of two copies of every run: for the waiting_times and listed "
-                           "kernel_points of [theory], at the recorded times")
-    clones: bool = option(boolean, False, "C_12 of two copies of every run, with equal data and start and other mini-batches and "
-                          "heat")
+    dimension: int = option(integer(2), 1000, "dimension N of the weights")
+    instances: int = option(integer(1), 100, "number of independent runs")
+    landscape: str = option(choice("fresh", "shared"), "fresh", "new data for every run, or many starts on one data set")
+    record: str | tuple[float, ...] = option(_record, "log", "times at which curves are recorded")
+    seed: int = option(integer(0), 1, "seed of the random numbers")
+    checkpoint_interval: float = option(number(0.0), 60.0, "seconds between checkpoints")
+    device: str = option(choice("cpu", "gpu"), "cpu", "where the instances are computed")
+    precision: str = option(choice("float32", "float16"), "float32", "precision to which the data are rounded before labels are "
+                            "made")
+    kernels: bool = option(boolean, False, "measure C, M_C and R at (t, t_w) from two copies of every run, at the waiting_times "
+                           "and "
+                           "listed kernel_points of [theory]")
+    clones: bool = option(boolean, False, "measure C_12 of two copies of every run that share data and start, but not mini-batches "
+                          "and heat")
 
 
 SECTIONS: dict[str, type] = {"problem": ProblemConfig, "network": NetworkConfig, "algorithm": AlgorithmConfig,
                              "theory": TheoryConfig, "simulation": SimulationConfig}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
-    """One experiment, complete: what a run file says and every default it leaves out."""
+    """One experiment, complete: what a run file says and every default it leaves out. print(run.to_toml()) shows all of it."""
 
     problem: ProblemConfig
     algorithm: AlgorithmConfig
@@ -150,6 +163,28 @@ class Run:
     simulation: SimulationConfig
     network: NetworkConfig = NetworkConfig()
     title: str = ""
+
+    def __repr__(self) -> str:
+        title, theory, simulation = f"{self.title!r}: " if self.title else "", self.theory, self.simulation
+        by = f"{theory.replicas} x {theory.samples} samples" if is_sampled(self.problem) else "without samples"
+        return (f"<Run {title}{self.summary}, t_max = {self.algorithm.t_max:g}; theory: {theory.method}, {by}; simulation: "
+                f"N = {simulation.dimension}, {simulation.instances} instances>")
+
+    def _repr_html_(self) -> str:
+        facts = {f"[{name}]": ", ".join(f"{key} = {schema.show(value)}" for key, value in table.items())
+                 for name, table in self.tables().items() if table}
+        return html_card(self.title or self.summary, facts)
+
+    @property
+    def summary(self) -> str:
+        """Algorithm, loss unless it is that of phase retrieval, alpha or what stands in its place without samples, start, learning
+        rate, and a ridge where there is one: "gd, alpha = 3, m0 = 0.5, eta = 0.02"."""
+        problem = self.problem
+        start = f"m0 = {problem.m0:g}" if isinstance(problem.m0, float) else f"{registry.name_of(problem.start)} start"
+        loss = "" if problem.loss == "phase_retrieval" or self.has_network else f"{registry.name_of(problem.loss)}, "
+        ridge = f" {problem.ridge:g}" if isinstance(problem.ridge, float) else ""  # or a schedule
+        ridge = f", ridge{ridge}" if problem.constraint == "ridge" else ""
+        return f"{self.algorithm.kind}, {loss}{data_text(problem)}, {start}, eta = {self.algorithm.rate_text}{ridge}"
 
     @property
     def has_network(self) -> bool:

@@ -20,7 +20,7 @@ RESERVED = frozenset((
     "error_from_overlaps", "escape", "fdt", "finished", "first_passage", "fromkeys", "generalization", "get", "datasets",
     "hessian", "history_error", "instances", "items", "kernels", "keys", "mean", "median", "names", "outcome", "plot", "pop",
     "popitem", "quantile", "random_start", "replicas", "run", "sampled", "save", "setdefault", "share_below", "share_passed",
-    "snapshots", "start", "state", "states", "to_xarray", "update", "values", "warnings"))
+    "snapshots", "start", "state", "states", "to_dataframe", "to_xarray", "update", "values", "warnings"))
 _PARTS = ("half_", "coarse_", "_")  # beginnings of other names in files
 
 

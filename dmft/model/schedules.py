@@ -121,7 +121,8 @@ def scheduled(what: str, low: float, high: float | None = None, above: bool = Fa
             return one(value)
         return _points(value, one, wanted)
 
-    return check
+    pairs = {"type": "array", "items": {"type": "array", "items": {"type": "number"}}}
+    return schema.told_as(check, anyOf=[schema.form_of(one), pairs, {"type": "object"}])
 
 
 def _points(value: Any, one: schema.Check, wanted: str) -> Points:

@@ -45,8 +45,9 @@ class Warm(Start, name="warm"):
     normals, and c is such that |w|^2 = N (the paper's eqs. 11, 12), so that m(0) scatters about m0 by sqrt((1 - m0^2)/N).
     Eq. [start-law]."""
 
-    m0: float = option(_overlaps, doc="initial overlap with the teacher; with [network] a matrix, unit x direction, or 0")
-    start_overlap: str = option(choice(EXACT, IID), EXACT, "simulation: m0 in every run, or (iid, eq. 11 of the paper) on average")
+    m0: float = option(_overlaps, doc="overlap of the start with the teacher; with [network] a matrix, unit x direction, or 0")
+    start_overlap: str = option(choice(EXACT, IID), default=EXACT,
+                                doc="simulation: overlap m0 in every run (exact), or on average (iid, eq. 11 of the paper)")
 
     @property
     def overlap(self) -> float:
@@ -79,7 +80,8 @@ class Random(Start, name=RANDOM):
 class Spectral(Start, name=SPECTRAL):
     """The leading eigenvector of weighted data (preprocessing.py), on the sphere."""
 
-    preprocessing: str = option(text, PREPROCESSINGS[0], "of the labels, with start = spectral")
+    preprocessing: str = option(text, default=PREPROCESSINGS[0],
+                                doc="weight of the data by label: mondelli_montanari, truncated, subset or a registered name")
     before: float = dataclasses.field(default=0.0, compare=False)  # m where the theory's power iteration begins
     lacks: ClassVar[dict[str, str]] = {"start_variance": "(an eigenvector of norm sqrt(N))"}
 

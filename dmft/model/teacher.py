@@ -21,9 +21,10 @@ _LABELS_TRIED = 32    # in the search for jumps in f
 class Teacher(DataModel, name="teacher"):
     """Labels of a teacher; labels = "": those that the loss is made for."""
 
-    labels: Named = named("labels", "", "what a sample tells of the teacher's field; empty: what the loss was made for")
-    label_noise: float = option(number(0.0), 0.0, "variance of Gaussian noise on the labels, fixed in time")
-    flip: float = option(number(0.0, 0.5, below=True), 0.0, "probability that the sign of a label is flipped, fixed in time")
+    labels: Named = named("labels", default="",
+                          doc="what the label is, as a function of the teacher's field; empty: what the loss was made for")
+    label_noise: float = option(number(0.0), default=0.0, doc="variance of the Gaussian noise on the labels")
+    flip: float = option(number(0.0, 0.5, below=True), default=0.0, doc="probability that the sign of a label is flipped")
     lacks = {"bias": "(x and -x are alike, so that it would stay 0 or learn the mean label alone)"}
 
     @property

@@ -16,12 +16,12 @@ from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
 from dmft.equations.kernels import KERNELS, Kept, columns_of
 from dmft.files import layouts
+from dmft.files.axes import layout_axes
 from dmft.files.layouts import DETERMINISTIC
-from dmft.files.network_layouts import named_axes
-from dmft.model.curves import ERRORS, NETWORK, TABLE, axes_of, meanings, name_of_curve
+from dmft.model.curves import ERRORS, NETWORK, TABLE, axes_of, components, meanings, name_of_curve
 from dmft.model.data import data_text, is_sampled
 from dmft.model.experiment import by_loss, known_errors
-from dmft.model.quantities import to_dataset
+from dmft.model.quantities import to_dataset, to_frame
 from dmft.model.runfile import Run, parse_run
 from dmft.model.two_times import snapshot_steps, visited_steps
 from dmft.result import pictures
@@ -110,9 +110,12 @@ class Theory:
         share = np.nanmax(self.lost, initial=0.0) if self.lost is not None else 0.0
         return 1.0 / (self.run.problem.alpha * float(share)) if share > 0 else np.inf
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return (f"<Theory {self.run.algorithm.kind}, {data_text(self.run.problem)}, {self._solved()}: {self.outcome}, "
                 f"{self._at_end(self._main)}>")
+
+    def __repr__(self) -> str:
+        return f"{str(self).removesuffix('>')}; curves {', '.join(self.names)}>"
 
     @property
     def _main(self) -> str:
@@ -138,7 +141,7 @@ class Theory:
         run = self.run
         facts = {"run": f"{run.algorithm.kind}, {data_text(run.problem)}, learning rate {run.algorithm.rate_text}",
                  "solved by": self._solved(),
-                 "outcome": self.outcome}
+                 "outcome": self.outcome, "curves": ", ".join(self.names)}
         shown = [name for name in (self._main, "loss", "nu_hat", "mse") if name in self.curves and self.curves[name].ndim == 1]
         curves = [(name, self._at_end(name), sparkline(self.t, self.curves[name])) for name in dict.fromkeys(shown[:3])]
         return html_card(run.title or "theory", facts, curves)
@@ -201,6 +204,11 @@ class Theory:
         b = self.replicas["b"][self.averaged] if self.b is not None else np.zeros(len(m))
         return found, mean_and_error(np.array([average(*each) for each in zip(m, q, b)]))[1]
 
+    def to_dataframe(self) -> Any:
+        """A pandas.DataFrame of the curves: a row for each time, columns t, m, m_error, ...; of a network the components m[0,1]."""
+        return to_frame({"t": self.t} | {part: column for name, array in self.curves.items()
+                                         for part, column in components(name, array, 1).items()})
+
     def to_xarray(self) -> Any:
         """An xarray.Dataset: curves over t, replicas over (replica, t), kernels over (t_kernel, t_prime), with units."""
         pair, before = (("unit", "unit_prime"), "kernel_") if self.run.has_network else ((), "")
@@ -241,8 +249,9 @@ class Theory:
 
     def save(self, path: str | Path, attrs: Mapping[str, Any] | None = None) -> None:
         """Write the result file."""
-        axes, told = named_axes("theory", self.datasets), {**self.attrs, **(attrs or {}), "outcome": self.outcome}
-        store.save(path, "theory", self.run.to_toml(), self.datasets, told, axes=axes if self.run.has_network else None)
+        told = {**self.attrs, **(attrs or {}), "outcome": self.outcome}
+        names = layout_axes("theory", self.run.has_network, self.datasets, told)
+        store.save(path, "theory", self.run.to_toml(), self.datasets, told, names=names)
 
 
 def make_theory(run: Run, statistics: ReplicaStatistics, kept: Kept, attrs: dict[str, Any], per_level: int | None = None) -> Theory:

@@ -1,4 +1,4 @@
-"""The state of a finished march that was kept (theory.keep_state), and whether a longer run can go on from it."""
+"""The state of a finished march that was kept (theory.keep_state), and whether a longer run can continue from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dmft.running.replica import COARSE, WHOLE, Setup
 
 
 def kept_state(result: store.Stored, setup: Setup) -> store.Stored | None:
-    """The header of the state kept beside a result, if the longer run of `setup` can go on from it; else None. It cannot where
+    """The header of the state kept beside a result, if the longer run of `setup` can continue from it; else None. It cannot where
     there is no such state or it belongs to another run, and where the longer run keeps its history in another way, needs entries
     of kernels that were not kept, or changes a setting at the step at which the shorter run ended."""
     if result.is_checkpoint or setup.run.theory.method != "march":

@@ -55,7 +55,7 @@ def solve(run: Run, output: str | Path | None = None, resume: bool = False, quie
     """Solve the mean-field equations of a run. Every rank of the job must call it; every rank gets the result.
     With `comm` the same holds for that group of ranks.
 
-    output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: go on from
+    output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: continue from
     the checkpoint, or extend a finished result. quiet: no progress; warnings go through `warnings`, notes through `logging`
     ("dmft"). stop: polled every step, on several ranks a few times a second (core.stopping.StopSignals). callback: called
     on the root with a model.callbacks.Reached after every step or sweep. estimator: other numbers than the default ones
@@ -114,11 +114,11 @@ class TheoryJob:
         self._asked = self.setup.replicas  # grows while the error is above theory.target_error
         self._started = False
         self.keeps_state = run.theory.keep_state and run.theory.method == "march"
-        self.kept_state: store.Stored | None = None  # what a longer run goes on from
+        self.kept_state: store.Stored | None = None  # what a longer run continues from
 
     @property
     def wanted(self) -> int:
-        return self.setup.replicas
+        return self._asked
 
     def compare(self, stored_text: str, source: str) -> list[str]:
         return grown(stored_text, self.run, self.kind, source)
@@ -126,11 +126,11 @@ class TheoryJob:
     # --- what is on disk --------------------------------------------------------------------------------------
 
     def take_up(self, header: store.Stored, grew: Sequence[str]) -> bool:
-        """A longer run goes on from kept states, or begins again; otherwise finished replicas count, and those under way go on."""
+        """A longer run continues from kept states, or begins again; otherwise finished replicas count, and others continue."""
         if "algorithm.t_max" in grew:
             self.kept_state = self.comm.from_root(lambda: kept_state(header, self.setup))
             if self.kept_state is not None:
-                self._note("t_max grew: going on from the state that was kept")
+                self._note("t_max grew: continuing from the state that was kept")
                 return True
             self._note_longer(header.run_text)
             return False
@@ -156,7 +156,7 @@ class TheoryJob:
         self.statistics = ReplicaStatistics.from_arrays(finished) if finished else ReplicaStatistics()
         guess = Guess(**start) if start else None
         if more_sweeps and "sweep limit" in self.statistics.outcomes:
-            # The kernels of single replicas are not kept, so none of them can go on by itself.
+            # The kernels of single replicas are not kept, so none of them can continue by itself.
             self._note("more sweeps allowed: finished replicas iterate again with their mean kernels as first guess")
             guess, self.statistics = guess_of(self.statistics, self.run), ReplicaStatistics()
         self.setup = replace(self.setup, start=guess)
@@ -199,7 +199,7 @@ class TheoryJob:
             self._note(f"note: {what}: solving without the Stein control variate")
 
     def _more(self) -> int:
-        """The number of replicas to go on to for the target error; it grows at most twofold at a time, and not with the number of
+        """The number of replicas to go for at the target error; it grows at most twofold at a time, and not with the number of
         ranks."""
         target = self.run.theory.target_error
         if target <= 0 or not self.setup.sampled:
@@ -220,7 +220,7 @@ class TheoryJob:
                 warnings.warn(f"target_error {target:g} not met with {MOST_REPLICAS} replicas (error {worst:.3g}); "
                               "take more samples", DmftWarning, stacklevel=2)
             return self.finished
-        self._note(f"error of {name} is {worst:.3g} with {self.finished} replicas, target {target:g}: going on to {more}")
+        self._note(f"error of {name} is {worst:.3g} with {self.finished} replicas, target {target:g}: continuing to {more}")
         return more
 
     def _accuracy(self) -> _Accuracy:

@@ -317,7 +317,7 @@ class GpuSamples:
             state.Y, past.Y), max(HELD_BYTES * (self.slots + tiling.ahead * MOVERS), 8 * 3 * ACROSS * MOVERS))
 
     def own(self) -> OnDevice:
-        """As Samples.own, so that a checkpoint goes on on either device. What merged blocks have left in the past is cleared on the
+        """As Samples.own, so that a checkpoint continues on either device. What merged blocks left in the past is cleared on the
         card before: on the CPU slots that hold nothing are zero."""
         for array in self.past:
             array[np.flatnonzero(self.history.size[: len(array)] == 0)] = 0.0

@@ -45,7 +45,7 @@ class Forward:
 
     @property
     def outcome(self) -> str:
-        """`complete` or "diverged"; "" while it goes on."""
+        """`complete` or "diverged"; "" while it continues."""
         return "diverged" if self.diverged else self.complete if self.done else ""
 
     @property

@@ -1,4 +1,4 @@
-"""How a finished march goes on to a later end: its arrays in the layout of a longer history. Eq. [dyadic].
+"""How a finished march continues to a later end: its arrays in the layout of a longer history. Eq. [dyadic].
 
 A slot keeps its place among the settled ones or within its level; a longer history may have more of either.
 """

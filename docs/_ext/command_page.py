@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-from importlib import import_module
 from typing import Any
 
+from dmft.core.subcommands import parser_of
 from onepass.cli import COMMANDS as ONEPASS
 from sgd_sim.cli import COMMANDS as SIMULATOR
 from workbench.cli.commands import COMMANDS
@@ -15,14 +14,10 @@ from workbench.cli.commands import COMMANDS
 def _page(app: Any, docname: str, source: list[str]) -> None:
     if docname != "commands":
         return
-    os.environ["COLUMNS"] = "100"
+    os.environ["COLUMNS"] = "90"
     for program, commands in (("dmft", COMMANDS), ("sgd-sim", SIMULATOR), ("onepass", ONEPASS)):
         for name, (module_name, summary) in commands.items():
-            module = import_module(module_name)
-            parser = argparse.ArgumentParser(prog=f"{program} {name}", description=module.__doc__,
-                                             formatter_class=argparse.RawDescriptionHelpFormatter)
-            module.add_arguments(parser)
-            source[0] += _section(f"{program} {name}", summary, parser.format_help())
+            source[0] += _section(f"{program} {name}", summary, parser_of(program, name, module_name).format_help())
 
 
 def _section(title: str, summary: str, text: str) -> str:

@@ -33,4 +33,6 @@ for quantity in ("m", "M_C", "M_R", "C"):
 samples = table.value[table.distance > 0].unique()
 axes.loglog(samples, 0.5 * samples ** -0.5, "k:", label="samples$^{-1/2}$")
 axes.set(xlabel="samples", ylabel="relative distance from the finest solution")
-axes.legend()
+axes.set_xticks(samples, [f"{count:.0f}" for count in samples])
+axes.minorticks_off()
+axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))

@@ -11,11 +11,11 @@ from dmft.core.progress import say
 from dmft.core.subcommands import Commands, run_subcommand
 
 COMMANDS: Commands = {
-    "solve": ("onepass.cli.solve", "the ODE of a run file"),
-    "simulate": ("onepass.cli.simulate", "instances of SGD, of its exact chain, or of its SDE"),
-    "compare": ("workbench.cli.onepass_compare", "hold an ODE file against simulations"),
-    "figure": ("reproduction.companions.command", "a figure of the companion papers"),
-    "cite": ("onepass.cli.cite", "what to cite for a run, with BibTeX"),
+    "solve": ("onepass.cli.solve", "solve the ODE of a run file"),
+    "simulate": ("onepass.cli.simulate", "run instances of SGD, of its exact chain, or of its SDE"),
+    "compare": ("workbench.cli.onepass_compare", "compare an ODE file with simulations"),
+    "figure": ("reproduction.companions.command", "draw a figure of the companion papers"),
+    "cite": ("onepass.cli.cite", "print what to cite for a run, with BibTeX"),
 }
 _EPILOG = """examples:
   onepass solve runs/arnaboldi/figure1.toml                      the deterministic limit
@@ -24,7 +24,7 @@ _EPILOG = """examples:
   onepass compare ODE.h5 SIM.h5 --plot compare.png
   onepass figure --list
 
-exit codes: 0 done, 2 bad input, 3 diverged, 75 stopped (--resume goes on), 130 interrupted"""
+exit codes: 0 done, 2 bad input, 3 diverged, 75 stopped (--resume continues), 130 interrupted"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

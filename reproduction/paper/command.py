@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scale", metavar="X", type=float, default=1.0, help="dimension, runs, samples and time times X <= 1")
     parser.add_argument("--processes", metavar="P", type=int, default=0,
                         help="solutions of the theory side by side, each in a process of its own (with --numbers)")
-    parser.add_argument("--time-limit", metavar="HH:MM:SS", help="stop after this time (exit 75); the same command goes on")
+    parser.add_argument("--time-limit", metavar="HH:MM:SS", help="stop after this time (exit 75); the same command continues")
     parser.add_argument("--draw", action="store_true", help="compute nothing, draw what is there")
     parser.add_argument("--force", action="store_true", help="compute again what is there already")
     parser.add_argument("--quiet", action="store_true", help="no progress")

@@ -146,7 +146,7 @@ def make(figure: PaperFigure, size: str, commands: Mapping[str, Command], say: C
             say(f"{label}: its numbers are kept")
             continue
         if way.deadline is not None and time.time() > way.deadline:
-            say(f"{label}: no time left; the same command goes on")
+            say(f"{label}: no time left; the same command continues")
             return EXIT_STOPPED
         say(label)
         began = time.time()

@@ -17,5 +17,5 @@ def read_options(about: str | None, quick: str, alphas: tuple[float, ...] = (), 
         home = "theory" if name in ("samples", "replicas") else "simulation"
         parser.add_argument(f"--{name}", metavar="N", type=int, default=default, help=f"{home}.{name} (default {default})")
     parser.add_argument("--output", metavar="DIR", type=Path, default=Path("runs/out/studies"),
-                        help="results, from which a second start goes on, and pictures (default runs/out/studies)")
+                        help="results, from which a second start continues, and pictures (default runs/out/studies)")
     return parser.parse_args()

@@ -15,10 +15,11 @@ COMMANDS: Commands = {
 _EPILOG = """examples:
   sgd-sim run runs/demo.toml                                   simulate; the result goes under runs/out/
   sgd-sim check runs/demo.toml                                 what it will cost, without running it
-  sgd-sim run runs/demo.toml --resume                          go on after a stop, or extend a finished result
+  sgd-sim run runs/demo.toml --resume                          continue after a stop, or extend a finished result
 
-exit codes: 0 done, 2 bad input, 3 every instance diverged, 75 stopped (--resume goes on), 130 interrupted
-`sgd-sim COMMAND --help` tells more about a command."""
+exit codes: 0 done, 2 bad input, 3 every instance diverged, 75 stopped (--resume continues), 130 interrupted
+
+`sgd-sim COMMAND --help` says more about a command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -3,10 +3,10 @@
 examples:
   sgd-sim run runs/demo.toml                                   simulate; the result goes under runs/out/
   sgd-sim run runs/demo.toml --set simulation.dimension=2000   change a key of the run file
-  sgd-sim run runs/demo.toml --resume                          go on after a stop, or extend a finished result
+  sgd-sim run runs/demo.toml --resume                          continue after a stop, or extend a finished result
   mpirun -n 4 sgd-sim run runs/demo.toml -o demo.h5            instances spread over ranks, the same numbers
 
-exit codes: 0 done, 2 bad input, 3 every instance diverged, 75 stopped (--resume goes on), 130 interrupted
+exit codes: 0 done, 2 bad input, 3 every instance diverged, 75 stopped (--resume continues), 130 interrupted
 """
 
 from __future__ import annotations

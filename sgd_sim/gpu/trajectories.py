@@ -42,7 +42,7 @@ from sgd_sim.recording import record_steps, recorded_rows
 from sgd_sim.states import NO_STEPS, NOT_STARTED, States, clone_of, remembers, stops
 
 AHEAD = 16                            # steps of one launch; mini-batches are drawn for as many steps at a time
-RING = AHEAD + 1                      # mini-batches that are kept: the chain goes on from the last one
+RING = AHEAD + 1                      # mini-batches that are kept: the chain continues from the last one
 LOOK_EVERY = 20                       # power iterations between two tests of convergence
 MOST_TOGETHER = 65535                 # instances of a batch: the limit of the second axis of a CUDA grid
 NULL = np.uint64(0)

@@ -36,13 +36,13 @@ def test_full_disk(small_disk, fault, kind, ranks):
     bench = Bench(small_disk, kind)
     with fault():
         bench.refused("--resume", *LARGE[kind], ranks=ranks, env=dict(os.environ),
-                      saying="No space left on device; make room, then go on with --resume")
+                      saying="No space left on device; make room, then continue with --resume")
         assert sorted(path.name for path in small_disk.iterdir()) == ["a.toml"], "a half-written file is left"
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_disk_that_fills_up_later(small_disk, undisturbed, fault, ranks):
-    """The checkpoint before stays whole, and goes on when there is room again."""
+    """The checkpoint before stays whole, and continues when there is room again."""
     bench = Bench(small_disk)
     bench.interrupted()
     before = bench.checkpoint.read_bytes()

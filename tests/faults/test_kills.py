@@ -27,7 +27,7 @@ def progress(bench) -> float:
 
 
 def kill_again_and_again(bench, expected, fault, kills: int, rng) -> None:
-    """Start, kill at a random moment of the work, look at what is left, go on; a finished result is checked and removed."""
+    """Start, kill at a random moment of the work, look at what is left, continue; a finished result is checked and removed."""
     for _ in range(kills):
         before = progress(bench)
         seen = bench.checkpoint.stat().st_mtime_ns if bench.checkpoint.exists() else 0
@@ -61,7 +61,7 @@ def test_kill_of_the_simulator(simulation, undisturbed, fault):
 
 @pytest.mark.parametrize("kind", ["theory", "simulation"])
 def test_kill_before_the_first_checkpoint(request, undisturbed, fault, kind):
-    """There is nothing to go on from yet; who looks for the result is told so, and --resume begins again."""
+    """There is nothing to continue from yet; who looks for the result is told so, and --resume begins again."""
     bench = request.getfixturevalue("bench" if kind == "theory" else "simulation")
     lock = bench.folder / "a.h5.lock"
     for _ in range(TRIALS):
@@ -120,7 +120,7 @@ def kill_in_write(bench, part: str, rng) -> bool:
 @pytest.mark.parametrize("part", ["checkpoint", "result"])
 @pytest.mark.parametrize("kind", ["theory", "simulation"])
 def test_kill_in_the_middle_of_a_write(request, undisturbed, fault, kind, part):
-    """A new checkpoint, or the result, half written: the checkpoint before it is whole, and goes on."""
+    """A new checkpoint, or the result, half written: the checkpoint before it is whole, and continues."""
     bench = request.getfixturevalue("bench" if kind == "theory" else "simulation")
     rng, wanted, hits = np.random.default_rng(5), max(1, KILLS // 10), 0
     for _ in range(5 * wanted):

@@ -1,4 +1,4 @@
-"""Ensembles of onepass stop anywhere, go on to the same bits, and grow."""
+"""Ensembles of onepass stop anywhere, continue to the same bits, and grow."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ def test_compare_names_what_no_dimension_mends(run_path, tmp_path, capsys):
     ode, sim = tmp_path / "ode.h5", tmp_path / "sim.h5"
     random = RUN.replace("M = [[0.3], [0.1]]\nQ = [[1.0, 0.1], [0.1, 1.0]]", 'start = "random"')
     reduced = RUN.replace("QuadraticNetwork", "Committee").replace('constraint = "sphere"', 'reduction = "mean_field"')
-    for text, told in ((RUN, ""), (random, "against the ODE from its own start"), (reduced, "off by O(1/width)")):
+    for text, told in ((RUN, ""), (random, "compared with the ODE from its own start"), (reduced, "off by O(1/width)")):
         run_path.write_text(text)
         for command, file in (("solve", ode), ("simulate", sim)):
             assert main([command, str(run_path), "-o", str(file), "--quiet", "--force"]) == 0

@@ -115,6 +115,18 @@ def test_labels_anchors_and_tables_of_the_pages_are_whole(page):
     assert (_unknown_labels(text), _broken_anchors(page, text), _ragged(text)) == (set(), [], [])
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_formulas_are_whole(page):
+    """Every $$ has its partner, braces and brackets are closed, and columns are those of align*, which latex2mathml knows."""
+    pieces = page.read_text().split("\n$$\n")
+    assert len(pieces) % 2 == 1
+    for formula in pieces[1::2]:
+        left, right = (len(re.findall(rf"\\\\{word}(?![a-z])", formula)) for word in ("left", "right"))
+        outside = re.sub(r"\\begin\{align\*\}.*?\\end\{align\*\}", "", formula, flags=re.DOTALL)
+        assert formula.count("{") == formula.count("}") and left == right, formula
+        assert "aligned" not in formula and "&" not in outside, formula
+
+
 def test_what_is_broken_is_noticed():
     page = DOCS / "faq.md"
     assert _unknown_labels("by [dmft-MX] and [ibp], not [dmft-h], `[dmft-x]`, [a-link](b) or [a word]") == {"dmft-MX"}
@@ -198,7 +210,8 @@ def test_code_of_readme_and_reference_runs(results, monkeypatch, tmp_path):
 
 
 def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 100 and max(map(len, lines)) <= 100
 
 
 def test_the_bibliography_of_the_paper_is_that_of_the_package():

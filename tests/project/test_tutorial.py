@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,8 @@ def _execute(document: str, names: dict) -> int:
     for language, text in blocks:
         if language == "toml":
             Path("first.toml").write_text(text)
+        elif language == "python" and "h5netcdf" in text and find_spec("h5netcdf") is None:
+            continue
         elif language == "python":
             exec(compile(text, document, "exec"), names)
         else:
@@ -56,7 +59,7 @@ def test_the_tutorial(tmp_path, monkeypatch, capsys, own_losses):
     assert {"theory.h5", "sim.h5", "compare.png", "theory.png", "sim.png", "study.h5", "study.png", "report.html", "tables"} <= made
     assert "max |z| =" in capsys.readouterr().out
     # The HDF5 page reads the file that the tutorial made.
-    assert _execute("docs/hdf5.md", names := {}) == 1
+    assert _execute("docs/hdf5.md", names := {}) == 2
     assert (names["m"] == dmft.load("theory.h5").m).all()
 
 

@@ -115,7 +115,7 @@ def test_a_line_through_points_with_errors():
 
 
 def test_a_figure_is_made_piece_by_piece(tmp_path, monkeypatch, dmft_main):
-    """A second call computes nothing, also where result files are gone; a time limit ends it with exit code 75, and it goes on."""
+    """A second call computes nothing, also where result files are gone; a time limit ends it with exit code 75; it continues."""
     folder = tmp_path / "runs" / "pieces"
     folder.mkdir(parents=True)
     (folder / "gd.toml").write_text(TEXT)

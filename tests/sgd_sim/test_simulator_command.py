@@ -86,7 +86,7 @@ def test_resume_grows_and_computes_only_what_is_new(command, monkeypatch):
     monkeypatch.setattr(sgd_sim.instances, "InstanceTrajectory",
                         lambda run, i, *rest: made.append(int(i)) or original(run, i, *rest))
     code, message = command("--resume", "--set", "simulation.instances=6")
-    assert code == 0 and "going on from a.h5, 67 % done" in message
+    assert code == 0 and "continuing from a.h5, 67 % done" in message
     assert sorted(made) == [4, 5]
     assert command("--resume", "--set", "simulation.instances=6", "--set", "algorithm.t_max=2.5")[0] == 0
     command("--set", "simulation.instances=6", "--set", "algorithm.t_max=2.5", output="b.h5")

@@ -150,5 +150,5 @@ def test_a_push_in_every_direction_needs_dimensions():
 
 
 def test_force_is_a_power_of_two():
-    """So that files give back the very numbers that a longer run goes on with."""
+    """So that files give back the very numbers that a longer run continues with."""
     assert np.frexp(FORCE)[0] == 0.5

@@ -128,5 +128,5 @@ def test_time_limit_requeues_and_resumes_to_the_same_result(limited, serial):
     log = site.log("slow.log")
     assert shown["JobState"] == "COMPLETED", log
     assert 0.0 < reached < 1.0 and "stopped after a checkpoint" in log and "requeued job" in log, log
-    assert re.search(r"going on from .*slow.h5.checkpoint", log), log
+    assert re.search(r"continuing from .*slow.h5.checkpoint", log), log
     assert_same(site.folder / "slow.h5", serial)

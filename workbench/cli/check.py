@@ -1,6 +1,7 @@
 """Read a run file as `dmft solve` would and show, without running it, what will be computed: the completed run with every default,
 steps, history and kernels, memory, an estimate of the time here and on a GPU, and warnings (an unstable step, few samples for a
-small m0, no error bars). `sgd-sim check` does the same for the simulation.
+small m0, no error bars). With theory.target_error a pilot of a few thousand samples is solved, if that takes less than a minute, to
+tell how many replicas it will take. `sgd-sim check` does the same for the simulation.
 
 exit codes: 0 the run can be computed, 2 it cannot (bad input, too large for the memory)
 
@@ -13,18 +14,27 @@ examples:
 from __future__ import annotations
 
 import argparse
+import warnings
 from collections.abc import Callable
 
-from dmft.core.command import EXIT_DONE, load_plugin, naming, set_options
+from dmft.api import solve
+from dmft.convergence.planning import Target, pilot_of, replicas_for_target
+from dmft.core.command import EXIT_DONE, load_plugin, naming, plugin_option, set_options
+from dmft.core.errors import DmftWarning, UserError
 from dmft.core.parallel import Comm, world
+from dmft.core.progress import say, time_text
+from dmft.model.data import is_sampled
 from dmft.model.runfile import Run, load_run
+from dmft.running.cost import estimate
 from dmft.running.preview import preview
+
+LONG_PILOT = 60.0  # s, of one that is not worth its time to somebody who only asks
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN.toml", help="run file")
     set_options(parser)
-    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file with plug-ins")
+    plugin_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,7 +48,33 @@ def show(options: argparse.Namespace, kind: str, check: Callable[[Run, Comm], No
     with naming(options.run):
         asked = load_run(options.run, options.overrides)
         check(asked, world())
-        told = preview(asked, kind, world())
+        told = str(preview(asked, kind, world()))
+        if kind == "theory" and asked.theory.target_error > 0 and is_sampled(asked.problem):
+            told += "\n" + _until_target(asked, world())
     if world().is_root:
         print(told)
     return EXIT_DONE
+
+
+def _until_target(asked: Run, comm: Comm) -> str:
+    """How many replicas theory.target_error takes, and how long; from a pilot."""
+    first, target = asked.theory.replicas, asked.theory.target_error
+    pilot = pilot_of(asked, Target("m", target, False, asked.algorithm.last_time))
+    if (seconds := estimate(pilot, "theory", comm.size, comm.threads()).seconds) > LONG_PILOT:
+        return (f"target_error = {target:g}: the times are those of the first {first} replicas; dmft plan tells how many it will "
+                f"take (its pilot takes about {time_text(seconds)})")
+    say(f"pilot of {pilot.theory.replicas} x {pilot.theory.samples} samples for target_error: about {time_text(seconds)}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DmftWarning)  # of the pilot, not of the run
+        solved = solve(pilot, quiet=True)
+    try:
+        replicas, bias = replicas_for_target(asked, solved)
+    except UserError as error:
+        return f"warning: {error}"
+    whole = estimate(asked.replace({"theory.replicas": replicas}), "theory", comm.size, comm.threads())
+    told = (f"target_error = {target:g}: about {replicas} replicas instead of {first}, about {time_text(whole.seconds)} on this "
+            f"machine (from a pilot of {pilot.theory.replicas} x {pilot.theory.samples} samples)")
+    if bias > target:
+        told += (f"\nwarning: the bias of {asked.theory.samples} samples is about {bias:.2g}, above the target, and replicas do "
+                 f"not lower it: take theory.samples of about {asked.theory.samples * bias / target:.2g}")
+    return told

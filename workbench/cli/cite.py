@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 
 from dmft.core import schema
-from dmft.core.command import EXIT_DONE, load_plugin, set_options
+from dmft.core.command import EXIT_DONE, load_plugin, plugin_option, set_options
 from dmft.core.parallel import world
 from dmft.core.references import citation
 from dmft.model.references import references_of
@@ -21,7 +21,7 @@ from dmft.model.runfile import load_run
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN.toml", help="run file")
     set_options(parser)
-    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file with plug-ins")
+    plugin_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:

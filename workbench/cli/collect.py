@@ -25,6 +25,8 @@ from workbench.cli.extras import can_draw, needs_pictures
 from workbench.scans.gathering import gathered, table_lines, unfinished
 from workbench.scans.scan import Scan, make_scan
 
+MOST_DIVERGED = 3  # results that are named in a line
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", type=Path, help="folder with the result files, searched to any depth")
@@ -58,6 +60,10 @@ def show(scan: Scan, output: Path, picture: Path | None = None, against: str | N
     if output.exists() and store.load_header(output).kind != "sweep":
         raise FileError(f"{output}: exists and is not a table of a scan; -o names another")
     print("\n".join(table_lines(scan)))
+    if bad := [row.path.name for row in scan.rows if row.diverged]:
+        more = f" and {len(bad) - MOST_DIVERGED} more" if len(bad) > MOST_DIVERGED else ""
+        print(f"diverged, in whole or in part: {', '.join(bad[:MOST_DIVERGED])}{more} ({len(bad)} of {len(scan.rows)} results); "
+              "dmft inspect says when, and a smaller learning rate may help")
     scan.save(output)
     print(f"table: {output}")
     if not can_draw():

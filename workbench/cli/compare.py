@@ -36,12 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("theory", metavar="THEORY.h5", type=Path, help="a theory file")
     parser.add_argument("simulations", metavar="SIM.h5", type=Path, nargs="*", help="simulation files")
     parser.add_argument("--data", metavar="FILE.csv", type=Path, action="append", default=[],
-                        help="numbers of your own: t,m,m_error or t,instance,m,loss in the first line")
+                        help="data of your own, a table headed t,m,m_error or t,instance,m,loss")
     parser.add_argument("--plot", metavar="FILE.png", type=Path, help="draw the comparison")
     parser.add_argument("--observable", metavar="NAME", action="append",
                         help=f"what to compare: {', '.join(OBSERVABLES)} or an observable of the run (default m, V from a random "
                              "start, and the observables of the run); may be repeated")
-    parser.add_argument("--dimension", metavar="N", type=int, help="of your own numbers, to carry them to infinity with others")
+    parser.add_argument("--dimension", metavar="N", type=int, help="N of your own data, to extrapolate them with others")
     parser.add_argument("--kernels", action="store_true", help="compare two-time kernels, too")
     parser.add_argument("--fields", action="store_true", help="compare quantiles of the fields at the times of [theory] snapshots")
 

@@ -1,32 +1,65 @@
-"""Write the contents of a file as tables: curves, replicas or instances, kernels, with meaning and unit of each column.
+"""Write the contents of a file for other programs: as CSV tables (curves, replicas or instances, kernels, with the meaning and
+unit of each column), or as one netCDF file with named axes and units.
 
 examples:
   dmft export runs/out/demo.theory.h5 --csv tables/
+  dmft export runs/out/demo.theory.h5 --netcdf demo.nc      for ncview, Panoply, R, Julia, ...
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from dmft.core.command import EXIT_DONE
 from dmft.core.errors import FileError
 from dmft.core.parallel import world
+from workbench.inspection.kinds import Opened
 from workbench.inspection.opening import open_file
 from workbench.inspection.tables import export_csv
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="a result file or a checkpoint")
-    parser.add_argument("--csv", metavar="DIR", type=Path, required=True, help="folder for the tables")
-    parser.add_argument("--force", action="store_true", help="write into a folder that is not empty")
+    form = parser.add_mutually_exclusive_group(required=True)
+    form.add_argument("--csv", metavar="DIR", type=Path, help="folder for the tables")
+    form.add_argument("--netcdf", metavar="FILE.nc", type=Path, help="netCDF file (needs the extra [frames])")
+    parser.add_argument("--force", action="store_true", help="write into a folder that is not empty, or over a file")
 
 
 def run(options: argparse.Namespace) -> int:
     if world().is_root:
-        folder = options.csv
-        if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not options.force)):
-            raise FileError(f"{folder}: exists; --force writes into a folder that is not empty")
-        for path in export_csv(open_file(options.file), folder):
+        for path in _netcdf(options) if options.netcdf else _csv(options):
             print(path)
     return EXIT_DONE
+
+
+def _csv(options: argparse.Namespace) -> list[Path]:
+    folder = options.csv
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not options.force)):
+        raise FileError(f"{folder}: exists; --force writes into a folder that is not empty")
+    return export_csv(open_file(options.file), folder)
+
+
+def _netcdf(options: argparse.Namespace) -> list[Path]:
+    """The classic format, which needs nothing beyond SciPy."""
+    place, opened = options.netcdf, open_file(options.file)
+    if place.exists() and not options.force:
+        raise FileError(f"{place}: exists; --force writes over it")
+    part = place.with_name(f".{place.name}.part")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _dataset(opened).to_netcdf(part, format="NETCDF3_64BIT", engine="scipy")
+        part.replace(place)
+    except OSError as error:
+        raise FileError(f"{place}: cannot be written: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return [place]
+
+
+def _dataset(opened: Opened) -> Any:
+    if not hasattr(opened.result, "to_xarray"):
+        raise FileError(f"{opened.path}: a {opened.kind} file has no netCDF form; --csv writes its tables")
+    return opened.result.to_xarray()

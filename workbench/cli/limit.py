@@ -17,7 +17,7 @@ import argparse
 import json
 import logging
 
-from dmft.core.command import EXIT_DONE, load_plugin, naming, set_options, speaking
+from dmft.core.command import EXIT_DONE, load_plugin, naming, plugin_option, set_options, speaking
 from dmft.core.errors import RunError
 from dmft.core.parallel import world
 from dmft.model.runfile import Run, load_run
@@ -28,7 +28,7 @@ from dmft.statics.limits import ConvexLimit, fixed_point
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN.toml", help="run file")
     set_options(parser)
-    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file with plug-ins")
+    plugin_option(parser)
     parser.add_argument("--json", action="store_true", help="print the same as JSON, for scripts")
 
 

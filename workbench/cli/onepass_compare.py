@@ -2,7 +2,7 @@
 
 The ODE is the limit of infinite dimension: simulations differ from it by O(1/d) besides their error. The verdict is one of: agree;
 disagree (|z| is larger than chance explains in a table of this size); cannot tell (the error is above 10 % of the largest value of
-a statistic, so that it could hide a wrong ODE); diverged. With start = "random" every instance is held against the ODE from its
+a statistic, so that it could hide a wrong ODE); diverged. With start = "random" every instance is compared with the ODE from its
 own start.
 """
 
@@ -62,7 +62,7 @@ def _reservations(ode: Trajectory) -> list[str]:
     """Why an ODE may differ from its own simulations in any dimension."""
     keys, notes = schema.read_toml(ode.run_text, "run"), []
     if _random(ode):
-        notes.append('note: start = "random": every instance is held against the ODE from its own start; ODE: their mean')
+        notes.append('note: start = "random": every instance is compared with the ODE from its own start; ODE: their mean')
     if keys.get("model", {}).get("reduction") == "mean_field":
         notes.append('note: reduction = "mean_field": this ODE is an approximation for wide networks, off by O(1/width)')
     return notes

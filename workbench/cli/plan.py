@@ -1,8 +1,8 @@
-"""Say how many samples and replicas of the theory a wanted accuracy takes, and what they cost here and on a GPU.
+"""Work out how many samples and replicas of the theory an accuracy needs, and what they cost here and on a GPU.
 
-Scatter and bias are read off a finished theory (--from), or off a pilot of a few thousand samples that is solved now. A replica
-scatters by an amount that falls as 1/sqrt(samples), and is off by a bias that falls as 1/samples and that replicas do not lower.
-The target is CURVE:ERROR@TIME, the error absolute or, with %, a share of the value.
+Noise and bias are estimated from a finished theory (--from), or from a quick pilot with a few thousand samples. The noise of a
+replica falls as 1/sqrt(samples), and more replicas average it out; the bias falls as 1/samples, and more replicas do not help.
+The target is CURVE:ERROR@TIME, where the error is absolute or, with %, relative.
 
 examples:
   dmft plan runs/demo.toml --target m:0.2%@2
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dmft.api import load, solve
 from dmft.convergence.planning import Accuracy, SamplePlan, Target, accuracy, pilot_of, plan, same_problem
-from dmft.core.command import EXIT_DONE, load_plugin, naming, set_options, speaking
+from dmft.core.command import EXIT_DONE, load_plugin, naming, plugin_option, set_options, speaking
 from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from dmft.core.progress import say, time_text
@@ -27,10 +27,10 @@ from dmft.running.cost import estimate, size_text
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN.toml", help="run file")
-    parser.add_argument("--target", metavar="CURVE:ERROR@TIME", required=True, help="the accuracy that is wanted, e.g. m:0.2%%@5")
-    parser.add_argument("--from", dest="file", metavar="FILE.h5", type=Path, help="a theory to read scatter and bias off")
+    parser.add_argument("--target", metavar="CURVE:ERROR@TIME", required=True, help="the accuracy you want, e.g. m:0.2%%@5")
+    parser.add_argument("--from", dest="file", metavar="FILE.h5", type=Path, help="a theory from which to estimate noise and bias")
     set_options(parser)
-    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file with plug-ins")
+    plugin_option(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 

@@ -1,6 +1,6 @@
 """Write one page for the browser: curves with bands, theory over simulation, kernels with a waiting-time slider, tables.
 
-The page needs no network and no other file. Any result files and live checkpoints, side by side.
+The page needs no network and no other file, and takes any number of result files and checkpoints of running jobs.
 
 examples:
   dmft report runs/out/demo.theory.h5 runs/out/demo.simulation.h5 -o report.html

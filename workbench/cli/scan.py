@@ -1,8 +1,10 @@
 """Solve or simulate every point of a grid on this machine, several at a time, and gather all of it into one table and a picture.
 
 Each point has a result file of its own in the folder of the scan, DIR/alpha-2.5_m0-0.1.theory.h5. What is there already is not
-computed again, so that the same command goes on after a stop, and a larger grid adds to a smaller one. On a cluster `dmft submit
---array` does the same by jobs, and `dmft collect` gathers them.
+computed again: the same command continues after a stop, and a larger grid adds to a smaller one. On a cluster, `dmft submit
+--array` does the same with jobs, and `dmft collect` gathers their results.
+
+exit codes: 0 done, 2 bad input, 3 some results diverged (the table names them), 75 stopped (the same command continues)
 
 examples:
   dmft scan runs/demo.toml --grid problem.alpha=2:4:9                        nine values from 2 to 4
@@ -18,7 +20,17 @@ import argparse
 import os
 from pathlib import Path
 
-from dmft.core.command import EXIT_DONE, default_output, load_plugin, naming, seconds, set_options, speaking
+from dmft.core.command import (
+    EXIT_DIVERGED,
+    EXIT_DONE,
+    default_output,
+    load_plugin,
+    naming,
+    plugin_option,
+    seconds,
+    set_options,
+    speaking,
+)
 from dmft.core.errors import UserError
 from dmft.core.parallel import world
 from dmft.core.stopping import StopSignals
@@ -46,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="times of the table (default: a quarter, half and all of the shortest run)")
     parser.add_argument("--threshold", metavar="X", type=float, default=SOLVED,
                         help=f"training loss below which an instance has succeeded (default {SOLVED:g})")
-    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file with plug-ins")
+    plugin_option(parser)
     parser.add_argument("--time-limit", metavar="HH:MM:SS", help="stop with checkpoints (exit 75) after this time")
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
@@ -63,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     folder = options.output or default_output(options.run, "theory").parent / options.run.stem
     with naming(options.run), speaking(options.quiet), StopSignals(seconds(options.time_limit)) as stop:
         base, kinds = load_run(options.run, options.overrides), kinds_of(options.simulate, options.compare)
-        found = run_scan(base, grid(options.grid), folder, kinds, options.processes, options.threshold, stop,
+        found = run_scan(base, grid(options.grid, "--grid"), folder, kinds, options.processes, options.threshold, stop,
                          times_of(options.times), options.plugin, options.quiet)
     show(found, folder / "sweep.h5")
-    return EXIT_DONE
+    return EXIT_DIVERGED if any(row.diverged for row in found.rows) else EXIT_DONE

@@ -3,7 +3,7 @@
 examples:
   dmft solve runs/demo.toml -o demo.theory.h5
   dmft solve runs/demo.toml --set algorithm.learning_rate=0.01 --set theory.replicas=16 -o fine.h5
-  dmft solve runs/demo.toml --resume                    go on after a stop, or extend a finished result
+  dmft solve runs/demo.toml --resume                    continue after a stop, or extend a finished result
   mpirun -n 4 dmft solve runs/demo.toml                 the result does not depend on the number of ranks
   dmft solve mine.toml --plugin my_loss.py              a loss of your own (dmft.register_loss)
 """
@@ -38,5 +38,5 @@ def run(options: argparse.Namespace) -> int:
     with naming(options.run), speaking(job.quiet), StopSignals(job.time_limit) as stop:
         result, worked = solve_job(job.run, job.output, job.resume, job.quiet, stop, job.attrs)
     if worked:
-        say(f"{job.output}: {result!r}", quiet=job.quiet)
+        say(f"{job.output}: {result}", quiet=job.quiet)
     return EXIT_CODES.get(result.outcome, EXIT_DONE)

@@ -16,7 +16,7 @@ import argparse
 
 from dmft.convergence.start_law import START_STEP, StartLaw, start_law
 from dmft.core.averages import error_text
-from dmft.core.command import EXIT_DONE, load_plugin, naming, set_options, speaking
+from dmft.core.command import EXIT_DONE, load_plugin, naming, plugin_option, set_options, speaking
 from dmft.core.parallel import world
 from dmft.model.runfile import load_run
 from workbench.cli.escape import dimensions_of
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--step", metavar="D", type=float, default=START_STEP,
                         help=f"distance of the starts (default {START_STEP})")
     set_options(parser)
-    parser.add_argument("--plugin", metavar="FILE.py", action="append", default=[], help="Python file with plug-ins")
+    plugin_option(parser)
     parser.add_argument("--quiet", action="store_true", help="no progress")
 
 

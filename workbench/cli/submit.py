@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prologue", metavar="FILE", type=Path, help="shell lines to run first, e.g. module load ...")
     converge.add_axes(parser)
     parser.add_argument("--plugin", metavar="FILE.py", type=Path, action="append", default=[],
-                        help="Python file with plug-ins")
+                        help="Python file with extensions of your own, e.g. a loss")
     parser.add_argument("--dry-run", action="store_true", help="write and show the scripts, submit nothing")
 
 
@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
     if options.gpus < 0 or options.gpus % options.nodes:
         raise UserError(f"--gpus {options.gpus} --nodes {options.nodes}: take a multiple of --nodes, the same number on every node")
     _refuse_control_characters(options)
-    points = grid(options.array) if options.array else [GridPoint(())]
+    points = grid(options.array, "--array") if options.array else [GridPoint(())]
     todo = programs(options)
     for plugin in options.plugin:
         load_plugin(str(plugin))

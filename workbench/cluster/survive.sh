@@ -52,7 +52,7 @@ survive() {
         [ -n "$_warned" ] && break
         deaths=$((deaths + 1))
         if [ "$deaths" -ge 3 ] || [ -n "$_cancelled" ]; then
-            echo "died with exit code $code, $deaths times; the checkpoint is kept, submit again to go on" >&2
+            echo "died with exit code $code, $deaths times; the checkpoint is kept, submit again to continue" >&2
             exit "$code"
         fi
         echo "died with exit code $code; trying again from the checkpoint" >&2
@@ -60,9 +60,9 @@ survive() {
     local job="${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_${SLURM_ARRAY_TASK_ID}}"
     job="${job:-$SLURM_JOB_ID}"
     if [ -n "$_cancelled" ] || ! scontrol show job "$job" | grep -q 'JobState=RUNNING'; then
-        echo "cancelled; the checkpoint is kept, submit again to go on" >&2
+        echo "cancelled; the checkpoint is kept, submit again to continue" >&2
     elif scontrol requeue "$job"; then
-        echo "requeued job $job: it goes on from the checkpoint" >&2
+        echo "requeued job $job: it continues from the checkpoint" >&2
         sleep 60    # Slurm ends this script now
     fi
     exit 75

@@ -14,7 +14,6 @@ from dmft.result.hessian import HessianLaw
 from dmft.result.theory import Theory
 from sgd_sim.hessian import DENSE, InstanceHessian, hessians
 from sgd_sim.result import SimulationResult
-from workbench.inspection.titles import experiment_text
 
 Told = Callable[[float], None]
 HESSIAN_COLUMNS = (("lower_edge", "lower edge"), ("lowest", "lowest"), ("lowest_overlap", "overlap^2"), ("largest", "largest"),
@@ -62,7 +61,7 @@ def theory_along(theory: Theory, dimension: int | None, told: Told) -> HessianAl
     for name in laws[0].replicas:
         pairs = np.array([law.mean(name) for law in laws])
         values[name] = (pairs[:, 0], pairs[:, 1])
-    title = f"theory: {experiment_text(theory.run)}, tails of N = {laws[0].dimension}, {len(theory.snapshots.f)} replicas"
+    title = f"theory: {theory.run.summary}, tails of N = {laws[0].dimension}, {len(theory.snapshots.f)} replicas"
     return HessianAlong(title, theory.run, theory.snapshots.t, values, laws)
 
 
@@ -89,5 +88,5 @@ def simulated_along(simulation: SimulationResult, count: int, told: Told) -> Hes
             values[name] = (mean, error)
     how = "dense" if simulation.run.simulation.dimension <= DENSE else "Lanczos, both ends"
     n = simulation.run.simulation.dimension
-    title = f"simulation: {experiment_text(simulation.run)}, N = {n}, {chosen.size} instances ({how})"
+    title = f"simulation: {simulation.run.summary}, N = {n}, {chosen.size} instances ({how})"
     return HessianAlong(title, simulation.run, found.t, values, [], instances)

@@ -9,7 +9,6 @@ from matplotlib.colors import Normalize
 from dmft.result.comparison import AGREE
 from workbench.inspection.against import AgainstSimulations
 from workbench.inspection.against_kernels import KernelComparison
-from workbench.inspection.titles import experiment_text
 from workbench.plots.curves import time_axis
 from workbench.plots.kernels import TITLES, colours_of
 from workbench.plots.style import BAND, BLACK, CYCLE, ORANGE, Figure, new_figure
@@ -34,7 +33,7 @@ def say_verdict(figure: Figure, found: AgainstSimulations) -> None:
     """The experiment and the verdict as the title."""
     title = f"{found.run.title}\n" if found.run.title else ""
     sizes = f"N = {', '.join(map(str, found.dimensions))}" if all(found.dimensions) else found.where
-    what = f"{experiment_text(found.run)}, {sizes}"
+    what = f"{found.run.summary}, {sizes}"
     figure.suptitle(f"{title}{what}\nverdict: {found.verdict}; max |z| = {found.max_z:.2f}", fontsize="medium",
                     color=BLACK if found.verdict == AGREE else ORANGE)
 

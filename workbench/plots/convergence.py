@@ -10,9 +10,8 @@ from matplotlib.ticker import NullFormatter, NullLocator
 
 from dmft.convergence.axis import EXPECTED, INDEPENDENT, Axis
 from dmft.convergence.study import Study
-from workbench.inspection.titles import experiment_text
 from workbench.plots.curves import tidy_ticks, time_axis
-from workbench.plots.style import BAND, BLACK, CYCLE, Figure, new_figure, save
+from workbench.plots.style import BAND, BLACK, Figure, colours, new_figure, save
 
 MARKS = "os^vD<>pP"
 PARAMETER = {"samples": "samples $K$", "learning_rate": r"learning rate $\eta$", "blocks_per_level": "blocks per level",
@@ -31,7 +30,7 @@ def draw(study: Study, path: Path | None) -> Figure:
         else:
             _curves(row[2], axis, study.run.algorithm.first_rate)
     run = study.run
-    what = f"convergence of {experiment_text(run)}, {run.theory.replicas} replicas"
+    what = f"convergence of {run.summary}, {run.theory.replicas} replicas"
     figure.suptitle(f"{run.title}\n{what}" if run.title else what)
     return save(figure, path)
 
@@ -52,12 +51,12 @@ def _distances(panel: Axes, axis: Axis) -> None:
     """Relative distances of all quantities; dashed: the expected order."""
     measure = "replica_distance" if axis.name == "samples" else "distance"
     shown = np.zeros(0)
-    for k, q in enumerate(axis.quantities):
+    for k, (q, colour) in enumerate(zip(axis.quantities, colours(len(axis.quantities)))):
         distance = np.where(axis.table[measure][q] > 0, axis.table[measure][q], np.nan)
         if np.isfinite(distance).any():
             order, error = axis.orders[q]
             note = f"  {order:.2f}" + (rf" $\pm$ {error:.2f}" if np.isfinite(error) else "") if np.isfinite(order) else ""
-            panel.plot(axis.values, distance, MARKS[k] + "-", color=CYCLE[k % len(CYCLE)], markersize=5, linewidth=1.2,
+            panel.plot(axis.values, distance, MARKS[k] + "-", color=colour, markersize=5, linewidth=1.2,
                        label=f"${q}$".replace("nu_hat", r"\hat\nu").replace("delta_nu", r"\delta\nu").replace("mu", r"\mu")
                        .replace("$loss$", "loss") + note)
             shown = np.append(shown, distance[np.isfinite(distance)])
@@ -77,9 +76,8 @@ def _distances(panel: Axes, axis: Axis) -> None:
 
 def _in_errors(panel: Axes, axis: Axis) -> None:
     last = axis.finest
-    for k, q in enumerate(axis.quantities):
-        panel.plot(axis.values[:last], axis.table["z_rms"][q][:last], MARKS[k] + "-", color=CYCLE[k % len(CYCLE)], markersize=5,
-                   linewidth=1.2)
+    for k, (q, colour) in enumerate(zip(axis.quantities, colours(len(axis.quantities)))):
+        panel.plot(axis.values[:last], axis.table["z_rms"][q][:last], MARKS[k] + "-", color=colour, markersize=5, linewidth=1.2)
     panel.axhline(1.0, color=BLACK, linestyle="--", linewidth=1)
     panel.set_yscale("log")
     tidy_ticks(panel.yaxis)
@@ -94,8 +92,8 @@ def _curves(panel: Axes, axis: Axis, eta: float) -> None:
     lines = [(f"{axis.name} = {value:g}", axis.curves[name][i], axis.curves[error][i]) for i, value in enumerate(axis.values)]
     if name in axis.limit:
         lines.append((r"limit $\eta \to 0$", axis.limit[name], axis.limit[error]))
-    for i, (label, values, errors) in enumerate(lines):
-        band, color = BAND * np.nan_to_num(errors), CYCLE[i % len(CYCLE)]
+    for i, ((label, values, errors), color) in enumerate(zip(lines, colours(len(lines)))):
+        band = BAND * np.nan_to_num(errors)
         panel.fill_between(axis.t, values - finest - band, values - finest + band, color=color, alpha=0.2, linewidth=0)
         panel.plot(axis.t, values - finest, ("-", "--", "-.", ":")[i % 4], color=color, label=label)
     panel.set_ylabel(f"${name}$ less ${name}$ of the finest (bands: 2 standard errors)")
@@ -105,8 +103,7 @@ def _curves(panel: Axes, axis: Axis, eta: float) -> None:
 
 def _residuals(panel: Axes, axis: Axis) -> None:
     assert axis.residuals is not None
-    for i, value in enumerate(axis.values):
-        line = axis.residuals[i]
-        panel.plot(np.arange(1, len(line) + 1), line, color=CYCLE[i % len(CYCLE)], label=f"{axis.name} = {value:g}")
+    for value, line, colour in zip(axis.values, axis.residuals, colours(len(axis.values))):
+        panel.plot(np.arange(1, len(line) + 1), line, color=colour, label=f"{axis.name} = {value:g}")
     panel.set(yscale="log", xlabel="sweep", ylabel="residual before mixing (worst replica)")
     panel.legend(fontsize="small")

@@ -31,7 +31,9 @@ def time_axis(axis: Axes, log: bool, eta: float, label: str = "t") -> None:
     axis.set_xlabel(f"${label}$")
     low, high = axis.dataLim.intervaly
     if 0.0 <= high - low < FLAT * abs(high):
-        axis.set_ylim(high - 0.05 * abs(high), high + 0.05 * abs(high))
+        half = 0.05 * abs(high) / (1.0 + 2.0 * axis.get_ymargin())
+        axis.update_datalim([(axis.dataLim.x0, high - half), (axis.dataLim.x0, high + half)])
+        axis.autoscale_view()  # limits that were set would hide the curves that follow
     if log:
         last = max(axis.dataLim.x1, 2.0 * eta)
         axis.set_xscale("symlog", linthresh=eta, linscale=0.35)

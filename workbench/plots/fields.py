@@ -11,7 +11,6 @@ from matplotlib.colors import LogNorm
 from dmft.core.errors import UserError
 from dmft.result.theory import Theory
 from sgd_sim.result import SimulationResult
-from workbench.inspection.titles import experiment_text
 from workbench.plots.style import BLUE, Figure, new_figure, save
 
 BINS, RANGE = 61, 3.5       # of a map, and its half width
@@ -26,7 +25,7 @@ def draw_theory(theory: Theory, path: Path | None) -> Figure:
     if found is None:
         raise UserError(f"this result {NONE_KEPT}")
     parts = [(f, h0, weight) for f, h0, weight in zip(found.f, found.h0, found.weight)]
-    what = f"{experiment_text(theory.run)}, {len(found.f)} x {found.f.shape[1]} samples"
+    what = f"{theory.run.summary}, {len(found.f)} x {found.f.shape[1]} samples"
     return save(_draw(found.t, parts, f"{theory.run.title}\n{what}".strip()), path)
 
 
@@ -40,7 +39,7 @@ def draw_simulation(result: SimulationResult, path: Path | None) -> Figure:
     for i in ended:
         f, _, teacher = found.fields(int(i))
         parts.append((f, teacher, np.full(teacher.size, 1.0 / teacher.size)))
-    what = f"{experiment_text(result.run)}, N = {result.run.simulation.dimension}, {len(parts)} instances"
+    what = f"{result.run.summary}, N = {result.run.simulation.dimension}, {len(parts)} instances"
     return save(_draw(found.t, parts, f"{result.run.title}\n{what}".strip()), path)
 
 

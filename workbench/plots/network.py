@@ -10,9 +10,8 @@ import numpy as np
 from dmft.model.curves import NETWORK_KNOWN
 from dmft.model.runfile import Run
 from dmft.result.comparison import Curve
-from workbench.inspection.titles import experiment_text
 from workbench.plots.curves import draw_curve
-from workbench.plots.style import BLACK, CYCLE, Figure, new_figure, save
+from workbench.plots.style import BLACK, CYCLE, Figure, colours, new_figure, save
 
 NAMED_CURVES = 9  # curves of a panel that are named
 
@@ -30,9 +29,9 @@ def draw(run: Run, curves: Mapping[str, Curve], path: Path | None) -> Figure:
     axes = figure.subplots(2, 2)
     for axis, base in zip(axes[0], ("m", "C")):
         shown = [name for name in curves if name.startswith(f"{base}[")]
-        for i, name in enumerate(shown):
+        for name, colour in zip(shown, colours(len(shown))):
             label = name if len(shown) <= NAMED_CURVES else ""
-            draw_curve(axis, curves[name], eta, False, CYCLE[i % len(CYCLE)], label)
+            draw_curve(axis, curves[name], eta, False, colour, label)
         axis.set_ylabel(NETWORK_KNOWN[base].label)
         axis.autoscale(axis="y")  # the first curve may be constant, as norms on spheres are, and has set the limits to itself
     p, k = run.network.units, run.network.directions
@@ -49,7 +48,7 @@ def draw(run: Run, curves: Mapping[str, Curve], path: Path | None) -> Figure:
     if reached.size:
         _matrix(figure, axes[1, 1], m[reached[-1]], curves["loss"].t[reached[-1]])
     title = f"{run.title}\n" if run.title else ""
-    figure.suptitle(f"{title}{experiment_text(run)}; {p} units, {k} direction{'s' if k > 1 else ''}, {run.network.activation}",
+    figure.suptitle(f"{title}{run.summary}; {p} units, {k} direction{'s' if k > 1 else ''}, {run.network.activation}",
                     fontsize="medium")
     return save(figure, path)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dmft.result.comparison import Curve
 from workbench.plots.curves import draw_curve
-from workbench.plots.style import CYCLE, Figure, new_figure, save
+from workbench.plots.style import Figure, colours, new_figure, save
 
 PANEL_COLUMNS = 3
 
@@ -27,9 +27,8 @@ def draw(curves: dict[str, Curve], title: str, path: Path | None) -> Figure:
     figure = new_figure(1.0 + 5.0 * columns, 0.5 + 3.8 * rows)
     axes = figure.subplots(rows, columns, squeeze=False)
     for axis, (panel, names) in zip(axes.flat, panels.items()):
-        for k, name in enumerate(names):
-            draw_curve(axis, curves[name], 0.0, False, CYCLE[k % len(CYCLE)], name if len(names) > 1 else "",
-                       ("-", "--", ":", "-.")[k // len(CYCLE) % 4])
+        for name, colour in zip(names, colours(len(names))):
+            draw_curve(axis, curves[name], 0.0, False, colour, name if len(names) > 1 else "")
         axis.set_ylabel(panel)
         if not any(np.isfinite(curves[name].mean).any() for name in names):
             axis.text(0.5, 0.5, "nothing finite", transform=axis.transAxes, ha="center")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench.plots.style import BAND, CYCLE, Figure, new_figure, save
+from workbench.plots.style import BAND, Figure, colours, new_figure, save
 
 _MAX_LINES = 12
 
@@ -50,15 +50,16 @@ def draw_comparison(ode, ensembles, path: Path) -> Figure:
     figure, axes = _panels(names)
     for axis, name in zip(axes, names):
         lines = _entries(ode.arrays[name], name, 1)[:_MAX_LINES]
+        shades = colours(len(lines))
         for i, (label, values) in enumerate(lines):
-            axis.plot(ode.t, values, color=CYCLE[i % len(CYCLE)], linewidth=1.2, label=label)
+            axis.plot(ode.t, values, color=shades[i], linewidth=1.2, label=label)
         for marker, ensemble in zip("os^v", ensembles):
             mean, error = ensemble.mean(), ensemble.error()
             pairs = zip(_entries(mean.arrays[name], name, 1), _entries(error.arrays[name], name, 1))
             for i, ((_, m), (_, e)) in enumerate(list(pairs)[:_MAX_LINES]):
                 every = slice(None, None, max(1, len(ensemble.t) // 15))
                 axis.errorbar(ensemble.t[every], m[every], BAND * e[every], fmt=marker, markersize=3, capsize=2,
-                              linewidth=0.8, color=CYCLE[i % len(CYCLE)])
+                              linewidth=0.8, color=shades[i])
         _finish(axis, name, len(lines))
     sources = ", ".join(f"{e.source} d = {e.attrs.get('dimension')}" for e in ensembles)
     figure.suptitle(f"lines: ODE; bars: {sources}, 2 standard errors", fontsize=9)

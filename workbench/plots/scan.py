@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench.plots.style import BAND, CYCLE, Figure, new_figure, save
+from workbench.plots.style import BAND, Figure, colours, new_figure, save
 from workbench.scans.scan import Scan, value_of
 
 _NAMES = {"simulation.dimension": "N", "problem.alpha": r"$\alpha$", "problem.m0": r"$m_0$",
           "algorithm.learning_rate": r"$\eta$"}
+
+MAP_TICKS = 5  # on an axis of a map
 
 
 def draw(scan: Scan, path: Path | None, against: str | None = None) -> Figure:
@@ -28,7 +30,7 @@ def draw(scan: Scan, path: Path | None, against: str | None = None) -> Figure:
     for column, time in enumerate(scan.times):
         axes[0, column].set_title(f"t = {time:g}")
         axes[-1, column].set_xlabel(_label(against))
-        for colour, (label, kind, rows) in zip(CYCLE * len(groups), groups):
+        for colour, (label, kind, rows) in zip(colours(len(groups)), groups):
             line = "-" if kind == "theory" else "o--"
             axes[0, column].errorbar(x[rows], scan.arrays["m"][rows, column],
                                      BAND * np.nan_to_num(scan.arrays["m_error"][rows, column]), fmt=line, color=colour,
@@ -56,6 +58,8 @@ def _draw_maps(scan: Scan, plane: tuple[str, str], axes: np.ndarray) -> None:
             table[row, column] = scan.arrays[name][:, k]
             mesh = axis.pcolormesh(across, up, table, shading="nearest", vmin=least, vmax=most)
             axis.set_title(f"t = {scan.times[k]:g}")
+            for values, ticks in ((across, axis.set_xticks), (up, axis.set_yticks)):
+                ticks(values[::-(-values.size // MAP_TICKS)])      # where there are points, and never at the edge of a panel
         line[0].set_ylabel(_label(y))
         line[0].figure.colorbar(mesh, ax=list(line), label=label)
     for axis in axes[-1]:

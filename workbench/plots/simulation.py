@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from dmft.model.curves import KNOWN, label_of
 from dmft.result.comparison import Curve
 from sgd_sim.result import SOLVED, SimulationResult
-from workbench.inspection.titles import experiment_text
 from workbench.plots.curves import draw_curve, log_where_positive, time_axis
 from workbench.plots.style import BLACK, BLUE, GREEN, ORANGE, Figure, new_figure, save
 
@@ -28,7 +27,7 @@ def draw(result: SimulationResult, path: Path | None) -> Figure:
             _instances(axis, result, name, eta, log)
         _shares(row[2], result, eta, log)
     run = result.run
-    what = (f"{experiment_text(run)}, N = {run.simulation.dimension}, "
+    what = (f"{run.summary}, N = {run.simulation.dimension}, "
             f"{result.instances} instances, {int(result.diverged.sum())} diverged; bands: 2 standard errors of the mean")
     figure.suptitle(f"{run.title}\n{what}" if run.title else what)
     return save(figure, path)

@@ -18,12 +18,17 @@ CYCLE = (BLUE, ORANGE, GREEN, PINK, SKY, AMBER, BLACK)
 BAND = 2.0      # standard errors: half the height of every band and bar
 
 __all__ = ["AMBER", "BAND", "BLACK", "BLUE", "CYCLE", "GREEN", "ORANGE", "PINK", "SKY", "YELLOW", "Figure", "Line2D", "Patch",
-           "new_figure", "save", "scale_colour", "tinted"]
+           "colours", "new_figure", "save", "scale_colour", "tinted"]
 
 
 def scale_colour(share: float) -> str:
     """The colour of a number between 0 and 1 on a scale that prints well."""
     return colors.to_hex(colormaps["viridis"](share))
+
+
+def colours(count: int) -> list[str]:
+    """So many different colours: those of the cycle, or a scale where these are too few."""
+    return list(CYCLE[:count]) if count <= len(CYCLE) else [scale_colour(k / (count - 1) * 0.95) for k in range(count)]
 
 
 def tinted(colour: str, share: float) -> str:

@@ -75,10 +75,11 @@ def _curve(theory: Theory, name: str) -> Curve:
 
 
 def _multipliers(axis: Axes, theory: Theory, eta: float) -> None:
-    """nu_hat both ways, with delta_nu and mu beside it."""
-    for name, label, color, style in (("nu_hat", r"$\hat\nu$ (A.29)", BLUE, "-"),
-                                      ("nu_hat_direct", r"$\hat\nu$ (A.19)", ORANGE, "--"),
-                                      ("delta_nu", r"$\delta\nu$", GREEN, "-"), ("mu", r"$\mu$", PINK, "-")):
+    """nu_hat, both ways on the sphere, where A.19 is an estimate of it, with delta_nu and mu beside it."""
+    sphere = theory.run.problem.constraint == "sphere"
+    first = (("nu_hat", r"$\hat\nu$ (A.29)", BLUE, "-"), ("nu_hat_direct", r"$\hat\nu$ (A.19)", ORANGE, "--"))
+    shown = first if sphere else (("nu_hat", r"$\hat\nu$", BLUE, "-"),)
+    for name, label, color, style in (*shown, ("delta_nu", r"$\delta\nu$", GREEN, "-"), ("mu", r"$\mu$", PINK, "-")):
         draw_curve(axis, _curve(theory, name), eta, True, color, label, style)
     axis.set_ylabel("multipliers")
     axis.legend(fontsize="small")

@@ -11,7 +11,7 @@ from pathlib import Path
 from dmft.core.errors import FileError, UserError
 from dmft.version import __version__
 from workbench.inspection.kinds import Opened
-from workbench.reporting.data import page_data
+from workbench.reporting.data import other_experiments, page_data
 from workbench.reporting.numbers import to_json
 from workbench.reporting.tables import page_tables
 
@@ -32,9 +32,11 @@ def write_report(opened: Sequence[Opened], output: Path, title: str = "", notes:
 def report_page(opened: Sequence[Opened], title: str = "", notes: str = "") -> str:
     """The page as text; its title is by default made of the titles of the runs."""
     titles = list(dict.fromkeys(item.run.title for item in opened if item.run is not None and item.run.title))
+    others = "".join(f"<li>{escape(line)}</li>" for line in other_experiments(opened))
     parts = {
         "title": escape(title or "; ".join(titles) or "dmft report"),
         "notes": f"<p>{escape(notes)}</p>" if notes else "", "version": escape(__version__),
+        "others": f'<ul class="warnings">{others}</ul>' if others else "",
         "files": escape(", ".join(item.path.name for item in opened)), "style": _asset("page.css"), "plotly": _plotly(),
         "script": _asset("page.js"), "tables": page_tables(opened), "data": to_json(page_data(opened)),
     }

@@ -9,6 +9,7 @@ import numpy as np
 
 from dmft.convergence.axis import EXPECTED, Axis
 from dmft.convergence.study import Study
+from dmft.core.schema import show
 from dmft.equations.kernels import COLUMNS, KERNELS
 from dmft.model.quantities import described
 from dmft.model.runfile import Run, changes
@@ -17,10 +18,10 @@ from dmft.result.theory import Columns, Kernels, Theory
 from sgd_sim.result import SOLVED
 from workbench.inspection.curves import MAIN, curves_of, own_curves
 from workbench.inspection.kinds import Opened
-from workbench.inspection.titles import experiment_text
 
 MOST_KERNEL_TIMES = 96      # per axis of a kernel on the page
 PAGE_POINTS = 600           # of a curve
+MOST_DIFFERENCES = 4        # keys that are named when a file is of another experiment
 MOST_ONEPASS = 12           # curves of a one-pass file
 # Keys in which two runs may differ and still be the same experiment.
 _FREE = ("title", "algorithm.t_max", "theory.", "simulation.")
@@ -37,7 +38,7 @@ def page_data(opened: Sequence[Opened]) -> dict[str, Any]:
         if item.run is not None and item.run.has_network:
             wanted = [name for name in curves if name.startswith(("m[", "C["))][:MOST_ONEPASS] + ["loss", "mse"]
         if item.kind == "theory":
-            wanted += ["nu_hat", "nu_hat_direct"]
+            wanted += ["nu_hat", "nu_hat_direct"] if item.run is None or item.run.problem.constraint == "sphere" else ["nu_hat"]
         for name in wanted:
             # q is not shown on the sphere, where it is 1 up to rounding.
             if name in curves and not (name == "q" and np.nanmax(np.abs(curves["q"].mean - 1.0), initial=0.0) < 1e-6):
@@ -72,7 +73,7 @@ def file_labels(opened: Sequence[Opened]) -> list[str]:
 
 def curve_labels(opened: Sequence[Opened]) -> list[str]:
     """Names for legends: the kind, N of simulations, the experiment where files differ in it, the file where that is not enough."""
-    experiments = [experiment_text(item.run) if item.run is not None else "" for item in opened]
+    experiments = [item.run.summary if item.run is not None else "" for item in opened]
     several = len(set(filter(None, experiments))) > 1
     words = []
     for item, experiment in zip(opened, experiments):
@@ -83,17 +84,35 @@ def curve_labels(opened: Sequence[Opened]) -> list[str]:
     return [word if words.count(word) == 1 else f"{word}, {name}" for word, name in zip(words, file_labels(opened))]
 
 
+def _differences(a: Run, b: Run) -> list[tuple[str, Any, Any]]:
+    """Keys, with both values, in which two runs are different experiments."""
+    return [change for change in changes(a, b) if not change[0].startswith(_FREE)]
+
+
 def same_experiment(a: Run, b: Run) -> bool:
     """True for runs that differ in title, length and numerical settings alone."""
-    return all(key.startswith(_FREE) for key, _, _ in changes(a, b))
+    return not _differences(a, b)
+
+
+def other_experiments(opened: Sequence[Opened]) -> list[str]:
+    """A line for every file that is of another experiment than the first: its curves are drawn beside the others."""
+    known = [(item.run, name) for item, name in zip(opened, file_labels(opened)) if item.run is not None]
+    lines = []
+    for run, name in known[1:]:
+        if found := _differences(known[0][0], run):
+            told = ", ".join(f"{key} = {show(ours)} instead of {show(theirs)}" for key, theirs, ours in found[:MOST_DIFFERENCES])
+            more = f" and {len(found) - MOST_DIFFERENCES} more keys" if len(found) > MOST_DIFFERENCES else ""
+            lines.append(f"{name} shows another experiment than {known[0][1]}: {told}{more}")
+    return lines
 
 
 def _limits(opened: Sequence[Opened], name: str) -> list[dict[str, Any]]:
     """Simulations of one experiment at several dimensions extrapolated to N = infinity, and studies to eta = 0."""
     found, seen = [], list[Run]()
-    for item in opened:
+    for item, label in zip(opened, curve_labels(opened)):
+        experiment = label.partition(", ")[2]
         if isinstance(item.result, Study) and name in (limit := _small_step_limit(item.result)):
-            found.append(_curve("limit", _eta(item), name, limit[name], "limit eta -> 0"))
+            found.append(_curve("limit", _eta(item), name, limit[name], ", ".join(filter(None, ("limit eta -> 0", experiment)))))
         if item.kind != "simulation" or item.run is None or any(same_experiment(item.run, run) for run in seen):
             continue
         seen.append(item.run)

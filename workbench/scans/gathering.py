@@ -43,12 +43,13 @@ def _row(path: Path, threshold: float) -> ScanRow | None:
         if experiment.has_network:
             chosen = averaged(str(header.attrs["outcomes"]).split(","))
             m, m_error = mean_and_error(overlap_size(store.read(path, "replicas/m"))[chosen])
-        return ScanRow(path, "theory", experiment, header.shapes["replicas/m"][0], t, m, m_error, loss, loss_error)
+        return ScanRow(path, "theory", experiment, header.shapes["replicas/m"][0], t, m, m_error, loss, loss_error,
+                       diverged="diverged" in str(header.attrs.get("outcomes", header.attrs.get("outcome", ""))))
     result = sgd_sim.load(path)
     mean, error, share = result.mean(), result.error(), result.share_below(threshold)
     m, m_error = mean_and_error(overlap_size(result.m)) if experiment.has_network else (mean.m, error.m)
     return ScanRow(path, "simulation", experiment, result.instances, result.t, m, m_error, mean.loss, error.loss,
-                   share.share, share.low, share.high)
+                   share.share, share.low, share.high, bool(result.diverged.any()))
 
 
 def overlap_size(m: np.ndarray) -> np.ndarray:

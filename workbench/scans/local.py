@@ -27,7 +27,7 @@ def kinds_of(simulate: bool, compare: bool) -> tuple[str, ...]:
 
 def run_scan(run: Run, points: Sequence[GridPoint], folder: Path, kinds: Sequence[str], processes: int, threshold: float,
              stop: StopSignals, times: Sequence[float] | None = None, plugins: Sequence[str] = (), quiet: bool = False) -> Scan:
-    """Compute what is not there yet, and gather all of it. Stopped where it was asked to stop: the same call goes on."""
+    """Compute what is not there yet, and gather all of it. Stopped where it was asked to stop: the same call continues."""
     if folder.exists() and not folder.is_dir():
         raise FileError(f"{folder}: a file; name a folder for the results of a scan")
     runs = _checked(run, points, kinds)
@@ -37,7 +37,7 @@ def run_scan(run: Run, points: Sequence[GridPoint], folder: Path, kinds: Sequenc
     codes = run_side_by_side(work, processes, stop, quiet)
     left = [one for one in work if codes.get(one.output) not in ENDED or not one.output.exists()]
     if left and stop.flags:
-        raise Stopped(f"stopped, {len(work) - len(left)} of {len(work)} results are there; the same command goes on",
+        raise Stopped(f"stopped, {len(work) - len(left)} of {len(work)} results are there; the same command continues",
                       exit_code_of(stop.flags))
     if left:
         raise UserError(f"{len(left)} of {len(work)} results failed, e.g. {left[0].output.name}: {left[0].said()} (exit code "

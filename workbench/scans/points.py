@@ -1,5 +1,5 @@
-"""The grid of a scan: `--array section.key=v1,v2,...` or `section.key=first:last:count`, one job and one result file per point. A
-key given with `--with` varies together with the array before it, value by value."""
+"""The grid of a scan: `section.key=v1,v2,...` or `section.key=first:last:count` after --grid (dmft scan) or --array (dmft submit),
+one result file per point. A key given with `--with` varies together with the one before it, value by value."""
 
 from __future__ import annotations
 
@@ -29,38 +29,39 @@ class GridPoint:
 
 
 class Along(str):
-    """The text `section.key=v1,v2,...` of a --with, as opposed to that of an --array."""
+    """The text `section.key=v1,v2,...` of a --with, as opposed to that of a --grid or --array."""
 
 
-def grid(arrays: Sequence[str]) -> list[GridPoint]:
-    """All combinations of the values of the arrays, the last varying fastest; those of an Along are paired with those before."""
+def grid(arrays: Sequence[str], option: str = "--grid") -> list[GridPoint]:
+    """All combinations of the values of the arrays, the last varying fastest; those of an Along are paired with those before.
+    option: what the user calls an array."""
     axes: list[list[tuple[str, ...]]] = []
     for array in arrays:
-        values = _values(array)
+        values = _values(array, option)
         if not isinstance(array, Along):
             axes.append([(value,) for value in values])
             continue
         if not axes:
-            raise RunError(f"--with {str(array)!r}: goes along with an --array, which comes before it")
+            raise RunError(f"--with {str(array)!r}: write it after the {option} that it goes with")
         if len(values) != len(axes[-1]):
-            raise RunError(f"--with {str(array)!r}: {len(values)} values, for {len(axes[-1])} of the --array before it")
+            raise RunError(f"--with {str(array)!r}: {len(values)} values for the {len(axes[-1])} of the {option} before it")
         axes[-1] = [(*before, value) for before, value in zip(axes[-1], values, strict=True)]
     points = [GridPoint(sum(settings, ())) for settings in itertools.product(*axes)]
     if len(points) > MOST_JOBS:
-        raise RunError(f"--array: {len(points)} points; at most {MOST_JOBS} go into one submission")
+        raise RunError(f"{option}: {len(points)} points are too many; at most {MOST_JOBS} go into one scan")
     names = [point.name for point in points]
     for name in names:
         if names.count(name) > 1:
-            raise RunError(f"--array: the point {name} comes twice")
+            raise RunError(f"{option}: the point {name} comes twice")
     return points
 
 
-def _values(array: str) -> list[str]:
+def _values(array: str, option: str) -> list[str]:
     key, equals, values = array.partition("=")
     listed = _range(values) or [value.strip() for value in _split(values)]
     if not equals or key.count(".") != 1 or not all(listed):
-        option = "--with" if isinstance(array, Along) else "--array"
-        raise RunError(f"{option} {str(array)!r}: write section.key=v1,v2,... or section.key=first:last:count, e.g. "
+        given = "--with" if isinstance(array, Along) else option
+        raise RunError(f"{given} {str(array)!r}: write section.key=v1,v2,... or section.key=first:last:count, e.g. "
                        "problem.alpha=2,2.5,3 or problem.alpha=2:4:9")
     return [f"{key.strip()}={value}" for value in listed]
 

@@ -1,4 +1,4 @@
-"""The points of a scan on this machine: programs side by side, each in a process of its own, that go on where they stopped."""
+"""The points of a scan on this machine: programs side by side, each in a process of its own, that continue where they stopped."""
 
 from __future__ import annotations
 

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
+from dmft.core.errors import UserError
+from dmft.model.quantities import to_frame
 from dmft.model.runfile import Run
 from dmft.result import pictures
 
@@ -34,6 +36,7 @@ class ScanRow:
     share: np.ndarray | None = None         # of instances below the threshold, with its interval
     share_low: np.ndarray | None = None
     share_high: np.ndarray | None = None
+    diverged: bool = False                  # as a whole, or some of its replicas or instances
 
 
 SCAN_CURVES = ("m", "m_error", "loss", "loss_error")
@@ -75,14 +78,12 @@ class Scan:
     def to_dataframe(self) -> Any:
         """A row for each result and time: file, kind, the keys in which runs differ, t, m, loss, their errors, and shares. Needs
         pandas, an extra."""
-        import pandas as pd
-
         rows, times = len(self.rows), len(self.times)
         columns: dict[str, Any] = {"file": np.repeat([str(row.path) for row in self.rows], times),
                                    "kind": np.repeat([row.kind for row in self.rows], times)}
         columns |= {key: [value for value in values for _ in range(times)] for key, values in self.parameters.items()}
         columns |= {"t": np.tile(self.times, rows), **{name: array.ravel() for name, array in self.arrays.items()}}
-        return pd.DataFrame(columns)
+        return to_frame(columns)
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw m, and shares, against the scanned keys; returns the matplotlib Figure, written to `path` when one is given."""
@@ -112,6 +113,8 @@ def make_scan(rows: Sequence[ScanRow], times: Sequence[float] | None, threshold:
         end = min(float(row.t[-1]) for row in rows)
         times = [end / 4, end / 2, end]
     at = np.array(times, float)
+    if (beyond := at[at > (last := max(float(row.t[-1]) for row in rows)) * (1 + 1e-9)]).size:
+        raise UserError(f"--times {beyond[0]:g}: beyond the end of all runs of the scan, t = {last:g}")
     arrays = {name: np.array([_interpolated(row, getattr(row, name), at) for row in ordered]) for name in SCAN_CURVES}
     arrays |= {name: np.array([_last_before(row, getattr(row, name), at) for row in ordered]) for name in SCAN_SHARES}
     return Scan(ordered, at, threshold, {key: [value_of(row, key) for row in ordered] for key in keys}, arrays)

@@ -3,7 +3,7 @@
 Solves the theory for gradient descent, SGD, persistent SGD and Langevin dynamics at alpha = 2.5 and, for two of them, at
 several alpha; the part "simulate" runs simulations at several dimensions. Prints the tables of docs/random-starts.md and draws
 its pictures.
-Results are kept: a second start goes on, or only draws. `mpirun -n 4 python ...` shares the work; --device gpu takes the card.
+Results are kept: a second start continues, or only draws. `mpirun -n 4 python ...` shares the work; --device gpu takes the card.
 """
 
 from __future__ import annotations

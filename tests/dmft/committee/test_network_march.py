@@ -99,8 +99,8 @@ def test_results_are_saved_with_named_axes(tmp_path):
     assert np.array_equal(theory.m, again.m) and again.m.shape == (4, 2, 2) and again.kernels.C.shape == (4, 4, 2, 2)
     import h5py
     with h5py.File(tmp_path / "a.h5") as file:
-        assert [axis.label for axis in file["m"].dims] == ["time", "unit", "direction"]
-        assert [axis.label for axis in file["replicas/C"].dims] == ["replica", "time", "unit", "unit"]
+        assert [axis.label for axis in file["m"].dims] == ["t", "unit", "direction"]
+        assert [axis.label for axis in file["replicas/C"].dims] == ["replica", "t", "unit", "unit_prime"]
     C = again.columns.C                     # (t, t_w, unit, unit) of all later times
     np.testing.assert_array_equal(C[np.isfinite(C[:, 0, 0, 0]), 0], again.kernels.C[1:, 1])
     assert again.columns.t_w == pytest.approx([0.1]) and again.bias["columns/chi"].shape == C.shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmft.convergence.planning import Accuracy, Target, accuracy, pilot_of, plan
+from dmft.convergence.planning import Accuracy, Target, accuracy, pilot_of, plan, replicas_for_target
 from dmft.core.errors import UserError
 
 
@@ -44,3 +44,12 @@ def test_what_a_theory_knows(results):
     with pytest.raises(UserError, match="beyond algorithm.t_max"):
         pilot_of(results.run, Target("m", 0.1, False, 9.0))
     assert pilot_of(results.run, Target("m", 0.1, False, 0.2)).algorithm.t_max == 0.2
+
+
+def test_replicas_that_a_target_error_takes(results):
+    """The error falls as 1/sqrt(replicas samples) from that of the pilot, the bias as 1/samples; never fewer than asked for."""
+    worst, pilot = float(np.max(results.result.m_error)), results.result
+    for factor, samples, wanted in ((0.5, 200, 16), (0.5, 800, 4), (0.25, 400, 32), (2.0, 200, 4)):
+        replicas, bias = replicas_for_target(results.run.replace(target_error=factor * worst, samples=samples), pilot)
+        assert abs(replicas - wanted) <= 1
+        assert bias <= 200 / samples * np.max(np.abs(pilot.bias["m"]))

@@ -147,7 +147,7 @@ def wait(arguments):
         print("ready", flush=True)
         for _ in range(1000):
             if code := exit_code_of(reduce(or_, world().gather(stop.flags))):
-                raise Stopped("stopped; --resume goes on", code)
+                raise Stopped("stopped; --resume continues", code)
             time.sleep(0.02)
     return 0
 

@@ -16,6 +16,7 @@ from dmft.core.errors import FileError, RunError, Stopped
 from dmft.core.locks import lock
 from dmft.core.parallel import world
 from dmft.core.parts import Part
+from dmft.core.progress import Progress
 from dmft.core.tree import flatten, nest
 from tests.marks import slow
 from tests.small_results import StopAfter
@@ -122,7 +123,7 @@ def test_all_workers_in_order_and_closed():
 def test_a_stop_at_any_poll_loses_nothing(tmp_path, polls):
     """6 polls a counter: one before each step, and one that sees it done, where a stop waits for the next."""
     first, second = Counting(), Counting()
-    with pytest.raises(Stopped, match="--resume goes on") if polls < 17 else nullcontext():
+    with pytest.raises(Stopped, match="--resume continues") if polls < 17 else nullcontext():
         drive(first, tmp_path / "a.h5", stop=StopAfter(polls))
     assert plain(drive(second, tmp_path / "a.h5", resume=True).result) == expected(3)
     assert first.steps_taken == polls - polls // 6 and first.steps_taken + second.steps_taken == 15
@@ -154,7 +155,7 @@ def test_a_worker_that_ends_early_ends_no_other(short):
 
 def test_a_worker_that_is_done_slows_no_other_down(monkeypatch):
     """Two ranks by a clock of their own: this one is done, the other has steps of a millisecond, and one that took half a second.
-    Were this one's sleep counted as work, the other would go on with one step at a time: some 5000 exchanges, not 36."""
+    Were this one's sleep counted as work, the other would continue with one step at a time: some 5000 exchanges, not 36."""
     clock, looks = [0.0], []
     monkeypatch.setattr(driver.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(driver.time, "sleep", lambda seconds: clock.__setitem__(0, clock[0] + seconds + 1e-4))
@@ -172,7 +173,7 @@ def test_a_worker_that_is_done_slows_no_other_down(monkeypatch):
             return [mine, other]
 
     work = driver._Driver(Counting(2), None, True, driver.Never(), {}, TwoRanks(), None)
-    work._steps(Counter(0, world(), 0), world(), [0, 1])
+    work._steps(Counter(0, world(), 0), world(), [0, 1], Progress(1.0, "", quiet=True))
     assert max(looks) == 0.0 and len(looks) < 60
 
 
@@ -200,7 +201,7 @@ def test_a_complete_result_is_left_alone_and_a_grown_one_extended(tmp_path, capl
     assert caplog.messages == [f"{path}: complete (done); nothing to do"]
     job = Counting(4, text="the run x4")
     assert plain(drive(job, path, resume=True).result) == expected(4) and len(job.made) == 2
-    assert caplog.messages[1:] == [f"going on from {path}, 50 % done"]
+    assert caplog.messages[1:] == [f"continuing from {path}, 50 % done"]
 
 
 def test_what_cannot_be_used_is_refused(tmp_path):

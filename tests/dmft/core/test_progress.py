@@ -88,12 +88,52 @@ def test_a_resumed_job_measures_its_own_speed(clock, monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     with Progress(100, "march") as bar:
+        bar.update(40)
         bar.update(50)
         clock.now += 40.0
         bar.update(90)
     assert stream.getvalue().splitlines()[0] == "march:  90 %, 10.0 s left"
 
 
+def test_the_first_step_is_no_measure(clock, monkeypatch):
+    """It draws samples and reads compiled code."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    with Progress(100, "march") as bar:
+        bar.update(0)
+        clock.now += 100.0
+        bar.update(1)
+        clock.now += 30.0
+        bar.update(31)
+    assert stream.getvalue().splitlines()[:2] == ["march:   1 %", "march:  31 %, 1 min 9 s left"]
+
+
 @pytest.mark.parametrize("seconds, text", [(4.21, "4.2 s"), (200, "3 min 20 s"), (18720, "5 h 12 min")])
 def test_times(seconds, text):
     assert time_text(seconds) == text
+
+
+def test_compiling_is_told_and_is_no_work(clock, monkeypatch):
+    """A minute of compiling before the first step does not count for what is left, and is told once; twin: a minute of work does
+    count."""
+    from numba.core import event
+
+    def left(kind: str) -> list[str]:
+        stream = io.StringIO()
+        monkeypatch.setattr(sys, "stderr", stream)
+        with Progress(100, "march") as bar:
+            bar.update(0)
+            bar.update(1)
+            for _ in range(2):
+                event.broadcast(event.Event(kind, event.EventStatus.START))
+                clock.now += 30.0
+                event.broadcast(event.Event(kind, event.EventStatus.END))
+                bar.update(1)
+            clock.now += 40.0
+            bar.update(41)
+        return stream.getvalue().splitlines()
+
+    told = left("numba:compile")
+    assert told[0].startswith("march: compiling the inner loops, once") and sum("compiling" in line for line in told) == 1
+    assert told[-2] == "march:  41 %, 59.0 s left"
+    assert left("numba:run_pass")[-2] == "march:  41 %, 2 min 27 s left"

@@ -50,7 +50,7 @@ def test_a_dead_rank_ends_the_job_with_its_number(watcher, ward):
         assert time.monotonic() - begin < 10.0
         time.sleep(0.01)
     watch.end()
-    assert ended[:1] == [f"rank 1 (process {ward.pid} on {HOST}) has died; --resume goes on from the last checkpoint"]
+    assert ended[:1] == [f"rank 1 (process {ward.pid} on {HOST}) has died; --resume continues from the last checkpoint"]
 
 
 def test_a_rank_that_was_never_heard_is_not_called_silent(watcher, capsys):

@@ -81,7 +81,7 @@ def test_blocks_obey_the_three_rules(steps, per_level, jumps, pins):
 
 
 def test_a_longer_run_may_keep_its_past_in_other_blocks():
-    """It goes on from a state where blocks had to begin at the same steps; not where a phase is long in the longer run alone, nor
+    """It continues from a state where blocks had to begin at the same steps; not where a phase is long in the longer run alone, nor
     where the shorter one kept every step, or has other waiting steps."""
     assert History(300, 8, pins=[0, 64, 128]).extends(History(100, 8, pins=[0, 64]))
     assert History(300, 8, [60]).extends(History(100, 8, [60])) and not History(300, 8, [90]).extends(History(100, 8, [90]))

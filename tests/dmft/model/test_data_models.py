@@ -79,7 +79,7 @@ PHASE = "\n[[phase]]\nbegin = 0.5\nlearning_rate = 0.05\n[[phase]]\nbegin = 0.7\
 
 
 def with_phase(problem: str, loss: str) -> Run:
-    """A run whose second phase goes on to another loss; without m0."""
+    """A run whose second phase continues to another loss; without m0."""
     return parse_run(f'[problem]\nalpha = 2.0\n{problem}\n[algorithm]\nkind = "gd"\nlearning_rate = 0.1\nt_max = 1.0\n'
                      + PHASE.format(loss))
 

@@ -125,7 +125,7 @@ def test_pieces_of_the_theory_are_the_whole(files, tmp_path):
 
 
 def test_pieces_of_the_simulation_are_the_whole(files, tmp_path):
-    """So do a shorter run that goes on and more instances."""
+    """So do a shorter run that continues and more instances."""
     run, plain = RUN.replace(instances=4, record="linear"), tmp_path / "a.h5"
     for piece in (run.replace(instances=2, t_max=0.5), run.replace(instances=2), run):
         sgd_sim.simulate(piece, output=plain, resume=True)

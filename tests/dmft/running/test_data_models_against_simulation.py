@@ -74,7 +74,7 @@ def test_shared_landscapes_are_those_of_single_instances():
 
 
 def test_results_survive_a_file(tmp_path):
-    """A longer simulation goes on from the intercepts of the file; theory keeps its new curves and takes up more replicas."""
+    """A longer simulation continues from the intercepts of the file; theory keeps its new curves and takes up more replicas."""
     run = make("two clusters, bias").replace(instances=3, dimension=100, record="log")
     whole = sgd_sim.simulate(run)
     sgd_sim.simulate(run.replace(t_max=0.5), output=tmp_path / "sim.h5")

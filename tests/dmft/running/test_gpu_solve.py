@@ -96,7 +96,7 @@ dmft.register_loss("bent", v, dv, d2v, labels="field")
 
 def test_a_stopped_run_goes_on_to_the_last_bit(tmp_path):
     """Through the checkpoint file, in the middle of the second replica."""
-    with pytest.raises(Stopped, match="--resume goes on"):
+    with pytest.raises(Stopped, match="--resume continues"):
         dmft.solve(run_of(), tmp_path / "a.h5", quiet=True, stop=After(27))
     got, want = dmft.solve(run_of(), tmp_path / "a.h5", resume=True, quiet=True), dmft.solve(run_of(), quiet=True)
     np.testing.assert_array_equal(got.m, want.m)

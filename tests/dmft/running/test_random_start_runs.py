@@ -72,7 +72,7 @@ def test_a_kept_run_goes_on_to_later_times(run, theory, tmp_path, caplog):
     np.testing.assert_array_equal(longer.loss[:16], first.loss)
     for name in ("loss", "V", "V_error", "gain"):
         np.testing.assert_allclose(longer.curves[name], theory.curves[name], rtol=1e-9, err_msg=name)
-    assert "going on from the state that was kept" in caplog.text and "from t = 0" not in caplog.text
+    assert "continuing from the state that was kept" in caplog.text and "from t = 0" not in caplog.text
 
 
 def test_a_target_error_is_that_of_V(run, caplog):

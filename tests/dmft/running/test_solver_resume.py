@@ -1,4 +1,4 @@
-"""What --resume does beyond going on: more sweeps, a first guess whose file is gone, a longer run, kernels at chosen times."""
+"""What --resume does beyond continuing: more sweeps, a first guess whose file is gone, a longer run, kernels at chosen times."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_kept_state_goes_on(tmp_path, caplog, history):
     caplog.set_level(logging.INFO, "dmft")
     for before, steps in ((20, 30), (30, 70)):
         longer = dmft.solve(run.replace(t_max=steps * 0.02), output=tmp_path / "a.h5", resume=True, quiet=True)
-        assert caplog.text.count("going on from the state that was kept") == (1 if steps == 30 else 2)
+        assert caplog.text.count("continuing from the state that was kept") == (1 if steps == 30 else 2)
         assert f"{100 * before / steps:.0f} % done" in caplog.text      # of both replicas, though one of them waits
         assert_array_equal(longer.m[:21], first.m)
     straight = dmft.solve(run.replace(t_max=70 * 0.02), quiet=True)
@@ -154,7 +154,7 @@ def test_a_checkpoint_before_the_first_replica_is_done_is_read(tmp_path, dmft_ma
 
 
 def test_a_kept_state_is_read_and_taken_up_in_the_middle(tmp_path, dmft_main):
-    """Stopped while the first of two replicas goes on: the checkpoint holds it beside the second one, whose arrays still have the
+    """Stopped while the first of two replicas continues: the checkpoint holds it beside the second one, whose arrays still have the
     length of the shorter run. Twin: a replica that is longer than its run is refused."""
     run = make_run(ALGORITHMS["sgd"], steps=20, samples=64, replicas=2, keep_state=True)
     longer, output = run.replace(t_max=30 * 0.02), tmp_path / "a.h5"

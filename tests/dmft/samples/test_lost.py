@@ -1,4 +1,4 @@
-"""A sample that leaves its trapping region is lost: no force, a weight that is counted, and a solution that goes on. Eq. [lost]."""
+"""A sample that leaves its trapping region is lost: no force, a weight that counts, and a solution that continues. Eq. [lost]."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def test_pairs_go_along():
     assert [point.settings for point in points] == [
         ("problem.alpha=2", "problem.m0=0.2", "theory.seed=1"), ("problem.alpha=2", "problem.m0=0.2", "theory.seed=2"),
         ("problem.alpha=3", "problem.m0=0.1", "theory.seed=1"), ("problem.alpha=3", "problem.m0=0.1", "theory.seed=2")]
-    for arrays, said in (([Along("problem.m0=1,2")], "comes before"),
-                         (["theory.seed=1,2", Along("problem.m0=0.1")], "1 values, for 2")):
+    for arrays, said in (([Along("problem.m0=1,2")], "after the --grid"),
+                         (["theory.seed=1,2", Along("problem.m0=0.1")], "1 values for the 2")):
         with pytest.raises(RunError, match=said):
             grid(arrays)
 
@@ -47,7 +47,7 @@ def test_pairs_go_along():
 @pytest.mark.parametrize("array", ["problem.alpha", "alpha=1,2", "problem.alpha=1,,2", "problem.alpha=", "problem.alpha=2,2"])
 def test_a_grid_with_a_slip_is_refused(array):
     with pytest.raises(RunError, match="--array"):
-        grid([array])
+        grid([array], "--array")
 
 
 def test_dry_run_shows_a_script_that_bash_reads(dmft_main, run_file, tmp_path):

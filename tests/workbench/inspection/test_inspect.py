@@ -265,3 +265,12 @@ def test_one_set_of_warnings(results):
     said = str(dmft.compare(off, results.sim))
     assert all(text in said for text in off.warnings)
     assert [check.name for check in theory_checks(off) if check.fine is False and "identity" in check.name]
+
+
+def test_netcdf_holds_the_curves(results, dmft_main, tmp_path):
+    xarray = pytest.importorskip("xarray")
+    assert dmft_main("export", str(results.theory), "--netcdf", "a.nc").returncode == 0
+    data = xarray.open_dataset(tmp_path / "a.nc", engine="scipy")
+    assert np.array_equal(data["M_R"].values, results.result.kernels.M_R) and data["m"].units == "1" and data["m"].dims == ("t",)
+    refused = dmft_main("export", str(results.theory), "--netcdf", "a.nc")
+    assert refused.returncode == 2 and "--force" in refused.stderr

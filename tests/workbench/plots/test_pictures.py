@@ -41,6 +41,28 @@ def _collisions(figure) -> list[str]:
     return found
 
 
+@pytest.mark.parametrize("count", (1, 7, 8, 20))
+def test_no_colour_comes_twice(count):
+    from workbench.plots.style import colours
+
+    assert len(set(colours(count))) == count
+
+
+def test_a_constant_does_not_hide_the_curves_beside_it():
+    """A ridge is constant; delta_nu and mu, drawn into the same panel after it, have to be seen."""
+    from dmft.result.comparison import Curve
+    from workbench.plots.curves import draw_curve
+    from workbench.plots.style import new_figure
+
+    axis, t = new_figure().subplots(), np.linspace(0.0, 1.0, 5)
+    draw_curve(axis, Curve(t, np.full(5, 0.1), np.zeros(5), 4), 0.1, True)
+    low, high = axis.get_ylim()
+    assert 0.09 < low < 0.1 < high < 0.11
+    draw_curve(axis, Curve(t, t - 0.5, np.zeros(5), 4), 0.1, True)
+    low, high = axis.get_ylim()
+    assert low < -0.5 and high > 0.5
+
+
 @pytest.mark.parametrize("first, last", [(0.02, 0.4), (0.02, 2.0), (0.01, 100.0), (1e-4, 1e4), (0.3, 0.9), (0.5, 0.55)])
 def test_tick_labels_of_time_do_not_overprint(first, last):
     from dmft.result.comparison import Curve

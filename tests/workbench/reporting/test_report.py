@@ -70,6 +70,17 @@ def test_data_are_the_numbers_of_the_files(page, results):
     assert {axis["name"] for axis in data["axes"]} == {"samples", "learning_rate"}
 
 
+def test_files_of_another_experiment_are_named(page, results):
+    """The study is one of gradient descent, the first file of persistent SGD: a note says so, and so does the limit."""
+    text = page.read_text()
+    note = re.search(r"study.h5 shows another experiment than [^<]*", text).group()
+    assert "algorithm.kind = &quot;gd&quot; instead of &quot;persistent_sgd&quot;" in note
+    data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL).group(1))
+    limits = [curve["label"] for curve in data["observables"]["m"] if curve["kind"] == "limit"]
+    assert limits == ["limit eta -> 0, gd, alpha = 3, m0 = 0.5, eta = 0.02"]
+    assert f"{results.simulation.name} shows another" not in text
+
+
 def test_an_existing_page_is_kept(page, results, dmft_main):
     done = dmft_main("report", str(results.theory), "-o", str(page))
     assert done.returncode == 2 and "--force" in done.stderr

@@ -12,7 +12,7 @@ from dmft.core.errors import RunError, Stopped, UserError
 from dmft.core.stopping import StopSignals
 from tests.run_files import run_text
 from workbench.scans.local import run_scan
-from workbench.scans.points import GridPoint, grid
+from workbench.scans.points import Along, GridPoint, grid
 from workbench.scans.running import Work, run_side_by_side
 from workbench.scans.scan import Scan, ScanRow, make_scan
 
@@ -26,6 +26,25 @@ def test_ranges_and_lists():
     assert grid(["problem.alpha=2:4"])[0].settings == ("problem.alpha=2:4",)        # a value, which the run refuses
     with pytest.raises(RunError, match="first:last:count"):
         grid(["problem.alpha="])
+
+
+def test_messages_name_the_option_that_was_given():
+    for option in ("--grid", "--array"):
+        for wrong in (["problem.alpha"], ["problem.alpha=2,2"]):
+            with pytest.raises(RunError, match=f"^{option}"):
+                grid(wrong, option)
+        with pytest.raises(RunError, match=f"after the {option}"):
+            grid([Along("problem.alpha=2,3")], option)
+
+
+@pytest.mark.cli
+def test_points_that_diverge_are_named(tmp_path, dmft_main):
+    """With a learning rate that is far too large: the table is made, and neither the words nor the exit code call it fine."""
+    (tmp_path / "run.toml").write_text(run_text(kind="gd", t_max=8.0, theory={"samples": 64, "replicas": 2}))
+    done = dmft_main("scan", "run.toml", "--grid", "algorithm.learning_rate=0.02,2", "-o", "scan", "--processes", "1", "--quiet")
+    assert done.returncode == 3 and "diverged, in whole or in part: learning_rate-2.theory.h5 (1 of 2 results)" in done.stdout
+    late = dmft_main("collect", "scan", "--times", "50")
+    assert late.returncode == 2 and late.stderr.endswith("--times 50: beyond the end of all runs of the scan, t = 8\n")
 
 
 @pytest.mark.cli
@@ -119,7 +138,7 @@ def test_a_stopped_scan_says_so(tmp_path):
     class Now:
         flags = 2
 
-    with pytest.raises(Stopped, match="0 of 1 results are there; the same command goes on") as stopped:
+    with pytest.raises(Stopped, match="0 of 1 results are there; the same command continues") as stopped:
         run_scan(RUN, [GridPoint(("problem.m0=0.3",))], tmp_path, ("theory",), 1, 1e-7, Now(), quiet=True)  # type: ignore[arg-type]
     assert stopped.value.exit_code == 130
 
