@@ -48,7 +48,7 @@ TUNED = "estimator."  # before the name of a number of dmft.Estimator that is th
 MEASURES = ("distance", "noise", "z_rms", "z_max", "replica_distance")
 
 # Versions of checkpoints, and of what is drawn again when a run goes on; checkpoints without the attribute are older.
-CHECKPOINTS = {"theory": 8, "simulation": 4, "onepass": 4}
+CHECKPOINTS = {"theory": 8, "simulation": 4, "onepass": 5}
 
 
 _ROW = "active/{{i}}/instances/own/{}"     # in checkpoints of the simulator and of one-pass SGD

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import logit
@@ -14,7 +14,6 @@ from onepass.effective.dynamics import LinearSDE
 from onepass.mixtures.mixture_model import MixtureModel
 from onepass.mixtures.xor_components import COMPONENT_NAMES, neuron_labels
 from onepass.mixtures.xor_integrals import sobol_nodes, xor_integrals
-from onepass.result import Trajectory
 
 
 @dataclass(frozen=True)
@@ -41,14 +40,12 @@ class XorMixture(MixtureModel):
     def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return xor_integrals(v, m, R, self.snr, sobol_nodes(self.quadrature), self.classes)
 
-    def solve(self, initial, times, **options) -> Trajectory:
-        """The ODE: a stiff integrator at infinite snr; at finite snr the drift is known to about 1e-5 and has small kinks at
-        the quasi-Monte-Carlo points, so that a low order and rtol >= 1e-6 are best."""
+    def ode_options(self, **options: Any) -> dict[str, Any]:
+        """A stiff integrator at infinite snr; at finite snr the drift is known to about 1e-5 and has small kinks at the
+        quasi-Monte-Carlo points, so that a low order and rtol >= 1e-6 are best."""
         if np.isinf(self.snr):
-            options = {"rtol": 1e-8, "atol": 1e-10, **options, "method": "LSODA"}
-        else:
-            options = {"method": "RK45", "atol": 1e-9, **options, "rtol": max(options.get("rtol", 0.0), 1e-6)}
-        return super().solve(initial, times, **options)
+            return {"rtol": 1e-8, "atol": 1e-10, **options, "method": "LSODA"}
+        return {"method": "RK45", "atol": 1e-9, **options, "rtol": max(options.get("rtol", 0.0), 1e-6)}
 
     def check_deterministic(self, x0: np.ndarray) -> None:
         if self.class_weights is None and self.class_labels is None and not np.any(self.layout.unpack(x0)["m"]):

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from dmft.core.averages import standard_error
 from dmft.core.errors import RunError
-from onepass.networks.committee import Committee
 from onepass.networks.first_passage import measure_exit, overlap_measure
+from onepass.networks.named import Committee
 from onepass.networks.network import Network
 
 
