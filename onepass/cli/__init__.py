@@ -1,4 +1,4 @@
-"""The command `onepass`: solve, simulate, compare, figure, cite."""
+"""The command `onepass`: solve, simulate, compare, exponents, figure, cite."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ COMMANDS: Commands = {
     "solve": ("onepass.cli.solve", "the ODE of a run file"),
     "simulate": ("onepass.cli.simulate", "instances of SGD, of its exact chain, or of its SDE"),
     "compare": ("workbench.cli.onepass_compare", "hold an ODE file against simulations"),
+    "exponents": ("onepass.cli.exponents", "exponents of a teacher, and the order in which its directions are learnt"),
     "figure": ("reproduction.companions.command", "a figure of the companion papers"),
     "cite": ("onepass.cli.cite", "what to cite for a run, with BibTeX"),
 }

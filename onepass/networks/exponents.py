@@ -20,7 +20,7 @@ import numpy as np
 from dmft.core.errors import RunError
 from onepass.networks.hermite import cells_of, hermite_polynomials
 
-GRID_NODES = {1: 20000, 2: 1200, 3: 120, 4: 36}  # in each direction, by their number: even, so that none lies on a jump at 0
+GRID_NODES = {1: 20000, 2: 600, 3: 120, 4: 36}  # in each direction, by their number: even, so that none lies on a jump at 0
 LABEL_CELLS = 12        # sets of labels whose indicators are looked at
 SMALLEST = 2e-3         # of a tensor, over the root mean square of g - E[g]; and no less than three times what the grids differ by
 
@@ -96,7 +96,7 @@ def _on_grids(link: Link, k: int, basis: np.ndarray, order: int, cells: int) -> 
             raise RunError("link: not finite on [-8, 8]; its averages over normals do not exist")
         shape, w = (len(x),) * k, w.ravel()
         spread = np.sqrt(max(w @ y**2 - (w @ y) ** 2, 0.0))
-        if spread <= 1e-12 * np.abs(y).max():
+        if spread <= 1e-7 * np.abs(y).max():
             raise RunError("link: constant, a teacher without direction; there is nothing to learn")
         if not cells:
             functions = [y / spread]
