@@ -22,6 +22,9 @@
     dimension = 1000
     instances = 60
     seed = 1
+
+A run file of the multi-pass theory with a section [network] is read too, as the one-pass run of its limit of many samples
+(from_theory.py).
 """
 
 from __future__ import annotations
@@ -39,7 +42,9 @@ import numpy as np
 from dmft.core import schema
 from dmft.core.errors import RunError
 from dmft.core.schema import boolean, choice, integer, number, option, text
+from dmft.model.runfile import parse_run as parse_theory_run
 from onepass.ensemble import EnsembleJob
+from onepass.from_theory import document_of
 from onepass.mixtures.binary_mixture import BinaryMixture
 from onepass.mixtures.xor_mixture import XorMixture
 from onepass.model import Model
@@ -271,7 +276,9 @@ def load_run(path: str | Path, overrides: Iterable[str] = ()) -> OnePassRun:
 
 def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] = ()) -> OnePassRun:
     """A OnePassRun from TOML text, or a RunError that names file, section, key and remedy."""
-    document = schema.read_toml(content, source, overrides)
+    document: Mapping[str, Any] = schema.read_toml(content, source, overrides)
+    if "network" in document and "model" not in document:
+        document = document_of(parse_theory_run(content, source, overrides), source)
     table = document.get("model")
     if not isinstance(table, dict):
         raise RunError(f"{source}: section [model] is missing (kind = one of {', '.join(_KINDS)})")

@@ -125,7 +125,7 @@ def chain(om, clock, a, steps, s, ds, g, s_star, a_star, pull, k, rule, dimensio
     white, across = np.empty((batch, n)), np.zeros((batch, batch))
     fields, total, push = np.empty((batch, n)), np.empty((batch, p)), np.empty((batch, p))
     teacher, moved, kick = np.empty(k), np.empty(p), np.empty(p)
-    A, B, X, half = np.eye(n), np.zeros((n, batch)), np.empty((batch, batch)), np.empty((n, n))
+    A, B, kicked, half = np.eye(n), np.zeros((n, batch)), np.empty((n, n + batch)), np.empty((n, n))
     tau = gamma / (p * dimension)
     for _ in range(steps):
         rate = rate_at(clock[0], rule.rate_decay, rule.rate_steps, 0.5 * tau)
@@ -165,14 +165,13 @@ def chain(om, clock, a, steps, s, ds, g, s_star, a_star, pull, k, rule, dimensio
             for b in range(batch):
                 mean += push[b, j - k] / batch
             a[j - k] += rule.rate_of_a * tau * rate * (mean - rule.weight_decay * a[j - k])
-        for b in range(batch):
-            for c in range(batch):
-                X[b, c] = 0.0
-                for m in range(n):
-                    X[b, c] += white[b, m] * white[c, m] / dimension
-                for m in range(min(b, c) + 1):
-                    X[b, c] += across[b, m] * across[c, m] / dimension
         for i in range(n):
+            kicked[i, :] = 0.0          # B x, in the frame of the samples: n coordinates along the vectors, then those across
+            for b in range(batch):
+                for m in range(n):
+                    kicked[i, m] += B[i, b] * white[b, m]
+                for m in range(b + 1):
+                    kicked[i, n + m] += B[i, b] * across[b, m]
             for l in range(n):
                 half[i, l] = 0.0
                 for m in range(n):
@@ -189,8 +188,8 @@ def chain(om, clock, a, steps, s, ds, g, s_star, a_star, pull, k, rule, dimensio
                 for b in range(batch):
                     for m in range(n):
                         value += A[i, m] * fields[b, m] * B[l, b] / dimension
-                    for c in range(batch):
-                        value += B[i, b] * X[b, c] * B[l, c] / dimension
+                for m in range(n + batch):
+                    value += kicked[i, m] * kicked[l, m] / dimension / dimension
                 om[i, l] = om[l, i] = value
         if rule.sphere:
             for j in range(k, n):
