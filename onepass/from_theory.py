@@ -17,7 +17,7 @@ from dmft.core.errors import RunError
 from dmft.model.network import network_of
 from dmft.model.runfile import Run
 
-KINDS = ("gd", "sgd", "persistent_sgd")     # which samples a step takes does not matter where there are many
+LIKE_ONE_PASS = ("gd", "sgd", "persistent_sgd")     # which samples a step takes does not matter where there are many
 
 
 def step_length(run: Run) -> float:
@@ -59,7 +59,7 @@ def _check(run: Run, source: str) -> None:
         "[network] intercepts": bool(network.train_intercepts) or any(network.intercepts),
         f'[network] constraint = "{network.constraint}"': network.constraint not in ("none", "units"),
         f'[problem] loss = "{run.problem.loss}"': run.problem.loss != "linear",
-        f'[algorithm] kind = "{algorithm.kind}"': algorithm.kind not in KINDS,
+        f'[algorithm] kind = "{algorithm.kind}"': algorithm.kind not in LIKE_ONE_PASS,
         "[algorithm] temperature": np.any(np.asarray(algorithm.setting("temperature")) != 0.0),
         "[algorithm] momentum": algorithm.has_momentum,
         "[algorithm] learning_rate that changes": not algorithm.steady,

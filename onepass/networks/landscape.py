@@ -17,7 +17,7 @@ import numpy as np
 
 from dmft.core.errors import RunError
 
-ZERO = 1e-9         # eigenvalues closer than this are one
+NO_CURVATURE = 1e-9         # eigenvalues closer than this are one
 
 
 def risk(w: np.ndarray, w_star: np.ndarray) -> float:
@@ -101,17 +101,17 @@ def null_directions(p: int, p_star: int, n: int, s: int, r: int) -> NullDirectio
     other and against the rest. What is null beside them, (p - p*)(N - p*) at the solutions, is flat alone."""
     used, free = s + r, p - s - r
     tangent = used * free + used * (used - 1) // 2 + s * (p_star - s) + r * (n - p_star - r)
-    null = sum(count for value, count in _families(p, p_star, n, s, r) if abs(value) < ZERO)
+    null = sum(count for value, count in _families(p, p_star, n, s, r) if abs(value) < NO_CURVATURE)
     return NullDirections(tangent, null - tangent)
 
 
 def negative_to_null(p: int, p_star: int, n: int, s: int, r: int) -> float:
     """Directions of negative curvature over those of none; on the plateau (s = 0, r = p) p*/(N - p* - p/2 - 1/2), their eq. 29."""
     found = spectrum(p, p_star, n, s, r)
-    null = sum(count for value, count in found if abs(value) < ZERO)
+    null = sum(count for value, count in found if abs(value) < NO_CURVATURE)
     if null == 0:
         raise RunError(f"s = {s}, r = {r}: no direction without curvature at this critical point")
-    return sum(count for value, count in found if value < -ZERO) / null
+    return sum(count for value, count in found if value < -NO_CURVATURE) / null
 
 
 def _families(p: int, p_star: int, n: int, s: int, r: int) -> list[tuple[float, int]]:
@@ -137,7 +137,7 @@ def _families(p: int, p_star: int, n: int, s: int, r: int) -> list[tuple[float, 
     return found + [(float(value), 1) for value in np.linalg.eigvalsh(norms)]
 
 
-def merge(values: list[tuple[float, int]], tolerance: float = ZERO) -> list[tuple[float, int]]:
+def merge(values: list[tuple[float, int]], tolerance: float = NO_CURVATURE) -> list[tuple[float, int]]:
     """Sorted eigenvalues with multiplicities; equal ones are joined, those of multiplicity 0 dropped."""
     merged: list[tuple[float, int]] = []
     for value, count in sorted(values):

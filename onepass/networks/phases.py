@@ -15,7 +15,7 @@ import scipy  # loads its parts when they are first used
 from dmft.core import streams
 from dmft.core.averages import standard_error
 from dmft.core.errors import RunError
-from onepass.networks.first_passage import ode_exit, risk_measure
+from onepass.first_passage import ode_exit, risk_measure
 from onepass.networks.named import QuadraticNetwork
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from dmft.core.averages import standard_error
 from dmft.core.errors import RunError
-from onepass.networks.first_passage import ExitTimes, measure_exit, overlap_measure
+from onepass.first_passage import ExitTimes, measure_exit, overlap_measure
 from onepass.networks.named import Committee
 from onepass.networks.network import Network
 
