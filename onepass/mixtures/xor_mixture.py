@@ -32,13 +32,14 @@ class XorMixture(MixtureModel):
     class_weights: tuple[tuple[float, ...], ...] | None = None
     class_labels: tuple[tuple[float, ...], ...] | None = None
 
-    neurons: ClassVar[int] = 4
-    directions: ClassVar[int] = 2
-    labels: ClassVar[np.ndarray] = np.array([[1.0, 1.0], [0.0, 0.0]])
+    neurons: ClassVar[int] = 4  # type: ignore[misc]
+    directions: ClassVar[int] = 2  # type: ignore[misc]
+    labels: ClassVar[np.ndarray] = np.array([[1.0, 1.0], [0.0, 0.0]])  # type: ignore[misc]
     slide_width: ClassVar[float] = 1e-8
 
-    def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return xor_integrals(v, m, R, self.snr, sobol_nodes(self.quadrature), self.classes)
+    def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, ...]:
+        A, Ap, B = xor_integrals(v, m, R, self.snr, sobol_nodes(self.quadrature), self.classes)
+        return np.sum(m * A, axis=1) + np.diagonal(Ap), A, Ap, B
 
     def ode_options(self, **options: Any) -> dict[str, Any]:
         """A stiff integrator at infinite snr; at finite snr the drift is known to about 1e-5 and has small kinks at the
