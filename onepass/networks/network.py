@@ -96,14 +96,15 @@ class Network(NetworkParameters, Model):
 
     # --- equations of motion ----------------------------------------------------------------------------------
 
-    def bracket_means(self, x: np.ndarray, diagonal: bool = False) -> dict[str, np.ndarray]:
-        """Means of the brackets, the increments of the statistics per unit time, before any projection on the sphere; with
-        `diagonal`, the term of Q in gamma on the diagonal only."""
-        return self.brackets_of(self.layout.unpack(x), diagonal)
+    def bracket_means(self, x: np.ndarray, rate: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """Means of the brackets, the increments of the statistics per unit time, before any projection on the sphere. rate (...):
+        factor of the learning rate in place of that of the schedule."""
+        return self.brackets_of(self.layout.unpack(x), rate=rate)
 
-    def brackets_of(self, s: dict[str, np.ndarray], diagonal: bool = False) -> dict[str, np.ndarray]:
-        """The same from the statistics by name."""
-        rate = self.rate(s)
+    def brackets_of(self, s: dict[str, np.ndarray], diagonal: bool = False,
+                    rate: np.ndarray | None = None) -> dict[str, np.ndarray]:
+        """The same from the statistics by name; with `diagonal`, the term of Q in gamma on the diagonal only."""
+        rate = self.rate(s) if rate is None else rate
         es, along, own, square = self.averages.means(s, rate, diagonal)
         decay, square = (self.weight_decay * rate)[..., None, None], square / self.batch
         found = {"a": self.rate_of_a * rate[..., None] * (es - self.weight_decay * s["a"])}
@@ -128,8 +129,8 @@ class Network(NetworkParameters, Model):
                 "VW": phi * (own - decay * s["Q"] - s["VW"]) + s["VV"],
                 "VV": phi * (work + np.swapaxes(work, -1, -2)) + phi**2 * square}  # fmt: skip
 
-    def drift(self, x: np.ndarray) -> np.ndarray:
-        b = self.bracket_means(x)
+    def drift(self, x: np.ndarray, rate: np.ndarray | None = None) -> np.ndarray:
+        b = self.bracket_means(x, rate)
         if self.sphere:
             s = self.layout.unpack(x)
             norm = 0.5 * np.diagonal(b["Q"], axis1=-2, axis2=-1)

@@ -36,7 +36,7 @@ def test_sgd_itself():
 @pytest.mark.statistical
 def test_samples_grow_as_n_log_n_above_the_critical_signal_alone():
     """Twin: the slope of a signal of 3."""
-    found = sample_complexity(onepass.SpikedTensor(2, 2.0), (250, 1000, 8000), 0.5, 250)
+    found = sample_complexity(onepass.SpikedTensor(2, 2.0), (250, 1000, 4000), 0.5, 250)
     assert found.verdict.startswith("n log n steps") and found.share.min() == 1.0
     assert found.slope / found.slope_error > 8.0        # a logarithm there is
     below = sample_complexity(onepass.SpikedTensor(2, 0.8), (250, 4000), 0.4, 40, 2.0)
