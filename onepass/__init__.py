@@ -11,7 +11,7 @@ from onepass.effective.localizable import localizability  # noqa: E402
 from onepass.effective.problem import Problem, built_in_problem  # noqa: E402
 from onepass.effective.rescaled import Rescaled  # noqa: E402
 from onepass.mixtures.binary_mixture import BinaryMixture  # noqa: E402
-from onepass.mixtures.mixture_model import Mixture  # noqa: E402
+from onepass.mixtures.mixture_model import GaussianMixture  # noqa: E402
 from onepass.mixtures.xor_mixture import XorMixture  # noqa: E402
 from onepass.networks import exit_times, hermite, landscape  # noqa: E402
 from onepass.networks.named import Committee, MultiIndexNetwork, QuadraticNetwork  # noqa: E402
@@ -25,7 +25,7 @@ __all__ = [
     "Committee",
     "EffectiveDynamics",
     "Ensemble",
-    "Mixture",
+    "GaussianMixture",
     "MultiIndexNetwork",
     "Network",
     "Problem",

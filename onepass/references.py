@@ -12,7 +12,7 @@ _BY_MODEL = {
     "MultiIndexNetwork": [(VEIGA, "two-layer networks by their overlaps"), (ARNABOLDI, "learning generalized linear models")],
     "SpikedTensor": [(BENAROUS, "effective dynamics of the spiked tensor")],
     "BinaryMixture": [(BENAROUS, "effective dynamics of the binary mixture")],
-    "Mixture": [(BENAROUS, "effective dynamics of Gaussian mixtures")],
+    "GaussianMixture": [(BENAROUS, "effective dynamics of Gaussian mixtures")],
     "XorMixture": [(BENAROUS, "effective dynamics of the XOR mixture")],
 }
 

@@ -46,7 +46,7 @@ from dmft.model.runfile import parse_run as parse_theory_run
 from onepass.ensemble import EnsembleJob
 from onepass.from_theory import document_of
 from onepass.mixtures.binary_mixture import BinaryMixture
-from onepass.mixtures.mixture_model import Mixture
+from onepass.mixtures.mixture_model import GaussianMixture
 from onepass.mixtures.xor_mixture import XorMixture
 from onepass.model import Model
 from onepass.networks.mean_field import MeanFieldCommittee
@@ -121,7 +121,7 @@ _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
         },
     ),
     "BinaryMixture": (BinaryMixture, {**_MIXTURE, "quadrature": (integer(4, MOST_NODES), 48)}),
-    "Mixture": (Mixture, {**_MIXTURE, "neurons": (integer(1, MOST_UNITS), None), "activation": (text, "relu"),
+    "GaussianMixture": (GaussianMixture, {**_MIXTURE, "neurons": (integer(1, MOST_UNITS), None), "activation": (text, "relu"),
                           "class_labels": (_MATRIX, None), "quadrature": (integer(4, 20), 13)}),
     "XorMixture": (XorMixture, {**_MIXTURE, "quadrature": (integer(4, 20), 13)}),
 }
@@ -329,7 +329,7 @@ def _statistics(cls: type[Model]) -> dict[str, tuple]:
         depth = {"a": 1, "M": 2, "Q": 2, "V": 2, "VW": 2, "VV": 2, "clock": 0}
         return {"second_layer": (choice(*LAYER_LAWS), "")} | {name: (checks[d], ()) for name, d in depth.items()}
     depth = {SpikedTensor: {"m": 0, "r2": 0}, BinaryMixture: {"v": 1, "m": 1, "R": 2}, XorMixture: {"v": 1, "m": 2, "R": 2},
-             Mixture: {"v": 1, "m": 2, "R": 2}}[cls]
+             GaussianMixture: {"v": 1, "m": 2, "R": 2}}[cls]
     return {name: (checks[d], ()) for name, d in depth.items()}
 
 

@@ -196,7 +196,7 @@ class MixtureModel(EffectiveModel):
 
 
 @dataclass(frozen=True)
-class Mixture(MixtureModel):
+class GaussianMixture(MixtureModel):
     """X ~ N(+-e_q, I/snr), q one of as many directions as `class_labels` (directions, 2; +mean first) has lines; network
     sigma(v.s(W X)) with any number of neurons and any activation, delta = step/N.
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.model.activations import activation, apply
-from onepass.mixtures.mixture_model import Mixture
+from onepass.mixtures.mixture_model import GaussianMixture
 
 
 class SolvedShare(NamedTuple):
@@ -32,7 +32,7 @@ def coverage(neurons: int, means: int) -> float:
     return float(sum((-1) ** j * comb(means, j) * (1.0 - j / means) ** neurons for j in range(means + 1)))
 
 
-def served(model: Mixture, v: np.ndarray, m: np.ndarray) -> np.ndarray:
+def served(model: GaussianMixture, v: np.ndarray, m: np.ndarray) -> np.ndarray:
     """Which means, (..., directions, 2), the network has learnt, for v (..., p) and m (..., p, directions): the probability of the
     right label there is beyond the middle of 1/2 and of its value 1 - 2 r alpha at the fixed points of infinite snr. (The sign of
     the output would not do: neurons that serve nothing decay, and keep their signs.)"""
@@ -42,7 +42,8 @@ def served(model: Mixture, v: np.ndarray, m: np.ndarray) -> np.ndarray:
     return right > 0.75 - model.directions * model.ridge
 
 
-def solved_share(model: Mixture, widths: Sequence[int], dimension: int, instances: int, t_max: float, seed: int = 1) -> SolvedShare:
+def solved_share(model: GaussianMixture, widths: Sequence[int], dimension: int, instances: int, t_max: float,
+                 seed: int = 1) -> SolvedShare:
     """The exact chain from random starts, for each width."""
     share = []
     for p in widths:

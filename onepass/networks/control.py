@@ -21,11 +21,11 @@ import scipy  # loads its parts when they are first used
 from dmft.core.errors import RunError
 from onepass.networks.network import Network
 
-WIDTH = 1e-5        # of the differences that give J, relative to the statistics
+DIFFERENCE = 1e-5        # of the differences that give J, relative to the statistics
 LARGEST_RATE = 50.0
 
 
-class Schedule(NamedTuple):
+class RateSchedule(NamedTuple):
     """A schedule and its final risk: factors (intervals,) of the learning rate on equal intervals of (0, t_max)."""
 
     rates: np.ndarray
@@ -38,12 +38,12 @@ class Schedule(NamedTuple):
         return replace(net, rate_steps=tuple(zip(times.tolist(), self.rates.tolist(), strict=True)))
 
 
-class Schedules(NamedTuple):
+class BestSchedules(NamedTuple):
     """The best schedule, the best constant rate, and the best power law u_0 (1 + t/t_0)^-kappa with its (u_0, t_0, kappa)."""
 
-    optimal: Schedule
-    constant: Schedule
-    power: Schedule
+    optimal: RateSchedule
+    constant: RateSchedule
+    power: RateSchedule
     power_law: tuple[float, float, float]
 
 
@@ -53,7 +53,7 @@ def _drift(net: Network, x: np.ndarray, u: float) -> np.ndarray:
 
 def _jacobians(net: Network, x: np.ndarray, u: float) -> np.ndarray:
     """dF_i/dx_j at each of the states x (n, size), (n, size, size), by central differences."""
-    steps = WIDTH * np.maximum(1.0, np.abs(x))[:, :, None] * np.eye(x.shape[1])
+    steps = DIFFERENCE * np.maximum(1.0, np.abs(x))[:, :, None] * np.eye(x.shape[1])
     sides = [_drift(net, x[:, None] + sign * steps, u) for sign in (1.0, -1.0)]      # (n, j, i)
     return np.swapaxes((sides[0] - sides[1]) / (2.0 * np.einsum("njj->nj", steps)[:, :, None]), 1, 2)
 
@@ -86,7 +86,7 @@ def risk_and_gradient(net: Network, x0: np.ndarray, rates: np.ndarray, t_max: fl
     """The same with its gradient (intervals,) with respect to the rates."""
     h = t_max / (len(rates) * substeps)
     x, stages = _forward(net, x0, rates, h, substeps)
-    width = WIDTH * np.maximum(1.0, np.abs(x))
+    width = DIFFERENCE * np.maximum(1.0, np.abs(x))
     l = (_risk(net, x + np.diag(width)) - _risk(net, x - np.diag(width))) / (2.0 * width)
     gradient = np.zeros(len(rates))
     for n in range(len(stages) - 1, -1, -1):
@@ -103,7 +103,7 @@ def risk_and_gradient(net: Network, x0: np.ndarray, rates: np.ndarray, t_max: fl
     return float(_risk(net, x)), gradient
 
 
-def best_schedules(net: Network, initial: Mapping[str, np.ndarray], t_max: float, intervals: int = 20) -> Schedules:
+def best_schedules(net: Network, initial: Mapping[str, np.ndarray], t_max: float, intervals: int = 20) -> BestSchedules:
     """Minimise the final risk over constants, power laws and all schedules of that many intervals."""
     if net.averages.quasi_random or not net.linear:
         raise RunError("optimal schedules need a drift that is smooth and quadratic in the learning rate: square loss, one use")
@@ -129,5 +129,7 @@ def best_schedules(net: Network, initial: Mapping[str, np.ndarray], t_max: float
         best = scipy.optimize.minimize(lambda u: risk_and_gradient(plain, x0, u, t_max), begin, jac=True, method="L-BFGS-B",
                                        bounds=[(0.0, LARGEST_RATE)] * intervals, options={"maxiter": 100, "ftol": 1e-11})
     u_0, t_0, kappa = np.exp(power.x)
-    return Schedules(Schedule(best.x, t_max, float(best.fun)), Schedule(np.full(intervals, np.exp(one.x)), t_max, float(one.fun)),
-                     Schedule(law(power.x), t_max, float(power.fun)), (float(u_0), float(t_0), float(kappa)))
+    return BestSchedules(
+        RateSchedule(best.x, t_max, float(best.fun)), RateSchedule(np.full(intervals, np.exp(one.x)), t_max, float(one.fun)),
+        RateSchedule(law(power.x), t_max, float(power.fun)), (float(u_0), float(t_0), float(kappa)),
+    )  # fmt: skip

@@ -28,24 +28,24 @@ def z(paths, ode):
 @pytest.mark.parametrize(("p", "labels", "activation"), [(3, XOR, "tanh"), slow(2, THREE, "erf"), slow(6, XOR, "relu")])
 def test_chain_and_sgd_follow_the_ode(p, labels, activation):
     """Twin: the drift without the corrector."""
-    net = onepass.Mixture(4.0, 0.05, p, labels, activation, quadrature=12)
+    net = onepass.GaussianMixture(4.0, 0.05, p, labels, activation, quadrature=12)
     s, times = start(p, len(labels)), [1.0]
     ode = net.solve(s, times)
     chain, sgd = net.chain(4000, 60, s, times), net.simulate(500, 40, s, times)
     assert z(chain, ode) < 4.5 and z(sgd, ode) < 4.5
-    flow = onepass.Mixture(4.0, 0.05, p, labels, activation, 0.0, 12)
+    flow = onepass.GaussianMixture(4.0, 0.05, p, labels, activation, 0.0, 12)
     assert z(chain, flow.solve(s, times)) > 8.0
 
 
 def test_integrals_are_those_of_the_mixtures_with_their_own_rules():
     s = start(2, 1)
     binary = onepass.BinaryMixture(5.0, 0.1)
-    any_width = onepass.Mixture(5.0, 0.1, 2, ((1.0, 0.0),), quadrature=15)
+    any_width = onepass.GaussianMixture(5.0, 0.1, 2, ((1.0, 0.0),), quadrature=15)
     exact = binary.drift(binary.start(s | {"m": s["m"][:, 0]}))
     assert_allclose(any_width.drift(any_width.start(s)), exact, atol=2e-3)
     assert np.abs(any_width.drift(any_width.start(s | {"v": -s["v"]})) - exact).max() > 0.05
     xor, s = onepass.XorMixture(np.inf, 0.05), start(4, 2)
-    limit = onepass.Mixture(np.inf, 0.05, 4, XOR)
+    limit = onepass.GaussianMixture(np.inf, 0.05, 4, XOR)
     assert_allclose(limit.drift(limit.start(s)), xor.drift(xor.start(s)), atol=1e-14)
     assert_allclose(limit.covariance(limit.start(s)), xor.covariance(xor.start(s)), atol=1e-14)
 
@@ -53,12 +53,12 @@ def test_integrals_are_those_of_the_mixtures_with_their_own_rules():
 @pytest.mark.statistical
 def test_noise_and_errors_of_any_activation():
     """The covariance against steps of SGD (its own estimator), and the classification error against new data."""
-    net = onepass.Mixture(3.0, 0.1, 3, XOR, "tanh", quadrature=12)
+    net = onepass.GaussianMixture(3.0, 0.1, 3, XOR, "tanh", quadrature=12)
     s = start(3, 2)
     problem, x = onepass.built_in_problem(net, s, 400)
     found = onepass.check_effective(net, problem, x, samples=4000)
     assert found.agrees
-    net = onepass.Mixture(3.0, 0.1, 3, XOR, quadrature=12)
+    net = onepass.GaussianMixture(3.0, 0.1, 3, XOR, quadrature=12)
     s |= {"v": np.array([1.0, 1.0, -1.5]), "m": np.array([[1.0, 0.0], [-1.0, 0.2], [0.1, 1.0]])}
     rng = np.random.default_rng(1)
     n, root = 40000, np.linalg.cholesky(s["R"])
@@ -76,7 +76,7 @@ def test_noise_and_errors_of_any_activation():
 @pytest.mark.statistical
 def test_width_solves_xor():
     """The coupon collector's probabilities: 3/32 at four neurons, 0.62 at eight. Twin: one neuron fewer."""
-    net = onepass.Mixture(np.inf, 0.05, class_labels=XOR)
+    net = onepass.GaussianMixture(np.inf, 0.05, class_labels=XOR)
     found = solved_share(net, (4, 8), 100, 250, 100.0)
     assert abs(coverage(4, 4) - 3 / 32) < 1e-12 and abs(coverage(2, 2) - 0.5) < 1e-12
     assert (np.abs(found.share - found.expected) < 4.5 * found.error).all()
@@ -84,11 +84,11 @@ def test_width_solves_xor():
 
 
 def test_run_file_and_bad_input():
-    text = ('[model]\nkind = "Mixture"\nsnr = inf\nridge = 0.05\nneurons = 6\nclass_labels = [[1.0, 1.0], [0.0, 0.0]]\n'
+    text = ('[model]\nkind = "GaussianMixture"\nsnr = inf\nridge = 0.05\nneurons = 6\nclass_labels = [[1.0, 1.0], [0.0, 0.0]]\n'
             '[initial]\nstart = "random"\n')
     run = parse_run(text)
-    assert run.model == onepass.Mixture(np.inf, 0.05, 6, XOR) and parse_run(run.to_toml()).model == run.model
+    assert run.model == onepass.GaussianMixture(np.inf, 0.05, 6, XOR) and parse_run(run.to_toml()).model == run.model
     with pytest.raises(UserError, match="neurons = 0"):
-        onepass.Mixture(1.0, 0.1, 0)
+        onepass.GaussianMixture(1.0, 0.1, 0)
     with pytest.raises(UserError, match="a line of two labels per direction"):
-        onepass.Mixture(1.0, 0.1, 2, (1.0, 0.0))
+        onepass.GaussianMixture(1.0, 0.1, 2, (1.0, 0.0))
