@@ -107,7 +107,7 @@ ONEPASS = Table("one pass", (
                                                n.real(0.05, 0.3)}, _model(*NETWORKS, "SpikedTensor")),
     )),
     Feature("classes", (
-        Option("alike"),
+        Option("alike", weight=2.0),
         Option("weighted", lambda n, c: {"class_weights": [[0.8, 0.2]] if c.choice["model"] == "BinaryMixture" else
                                          [[0.4, 0.1], [0.3, 0.2]]}, _model(*MIXTURES)),
         Option("soft labels", lambda n, c: {"class_labels": [[0.9, 0.3]] if c.choice["model"] == "BinaryMixture" else
