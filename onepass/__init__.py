@@ -11,11 +11,11 @@ from onepass.effective.localizable import localizability  # noqa: E402
 from onepass.effective.problem import Problem, built_in_problem  # noqa: E402
 from onepass.effective.rescaled import Rescaled  # noqa: E402
 from onepass.mixtures.binary_mixture import BinaryMixture  # noqa: E402
+from onepass.mixtures.mixture_model import GaussianMixture  # noqa: E402
 from onepass.mixtures.xor_mixture import XorMixture  # noqa: E402
 from onepass.networks import exit_times, hermite, landscape  # noqa: E402
-from onepass.networks.committee import Committee  # noqa: E402
-from onepass.networks.multi_index import MultiIndexNetwork  # noqa: E402
-from onepass.networks.quadratic import QuadraticNetwork  # noqa: E402
+from onepass.networks.named import Committee, MultiIndexNetwork, QuadraticNetwork  # noqa: E402
+from onepass.networks.network import Network  # noqa: E402
 from onepass.result import Ensemble, Trajectory, load  # noqa: E402
 from onepass.spiked.near_zero import SpikedNearZero  # noqa: E402
 from onepass.spiked.tensor import SpikedTensor  # noqa: E402
@@ -25,7 +25,9 @@ __all__ = [
     "Committee",
     "EffectiveDynamics",
     "Ensemble",
+    "GaussianMixture",
     "MultiIndexNetwork",
+    "Network",
     "Problem",
     "QuadraticNetwork",
     "Rescaled",

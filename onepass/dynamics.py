@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -74,6 +74,10 @@ class Dynamics:
 
     def check_deterministic(self, x0: np.ndarray) -> None:
         """Warn of a start that the ODE can never leave."""
+
+    def ode_options(self, **options: Any) -> dict[str, Any]:
+        """Options of ode.integrate: those asked for, completed or bounded by what the model needs."""
+        return options
 
     def observables(self, statistics: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Further arrays computed from the statistics, e.g. the risk."""

@@ -20,7 +20,7 @@ import numpy as np
 from dmft.core.stopping import Stop
 from onepass import ode
 from onepass.dynamics import Dynamics
-from onepass.ensemble import EnsembleJob, run_job
+from onepass.ensemble import EnsembleJob, assemble, run_job
 from onepass.request import request
 from onepass.result import Ensemble, Trajectory
 
@@ -31,8 +31,15 @@ class Model(Dynamics):
     """Base of all models."""
 
     def solve(self, initial: Mapping[str, np.ndarray], times, **options) -> Trajectory:
-        """The ODE from `initial` (see ode.solve for rtol, atol, events, method)."""
-        return ode.solve(self, initial, times, **options)
+        """The ODE from `initial` (see ode.integrate for rtol, atol, events, method)."""
+        return ode.solve(self, initial, times, **self.ode_options(**options))
+
+    def quenched(self, starts: Mapping[str, np.ndarray], times, **options) -> Ensemble:
+        """The ODE from each of several starts (arrays with starts first, as `random_start` gives them); .mean() is the quenched
+        average, .error() its error."""
+        x0, t = np.atleast_2d(self.start(starts)), ode.increasing_times(times)
+        flat = np.stack([ode.integrate(self, one, t, **self.ode_options(**options)).x for one in x0])
+        return assemble(self, t, flat, "ode", {})
 
     def diffuse(self, dimension: int, instances: int, initial, times, seed: int = 1, step=None, output: Output = None,
                 resume: bool = False, quiet: bool = True, stop: Stop | None = None, threads=None) -> Ensemble:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # loads its parts when they are first used
@@ -24,26 +24,51 @@ def increasing_times(times) -> np.ndarray:
     return t
 
 
-def solve(
+class OdePath(NamedTuple):
+    """States x (times, size), NaN past the end of the integration; the interpolant of any time; the times of each event; how it
+    ended ("done", "event", "diverged"), and the evaluations of the drift."""
+
+    x: np.ndarray
+    dense: Callable[[float], np.ndarray]
+    events: dict[str, np.ndarray]
+    outcome: str
+    evaluations: int
+
+
+def solve(model: Dynamics, initial: Mapping[str, np.ndarray], times, rtol: float = 1e-8, **options) -> Trajectory:
+    """The model's ODE from `initial` at t = 0; see `integrate`."""
+    t, layout = increasing_times(times), model.layout
+    x0 = model.start(initial)
+    model.check_deterministic(x0)
+    path = integrate(model, x0, t, rtol, **options)
+    return Trajectory(
+        t,
+        model.with_observables(layout.unpack(path.x)),
+        "ode",
+        model.to_toml(),
+        {"outcome": path.outcome, "rtol": rtol, "evaluations": path.evaluations},
+        dense=lambda time: model.with_observables(layout.unpack(np.moveaxis(path.dense(time), 0, -1))),
+        events=path.events,
+    )
+
+
+def integrate(
     model: Dynamics,
-    initial: Mapping[str, np.ndarray],
-    times,
+    x0: np.ndarray,
+    t: np.ndarray,
     rtol: float = 1e-8,
     atol: float = 1e-12,
     events: Mapping[str, Event] | None = None,
     method: str = "DOP853",
-) -> Trajectory:
-    """Integrate the model's ODE from `initial` at t = 0 by an adaptive Runge-Kutta rule of order 8 (local error
+) -> OdePath:
+    """Integrate the model's ODE from x0 (size,) by an adaptive Runge-Kutta rule of order 8 (local error
     rtol |X| + atol; rtol = 1e-10 and below are reachable), or by any method of SciPy's solve_ivp ("LSODA" for
     stiff models). The rule stops and starts again at every change of a schedule (stretches.py).
 
     `events` maps names to functions g(t, statistics) whose sign changes are located; a function with an attribute
     `terminal = True` ends the integration, and entries of the result past that time are NaN.
     """
-    t = increasing_times(times)
     layout = model.layout
-    x0 = model.start(initial)
-    model.check_deterministic(x0)
     events = dict(events or {})
 
     def wrap(event: Event):
@@ -83,13 +108,6 @@ def solve(
     if reached.any():
         x[reached] = sol(t[reached]).T
     x[t == 0.0] = x0
+    found = {name: np.unique(np.concatenate([part.t_events[i] for part in done])) for i, name in enumerate(events)}
     outcome = {0: "done", 1: "event"}.get(done[-1].status, "diverged")
-    return Trajectory(
-        t,
-        model.with_observables(layout.unpack(x)),
-        "ode",
-        model.to_toml(),
-        {"outcome": outcome, "rtol": rtol, "evaluations": sum(part.nfev for part in done)},
-        dense=lambda time: model.with_observables(layout.unpack(np.moveaxis(sol(time), 0, -1))),
-        events={name: np.unique(np.concatenate([part.t_events[i] for part in done])) for i, name in enumerate(events)},
-    )
+    return OdePath(x, sol, found, outcome, sum(part.nfev for part in done))

@@ -2,11 +2,13 @@
 
     title = "phase retrieval, three units"
     [model]
-    kind = "QuadraticNetwork"       # Committee | MultiIndexNetwork | SpikedTensor | BinaryMixture | XorMixture
+    kind = "QuadraticNetwork"       # Network | Committee | MultiIndexNetwork | SpikedTensor | BinaryMixture | XorMixture
     width = 3                       # and the other fields of that model
     gamma = 0.15
     [initial]
     start = "given"                 # given | random (weights drawn in [simulation] dimension)
+    starts = 1                      # random: starts of the ODE, whose average is the quenched one
+    second_layer = "ones"           # random, of networks: ones | signs | bernoulli | normal
     M = [[0.1], [0.05], [0.2]]      # the model's statistics, with start = "given"
     Q = [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
     [time]
@@ -20,6 +22,9 @@
     dimension = 1000
     instances = 60
     seed = 1
+
+A run file of the multi-pass theory with a section [network] is read too, as the one-pass run of its limit of many samples
+(from_theory.py).
 """
 
 from __future__ import annotations
@@ -37,35 +42,27 @@ import numpy as np
 from dmft.core import schema
 from dmft.core.errors import RunError
 from dmft.core.schema import boolean, choice, integer, number, option, text
+from dmft.model.runfile import parse_run as parse_theory_run
 from onepass.ensemble import EnsembleJob
+from onepass.from_theory import document_of
 from onepass.mixtures.binary_mixture import BinaryMixture
+from onepass.mixtures.mixture_model import GaussianMixture
 from onepass.mixtures.xor_mixture import XorMixture
 from onepass.model import Model
-from onepass.networks.committee import Committee
-from onepass.networks.multi_index import MultiIndexNetwork
-from onepass.networks.quadratic import QuadraticNetwork
+from onepass.networks.mean_field import MeanFieldCommittee
+from onepass.networks.named import Committee, MultiIndexNetwork, QuadraticNetwork
+from onepass.networks.network import Network
+from onepass.networks.overlaps import AT_REST, LAYER_LAWS
 from onepass.ode import increasing_times
 from onepass.request import EnsembleRequest, request
 from onepass.result import Trajectory
+from onepass.solving import SolveJob
 from onepass.spiked.tensor import SpikedTensor
 
 # Larger numbers are refused: such a run would only fill the memory.
 MOST_UNITS, MOST_NODES, MOST_TIMES, MOST_ORDER = 4096, 200, 10**7, 100
 _VECTOR = schema.array("a list of numbers", 1, number())
 _MATRIX = schema.array("a list of rows of numbers", 2, number())
-_NETWORK = {
-    "width": (integer(1, MOST_UNITS), None),
-    "teacher_width": (integer(1, MOST_UNITS), 1),
-    "gamma": (number(0.0, above=True), None),
-    "noise": (number(0.0), 0.0),
-    "second_layer": (choice("fixed", "trained"), "fixed"),
-    "constraint": (choice("none", "sphere"), "none"),
-    "teacher_weights": (_VECTOR, ()),
-    "teacher_overlaps": (_MATRIX, ()),
-    "second_layer_rate": (number(0.0), 1.0),
-}
-
-
 def _positive_or_infinite(value: Any) -> float:
     if isinstance(value, float) and math.isinf(value) and value > 0:
         return value
@@ -75,6 +72,31 @@ def _positive_or_infinite(value: Any) -> float:
         raise ValueError(f"{error} (inf is allowed)") from None
 
 
+_NETWORK = {
+    "activation": (text, "erf"),
+    "width": (integer(1, MOST_UNITS), None),
+    "teacher_width": (integer(1, MOST_UNITS), 1),
+    "gamma": (number(0.0, above=True), None),
+    "noise": (number(0.0), 0.0),
+    "second_layer": (choice("fixed", "trained"), "fixed"),
+    "constraint": (choice("none", "sphere"), "none"),
+    "teacher_activation": (text, ""),
+    "teacher_weights": (_VECTOR, ()),
+    "teacher_overlaps": (_MATRIX, ()),
+    "second_layer_rate": (number(0.0), 1.0),
+    "nodes": (integer(5, MOST_NODES), 41),
+    "link": (text, ""),
+    "uses": (integer(1), 1),
+    "batch": (integer(1), 1),
+    "weight_decay": (number(0.0), 0.0),
+    "rate_decay": (_VECTOR, (1.0, 0.0)),
+    "rate_steps": (_MATRIX, ()),
+    "loss": (text, "square"),
+    "clip": (_positive_or_infinite, np.inf),
+    "normalised": (boolean, False),
+    "friction": (number(0.0), 0.0),
+    "reduction": (choice("none", "mean_field"), "none"),
+}
 _MIXTURE = {
     "snr": (_positive_or_infinite, None),
     "ridge": (number(0.0), None),
@@ -84,32 +106,10 @@ _MIXTURE = {
 }
 # kind: (model, {key: (check, default or None for mandatory)})
 _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
-    "QuadraticNetwork": (QuadraticNetwork, _NETWORK),
-    "Committee": (
-        Committee,
-        {
-            "activation": (text, "erf"),
-            **_NETWORK,
-            "teacher_activation": (text, ""),
-            "nodes": (integer(5, MOST_NODES), 41),
-            "reduction": (choice("none", "mean_field"), "none"),
-        },
-    ),
-    "MultiIndexNetwork": (
-        MultiIndexNetwork,
-        {
-            "link": (text, "product"),
-            **{key: _NETWORK[key] for key in ("width", "teacher_width", "gamma", "noise", "constraint", "teacher_overlaps")},
-            "activation": (text, "erf"),
-            "uses": (integer(1), 1),
-            "batch": (integer(1), 1),
-            "weight_decay": (number(0.0), 0.0),
-            "rate_decay": (_VECTOR, (1.0, 0.0)),
-            "rate_steps": (_MATRIX, ()),
-            "loss": (text, "square"),
-            "clip": (_positive_or_infinite, np.inf),
-        },
-    ),
+    "Network": (Network, _NETWORK),
+    "QuadraticNetwork": (QuadraticNetwork, {**_NETWORK, "activation": (choice("quadratic"), "quadratic")}),
+    "Committee": (Committee, _NETWORK),
+    "MultiIndexNetwork": (MultiIndexNetwork, {**_NETWORK, "link": (text, "product")}),
     "SpikedTensor": (
         SpikedTensor,
         {
@@ -121,6 +121,8 @@ _KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
         },
     ),
     "BinaryMixture": (BinaryMixture, {**_MIXTURE, "quadrature": (integer(4, MOST_NODES), 48)}),
+    "GaussianMixture": (GaussianMixture, {**_MIXTURE, "neurons": (integer(1, MOST_UNITS), None), "activation": (text, "relu"),
+                          "class_labels": (_MATRIX, None), "quadrature": (integer(4, 20), 13)}),
     "XorMixture": (XorMixture, {**_MIXTURE, "quadrature": (integer(4, 20), 13)}),
 }
 
@@ -172,9 +174,10 @@ class OnePassRun:
     def start(self, instances: int | None = None) -> dict[str, np.ndarray]:
         """Initial statistics: those given, or the first random start (`instances`: that many, instances first)."""
         if self.initial_keys["start"] == "given":
-            return {name: np.asarray(v, float) for name, v in self.initial_keys.items() if name != "start"}
+            return {name: np.asarray(v, float) for name, v in self.initial_keys.items() if name in self.model.layout.shapes}
         draw: Any = getattr(self.model, "random_start")  # noqa: B009 (not every model has it)
-        found = draw(self.simulation.dimension, instances or 1, self.simulation.seed)
+        law = {key: value for key, value in self.initial_keys.items() if key == "second_layer"}
+        found = draw(self.simulation.dimension, instances or 1, self.simulation.seed, **law)
         if instances is not None:
             return found
         layout = self.model.layout
@@ -183,14 +186,18 @@ class OnePassRun:
     @property
     def solvable(self) -> Model:
         """The model whose ODE is solved: the model of the run, or its mean-field reduction."""
-        if self.model_keys.get("reduction") == "mean_field" and isinstance(self.model, Committee):
-            return self.model.reduced()
+        if self.model_keys.get("reduction") == "mean_field" and isinstance(self.model, Network):
+            return MeanFieldCommittee(self.model)
         return self.model
 
     def solve(self, start: Mapping[str, np.ndarray], times: np.ndarray) -> Trajectory:
         """The ODE from a start, as [time] says."""
-        method = {} if self.time.method == "auto" else {"method": self.time.method}
-        return self.solvable.solve(start, times, rtol=self.time.rtol, **method)
+        return self.solvable.solve(start, times, **self.ode_options)
+
+    @property
+    def ode_options(self) -> dict[str, Any]:
+        """Accuracy and method of the ODE, as [time] says."""
+        return {"rtol": self.time.rtol} | ({} if self.time.method == "auto" else {"method": self.time.method})
 
     def tables(self) -> dict[str, Mapping[str, Any]]:
         """{section: {key: value}}, completed."""
@@ -251,6 +258,20 @@ def ensemble_job(run: OnePassRun) -> EnsembleJob:
     return EnsembleJob(ensemble, run.to_toml(), compare, run.simulation.checkpoint_interval)
 
 
+def solve_job(run: OnePassRun) -> SolveJob:
+    """The job that solves the ODE; a stored path may have ended earlier, or have been one of fewer starts."""
+    model, starts = run.solvable, run.initial_keys.get("starts", 1)
+    x0 = model.start(run.start(starts if starts > 1 else None))
+    model.check_deterministic(x0)
+    simulated = () if run.initial_keys["start"] == "random" else ("simulation.",)
+    harmless = ("simulation.process", "simulation.instances", "simulation.checkpoint_interval", *simulated)
+
+    def compare(stored_text: str, source: str) -> list[str]:
+        return grown(parse_run(stored_text, source), run, ("time.t_max", "time.points", "initial.starts"), harmless, source)
+
+    return SolveJob(model, x0, run.time.grid(), model.ode_options(**run.ode_options), run.to_toml(), compare)
+
+
 def load_run(path: str | Path, overrides: Iterable[str] = ()) -> OnePassRun:
     """Read a run file."""
     return parse_run(schema.read_text(path), str(path), overrides)
@@ -258,7 +279,9 @@ def load_run(path: str | Path, overrides: Iterable[str] = ()) -> OnePassRun:
 
 def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] = ()) -> OnePassRun:
     """A OnePassRun from TOML text, or a RunError that names file, section, key and remedy."""
-    document = schema.read_toml(content, source, overrides)
+    document: Mapping[str, Any] = schema.read_toml(content, source, overrides)
+    if "network" in document and "model" not in document:
+        document = document_of(parse_theory_run(content, source, overrides), source)
     table = document.get("model")
     if not isinstance(table, dict):
         raise RunError(f"{source}: section [model] is missing (kind = one of {', '.join(_KINDS)})")
@@ -270,7 +293,8 @@ def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] =
         raise schema.bad_value(source, "model", "kind", table["kind"], str(error)) from None
     cls, keys = _KINDS[kind]
     model_section = _section("Model", {"kind": (choice(kind), kind), **keys})
-    initial_section = _section("Initial", {"start": (choice("given", "random"), "given"), **_statistics(cls)})
+    how = {"start": (choice("given", "random"), "given"), "starts": (integer(1), 1)}
+    initial_section = _section("Initial", how | _statistics(cls))
     sections = {"model": model_section, "initial": initial_section, "time": TimeConfig, "simulation": ProcessConfig}
     parsed = schema.parse(document, source, sections, {"title": text})
     model_keys = _used(parsed["model"])
@@ -300,10 +324,12 @@ def _section(name: str, keys: Mapping[str, tuple[schema.Check, Any]]) -> type:
 
 def _statistics(cls: type[Model]) -> dict[str, tuple]:
     """(check, default) of each statistic in [initial]: nested lists of its depth; an empty list means "not given"."""
-    depth = {QuadraticNetwork: {"a": 1, "M": 2, "Q": 2}, Committee: {"a": 1, "M": 2, "Q": 2},
-             MultiIndexNetwork: {"a": 1, "M": 2, "Q": 2, "clock": 0}, SpikedTensor: {"m": 0, "r2": 0},
-             BinaryMixture: {"v": 1, "m": 1, "R": 2}, XorMixture: {"v": 1, "m": 2, "R": 2}}[cls]  # fmt: skip
     checks = {0: number(), 1: _VECTOR, 2: _MATRIX}
+    if issubclass(cls, Network):
+        depth = {"a": 1, "M": 2, "Q": 2, "V": 2, "VW": 2, "VV": 2, "clock": 0}
+        return {"second_layer": (choice(*LAYER_LAWS), "")} | {name: (checks[d], ()) for name, d in depth.items()}
+    depth = {SpikedTensor: {"m": 0, "r2": 0}, BinaryMixture: {"v": 1, "m": 1, "R": 2}, XorMixture: {"v": 1, "m": 2, "R": 2},
+             GaussianMixture: {"v": 1, "m": 2, "R": 2}}[cls]
     return {name: (checks[d], ()) for name, d in depth.items()}
 
 
@@ -315,12 +341,16 @@ def _used(section: Any) -> dict[str, Any]:
 def _initial(section: Any, model: Model, source: str) -> dict[str, Any]:
     """[initial], checked against the statistics of the model: all of them with their shapes, or none with a random start."""
     keys = _used(section)
-    given = [name for name in keys if name != "start"]
+    given = [name for name in keys if name in model.layout.shapes]
+    if keys["start"] == "given" and "second_layer" in keys:
+        raise RunError(f'{source}: [initial] second_layer is the law of a random start; with start = "given" give a')
+    if keys["start"] == "given" and keys["starts"] > 1:
+        raise RunError(f'{source}: [initial] starts = {keys["starts"]} needs start = "random": given statistics are one start')
     if keys["start"] == "random":
         if given:
             raise RunError(f'{source}: [initial] {given[0]} is not used with start = "random"; take one of the two out')
         return keys
-    missing = [name for name in model.layout.shapes if name not in keys and name not in ("a", "clock")]
+    missing = [name for name in model.layout.shapes if name not in keys and name not in AT_REST]
     if missing:
         raise schema.missing_key(source, "initial", missing[0], "statistic at t = 0", ', or start = "random"')
     for name in given:

@@ -1,4 +1,4 @@
-"""The command `onepass`: solve, simulate, compare, figure, cite."""
+"""The command `onepass`: solve, simulate, compare, exponents, figure, cite."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ COMMANDS: Commands = {
     "solve": ("onepass.cli.solve", "solve the ODE of a run file"),
     "simulate": ("onepass.cli.simulate", "run instances of SGD, of its exact chain, or of its SDE"),
     "compare": ("workbench.cli.onepass_compare", "compare an ODE file with simulations"),
+    "exponents": ("onepass.cli.exponents", "exponents of a teacher, and the order in which its directions are learnt"),
     "figure": ("reproduction.companions.command", "draw a figure of the companion papers"),
     "cite": ("onepass.cli.cite", "print what to cite for a run, with BibTeX"),
 }

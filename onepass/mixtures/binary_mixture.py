@@ -27,13 +27,13 @@ class BinaryMixture(MixtureModel):
     class_weights: tuple[tuple[float, ...], ...] | None = None
     class_labels: tuple[tuple[float, ...], ...] | None = None
 
-    neurons: ClassVar[int] = 2
-    directions: ClassVar[int] = 1
-    labels: ClassVar[np.ndarray] = np.array([[1.0, 0.0]])
+    neurons: ClassVar[int] = 2  # type: ignore[misc]
+    directions: ClassVar[int] = 1  # type: ignore[misc]
+    labels: ClassVar[np.ndarray] = np.array([[1.0, 0.0]])  # type: ignore[misc]
 
-    def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, ...]:
         A, Ap, B = binary_integrals(v, m[:, 0], R, self.snr, legendre_rule(self.quadrature), self.classes)
-        return A[:, None], Ap, B
+        return m[:, 0] * A + np.diagonal(Ap), A[:, None], Ap, B
 
     @property
     def start_variance(self) -> float:

@@ -1,10 +1,12 @@
-"""What the binary and the XOR mixture share: p hidden ReLU neurons, r mean directions, statistics v (p,), m (p, r), R (p, p).
+"""What all mixtures share: p hidden neurons with activation s, r mean directions, statistics v (p,), m (p, r), R (p, p).
 
-X ~ N(s e_q, I/lambda) with label y = classes[q, s, 0] and probability classes[q, s, 1]; e = sigma(v.relu(h)) - y,
+X ~ N(s e_q, I/lambda) with label y = classes[q, s, 0] and probability classes[q, s, 1]; e = sigma(v.s(h)) - y,
 h_i = sum_q m_iq X_q + zeta_i, zeta ~ N(0, R/lambda).
-With A, Ap, B the Gaussian integrals of the model, alpha the ridge and delta = c/N (Ben Arous et al. 2022, 4.1 and F.2):
+With alpha the ridge, delta = c/N and the Gaussian integrals (Ben Arous et al. 2022, 4.1 and F.2)
+    es_i = E[s(h_i) e],   A_iq = E[X_q s'(h_i) e],   Ap_ij = E[zeta_j s'(h_i) e],   B_ij = E[s'(h_i) s'(h_j) e^2]
+(for ReLU es_i = sum_q m_iq A_iq + Ap_ii):
 
-    v_i'  = -(sum_q m_iq A_iq + Ap_ii) - alpha v_i
+    v_i'  = -es_i - alpha v_i
     m_iq' = -v_i A_iq - alpha m_iq
     R_ij' = -v_i Ap_ij - v_j Ap_ji - 2 alpha R_ij + (c/lambda) v_i v_j B_ij
 """
@@ -14,23 +16,22 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
+from numba import cfunc, njit
 from scipy.special import ndtri
 
 from onepass.gaussian import add_moments, central_moments, lower_root, sigmoid, sobol_uniforms
 
 
 @njit(cache=True)
-def assemble_drift(v, m, R, A, Ap, B, ridge, gain):
+def assemble_drift(v, m, R, es, A, Ap, B, ridge, gain):
     """Population drift f and corrector g in the flat order v, m, upper triangle of R; gain = c/lambda."""
     p, r = m.shape
     size = p + p * r + p * (p + 1) // 2
     f, g = np.empty(size), np.zeros(size)
     place = p + p * r
     for i in range(p):
-        f[i] = Ap[i, i] + ridge * v[i]
+        f[i] = es[i] + ridge * v[i]
         for q in range(r):
-            f[i] += m[i, q] * A[i, q]
             f[p + i * r + q] = v[i] * A[i, q] + ridge * m[i, q]
         for j in range(i, p):
             f[place] = v[i] * Ap[i, j] + v[j] * Ap[j, i] + 2.0 * ridge * R[i, j]
@@ -39,32 +40,83 @@ def assemble_drift(v, m, R, A, Ap, B, ridge, gain):
     return f, g
 
 
-@njit(cache=True)
-def limit_integrals(v, m, classes, width):
-    """A (p, r) at infinite snr, where X = s e_q: A_iq = sum_s p_qs s theta(s m_iq) [sigma(sum_j v_j relu(s m_jq)) - y_qs].
+@cfunc("float64(float64)", cache=True)
+def right_step(x):
+    """The derivative of ReLU as SGD takes it here: 1 at 0."""
+    return 1.0 if x >= 0.0 else 0.0
 
-    theta is the step with theta(0) = 1/2, the limit of P(h > 0); a width > 0 makes it a ramp of that half-width, which turns
-    sliding along m_iq = 0 (drift towards it from both sides) into a stable, stiff fixed point."""
+
+@njit(cache=True)
+def limit_integrals(s_, ds, kinked, v, m, classes, width):
+    """es (p,) and A (p, r) at infinite snr, where X = s e_q: A_iq = sum_s p_qs s s'(s m_iq) [sigma(sum_j v_j s(s m_jq)) - y_qs].
+
+    kinked: of ReLU, whose derivative is 1/2 at 0, the limit of P(h > 0); a width > 0 makes it a ramp of that half-width, which
+    turns sliding along m_iq = 0 (drift towards it from both sides) into a stable, stiff fixed point."""
     p, r = m.shape
-    A = np.zeros((p, r))
+    A, es = np.zeros((p, r)), np.zeros(p)
     for q in range(r):
         for minus in range(2):
             s = 1.0 - 2.0 * minus
             field = 0.0
             for j in range(p):
-                field += v[j] * max(s * m[j, q], 0.0)
+                field += v[j] * s_(s * m[j, q])
             e = sigmoid(field) - classes[q, minus, 0]
             for i in range(p):
-                if width > 0.0:
+                if not kinked:
+                    theta = ds(s * m[i, q])
+                elif width > 0.0:
                     theta = min(max(0.5 + 0.5 * s * m[i, q] / width, 0.0), 1.0)
                 else:
                     theta = 0.5 * (1.0 + np.sign(s * m[i, q]))
                 A[i, q] += s * theta * e * classes[q, minus, 1]
-    return A
+                es[i] += (theta * s * m[i, q] if kinked else s_(s * m[i, q])) * e * classes[q, minus, 1]
+    return es, A
 
 
 @njit(cache=True, nogil=True)
-def chain_advance(v, m, R, steps, delta, ridge, snr, classes, dimension, rng):
+def point_integrals(s, ds, v, m, R, snr, classes, nodes):
+    """es (p,), A (p, r), Ap (p, p), B (p, p) and the share of points that are classified wrongly, for any activation and width, by
+    quasi-Monte-Carlo with nodes (points, r + p) of `normal_nodes`."""
+    p, r = m.shape
+    es, A, Ap, B, wrong = np.zeros(p), np.zeros((p, r)), np.zeros((p, p)), np.zeros((p, p)), 0.0
+    L, x, h, zeta, slope = np.zeros((p, p)), np.zeros(r), np.zeros(p), np.zeros(p), np.zeros(p)
+    lower_root(R, L)
+    spread = 0.0 if np.isinf(snr) else 1.0 / np.sqrt(snr)
+    points = nodes.shape[0] if spread > 0.0 else 1
+    for t in range(points):
+        for component in range(2 * r):
+            q, minus = component // 2, component % 2
+            y, weight = classes[q, minus, 0], classes[q, minus, 1] / points
+            for a in range(r):
+                x[a] = spread * nodes[t, a]
+            x[q] += 1.0 - 2.0 * minus
+            field = 0.0
+            for i in range(p):
+                zeta[i] = 0.0
+                for b in range(i + 1):
+                    zeta[i] += spread * L[i, b] * nodes[t, r + b]
+                h[i] = zeta[i]
+                for a in range(r):
+                    h[i] += m[i, a] * x[a]
+                slope[i] = ds(h[i])
+                field += v[i] * s(h[i])
+            e = sigmoid(field) - y
+            if field == 0.0:
+                wrong += 0.5 * weight
+            elif (field > 0.0) != (y > 0.5):
+                wrong += weight
+            for i in range(p):
+                es[i] += weight * e * s(h[i])
+                for a in range(r):
+                    A[i, a] += weight * e * slope[i] * x[a]
+                for j in range(p):
+                    Ap[i, j] += weight * e * slope[i] * zeta[j]
+                    B[i, j] += weight * e * e * slope[i] * slope[j]
+    return es, A, Ap, B, wrong
+
+
+@njit(cache=True, nogil=True)
+def chain_advance(v, m, R, steps, delta, ridge, snr, classes, s, ds, dimension, rng):
     """Exact law of the statistics under SGD in the given dimension N, in place: X enters through its components along the
     means, zeta = W^perp X = L g/sqrt(lambda), and |X^perp|^2 = (|g|^2 + chi2_{N-r-p})/lambda."""
     p, r = m.shape
@@ -102,11 +154,11 @@ def chain_advance(v, m, R, steps, delta, ridge, snr, classes, dimension, rng):
             h[i] = zeta[i]
             for a in range(r):
                 h[i] += m[i, a] * x[a]
-            field += v[i] * max(h[i], 0.0)
+            field += v[i] * s(h[i])
         e = sigmoid(field) - classes[q, minus, 0]
         for i in range(p):
-            pull[i] = delta * v[i] * e if h[i] >= 0.0 else 0.0
-            v[i] = keep * v[i] - delta * e * max(h[i], 0.0)
+            pull[i] = delta * v[i] * e * ds(h[i])
+            v[i] = keep * v[i] - delta * e * s(h[i])
             for a in range(r):
                 m[i, a] = keep * m[i, a] - pull[i] * x[a]
         for i in range(p):
@@ -121,10 +173,10 @@ def normal_nodes(dimensions: int, log2_points: int) -> np.ndarray:
 
 
 @njit(cache=True)
-def gradient_covariance(v, m, R, snr, classes, nodes):
+def gradient_covariance(s, ds, v, m, R, snr, classes, nodes):
     """J V J^T (size, size): covariance over data of <grad L, grad u> for u = (v, m, upper triangle of R).
 
-    The gradient acts on v_i by e relu(h_i), on m_iq by v_i 1_i e X_q, on R_ij by e (v_i 1_i zeta_j + v_j 1_j zeta_i); the
+    The gradient acts on v_i by e s(h_i), on m_iq by v_i s'_i e X_q, on R_ij by e (v_i s'_i zeta_j + v_j s'_j zeta_i); the
     average over (X_q, zeta) is quasi-Monte-Carlo with nodes (points, r + p) of `normal_nodes`; snr = inf needs one node."""
     p, r = m.shape
     size = p + p * r + p * (p + 1) // 2
@@ -150,12 +202,12 @@ def gradient_covariance(v, m, R, snr, classes, nodes):
                 h[i] = zeta[i]
                 for a in range(r):
                     h[i] += m[i, a] * x[a]
-                on[i] = 1.0 if h[i] >= 0.0 else 0.0
-                field += v[i] * h[i] * on[i]
+                on[i] = ds(h[i])
+                field += v[i] * s(h[i])
             e = sigmoid(field) - classes[q, minus, 0]
             place = p + p * r
             for i in range(p):
-                row[i] = e * h[i] * on[i]
+                row[i] = e * s(h[i])
                 for a in range(r):
                     row[p + i * r + a] = v[i] * on[i] * e * x[a]
                 for j in range(i, p):

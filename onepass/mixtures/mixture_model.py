@@ -1,19 +1,25 @@
-"""The common part of the mixture models: layout, validity, drift from the integrals, noise, chain and SGD."""
+"""The common part of the mixture models: layout, validity, drift from the integrals, noise, chain and SGD; and the mixture of any
+width, activation and number of directions."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dmft.core import streams
 from dmft.core.errors import RunError
+from dmft.model.activations import RELU, activation
 from onepass.effective.dynamics import EffectiveModel
 from onepass.layout import StatisticsLayout
 from onepass.mixtures import mixture
+from onepass.networks.activation_kinds import check_integrable
 from onepass.process import KernelProcess
 from sgd_sim.models import mixtures as sgd
+
+ERROR_POINTS = 12       # log2 of the points of a classification error
 
 
 @cache
@@ -22,14 +28,15 @@ def _layout(p: int, r: int) -> StatisticsLayout:
 
 
 class MixtureModel(EffectiveModel):
-    """A network of `neurons` ReLU units on a mixture of 2 `directions` Gaussians with `labels` (directions, 2), s = +1 first.
+    """A network of `neurons` units on a mixture of 2 `directions` Gaussians with `labels` (directions, 2), s = +1 first.
 
     Subclasses are frozen dataclasses with snr, ridge, step and give `integrals`. `class_weights` and `class_labels`
     (directions, 2), None for the default: other probabilities of the Gaussians, and other labels between 0 and 1."""
 
-    neurons: ClassVar[int]
-    directions: ClassVar[int]
-    labels: ClassVar[np.ndarray]
+    neurons: int
+    directions: int
+    labels: np.ndarray
+    activation: Any = "relu"
     slide_width: ClassVar[float] = 0.0  # see mixture.limit_integrals
     noise_points: ClassVar[int] = 10  # log2 of the quasi-Monte-Carlo points of the noise covariance (error about 1 %)
 
@@ -71,9 +78,23 @@ class MixtureModel(EffectiveModel):
         if self.class_weights is not None or self.class_labels is not None:
             raise RunError(f"{what} is known for equal class weights and the usual labels; fixed_point(...) finds points of others")
 
-    def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A (p, r), Ap (p, p), B (p, p) at finite snr, for m (p, r)."""
+    @property
+    def functions(self) -> tuple[Any, Any]:
+        """s and s' of the neurons."""
+        found = activation(self.activation)
+        return found.s, mixture.right_step if found is RELU else found.ds
+
+    def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, ...]:
+        """es (p,), A (p, r), Ap (p, p), B (p, p) at finite snr, for m (p, r)."""
         raise NotImplementedError
+
+    def classification_error(self, statistics: dict[str, np.ndarray]) -> np.ndarray:
+        """Probability (...) that the more likely label of the network is the wrong one, on new data."""
+        flat = self.layout.pack(statistics)
+        out, nodes = np.empty(flat.shape[:-1]), mixture.normal_nodes(self.directions + self.neurons, ERROR_POINTS)
+        for index in np.ndindex(out.shape):
+            out[index] = mixture.point_integrals(*self.functions, *self.split(flat[index]), self.snr, self.classes, nodes)[4]
+        return out
 
     @property
     def layout(self) -> StatisticsLayout:
@@ -124,11 +145,12 @@ class MixtureModel(EffectiveModel):
         for index in np.ndindex(x.shape[:-1]):
             v, m, R = self.split(x[index])
             if np.isinf(self.snr):
-                A = mixture.limit_integrals(v, m, self.classes, self.slide_width)
+                kinked = activation(self.activation) is RELU
+                es, A = mixture.limit_integrals(*self.functions, kinked, v, m, self.classes, self.slide_width)
                 Ap = B = np.zeros_like(R)
             else:
-                A, Ap, B = self.integrals(v, m, R)
-            f[index], g[index] = mixture.assemble_drift(v, m, R, A, Ap, B, self.ridge, self.step / self.snr)
+                es, A, Ap, B = self.integrals(v, m, R)
+            f[index], g[index] = mixture.assemble_drift(v, m, R, es, A, Ap, B, self.ridge, self.step / self.snr)
         return f, g
 
     def population_drift(self, x: np.ndarray) -> np.ndarray:
@@ -145,7 +167,7 @@ class MixtureModel(EffectiveModel):
         nodes = mixture.normal_nodes(self.directions + self.neurons, self.noise_points)
         out = np.empty(x.shape + x.shape[-1:])
         for index in np.ndindex(x.shape[:-1]):
-            out[index] = mixture.gradient_covariance(*self.split(x[index]), self.snr, self.classes, nodes)
+            out[index] = mixture.gradient_covariance(*self.functions, *self.split(x[index]), self.snr, self.classes, nodes)
         return out
 
     def retract(self, x: np.ndarray) -> np.ndarray:
@@ -159,15 +181,65 @@ class MixtureModel(EffectiveModel):
 
     def chain_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> KernelProcess:
         rng = streams.generator(seed, "mixture-chain", instance)
-        args = (self.time_step(dimension), self.ridge, self.snr, self.classes, dimension, rng)
+        args = (self.time_step(dimension), self.ridge, self.snr, self.classes, *self.functions, dimension, rng)
         return KernelProcess(mixture.chain_advance, self.split(x0), args, self.join)
 
     def sgd_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> KernelProcess:
         rng = streams.generator(seed, "mixture-sgd", instance)
         v, m, R = self.split(x0)
-        args = (self.time_step(dimension), self.ridge, self.snr, self.classes, rng)
+        args = (self.time_step(dimension), self.ridge, self.snr, self.classes, *self.functions, rng)
 
         def read(v: np.ndarray, W: np.ndarray) -> np.ndarray:
             return self.join(*sgd.statistics(v, W, self.directions))
 
         return KernelProcess(sgd.advance, (v, sgd.start_weights(m, R, dimension)), args, read)
+
+
+@dataclass(frozen=True)
+class GaussianMixture(MixtureModel):
+    """X ~ N(+-e_q, I/snr), q one of as many directions as `class_labels` (directions, 2; +mean first) has lines; network
+    sigma(v.s(W X)) with any number of neurons and any activation, delta = step/N.
+
+    Statistics v (p,), m (p, directions), R (p, p). `quadrature`: log2 of the quasi-Monte-Carlo points of the drift. Where s' jumps
+    (ReLU) the drift is known to some 1e-3, to 1e-5 where it is smooth; BinaryMixture and XorMixture have better integrals for
+    their widths. At infinite snr it is exact."""
+
+    snr: float
+    ridge: float
+    neurons: int = 2
+    class_labels: tuple[tuple[float, ...], ...] = ((1.0, 1.0), (0.0, 0.0))
+    activation: Any = "relu"
+    step: float = 1.0
+    quadrature: int = 13
+    class_weights: tuple[tuple[float, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.neurons < 1:
+            raise RunError(f"neurons = {self.neurons}; need at least 1")
+        if np.ndim(self.class_labels) != 2 or np.shape(self.class_labels)[1] != 2:
+            raise RunError(f"class_labels = {self.class_labels}; need a line of two labels per direction, +mean first")
+        check_integrable(activation(self.activation))
+        super().__post_init__()
+
+    @property
+    def labels(self) -> np.ndarray:  # type: ignore[override]
+        return np.array(self.class_labels, float)
+
+    @property
+    def directions(self) -> int:  # type: ignore[override]
+        return len(self.class_labels)
+
+    @property
+    def layout(self) -> StatisticsLayout:
+        p, r = self.neurons, self.directions
+        return StatisticsLayout({"v": (p,), "m": (p, r), "R": (p, p)}, frozenset({"R"}))
+
+    def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, ...]:
+        nodes = mixture.normal_nodes(self.directions + self.neurons, self.quadrature)
+        return mixture.point_integrals(*self.functions, v, m, R, self.snr, self.classes, nodes)[:4]
+
+    def ode_options(self, **options: Any) -> dict[str, Any]:
+        """As of XorMixture: a stiff integrator at infinite snr, a low order where there are quasi-Monte-Carlo points."""
+        if np.isinf(self.snr):
+            return {"rtol": 1e-8, "atol": 1e-10, **options, "method": "LSODA"}
+        return {"method": "RK45", "atol": 1e-8, **options, "rtol": max(options.get("rtol", 0.0), 1e-5)}

@@ -15,10 +15,9 @@ from numba import njit
 from dmft.core import streams
 from dmft.core.errors import RunError
 from dmft.core.memory import available_bytes
-from dmft.model.activations import Activation
 from onepass.layout import StatisticsLayout
 from onepass.networks import overlaps
-from onepass.networks.teacher_student import TeacherStudent
+from onepass.networks.parameters import NetworkParameters
 from onepass.process import Moving
 from sgd_sim.models.networks import NetworkSGD, embed
 
@@ -86,16 +85,16 @@ def _chain(s, ds, s_star, rng, om, factor, a, a_star, numbers, sphere, dimension
 class NetworkChain:
     """One instance of the exact chain."""
 
-    def __init__(self, net: TeacherStudent, student: Activation, teacher: Activation, x0, dimension: int, rng):
-        self.net, self.dimension, self.rng = net, dimension, rng
+    def __init__(self, net: NetworkParameters, layout: StatisticsLayout, x0: np.ndarray, dimension: int, rng: np.random.Generator):
+        self.net, self.layout, self.dimension, self.rng = net, layout, dimension, rng
         k, p = net.teacher_width, net.width
-        start = net.layout.unpack(x0)
+        start = layout.unpack(x0)
         self.om = np.zeros((k + p, k + p))
         self.om[:k, :k], self.om[k:, :k], self.om[k:, k:] = net.P, start["M"], start["Q"]
         self.factor = np.zeros_like(self.om)
         complete_cholesky(np.ascontiguousarray(self.om[:k, :k]), self.factor[:k, :k], 0)
         self.a, self.a_star = start["a"].copy(), net.a_star
-        self.functions = (student.s, student.ds, teacher.s)
+        self.functions = (net.pair[0].s, net.pair[0].ds, net.pair[1].s)
 
     def advance(self, steps: int) -> None:
         net = self.net
@@ -109,7 +108,7 @@ class NetworkChain:
 
     def flat(self) -> np.ndarray:
         k = self.net.teacher_width
-        return self.net.layout.pack({"a": self.a, "M": self.om[k:, :k], "Q": self.om[k:, k:].T})
+        return self.layout.pack({"a": self.a, "M": self.om[k:, :k], "Q": self.om[k:, k:].T})
 
 
 class NetworkInstance(NetworkSGD):
@@ -122,21 +121,26 @@ class NetworkInstance(NetworkSGD):
         return self.layout.pack({"a": a, "M": m, "Q": q})
 
 
-def sgd_instance(net: TeacherStudent, student: Activation, teacher: Activation, x0, dimension: int, seed: int, instance: int):
-    """Weights in a random frame with the given overlaps, ready for SGD."""
-    wanted = 8 * dimension * 4 * (net.width + net.teacher_width)  # bytes of the weights, and of the arrays that make them
+def check_memory(net: NetworkParameters, dimension: int) -> None:
+    """RunError where an instance of SGD would not fit."""
+    vectors = net.width * (2 if net.friction > 0.0 else 1) + net.teacher_width
+    wanted = 8 * dimension * 4 * vectors  # bytes of the weights, and of the arrays that make them
     if wanted > available_bytes():
         raise RunError(
             f"dimension = {dimension}: an instance of SGD needs about {wanted / 2**30:.3g} GiB of memory; "
             "chain(...) has the same law and needs no vectors"
         )
-    start = net.layout.unpack(x0)
+
+
+def sgd_instance(net: NetworkParameters, layout: StatisticsLayout, x0: np.ndarray, dimension: int, seed: int, instance: int):
+    """Weights in a random frame with the given overlaps, ready for SGD."""
+    start = layout.unpack(x0)
     vectors = embed(
         overlaps.omega(start["M"], start["Q"], net.P), dimension, streams.generator(seed, "onepass-frame", instance)
     )
     process = NetworkInstance(
-        vectors[: net.width], vectors[net.width :], start["a"], net.a_star, student, teacher, gamma=net.gamma,
+        vectors[: net.width], vectors[net.width :], start["a"], net.a_star, *net.pair, gamma=net.gamma,
         noise=net.noise, rate=net.rate_of_a, sphere=net.sphere, seed=seed, instance=instance,
     )  # fmt: skip
-    process.layout = net.layout
+    process.layout = layout
     return process

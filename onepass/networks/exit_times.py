@@ -134,6 +134,17 @@ def ornstein_uhlenbeck(
     return (threshold * f_exit - m0 * m0 * f_start) / variance
 
 
+def ornstein_uhlenbeck_quenched(dimension: int, gamma: float, noise: float, threshold: float) -> float:
+    """Mean of `ornstein_uhlenbeck` over a start uniform on the sphere in that dimension; starts beyond sqrt T are out at once. (The
+    version of their eq. 59 that Arnaboldi et al. leave out; eq. 59 itself is the one from m0 = 0.)"""
+    law = scipy.stats.beta(0.5, (dimension - 1) / 2.0)
+
+    def time(u: float) -> float:
+        return ornstein_uhlenbeck(dimension, gamma, noise, threshold, np.sqrt(u)) if u < threshold else 0.0
+
+    return law_mean(time, law)
+
+
 # --- learning rate and width -------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Hermite toolkit: coefficients of a link function, its information exponent and its generative exponent.
+"""Hermite toolkit: coefficients of a link function, its information and its generative exponent.
 
 He_n are the probabilists' polynomials, h_n = He_n/sqrt(n!) orthonormal under N(0, 1). A link y = g(z) has
     information exponent: the smallest n >= 1 with E[g h_n] != 0. One-pass SGD that uses every sample once needs d
@@ -6,12 +6,12 @@ He_n are the probabilists' polynomials, h_n = He_n/sqrt(n!) orthonormal under N(
     generative exponent: the smallest n >= 1 with E[T(y) h_n] != 0 for some transformation T of the labels, that is with
     E[h_n | y] not 0 (Damian et al. 2024). SGD that uses a sample twice in a row works with transformed labels (Dandi et
     al. 2024).
+Links of several directions, and the order in which these are learnt: exponents.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import combinations_with_replacement
+from collections.abc import Callable
 
 import numpy as np
 
@@ -59,17 +59,22 @@ def generative_exponent(link: Callable[[float], float], order: int = 10, toleran
     z = np.linspace(-9.0, 9.0, 360001)
     weights = np.exp(-0.5 * z**2)
     weights /= weights.sum()
-    y = _values(link, z)
-    ranked = np.argsort(y, kind="stable")
-    below = np.cumsum(weights[ranked])
-    # equal labels (the two sides of an even link) must fall into one cell: cut between different values only
-    rounded = np.round(y[ranked] / max(np.abs(y).max(), 1e-300), 9)
-    cell = np.empty(len(y), int)
-    cell[ranked] = np.minimum((below[np.searchsorted(rounded, rounded)] * CELLS).astype(int), CELLS - 1)
+    cell = cells_of(_values(link, z), weights, CELLS)
     mass = np.bincount(cell, weights, CELLS)
     sums = np.stack([np.bincount(cell, row * weights, CELLS) for row in hermite_polynomials(z, order)[1:]])
     power = np.sum(sums**2 / np.where(mass > 0, mass, 1.0), axis=1)
     return _first(np.sqrt(power) > tolerance, order, "generative", link)
+
+
+def cells_of(y: np.ndarray, weights: np.ndarray, cells: int) -> np.ndarray:
+    """Number of the cell of each label y (n,), cells of equal probability. Equal labels (the two sides of an even link) must fall
+    into one cell: cuts lie between different values only."""
+    ranked = np.argsort(y, kind="stable")
+    below = np.cumsum(weights[ranked])
+    rounded = np.round(y[ranked] / max(np.abs(y).max(), 1e-300), 9)
+    cell = np.empty(len(y), int)
+    cell[ranked] = np.minimum((below[np.searchsorted(rounded, rounded)] * cells).astype(int), cells - 1)
+    return cell
 
 
 def _first(found: np.ndarray, order: int, kind: str, link: Callable) -> int:
@@ -77,31 +82,3 @@ def _first(found: np.ndarray, order: int, kind: str, link: Callable) -> int:
         name = getattr(link, "__name__", str(link))
         raise RunError(f"link {name}: no {kind} exponent up to order {order}; it is constant, or take a higher order")
     return int(np.argmax(found)) + 1
-
-
-def multi_index_coefficients(link: Callable, width: int, degree: int, nodes: int = 41) -> Iterator[tuple[tuple[int, ...], float]]:
-    """((directions), E[g(z) h(z)]) for the products of total degree `degree`, directions repeated by their power:
-    (0, 0, 1) stands for h_2(z_0) h_1(z_1). `link` takes points (n, width) and gives (n,)."""
-    x = np.linspace(-8.0, 8.0, nodes)
-    grid = np.stack(np.meshgrid(*[x] * width, indexing="ij"), -1).reshape(-1, width)
-    weights = np.exp(-0.5 * np.sum(grid**2, axis=1))
-    weights /= weights.sum()
-    values = weights * link(grid)
-    h = hermite_polynomials(grid, degree)
-    for directions in combinations_with_replacement(range(width), degree):
-        product = np.ones(len(grid))
-        for i in set(directions):
-            product = product * h[directions.count(i), :, i]
-        yield directions, float(values @ product)
-
-
-def multi_index_exponent(link: Callable, width: int, order: int = 6, tolerance: float = 1e-3) -> tuple[int, list[tuple[int, ...]]]:
-    """Information exponent of y = g(z_1, ..., z_width): the smallest total degree with a coefficient above `tolerance`,
-    and the products of that degree that have one. Up to four directions."""
-    if width > 4:
-        raise RunError(f"teacher_width = {width}: the information exponent is computed for up to 4 directions")
-    for degree in range(1, order + 1):
-        found = [which for which, value in multi_index_coefficients(link, width, degree) if abs(value) > tolerance]
-        if found:
-            return degree, found
-    raise RunError(f"no information exponent up to order {order}; the link is constant, or take a higher order")

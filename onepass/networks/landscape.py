@@ -11,9 +11,13 @@ teacher; s, r >= 1 mixed saddles, which the paper does not list.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dmft.core.errors import RunError
+
+NO_CURVATURE = 1e-9         # eigenvalues closer than this are one
 
 
 def risk(w: np.ndarray, w_star: np.ndarray) -> float:
@@ -80,6 +84,38 @@ def spectrum(p: int, p_star: int, n: int, s: int, r: int) -> list[tuple[float, i
     direction b depends on b alone and is (8/p) B_b - 4 c/p: zero on directions in use, -8/(p p*) - 4c/p on teacher directions
     not found yet, -4c/p on the rest.
     """
+    return merge(_families(p, p_star, n, s, r))
+
+
+class NullDirections(NamedTuple):
+    """Directions of no curvature at a critical point: tangent to the manifold of points that rotations make of it, and merely
+    flat, along which the risk grows with the fourth power."""
+
+    tangent: int
+    flat: int
+
+
+def null_directions(p: int, p_star: int, n: int, s: int, r: int) -> NullDirections:
+    """Bocchi et al., appendix 7.2.3, for every critical point. Rotations of the students, and of inputs among equal directions of
+    the teacher or among those orthogonal to it, leave the risk as it is: they move the s + r directions in use against each
+    other and against the rest. What is null beside them, (p - p*)(N - p*) at the solutions, is flat alone."""
+    used, free = s + r, p - s - r
+    tangent = used * free + used * (used - 1) // 2 + s * (p_star - s) + r * (n - p_star - r)
+    null = sum(count for value, count in _families(p, p_star, n, s, r) if abs(value) < NO_CURVATURE)
+    return NullDirections(tangent, null - tangent)
+
+
+def negative_to_null(p: int, p_star: int, n: int, s: int, r: int) -> float:
+    """Directions of negative curvature over those of none; on the plateau (s = 0, r = p) p*/(N - p* - p/2 - 1/2), their eq. 29."""
+    found = spectrum(p, p_star, n, s, r)
+    null = sum(count for value, count in found if abs(value) < NO_CURVATURE)
+    if null == 0:
+        raise RunError(f"s = {s}, r = {r}: no direction without curvature at this critical point")
+    return sum(count for value, count in found if value < -NO_CURVATURE) / null
+
+
+def _families(p: int, p_star: int, n: int, s: int, r: int) -> list[tuple[float, int]]:
+    """Eigenvalues with multiplicities, family by family."""
     _check(p, p_star, n, s, r)
     c = curvature(p_star, s, r)
     teacher, other = p * (c / 2.0 + 1.0 / p_star), p * c / 2.0
@@ -98,11 +134,10 @@ def spectrum(p: int, p_star: int, n: int, s: int, r: int) -> list[tuple[float, i
     ]
     scales = np.array([teacher] * s + [other] * r)  # norms of the used directions: a diagonal and a rank-one term
     norms = np.diag(16.0 * scales / p**2) + 8.0 / p**2 * np.sqrt(np.outer(scales, scales))
-    found += [(float(value), 1) for value in np.linalg.eigvalsh(norms)]
-    return merge(found)
+    return found + [(float(value), 1) for value in np.linalg.eigvalsh(norms)]
 
 
-def merge(values: list[tuple[float, int]], tolerance: float = 1e-9) -> list[tuple[float, int]]:
+def merge(values: list[tuple[float, int]], tolerance: float = NO_CURVATURE) -> list[tuple[float, int]]:
     """Sorted eigenvalues with multiplicities; equal ones are joined, those of multiplicity 0 dropped."""
     merged: list[tuple[float, int]] = []
     for value, count in sorted(values):

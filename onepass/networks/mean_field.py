@@ -16,14 +16,14 @@ from dmft.core.errors import RunError
 from onepass.layout import StatisticsLayout
 from onepass.model import Model
 from onepass.networks import overlaps
-from onepass.networks.committee_equations import CommitteeEquations
+from onepass.networks.network import Network
 
 
 @dataclass(frozen=True)
 class MeanFieldCommittee(Model):
     """The reduction of one committee; it has an ODE alone. Statistics a, M and q (width,), from which Q is rebuilt."""
 
-    full: CommitteeEquations
+    full: Network
 
     @property
     def layout(self) -> StatisticsLayout:
@@ -32,7 +32,9 @@ class MeanFieldCommittee(Model):
 
     def start(self, initial: Mapping[str, np.ndarray], dimension: int | None = None) -> np.ndarray:
         """From a full start {a, M, Q}: the off-diagonal part of Q beyond M P^-1 M^T is dropped."""
-        self.full.check_rule(diagonal=True)
+        self.full.averages.check(diagonal=True)
+        if self.full.scheduled or self.full.friction > 0.0:
+            raise RunError('reduction = "mean_field" has no schedule of the learning rate and no friction; take them out')
         if overlaps.smallest_eigenvalue(self.full.P) < 1e-10:
             raise RunError("the mean-field reduction needs independent teacher vectors; these teacher_overlaps have no inverse")
         full = overlaps.check_start(initial, self.full.layout, self.full.P, self.full.sphere, None)

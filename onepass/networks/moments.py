@@ -24,6 +24,12 @@ def error_moments(om: np.ndarray, c: np.ndarray, noise: float) -> tuple[np.ndarr
     return t1 * om + 2.0 * g1, s2 * om + 4.0 * t1 * g1 + 8.0 * g2, s2[..., 0, 0]
 
 
+def quadratic_moments(om: np.ndarray, c: np.ndarray, p: int) -> tuple[np.ndarray, ...]:
+    """es, f, g, j2, square of field_moments.py for s(u) = u^2."""
+    e1, e2, square = error_moments(om, c, 0.0)
+    return np.diagonal(e1, axis1=-2, axis2=-1)[..., :p], 2.0 * e1[..., :p, :], 4.0 * e2[..., :p, :p], 4.0 * om[..., :p, :p], square
+
+
 def series(om: np.ndarray, c: np.ndarray, noise: float, order: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Coefficients of Z(s) and Om(s) up to s^order: lists of (...) and (..., m, m)."""
     om_a = om * c[..., None, :]

@@ -14,10 +14,17 @@ from dmft.core import streams
 from dmft.core.errors import RunError
 from onepass.layout import StatisticsLayout
 
+AT_REST = {"a": 1.0, "V": 0.0, "VW": 0.0, "VV": 0.0, "clock": 0.0}  # statistics that need not be given
+LAYER_LAWS = ("ones", "signs", "bernoulli", "normal")  # of the second layer at a random start: +-1; 0 or 1; N(0, 1)
+
 
 @lru_cache(maxsize=64)
-def network_layout(width: int, teacher_width: int) -> StatisticsLayout:
-    return StatisticsLayout({"a": (width,), "M": (width, teacher_width), "Q": (width, width)}, frozenset({"Q"}))
+def network_layout(width: int, teacher_width: int, velocity: bool = False, clock: bool = False) -> StatisticsLayout:
+    """Of a, M, Q; with a velocity its overlaps V with the teacher, VW with the student, VV; and the time."""
+    p, k = width, teacher_width
+    more = {"V": (p, k), "VW": (p, p), "VV": (p, p)} if velocity else {}
+    return StatisticsLayout({"a": (p,), "M": (p, k), "Q": (p, p), **more, **({"clock": ()} if clock else {})},
+                            frozenset({"Q", "VV"} if velocity else {"Q"}))
 
 
 def omega(m: np.ndarray, q: np.ndarray, p: np.ndarray) -> np.ndarray:
@@ -28,6 +35,19 @@ def omega(m: np.ndarray, q: np.ndarray, p: np.ndarray) -> np.ndarray:
     om[..., :width, :width], om[..., width:, width:] = q, p
     om[..., :width, width:], om[..., width:, :width] = m, np.swapaxes(m, -1, -2)
     return om
+
+
+def gram(s: Mapping[str, np.ndarray], p: np.ndarray, student_first: bool = False) -> np.ndarray:
+    """Overlaps of all vectors, teacher, student and velocities if there are any (or student, teacher, velocities)."""
+    om = omega(s["M"], s["Q"], p)
+    width, fields = s["Q"].shape[-1], om.shape[-1]
+    if not student_first:
+        order = np.r_[width:fields, :width]
+        om = om[..., order[:, None], order]
+    if "VV" not in s:
+        return om
+    across = np.concatenate([s["VW"], s["V"]] if student_first else [s["V"], s["VW"]], axis=-1)
+    return np.block([[om, np.swapaxes(across, -1, -2)], [across, s["VV"]]])
 
 
 def smallest_eigenvalue(matrix: np.ndarray) -> float:
@@ -48,8 +68,9 @@ def check_covariance(matrix: np.ndarray, name: str) -> None:
 def check_start(
     initial: Mapping[str, np.ndarray], layout: StatisticsLayout, p: np.ndarray, sphere: bool, dimension: int | None
 ) -> np.ndarray:
-    """The starting statistics, checked and packed; a defaults to ones."""
-    arrays = {"a": np.ones(layout.shapes["a"]), **{name: np.asarray(value, float) for name, value in initial.items()}}
+    """The starting statistics, checked and packed; a defaults to ones, velocities and time to zero."""
+    at_rest = {name: np.full(shape, AT_REST[name]) for name, shape in layout.shapes.items() if name in AT_REST}
+    arrays = at_rest | {name: np.asarray(value, float) for name, value in initial.items()}
     unknown = sorted(set(arrays) - set(layout.shapes))
     missing = sorted(set(layout.shapes) - set(arrays))
     if unknown or missing:
@@ -62,14 +83,27 @@ def check_start(
     if not np.allclose(q, np.swapaxes(q, -1, -2), rtol=1e-10, atol=1e-12):
         raise RunError("initial Q is not symmetric")
     full = layout.unpack(flat)
-    check_covariance(omega(full["M"], full["Q"], p), "the overlap matrix [[Q, M], [M^T, P]]")
+    check_covariance(gram(full, p), "the overlap matrix [[Q, M], [M^T, P]]")
     norms = np.diagonal(q, axis1=-2, axis2=-1)
     if sphere and np.abs(norms - 1.0).max() > 1e-8:
         raise RunError(f'with constraint = "sphere" Q must have diagonal 1; found {norms.ravel()[0]:.6g}')
-    fields = sum(layout.shapes["M"])
+    fields = sum(layout.shapes["M"]) + (layout.shapes["a"][0] if "VV" in layout.shapes else 0)
     if dimension is not None and dimension < fields:
         raise RunError(f"dimension = {dimension} is too small: {fields} weight vectors need at least {fields}")
     return flat
+
+
+def random_layer(law: str, width: int, instances: int, seed: int) -> np.ndarray:
+    """Second layers (instances, width) of a law, or (width,) where it is not random."""
+    if law == "ones":
+        return np.ones(width)
+    if law not in LAYER_LAWS:
+        raise RunError(f"second_layer = {law!r}; allowed: {', '.join(LAYER_LAWS)}")
+    a = np.empty((instances, width))
+    for i in range(instances):
+        rng = streams.generator(seed, "onepass-second-layer", i)
+        a[i] = rng.standard_normal(width) if law == "normal" else rng.integers(0, 2, width)
+    return 2.0 * a - 1.0 if law == "signs" else a
 
 
 def on_sphere(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -15,8 +15,8 @@ import scipy  # loads its parts when they are first used
 from dmft.core import streams
 from dmft.core.averages import standard_error
 from dmft.core.errors import RunError
-from onepass.networks.first_passage import ode_exit, risk_measure
-from onepass.networks.quadratic import QuadraticNetwork
+from onepass.first_passage import ode_exit, risk_measure
+from onepass.networks.named import QuadraticNetwork
 
 
 def plateau_norm(p: int, p_star: int, eta: float = 0.0) -> float:

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from dmft.core.averages import standard_error
 from dmft.core.errors import RunError
-from onepass.networks.committee import Committee
-from onepass.networks.first_passage import measure_exit, overlap_measure
+from onepass.first_passage import ExitTimes, measure_exit, overlap_measure
+from onepass.networks.named import Committee
 from onepass.networks.network import Network
 
 
@@ -80,6 +80,18 @@ def escape_steps(
         errors.append(found.error / net.time_step(d))
     y, e = np.array(means), np.array(errors)
     return Escape(np.asarray(dimensions), y, e, fit_power(dimensions, y, e))
+
+
+def learning_times(net: Network, directions: np.ndarray, dimension: int, instances: int, t_max: float, level: float,
+                   seed: int = 1) -> list[ExitTimes]:
+    """For each direction e (count, k) of an orthonormal teacher the times at which the exact chain, from random starts with a
+    second layer of random signs, has an overlap |M e| = level with it."""
+    starts = net.random_start(dimension, instances, seed, "signs")
+
+    def learnt(direction: np.ndarray):
+        return lambda _: lambda s: float(np.linalg.norm(s["M"] @ direction)) - level
+
+    return [measure_exit(net, dimension, instances, learnt(e), t_max, "chain", starts, seed, 1e-3) for e in directions]
 
 
 def ode_distance(

@@ -1,7 +1,7 @@
 """One-pass SGD for two-layer networks on Gaussian mixtures (Ben Arous et al. 2022, sections 4 and 5), on vectors of full length.
 
 X ~ N(s e_q, I/lambda): q one of r coordinate directions, s = +-1, with label classes[q, s, 0] and probability classes[q, s, 1],
-s = +1 first. Network sigma(v.relu(W X)), cross-entropy loss plus (ridge/2)(|v|^2 + |W|^2). Binary mixture: r = 1 and
+s = +1 first. Network sigma(v.s(W X)), cross-entropy loss plus (ridge/2)(|v|^2 + |W|^2). Binary mixture: r = 1 and
 labels ((1, 0),); XOR: r = 2, labels ((1, 1), (0, 0)); all classes equally likely. An infinite snr means X = s e_q exactly.
 """
 
@@ -32,29 +32,29 @@ def draw(classes, snr, rng, X):
 
 
 @njit(cache=True, nogil=True)
-def output_error(v, W, X, y, h):
-    """sigma(v.relu(W X)) - y; the fields W X go to h (p,)."""
+def output_error(v, W, X, y, s, h):
+    """sigma(v.s(W X)) - y; the fields W X go to h (p,)."""
     field = 0.0
     for i in range(v.size):
         total = 0.0
         for k in range(X.size):
             total += W[i, k] * X[k]
         h[i] = total
-        field += v[i] * max(total, 0.0)
+        field += v[i] * s(total)
     return 1.0 / (1.0 + np.exp(-field)) - y
 
 
 @njit(cache=True, nogil=True)
-def advance(v, W, steps, delta, ridge, snr, classes, rng):
+def advance(v, W, steps, delta, ridge, snr, classes, s, ds, rng):
     """Take SGD steps in v (p,) and W (p, N), in place; both move by the gradient at the old point."""
     X, h = np.empty(W.shape[1]), np.empty(v.size)
     keep = 1.0 - delta * ridge
     for _ in range(steps):
         y = draw(classes, snr, rng, X)
-        e = output_error(v, W, X, y, h)
+        e = output_error(v, W, X, y, s, h)
         for i in range(v.size):
-            pull = delta * v[i] * e if h[i] >= 0.0 else 0.0
-            v[i] = keep * v[i] - delta * e * max(h[i], 0.0)
+            pull = delta * v[i] * e * ds(h[i])
+            v[i] = keep * v[i] - delta * e * s(h[i])
             for k in range(X.size):
                 W[i, k] = keep * W[i, k] - pull * X[k]
 

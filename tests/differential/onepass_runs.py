@@ -81,7 +81,7 @@ ONEPASS = Table("one pass", (
     )),
     Feature("second layer", (
         Option("fixed"),
-        Option("trained", _set(second_layer="trained"), _model("Committee", "QuadraticNetwork")),
+        Option("trained", _set(second_layer="trained"), _model(*NETWORKS)),
     )),
     Feature("constraint", (
         Option("none"),
@@ -93,21 +93,21 @@ ONEPASS = Table("one pass", (
     )),
     Feature("samples", (
         Option("one by one"),
-        Option("batches", _set(batch=2), _model("MultiIndexNetwork")),
+        Option("batches", _set(batch=2), _model(*NETWORKS)),
         Option("twice", _set(uses=2), lambda chosen: _model("MultiIndexNetwork")(chosen) and _few(chosen)),
     )),
     Feature("rate", (
         Option("constant"),
-        Option("steps", _set(rate_steps=((0.0, 1.0), (0.15, 0.3), (0.3, 1.5))), _model("MultiIndexNetwork")),
-        Option("decay", _set(rate_decay=(0.3, 0.5)), _model("MultiIndexNetwork")),
+        Option("steps", _set(rate_steps=((0.0, 1.0), (0.15, 0.3), (0.3, 1.5))), _model(*NETWORKS)),
+        Option("decay", _set(rate_decay=(0.3, 0.5)), _model(*NETWORKS)),
     )),
     Feature("decay", (
         Option("none"),
         Option("of the weights", lambda n, c: {"ridge" if c.choice["model"] == "SpikedTensor" else "weight_decay":
-                                               n.real(0.05, 0.3)}, _model("MultiIndexNetwork", "SpikedTensor")),
+                                               n.real(0.05, 0.3)}, _model(*NETWORKS, "SpikedTensor")),
     )),
     Feature("classes", (
-        Option("alike"),
+        Option("alike", weight=2.0),
         Option("weighted", lambda n, c: {"class_weights": [[0.8, 0.2]] if c.choice["model"] == "BinaryMixture" else
                                          [[0.4, 0.1], [0.3, 0.2]]}, _model(*MIXTURES)),
         Option("soft labels", lambda n, c: {"class_labels": [[0.9, 0.3]] if c.choice["model"] == "BinaryMixture" else

@@ -122,7 +122,7 @@ def test_relu_by_name_and_as_a_pair_and_the_smooth_rule_that_missed_it():
     named, pair = onepass.Committee("relu", 2, 1, 0.3, 0.1), onepass.Committee((relu, step), 2, 1, 0.3, 0.1)
     x = named.start(s)
     assert_allclose(pair.drift(x), named.drift(x), rtol=1e-14)
-    om, c = named._omega_and_c(s)
+    om, c = named.averages.omega_and_c(s)
     exact, one = two_slope_moments(om, c, 2, RELU, RELU, False), activation((relu, step))
     errors = [np.abs(tensor_moments(one, one, om, c, 2, nodes)[2] - exact[2]).max() for nodes in (41, 81)]
     assert min(errors) > 1e-4  # what users got, whatever their nodes

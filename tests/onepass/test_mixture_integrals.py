@@ -8,6 +8,7 @@ from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import norm
 
+from dmft.model.activations import RELU
 from onepass import BinaryMixture, XorMixture
 from onepass.gaussian import normal_quantile
 from onepass.mixtures.binary_integrals import binary_integrals, legendre_rule
@@ -179,9 +180,10 @@ def test_large_snr_approaches_the_limit(model):
 def test_limit_at_zero_overlap_is_half_active():
     """h = 0 in the limit of vanishing noise is positive half of the time: m_i' = v_i/4 from m = 0 in the binary mixture."""
     v = np.array([0.7, -1.3])
-    A = limit_integrals(v, np.zeros((2, 1)), BINARY, 0.0)
+    _, A = limit_integrals(RELU.s, RELU.ds, True, v, np.zeros((2, 1)), BINARY, 0.0)
     np.testing.assert_allclose(A[:, 0], -0.25)
-    assert np.all(limit_integrals(np.ones(4), np.zeros((4, 2)), XOR, 1e-8) == 0.0)  # XOR: m = 0 is invariant
+    still = limit_integrals(RELU.s, RELU.ds, True, np.ones(4), np.zeros((4, 2)), XOR, 1e-8)[1]
+    assert np.all(still == 0.0)  # XOR: m = 0 is invariant
 
 
 def test_normal_quantile():

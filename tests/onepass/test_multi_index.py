@@ -10,8 +10,8 @@ import onepass
 from dmft.core.errors import UserError
 from onepass import hermite
 from onepass.cli import main
+from onepass.networks.averages import AnyKicks, Links
 from onepass.networks.chain import NetworkChain
-from onepass.networks.multi_index_wide import wide_mean_kicks
 from onepass.runfile import parse_run
 from tests.marks import slow, with_slow
 
@@ -169,11 +169,10 @@ def test_wide_students_of_a_smooth_teacher_have_the_drift_of_the_committee():
 def test_wide_students_of_a_product_have_the_drift_of_the_rule_over_all_fields():
     net, s = onepass.MultiIndexNetwork("staircase", 2, 2, 0.5, 0.1, activation="tanh"), wide_start(2, 2)
     x = net.start(s)
-    over_all = net._mean_kicks(net.layout.unpack(x))
-    om = np.block([[s["Q"], s["M"]], [s["M"].T, np.eye(2)]])
-    few = wide_mean_kicks(*net._functions[:2], om, s["a"], 2, 0.25, 0.1)
-    for one, other in zip(over_all, few, strict=False):
-        assert_allclose(one, other, atol=3e-5)      # 25 nodes a field of the product rule
+    s = net.layout.unpack(x)
+    for one, other in zip(AnyKicks(net).means(s, np.ones(())), Links(net).means(s, np.ones(())), strict=True):
+        assert_allclose(one, other, atol=1e-4)      # 25 nodes a field of the product rule
+    assert_allclose(AnyKicks(net).errors(s), Links(net).errors(s), atol=3e-5)
 
 
 @pytest.mark.statistical

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import onepass
+from onepass.first_passage import ExitProcess, measure_exit, overlap_measure, risk_measure
 from onepass.networks import exit_times, scaling
-from onepass.networks.first_passage import ExitProcess, measure_exit, overlap_measure, risk_measure
 from onepass.process import from_bytes, to_bytes
 
 pytestmark = pytest.mark.statistical

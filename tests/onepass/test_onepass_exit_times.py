@@ -10,8 +10,8 @@ from scipy.special import gammaln
 
 import onepass
 from dmft.core.errors import UserError
+from onepass.first_passage import measure_exit, ode_exit, overlap_measure, risk_measure
 from onepass.networks import exit_times, scaling
-from onepass.networks.first_passage import ode_exit, overlap_measure, risk_measure
 
 
 @pytest.mark.parametrize(  # three digits of independent calculations, hence the 6e-4 here and below
@@ -164,3 +164,21 @@ def test_power_fit_recovers_slope_and_error():
     fit = scaling.fit_power(x, 3 * x**0.5, 0.01 * x**0.5)
     assert_allclose([fit.slope, np.exp(fit.intercept)], [0.5, 3.0])
     assert 0 < fit.slope_error < 0.01
+
+
+@pytest.mark.statistical
+def test_quenched_exit_time_of_the_noisy_process():
+    """Against draws of the start, and against the exact chain, from which it differs by its linear drift: 2 % at T = 0.02. Twin:
+    the start at m0 = 0."""
+    d, gamma, noise, threshold = 3000, 0.05, 0.5, 0.02
+    value = exit_times.ornstein_uhlenbeck_quenched(d, gamma, noise, threshold)
+    m0 = np.random.default_rng(3).standard_normal((400, 2)) / np.sqrt(d)
+    drawn = np.array([exit_times.ornstein_uhlenbeck(d, gamma, noise, threshold, m) if m * m < threshold else 0.0
+                      for m in np.abs(m0).ravel()])
+    error = drawn.std() / np.sqrt(drawn.size)
+    assert abs(drawn.mean() - value) < 4.5 * error
+    assert exit_times.ornstein_uhlenbeck(d, gamma, noise, threshold) - value > 4.5 * error
+    net = onepass.QuadraticNetwork(1, 1, gamma, noise, constraint="sphere")
+    found = measure_exit(net, d, 300, overlap_measure(np.sqrt(threshold)), 6.0, resolution=5e-4)
+    assert found.share == 1.0 and abs(found.mean - value) < 4.5 * found.error + 0.02 * value
+    assert abs(found.mean - exit_times.ornstein_uhlenbeck(d, gamma, noise, threshold)) > 4.5 * found.error + 0.02 * value

@@ -139,3 +139,42 @@ def test_sphere_hessian_is_riemannian_and_its_spectrum_right():
     assert_allclose(v @ h @ v, (along(step) - 2 * along(0.0) + along(-step)) / step**2, rtol=1e-7)
     assert_allclose(4.0 * m * (m * w - w_star) @ v, (along(step) - along(-step)) / (2 * step), rtol=1e-6)
     assert landscape_single.sphere_spectrum(d, 0.0) == [(-4.0, 1), (0.0, d - 2)]
+
+
+@pytest.mark.parametrize(("p", "p_star", "n", "s", "r"), [(4, 2, 9, 2, 0), (2, 2, 7, 2, 0), (3, 2, 9, 0, 3), (4, 3, 9, 1, 2),
+                                                           (4, 3, 8, 1, 0)])
+def test_null_directions_are_tangent_or_merely_flat(p, p_star, n, s, r):
+    """Counted from the Hessian, and from the generators of all rotations that leave the risk as it is."""
+    w, w_star = landscape.critical_point(p, p_star, n, s, r)
+    values, vectors = np.linalg.eigh(landscape.hessian(w, w_star))
+    null = vectors[:, np.abs(values) < 1e-9]
+
+    def rotations(size, blocks):
+        for block in blocks:
+            for i in range(len(block)):
+                for j in range(i):
+                    generator = np.zeros((size, size))
+                    generator[block[i], block[j]], generator[block[j], block[i]] = 1.0, -1.0
+                    yield generator
+
+    moved = [(a @ w).ravel() for a in rotations(p, [range(p)])]
+    moved += [(w @ b).ravel() for b in rotations(n, [range(p_star), range(p_star, n)])]
+    tangent = np.linalg.matrix_rank(np.array(moved), tol=1e-9)
+    found = landscape.null_directions(p, p_star, n, s, r)
+    assert (found.tangent, found.flat) == (tangent, null.shape[1] - tangent)
+    assert np.linalg.norm(null @ null.T @ np.array(moved).T - np.array(moved).T) < 1e-9     # all of them are null
+    assert landscape.negative_to_null(p, p_star, n, s, r) == np.sum(values < -1e-9) / null.shape[1]
+    if (s, r) == (p_star, 0):
+        assert found.flat == (p - p_star) * (n - p_star) and found.tangent == landscape.manifold_dimension(p, p_star, n)
+        _, sizes, rows = np.linalg.svd(np.array(moved))
+        across = null - rows[:tangent].T @ (rows[:tangent] @ null)
+        for direction in np.linalg.svd(across)[0][:, : found.flat].T:
+            rises = [landscape.risk(w + h * direction.reshape(p, n), w_star) for h in (0.1, 0.2)]
+            assert abs(np.log2(rises[1] / rises[0]) - 4.0) < 1e-6       # of fourth order
+
+
+def test_eq_29_of_bocchi():
+    for p, p_star, n in ((4, 2, 30), (7, 3, 50)):
+        assert abs(landscape.negative_to_null(p, p_star, n, 0, p) - p_star / (n - p_star - p / 2 - 0.5)) < 1e-12
+    with pytest.raises(UserError, match="no direction without curvature"):
+        landscape.negative_to_null(3, 2, 9, 0, 0)

@@ -52,7 +52,7 @@ def test_ranks_change_nothing(run_python, tmp_path):
 
 @pytest.mark.slow
 def test_exit_times_on_several_ranks(run_python):
-    measured = ("import onepass; from onepass.networks.first_passage import measure_exit, overlap_measure; "
+    measured = ("import onepass; from onepass.first_passage import measure_exit, overlap_measure; "
                 "net = onepass.QuadraticNetwork(2, 1, 0.2, constraint='sphere'); "
                 "times = measure_exit(net, 100, 7, overlap_measure(0.5), 3.0).times; print(f'{times.tolist()}\\n', end='')")
     alone, three = run_python("-c", measured), run_python("-c", measured, ranks=3)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from onepass.networks import exit_times, landscape_single
-from onepass.networks.first_passage import ExitTimes, measure_exit, overlap_measure, risk_measure
-from onepass.networks.quadratic import QuadraticNetwork
+from onepass.first_passage import ExitTimes, measure_exit, overlap_measure, risk_measure
+from onepass.networks.named import QuadraticNetwork
 
 # width, dimension, gamma, Delta, T: the excess risk falls by the fraction T; and how many instances are run
 CASES = ((1, 1000, 1 / 12, 0.0, 0.1, 2000), (1, 3000, 1 / 12, 0.0, 0.5, 600), (1, 1000, 0.02, 0.5, 0.1, 600),

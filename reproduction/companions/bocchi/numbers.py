@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onepass.networks import landscape, phases
-from onepass.networks.quadratic import QuadraticNetwork
+from onepass.networks.named import QuadraticNetwork
 from onepass.result import Ensemble, Trajectory
 from reproduction.companions import study
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onepass.networks import scaling
-from onepass.networks.committee import Committee
+from onepass.networks.named import Committee
 from onepass.result import Ensemble, Trajectory
 from reproduction.companions import study
 

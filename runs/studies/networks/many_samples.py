@@ -1,8 +1,8 @@
-"""Many samples: the multi-pass theory joins the ODE of one-pass SGD.
+"""Many samples: the same run file through the multi-pass theory and through one pass.
 
 Two erf units on two directions, spheres, gradient descent at eta alpha = 0.2. As alpha grows at equal alpha t, every sample counts
-less and less, and what is left is descent on the population loss, which one-pass SGD with a small learning rate follows too: the
-ODE of onepass, solved by itself from the same start.
+less and less, and what is left is descent on the population loss in steps of eta alpha: large batches of one-pass SGD
+(onepass.networks.large_batches), which for small steps follow its ODE. Both read the run file of the theory.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 
 import dmft
-import onepass
 from dmft.core.parallel import world
+from onepass.from_theory import step_length
+from onepass.networks.large_batches import descend
+from onepass.runfile import parse_run
 from workbench.plots.style import BAND, BLACK, new_figure, save, scale_colour
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -34,13 +36,12 @@ def main() -> None:
                 for alpha, run in runs.items()}
     if not world().is_root:
         return
-    times = np.linspace(0.0, LAST, 81)
-    m0 = np.array(START)
-    net = onepass.Committee(activation="erf", width=2, teacher_width=2, gamma=1e-4, constraint="sphere",
-                            teacher_weights=(2.0, 2.0))
-    Q = np.diag(1.0 - (m0**2).sum(axis=1)) + m0 @ m0.T
-    # onepass divides both outputs by their widths: a = 2 undoes it, and its time runs twice as fast.
-    ode = net.solve({"a": np.full(2, 2.0), "M": m0, "Q": Q}, times / 2.0)
+    one_pass = {alpha: parse_run(run.to_toml()) for alpha, run in runs.items()}
+    limits = {alpha: descend(run.model, run.start(), step_length(runs[alpha]), runs[alpha].algorithm.steps)
+              for alpha, run in one_pass.items()}
+    last = one_pass[alphas[-1]]
+    times = np.linspace(0.0, last.time.t_max, 81)
+    ode = last.solve(last.start(), times)
     figure = new_figure(11.0, 4.4)
     axes = figure.subplots(1, 2)
     for axis, (r, s) in zip(axes, ((0, 0), (0, 1))):
@@ -48,15 +49,19 @@ def main() -> None:
             m, bar, color = theory.m[:, r, s], BAND * theory.m_error[:, r, s], scale_colour(0.9 * i / max(len(alphas) - 1, 1))
             axis.fill_between(alpha * theory.t, m - bar, m + bar, color=color, alpha=0.3, linewidth=0)
             axis.plot(alpha * theory.t, m, color=color, label=rf"$\alpha$ = {alpha:g}")
-        axis.plot(times, ode.M[:, r, s], color=BLACK, linestyle="--", label="one pass (ODE)")
+        axis.plot(2.0 * times, ode.M[:, r, s], color=BLACK, linestyle="--", label="one pass (ODE)")      # alpha t = p t
         axis.set_xlabel(r"$\alpha t$")
         axis.set_ylabel(f"$m_{{{r + 1}{s + 1}}}$")
         axis.legend(fontsize="small")
     save(figure, options.output / f"network-many-samples{mark}.png")
+    print("largest differences over all times: theory - large batches of one pass, alpha times it, and theory - ODE")
     for alpha, theory in theories.items():
-        gap = alpha * (theory.m[-1] - ode.M[-1])
-        print(f"alpha = {alpha:g}: alpha (m - ODE) at alpha t = {LAST:g}: " + " ".join(
-            f"{x:.3f}({1e3 * alpha * e:.0f})" for x, e in zip(gap.ravel(), theory.m_error[-1].ravel())))
+        limit, error = limits[alpha], max(theory.m_error.max(), 1e-12)
+        flow = one_pass[alpha].solve(one_pass[alpha].start(), limit.t)
+        for name, mine, batches, straight in (("m", theory.m, limit.M, flow.M), ("C", theory.C, limit.Q, flow.Q)):
+            gap = np.abs(mine - batches).max()
+            print(f"alpha = {alpha:g}, {name}: {gap:.5f} (errors of m up to {error:.5f}), {alpha * gap:.3f}, "
+                  f"{np.abs(mine - straight).max():.5f}")
     print(f"picture: {options.output / f'network-many-samples{mark}.png'}")
 
 

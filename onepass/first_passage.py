@@ -16,19 +16,19 @@ from dmft.core.stopping import Stop
 from dmft.core.store import Stored
 from onepass.ensemble import CHECKPOINT_INTERVAL, InstancesJob
 from onepass.instances import Walk
-from onepass.networks.network import Network
+from onepass.model import Model
 from onepass.process import Batch, Moving, Process, Single
 from onepass.request import instance_starts
 
 Measure = Callable[[dict[str, np.ndarray]], float]
 
 
-def risk_measure(net: Network, threshold: float) -> Callable[[dict[str, np.ndarray]], Measure]:
+def risk_measure(net: Model, threshold: float) -> Callable[[dict[str, np.ndarray]], Measure]:
     """Exit when the excess risk has fallen by the fraction `threshold`. Returns a function of the start that returns the measure:
     a function of the statistics that becomes positive at the exit."""
 
     def excess(statistics: dict[str, np.ndarray]) -> float:
-        return float(net.observables(statistics)["risk"]) - net.noise / 2.0
+        return float(net.observables(statistics)["risk"]) - getattr(net, "noise", 0.0) / 2.0
 
     def at(start: dict[str, np.ndarray]) -> Measure:
         level = (1.0 - threshold) * excess(start)
@@ -37,14 +37,14 @@ def risk_measure(net: Network, threshold: float) -> Callable[[dict[str, np.ndarr
     return at
 
 
-def overlap_measure(level: float) -> Callable[[dict[str, np.ndarray]], Measure]:
-    """Exit when max_jr |M_jr| reaches `level`: the measure for a trained second layer, whose first steps change the risk
-    without learning anything about the teacher."""
-    return lambda start: lambda statistics: float(np.abs(statistics["M"]).max()) - level
+def overlap_measure(level: float, name: str = "M") -> Callable[[dict[str, np.ndarray]], Measure]:
+    """Exit when the largest entry of a statistic reaches `level` in size: max_jr |M_jr| of networks (the measure for a trained
+    second layer, whose first steps change the risk without learning anything about the teacher), |m| of spiked tensors."""
+    return lambda start: lambda statistics: float(np.abs(statistics[name]).max()) - level
 
 
 def ode_exit(
-    net: Network, initial: Mapping[str, np.ndarray], measure, t_max: float = 1000.0, rtol: float = 1e-9
+    net: Model, initial: Mapping[str, np.ndarray], measure, t_max: float = 1000.0, rtol: float = 1e-9
 ) -> float:
     """Exit time of the ODE, infinite if it does not exit before t_max."""
     start = net.layout.unpack(net.start(initial))
@@ -141,7 +141,7 @@ class ExitJob(InstancesJob):
 
 
 def measure_exit(
-    net: Network,
+    model: Model,
     dimension: int,
     instances: int,
     measure,
@@ -155,17 +155,17 @@ def measure_exit(
     """Run instances from `initial` (default: random weights) until they exit. The measure is evaluated every
     `resolution` * t_max of time and interpolated linearly in between. `process`: "chain" (exact law) or "sgd" (real data).
     Instances are spread over threads and ranks as in every ensemble; all ranks must call it, and all get the result."""
-    begin = {"chain": net.chain_process, "sgd": net.sgd_process}.get(process)
+    begin = {"chain": model.chain_process, "sgd": model.sgd_process}.get(process)
     if begin is None:
         raise RunError(f"process = {process!r}; allowed: chain, sgd")
-    starts = net.random_start(dimension, instances, seed) if initial is None else initial
-    x0 = instance_starts(net, starts, instances, dimension)
-    tau = net.time_step(dimension)
+    starts = model.random_start(dimension, instances, seed) if initial is None else initial  # type: ignore[attr-defined]
+    x0 = instance_starts(model, starts, instances, dimension)
+    tau = model.time_step(dimension)
     chunk = max(1, round(resolution * t_max / tau))
 
     def watched(indices: np.ndarray, step: int) -> Batch:
         i = int(indices[0])
-        return Single(ExitProcess(begin(x0[i].copy(), dimension, seed, i), net.layout.unpack, measure, x0[i], chunk, tau))
+        return Single(ExitProcess(begin(x0[i].copy(), dimension, seed, i), model.layout.unpack, measure, x0[i], chunk, tau))
 
     last = chunk * int(np.ceil(t_max / (chunk * tau)))
     return drive(ExitJob(Walk(x0[:, :1], np.array([last]), watched, False), t_max), stop=stop).result

@@ -1,4 +1,4 @@
-"""Mean kicks of a wide student of a smooth multi-index teacher y = g(u), square loss, each sample used once.
+"""Gaussian averages of a wide student of a smooth multi-index teacher y = g(u), square loss, each sample used once.
 
 The error is g - f with f = (1/p) sum_m a_m s(l_m), so no average needs all fields. Parts with f alone are those of a committee
 (smooth_moments.py, never more than four fields). With the k teacher fields written as root_P t,
@@ -16,7 +16,7 @@ from numba import njit
 from dmft.model import links
 from dmft.model.activations import Activation
 from onepass.networks.field_moments import mean_square_error, trapezoid_grid
-from onepass.networks.multi_index_rules import PRODUCT_NODES
+from onepass.networks.field_rules import PRODUCT_NODES
 from onepass.networks.smooth_moments import check_work, smooth_moments
 
 MOST_DIRECTIONS = 2
@@ -80,12 +80,12 @@ def _with_two(ds, values, points, weights, rows, k, tables, reach, a):
     return square, cross
 
 
-def wide_mean_kicks(student: Activation, teacher: links.Link, om: np.ndarray, a: np.ndarray, k: int, scale: float, noise: float):
-    """E[C_j ls_r] (p, k), E[C_j l_l] (p, p), E[C_j C_l] (p, p), E[(y - f)^2], E[(y - f)^2]/2 with C_j = scale a_j (y - f) s'_j."""
+def link_moments(student: Activation, teacher: links.Link, om: np.ndarray, a: np.ndarray, k: int):
+    """es, f, g, j2, square of field_moments.py for the error g(u) - f."""
     p = len(a)
     n = p + k
     c = np.concatenate([-a / p, np.zeros(k)])
-    _, f, g_ff, j2, square_ff = smooth_moments(student, student, om, c, p, 41)
+    es, f, g, j2, square = smooth_moments(student, student, om, c, p, 41)
     values_p, vectors = np.linalg.eigh(om[p:, p:])
     root = (vectors * np.sqrt(np.clip(values_p, 0.0, None))) @ vectors.T
     inverse = (vectors / np.sqrt(np.maximum(values_p, 1e-300))) @ vectors.T
@@ -99,30 +99,28 @@ def wide_mean_kicks(student: Activation, teacher: links.Link, om: np.ndarray, a:
         return links.evaluate(teacher.g, np.ascontiguousarray(points[:, :k] @ root)), points, weights
 
     values, points, weights = on_grid(k + 1)
-    g_f, mean_square = f.copy(), float(weights @ values**2)
+    square += float(weights @ values**2)
     for j in range(p):
         rest = np.sqrt(max(perpendicular[j, j], 0.0))
         mean, first = _with_one(student.s, student.ds, values, points, weights, along[j].copy(), rest, k)
-        mean_square -= 2.0 * a[j] / p * mean
+        square -= 2.0 * a[j] / p * mean
+        es[j] += mean
         across = perpendicular[j] / rest if rest > 1e-7 * np.sqrt(om[j, j]) else np.zeros(n)
-        g_f[j] += along @ first[:k] + across * first[k]
+        f[j] += along @ first[:k] + across * first[k]
     values, points, weights = on_grid(k + 2)
-    squares = g_ff + noise * j2
     tables = np.empty((p, TABLE_POINTS))
     for j in range(p):
         for l in range(j, p):
             rows, spreads = _conditional(along, perpendicular, j, l, p)
             for m in range(p):
                 _table(student.s, spreads[m], reach, line, line_weights, tables[m])
-            square, cross = _with_two(student.ds, values, points, weights, rows, k, tables, reach, a)
-            squares[j, l] += square - 2.0 * cross
-            squares[l, j] = squares[j, l]
-    kick = scale * a
-    risk = mean_square + square_ff + noise
-    return kick[:, None] * g_f[:, p:], kick[:, None] * g_f[:, :p], kick[:, None] * kick * squares, risk, 0.5 * risk
+            both, cross = _with_two(student.ds, values, points, weights, rows, k, tables, reach, a)
+            g[j, l] += both - 2.0 * cross
+            g[l, j] = g[j, l]
+    return es, f, g, j2, square
 
 
-def wide_risk(student: Activation, teacher: links.Link, om: np.ndarray, a: np.ndarray, k: int) -> float:
+def link_square(student: Activation, teacher: links.Link, om: np.ndarray, a: np.ndarray, k: int) -> float:
     """E[(g - f)^2] alone; it needs pairs of student fields, and one student field with the teacher's."""
     p = len(a)
     values_p, vectors = np.linalg.eigh(om[p:, p:])
