@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onepass.networks import exit_times, landscape_single
 from onepass.first_passage import ExitTimes, measure_exit, overlap_measure, risk_measure
+from onepass.networks import exit_times, landscape_single
 from onepass.networks.named import QuadraticNetwork
 
 # width, dimension, gamma, Delta, T: the excess risk falls by the fraction T; and how many instances are run

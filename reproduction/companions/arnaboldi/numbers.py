@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from onepass.networks import exit_times, scaling
 from onepass.first_passage import ExitTimes, measure_exit, risk_measure
+from onepass.networks import exit_times, scaling
 from onepass.networks.named import QuadraticNetwork
 from onepass.result import Ensemble, Trajectory
 from reproduction.companions import study
