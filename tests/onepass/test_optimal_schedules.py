@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 import onepass
 from dmft.core.errors import UserError
+from onepass.networks import control
 from onepass.networks.control import best_schedules, final_risk, risk_and_gradient
 
 START = {"M": np.array([[0.3], [0.1]]), "Q": np.array([[1.0, 0.1], [0.1, 1.0]])}
@@ -51,6 +52,18 @@ def test_the_optimum_is_best_and_the_chain_follows_it():
     best, flat = (one.applied(net).chain(4000, 60, start, [4.0]) for one in (found.optimal, found.constant))
     assert abs(best.mean().risk[0] - ode.risk[0]) < 4.5 * best.error().risk[0] + 2e-3 * excess[1]
     assert flat.mean().risk[0] - best.mean().risk[0] > 6.0 * np.hypot(best.error().risk[0], flat.error().risk[0])
+
+
+@pytest.mark.slow
+def test_the_optimum_is_not_that_of_the_rule(monkeypatch):
+    """Six intervals of length 1: with two steps of the rule each (the twin) its errors make risks below the noise."""
+    net, start = onepass.QuadraticNetwork(1, 1, 0.1, 0.5), {"M": np.array([[0.4]]), "Q": np.array([[0.8]])}
+    found = best_schedules(net, start, 6.0, 6)
+    for one in found[:3]:
+        assert_allclose(one.applied(net).solve(start, [6.0]).risk[0], one.risk, atol=2e-5)
+    assert 0.25 < found.optimal.risk < found.power.risk
+    monkeypatch.setattr(control, "RESOLVED", np.inf)
+    assert best_schedules(net, start, 6.0, 6).optimal.risk < 0.25
 
 
 def test_what_is_not_smooth_is_refused():

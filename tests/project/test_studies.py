@@ -107,6 +107,16 @@ def test_momentum(tmp_path):
 
 
 @pytest.mark.slow
+def test_schedules(tmp_path):
+    """The optimum below the power law below the constant, each where the exact chain is."""
+    text = _run("schedules.py", tmp_path)
+    rows = re.findall(r"excess risk (\S+), chain \(d = 1000\) (\S+) \+- (\S+)$", text, re.MULTILINE)
+    ode, chain, error = np.array(rows, float).T
+    assert len(rows) == 6 and np.all(np.diff(ode.reshape(2, 3)) > 0) and np.all(abs(chain - ode) < 5 * error)
+    assert (tmp_path / "study-schedules-quick.png").stat().st_size > 20_000
+
+
+@pytest.mark.slow
 def test_decay(tmp_path):
     text = _run("decay.py", tmp_path)
     assert len(re.findall(r"^ +[01]\S* +[\d.]+ +[\d.]+ \+- [\d.]+", text, re.MULTILINE)) == 5
