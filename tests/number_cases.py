@@ -168,12 +168,15 @@ MODELS: dict[str, tuple[Any, dict[str, Any]]] = {
     "Committee relu": (onepass.Committee("relu", 2, 1, 0.2), TWO_UNITS),
     "Committee tanh": (onepass.Committee("tanh", 1, 1, 0.2, 0.1), ONE),
     "MultiIndexNetwork": (onepass.MultiIndexNetwork("erf", 1, 1, 0.3, activation="tanh", uses=2, batch=2, noise=0.3), ONE),
+    "Network": (onepass.Network("tanh", 2, 1, 0.2, 0.1, second_layer="trained", batch=2, weight_decay=0.1), TWO_UNITS),
     "SpikedTensor": (onepass.SpikedTensor(3, 2.0), SPIKE),
     "SpikedTensor matrix": (onepass.SpikedTensor(2, 1.5, literal=True), SPIKE),
     "SpikedNearZero": (onepass.SpikedNearZero(3, 0.5), SPIKE),
     "BinaryMixture": (onepass.BinaryMixture(10.0, 0.1), {"v": [0.3, -0.2], "m": [0.2, 0.1], "R": [[0.5, 0.1], [0.1, 0.4]]}),
     "XorMixture": (onepass.XorMixture(10.0, 0.05, quadrature=8), {"v": [0.3, -0.2, 0.1, 0.2], "m": [[0.2, 0.1]] * 4,
                                                                   "R": np.diag([0.5, 0.4, 0.6, 0.5]).tolist()}),
+    "GaussianMixture": (onepass.GaussianMixture(10.0, 0.05, 3, activation="tanh", quadrature=6), {
+        "v": [0.3, -0.2, 0.1], "m": [[0.2, 0.1]] * 3, "R": np.diag([0.5, 0.4, 0.6]).tolist()}),
 }
 TIMES = [0.05, 0.1]
 LIMITS_ALONE = ("SpikedNearZero",)      # has no dimension, so neither chain nor SGD

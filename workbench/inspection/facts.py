@@ -67,7 +67,16 @@ def _warnings(opened: Opened) -> list[str]:
 
 
 def _tables(run_text: str) -> dict[str, Any]:
-    return schema.read_toml(run_text, "run") if run_text.strip() else {}
+    return _written(schema.read_toml(run_text, "run")) if run_text.strip() else {}
+
+
+def _written(value: Any) -> Any:
+    """Keys of a run file for JSON, which has no infinity (of a clip, say): as TOML writes it."""
+    if isinstance(value, dict):
+        return {name: _written(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_written(item) for item in value]
+    return str(value) if isinstance(value, float) and math.isinf(value) else value
 
 
 def _at_decades(opened: Opened) -> list[dict[str, Any]]:
