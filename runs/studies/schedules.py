@@ -33,7 +33,7 @@ def main() -> None:
             if world().is_root:
                 excess, measured = one.risk - net.noise / 2, chain.mean().risk[-1] - net.noise / 2
                 print(f"{name}, {what}: excess risk {excess:.6f}, chain (d = {d}) {measured:.6f} +- {chain.error().risk[-1]:.6f}")
-                axis.stairs(one.rates, edges, color=color, label=f"{what}: excess risk {excess:.4f}")
+                axis.stairs(one.rates, edges, baseline=None, color=color, label=f"{what}: excess risk {excess:.4f}")
         if world().is_root:
             u_0, t_0, kappa = found.power_law
             print(f"{name}, power law: {u_0:.3g} (1 + t/{t_0:.3g})^-{kappa:.3g}")
