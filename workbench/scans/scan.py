@@ -85,6 +85,19 @@ class Scan:
         columns |= {"t": np.tile(self.times, rows), **{name: array.ravel() for name, array in self.arrays.items()}}
         return to_frame(columns)
 
+    def to_xarray(self) -> Any:
+        """An xarray.Dataset over the scanned keys and t, and over kind where there are theories and simulations; NaN where a grid
+        has no point. Needs pandas and xarray, an extra."""
+        kinds = len({row.kind for row in self.rows}) > 1
+        axes = [*(["kind"] if kinds else []), *self.parameters, "t"]
+        table = self.to_dataframe().set_index(axes)[list(self.arrays)]
+        if not table.index.is_unique:
+            raise UserError("to_xarray: some results of the scan have the same parameters; to_dataframe has all of them")
+        try:
+            return table.to_xarray()
+        except ImportError:
+            raise UserError("to_xarray needs xarray; install the extra [frames]") from None
+
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw m, and shares, against the scanned keys; returns the matplotlib Figure, written to `path` when one is given."""
         return pictures.draw("workbench.plots.scan", self, path)

@@ -23,9 +23,9 @@ def test_ranges_and_lists():
     assert [point.settings for point in grid(["problem.alpha=2:4:3"])] == [("problem.alpha=2",), ("problem.alpha=3",),
                                                                            ("problem.alpha=4",)]
     assert len(grid(["problem.alpha=2:4:3", "problem.m0=0.1,0.2"])) == 6
-    assert grid(["problem.alpha=2:4"])[0].settings == ("problem.alpha=2:4",)        # a value, which the run refuses
-    with pytest.raises(RunError, match="first:last:count"):
-        grid(["problem.alpha="])
+    for wrong in ("", "2:4", "2:4:1", "2:4:", "2:4:3:5", "2:4:2.5"):
+        with pytest.raises(RunError, match="first:last:count"):
+            grid([f"problem.alpha={wrong}"])
 
 
 def test_messages_name_the_option_that_was_given():
@@ -56,6 +56,8 @@ def test_a_scan_goes_on_and_grows(tmp_path):
     assert list(frame["problem.m0"].unique()) == [0.3, 0.5] and len(frame) == 2 * len(found.times)
     alone = dmft.solve(RUN.replace(m0=0.5), quiet=True)
     assert frame["m"].iloc[-1] == alone.m[-1]
+    cube = found.to_xarray()
+    assert cube.m.dims == ("problem.m0", "t") and cube.m.sel({"problem.m0": 0.5}).values[-1] == alone.m[-1]
     before = {path.name: path.stat().st_mtime_ns for path in folder.glob("*.theory.h5")}
     more = dmft.scan(RUN, {"problem.m0": [0.3, 0.4, 0.5]}, folder, processes=1, quiet=True)
     assert [row.run.problem.m0 for row in more.rows] == [0.3, 0.4, 0.5]
