@@ -306,6 +306,8 @@ def _plain(name: str) -> str:
 
 def show(value: Any) -> str:
     """A value as TOML would have it, shortened to fit one line."""
+    if value is None:
+        return "(not set)"
     try:
         shown = to_toml_value(value)
     except (TypeError, ValueError, RecursionError):

@@ -127,6 +127,8 @@ def test_missing_warm_start_overlap_and_file(tmp_path, monkeypatch):
         load_run(tmp_path)
     with pytest.raises(RunError, match="a run or the path of a run file is wanted, not a dict"):
         load_run({"alpha": 3.0})
+    with pytest.raises(RunError, match="use onepass solve"):
+        parse_run('[model]\nkind = "Network"')
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunError, match="the package has one, .*demo.toml"):
         load_run("runs/demo.toml")
