@@ -17,7 +17,7 @@ from dmft.files.axes import named
 from dmft.model.quantities import to_dataset
 
 
-@dataclass
+@dataclass(repr=False)
 class Trajectory:
     """Statistics along one path: `.t` and, by name, arrays of shape (times, ...).
 
@@ -39,6 +39,15 @@ class Trajectory:
             return arrays[name]
         raise AttributeError(f"no statistic {name!r}; there are {', '.join(arrays)}")
 
+    def __repr__(self) -> str:
+        of = f", {self.instances} instances" if isinstance(self, Ensemble) else ""
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in self.arrays.items())
+        span = f"{len(self.t)} times from {self.t[0]:g} to {self.t[-1]:g}" if len(self.t) else "no times"
+        return f"<{type(self).__name__} of {self.source}{of}, {span}: {shapes}>"
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self.arrays]
+
     def __getitem__(self, name: str) -> np.ndarray:
         return self.arrays[name]
 
@@ -57,7 +66,7 @@ class Trajectory:
         store.save(path, "onepass", self.run_text, arrays, attrs, names=named(arrays, {"t": ("t",), **self._axes()}, {}, attrs))
 
 
-@dataclass
+@dataclass(repr=False)
 class Ensemble(Trajectory):
     """Independent instances: arrays of shape (instances, times, ...). `diverged` (instances,) marks those that diverged; their
     entries are NaN from then on, and they are left out of `mean`, `error` and `variance`."""

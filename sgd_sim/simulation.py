@@ -19,7 +19,7 @@ from dmft.core.stopping import Stop
 from dmft.files.layouts import CHECKPOINTS
 from dmft.model.callbacks import Callback
 from dmft.model.resume import grown
-from dmft.model.runfile import Run
+from dmft.model.runfile import Run, load_run
 from dmft.model.support import check_support
 from dmft.model.two_times import simulated_steps
 from sgd_sim import archive
@@ -33,17 +33,18 @@ from sgd_sim.result import SimulationResult, load, make_result
 from sgd_sim.states import States, empty_states, grown_states
 
 
-def simulate(run: Run, output: str | Path | None = None, resume: bool = False, quiet: bool = True,
+def simulate(run: Run | str | Path, output: str | Path | None = None, resume: bool = False, quiet: bool = True,
              stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
              callback: Callback | None = None) -> SimulationResult:
-    """Run every instance that the [simulation] section asks for. Under MPI every rank must call it, and gets the whole result.
-    With `comm` the same holds for that group of ranks.
+    """Run every instance that the [simulation] section of a run, or of a run file, asks for. Under MPI every rank must call it,
+    and gets the whole result. With `comm` the same holds for that group of ranks.
 
     output: file for the result, with checkpoints beside it; None keeps everything in memory. resume: continue from the checkpoint,
     or extend a finished result by more instances or a later end. quiet: no progress. stop: polled a few times a second
     (core.stopping.StopSignals); when it is set, a checkpoint is written and Stopped is raised. callback: called on the root a few
     times a second with a model.callbacks.Reached, means over the instances of this rank.
     """
+    run = run if isinstance(run, Run) else load_run(run)
     return simulate_job(run, output, resume, quiet, stop, attrs, comm, callback).result
 
 

@@ -66,7 +66,8 @@ def scan(run: Run | str | Path, grid: Mapping[str, Sequence[Any]], output: str |
          quiet: bool = False) -> Scan:
     """Solve a run at every point of a grid, {"problem.alpha": [2, 3], "problem.m0": [0.1, 0.2]}, several at a time, each in a
     process of its own. Results go to the folder `output`, and what is there is not computed again. simulate: simulations instead of
-    theories; compare: both. The answer has `.to_dataframe()` and `.plot()`; `dmft.load(folder/"sweep.h5")` reads it back.
+    theories; compare: both. The answer has `.to_dataframe()`, `.to_xarray()` and `.plot()`; `dmft.load(folder/"sweep.h5")` reads
+    it back.
     """
     base, folder = run if isinstance(run, Run) else load_run(run), Path(output)
     if not grid:

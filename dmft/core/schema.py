@@ -156,9 +156,13 @@ def read_text(path: str | Path) -> str:
         return Path(path).read_bytes().decode("utf-8")
     except UnicodeDecodeError:
         raise RunError(f"{path}: not a run file (not UTF-8 text)") from None
+    except TypeError:
+        raise RunError(f"a run or the path of a run file is wanted, not a {type(path).__name__}") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise RunError(f"{path}: cannot be read: {reason}") from None
+        shipped = Path(__file__).parents[1] / path         # dmft/runs: the run files that are installed with the package
+        hint = f"; the package has one, {shipped}" if isinstance(error, FileNotFoundError) and shipped.is_file() else ""
+        raise RunError(f"{path}: cannot be read: {reason}{hint}") from None
 
 
 class Unset(str):
@@ -302,6 +306,8 @@ def _plain(name: str) -> str:
 
 def show(value: Any) -> str:
     """A value as TOML would have it, shortened to fit one line."""
+    if value is None:
+        return "(not set)"
     try:
         shown = to_toml_value(value)
     except (TypeError, ValueError, RecursionError):

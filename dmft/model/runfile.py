@@ -328,6 +328,8 @@ def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] =
     use, as `Run.replace` does."""
     overrides = list(overrides)
     document = schema.read_toml(content, source, overrides)
+    if "model" in document and "problem" not in document:
+        raise RunError(f"{source}: [model] makes it a run file of one-pass SGD; use onepass solve and onepass simulate")
     named = [[part.strip() for part in override.partition("=")[0].split(".")] for override in overrides]
     _drop_unused(document, {(path[0], path[1]) for path in named if len(path) == 2})
     return _build(document, source, any_loss)

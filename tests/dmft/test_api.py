@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dmft
+import sgd_sim
 
 OBJECTS = {"Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Field", "GradientDescent", "Langevin",
            "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PSpin", "PersistentSGD", "PhaseRetrieval",
@@ -73,8 +74,9 @@ def test_a_path_is_solved_like_its_run(results, tmp_path):
     file = tmp_path / "first.toml"
     file.write_text(results.run.replace(t_max=0.1, replicas=2).to_toml())
     assert np.array_equal(dmft.solve(file, quiet=True).m, dmft.solve(dmft.load_run(file), quiet=True).m)
-    with pytest.raises(dmft.UserError, match="missing.toml"):
-        dmft.solve(str(tmp_path / "missing.toml"))
+    for compute in (dmft.solve, sgd_sim.simulate):
+        with pytest.raises(dmft.UserError, match="missing.toml"):
+            compute(str(tmp_path / "missing.toml"))
 
 
 def test_compare_takes_objects_and_files_alike(results, dmft_main, tmp_path):

@@ -100,6 +100,8 @@ def test_solve_simulate_compare_and_load(run_path, tmp_path, capsys):
     assert out[-1].startswith("max |z| = ") and float(out[-1].split("=")[1]) < 6
     assert png.stat().st_size > 5000
     path, paths = onepass.load(ode), onepass.load(sim)
+    assert repr(path).startswith("<Trajectory of ode, 3 times from 0 to 0.5: ") and "M (3, 2, 1)" in repr(path)
+    assert repr(paths).startswith("<Ensemble of chain, 6 instances, 3 times") and "risk" in dir(paths)
     assert path.M.shape == (3, 2, 1) and paths.Q.shape == (6, 3, 2, 2) and paths.diverged.shape == (6,)
     np.testing.assert_allclose(path.t, [0.0, 0.25, 0.5])
     assert path.run_text == paths.run_text == runfile.load_run(run_path).to_toml()
@@ -247,8 +249,10 @@ def test_compare_names_what_no_dimension_mends(run_path, tmp_path, capsys):
     there); a mean-field reduction differs from its simulations for reasons of its own."""
     ode, sim = tmp_path / "ode.h5", tmp_path / "sim.h5"
     random = RUN.replace("M = [[0.3], [0.1]]\nQ = [[1.0, 0.1], [0.1, 1.0]]", 'start = "random"')
+    several = random.replace('start = "random"', 'start = "random"\nstarts = 3')
     reduced = RUN.replace("QuadraticNetwork", "Committee").replace('constraint = "sphere"', 'reduction = "mean_field"')
-    for text, told in ((RUN, ""), (random, "compared with the ODE from its own start"), (reduced, "off by O(1/width)")):
+    for text, told in ((RUN, ""), (random, "compared with the ODE from its own start"),
+                       (several, "compared with the ODE from its own start"), (reduced, "off by O(1/width)")):
         run_path.write_text(text)
         for command, file in (("solve", ode), ("simulate", sim)):
             assert main([command, str(run_path), "-o", str(file), "--quiet", "--force"]) == 0
@@ -256,7 +260,7 @@ def test_compare_names_what_no_dimension_mends(run_path, tmp_path, capsys):
         assert main(["compare", str(ode), str(sim)]) == 0
         out = capsys.readouterr().out
         assert told in out and out.count("note: start") + out.count("note: reduction") == bool(told)
-        if text is random:
+        if text in (random, several):
             begin = [line.split() for line in out.splitlines() if line.strip().startswith("0  ")]
             assert begin and all(float(line[-1]) == 0.0 for line in begin) and "verdict: disagree" not in out
 

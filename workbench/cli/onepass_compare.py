@@ -38,6 +38,8 @@ def _compare(options: argparse.Namespace) -> int:
             draw_comparison,  # before the work: without matplotlib this ends here
         )
     ode = load(options.ode)
+    if isinstance(ode, Ensemble) and ode.source == "ode":       # onepass solve with starts > 1
+        ode = ode.mean()
     if isinstance(ode, Ensemble):
         raise FileError(f"{options.ode}: an ensemble ({ode.source}); the first file must come from onepass solve")
     ensembles = [_ensemble(path) for path in options.simulations]

@@ -78,6 +78,10 @@ def tables(opened: Opened) -> Iterator[tuple[str, Table]]:
             if rows:
                 yield name, (list(rows[0]), [np.array([row[key] for row in rows]) for key in rows[0]])
         return
+    if opened.kind == "sweep":
+        table = opened.result.table()
+        yield "scan", (list(table), [np.array(column, object) for column in table.values()])
+        return
     for what in TOLD:  # curves of what companions tell, in one table
         told = [name for name, shape in header.shapes.items() if name.startswith(f"{what}/") and shape == header.shapes["t"]]
         if told:

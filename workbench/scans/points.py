@@ -59,7 +59,8 @@ def grid(arrays: Sequence[str], option: str = "--grid") -> list[GridPoint]:
 def _values(array: str, option: str) -> list[str]:
     key, equals, values = array.partition("=")
     listed = _range(values) or [value.strip() for value in _split(values)]
-    if not equals or key.count(".") != 1 or not all(listed):
+    short = re.fullmatch(r"[-+.\deE]*(:[-+.\deE]*)+", values) and not _range(values)       # a range, but not first:last:count
+    if not equals or key.count(".") != 1 or not all(listed) or short:
         given = "--with" if isinstance(array, Along) else option
         raise RunError(f"{given} {str(array)!r}: write section.key=v1,v2,... or section.key=first:last:count, e.g. "
                        "problem.alpha=2,2.5,3 or problem.alpha=2:4:9")

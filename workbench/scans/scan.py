@@ -75,15 +75,30 @@ class Scan:
         counts = [len(np.unique(numbers[key])) for key in (x, y)]
         return (x, y) if min(counts) > 2 and counts[0] * counts[1] == len(self.rows) else None
 
-    def to_dataframe(self) -> Any:
-        """A row for each result and time: file, kind, the keys in which runs differ, t, m, loss, their errors, and shares. Needs
-        pandas, an extra."""
+    def table(self) -> dict[str, Any]:
+        """Columns with a row for each result and time: file, kind, the keys in which runs differ, t, m, loss, errors, shares."""
         rows, times = len(self.rows), len(self.times)
         columns: dict[str, Any] = {"file": np.repeat([str(row.path) for row in self.rows], times),
                                    "kind": np.repeat([row.kind for row in self.rows], times)}
         columns |= {key: [value for value in values for _ in range(times)] for key, values in self.parameters.items()}
-        columns |= {"t": np.tile(self.times, rows), **{name: array.ravel() for name, array in self.arrays.items()}}
-        return to_frame(columns)
+        return columns | {"t": np.tile(self.times, rows), **{name: array.ravel() for name, array in self.arrays.items()}}
+
+    def to_dataframe(self) -> Any:
+        """The table as a pandas.DataFrame. Needs pandas, an extra."""
+        return to_frame(self.table())
+
+    def to_xarray(self) -> Any:
+        """An xarray.Dataset over the scanned keys and t, and over kind where there are theories and simulations; NaN where a grid
+        has no point. Needs pandas and xarray, an extra."""
+        kinds = len({row.kind for row in self.rows}) > 1
+        axes = [*(["kind"] if kinds else []), *self.parameters, "t"]
+        table = self.to_dataframe().set_index(axes)[list(self.arrays)]
+        if not table.index.is_unique:
+            raise UserError("to_xarray: some results of the scan have the same parameters; to_dataframe has all of them")
+        try:
+            return table.to_xarray()
+        except ImportError:
+            raise UserError("to_xarray needs xarray; install the extra [frames]") from None
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw m, and shares, against the scanned keys; returns the matplotlib Figure, written to `path` when one is given."""

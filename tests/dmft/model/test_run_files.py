@@ -118,13 +118,20 @@ def test_what_a_kind_needs_is_asked_for(kind, missing):
         parse_run(text)
 
 
-def test_missing_warm_start_overlap_and_file(tmp_path):
+def test_missing_warm_start_overlap_and_file(tmp_path, monkeypatch):
     with pytest.raises(RunError, match="missing key 'm0'"):
         parse_run('[problem]\nalpha = 3\n[algorithm]\nkind = "gd"\nlearning_rate = 0.1\nt_max = 1')
     with pytest.raises(RunError, match="No such file"):
         load_run(tmp_path / "none.toml")
     with pytest.raises(RunError, match="cannot be read"):
         load_run(tmp_path)
+    with pytest.raises(RunError, match="a run or the path of a run file is wanted, not a dict"):
+        load_run({"alpha": 3.0})
+    with pytest.raises(RunError, match="use onepass solve"):
+        parse_run('[model]\nkind = "Network"')
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunError, match="the package has one, .*demo.toml"):
+        load_run("runs/demo.toml")
     (tmp_path / "binary.toml").write_bytes(b"\x89HDF\xff\xfe")
     with pytest.raises(RunError, match="UTF-8"):
         load_run(tmp_path / "binary.toml")

@@ -11,6 +11,8 @@ import dmft
 from dmft.core.errors import RunError, Stopped, UserError
 from dmft.core.stopping import StopSignals
 from tests.run_files import run_text
+from workbench.inspection.opening import open_file
+from workbench.inspection.tables import export_csv
 from workbench.scans.local import run_scan
 from workbench.scans.points import Along, GridPoint, grid
 from workbench.scans.running import Work, run_side_by_side
@@ -23,9 +25,9 @@ def test_ranges_and_lists():
     assert [point.settings for point in grid(["problem.alpha=2:4:3"])] == [("problem.alpha=2",), ("problem.alpha=3",),
                                                                            ("problem.alpha=4",)]
     assert len(grid(["problem.alpha=2:4:3", "problem.m0=0.1,0.2"])) == 6
-    assert grid(["problem.alpha=2:4"])[0].settings == ("problem.alpha=2:4",)        # a value, which the run refuses
-    with pytest.raises(RunError, match="first:last:count"):
-        grid(["problem.alpha="])
+    for wrong in ("", "2:4", "2:4:1", "2:4:", "2:4:3:5", "2:4:2.5"):
+        with pytest.raises(RunError, match="first:last:count"):
+            grid([f"problem.alpha={wrong}"])
 
 
 def test_messages_name_the_option_that_was_given():
@@ -56,6 +58,11 @@ def test_a_scan_goes_on_and_grows(tmp_path):
     assert list(frame["problem.m0"].unique()) == [0.3, 0.5] and len(frame) == 2 * len(found.times)
     alone = dmft.solve(RUN.replace(m0=0.5), quiet=True)
     assert frame["m"].iloc[-1] == alone.m[-1]
+    tidy = export_csv(open_file(folder / "sweep.h5"), tmp_path / "tables")
+    assert [place.name for place in tidy] == ["run.toml", "scan.csv", "columns.csv"]
+    assert tidy[1].read_text().startswith("file,kind,problem.m0,t,m,m_error,loss,")
+    cube = found.to_xarray()
+    assert cube.m.dims == ("problem.m0", "t") and cube.m.sel({"problem.m0": 0.5}).values[-1] == alone.m[-1]
     before = {path.name: path.stat().st_mtime_ns for path in folder.glob("*.theory.h5")}
     more = dmft.scan(RUN, {"problem.m0": [0.3, 0.4, 0.5]}, folder, processes=1, quiet=True)
     assert [row.run.problem.m0 for row in more.rows] == [0.3, 0.4, 0.5]
