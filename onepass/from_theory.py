@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core.errors import RunError
+from dmft.model.activations import SMOOTH_RELU
 from dmft.model.network import network_of
 from dmft.model.runfile import Run
 
@@ -30,7 +31,7 @@ def document_of(run: Run, source: str) -> dict[str, Any]:
     _check(run, source)
     network, problem, algorithm = run.network, run.problem, run.algorithm
     two, p, k = network_of(network, problem, source), network.units, network.directions
-    eta, share = algorithm.first_rate, float(np.asarray(algorithm.batch_fraction))
+    eta, share = algorithm.first_rate, algorithm.batch_fraction
     model: dict[str, Any] = {
         "kind": "Network", "activation": network.activation, "width": p, "teacher_width": k, "gamma": eta / share,
         "noise": problem.label_noise, "constraint": "sphere" if network.constraint == "units" else "none",
@@ -38,7 +39,7 @@ def document_of(run: Run, source: str) -> dict[str, Any]:
     if two.train > 0.0:
         model |= {"second_layer": "trained", "second_layer_rate": p**2 * two.train / eta}
     if network.constraint == "none":
-        model["weight_decay"] = p * float(np.asarray(problem.ridge)) / problem.alpha
+        model["weight_decay"] = p * problem.ridge / problem.alpha
     M = two.m0
     if two.label.link is not None:
         model["link"] = two.label.link.name
@@ -56,6 +57,7 @@ def document_of(run: Run, source: str) -> dict[str, Any]:
 def _check(run: Run, source: str) -> None:
     network, algorithm = run.network, run.algorithm
     refused = {
+        f'[network] activation = "{SMOOTH_RELU}"': SMOOTH_RELU in (network.activation, network.teacher_activation),
         "[network] intercepts": bool(network.train_intercepts) or any(network.intercepts),
         f'[network] constraint = "{network.constraint}"': network.constraint not in ("none", "units"),
         f'[problem] loss = "{run.problem.loss}"': run.problem.loss != "linear",
@@ -64,7 +66,9 @@ def _check(run: Run, source: str) -> None:
         "[algorithm] momentum": algorithm.has_momentum,
         "[algorithm] learning_rate that changes": not algorithm.steady,
         "[algorithm] batch_fraction that changes": not isinstance(algorithm.batch_fraction, float),
-        "[problem] ridge with a trained second layer": network.train > 0.0 and bool(np.any(np.asarray(run.problem.ridge) > 0.0)),
+        "[algorithm] rescale_gradient = false": not algorithm.rescale_gradient,
+        "[problem] ridge that changes": not isinstance(run.problem.ridge, float),
+        "[problem] ridge with a trained second layer": network.train > 0.0 and run.problem.ridge != 0.0,
     }  # fmt: skip
     for what, found in refused.items():
         if found:

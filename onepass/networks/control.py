@@ -35,7 +35,7 @@ class RateSchedule(NamedTuple):
     def applied(self, net: Network) -> Network:
         """The network with this schedule, for solve, chain and simulate."""
         times = self.t_max * np.arange(len(self.rates)) / len(self.rates)
-        return replace(net, rate_steps=tuple(zip(times.tolist(), self.rates.tolist(), strict=True)))
+        return replace(net, rate_decay=(1.0, 0.0), rate_steps=tuple(zip(times.tolist(), self.rates.tolist(), strict=True)))
 
 
 class BestSchedules(NamedTuple):

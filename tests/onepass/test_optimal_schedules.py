@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 import onepass
 from dmft.core.errors import UserError
-from onepass.networks.control import best_schedules, final_risk, risk_and_gradient
+from onepass.networks.control import RateSchedule, best_schedules, final_risk, risk_and_gradient
 
 START = {"M": np.array([[0.3], [0.1]]), "Q": np.array([[1.0, 0.1], [0.1, 1.0]])}
 NETS = {
@@ -51,6 +51,14 @@ def test_the_optimum_is_best_and_the_chain_follows_it():
     best, flat = (one.applied(net).chain(4000, 60, start, [4.0]) for one in (found.optimal, found.constant))
     assert abs(best.mean().risk[0] - ode.risk[0]) < 4.5 * best.error().risk[0] + 2e-3 * excess[1]
     assert flat.mean().risk[0] - best.mean().risk[0] > 6.0 * np.hypot(best.error().risk[0], flat.error().risk[0])
+
+
+def test_a_schedule_takes_the_place_of_that_of_the_network():
+    schedule = RateSchedule(np.array([1.5, 0.5]), 2.0, 0.0)
+    net = onepass.QuadraticNetwork(2, 1, 0.2, 0.3, rate_decay=(0.5, 1.0))
+    assert schedule.applied(net) == schedule.applied(NETS["squares"])
+    assert_allclose(schedule.applied(net).solve(START, [2.0]).risk[0],
+                    final_risk(NETS["squares"], NETS["squares"].start(START), schedule.rates, 2.0, 200), rtol=1e-7)
 
 
 def test_what_is_not_smooth_is_refused():
