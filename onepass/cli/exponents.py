@@ -67,7 +67,7 @@ def _network(options: argparse.Namespace) -> Network:
 
 def _leaps(found: Staircase) -> list[str]:
     lines = [f"  {i + 1}. {leap}" for i, leap in enumerate(found.leaps)]
-    return lines + ([f"  {len(found.unseen)} of the directions not up to this order"] if len(found.unseen) else [])
+    return lines + ([f"  {len(found.unseen)} of the directions not seen up to this order"] if len(found.unseen) else [])
 
 
 def _checked(net: Network, found: Staircase, dimension: int) -> list[str]:

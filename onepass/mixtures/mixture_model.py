@@ -220,8 +220,8 @@ class GaussianMixture(MixtureModel):
     """X ~ N(+-e_q, I/snr), q one of as many directions as `class_labels` (directions, 2; +mean first) has lines; network
     sigma(v.s(W X)) with any number of neurons and any activation, delta = step/N.
 
-    Statistics v (p,), m (p, directions), R (p, p). `quadrature`: log2 of the quasi-Monte-Carlo points of the drift (13: error about
-    1e-5 for ReLU and smooth activations, 1e-3 where another s' jumps). At infinite snr it is exact."""
+    Statistics v (p,), m (p, directions), R (p, p). `quadrature`: log2 of the quasi-Monte-Carlo points of the drift (13: errors
+    of 1e-6 to 1e-4 for ReLU and smooth activations, 1e-3 where another s' jumps). At infinite snr it is exact."""
 
     snr: float
     ridge: float

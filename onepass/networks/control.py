@@ -23,6 +23,9 @@ from onepass.networks.network import Network
 
 DIFFERENCE = 1e-5        # of the differences that give J, relative to the statistics
 LARGEST_RATE = 50.0
+ACCURACY = 2e-3          # of the excess risks found: else the steps of the rule are halved and all is done again
+MOST_SUBSTEPS = 64       # in an interval
+NO_RISK = 1e6            # stands for that of a schedule at which the rule diverges
 
 
 class RateSchedule(NamedTuple):
@@ -104,16 +107,35 @@ def risk_and_gradient(net: Network, x0: np.ndarray, rates: np.ndarray, t_max: fl
 
 
 def best_schedules(net: Network, initial: Mapping[str, np.ndarray], t_max: float, intervals: int = 20) -> BestSchedules:
-    """Minimise the final risk over constants, power laws and all schedules of that many intervals."""
+    """Minimise the final risk over constants, power laws and all schedules of that many intervals. The steps of the rule are halved
+    until the risks of all three have converged: an optimum of steps that are too long is none of the ODE."""
     if net.averages.quasi_random or not net.linear:
         raise RunError("optimal schedules need a drift that is smooth and quadratic in the learning rate: square loss, one use")
     plain = replace(net, rate_decay=(1.0, 0.0), rate_steps=())
     x0 = plain.start({name: value for name, value in initial.items() if name != "clock" or plain.scheduled})
+    substeps = 2
+    while substeps <= MOST_SUBSTEPS:
+        found = _minimised(plain, x0, t_max, intervals, substeps)
+        substeps *= 2
+        with np.errstate(over="ignore", invalid="ignore"):
+            finer = [final_risk(plain, x0, one.rates, t_max, substeps) for one in found[:3]]
+        excess = [one.risk - 0.5 * net.noise for one in found[:3]]
+        if all(abs(fine - one.risk) <= ACCURACY * above for fine, one, above in zip(finer, found[:3], excess, strict=True)):
+            return found
+    raise RunError(f"t_max = {t_max:g}, intervals = {intervals}: the ODE moves too fast for so few intervals; take more of them")
+
+
+def _minimised(plain: Network, x0: np.ndarray, t_max: float, intervals: int, substeps: int) -> BestSchedules:
+    """The three minima with that many steps of the rule in an interval."""
     middle = t_max * (np.arange(intervals) + 0.5) / intervals
 
     def risk(rates: np.ndarray) -> float:
-        value = final_risk(plain, x0, rates, t_max)
-        return value if np.isfinite(value) else 1e6
+        value = final_risk(plain, x0, rates, t_max, substeps)
+        return value if np.isfinite(value) else NO_RISK
+
+    def with_gradient(rates: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = risk_and_gradient(plain, x0, rates, t_max, substeps)
+        return (value, gradient) if np.isfinite(value) and np.isfinite(gradient).all() else (NO_RISK, np.zeros_like(rates))
 
     def law(u: np.ndarray) -> np.ndarray:
         return np.exp(u[0]) * (1.0 + middle / np.exp(u[1])) ** -np.exp(u[2])
@@ -126,7 +148,7 @@ def best_schedules(net: Network, initial: Mapping[str, np.ndarray], t_max: float
         power = scipy.optimize.minimize(lambda u: risk(law(u)), [one.x + 0.5, np.log(0.3 * t_max), 0.0], method="Nelder-Mead",
                                         options={"maxiter": 120, "xatol": 1e-3, "fatol": 1e-9})
         begin = np.clip(law(power.x), 1e-6, LARGEST_RATE)
-        best = scipy.optimize.minimize(lambda u: risk_and_gradient(plain, x0, u, t_max), begin, jac=True, method="L-BFGS-B",
+        best = scipy.optimize.minimize(with_gradient, begin, jac=True, method="L-BFGS-B",
                                        bounds=[(0.0, LARGEST_RATE)] * intervals, options={"maxiter": 100, "ftol": 1e-11})
     u_0, t_0, kappa = np.exp(power.x)
     return BestSchedules(

@@ -1,5 +1,7 @@
 """Optimal schedules: the adjoint against finite differences, the optimum against other schedules and against the chain."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -36,6 +38,24 @@ def test_a_batch_is_no_second_control():
     assert np.abs(many.drift(x, np.array(0.7)) - one.drift(x, np.array(0.7))).max() > 1e-3
 
 
+def test_the_optimum_of_few_long_intervals_is_that_of_the_ode():
+    """Against a coarse grid of schedules, with the risks of the adaptive ODE. Two steps of the rule in each of these intervals, the
+    twin, are off by more than what is to be gained."""
+    net, start = onepass.QuadraticNetwork(1, 1, 0.1, 0.5), {"M": np.array([[0.4]]), "Q": np.array([[0.8]])}
+    found = best_schedules(net, start, 4.0, 2)
+
+    def risk(rates):
+        return RateSchedule(np.array(rates), 4.0, 0.0).applied(net).solve(start, [4.0], rtol=1e-7).risk[0]
+
+    best = risk(found.optimal.rates)
+    assert abs(best - found.optimal.risk) < 4e-3 * (best - 0.25)
+    others = [risk(pair) for pair in product((0.3, 0.6, 1.0, 1.6), repeat=2)]
+    assert best < min(others) and found.optimal.risk < found.constant.risk
+    with np.errstate(over="ignore", invalid="ignore"):
+        rough = final_risk(net, net.start(start), found.optimal.rates, 4.0, 2)
+    assert not abs(rough - best) < min(others) - best
+
+
 @pytest.mark.statistical
 @pytest.mark.slow
 def test_the_optimum_is_best_and_the_chain_follows_it():
@@ -47,7 +67,7 @@ def test_the_optimum_is_best_and_the_chain_follows_it():
     assert excess[0] < 0.8 * excess[1]
     scheduled = found.optimal.applied(net)
     ode = scheduled.solve(start, [4.0])
-    assert abs(ode.risk[0] - found.optimal.risk) < 3e-4
+    assert abs(ode.risk[0] - found.optimal.risk) < 4e-3 * excess[0]
     best, flat = (one.applied(net).chain(4000, 60, start, [4.0]) for one in (found.optimal, found.constant))
     assert abs(best.mean().risk[0] - ode.risk[0]) < 4.5 * best.error().risk[0] + 2e-3 * excess[1]
     assert flat.mean().risk[0] - best.mean().risk[0] > 6.0 * np.hypot(best.error().risk[0], flat.error().risk[0])
