@@ -31,7 +31,7 @@ def document_of(run: Run, source: str) -> dict[str, Any]:
     _check(run, source)
     network, problem, algorithm = run.network, run.problem, run.algorithm
     two, p, k = network_of(network, problem, source), network.units, network.directions
-    eta, share = algorithm.first_rate, algorithm.batch_fraction
+    eta, share = algorithm.first_rate, float(np.asarray(algorithm.batch_fraction))
     model: dict[str, Any] = {
         "kind": "Network", "activation": network.activation, "width": p, "teacher_width": k, "gamma": eta / share,
         "noise": problem.label_noise, "constraint": "sphere" if network.constraint == "units" else "none",
@@ -39,7 +39,7 @@ def document_of(run: Run, source: str) -> dict[str, Any]:
     if two.train > 0.0:
         model |= {"second_layer": "trained", "second_layer_rate": p**2 * two.train / eta}
     if network.constraint == "none":
-        model["weight_decay"] = p * problem.ridge / problem.alpha
+        model["weight_decay"] = p * float(np.asarray(problem.ridge)) / problem.alpha
     M = two.m0
     if two.label.link is not None:
         model["link"] = two.label.link.name
