@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core.errors import RunError
+from dmft.model.activations import SMOOTH_RELU
 from dmft.model.network import network_of
 from dmft.model.runfile import Run
 
@@ -56,6 +57,7 @@ def document_of(run: Run, source: str) -> dict[str, Any]:
 def _check(run: Run, source: str) -> None:
     network, algorithm = run.network, run.algorithm
     refused = {
+        f'[network] activation = "{SMOOTH_RELU}"': SMOOTH_RELU in (network.activation, network.teacher_activation),
         "[network] intercepts": bool(network.train_intercepts) or any(network.intercepts),
         f'[network] constraint = "{network.constraint}"': network.constraint not in ("none", "units"),
         f'[problem] loss = "{run.problem.loss}"': run.problem.loss != "linear",
@@ -64,7 +66,9 @@ def _check(run: Run, source: str) -> None:
         "[algorithm] momentum": algorithm.has_momentum,
         "[algorithm] learning_rate that changes": not algorithm.steady,
         "[algorithm] batch_fraction that changes": not isinstance(algorithm.batch_fraction, float),
-        "[problem] ridge with a trained second layer": network.train > 0.0 and bool(np.any(np.asarray(run.problem.ridge) > 0.0)),
+        "[algorithm] rescale_gradient = false": not algorithm.rescale_gradient,
+        "[problem] ridge that changes": not isinstance(run.problem.ridge, float),
+        "[problem] ridge with a trained second layer": network.train > 0.0 and run.problem.ridge != 0.0,
     }  # fmt: skip
     for what, found in refused.items():
         if found:

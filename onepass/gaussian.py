@@ -1,4 +1,4 @@
-"""Small tools for Gaussian averages: normal law, sigmoid, triangular root and covariances inside Numba code, and Sobol points."""
+"""Small tools for Gaussian averages: normal law, sigmoid, roots and covariances of matrices, and Sobol points."""
 
 from __future__ import annotations
 
@@ -25,6 +25,16 @@ def sobol_normals(dimensions: int, log2_points: int, key: list[int]) -> np.ndarr
 def _open_cube(sobol: scipy.stats.qmc.Sobol, log2_points: int) -> np.ndarray:
     """The first points, clipped away from 0 and 1, where normal quantiles are infinite."""
     return np.clip(sobol.random_base2(log2_points), 2.0**-53, 1.0 - 2.0**-53)
+
+
+def symmetric_root(c: np.ndarray) -> np.ndarray:
+    """Symmetric square root of positive semi-definite matrices (..., n, n). Eigenvalues that rounding, or a step
+    that left the set of valid overlaps, made negative count as zero. A matrix that is not finite gives NaN."""
+    good = np.isfinite(c).all(axis=(-1, -2), keepdims=True)
+    if not good.all():
+        return np.where(good, symmetric_root(np.where(good, c, 0.0)), np.nan)
+    values, vectors = np.linalg.eigh(c)
+    return (vectors * np.sqrt(np.clip(values, 0.0, None))[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
 
 @njit(cache=True, nogil=True)

@@ -2,7 +2,7 @@
 
     title = "phase retrieval, three units"
     [model]
-    kind = "QuadraticNetwork"       # Network | Committee | MultiIndexNetwork | SpikedTensor | BinaryMixture | XorMixture
+    kind = "QuadraticNetwork"       # Network | Committee | MultiIndexNetwork | SpikedTensor | a mixture: see _KINDS
     width = 3                       # and the other fields of that model
     gamma = 0.15
     [initial]

@@ -12,18 +12,9 @@ import numpy as np
 
 from dmft.core import streams
 from onepass.dynamics import Dynamics
+from onepass.gaussian import symmetric_root
 from onepass.process import from_bytes, to_bytes
 from onepass.stretches import Stretch
-
-
-def symmetric_root(c: np.ndarray) -> np.ndarray:
-    """Symmetric square root of positive semi-definite matrices (..., n, n). Eigenvalues that rounding, or a step
-    that left the set of valid overlaps, made negative count as zero. A matrix that is not finite gives NaN."""
-    good = np.isfinite(c).all(axis=(-1, -2), keepdims=True)
-    if not good.all():
-        return np.where(good, symmetric_root(np.where(good, c, 0.0)), np.nan)
-    values, vectors = np.linalg.eigh(c)
-    return (vectors * np.sqrt(np.clip(values, 0.0, None))[..., None, :]) @ np.swapaxes(vectors, -1, -2)
 
 
 class SdeGrid:

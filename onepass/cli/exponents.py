@@ -22,6 +22,7 @@ from dmft.core.command import EXIT_DONE, load_plugin, set_options
 from dmft.core.errors import RunError
 from dmft.core.parallel import world
 from onepass import runfile
+from onepass.gaussian import symmetric_root
 from onepass.networks.exponents import Staircase, staircase
 from onepass.networks.network import Network
 from onepass.networks.scaling import learning_times
@@ -42,10 +43,11 @@ def run(options: argparse.Namespace) -> int:
     for plugin in options.plugin:
         load_plugin(plugin)
     net = _network(options)
-    once = world().from_root(lambda: staircase(net.labels, net.teacher_width, options.order))
-    lines = [f"{options.teacher}, {net.teacher_width} direction{'s' if net.teacher_width > 1 else ''}",
+    once = world().from_root(lambda: staircase(net.labels_of_normals, net.teacher_width, options.order))
+    turned = "" if net.teacher_overlaps is None else ", orthonormal: the teacher's vectors times teacher_overlaps^-1/2"
+    lines = [f"{options.teacher}, {net.teacher_width} direction{'s' if net.teacher_width > 1 else ''}{turned}",
              f"information exponent {once.first}, leap exponent {once.leap}: samples used once", *_leaps(once)]
-    again = world().from_root(lambda: staircase(net.labels, net.teacher_width, options.order, transformed=True))
+    again = world().from_root(lambda: staircase(net.labels_of_normals, net.teacher_width, options.order, transformed=True))
     lines += [f"generative exponent {again.first}, leap exponent {again.leap}: labels transformed", *_leaps(again)]
     if options.check:
         lines += _checked(net, once, options.check)
@@ -65,7 +67,7 @@ def _network(options: argparse.Namespace) -> Network:
 
 def _leaps(found: Staircase) -> list[str]:
     lines = [f"  {i + 1}. {leap}" for i, leap in enumerate(found.leaps)]
-    return lines + ([f"  {len(found.unseen)} of the directions not up to this order"] if len(found.unseen) else [])
+    return lines + ([f"  {len(found.unseen)} of the directions not seen up to this order"] if len(found.unseen) else [])
 
 
 def _checked(net: Network, found: Staircase, dimension: int) -> list[str]:
@@ -73,8 +75,9 @@ def _checked(net: Network, found: Staircase, dimension: int) -> list[str]:
     keys: dict[str, Any] = {"link": net.link}
     if net.link is None:
         keys = {"teacher_activation": net.pair[1], "teacher_weights": net.teacher_weights}
+    keys["teacher_overlaps"] = net.teacher_overlaps
     student = Network("relu", CHECK_UNITS, net.teacher_width, 1.0, net.noise, "trained", **keys)
-    directions = np.concatenate([leap.directions for leap in found.leaps])
+    directions = np.concatenate([leap.directions for leap in found.leaps]) @ np.linalg.pinv(symmetric_root(net.P), hermitian=True)
     times = learning_times(student, directions, dimension, CHECK_INSTANCES, CHECK_TIME, CHECK_LEVEL)
     lines = [f"exact chain, d = {dimension}, {CHECK_UNITS} ReLU units, {CHECK_INSTANCES} instances: time at which the overlap is "
              f"{CHECK_LEVEL:g}"]

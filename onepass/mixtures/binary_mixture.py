@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,10 +30,15 @@ class BinaryMixture(MixtureModel):
     neurons: ClassVar[int] = 2  # type: ignore[misc]
     directions: ClassVar[int] = 1  # type: ignore[misc]
     labels: ClassVar[np.ndarray] = np.array([[1.0, 0.0]])  # type: ignore[misc]
+    slide_width: ClassVar[float] = 0.0      # no solution slides here
 
     def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, ...]:
         A, Ap, B = binary_integrals(v, m[:, 0], R, self.snr, legendre_rule(self.quadrature), self.classes)
         return m[:, 0] * A + np.diagonal(Ap), A[:, None], Ap, B
+
+    def ode_options(self, **options: Any) -> dict[str, Any]:
+        """Integrals to round-off: any method will do."""
+        return options
 
     @property
     def start_variance(self) -> float:

@@ -3,6 +3,7 @@ width, activation and number of directions."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from dmft.model.activations import RELU, activation
 from onepass.effective.dynamics import EffectiveModel
 from onepass.layout import StatisticsLayout
 from onepass.mixtures import mixture
+from onepass.mixtures.relu_integrals import relu_integrals, sobol_nodes
 from onepass.networks.activation_kinds import check_integrable
 from onepass.process import KernelProcess
 from sgd_sim.models import mixtures as sgd
@@ -30,18 +32,19 @@ def _layout(p: int, r: int) -> StatisticsLayout:
 class MixtureModel(EffectiveModel):
     """A network of `neurons` units on a mixture of 2 `directions` Gaussians with `labels` (directions, 2), s = +1 first.
 
-    Subclasses are frozen dataclasses with snr, ridge, step and give `integrals`. `class_weights` and `class_labels`
+    Subclasses are frozen dataclasses with snr, ridge, step and quadrature. `class_weights` and `class_labels`
     (directions, 2), None for the default: other probabilities of the Gaussians, and other labels between 0 and 1."""
 
     neurons: int
     directions: int
     labels: np.ndarray
     activation: Any = "relu"
-    slide_width: ClassVar[float] = 0.0  # see mixture.limit_integrals
+    slide_width: ClassVar[float] = 1e-8  # see mixture.limit_integrals
     noise_points: ClassVar[int] = 10  # log2 of the quasi-Monte-Carlo points of the noise covariance (error about 1 %)
 
     snr: float
     ridge: float
+    quadrature: int
     class_weights: tuple[tuple[float, ...], ...] | None
     class_labels: tuple[tuple[float, ...], ...] | None
 
@@ -85,8 +88,20 @@ class MixtureModel(EffectiveModel):
         return found.s, mixture.right_step if found is RELU else found.ds
 
     def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, ...]:
-        """es (p,), A (p, r), Ap (p, p), B (p, p) at finite snr, for m (p, r)."""
-        raise NotImplementedError
+        """es (p,), A (p, r), Ap (p, p), B (p, p) at finite snr, for m (p, r), with 2^quadrature quasi-Monte-Carlo points: for ReLU
+        free of jumps (relu_integrals.py)."""
+        if activation(self.activation) is RELU:
+            A, Ap, B = relu_integrals(v, m, R, self.snr, sobol_nodes(self.neurons, self.quadrature), self.classes)
+            return np.sum(m * A, axis=1) + np.diagonal(Ap), A, Ap, B
+        nodes = mixture.normal_nodes(self.directions + self.neurons, self.quadrature)
+        return mixture.point_integrals(*self.functions, v, m, R, self.snr, self.classes, nodes)[:4]
+
+    def ode_options(self, **options: Any) -> dict[str, Any]:
+        """A stiff integrator at infinite snr; at finite snr the drift is known to about 1e-5 and has small kinks at the
+        quasi-Monte-Carlo points, so that a low order and rtol >= 1e-6 are best."""
+        if np.isinf(self.snr):
+            return {"rtol": 1e-8, "atol": 1e-10, **options, "method": "LSODA"}
+        return {"method": "RK45", "atol": 1e-9, **options, "rtol": max(options.get("rtol", 0.0), 1e-6)}
 
     def classification_error(self, statistics: dict[str, np.ndarray]) -> np.ndarray:
         """Probability (...) that the more likely label of the network is the wrong one, on new data."""
@@ -138,6 +153,11 @@ class MixtureModel(EffectiveModel):
         least = self.directions + self.neurons
         if dimension is not None and dimension < least:
             raise RunError(f"dimension = {dimension}; need at least {least}: {self.directions} means and {self.neurons} neurons")
+
+    def check_deterministic(self, x0: np.ndarray) -> None:
+        opposite = np.array_equal(self.classes[:, 0], self.classes[:, 1])       # Gaussians at +mean and -mean are alike, as of XOR
+        if opposite and not np.any(self.layout.unpack(x0)["m"]):
+            warnings.warn("m = 0 at t = 0: the ODE stays there; start from m != 0 (random_start), or use chain(...)", stacklevel=4)
 
     def _f_and_g(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Population drift f and corrector g, each (..., size)."""
@@ -200,9 +220,8 @@ class GaussianMixture(MixtureModel):
     """X ~ N(+-e_q, I/snr), q one of as many directions as `class_labels` (directions, 2; +mean first) has lines; network
     sigma(v.s(W X)) with any number of neurons and any activation, delta = step/N.
 
-    Statistics v (p,), m (p, directions), R (p, p). `quadrature`: log2 of the quasi-Monte-Carlo points of the drift. Where s' jumps
-    (ReLU) the drift is known to some 1e-3, to 1e-5 where it is smooth; BinaryMixture and XorMixture have better integrals for
-    their widths. At infinite snr it is exact."""
+    Statistics v (p,), m (p, directions), R (p, p). `quadrature`: log2 of the quasi-Monte-Carlo points of the drift (13: errors
+    of 1e-6 to 1e-4 for ReLU and smooth activations, 1e-3 where another s' jumps). At infinite snr it is exact."""
 
     snr: float
     ridge: float
@@ -233,13 +252,3 @@ class GaussianMixture(MixtureModel):
     def layout(self) -> StatisticsLayout:
         p, r = self.neurons, self.directions
         return StatisticsLayout({"v": (p,), "m": (p, r), "R": (p, p)}, frozenset({"R"}))
-
-    def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, ...]:
-        nodes = mixture.normal_nodes(self.directions + self.neurons, self.quadrature)
-        return mixture.point_integrals(*self.functions, v, m, R, self.snr, self.classes, nodes)[:4]
-
-    def ode_options(self, **options: Any) -> dict[str, Any]:
-        """As of XorMixture: a stiff integrator at infinite snr, a low order where there are quasi-Monte-Carlo points."""
-        if np.isinf(self.snr):
-            return {"rtol": 1e-8, "atol": 1e-10, **options, "method": "LSODA"}
-        return {"method": "RK45", "atol": 1e-8, **options, "rtol": max(options.get("rtol", 0.0), 1e-5)}

@@ -14,12 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dmft.model.activations import activation, apply
+from dmft.model.activations import RELU, activation, apply
+from onepass.mixtures.binary_mixture import BinaryMixture
 from onepass.mixtures.mixture_model import GaussianMixture
+from onepass.mixtures.xor_mixture import XorMixture
 
 
 class SolvedShare(NamedTuple):
-    """Shares of solved runs by width, their errors, and the probabilities expected."""
+    """Shares of solved runs by width, their errors, and the probabilities expected (NaN where they are not known)."""
 
     neurons: np.ndarray
     share: np.ndarray
@@ -44,12 +46,17 @@ def served(model: GaussianMixture, v: np.ndarray, m: np.ndarray) -> np.ndarray:
 
 def solved_share(model: GaussianMixture, widths: Sequence[int], dimension: int, instances: int, t_max: float,
                  seed: int = 1) -> SolvedShare:
-    """The exact chain from random starts, for each width."""
+    """The exact chain from random starts, for each width. What to expect is known for ReLU and the classes of the papers (one
+    direction with two labels, or XOR): with more directions of a label a neuron can serve several means."""
     share = []
     for p in widths:
         net = replace(model, neurons=p)
         end = net.chain(dimension, instances, net.random_start(dimension, instances, seed), [t_max], seed)
         share.append(float(np.mean(served(net, end.v[:, 0], end.m[:, 0]).all(axis=(-1, -2)))))
-    found, expected = np.array(share), np.array([coverage(p, 2 * model.directions) for p in widths])
+    usual = {1: BinaryMixture.labels, 2: XorMixture.labels}.get(model.directions)
+    known = activation(model.activation) is RELU and model.class_weights is None and usual is not None and (
+        np.array_equal(model.labels, usual) or np.array_equal(model.labels, 1.0 - usual))
+    found = np.array(share)
+    expected = np.array([coverage(p, 2 * model.directions) if known else np.nan for p in widths])
     spread = np.sqrt(np.maximum(found * (1.0 - found), 1.0 / instances) / instances)
     return SolvedShare(np.array(widths), found, spread, expected)

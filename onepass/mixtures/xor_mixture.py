@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import logit
@@ -13,7 +12,6 @@ from dmft.core.errors import RunError
 from onepass.effective.dynamics import LinearSDE
 from onepass.mixtures.mixture_model import MixtureModel
 from onepass.mixtures.xor_components import COMPONENT_NAMES, neuron_labels
-from onepass.mixtures.xor_integrals import sobol_nodes, xor_integrals
 
 
 @dataclass(frozen=True)
@@ -35,22 +33,6 @@ class XorMixture(MixtureModel):
     neurons: ClassVar[int] = 4  # type: ignore[misc]
     directions: ClassVar[int] = 2  # type: ignore[misc]
     labels: ClassVar[np.ndarray] = np.array([[1.0, 1.0], [0.0, 0.0]])  # type: ignore[misc]
-    slide_width: ClassVar[float] = 1e-8
-
-    def integrals(self, v: np.ndarray, m: np.ndarray, R: np.ndarray) -> tuple[np.ndarray, ...]:
-        A, Ap, B = xor_integrals(v, m, R, self.snr, sobol_nodes(self.quadrature), self.classes)
-        return np.sum(m * A, axis=1) + np.diagonal(Ap), A, Ap, B
-
-    def ode_options(self, **options: Any) -> dict[str, Any]:
-        """A stiff integrator at infinite snr; at finite snr the drift is known to about 1e-5 and has small kinks at the
-        quasi-Monte-Carlo points, so that a low order and rtol >= 1e-6 are best."""
-        if np.isinf(self.snr):
-            return {"rtol": 1e-8, "atol": 1e-10, **options, "method": "LSODA"}
-        return {"method": "RK45", "atol": 1e-9, **options, "rtol": max(options.get("rtol", 0.0), 1e-6)}
-
-    def check_deterministic(self, x0: np.ndarray) -> None:
-        if self.class_weights is None and self.class_labels is None and not np.any(self.layout.unpack(x0)["m"]):
-            warnings.warn("m = 0 at t = 0: the ODE stays there; start from m != 0 (random_start), or use chain(...)", stacklevel=4)
 
     def classify(self, v: np.ndarray, m: np.ndarray) -> np.ndarray:
         """Labels "0", "+mu", "-mu", "+nu", "-nu" of the neurons, (..., 4); xor_components.component names the component."""

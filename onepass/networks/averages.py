@@ -19,6 +19,7 @@ import numpy as np
 from dmft.core.averages import standard_error
 from dmft.core.errors import ResultWarning, RunError
 from dmft.model.activations import ERF, QUADRATIC
+from onepass.gaussian import symmetric_root
 from onepass.networks import kick_kernels, overlaps
 from onepass.networks.activation_kinds import MOST_KINKS, kinks, quadrature_error, two_slopes
 from onepass.networks.bracket_noise import bracket_covariance
@@ -278,8 +279,7 @@ class AnyKicks:
     def _arguments(self, s: Statistics, rate: float, rule: FieldRule) -> tuple[Any, Any]:
         """Arguments of kick_kernels.py: student and teacher, and all others."""
         net = self.net
-        values, vectors = np.linalg.eigh(overlaps.omega(s["M"], s["Q"], net.P))
-        root = np.ascontiguousarray((vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T)
+        root = np.ascontiguousarray(symmetric_root(overlaps.omega(s["M"], s["Q"], net.P)))
         points, weights, noise, noise_weights, _ = rule
         return (net.pair[0].s, net.pair[0].ds, *net.teacher), (
             net.output.pull, float(net.clip), root, points, weights, np.sqrt(net.noise) * noise, noise_weights,

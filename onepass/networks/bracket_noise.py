@@ -17,7 +17,7 @@ from numba import njit
 from dmft.core.averages import standard_error
 from dmft.core.errors import RunError
 from dmft.model.activations import Activation
-from onepass.gaussian import add_moments, central_moments, sobol_normals
+from onepass.gaussian import add_moments, central_moments, sobol_normals, symmetric_root
 from onepass.networks.field_moments import trapezoid_grid
 
 BRACKET_NODES = {1: 57, 2: 41, 3: 33, 4: 25}  # by number of fields
@@ -74,8 +74,7 @@ def bracket_covariance(
     """Covariance (size, size) of the brackets before any projection, in the flat order a, M, upper triangle of Q, for fields
     N(0, om), student first. `smooth`: the activations have no kinks."""
     student, teacher = pair
-    values, vectors = np.linalg.eigh(om)
-    root = np.ascontiguousarray((vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T)
+    root = np.ascontiguousarray(symmetric_root(om))
     n = len(om)
 
     def average(points: np.ndarray, label_noise: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from onepass.networks.network import Network
 
 DIFFERENCE = 1e-5        # of the differences that give J, relative to the statistics
 LARGEST_RATE = 50.0
-ACCURACY = 2e-3          # of the excess risks found: else the steps of the rule are halved and all is done again
+ROUGH_SCHEDULE = 2e-3    # of the excess risks found: else the steps of the rule are halved and all is done again
 MOST_SUBSTEPS = 64       # in an interval
 NO_RISK = 1e6            # stands for that of a schedule at which the rule diverges
 
@@ -120,7 +120,7 @@ def best_schedules(net: Network, initial: Mapping[str, np.ndarray], t_max: float
         with np.errstate(over="ignore", invalid="ignore"):
             finer = [final_risk(plain, x0, one.rates, t_max, substeps) for one in found[:3]]
         excess = [one.risk - 0.5 * net.noise for one in found[:3]]
-        if all(abs(fine - one.risk) <= ACCURACY * above for fine, one, above in zip(finer, found[:3], excess, strict=True)):
+        if all(abs(fine - one.risk) <= ROUGH_SCHEDULE * above for fine, one, above in zip(finer, found[:3], excess, strict=True)):
             return found
     raise RunError(f"t_max = {t_max:g}, intervals = {intervals}: the ODE moves too fast for so few intervals; take more of them")
 

@@ -39,7 +39,8 @@ class Leap(NamedTuple):
 
 
 class Staircase(NamedTuple):
-    """The leaps, in their order, and the directions (count, k) that are not learnt up to the order looked at."""
+    """The leaps, in their order, and the directions (count, k) not learnt up to the order looked at, or too faintly for the
+    grids to tell (transformed labels of four directions, above all)."""
 
     leaps: list[Leap]
     unseen: np.ndarray

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 
 from dmft.core.errors import RunError
+from onepass.gaussian import symmetric_root
 
 MAX_NODES = 4_000_000   # points of a product rule
 
@@ -145,8 +146,7 @@ def _accumulate(s, ds, s_star, root, points, weights, c, p):
 def tensor_moments(student, teacher, om: np.ndarray, c: np.ndarray, p: int, nodes: int):
     """For any activations: one product rule over all p + k fields, u = Omega^{1/2} z. Cost nodes^(p+k)."""
     points, weights = trapezoid_grid(len(om), nodes)
-    values, vectors = np.linalg.eigh(om)
-    root = np.ascontiguousarray((vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T)
+    root = np.ascontiguousarray(symmetric_root(om))
     return _accumulate(student.s, student.ds, teacher.s, root, points, weights, c, p)
 
 

@@ -91,8 +91,9 @@ class Network(NetworkParameters, Model):
         return found | {"a": overlaps.random_layer(second_layer, self.width, instances, seed)}
 
     def information_exponent(self) -> tuple[int, list[tuple[int, ...]]]:
-        """Information exponent of the teacher for orthonormal vectors: the degree, and the products of directions that have it."""
-        return multi_index_exponent(self.labels, self.teacher_width)
+        """Information exponent of the teacher: the degree, and the products of directions (those of `labels_of_normals`) that have
+        it."""
+        return multi_index_exponent(self.labels_of_normals, self.teacher_width)
 
     # --- equations of motion ----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from dmft.core import streams
 from dmft.core.errors import RunError
+from onepass.gaussian import symmetric_root
 from onepass.layout import StatisticsLayout
 
 AT_REST = {"a": 1.0, "V": 0.0, "VW": 0.0, "VV": 0.0, "clock": 0.0}  # statistics that need not be given
@@ -125,8 +126,7 @@ def random_overlaps(
     k = len(p)
     if dimension < width + k:
         raise RunError(f"dimension = {dimension} is too small: {width + k} weight vectors need at least {width + k}")
-    values, vectors = np.linalg.eigh(p)
-    root = (vectors * np.sqrt(np.clip(values, 0.0, None))) @ vectors.T
+    root = symmetric_root(p)
     m = np.empty((instances, width, k))
     q = np.empty((instances, width, width))
     for i in range(instances):

@@ -12,6 +12,7 @@ import numpy as np
 from dmft.core.errors import RunError
 from dmft.model import links
 from dmft.model.activations import Activation, activation, apply
+from onepass.gaussian import symmetric_root
 from onepass.networks import overlaps
 from onepass.networks.activation_kinds import check_integrable
 from sgd_sim.models import multi_index as sgd
@@ -91,6 +92,11 @@ class NetworkParameters:
         if self.link is None:
             return apply(self.pair[1].s, fields) @ self.a_star / self.teacher_width
         return links.evaluate(self.teacher_link.g, np.ascontiguousarray(fields, float))
+
+    def labels_of_normals(self, z: np.ndarray) -> np.ndarray:
+        """The same for independent normals z (n, k): the fields are P^1/2 z, those of orthonormal directions of the teacher's
+        span, as close to its vectors as can be."""
+        return self.labels(z @ symmetric_root(self.P))
 
     @property
     def P(self) -> np.ndarray:

@@ -84,7 +84,7 @@ def escape_steps(
 
 def learning_times(net: Network, directions: np.ndarray, dimension: int, instances: int, t_max: float, level: float,
                    seed: int = 1) -> list[ExitTimes]:
-    """For each direction e (count, k) of an orthonormal teacher the times at which the exact chain, from random starts with a
+    """For each combination e (count, k) of the teacher's vectors the times at which the exact chain, from random starts with a
     second layer of random signs, has an overlap |M e| = level with it."""
     starts = net.random_start(dimension, instances, seed, "signs")
 

@@ -79,7 +79,8 @@ def sample_complexity(model: SpikedTensor, dimensions: Sequence[int], level: flo
     n, share = np.asarray(dimensions, float), np.array([one.share for one in found])
     per_time = n / model.step
     steps, errors = (per_time * np.array([getattr(one, name) for one in found]) for name in ("mean", "error"))
-    expected = 0.0 if diverging else (1.0 / (8.0 * (model.signal - model.step) * model.step) if model.order == 2 else np.nan)
+    growth = 8.0 * (model.signal - model.step) * model.step
+    expected = 0.0 if diverging else (1.0 / growth if model.order == 2 and growth > 0.0 else np.nan)
     if share.min() < FEWEST_EXITS and not diverging:
         verdict = f"not found: {100 * share.max():.0f} % of the runs at most reach |m| = {level:g} by t = {t_max:g}"
         return SpikedEscape(n, steps, errors, share, np.nan, np.nan, expected, verdict)

@@ -43,6 +43,25 @@ def test_directions_do_not_depend_on_the_basis():
     assert np.abs(np.abs(turned.leaps[0].directions) - np.eye(3)[:1]).max() > 0.1      # it was turned indeed
 
 
+def test_exponents_of_a_teacher_whose_vectors_are_not_orthonormal():
+    """He_3 of a field of variance 2 has a part of degree 1, and SGD a drift at M = 0; at variance 1 it has neither. The vectors of
+    two correlated erf units: their sum first."""
+    for norm, exponent in ((1.0, 3), (2.0, 1)):
+        net = onepass.Network("erf", link="hermite3", gamma=0.5, teacher_overlaps=((norm,),))
+        assert net.information_exponent()[0] == staircase(net.labels_of_normals, 1).first == exponent
+        drift = net.drift(net.start({"M": [[0.0]], "Q": [[1.0]]}))[1]
+        assert (abs(drift) > 0.1) == (exponent == 1)
+    net = onepass.Network("erf", teacher_width=2, teacher_overlaps=((1.0, 0.6), (0.6, 1.0)))
+    first, second = staircase(net.labels_of_normals, 2).leaps
+    assert (first.exponent, second.exponent) == (1, 2)
+    assert_allclose(np.abs(first.directions), [[0.5**0.5, 0.5**0.5]], atol=1e-9)
+    P = np.array([[1.0, 0.0], [0.0, 4.0]])      # a longer vector tells more: the first direction leans towards it
+    leaning = onepass.Network("erf", teacher_width=2, teacher_overlaps=tuple(map(tuple, P.tolist())))
+    slopes = np.sqrt(np.diag(P) / (1.0 + np.diag(P)))         # E[erf(u/2^.5) z] for u = P^.5 z, up to a factor
+    found = staircase(leaning.labels_of_normals, 2).leaps[0].directions[0]
+    assert_allclose(np.abs(found), slopes / np.linalg.norm(slopes), atol=1e-6)
+
+
 def test_a_leap_that_waits_for_the_one_before():
     """u1 + u1 h2(u2): after u1 the second direction has exponent 2, and h4(u2) alone would have 4."""
     found = staircase(lambda z: z[:, 0] + z[:, 0] * (z[:, 1] ** 2 - 1.0), 2)

@@ -115,6 +115,11 @@ def test_run_files_of_networks_are_read():
     again = parse_theory(text(8, constraint="none", ridge="ridge = 0.4"))
     assert parse_run(text(8, constraint="none", ridge="ridge = 0.4")).model.weight_decay == 2 * 0.4 / 8
     assert step_length(again) == 0.6
+    changing = "ridge = [[0.0, 0.1], [0.1, 0.2]]"
+    for old, new, said in (('kind = "gd"', 'kind = "sgd"\nbatch_fraction = 0.5\nrescale_gradient = false', "rescale_gradient"),
+                           ("ridge = 0.4", changing, "ridge that changes"), ('"erf"', '"smooth_relu"', "smooth_relu")):
+        with pytest.raises(UserError, match=f"{said}.* has no counterpart in one pass"):
+            parse_run(text(8, constraint="none", ridge="ridge = 0.4").replace(old, new))
     for name, said in (("trained.toml", "constraint"), ("four.toml", "has no counterpart")):
         with pytest.raises(UserError, match=said):
             load_run(root / name)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import onepass
 from dmft.core.errors import UserError
 from onepass.mixtures.binary_integrals import binary_integrals, legendre_rule
-from onepass.mixtures.xor_integrals import sobol_nodes, xor_integrals
+from onepass.mixtures.relu_integrals import relu_integrals, sobol_nodes
 from onepass.runfile import parse_run
 
 BINARY = {"v": [0.8, -0.5], "m": [0.5, -0.3], "R": [[0.4, 0.1], [0.1, 0.3]]}
@@ -36,10 +36,10 @@ def test_integrals_are_linear_in_the_weights_and_in_the_labels():
         assert_allclose(soft[part], 0.8 * hard[part] + 0.2 * opposite[part], atol=1e-14)
     assert np.abs(soft[2] - 0.8 * hard[2] - 0.2 * opposite[2]).max() > 1e-3
 
-    labels, nodes = [[1, 0.9], [0, 0.2]], sobol_nodes(9)
+    labels, nodes = [[1, 0.9], [0, 0.2]], sobol_nodes(4, 9)
 
     def xor(weights):
-        return xor_integrals(*XOR.values(), 3.0, nodes, classes(labels, weights))
+        return relu_integrals(*XOR.values(), 3.0, nodes, classes(labels, weights))
 
     corners = [xor(np.eye(4)[c].reshape(2, 2)) for c in range(4)]
     weights = np.array([0.1, 0.2, 0.3, 0.4])

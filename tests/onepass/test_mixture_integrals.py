@@ -13,7 +13,7 @@ from onepass import BinaryMixture, XorMixture
 from onepass.gaussian import normal_quantile
 from onepass.mixtures.binary_integrals import binary_integrals, legendre_rule
 from onepass.mixtures.mixture import limit_integrals
-from onepass.mixtures.xor_integrals import sobol_nodes, xor_integrals
+from onepass.mixtures.relu_integrals import relu_integrals, sobol_nodes
 
 RULE = legendre_rule(48)
 BINARY, XOR = BinaryMixture(1.0, 0.1).classes, XorMixture(1.0, 0.1).classes
@@ -95,7 +95,7 @@ def test_silent_output_layer_has_closed_forms():
     np.testing.assert_allclose(binary_integrals(np.zeros(2), m, R, snr, RULE, BINARY)[0], expected, atol=1e-14)
     m4, root4 = rng.normal(size=(4, 2)), rng.normal(size=(4, 4))
     R4 = root4 @ root4.T
-    A, _, B = xor_integrals(np.zeros(4), m4, R4, snr, sobol_nodes(13), XOR)
+    A, _, B = relu_integrals(np.zeros(4), m4, R4, snr, sobol_nodes(4, 13), XOR)
     c4 = (np.sum(m4**2, 1) + np.diag(R4)) / snr
     for i in range(4):
         ratio, slope = m4[i] / np.sqrt(c4[i]), m4[i] / (snr * np.sqrt(c4[i]))
@@ -115,7 +115,7 @@ def test_xor_integrals_of_one_speaking_neuron():
     m, root, snr, v = 0.7 * rng.normal(size=(4, 2)), rng.normal(size=(4, 4)), 5.0, np.array([1.7, 0.0, 0.0, 0.0])
     R = root @ root.T / 4
     c = (m[0] @ m[0] + R[0, 0]) / snr
-    A, Ap, B = xor_integrals(v, m, R, snr, sobol_nodes(13), XOR)
+    A, Ap, B = relu_integrals(v, m, R, snr, sobol_nodes(4, 13), XOR)
 
     def moment(power, comp, s):
         mean, y = s * m[0, comp], 1.0 - comp
@@ -142,9 +142,9 @@ def test_xor_rule_converges():
     """The error falls at least in proportion to the number of points: twofold per doubling, far better than 1/sqrt."""
     rng = np.random.default_rng(7)
     v, m, R = rng.normal(size=4), 0.5 * rng.normal(size=(4, 2)), np.eye(4)
-    fine = xor_integrals(v, m, R, 4.0, sobol_nodes(17), XOR)
+    fine = relu_integrals(v, m, R, 4.0, sobol_nodes(4, 17), XOR)
     errors = [
-        max(np.abs(a - b).max() for a, b in zip(xor_integrals(v, m, R, 4.0, sobol_nodes(k), XOR), fine, strict=True))
+        max(np.abs(a - b).max() for a, b in zip(relu_integrals(v, m, R, 4.0, sobol_nodes(4, k), XOR), fine, strict=True))
         for k in (9, 13)
     ]
     assert errors[1] < 1e-5 and errors[1] < errors[0] / 4

@@ -57,6 +57,8 @@ def test_tensors_need_a_diverging_signal():
 
 
 def test_what_is_not_known_is_one_line():
+    at_the_edge = sample_complexity(onepass.SpikedTensor(2, 1.0), (60, 80), 0.5, 4, 0.1)
+    assert at_the_edge.verdict.startswith("not found") and np.isnan(at_the_edge.expected)
     assert matrix_exit_time(onepass.SpikedTensor(2, 0.9), 100, 0.5) == np.inf
     with pytest.raises(UserError, match="matrices without ridge"):
         matrix_exit_time(onepass.SpikedTensor(3, 4.0), 100, 0.5)

@@ -1,16 +1,17 @@
-"""Gaussian integrals of the XOR mixture (Ben Arous et al. 2022, proposition F.2) by quasi-Monte-Carlo in four dimensions.
+"""Gaussian integrals of mixtures with ReLU neurons by quasi-Monte-Carlo, one coordinate per neuron (Ben Arous et al. 2022,
+proposition F.2, for any number p of neurons and r of directions).
 
-X ~ N(s mu, I/lambda) or N(s nu, I/lambda), s = +-1, with labels and probabilities of classes (2, 2, 2): along mu first, s = +1
-first (XOR: y = 1 and 0, each of the four with probability 1/4).
-Fields h_i = W_i.X, i = 1..4, m (4, 2) the components of W_i along mu and nu, R (4, 4) the overlaps of the rest.
+X ~ N(s e_q, I/lambda), s = +-1, with labels and probabilities of classes (r, 2, 2), s = +1 first (XOR: r = 2, y = 1 along the first
+direction and 0 along the second, each of the four with probability 1/4).
+Fields h_i = W_i.X, m (p, r) the components of W_i along the e_q, R (p, p) the overlaps of the rest.
 With e = sigma(v.relu(h)) - y,
 
-    A_iq  = E[X.(mu, nu)_q 1(h_i > 0) e]    A   (4, 2)
-    Ap_ij = E[X.W_j^perp   1(h_i > 0) e]    Ap  (4, 4)
-    B_ij  = E[1(h_i > 0) 1(h_j > 0) e^2]    B   (4, 4)
+    A_iq  = E[X_q        1(h_i > 0) e]      A   (p, r)
+    Ap_ij = E[X.W_j^perp 1(h_i > 0) e]      Ap  (p, p)
+    B_ij  = E[1(h_i > 0) 1(h_j > 0) e^2]    B   (p, p)
 
 For each i the fields are factored with h_i first, h = mean + L z, C = (m m^T + R)/lambda = L L^T. Two things make a few
-thousand scrambled Sobol points enough: z_1 is drawn from its law given h_i > 0, so that no jump is left, and X.mu, X.nu,
+thousand scrambled Sobol points enough: z_1 is drawn from its law given h_i > 0, so that no jump is left, and X_q and
 X.W_j^perp are replaced by their means given h, which are linear in z. For B_ij with i != j the first two are drawn given
 h_i, h_j > 0. Without jumps the sums are continuous functions of the statistics, which the ODE solver needs. A zero pivot
 (parallel neurons) leaves out the coordinate that h does not depend on.
@@ -24,22 +25,14 @@ import numpy as np
 from numba import njit
 from scipy.special import ndtri
 
-from onepass.gaussian import (
-    lower_root,
-    normal_cdf,
-    normal_quantile,
-    sigmoid,
-    sobol_uniforms,
-)
-
-NEURONS = 4
+from onepass.gaussian import lower_root, normal_cdf, normal_quantile, sigmoid, sobol_uniforms
 
 
 @lru_cache(maxsize=4)
-def sobol_nodes(log2_points: int) -> np.ndarray:
-    """Fixed scrambled Sobol points (2^log2_points, 5): two uniforms and three normals; the first normal is the quantile of the
-    second uniform."""
-    u = sobol_uniforms(NEURONS, log2_points)
+def sobol_nodes(neurons: int, log2_points: int) -> np.ndarray:
+    """Fixed scrambled Sobol points (2^log2_points, p + 1): two uniforms and p - 1 normals; the first normal is the quantile of the
+    second uniform. (2^log2_points, 1) for a single neuron, which needs one uniform."""
+    u = sobol_uniforms(neurons, log2_points)
     return np.hstack([u[:, :2], ndtri(u[:, 1:])])
 
 
@@ -60,14 +53,17 @@ def _root_in_order(m, R, snr, order, C, L):
     for a in range(order.size):
         for b in range(order.size):
             i, j = order[a], order[b]
-            C[a, b] = (m[i, 0] * m[j, 0] + m[i, 1] * m[j, 1] + R[i, j]) / snr
+            along = 0.0
+            for q in range(m.shape[1]):
+                along += m[i, q] * m[j, q]
+            C[a, b] = (along + R[i, j]) / snr
     lower_root(C, L)
 
 
 @njit(cache=True)
 def _mean_of(m, component, order, mean):
-    """Put the mean of the fields given component 0..3 = +mu, -mu, +nu, -nu into `mean`, in the given order; returns direction and
-    sign of the component."""
+    """Put the mean of the fields given component 2q (s = +1) or 2q + 1 (s = -1) into `mean`, in the given order; returns direction
+    and sign of the component."""
     q, s = component // 2, 1.0 - 2.0 * (component % 2)
     for a in range(order.size):
         mean[a] = s * m[order[a], q]
@@ -77,8 +73,11 @@ def _mean_of(m, component, order, mean):
 @njit(cache=True)
 def _put_first(order, i, j):
     """0..n-1 with i first and, if j >= 0, j second."""
-    order[0], order[1] = i, j
-    place = 1 if j < 0 else 2
+    order[0] = i
+    place = 1
+    if j >= 0:
+        order[1] = j
+        place = 2
     for a in range(order.size):
         if a != i and a != j:
             order[place] = a
@@ -99,21 +98,21 @@ def _output(v, order, mean, L, z, forced):
 
 
 @njit(cache=True)
-def xor_integrals(v, m, R, snr, nodes, classes):
-    """A (4, 2), Ap (4, 4), B (4, 4) at statistics v (4,), m (4, 2), R (4, 4), finite snr = lambda; nodes of `sobol_nodes`."""
-    n, points = 4, nodes.shape[0]
-    A, Ap, B = np.zeros((n, 2)), np.zeros((n, n)), np.zeros((n, n))
+def relu_integrals(v, m, R, snr, nodes, classes):
+    """A (p, r), Ap (p, p), B (p, p) at statistics v (p,), m (p, r), R (p, p), finite snr = lambda; nodes of `sobol_nodes`."""
+    (n, r), points = m.shape, nodes.shape[0]
+    A, Ap, B = np.zeros((n, r)), np.zeros((n, n)), np.zeros((n, n))
     C, L, order = np.empty((n, n)), np.zeros((n, n)), np.empty(n, np.int64)
-    slope, slope_perp = np.empty((2, n)), np.empty((n, n))
+    slope, slope_perp = np.empty((r, n)), np.empty((n, n))
     z, mean, sum_ez = np.empty(n), np.empty(n), np.empty(n)
     for i in range(n):
         _put_first(order, i, -1)
         _root_in_order(m, R, snr, order, C, L)
-        for q in range(2):
+        for q in range(r):
             _regress(L, m[:, q], order, snr, slope[q])
         for j in range(n):
             _regress(L, R[:, j], order, snr, slope_perp[j])
-        for component in range(4):
+        for component in range(2 * r):
             q, s = _mean_of(m, component, order, mean)
             y, share = classes[q, component % 2]
             tail = normal_cdf(mean[0] / L[0, 0])  # P(h_i > 0)
@@ -131,7 +130,7 @@ def xor_integrals(v, m, R, snr, nodes, classes):
             weight = share * tail / points
             A[i, q] += weight * s * sum_e
             B[i, i] += weight * sum_e2
-            for q2 in range(2):
+            for q2 in range(r):
                 A[i, q2] += weight * np.sum(slope[q2] * sum_ez)
             for j in range(n):
                 Ap[i, j] += weight * np.sum(slope_perp[j] * sum_ez)
@@ -140,7 +139,7 @@ def xor_integrals(v, m, R, snr, nodes, classes):
         for j in range(i + 1, n):
             _put_first(order, i, j)
             _root_in_order(m, R, snr, order, C, L)
-            for component in range(4):
+            for component in range(2 * r):
                 q, s = _mean_of(m, component, order, mean)
                 y, share = classes[q, component % 2]
                 tail = normal_cdf(mean[0] / L[0, 0])
