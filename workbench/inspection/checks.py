@@ -8,7 +8,7 @@ import numpy as np
 
 from dmft.model.curves import name_of_curve
 from dmft.model.runfile import Run
-from dmft.result.concerns import UNSTABLE_SHARE, identity, largest
+from dmft.result.concerns import IDENTITY_SHARE, UNSTABLE_SHARE, identity, largest
 from dmft.result.systematic import REMEDIES, Systematic, systematic_errors
 from dmft.result.theory import Kernels, Theory
 from workbench.inspection.aging import shown_waiting_times
@@ -40,9 +40,11 @@ def _theory(theory: Theory) -> list[ResultCheck]:
         found.append(ResultCheck("nu_hat: A.29 against A.19, largest relative gap", gap, None,
                            f"O(eta), here eta = {eta:g}: a large gap says that the learning rate is coarse"))
     if sphere and theory.sampled:
-        z, bound = identity(theory)
-        found.append(ResultCheck("nu_hat: exact identity, largest deviation in standard errors", z, _below(z, bound),
-                           f"chance makes {bound:.3g} of it: take more samples or a smaller learning rate"))
+        z, bound, share = identity(theory)
+        fine = None if np.isnan(z) else z <= bound or share <= IDENTITY_SHARE
+        found.append(ResultCheck("nu_hat: exact identity, largest deviation in standard errors", z, fine,
+                           f"chance makes {bound:.3g} of it, bounded tangents {100 * IDENTITY_SHARE:.0f} % of nu_hat (here "
+                           f"{100 * share:.2g} %): beyond both, take more samples or a smaller learning rate"))
     if not theory.sampled:
         told = {name: theory.history_error[name] for name in _NOT_RANDOM if name in theory.history_error}
         return [*found, *(ResultCheck(f"error of {name_of_curve(name, theory.attrs)} by the blocks of the history", largest(error),

@@ -256,11 +256,17 @@ def test_decades():
 
 
 def test_one_set_of_warnings(results):
-    """An identity that chance explains is no alarm (four replicas, many times); one that it does not is told by all."""
+    """An identity that chance explains is no alarm (four replicas, many times), nor is one per cent; more is told by all."""
     theory = results.result
-    z, bound = identity(theory)
+    z, bound, _ = identity(theory)
     assert z < bound and not any("identity" in text for text in theory.warnings)
-    off = replace(theory, curves={**theory.curves, "nu_gap": theory.nu_gap + 2 * bound * theory.nu_gap_error})
+
+    def off_by(share: float) -> dmft.Theory:
+        scale = np.full(theory.t.size, share * np.abs(theory.nu_hat).max())
+        return replace(theory, curves={**theory.curves, "nu_gap": scale, "nu_gap_error": scale / (2 * bound)})
+
+    assert identity(off_by(0.01))[0] > bound and not any("identity" in text for text in off_by(0.01).warnings)
+    off = off_by(0.1)
     assert any("exact identity" in text for text in off.warnings)
     said = str(dmft.compare(off, results.sim))
     assert all(text in said for text in off.warnings)
