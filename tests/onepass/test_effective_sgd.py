@@ -201,6 +201,7 @@ def test_binary_ring_fluctuations_have_the_corrected_sign():
     assert np.abs(variance_z(sgd, wrong)).min() > 20
 
 
+@pytest.mark.slow
 def test_xor_ring_fluctuations_have_the_corrected_sign():
     model, N, times = XorMixture(np.inf, 0.05), 1000, [2.0, 20.0]
     point = fixed_point_of(("+mu", "+mu", "-nu", "-nu"), model.ring, np.array([1.0, 2.0, 1.0, 3.0]))
@@ -228,6 +229,7 @@ def within_binomial(hits: np.ndarray, probability: float) -> bool:
     return bool(abs(np.mean(hits) - probability) < 4 * np.sqrt(probability * (1 - probability) / n))
 
 
+@pytest.mark.slow
 def test_half_of_the_binary_runs_end_on_the_ring():
     model, N = BinaryMixture(100.0, 0.1), 250
     end = model.chain(N, 800, model.random_start(N, 800), [40.0])

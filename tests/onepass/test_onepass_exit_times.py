@@ -166,6 +166,7 @@ def test_power_fit_recovers_slope_and_error():
     assert 0 < fit.slope_error < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_quenched_exit_time_of_the_noisy_process():
     """Against draws of the start, and against the exact chain, from which it differs by its linear drift: 2 % at T = 0.02. Twin:

@@ -33,6 +33,7 @@ def test_sgd_itself():
     assert abs(found.mean - matrix_exit_time(onepass.SpikedTensor(2, 2.0), 500, 0.7)) > 6.0 * found.error
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 def test_samples_grow_as_n_log_n_above_the_critical_signal_alone():
     """Twin: the slope of a signal of 3."""
