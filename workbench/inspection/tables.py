@@ -129,4 +129,4 @@ def _across(opened: Opened, name: str, array: np.ndarray) -> Table:
     first = store.read(path, "t") if rows.shape[0] == times else np.arange(rows.shape[0])
     base = name.rpartition("/")[2]
     columns = [f"{base}[{','.join(map(str, index))}]" if index else base for index in product(*map(range, rows.shape[1:]))]
-    return ["t" if rows.shape[0] == times else "index", *columns], [first, *rows.reshape(rows.shape[0], -1).T]
+    return ["t" if rows.shape[0] == times else "index", *columns], [first, *rows.reshape(rows.shape[0], len(columns)).T]
