@@ -74,6 +74,27 @@ def limit_integrals(s_, ds, kinked, v, m, classes, width):
 
 
 @njit(cache=True, nogil=True)
+def _at_node(s, ds, v, m, L, spread, node, q, minus, x, h, zeta, slope):
+    """The output's field v.s(h) of the sample of a class that the normals `node` (r + p,) make; fills x (r,), its components along
+    the means, and h, zeta = W^perp X and s'(h), (p,) each. spread: 1/sqrt(snr)."""
+    p, r = m.shape
+    for a in range(r):
+        x[a] = spread * node[a]
+    x[q] += 1.0 - 2.0 * minus
+    field = 0.0
+    for i in range(p):
+        zeta[i] = 0.0
+        for b in range(i + 1):
+            zeta[i] += spread * L[i, b] * node[r + b]
+        h[i] = zeta[i]
+        for a in range(r):
+            h[i] += m[i, a] * x[a]
+        slope[i] = ds(h[i])
+        field += v[i] * s(h[i])
+    return field
+
+
+@njit(cache=True, nogil=True)
 def point_integrals(s, ds, v, m, R, snr, classes, nodes):
     """es (p,), A (p, r), Ap (p, p), B (p, p) and the share of points that are classified wrongly, for any activation and width, by
     quasi-Monte-Carlo with nodes (points, r + p) of `normal_nodes`."""
@@ -81,25 +102,13 @@ def point_integrals(s, ds, v, m, R, snr, classes, nodes):
     es, A, Ap, B, wrong = np.zeros(p), np.zeros((p, r)), np.zeros((p, p)), np.zeros((p, p)), 0.0
     L, x, h, zeta, slope = np.zeros((p, p)), np.zeros(r), np.zeros(p), np.zeros(p), np.zeros(p)
     lower_root(R, L)
-    spread = 0.0 if np.isinf(snr) else 1.0 / np.sqrt(snr)
+    spread = 1.0 / np.sqrt(snr)
     points = nodes.shape[0] if spread > 0.0 else 1
     for t in range(points):
         for component in range(2 * r):
             q, minus = component // 2, component % 2
             y, weight = classes[q, minus, 0], classes[q, minus, 1] / points
-            for a in range(r):
-                x[a] = spread * nodes[t, a]
-            x[q] += 1.0 - 2.0 * minus
-            field = 0.0
-            for i in range(p):
-                zeta[i] = 0.0
-                for b in range(i + 1):
-                    zeta[i] += spread * L[i, b] * nodes[t, r + b]
-                h[i] = zeta[i]
-                for a in range(r):
-                    h[i] += m[i, a] * x[a]
-                slope[i] = ds(h[i])
-                field += v[i] * s(h[i])
+            field = _at_node(s, ds, v, m, L, spread, nodes[t], q, minus, x, h, zeta, slope)
             e = sigmoid(field) - y
             if field == 0.0:
                 wrong += 0.5 * weight
@@ -183,28 +192,13 @@ def gradient_covariance(s, ds, v, m, R, snr, classes, nodes):
     mean, second, row = np.zeros(size), np.zeros((size, size)), np.empty(size)
     L, x, h, zeta, on = np.zeros((p, p)), np.zeros(r), np.zeros(p), np.zeros(p), np.zeros(p)
     lower_root(R, L)
-    noisy = not np.isinf(snr)
-    points = nodes.shape[0] if noisy else 1
     spread = 1.0 / np.sqrt(snr)
+    points = nodes.shape[0] if spread > 0.0 else 1
     for t in range(points):
         for component in range(2 * r):
             q, minus = component // 2, component % 2
             weight = classes[q, minus, 1] / points
-            for a in range(r):
-                x[a] = spread * nodes[t, a]
-            x[q] += 1.0 - 2.0 * minus
-            field = 0.0
-            for i in range(p):
-                zeta[i] = 0.0
-                if noisy:
-                    for b in range(i + 1):
-                        zeta[i] += spread * L[i, b] * nodes[t, r + b]
-                h[i] = zeta[i]
-                for a in range(r):
-                    h[i] += m[i, a] * x[a]
-                on[i] = ds(h[i])
-                field += v[i] * s(h[i])
-            e = sigmoid(field) - classes[q, minus, 0]
+            e = sigmoid(_at_node(s, ds, v, m, L, spread, nodes[t], q, minus, x, h, zeta, on)) - classes[q, minus, 0]
             place = p + p * r
             for i in range(p):
                 row[i] = e * s(h[i])
