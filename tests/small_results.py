@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import dmft
+import sgd_sim
 from tests.run_files import run_text
 
 SMALL = 'title = "small"\n' + run_text(
@@ -18,3 +22,10 @@ class StopAfter:
     def flags(self) -> int:
         self.left -= 1
         return 1 if self.left < 0 else 0
+
+
+def solved_and_simulated(run: dmft.Run, folder: Path) -> Path:
+    """The folder, with theory.h5 and sim.h5 of a run."""
+    dmft.solve(run, output=folder / "theory.h5")
+    sgd_sim.simulate(run, output=folder / "sim.h5")
+    return folder

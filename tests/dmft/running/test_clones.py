@@ -22,7 +22,7 @@ from tests.run_files import run_text
 from tests.sgd_sim.simulator_reference import phase_dv, reference
 from tests.sgd_sim.test_gpu_simulator import on_cpu, on_gpu
 from tests.sgd_sim.test_simulator_reference import drawn
-from tests.small_results import StopAfter
+from tests.small_results import StopAfter, solved_and_simulated
 
 HEAT = {"kind": "langevin", "temperature": 0.3}
 COINS = {"kind": "sgd", "batch_fraction": 0.5}
@@ -85,10 +85,7 @@ RUN = dmft.parse_run(run_text(t_max=1.0, problem={"alpha": 2.0}, theory={"sample
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("clones")
-    dmft.solve(RUN, output=folder / "theory.h5")
-    sgd_sim.simulate(RUN, output=folder / "sim.h5")
-    return folder
+    return solved_and_simulated(RUN, tmp_path_factory.mktemp("clones"))
 
 
 def z_at_the_end(theory, simulation) -> float:

@@ -13,7 +13,7 @@ from dmft.result.snapshots import quantiles
 from tests.png import png_shape
 from tests.run_files import run_text
 from tests.sgd_sim.test_gpu_simulator import on_cpu, on_gpu
-from tests.small_results import StopAfter
+from tests.small_results import StopAfter, solved_and_simulated
 from workbench.inspection.against_fields import SHARES
 from workbench.inspection.kinds import kind_of
 from workbench.inspection.opening import open_file
@@ -26,10 +26,7 @@ RUN = dmft.parse_run(run_text(t_max=0.4, problem={"alpha": 2.0}, simulation={"di
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """A theory and a simulation with snapshots."""
-    folder = tmp_path_factory.mktemp("snapshots")
-    dmft.solve(RUN, output=folder / "theory.h5")
-    sgd_sim.simulate(RUN, output=folder / "sim.h5")
-    return folder
+    return solved_and_simulated(RUN, tmp_path_factory.mktemp("snapshots"))
 
 
 def test_averages_are_the_curves(files):
