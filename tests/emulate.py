@@ -102,42 +102,41 @@ static void one_thread() {
 }
 
 // Returns whether any block wrote numbers beyond the shared memory that it was given (not far beyond: into the array `shared`).
-static int run_blocks(unsigned gx, unsigned gy, unsigned bx, unsigned by, unsigned given) {
+static int run_blocks(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned given) {
     const size_t stack = 1 << 16;
     const unsigned threads = bx * by;
     std::vector<char> stacks(stack * threads);
     contexts.resize(threads), places.resize(threads);
     std::vector<char> started;
     int beyond = 0;
-    gridDim = {gx, gy, 1}, blockDim = {bx, by, 1};
-    for (unsigned y = 0; y < gy; y++)
-        for (unsigned x = 0; x < gx; x++) {
-            blockIdx = {x, y, 0};
-            ended.assign(threads, 0), started.assign(threads, 0);
-            block_barrier = {threads};
-            for (unsigned warp = 0; 32 * warp < threads; warp++) warp_barriers[warp] = {min(32u, threads - 32 * warp)};
-            for (double &number : shared) number = std::nan("");
-            for (unsigned t = 0; t < threads; t++) {
-                getcontext(&contexts[t]);
-                contexts[t].uc_stack.ss_sp = stacks.data() + stack * t;
-                contexts[t].uc_stack.ss_size = stack;
-                contexts[t].uc_link = &turns;
-                makecontext(&contexts[t], one_thread, 0);
-            }
-            for (bool going = true; going;) {
-                going = false;
-                for (unsigned t = 0; t < threads; t++)
-                    if (!ended[t]) {
-                        present_thread = t, threadIdx = {t % bx, t / bx, 0}, going = true;
-                        if (!_setjmp(scheduler.place)) {
-                            if (started[t]) _longjmp(places[t].place, 1);
-                            started[t] = 1;
-                            setcontext(&contexts[t]);
-                        }
-                    }
-            }
-            for (unsigned k = (given + 7) / 8; k < sizeof shared / sizeof *shared; k++) beyond |= !std::isnan(shared[k]);
+    gridDim = {gx, gy, gz}, blockDim = {bx, by, 1};
+    for (unsigned block = 0; block < gx * gy * gz; block++) {
+        blockIdx = {block % gx, block / gx % gy, block / gx / gy};
+        ended.assign(threads, 0), started.assign(threads, 0);
+        block_barrier = {threads};
+        for (unsigned warp = 0; 32 * warp < threads; warp++) warp_barriers[warp] = {min(32u, threads - 32 * warp)};
+        for (double &number : shared) number = std::nan("");
+        for (unsigned t = 0; t < threads; t++) {
+            getcontext(&contexts[t]);
+            contexts[t].uc_stack.ss_sp = stacks.data() + stack * t;
+            contexts[t].uc_stack.ss_size = stack;
+            contexts[t].uc_link = &turns;
+            makecontext(&contexts[t], one_thread, 0);
         }
+        for (bool going = true; going;) {
+            going = false;
+            for (unsigned t = 0; t < threads; t++)
+                if (!ended[t]) {
+                    present_thread = t, threadIdx = {t % bx, t / bx, 0}, going = true;
+                    if (!_setjmp(scheduler.place)) {
+                        if (started[t]) _longjmp(places[t].place, 1);
+                        started[t] = 1;
+                        setcontext(&contexts[t]);
+                    }
+                }
+        }
+        for (unsigned k = (given + 7) / 8; k < sizeof shared / sizeof *shared; k++) beyond |= !std::isnan(shared[k]);
+    }
     return beyond;
 }
 """
@@ -154,10 +153,11 @@ def _runner(text: str, name: str) -> str:
     """A host function that runs a kernel over a grid."""
     listed = _parameters(text, name)
     names = [re.split(r"[ *]", one)[-1] for one in listed.split(",")]
-    return (f'extern "C" int run_{name}(unsigned gx, unsigned gy, unsigned bx, unsigned by, unsigned given, {listed}) {{\n'
+    sizes = "unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned given"
+    return (f'extern "C" int run_{name}({sizes}, {listed}) {{\n'
             f"    auto call = [=] {{ {name}({', '.join(names)}); }};\n    body = &call;\n"
             "    enter = [](const void *call_) { (*static_cast<const decltype(call) *>(call_))(); };\n"
-            "    return run_blocks(gx, gy, bx, by, given);\n}\n")
+            "    return run_blocks(gx, gy, gz, bx, by, given);\n}\n")
 
 
 def _compiled(text: str, suffix: str, *flags: str) -> Path:
@@ -276,7 +276,7 @@ class HostGpu:
             def launch(grid, block, arguments, shared):
                 assert shared <= HostGpu.shared_bytes
                 assert len(arguments) == count, f"{name} takes {count} arguments, not {len(arguments)}"
-                sizes = [ctypes.c_uint(n) for n in ((*grid, 1)[:2] + (*block, 1)[:2] + (shared,))]
+                sizes = [ctypes.c_uint(n) for n in ((*grid, 1, 1)[:3] + (*block, 1)[:2] + (shared,))]
                 passed = [_argument(value) for value in arguments]
 
                 def work():

@@ -16,7 +16,7 @@ import numpy as np
 from dmft.core import store
 from dmft.core.errors import FileError
 from dmft.core.parallel import Comm
-from dmft.core.parts import Part, Piece, pieces, send
+from dmft.core.parts import Part, Piece, pieces_of_parts, send_parts
 from dmft.core.tree import flatten, nest
 from dmft.core.worker import Job, Worker
 
@@ -70,23 +70,25 @@ class Checkpoint:
             parts[name] = Part(shared, own, part.lines, part.total)
         worker.restore(parts)
 
-    def write(self, state: Mapping[str, Any], worker: Worker, indices: list[int], leads: bool, attrs: dict[str, Any]) -> None:
-        """Save the state of the job (given on the root) and of every worker. indices: the worker of each group of ranks; leads:
-        whether this rank is the first of its group. Every rank must call this; an error of the root (a full disk, say) is raised
-        on all of them."""
-        parts = worker.state()
+    def write(self, state: Mapping[str, Any], workers: Mapping[int, Worker], dealt: list[list[int]], leads: bool,
+              attrs: dict[str, Any]) -> None:
+        """Save the state of the job (given on the root) and of every worker. workers: of this rank; dealt: those of each group of
+        ranks; leads: whether this rank is the first of its group. Every rank must call this; an error of the root (a full disk,
+        say) is raised on all of them."""
         if not self.comm.is_root:
-            for part in parts.values():
-                send(part, self.comm, leads)
-        self.comm.from_root(lambda: self._write(state, parts, indices, attrs))
+            for worker in workers.values():
+                send_parts(worker.state(), self.comm, leads)
+        self.comm.from_root(lambda: self._write(state, workers, dealt, attrs))
         self.source = self.path
-        self.waiting |= set(indices)
+        self.waiting |= {index for each in dealt for index in each}
 
-    def _write(self, state: Mapping[str, Any], parts: Mapping[str, Part], indices: list[int], attrs: dict[str, Any]) -> None:
+    def _write(self, state: Mapping[str, Any], workers: Mapping[int, Worker], dealt: list[list[int]],
+               attrs: dict[str, Any]) -> None:
         """On the root: write the file; workers that wait in the present one are copied."""
-        coming = self._pieces(parts, indices)
+        coming = self._pieces(workers, dealt)
         try:
-            kept = [name for index in sorted(self.waiting - set(indices)) for name in self._names(index)]
+            absent = self.waiting - {index for each in dealt for index in each}
+            kept = [name for index in sorted(absent) for name in self._names(index)]
             attrs = {**attrs, "checkpoint_layout": self.job.checkpoint_layout}
             with store.Writer(self.path, self.job.kind, self.job.run_text, attrs, True) as writer:
                 for name, array in flatten(state).items():
@@ -103,14 +105,15 @@ class Checkpoint:
         below = nest(store.load_header(self.source).shapes)[ACTIVE][str(index)]
         return [f"{ACTIVE}/{index}/{name}" for name in flatten(below)]
 
-    def _pieces(self, parts: Mapping[str, Part], indices: list[int]) -> Iterator[Piece]:
+    def _pieces(self, workers: Mapping[int, Worker], dealt: list[list[int]]) -> Iterator[Piece]:
         """On the root: the pieces of every rank, in the order in which each of them sends."""
-        roots = group_roots(self.comm.size, len(indices))
-        for index, first, end in zip(indices, roots[:-1], roots[1:], strict=True):
+        roots = group_roots(self.comm.size, len(dealt))
+        for indices, first, end in zip(dealt, roots[:-1], roots[1:], strict=True):
             for rank in range(first, end):
-                for name, part in parts.items():
-                    for piece in pieces(part, self.comm, rank, rank == first):
-                        yield piece._replace(name=f"{ACTIVE}/{index}/{name}/{piece.name}")
+                for index in indices:
+                    parts = workers[index].state() if rank == self.comm.rank else None
+                    for piece in pieces_of_parts(parts, self.comm, rank, rank == first):
+                        yield piece._replace(name=f"{ACTIVE}/{index}/{piece.name}")
 
     def remove(self) -> None:
         if self.comm.is_root:

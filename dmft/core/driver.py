@@ -18,6 +18,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from dmft.core import store
 from dmft.core.checkpoint import Checkpoint, group_roots
+from dmft.core.crew import Crew, dealt
 from dmft.core.errors import Stopped
 from dmft.core.locks import lock
 from dmft.core.outputs import Found, examine
@@ -26,7 +27,7 @@ from dmft.core.parts import assembled, pieces, send
 from dmft.core.progress import Progress
 from dmft.core.stopping import Never, Stop, exit_code_of
 from dmft.core.watch import watched
-from dmft.core.worker import Job, Worker
+from dmft.core.worker import Job
 
 Result = TypeVar("Result")
 
@@ -50,6 +51,18 @@ class _News(NamedTuple):
     running: bool
     progress: float
     took: float         # seconds spent on steps since the last exchange
+
+
+class _Round(NamedTuple):
+    """Workers that are under way at a time."""
+
+    crew: Crew  # of this rank
+    group: Comm  # of the ranks that step them
+    dealt: list[list[int]]  # the workers of each group
+
+    @property
+    def indices(self) -> list[int]:
+        return [index for each in self.dealt for index in each]
 
 
 def drive(job: Job[Result], output: str | Path | None = None, resume: bool = False, quiet: bool = True,
@@ -96,7 +109,7 @@ class _Driver(Generic[Result]):
                     self._take_up(found)
             with Progress(1.0, self.job.kind, self.quiet) as progress:
                 while pending := self.job.pending():
-                    self._round(pending[:self.comm.size], progress)
+                    self._round(pending, progress)
                     progress.label = self.job.label(range(self.job.finished))
             return Ended(self._finish(), True)
 
@@ -124,54 +137,59 @@ class _Driver(Generic[Result]):
 
     # --- a round --------------------------------------------------------------------------------------------
 
-    def _round(self, indices: list[int], progress: Progress) -> None:
-        """One worker per group of ranks, side by side, until all are done."""
-        group = self.comm.split(len(indices))
-        index = indices[group.group]
-        worker = self.job.worker(index, group)
+    def _round(self, pending: list[int], progress: Progress) -> None:
+        """Workers side by side, one per group of ranks or as many as the job steps abreast, until all are done."""
+        groups = min(len(pending), self.comm.size)
+        abreast = self.job.abreast() if hasattr(self.job, "abreast") else 1
+        dealt_out = dealt(pending[: groups * abreast], groups)
+        group = self.comm.split(groups)
+        crew = Crew({index: self.job.worker(index, group) for index in dealt_out[group.group]}, getattr(self.job, "step", None))
+        this = _Round(crew, group, dealt_out)
         try:
             if self.checkpoint:
-                self.checkpoint.restore(index, worker)
-            self._steps(worker, group, indices, progress)
+                for index, worker in crew.workers.items():
+                    self.checkpoint.restore(index, worker)
+            self._steps(this, progress)
         finally:
-            worker.close()
-        self._collect(worker, group, indices)
+            crew.close()
+        self._collect(this)
         if self.kept:
-            self.kept.write({}, worker, indices, group.is_root, {**self._all_attrs(), "outcome": "complete"})
+            self.kept.write({}, crew.workers, dealt_out, group.is_root, {**self._all_attrs(), "outcome": "complete"})
         if self.checkpoint:
-            self.checkpoint.waiting -= set(indices)
+            self.checkpoint.waiting -= set(this.indices)
         group.free()
 
-    def _steps(self, worker: Worker, group: Comm, indices: list[int], progress: Progress) -> None:
+    def _steps(self, this: _Round, progress: Progress) -> None:
         """Step until every worker is done."""
-        steps, took, progress.label = 1, 0.0, self.job.label(indices)
+        steps, took, progress.label, crew = 1, 0.0, self.job.label(this.indices), this.crew
         while True:
-            news = self._exchange(worker, took)
-            self._tell_start(news.progress, indices)
-            share = self._share(news.progress, indices)
-            progress.update(share, worker.note)
+            news = self._exchange(crew, took)
+            self._tell_start(news.progress, this.indices)
+            share = self._share(news.progress, this.indices)
+            progress.update(share, crew.first.note)
             if self.hook and self.comm.is_root:
-                self.hook(worker, share)
+                for worker in crew.workers.values():
+                    self.hook(worker, share)
             if not news.running:
                 return
             if news.stop:
-                self._stop(news, worker, group, indices)
+                self._stop(news, this)
             if news.save:
-                self._save(news, worker, group, indices)
+                self._save(news, this)
             steps = self._steps_to_go(steps, news.took)
-            if worker.done:
+            if crew.done:
                 time.sleep(min(LOOK, news.took))     # others are still at work: do not spin on them
             begin = time.monotonic()     # sleep is no work: counted as such, it would keep the others at ever fewer steps
             for _ in range(steps):
-                if worker.done:
+                if crew.done:
                     break
-                worker.step()
+                crew.step()
             took = time.monotonic() - begin
 
-    def _exchange(self, worker: Worker, took: float) -> _News:
+    def _exchange(self, crew: Crew, took: float) -> _News:
         """The news of all ranks put together; only the root's clock decides when a checkpoint is due."""
         due = self.checkpoint is not None and time.monotonic() - self.saved >= self.job.checkpoint_interval
-        mine = _News(self.stop.flags, due and self.comm.is_root, not worker.done, worker.progress, took)
+        mine = _News(self.stop.flags, due and self.comm.is_root, not crew.done, crew.progress, took)
         ranks = self.comm.gather(mine)
         return _News(reduce(or_, (news.stop for news in ranks)), any(news.save for news in ranks),
                      any(news.running for news in ranks), sum(news.progress for news in ranks) / len(ranks),
@@ -196,20 +214,21 @@ class _Driver(Generic[Result]):
             self._note(f"continuing from {self.source}, {100 * self.progress_before:.0f} % done")
             self.source = None
 
-    def _stop(self, news: _News, worker: Worker, group: Comm, indices: list[int]) -> None:
+    def _stop(self, news: _News, this: _Round) -> None:
         """Write a checkpoint and raise Stopped."""
         code = exit_code_of(news.stop)
         if self.checkpoint is None:
             raise Stopped("stopped; no output file was given, so nothing is kept", code)
-        worker.close()
-        self._save(news, worker, group, indices)
+        this.crew.close()
+        self._save(news, this)
         raise Stopped(f"stopped after a checkpoint ({self.checkpoint.path}); --resume continues", code)
 
-    def _save(self, news: _News, worker: Worker, group: Comm, indices: list[int]) -> None:
+    def _save(self, news: _News, this: _Round) -> None:
         assert self.checkpoint is not None
-        attrs = {**self._all_attrs(), "outcome": "stopped", "progress": self._share(news.progress, indices),
+        attrs = {**self._all_attrs(), "outcome": "stopped", "progress": self._share(news.progress, this.indices),
                  "progress_before": self.progress_before, "wall_time_before": self.seconds_before}
-        self.checkpoint.write(self.job.state() if self.comm.is_root else {}, worker, indices, group.is_root, attrs)
+        state = self.job.state() if self.comm.is_root else {}
+        self.checkpoint.write(state, this.crew.workers, this.dealt, this.group.is_root, attrs)
         self.saved = time.monotonic()
 
     def _share(self, progress: float, indices: list[int]) -> float:
@@ -228,17 +247,20 @@ class _Driver(Generic[Result]):
 
     # --- the end ----------------------------------------------------------------------------------------------
 
-    def _collect(self, worker: Worker, group: Comm, indices: list[int]) -> None:
+    def _collect(self, this: _Round) -> None:
         """Bring the solutions of all groups to the root, in order."""
-        part = worker.solution()
+        parts = {index: worker.solution() for index, worker in this.crew.workers.items()}
         if self.comm.is_root:
-            roots = group_roots(self.comm.size, len(indices))
-            for index, first, end in zip(indices, roots, roots[1:], strict=False):
-                several = (piece for rank in range(first, end) for piece in pieces(part, self.comm, rank, rank == first))
-                self.job.enter(index, assembled(several))
+            roots = group_roots(self.comm.size, len(this.dealt))
+            for indices, first, end in zip(this.dealt, roots, roots[1:], strict=False):
+                for index in indices:
+                    several = (piece for rank in range(first, end)
+                               for piece in pieces(parts.get(index), self.comm, rank, rank == first))
+                    self.job.enter(index, assembled(several))
         else:
-            send(part, self.comm, group.is_root)
-        self.job.finished += len(indices)
+            for part in parts.values():
+                send(part, self.comm, this.group.is_root)
+        self.job.finished += len(this.indices)
 
     def _finish(self) -> Result:
         attrs = self._all_attrs()

@@ -53,9 +53,10 @@ def send(part: Part, comm: Comm, leads: bool) -> None:
         comm.send_array(part.own[name], 0)
 
 
-def pieces(part: Part, comm: Comm, rank: int, leads: bool) -> Iterator[Piece]:
+def pieces(part: Part | None, comm: Comm, rank: int, leads: bool) -> Iterator[Piece]:
     """On the root: the arrays of a rank; those of the root itself are in `part`, those of others are received."""
     if rank == comm.rank:
+        assert part is not None
         for name, array in flatten(part.shared).items() if leads else ():
             yield Piece(f"shared/{name}", np.asarray(array))
         for name in part.own:
@@ -66,6 +67,21 @@ def pieces(part: Part, comm: Comm, rank: int, leads: bool) -> Iterator[Piece]:
         yield Piece(f"shared/{name}", comm.recv_array(rank))
     for name in own:
         yield Piece(f"own/{name}", comm.recv_array(rank), slice(*lines), total)
+
+
+def send_parts(parts: Mapping[str, Part], comm: Comm, leads: bool) -> None:
+    """Send several parts by name to the root of comm, which receives them by `pieces_of_parts`."""
+    comm.send_array(np.frombuffer(json.dumps(list(parts)).encode(), np.uint8), 0)
+    for part in parts.values():
+        send(part, comm, leads)
+
+
+def pieces_of_parts(parts: Mapping[str, Part] | None, comm: Comm, rank: int, leads: bool) -> Iterator[Piece]:
+    """On the root: the arrays of all parts of a rank; parts: of the root itself."""
+    own = parts or {}
+    for name in own if rank == comm.rank else json.loads(bytes(comm.recv_array(rank))):
+        for piece in pieces(own.get(name), comm, rank, leads):
+            yield piece._replace(name=f"{name}/{piece.name}")
 
 
 def assembled(several: Iterable[Piece]) -> Part:

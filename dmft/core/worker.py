@@ -50,7 +50,7 @@ class Worker(Protocol):
         called together, except those that are `done`."""
 
     def state(self) -> Mapping[str, Part]:
-        """Everything that `restore` needs, by part. The names of parts are the same for all workers of a job."""
+        """Everything that `restore` needs, by part."""
 
     def restore(self, parts: Mapping[str, Part]) -> None:
         """Take over a state that `state` gave, perhaps on another number of ranks. Names in `shared` are flat ("a/b")."""
@@ -67,7 +67,8 @@ class Job(Protocol[Result_co]):
     """A run to be computed. Every rank has one; on the root it holds the solutions.
 
     A job may have `keeps_state = True`: the last state of every worker is then kept beside the result. It may set `kept_state` in
-    `take_up`, to the header of such a file: its workers then continue from there."""
+    `take_up`, to the header of such a file: its workers then continue from there. It may have `abreast()`, asked before every
+    round: how many workers a group of ranks takes at a time; and `step`, which steps several of them together."""
 
     kind: str                       # of its files
     run_text: str                   # completed TOML

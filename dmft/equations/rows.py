@@ -90,9 +90,9 @@ def curves_of(experiment: Experiment) -> tuple[str, ...]:
 
 def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Estimate, sums: np.ndarray, closing: Closing,
               b: float = 0.0, averaged: Iterable[float] = (), C_12: float = np.nan) -> dict[str, float]:
-    """Every curve at step n. nu_hat_direct is eq. A.19; nu_gap is what the row as sampled fails the exact identity of
-    [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp]. averaged: the
-    observables; C_12: of clones, where there are any."""
+    """Every curve at step n, those too that a run does not have. nu_hat_direct is eq. A.19; nu_gap is what the row as sampled fails
+    the exact identity of [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp].
+    averaged: the observables; C_12: of clones, where there are any."""
     overlap, row, residual = experiment.alpha * sums[GH], estimate.row, estimate.residual
     step = min(n, experiment.steps - 1)
     temperature, eta = experiment.temperature[step], experiment.eta_n[step]
@@ -108,7 +108,7 @@ def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Esti
         "training_error": sums[WRONG], "b": b, "C_12": C_12,
     }
     values |= zip(experiment.observables, averaged, strict=True)
-    return {name: values[name] for name in curves_of(experiment)}
+    return values
 
 
 @njit(**UNCOUNTED)

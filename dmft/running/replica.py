@@ -3,7 +3,7 @@ and in every second replica of a history in blocks one more with half the blocks
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -25,6 +25,7 @@ from dmft.model.runfile import Run
 from dmft.model.two_times import SNAPSHOTS_HELD, snapshot_bytes
 from dmft.result.statistics import BIAS, COLUMN, HISTORY_ERROR, Solution, finite_sample_bias, history_error
 from dmft.running.resources import blocks_per_level, check_memory, march_bytes
+from dmft.samples.gpu import Card
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.blocks import Blocks, Solver, Summing, blocks_for, step_together
 from dmft.solvers.closed import ClosedMarch
@@ -137,8 +138,8 @@ class Setup:
         return sum(committee_bytes(self.experiment.network, self.history(name), self.sampling(name, 0), self.stored_type, share)
                    for name in self.solutions(0))
 
-    def check_memory(self, comm: Summing, room: float) -> None:
-        """UserError, before any work is done, for a run that does not fit into `room` bytes on this rank."""
+    def check_memory(self, comm: Summing, room: float) -> float:
+        """Bytes that a replica needs on this rank; UserError, before any work is done, if they do not fit into `room`."""
         kept = SNAPSHOTS_HELD * snapshot_bytes(self.run)
         if kept > room:
             raise UserError(f"[theory] snapshots: {len(self.run.theory.snapshots)} times of {self.run.theory.replicas} replicas "
@@ -148,16 +149,13 @@ class Setup:
             blocks = [blocks_for(each.total, each.carriers, comm, SUM_BLOCKS) for each in samplings]
             fresh = self.run.theory.noise == "fresh"
             need = sum(iteration_bytes(self.experiment.steps, len(each.here), fresh) for each in blocks)
-            check_memory(need, room, blocks[0].count, "iterate")
-            return
+            return check_memory(need, room, blocks[0].count, "iterate")
         if not self.sampled:
-            check_memory(8 * 3.0 * self.slots**2, room, 0, "full" if self.per_level is None else "dyadic")
-            return
+            return check_memory(8 * 3.0 * self.slots**2, room, 0, "full" if self.per_level is None else "dyadic")
         here = march_blocks(self.sampling(WHOLE, 0), comm, self.gpu)
         if self.experiment.network is not None:
-            check_memory(self.network_bytes(here.count / here.samples), room, here.count,
-                         "full" if self.per_level is None else "dyadic")
-            return
+            return check_memory(self.network_bytes(here.count / here.samples), room, here.count,
+                                "full" if self.per_level is None else "dyadic")
         # The layout of a very long full history would itself be too large to make. The tangents of 20 000 steps, 1.6 GB a sample,
         # are too large already.
         history = self.history(WHOLE) if self.per_level else History(min(self.experiment.steps, 20_000))
@@ -167,7 +165,7 @@ class Setup:
             share = self.samples(solution) / self.samples(WHOLE)
             need += share * march_bytes(self.history(COARSE) if solution == COARSE else history, here.count, carriers,
                                         "stein" in self.parts, np.dtype(self.stored_type).itemsize, self.experiment.clones)
-        check_memory(need, room, here.count, "full" if history.full else "dyadic")
+        return check_memory(need, room, here.count, "full" if history.full else "dyadic")
 
 
 def sampling_of(run: Run, parts: frozenset[str], samples: int, index: int, estimator: Estimator = ESTIMATOR) -> Sampling:
@@ -232,15 +230,23 @@ class ReplicaSolver(Solver, Protocol):
         """Take over a state that the three methods above gave, perhaps on another number of ranks."""
 
 
+def step_abreast(replicas: Sequence[Replica]) -> None:
+    """One step of several replicas. Those that a restart left behind go first, until all are at the same step."""
+    solvers = [solver for replica in replicas for solver in replica.solvers.values() if not solver.done]
+    behind = min(solver.n for solver in solvers)
+    step_together([solver for solver in solvers if solver.n == behind], replicas[0].comm)
+
+
 def _columns(solver: ReplicaSolver) -> dict[str, np.ndarray]:
     return {f"{COLUMN}{name}": array for name, array in solver.columns.items()}
 
 
 class Replica:
-    """The solutions of one replica, stepped together until all are done. A Worker of the driver."""
+    """The solutions of one replica, stepped together until all are done. A Worker of the driver. card: that several replicas
+    share."""
 
-    def __init__(self, setup: Setup, index: int, comm: Summing):
-        self.setup, self.index, self.comm = setup, index, comm
+    def __init__(self, setup: Setup, index: int, comm: Summing, card: Card | None = None):
+        self.setup, self.index, self.comm, self.card = setup, index, comm, card
         self.solvers: dict[str, ReplicaSolver] = {name: self._solver(name) for name in setup.solutions(index)}
 
     def _solver(self, solution: str) -> ReplicaSolver:
@@ -253,7 +259,7 @@ class Replica:
             return CommitteeMarch(s.experiment, sampling, s.blocks(solution), s.wanted, self.comm, s.stored_type)
         if theory.method == "march":
             wanted = s.wanted if solution == WHOLE else s.wanted.without_snapshots()
-            return March(s.experiment, sampling, s.blocks(solution), wanted, self.comm, s.stored_type, s.gpu)
+            return March(s.experiment, sampling, s.blocks(solution), wanted, self.comm, s.stored_type, self.card or s.gpu)
         options = Options(theory.mixing, theory.tolerance, theory.max_sweeps, theory.noise == "fresh")
         return Iteration(s.experiment, sampling, options, s.wanted, self.comm, s.start)
 

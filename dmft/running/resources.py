@@ -35,11 +35,14 @@ def blocks_per_level(history: str, per_level: int, steps: int, samples: int, car
     return None if history == "full" else per_level
 
 
-def check_memory(need: float, room: float, samples_here: int, history: str) -> None:
-    """UserError, with the largest sample count that fits, when the `need` of this rank exceeds the `room` it has."""
-    if need <= 0.9 * room:
-        return
-    fits = int(0.9 * max(room, 0) / need * samples_here)
+MEMORY_SHARE = 0.9  # of the memory that is free, what a run takes at most
+
+
+def check_memory(need: float, room: float, samples_here: int, history: str) -> float:
+    """The `need` of this rank; UserError, with the largest sample count that fits, when it exceeds the `room` there is."""
+    if need <= MEMORY_SHARE * room:
+        return need
+    fits = int(MEMORY_SHARE * max(room, 0) / need * samples_here)
     if history == "iterate":
         remedy = 'take fewer steps, or method = "march", whose memory does not grow with the square of the steps'
     else:

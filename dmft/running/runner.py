@@ -39,7 +39,9 @@ from dmft.running.callbacks import hook_of
 from dmft.running.cost import estimate, size_text
 from dmft.running.guesses import guess_from, guess_of
 from dmft.running.kept import kept_state
-from dmft.running.replica import Replica, Setup, wanted_parts
+from dmft.running.replica import Replica, Setup, step_abreast, wanted_parts
+from dmft.running.resources import MEMORY_SHARE
+from dmft.samples.gpu import Card
 from dmft.solvers.iterate import Guess
 
 HOPELESS = 4  # replicas that have all diverged, after which a target error is given up
@@ -113,6 +115,7 @@ class TheoryJob:
         self.finished = 0
         self._asked = self.setup.replicas  # grows while the error is above theory.target_error
         self._started = False
+        self._card: Card | None = None  # that the replicas of a round share
         self.keeps_state = run.theory.keep_state and run.theory.method == "march"
         self.kept_state: store.Stored | None = None  # what a longer run continues from
 
@@ -248,7 +251,21 @@ class TheoryJob:
         which = f"replica {first}" if first == last else f"replicas {first}-{last}"
         return f"{self.run.theory.method}, {which} of {self._asked}"
 
+    def abreast(self) -> int:
+        """Replicas that a rank takes at a time: on a card as many as fit, which go by the same launches."""
+        self._card = None
+        if self.setup.gpu is None or self.run.has_network or self._asked - self.finished <= self.comm.size:
+            return 1
+        self._card = Card(self.setup.gpu)
+        room = min(self.comm.gather(_room(self.setup, self.comm)))
+        return max(1, int(MEMORY_SHARE * room / self.setup.check_memory(Comm(), room)))
+
+    def step(self, replicas: list[Replica]) -> None:
+        step_abreast(replicas) if self._card else replicas[0].step()
+
     def worker(self, index: int, group: Comm) -> Replica:
+        if self._card:  # `abreast` has seen that all of them fit
+            return Replica(self.setup, index, group, self._card)
         room = _room(self.setup, self.comm)
         self.comm.barrier()     # no rank allocates before all have measured the free memory
         self.setup.check_memory(group, room)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -110,18 +110,38 @@ class Solver(Protocol):
     def take(self, totals: list[np.ndarray]) -> None:
         """Finish the step with the sums of these arrays, each (L,)."""
 
+    @property
+    def company(self) -> Hashable:
+        """What solutions that go by the same launches of a card have in common."""
+
+    def launch(self) -> None:
+        """Let a card do what this solution and those in its company have said in `take`."""
+
+
+class Alone:
+    """A solution that shares nothing with others."""
+
+    @property
+    def company(self) -> Hashable:
+        return self
+
+    def launch(self) -> None:
+        """Nothing waits to be launched."""
+
 
 def step_together(solvers: Sequence[Solver], comm: Summing) -> None:
     """One step of each solver, with a single reduction over the ranks for all of them. Where there is one rank, and nothing to be
-    shared, they go in turn: a card then works on the others while the host is at one of them."""
-    if comm.size == 1:
-        for solver in solvers:
-            solver.take(comm.sums_exact(solver.terms()))
-        return
-    terms = [solver.terms() for solver in solvers]
-    totals = iter(comm.sums_exact([lines for own in terms for lines in own]))
-    for solver, own in zip(solvers, terms, strict=True):
-        solver.take(list(islice(totals, len(own))))
+    shared, those of a company go in turn with the others: a card then works on the others while the host is at them."""
+    groups: dict[Hashable, list[Solver]] = {}
+    for solver in solvers:
+        groups.setdefault(solver.company, []).append(solver)
+    for several in groups.values() if comm.size == 1 else [list(solvers)]:
+        terms = [solver.terms() for solver in several]
+        totals = iter(comm.sums_exact([lines for own in terms for lines in own]))
+        for solver, own in zip(several, terms, strict=True):
+            solver.take(list(islice(totals, len(own))))
+        for company in {id(solver.company): solver for solver in several}.values():
+            company.launch()
 
 
 def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing, stratum: np.ndarray | None = None,

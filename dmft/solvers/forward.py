@@ -12,11 +12,11 @@ from dmft.equations.history import History
 from dmft.equations.kernels import Kept, Wanted, history_for
 from dmft.equations.stepping import Recursion
 from dmft.model.experiment import Experiment
-from dmft.solvers.blocks import Summing, step_together
+from dmft.solvers.blocks import Alone, Summing, step_together
 from dmft.solvers.longer import Longer, lengthened
 
 
-class Forward:
+class Forward(Alone):
     """A solution at step n = 0 .. steps. Which weights it has and how it comes by row n (`terms`, `take`) is that of a subclass."""
 
     residuals: list[float] | None = None  # only an iteration has them

@@ -24,7 +24,7 @@ from dmft.equations.weights import Closing, Row, WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Draws, Sampling, draw
-from dmft.solvers.blocks import Summing, blocks_for, estimators_of, normalised, step_together
+from dmft.solvers.blocks import Alone, Summing, blocks_for, estimators_of, normalised, step_together
 
 SUM_BLOCKS = 24  # most blocks of samples: each keeps a sum of n x n kernels
 ITERATION_OUTCOMES = ("", "converged", "noise floor", "sweep limit", "diverged")
@@ -147,7 +147,7 @@ class Pass:
     turn: int = 0  # the block of this rank that is walked next
 
 
-class Iteration:
+class Iteration(Alone):
     """The fixed-point iteration of one solution. A `step` walks a few blocks of samples on every rank, so that a stop does not have
     to wait for the end of a long sweep; after a restart the unfinished sweep is walked again from its beginning."""
 
@@ -350,8 +350,8 @@ class Iteration:
             closing = under_way.closings[n]
             figures = curve_row(experiment, n, under_way.m_w[n], under_way.q[n], estimate, row_sums, closing, under_way.b[n],
                                 averaged)
-            for name, value in figures.items() if n >= hidden else ():
-                curves[name][n - hidden] = value
+            for name, curve in curves.items() if n >= hidden else ():
+                curve[n - hidden] = figures[name]
             if n < experiment.steps:
                 weights.advance(self.guess.row(n, self.history.slots), closing.next, weights.history.push(n))
         return Sweep(new, walked, curves, sound, noise)

@@ -7,7 +7,7 @@ It takes one sweep, without damping, and there is nothing to converge. The state
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,8 @@ from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.clones import Clones
-from dmft.samples.gpu import BLOCKS, TILING, GpuSamples, Tiling
+from dmft.samples.gpu import BLOCKS, Card, GpuSamples
+from dmft.samples.launches import TILING, Tiling
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Sampling, draw
 from dmft.samples.snapshots import SampleSnapshots, on_host
@@ -37,7 +38,7 @@ from dmft.solvers.blocks import (
 from dmft.solvers.forward import Forward
 
 
-def march_blocks(sampling: Sampling, comm: Summing, gpu: Gpu | None) -> Blocks:
+def march_blocks(sampling: Sampling, comm: Summing, gpu: Gpu | Card | None) -> Blocks:
     """The samples of a march in blocks; on a card there are fewer blocks, which are larger."""
     return blocks_for(sampling.total, sampling.carriers, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
 
@@ -62,16 +63,16 @@ class Causal(Forward):
 
 
 class March(Causal):
-    """The solution whose rows are estimated from samples."""
+    """The solution whose rows are estimated from samples. gpu: a card, where others may go by the same launches."""
 
     def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, wanted: Wanted, comm: Summing,
-                 dtype=np.float64, gpu: Gpu | None = None, tiling: Tiling = TILING):
+                 dtype=np.float64, gpu: Gpu | Card | None = None, tiling: Tiling = TILING):
         super().__init__(experiment, per_level, wanted, comm, sampling.estimator)
         self.sampling = sampling
         self.blocks = blocks = march_blocks(sampling, comm, gpu)
         self.use = estimators_of(experiment, sampling)
         draws = draw(experiment, sampling, blocks.indices())
-        kind = partial(GpuSamples, gpu, tiling=tiling) if gpu else Samples
+        kind = partial(GpuSamples, gpu if isinstance(gpu, Card) else Card(gpu), tiling=tiling) if gpu else Samples
         weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
         self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
         self.overlaps = OverlapKernels(experiment.steps, self.history.slots) if experiment.start.random else None
@@ -79,6 +80,14 @@ class March(Causal):
         if experiment.clones and isinstance(self.samples, Samples):  # a card has none (model/support.py)
             self.clones = Clones(experiment, self.history, self.samples, sampling)
         self.snapshots = SampleSnapshots(wanted.snapshots, wanted.visited, blocks.lines.stop - blocks.lines.start)
+
+    @property
+    def company(self) -> Hashable:
+        return self.samples.batch if isinstance(self.samples, GpuSamples) else self
+
+    def launch(self) -> None:
+        if isinstance(self.samples, GpuSamples):
+            self.samples.launch()
 
     def terms(self) -> list[np.ndarray]:
         present = self.weights.m, self.weights.b, self.weights.m_w
@@ -102,8 +111,9 @@ class March(Causal):
         row, closing = estimate.row, weights.close(estimate.row, noise=estimate.noise)
         if n >= experiment.hidden:
             C_12 = self.clones.C_12 if self.clones else np.nan
-            for name, value in curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b, averaged, C_12).items():
-                self.curves[name][n - experiment.hidden] = value
+            figures = curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b, averaged, C_12)
+            for name, curve in self.curves.items():
+                curve[n - experiment.hidden] = figures[name]
         if len(self.wanted.snapshots):
             self.snapshots.take(weights, closing, self.samples, m)
         enter_row(self.kernels, self.columns, self.kept, weights, row)

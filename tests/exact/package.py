@@ -13,7 +13,7 @@ from dmft.core.parallel import Comm
 from dmft.equations.kernels import Wanted
 from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
-from dmft.samples.gpu import TILING, Tiling
+from dmft.samples.launches import TILING, Tiling
 from dmft.samples.sampling import PARTS, Sampling
 from dmft.solvers.iterate import Iteration, Options
 from dmft.solvers.march import March

@@ -10,10 +10,13 @@
 // on one kind of card. What changes from step to step lies in memory, `Present`, `Step` and `Rates`, so that a step can be recorded
 // and launched as a whole.
 //
+// Solutions of equal shape go by one launch: blockIdx.z is the solution, and it is the first index of every array but `Step` and
+// the tables of the history, which they have in common. One whose on[] is 0 stays as it is.
+//
 // Neighbouring threads work on neighbouring samples, and arrays over slots have the sample as their last index: H, G, X and Y_past
 // (slots, width), the tangents T (packed, span), their present row and the next one (slots, span). Here width and span are the
-// numbers of samples, and of samples with tangents, rounded up to whole lines of memory; what is rounded up is zero, because sums
-// go over it. So all of memory is read in whole lines, four samples of a thread at a time (a block of samples has a multiple of
+// numbers of samples, and of samples with tangents, rounded up to whole lines of memory, here and in arrays with a number a sample;
+// what is rounded up is zero, because sums go over it. So all of memory is read in whole lines, four samples of a thread at a time (a block of samples has a multiple of
 // four), and a block of the history that is merged is a few contiguous stretches.
 
 #define PART (OWN * ACROSS) // samples of a part of a block, which are summed up together
@@ -24,7 +27,10 @@ template <typename real> struct __align__(16) Four {
 };
 template <typename real> __device__ inline Four<real> four(const real *from) { return *(const Four<real> *)from; }
 
-// What the loss needs besides the samples.
+// Where the numbers of this solution begin in an array with so many for each.
+template <typename real> __device__ inline real *mine(real *array, long long each) { return array + blockIdx.z * each; }
+
+// What the loss needs besides the samples; a second one is for rules that look ahead.
 struct Present {
     double m, b, eta, scale;
 };
@@ -38,6 +44,9 @@ struct Step {
 struct Rates {
     double eta, a, keep, chi_sd, thermal, fraction, p_on, p_off;
 };
+__device__ inline const Rates *my_rates(const Rates *rates, int slots) {
+    return (const Rates *)mine((const double *)rates, sizeof(Rates) / sizeof(double) + 2 * slots);
+}
 
 // Slots that hold something before the step, in order of time, on which `next_tangents` relies: (slots,).
 __device__ inline const long long *order_of(const Step *step) { return (const long long *)(step + 1); }
@@ -72,24 +81,31 @@ template <int N> __device__ inline void part_sums(const double (&terms)[N], doub
 }
 
 // The sample of a thread, in kernels with a thread for each sample of a part, and whether there is one. Their grid is (blocks
-// parts), and their sums go into out (blocks, parts, scalars + GROUPS slots).
+// parts, 1, solutions).
 struct Own {
-    int i;
+    long long i;
     bool there;
 };
-__device__ inline Own own_sample(int count, int block, int parts) {
+__device__ inline Own own_sample(int count, int width, int block, int parts) {
     const int begin = blockIdx.x / parts * block, i = begin + blockIdx.x % parts * PART + threadIdx.x;
-    return {i, i < min(begin + block, count)};
+    return {blockIdx.z * (long long)width + i, i < min(begin + block, count)};
+}
+
+// Where its sums go: out (solutions, blocks parts, columns).
+__device__ inline double *own_sums(double *out, int columns) {
+    return out + (blockIdx.z * (long long)gridDim.x + blockIdx.x) * columns;
 }
 
 // The loss of every sample, what it counts with in sums over the past, pull = weight g, and sums of its terms in the averages but
 // for the last two (`bounds`).
 extern "C" __global__ void __launch_bounds__(PART)
-    fields(int count, int block, int parts, int columns, const Present *present, const double *weight,
+    fields(const int *on, int count, int width, int block, int parts, int columns, const Present *present, const double *weight,
            const long long *line, const double *k, const double *y, const double *sd, const double *y_slope, const double *direct,
            const double *h, double *s, double *Y, double *g, double *gp, double *g_y, double *pull, double *out) {
     extern __shared__ __align__(16) double shared[];
-    const auto [i, there] = own_sample(count, block, parts);
+    if (!on[blockIdx.z]) return;
+    const auto [i, there] = own_sample(count, width, block, parts);
+    present = mine(present, 2);
     double terms[SCALARS - 2];
     for (double &term : terms) term = there ? UNFILLED : 0.0;
     if (there) {
@@ -121,40 +137,45 @@ extern "C" __global__ void __launch_bounds__(PART)
         terms[LOST] = s[i] < 0.0 ? w : 0.0;
         terms[CARRIED] = line[i] >= 0 ? w : 0.0;
     }
-    part_sums(terms, shared, out + (long long)blockIdx.x * columns);
+    part_sums(terms, shared, own_sums(out, columns));
 }
 
 #ifdef AVERAGES
 // Sums of the values of a sample that observables average, at fields sd (h + m k) + b; lost samples count with 0, as in the loss.
 extern "C" __global__ void __launch_bounds__(PART)
-    averages(int count, int block, int parts, int columns, const Present *present, const double *weight, const double *k,
+    averages(const int *on, int count, int width, int block, int parts, int columns, const Present *present, const double *weight, const double *k,
              const double *y, const double *sd, const double *h, const double *s, double *out) {
     extern __shared__ __align__(16) double shared[];
-    const auto [i, there] = own_sample(count, block, parts);
+    if (!on[blockIdx.z]) return;
+    const auto [i, there] = own_sample(count, width, block, parts);
+    present = mine(present, 2);
     double terms[AVERAGES] = {};
     if (there && s[i] >= 0.0) {
         average_values(sd[i] * (h[i] + present->m * k[i]) + present->b, y[i], sd[i] * k[i], terms);
         for (double &term : terms) term *= weight[i];
     }
-    part_sums(terms, shared, out + (long long)blockIdx.x * columns);
+    part_sums(terms, shared, own_sums(out, columns));
 }
 #endif
 
-// bound (carriers,): weight times g' of every sample with tangents, bounded where [ibp] completes the response; and the last two
-// of its terms, ends (2, carriers): g' sum_J T_nJ and its square. The warps of a block of threads share out the slots of ACROSS
+// bound (span,): weight times g' of every sample with tangents, bounded where [ibp] completes the response; and the last two
+// of its terms, ends (2, span): g' sum_J T_nJ and its square. The warps of a block of threads share out the slots of ACROSS
 // samples; their sums meet in shared memory, (2, warps, ACROSS).
-extern "C" __global__ void bounds(int carriers, int span, int slots, const long long *carrier, const double *weight,
-                                  const double *gp, const stored *row, double *bound, double *ends) {
+extern "C" __global__ void bounds(const int *on, int carriers, int width, int span, int slots, const long long *carrier,
+                                  const double *weight, const double *gp, const stored *row, double *bound, double *ends) {
     extern __shared__ __align__(16) double shared[];
-    const int warps = blockDim.x / LANES, mine = FOUR * (threadIdx.x % LANES), first = blockIdx.x * ACROSS;
+    if (!on[blockIdx.z]) return;
+    weight = mine(weight, width), gp = mine(gp, width), row = mine(row, (long long)slots * span);
+    bound = mine(bound, span), ends = mine(ends, 2LL * span);
+    const int warps = blockDim.x / LANES, own = FOUR * (threadIdx.x % LANES), first = blockIdx.x * ACROSS;
     Four<double> response = {}, total = {};
-    if (first + mine < span)
+    if (first + own < span)
 #pragma unroll 4
         for (int j = threadIdx.x / LANES; j < slots; j += warps) {
-            const Four<stored> x = four(row + (long long)j * span + first + mine);
+            const Four<stored> x = four(row + (long long)j * span + first + own);
             for (int v = 0; v < FOUR; v++) response.at[v] += fabs((double)x.at[v]), total.at[v] += x.at[v];
         }
-    double *sums = shared + threadIdx.x / LANES * ACROSS + mine;
+    double *sums = shared + threadIdx.x / LANES * ACROSS + own;
     *(Four<double> *)sums = response, *(Four<double> *)(sums + warps * ACROSS) = total;
     __syncthreads();
     for (int across = threadIdx.x; across < ACROSS; across += blockDim.x) {
@@ -168,18 +189,21 @@ extern "C" __global__ void bounds(int carriers, int span, int slots, const long 
         const long long i = carrier[t];
         bound[t] = weight[i] * gp[i] * (IDENTITY && response > TANGENT_SUM_MAX ? TANGENT_SUM_MAX / response : 1.0);
         ends[t] = IDENTITY ? bound[t] * total : 0.0;
-        ends[carriers + t] = IDENTITY ? bound[t] * total * (bound[t] * total) / weight[i] : 0.0;
+        ends[span + t] = IDENTITY ? bound[t] * total * (bound[t] * total) / weight[i] : 0.0;
     }
 }
 
 // Random starts: what `row_sums` adds up with the weight k^2, as dmft/samples/overlap_sums.py: pull and bound of every sample, sums
-// of its terms but for the last two, and these, ends (2, carriers), from those of the row.
+// of its terms but for the last two, and these, ends (2, span), from those of the row.
 extern "C" __global__ void __launch_bounds__(PART)
-    overlap_terms(int count, int carriers, int block, int parts, int columns, const double *weight, const long long *line,
-                  const double *k, const double *h, const double *g, const double *gp, const double *bound, const double *ends,
+    overlap_terms(const int *on, int count, int width, int block, int parts, int columns, int span, const double *weight,
+                  const long long *line, const double *k, const double *h, const double *g, const double *gp, const double *bound, const double *ends,
                   double *teacher_pull, double *teacher_bound, double *teacher_ends, double *out) {
     extern __shared__ __align__(16) double shared[];
-    const auto [i, there] = own_sample(count, block, parts);
+    if (!on[blockIdx.z]) return;
+    const auto [i, there] = own_sample(count, width, block, parts);
+    bound = mine(bound, span), ends = mine(ends, 2LL * span);
+    teacher_bound = mine(teacher_bound, span), teacher_ends = mine(teacher_ends, 2LL * span);
     double terms[OVERLAP_SCALARS - 2];
     for (double &term : terms) term = there ? UNFILLED : 0.0;
     if (there) {
@@ -189,23 +213,26 @@ extern "C" __global__ void __launch_bounds__(PART)
         if (t >= 0) {
             teacher_bound[t] = k2 * bound[t];
             teacher_ends[t] = k2 * ends[t];
-            teacher_ends[carriers + t] = teacher_ends[t] * teacher_ends[t] / weight[i];
+            teacher_ends[span + t] = teacher_ends[t] * teacher_ends[t] / weight[i];
         }
         terms[CURVATURE] = w * gp[i];
         terms[SQUARE] = w * g[i] * g[i];
         terms[FIELD] = w * g[i] * h[i];
         terms[NOISE] = w * g[i] * g[i] * k2;
     }
-    part_sums(terms, shared, out + (long long)blockIdx.x * columns);
+    part_sums(terms, shared, own_sums(out, columns));
 }
 
 // The rest of `out`: for every slot sums of pull G, bound T_n and pull H over the samples of each part, OWN times four a lane, and
 // the last two terms. A warp takes one slot after the other. held (slots,): the slots that hold something, then the others, as -1 -
 // slot. cut (blocks + 1,): where the samples with tangents of a block begin; its parts share them out evenly. Grid (blocks parts,
-// any number).
-extern "C" __global__ void row_sums(int count, int carriers, int width, int span, int block, int parts, int slots, int scalars,
+// any number, solutions).
+extern "C" __global__ void row_sums(const int *on, int count, int width, int span, int block, int parts, int slots, int scalars,
                                     const long long *held, const int *cut, const double *pull, const double *bound,
                                     const double *ends, const double *G, const stored *row, const stored *H, double *out) {
+    if (!on[blockIdx.z]) return;
+    pull = mine(pull, width), bound = mine(bound, span), ends = mine(ends, 2LL * span);
+    G = mine(G, (long long)slots * width), H = mine(H, (long long)slots * width), row = mine(row, (long long)slots * span);
     const int lane = threadIdx.x % LANES, columns = scalars + GROUPS * slots;
     const int warp = blockIdx.y * (blockDim.x / LANES) + threadIdx.x / LANES, warps = gridDim.y * (blockDim.x / LANES);
     const int b = blockIdx.x / parts, part = blockIdx.x % parts, end = min((b + 1) * block, count);
@@ -220,7 +247,7 @@ extern "C" __global__ void row_sums(int count, int carriers, int width, int span
         place[r] = there ? first + r * ACROSS : 0;
         own[r] = there ? four(pull + place[r]) : Four<double>{};
     }
-    out += (long long)blockIdx.x * columns;
+    out = own_sums(out, columns);
     for (int q = warp; q < slots; q += warps) {
         const long long slot = held[q];
         double products = 0.0, responses = 0.0, overlaps = 0.0;
@@ -249,14 +276,16 @@ extern "C" __global__ void row_sums(int count, int carriers, int width, int span
     }
     if (warp != warps - 1) return;
     double response = 0.0, square = 0.0;
-    for (int t = t_first + lane; t < t_last; t += LANES) response += ends[t], square += ends[carriers + t];
+    for (int t = t_first + lane; t < t_last; t += LANES) response += ends[t], square += ends[span + t];
     const double sum = warp_sums(response, square, 0.0);
     if (lane == 0) out[scalars - 2] = sum;
     if (lane == 16) out[scalars - 1] = sum;
 }
 
-// out (blocks, columns) = sum over parts of in (blocks, parts, columns), in order. Grid (blocks).
-extern "C" __global__ void add_parts(int parts, int columns, const double *in, double *out) {
+// out (blocks, columns) = sum over parts of in (blocks, parts, columns), in order. Grid (blocks, 1, solutions).
+extern "C" __global__ void add_parts(const int *on, int parts, int columns, const double *in, double *out) {
+    if (!on[blockIdx.z]) return;
+    in = mine(in, (long long)gridDim.x * parts * columns), out = mine(out, (long long)gridDim.x * columns);
     for (int c = threadIdx.x; c < columns; c += blockDim.x) {
         double sum = 0.0;
         for (int p = 0; p < parts; p++) sum += in[((long long)blockIdx.x * parts + p) * columns + c];
@@ -291,15 +320,20 @@ struct Held {
 // From step n to n + 1: the noise, the next field and the next Y of every sample; blocks of its past are merged, and step n goes
 // into the new slot. The warps of a block of threads share out the slots of the past of ACROSS samples; their sums meet in shared
 // memory, (warps, 3, ACROSS). Then each sample has two threads: one for chi and h, the other for what responds to it. Grid (samples
-// / ACROSS), MOVERS warps, which is two threads a sample. Eqs. [dmft-chi], [dmft-h].
-extern "C" __global__ void move(int count, int width, int slots, const Step *step, const Rates *rates,
-                                unsigned long long noise_key, unsigned long long batch_key, const long long *name,
+// / ACROSS, 1, solutions), MOVERS warps, which is two threads a sample. keys: of the noise and of mini-batches. Eqs. [dmft-chi],
+// [dmft-h].
+extern "C" __global__ void move(const int *on, int count, int width, int slots, const Step *step, const Rates *rates,
+                                const unsigned long long *keys, const long long *name,
                                 const long long *noise_name, const double *sign, int z_steps, const double *z_first, int known,
                                 const long long *changes, const double *g, const double *gp, const double *g_y, double *h,
                                 double *s, stored *H, double *G, stored *X, double *Y, stored *Y_past) {
     extern __shared__ __align__(16) double shared[];
-    const int warp = threadIdx.x / LANES, warps = MOVERS, mine = FOUR * (threadIdx.x % LANES), across = threadIdx.x % ACROSS;
-    const long long stride = width, first = (long long)blockIdx.x * ACROSS, i = first + across, slot = step->slot, n = step->n;
+    if (!on[blockIdx.z]) return;
+    const int warp = threadIdx.x / LANES, warps = MOVERS, own = FOUR * (threadIdx.x % LANES), across = threadIdx.x % ACROSS;
+    const long long stride = width, first = (long long)blockIdx.x * ACROSS, there = first + across, slot = step->slot, n = step->n;
+    const long long past_of = (long long)slots * width, i = blockIdx.z * stride + there; // in arrays with a number a sample
+    rates = my_rates(rates, slots), keys = mine(keys, 2);
+    H = mine(H, past_of), G = mine(G, past_of), X = mine(X, past_of), Y_past = mine(Y_past, STEIN ? past_of : 0);
     Held *past = (Held *)shared; // (active,) the same for all samples, and some more of no weight
     const long long *order = order_of(step), *merge = merges_of(step, slots);
     const double *memory = (const double *)(rates + 1), *chi_weights = memory + slots;
@@ -310,7 +344,7 @@ extern "C" __global__ void move(int count, int width, int slots, const Step *ste
     }
     __syncthreads();
 
-    const long long four_of = min(first + mine, stride - FOUR);
+    const long long four_of = min(first + own, stride - FOUR);
     Four<double> noise = {}, pull = {}, teacher = {};
     for (int k = warp; k < active; k += AHEAD * warps) {
         Four<stored> x[AHEAD], field[AHEAD], response[AHEAD];
@@ -332,11 +366,11 @@ extern "C" __global__ void move(int count, int width, int slots, const Step *ste
         }
     }
     __syncthreads(); // nobody looks at `past` from here on
-    double *sums = shared + 3 * ACROSS * warp + mine;
+    double *sums = shared + 3 * ACROSS * warp + own;
     *(Four<double> *)sums = noise, *(Four<double> *)(sums + ACROSS) = pull, *(Four<double> *)(sums + 2 * ACROSS) = teacher;
     __syncthreads();
 
-    if (i >= count) return;
+    if (there >= count) return;
     const double eta = rates->eta, a = rates->a, keep = rates->keep;
     const auto total = [&](int which) {
         double sum = 0.0;
@@ -345,26 +379,26 @@ extern "C" __global__ void move(int count, int width, int slots, const Step *ste
     };
     if (threadIdx.x < ACROSS) {
         double z, xi;
-        normal2(noise_key, noise_name[i], n, z, xi);
+        normal2(keys[0], noise_name[i], n, z, xi);
         z = n < z_steps ? z_first[i * z_steps + n] : z * sign[i];
         const double chi = total(0) + rates->chi_sd * z, field = h[i];
-        merge_past(H + i, stride, merges, merge), merge_past(X + i, stride, merges, merge);
-        H[slot * stride + i] = field, X[slot * stride + i] = chi;
+        merge_past(H + there, stride, merges, merge), merge_past(X + there, stride, merges, merge);
+        H[slot * stride + there] = field, X[slot * stride + there] = chi;
         h[i] = a * (keep * field + eta * (total(1) + chi - g[i]) + rates->thermal * sign[i] * xi);
         return;
     }
-    merge_past(G + i, stride, merges, merge);
-    G[slot * stride + i] = g[i];
+    merge_past(G + there, stride, merges, merge);
+    G[slot * stride + there] = g[i];
     if (STEIN) {
-        merge_past(Y_past + i, stride, merges, merge);
-        Y_past[slot * stride + i] = Y[i];
+        merge_past(Y_past + there, stride, merges, merge);
+        Y_past[slot * stride + there] = Y[i];
         const double response = a * (keep * Y[i] + eta * (total(2) - gp[i] * Y[i] - g_y[i]));
         Y[i] = bounded(response, eta * gp[i] > OVERSHOOT ? double(TANGENT_MAX) : double(Y_MAX));
     }
     const double weight = s[i];
     if (weight < 0.0) return;
     const double next = own_weight<double>({step->kind, rates->fraction, rates->p_on, rates->p_off, step->period, step->epochs_from},
-                                   weight, batch_key, name[i], n, known, changes + i * known);
+                                   weight, keys[1], name[i], n, known, changes + i * known);
     if (next != weight) s[i] = next;
 }
 
@@ -378,11 +412,14 @@ struct Pull {
 static_assert(sizeof(Pull) <= HELD_BYTES, "gpu.py asks for too little shared memory");
 
 // next (slots, span): the next row of tangents of every sample that has them, by one pass over T. One block of threads a slot as
-// source, four samples a thread. Grid (fours of samples, slots). Eq. [dmft-T].
-extern "C" __global__ void next_tangents(int carriers, int span, int slots, const Step *step, const Rates *rates, const int *offset,
-                                         const long long *carrier, const double *gp, const stored *T, const stored *row,
-                                         stored *next) {
+// source, four samples a thread. Grid (fours of samples, slots, solutions). Eq. [dmft-T].
+extern "C" __global__ void next_tangents(const int *on, int carriers, int width, int span, int slots, int packed, const Step *step,
+                                         const Rates *rates, const int *offset, const long long *carrier, const double *gp,
+                                         const stored *T, const stored *row, stored *next) {
     extern __shared__ __align__(16) double shared[];
+    if (!on[blockIdx.z]) return;
+    rates = my_rates(rates, slots), gp = mine(gp, width), T = mine(T, (long long)packed * span);
+    row = mine(row, (long long)slots * span), next = mine(next, (long long)slots * span);
     Pull *pulls = (Pull *)shared; // the same for all samples: rows from the source on, in order of time, and some more of no weight
     const long long *order = order_of(step);
     const double *memory = (const double *)(rates + 1);
@@ -422,10 +459,12 @@ extern "C" __global__ void next_tangents(int carriers, int span, int slots, cons
 }
 
 // Blocks of the history that become one, as columns: of every row of the tangents, of the present one and of the next. Grid
-// (fours of samples, slots + 2). All merges of columns may come before those of rows: both are sums, and a row has no column newer
+// (fours of samples, slots + 2, solutions). All merges of columns may come before those of rows: both are sums, and a row has no column newer
 // than its level.
-extern "C" __global__ void merge_columns(int span, int slots, const Step *step, const int *offset, const int *stop, stored *T,
-                                         stored *row, stored *next) {
+extern "C" __global__ void merge_columns(const int *on, int span, int slots, int packed, const Step *step, const int *offset,
+                                         const int *stop, stored *T, stored *row, stored *next) {
+    if (!on[blockIdx.z]) return;
+    T = mine(T, (long long)packed * span), row = mine(row, (long long)slots * span), next = mine(next, (long long)slots * span);
     const long long *merge = merges_of(step, slots);
     const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x, stride = span / FOUR;
     const int r = blockIdx.y, merges = step->merges;
@@ -442,10 +481,13 @@ extern "C" __global__ void merge_columns(int span, int slots, const Step *step, 
 }
 
 // The same for rows of the tangents; rows that were merged keep what they had, which nobody reads. Then row n goes into the new
-// slot, and the next one responds to step n. Grid (fours of samples, any number).
-extern "C" __global__ void merge_rows(int carriers, int span, int slots, const Step *step, const Rates *rates, const int *offset,
-                                      const int *stop, const long long *carrier, const double *gp, stored *T, const stored *row,
-                                      stored *next) {
+// slot, and the next one responds to step n. Grid (fours of samples, any number, solutions).
+extern "C" __global__ void merge_rows(const int *on, int carriers, int width, int span, int slots, int packed, const Step *step,
+                                      const Rates *rates, const int *offset, const int *stop, const long long *carrier,
+                                      const double *gp, stored *T, const stored *row, stored *next) {
+    if (!on[blockIdx.z]) return;
+    rates = my_rates(rates, slots), gp = mine(gp, width), T = mine(T, (long long)packed * span);
+    row = mine(row, (long long)slots * span), next = mine(next, (long long)slots * span);
     const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x, stride = span / FOUR, slot = step->slot;
     const long long *merge = merges_of(step, slots);
     const int merges = step->merges, used = step->used;

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dmft.core import driver, store
+from dmft.core.crew import Crew
 from dmft.core.driver import drive
 from dmft.core.errors import FileError, RunError, Stopped
 from dmft.core.locks import lock
@@ -173,7 +174,7 @@ def test_a_worker_that_is_done_slows_no_other_down(monkeypatch):
             return [mine, other]
 
     work = driver._Driver(Counting(2), None, True, driver.Never(), {}, TwoRanks(), None)
-    work._steps(Counter(0, world(), 0), world(), [0, 1], Progress(1.0, "", quiet=True))
+    work._steps(driver._Round(Crew({0: Counter(0, world(), 0)}), world(), [[0], [1]]), Progress(1.0, "", quiet=True))
     assert max(looks) == 0.0 and len(looks) < 60
 
 

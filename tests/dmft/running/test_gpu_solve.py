@@ -12,7 +12,7 @@ from dmft.core.command import load_plugin
 from dmft.core.errors import OutcomeWarning, RunError, Stopped, UserError
 from dmft.model.losses import register_loss
 from dmft.model.runfile import parse_run
-from dmft.samples.gpu import HELD_BYTES, MOVERS, TILING
+from dmft.samples.launches import HELD_BYTES, MOVERS, TILING
 from tests.emulate import HostGpu
 from tests.run_files import run_text
 
@@ -95,12 +95,22 @@ dmft.register_loss("bent", v, dv, d2v, labels="field")
 
 
 def test_a_stopped_run_goes_on_to_the_last_bit(tmp_path):
-    """Through the checkpoint file, in the middle of the second replica."""
+    """Through the checkpoint file, in the middle of both replicas, which go abreast."""
     with pytest.raises(Stopped, match="--resume continues"):
-        dmft.solve(run_of(), tmp_path / "a.h5", quiet=True, stop=After(27))
+        dmft.solve(run_of(), tmp_path / "a.h5", quiet=True, stop=After(12))
     got, want = dmft.solve(run_of(), tmp_path / "a.h5", resume=True, quiet=True), dmft.solve(run_of(), quiet=True)
     np.testing.assert_array_equal(got.m, want.m)
     np.testing.assert_array_equal(got.loss, want.loss)
+
+
+def test_replicas_that_begin_later_catch_up(tmp_path):
+    """One replica was stopped on its way, two more are asked for: the same bits as all three abreast from the start, and the first
+    of them as alone."""
+    with pytest.raises(Stopped, match="--resume continues"):
+        dmft.solve(run_of(replicas=1), tmp_path / "a.h5", quiet=True, stop=After(9))
+    got, want = dmft.solve(run_of(replicas=3), tmp_path / "a.h5", resume=True, quiet=True), dmft.solve(run_of(replicas=3), quiet=True)
+    np.testing.assert_array_equal(got.replicas["m"], want.replicas["m"])
+    np.testing.assert_array_equal(want.replicas["m"][:1], dmft.solve(run_of(replicas=1), quiet=True).replicas["m"])
 
 
 def test_divergence_is_told_as_on_the_cpu():

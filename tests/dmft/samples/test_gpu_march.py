@@ -15,7 +15,7 @@ from dmft.equations.kernels import Wanted
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.runfile import parse_run
-from dmft.samples.gpu import TILING, Tiling
+from dmft.samples.launches import TILING, Tiling
 from dmft.samples.sampling import PARTS, Sampling, draw
 from dmft.solvers import march as marching
 from dmft.solvers.march import March
@@ -178,7 +178,7 @@ def test_blocks_in_several_parts(card, own, parts):
     share out evenly."""
     p = problem("persistent", 5)
     want, got = (solved(p, 4, np.float64, gpu, samples=8450, carriers=300, tiling=SMALL._replace(own=own)) for gpu in (None, card))
-    assert got.blocks.total == 17 and got.samples.parts == parts
+    assert got.blocks.total == 17 and got.samples.batch.parts == parts
     for name, curve in want.curves.items():
         np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-9, err_msg=name)
 

@@ -1,0 +1,344 @@
+"""What a step of the march launches on a GPU, for all solutions of equal shape at once: replicas, say, or their companions.
+
+The sources are in dmft/samples/cuda/march.cu. A step transfers data twice: the sums of row n go to the host, what drives the
+samples comes back. Neither holds up the host: it turns to other solutions while the card works on these (solvers/blocks.py). Every
+solution has numbers of its own, so that it comes out the same in whatever company. All arrays have the solution as their first
+index, and the sample as their last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dmft.core.cuda_numbers import defines, enum
+from dmft.core.device import CUDA, WARP, Gpu, Kernel, source
+from dmft.core.errors import RunError
+from dmft.core.to_cuda import CudaFunctions
+from dmft.equations import random_start, rows
+from dmft.equations.history import NONE, History, Plan
+from dmft.equations.random_start import OVERLAP_SCALARS
+from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
+from dmft.equations.weights import Drive
+from dmft.model.channels import SMOOTH
+from dmft.model.cuda_loss import averages_source, loss_source
+from dmft.model.experiment import Experiment
+from dmft.model.minibatches import cuda_source
+from dmft.model.sample_averages import averages
+from dmft.samples.lost import GONE, leaves
+from dmft.samples.nesterov import AtWeights
+from dmft.samples.sampling import Draws, Sampling, lines_of
+from dmft.samples.state import Past, SampleState
+from dmft.samples.tangents import OVERSHOOT, Bounds
+
+CUDA_KERNELS = ("fields", "bounds", "overlap_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns",
+                "merge_rows")
+BLOCKS = 32  # most blocks of samples; their sums are added on the host, over all ranks, exactly
+FOUR = 4  # samples that a thread loads at once; blocks of samples have a multiple of these
+ACROSS = FOUR * WARP  # samples of a warp
+MOVERS = 2 * FOUR  # warps of a block of threads of `move`: two threads a sample
+HELD_BYTES = 24  # of shared memory for a slot of the past that holds something: structs Held and Pull of march.cu
+MARCH = Path(__file__).parent / "cuda" / "march.cu"
+# Columns of the sums over samples, but for the last two, which march.cu adds up by itself; one that is not filled is no number.
+CUDA_COLUMNS = "#define UNFILLED (0.0 / 0.0)\n" + "\n".join(
+    enum({name: getattr(module, name) for name in names}) for module, names in (
+        (rows, ("GP", "GK", "V", "GH", "GG", "LABEL", "WILD", "UNSTABLE", "WRONG", "PUSH", "LOST", "CARRIED")),
+        (random_start, ("CURVATURE", "SQUARE", "FIELD", "NOISE"))))
+
+
+class Tiling(NamedTuple):
+    """How the work of a step is cut up for a card. It changes results by rounding alone."""
+
+    own: int = 4  # fours of samples that a thread sums up: a part of a block has at most own x 128 samples; 8 at most
+    ahead: int = 2  # slots of the past, of four samples, that a thread loads before it uses them
+    rows_ahead: int = 8  # rows of tangents, of four samples, that a thread loads before it uses them
+    warps: int = 4  # warps of a block of threads, 8 at most
+    spread: int = 10_000  # warps that sum up the rows side by side, about: enough that those which finish last cost little
+
+
+TILING = Tiling()
+
+
+class Sums:
+    """Sums over the samples of every part of a block, and of every block, on the card; the latter on the host too."""
+
+    def __init__(self, gpu: Gpu, solutions: int, columns: int, blocks: int, parts: int):
+        self.columns, self.partial = columns, gpu.zeros((solutions, blocks, parts, columns))
+        self.sums = gpu.mirror((solutions, blocks, columns))
+
+
+def whole_lines(count: int) -> int:
+    """Numbers of a line of an array over slots: its samples, rounded up so that every line begins with a line of memory."""
+    return -(-count // WARP) * WARP
+
+
+class Batch:
+    """Solutions of equal shape on a card. Each is entered before any is stepped, says what drives it (`move`) and where it comes to
+    (`sum_up`), and `launch` does so for all that have spoken. draws, sampling: of the first of them; block: samples of a block."""
+
+    def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
+                 tiling: Tiling) -> None:
+        count, slots = len(draws.h), history.slots
+        most = gpu.shared_bytes // HELD_BYTES - max(tiling.rows_ahead, tiling.ahead * MOVERS)
+        if slots > most:
+            raise RunError(f'[theory] device = "gpu": a history of {slots} steps one by one is too long for this card, which takes '
+                           f'{most}; take history = "dyadic", or device = "cpu"')
+        self.gpu, self.experiment, self.block, self.dtype = gpu, experiment, block, dtype
+        self.tiling, self.averages = tiling, averages(experiment.observables)
+        self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
+        assert block % FOUR == 0  # fours of samples lie in one block
+        assert tiling.own <= 8 and tiling.warps <= 8  # a block of threads has 1024 at most
+        self.count, self.slots, self.packed, self.blocks = count, slots, history.packed, -(-count // block)
+        self.width = whole_lines(count)
+        own = min(tiling.own, -(-block // ACROSS))
+        self.part = own * ACROSS  # samples
+        self.parts = -(-block // self.part)
+        kind = "float" if np.dtype(dtype) == np.float32 else "double"
+        numbers = {"STEIN": int(self.stein), "IDENTITY": int(self.identity), "SCALARS": SCALARS, "GROUPS": GROUPS,
+                   "OVERLAP_SCALARS": OVERLAP_SCALARS, "OVERSHOOT": OVERSHOOT, "LOST_STEP": sampling.estimator.lost_step,
+                   **{name.upper(): value for name, value in Bounds.of(sampling.estimator)._asdict().items()},
+                   "GONE": GONE, "NONE": NONE, "LANES": WARP, "FOUR": FOUR, "ACROSS": ACROSS,
+                   "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
+        formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), CudaFunctions().add(leaves).text, CUDA_COLUMNS,
+                              f"typedef {kind} stored;", defines(numbers), averages_source(self.averages)))
+        sources = ["\n".join((loss_source(loss), formulas, source(MARCH))) for loss in experiment.losses]
+        self.kernel = gpu.kernels(sources[0], CUDA_KERNELS + (("averages",) if self.averages else ()))
+        self.fields = [self.kernel["fields"], *(gpu.kernels(text, ("fields",))["fields"] for text in sources[1:])]
+        carriers = np.flatnonzero(draws.carrier)
+        self.carriers, self.carrier, self.span = len(carriers), gpu.put(carriers), whole_lines(len(carriers))
+        # Where the samples with tangents of each block begin among all of them.
+        self.cut = gpu.put(np.searchsorted(carriers, block * np.arange(self.blocks + 1)).astype(np.int32))
+        self.offset, self.stop = gpu.put(history.offset.astype(np.int32)), gpu.put(history.stop.astype(np.int32))
+        self.levels, self.z_steps, self.known = history.levels, draws.z.shape[1], draws.changes.shape[1]
+        self.queue = gpu.queue()
+        self.solutions, self.n = 0, 0
+        self._moving: set[int] = set()  # solutions that have spoken since the last launch
+        self._summed: set[int] = set()
+        self._ahead: list[Callable[[], None]] = []
+        self._entered: list[tuple[Draws, np.ndarray, tuple[np.uint64, np.uint64]]] | None = []
+        self._merging = False  # whether the step that is to be launched merges blocks of the history
+
+    def enter(self, draws: Draws, weight: np.ndarray, sampling: Sampling) -> int:
+        """Take a solution; returns its place."""
+        assert self._entered is not None, "a batch that has begun takes no more"
+        self._entered.append((draws, weight, sampling.keys))
+        self.solutions += 1
+        return self.solutions - 1
+
+    def begin(self) -> None:
+        """Put everything on the card, before the first launch."""
+        if self._entered is None:
+            return
+        entered, self._entered = self._entered, None
+        gpu, slots, width, span, dtype = self.gpu, self.slots, self.width, self.span, self.dtype
+        several = (self.solutions,)
+
+        def over_samples(arrays: list[np.ndarray], dtype=np.float64) -> Any:
+            lines = np.zeros((self.solutions, width, *arrays[0].shape[1:]), dtype)
+            for line, array in zip(lines, arrays, strict=True):
+                line[: self.count] = array
+            return gpu.put(lines)
+
+        start: dict[str, Any] = {name: [getattr(draws, name) for draws, _, _ in entered] for name in Draws._fields}
+        start |= {"weight": [weight for _, weight, _ in entered], "line": [lines_of(draws.carrier) for draws, _, _ in entered],
+                  "Y": [np.zeros(self.count)] * self.solutions,
+                  "direct": [draws.jump + weight * draws.shift for draws, weight, _ in entered]}
+        whole = ("name", "noise_name", "line")  # numbers
+        self.state = SampleState(*(over_samples(start[name], np.int64 if name in whole else np.float64)
+                                   for name in SampleState._fields))
+        self.slope, self.direct, self.z = (over_samples(start[name]) for name in ("slope", "direct", "z"))
+        self.changes = over_samples(start["changes"], np.int64)
+        self.keys = gpu.put(np.array([keys for _, _, keys in entered], np.uint64))
+        self.past = Past(H=gpu.zeros((*several, slots, width), dtype), G=gpu.zeros((*several, slots, width)),
+                         X=gpu.zeros((*several, slots, width), dtype),
+                         Y=gpu.zeros((*several, slots if self.stein else 0, width), dtype))
+        self.T = gpu.zeros((*several, self.packed, span), dtype)
+        self.rows = [gpu.zeros((*several, slots, span), dtype) for _ in range(2)]  # row n of the tangents is in rows[n % 2]
+        self.g, self.gp, self.g_y, self.pull = (gpu.zeros((*several, width)) for _ in range(4))
+        self.bound, self.ends = gpu.zeros((*several, span)), gpu.zeros((*several, 2, span))
+        self.row = Sums(gpu, self.solutions, SCALARS + GROUPS * slots, self.blocks, self.parts)
+        self.averaged = Sums(gpu, self.solutions, len(self.averages), self.blocks if self.averages else 0, self.parts)
+        self.on = gpu.mirror((2, self.solutions), np.int32)  # which solutions move, and whose sums are wanted
+        self.present = gpu.mirror((self.solutions, 2, 4))  # struct Present of march.cu, twice
+        self.rates = gpu.mirror((self.solutions, 8 + 2 * slots))  # struct Rates, memory, chi_weights
+        self.plan = gpu.mirror(8 + 2 * slots + 3 * self.levels, np.int64)  # struct Step, order, merges, held slots
+        self.held = self.plan.device[-slots:]
+        self.overlaps: tuple | None = None  # arrays of `overlap_sums`, made when first asked for
+        self.at_weights: list[AtWeights] = []
+        if self.experiment.update.looks_ahead:
+            h, Y, row = over_samples(start["h"]), gpu.zeros((*several, width)), gpu.zeros((*several, slots, span), dtype)
+            self.h_at_weights = h
+            self.at_weights = [AtWeights(h[k], Y[k], row[k].T) for k in range(self.solutions)]
+            self.sums_at_weights = Sums(gpu, self.solutions, SCALARS, self.blocks, self.parts)
+
+    # --- what a solution says ---------------------------------------------------------------------------------
+
+    def move(self, at: int, n: int, drive: Drive, plan: Plan, history: History, order: np.ndarray) -> None:
+        """Solution `at` is to go from step n to n+1. history: after the step, order: that before it. All that move at a time are at
+        the same step."""
+        e, slots = self.experiment, self.slots
+        chain = e.batches.chain(n)
+        rates = self.rates.host[at]
+        rates[:8] = (e.eta_n[n], drive.a, drive.keep, drive.chi_sd, drive.thermal, chain.fraction, chain.p_on, chain.p_off)
+        rates[8 : 8 + slots], rates[8 + slots :] = drive.memory, drive.chi_weights
+        if not self._moving:
+            lines, merges = self.plan.host, len(plan.merges)
+            lines[:8] = len(order), history.stop[plan.slot], merges, plan.slot, n, chain.kind, chain.period, chain.begin
+            lines[8 : 8 + len(order)] = order
+            lines[8 + slots : 8 + slots + 3 * merges] = plan.merges.ravel()
+            self._merging = merges > 0
+            self.note_held(history)
+        self._moving.add(at)
+        if self.at_weights:
+            self._ahead.append(partial(self.at_weights[at].look_ahead, self.state.h[at], self.state.Y[at],
+                                       self.rows[(n + 1) % 2][at].T, plan.merges, e.update.lookahead(n + 1), drive.drift))
+
+    def note_held(self, history: History) -> None:
+        """Write down which slots hold something, for the sums."""
+        order, held = history.order, self.plan.host[-self.slots :]
+        held[: len(order)], held[len(order) :] = order, -1 - np.flatnonzero(history.size == 0)
+
+    def sum_up(self, at: int, n: int, m: float, b: float, m_w: float) -> None:
+        """The sums of row n are wanted of solution `at`, which is there or moves there."""
+        e, step = self.experiment, min(n, self.experiment.steps - 1)
+        eta, scale = e.eta_n[step], e.scale_n[step]
+        self.present.host[at] = (m, b, eta, scale), (m_w, b, eta, scale)
+        self._summed.add(at)
+        self.n = n
+
+    # --- what the card does ------------------------------------------------------------------------------------
+
+    def launch(self) -> None:
+        """Do what has been said."""
+        if not self._summed:
+            return
+        self.queue.wait()
+        for on, places in zip(self.on.host, (self._moving, self._summed), strict=True):
+            on[...] = 0
+            on[list(places)] = 1
+        moves = len(self._moving) > 0
+        name = "step", int(self.experiment.loss_n[self.n]), self.n % 2, moves, self._merging
+        self.queue.run(name, partial(self._step, moves), record=not self.at_weights)
+        self._moving, self._summed, self._ahead, self._merging = set(), set(), [], False
+
+    def wait(self, at: int) -> None:
+        """Wait for what solution `at` has asked for."""
+        if at in self._summed:
+            self.launch()
+        self.queue.wait()
+
+    def _step(self, moves: bool) -> None:
+        """All launches of a step."""
+        for mirror in (self.on, self.plan, self.present):
+            mirror.send()
+        if moves:
+            self.rates.send()
+            self._move()
+            for look_ahead in self._ahead:
+                look_ahead()
+        self._sum()
+
+    def _launch(self, kernel: Kernel, grid: tuple[int, ...], threads: int, arguments: tuple, shared: int = 0, on: int = 1) -> None:
+        """Launch a kernel for all solutions that want sums (on = 1), or move (on = 0)."""
+        across, side = (*grid, 1)[:2]
+        numbers = (np.int32(x) if isinstance(x, int) else x for x in arguments)
+        kernel((across, side, self.solutions), (threads,), (self.on.device[on], *numbers), shared)
+
+    def _by_parts(self, kernel: Kernel, arguments: tuple, into: Sums, scalars: int) -> None:
+        """Let a kernel work with a thread a sample, and sum up its terms in parts of a block."""
+        self._launch(kernel, (self.blocks * self.parts,), self.part, (
+            self.count, self.width, self.block, self.parts, into.columns, *arguments, into.partial),
+            8 * scalars * (self.part // WARP))
+
+    def _evaluate(self, present: Any, state: SampleState, g: Any, gp: Any, g_y: Any, pull: Any, into: Sums) -> None:
+        """The loss of every sample in a state, and sums of its terms in the averages."""
+        self._by_parts(self.fields[self.experiment.loss_n[self.n]], (
+            present, state.weight, state.line, state.k, state.y, state.sd, self.slope,
+            self.direct, state.h, state.s, state.Y, g, gp, g_y, pull), into, SCALARS)
+
+    @property
+    def _at_weights(self) -> Any:
+        """The second struct Present of every solution."""
+        return self.present.device.reshape(-1)[4:]
+
+    def _sum(self) -> None:
+        """The sums of row n."""
+        state, row = self.state, self.rows[self.n % 2]
+        self._evaluate(self.present.device, state, self.g, self.gp, self.g_y, self.pull, self.row)
+        if self.at_weights:
+            weights = state._replace(h=self.h_at_weights, s=state.s.copy(), Y=state.Y.copy())
+            unused = self.gpu.zeros((self.solutions, self.width))
+            self._evaluate(self._at_weights, weights, unused, unused, unused, unused, self.sums_at_weights)
+            for name in (V, WRONG):
+                self.row.partial[..., name] = self.sums_at_weights.partial[..., name]
+        if self.averages:
+            self._average()
+        warps = 4 * self.tiling.warps
+        self._launch(self.kernel["bounds"], (-(-self.carriers // ACROSS),), WARP * warps, (
+            self.carriers, self.width, self.span, self.slots, self.carrier, state.weight, self.gp, row, self.bound, self.ends),
+            16 * ACROSS * warps)
+        self._sum_past(SCALARS, self.pull, self.bound, self.ends, self.row)
+
+    def _average(self) -> None:
+        """The sums that observables average."""
+        state, into = self.state, self.averaged
+        present, h = (self._at_weights, self.h_at_weights) if self.at_weights else (self.present.device, state.h)
+        self._by_parts(self.kernel["averages"], (present, state.weight, state.k, state.y, state.sd, h, state.s), into, into.columns)
+        self._add_parts(into)
+
+    def _add_parts(self, into: Sums) -> None:
+        self._launch(self.kernel["add_parts"], (self.blocks,), min(-(-into.columns // WARP) * WARP, 512), (
+            self.parts, into.columns, into.partial, into.sums.device))
+        into.sums.fetch()
+
+    def _sum_past(self, scalars: int, pull: Any, bound: Any, ends: Any, into: Sums) -> None:
+        """The sums of the last two terms, and over the past with the weights pull and bound."""
+        blocks, parts, warps = self.blocks, self.parts, self.tiling.warps
+        side = min(max(self.tiling.spread // max(self.solutions * blocks * parts * warps, 1), 1), -(-self.slots // warps))
+        self._launch(self.kernel["row_sums"], (blocks * parts, side), WARP * warps, (
+            self.count, self.width, self.span, self.block, parts, self.slots, scalars, self.held, self.cut, pull, bound, ends,
+            self.past.G, self.rows[self.n % 2], self.past.H, into.partial))
+        self._add_parts(into)
+
+    def overlap_sums(self, at: int) -> np.ndarray:
+        """Sums of solution `at` with the weight k^2, of random starts; after those of its row."""
+        if self.overlaps is None:
+            sums = Sums(self.gpu, self.solutions, OVERLAP_SCALARS + GROUPS * self.slots, self.blocks, self.parts)
+            shapes = self.width, self.span, (2, self.span)
+            self.overlaps = *(self.gpu.zeros((self.solutions, *np.atleast_1d(shape))) for shape in shapes), sums
+        self.queue.run(("teacher", self.n % 2), self._teacher)
+        self.queue.wait()
+        return self.overlaps[-1].sums.host[at]
+
+    def _teacher(self) -> None:
+        """All launches of `overlap_sums`."""
+        assert self.overlaps
+        state, (pull, bound, ends, sums) = self.state, self.overlaps
+        self._by_parts(self.kernel["overlap_terms"], (
+            self.span, state.weight, state.line, state.k, state.h, self.g, self.gp, self.bound, self.ends, pull, bound, ends), sums,
+            OVERLAP_SCALARS)
+        self._sum_past(OVERLAP_SCALARS, pull, bound, ends, sums)
+
+    def _move(self) -> None:
+        """From step n - 1 to n."""
+        state, past, row, coming = self.state, self.past, self.rows[(self.n - 1) % 2], self.rows[self.n % 2]
+        slots, tiling, step, rates = self.slots, self.tiling, self.plan.device, self.rates.device
+        threads = WARP * tiling.warps
+        across = -(-self.carriers // (FOUR * threads))
+        sizes = self.carriers, self.width, self.span, slots, self.packed
+        moves = partial(self._launch, on=0)
+        moves(self.kernel["next_tangents"], (across, slots), threads, (
+            *sizes, step, rates, self.offset, self.carrier, self.gp, self.T, row, coming), HELD_BYTES * (slots + tiling.rows_ahead))
+        if self._merging:
+            moves(self.kernel["merge_columns"], (across, slots + 2), threads, (
+                *sizes[2:], step, self.offset, self.stop, self.T, row, coming))
+        moves(self.kernel["merge_rows"], (across, slots), threads, (
+            *sizes, step, rates, self.offset, self.stop, self.carrier, self.gp, self.T, row, coming))
+        moves(self.kernel["move"], (-(-self.count // ACROSS),), WARP * MOVERS, (
+            self.count, self.width, slots, step, rates, self.keys, state.name, state.noise_name, state.sign, self.z_steps,
+            self.z, self.known, self.changes, self.g, self.gp, self.g_y, state.h, state.s, past.H, past.G, past.X, state.Y, past.Y),
+            max(HELD_BYTES * (slots + tiling.ahead * MOVERS), 8 * 3 * ACROSS * MOVERS))

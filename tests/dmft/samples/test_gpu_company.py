@@ -1,0 +1,83 @@
+"""Solutions of equal shape that go by the same launches on a card: each has the same bits as alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dmft.core.parallel import Comm
+from dmft.equations.kernels import Wanted
+from dmft.samples.gpu import Card
+from dmft.samples.launches import TILING
+from dmft.samples.sampling import PARTS, Sampling
+from dmft.solvers.blocks import step_together
+from dmft.solvers.march import March
+from tests.dmft.samples.test_gpu_march import SMALL, problem
+from tests.emulate import HostGpu
+
+pytestmark = pytest.mark.gpu
+STEPS = 16
+
+
+def marches_on(cards, extra: str = "m0 = 0.4", parts=PARTS) -> list[March]:
+    """Replica k of a run, on the k-th of these."""
+    p, tiling = problem("persistent", STEPS, extra), SMALL if isinstance(cards[0].gpu, HostGpu) else TILING
+    return [March(p, Sampling(20, 3, (k,), frozenset(parts)), 4, Wanted.plain(STEPS), Comm(), np.float64, on, tiling)
+            for k, on in enumerate(cards)]
+
+
+def stepped(marches: list[March], times: int = STEPS + 1) -> list[March]:
+    for _ in range(times):
+        step_together(marches, Comm())
+    return marches
+
+
+@pytest.mark.parametrize("extra", ["m0 = 0.4", 'start = "random"'])
+def test_in_company_as_alone(card, extra):
+    alone = [stepped([march])[0] for march in marches_on([Card(card) for _ in range(5)], extra)]
+    together = stepped(marches_on([Card(card)] * 5, extra))
+    assert len({march.company for march in together}) == 2 and len({march.company for march in alone}) == 5
+    for one, other in zip(alone, together, strict=True):
+        for name, curve in one.curves.items():
+            np.testing.assert_array_equal(other.curves[name], curve, err_msg=name)
+        for name, rows in one.random_start().items():
+            np.testing.assert_array_equal(other.random_start()[name], rows, err_msg=name)
+    assert len({march.curves["loss"][-1] for march in together}) == 5
+
+
+def test_one_that_is_ahead_waits_and_one_that_ended_is_left_out(card):
+    """The first has made five steps before the others begin; the last, in the company of the first, goes no further than seven."""
+    want = [stepped([march])[0] for march in marches_on([Card(card) for _ in range(5)])]
+    first, *others = got = marches_on([Card(card)] * 5)
+    assert first.company is got[2].company is got[4].company is not got[1].company
+    stepped([first], 5)
+    stepped(others, 5)
+    stepped(got, 2)
+    stepped(got[:4], STEPS - 6)
+    for one, other in zip(want, got, strict=True):
+        upto = 7 if other is got[4] else STEPS + 1
+        np.testing.assert_array_equal(other.curves["m"][:upto], one.curves["m"][:upto])
+        assert np.isnan(other.curves["m"][upto:]).all()
+
+
+@pytest.mark.parametrize("right, wrong, parts", [
+    ("keys = mine(keys, 2)", "keys = keys", ("ibp",)),
+    ("rates = my_rates(rates, slots), keys", "keys", PARTS),
+    ("if (!on[blockIdx.z]) return;", "", PARTS),
+], ids=["random numbers of another", "driven as another", "those that wait move on"])
+def test_a_mixed_up_company_is_seen(card, right, wrong, parts):
+    """Twin of both."""
+
+    class Broken(type(card)):
+        def kernels(self, text, names):
+            assert right in text
+            return super().kernels(text.replace(right, wrong), names)
+
+    broken = object.__new__(Broken)
+    broken.__dict__.update(card.__dict__)
+    want = [stepped([march], 8)[0] for march in marches_on([Card(card) for _ in range(3)], parts=parts)]
+    got = marches_on([Card(broken)] * 3, parts=parts)
+    stepped(got[:1], 4)
+    stepped(got[1:], 4)
+    stepped(got, 4)
+    assert any(np.any(one.curves["m"][:8] != other.curves["m"][:8]) for one, other in zip(want, got, strict=True))
