@@ -108,7 +108,8 @@ def test_replicas_that_begin_later_catch_up(tmp_path):
     of them as alone."""
     with pytest.raises(Stopped, match="--resume continues"):
         dmft.solve(run_of(replicas=1), tmp_path / "a.h5", quiet=True, stop=After(9))
-    got, want = dmft.solve(run_of(replicas=3), tmp_path / "a.h5", resume=True, quiet=True), dmft.solve(run_of(replicas=3), quiet=True)
+    got = dmft.solve(run_of(replicas=3), tmp_path / "a.h5", resume=True, quiet=True)
+    want = dmft.solve(run_of(replicas=3), quiet=True)
     np.testing.assert_array_equal(got.replicas["m"], want.replicas["m"])
     np.testing.assert_array_equal(want.replicas["m"][:1], dmft.solve(run_of(replicas=1), quiet=True).replicas["m"])
 
