@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy  # its statistics load when they are used: those that look at files need none
 from numba import njit
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from dmft.model.activations import BUILT_IN, ERF, QUADRATIC, RELU, Activation
 from dmft.model.network import TwoLayer
@@ -83,7 +83,7 @@ def _kappa_rule(k: int) -> tuple[np.ndarray, np.ndarray]:
     """Nodes (count, k) and weights of averages over k standard normals. Nodes lie evenly, which for smooth functions is as good as
     the rule of Gauss and Hermite, and much better for links that are steep or jump."""
     if k not in LINK_NODES:
-        points = ndtri(qmc.Sobol(k, seed=k).random(LINK_POINTS))
+        points = ndtri(scipy.stats.qmc.Sobol(k, seed=k).random(LINK_POINTS))
         return points, np.full(LINK_POINTS, 1.0 / LINK_POINTS)
     count, reach = LINK_NODES[k]
     z = reach * ((2.0 * np.arange(count) + 1.0) / count - 1.0)

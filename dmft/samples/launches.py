@@ -37,7 +37,6 @@ from dmft.samples.tangents import OVERSHOOT, Bounds
 
 CUDA_KERNELS = ("fields", "bounds", "overlap_terms", "row_sums", "add_parts", "move", "next_tangents", "merge_columns",
                 "merge_rows")
-BLOCKS = 32  # most blocks of samples; their sums are added on the host, over all ranks, exactly
 FOUR = 4  # samples that a thread loads at once; blocks of samples have a multiple of these
 ACROSS = FOUR * WARP  # samples of a warp
 MOVERS = 2 * FOUR  # warps of a block of threads of `move`: two threads a sample

@@ -12,14 +12,17 @@ from dmft.result.comparison import Curve
 from dmft.result.theory import Theory, theory_of
 from workbench.inspection.checks import theory_checks
 from workbench.inspection.kinds import FileKind, Opened, ResultCheck
-from workbench.inspection.live import partial_theory
 
 
 class TheoryFile(FileKind):
     """Means and errors over replicas."""
 
     def read(self, header: store.Stored) -> Theory:
-        return partial_theory(header) if header.is_checkpoint else theory_of(store.load(header.path))
+        if not header.is_checkpoint:
+            return theory_of(store.load(header.path))
+        from workbench.inspection.live import partial_theory  # runs under way need the solver, whose imports take long
+
+        return partial_theory(header)
 
     def curves(self, result: Theory) -> dict[str, Curve]:
         found = result.curves

@@ -10,7 +10,7 @@ from tests.marks import with_slow
 from workbench.inspection.kinds import KINDS
 
 DATA = Path(__file__).resolve().parents[2] / "data" / "schema-1"
-ASKED = ("sgd_sim", "onepass", "matplotlib", "workbench.plots", "reproduction")
+ASKED = ("sgd_sim", "onepass", "matplotlib", "workbench.plots", "reproduction", "dmft.running", "scipy.stats")
 # Which of these an inspection of that kind loads. An ensemble of onepass simulates SGD with models of the simulator.
 NEEDED = {"theory": set(), "simulation": {"sgd_sim"}, "onepass": {"sgd_sim", "onepass"}, "convergence": set(), "sweep": set()}
 INSPECT = ("import sys; from dmft.cli import main; code = main(['inspect', sys.argv[1]]); "
