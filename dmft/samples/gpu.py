@@ -15,7 +15,7 @@ from dmft.core.device import Gpu
 from dmft.equations.history import History, Plan
 from dmft.equations.weights import Drive
 from dmft.model.experiment import Experiment
-from dmft.samples.launches import TILING, Batch, Tiling
+from dmft.samples.launches import TILING, Company, Tiling
 from dmft.samples.nesterov import AtWeights
 from dmft.samples.sampling import Draws, Sampling
 from dmft.samples.state import Past, SampleState, by_name
@@ -25,21 +25,21 @@ BLOCKS = 32  # most blocks of samples; their sums are added on the host, over al
 
 
 class Card:
-    """A card, and the solutions on it that go by the same launches: those of equal shape, dealt out to two batches, so that the
+    """A card, and the solutions on it that go by the same launches: those of equal shape, dealt out to two companies, so that the
     card works on one while the host is at the other."""
 
     def __init__(self, gpu: Gpu):
         self.gpu = gpu
-        self._batches: dict[Hashable, list[Batch]] = {}
+        self._companies: dict[Hashable, list[Company]] = {}
 
-    def batch(self, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
-              tiling: Tiling) -> Batch:
+    def company(self, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
+              tiling: Tiling) -> Company:
         """Where a solution of this shape belongs."""
         shape = (history.slots, history.packed, len(draws.h), int(draws.carrier.sum()), block, sampling.parts, np.dtype(dtype))
-        batches = self._batches.setdefault(shape, [])
-        if len(batches) < 2:
-            batches.append(Batch(self.gpu, experiment, history, draws, block, sampling, dtype, tiling))
-        return min(batches, key=lambda batch: batch.solutions)
+        companies = self._companies.setdefault(shape, [])
+        if len(companies) < 2:
+            companies.append(Company(self.gpu, experiment, history, draws, block, sampling, dtype, tiling))
+        return min(companies, key=lambda each: each.solutions)
 
 
 class OnDevice(Mapping):
@@ -72,72 +72,72 @@ class GpuSamples:
     def __init__(self, card: Card, experiment: Experiment, history: History, draws: Draws, weight: np.ndarray, block: int,
                  sampling: Sampling, dtype=np.float64, tiling: Tiling = TILING):
         self.gpu, self.experiment, self.history, self.count = card.gpu, experiment, history, len(draws.h)
-        self.batch = card.batch(experiment, history, draws, block, sampling, dtype, tiling)
-        self.at = self.batch.enter(draws, weight, sampling)
-        self.carriers = self.batch.carriers
+        self.company = card.company(experiment, history, draws, block, sampling, dtype, tiling)
+        self.at = self.company.enter(draws, weight, sampling)
+        self.carriers = self.company.carriers
         self.n, self.order = 0, history.order  # before the next step
         self._begun: tuple[float, float, float] | None = None  # arguments of a `begin_sums` that `row_sums` has not asked for yet
 
     @property
     def state(self) -> SampleState:
-        self.batch.begin()
-        return SampleState(*(array[self.at, : self.count] for array in self.batch.state))
+        self.company.begin()
+        return SampleState(*(array[self.at, : self.count] for array in self.company.state))
 
     @property
     def past(self) -> Past:
-        self.batch.begin()
-        return Past(*(array[self.at] for array in self.batch.past))
+        self.company.begin()
+        return Past(*(array[self.at] for array in self.company.past))
 
     @property
     def tangents(self) -> Tangents:
         """The tangents at step n."""
-        self.batch.begin()
-        return Tangents(self.batch.T[self.at], self.batch.rows[self.n % 2][self.at])
+        self.company.begin()
+        return Tangents(self.company.T[self.at], self.company.rows[self.n % 2][self.at])
 
     @property
     def at_weights(self) -> AtWeights | None:
-        self.batch.begin()
-        if not self.batch.at_weights:
+        self.company.begin()
+        if not self.company.at_weights:
             return None
-        h, Y, row = self.batch.at_weights[self.at]
+        h, Y, row = self.company.at_weights[self.at]
         return AtWeights(h[: self.count], Y[: self.count], row)
 
     @property
     def g(self) -> np.ndarray:
         """The gradient of every sample, on the card."""
-        return self.batch.g[self.at]
+        return self.company.g[self.at]
 
     def begin_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> None:
         """Say what `row_sums` will be asked for; `launch` lets the card begin with it."""
-        self.batch.sum_up(self.at, self.n, m, b, m_w)
+        self.company.sum_up(self.at, self.n, m, b, m_w)
         self._begun = m, b, m_w
 
     def launch(self) -> None:
         """Let the card do what this solution and those that go with it have said."""
-        self.batch.launch()
+        self.company.launch()
 
     def row_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
         """As Samples.row_sums; the array is overwritten by the next sums."""
         if self._begun != (m, b, m_w):
-            self.batch.begin()
-            self.batch.queue.wait()
-            self.batch.note_held(self.history)
+            self.company.begin()
+            self.company.queue.wait()
+            self.company.note_held(self.history)
             self.begin_sums(m, b, m_w)
         self._begun = None
-        self.batch.wait(self.at)
-        return self.batch.row.sums.host[self.at]
+        self.company.wait(self.at)
+        return self.company.row.sums.host[self.at]
 
     def averaged_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
         """As Samples.averaged_sums; made together with those of `row_sums`."""
-        return self.batch.averaged.sums.host[self.at]
+        return self.company.averaged.sums.host[self.at]
 
     def overlap_sums(self) -> np.ndarray:
         """As Samples.overlap_sums."""
-        return self.batch.overlap_sums(self.at)
+        return self.company.overlap_sums(self.at)
 
     def advance(self, drive: Drive, plan: Plan) -> None:
         """As Samples.advance; `launch` does it, with the sums that follow."""
-        self.batch.move(self.at, self.n, drive, plan, self.history, self.order)
+        self.company.move(self.at, self.n, drive, plan, self.history, self.order)
         self.n, self.order = self.n + 1, self.history.order
 
     def own(self) -> OnDevice:
@@ -158,11 +158,11 @@ class GpuSamples:
 
     def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
         """As Samples.restore."""
-        self.batch.begin()
-        self.batch.queue.wait()
+        self.company.begin()
+        self.company.queue.wait()
         self.n, self._begun = n, None
         for mine, stored in ((self._own(), own), (self.carried(), carried)):
             for name in mine:
                 mine.fill(name, stored[name])
-        self.batch.rows[(n + 1) % 2][self.at] = 0.0
+        self.company.rows[(n + 1) % 2][self.at] = 0.0
         self.order = self.history.order

@@ -75,7 +75,7 @@ def whole_lines(count: int) -> int:
     return -(-count // WARP) * WARP
 
 
-class Batch:
+class Company:
     """Solutions of equal shape on a card. Each is entered before any is stepped, says what drives it (`move`) and where it comes to
     (`sum_up`), and `launch` does so for all that have spoken. draws, sampling: of the first of them; block: samples of a block."""
 
@@ -123,7 +123,7 @@ class Batch:
 
     def enter(self, draws: Draws, weight: np.ndarray, sampling: Sampling) -> int:
         """Take a solution; returns its place."""
-        assert self._entered is not None, "a batch that has begun takes no more"
+        assert self._entered is not None, "a company that has begun takes no more"
         self._entered.append((draws, weight, sampling.keys))
         self.solutions += 1
         return self.solutions - 1

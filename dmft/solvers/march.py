@@ -83,7 +83,7 @@ class March(Causal):
 
     @property
     def company(self) -> Hashable:
-        return self.samples.batch if isinstance(self.samples, GpuSamples) else self
+        return self.samples.company if isinstance(self.samples, GpuSamples) else self
 
     def launch(self) -> None:
         if isinstance(self.samples, GpuSamples):

@@ -178,7 +178,7 @@ def test_blocks_in_several_parts(card, own, parts):
     share out evenly."""
     p = problem("persistent", 5)
     want, got = (solved(p, 4, np.float64, gpu, samples=8450, carriers=300, tiling=SMALL._replace(own=own)) for gpu in (None, card))
-    assert got.blocks.total == 17 and got.samples.batch.parts == parts
+    assert got.blocks.total == 17 and got.samples.company.parts == parts
     for name, curve in want.curves.items():
         np.testing.assert_allclose(got.curves[name], curve, rtol=1e-8, atol=1e-9, err_msg=name)
 
