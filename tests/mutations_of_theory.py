@@ -238,7 +238,7 @@ THEORY_MUTATIONS = [
     Mutation("intercept without alpha", "dmft/equations", "[self.state.n - 1] * self.experiment.alpha * slope",
              "[self.state.n - 1] * slope", DATA),
     # --- files and streams
-    Mutation("checksum is not compared", "dmft/core", "if seal != _seal(path, size - _SEAL_LENGTH):", "if False:", STORE),
+    Mutation("checksum is not compared", "dmft/core", "if seal != _seal(path, size - SEAL_LENGTH):", "if False:", STORE),
     Mutation("newer files are read", "dmft/core", "if schema > SCHEMA_VERSION:", "if False:", STORE),
     Mutation("strays are left", "dmft/core", "stray.unlink(missing_ok=True)", "pass", STORE),
     Mutation("a key without its replica", "dmft/core", "\"/\".join(str(int(i)) for i in index)", "\"\"", STREAMS),
