@@ -59,8 +59,8 @@ class Watched:
         self._advance, self._row_sums = process._advance, process._row_sums
 
     def __enter__(self) -> Watched:
-        process._advance = lambda of_tangents, block, blocks, *rest: self._timed(
-            TANGENTS if of_tangents else PAST, lambda upto: self._advance(of_tangents, block, upto, *rest), blocks)
+        process._advance = lambda of_tangents, blocks, *rest: self._timed(
+            TANGENTS if of_tangents else PAST, lambda upto: self._advance(of_tangents, upto, *rest), blocks)
         process._row_sums = lambda *arguments: self._timed(
             SUMS, lambda upto: self._row_sums(*arguments[:-1], arguments[-1][:upto]), len(arguments[-1]))
         return self

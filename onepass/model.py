@@ -41,22 +41,20 @@ class Model(Dynamics):
         flat = np.stack([ode.integrate(self, one, t, **self.ode_options(**options)).x for one in x0])
         return assemble(self, t, flat, "ode", {})
 
-    def diffuse(self, dimension: int, instances: int, initial, times, seed: int = 1, step=None, output: Output = None,
-                resume: bool = False, quiet: bool = True, stop: Stop | None = None, threads=None) -> Ensemble:
+    def diffuse(self, dimension: int, instances: int, initial, times, seed: int = 1, *, step=None, threads=None,
+                output: Output = None, resume: bool = False, quiet: bool = True, stop: Stop | None = None) -> Ensemble:
         """Paths of the SDE (see sde.SdePaths). Their steps are at most `step` long (default: `longest_step` of the model)."""
-        return self._ensemble("sde", dimension, instances, initial, times, seed, step, threads, output, resume, quiet, stop)
+        asked = request(self, "sde", dimension, instances, initial, times, seed, step, threads)
+        return run_job(EnsembleJob(asked), output, resume, quiet, stop).result
 
-    def chain(self, dimension: int, instances: int, initial, times, seed: int = 1, threads=None, output: Output = None,
+    def chain(self, dimension: int, instances: int, initial, times, seed: int = 1, *, threads=None, output: Output = None,
               resume: bool = False, quiet: bool = True, stop: Stop | None = None) -> Ensemble:
         """Paths of the exact chain of the statistics: the law of SGD in that dimension, without its vectors."""
-        return self._ensemble("chain", dimension, instances, initial, times, seed, None, threads, output, resume, quiet, stop)
+        asked = request(self, "chain", dimension, instances, initial, times, seed, threads=threads)
+        return run_job(EnsembleJob(asked), output, resume, quiet, stop).result
 
-    def simulate(self, dimension: int, instances: int, initial, times, seed: int = 1, threads=None, output: Output = None,
+    def simulate(self, dimension: int, instances: int, initial, times, seed: int = 1, *, threads=None, output: Output = None,
                  resume: bool = False, quiet: bool = True, stop: Stop | None = None) -> Ensemble:
         """SGD on real data in that dimension."""
-        return self._ensemble("sgd", dimension, instances, initial, times, seed, None, threads, output, resume, quiet, stop)
-
-    def _ensemble(self, process: str, dimension: int, instances: int, initial, times, seed: int, step, threads, output: Output,
-                  resume: bool, quiet: bool, stop: Stop | None) -> Ensemble:
-        job = EnsembleJob(request(self, process, dimension, instances, initial, times, seed, step, threads))
-        return run_job(job, output, resume, quiet, stop).result
+        asked = request(self, "sgd", dimension, instances, initial, times, seed, threads=threads)
+        return run_job(EnsembleJob(asked), output, resume, quiet, stop).result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onepass.runfile import OnePassRun
 
 ARNABOLDI, BENAROUS, BOCCHI, VEIGA = "arnaboldi2024escaping", "benarous2022high", "bocchi2026escape", "veiga2022phase"
-_BY_MODEL = {
+REFERENCES_BY_MODEL = {
     "QuadraticNetwork": [(ARNABOLDI, "quadratic networks by their overlaps"), (BOCCHI, "quadratic networks of any width")],
     "Network": [(VEIGA, "two-layer networks by their overlaps"), (ARNABOLDI, "their SDE and its exit times")],
     "Committee": [(VEIGA, "committee machines by their overlaps")],
@@ -19,4 +19,4 @@ _BY_MODEL = {
 
 def references_of(run: OnePassRun) -> list[tuple[str, str]]:
     """(key of dmft.core.references, reason) of everything to cite for a run."""
-    return _BY_MODEL[run.model_keys["kind"]]
+    return REFERENCES_BY_MODEL[run.model_keys["kind"]]

@@ -2,7 +2,7 @@
 
     title = "phase retrieval, three units"
     [model]
-    kind = "QuadraticNetwork"       # Network | Committee | MultiIndexNetwork | SpikedTensor | a mixture: see _KINDS
+    kind = "QuadraticNetwork"       # Network | Committee | MultiIndexNetwork | SpikedTensor | a mixture: see MODEL_KINDS
     width = 3                       # and the other fields of that model
     gamma = 0.15
     [initial]
@@ -105,7 +105,7 @@ _MIXTURE = {
     "class_labels": (_MATRIX, ()),
 }
 # kind: (model, {key: (check, default or None for mandatory)})
-_KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
+MODEL_KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
     "Network": (Network, _NETWORK),
     "QuadraticNetwork": (QuadraticNetwork, {**_NETWORK, "activation": (choice("quadratic"), "quadratic")}),
     "Committee": (Committee, _NETWORK),
@@ -284,14 +284,14 @@ def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] =
         document = document_of(parse_theory_run(content, source, overrides), source)
     table = document.get("model")
     if not isinstance(table, dict):
-        raise RunError(f"{source}: section [model] is missing (kind = one of {', '.join(_KINDS)})")
+        raise RunError(f"{source}: section [model] is missing (kind = one of {', '.join(MODEL_KINDS)})")
     if "kind" not in table:
-        raise schema.missing_key(source, "model", "kind", f"one of {', '.join(_KINDS)}")
+        raise schema.missing_key(source, "model", "kind", f"one of {', '.join(MODEL_KINDS)}")
     try:
-        kind = choice(*_KINDS)(table["kind"])
+        kind = choice(*MODEL_KINDS)(table["kind"])
     except ValueError as error:
         raise schema.bad_value(source, "model", "kind", table["kind"], str(error)) from None
-    cls, keys = _KINDS[kind]
+    cls, keys = MODEL_KINDS[kind]
     model_section = _section("Model", {"kind": (choice(kind), kind), **keys})
     how = {"start": (choice("given", "random"), "given"), "starts": (integer(1), 1)}
     initial_section = _section("Initial", how | _statistics(cls))

@@ -30,7 +30,7 @@ def registries_restored() -> Iterator[None]:
     tables = [table for table in vars(activations).values() if isinstance(table, dict) and "erf" in table]
     assert tables, "the activations are elsewhere now"
     tables += [preprocessing._registered, curves.registered, links.BUILT_IN_LINKS,
-               *(registry._members[role] for roles in runfile.ROLES.values() for role in roles)]
+               *(registry.members[role] for roles in runfile.ROLES.values() for role in roles)]
     before = [dict(table) for table in tables]
     try:
         yield

@@ -25,8 +25,8 @@ from tests.mutations import (
 SIMULATOR_MUTATIONS = [
     # --- the simulator
     Mutation("no normalisation on the sphere", "sgd_sim/cpu", "w[i] *= a_n", "w[i] *= 1.0", SIMULATOR),
-    Mutation("gradient does not start from zero", "sgd_sim/cpu", "np.float32(0.0)\n    pass_over_rows(visit.data",
-             "np.float32(0.001)\n    pass_over_rows(visit.data", SIMULATOR),
+    Mutation("gradient does not start from zero", "sgd_sim/cpu", "np.float32(0.0)\n    pass_over_rows(visit,",
+             "np.float32(0.001)\n    pass_over_rows(visit,", SIMULATOR),
     Mutation("too little heat", "sgd_sim/cpu", "add_noise(lanes.w[:, lane], settings.noise",
              "add_noise(lanes.w[:, lane], 0.7 * settings.noise", SIMULATOR),
     Mutation("replacement draws miss the last row", "sgd_sim/kernels", "s[int(u * s.size)] += 1",

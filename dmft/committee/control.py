@@ -11,9 +11,10 @@ from dmft.samples.tangents import OVERSHOOT
 
 
 @njit(**INNER)
-def add_control(w, Y, d, curve, bend, told, slope, outlier, numbers, label, wild):
+def add_control(w, Y, gp, told, slope, outlier, numbers, label, wild):
     """Add g' Y + (s/l) d2v/dh dy (dphi/dkappa)^T of one sample, times its weight, to numbers[label ..], (p, k), and its weight to
     numbers[wild] where Y is beyond `outlier`. told: (s/l) dl'/dy; slope (k,): dphi/dkappa. Eq. [c-stein]."""
+    d, curve, bend = gp
     k, p = Y.shape
     largest = 0.0
     for t in range(k):
@@ -28,13 +29,14 @@ def add_control(w, Y, d, curve, bend, told, slope, outlier, numbers, label, wild
 
 
 @njit(**INNER)
-def advance_control(Y, past, d, curve, bend, told, slope, drive, step, used, room):
+def advance_control(Y, past, gp, told, slope, drive, step, used, room):
     """Y of one sample from step n to n+1 in place, and its past (k, slots p), sums over blocks. room (p,). Eq. [c-stein]."""
+    d, curve, bend = gp
     k, p = Y.shape
     largest, norm = bend[0], 0.0
     for r in range(p):
         largest, norm = max(largest, bend[r]), norm + d[r] * d[r]
-    most = step.most if step.eta * (curve * norm + largest) > OVERSHOOT else step.y_most
+    most = step.tangent_max if step.eta * (curve * norm + largest) > OVERSHOOT else step.y_max
     for t in range(k):
         along = told * slope[t]
         for r in range(p):

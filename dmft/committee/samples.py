@@ -28,6 +28,7 @@ from dmft.model.losses import built_in
 from dmft.model.minibatches import own_weight
 from dmft.model.network import TwoLayer
 from dmft.samples.sampling import Sampling, lines_of
+from dmft.samples.state import Randomness, Step
 from dmft.samples.tangents import Bounds
 
 
@@ -62,6 +63,7 @@ class UnitTangents(NamedTuple):
     T: np.ndarray  # (carriers, packed p c)
     row: np.ndarray  # (carriers, p, slots c)
     E: np.ndarray  # (carriers, p, c)
+    following: np.ndarray  # (blocks, p, slots c + p) room for the next row
 
 
 class UnitFields(NamedTuple):
@@ -76,20 +78,14 @@ class UnitFields(NamedTuple):
     told: np.ndarray  # (count,) (s/l) dl'/dy
 
 
-class UnitStep(NamedTuple):
-    """Where step n goes, and the bounds of tangents."""
+class UnitTerms(NamedTuple):
+    """What the sums of a row are made of."""
 
-    n: int
-    eta: float
-    merges: np.ndarray
-    slot: int
-    offset: np.ndarray
-    stop: np.ndarray
-    tiny: float
-    most: float
-    y_most: float
-    noise_key: np.uint64
-    batch_key: np.uint64
+    used: int
+    identity: bool
+    stein: bool
+    y_outlier: float  # as in Bounds
+    tangent_sum_max: float
 
 
 @cache
@@ -102,8 +98,10 @@ def output_functions(loss: Loss) -> tuple:
 
 
 @njit(cache=True, nogil=True)
-def _fields(s, ds, d2s, kinked, v, dv, d2v, dv_dy, units, m, a, beta, scale, out):
-    """Fill UnitFields at h~ = h + m kappa, elementwise. Eq. [c-model]."""
+def _fields(activation, loss, units, m, a, beta, scale, out):
+    """Fill UnitFields at h~ = h + m kappa, elementwise. activation: s, s', s'' and whether it has kinks instead; loss: as of
+    `output_functions`. Eq. [c-model]."""
+    (s, ds, d2s, kinked), (v, dv, d2v, dv_dy) = activation, loss
     h, kappa, y, batch = units.h, units.kappa, units.y, units.s
     count, p = h.shape
     for i in range(count):
@@ -129,8 +127,9 @@ def _fields(s, ds, d2s, kinked, v, dv, d2v, dv_dy, units, m, a, beta, scale, out
 
 
 @njit(**INNER)
-def _sum_block(first, last, used, places, units, fields, past, tangents, identity, stein, bounds, numbers, groups):
+def _sum_block(first, last, places, units, fields, past, tangents, terms, numbers, groups):
     """Sums over samples first .. last-1, in order, into numbers (numbers,) and groups (3 p, slots p); see rows.SumPlaces."""
+    used, identity, stein, outlier, most = terms
     weights, kappa, h, line, G, H = units.weight, units.kappa, units.h, units.line, past.G, past.H
     g, d, curve, bend = fields.g, fields.d, fields.curve, fields.bend
     p, k = g.shape[1], kappa.shape[1]
@@ -159,34 +158,34 @@ def _sum_block(first, last, used, places, units, fields, past, tangents, identit
         t = line[i]
         if t >= 0:
             numbers[places[9]] += w
-            add_response(w, tangents.row[t], tangents.E[t], d[i], curve[i], bend[i], used,
-                         bounds.tangent_sum_max if identity else np.inf, groups[p : 2 * p], numbers, places[6], places[8])
+            add_response(w, tangents.row[t], tangents.E[t], (d[i], curve[i], bend[i]), used, most if identity else np.inf,
+                         groups[p : 2 * p], numbers, places[6], places[8])
         if stein:
-            add_control(w, units.Y[i], d[i], curve[i], bend[i], fields.told[i], units.slope[i], bounds.y_outlier, numbers,
-                        places[10], places[11])
+            add_control(w, units.Y[i], (d[i], curve[i], bend[i]), fields.told[i], units.slope[i], outlier, numbers, places[10],
+                        places[11])
 
 
 @njit(**UNCOUNTED, parallel=True)
-def _row_sums(block, used, places, units, fields, past, tangents, identity, stein, bounds, numbers, groups):
+def _row_sums(block, places, units, fields, past, tangents, terms, numbers, groups):
     """numbers (blocks, numbers), groups (blocks, 3 p, slots p): sums over the samples of each block."""
     count = len(units.h)
     for b in prange(numbers.shape[0]):
-        _sum_block(b * block, min((b + 1) * block, count), used, places, units, fields, past, tangents, identity, stein, bounds,
-                   numbers[b], groups[b])
+        _sum_block(b * block, min((b + 1) * block, count), places, units, fields, past, tangents, terms, numbers[b], groups[b])
 
 
 @njit(**INNER)
-def _advance_units(first, last, step, drive, chain, units, past, fields, z_first, changes, stein, room):
+def _advance_units(first, last, step, drive, chain, random, units, past, fields, room):
     """Samples first .. last-1 without their tangents from step n to n+1. room (4, p). Eqs. [c-h], [c-chi]."""
     A, keep, memory, chi_weights, chi_root = drive.A, drive.keep, drive.memory, drive.chi_weights, drive.chi_root
     h, s, name, noise_name, sign, g = units.h, units.s, units.name, units.noise_name, units.sign, fields.g
     n, eta, slot, merges, p = step.n, step.eta, step.slot, step.merges, h.shape[1]
+    z_first, changes = random.z_first, random.changes
     used, known, given = step.stop[slot] * p, changes.shape[1], z_first.shape[1]
     z, xi, chi, u = room[0], room[1], room[2], room[3]
     for i in range(first, last):
         H, G, X = past.H[i], past.G[i], past.X[i]
         for r in range(p):
-            z[r], xi[r] = normal2(step.noise_key, noise_name[i], n * p + r)
+            z[r], xi[r] = normal2(random.noise, noise_name[i], n * p + r)
             z[r] = z_first[i, n * p + r] if n * p + r < given else sign[i] * z[r]
             xi[r] *= sign[i]
         for r in range(p):
@@ -197,8 +196,8 @@ def _advance_units(first, last, step, drive, chain, units, past, fields, z_first
             u[r] = eta * (dot(memory[r], H, used) + chi[r] - g[i, r]) + drive.thermal * xi[r]
             for q in range(p):
                 u[r] += keep[r, q] * h[i, q]
-        if stein:
-            advance_control(units.Y[i], past.Y[i], fields.d[i], fields.curve[i], fields.bend[i], fields.told[i], units.slope[i],
+        if step.stein:
+            advance_control(units.Y[i], past.Y[i], (fields.d[i], fields.curve[i], fields.bend[i]), fields.told[i], units.slope[i],
                             drive, step, used, z)
         if len(merges):
             merge_wide(H, merges, p)
@@ -210,7 +209,7 @@ def _advance_units(first, last, step, drive, chain, units, past, fields, z_first
             h[i, r] = 0.0
             for q in range(p):
                 h[i, r] += A[r, q] * u[q]
-        s[i] = own_weight(chain, s[i], step.batch_key, name[i], n, known, changes[i])
+        s[i] = own_weight(chain, s[i], random.batch, name[i], n, known, changes[i])
 
 
 @njit(**INNER)
@@ -220,21 +219,20 @@ def _advance_carried(first, last, step, drive, units, tangents, fields, followin
     for i in range(first, last):
         t = units.line[i]
         if t >= 0:
-            advance_tangents(tangents.T[t], tangents.row[t], tangents.E[t], fields.d[i], fields.curve[i], fields.bend[i], drive,
+            advance_tangents(tangents.T[t], tangents.row[t], tangents.E[t], (fields.d[i], fields.curve[i], fields.bend[i]), drive,
                              step, used, following)
 
 
 @njit(**UNCOUNTED, parallel=True)
-def _advance(of_tangents, block, blocks, step, drive, chain, units, past, tangents, fields, z_first, changes, stein, room,
-             following):
+def _advance(of_tangents, step, drive, chain, random, units, past, tangents, fields, room):
     """All samples, block by block: either their tangents, or everything else."""
-    count = len(units.h)
-    for b in prange(blocks):
+    count, block, following = len(units.h), step.block, tangents.following
+    for b in prange(room.shape[0]):
         first, last = b * block, min((b + 1) * block, count)
         if of_tangents:
             _advance_carried(first, last, step, drive, units, tangents, fields, following[b])
         else:
-            _advance_units(first, last, step, drive, chain, units, past, fields, z_first, changes, stein, room[b])
+            _advance_units(first, last, step, drive, chain, random, units, past, fields, room[b])
 
 
 class CommitteeSamples:
@@ -246,10 +244,10 @@ class CommitteeSamples:
         (count, k), p, slots = draws.kappa.shape, network.units, history.slots
         self.experiment, self.network, self.block, self.blocks = experiment, network, block, -(-count // block)
         self.stein = sampling.stein and experiment.stein
-        self.identity, self.keys, self.bounds = sampling.identity, sampling.keys, Bounds.of(sampling.estimator)
+        self.identity, self.bounds = sampling.identity, Bounds.of(sampling.estimator)
         self.offset, self.stop, self.n, self.used = history.offset, history.stop, 0, 0
         self.places = SumPlaces.of(network)
-        self.z, self.changes = draws.z, draws.changes
+        self.random = Randomness(*sampling.keys, draws.z, draws.changes, np.zeros(0))
         self.units = Units(weight, draws.name, draws.noise_name, draws.sign, lines_of(draws.carrier), draws.kappa, draws.y,
                            draws.slope, np.ascontiguousarray(draws.h), np.array(draws.s, float), np.zeros((count, k, p)))
         self.past = UnitPast(np.zeros((count, slots * p), dtype), np.zeros((count, slots * p)), np.zeros((count, slots * p), dtype),
@@ -257,21 +255,21 @@ class CommitteeSamples:
         carriers, c = int(np.count_nonzero(draws.carrier)), p if full else 1
         E = np.broadcast_to(np.eye(p), (carriers, p, p)).copy() if full else draws.probe[draws.carrier][:, :, None].copy()
         T, row = np.zeros((carriers, history.packed * p * c), dtype), np.zeros((carriers, p, slots * c), dtype)
-        self.tangents = UnitTangents(T, row, E)
+        self.tangents = UnitTangents(T, row, E, np.empty((self.blocks, p, slots * c + p), dtype))
         self.at_weights = UnitsAtWeights(self.units.h.copy(), np.zeros((count, k, p)), np.zeros_like(row)) \
             if experiment.update.looks_ahead else None
         g, d, bend, push = (np.empty((count, p)) for _ in range(4))
         self.fields = UnitFields(np.empty(count), g, d, np.empty(count), bend, push, np.empty(count))
         self._numbers = np.empty((self.blocks, self.places.numbers))
         self._groups = np.empty((self.blocks, 3 * p, slots * p))
-        self._room, self._following = np.empty((self.blocks, 4, p)), np.empty((self.blocks, p, slots * c + p), dtype)
+        self._room = np.empty((self.blocks, 4, p))
 
     def _evaluate(self, units: Units, m: np.ndarray, state: UnitState, out: UnitFields) -> None:
         """Fill UnitFields at m, a_n and beta_n."""
         e, step, s = self.experiment, min(self.n, self.experiment.steps - 1), self.network.activation
-        v, dv, d2v, dv_dy = output_functions(e.losses[e.loss_n[self.n]])
-        _fields(s.s, s.ds, s.ds if s.d2s is None else s.d2s, s.d2s is None, v, dv, d2v, dv_dy, units, m, state.a, state.beta,
-                float(e.scale_n[step]), out)
+        activation = (s.s, s.ds, s.ds if s.d2s is None else s.d2s, s.d2s is None)
+        loss = output_functions(e.losses[e.loss_n[self.n]])
+        _fields(activation, loss, units, m, state.a, state.beta, float(e.scale_n[step]), out)
 
     def row_sums(self, state: UnitState) -> np.ndarray:
         """(blocks, numbers + 3 p slots p): weighted sums for row n, at m_n, a_n and beta_n. Sets the fields of `advance`. The
@@ -284,19 +282,17 @@ class CommitteeSamples:
         if self.network.kinked:
             self.fields.curve[:] = 0.0  # without s'' there is no derivative of g: the response comes by [c-ibp] alone
         places = tuple(place.start if isinstance(place, slice) else place for place in self.places)
-        _row_sums(self.block, self.used, places, self.units, self.fields, self.past, self.tangents, self.identity, self.stein,
-                  self.bounds, self._numbers, self._groups)
+        terms = UnitTerms(self.used, self.identity, self.stein, self.bounds.y_outlier, self.bounds.tangent_sum_max)
+        _row_sums(self.block, places, self.units, self.fields, self.past, self.tangents, terms, self._numbers, self._groups)
         return np.concatenate([self._numbers, self._groups.reshape(self.blocks, -1)], axis=1)
 
     def advance(self, drive: UnitDrive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""
-        step = UnitStep(self.n, float(self.experiment.eta_n[self.n]), plan.merges, plan.slot, self.offset, self.stop,
-                        self.bounds.tangent_flush, self.bounds.tangent_max, self.bounds.y_max, *self.keys)
+        step = Step.to(plan, self)
         drive = UnitDrive._make(np.ascontiguousarray(each) if isinstance(each, np.ndarray) else each for each in drive)
         chain = self.experiment.batches.chain(self.n)
         for of_tangents in (True, False):
-            _advance(of_tangents, self.block, self.blocks, step, drive, chain, self.units, self.past, self.tangents, self.fields,
-                     self.z, self.changes, self.stein, self._room, self._following)
+            _advance(of_tangents, step, drive, chain, self.random, self.units, self.past, self.tangents, self.fields, self._room)
         if self.at_weights:
             self.at_weights.look_ahead(self.units.h, self.units.Y, self.tangents.row, plan.merges, self.tangents.E.shape[2],
                                        self.experiment.update.lookahead(self.n + 1), drive)

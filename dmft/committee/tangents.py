@@ -72,11 +72,14 @@ def _gather(T, memory, offset, stop, used, width, out):
 
 
 @njit(**INNER)
-def advance_tangents(T, row, E, d, curve, bend, drive, step, used, following):
-    """The tangents of one sample from step n to n+1: T packed, row (p, slots c) of step n, in place. d, bend (p,), curve: g' =
-    curve d d^T + diag(bend), as of the present step; step: a UnitStep. following (p, slots c + p): room to work in. Eq. [c-T]."""
+def advance_tangents(T, row, E, gp, drive, step, used, following):
+    """The tangents of one sample from step n to n+1: T packed, row (p, slots c) of step n, in place. gp: d (p,), curve, bend (p,)
+    of g' = curve d d^T + diag(bend) at the present step; step: as of samples/process.py. following (p, slots c + p): room to work
+    in. Eq. [c-T]."""
+    d, curve, bend = gp
     A, keep, memory = drive.A, drive.keep, drive.memory
-    eta, merges, slot, offset, stop, tiny, most = step.eta, step.merges, step.slot, step.offset, step.stop, step.tiny, step.most
+    eta, merges, slot, offset, stop = step.eta, step.merges, step.slot, step.offset, step.stop
+    tiny, most = step.tangent_flush, step.tangent_max
     units, width = E.shape
     length, largest, norm = used * width, bend[0], 0.0
     for r in range(units):
@@ -125,9 +128,10 @@ def advance_tangents(T, row, E, d, curve, bend, drive, step, used, following):
 
 
 @njit(**INNER)
-def add_response(w, row, E, d, curve, bend, used, most, responses, numbers, response, response2):
+def add_response(w, row, E, gp, used, most, responses, numbers, response, response2):
     """Add g'_n T_nj E^T of one sample, times its weight, to responses (p, slots p), their sum over j to numbers[response ..], and
     its square to numbers[response2]. Where sum_j |T| is beyond `most`, all of it is made smaller. Eqs. [c-MR], [c-probe]."""
+    d, curve, bend = gp
     units, width = E.shape
     total = 0.0
     for r in range(units):

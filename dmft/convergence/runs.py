@@ -68,7 +68,7 @@ def convergence_study(run: Run, samples: Sequence[int] = (), learning_rate: Sequ
     """
     comm = world()
     tuned = {f"{TUNED}{name}": values for name, values in (estimator or {}).items()}
-    points = _points(run, {"samples": samples, "learning_rate": learning_rate, "blocks_per_level": blocks_per_level,
+    points = study_points(run, {"samples": samples, "learning_rate": learning_rate, "blocks_per_level": blocks_per_level,
                            "mixing": mixing, **tuned})
     with ExitStack() as stack:
         place = Path(output) if output else None
@@ -100,11 +100,11 @@ def _prepare(output: Path, resume: bool, attrs: dict[str, Any], stack: ExitStack
 def _seconds(points: list[Point], theories: list[Theory], comm: Comm) -> float:
     """Running time of a study: that of the group of ranks whose points took longest. The time of a point is the sum over all its
     interrupted runs, so that nothing is lost when a study is stopped or killed."""
-    shares = _share(points, min(len(points), comm.size))
+    shares = shared_out(points, min(len(points), comm.size))
     return max(sum(float(theories[i].attrs.get("wall_time", 0.0)) for i in share) for share in shares)
 
 
-def _points(run: Run, asked: dict[str, Sequence[float]]) -> list[Point]:
+def study_points(run: Run, asked: dict[str, Sequence[float]]) -> list[Point]:
     """All solutions of a study, each axis from coarse to fine."""
     asked = {name: values for name, values in asked.items() if len(values)}
     if not asked:
@@ -146,7 +146,7 @@ def _solve_all(points: list[Point], output: Path | None, resume: bool, quiet: bo
                attrs: dict[str, Any], comm: Comm) -> list[Theory]:
     """The solutions of all points in order, on every rank."""
     group = comm.split(min(len(points), comm.size))
-    mine = _share(points, min(len(points), comm.size))[group.group]
+    mine = shared_out(points, min(len(points), comm.size))[group.group]
     solved: dict[int, Theory] = {}
     trouble: UserError | Stopped | None = None
     try:
@@ -172,7 +172,7 @@ def _solve_all(points: list[Point], output: Path | None, resume: bool, quiet: bo
     return [everything[i] for i in range(len(points))]
 
 
-def _share(points: list[Point], groups: int) -> list[list[int]]:
+def shared_out(points: list[Point], groups: int) -> list[list[int]]:
     """Indices of the points of each group: the most expensive first, each to the group with the least work so far."""
     shares: list[list[int]] = [[] for _ in range(groups)]
     work = [0.0] * groups

@@ -177,7 +177,7 @@ def _unwritable(path: Path, error: BaseException) -> FileError:
 # --- the seal ---------------------------------------------------------------------------------------------
 
 _SEAL = b"\nsha256 "
-_SEAL_LENGTH = len(_SEAL) + 64 + 1
+SEAL_LENGTH = len(_SEAL) + 64 + 1
 _ALWAYS_VERIFY = 1 << 30        # bytes; partial reads of larger files skip the verification
 
 
@@ -204,13 +204,13 @@ def _verified(path: Path, size: int, *changes: int) -> bool:
     """`_verify`, remembered; the numbers of `changes` differ for a new file under an old name, and for one that was written to."""
     with open(path, "rb") as file:
         magic = file.read(8)
-        file.seek(max(0, size - _SEAL_LENGTH))
+        file.seek(max(0, size - SEAL_LENGTH))
         seal = file.read()
     if magic != b"\x89HDF\r\n\x1a\n":
         raise FileError(f"{path}: not a result file (not HDF5)")
     if not seal.startswith(_SEAL):
         return False
-    if seal != _seal(path, size - _SEAL_LENGTH):
+    if seal != _seal(path, size - SEAL_LENGTH):
         raise FileError(f"{path}: damaged: its contents do not match its checksum; make it again")
     return True
 

@@ -53,10 +53,11 @@ class IdentityResidual(NamedTuple):
 
 
 @njit(**UNCOUNTED, error_model="numpy")
-def _residual(eta, free, recoil, last, keep, memory, b, b_now, Q, Q_row, Q_now, past, now, divisor, used, e):
-    """e_j of the past, into e (slots,), and of the present, and the largest |e_j|. past, now: alpha <g_n h_j>; last: slot of step
+def _residual(step, free, recoil, last, noise, correlations, overlaps, divisor, used, e):
+    """e_j of the past, into e (slots,), and of the present, and the largest |e_j|. overlaps: alpha <g_n h_j>; last: slot of step
     n - 1."""
-    x_now = against_past(eta, keep, memory, b, b_now, Q, Q_row, Q_now, used, e)
+    x_now = against_past(step, noise, correlations, used, e)
+    eta, (Q, Q_row, Q_now), (past, now) = step.eta, correlations, overlaps
     Q_last, largest = Q[last], 0.0
     for j in range(len(e)):
         e[j] = (free * Q_row[j] - recoil * Q_last[j] - e[j]) / eta - past[j]
@@ -76,13 +77,10 @@ def identity_residual(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps
                       ) -> IdentityResidual:
     """The residual of the identity for a row as it was estimated. Eq. [ibp]. overlaps: alpha <g_n h_j>; noise: those of the row,
     where known."""
-    state, history, settings, past = weights.state, weights.history, weights.settings, np.empty(weights.history.slots)
-    last = history.order[-1] if settings.recoil else 0
-    keep, memory = weights.step_coefficients(row)
-    now, largest = _residual(
-        settings.eta, weights.free, settings.recoil, last, keep, memory, *(noise or weights.noise_overlaps(row)), state.Q,
-        state.Q_row, state.Q_now, *overlaps, history.divisor, weights.used, past,
-    )
+    history, recoil, past = weights.history, weights.settings.recoil, np.empty(weights.history.slots)
+    last = history.order[-1] if recoil else 0
+    now, largest = _residual(weights.step_coefficients(row), weights.free, recoil, last, noise or weights.noise_overlaps(row),
+                             weights.state.correlations, overlaps, history.divisor, weights.used, past)
     return IdentityResidual(past, now, max(largest, abs(now)))
 
 
@@ -109,17 +107,17 @@ def ridge_strength(weights: WeightDynamics, g_squared: float, share: float, spre
 def _solve(L, order, size, Q_row, variance, least, past, now, x, K_R):
     """Correct M_R in place; returns u of the present step. L: factor of Q + eps D over the past, in order of time; Q_row, variance:
     what the present step adds to Q + eps D; least: of its pivot; past, now: e_j; x (3, steps of the past): room to work in."""
-    count, pull, alone, e = len(order), x[0], x[1], x[2]
+    count, cross, alone, e = len(order), x[0], x[1], x[2]
     for i in range(count):
-        pull[i] = Q_row[order[i]]
+        cross[i] = Q_row[order[i]]
         alone[i] = e[i] = past[order[i]]
     # The present step is the last unknown: it is solved for first, then the past given its value.
     forward(L, x[:2], count)
-    left = variance - dot(pull, pull, count)
+    left = variance - dot(cross, cross, count)
     backward(L, x[:2], count)
-    u = (now - dot(pull, e, count)) / (least if left < least else left)
+    u = (now - dot(cross, e, count)) / (least if left < least else left)
     for i in range(count):
-        K_R[order[i]] += size[order[i]] * (alone[i] - u * pull[i])
+        K_R[order[i]] += size[order[i]] * (alone[i] - u * cross[i])
     return u
 
 

@@ -7,7 +7,7 @@ stop[i] on; both are multiples of eight, where there are so many slots, for `dot
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -17,9 +17,34 @@ from dmft.equations.history import NONE
 from dmft.equations.noise import dot
 
 
+class StepCoefficients(NamedTuple):
+    """A step before it is scaled: eta, and the coefficients of the present position and of the past."""
+
+    eta: float
+    keep: float
+    memory: np.ndarray  # (slots,)
+
+
+class Correlations(NamedTuple):
+    """Q between steps of the past, of step n with them, and of step n."""
+
+    Q: np.ndarray  # (slots, slots)
+    Q_row: np.ndarray  # (slots,)
+    Q_now: float
+
+
+class Responses(NamedTuple):
+    """R between steps of the past, of step n to them, and where its rows end."""
+
+    R: np.ndarray  # (slots, slots)
+    R_row: np.ndarray  # (slots,)
+    stop: np.ndarray  # (slots,)
+
+
 @njit(**UNCOUNTED)
-def through_noise(unit, correlation, R, R_row, stop, used, b):
+def through_noise(unit, correlation, responses, used, b):
     """b_j, into b (slots,), and b_n = <chi_n zeta_n>. Eq. [dmft-Q]."""
+    R, R_row, stop = responses
     for i in range(used):
         b[i] = unit * dot(R[i], correlation, stop[i])
     b_now = unit * dot(R_row, correlation, used)
@@ -27,8 +52,9 @@ def through_noise(unit, correlation, R, R_row, stop, used, b):
 
 
 @njit(**INNER)
-def against_past(eta, keep, memory, b, b_now, Q, Q_row, Q_now, used, x):
-    """x_j, into x (slots,), and x_n. Eq. [dmft-Q]."""
+def against_past(step, noise, correlations, used, x):
+    """x_j, into x (slots,), and x_n. noise: b_j of the past (slots,), and b_n. Eq. [dmft-Q]."""
+    (eta, keep, memory), (b, b_now), (Q, Q_row, Q_now) = step, noise, correlations
     for j in range(len(x)):
         x[j] = keep * Q_row[j]
     for i in range(used):
@@ -42,10 +68,11 @@ def against_past(eta, keep, memory, b, b_now, Q, Q_row, Q_now, used, x):
 
 
 @njit(**UNCOUNTED)
-def next_row(eta, keep, memory, c_now, b, b_now, Q, R, Q_row, Q_now, R_row, stop, used, x, r):
+def next_row(step, c_now, noise, correlations, responses, used, x, r):
     """x_j, into x (slots,), the unnormalised next row of R, into r (slots,); x_n, and q_u without the thermal part. Eqs. [dmft-Q],
     [dmft-R]."""
-    x_now = against_past(eta, keep, memory, b, b_now, Q, Q_row, Q_now, used, x)
+    (eta, keep, memory), (b, b_now), (R, R_row, stop) = step, noise, responses
+    x_now = against_past(step, noise, correlations, used, x)
     for j in range(len(r)):
         r[j] = keep * R_row[j]
     for i in range(used):

@@ -15,7 +15,15 @@ import numpy as np
 
 from dmft.equations.history import History, Plan
 from dmft.equations.noise import conditional, factor_rows, join_rows
-from dmft.equations.recursion import merge_matrices, merge_vectors, next_row, through_noise
+from dmft.equations.recursion import (
+    Correlations,
+    Responses,
+    StepCoefficients,
+    merge_matrices,
+    merge_vectors,
+    next_row,
+    through_noise,
+)
 from dmft.equations.stepping import Recursion, RecursionState
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.experiment import Experiment
@@ -122,6 +130,10 @@ class WeightState(RecursionState):
         Q_row, R_row, jitter, m_past = (np.zeros(slots) for _ in range(4))
         return cls(Q, R, M_C, factor, Q_row, R_row, jitter, m_past, 0, m0, Q0, 0, 0, ridge)
 
+    @property
+    def correlations(self) -> Correlations:
+        return Correlations(self.Q, self.Q_row, self.Q_now)
+
 
 class WeightDynamics(Recursion):
     """The macroscopic recursion, one row of kernels at a time."""
@@ -188,34 +200,34 @@ class WeightDynamics(Recursion):
 
     def noise_overlaps(self, row: Row) -> NoiseOverlaps:
         """b_j of row n."""
-        state = self.state
         b, correlation = np.zeros(self.history.slots), self.history.weights(row.M_C)
-        return NoiseOverlaps(b, through_noise(self.experiment.eta_0, correlation, state.R, state.R_row, self.stop, self.used, b))
+        return NoiseOverlaps(b, through_noise(self.experiment.eta_0, correlation, self._responses, self.used, b))
 
-    def step_coefficients(self, row: Row) -> tuple[float, np.ndarray]:
-        """The coefficient of the present position in the step that row n makes, and those of the past: `keep` and `memory` of a
-        Drive. Eqs. [schedule], [momentum]."""
+    @property
+    def _responses(self) -> Responses:
+        return Responses(self.state.R, self.state.R_row, self.stop)
+
+    def step_coefficients(self, row: Row) -> StepCoefficients:
+        """The step that row n makes; `keep` and `memory` are those of a Drive. Eqs. [schedule], [momentum]."""
         now, memory = self.settings, self.history.weights(row.K_R)
         if now.recoil:
             memory[self.history.order[-1]] -= now.recoil / now.eta  # step n - 1 is never in a block
-        return now.inertia - now.eta * row.delta_nu - now.eta * now.ridge, memory
+        return StepCoefficients(now.eta, now.inertia - now.eta * row.delta_nu - now.eta * now.ridge, memory)
 
     def unscaled(self, row: Row, noise: NoiseOverlaps | None = None) -> Unscaled:
         """The step that row n makes, before it is scaled. Eqs. [dmft-Q], [dmft-R]. noise: `noise_overlaps` of the row, where they
         are known."""
         state, now = self.state, self.settings
-        keep, memory = self.step_coefficients(row)
+        step = self.step_coefficients(row)
         x, r = np.empty(self.history.slots), np.empty(self.history.slots)
-        x_now, q_u = next_row(
-            now.eta, keep, memory, row.M_C_now, *(noise or self.noise_overlaps(row)), state.Q, state.R, state.Q_row, state.Q_now,
-            state.R_row, self.stop, self.used, x, r,
-        )
+        x_now, q_u = next_row(step, row.M_C_now, noise or self.noise_overlaps(row), state.correlations, self._responses, self.used,
+                              x, r)
         if now.drift:
             x_now += now.drift * state.Qw_now
-            q_u += now.drift * (2 * self._with_weights(row, keep, memory) - now.drift * state.Qww)
+            q_u += now.drift * (2 * self._with_weights(row, step.keep, step.memory) - now.drift * state.Qww)
             x += now.drift * state.Qw_row
             r += now.drift * state.Rw_row
-        return Unscaled(keep, memory, x, x_now, q_u + now.heat, r)
+        return Unscaled(step.keep, step.memory, x, x_now, q_u + now.heat, r)
 
     def close(self, row: Row, m_given: float | None = None, noise: NoiseOverlaps | None = None) -> Closing:
         """What follows from row n. Eqs. [dmft-a], [dmft-m], [dmft-nu].

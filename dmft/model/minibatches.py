@@ -152,7 +152,7 @@ class Epochs(MiniBatch):
         return round(1 / self.fraction)
 
     def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
-        return _positions(self.chain(), key, name, 0)
+        return epoch_positions(self.chain(), key, name, 0)
 
     def chain(self) -> Chain:
         return Chain(CHAIN_CYCLIC if self.cyclic else CHAIN_RESHUFFLED, self.fraction, 0.0, 0.0, self.period, self.begin)
@@ -226,7 +226,7 @@ class Batches:
 
 
 @njit(cache=True)
-def _positions(chain, key, name, n):
+def epoch_positions(chain, key, name, n):
     """s(n) of samples whose mini-batches are drawn by epochs."""
     return np.array([next_weight(chain, 0.0, key, name[i], n - 1) for i in range(len(name))])
 

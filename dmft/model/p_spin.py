@@ -78,12 +78,12 @@ class PSpin(DataModel, name="p_spin"):
 
     @property
     def covariance(self) -> Terms:
-        """f."""
+        """f, of the noise."""
         return self.powers or self._spiked
 
     @property
-    def pull(self) -> Terms:
-        """phi."""
+    def phi(self) -> Terms:
+        """phi, of the signal."""
         return self.signal if self.powers else self._spiked
 
     @property
@@ -132,7 +132,7 @@ class PSpin(DataModel, name="p_spin"):
         if use.start.name != "warm":
             return (f'start = "{use.start.name}" must be warm, with an m0 (0 without a signal; 1e-30, say, for the growth of a '
                     "vanishing overlap)")
-        if self.pull and use.problem.m0 == 0.0 and not derivative(self.pull, 1)[0]:
+        if self.phi and use.problem.m0 == 0.0 and not derivative(self.phi, 1)[0]:
             return "m0 = 0 is for ever: the signal does not pull at m = 0; take m0 = 1e-30, say, or leave the signal out"
         if self.order != 3 and not self.Delta_p:
             return f"order = {self.order} is that of the spiked tensor: give its Delta_p, or leave order out"

@@ -25,7 +25,7 @@ from dmft.model.schedules import Table
 Named = str | Table  # what a run file gives for a role: a name, or a table with its `kind` and its keys
 Refusal = str | tuple[str, str]  # why something is not meant for a combination; or (key, or key = value; why)
 KIND = "kind"  # the key of such a table that holds the name
-_members: dict[str, dict[str, type[Physics]]] = {}  # by the key of the role, then by name
+members: dict[str, dict[str, type[Physics]]] = {}  # by the key of the role, then by name
 
 
 def named(key: str, default: Any, doc: str) -> Any:
@@ -49,7 +49,7 @@ class Physics:
         super().__init_subclass__(**more)
         if key:
             cls.key, cls.section = key, section or cls.section
-            _members.setdefault(key, {})
+            members.setdefault(key, {})
         cls.name = name
         if "built_in" not in vars(cls):
             cls.built_in = cls.__module__.partition(".")[0] == "dmft"
@@ -72,7 +72,7 @@ AnyPhysics = TypeVar("AnyPhysics", bound=Physics)
 
 def _register(cls: type[Physics]) -> None:
     """Make a member known by its name."""
-    known = _members[cls.key]
+    known = members[cls.key]
     if not cls.name.isidentifier():
         raise UserError(f"{cls.__name__}: name = {cls.name!r} is not a name (letters, digits and underscores)")
     if cls.name in known and known[cls.name].built_in and not cls.built_in:
@@ -85,7 +85,7 @@ def _register(cls: type[Physics]) -> None:
 
 def names(key: str) -> list[str]:
     """Names of the members of a role."""
-    return list(_members[key])
+    return list(members[key])
 
 
 def name_of(value: Any) -> Any:
@@ -96,7 +96,7 @@ def name_of(value: Any) -> Any:
 def find(key: str, value: Any) -> type[Physics] | None:
     """The class that a value of a run file names; None where there is none."""
     name = name_of(value)
-    return _members[key].get(name) if isinstance(name, str) else None
+    return members[key].get(name) if isinstance(name, str) else None
 
 
 def options(cls: type[Physics] | None) -> dict[str, Field[Any]]:
@@ -173,7 +173,7 @@ def key_of(cls: type[Physics], name: str, neutral: Any = None) -> Any:
 
 def chosen(section: Any) -> dict[str, type[Physics] | None]:
     """What a section names, by role."""
-    return {key: find(key, getattr(section, key)) for key in _members if hasattr(section, key)}
+    return {key: find(key, getattr(section, key)) for key in members if hasattr(section, key)}
 
 
 def unused(section: Any) -> dict[str, str]:
@@ -201,7 +201,7 @@ def flattened(table: Mapping[str, Any]) -> dict[str, Any]:
     """The table of a section with objects, and tables of the package's members, written as names and flat keys. ValueError for a
     key that is given twice."""
     flat = dict(table)
-    for role in (*_members, *_members):  # twice: the law of the data brings labels of its own
+    for role in (*members, *members):  # twice: the law of the data brings labels of its own
         value = flat[role].table if isinstance(flat.get(role), Physics) else flat.get(role)
         cls = find(role, value)
         if cls and cls.built_in and isinstance(value, Mapping) and set(value) <= {KIND, *options(cls)}:

@@ -116,6 +116,6 @@ class Update:
                            "all steps look ahead, or none")
         return A + B / ahead, 0.0, -B * (1 + 1 / ahead)
 
-    def goes_on(self, n: int) -> bool:
+    def unchanged(self, n: int) -> bool:
         """Whether step n has the coefficients of the step before it."""
         return all(getattr(self, field.name)[n] == getattr(self, field.name)[n - 1] for field in fields(self))

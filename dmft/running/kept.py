@@ -26,5 +26,5 @@ def kept_state(result: store.Stored, setup: Setup) -> store.Stored | None:
     visible = end - e.hidden
     known = all(np.isin(new[new < visible], before).all() for new, before in zip(setup.kept, old.kept))
     known = known and all(setup.history(which).extends(old.history(which)) for which in (WHOLE, COARSE))
-    goes_on = e.batches.law(end) == e.batches.law(end - 1) and e.update.goes_on(end)
-    return state if old.per_level == setup.per_level and known and goes_on else None
+    unchanged = e.batches.law(end) == e.batches.law(end - 1) and e.update.unchanged(end)
+    return state if old.per_level == setup.per_level and known and unchanged else None

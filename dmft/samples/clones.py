@@ -26,9 +26,9 @@ from dmft.model.experiment import Experiment
 from dmft.model.minibatches import own_weight
 from dmft.samples.fields import make_fields
 from dmft.samples.lost import GONE
-from dmft.samples.process import Keys, Samples, merge_past, next_field, own_normals
+from dmft.samples.process import Samples, merge_past, next_field, own_normals
 from dmft.samples.sampling import Sampling
-from dmft.samples.state import Fields, Past
+from dmft.samples.state import Fields, Past, Randomness
 
 CROSS_NOW, CLONE_NOW = range(2)  # of the sums: <g_1 g_2> and <g_2 g_2> at step n
 PAIR_SCALARS = 2
@@ -94,26 +94,26 @@ def _lend(weights, used, X, shift):
 
 
 @njit(**UNCOUNTED, parallel=True)
-def _advance(block, blocks, move, chain, keys, state, past, first_X, g, none, unchanged):
+def _advance(block, blocks, move, chain, random, state, past, first_X, g):
     """All second copies, block by block."""
     for b in prange(blocks):
-        _advance_block(b * block, min((b + 1) * block, len(g)), move, chain, keys, state, past, first_X, g, none, unchanged)
+        _advance_block(b * block, min((b + 1) * block, len(g)), move, chain, random, state, past, first_X, g)
 
 
 @njit(**INNER)
-def _advance_block(first, last, move, chain, keys, state, past, first_X, g, none, unchanged):
+def _advance_block(first, last, move, chain, random, state, past, first_X, g):
     h, s, name, noise_name, sign = state.h, state.s, state.name, state.noise_name, state.sign
     H, G, X, merges, slot = past.H, past.G, past.X, move.merges, move.slot
     for i in range(first, last):
-        z, xi = own_normals(i, noise_name, sign, none, keys.noise, move.n)
+        z, xi = own_normals(i, noise_name, sign, random, move.n)
         merge_past(X[i], merges)
         chi = dot(move.from_first, first_X[i], move.used) + dot(move.from_own, X[i], move.used) + move.noise_sd * z  # [dmft-pair]
-        following = next_field(h[i], g[i], chi, xi, H[i], move.memory, move.a, move.keep, move.thermal, move.eta, move.used)
+        following = next_field(h[i], g[i], chi, xi, H[i], move, move.eta, move.used)
         merge_past(H[i], merges)
         merge_past(G[i], merges)
         H[i, slot], G[i, slot], X[i, slot] = h[i], g[i], chi
         h[i] = following
-        s[i] = own_weight(chain, s[i], keys.batch, name[i], move.n, 0, unchanged) if s[i] >= 0.0 else GONE
+        s[i] = own_weight(chain, s[i], random.batch, name[i], move.n, 0, random.changes[i]) if s[i] >= 0.0 else GONE
 
 
 def _both(order: np.ndarray, slots: int) -> np.ndarray:
@@ -128,16 +128,17 @@ class Clones:
         self.experiment, self.history, self.samples, self.estimator = experiment, history, samples, sampling.estimator
         self.weights = WeightDynamics(experiment, history, sampling.estimator)  # of Q_12 in the place of Q
         name, slots = sampling.name, history.slots
-        self.keys = Keys(streams.key(sampling.seed, "chi of clones", *name), streams.key(sampling.seed, "batch of clones", *name))
+        keys = (streams.key(sampling.seed, purpose, *name) for purpose in ("chi of clones", "batch of clones"))
+        nothing = np.zeros((samples.count, 0))
+        self.random = Randomness(*keys, nothing, nothing.astype(np.int64), np.zeros(0))
         state, dtype = samples.state, samples.past.X.dtype
-        u = np.array([uniform2(self.keys.batch, label, 0)[0] for label in state.name])
-        s = experiment.batch.first(u, self.keys.batch, state.name)
+        u = np.array([uniform2(self.random.batch, label, 0)[0] for label in state.name])
+        s = experiment.batch.first(u, self.random.batch, state.name)
         self.state = state._replace(h=state.h.copy(), s=s, Y=np.zeros_like(state.h))
         H, G, X = (np.zeros((samples.count, slots), kind) for kind in (dtype, np.float64, dtype))
         self.past = Past(H, G, X, np.zeros((samples.count, 0), dtype))
         self.fields = Fields(*(np.empty(samples.count) for _ in Fields._fields))
         self._evaluate = [make_fields(loss) for loss in experiment.losses]
-        self._none, self._unchanged = np.zeros((samples.count, 0)), np.zeros(0, np.int64)
         # Of both noises, those of the first copy in the first `slots` places: covariance of sums over blocks and its factor, in
         # order of time, in which the first copy comes before the second.
         self.covariance, self.factor = (np.zeros((2 * slots, 2 * slots)) for _ in range(2))
@@ -190,8 +191,8 @@ class Clones:
         self._place(slots + slot, pair.own, pair.own_now)
         move = Move(n, float(self.experiment.eta_n[n]), drive.a, drive.keep, drive.thermal, noise_sd, drive.memory, weights[:slots],
                     weights[slots:], plan.merges, slot, int(samples.stop[slot]))
-        _advance(samples.block, samples.blocks, move, self.experiment.batches.chain(n), self.keys, self.state, self.past,
-                 samples.past.X, self.fields.g, self._none, self._unchanged)
+        _advance(samples.block, samples.blocks, move, self.experiment.batches.chain(n), self.random, self.state, self.past,
+                 samples.past.X, self.fields.g)
         self.weights.advance(pair.cross, pair.following, plan)
 
     def _given(self, order: np.ndarray, covariances: np.ndarray, variance: float) -> tuple[np.ndarray, float]:

@@ -11,7 +11,6 @@ Per sample the past is kept as sums over slots of a History; random numbers are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit, prange
@@ -50,11 +49,11 @@ from dmft.samples.lost import GONE
 from dmft.samples.nesterov import AtWeights
 from dmft.samples.overlap_sums import overlap_sums
 from dmft.samples.sampling import Draws, Sampling, lines_of
-from dmft.samples.state import Fields, Learning, Past, SampleState, by_name
+from dmft.samples.state import Fields, Learning, Past, Randomness, RowTerms, SampleState, Step, by_name
 from dmft.samples.tangents import (
     OVERSHOOT,
     Bounds,
-    PrecomputedMemory,
+    MovingTangents,
     Tangents,
     bounded,
     gather,
@@ -63,34 +62,13 @@ from dmft.samples.tangents import (
 )
 
 
-class Step(NamedTuple):
-    """Where step n goes: the new slot, blocks to merge, and how rows of tangents lie (equations/history.py)."""
-
-    n: int
-    eta: float
-    merges: np.ndarray
-    slot: int
-    offset: np.ndarray
-    stop: np.ndarray
-    # as in Bounds (a prange takes no tuple within a tuple)
-    tangent_flush: float
-    tangent_max: float
-    y_max: float
-
-
-class Keys(NamedTuple):
-    """Streams of a solution."""
-
-    noise: np.uint64
-    batch: np.uint64
-
-
 @njit(**INNER)
-def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, stein, identity, classes, bounds, line):
+def _sum_block(first, last, used, state, learning, fields, past, row, terms, line):
     """line (SCALARS + GROUPS slots): sums over samples first .. last-1, in order."""
+    m, eta, stein, identity, classes, outlier, most = terms
     weights, lines, k, h, s, Y = state.weight, state.line, state.k, state.h, state.s, state.Y
     v, g_all, gp_all, g_y, G, H = fields.v, fields.g, fields.gp, fields.g_y, past.G, past.H
-    direct, slots, outlier, most = learning.direct, past.G.shape[1], bounds.y_outlier, bounds.tangent_sum_max
+    direct, slots = learning.direct, past.G.shape[1]
     line[:] = 0.0
     products, responses, overlaps = (line[SCALARS : SCALARS + slots], line[SCALARS + slots : SCALARS + 2 * slots],
                                      line[SCALARS + 2 * slots :])
@@ -137,21 +115,20 @@ def _sum_block(first, last, used, state, learning, fields, past, row, m, eta, st
 
 
 @njit(**UNCOUNTED, parallel=True)
-def _row_sums(block, used, state, learning, fields, past, row, m, eta, stein, identity, classes, bounds, out):
+def _row_sums(block, used, state, learning, fields, past, row, terms, out):
     """out (blocks, SCALARS + GROUPS slots): sums over the samples of each block; the last block may be shorter."""
     count = len(state.h)
     for b in prange(out.shape[0]):
-        _sum_block(b * block, min((b + 1) * block, count), used, state, learning, fields, past, row, m, eta, stein,
-                   identity, classes, bounds, out[b])
+        _sum_block(b * block, min((b + 1) * block, count), used, state, learning, fields, past, row, terms, out[b])
 
 
 @njit(cache=True, inline="always")
-def own_normals(i, noise_name, sign, z_first, noise_key, n):
+def own_normals(i, noise_name, sign, random, n):
     """The normals of chi and of the heat of sample i at step n; the first ones of chi may be given."""
-    z, xi = normal2(noise_key, noise_name[i], n)
+    z, xi = normal2(random.noise, noise_name[i], n)
     z *= sign[i]
-    if n < z_first.shape[1]:
-        z = z_first[i, n]
+    if n < random.z_first.shape[1]:
+        z = random.z_first[i, n]
     return z, sign[i] * xi
 
 
@@ -162,27 +139,27 @@ def draw_noise(z, X, chi_weights, chi_sd, used):
 
 
 @njit(cache=True, inline="always")
-def next_field(h, g, chi, xi, H, memory, a, keep, thermal, eta, used):
+def next_field(h, g, chi, xi, H, drive, eta, used):
     """h_{n+1} of a sample with past H: the effective process. Eq. [dmft-h]."""
-    return a * (keep * h + eta * (dot(memory, H, used) + chi - g) + thermal * xi)
+    return drive.a * (drive.keep * h + eta * (dot(drive.memory, H, used) + chi - g) + drive.thermal * xi)
 
 
 @njit(cache=True, inline="always")
-def next_control(Y, gp, g_y, Y_past, memory, a, keep, eta, used, bounds):
+def next_control(Y, gp, g_y, Y_past, drive, step, used):
     """Y_{n+1}, the response of h_{n+1} to h0 through the label alone, for the control variate of mu. Eq. [stein]."""
-    response = dot(memory, Y_past, used) - gp * Y - g_y
-    following = a * (keep * Y + eta * response)
-    most = bounds.tangent_max if eta * gp > OVERSHOOT else bounds.y_max
+    response = dot(drive.memory, Y_past, used) - gp * Y - g_y
+    following = drive.a * (drive.keep * Y + step.eta * response)
+    most = step.tangent_max if step.eta * gp > OVERSHOOT else step.y_max
     return min(max(following, -most), most)
 
 
 @njit(cache=True, inline="always")
-def next_tangents(T, row, gp, memory, a, keep, eta, offset, stop, first, used, bounds, out):
-    """out_J = T_{n+1,J} for the sources before step n, from tangents T and row n of a sample; out holds the memory sums over
-    the rows before `first`. Eq. [dmft-T]."""
-    gather(T, memory, offset, stop, first, used, out)
-    slope = a * (keep - eta * gp)
-    tiny, most = bounds.tangent_flush, bounds.tangent_max
+def next_tangents(T, row, gp, memory, drive, step, first, used, out):
+    """out_J = T_{n+1,J} for the sources before step n, from tangents T and row n of a sample; memory: that of the drive in their
+    precision; out holds the memory sums over the rows before `first`. Eq. [dmft-T]."""
+    a, eta, tiny, most = drive.a, step.eta, step.tangent_flush, step.tangent_max
+    gather(T, memory, step.offset, step.stop, first, used, out)
+    slope = a * (drive.keep - eta * gp)
     for j in range(used):
         response = slope * row[j] + a * eta * out[j]
         out[j] = 0.0 if abs(response) < tiny else response
@@ -199,8 +176,9 @@ def merge_past(v, merges):
 
 
 @njit(cache=True, inline="always")
-def enter_tangents(T, row, following, source, merges, slot, offset, stop, used):
+def enter_tangents(T, row, following, source, step, used):
     """Merge blocks in the tangents T of a sample, put row n into the past, and make row n+1, with its new source, the present."""
+    merges, slot, offset, stop = step.merges, step.slot, step.offset, step.stop
     for k in range(merges.shape[0]):
         merge_packed(T, merges[k, 0], merges[k, 1], merges[k, 2], offset, stop)
     merge_past(row, merges)
@@ -214,13 +192,12 @@ def enter_tangents(T, row, following, source, merges, slot, offset, stop, used):
 
 
 @njit(**INNER)
-def _advance_tangents(first, last, step, drive, state, tangents, fields, ahead, following, rounded):
+def _advance_tangents(first, last, step, drive, state, tangents, fields, following, rounded):
     """The tangents of samples first .. last-1 from step n to n+1. following, rounded (slots,): room for the next row and for the
     memory in their precision."""
-    eta, slot, merges, offset, stop = step.eta, step.slot, step.merges, step.offset, step.stop
-    line, gp_all, memory, sums, T, row = state.line, fields.gp, drive.memory, ahead.sums, tangents.T, tangents.row
-    a, keep, ahead_step, ahead_first = drive.a, drive.keep, ahead.step, ahead.first
-    used = stop[slot]  # no slot beyond holds anything yet
+    line, gp_all, memory, sums, T, row = state.line, fields.gp, drive.memory, tangents.sums, tangents.T, tangents.row
+    source, ahead_step, ahead_first = -drive.a * step.eta, tangents.step, tangents.first
+    used = step.stop[step.slot]  # no slot beyond holds anything yet
     for j in range(used):
         rounded[j] = memory[j]
         if abs(rounded[j]) < step.tangent_flush:
@@ -231,27 +208,27 @@ def _advance_tangents(first, last, step, drive, state, tangents, fields, ahead, 
             T_t, row_t = T[t], row[t]
             for j in range(used):
                 following[j] = 0.0 if ahead_step < 0 else sums[t, ahead_step, j]
-            next_tangents(T_t, row_t, gp, rounded, a, keep, eta, offset, stop, ahead_first, used, step, following)
-            enter_tangents(T_t, row_t, following, -a * eta * gp, merges, slot, offset, stop, used)  # [dmft-T], the source
+            next_tangents(T_t, row_t, gp, rounded, drive, step, ahead_first, used, following)
+            enter_tangents(T_t, row_t, following, source * gp, step, used)  # [dmft-T], the source
 
 
 @njit(**INNER)
-def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z_first, changes, shift, stein):
-    """Samples first .. last-1 without their tangents from step n to n+1. shift: of chi, where clones tell of it, or nothing."""
-    n, eta, slot, merges = step.n, step.eta, step.slot, step.merges
+def _advance_block(first, last, step, drive, chain, random, state, past, fields):
+    """Samples first .. last-1 without their tangents from step n to n+1."""
+    n, eta, slot, merges, stein = step.n, step.eta, step.slot, step.merges, step.stein
     h, s, Y, name, noise_name, sign = state.h, state.s, state.Y, state.name, state.noise_name, state.sign
-    g_all, gp_all, g_y, memory, chi_weights = fields.g, fields.gp, fields.g_y, drive.memory, drive.chi_weights
+    g_all, gp_all, g_y, chi_weights, chi_sd = fields.g, fields.gp, fields.g_y, drive.chi_weights, drive.chi_sd
     H, G, X, Y_past = past.H, past.G, past.X, past.Y
-    a, keep, thermal, chi_sd, noise_key, batch_key = drive.a, drive.keep, drive.thermal, drive.chi_sd, keys.noise, keys.batch
+    changes, shift, batch_key = random.changes, random.shift, random.batch
     used, known = step.stop[slot], changes.shape[1]
     for i in range(first, last):
         g, gp, H_i, X_i = g_all[i], gp_all[i], H[i], X[i]
-        z, xi = own_normals(i, noise_name, sign, z_first, noise_key, n)
+        z, xi = own_normals(i, noise_name, sign, random, n)
         chi = draw_noise(z, X_i, chi_weights, chi_sd, used) + (shift[i] if len(shift) else 0.0)
-        h_next = next_field(h[i], g, chi, xi, H_i, memory, a, keep, thermal, eta, used)
+        h_next = next_field(h[i], g, chi, xi, H_i, drive, eta, used)
         if stein:
             Y_i = Y_past[i]
-            Y_next = next_control(Y[i], gp, g_y[i], Y_i, memory, a, keep, eta, used, step)
+            Y_next = next_control(Y[i], gp, g_y[i], Y_i, drive, step, used)
             merge_past(Y_i, merges)
             Y_i[slot], Y[i] = Y[i], Y_next
         if len(merges):
@@ -265,17 +242,16 @@ def _advance_block(first, last, step, drive, chain, keys, state, past, fields, z
 
 
 @njit(**UNCOUNTED, parallel=True)
-def _advance(of_tangents, block, blocks, step, drive, chain, keys, state, past, tangents, fields, z_first, changes, shift, ahead,
-             stein, room):
+def _advance(of_tangents, blocks, step, drive, chain, random, state, past, tangents, fields):
     """All samples, block by block: either their tangents, or everything else. (Numba drops writes to arrays of a tuple inside a
     prange, so that the work is in functions; and a second prange would take seconds to compile.)"""
-    count = len(state.h)
+    count, block, room = len(state.h), step.block, tangents.room
     for b in prange(blocks):
         first, last = b * block, min((b + 1) * block, count)
         if of_tangents:
-            _advance_tangents(first, last, step, drive, state, tangents, fields, ahead, room[b, 0], room[b, 1])
+            _advance_tangents(first, last, step, drive, state, tangents, fields, room[b, 0], room[b, 1])
         else:
-            _advance_block(first, last, step, drive, chain, keys, state, past, fields, z_first, changes, shift, stein)
+            _advance_block(first, last, step, drive, chain, random, state, past, fields)
 
 
 class Samples:
@@ -285,7 +261,7 @@ class Samples:
     def __init__(self, experiment: Experiment, history: History, draws: Draws, weight: np.ndarray, block: int, sampling: Sampling,
                  dtype=np.float64):
         count, slots = len(draws.h), history.slots
-        self.experiment, self.block, self.keys = experiment, block, Keys(*sampling.keys)
+        self.experiment, self.block, self.keys = experiment, block, sampling.keys
         self.stein, self.identity = sampling.stein and experiment.stein and experiment.data.control == SMOOTH, sampling.identity
         self.classes = experiment.data.classifies or experiment.data.bias
         self.averages = averages(experiment.observables)
@@ -304,7 +280,7 @@ class Samples:
             if experiment.update.looks_ahead else None
         self._ahead = np.zeros((carriers, 0, slots), dtype)
         self._sums = np.empty((self.blocks, SCALARS + GROUPS * slots))
-        self._room = np.empty((self.blocks, 2, slots), dtype)  # of each block, for the next row of tangents and for the memory
+        self._room = np.empty((self.blocks, 2, slots), dtype)
         self._start(draws, weight)
 
     def _start(self, draws: Draws, weight: np.ndarray) -> None:
@@ -325,7 +301,7 @@ class Samples:
         self._start(draws, weight)
 
     def begin_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> None:
-        """Nothing: a card begins here with what `row_sums` will be asked for, while the host is at another solution."""
+        """Nothing on a CPU; GpuSamples starts its kernels here, and does not wait for them."""
 
     def row_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
         """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the Fields of `advance`.
@@ -340,8 +316,8 @@ class Samples:
             self._evaluate[e.loss_n[self.n]](weights, self.learning, m_w, b, eta, e.scale_n[step], self.classes, self.lost_step,
                                               scratch)
             self.fields.v[:] = scratch.v
-        _row_sums(self.block, self.used, self.state, self.learning, self.fields, self.past, self.tangents.row, m, eta,
-                  self.stein, self.identity, self.classes, self.bounds, self._sums)
+        terms = RowTerms(m, eta, self.stein, self.identity, self.classes, self.bounds.y_outlier, self.bounds.tangent_sum_max)
+        _row_sums(self.block, self.used, self.state, self.learning, self.fields, self.past, self.tangents.row, terms, self._sums)
         return self._sums
 
     def averaged_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
@@ -356,14 +332,12 @@ class Samples:
 
     def advance(self, drive: Drive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""
-        bounds = self.bounds
-        step = Step(self.n, self.experiment.eta_n[self.n], plan.merges, plan.slot, self.offset, self.stop, bounds.tangent_flush,
-                    bounds.tangent_max, bounds.y_max)
-        ahead = PrecomputedMemory(self._ahead, self.n - self._ahead_from if self._looks_ahead else -1, self._ahead_from)
-        chain = self.experiment.batches.chain(self.n)
+        step = Step.to(plan, self)
+        ahead = self.n - self._ahead_from if self._looks_ahead else -1
+        tangents = MovingTangents(*self.tangents, self._ahead, ahead, self._ahead_from, self._room)
+        chain, random = self.experiment.batches.chain(self.n), Randomness(*self.keys, self.z, self.changes, self.shift)
         for of_tangents in (True, False):  # one after the other, because tangents are then read as one stream
-            _advance(of_tangents, self.block, self.blocks, step, drive, chain, self.keys, self.state, self.past, self.tangents,
-                     self.fields, self.z, self.changes, self.shift, ahead, self.stein, self._room)
+            _advance(of_tangents, self.blocks, step, drive, chain, random, self.state, self.past, tangents, self.fields)
         if self.at_weights:
             beta = self.experiment.update.lookahead(self.n + 1)
             self.at_weights.look_ahead(self.state.h, self.state.Y, self.tangents.row, plan.merges, beta, drive.drift)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from dmft.equations.history import Plan
 
 
 class SampleState(NamedTuple):
@@ -51,6 +53,52 @@ class Fields(NamedTuple):
     g: np.ndarray
     gp: np.ndarray
     g_y: np.ndarray
+
+
+class Step(NamedTuple):
+    """Where step n goes: the new slot, blocks to merge, and how rows of tangents lie (equations/history.py)."""
+
+    n: int
+    eta: float
+    stein: bool
+    block: int  # samples of a block
+    merges: np.ndarray
+    slot: int
+    offset: np.ndarray
+    stop: np.ndarray
+    # as in Bounds (a prange takes no tuple within a tuple)
+    tangent_flush: float
+    tangent_max: float
+    y_max: float
+
+    @classmethod
+    def to(cls, plan: Plan, samples: Any) -> Step:
+        """The step from where the samples (Samples or CommitteeSamples) are."""
+        bounds = samples.bounds
+        return cls(samples.n, float(samples.experiment.eta_n[samples.n]), samples.stein, samples.block, plan.merges, plan.slot,
+                   samples.offset, samples.stop, bounds.tangent_flush, bounds.tangent_max, bounds.y_max)
+
+
+class RowTerms(NamedTuple):
+    """What the sums of a row are made of."""
+
+    m: float
+    eta: float
+    stein: bool
+    identity: bool
+    classes: bool
+    y_outlier: float  # as in Bounds
+    tangent_sum_max: float
+
+
+class Randomness(NamedTuple):
+    """What noise and mini-batches of the samples are drawn from: keys of the streams, and what is drawn already."""
+
+    noise: np.uint64
+    batch: np.uint64
+    z_first: np.ndarray  # (count, steps) the first normals of chi
+    changes: np.ndarray  # (count, changes) of the mini-batch
+    shift: np.ndarray  # (count,) of chi, where clones tell of it, or (0,)
 
 
 MOVING = ("h", "s", "Y")  # of SampleState; the rest is drawn again

@@ -44,12 +44,16 @@ class Bounds(NamedTuple):
         return cls(*(float(getattr(estimator, name)) for name in cls._fields))
 
 
-class PrecomputedMemory(NamedTuple):
-    """Memory sums that were computed ahead over the rows before `first`, for the steps from there on (iteration)."""
+class MovingTangents(NamedTuple):
+    """Tangents on their way to the next step, and memory sums that were computed ahead over the rows before `first`, for the steps
+    from there on (iteration)."""
 
+    T: np.ndarray  # as of Tangents
+    row: np.ndarray
     sums: np.ndarray  # (count, steps, slots)
     step: int  # which of the steps this one is; -1 where nothing was computed ahead
     first: int
+    room: np.ndarray  # (blocks, 2, slots) of each block, for the next row and for the memory in their precision
 
 
 @njit(**INNER)

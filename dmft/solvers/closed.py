@@ -84,9 +84,10 @@ class ClosedPast(NamedTuple):
 
 
 @njit(**UNCOUNTED)
-def next_closed_row(eta, keep, unit, memory, correlation, M_C_now, past, Q_now, used, b, x, r):
+def next_closed_row(step, unit, correlation, M_C_now, past, Q_now, used, b, x, r):
     """`through_noise` and `next_row` of equations/recursion.py in one pass over the rows of R and one over half of Q, which is
     symmetric: these matrices do not fit into the nearest cache. Returns b_n, x_n and q_u without the thermal part."""
+    eta, keep, memory = step
     Q, R, Q_row, R_row, stop = past.Q, past.R, past.Q_row, past.R_row, past.stop
     for j in range(len(x)):
         x[j], r[j] = keep * Q_row[j], keep * R_row[j]
@@ -107,10 +108,11 @@ def next_closed_row(eta, keep, unit, memory, correlation, M_C_now, past, Q_now, 
 
 
 @njit(**UNCOUNTED)
-def closed_rows(begin, end, terms, steps, past, m, Q_now, blocks, count, settled, upto, work, curves):
+def closed_rows(begin, end, terms, steps, past, m, Q_now, pushing, work, curves):
     """Rows begin .. end - 1 of a rule that does not look ahead, as `ClosedMarch.row`, `WeightDynamics.close` and `advance` take
     them one by one, into curves (5, rows): m, energy, mu, nu_hat, nu_hat_direct. Returns the row it came to, m, Q_now, and the
-    history's numbers. terms: ClosedTerms; steps: ClosedSteps; past: ClosedPast; blocks to upto: of `History.pushing`."""
+    history's numbers. terms: ClosedTerms; steps: ClosedSteps; past: ClosedPast; pushing: of `History.pushing`."""
+    blocks, count, settled, upto = pushing
     f, phi, unit, largest = terms
     eta, A, B, heat, temperature = steps
     Q, R, Q_row, R_row, m_past, _ = past
@@ -136,7 +138,7 @@ def closed_rows(begin, end, terms, steps, past, m, Q_now, blocks, count, settled
             memory[last] -= B[n] / eta[n]
             m_u -= B[n] * m_past[last]
             lag -= B[n] * C[last]
-        b_now, x_now, q_u = next_closed_row(eta[n], A[n], unit, memory, correlation, M_C_now, past, Q_now, used, b, x, r)
+        b_now, x_now, q_u = next_closed_row((eta[n], A[n], memory), unit, correlation, M_C_now, past, Q_now, used, b, x, r)
         q_u += heat[n]
         norm = q_u + m_u * m_u
         if not 0.0 < norm < largest:
@@ -181,7 +183,7 @@ class ClosedMarch(Causal):
         model = experiment.data
         assert isinstance(model, PSpin)
         self._f = model.derivatives()
-        self._phi = np.array([derivative(model.pull, order) for order in (0, 1)])
+        self._phi = np.array([derivative(model.phi, order) for order in (0, 1)])
         self._table = np.full((5, experiment.steps + 1), np.nan)
         self.curves |= zip(("m", "loss", "mu", "nu_hat", "nu_hat_direct"), self._table)
         self.curves = {name: self.curves[name] for name in curves_of(experiment)}
@@ -248,7 +250,7 @@ class ClosedMarch(Causal):
         past = ClosedPast(state.Q, state.R, state.Q_row, state.R_row, state.m_past, self.weights.stop)
         reached, state.m, state.Q_now, *pushed = closed_rows(
             begin, end, ClosedTerms(self._f, self._phi, e.eta_0, ESTIMATOR.largest), steps, past, state.m, state.Q_now,
-            *h.pushing(), self._work, self._table)
+            h.pushing(), self._work, self._table)
         h.pushed(*pushed)
         state.n, self.diverged = reached, reached < end
         self.curves["q"][begin:reached] = 1.0

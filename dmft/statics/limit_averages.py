@@ -30,7 +30,7 @@ AT_ONCE = 200  # labels that are integrated over omega together
 class Averages(NamedTuple):
     """Averages over training samples at given m, q, V, b."""
 
-    pull: float  # m <D dgh/domega> - <sd k gh>
+    m_hat: float  # m <D dgh/domega> - <sd k gh>
     squares: float  # <D gh^2>
     stiffness: float  # <D dgh/domega>
     push: float  # <gh>
@@ -97,8 +97,8 @@ def integrals(data: DataModel, m: float, q: float, V: float, b: float) -> Averag
         gh, curvature = dv(f, y), d2v(f, y)
         slope = curvature / (1.0 + DV * curvature)
         # <sd k gh> of a cluster is <c gh> + m <D dgh/domega>, by parts in the noise along w0
-        pull = -part.c * gh if part.k is None else m * slope - part.k * gh
-        terms = (pull, part.D * gh**2, part.D * slope, gh, slope, v(f, y), 1.0 * loss.is_wrong(f, y))
+        m_hat = -part.c * gh if part.k is None else m * slope - part.k * gh
+        terms = (m_hat, part.D * gh**2, part.D * slope, gh, slope, v(f, y), 1.0 * loss.is_wrong(f, y))
         total += [np.sum(part.weight * term) for term in terms]
     return Averages(*total)
 

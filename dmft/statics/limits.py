@@ -124,7 +124,7 @@ def _mapped(e: Experiment, point: np.ndarray) -> tuple[np.ndarray, float]:
         Q = norm - m**2
     a = averages(e.data, m, Q + m * m, V, b)
     # Far from the fixed point, where Powell's method may look, all samples can be on flat parts of v'.
-    m_new, b_new = alpha * V * a.pull, b - a.push / max(a.push_slope, TINY) if e.data.bias else 0.0
+    m_new, b_new = alpha * V * a.m_hat, b - a.push / max(a.push_slope, TINY) if e.data.bias else 0.0
     if norm is not None:
         return np.array([m_new, Q, np.sqrt(Q / (alpha * a.squares)), b_new]), 1.0 / V - alpha * a.stiffness
     return np.array([m_new, alpha * V**2 * a.squares, 1.0 / (nu + alpha * a.stiffness), b_new]), nu

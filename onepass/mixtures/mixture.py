@@ -74,9 +74,10 @@ def limit_integrals(s_, ds, kinked, v, m, classes, width):
 
 
 @njit(cache=True, nogil=True)
-def _at_node(s, ds, v, m, L, spread, node, q, minus, x, h, zeta, slope):
+def _at_node(s, ds, v, m, L, spread, node, q, minus, sample):
     """The output's field v.s(h) of the sample of a class that the normals `node` (r + p,) make; fills x (r,), its components along
-    the means, and h, zeta = W^perp X and s'(h), (p,) each. spread: 1/sqrt(snr)."""
+    the means, and h, zeta = W^perp X and s'(h), (p,) each, of `sample`. spread: 1/sqrt(snr)."""
+    x, h, zeta, slope = sample
     p, r = m.shape
     for a in range(r):
         x[a] = spread * node[a]
@@ -108,7 +109,7 @@ def point_integrals(s, ds, v, m, R, snr, classes, nodes):
         for component in range(2 * r):
             q, minus = component // 2, component % 2
             y, weight = classes[q, minus, 0], classes[q, minus, 1] / points
-            field = _at_node(s, ds, v, m, L, spread, nodes[t], q, minus, x, h, zeta, slope)
+            field = _at_node(s, ds, v, m, L, spread, nodes[t], q, minus, (x, h, zeta, slope))
             e = sigmoid(field) - y
             if field == 0.0:
                 wrong += 0.5 * weight
@@ -125,9 +126,10 @@ def point_integrals(s, ds, v, m, R, snr, classes, nodes):
 
 
 @njit(cache=True, nogil=True)
-def chain_advance(v, m, R, steps, delta, ridge, snr, classes, s, ds, dimension, rng):
+def chain_advance(v, m, R, steps, rule, dimension, rng):
     """Exact law of the statistics under SGD in the given dimension N, in place: X enters through its components along the
-    means, zeta = W^perp X = L g/sqrt(lambda), and |X^perp|^2 = (|g|^2 + chi2_{N-r-p})/lambda."""
+    means, zeta = W^perp X = L g/sqrt(lambda), and |X^perp|^2 = (|g|^2 + chi2_{N-r-p})/lambda. rule: a MixtureStep."""
+    delta, ridge, snr, classes, s, ds = rule
     p, r = m.shape
     keep = 1.0 - delta * ridge
     L, g, x, h = np.zeros((p, p)), np.zeros(p), np.zeros(r), np.zeros(p)
@@ -198,7 +200,7 @@ def gradient_covariance(s, ds, v, m, R, snr, classes, nodes):
         for component in range(2 * r):
             q, minus = component // 2, component % 2
             weight = classes[q, minus, 1] / points
-            e = sigmoid(_at_node(s, ds, v, m, L, spread, nodes[t], q, minus, x, h, zeta, on)) - classes[q, minus, 0]
+            e = sigmoid(_at_node(s, ds, v, m, L, spread, nodes[t], q, minus, (x, h, zeta, on))) - classes[q, minus, 0]
             place = p + p * r
             for i in range(p):
                 row[i] = e * s(h[i])

@@ -12,7 +12,7 @@ follow from the moments of field_moments.py: `LinearKicks`. `AnyKicks` averages 
 from __future__ import annotations
 
 import warnings
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -94,9 +94,9 @@ class LinearKicks:
     def means(self, s: Statistics, rate: np.ndarray, diagonal: bool = False) -> Means:
         p, a, net = self.net.width, s["a"], self.net
         es, f, g, j2, _ = self.moments(s, diagonal)
-        pull = (rate[..., None] * a)[..., :, None] * f
+        kicks = (rate[..., None] * a)[..., :, None] * f
         pair = (rate**2)[..., None, None] * a[..., :, None] * a[..., None, :]
-        return es, pull[..., p:], pull[..., :p], net.gamma / p * pair * (g + net.noise * j2)
+        return es, kicks[..., p:], kicks[..., :p], net.gamma / p * pair * (g + net.noise * j2)
 
     def errors(self, s: Statistics) -> tuple[np.ndarray, np.ndarray]:
         square = self.square(s) + self.net.noise
@@ -272,19 +272,15 @@ class AnyKicks:
         self.quasi_random = self.rule.parts > 1
 
     def _of(self, s: Statistics, rate: float, rule: FieldRule) -> tuple:
-        functions, rest = self._arguments(s, rate, rule)
-        arguments = (*functions, self.net.output.value, *rest)
-        return kick_kernels.mean_kicks(*arguments)
+        return kick_kernels.mean_kicks(self.net.student_and_teacher, self.net.output.value, *self._arguments(s, rate, rule))
 
-    def _arguments(self, s: Statistics, rate: float, rule: FieldRule) -> tuple[Any, Any]:
-        """Arguments of kick_kernels.py: student and teacher, and all others."""
+    def _arguments(self, s: Statistics, rate: float, rule: FieldRule) -> tuple:
+        """Arguments of kick_kernels.py after student and teacher."""
         net = self.net
         root = np.ascontiguousarray(symmetric_root(overlaps.omega(s["M"], s["Q"], net.P)))
-        points, weights, noise, noise_weights, _ = rule
-        return (net.pair[0].s, net.pair[0].ds, *net.teacher), (
-            net.output.pull, float(net.clip), root, points, weights, np.sqrt(net.noise) * noise, noise_weights,
-            np.ascontiguousarray(s["a"]), net.teacher_width, net.gamma / net.width * rate, net.uses, net.normalised,
-        )  # fmt: skip
+        quadrature = kick_kernels.FieldQuadrature(root, rule.points, rule.weights, np.sqrt(net.noise) * rule.noise,
+                                                  rule.noise_weights)
+        return (net.step_rule, quadrature, np.ascontiguousarray(s["a"]), net.teacher_width, net.gamma / net.width * rate)
 
     def means(self, s: Statistics, rate: np.ndarray, diagonal: bool = False) -> Means:
         per_time = self.net.width / self.net.gamma
@@ -297,9 +293,8 @@ class AnyKicks:
         net = self.net
 
         def one(row: Statistics, index: tuple[int, ...]) -> tuple[np.ndarray]:
-            functions, rest = self._arguments(row, float(rate[index]), self.rule.part(0))
-            arguments = (*functions, *rest, net.batch, net.rate_of_a)
-            return (kick_kernels.kick_covariance(*arguments),)
+            arguments = self._arguments(row, float(rate[index]), self.rule.part(0))
+            return (kick_kernels.kick_covariance(net.student_and_teacher, *arguments),)
 
         return (net.width / net.gamma) ** 2 / net.batch * _rows(rate.shape, s, one)[0]
 

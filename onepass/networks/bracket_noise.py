@@ -34,8 +34,10 @@ def _scramblings(dimensions: int, log2_points: int) -> np.ndarray:
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def _covariance(s, ds, s_star, root, points, label_noise, weights, a, a_star, rate, gamma):
-    """Covariance (size, size) in the flat order a, M, upper triangle of Q; label_noise (N,) is sqrt(Delta) z."""
+def _covariance(functions, root, points, label_noise, weights, a, a_star, rate, gamma):
+    """Covariance (size, size) in the flat order a, M, upper triangle of Q; functions: s, s', s*; label_noise (N,) is sqrt(Delta)
+    z."""
+    s, ds, s_star = functions
     p, k = len(a), len(a_star)
     n = p + k
     size = p + p * k + p * (p + 1) // 2
@@ -78,7 +80,7 @@ def bracket_covariance(
     n = len(om)
 
     def average(points: np.ndarray, label_noise: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        return _covariance(student.s, student.ds, teacher.s, root, points, label_noise, weights, a, a_star, rate, gamma)
+        return _covariance((student.s, student.ds, teacher.s), root, points, label_noise, weights, a, a_star, rate, gamma)
 
     if smooth and n <= MOST_FIELDS:
         points, weights = trapezoid_grid(n, BRACKET_NODES[n])

@@ -39,11 +39,13 @@ def complete_cholesky(om, factor, first):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _chain(s, ds, s_star, rng, om, factor, a, a_star, numbers, sphere, dimension, steps):
-    """Advance om = [[P, M^T], [M, Q]] (teacher first: its rows of the factor never change) and a in place."""
+def _chain(functions, rng, om, factor, a, a_star, numbers, dimension, steps):
+    """Advance om = [[P, M^T], [M, Q]] (teacher first: its rows of the factor never change) and a in place. functions: s, s', s*;
+    numbers: gamma, Delta, rate, and whether the weights are on the sphere."""
+    s, ds, s_star = functions
     k, p = len(a_star), len(a)
     n = p + k
-    gamma, noise, rate = numbers
+    gamma, noise, rate, sphere = numbers
     g, field, c = np.empty(n), np.empty(n), np.empty(p)
     for _ in range(steps):
         complete_cholesky(om, factor, k)
@@ -98,8 +100,8 @@ class NetworkChain:
 
     def advance(self, steps: int) -> None:
         net = self.net
-        _chain(*self.functions, self.rng, self.om, self.factor, self.a, self.a_star, (net.gamma, net.noise, net.rate_of_a),
-                  net.sphere, self.dimension, steps)  # fmt: skip
+        numbers = (net.gamma, net.noise, net.rate_of_a, net.sphere)
+        _chain(self.functions, self.rng, self.om, self.factor, self.a, self.a_star, numbers, self.dimension, steps)
 
     @property
     def moving(self) -> Moving:

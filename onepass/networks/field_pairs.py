@@ -43,11 +43,12 @@ def conditional_law(om, i, j):
 
 
 @njit(cache=True, error_model="numpy")
-def add_pair(es, f, j2, om, c, p, i, q, both, first, second, slopes):
-    """Add the pair (i, q) to es, f, j2 of field_moments.py, and return what it adds to the mean square of the error.
+def add_pair(moments, om, c, p, i, q, averages):
+    """Add the pair (i, q) to moments = (es, f, j2) of field_moments.py, and return what it adds to the mean square of the error.
 
-    both = E[s(u_i) s(u_q)], first = E[s'(u_i) s(u_q) z1], second = E[s'(u_i) s(u_q) z2], slopes = E[s'(u_i) s'(u_q)]. Pairs of
-    teacher and student (i >= p > q) are left to the caller to skip: their mirror image counts twice in the square."""
+    averages: both = E[s(u_i) s(u_q)], first = E[s'(u_i) s(u_q) z1], second = E[s'(u_i) s(u_q) z2], slopes = E[s'(u_i) s'(u_q)].
+    Pairs of teacher and student (i >= p > q) are left to the caller to skip: their mirror image counts twice in the square."""
+    (es, f, j2), (both, first, second, slopes) = moments, averages
     if i < p:
         root, slope, rest = pair_roots(om, i, q)
         es[i] += c[q] * both

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -10,11 +12,22 @@ from onepass.networks.chain import complete_cholesky
 from sgd_sim.models.multi_index import clean_label, rate_at
 
 
+class FieldQuadrature(NamedTuple):
+    """Points for the fields of one sample and for the noise of its label."""
+
+    root: np.ndarray           # (p + k, p + k) of the covariance of the fields, student first
+    points: np.ndarray         # (N, p + k)
+    weights: np.ndarray        # (N,)
+    label_noise: np.ndarray    # (1, nodes) if all points have the same nodes, (N, nodes) if each has its own
+    noise_weights: np.ndarray  # (nodes,)
+
+
 @njit(cache=True, error_model="numpy")
-def _kicks(s, ds, pull, clip, y, fields, square, a, scale, uses, normalised, kick, total, push):
+def _kicks(both, rule, y, fields, square, a, scale, kick, total, push):
     """Put the sum of the kicks of a sample over its uses into total (p,), and that of E s(l_j) into push (p,). Every use moves the
-    fields (p,), in place, by its kick times `square` = |x|^2; kick (p,) is scratch. `normalised`: the kicks of a use, along x,
-    have the length `scale` together."""
+    fields (p,), in place, by its kick times `square` = |x|^2; kick (p,) is scratch. Where the rule normalises, the kicks of a use,
+    along x, have the length `scale` together. both: StudentAndTeacher; rule: StepRule."""
+    s, ds, pull, clip, uses, normalised = both.s, both.ds, both.pull, rule.clip, rule.uses, rule.normalised
     p = len(a)
     total[:] = 0.0
     push[:] = 0.0
@@ -37,7 +50,7 @@ def _kicks(s, ds, pull, clip, y, fields, square, a, scale, uses, normalised, kic
 
 
 @njit(cache=True, error_model="numpy", inline="always")  # as a call it would slow the averages down by a tenth
-def _fields_and_label(g, s_star, a_star, root, normals, u, teacher):
+def _fields_and_label(both, root, normals, u, teacher):
     """Put the fields root . normals (p + k,), student first, into u and the teacher's ones, the last k, into `teacher` as well;
     returns the label without its noise."""
     n, k = len(u), len(teacher)
@@ -46,22 +59,20 @@ def _fields_and_label(g, s_star, a_star, root, normals, u, teacher):
         for l in range(n):
             u[i] += root[i, l] * normals[l]
     teacher[:] = u[n - k :]
-    return clean_label(g, s_star, a_star, teacher)
+    return clean_label(both, teacher)
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def mean_kicks(s, ds, g, s_star, a_star, value, pull, clip, root, points, weights, label_noise, noise_weights, a, k, scale, uses,
-               normalised):
-    """E[E s(l_j)] (p,), E[C_j ls_r] (p, k), E[C_j l_l] (p, p), E[C_j C_l] (p, p), E[(y - f)^2], E[l(y, f)].
-
-    root (p + k, p + k) of the covariance of the fields, student first; points (N, p + k), weights (N,); `value` is the loss l;
-    label_noise (1, nodes) if all points have the same nodes, (N, nodes) if each has its own, with noise_weights (nodes,)."""
+def mean_kicks(both, value, rule, quadrature, a, k, scale):
+    """E[E s(l_j)] (p,), E[C_j ls_r] (p, k), E[C_j l_l] (p, p), E[C_j C_l] (p, p), E[(y - f)^2], E[l(y, f)]. `value` is the loss
+    l; quadrature: FieldQuadrature."""
+    s, (root, points, weights, label_noise, noise_weights) = both.s, quadrature
     p = len(a)
     n = p + k
     es, m, q, cc, risk, mean_loss = np.zeros(p), np.zeros((p, k)), np.zeros((p, p)), np.zeros((p, p)), 0.0, 0.0
     u, teacher, moved, kick, total, push = np.empty(n), np.empty(k), np.empty(p), np.empty(p), np.empty(p), np.empty(p)
     for index in range(len(weights)):
-        clean = _fields_and_label(g, s_star, a_star, root, points[index], u, teacher)
+        clean = _fields_and_label(both, root, points[index], u, teacher)
         own_noise = label_noise[min(index, len(label_noise) - 1)]
         for z in range(len(own_noise)):
             w, y = weights[index] * noise_weights[z], clean + own_noise[z]
@@ -71,7 +82,7 @@ def mean_kicks(s, ds, g, s_star, a_star, value, pull, clip, root, points, weight
             risk += w * (y - output) ** 2
             mean_loss += w * value(y, output)
             moved[:] = u[:p]
-            _kicks(s, ds, pull, clip, y, moved, 1.0, a, scale, uses, normalised, kick, total, push)
+            _kicks(both, rule, y, moved, 1.0, a, scale, kick, total, push)
             for j in range(p):
                 es[j] += w * push[j]
                 for r in range(k):
@@ -83,22 +94,23 @@ def mean_kicks(s, ds, g, s_star, a_star, value, pull, clip, root, points, weight
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def kick_covariance(s, ds, g, s_star, a_star, pull, clip, root, points, weights, label_noise, noise_weights, a, k, scale, uses,
-                    normalised, batch, rate_of_a):
+def kick_covariance(both, rule, quadrature, a, k, scale):
     """Covariance (p + p k + p (p + 1)/2, same) of (rate_of_a scale E s(l_j), C_j ls_r, C_j l_l + C_l l_j + C_j C_l/batch) over one
     sample: a first, then M, then the upper triangle of Q; arguments as in mean_kicks."""
+    root, points, weights, label_noise, noise_weights = quadrature
+    batch, rate_of_a = rule.batch, rule.rate_of_a
     p = len(a)
     n = p + k
     size = p + p * k + p * (p + 1) // 2
     mean, second, row = np.zeros(size), np.zeros((size, size)), np.empty(size)
     u, teacher, moved, kick, total, push = np.empty(n), np.empty(k), np.empty(p), np.empty(p), np.empty(p), np.empty(p)
     for index in range(len(weights)):
-        clean = _fields_and_label(g, s_star, a_star, root, points[index], u, teacher)
+        clean = _fields_and_label(both, root, points[index], u, teacher)
         own_noise = label_noise[min(index, len(label_noise) - 1)]
         for z in range(len(own_noise)):
             w = weights[index] * noise_weights[z]
             moved[:] = u[:p]
-            _kicks(s, ds, pull, clip, clean + own_noise[z], moved, 1.0, a, scale, uses, normalised, kick, total, push)
+            _kicks(both, rule, clean + own_noise[z], moved, 1.0, a, scale, kick, total, push)
             place = p + p * k
             for j in range(p):
                 row[j] = rate_of_a * scale * push[j]
@@ -112,7 +124,7 @@ def kick_covariance(s, ds, g, s_star, a_star, pull, clip, root, points, weights,
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def chain(om, clock, a, steps, s, ds, g, s_star, a_star, pull, k, rule, dimension, rng):
+def chain(om, clock, a, steps, both, k, rule, dimension, rng):
     """Advance the overlaps om (n, n) of teacher (k), student (p) and, with a velocity, of the velocities (p), and the second layer
     a (p,), in place; rule: a `StepRule`. A step is linear in all vectors and in the samples x_b, vectors -> A vectors + B x, so
 
@@ -145,10 +157,9 @@ def chain(om, clock, a, steps, s, ds, g, s_star, a_star, pull, k, rule, dimensio
             across[b, b] = np.sqrt(rest)
             square = (square + rest) / dimension
             teacher[:] = fields[b, :k]
-            y = clean_label(g, s_star, a_star, teacher) + np.sqrt(rule.noise) * rng.standard_normal()
+            y = clean_label(both, teacher) + np.sqrt(rule.noise) * rng.standard_normal()
             moved[:] = fields[b, k : k + p]
-            _kicks(s, ds, pull, rule.clip, y, moved, square, a, gamma / p * rate, rule.uses, rule.normalised, kick, total[b],
-                   push[b])
+            _kicks(both, rule, y, moved, square, a, gamma / p * rate, kick, total[b], push[b])
         keep = 1.0 - tau * rate * rule.weight_decay
         for j in range(k, k + p):
             A[j, j] = keep

@@ -50,9 +50,10 @@ def _add_bends(edges, count, kinks, slope, offset, width):
 
 
 @njit(cache=True, error_model="numpy")
-def _panels(edges, count, x, w, z, weight):
-    """Fill z and weight (normal density included) with the rule on (-CUT, CUT) cut at edges[:count], in any order; returns the
-    number of nodes."""
+def _panels(edges, count, rule, z, weight):
+    """Fill z and weight (normal density included) with the rule of a panel on (-CUT, CUT) cut at edges[:count], in any order;
+    returns the number of nodes."""
+    x, w = rule
     found = np.sort(edges[:count])
     place, low = 0, -CUT
     for i in range(count + 1):
@@ -72,19 +73,20 @@ def _panels(edges, count, x, w, z, weight):
 
 
 @njit(cache=True, error_model="numpy")
-def _room(n, kinks, kinks_star, nodes):
+def _room(n, places, nodes):
     """Empty arrays for the edges, nodes and weights of the largest rule for n fields."""
-    most = 3 * n * max(len(kinks), len(kinks_star)) + 1
+    most = 3 * n * max(len(places[0]), len(places[1])) + 1
     return np.empty(most), np.empty((most + 3) * nodes), np.empty((most + 3) * nodes)
 
 
 @njit(cache=True, error_model="numpy")
-def pair_averages(s, ds, s_star, kinks, kinks_star, x, w, om, c, p):
-    """es (p,), f (p, n), j2 (p, p) and the square."""
+def pair_averages(functions, places, rule, om, c, p):
+    """es (p,), f (p, n), j2 (p, p) and the square. functions: s, s', s*; places: kinks of s and of s*; rule: nodes and weights."""
+    (s, ds, s_star), (kinks, kinks_star) = functions, places
     n = om.shape[0]
     es, f, j2, square = np.zeros(p), np.zeros((p, n)), np.zeros((p, p)), 0.0
-    edges, z1, w1 = _room(n, kinks, kinks_star, len(x))
-    _, z2, w2 = _room(n, kinks, kinks_star, len(x))
+    edges, z1, w1 = _room(n, places, len(rule[0]))
+    _, z2, w2 = _room(n, places, len(rule[0]))
     for i in range(n):
         own = kinks if i < p else kinks_star
         for q in range(n):
@@ -95,14 +97,14 @@ def pair_averages(s, ds, s_star, kinks, kinks_star, x, w, om, c, p):
             count = _add_bends(edges, 0, own, root, 0.0, 0.0)
             if q != i:
                 count = _add_bends(edges, count, other, slope, 0.0, rest)
-            outer = _panels(edges, count, x, w, z1, w1)
+            outer = _panels(edges, count, rule, z1, w1)
             both = first = second = slopes = 0.0
             for a in range(outer):
                 u = root * z1[a]
                 inner = 1
                 z2[0], w2[0] = 0.0, 1.0
                 if rest > 0.0:
-                    inner = _panels(edges, _add_bends(edges, 0, other, rest, slope * z1[a], 0.0), x, w, z2, w2)
+                    inner = _panels(edges, _add_bends(edges, 0, other, rest, slope * z1[a], 0.0), rule, z2, w2)
                 value0 = value1 = slope0 = 0.0
                 for b in range(inner):
                     v = slope * z1[a] + rest * z2[b]
@@ -117,14 +119,14 @@ def pair_averages(s, ds, s_star, kinks, kinks_star, x, w, om, c, p):
                     first += d * value0 * z1[a]
                     second += d * value1
                     slopes += d * slope0
-            square += add_pair(es, f, j2, om, c, p, i, q, both, first, second, slopes)
+            square += add_pair((es, f, j2), om, c, p, i, q, (both, first, second, slopes))
     return es, f, j2, square
 
 
 @njit(cache=True, error_model="numpy")
-def _expansion(s, kinks, mean, spread, edges, x, w, z, weight, h):
+def _expansion(s, kinks, mean, spread, edges, rule, z, weight, h):
     """Put h_n = E[s(mean + spread z) He_n(z)]/sqrt(n!) into h (orders,); returns E[s^2]. edges, z, weight are scratch."""
-    count = _panels(edges, _add_bends(edges, 0, kinks, spread, mean, 0.0), x, w, z, weight)
+    count = _panels(edges, _add_bends(edges, 0, kinks, spread, mean, 0.0), rule, z, weight)
     h[:] = 0.0
     square = 0.0
     for m in range(count):
@@ -138,18 +140,19 @@ def _expansion(s, kinks, mean, spread, edges, x, w, z, weight, h):
 
 
 @njit(cache=True, error_model="numpy")
-def squared_error_average(s, ds, s_star, kinks, kinks_star, x, w, fine, fine_weights, om, c, p, i, j):
-    """g[i, j]; x, w is the rule of a panel, and the fine rule that of long series, whose polynomials have many zeros."""
+def squared_error_average(functions, places, rule, fine, om, c, p, i, j):
+    """g[i, j]; arguments as of `pair_averages`, and the fine rule is that of long series, whose polynomials have many zeros."""
+    (s, ds, s_star), (kinks, kinks_star) = functions, places
     n = om.shape[0]
     root, slope, rest, along, across, spread, correlation = conditional_law(om, i, j)
     largest = np.abs(correlation).max()
     orders = 1
     if largest > 0.0:
         orders = MOST_ORDERS if largest > 0.999 else min(MOST_ORDERS, 2 + int(np.log(SERIES_ERROR) / np.log(largest)))
-    edges, z1, w1 = _room(n, kinks, kinks_star, len(x))
-    _, z2, w2 = _room(n, kinks, kinks_star, len(x))
-    line, line_weights = (x, w) if orders <= FEW_ORDERS else (fine, fine_weights)
-    _, z3, w3 = _room(n, kinks, kinks_star, len(line))
+    edges, z1, w1 = _room(n, places, len(rule[0]))
+    _, z2, w2 = _room(n, places, len(rule[0]))
+    line = rule if orders <= FEW_ORDERS else fine
+    _, z3, w3 = _room(n, places, len(line[0]))
     h, own = np.zeros((n, orders)), np.empty(n)
     count = _add_bends(edges, 0, kinks, root, 0.0, 0.0)
     if j != i:
@@ -157,7 +160,7 @@ def squared_error_average(s, ds, s_star, kinks, kinks_star, x, w, fine, fine_wei
     for q in range(n):
         if q != i and q != j:
             count = _add_bends(edges, count, kinks if q < p else kinks_star, along[q], 0.0, np.hypot(across[q], spread[q]))
-    outer = _panels(edges, count, x, w, z1, w1)
+    outer = _panels(edges, count, rule, z1, w1)
     total = 0.0
     for a in range(outer):
         first = ds(root * z1[a])
@@ -170,7 +173,7 @@ def squared_error_average(s, ds, s_star, kinks, kinks_star, x, w, fine, fine_wei
             for q in range(n):
                 if q != i and q != j:
                     count = _add_bends(edges, count, kinks if q < p else kinks_star, across[q], along[q] * z1[a], spread[q])
-            inner = _panels(edges, count, x, w, z2, w2)
+            inner = _panels(edges, count, rule, z2, w2)
         for b in range(inner):
             weight = w1[a] * w2[b] * first * ds(slope * z1[a] + rest * z2[b])
             if weight == 0.0:
@@ -182,9 +185,9 @@ def squared_error_average(s, ds, s_star, kinks, kinks_star, x, w, fine, fine_wei
                     h[q, 0] = s(mean) if q < p else s_star(mean)
                     own[q] = h[q, 0] ** 2
                 elif q < p:
-                    own[q] = _expansion(s, kinks, mean, spread[q], edges, line, line_weights, z3, w3, h[q])
+                    own[q] = _expansion(s, kinks, mean, spread[q], edges, line, z3, w3, h[q])
                 else:
-                    own[q] = _expansion(s_star, kinks_star, mean, spread[q], edges, line, line_weights, z3, w3, h[q])
+                    own[q] = _expansion(s_star, kinks_star, mean, spread[q], edges, line, z3, w3, h[q])
             squared = 0.0
             for q in range(n):
                 squared += c[q] * c[q] * own[q]
@@ -204,15 +207,15 @@ def kinked_moments(student, teacher, kinks, om: np.ndarray, c: np.ndarray, p: in
     nodes/2 nodes. With `diagonal` only i = j of g."""
     functions, rule = (student.s, student.ds, teacher.s), legendre(nodes // 2)
     places = np.array(kinks[0], float), np.array(kinks[1], float)
-    es, f, j2, square = pair_averages(*functions, *places, *rule, om, c, p)
+    es, f, j2, square = pair_averages(functions, places, rule, om, c, p)
     g = np.zeros((p, p))
     for i in range(p):
         for j in range(i, i + 1 if diagonal else p):
-            g[i, j] = g[j, i] = squared_error_average(*functions, *places, *rule, *legendre(FINE), om, c, p, i, j)
+            g[i, j] = g[j, i] = squared_error_average(functions, places, rule, legendre(FINE), om, c, p, i, j)
     return es, f, g, j2, square
 
 
 def kinked_square(student, teacher, kinks, om: np.ndarray, c: np.ndarray, p: int, nodes: int) -> float:
     """E[E^2] alone."""
     places = np.array(kinks[0], float), np.array(kinks[1], float)
-    return float(pair_averages(student.s, student.ds, teacher.s, *places, *legendre(nodes // 2), om, c, p)[3])
+    return float(pair_averages((student.s, student.ds, teacher.s), places, legendre(nodes // 2), om, c, p)[3])

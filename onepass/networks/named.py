@@ -24,10 +24,8 @@ class MultiIndexNetwork(Network):
     """A network whose teacher is any function of a few directions."""
 
     def __init__(self, link: Any = "product", width: int = 1, teacher_width: int = 1, gamma: float = 0.1, noise: float = 0.0,
-                 activation: Any = "erf", constraint: str = "none", teacher_overlaps: Any = None, uses: int = 1, batch: int = 1,
-                 weight_decay: float = 0.0, **others: Any):
-        super().__init__(activation, width, teacher_width, gamma, noise, constraint=constraint, teacher_overlaps=teacher_overlaps,
-                         link=link, uses=uses, batch=batch, weight_decay=weight_decay, **others)
+                 activation: Any = "erf", **others: Any):
+        super().__init__(activation, width, teacher_width, gamma, noise, link=link, **others)
 
 
 class QuadraticNetwork(Network):

@@ -192,10 +192,9 @@ class Network(NetworkParameters, Model):
             found = {"a": a, "M": om[w, :k], "Q": om[w, w], "clock": clock[0]}
             return self.layout.pack(found | ({"V": om[v, :k], "VW": om[v, w], "VV": om[v, v]} if self.friction > 0.0 else {}))
 
-        functions = (self.pair[0].s, self.pair[0].ds, *self.teacher, self.output.pull)
         state = (om, np.array([s.get("clock", 0.0)], float), s["a"].copy())
         rng = streams.generator(seed, "multi-index-chain", instance)
-        return KernelProcess(kick_kernels.chain, state, (*functions, k, self.step_rule, dimension, rng), read)
+        return KernelProcess(kick_kernels.chain, state, (self.student_and_teacher, k, self.step_rule, dimension, rng), read)
 
     def sgd_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> Process:
         check_memory(self, dimension)
@@ -211,7 +210,6 @@ class Network(NetworkParameters, Model):
             more = {"V": v @ w_star.T / dimension, "VW": v @ w.T / dimension, "VV": v @ v.T / dimension} if velocity else {}
             return self.layout.pack(found | more)
 
-        functions = (self.pair[0].s, self.pair[0].ds, *self.teacher, self.output.pull)
         state = (w, v, np.array([s.get("clock", 0.0)], float), s["a"].copy())
         rng = streams.generator(seed, "multi-index-sgd", instance)
-        return KernelProcess(sgd.advance, state, (*functions, w_star, self.step_rule, rng), read)
+        return KernelProcess(sgd.advance, state, (self.student_and_teacher, w_star, self.step_rule, rng), read)

@@ -83,9 +83,11 @@ class NetworkParameters:
         return output_loss(self.loss)
 
     @property
-    def teacher(self) -> tuple[Any, Any, np.ndarray]:
-        """Link, activation and second layer of the teacher for the kernels: see `clean_label`."""
-        return self.teacher_link.g, self.pair[1].s, self.a_star if self.link is None else np.zeros(0)
+    def student_and_teacher(self) -> sgd.StudentAndTeacher:
+        """What the kernels need to know of both, and of the loss."""
+        student, teacher = self.pair
+        a_star = self.a_star if self.link is None else np.zeros(0)
+        return sgd.StudentAndTeacher(student.s, student.ds, self.teacher_link.g, teacher.s, a_star, self.output.pull)
 
     def labels(self, fields: np.ndarray) -> np.ndarray:
         """Labels without noise of the teacher's fields (n, k), (n,)."""

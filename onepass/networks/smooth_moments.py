@@ -22,8 +22,9 @@ MAX_UNITS_OF_WORK = 60_000  # (pairs of units) times fields, each about a millis
 
 
 @njit(cache=True, error_model="numpy")
-def _pair_averages(s, ds, s_star, points, weights, om, c, p):
-    """es (p,), f (p, n), j2 (p, p) and the square."""
+def _pair_averages(functions, points, weights, om, c, p):
+    """es (p,), f (p, n), j2 (p, p) and the square. functions: s, s', s*."""
+    s, ds, s_star = functions
     n = om.shape[0]
     es, f, j2, square = np.zeros(p), np.zeros((p, n)), np.zeros((p, p)), 0.0
     for i in range(n):
@@ -43,13 +44,14 @@ def _pair_averages(s, ds, s_star, points, weights, om, c, p):
                     second += w * d * value * z2
                     if q < p:
                         slopes += w * d * ds(v)
-            square += add_pair(es, f, j2, om, c, p, i, q, both, first, second, slopes)
+            square += add_pair((es, f, j2), om, c, p, i, q, (both, first, second, slopes))
     return es, f, j2, square
 
 
 @njit(cache=True, error_model="numpy")
-def _squared_error_average(s, ds, s_star, points, weights, line, line_weights, hermite, om, c, p, i, j):
-    """g[i, j]; `line` (m,) and `line_weights` a rule for one normal, `hermite` (ORDER + 1, m) He_n/sqrt(n!) on it."""
+def _squared_error_average(functions, points, weights, one_normal, om, c, p, i, j):
+    """g[i, j]; functions: s, s', s*; one_normal: of `_line`."""
+    (s, ds, s_star), (line, line_weights, hermite) = functions, one_normal
     n, orders = om.shape[0], hermite.shape[0]
     root, slope, rest, along, across, spread, correlation = conditional_law(om, i, j)
     total = 0.0
@@ -111,12 +113,12 @@ def smooth_moments(student, teacher, om: np.ndarray, c: np.ndarray, p: int, node
     nodes = int(np.ceil(nodes * max(1.0, np.sqrt(np.diagonal(om).max()))))
     points, weights = trapezoid_grid(2, nodes)
     functions = (student.s, student.ds, teacher.s)
-    es, f, j2, square = _pair_averages(*functions, points, weights, om, c, p)
+    es, f, j2, square = _pair_averages(functions, points, weights, om, c, p)
     line = _line(nodes)
     single = np.stack([line[0], np.zeros_like(line[0])], axis=1)  # for i = j, where the second field is the first
     g = np.zeros((p, p))
     for i in range(p):
         for j in range(i, i + 1 if diagonal else p):
             outer = (single, line[1]) if i == j else (points, weights)
-            g[i, j] = g[j, i] = _squared_error_average(*functions, *outer, *line, om, c, p, i, j)
+            g[i, j] = g[j, i] = _squared_error_average(functions, *outer, line, om, c, p, i, j)
     return es, f, g, j2, square

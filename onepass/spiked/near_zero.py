@@ -47,10 +47,10 @@ class SpikedNearZero(SpikedParameters, EffectiveModel):
 
     def population_drift(self, x: np.ndarray) -> np.ndarray:
         k, m, r2 = self.order, x[..., 0], x[..., 1]
-        pull = 2.0 * k * r2 ** (k - 1) + 2.0 * self.ridge
+        decay = 2.0 * k * r2 ** (k - 1) + 2.0 * self.ridge
         with np.errstate(over="ignore", invalid="ignore"):  # of paths that diverge
             push = 2.0 * k * self.signal * m ** (k - 1) if self.diverging or k == 2 else 0.0
-            return np.stack([pull * m - push, 2.0 * pull * r2], axis=-1)
+            return np.stack([decay * m - push, 2.0 * decay * r2], axis=-1)
 
     def corrector(self, x: np.ndarray) -> np.ndarray:
         return np.stack([np.zeros_like(x[..., 0]), 4.0 * self.order * self.step * x[..., 1] ** (self.order - 1)], axis=-1)

@@ -90,8 +90,8 @@ class SpikedTensor(SpikedParameters, EffectiveModel):
 
     def population_drift(self, x: np.ndarray) -> np.ndarray:
         k, m, r2 = self.order, x[..., 0], x[..., 1]
-        pull = 2.0 * k * (m * m + r2) ** (k - 1) + 2.0 * self.ridge
-        return np.stack([pull * m - 2.0 * k * self.signal * m ** (k - 1), 2.0 * pull * r2], axis=-1)
+        decay = 2.0 * k * (m * m + r2) ** (k - 1) + 2.0 * self.ridge
+        return np.stack([decay * m - 2.0 * k * self.signal * m ** (k - 1), 2.0 * decay * r2], axis=-1)
 
     def corrector(self, x: np.ndarray) -> np.ndarray:
         k, m, r2 = self.order, x[..., 0], x[..., 1]

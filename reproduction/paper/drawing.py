@@ -119,7 +119,7 @@ def appearance(found: Data) -> tuple[str, str, Any]:
     return tinted(colour, found.series.tint), marker, line
 
 
-def _thinned(x: np.ndarray) -> np.ndarray:
+def drawn_places(x: np.ndarray) -> np.ndarray:
     """Indices of about POINTS of the times x > 0, equally spaced on a logarithmic axis."""
     wanted = np.linspace(np.log(x[0]), np.log(x[-1]), DRAWN_TIMES)
     return np.unique(np.abs(np.log(x)[None, :] - wanted[:, None]).argmin(axis=1))
@@ -129,7 +129,7 @@ def _simulation(ax, found: Data, observable: str, panel: Panel, small: bool) -> 
     sim, (colour, marker, _) = found.simulation, appearance(found)
     assert sim is not None
     x, curves = sim.t, sim.curves[observable]
-    keep = _thinned(x + sim.run.algorithm.first_rate)
+    keep = drawn_places(x + sim.run.algorithm.first_rate)
     size = 1.6 if small else 3.2
     if panel.statistic == "median":
         values, low, high = (curves[kind] for kind in ("median", "low", "high"))

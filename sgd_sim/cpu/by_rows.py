@@ -15,7 +15,7 @@ from dmft.core.compiled import UNCOUNTED
 from sgd_sim.cpu.lanes import Lanes
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.formulas import coefficient, pushed
-from sgd_sim.kernels.rows import aligned, call_scalar, padded, pass_over_rows
+from sgd_sim.kernels.rows import Visit, aligned, call_scalar, padded, pass_over_rows
 from sgd_sim.landscape import Landscape
 
 _MOST_BLOCKS = 32
@@ -35,20 +35,6 @@ class ByRows(NamedTuple):
     unused: np.ndarray        # (padded N,) float32, the gradient that they have no part in
     e: np.ndarray             # (padded N,) float32 and (N,): those of the lane
     total: np.ndarray
-
-
-class Visit(NamedTuple):
-    """What rows are visited with: fields are sign label + root x.e + shift."""
-
-    data: Any
-    labels: Any
-    e: Any
-    sign: float
-    root: float
-    shift: float
-    scale: float
-    dv: int
-    everything: bool   # the fields of all rows, not only of those in the mini-batch
 
 
 class Draw(NamedTuple):
@@ -104,8 +90,7 @@ def _do_block(b, visit, draw, s, words, passes):
         minibatch.draw_rows(draw.kind, s, first, last, draw.stream, draw.step, draw.enter, draw.switch_on, draw.switch_off, words)
     end = list_rows(s, first, last, visit.everything, draw.step % 2 == 1, passes.rows)
     passes.partial[b, :] = np.float32(0.0)
-    pass_over_rows(visit.data, passes.rows[first:end], visit.e, visit.sign, visit.root, visit.shift, visit.labels, s, visit.scale,
-                   visit.dv, passes.partial[b], passes.fields)
+    pass_over_rows(visit, passes.rows[first:end], s, passes.partial[b], passes.fields)
 
 
 @njit(**UNCOUNTED, nogil=True)
@@ -180,8 +165,9 @@ def slope(passes, landscape, flags, settings, lanes, lane, mu):
 
 
 def visit_fresh(passes, landscape, settings, lanes):
-    pass_over_rows(landscape.test, passes.test_rows, passes.e, lanes.sign[0], 1.0 / np.sqrt(lanes.w.size), lanes.b[0],
-                   landscape.test_h0, passes.test_weight, 0.0, settings.dv, passes.unused, passes.test_fields)
+    look = Visit(landscape.test, landscape.test_h0, passes.e, lanes.sign[0], 1.0 / np.sqrt(lanes.w.size), lanes.b[0], 0.0,
+                 settings.dv, True)
+    pass_over_rows(look, passes.test_rows, passes.test_weight, passes.unused, passes.test_fields)
 
 
 def field(passes, landscape, lanes, lane, mu):

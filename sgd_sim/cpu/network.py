@@ -28,10 +28,12 @@ from sgd_sim.states import NOT_STARTED, States
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def pass_over_units(data, W, a, beta, labels, weight, everything, moves, scale, s, ds, dv, height, partial, total, pushes, outputs):
+def pass_over_units(data, labels, weight, network, functions, everything, moves, scale, height, sums):
     """Outputs f (M,) of the rows, of the mini-batch or of everything, and where `moves` gradients of their losses: total (p, N),
-    sums of g_mu x_mu, and pushes (2, p), of a and beta. weight (M,): mini-batch; W (p, padded N) float32; height: rows of a block,
-    whose gradients partial (p, padded N) holds. A row is read once for all units."""
+    sums of g_mu x_mu, and pushes (2, p), of a and beta. weight (M,): mini-batch; network: W (p, padded N) float32, a and beta;
+    functions: s, s' and dv; height: rows of a block, whose gradients partial (p, padded N) holds. A row is read once for all
+    units."""
+    (W, a, beta), (s, ds, dv), (partial, total, pushes, outputs) = network, functions, sums
     p, n = W.shape[0], total.shape[1]
     root, fields = 1.0 / np.sqrt(n), np.empty(p)
     total[:] = 0.0
@@ -159,8 +161,8 @@ class NetworkTrajectory:
         self.W[:, : self.n] = at
         activation, (a, beta) = self.network.activation, self.shared
         _, dv = compiled_loss(self.experiment.losses[settings.loss])
-        pass_over_units(self.data, self.W, a, beta, self.labels, self.s, everything, moves, settings.scale, activation.s,
-                        activation.ds, dv, block_rows(self.labels.size), self.partial, self.total, self.pushes, self.outputs)
+        pass_over_units(self.data, self.labels, self.s, (self.W, a, beta), (activation.s, activation.ds, dv), everything, moves,
+                        settings.scale, block_rows(self.labels.size), (self.partial, self.total, self.pushes, self.outputs))
 
     def _record(self, column: int) -> None:
         """m, C, a, beta, the training loss and the error on fresh samples."""

@@ -13,6 +13,8 @@ a row with coefficient 0 changes nothing and its place in a group does not matte
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
@@ -170,13 +172,28 @@ def call_many(typing, address, products, h0, sign, shift, weight, samples, lanes
     return signature, generate
 
 
-@njit(**UNCOUNTED, nogil=True)
-def pass_over_rows(data, rows, e, sign, root, shift, h0, weight, scale, dv, gradient, fields):
-    """fields[mu] = sign h0[mu] + root x_mu.e + shift and gradient += sum_mu scale weight[mu] dv(fields[mu], h0[mu]) x_mu.
+class Visit(NamedTuple):
+    """What rows are visited with: fields are sign label + root x.e + shift."""
 
-    rows: the samples mu, in the order of their visits. data: (M, padded N) float32; e, gradient: (padded N,) float32;
-    h0, fields: (M,) float64; weight: (M,) uint8; dv: address for `call_scalar`.
+    data: Any     # (M, padded N) float32
+    labels: Any   # (M,) float64
+    e: Any        # (padded N,) float32
+    sign: float
+    root: float
+    shift: float
+    scale: float
+    dv: int       # address for `call_scalar`
+    everything: bool   # the fields of all rows, not only of those in the mini-batch
+
+
+@njit(**UNCOUNTED, nogil=True)
+def pass_over_rows(visit, rows, weight, gradient, fields):
+    """fields[mu] = sign h0[mu] + root x_mu.e + shift and gradient += sum_mu scale weight[mu] dv(fields[mu], h0[mu]) x_mu, of a
+    Visit with labels h0.
+
+    rows: the samples mu, in the order of their visits. gradient: (padded N,) float32; fields: (M,) float64; weight: (M,) uint8.
     """
+    data, e = visit.data, visit.e
     count = rows.size
     if count == 0:
         return
@@ -188,16 +205,17 @@ def pass_over_rows(data, rows, e, sign, root, shift, h0, weight, scale, dv, grad
         a, b = rows[k], rows[min(k + 1, count - 1)]   # an odd last row is paired with itself, with coefficient 0
         new = (base + stride * a, base + stride * b)
         products = fused_rows(new, old, e_address, gradient_address, stride, coefficients)
-        coefficients = (_coefficient(a, products[0], True, sign, root, shift, h0, weight, scale, dv, fields),
-                        _coefficient(b, products[1], k + 1 < count, sign, root, shift, h0, weight, scale, dv, fields))
+        coefficients = (_coefficient(a, products[0], True, visit, weight, fields),
+                        _coefficient(b, products[1], k + 1 < count, visit, weight, fields))
         old = new
     fused_rows(old, old, e_address, gradient_address, stride, coefficients)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _coefficient(mu, product, counts, sign, root, shift, h0, weight, scale, dv, fields):
-    h = field_of(product, h0[mu], sign, root, shift)
+def _coefficient(mu, product, counts, visit, weight, fields):
+    h0 = visit.labels[mu]
+    h = field_of(product, h0, visit.sign, visit.root, visit.shift)
     fields[mu] = h
     if counts and weight[mu] > 0:
-        return coefficient(scale, weight[mu], call_scalar(dv, h, h0[mu]))
+        return coefficient(visit.scale, weight[mu], call_scalar(visit.dv, h, h0))
     return 0.0

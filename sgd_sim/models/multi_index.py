@@ -7,7 +7,7 @@ baseline of onepass.networks.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -25,15 +25,25 @@ def rate_at(t, decay, steps, half):
     return factor * (1.0 + t / decay[0]) ** -decay[1]
 
 
+class StudentAndTeacher(NamedTuple):
+    """The functions of a step, and the second layer of the teacher."""
+
+    s: Any                     # activation of the student
+    ds: Any
+    g: Any                     # link of the teacher,
+    s_star: Any                # or its activation
+    a_star: np.ndarray         # (k,) and second layer; (0,) with a link
+    pull: Any                  # -dl/df of the loss l(y, f)
+
+
 @njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def clean_label(g, s_star, a_star, targets):
-    """The label of the teacher's fields (k,), without its noise: of a network with second layer a* (k,), of the link g where a* is
-    empty."""
-    if len(a_star) == 0:
-        return g(targets.ctypes, len(targets))
+def clean_label(both, targets):
+    """The label of the teacher's fields (k,), without its noise. both: StudentAndTeacher."""
+    if len(both.a_star) == 0:
+        return both.g(targets.ctypes, len(targets))
     total = 0.0
     for r in range(len(targets)):
-        total += a_star[r] * s_star(targets[r])
+        total += both.a_star[r] * both.s_star(targets[r])
     return total / len(targets)
 
 
@@ -55,11 +65,12 @@ class StepRule(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def advance(w, v, clock, a, steps, s, ds, g, s_star, a_star, pull, w_star, rule, rng):
+def advance(w, v, clock, a, steps, both, w_star, rule, rng):
     """Take SGD steps in w (p, d), norms of order sqrt(d); clock (1,) counts the time tau = gamma/(p d) a step. With the error E =
     pull(y, f), cut to [-clip, clip], and c_j = (gamma/p) rate a_j E s'(l_j), a use of a sample moves its own fields by
     c_j |x|^2; the sum of the kicks over its uses, over the batch, moves the weights, and that of E s(l_j) the second layer;
     `rate_at` gives the rate. With a velocity v (p, d) the same step moves v by friction times it, and w by tau v."""
+    s, ds, pull = both.s, both.ds, both.pull
     p, d = w.shape
     k, clip, gamma, batch = len(w_star), rule.clip, rule.gamma, rule.batch
     x = np.empty((batch, d))
@@ -78,7 +89,7 @@ def advance(w, v, clock, a, steps, s, ds, g, s_star, a_star, pull, w_star, rule,
                 fields[j] = np.dot(w[j], x[n])
             for r in range(k):
                 targets[r] = np.dot(w_star[r], x[n])
-            y = clean_label(g, s_star, a_star, targets) + np.sqrt(rule.noise) * rng.standard_normal()
+            y = clean_label(both, targets) + np.sqrt(rule.noise) * rng.standard_normal()
             total[n, :] = 0.0
             for _ in range(rule.uses):
                 output = 0.0

@@ -11,6 +11,8 @@ scalar products with it. So a step moves 2 p d numbers.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
@@ -19,13 +21,25 @@ from dmft.model.activations import Activation
 from sgd_sim.kernels.fast_normals import BLOCK, buffers, fill_block
 
 
+class Layers(NamedTuple):
+    """Student and teacher. Weights are scale[j] * w[j], so that normalising them needs no second pass."""
+
+    w: np.ndarray         # (p, d)
+    w_star: np.ndarray    # (k, d)
+    a: np.ndarray         # (p,)
+    a_star: np.ndarray    # (k,)
+    scale: np.ndarray     # (p,)
+    kick: np.ndarray      # (p,) the update c_j of the last sample, which is not applied yet
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def _sgd(s, ds, s_star, w, w_star, a, a_star, scale, kick, x, x_next, work, numbers, sphere, stream, first, steps):
-    """Take `steps` steps from sample number `first`. Weights are scale[j] * w[j], so that normalising them needs no second pass;
-    kick (p,) holds the update c_j of sample x, which is not applied yet."""
+def _sgd(functions, layers, samples, numbers, stream, first, steps):
+    """Take `steps` steps from sample number `first`. functions: s, s', s*; samples: the last one x, room for the next, and buffers
+    to draw it; numbers: gamma, Delta, rate, and whether the weights are on the sphere."""
+    (s, ds, s_star), (w, w_star, a, a_star, scale, kick), (x, x_next, work) = functions, layers, samples
     p, d = w.shape
     k = w_star.shape[0]
-    gamma, noise, rate = numbers
+    gamma, noise, rate, sphere = numbers
     root_d = np.sqrt(d)
     fields = np.empty(p)
     targets = np.empty(k)
@@ -90,12 +104,13 @@ class NetworkSGD:
 
     def __init__(self, w, w_star, a, a_star, student: Activation, teacher: Activation, *, gamma: float, noise: float,
                  rate: float, sphere: bool, seed: int, instance: int):  # fmt: skip
-        self.w, self.w_star = np.array(w, order="C"), np.ascontiguousarray(w_star)  # a copy: the caller's w must not change
-        self.a, self.a_star = np.array(a, float), np.array(a_star, float)
-        self.scale, self.kick = np.ones(len(self.w)), np.zeros(len(self.w))
-        padded = -(-self.w.shape[1] // BLOCK) * BLOCK
-        self.x, self.x_next, self.work = np.zeros(padded), np.zeros(padded), buffers()
-        self.numbers, self.sphere = (float(gamma), float(noise), float(rate)), bool(sphere)
+        p, d = np.shape(w)
+        # a copy: the caller's w must not change
+        self.layers = Layers(np.array(w, order="C"), np.ascontiguousarray(w_star), np.array(a, float), np.array(a_star, float),
+                             np.ones(p), np.zeros(p))
+        padded = -(-d // BLOCK) * BLOCK
+        self.samples = (np.zeros(padded), np.zeros(padded), buffers())
+        self.numbers = (float(gamma), float(noise), float(rate), bool(sphere))
         self.stream = streams.key(seed, "onepass-sgd", instance)
         self.steps = np.zeros(1, np.int64)  # an array, saved and restored like the others
         self.functions = (student.s, student.ds, teacher.s)
@@ -105,21 +120,20 @@ class NetworkSGD:
         a stretch of steps can be cut anywhere without changing a bit."""
         if steps <= 0:
             return
-        _sgd(*self.functions, self.w, self.w_star, self.a, self.a_star, self.scale, self.kick, self.x, self.x_next, self.work,
-                  self.numbers, self.sphere, self.stream, self.steps[0], steps)  # fmt: skip
+        _sgd(self.functions, self.layers, self.samples, self.numbers, self.stream, self.steps[0], steps)
         self.steps += steps
 
     @property
     def moving(self) -> tuple[np.ndarray, ...]:
         """The state: arrays that change. The stream of the data has no state."""
-        return self.w, self.scale, self.a, self.steps
+        return self.layers.w, self.layers.scale, self.layers.a, self.steps
 
     def overlaps(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """a (p,), M = W W*^T/d (p, k), Q = W W^T/d (p, p)."""
-        d = self.w.shape[1]
-        self.w *= self.scale[:, None]
-        self.scale[:] = 1.0
-        return self.a.copy(), self.w @ self.w_star.T / d, self.w @ self.w.T / d
+        w, w_star, a, _, scale, _ = self.layers
+        w *= scale[:, None]
+        scale[:] = 1.0
+        return a.copy(), w @ w_star.T / w.shape[1], w @ w.T / w.shape[1]
 
 
 def embed(omega: np.ndarray, dimension: int, rng: np.random.Generator) -> np.ndarray:

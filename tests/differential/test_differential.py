@@ -52,7 +52,7 @@ def test_networks_and_closed_models_are_runs(table):
 
 def test_parts_add_up(tmp_path, capsys):
     """Two halves of a batch, kept and added, are the batch."""
-    asked = ["--cases", "4", "--seed", "2", "--judge", "closed, stops", "--judge", "refused"]
+    asked = ["--cases", "2", "--seed", "2", "--judge", "closed, stops", "--judge", "refused"]
     assert main(asked) == 0
     whole = capsys.readouterr().out
     for part in "12":

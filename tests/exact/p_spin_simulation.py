@@ -37,7 +37,7 @@ def _trajectory(run: Run, N: int, seed: int, instance: int) -> tuple[np.ndarray,
     for power, c in model.covariance:  # <H H> = N c q^p
         J = random.standard_normal((N,) * power) * np.sqrt(c) * N ** (-(power - 1) / 2)
         tensors.append((power, sum(J.transpose(order) for order in permutations(range(power))) / factorial(power)))
-    phi, slope = (derivative(model.pull, order)[::-1] for order in (0, 1))
+    phi, slope = (derivative(model.phi, order)[::-1] for order in (0, 1))
     w0 = np.sqrt(N) * np.eye(N)[0]
     z = random.standard_normal(N)
     z[0] = 0.0

@@ -102,7 +102,7 @@ def test_one_line_and_no_traceback(whole, tmp_path, kind, fault):
         path = tmp_path / (f"{turn}.h5.checkpoint" if kind == "checkpoint" else f"{turn}.h5")
         shutil.copyfile(whole[kind], path)
         with open(path, "r+b") as raw:          # without its checksum: edited by another program
-            raw.truncate(path.stat().st_size - store._SEAL_LENGTH)
+            raw.truncate(path.stat().st_size - store.SEAL_LENGTH)
         with h5py.File(path, "r+") as file:
             harm = damages(file, rng)
         if kind == "checkpoint":

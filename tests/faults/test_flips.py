@@ -57,7 +57,7 @@ def classes(path: Path) -> dict[str, np.ndarray]:
                 kind[item.id.get_offset():item.id.get_offset() + item.id.get_storage_size()] = "dataset"
 
         file.visititems(numbers)
-    kind[:96], kind[-store._SEAL_LENGTH:] = "superblock", "checksum"
+    kind[:96], kind[-store.SEAL_LENGTH:] = "superblock", "checksum"
     return {name: np.flatnonzero(kind == name) for name in sorted(set(kind))}
 
 
@@ -115,7 +115,7 @@ def test_cuts_at_200_places(files, tmp_path, kind, fault):
         path.write_bytes(content[:length])
         with fault():
             if harmless(path, whole):       # only the checksum, or a part of it, is missing
-                assert length >= len(content) - store._SEAL_LENGTH, f"{kind}: {length} of {len(content)} bytes are taken for whole"
+                assert length >= len(content) - store.SEAL_LENGTH, f"{kind}: {length} of {len(content)} bytes are taken for whole"
         path.unlink()
     shutil.copyfile(files[kind], tmp_path / "last.h5")
     assert harmless(tmp_path / "last.h5", whole)

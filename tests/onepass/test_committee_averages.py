@@ -75,7 +75,7 @@ def in_the_plane(vectors, c, p, student, teacher):
     return 2 * (weight * error) @ s[:, :p], 2 * f, 2 * g, np.einsum("n,ni,nj->ij", weight, d, d), 2 * weight @ error**2
 
 
-@pytest.mark.parametrize("slopes", [slow((RELU, RELU)), (LEAKY, RELU), ((-1.0, 1.0), LEAKY)])
+@pytest.mark.parametrize("slopes", [slow((RELU, RELU)), slow((LEAKY, RELU)), ((-1.0, 1.0), LEAKY)])
 def test_two_slopes_against_the_angle_in_the_plane(slopes):
     """Two fields, and four fields of one plane, where the covariance is singular."""
     vectors = np.array([[0.6, 0.5], [1.0, 0.1], [0.3, -0.9], [0.0, 1.0]])
@@ -148,7 +148,7 @@ def test_kinks_are_found():
     assert np.isfinite(stairs.chain(50, 2, start(1, 1), [0.1]).M).all()
 
 
-@pytest.mark.parametrize("parallel", [None, 0.05, 0.0])
+@pytest.mark.parametrize("parallel", [None, slow(0.05), 0.0])
 def test_rules_cut_at_kinks_converge_to_the_closed_form_of_relu(parallel):
     """Random fields: exponential convergence in the nodes; a student (nearly) parallel to the teacher: to the tail of the series
     in g alone. The rule for smooth functions is off by 1e-3 at any number of nodes (test above)."""

@@ -170,15 +170,15 @@ def test_xor_basins_are_decided_by_signs():
     model = XorMixture(np.inf, 0.1)
     rng = np.random.default_rng(1)
     hits = 0
-    for signs in product((1.0, -1.0), repeat=2):
-        for v_signs in ((1, 1, -1, -1), (1, 1, 1, -1)):
-            m = 1e-3 * rng.random((4, 2))
-            m[1, 0] *= signs[0]
-            m[3, 1] *= signs[1]
-            end = model.solve({"v": np.array(v_signs) * (0.3 + rng.random(4)), "m": m, "R": np.eye(4)}, [300.0])
-            optimal = bool(model.is_optimal(end.v[0], end.m[0]))
-            assert optimal == (v_signs == (1, 1, -1, -1) and signs == (-1.0, -1.0))
-            hits += optimal
+    right, wrong = (1, 1, -1, -1), (1, 1, 1, -1)
+    for signs, v_signs in (*product(product((1.0, -1.0), repeat=2), [right]), ((-1.0, -1.0), wrong)):
+        m = 1e-3 * rng.random((4, 2))
+        m[1, 0] *= signs[0]
+        m[3, 1] *= signs[1]
+        end = model.solve({"v": np.array(v_signs) * (0.3 + rng.random(4)), "m": m, "R": np.eye(4)}, [300.0])
+        optimal = bool(model.is_optimal(end.v[0], end.m[0]))
+        assert optimal == (v_signs == right and signs == (-1.0, -1.0))
+        hits += optimal
     assert hits == 1
     with pytest.raises(RunError, match="1/8"):
         _ = XorMixture(np.inf, 0.2).ring

@@ -49,11 +49,11 @@ def test_spiked_chain_follows_the_ode(model):
 
 def test_spiked_chain_gaussian_and_literal_sgd_have_one_law():
     model, initial, times = SpikedTensor(2, 1.5), {"m": 0.6, "r2": 0.9}, [0.1, 0.5]
-    chain = model.chain(40, 2000, initial, times)
-    gaussian = model.simulate(40, 2000, initial, times)
-    literal = replace(model, literal=True).simulate(40, 1000, initial, times)
+    chain = model.chain(40, 1000, initial, times)
+    gaussian = model.simulate(40, 1000, initial, times)
+    literal = replace(model, literal=True).simulate(40, 500, initial, times)
     tensor = SpikedTensor(3, 4.5)
-    third = tensor.chain(60, 2000, initial, [0.05]), tensor.simulate(60, 2000, initial, [0.05])
+    third = tensor.chain(60, 1000, initial, [0.05]), tensor.simulate(60, 1000, initial, [0.05])
     pairs = [(chain, gaussian), (chain, literal), third]
     for one, other in pairs:
         assert largest_z(one, other) < 5
@@ -161,10 +161,11 @@ def test_mixture_chain_follows_the_ode(model, initial):
      slow(XorMixture(3.0, 0.05), XOR), slow(BinaryMixture(np.inf, 0.1), BINARY)],
 )
 def test_mixture_chain_and_sgd_have_one_law(model, initial):
-    chain, sgd = model.chain(20, 4000, initial, [2.0]), model.simulate(20, 4000, initial, [2.0])
+    instances = 2000
+    chain, sgd = model.chain(20, instances, initial, [2.0]), model.simulate(20, instances, initial, [2.0])
     for name in ("v", "m", "R"):
         assert np.abs(compare(chain, sgd, name)).max() < 5
-        assert np.all(np.abs(np.log(chain[name].var(0) / sgd[name].var(0))) < 5 * np.sqrt(2 * 4.0 / 4000))
+        assert np.all(np.abs(np.log(chain[name].var(0) / sgd[name].var(0))) < 5 * np.sqrt(2 * 4.0 / instances))
 
 
 def test_mixture_noise_covariance():

@@ -123,11 +123,11 @@ def test_second_layer_rate_is_gamma_over_d():
     sgd = NetworkSGD(w, w_star, np.ones(p), np.ones(1), quadratic, quadratic, gamma=g, noise=0.0, rate=1.0, sphere=False,
                      seed=1, instance=0)  # fmt: skip
     sgd.advance(1)
-    delta_w = sgd.w - w
+    delta_w = sgd.layers.w - w
     x = delta_w[0] / np.linalg.norm(delta_w[0])  # the sample, up to scale
-    along = (sgd.w - w) @ x
+    along = delta_w @ x
     # w_j += (2 gamma/p) E l_j x and a_j += (gamma/(p d)) E l_j^2, so delta a_j/(delta w_j.x) = l_j |x|/(2 d)
-    ratio = (sgd.a - 1) / along
+    ratio = (sgd.layers.a - 1) / along
     assert np.isfinite(ratio).all()
     assert_allclose(ratio[1] / ratio[0], (w @ x)[1] / (w @ x)[0], rtol=1e-8)
     assert_allclose(np.abs(ratio), np.abs(w @ x) / (2 * d), rtol=1e-8)  # l_j |x|^-1 times |x| cancels
@@ -142,8 +142,8 @@ def test_scaling_of_the_slides():
     sgd = NetworkSGD(np.sqrt(d) * w, np.sqrt(d) * w_star, np.ones(1), np.ones(1), erf, erf, gamma=gamma, noise=0.0, rate=0.0,
                      sphere=False, seed=2, instance=0)  # fmt: skip
     sgd.advance(1)
-    step = sgd.w / np.sqrt(d) - w
-    x = sgd.x_next[:d] if abs(step[0] @ sgd.x_next[:d]) > abs(step[0] @ sgd.x[:d]) else sgd.x[:d]
+    step = sgd.layers.w / np.sqrt(d) - w
+    x = max((drawn[:d] for drawn in sgd.samples[:2]), key=lambda drawn: abs(step[0] @ drawn))
     l, ls = float(w[0] @ x), float(w_star[0] @ x)
     e = math.erf(ls / math.sqrt(2)) - math.erf(l / math.sqrt(2))
     gradient = -2 * e * math.sqrt(2 / math.pi) * math.exp(-l * l / 2) * x / p

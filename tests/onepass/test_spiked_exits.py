@@ -7,10 +7,11 @@ import onepass
 from dmft.core.errors import UserError
 from onepass.first_passage import measure_exit, overlap_measure
 from onepass.spiked.exits import matrix_exit_time, sample_complexity
+from tests.marks import slow
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("step", [1.0, 0.5])
+@pytest.mark.parametrize("step", [slow(1.0), 0.5])
 def test_mean_exit_time_of_matrices(step):
     """At c = 1/2 r2 falls from 1 to 1/2 on the way. Twins: no noise of SGD; r2 at rest from the start."""
     model, n, level = onepass.SpikedTensor(2, 2.0, step), 10000, 0.5

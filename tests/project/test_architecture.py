@@ -32,6 +32,10 @@ GATES = {"dmft": {"workbench.api"}, "dmft.api": {"workbench.scans.reading"}, "dm
 NUMERICS = ("dmft.model", "dmft.statics", "dmft.equations", "dmft.samples", "dmft.solvers", "dmft.committee")
 NUMERICS_FREE_OF = ("dmft.core.store", "dmft.core.progress", "dmft.core.command", "dmft.core.parallel.world", "argparse")
 
+MOST_ARGUMENTS = 10
+# The signature of a C function, whose arguments are addresses and numbers.
+MANY_ARGUMENTS = {"sgd_sim.kernels.rows.call_many"}
+
 
 def _modules() -> dict[str, Path]:
     files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
@@ -140,6 +144,13 @@ def test_no_pickles_and_no_global_seeds():
 def test_files_stay_small():
     long = {module: length for module, file in MODULES.items() if (length := len(file.read_text().splitlines())) > 400}
     assert long == {}
+
+
+def test_functions_take_few_arguments_by_their_place():
+    """What belongs together goes as one NamedTuple, which Numba takes too: arguments by place are swapped too easily."""
+    found = {f"{module}.{node.name}" for module, file in MODULES.items() for node in ast.walk(ast.parse(file.read_text()))
+             if isinstance(node, ast.FunctionDef) and len(node.args.posonlyargs + node.args.args) > MOST_ARGUMENTS}
+    assert found == MANY_ARGUMENTS
 
 
 def test_an_installed_package_has_its_cuda_sources():

@@ -172,9 +172,9 @@ def test_validation_table_says_what_was_not_run():
 
 
 def test_points_are_spread_over_a_logarithmic_axis():
-    from reproduction.paper.drawing import DRAWN_TIMES, _thinned
+    from reproduction.paper.drawing import DRAWN_TIMES, drawn_places
     x = 0.01 * (1 + np.arange(100_000))
-    index = _thinned(x)
+    index = drawn_places(x)
     assert index[0] == 0 and index[-1] == x.size - 1 and index.size <= DRAWN_TIMES
     assert np.all(np.diff(np.log(x[index])) < 1.0)
 

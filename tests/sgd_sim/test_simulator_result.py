@@ -184,7 +184,7 @@ def test_a_loss_of_a_users_is_looked_at_where_it_is_not_known(run, tmp_path, lab
     dmft.register_loss("mine", lambda f, y: 0.5 * (f - y) ** 2, lambda f, y: f - y, lambda f, y: 1.0 + 0.0 * f, labels=labels)
     result = sgd_sim.simulate(run.replace(loss="mine", t_max=0.1), output=tmp_path / "a.h5", quiet=True)
     assert set(result.curves) - {"error"} == set(curves)        # "error" follows from m and q, which takes the loss to know
-    monkeypatch.delitem(registry._members["loss"], "mine")
+    monkeypatch.delitem(registry.members["loss"], "mine")
     read = sgd_sim.load(tmp_path / "a.h5")
     assert set(read.curves) == set(curves)
     np.testing.assert_array_equal(read.m, result.m)

@@ -9,6 +9,7 @@ Results are kept: a second start continues, or only draws. `mpirun -n 4 python .
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,12 @@ from dmft.core.parallel import world
 from dmft.equations.kernels import Wanted, history_for
 from dmft.equations.random_start import OverlapRows, fluctuations
 from dmft.model.experiment import Experiment
-from dmft.result.comparison import instances_curve, squared_overlaps
+from dmft.result.comparison import Curve, instances_curve, squared_overlaps
 from dmft.result.fluctuations import jackknife_error
+from dmft.result.theory import Theory
 from dmft.running.replica import Setup
-from workbench.plots.escape import draw_alphas, draw_collapse, draw_growth, draw_passage
+from workbench.plots.curves import draw_curve, time_axis
+from workbench.plots.style import BAND, BLACK, colours, new_figure, save
 
 RUN = """
 [problem]
@@ -53,6 +56,72 @@ SCAN_END = 10.0
 DIMENSIONS = (250, 500, 1000, 2000)
 SHOWN = (0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2.0, 5.0, 10.0, 20.0)
 LEVEL = 2.0  # b sqrt(N) of the first passage
+
+
+def _variance(theory: Theory) -> Curve:
+    assert theory.V is not None and theory.V_error is not None
+    return Curve(theory.t, theory.V, theory.V_error, len(theory.replicas["m"]))
+
+
+def draw_growth(theories: Mapping[str, Theory], path: Path) -> None:
+    """V of several algorithms against time: straight lines are powers on the left, exponentials on the right."""
+    figure = new_figure(11.0, 4.6)
+    left, right = figure.subplots(1, 2)
+    for axis, log in ((left, True), (right, False)):
+        for (name, theory), colour in zip(theories.items(), colours(len(theories))):
+            draw_curve(axis, _variance(theory), theory.run.algorithm.first_rate, log, colour, name)
+        axis.set(yscale="log", ylabel=r"$N\langle m^2\rangle$")
+    left.legend(title="bands: 2 standard errors", fontsize="small", title_fontsize="small")
+    save(figure, path)
+
+
+def draw_alphas(theories: Mapping[tuple[str, float], Theory], path: Path) -> None:
+    """V against time at several alpha, a panel for each algorithm."""
+    names = list(dict.fromkeys(name for name, _ in theories))
+    figure = new_figure(5.5 * len(names), 4.6)
+    for axis, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names):
+        found = [(alpha, theory) for (other, alpha), theory in theories.items() if other == name]
+        for (alpha, theory), colour in zip(found, colours(len(found))):
+            draw_curve(axis, _variance(theory), theory.run.algorithm.first_rate, True, colour, rf"$\alpha = {alpha:g}$")
+        axis.set(yscale="log", ylabel=r"$N\langle m^2\rangle$", title=name)
+        axis.legend(fontsize="small")
+    save(figure, path)
+
+
+def draw_collapse(theory: Theory, simulations: Mapping[int, sgd_sim.SimulationResult], path: Path) -> None:
+    """N <m^2> of simulations at several N on the theory's V: they fall on one curve while m is small."""
+    figure = new_figure(7.0, 4.8)
+    axis, eta = figure.subplots(), theory.run.algorithm.first_rate
+    draw_curve(axis, _variance(theory), eta, False, BLACK, "theory")
+    for (N, simulation), colour in zip(simulations.items(), colours(len(simulations))):
+        squares = squared_overlaps(simulation.t, simulation.m, N, simulation.run.problem.start_variance)
+        curve = instances_curve(simulation.t, squares)
+        step = max(1, len(curve.t) // 30)
+        axis.errorbar(curve.t[::step], curve.mean[::step], BAND * curve.error[::step], color=colour, fmt="o", markersize=3,
+                      capsize=2, label=f"$N = {N}$, {curve.count} runs")
+    axis.set(yscale="log", ylabel=r"$N\langle m^2\rangle$", title=theory.run.summary)
+    axis.legend(title="band and bars: 2 standard errors", fontsize="small", title_fontsize="small")
+    time_axis(axis, False, eta)
+    save(figure, path)
+
+
+def draw_passage(theory: Theory, simulations: Mapping[int, sgd_sim.SimulationResult], level: float, path: Path) -> None:
+    """Share of runs whose |m| sqrt(N) has reached `level`: paths of the Gaussian process, its lower bound, and simulations."""
+    largest = max(simulations)
+    law = theory.escape(level / np.sqrt(largest), largest)
+    figure = new_figure(7.0, 4.8)
+    axis = figure.subplots()
+    axis.plot(law.t, law.probability, color=BLACK, label="theory, sampled paths")
+    axis.plot(law.t, law.bound, color=BLACK, linestyle="--", linewidth=1, label="lower bound (erfc)")
+    for (N, simulation), colour in zip(simulations.items(), colours(len(simulations))):
+        share = np.mean(np.maximum.accumulate(np.abs(simulation.m) * np.sqrt(N) >= level, axis=1), axis=0)
+        error = 2 * np.sqrt(share * (1 - share) / len(simulation.m))
+        axis.fill_between(simulation.t, share - error, share + error, color=colour, alpha=0.25, linewidth=0)
+        axis.plot(simulation.t, share, color=colour, linewidth=1, label=f"simulation, $N = {N}$")
+    axis.set(ylabel=rf"share of runs with $|m|\sqrt{{N}} \geq {level:g}$ by $t$", title=theory.run.summary)
+    axis.legend(title="bands: 2 standard errors", fontsize="small", title_fontsize="small")
+    time_axis(axis, False, theory.run.algorithm.first_rate)
+    save(figure, path)
 
 
 def with_error(value: float, error: float) -> str:

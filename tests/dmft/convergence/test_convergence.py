@@ -10,7 +10,7 @@ import pytest
 
 import dmft
 from dmft.convergence.axis import compared
-from dmft.convergence.runs import _points, _share, points_folder
+from dmft.convergence.runs import points_folder, shared_out, study_points
 from dmft.core import store
 from dmft.core.errors import Stopped, UserError
 from dmft.equations.kernels import KERNELS
@@ -151,5 +151,5 @@ def test_slips_are_one_line(dmft_main, tmp_path, small, words, told):
 
 
 def test_points_are_shared_out_evenly(small):
-    points = _points(small, {"samples": [100, 200, 300, 600], "learning_rate": (), "blocks_per_level": (), "mixing": ()})
-    assert _share(points, 2) == [[3], [2, 1, 0]] and sorted(sum(_share(points, 3), [])) == [0, 1, 2, 3]
+    points = study_points(small, {"samples": [100, 200, 300, 600], "learning_rate": (), "blocks_per_level": (), "mixing": ()})
+    assert shared_out(points, 2) == [[3], [2, 1, 0]] and sorted(sum(shared_out(points, 3), [])) == [0, 1, 2, 3]

@@ -195,7 +195,7 @@ def test_the_lock_of_a_dead_job_is_free(tmp_path):
 def _unsealed(path, change):
     """A file that another program has changed."""
     with open(path, "r+b") as raw:
-        raw.truncate(path.stat().st_size - store._SEAL_LENGTH)
+        raw.truncate(path.stat().st_size - store.SEAL_LENGTH)
     with h5py.File(path, "r+") as file:
         change(file)
 

@@ -19,6 +19,7 @@ from dmft.samples.process import Samples
 from dmft.samples.sampling import Draws, Sampling, draw
 from dmft.solvers.blocks import blocks_for, normalised
 from tests.dmft.equations.test_reference import PLAIN, SAMPLES, STEPS, assert_same
+from tests.marks import slow
 from tests.solver_cases import make_iteration, make_march
 
 RIDGE = 'constraint = "ridge"\nridge = 0.3\n'
@@ -103,7 +104,7 @@ def test_twins_of_the_first_row(monkeypatch):
     assert abs(plain - expected[1]) > 0.1
 
 
-@pytest.mark.parametrize("name", ["A1", "F2"])
+@pytest.mark.parametrize("name", ["A1", slow("F2")])
 def test_the_march_solves_the_equations(name):
     """Plain estimates of the march against dmft/equations/reference.py, the same random numbers."""
     run = make(*CASES[name][:2], steps=STEPS)

@@ -59,9 +59,9 @@ def test_the_rule_of_age_is_tight():
     assert least[0] == 0 > least[1]
 
 
-@settings(deadline=None, max_examples=40)
-@given(steps=st.integers(1, 700), per_level=st.integers(2, 20), jumps=st.sets(st.integers(1, 699), max_size=6),
-       pins=st.sets(st.integers(0, 699), max_size=6))
+@settings(deadline=None, max_examples=20)
+@given(steps=st.integers(1, 400), per_level=st.integers(2, 20), jumps=st.sets(st.integers(1, 399), max_size=6),
+       pins=st.sets(st.integers(0, 399), max_size=6))
 def test_blocks_obey_the_three_rules(steps, per_level, jumps, pins):
     """Short beside their age and beside the time since the start; alone at pins; within jumps; few."""
     history = History(steps, per_level, jumps, {pin for pin in pins if pin < steps})

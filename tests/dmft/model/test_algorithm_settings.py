@@ -5,7 +5,7 @@ import pytest
 
 from dmft.core.errors import RunError
 from dmft.model.experiment import Experiment
-from dmft.model.minibatches import Batches, Epochs, Persistent, _positions, next_weight
+from dmft.model.minibatches import Batches, Epochs, Persistent, epoch_positions, next_weight
 from dmft.model.runfile import changes, parse_run
 
 HEAD = "[problem]\nalpha = 3.0\nm0 = 0.5\n[algorithm]\n"
@@ -94,7 +94,7 @@ def test_every_sample_is_seen_once_an_epoch(cyclic):
     positions = epochs.argmax(axis=1)
     assert np.all(positions == positions[0]) == cyclic
     if not cyclic:  # epochs are independent for a sample: pairs of positions are spread evenly
-        many = np.array([_positions(law.chain(), key, np.arange(40000), n) for n in range(8)]).reshape(2, 4, -1).argmax(axis=1)
+        many = np.array([epoch_positions(law.chain(), key, np.arange(40000), n) for n in range(8)]).reshape(2, 4, -1).argmax(axis=1)
         counts = np.bincount(4 * many[0] + many[1], minlength=16)
         assert np.max(np.abs(counts - 2500)) < 5 * np.sqrt(4 * 2500)     # four samples of a block go together
 

@@ -28,7 +28,7 @@ def test_a_spiked_matrix_tensor():
     """Delta_2 and Delta_p stand for the same f and phi as powers and signal."""
     run = parse_run(TEXT.replace("powers = [[3, 1.0]]", "Delta_2 = 0.5\nDelta_p = 4.0").replace("m0 = 0.0", "m0 = 0.1"))
     model = data_of(run.problem)
-    assert model.covariance == model.pull == ((2, 1.0), (3, pytest.approx(1 / 12)))
+    assert model.covariance == model.phi == ((2, 1.0), (3, pytest.approx(1 / 12)))
     assert np.allclose(model.derivatives(), [[0, 2.0, 0.25, 0], [2.0, 0.5, 0, 0]])
     assert data_text(run.problem) == "spiked matrix-tensor, Delta_2 = 0.5, Delta_3 = 4"
     assert parse_run(run.to_toml()) == run and "alpha" not in run.to_toml() and "loss" not in run.to_toml()

@@ -130,7 +130,7 @@ def test_slips_are_one_line(settings, said):
 def test_a_result_is_read_without_the_plugin(monkeypatch):
     run = make(constraint=BALL, labels=CUBIC, loss={"kind": "pseudo_huber", "width": 0.5})
     for role, name in (("constraint", "ball"), ("labels", "cubic"), ("loss", "pseudo_huber")):
-        monkeypatch.delitem(registry._members[role], name)
+        monkeypatch.delitem(registry.members[role], name)
     with pytest.raises(RunError, match="unknown"):
         parse_run(run.to_toml())
     read = parse_run(run.to_toml(), any_loss=True)

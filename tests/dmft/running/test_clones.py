@@ -50,7 +50,7 @@ CASES = {"heat": (HEAT, {}), "coins": (COINS, {"history": "dyadic", "blocks_per_
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("case", ["heat", "coins", slow("with replacement")])
+@pytest.mark.parametrize("case", [slow("heat"), "coins", slow("with replacement")])
 def test_on_the_linear_loss_two_copies_share_gradient_descent(case):
     algorithm, theory = CASES[case]
     assert distance(linear(algorithm, **theory)) < 7

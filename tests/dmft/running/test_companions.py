@@ -97,6 +97,7 @@ seed = {samples}
 """
 
 
+@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore::dmft.core.errors.DmftWarning")
 def test_the_bias_of_q_is_what_more_samples_take_away():

@@ -22,8 +22,11 @@ from tests.run_files import run_text
 
 pytestmark = pytest.mark.mpi
 
-RUN = run_text(t_max=1.2, algorithm={"persistence": 0.5},
-               theory={"samples": 600, "replicas": 3, "history": "dyadic", "blocks_per_level": 8})
+THEORY = {"samples": 600, "replicas": 3, "history": "dyadic", "blocks_per_level": 8}
+RUN = run_text(t_max=1.2, algorithm={"persistence": 0.5}, theory=THEORY)
+# With what has a line per sample besides, and pairs of samples.
+RICH_RUN = run_text(t_max=1.2, algorithm={"persistence": 0.5},
+                    theory={**THEORY, "clones": True, "snapshots": [0.0, 0.1, 1.2], "hessian": True})
 
 
 def command(ranks: int, run: Path, output: Path, *options: str) -> list[str]:
@@ -50,8 +53,15 @@ def run_file(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def serial(run_file):
-    return solve(1, run_file, run_file.with_name("serial.h5"))
+def rich_file(run_file):
+    path = run_file.with_name("rich.toml")
+    path.write_text(RICH_RUN)
+    return path
+
+
+@pytest.fixture(scope="module")
+def serial(rich_file):
+    return solve(1, rich_file, rich_file.with_name("serial.h5"))
 
 
 def test_some_samples_of_this_run_have_tangents():
@@ -61,18 +71,9 @@ def test_some_samples_of_this_run_have_tangents():
 
 
 @pytest.mark.parametrize("ranks", [slow(2), 3])
-def test_march_on_ranks(ranks, run_file, serial, tmp_path):
-    same(serial, solve(ranks, run_file, tmp_path / "a.h5"))
-
-
-def test_snapshots_and_clones_on_ranks(tmp_path):
-    """What is kept with a line per sample, and pairs of samples: three ranks, one replica, the same bits."""
-    run = tmp_path / "run.toml"
-    run.write_text(run_text(t_max=0.3, theory={"samples": 200, "replicas": 1, "history": "dyadic", "blocks_per_level": 4,
-                                               "clones": True, "snapshots": [0.0, 0.1, 0.3], "hessian": True}))
-    one, three = (solve(ranks, run, tmp_path / f"{ranks}.h5") for ranks in (1, 3))
-    assert one["C_12"][-1] < 0.95 and np.isfinite(one["snapshots/g"]).all()
-    same(one, three)
+def test_march_on_ranks(ranks, rich_file, serial, tmp_path):
+    assert serial["C_12"][-1] < 0.95 and np.isfinite(serial["snapshots/g"]).all()
+    same(serial, solve(ranks, rich_file, tmp_path / "a.h5"))
 
 
 @pytest.mark.parametrize("samples", [slow(300), slow(16)])
@@ -89,10 +90,11 @@ ITERATE = ["--set", "theory.method=iterate", "--set", "theory.replicas=2", "--se
 
 @pytest.mark.parametrize("method, ranks, later", [
     slow("march", 1, 2), ("march", 2, 1), slow("iterate", 1, 2), slow("iterate", 2, 1)])
-def test_stop_and_resume_on_other_ranks(run_file, serial, tmp_path, method, ranks, later):
+def test_stop_and_resume_on_other_ranks(run_file, rich_file, serial, tmp_path, method, ranks, later):
     """Stopped by a signal in the middle, resumed on another number of ranks: the same bits. Two ranks have replicas with different
     companions, so that they send different parts to the checkpoint."""
     options = ITERATE if method == "iterate" else []
+    run_file = run_file if options else rich_file
     expected = solve(1, run_file, tmp_path / "whole.h5", *options) if options else serial
     output, brake = tmp_path / "a.h5", Brake(tmp_path, 0.2)
     checkpoint = store.checkpoint_path(output)
@@ -110,11 +112,11 @@ def test_stop_and_resume_on_other_ranks(run_file, serial, tmp_path, method, rank
 
 
 @pytest.mark.slow
-def test_more_replicas_and_more_time(run_file, serial, tmp_path):
+def test_more_replicas_and_more_time(run_file, tmp_path):
     """A finished run extended equals the longer run, and a complete one is left alone."""
     output = tmp_path / "a.h5"
     solve(1, run_file, output, "--set", "theory.replicas=2")
-    same(serial, solve(1, run_file, output, "--resume"))
+    same(solve(1, run_file, tmp_path / "whole.h5"), solve(1, run_file, output, "--resume"))
     before = output.read_bytes()
     solve(1, run_file, output, "--resume")
     assert output.read_bytes() == before

@@ -25,7 +25,7 @@ LONG = [case for case in product(ALGORITHMS, CONSTRAINTS) if case not in BRIEF]
 
 @pytest.mark.parametrize("algorithm, constraint", with_slow(list(product(ALGORITHMS, CONSTRAINTS)), *LONG))
 def test_undamped_iteration_ends_at_the_march(algorithm, constraint):
-    run = make_run(ALGORITHMS[algorithm], CONSTRAINTS[constraint])
+    run = make_run(ALGORITHMS[algorithm], CONSTRAINTS[constraint], steps=26)
     march, iteration = make_march(run), make_iteration(run)
     assert iteration.outcome == "converged"
     # Rounding is amplified by the Cholesky factor where M_C is nearly singular (measured: 2e-10 in the kernels).
@@ -37,7 +37,7 @@ def test_undamped_iteration_ends_at_the_march(algorithm, constraint):
 
 
 def test_damping_changes_the_way_and_not_the_end():
-    run = make_run(ALGORITHMS["persistent"])
+    run = make_run(ALGORITHMS["persistent"], steps=26)
     march, iteration = make_march(run), make_iteration(run, mixing=0.6, max_sweeps=200)
     assert iteration.outcome == "converged"
     assert_allclose(iteration.curves["m"], march.curves["m"], rtol=0, atol=1e-11)

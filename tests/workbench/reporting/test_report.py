@@ -154,6 +154,7 @@ def test_every_plot_fits_its_cell(page, tmp_path, width):
     _is_a_picture(tmp_path / "page.png")
 
 
+@pytest.mark.slow
 @needs_browser
 def test_plots_drawn_before_their_neighbours_are_seen_not_to_fit(page, tmp_path):
     """The negative twin: a page that draws each plot as soon as its cell is there crops the first of every grid."""
