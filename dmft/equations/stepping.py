@@ -66,8 +66,8 @@ class Recursion:
     @property
     def settings(self) -> Settings:
         """Those of row n."""
-        if self._settings.n != self.n:
-            self._settings = Settings.of(self.experiment, self.n)
+        if self._settings.n != self.state.n:
+            self._settings = Settings.of(self.experiment, self.state.n)
         return self._settings
 
     @property

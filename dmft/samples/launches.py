@@ -199,7 +199,7 @@ class Company:
     def note_held(self, history: History) -> None:
         """Write down which slots hold something, for the sums."""
         order, held = history.order, self.plan.host[-self.slots :]
-        held[: len(order)], held[len(order) :] = order, -1 - np.flatnonzero(history.size == 0)
+        held[: len(order)], held[len(order) :] = order, -1 - (history.size == 0).nonzero()[0]
 
     def sum_up(self, at: int, n: int, m: float, b: float, m_w: float) -> None:
         """The sums of row n are wanted of solution `at`, which is there or moves there."""

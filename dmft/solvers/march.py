@@ -54,6 +54,7 @@ class Causal(Forward):
         self.per_level = per_level
         self.history = history_for(experiment, per_level, wanted)
         self.kept = Kept.of(self.history, experiment.hidden, wanted)
+        self._kept_rows = frozenset(np.union1d(self.kept.grid, self.kept.times).tolist())
         self.weights = WeightDynamics(experiment, self.history, estimator)
         self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
         self.kernels, self.columns = self.empty_kernels()
@@ -116,7 +117,8 @@ class March(Causal):
                 curve[n - experiment.hidden] = figures[name]
         if len(self.wanted.snapshots):
             self.snapshots.take(weights, closing, self.samples, m)
-        enter_row(self.kernels, self.columns, self.kept, weights, row)
+        if n - experiment.hidden in self._kept_rows:
+            enter_row(self.kernels, self.columns, self.kept, weights, row)
         if self.overlaps is not None:
             self.overlaps.rows.enter(n, self.overlaps.estimate(weights, totals[-1], sums[CARRIED], self.use), closing.drive.a)
         if escaped(closing.norm, bounds.largest):
