@@ -44,6 +44,7 @@ ACROSS = FOUR * WARP  # samples of a warp
 MOVERS = 2 * FOUR  # warps of a block of threads of `move`: two threads a sample
 HELD_BYTES = 24  # of shared memory for a slot of the past that holds something: structs Held and Pull of march.cu
 MARCH = Path(__file__).parent / "cuda" / "march.cu"
+COMMON = MARCH.with_name("common.cuh")
 # Columns of the sums over samples, but for the last two, which march.cu adds up by itself; one that is not filled is no number.
 CUDA_COLUMNS = "#define UNFILLED (0.0 / 0.0)\n" + "\n".join(
     enum({name: getattr(module, name) for name in names}) for module, names in (
@@ -89,13 +90,13 @@ class OnDevice(Mapping):
         self._gpu, self._arrays, self._count = gpu, arrays, count
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return np.ascontiguousarray(self._gpu.get(self._arrays[name])[..., : self._count].T)
+        return np.ascontiguousarray(np.moveaxis(self._gpu.get(self._arrays[name])[..., : self._count], -1, 0))
 
     def fill(self, name: str, values: np.ndarray) -> None:
         """Overwrite one of the arrays by values with a line per sample."""
         array = self._arrays[name]
         lines = np.zeros(array.shape, array.dtype)
-        lines[..., : self._count] = values.T
+        lines[..., : self._count] = np.moveaxis(values, 0, -1)
         self._gpu.fill(array, lines)
 
     def __iter__(self) -> Iterator[str]:
@@ -134,7 +135,7 @@ class GpuSamples:
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
         formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), CudaFunctions().add(leaves).text, CUDA_COLUMNS,
                               f"typedef {kind} stored;", defines(numbers), averages_source(self.averages)))
-        sources = ["\n".join((loss_source(loss), formulas, source(MARCH))) for loss in experiment.losses]
+        sources = ["\n".join((loss_source(loss), formulas, source(COMMON), source(MARCH))) for loss in experiment.losses]
         self.kernel = gpu.kernels(sources[0], CUDA_KERNELS + (("averages",) if self.averages else ()))
         self.fields = [self.kernel["fields"], *(gpu.kernels(text, ("fields",))["fields"] for text in sources[1:])]
         start = {**draws._asdict(), **{name: getattr(draws, name).astype(np.int64) for name in ("name", "noise_name")},

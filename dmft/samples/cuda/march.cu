@@ -16,8 +16,6 @@
 // go over it. So all of memory is read in whole lines, four samples of a thread at a time (a block of samples has a multiple of
 // four), and a block of the history that is merged is a few contiguous stretches.
 
-#define PART (OWN * ACROSS) // samples of a part of a block, which are summed up together
-
 // Four neighbouring samples, the first of which lies at a multiple of 16 bytes: loaded and stored as a whole.
 template <typename real> struct __align__(16) Four {
     real at[FOUR];
@@ -29,21 +27,10 @@ struct Present {
     double m, b, eta, scale;
 };
 
-// Numbers of a step, as gpu.py writes them; order, merges and the slots that hold something afterwards lie behind them.
-struct Step {
-    long long active, used, merges, slot, n, kind, period, epochs_from;
-};
-
 // Rates of a step; memory and chi_weights, (slots,) each, lie behind them.
 struct Rates {
     double eta, a, keep, chi_sd, thermal, fraction, p_on, p_off;
 };
-
-// Slots that hold something before the step, in order of time, on which `next_tangents` relies: (slots,).
-__device__ inline const long long *order_of(const Step *step) { return (const long long *)(step + 1); }
-
-// (merges, 3): older, newer or NONE, into; the newest ones last.
-__device__ inline const long long *merges_of(const Step *step, int slots) { return order_of(step) + slots; }
 
 // Sums of three numbers over the lanes of a warp: that of a in lane 0, of b in lane 16, of c in lane 8.
 __device__ inline double warp_sums(double a, double b, double c) {
@@ -69,17 +56,6 @@ template <int N> __device__ inline void part_sums(const double (&terms)[N], doub
         for (int w = 0; w < warps; w++) sum += shared[w * N + c];
         out[c] = sum;
     }
-}
-
-// The sample of a thread, in kernels with a thread for each sample of a part, and whether there is one. Their grid is (blocks
-// parts), and their sums go into out (blocks, parts, scalars + GROUPS slots).
-struct Own {
-    int i;
-    bool there;
-};
-__device__ inline Own own_sample(int count, int block, int parts) {
-    const int begin = blockIdx.x / parts * block, i = begin + blockIdx.x % parts * PART + threadIdx.x;
-    return {i, i < min(begin + block, count)};
 }
 
 // The loss of every sample, what it counts with in sums over the past, pull = weight g, and sums of its terms in the averages but
@@ -255,31 +231,9 @@ extern "C" __global__ void row_sums(int count, int carriers, int width, int span
     if (lane == 16) out[scalars - 1] = sum;
 }
 
-// out (blocks, columns) = sum over parts of in (blocks, parts, columns), in order. Grid (blocks).
-extern "C" __global__ void add_parts(int parts, int columns, const double *in, double *out) {
-    for (int c = threadIdx.x; c < columns; c += blockDim.x) {
-        double sum = 0.0;
-        for (int p = 0; p < parts; p++) sum += in[((long long)blockIdx.x * parts + p) * columns + c];
-        out[(long long)blockIdx.x * columns + c] = sum;
-    }
-}
-
-template <typename real> __device__ inline real flushed(real x) { return fabs((double)x) < TANGENT_FLUSH ? real(0) : x; }
-template <typename real> __device__ inline real bounded(real x, real most = TANGENT_MAX) { return min(max(x, -most), most); }
-
 template <typename real> __device__ inline Four<real> operator+(Four<real> one, const Four<real> &other) {
     for (int v = 0; v < FOUR; v++) one.at[v] += other.at[v];
     return one;
-}
-
-// Merge blocks in the past of one sample, whose slots are `stride` apart. Slots that hold nothing any more keep what they had, here
-// and in the rows of the tangents: nobody reads them before they are filled again.
-template <typename real> __device__ inline void merge_past(real *v, long long stride, int merges, const long long *merge) {
-    for (int k = 0; k < merges; k++) {
-        const long long older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
-        const real moved = v[older * stride];
-        v[into * stride] = newer == NONE ? moved : moved + v[newer * stride];
-    }
 }
 
 // A slot of the past that holds something, and how strongly step n is drawn to it.
