@@ -288,6 +288,14 @@ class CommitteeSamples:
                   self.bounds, self._numbers, self._groups)
         return np.concatenate([self._numbers, self._groups.reshape(self.blocks, -1)], axis=1)
 
+    def begin_sums(self, state: UnitState) -> None:
+        """Nothing works beside this processor."""
+
+    @property
+    def columns(self) -> int:
+        """c, the columns of the tangents."""
+        return self.tangents.E.shape[2]
+
     def advance(self, drive: UnitDrive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""
         step = UnitStep(self.n, float(self.experiment.eta_n[self.n]), plan.merges, plan.slot, self.offset, self.stop,
@@ -298,7 +306,7 @@ class CommitteeSamples:
             _advance(of_tangents, self.block, self.blocks, step, drive, chain, self.units, self.past, self.tangents, self.fields,
                      self.z, self.changes, self.stein, self._room, self._following)
         if self.at_weights:
-            self.at_weights.look_ahead(self.units.h, self.units.Y, self.tangents.row, plan.merges, self.tangents.E.shape[2],
+            self.at_weights.look_ahead(self.units.h, self.units.Y, self.tangents.row, plan.merges, self.columns,
                                        self.experiment.update.lookahead(self.n + 1), drive)
         self.n, self.used = self.n + 1, int(self.stop[plan.slot])
 
