@@ -24,16 +24,15 @@ from dmft.model.cuda_loss import activation_source, loss_source
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
 from dmft.model.network import TwoLayer
-from dmft.samples.gpu import COMMON, OnDevice, Sums, over, whole_lines
+from dmft.samples.gpu import MOVERS, SAMPLE_SOURCE, OnDevice, Sums, over, whole_lines
 from dmft.samples.sampling import Sampling, lines_of
 from dmft.samples.tangents import OVERSHOOT, Bounds
 
 UNIT_KERNELS = ("fields", "row_sums", "bounds", "response_sums", "add_parts", "move", "control", "next_tangents", "merge_columns",
                 "merge_rows")
 MOST_BLOCKS = 8  # of samples; a line of their sums has 3 p^2 numbers for every slot, which the host adds up exactly
-MOVERS = 8  # warps of a block of threads of `move` and `control`
-NEVER = -(1 << 62)  # in place of a slot that has not been used yet, behind all others
-SOURCES = tuple(Path(__file__).parent / "cuda" / name for name in ("units.cu", "responses.cu"))
+UNUSED = -(1 << 62)  # in place of a slot that has not been used yet, behind all others
+UNIT_SOURCES = tuple(Path(__file__).parent / "cuda" / name for name in ("units.cu", "responses.cu"))
 _ENDS = 64  # blocks of threads that share out the columns of the sums over parts
 
 
@@ -70,8 +69,8 @@ class GpuUnits:
         assert block % self.tiling.some == 0  # samples that are loaded at once lie in one block
         self.part = own * self.across  # samples
         self.parts = -(-block // self.part)
-        kernels = [gpu.kernels("\n".join((loss_source(loss), self._formulas(sampling, own, dtype), source(COMMON),
-                                          *map(source, SOURCES))), UNIT_KERNELS) for loss in experiment.losses]
+        kernels = [gpu.kernels("\n".join((loss_source(loss), self._formulas(sampling, own, dtype), source(SAMPLE_SOURCE),
+                                          *map(source, UNIT_SOURCES))), UNIT_KERNELS) for loss in experiment.losses]
         self.kernel, self.fields = kernels[0], [each["fields"] for each in kernels]
         self.weight, self.sign, self.y, self.s = (gpu.put(each) for each in (weight, draws.sign, draws.y, np.array(draws.s, float)))
         self.name, self.noise_name, self.line = (gpu.put(each.astype(np.int64)) for each in (draws.name, draws.noise_name,
@@ -118,7 +117,7 @@ class GpuUnits:
         places = {f"AT_{name.upper()}": place for name, place in starts.items() if name != "numbers"}
         numbers = {"UNITS": network.units, "DIRECTIONS": network.directions, "KINKED": int(network.kinked),
                    "STEIN": int(self.stein), "IDENTITY": int(sampling.identity), "OVERSHOOT": OVERSHOOT, "NONE": NONE,
-                   "NEVER": f"({NEVER}ll)",
+                   "UNUSED": f"({UNUSED}ll)",
                    **{name.upper(): value for name, value in Bounds.of(sampling.estimator)._asdict().items()},
                    "LANES": WARP, "SOME": tiling.some, "ACROSS": self.across, "OWN": own, "AHEAD": tiling.ahead,
                    "ROWS_AHEAD": tiling.rows_ahead, "MOVERS": MOVERS}
@@ -204,7 +203,7 @@ class GpuUnits:
         """Write down which slots hold something now, then those that did once, for the sums of this step and the step after it."""
         self.order = self.history.order  # before the next step
         held, empty = self.plan.host[-self.slots :], np.flatnonzero(self.history.size[: self.history.upto] == 0)
-        held[:] = NEVER
+        held[:] = UNUSED
         held[: len(self.order)], held[len(self.order) : len(self.order) + len(empty)] = self.order, -1 - empty
 
     def _step(self, merging: bool) -> None:

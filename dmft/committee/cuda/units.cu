@@ -127,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(PART)
 }
 
 // For every slot sums of pull_r G_q and pull_r H_q over the samples of each part. A warp takes one unit q of a slot after the other.
-// held (slots,): the slots that hold something, those that did, as -1 - slot, then NEVER, whose sums stay zero. Grid (blocks parts,
+// held (slots,): the slots that hold something, those that did, as -1 - slot, then UNUSED, whose sums stay zero. Grid (blocks parts,
 // any number). Eqs. [c-MC], [c-ibp].
 extern "C" __global__ void row_sums(int count, int width, int block, int parts, int columns, int slots, const long long *held,
                                     const double *pull, const double *G, const stored *H, double *out) {
@@ -148,7 +148,7 @@ extern "C" __global__ void row_sums(int count, int width, int block, int parts, 
     const long long group = (long long)UNITS * slots * UNITS; // numbers of M_C, of the response, of the overlaps
     for (int entry = warp; entry < slots * UNITS; entry += warps) {
         const long long holds = held[entry / UNITS], slot = holds < 0 ? -1 - holds : holds;
-        if (holds == NEVER) break;
+        if (holds == UNUSED) break;
         const int q = entry % UNITS;
         double sums[2 * UNITS] = {};
         if (holds >= 0) {
@@ -233,7 +233,7 @@ extern "C" __global__ void response_sums(int span, int parts, int columns, int s
     double *group = out + NUMBERS + UNITS * slots * UNITS;
     for (int k = warp; k < slots; k += warps) {
         const long long holds = held[k], slot = holds < 0 ? -1 - holds : holds;
-        if (holds == NEVER) break;
+        if (holds == UNUSED) break;
         double sums[UNITS * UNITS] = {};
         if (holds >= 0)
             for (int t = t_first + lane; t < t_last; t += LANES) {
