@@ -194,10 +194,10 @@ class GpuUnits:
         self.queue.run(("step", merges > 0, self.n % 2), partial(self._step, merges > 0), record=not self.behind)
         self.n += 1
         if self.behind:
-            lines = [(h.T, Y.transpose(2, 0, 1), row.transpose(2, 0, 1))  # as on the CPU: views with the sample as first index
+            views = [(h.T, Y.transpose(2, 0, 1), row.transpose(2, 0, 1))  # as on the CPU, with the sample as first index
                      for h, Y, row in ((self.h, self.Y, self.rows[self.n % 2]), self.behind)]
-            h, Y, row = lines[0]
-            UnitsAtWeights(*lines[1]).look_ahead(h, Y, row, plan.merges, self.columns, e.update.lookahead(self.n), drive)
+            h, Y, row = views[0]
+            UnitsAtWeights(*views[1]).look_ahead(h, Y, row, plan.merges, self.columns, e.update.lookahead(self.n), drive)
 
     def _note_held(self) -> None:
         """Write down which slots hold something now, then those that did once, for the sums of this step and the step after it."""

@@ -2,8 +2,8 @@
 // names and equations as there.
 //
 // dmft/committee/gpu.py puts before this file: philox.cuh and lanes.cuh, the mini-batch laws, the functions of the loss and of the
-// activation, translated from Python, dmft/samples/cuda/common.cuh, the type `stored` of tangents and of the past, where sums stand in a line
-// (AT_GP .. AT_WILD, NUMBERS, of rows.SumPlaces), the constants of the Python sources (OVERSHOOT, NONE, the bounds of tangents), and
+// activation, translated from Python, dmft/samples/cuda/common.cuh, the type `stored` of tangents and of the past, where sums stand in
+// a line (AT_GP .. AT_WILD, NUMBERS, of rows.SumPlaces), OVERSHOOT, NONE, UNUSED and the bounds of tangents of the Python sources, and
 //   UNITS, DIRECTIONS  p and k
 //   KINKED             1: the activation has no second derivative
 //   STEIN, IDENTITY    whether these estimators are used
