@@ -83,18 +83,27 @@ def make_landscape(seed: int, index: int, dimension: int, alpha: float, threads:
 def draw_directions(landscape: Landscape, seed: int, index: int, network: TwoLayer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Directions (k, N) of a network's labels, orthogonal and of norm sqrt(N), the first of them w0; and the labels of the data and
     of the fresh samples."""
-    n, k = landscape.w0.size, network.directions
-    more = [make_teacher(seed, index, n, direction) for direction in range(1, k)]
-    q, _ = np.linalg.qr(np.array([landscape.w0, *more]).T)
-    directions = np.sqrt(n) * q.T * np.sign(q.T @ landscape.w0 + (np.arange(k) > 0))[:, None]
-    labels = []
+    n, labels = landscape.w0.size, []
+    directions = directions_of(landscape.w0, seed, index, network.directions)
     for purpose, data, rows in (("simulation/data", landscape.data, landscape.h0.size),
                                 ("simulation/test", landscape.test, TEST_ROWS)):
         kappa = np.concatenate([data[first : first + WIDENED_ROWS, :n].astype(np.float64) @ directions.T
                                 for first in range(0, rows, WIDENED_ROWS)])[:rows] / np.sqrt(n)
-        noise = streams.normals(streams.key(seed, f"{purpose} labels", index), 0, (rows, 1))[:, 0]
-        labels.append(network.label(kappa) + np.sqrt(network.label_noise) * noise)
+        labels.append(network_labels(network, seed, purpose, index, kappa))
     return directions, labels[0], labels[1]
+
+
+def directions_of(w0: np.ndarray, seed: int, index: int, count: int) -> np.ndarray:
+    """The directions of a landscape, as `draw_directions` gives them."""
+    more = [make_teacher(seed, index, w0.size, direction) for direction in range(1, count)]
+    q, _ = np.linalg.qr(np.array([w0, *more]).T)
+    return np.sqrt(w0.size) * q.T * np.sign(q.T @ w0 + (np.arange(count) > 0))[:, None]
+
+
+def network_labels(network: TwoLayer, seed: int, purpose: str, index: int, kappa: np.ndarray) -> np.ndarray:
+    """Labels (rows,) of a network's data whose fields of the directions are kappa (rows, k)."""
+    noise = streams.normals(streams.key(seed, f"{purpose} labels", index), 0, (len(kappa), 1))[:, 0]
+    return network.label(kappa) + np.sqrt(network.label_noise) * noise
 
 
 def teacher_fields(h0: np.ndarray, places: tuple[np.ndarray, np.ndarray] | None, n: int) -> np.ndarray:

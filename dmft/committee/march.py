@@ -12,11 +12,13 @@ from typing import ClassVar
 import numpy as np
 
 from dmft.committee.draws import draw_units
+from dmft.committee.gpu import MOST_BLOCKS, GpuUnits, UnitTiling
 from dmft.committee.kernels import empty_kernels, enter_units
 from dmft.committee.longer import UnitLonger
 from dmft.committee.rows import estimate
 from dmft.committee.samples import CommitteeSamples
 from dmft.committee.weights import UnitWeights
+from dmft.core.device import Gpu
 from dmft.equations.history import History
 from dmft.equations.ibp import trusted_share
 from dmft.equations.kernels import Kept, Wanted, history_for
@@ -24,7 +26,7 @@ from dmft.equations.rows import InUse
 from dmft.model.experiment import Experiment
 from dmft.model.network import TwoLayer
 from dmft.samples.sampling import Sampling
-from dmft.solvers.blocks import LARGEST_BLOCK_COUNT, Summing, blocks_for, normalised
+from dmft.solvers.blocks import LARGEST_BLOCK_COUNT, Summing, blocks_for, card_blocks, normalised
 from dmft.solvers.forward import Forward
 
 
@@ -49,13 +51,15 @@ def committee_bytes(network: TwoLayer, history: History, sampling: Sampling, dty
 
 
 class CommitteeMarch(Forward):
-    """One solution of a network at step n = 0 .. steps. full_tangents: all columns of tangents, in place of [c-probe]."""
+    """One solution of a network at step n = 0 .. steps. full_tangents: all columns of tangents, in place of [c-probe], on the CPU;
+    gpu: where the samples are, if not there."""
 
     shown: ClassVar[str] = "loss"
     weights: UnitWeights
+    samples: CommitteeSamples | GpuUnits
 
     def __init__(self, experiment: Experiment, sampling: Sampling, per_level: int | None, wanted: Wanted, comm: Summing,
-                 dtype=np.float64, full_tangents: bool = False):
+                 dtype=np.float64, full_tangents: bool = False, gpu: Gpu | None = None, tiling: UnitTiling | None = None):
         assert experiment.network is not None
         self.experiment, self.network, self.comm = experiment, experiment.network, comm
         self.per_level, self.wanted = per_level, wanted
@@ -63,7 +67,8 @@ class CommitteeMarch(Forward):
         self.history = history_for(experiment, per_level, wanted)
         self.kept = Kept.of(self.history, 0, wanted)
         self.weights = UnitWeights(experiment, network, self.history, sampling.estimator)
-        self.blocks = blocks_for(sampling.samples, sampling.carriers, comm)
+        sizes = sampling.samples, sampling.carriers, comm
+        self.blocks = card_blocks(*sizes, MOST_BLOCKS) if gpu else blocks_for(*sizes)
         carriers, samples = sampling.carriers, sampling.samples
         trusted = trusted_share(carriers, samples, sampling.estimator) if carriers else 0.0
         by, share = sampling.estimator, max(carriers, 1) / samples
@@ -71,8 +76,8 @@ class CommitteeMarch(Forward):
                          by.control_fade_time if network.bends else np.inf)
         draws = draw_units(experiment, network, sampling, self.blocks.indices())
         weight = normalised(np.ones(len(draws.y)), self.blocks, comm)
-        self.samples = CommitteeSamples(experiment, network, self.history, draws, weight, self.blocks.size, sampling, full_tangents,
-                                        dtype)
+        arguments = experiment, network, self.history, draws, weight, self.blocks.size, sampling
+        self.samples = GpuUnits(gpu, *arguments, dtype, tiling) if gpu else CommitteeSamples(*arguments, full_tangents, dtype)
         self.exchangeable = network.exchangeable
         p, k = network.units, network.directions
         shapes = {"m": (p, k), "C": (p, p), "a": (p,), "beta": (p,), "loss": (), "delta_nu": (p, p), "mu": (p, k), "ibp_gap": ()}
@@ -105,12 +110,13 @@ class CommitteeMarch(Forward):
             if self.network.trained:
                 pushes = sums[places.push], sums[places.g]
                 weights.push(*(np.full_like(x, x.mean()) if self.exchangeable else x for x in pushes))
+            self.samples.begin_sums(weights.state)
 
     def empty_kernels(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         return empty_kernels(self.kept, self.network.units)
 
     def longer_than(self, earlier: History) -> UnitLonger:
-        return UnitLonger(earlier, self.history, self.network.units, self.samples.tangents.E.shape[2])
+        return UnitLonger(earlier, self.history, self.network.units, self.samples.columns)
 
     def own(self) -> Mapping[str, np.ndarray]:
         return self.samples.own()

@@ -286,6 +286,14 @@ class CommitteeSamples:
         _row_sums(self.block, places, self.units, self.fields, self.past, self.tangents, terms, self._numbers, self._groups)
         return np.concatenate([self._numbers, self._groups.reshape(self.blocks, -1)], axis=1)
 
+    def begin_sums(self, state: UnitState) -> None:
+        """Nothing works beside this processor."""
+
+    @property
+    def columns(self) -> int:
+        """c, the columns of the tangents."""
+        return self.tangents.E.shape[2]
+
     def advance(self, drive: UnitDrive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""
         step = Step.to(plan, self)
@@ -294,7 +302,7 @@ class CommitteeSamples:
         for of_tangents in (True, False):
             _advance(of_tangents, step, drive, chain, self.random, self.units, self.past, self.tangents, self.fields, self._room)
         if self.at_weights:
-            self.at_weights.look_ahead(self.units.h, self.units.Y, self.tangents.row, plan.merges, self.tangents.E.shape[2],
+            self.at_weights.look_ahead(self.units.h, self.units.Y, self.tangents.row, plan.merges, self.columns,
                                        self.experiment.update.lookahead(self.n + 1), drive)
         self.n, self.used = self.n + 1, int(self.stop[plan.slot])
 

@@ -74,13 +74,15 @@ class UnitClosing(NamedTuple):
 
 @njit(**UNCOUNTED)
 def times(A, B, used, out):
-    """out (lines, size) = A B over the first `used` of both inner indices, in a fixed order; A (lines, size), B (size, size)."""
+    """out (lines, size) = A B over the first `used` of both inner indices, in a fixed order; A (lines, size), B (size, size). B is
+    much the largest, and read once for all lines."""
     for i in range(A.shape[0]):
-        line = out[i]
-        for j in range(len(line)):
-            line[j] = 0.0
-        for k in range(used):
-            weight, row = A[i, k], B[k]
+        for j in range(out.shape[1]):
+            out[i, j] = 0.0
+    for k in range(used):
+        row = B[k]
+        for i in range(A.shape[0]):
+            weight, line = A[i, k], out[i]
             if weight != 0.0:
                 for j in range(used):
                     line[j] += weight * row[j]
@@ -89,8 +91,8 @@ def times(A, B, used, out):
 @njit(**UNCOUNTED)
 def against(A, B, used, out):
     """out (lines, rows) = A B^T over the first `used` of the inner index."""
-    for i in range(A.shape[0]):
-        for j in range(B.shape[0]):
+    for j in range(B.shape[0]):
+        for i in range(A.shape[0]):
             out[i, j] = dot(A[i], B[j], used)
 
 

@@ -121,14 +121,14 @@ def merge_matrices(merges, matrices):
 
 
 def merge_columns(array: Any, merges: np.ndarray) -> None:
-    """The same in the columns of an array (lines, slots), on any device."""
+    """The same in the columns of an array (..., slots), on any device."""
     for older, newer, into in merges.tolist():
-        total = array[:, older].copy()
-        array[:, older] = 0
+        total = array[..., older].copy()
+        array[..., older] = 0
         if newer != NONE:
-            total += array[:, newer]
-            array[:, newer] = 0
-        array[:, into] = total
+            total += array[..., newer]
+            array[..., newer] = 0
+        array[..., into] = total
 
 
 @njit(**UNCOUNTED)

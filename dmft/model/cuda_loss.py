@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from dmft.core.device import Gpu
 from dmft.core.errors import RunError
 from dmft.core.to_cuda import CudaFunctions, NoCuda
+from dmft.model.activations import Activation
 from dmft.model.curves import CurveDefinition
 from dmft.model.loss import Loss
 from dmft.model.loss_family import POINTS
@@ -28,6 +29,21 @@ def loss_source(loss: Loss) -> str:
     for name in ("is_wrong",) if loss.cuda else _FUNCTIONS:
         functions.add(getattr(loss, name), name=name)
     return loss.cuda + functions.text
+
+
+@lru_cache
+def activation_source(activation: Activation) -> str:
+    """Templates activation_s, activation_ds and, where there is one, activation_d2s of a field."""
+    functions = CudaFunctions("activation_")
+    for name, function in _functions_of(activation).items():
+        functions.add(function, name=name)
+    return functions.text + ("" if activation.curvature else "#define activation_d2s activation_ds // which nobody looks at\n")
+
+
+def _functions_of(activation: Activation) -> dict[str, Callable]:
+    """s, ds and perhaps d2s as Python functions."""
+    found = {"s": activation.value, "ds": activation.slope, "d2s": activation.curvature}
+    return {name: getattr(each, "__wrapped__", each) for name, each in found.items() if each is not None}
 
 
 @lru_cache
@@ -61,6 +77,21 @@ def check_cuda(gpu: Gpu, loss: Loss, section: str) -> None:
         if not np.all(np.abs(got - want) <= close * (1.0 + np.abs(want))):
             raise RunError(f"{where}loss_{name} in the CUDA source of {loss.name!r} is not its {name}; "
                            'mend the cuda argument of register_loss, or take device = "cpu"')
+
+
+@lru_cache
+def check_activation(gpu: Gpu, activation: Activation, section: str) -> None:
+    """The same for activations."""
+    functions, points = _functions_of(activation), sorted({(f,) for f, _ in POINTS})
+    try:
+        got = _values(gpu, activation_source(activation), [f"activation_{name}<double>(a[i])" for name in functions], points)
+    except NoCuda as error:
+        raise RunError(f'[{section}] device = "gpu": the activation {activation.name!r}: {error}; write it in plain arithmetic, or '
+                       'take device = "cpu"') from None
+    want = np.array([[each(*point) for point in points] for each in functions.values()])
+    if not np.all(np.abs(got - want) <= _AVERAGES * (1.0 + np.abs(want))):
+        raise RunError(f'[{section}] device = "gpu": the activation {activation.name!r} has other values there than in Python; '
+                       'write it in plain arithmetic, or take device = "cpu"')
 
 
 @lru_cache

@@ -167,6 +167,16 @@ class TwoLayer:
         return apply(self.activation.s, h + self.beta) @ self.a
 
 
+def unit_scale(norm):
+    """What brings a vector of squared norm N norm to its sphere; numbers or arrays. Eq. [c-a]."""
+    return norm**-0.5
+
+
+def frobenius_scale(trace, units):
+    """What brings `units` vectors to their common sphere; trace: of their Gram matrix over N. Eq. [c-a]."""
+    return np.sqrt(units / trace)
+
+
 def projection(constraint: str, S: np.ndarray) -> np.ndarray:
     """The matrix that brings vectors with Gram matrix S (p, p) back to where a constraint wants them. Eq. [c-a]."""
     units = len(S)
@@ -176,9 +186,9 @@ def projection(constraint: str, S: np.ndarray) -> np.ndarray:
     if not (np.diag(S) > 0).all() or constraint == "orthonormal" and not (values > 0).all():
         return np.full((units, units), np.nan)
     if constraint == "units":
-        return np.diag(np.diag(S) ** -0.5)
+        return np.diag(unit_scale(np.diag(S)))
     if constraint == "frobenius":
-        return np.sqrt(units / np.trace(S)) * np.eye(units)
+        return frobenius_scale(np.trace(S), units) * np.eye(units)
     return (vectors / np.sqrt(values)) @ vectors.T
 
 

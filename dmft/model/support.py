@@ -24,6 +24,8 @@ from dmft.model.registry import Physics
 from dmft.model.starts import Start
 from dmft.model.updates import Update
 
+CARD_UNITS = 16  # of a network on a GPU, at most: what a thread holds of every unit has to fit into its registers
+_CARD_UNITS_REASON = f'device = "gpu" takes at most {CARD_UNITS}; take device = "cpu"'
 SOME_LABELS = (-2.0, -1.0, -0.3, 0.3, 1.0, 2.0)  # of a network, at which a user's loss is searched for jumps
 
 
@@ -121,7 +123,7 @@ def _clones_refused(run: Any, use: Use) -> str:
 
 def refused(run: Any, network: TwoLayer, use: Use) -> str:
     """What is not possible with a network yet, in a line that names place, reason and remedy; "" where all is."""
-    theory, simulation = run.theory, run.simulation
+    theory, simulation, many = run.theory, run.simulation, f"[network] units = {network.units}"
     torn = [place for place, loss in use.losses
             if loss.smooth is False or loss.smooth is None and jumps_in_field(loss, SOME_LABELS)]
     signs = [place for place, loss in use.losses if loss.accepts == ("sign",)]
@@ -134,7 +136,7 @@ def refused(run: Any, network: TwoLayer, use: Use) -> str:
     }
     by_theory = {
         '[theory] method = "iterate"': theory.method == "iterate" and 'networks are solved by the march; take method = "march"',
-        '[theory] device = "gpu"': theory.device == "gpu" and 'networks are solved on the CPU so far; take device = "cpu"',
+        many: theory.device == "gpu" and network.units > CARD_UNITS and _CARD_UNITS_REASON,
         "[theory] clones = true": theory.clones and "copies are those of a single unit; leave it out with [network]",
         "[theory] fdt = true": theory.fdt and "temperatures are those of a single unit's columns; leave it out with [network]",
         torn[0] if torn else "": torn and "its derivative jumps, which the theory of networks would miss; smooth it",
@@ -142,7 +144,9 @@ def refused(run: Any, network: TwoLayer, use: Use) -> str:
     by_simulation = {
         "[simulation] dimension": simulation.dimension < run.network.units + run.network.directions
         and f"= {simulation.dimension} has no room for all units and directions; take a larger one",
-        '[simulation] device = "gpu"': simulation.device == "gpu" and 'networks run on the CPU so far; take device = "cpu"',
+        many: simulation.device == "gpu" and network.units > CARD_UNITS and _CARD_UNITS_REASON,
+        '[network] constraint = "orthonormal"': simulation.device == "gpu" and network.constraint == "orthonormal"
+        and 'not on a card so far; take [simulation] device = "cpu"',
         '[simulation] landscape = "shared"': simulation.landscape == "shared" and 'networks have fresh data alone; take "fresh"',
         "[simulation] kernels = true": simulation.kernels and "networks record one-time curves alone; leave it out",
         "[simulation] clones = true": simulation.clones and "copies are those of a single unit; leave it out with [network]",

@@ -40,7 +40,9 @@ STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
 # On one H200 (docs/notes/performance.md): seconds of the host for a step of a solution, seconds per byte of samples on the card,
 # and bytes a second at which the simulator reads its data; seconds per entry of a shared data matrix and start.
 GPU_STEP, GPU_BYTE = 0.3e-3, 0.3e-12
+GPU_UNIT_STEP, GPU_UNIT_PAIR = 1.0e-3, 4e-9  # of a network: the host's seconds of a step, and per unit and pair of entries of Q
 GPU_READ = 4.2e12
+GPU_UNIT = 0.12  # by which every unit of a network makes a step of the simulator longer: 1.12, 1.22, 1.47 for p = 1, 2, 4
 GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # and seconds of a step at least
 CUDA_BYTES = 1 << 30             # bytes of the host that CUDA takes
 START = 10.0               # s to start and to compile
@@ -137,9 +139,21 @@ def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(_replicas(run), ranks)
     steps = _marched(run)
     on_card = sharers * _march(run, ranks)[1]
-    step = max(2.0 * GPU_STEP, GPU_BYTE * on_card)  # hosts are at some solutions while the card works on the others
+    step = max(_host_step(run), GPU_BYTE * on_card)  # hosts are at some solutions while the card works on the others
     return Cost(START + -(-_replicas(run) // groups) * steps * step, on_cpu.rank_bytes + CUDA_BYTES, on_cpu.checkpoint_bytes,
                 max(step, POLL_SECONDS), on_card)
+
+
+def _host_step(run: Run) -> float:
+    """Seconds of a step that the host takes for the solutions of a replica, with what it takes later for errors on new samples."""
+    if not run.has_network:
+        return 2.0 * GPU_STEP
+    setup, p = Setup.from_run(run), run.network.units
+    assert setup.experiment.network is not None
+    filled = 1.0 if setup.per_level else 1 / 3  # on average, of the pairs of slots
+    each = (setup.share(name) * (GPU_UNIT_STEP + GPU_UNIT_PAIR * filled * p * (p * setup.history(name).slots) ** 2)
+            for name in setup.solutions(0))
+    return sum(each) + ERROR_TIMES * error_seconds(setup.experiment.network)
 
 
 def _lines(run: Run) -> int:
@@ -150,13 +164,13 @@ def _lines(run: Run) -> int:
 def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     """The simulation on cards, each of which `sharers` ranks use at the same time: every step reads the rows of the mini-batch
     once, or multiplies all rows of a shared landscape."""
-    n, instances = run.simulation.dimension, _lines(run)
+    n, instances, units = run.simulation.dimension, _lines(run), max(run.network.units, 1)
     on_card = min(sharers * -(-instances // ranks), instances)
     bytes_each = (2.0 if run.simulation.precision == "float16" else 4.0) * run.problem.alpha * n * n
     fraction = float(run.algorithm.at_steps("batch_fraction").mean())
-    states = instances * (8.0 * n + run.problem.alpha * n) + run.simulation.instances * kernel_bytes(run)
+    states = instances * (8.0 * n * units + run.problem.alpha * n) + run.simulation.instances * kernel_bytes(run)
     shared = run.simulation.landscape == "shared"
-    step = on_card * bytes_each * fraction / GPU_READ
+    step = on_card * bytes_each * fraction / GPU_READ * (1.0 + GPU_UNIT * units * run.has_network)
     if shared:
         step = max(on_card * run.problem.alpha * n * n * GPU_SHARED_ENTRY, GPU_SHARED_STEP)
     held = bytes_each * (min(sharers, instances) if shared else on_card) + states

@@ -15,6 +15,7 @@ from dmft.model.links import NETWORK_LABEL
 from dmft.model.network_errors import LINK_NODES, LINK_POINTS
 from dmft.model.p_spin import PSpin
 from dmft.model.runfile import Run
+from dmft.model.support import CARD_UNITS
 from dmft.model.two_times import SNAPSHOTS_HELD, kernel_bytes, simulated_steps, snapshot_bytes
 from dmft.result.concerns import UNSTABLE_SHARE
 from dmft.running.cost import Cost, estimate, replica_bytes, size_text
@@ -51,8 +52,9 @@ def preview(run: Run, kind: str, comm: Comm) -> Preview:
     warnings = [*run.notes(), *(_theory_warnings(run) if kind == "theory" else _simulation_warnings(run))]
     if kind == "theory" and run.theory.device == "cpu":
         check(run, comm)
-    if not is_sampled(run.problem) or run.has_network or kind == "theory" and run.theory.method == "iterate":
-        del here["gpu"]     # only the march with samples of one unit runs there
+    elsewhere = run.theory.method == "iterate" if kind == "theory" else run.network.constraint == "orthonormal"
+    if not is_sampled(run.problem) or run.network.units > CARD_UNITS or elsewhere:
+        del here["gpu"]
     costs = {device: estimate(each, kind, comm.size, comm.threads(), cards=1) for device, each in here.items()}
     return Preview(run, _theory_work(run) if kind == "theory" else _simulation_work(run), costs, warnings)
 

@@ -256,7 +256,7 @@ class Replica:
             return ClosedMarch(s.experiment, s.blocks(solution), s.wanted, self.comm)
         sampling = s.sampling(solution, self.index)
         if s.experiment.network is not None:
-            return CommitteeMarch(s.experiment, sampling, s.blocks(solution), s.wanted, self.comm, s.stored_type)
+            return CommitteeMarch(s.experiment, sampling, s.blocks(solution), s.wanted, self.comm, s.stored_type, gpu=s.gpu)
         if theory.method == "march":
             wanted = s.wanted if solution == WHOLE else s.wanted.without_snapshots()
             return March(s.experiment, sampling, s.blocks(solution), wanted, self.comm, s.stored_type, self.card or s.gpu)

@@ -26,7 +26,7 @@ from dmft.core.stopping import Stop
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.files.layouts import CHECKPOINTS
 from dmft.model.callbacks import Callback
-from dmft.model.cuda_loss import check_averages, check_cuda
+from dmft.model.cuda_loss import check_activation, check_averages, check_cuda
 from dmft.model.curves import meanings_text
 from dmft.model.experiment import theory_experiment
 from dmft.model.resume import grown
@@ -352,6 +352,8 @@ def _card(run: Run, comm: Comm) -> Gpu | None:
     for loss in experiment.losses:
         check_cuda(card, loss, "theory")
     check_averages(card, averages(experiment.observables), "theory")
+    if experiment.network is not None:
+        check_activation(card, experiment.network.activation, "theory")
     return card
 
 

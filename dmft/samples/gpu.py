@@ -50,13 +50,13 @@ class OnDevice(Mapping):
         self._gpu, self._arrays, self._count = gpu, arrays, count
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return np.ascontiguousarray(self._gpu.get(self._arrays[name])[..., : self._count].T)
+        return np.ascontiguousarray(np.moveaxis(self._gpu.get(self._arrays[name])[..., : self._count], -1, 0))
 
     def fill(self, name: str, values: np.ndarray) -> None:
         """Overwrite one of the arrays by values with a line per sample."""
         array = self._arrays[name]
         lines = np.zeros(array.shape, array.dtype)
-        lines[..., : self._count] = values.T
+        lines[..., : self._count] = np.moveaxis(values, 0, -1)
         self._gpu.fill(array, lines)
 
     def __iter__(self) -> Iterator[str]:

@@ -42,6 +42,7 @@ ACROSS = FOUR * WARP  # samples of a warp
 MOVERS = 2 * FOUR  # warps of a block of threads of `move`: two threads a sample
 HELD_BYTES = 24  # of shared memory for a slot of the past that holds something: structs Held and Pull of march.cu
 MARCH = Path(__file__).parent / "cuda" / "march.cu"
+SAMPLE_SOURCE = MARCH.with_name("common.cuh")
 # Columns of the sums over samples, but for the last two, which march.cu adds up by itself; one that is not filled is no number.
 CUDA_COLUMNS = "#define UNFILLED (0.0 / 0.0)\n" + "\n".join(
     enum({name: getattr(module, name) for name in names}) for module, names in (
@@ -104,7 +105,7 @@ class Company:
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
         formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), CudaFunctions().add(leaves).text, CUDA_COLUMNS,
                               f"typedef {kind} stored;", defines(numbers), averages_source(self.averages)))
-        sources = ["\n".join((loss_source(loss), formulas, source(MARCH))) for loss in experiment.losses]
+        sources = ["\n".join((loss_source(loss), formulas, source(SAMPLE_SOURCE), source(MARCH))) for loss in experiment.losses]
         self.kernel = gpu.kernels(sources[0], CUDA_KERNELS + (("averages",) if self.averages else ()))
         self.fields = [self.kernel["fields"], *(gpu.kernels(text, ("fields",))["fields"] for text in sources[1:])]
         carriers = np.flatnonzero(draws.carrier)

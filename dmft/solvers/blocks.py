@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Protocol
@@ -35,13 +35,15 @@ class Blocks:
     """All samples of a solution in blocks, and the contiguous range of blocks that one rank holds.
 
     The first `carriers` samples have tangents. They are spread over the first lines of all blocks, so that every rank has its share
-    of the work."""
+    of the work. joined: a block may be so many of those that samples are dealt out to, so that larger ones hold the same samples in
+    the same lines."""
 
     samples: int
     size: int
     rank: int
     ranks: int
     carriers: int
+    joined: int = 1
 
     @property
     def total(self) -> int:
@@ -65,12 +67,13 @@ class Blocks:
 
     @cached_property
     def _dealt(self) -> np.ndarray:
-        """(blocks,) the number of samples with tangents in each block: proportional to its lines, and even."""
-        lengths = np.minimum(self.samples - self.size * np.arange(self.total), self.size)
+        """The number of samples with tangents in each block that they are dealt out to: proportional to its lines, and even."""
+        size = self.size // self.joined
+        lengths = np.minimum(self.samples - size * np.arange(-(-self.samples // size)), size)
         upto = 2 * (np.append(0, np.cumsum(lengths)) * (self.carriers // 2) // self.samples)
         upto[-1] = self.carriers
         dealt = np.minimum(np.diff(upto), lengths)
-        for b in range(self.total):  # a short last block may have too few lines for its share
+        for b in range(len(dealt)):  # a short last block may have too few lines for its share
             more = min(self.carriers - int(dealt.sum()), int(lengths[b] - dealt[b]))
             dealt[b] += more
         return dealt
@@ -79,14 +82,20 @@ class Blocks:
     def carrier_lines(self) -> slice:
         """The lines of tangents of this rank among those of all samples with tangents."""
         upto = np.append(0, np.cumsum(self._dealt))
-        return slice(int(upto[self.here.start]), int(upto[self.here.stop]))
+        return slice(int(upto[self._parts.start]), int(upto[self._parts.stop]))
+
+    @property
+    def _parts(self) -> range:
+        """The blocks of this rank, as samples are dealt out to them."""
+        return range(self.here.start * self.joined, min(self.here.stop * self.joined, len(self._dealt)))
 
     def indices(self) -> np.ndarray:
         """(count,) which sample is in each line of this rank."""
         carried, others, found = self.carrier_lines.start, 0, []
         others = self.carriers + self.lines.start - carried
-        for b in self.here:
-            length, dealt = min(self.samples - b * self.size, self.size), int(self._dealt[b])
+        size = self.size // self.joined
+        for b in self._parts:
+            length, dealt = min(self.samples - b * size, size), int(self._dealt[b])
             found += [np.arange(carried, carried + dealt), np.arange(others, others + length - dealt)]
             carried, others = carried + dealt, others + length - dealt
         return np.concatenate([np.empty(0, np.int64), *found])
@@ -99,6 +108,15 @@ def blocks_for(samples: int, carriers: int, comm: Summing, most: int = LARGEST_B
     while -(-samples // size) > most or (size < 64 and samples >= 128 * size):
         size *= 2
     return Blocks(samples, size, comm.rank, comm.size, carriers)
+
+
+def card_blocks(samples: int, carriers: int, comm: Summing, most: int) -> Blocks:
+    """Larger blocks, `most` at most, for a card; samples have the lines that they have on the CPU, for checkpoints go on on either
+    device."""
+    found, joined = blocks_for(samples, carriers, comm), 1
+    while -(-samples // (found.size * joined)) > most:
+        joined *= 2
+    return replace(found, size=found.size * joined, joined=joined)
 
 
 class Solver(Protocol):

@@ -28,10 +28,10 @@ from dmft.samples.process import Samples
 from dmft.samples.sampling import Sampling, draw
 from dmft.samples.snapshots import SampleSnapshots, on_host
 from dmft.solvers.blocks import (
-    LARGEST_BLOCK_COUNT,
     Blocks,
     Summing,
     blocks_for,
+    card_blocks,
     estimators_of,
     normalised,
 )
@@ -40,7 +40,8 @@ from dmft.solvers.forward import Forward
 
 def march_blocks(sampling: Sampling, comm: Summing, gpu: Gpu | Card | None) -> Blocks:
     """The samples of a march in blocks; on a card there are fewer blocks, which are larger."""
-    return blocks_for(sampling.total, sampling.carriers, comm, BLOCKS if gpu else LARGEST_BLOCK_COUNT)
+    sizes = sampling.total, sampling.carriers, comm
+    return card_blocks(*sizes, BLOCKS) if gpu else blocks_for(*sizes)
 
 
 class Causal(Forward):

@@ -29,8 +29,10 @@ BLOCK_ROWS_WIDE = 128       # where all warps share a row: such large instances 
 PRODUCT_TILE, SLAB, STAGES = 64, 32, 2   # of the matrix products of products.cuh
 SIMULATOR_KERNELS = ("fill_rows", "place_rows", "draw_rows", "draw_fixed_size", "update", "record", "power_step", "pair_weights",
                      "pair_gradients", "push")
-PASSES = {"rows": ("pass_over_rows",), "products": ("fields_of_starts", "gradients_of_starts")}   # how data are passed over
-SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh", "weights.cuh", "coefficient.cuh", "two_times.cuh")
+PASSES = {"rows": ("pass_over_rows",), "products": ("fields_of_starts", "gradients_of_starts"),   # how data are passed over
+          "units": ("pass_over_units", "fields_of_directions", "step_units", "record_units")}
+SOURCES = ("common.cuh", "landscape.cuh", "minibatch.cuh")
+ONE_UNIT = ("weights.cuh", "coefficient.cuh", "two_times.cuh")   # besides, unless passes are over units of a network
 # Numbers of a step in its line on the card: what formulas.py makes of the rates, columns of a StepTable by their names.
 CARD_SETTINGS = ("keep", "recoil", "lookahead", "rate", "eta", "noise", "scale", "enter", "switch_on", "switch_off")
 # Modes of a pass: take the mini-batch; take the fields of all rows; see `factor_of`; step the weights afterwards.
@@ -77,6 +79,10 @@ class CardLayout:
         room = 4 * self.warps * self.padded if self.team == 1 else 16 * (-(-self.rows * (self.team + 1) // 4))
         return max(room, 256) + 11 * self.chunk + 20
 
+    def unit_bytes(self, units: int) -> int:
+        """Shared memory of pass_over_units."""
+        return 11 * self.chunk + 4 + self.rows * units * (8 + 4 * (self.team + 1))
+
     @property
     def tile_bytes(self) -> int:
         """Shared memory of a block of products.cuh."""
@@ -93,7 +99,8 @@ class CardLayout:
         lines = [defines(numbers), _codes()]
         for name, values in (("LOG", fast_normals.LOG), ("SIN", fast_normals.SIN), ("COS", fast_normals.COS)):
             lines += [f"#define {name}{k} {float(value)!r}f" for k, value in enumerate(values)]
-        files = [Path(__file__).parent / "cuda" / name for name in (*SOURCES, f"{passes}.cuh")]
+        names = *SOURCES, *(() if passes == "units" else ONE_UNIT), f"{passes}.cuh"
+        files = [Path(__file__).parent / "cuda" / name for name in names]
         return "\n".join([*lines, source(CUDA / "philox.cuh"), loss, _formulas(flags, constraint), *map(source, files)])
 
 
@@ -119,19 +126,23 @@ def _formulas(flags: RunFlags, constraint: Constraint) -> str:
     return functions.add(minibatch.next_in, {"fresh": "bool", "s": "bool", **words}).text
 
 
-def make_layout(n: int, samples: int, precision: str) -> CardLayout:
-    """The layout of instances of a size."""
+def make_layout(n: int, samples: int, precision: str, units: int = 0) -> CardLayout:
+    """The layout of instances of a size; units: of a network, whose rows are shared by all warps of a block always."""
     half = precision == "float16"
     width, sector = (8, 16) if half else (4, 8)      # numbers in 16 and in 32 bytes
     stride = -(-n // sector) * sector
-    if n <= ONE_WARP:
+    if units:
+        team = warps = min(-(-stride // (width * WARP)), 8 if n <= WIDEST // 2 else 16)
+        registers, height = 32, BLOCK_ROWS_WIDE
+    elif n <= ONE_WARP:
         team, warps, registers, height = 1, 8, 64, BLOCK_ROWS_HALF if half else BLOCK_ROWS
     else:
         team = warps = 8 if n <= WIDEST // 2 else 16
         registers, height = 48, BLOCK_ROWS_WIDE
     vectors = -(-stride // (width * WARP * team))
     rows = 1
-    while rows < 8 and 2 * rows * vectors * width <= registers:
+    while rows < 8 and 2 * rows * vectors * width <= registers and 2 * rows * units <= WARP:
         rows *= 2
     chunk = -(-samples // (-(-samples // height) * 4)) * 4
-    return CardLayout(n, samples, stride, half, team, warps, vectors, rows, 2 if warps == 8 else 1, chunk)
+    resident = (2 if warps <= 8 else 1) if units * vectors * width <= 32 else 1
+    return CardLayout(n, samples, stride, half, team, warps, vectors, rows, resident if units else 2 if warps == 8 else 1, chunk)

@@ -13,6 +13,7 @@ import numpy as np
 from dmft.core.device import WARP, Gpu
 from dmft.model.runfile import Run
 from sgd_sim.gpu.layout import DRAW, PRODUCT, PRODUCT_TILE, STEP, CardLayout
+from sgd_sim.gpu.networks import GpuNetworks
 from sgd_sim.gpu.trajectories import RING, GpuTrajectories, layout_of
 from sgd_sim.states import States
 
@@ -49,5 +50,7 @@ class GpuProducts(GpuTrajectories):
 
 def make_trajectories(run: Run, instances: np.ndarray, states: States, gpu: Gpu) -> GpuTrajectories:
     """A batch of instances of a run."""
+    if run.has_network:
+        return GpuNetworks(run, instances, states, gpu)
     many = run.simulation.landscape == "shared" and run.simulation.instances >= MANY
     return (GpuProducts if many else GpuTrajectories)(run, instances, states, gpu)

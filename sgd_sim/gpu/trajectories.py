@@ -14,7 +14,7 @@ from dmft.core.device import Gpu
 from dmft.core.errors import RunError
 from dmft.core.streams import key
 from dmft.files.layouts import SIMULATED_KERNELS
-from dmft.model.cuda_loss import averages_source, check_averages, check_cuda, loss_source
+from dmft.model.cuda_loss import averages_source, check_activation, check_averages, check_cuda, loss_source
 from dmft.model.experiment import Experiment, observables_of
 from dmft.model.runfile import Run
 from dmft.model.sample_averages import averages
@@ -53,7 +53,7 @@ def layout_of(run: Run) -> CardLayout:
     n, samples = sizes(run.simulation.dimension, run.problem.alpha)
     if n > WIDEST:
         raise RunError(f'[simulation] dimension = {n}: device = "gpu" takes at most {WIDEST}; set device = "cpu"')
-    return make_layout(n, samples, run.simulation.precision)
+    return make_layout(n, samples, run.simulation.precision, run.network.units)
 
 
 def landscape_bytes(layout: CardLayout) -> int:
@@ -67,17 +67,22 @@ def instance_bytes(run: Run, layout: CardLayout) -> int:
     batches = layout.samples * (RING + (4 * AHEAD if run.algorithm.kind == "sgd" else 0))
     factors = 4 * (layout.samples + 3) if run.simulation.landscape == "shared" else 0
     start = 8 * (layout.n + layout.samples) if run.problem.start == "spectral" else 0
-    kept = simulated_steps(run).size
+    kept, units = simulated_steps(run).size, max(run.network.units, 1)
     curves = 8 * (len(recorded_rows(run)) + kept * len(SIMULATED_KERNELS)) * record_steps(run).size
-    weights = 4 * layout.padded * (blocks + 1) + 8 * layout.n * (2 + remembers(run)) + 4 * kept * (layout.n + layout.samples)
+    weights = units * (4 * layout.padded * (blocks + 1) + 8 * layout.n * (2 + remembers(run)))
+    weights += 4 * kept * (layout.n + layout.samples)
+    weights += 8 * run.network.directions * (layout.n + layout.samples + TEST_ROWS) if run.has_network else 0
     return weights + 8 * (layout.samples + TEST_ROWS) + batches + factors + start + curves + 4096
 
 
 def gpu_batches(run: Run, instances: np.ndarray, steps: np.ndarray, gpu: Gpu) -> list[np.ndarray]:
     """The instances grouped by step and cut into batches that fit on the card. RunError if not even one instance fits."""
     layout = layout_of(run)
-    for loss in Experiment.from_run(run).losses:
+    experiment = Experiment.from_run(run)
+    for loss in experiment.losses:
         check_cuda(gpu, loss, "simulation")
+    if experiment.network is not None:
+        check_activation(gpu, experiment.network.activation, "simulation")
     check_averages(gpu, averages(observables_of(run)), "simulation")
     shared = run.simulation.landscape == "shared"
     room, each = int(0.9 * gpu.free_bytes()), instance_bytes(run, layout) + (0 if shared else landscape_bytes(layout))

@@ -16,10 +16,8 @@
 // Neighbouring threads work on neighbouring samples, and arrays over slots have the sample as their last index: H, G, X and Y_past
 // (slots, width), the tangents T (packed, span), their present row and the next one (slots, span). Here width and span are the
 // numbers of samples, and of samples with tangents, rounded up to whole lines of memory, here and in arrays with a number a sample;
-// what is rounded up is zero, because sums go over it. So all of memory is read in whole lines, four samples of a thread at a time (a block of samples has a multiple of
-// four), and a block of the history that is merged is a few contiguous stretches.
-
-#define PART (OWN * ACROSS) // samples of a part of a block, which are summed up together
+// what is rounded up is zero, because sums go over it. So all of memory is read in whole lines, four samples of a thread at a time
+// (a block of samples has a multiple of four), and a block of the history that is merged is a few contiguous stretches.
 
 // Four neighbouring samples, the first of which lies at a multiple of 16 bytes: loaded and stored as a whole.
 template <typename real> struct __align__(16) Four {
@@ -27,17 +25,9 @@ template <typename real> struct __align__(16) Four {
 };
 template <typename real> __device__ inline Four<real> four(const real *from) { return *(const Four<real> *)from; }
 
-// Where the numbers of this solution begin in an array with so many for each.
-template <typename real> __device__ inline real *mine(real *array, long long each) { return array + blockIdx.z * each; }
-
 // What the loss needs besides the samples; a second one is for rules that look ahead.
 struct Present {
     double m, b, eta, scale;
-};
-
-// Numbers of a step, as gpu.py writes them; order, merges and the slots that hold something afterwards lie behind them.
-struct Step {
-    long long active, used, merges, slot, n, kind, period, epochs_from;
 };
 
 // Rates of a step; memory and chi_weights, (slots,) each, lie behind them.
@@ -47,12 +37,6 @@ struct Rates {
 __device__ inline const Rates *my_rates(const Rates *rates, int slots) {
     return (const Rates *)mine((const double *)rates, sizeof(Rates) / sizeof(double) + 2 * slots);
 }
-
-// Slots that hold something before the step, in order of time, on which `next_tangents` relies: (slots,).
-__device__ inline const long long *order_of(const Step *step) { return (const long long *)(step + 1); }
-
-// (merges, 3): older, newer or NONE, into; the newest ones last.
-__device__ inline const long long *merges_of(const Step *step, int slots) { return order_of(step) + slots; }
 
 // Sums of three numbers over the lanes of a warp: that of a in lane 0, of b in lane 16, of c in lane 8.
 __device__ inline double warp_sums(double a, double b, double c) {
@@ -78,22 +62,6 @@ template <int N> __device__ inline void part_sums(const double (&terms)[N], doub
         for (int w = 0; w < warps; w++) sum += shared[w * N + c];
         out[c] = sum;
     }
-}
-
-// The sample of a thread, in kernels with a thread for each sample of a part, and whether there is one. Their grid is (blocks
-// parts, 1, solutions).
-struct Own {
-    long long i;
-    bool there;
-};
-__device__ inline Own own_sample(int count, int width, int block, int parts) {
-    const int begin = blockIdx.x / parts * block, i = begin + blockIdx.x % parts * PART + threadIdx.x;
-    return {blockIdx.z * (long long)width + i, i < min(begin + block, count)};
-}
-
-// Where its sums go: out (solutions, blocks parts, columns).
-__device__ inline double *own_sums(double *out, int columns) {
-    return out + (blockIdx.z * (long long)gridDim.x + blockIdx.x) * columns;
 }
 
 // The loss of every sample, what it counts with in sums over the past, pull = weight g, and sums of its terms in the averages but
@@ -282,33 +250,9 @@ extern "C" __global__ void row_sums(const int *on, int count, int width, int spa
     if (lane == 16) out[scalars - 1] = sum;
 }
 
-// out (blocks, columns) = sum over parts of in (blocks, parts, columns), in order. Grid (blocks, 1, solutions).
-extern "C" __global__ void add_parts(const int *on, int parts, int columns, const double *in, double *out) {
-    if (!on[blockIdx.z]) return;
-    in = mine(in, (long long)gridDim.x * parts * columns), out = mine(out, (long long)gridDim.x * columns);
-    for (int c = threadIdx.x; c < columns; c += blockDim.x) {
-        double sum = 0.0;
-        for (int p = 0; p < parts; p++) sum += in[((long long)blockIdx.x * parts + p) * columns + c];
-        out[(long long)blockIdx.x * columns + c] = sum;
-    }
-}
-
-template <typename real> __device__ inline real flushed(real x) { return fabs((double)x) < TANGENT_FLUSH ? real(0) : x; }
-template <typename real> __device__ inline real bounded(real x, real most = TANGENT_MAX) { return min(max(x, -most), most); }
-
 template <typename real> __device__ inline Four<real> operator+(Four<real> one, const Four<real> &other) {
     for (int v = 0; v < FOUR; v++) one.at[v] += other.at[v];
     return one;
-}
-
-// Merge blocks in the past of one sample, whose slots are `stride` apart. Slots that hold nothing any more keep what they had, here
-// and in the rows of the tangents: nobody reads them before they are filled again.
-template <typename real> __device__ inline void merge_past(real *v, long long stride, int merges, const long long *merge) {
-    for (int k = 0; k < merges; k++) {
-        const long long older = merge[3 * k], newer = merge[3 * k + 1], into = merge[3 * k + 2];
-        const real moved = v[older * stride];
-        v[into * stride] = newer == NONE ? moved : moved + v[newer * stride];
-    }
 }
 
 // A slot of the past that holds something, and how strongly step n is drawn to it.

@@ -243,11 +243,12 @@ def test_a_broken_merge_is_seen(card):
 @pytest.mark.parametrize("name", ["persistent", "nesterov"])
 @pytest.mark.parametrize("back", [False, True], ids=["card to CPU", "CPU to card"])
 def test_a_checkpoint_goes_on_on_the_other_device(card, name, back):
-    """In the middle of a history whose blocks have been merged."""
+    """In the middle of a history whose blocks have been merged, with samples for more blocks on the CPU than on the card."""
     p = problem("persistent", 26) if name == "persistent" else theory_experiment(parse_run(
         f"[problem]\nalpha = 5.0\nm0 = 0.4\n[algorithm]\nt_max = 0.26\n{CHANGING[name]}\n"))
-    sampling, grid = Sampling(16, 3, (0,), frozenset(PARTS)), Wanted.plain(26)
+    sampling, grid = Sampling(300, 3, (0,), frozenset(PARTS), 0.1, Estimator(least_carriers=30)), Wanted.plain(26)
     first, second = (March(p, sampling, 4, grid, Comm(), np.float64, gpu) for gpu in ((None, card) if back else (card, None)))
+    assert first.blocks.total != second.blocks.total
     for _ in range(17):
         first.step()
     for _ in range(4):  # what it has done before is gone

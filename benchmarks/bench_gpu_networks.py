@@ -1,0 +1,111 @@
+"""Networks on a GPU: a march with p = 1, 2, 4 units and its share of the card's read bandwidth, and the simulator with p = 1, 2, 4.
+Needs an NVIDIA GPU and CuPy.
+
+    python benchmarks/bench_gpu_networks.py [march simulator]          (default: both; docs/networks.md)
+
+march: 65 536 samples, of which a sixteenth have tangents, full history of 300 steps. Seconds of the whole march; then, with the
+history full, the kernels of a step alone, launched again and again, and the bytes that they have to read at least, each array once
+in every kernel: goal 60 % of the bandwidth with p = 4. simulator: instances of N = 2000 and M = 6000, gradient descent; goal: p = 4
+below 2.5 times p = 1.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import dmft  # noqa: E402
+from benchmarks.bench_gpu import bandwidth, step_seconds  # noqa: E402
+from benchmarks.common import table  # noqa: E402
+from dmft.committee.gpu import GpuUnits  # noqa: E402
+from dmft.committee.march import CommitteeMarch  # noqa: E402
+from dmft.core.device import Gpu, gpu  # noqa: E402
+from dmft.core.errors import UserError  # noqa: E402
+from dmft.core.parallel import Comm  # noqa: E402
+from dmft.equations.kernels import Wanted  # noqa: E402
+from dmft.model.experiment import Experiment  # noqa: E402
+from dmft.samples.sampling import Sampling  # noqa: E402
+from sgd_sim.gpu.networks import GpuNetworks  # noqa: E402
+from sgd_sim.states import empty_states  # noqa: E402
+
+SAMPLES, STEPS, AGAIN = 65_536, 300, 20
+INSTANCES = 128
+UNITS = (1, 2, 4)
+
+
+def overlaps(units: int) -> list[list[float]]:
+    return [[0.3 if r == s else 0.1 for s in range(2)] for r in range(units)]
+
+
+def bytes_read(samples: GpuUnits) -> float:
+    """What the kernels of a step read at least: of the past G and H in the sums, H and X in the step after them; of the tangents
+    every row from a source on, and the present row four times (bounds, sums, next row, storing it)."""
+    p, past, item = samples.network.units, len(samples.order), samples.past["H"].itemsize
+    return p * (samples.count * past * (8.0 + 3.0 * item) + samples.carriers * item * (past * (past + 1) / 2 + 4.0 * past))
+
+
+def again(samples: GpuUnits, card: Gpu, name: tuple, launches) -> float:
+    """Seconds of what a queue has recorded, launched once more; the best of a few."""
+    best = np.inf
+    for _ in range(AGAIN):
+        samples.queue.wait()
+        begin = time.perf_counter()
+        samples.queue.run(name, launches)
+        samples.queue.wait()
+        best = min(best, time.perf_counter() - begin)
+    return best
+
+
+def march(card: Gpu) -> None:
+    limit, rows = bandwidth(card, card.zeros(2 << 30, np.float32)), []
+    for p in UNITS:
+        run = dmft.Experiment(units=p, directions=2, m0=overlaps(p), alpha=3.0, kind="persistent_sgd", batch_fraction=0.5,
+                              persistence=1.0, learning_rate=0.02, t_max=0.02 * STEPS)
+        experiment, sampling = Experiment.from_run(run), Sampling(SAMPLES, 1, (0,), frozenset({"sobol", "ibp"}), 1 / 16)
+        made = CommitteeMarch(experiment, sampling, None, Wanted.plain(experiment.steps), Comm(), gpu=card)
+        made.step()  # compiles
+        begin = time.perf_counter()
+        while made.n < STEPS:
+            made.step()
+        card.wait()
+        whole, samples = time.perf_counter() - begin, made.samples
+        assert isinstance(samples, GpuUnits)
+        sums = again(samples, card, ("sums", 0, samples.n % 2), samples._sums)
+        samples.n -= 1  # the last step once more, which changes samples that nobody needs any more
+        moves = again(samples, card, ("step", False, samples.n % 2), partial(samples._step, False))
+        rate = bytes_read(samples) / (sums + moves)
+        rows.append([str(p), f"{whole:.1f}", f"{1e3 * sums:.2f}", f"{1e3 * moves:.2f}", f"{bytes_read(samples) / 1e9:.2f}",
+                     f"{rate / 1e12:.2f}", f"{rate / limit:.0%}", f"{made.curves['loss'][STEPS - 1]:.5f}"])
+    table(f"march of networks on {card.name}, {SAMPLES} samples, {STEPS} steps, read bandwidth measured {limit / 1e12:.2f} TB/s",
+          ["units", "whole march, s", "sums, ms", "step, ms", "GB", "TB/s", "of the bandwidth", "loss at the end"], rows)
+
+
+def simulator(card: Gpu) -> None:
+    rows, first = [], 0.0
+    for p in UNITS:
+        run = dmft.Experiment(units=p, directions=2, m0=overlaps(p), t_max=20.0, dimension=2000, instances=INSTANCES,
+                              record=[0.0, 20.0], alpha=3.0, kind="gd", learning_rate=0.02)
+        stepper = GpuNetworks(run, np.arange(INSTANCES), empty_states(run), card)
+        each = step_seconds(stepper, 60)
+        first = first or each
+        rows.append([str(p), f"{1e3 * each:.2f}", f"{4.0 * INSTANCES * 6000 * 2000 / each / 1e12:.2f}", f"{each / first:.2f}"])
+    table(f"simulator on {card.name}, {INSTANCES} instances, N = 2000, M = 6000", ["units", "ms/step", "TB/s", "over p = 1"], rows)
+
+
+def main() -> None:
+    try:
+        card = gpu("theory")
+    except UserError as error:
+        return print(f"left out: {error}")
+    for part in sys.argv[1:] or ("march", "simulator"):
+        {"march": march, "simulator": simulator}[part](card)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""The march of networks on a GPU against that on the CPU: same numbers, up to rounding. Without a GPU its sources are compiled for
+the host and tested all the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmft
+from dmft.committee.gpu import UnitTiling
+from dmft.committee.march import CommitteeMarch
+from dmft.core.errors import RunError
+from dmft.core.parallel import Comm
+from dmft.core.tree import flatten
+from dmft.model.activations import register_activation
+from dmft.samples.sampling import Sampling
+from tests.emulate import COMPILER, HostGpu
+from tests.marks import slow
+from tests.network_cases import PAIR, SPHERES, UNEQUAL, made, network_run
+
+pytestmark = pytest.mark.gpu
+
+# Three units of both signs with trained layers, on two of three directions, heat and momentum.
+THREE: dict[str, Any] = {"units": 3, "directions": 2, "alpha": 3.0, "m0": [[0.4, 0.1], [0.05, 0.3], [0.1, -0.2]], "kind": "sgd",
+                         "second_layer": [0.8, -0.5, 1.1], "train": 0.05, "train_intercepts": 0.03, "constraint": "frobenius",
+                         "temperature": 0.1, "momentum": 0.4, "batch_fraction": 0.5, "learning_rate": 0.05, "t_max": 1.2}
+MANY = {**PAIR, "t_max": 2.6}
+BOTH = ("sobol", "ibp")
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "pair": (MANY, {}),
+    "tangents alone": (MANY, {"parts": ("sobol",), "tangents": 1.0}),
+    "by parts": ({**MANY, "label": "tanh"}, {"parts": ("sobol", "stein"), "tangents": 1.0}),
+    "unequal": ({**UNEQUAL, "t_max": 1.2, "label_noise": 0.2}, {}),
+    "three units": (THREE, {}),
+    "relu": ({**SPHERES, "activation": "relu", "kind": "gd", "t_max": 0.6}, {}),
+    "nesterov": ({**MANY, "momentum": 0.5, "nesterov": True}, {}),
+    "one unit": ({**PAIR, "units": 1, "m0": [[0.4, 0.1]], "activation": "smooth_relu", "t_max": 1.2}, {"parts": BOTH + ("stein",)}),
+}
+SMALL = UnitTiling(some=2, own=1, ahead=2, rows_ahead=3, warps=1, spread=6)
+
+
+def solved(card: Any, run: Any, samples: int = 40, per_level: int | None = 4, **how: Any) -> CommitteeMarch:
+    tiling = SMALL if isinstance(card, HostGpu) else None
+    march = made(run, samples, per_level=per_level, gpu=card, tiling=tiling, **how)
+    while not march.done:
+        march.step()
+    return march
+
+
+def assert_same(want: CommitteeMarch, got: CommitteeMarch, close: float = 1e-8) -> None:
+    for name, curve in want.curves.items():
+        # what a row fails the identity by is a difference of numbers of order one, divided by eta
+        np.testing.assert_allclose(got.curves[name], curve, rtol=close, atol=close, err_msg=name)
+    for name, kernel in want.kernels.items():
+        np.testing.assert_allclose(got.kernels[name], kernel, rtol=10 * close, atol=10 * close, err_msg=name)
+
+
+@pytest.mark.parametrize("name", [slow(name) if name in ("by parts", "unequal") else name for name in CASES])
+def test_networks_on_a_gpu_are_those_on_the_cpu(card, name):
+    settings, how = CASES[name]
+    run = network_run(settings)
+    want, got = (solved(gpu, run, **how) for gpu in (None, card))
+    assert not want.diverged and abs(want.curves["m"][-1] - want.curves["m"][0]).max() > 0.01
+    # Without mini-batches M_C is nearly singular, and the weights of chi on its past amplify rounding.
+    assert_same(want, got, 1e-6 if settings["kind"] == "gd" else 1e-8)
+
+
+@pytest.mark.parametrize("dtype, close", [(np.float64, 1e-8), slow(np.float32, 1e-5)])
+def test_blocks_in_several_parts(card, dtype, close):
+    """Samples for more than one block of several parts, the last of them shorter."""
+    run = network_run(PAIR, t_max=0.5)
+    want, got = (solved(gpu, run, samples=1100, dtype=dtype) for gpu in (None, card))
+    assert got.blocks.total > 1 and (not isinstance(card, HostGpu) or got.samples.parts > 1)
+    assert_same(want, got, close)
+
+
+class Rank:
+    """One of two ranks, whose sums are made by the test."""
+
+    def __init__(self, rank: int, samples: int):
+        self.rank, self.size, self.samples = rank, 2, samples
+
+    def sum_exact(self, partials):
+        return np.array([float(self.samples)])  # of weights
+
+
+def test_two_ranks_have_the_bits_of_one(card):
+    run, samples = network_run(PAIR, t_max=0.4), 1100
+    options = {"gpu": card, "tiling": SMALL if isinstance(card, HostGpu) else None}
+    whole = made(run, samples, **options)
+    ranks = [CommitteeMarch(whole.experiment, Sampling(samples, 1, (0,), frozenset(BOTH), 1 / 16), None, whole.wanted,
+                            Rank(rank, samples), **options) for rank in range(2)]
+    assert min(len(rank.blocks.here) for rank in ranks) > 0
+    while not whole.done:
+        whole.step()
+        totals = Comm().sums_exact([np.concatenate([rank.terms()[0] for rank in ranks])])
+        for rank in ranks:
+            rank.take(totals)
+    for name, curve in whole.curves.items():
+        np.testing.assert_array_equal(ranks[0].curves[name], curve, err_msg=name)
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["card to CPU", "CPU to card"])
+def test_a_network_goes_on_on_the_other_device(card, back):
+    """In the middle of a history whose blocks have been merged, with samples for more blocks on the CPU than on the card."""
+    run = network_run({**MANY, "t_max": 2.0, "momentum": 0.5, "nesterov": True})
+    first, second = (made(run, 300, per_level=4, gpu=gpu) for gpu in ((None, card) if back else (card, None)))
+    for _ in range(13):
+        first.step()
+    for _ in range(4):  # what it has done before is gone
+        second.step()
+    assert first.blocks.total != second.blocks.total
+    second.restore(*({k: np.array(v) for k, v in flatten(part).items()} for part in (first.shared(), first.own(), first.carried())))
+    for march in (first, second):
+        while not march.done:
+            march.step()
+    assert_same(first, second, 1e-7)
+
+
+class Broken(HostGpu):
+    """A card on which a fragment of the sources is another."""
+
+    def __init__(self, old: str, new: str):
+        self.old, self.new = old, new
+
+    def kernels(self, text, names):
+        assert self.old in text
+        return super().kernels(text.replace(self.old, self.new), names)
+
+
+@pytest.mark.skipif(COMPILER is None, reason="no C++ compiler to run CUDA sources on the host")
+@pytest.mark.parametrize("old, new", [
+    ("sums[r * UNITS + q] += response * E[q * apart + t]", "sums[q * UNITS + r] += response * E[q * apart + t]"),
+    ("chi += rates->chi_root[r][q] * z[q * ACROSS + across]", "chi += rates->chi_root[r][q] * z[r * ACROSS + across]"),
+], ids=["the response transposed", "one normal for all units"])
+def test_broken_physics_is_seen(old, new):
+    """Twin of the comparison: K_R = T g' in place of g' T, and noise without the correlations of its units."""
+    run, how = network_run({**UNEQUAL, "t_max": 0.6}), {"parts": ("sobol",), "tangents": 1.0}
+    want, got = (solved(gpu, run, **how) for gpu in (None, Broken(old, new)))
+    assert np.abs(got.curves["C"] - want.curves["C"]).max() > 1e-4  # the two agree to 1e-6 otherwise
+
+
+def test_what_a_card_does_not_take_is_one_line(card, monkeypatch):
+    monkeypatch.setattr("dmft.running.runner.gpu", lambda section, rank, ranks: card)
+    many = {**PAIR, "units": 17, "m0": 0, "device": "gpu"}
+    with pytest.raises(RunError, match=r'\[network\] units = 17: device = "gpu" takes at most 16; take device = "cpu"'):
+        dmft.solve(network_run(many), quiet=True)
+    register_activation("from_a_list", lambda x: [x * x][0], lambda x: 2.0 * x, lambda x: 2.0 + 0.0 * x)
+    with pytest.raises(RunError, match="the activation 'from_a_list': <lambda>: .* cannot be translated to CUDA .*; write it in"):
+        dmft.solve(network_run(PAIR, activation="from_a_list", device="gpu"), quiet=True)
+
+
+def test_a_network_is_solved_on_a_gpu(card, monkeypatch):
+    """Through the driver: both solutions of a replica, and the curves that the result has of them."""
+    monkeypatch.setattr("dmft.running.runner.gpu", lambda section, rank, ranks: card)
+    run = network_run(PAIR, t_max=0.5, samples=24, replicas=2)
+    got, want = (dmft.solve(run.replace({"theory.device": device}), quiet=True) for device in ("gpu", "cpu"))
+    for name in ("m", "C", "loss", "mse", "m_error"):
+        np.testing.assert_allclose(got.curves[name], want.curves[name], rtol=1e-7, atol=1e-9, err_msg=name)
