@@ -88,5 +88,6 @@ def kernel_bytes(run: Run) -> int:
 def snapshot_bytes(run: Run) -> int:
     """Bytes of the snapshots of all replicas of a theory, as its file holds them; memory has them SNAPSHOTS_HELD times at the
     end."""
-    numbers = 2 * snapshot_steps(run).size + 2 * visited_steps(run).size + 4 if run.theory.snapshots else 0
+    per_visited = 2 + bool(np.any(run.algorithm.at_steps("temperature")))
+    numbers = 2 * snapshot_steps(run).size + per_visited * visited_steps(run).size + 4 if run.theory.snapshots else 0
     return 8 * run.theory.replicas * run.theory.samples * numbers
