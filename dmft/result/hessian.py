@@ -116,8 +116,8 @@ def _enter(numbers: dict[str, list[float]], laws: list[Curvatures], complete: bo
 
 def _fields(snapshots: Snapshots, m: np.ndarray, times: np.ndarray, i: int, r: int, known: np.ndarray,
             sphere: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Fields (K, r) of an orthonormal basis of teacher, visited weights and the noise between these, the teacher first, and sums of
-    gradients (K, s) between them; along the sphere the basis is normal to the present weights. Eqs. [hess-snapshots], [hess-heat]."""
+    """Fields (K, r) of an orthonormal basis of teacher, visited weights and noise between these, the teacher first, and sums (K, s)
+    of gradients between them; along the sphere the basis is normal to the present weights. Eqs. [hess-snapshots], [hess-heat]."""
     assert snapshots.visited is not None and snapshots.h is not None and snapshots.g is not None and snapshots.gram is not None
     last = int(np.searchsorted(snapshots.visited, snapshots.t[i] - 1e-9))
     at = np.searchsorted(times, snapshots.visited[:last + 1] - 1e-9)

@@ -95,7 +95,7 @@ class SampleSnapshots:
         self.gram[i, : i + 1] = self.gram[: i + 1, i] = row
 
     def _enter_heat(self, i: int, weights: WeightDynamics) -> None:
-        """Overlaps of the weights of visited step i with the noise between visited steps before it, whose fields get a norm: a step's
+        """Overlaps of the weights of visited step i with the noise between visited steps before it, whose fields get a norm; the
         noise of variance heat has the overlap heat Gam(n, k)/eta_k with w_n. Eq. [hess-heat]."""
         history, eta_0 = weights.history, weights.experiment.eta_0
         first, size = (each[history.order] for each in (history.first - weights.experiment.hidden, history.size))
@@ -131,7 +131,7 @@ class SampleSnapshots:
         self.scale = float(shared["scale"])
 
     def found(self, state: SampleState) -> dict[str, np.ndarray]:
-        """All that a result keeps, a line per sample: f and s (samples, S), h, g and xi (samples, V) where there are visited steps, and
-        what does not change (samples,)."""
+        """All that a result keeps, a line per sample: f and s (samples, S), h, g and xi (samples, V) where wanted, and what
+        does not change (samples,)."""
         return ({name: getattr(self, name).T.copy() for name in ("f", "s", *self.names)}
                 | {name: np.array(getattr(state, name)) for name in CONSTANT})
