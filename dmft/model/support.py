@@ -144,7 +144,8 @@ def refused(run: Any, network: TwoLayer, use: Use) -> str:
         and f"= {simulation.dimension} has no room for all units and directions; take a larger one",
         '[simulation] device = "gpu"': simulation.device == "gpu" and 'networks run on the CPU so far; take device = "cpu"',
         '[simulation] landscape = "shared"': simulation.landscape == "shared" and 'networks have fresh data alone; take "fresh"',
-        "[simulation] kernels = true": simulation.kernels and "networks record one-time curves alone; leave it out",
+        "[simulation] kernels = true": simulation.kernels and simulation.device == "gpu"
+        and 'networks measure C(t, t\') on the CPU so far; take device = "cpu"',
         "[simulation] clones = true": simulation.clones and "copies are those of a single unit; leave it out with [network]",
     }
     asked = everywhere | (by_theory if use.by == "theory" else {}) | (by_simulation if use.by == "simulation" else {})

@@ -80,8 +80,11 @@ def simulated_steps(run: Run) -> np.ndarray:
 
 
 def kernel_bytes(run: Run) -> int:
-    """Bytes of the weights and gradients that an instance keeps for its two-time quantities, both copies."""
+    """Bytes of the weights and gradients that an instance keeps for its two-time quantities, both copies; of a network weights
+    alone, of its only copy."""
     n = run.simulation.dimension
+    if run.has_network:
+        return 4 * simulated_steps(run).size * run.network.units * (n + 2)
     return 2 * 4 * simulated_steps(run).size * (n + max(1, round(run.problem.alpha * n)))
 
 

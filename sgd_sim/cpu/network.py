@@ -91,6 +91,7 @@ class NetworkTrajectory:
         self.noise = make_noise(seed, instance)
         self.thermal = [self.noise.thermal, *(streams.key(seed, "simulation/thermal", instance, r) for r in range(1, p))]
         self.record, self.curves = states.record, states.curves[instance].copy()
+        self.kept, self.kept_w, self.pairs = states.kept, states.kept_w[instance].copy(), states.pairs[instance].copy()
         self.step, self.diverged_at = int(states.step[instance]), -1
         self.remembers = states.before.shape[1] > 0
         if self.step == NOT_STARTED:
@@ -170,6 +171,15 @@ class NetworkTrajectory:
                   "loss": np.mean([loss.v(x, y) for x, y in zip(self.outputs, self.labels)]),
                   "mse_fresh": np.mean((f - self.test_labels) ** 2)}
         self.curves[:, column] = flattened(values)
+        self._pair(column)
+
+    def _pair(self, column: int) -> None:
+        """C(t, t') (p, p) of the recorded step t with the kept steps t' up to it. Eq. [sim-pairs]."""
+        step, size = self.record[column], self.weights.size
+        self.kept_w[self.kept == step] = self.parameters
+        for j in np.flatnonzero(self.kept <= step):
+            before = self.kept_w[j, :size].reshape(-1, self.n).astype(np.float64)
+            self.pairs[0, column, j] = self.weights @ before.T / self.n  # [sim-pairs]
 
     def _update(self, settings, step: int) -> None:
         """One step of all parameters from the gradients of the last pass, or of one at the point ahead. Eqs. [c-step],
@@ -200,3 +210,5 @@ class NetworkTrajectory:
             states.before[i] = self.before if lives else 0.0
         if states.s.shape[1]:
             states.s[i] = self.s
+        if self.kept.size:
+            states.pairs[i], states.kept_w[i] = self.pairs, self.kept_w
