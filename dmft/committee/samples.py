@@ -22,11 +22,14 @@ from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.streams import normal2
 from dmft.equations.history import History, Plan
 from dmft.equations.noise import add_scaled, dot
+from dmft.model.activations import apply
 from dmft.model.experiment import Experiment
 from dmft.model.loss import Loss
 from dmft.model.losses import built_in
 from dmft.model.minibatches import own_weight
 from dmft.model.network import TwoLayer
+from dmft.model.sample_averages import averages
+from dmft.samples.averages import AveragedOver, averaged_sums
 from dmft.samples.sampling import Sampling, lines_of
 from dmft.samples.tangents import Bounds
 
@@ -287,6 +290,13 @@ class CommitteeSamples:
         _row_sums(self.block, self.used, places, self.units, self.fields, self.past, self.tangents, self.identity, self.stein,
                   self.bounds, self._numbers, self._groups)
         return np.concatenate([self._numbers, self._groups.reshape(self.blocks, -1)], axis=1)
+
+    def averaged_sums(self, state: UnitState) -> np.ndarray:
+        """(blocks, averages): weighted sums of the experiment's observables over outputs f at the weights."""
+        u, h, m = self.units, *((self.at_weights.h, state.m_w) if self.at_weights else (self.units.h, state.m))
+        f = apply(self.network.activation.s, h + u.kappa @ m.T + state.beta) @ state.a
+        samples = AveragedOver(u.weight, np.ascontiguousarray(u.kappa[:, 0]), u.y, np.ones_like(u.y), u.s)
+        return averaged_sums(averages(self.experiment.observables), self.block, samples, f, 0.0, 0.0)
 
     def advance(self, drive: UnitDrive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""

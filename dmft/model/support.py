@@ -24,6 +24,7 @@ from dmft.model.registry import Physics
 from dmft.model.starts import Start
 from dmft.model.updates import Update
 
+_ON_CPU = 'of networks are averaged on the CPU so far; take device = "cpu"'
 SOME_LABELS = (-2.0, -1.0, -0.3, 0.3, 1.0, 2.0)  # of a network, at which a user's loss is searched for jumps
 
 
@@ -130,11 +131,11 @@ def refused(run: Any, network: TwoLayer, use: Use) -> str:
             f'made for labels +1 and -1, and label = "{run.problem.label}" tells real numbers; take loss = "linear", or a link of '
             'signs without label_noise, as label = "parity"'),
         "[theory] snapshots": theory.snapshots and "are the fields of a single unit; leave them out with [network]",
-        "[theory] observables": theory.observables and "are averages over fields of a single unit; leave them out with [network]",
     }
     by_theory = {
         '[theory] method = "iterate"': theory.method == "iterate" and 'networks are solved by the march; take method = "march"',
         '[theory] device = "gpu"': theory.device == "gpu" and 'networks are solved on the CPU so far; take device = "cpu"',
+        "[theory] observables": theory.observables and theory.device == "gpu" and _ON_CPU,
         "[theory] clones = true": theory.clones and "copies are those of a single unit; leave it out with [network]",
         "[theory] fdt = true": theory.fdt and "temperatures are those of a single unit's columns; leave it out with [network]",
         torn[0] if torn else "": torn and "its derivative jumps, which the theory of networks would miss; smooth it",
@@ -144,6 +145,7 @@ def refused(run: Any, network: TwoLayer, use: Use) -> str:
         and f"= {simulation.dimension} has no room for all units and directions; take a larger one",
         '[simulation] device = "gpu"': simulation.device == "gpu" and 'networks run on the CPU so far; take device = "cpu"',
         '[simulation] landscape = "shared"': simulation.landscape == "shared" and 'networks have fresh data alone; take "fresh"',
+        "[theory] observables": theory.observables and simulation.device == "gpu" and _ON_CPU,
         "[simulation] kernels = true": simulation.kernels and simulation.device == "gpu"
         and 'networks measure C(t, t\') on the CPU so far; take device = "cpu"',
         "[simulation] clones = true": simulation.clones and "copies are those of a single unit; leave it out with [network]",

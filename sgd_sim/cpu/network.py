@@ -14,6 +14,7 @@ from dmft.model.activations import apply
 from dmft.model.experiment import Experiment
 from dmft.model.network import TwoLayer, projection
 from dmft.model.runfile import Run
+from dmft.model.sample_averages import averages
 from sgd_sim.cpu.by_rows import block_rows
 from sgd_sim.cpu.dynamics import add_noise
 from sgd_sim.cpu.lanes import make_noise
@@ -90,6 +91,7 @@ class NetworkTrajectory:
         self.table, self.kind = make_table(run, samples), minibatch.kind_of(experiment.batch, run.algorithm.minibatch)
         self.noise = make_noise(seed, instance)
         self.thermal = [self.noise.thermal, *(streams.key(seed, "simulation/thermal", instance, r) for r in range(1, p))]
+        self.h0 = self.data[:samples, : self.n] @ self.directions[0] / np.sqrt(self.n)
         self.record, self.curves = states.record, states.curves[instance].copy()
         self.kept, self.kept_w, self.pairs = states.kept, states.kept_w[instance].copy(), states.pairs[instance].copy()
         self.step, self.diverged_at = int(states.step[instance]), -1
@@ -170,7 +172,10 @@ class NetworkTrajectory:
         values = {"m": W @ self.directions.T / self.n, "C": W @ W.T / self.n, "a": a, "beta": beta,
                   "loss": np.mean([loss.v(x, y) for x, y in zip(self.outputs, self.labels)]),
                   "mse_fresh": np.mean((f - self.test_labels) ** 2)}
-        self.curves[:, column] = flattened(values)
+        told = self.experiment.observables
+        values |= {one.name: np.mean([one.value(*sample) for sample in zip(self.outputs, self.labels, self.h0)])
+                   for one in averages(told)}
+        self.curves[:, column] = flattened(values, told)
         self._pair(column)
 
     def _pair(self, column: int) -> None:

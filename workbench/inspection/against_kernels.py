@@ -59,8 +59,8 @@ class KernelComparison:
         """The table in one line."""
         pairs, largest = self.pairs, self.largest_errors
         return (f"{pairs.observable}: {pairs.verdict}; {pairs.z.size} pairs of times, so correlated that they count as "
-                f"{pairs.tests:.3g}; rms z = {self.rms:.2f}, max |z| = {pairs.worst:.2f}, 99 % of tables stay below {pairs.bound:.1f}; "
-                f"errors up to {largest[0]:.2g} (theory) and {largest[1]:.2g} (simulation)")
+                f"{pairs.tests:.3g}; rms z = {self.rms:.2f}, max |z| = {pairs.worst:.2f}, 99 % of tables stay below "
+                f"{pairs.bound:.1f}; errors up to {largest[0]:.2g} (theory) and {largest[1]:.2g} (simulation)")
 
 
 def theory_kernels(arrays: Mapping[str, np.ndarray]) -> Kernels:
