@@ -9,7 +9,13 @@ import pytest
 
 import dmft
 import sgd_sim
+from dmft.core.parallel import Comm
+from dmft.core.tree import flatten
+from dmft.equations.kernels import Wanted
+from dmft.model.experiment import Experiment
 from dmft.result.hessian import _fields
+from dmft.samples.sampling import Sampling
+from dmft.solvers.march import March
 from sgd_sim import hessian as simulated
 from tests.run_files import run_text
 
@@ -43,6 +49,28 @@ def test_noise_that_was_not_there_is_no_direction():
     found = theory.snapshots
     f, _ = _fields(found, theory.replicas["m"][0], theory.t, 0, 0, np.ones(256, bool), False)
     assert found.xi is not None and f.any(axis=0).all() and theory.hessian(1.0).complete
+
+
+def test_a_march_goes_on_from_its_state():
+    """Noise, overlaps and what is left of a sum are part of a checkpoint, to the bit."""
+    run = dmft.parse_run(run_text("langevin", t_max=1.0, algorithm={"learning_rate": 0.1, "temperature": 0.3}, problem=LOSS,
+                                  theory={"samples": 64, "snapshots": [1.0], "hessian": True}))
+
+    def march() -> March:
+        sampling = Sampling(64, 3, (0,), frozenset(("sobol", "ibp")), 1 / 16)
+        return March(Experiment.from_run(run), sampling, None, Wanted.of(run), Comm())
+
+    whole, begun, other = march(), march(), march()
+    for _ in range(6):
+        begun.step()
+    shared, own, carried = flatten(begun.shared()), {k: v.copy() for k, v in begun.own().items()}, begun.carried()
+    other.restore(shared, own, carried)
+    for each in (whole, other):
+        while not each.done:
+            each.step()
+    assert whole.snapshots.xi.any()
+    for name in ("h", "g", "xi", "gram", "heat"):
+        np.testing.assert_array_equal(getattr(other.snapshots, name), getattr(whole.snapshots, name), name)
 
 
 HOT = dmft.parse_run(run_text("langevin", t_max=6.0, algorithm={"learning_rate": 0.05, "temperature": 0.1}, problem=LOSS,
