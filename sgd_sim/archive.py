@@ -65,21 +65,26 @@ def two_times(run: Run, states: States) -> dict[str, dict[str, np.ndarray]]:
     if not states.kept.size:
         return {}
     both = states.pairs.reshape(-1, states.copies, *states.pairs.shape[1:])
-    columns = dict(zip(SIMULATED_KERNELS, np.moveaxis(both[:, 0], 1, 0)))
-    columns["R"] = (both[:, 1, PAIR_PROBES] - both[:, 0, PAIR_PROBES]) / FORCE    # [sim-pairs]
+    columns = dict(zip(SIMULATED_KERNELS, np.moveaxis(both[:, 0], 1, 0)))    # of a network C alone
+    if states.copies > 1:
+        columns["R"] = (both[:, 1, PAIR_PROBES] - both[:, 0, PAIR_PROBES]) / FORCE    # [sim-pairs]
     rows, t_w = np.searchsorted(states.record, states.kept), times_of(run, states.kept)
     kernels = {name: _square(column[:, rows], name != "R") for name, column in columns.items()}
     return {"columns": {"t": times_of(run, states.record), "t_w": t_w, **columns}, "kernels": {"t": t_w, **kernels}}
 
 
 def _square(lower: np.ndarray, symmetric: bool) -> np.ndarray:
-    """Lower triangles (instances, J, J) completed by their mirror image, or by zeros."""
-    above = np.swapaxes(lower, 1, 2) if symmetric else np.zeros_like(lower)
-    return np.where(np.tri(lower.shape[1], dtype=bool), lower, above)
+    """Lower triangles (instances, J, J), of a network with two units behind them, completed by their mirror image, or by zeros."""
+    mirrored = lower if lower.ndim == 3 else np.swapaxes(lower, 3, 4)
+    above = np.swapaxes(mirrored, 1, 2) if symmetric else np.zeros_like(lower)
+    below = np.tri(lower.shape[1], dtype=bool)
+    return np.where(below if lower.ndim == 3 else below[:, :, None, None], lower, above)
 
 
 def _pairs_of(arrays: Mapping[str, np.ndarray], copies: int) -> np.ndarray:
     """The inverse of `two_times`: what the lines of a finished result had recorded, up to what both copies had in common."""
+    if copies == 1:
+        return arrays["columns/C"][:, None]
     columns = np.stack([arrays[f"columns/{name}"] for name in SIMULATED_KERNELS], axis=1)
     both = np.repeat(columns, copies, axis=0)
     both[::copies, PAIR_PROBES], both[1::copies, PAIR_PROBES] = 0.0, FORCE * columns[:, PAIR_PROBES]
@@ -125,6 +130,7 @@ def unpack(stored: store.Stored) -> tuple[Run, States]:
     arrays |= {name: stored.arrays[f"state/{name}"] for name in ("b", "before") if f"state/{name}" in stored.arrays}
     if run.has_network:
         arrays["curves"] = network_rows(run, stored.arrays)
+        arrays |= {"pairs": _pairs_of(stored.arrays, copies)} if kept.size else {}
         return run, States.from_arrays(stored.arrays["state/record"], kept, arrays, samples)
     nothing = np.full_like(stored.arrays["m"], np.nan)
     rows = recorded_rows(run) if run.known else ROWS + observables_of(run)     # something is a user's, and not known here

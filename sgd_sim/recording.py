@@ -6,7 +6,7 @@ longer run records before the old end are a subset of those that the shorter run
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,12 +35,14 @@ MOST_LINEAR = 400
 def network_shapes(run: Run) -> dict[str, tuple[int, ...]]:
     """The curves of a network and the shapes that they have at one time, in the order of the rows of a curves array."""
     lengths = {"unit": run.network.units, "direction": run.network.directions}
-    return {curve.name: tuple(lengths[axis] for axis in curve.axes) for curve in NETWORK if curve.simulation == PER_STEP}
+    found = {curve.name: tuple(lengths[axis] for axis in curve.axes) for curve in NETWORK if curve.simulation == PER_STEP}
+    return found | dict.fromkeys(observables_of(run), ())
 
 
-def flattened(values: Mapping[str, Any]) -> np.ndarray:
+def flattened(values: Mapping[str, Any], observables: Iterable[str] = ()) -> np.ndarray:
     """The rows of a network at one time from its curves by name."""
-    return np.concatenate([np.ravel(values[curve.name]) for curve in NETWORK if curve.simulation == PER_STEP])
+    names = *(curve.name for curve in NETWORK if curve.simulation == PER_STEP), *observables
+    return np.concatenate([np.ravel(values[name]) for name in names])
 
 
 def network_curves(run: Run, curves: np.ndarray) -> dict[str, np.ndarray]:

@@ -53,13 +53,14 @@ class Share:
 @dataclass(frozen=True, eq=False, repr=False)
 class SimulatedKernels:
     """Two-time quantities of all instances, which are the first axis. As `kernels` at pairs of waiting times, t = t_w, symmetric
-    (R: causal); as `columns` at all recorded times t, NaN for t < t_w. M_C of the last time is NaN: no mini-batch is drawn then."""
+    (R: causal); as `columns` at all recorded times t, NaN for t < t_w. M_C of the last time is NaN: no mini-batch is drawn then. Of
+    a network there is C alone, with two more axes of units."""
 
     t: np.ndarray       # (L,)
     t_w: np.ndarray     # (J,)
-    C: np.ndarray       # (instances, L, J)
-    M_C: np.ndarray
-    R: np.ndarray
+    C: np.ndarray       # (instances, L, J), or (instances, L, J, p, p)
+    M_C: np.ndarray | None = None
+    R: np.ndarray | None = None
 
     def mean(self, name: str) -> np.ndarray:
         """(L, J): average over the instances of which it is known."""
@@ -69,9 +70,10 @@ class SimulatedKernels:
         """(L, J): standard error of the mean."""
         return finite_error(getattr(self, name))
 
-    def after(self, name: str, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """tau, the mean at (t_w + tau, t_w) and its error, for waiting time j."""
-        mean, error = self.mean(name)[:, j], self.error(name)[:, j]
+    def after(self, name: str, j: int, *units: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """tau, the mean at (t_w + tau, t_w) and its error, for waiting time j; of a network between two of its units."""
+        place: Any = (slice(None), j, *units)
+        mean, error = self.mean(name)[place], self.error(name)[place]
         known = np.isfinite(mean)
         return self.t[known] - self.t_w[j], mean[known], error[known]
 

@@ -64,7 +64,7 @@ def check(run: Run, comm: Comm) -> None:
     """UserError for a run that cannot be simulated here: not meant for it, no such device, not enough memory."""
     check_support(run, "simulation")
     kept, n = simulated_steps(run).size, run.simulation.dimension
-    if kept and n < (least := 1 << kept.bit_length()):
+    if kept and not run.has_network and n < (least := 1 << kept.bit_length()):
         raise UserError(f"[simulation] kernels = true: {kept} waiting times need a dimension of at least {least}, for as many "
                         f"independent forces; dimension is {n}, or list fewer theory.waiting_times")
     if run.simulation.device == "gpu":

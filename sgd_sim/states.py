@@ -17,7 +17,7 @@ from dmft.model.experiment import Experiment
 from dmft.model.runfile import Run
 from dmft.model.two_times import simulated_steps, snapshot_steps
 from sgd_sim.landscape import sizes
-from sgd_sim.recording import record_steps, recorded_rows
+from sgd_sim.recording import PAIR_PROBES, record_steps, recorded_rows
 
 NOT_STARTED = -1
 NO_STEPS = np.zeros(0, np.int64)     # no steps
@@ -40,7 +40,7 @@ class States:
     b: np.ndarray             # (L,) intercept
     before: np.ndarray        # (L, N) weights of the step before, with momentum, else (L, 0)
     kept: np.ndarray          # (J,) kept steps of two-time quantities
-    pairs: np.ndarray         # (L, 3, R, J), NaN where not reached
+    pairs: np.ndarray         # (L, 3, R, J), of networks (L, 1, R, J, p, p), NaN where not reached
     kept_w: np.ndarray        # (L, J, N) float32, weights and gradients at the kept steps; (L, 0, 0) in a result, which needs
     kept_g: np.ndarray        # (L, J, M) float32  them no more
     snapshot_w: np.ndarray    # (L, S, N) weights and intercepts at the times of theory.snapshots, NaN where not reached
@@ -52,7 +52,7 @@ class States:
     @property
     def copies(self) -> int:
         """Lines of an instance."""
-        return 2 if self.kept.size or self.C_12.shape[1] else 1
+        return 2 if self.kept.size and self.pairs.shape[1] > PAIR_PROBES or self.C_12.shape[1] else 1
 
     def overlaps(self) -> np.ndarray:
         """(instances, R): C_12 = w_1.w_2/N of the two clones of every instance, NaN where one of them has not come. Eq.
@@ -125,7 +125,7 @@ def stops(first: int, last: int, *kept: np.ndarray) -> list[int]:
 
 def copies_of(run: Run) -> int:
     """Lines of an instance."""
-    return 2 if run.simulation.kernels or run.simulation.clones else 1
+    return 2 if run.simulation.kernels and not run.has_network or run.simulation.clones else 1
 
 
 def remembers(run: Run) -> bool:
@@ -144,12 +144,14 @@ def empty_states(run: Run) -> States:
     record, kept = record_steps(run), simulated_steps(run)
     lines, cloned = run.simulation.instances * copies_of(run), record.size if run.simulation.clones else 0
     n, m = parameters(run), sizes(run.simulation.dimension, run.problem.alpha)[1]
+    p, network = run.network.units, run.has_network
+    pairs = (1, record.size, kept.size, p, p) if network else (len(SIMULATED_KERNELS), record.size, kept.size)
     return States(record, np.full(lines, NOT_STARTED, np.int64), np.zeros((lines, n)),
                   np.zeros((lines, m if run.algorithm.kind == "persistent_sgd" else 0), np.uint8),
                   np.full((lines, len(recorded_rows(run)), record.size), np.nan), np.full(lines, -1, np.int64),
                   np.zeros(lines), np.zeros((lines, n if remembers(run) else 0)), kept,
-                  np.full((lines, len(SIMULATED_KERNELS), record.size, kept.size), np.nan),
-                  np.zeros((lines, kept.size, n), np.float32), np.zeros((lines, kept.size, m), np.float32),
+                  np.full((lines, *pairs), np.nan), np.zeros((lines, kept.size, n), np.float32),
+                  np.zeros((lines, kept.size, 0 if network else m), np.float32),
                   np.full((lines, snapshot_steps(run).size, n), np.nan), np.full((lines, snapshot_steps(run).size), np.nan),
                   np.full((lines, cloned), np.nan), np.full((lines, cloned, n if cloned else 0), np.nan, np.float32))
 

@@ -81,11 +81,16 @@ class CommitteeMarch(Forward):
         self.exchangeable = network.exchangeable
         p, k = network.units, network.directions
         shapes = {"m": (p, k), "C": (p, p), "a": (p,), "beta": (p,), "loss": (), "delta_nu": (p, p), "mu": (p, k), "ibp_gap": ()}
+        shapes |= dict.fromkeys(experiment.observables, ())
         self.curves = {name: np.full((experiment.steps + 1, *shape), np.nan) for name, shape in shapes.items()}
         self.kernels, self.columns = self.empty_kernels()
 
     def terms(self) -> list[np.ndarray]:
-        return [self.samples.row_sums(self.weights.state)]
+        state, samples = self.weights.state, self.samples
+        lines = [samples.row_sums(state)]
+        if self.experiment.observables and isinstance(samples, CommitteeSamples):  # a card has none (model/support.py)
+            lines.append(samples.averaged_sums(state))
+        return lines
 
     def take(self, totals: list[np.ndarray]) -> None:
         """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
@@ -98,6 +103,7 @@ class CommitteeMarch(Forward):
         closing = weights.close(found.row, found.noise)
         values = {"m": weights.m_w, "C": weights.C_now, "a": weights.state.a, "beta": weights.state.beta,
                   "loss": sums[places.v], "delta_nu": found.row.delta_nu, "mu": found.row.mu, "ibp_gap": found.gap}
+        values |= zip(self.experiment.observables, totals[1] if self.experiment.observables else (), strict=True)
         for name, value in values.items():
             self.curves[name][n] = value
         enter_units(self.kernels, self.columns, self.kept, weights, found.row)

@@ -22,11 +22,14 @@ from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.streams import normal2
 from dmft.equations.history import History, Plan
 from dmft.equations.noise import add_scaled, dot
+from dmft.model.activations import apply
 from dmft.model.experiment import Experiment
 from dmft.model.loss import Loss
 from dmft.model.losses import built_in
 from dmft.model.minibatches import own_weight
 from dmft.model.network import TwoLayer
+from dmft.model.sample_averages import averages
+from dmft.samples.averages import AveragedOver, averaged_sums
 from dmft.samples.sampling import Sampling, lines_of
 from dmft.samples.state import Randomness, Step
 from dmft.samples.tangents import Bounds
@@ -293,6 +296,14 @@ class CommitteeSamples:
     def columns(self) -> int:
         """c, the columns of the tangents."""
         return self.tangents.E.shape[2]
+
+    def averaged_sums(self, state: UnitState) -> np.ndarray:
+        """(blocks, averages): weighted sums of the experiment's observables over outputs f at the weights."""
+        u = self.units
+        h, m = (self.at_weights.h, state.m_w) if self.at_weights else (u.h, state.m)
+        f = apply(self.network.activation.s, h + u.kappa @ m.T + state.beta) @ state.a
+        samples = AveragedOver(u.weight, np.ascontiguousarray(u.kappa[:, 0]), u.y, np.ones_like(u.y), u.s)
+        return averaged_sums(averages(self.experiment.observables), self.block, samples, f, 0.0, 0.0)
 
     def advance(self, drive: UnitDrive, plan: Plan) -> None:
         """From step n to n+1; `plan` is what History.push(n) said."""

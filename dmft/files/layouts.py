@@ -48,7 +48,7 @@ AXES = ("samples", "learning_rate", "blocks_per_level", "mixing")
 TUNED = "estimator."  # before the name of a number of dmft.Estimator that is the axis of a study
 
 # Versions of checkpoints, and of what is drawn again when a run continues; checkpoints without the attribute are older.
-CHECKPOINTS = {"theory": 9, "simulation": 4, "onepass": 5}
+CHECKPOINTS = {"theory": 10, "simulation": 4, "onepass": 5}
 
 
 _ROW = "active/{{i}}/instances/own/{}"     # in checkpoints of the simulator and of one-pass SGD
@@ -106,6 +106,8 @@ LAYOUTS = {
          Dataset("snapshots/visited", ("visited",), TIMES, group="hessian"),
          *each(("h", "g"), ("replica", "sample", "visited"), "snapshots/{}", group="hessian"),
          Dataset("snapshots/gram", ("replica", "visited", "visited"), group="hessian"),
+         Dataset("snapshots/xi", ("replica", "sample", "visited"), group="heat"),
+         Dataset("snapshots/heat", ("replica", "visited", "visited"), group="heat"),
          Dataset("history", ("sweep", "replica"), optional=True),
          *each(with_errors(RANDOM_START), ("time",), group="random start"),
          *each(with_errors(RANDOM_KERNELS), ("saved", "saved"), "kernels/{}", group="random start"),

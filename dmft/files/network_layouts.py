@@ -74,6 +74,10 @@ NETWORK_LAYOUTS = {
     "simulation": FileLayout(
         (Dataset("t", ("time",), TIMES),
          *_over([curve for curve in NETWORK if curve.simulation], ("instance", "time")),
+         *each(("columns/t_w", "kernels/t"), ("waiting",), type=TIMES, group="two times"),
+         Dataset("columns/t", ("time",), TIMES, group="two times"),
+         Dataset("kernels/C", ("instance", "waiting", "waiting", "unit", "unit"), group="two times"),
+         Dataset("columns/C", ("instance", "time", "waiting", "unit", "unit"), group="two times"),
          Dataset("diverged", ("instance",), WHOLE_NUMBERS), Dataset("state/record", ("time",), WHOLE_NUMBERS),
          Dataset("state/step", ("instance",), WHOLE_NUMBERS), Dataset("state/diverged_at", ("instance",), WHOLE_NUMBERS),
          Dataset("state/w", ("instance", "parameter")), Dataset("state/b", ("instance",)),
@@ -84,6 +88,8 @@ NETWORK_LAYOUTS = {
          *each(("step", "diverged_at"), ("instance",), "active/{{i}}/instances/own/{}", type=WHOLE_NUMBERS),
          Dataset("active/{i}/instances/own/curves", ("instance", "curve", "time")),
          Dataset("active/{i}/instances/own/w", ("instance", "parameter")),
+         Dataset("active/{i}/instances/own/pairs", ("instance", 1, "time", "waiting", "unit", "unit"), group="two times"),
+         Dataset("active/{i}/instances/own/kept_w", ("instance", "waiting", "parameter"), group="two times"),
          Dataset("active/{i}/instances/own/s", ("instance", "byte"), BYTES)),
         PROGRESS, {"byte": 0}),
 }

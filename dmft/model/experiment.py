@@ -168,7 +168,7 @@ def observables_of(run: Run) -> tuple[str, ...]:
     """Names of the curves of a run that are averages over samples: those of the table that are defined for it, and its own. Where
     something is a user's and not registered here (in a result that is read back) nobody knows the labels."""
     if run.has_network:
-        return ()
+        return run.theory.observables
     fixed = defined(data_of(run.problem), make_start(run.problem).random) if run.known else TABLE
     return *(curve.name for curve in fixed if curve.value and (run.known or curve.where is everywhere)), *run.theory.observables
 

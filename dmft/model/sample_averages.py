@@ -8,7 +8,7 @@ from typing import Any
 
 from dmft.core.compiled import compiled_scalar
 from dmft.core.errors import UserError
-from dmft.model.curves import AVERAGE, KNOWN, CurveDefinition, registered
+from dmft.model.curves import AVERAGE, KNOWN, NETWORK_KNOWN, CurveDefinition, registered
 from dmft.model.loss_family import POINTS
 from dmft.model.quantities import OTHERS
 
@@ -16,7 +16,8 @@ from dmft.model.quantities import OTHERS
 SAMPLES = [(f, y, h0) for (f, y), (h0, _) in zip(POINTS, reversed(POINTS), strict=True)]
 # Names of results, files and mappings that a curve must not take.
 RESERVED = frozenset((
-    *KNOWN, *OTHERS, "active", "attrs", "averaged", "bias", "clear", "columns", "copy", "curve", "curves", "dimension_bound",
+    *KNOWN, *NETWORK_KNOWN, *OTHERS,
+    "active", "attrs", "averaged", "bias", "clear", "columns", "copy", "curve", "curves", "dimension_bound",
     "error_from_overlaps", "escape", "fdt", "finished", "first_passage", "fromkeys", "generalization", "get", "datasets",
     "hessian", "history_error", "instances", "items", "kernels", "keys", "mean", "median", "names", "outcome", "plot", "pop",
     "popitem", "quantile", "random_start", "replicas", "run", "sampled", "save", "setdefault", "share_below", "share_passed",
@@ -28,10 +29,11 @@ def register_observable(name: str, value: Callable[[Any, Any, Any], Any], label:
                         unit: str = "1") -> CurveDefinition:
     """Make a curve known: the average of value(f, y, h0) over the training samples.
 
-    f is the field of the student on a sample, intercept included; y is its label as the loss sees it; h0 = x.w0/sqrt(N) is the
-    field of w0, in a mixture of clusters too. `value` is compiled by Numba, and translated to CUDA for device = "gpu". A run has
-    the curve if its [theory] observables name it: `run.replace(observables=["name"])`. label: of axes; meaning, unit: for
-    tables. Results hold them, so that files can be read where the function is not known.
+    f is the field of the student on a sample, intercept included, and of a network its output; y is its label as the loss sees it;
+    h0 = x.w0/sqrt(N) is the field of w0, in a mixture of clusters too, and of a network that of its first direction. `value` is
+    compiled by Numba, and translated to CUDA for device = "gpu". A run has the curve if its [theory] observables name it:
+    `run.replace(observables=["name"])`. label: of axes; meaning, unit: for tables. Results hold them, so that files can be read
+    where the function is not known.
     """
     where = f"register_observable: {name!r}"
     if not isinstance(name, str) or not name.isidentifier():

@@ -80,13 +80,17 @@ def simulated_steps(run: Run) -> np.ndarray:
 
 
 def kernel_bytes(run: Run) -> int:
-    """Bytes of the weights and gradients that an instance keeps for its two-time quantities, both copies."""
+    """Bytes of the weights and gradients that an instance keeps for its two-time quantities, both copies; of a network weights
+    alone, of its only copy."""
     n = run.simulation.dimension
+    if run.has_network:
+        return 4 * simulated_steps(run).size * run.network.units * (n + 2)
     return 2 * 4 * simulated_steps(run).size * (n + max(1, round(run.problem.alpha * n)))
 
 
 def snapshot_bytes(run: Run) -> int:
     """Bytes of the snapshots of all replicas of a theory, as its file holds them; memory has them SNAPSHOTS_HELD times at the
     end."""
-    numbers = 2 * snapshot_steps(run).size + 2 * visited_steps(run).size + 4 if run.theory.snapshots else 0
+    per_visited = 2 + bool(np.any(run.algorithm.at_steps("temperature")))
+    numbers = 2 * snapshot_steps(run).size + per_visited * visited_steps(run).size + 4 if run.theory.snapshots else 0
     return 8 * run.theory.replicas * run.theory.samples * numbers

@@ -29,7 +29,8 @@ class HessianLaw:
     """Numbers of every replica, by name: edges of the bulk, lowest and largest eigenvalue (an outlier, or the edge) with the
     squared overlap of its vector with the teacher (0 at an edge); on the sphere nu_c (`multiplier`), and the lowest eigenvalue
     along the sphere (`soft`) with the overlap of its vector with the teacher's part normal to w. `complete` is False where outliers
-    are not known (heat, momentum, hidden first steps, a loss that has vanished): then there are edges alone."""
+    are not known (Nesterov's momentum, heat with momentum, hidden first steps, a loss that has vanished): then there are edges
+    alone."""
 
     t: float
     dimension: int                          # of the data set whose tails are seen, [hess-trim]
@@ -59,7 +60,9 @@ def hessian_law(run: Run, snapshots: Snapshots, curves: Mapping[str, np.ndarray]
         raise UserError("hessian: the loss of this run is a plug-in's; load it first (--plugin FILE.py)")
     experiment, i = Experiment.from_run(run), int(np.argmin(np.abs(snapshots.t - t)))
     step = int(np.searchsorted(times, snapshots.t[i] - 1e-9))
-    complete = snapshots.h is not None and not experiment.hidden and experiment.update.plain and not experiment.heat_n[:step].any()
+    update, heated = experiment.update, bool(experiment.heat_n[:step].any())
+    complete = snapshots.h is not None and not experiment.hidden and not update.looks_ahead
+    complete &= not heated or snapshots.xi is not None and update.plain
     first, now = np.nanmean(curves["loss"][:, [0, step]], axis=0)
     complete &= bool(now >= RESOLVED_LOSS * first)
     loss, alpha = experiment.losses[experiment.loss_n[min(step + experiment.hidden, experiment.steps - 1)]], run.problem.alpha
@@ -113,19 +116,26 @@ def _enter(numbers: dict[str, list[float]], laws: list[Curvatures], complete: bo
 
 def _fields(snapshots: Snapshots, m: np.ndarray, times: np.ndarray, i: int, r: int, known: np.ndarray,
             sphere: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Fields (K, r) of an orthonormal basis of teacher and visited weights, the teacher first, and sums of gradients (K, s) between
-    these; along the sphere the basis is normal to the present weights. Eq. [hess-snapshots]."""
+    """Fields (K, r) of an orthonormal basis of teacher, visited weights and noise between these, the teacher first, and sums (K, s)
+    of gradients between them; along the sphere the basis is normal to the present weights. Eqs. [hess-snapshots], [hess-heat]."""
     assert snapshots.visited is not None and snapshots.h is not None and snapshots.g is not None and snapshots.gram is not None
     last = int(np.searchsorted(snapshots.visited, snapshots.t[i] - 1e-9))
     at = np.searchsorted(times, snapshots.visited[:last + 1] - 1e-9)
-    gram = np.ones((last + 2, last + 2))
-    gram[0, 1:] = gram[1:, 0] = m[at]
-    gram[1:, 1:] = snapshots.gram[r, :last + 1, :last + 1]
     present = last + 1
+    # no column of the noise between times without heat
+    felt = np.zeros(0, int) if snapshots.xi is None else np.flatnonzero(snapshots.xi[r, :, :present].any(axis=0))
+    gram = np.eye(present + felt.size + 1)
+    gram[0, 1:present + 1] = gram[1:present + 1, 0] = m[at]
+    gram[1:present + 1, 1:present + 1] = snapshots.gram[r, :present, :present]
+    columns = [snapshots.k[r], snapshots.h[r, :, :present]]
+    if snapshots.xi is not None and snapshots.heat is not None:
+        gram[1:present + 1, present + 1:] = snapshots.heat[r, :present][:, felt]  # [hess-heat]
+        gram[present + 1:, 1:present + 1] = gram[1:present + 1, present + 1:].T
+        columns.append(snapshots.xi[r][:, felt])
     taken = basis(gram, (present, 0, 1) if sphere else (0, present, 1), BASIS_TOLERANCE)
-    raw = np.column_stack([snapshots.k[r], snapshots.h[r, :, :last + 1]])[known][:, taken]
+    raw = np.column_stack(columns)[known][:, taken]
     f = solve_triangular(cholesky(gram[np.ix_(taken, taken)], lower=True), raw.T, lower=True).T
-    chosen = np.sort([one - 1 for one in taken if one])
+    chosen = np.sort([one - 1 for one in taken if 0 < one <= present])
     sums = np.column_stack([snapshots.g[r, known, first + 1:end + 1].sum(axis=1) for first, end in zip(chosen, chosen[1:])] or
                            [np.zeros((known.sum(), 0))])
     return (f[:, 1:] if sphere else f), sums

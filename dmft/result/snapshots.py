@@ -28,6 +28,9 @@ class Snapshots:
     h: np.ndarray | None = None             # (replicas, samples, V) fields in units of sd, without an intercept
     g: np.ndarray | None = None             # (replicas, samples, V) sums of gradients since the visited time before
     gram: np.ndarray | None = None          # (replicas, V, V) C between visited times
+    # With heat besides, of the noise of the weights since the visited time before, a vector of norm sqrt(N):
+    xi: np.ndarray | None = None            # (replicas, samples, V) its fields
+    heat: np.ndarray | None = None          # (replicas, V, V) its overlap (second time) with the weights (first time)
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:

@@ -319,7 +319,7 @@ def theory_of(stored: store.Stored) -> Theory:
     def part(prefix: str) -> dict[str, np.ndarray]:
         return {name[len(prefix):]: array for name, array in stored.arrays.items() if name.startswith(prefix)}
 
-    known = NETWORK_CURVES if run.has_network else (*THEORY_CURVES, *run.theory.observables)
+    known = *(NETWORK_CURVES if run.has_network else THEORY_CURVES), *run.theory.observables
     curves = {key: stored.arrays[key] for name in known if name in stored.arrays
               for key in (name, f"{name}_error")}
     attrs = {name: value for name, value in stored.attrs.items() if name != "outcome"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,7 +45,13 @@ class Kernels:
     @property
     def single(self) -> Kernels:
         """The kernels between single times alone."""
-        at = np.flatnonzero(self.exact)
+        return self._at(np.flatnonzero(self.exact))
+
+    def near(self, times: Sequence[float]) -> Kernels:
+        """The kernels between the saved times nearest to these."""
+        return self._at(np.unique([int(np.argmin(np.abs(self.t - time))) for time in times]))
+
+    def _at(self, at: np.ndarray) -> Kernels:
         return Kernels(**{name: array[at] if array.ndim == 1 else array[np.ix_(at, at)] for name, array in self.arrays.items()})
 
     @property
@@ -91,9 +98,10 @@ class Columns:
         """Times and all columns that this result has, by name."""
         return {name: array for name, array in vars(self).items() if array is not None}
 
-    def after(self, name: str, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """tau, a kernel at (t_w + tau, t_w) and its error, for waiting time j and the times from there on that were reached."""
-        values, errors = getattr(self, name)[:, j], getattr(self, f"{name}_error")[:, j]
+    def after(self, name: str, j: int, *units: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """tau, a kernel at (t_w + tau, t_w) and its error, for waiting time j and the times from there on that were reached; of a
+        network between two of its units."""
+        values, errors = (getattr(self, each)[(slice(None), j, *units)] for each in (name, f"{name}_error"))
         known = np.isfinite(values)
         return self.t[known] - self.t_w[j], values[known], errors[known]
 

@@ -158,7 +158,7 @@ def _host_step(run: Run) -> float:
 
 def _lines(run: Run) -> int:
     """Runs of the algorithm: instances, or two copies of each."""
-    return run.simulation.instances * (2 if run.simulation.kernels or run.simulation.clones else 1)
+    return run.simulation.instances * (2 if run.simulation.kernels and not run.has_network or run.simulation.clones else 1)
 
 
 def _simulation_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:

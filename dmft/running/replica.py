@@ -312,8 +312,9 @@ class Replica:
             told[HISTORY_ERROR] = history_error(*(self._figures(name) | self._fluctuations(name) for name in (beside, COARSE)))
         solution = Solution(whole.curves, {**whole.kernels, **_columns(whole)}, told, whole.outcome, residuals,
                             {**whole.random_start(), **halves})
-        own, gram = (whole.snapshot(), whole.snapshots.gram) if isinstance(whole, March) else ({}, np.zeros((0, 0)))
-        return Part({**solution.arrays(), **({"gram": gram} if gram.size else {})}, own, whole.blocks.lines, whole.blocks.samples)
+        own, between = (whole.snapshot(), whole.snapshots.between) if isinstance(whole, March) else ({}, {})
+        return Part({**solution.arrays(), **({"between": between} if between else {})}, own, whole.blocks.lines,
+                    whole.blocks.samples)
 
     def _figures(self, solution: str) -> dict[str, np.ndarray]:
         """Curves and columns of one of the solutions, by name."""

@@ -23,6 +23,7 @@ from dmft.core.memory import free_bytes
 from dmft.core.parallel import Comm, world
 from dmft.core.parts import Part
 from dmft.core.stopping import Stop
+from dmft.core.tree import nest
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.files.layouts import CHECKPOINTS
 from dmft.model.callbacks import Callback
@@ -272,8 +273,7 @@ class TheoryJob:
         return Replica(self.setup, index, group)
 
     def enter(self, index: int, solution: Part) -> None:
-        gram = {"gram": solution.shared["gram"]} if "gram" in solution.shared else {}
-        self.statistics.add(Solution.from_arrays(solution.shared), {**solution.own, **gram})
+        self.statistics.add(Solution.from_arrays(solution.shared), {**solution.own, **nest(solution.shared).get("between", {})})
 
     def state(self) -> dict[str, Any]:
         """The statistics of the finished replicas, if there are any, and the first guess of an iteration."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -10,6 +11,16 @@ from numba import njit
 from dmft.core.compiled import UNCOUNTED
 from dmft.model.curves import CurveDefinition
 from dmft.samples.state import SampleState
+
+
+class AveragedOver(NamedTuple):
+    """What an average needs to know of the samples of a network, as of SampleState; each (count,)."""
+
+    weight: np.ndarray
+    k: np.ndarray  # field of the first direction
+    y: np.ndarray
+    sd: np.ndarray
+    s: np.ndarray
 
 
 @lru_cache
@@ -31,7 +42,7 @@ def _make_sums(curve: CurveDefinition):
     return sums
 
 
-def averaged_sums(curves: tuple[CurveDefinition, ...], block: int, state: SampleState, h: np.ndarray, m: float,
+def averaged_sums(curves: tuple[CurveDefinition, ...], block: int, state: SampleState | AveragedOver, h: np.ndarray, m: float,
                   b: float) -> np.ndarray:
     """(blocks, curves): weighted sums over blocks of samples, in order. h (count,), m, b: of the fields sd (h + m k) + b."""
     sums = np.empty((len(curves), -(-len(h) // block)))

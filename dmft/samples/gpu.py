@@ -74,7 +74,7 @@ class GpuSamples:
         self.gpu, self.experiment, self.history, self.count = card.gpu, experiment, history, len(draws.h)
         self.company = card.company(experiment, history, draws, block, sampling, dtype, tiling)
         self.at = self.company.enter(draws, weight, sampling)
-        self.carriers = self.company.carriers
+        self.carriers, self.keys = self.company.carriers, sampling.keys
         self.n, self.order = 0, history.order  # before the next step
         self._begun: tuple[float, float, float] | None = None  # arguments of a `begin_sums` that `row_sums` has not asked for yet
 

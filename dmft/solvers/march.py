@@ -81,7 +81,8 @@ class March(Causal):
         self.clones: Clones | None = None
         if experiment.clones and isinstance(self.samples, Samples):  # a card has none (model/support.py)
             self.clones = Clones(experiment, self.history, self.samples, sampling)
-        self.snapshots = SampleSnapshots(wanted.snapshots, wanted.visited, blocks.lines.stop - blocks.lines.start)
+        self.snapshots = SampleSnapshots(wanted.snapshots, wanted.visited, blocks.lines.stop - blocks.lines.start,
+                                         bool(experiment.heat_n.any()))
 
     @property
     def company(self) -> Hashable:

@@ -159,7 +159,7 @@ def make(figure: PaperFigure, size: str, commands: Mapping[str, Command], say: C
 def _compute(one: Computation, commands: Mapping[str, Command], say: Callable[[str], None], way: Way) -> int:
     """One of them, and its numbers to where they are kept. What a time limit left of a theory by processes is not its end: it is
     kept under another name."""
-    if one.half == "theory" and way.processes and way.numbers is not None:
+    if one.half == "theory" and way.processes and way.numbers is not None and not one.run().simulation.kernels:
         lines = side_by_side(one.run(), way.processes, way.deadline, say)
         if lines is None:
             return EXIT_STOPPED

@@ -1,8 +1,9 @@
 """The numbers of a figure: what is kept of a simulation and of a theory, small enough for a repository, and all that is drawn.
 
 A result file holds every run, some megabytes; its numbers hold means, medians, shares of solved runs and a few single runs at the
-recorded times, as JSON with five digits, under DIR/FIGURE/SERIES.HALF.json. Numbers name the run that made them: they stand for it
-in `dmft figure --numbers DIR`, where nothing else changed but where it is computed.
+recorded times, and kernels between waiting times where a run measures them, as JSON with five digits, under
+DIR/FIGURE/SERIES.HALF.json. Numbers name the run that made them: they stand for it in `dmft figure --numbers DIR`, where nothing
+else changed but where it is computed.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from dmft.core.errors import FileError
 from dmft.model.runfile import Run, parse_run
 from dmft.result.comparison import Curve
 from dmft.result.theory import Theory
+from dmft.result.two_time import Kernels
 from sgd_sim import SimulationResult
 from sgd_sim.recording import record_steps
-from sgd_sim.result import SOLVED, wilson
+from sgd_sim.result import SOLVED, SimulatedKernels, wilson
 
 DRAWN = ("m", "loss", "mse", "mse_fresh", "error", "error_fresh")  # curves that figures show
 RANKS = 2.0      # standard errors of the rank of a median to each side
@@ -60,6 +62,7 @@ class Runs(FigureCurves):
     rise: tuple[float, float]         # `largest_rise` of mse_fresh
     lines: np.ndarray                 # (some runs, times) m of single runs
     diverged: int                     # runs, besides `count`
+    kernels: SimulatedKernels | None = None
 
     @property
     def instances(self) -> int:
@@ -76,7 +79,7 @@ class Runs(FigureCurves):
         diverged = int(result.diverged.sum())
         return cls(result.run, result.t, result.instances - diverged, {name: _statistics(each) for name, each in values.items()},
                    _made(result.attrs), below.sum(axis=0), np.sort(at),
-                   largest_rise(values.get("mse_fresh", np.empty((0, 1)))), values["m"][:SINGLE], diverged)
+                   largest_rise(values.get("mse_fresh", np.empty((0, 1)))), values["m"][:SINGLE], diverged, result.kernels)
 
     def share(self, at: int = -1) -> tuple[float, float, float]:
         """The share of solved runs at a recorded time, with the ends of its 95 % interval."""
@@ -86,16 +89,19 @@ class Runs(FigureCurves):
 
 @dataclass(frozen=True)
 class Lines(FigureCurves):
-    """Curves of a theory, with the bias of m where it is known."""
+    """Curves of a theory, with the bias of m where it is known, and the kernels between the waiting times of a run that simulates
+    them."""
 
     bias: np.ndarray | None
+    kernels: Kernels | None = None
 
     @classmethod
     def of(cls, theory: Theory) -> Lines:
         """The curves of a result."""
         found = {name: {"mean": theory.curves[name], "error": theory.curves[f"{name}_error"]}
                  for name in DRAWN if name in theory.curves}
-        return cls(theory.run, theory.t, int(theory.averaged.sum()), found, _made(theory.attrs), theory.bias.get("m"))
+        kernels = theory.kernels.single.near(theory.run.theory.waiting_times) if theory.run.simulation.kernels else None
+        return cls(theory.run, theory.t, int(theory.averaged.sum()), found, _made(theory.attrs), theory.bias.get("m"), kernels)
 
     def thinned(self) -> Lines:
         """The same at the times of the simulation of its run, and at THEORY_PER_DECADE times a decade."""
@@ -107,7 +113,7 @@ class Lines(FigureCurves):
         at = at[at < self.t.size]
         return Lines(self.run, self.t[at], self.count,
                      {name: {kind: each[at] for kind, each in found.items()} for name, found in self.curves.items()},
-                     self.made, None if self.bias is None else self.bias[at])
+                     self.made, None if self.bias is None else self.bias[at], self.kernels)
 
 
 Numbers = Runs | Lines
@@ -165,6 +171,10 @@ def keep(path: Path, numbers: Numbers) -> None:
                   "solved_at": numbers.solved_at[np.isfinite(numbers.solved_at)], "rise": numbers.rise, "lines": numbers.lines}
     else:
         found |= {"count": numbers.count} | ({} if numbers.bias is None else {"bias": numbers.bias})
+    if numbers.kernels is not None:
+        times = numbers.kernels.t.size
+        found["kernels"] = {name: array if name in ("t", "t_w", "t_last") else array.reshape(-1, times * times)
+                            for name, array in vars(numbers.kernels).items() if array is not None}
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_suffix(".part")
     beside.write_text(json.dumps(_plain(found), separators=(",", ":")).replace('"curves"', '\n"curves"') + "\n")
@@ -183,13 +193,21 @@ def kept(path: Path, half: str, run: Run | None = None) -> Numbers | None:
     if run is not None and essence(made_by, half) != essence(run, half):
         return None
     curves = {name: {kind: _array(each) for kind, each in statistics.items()} for name, statistics in found["curves"].items()}
-    t = _array(found["t"])
+    t, kernels = _array(found["t"]), _pairs(found.get("kernels", {}))
     if half == "theory":
-        return Lines(made_by, t, found["count"], curves, found["made"], _array(found["bias"]) if "bias" in found else None)
+        return Lines(made_by, t, found["count"], curves, found["made"], _array(found["bias"]) if "bias" in found else None,
+                     Kernels(**{name: each[0] if each.ndim == 3 else each for name, each in kernels.items()}) if kernels else None)
+    simulated = SimulatedKernels(**kernels) if kernels else None
     at = np.concatenate([_array(found["solved_at"]), np.full(found["instances"] - len(found["solved_at"]), np.inf)])
     rise = _array(found["rise"])
     return Runs(made_by, t, found["instances"] - found["diverged"], curves, found["made"], np.array(found["solved"]), at,
-                (float(rise[0]), float(rise[1])), _array(found["lines"]).reshape(-1, t.size), found["diverged"])
+                (float(rise[0]), float(rise[1])), _array(found["lines"]).reshape(-1, t.size), found["diverged"], simulated)
+
+
+def _pairs(found: Mapping[str, list]) -> dict[str, np.ndarray]:
+    """Kernels by name: times, and (instances, times, times)."""
+    arrays = {name: _array(values) for name, values in found.items()}
+    return {name: each if each.ndim == 1 else each.reshape(-1, arrays["t"].size, arrays["t"].size) for name, each in arrays.items()}
 
 
 def _array(values: list) -> np.ndarray:

@@ -26,6 +26,8 @@ def scaled(run: Run, half: str, scale: float) -> dict[str, Any]:
     changes["algorithm.t_max"] = steps * eta
     if isinstance(algorithm.temperature, tuple):
         changes["algorithm.temperature"] = [[shorter * time, value] for time, value in algorithm.temperature]
+    if run.theory.waiting_times:
+        changes["theory.waiting_times"] = [shorter * time for time in run.theory.waiting_times]
     if isinstance(run.simulation.record, tuple):
         changes["simulation.record"] = [shorter * time for time in run.simulation.record]
     return changes

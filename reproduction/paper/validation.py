@@ -1,4 +1,5 @@
-"""Theory against simulation extrapolated to N = infinity: four algorithms, two sample complexities, several times."""
+"""Theory against simulation extrapolated to N = infinity: four algorithms, two sample complexities, several times; and kernels
+between pairs of times."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from scipy.stats import t as student
 from reproduction.paper.computations import Data
 from reproduction.paper.figure import PaperFigure, Series, Size
 from reproduction.paper.findings import against
+from reproduction.paper.kernel_validation import kernel_series, kernel_sizes, kernel_table
 
 VALIDATION_KINDS = ("gd", "sgd", "persistent_sgd", "langevin")
 ALPHAS = (2, 3)
@@ -42,18 +44,19 @@ def _instances(counts: tuple[int, ...]) -> dict[str, dict[str, int]]:
 
 VALIDATION = PaperFigure(
     "validation", "table, no picture: theory against simulation carried to N = infinity",
-    series=tuple(_series()),
+    series=(*_series(), *kernel_series()),
     panels=(),
     columns=1,
     sizes={
         "quick": Size(theory={"theory.samples": 2000, "theory.replicas": 4, "algorithm.t_max": 2.0},
-                      simulation={"algorithm.t_max": 2.0, "simulation.record": [0.5, 2.0]}, by_series=_instances((60, 30, 6))),
-        "standard": Size(by_series=_instances((400, 200, 80))),
+                      simulation={"algorithm.t_max": 2.0, "simulation.record": [0.5, 2.0]},
+                      by_series=_instances((60, 30, 6)) | kernel_sizes(2048, 4, (40, 20, 6))),
+        "standard": Size(by_series=_instances((400, 200, 80)) | kernel_sizes(8192, 8, (160, 80, 40))),
         "full": Size(theory={"algorithm.t_max": 100.0, "theory.samples": 131_072, "theory.replicas": 16,
                              "theory.blocks_per_level": 12},
                      simulation={"algorithm.t_max": 100.0, "simulation.record": [*VALIDATION_TIMES, 100.0],
                                  "simulation.precision": "float16"},
-                     by_series=_instances((6400, 3200, 1280))),
+                     by_series=_instances((6400, 3200, 1280)) | kernel_sizes(32_768, 16, (800, 400, 200))),
     },
 )
 
@@ -65,7 +68,7 @@ def table(data: Mapping[str, Data]) -> list[str]:
     for alpha in ALPHAS:
         for kind in VALIDATION_KINDS:
             rows += _rows(kind, alpha, data)
-    return rows
+    return [*rows, "", "Kernels between pairs of times (t, t' up to 2, alpha = 2):", "", *kernel_table(data)]
 
 
 def _rows(kind: str, alpha: int, data: Mapping[str, Data]) -> list[str]:

@@ -14,6 +14,7 @@ from dmft.model.activations import apply
 from dmft.model.experiment import Experiment
 from dmft.model.network import TwoLayer, projection
 from dmft.model.runfile import Run
+from dmft.model.sample_averages import averages
 from sgd_sim.cpu.by_rows import block_rows
 from sgd_sim.cpu.dynamics import add_noise
 from sgd_sim.cpu.lanes import make_noise
@@ -92,7 +93,9 @@ class NetworkTrajectory:
         self.table, self.kind = make_table(run, samples), minibatch.kind_of(experiment.batch, run.algorithm.minibatch)
         self.noise = make_noise(seed, instance)
         self.thermal = [self.noise.thermal, *(streams.key(seed, "simulation/thermal", instance, r) for r in range(1, p))]
+        self.h0 = self.data[:samples, : self.n] @ self.directions[0] / np.sqrt(self.n)
         self.record, self.curves = states.record, states.curves[instance].copy()
+        self.kept, self.kept_w, self.pairs = states.kept, states.kept_w[instance].copy(), states.pairs[instance].copy()
         self.step, self.diverged_at = int(states.step[instance]), -1
         self.remembers = states.before.shape[1] > 0
         if self.step == NOT_STARTED:
@@ -171,7 +174,19 @@ class NetworkTrajectory:
         values = {"m": W @ self.directions.T / self.n, "C": W @ W.T / self.n, "a": a, "beta": beta,
                   "loss": np.mean([loss.v(x, y) for x, y in zip(self.outputs, self.labels)]),
                   "mse_fresh": np.mean((f - self.test_labels) ** 2)}
-        self.curves[:, column] = flattened(values)
+        told = self.experiment.observables
+        values |= {one.name: np.mean([one.value(*sample) for sample in zip(self.outputs, self.labels, self.h0)])
+                   for one in averages(told)}
+        self.curves[:, column] = flattened(values, told)
+        self._pair(column)
+
+    def _pair(self, column: int) -> None:
+        """C(t, t') (p, p) of the recorded step t with the kept steps t' up to it. Eq. [sim-pairs]."""
+        step, size = self.record[column], self.weights.size
+        self.kept_w[self.kept == step] = self.parameters
+        for j in np.flatnonzero(self.kept <= step):
+            before = self.kept_w[j, :size].reshape(-1, self.n).astype(np.float64)
+            self.pairs[0, column, j] = self.weights @ before.T / self.n  # [sim-pairs]
 
     def _update(self, settings, step: int) -> None:
         """One step of all parameters from the gradients of the last pass, or of one at the point ahead. Eqs. [c-step],
@@ -202,3 +217,5 @@ class NetworkTrajectory:
             states.before[i] = self.before if lives else 0.0
         if states.s.shape[1]:
             states.s[i] = self.s
+        if self.kept.size:
+            states.pairs[i], states.kept_w[i] = self.pairs, self.kept_w

@@ -18,7 +18,7 @@ import numpy as np
 import dmft
 from dmft.core.errors import UserError
 from tests.differential.chance import Finding
-from tests.differential.plugins import BUMP, CUT_SQUARE, HINGE, HUBER, WRONG_SIDE
+from tests.differential.plugins import BUMP, CUT_SQUARE, HINGE, HUBER
 from tests.differential.runs import EPOCHS, RUNS, labels_of, text_of
 from tests.differential.table import Case, Choice
 
@@ -165,7 +165,6 @@ REFUSALS = (
     *(Refusal(f"network, {name}", words, _plain, {**UNITS, **keys}) for name, words, keys in (
         ("signs", "made for labels", _set(problem__loss="logistic")),
         ("snapshots", "fields of a single unit", _set(theory__snapshots=[0.0])),
-        ("observables", "single unit", _set(theory__observables=[WRONG_SIDE])),
         ("iterate", "solved by the march", _set(theory__method="iterate")),
         ("temperatures", "single unit", _set(theory__fdt=True)),
         ("start", "is not used with", _set(problem__start="random")))),

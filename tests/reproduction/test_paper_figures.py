@@ -167,8 +167,8 @@ def test_wrong_names_are_one_line(dmft_main):
 
 
 def test_validation_table_says_what_was_not_run():
-    rows = validation.table({})
-    assert len(rows) == 2 + 8 and all("not run" in row for row in rows[2:])
+    rows = [row for row in validation.table({}) if row.startswith("|")]
+    assert len(rows) == 2 + 8 + 2 + 3 and all("not run" in row for row in (*rows[2:10], *rows[12:]))
 
 
 def test_points_are_spread_over_a_logarithmic_axis():

@@ -192,7 +192,8 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Any],
         observables = observables or [name for name in side.arrays if name != "t" and not name.endswith(ERROR)]
     own = [name for name in (*asked_for(ours.run.theory), *observables_of(ours.run))
            if all(name in side.arrays for side in (ours, *theirs))]
-    observables = observables or (_components(ours) if ours.run.has_network else ["V" if "V" in ours.arrays else "m", *own])
+    usual = _components(ours) if ours.run.has_network else ["V" if "V" in ours.arrays else "m"]
+    observables = observables or [*usual, *own]
     notes = [note for side in theirs for note in _differences(ours.run, side)]
     notes += [f"note: {ours.name}: {text}" for text in ours.warnings]
     if ours.outcome not in _SOUND:

@@ -25,6 +25,8 @@ class KernelComparison:
     row: np.ndarray         # (pairs,) where t and t' of a pair stand among these
     column: np.ndarray
     pairs: Comparison       # over all pairs
+    name: str               # of the kernel
+    units: tuple[int, ...]  # of a network, between which of its units
 
     def table(self, values: np.ndarray) -> np.ndarray:
         """(P, P): one value a pair, t down and t' across, NaN where there is none."""
@@ -41,13 +43,24 @@ class KernelComparison:
         lines += [f"{t:10.4g}" + "".join(f"{number_text(x, '7.2f')}" for x in z[i, :i + 1]) for i, t in enumerate(self.t[shown])]
         return "\n".join([*lines, self.summary()])
 
+    @property
+    def rms(self) -> float:
+        """Of z over all pairs."""
+        z = self.pairs.z
+        return float(np.sqrt(np.nanmean(z**2))) if np.isfinite(z).any() else np.nan
+
+    @property
+    def largest_errors(self) -> tuple[float, float]:
+        """Of theory and of simulation over all pairs."""
+        theory, simulation = (float(np.nanmax(side.error, initial=0.0)) for side in (self.pairs.theory, self.pairs.simulation))
+        return theory, simulation
+
     def summary(self) -> str:
         """The table in one line."""
-        pairs, rms = self.pairs, np.sqrt(np.nanmean(self.pairs.z**2)) if np.isfinite(self.pairs.z).any() else np.nan
-        largest = [np.nanmax(side.error, initial=0.0) for side in (pairs.theory, pairs.simulation)]
+        pairs, largest = self.pairs, self.largest_errors
         return (f"{pairs.observable}: {pairs.verdict}; {pairs.z.size} pairs of times, so correlated that they count as "
-                f"{pairs.tests:.3g}; rms z = {rms:.2f}, max |z| = {pairs.worst:.2f}, 99 % of tables stay below {pairs.bound:.1f}; "
-                f"errors up to {largest[0]:.2g} (theory) and {largest[1]:.2g} (simulation)")
+                f"{pairs.tests:.3g}; rms z = {self.rms:.2f}, max |z| = {pairs.worst:.2f}, 99 % of tables stay below "
+                f"{pairs.bound:.1f}; errors up to {largest[0]:.2g} (theory) and {largest[1]:.2g} (simulation)")
 
 
 def theory_kernels(arrays: Mapping[str, np.ndarray]) -> Kernels:
@@ -60,26 +73,29 @@ def simulated_kernels(name: str, arrays: Mapping[str, np.ndarray]) -> SimulatedK
     """The kernels of a simulation file; FileError where it has none."""
     if "kernels/C" not in arrays:
         raise FileError(f"{name}: has no two-time quantities; simulate with [simulation] kernels = true")
-    found = {key: arrays[f"kernels/{key}"] for key in ("t", *SIMULATED_KERNELS)}
+    found = {key: arrays[f"kernels/{key}"] for key in ("t", *SIMULATED_KERNELS) if f"kernels/{key}" in arrays}
     return SimulatedKernels(t_w=found["t"], **found)
 
 
 def kernels_against(theory: Kernels, count: int, simulations: Sequence[SimulatedKernels], dimensions: Sequence[int],
                     tolerance: float) -> list[KernelComparison]:
-    """C, M_C and R between the times that all have, each with a comparison; several dimensions are carried to infinity. count: of
-    the replicas behind the theory. Empty where there is no common time."""
+    """C, M_C and R between the times that all have, each with a comparison; of networks C alone, between every two units. Several
+    dimensions are carried to infinity. count: of the replicas behind the theory. Empty where there is no common time."""
     grids = [Curve(t, t, t, 0) for t in (theory.t, *(one.t for one in simulations))]
     t = common_times(grids, tolerance)
     places = [np.searchsorted(grid.t, t - tolerance) for grid in grids]
     found = []
-    for name in SIMULATED_KERNELS:
+    for name in (name for name in SIMULATED_KERNELS if all(getattr(one, name) is not None for one in simulations)):
         row, column = np.tril_indices(t.size, -1 if name == "R" else 0)      # R(t, t) is 0 on both sides
         at = [(place[row], place[column]) for place in places]
-        ours = Curve(np.arange(row.size), getattr(theory, name)[at[0]], getattr(theory, f"{name}_error")[at[0]], count)
-        values = [getattr(one, name)[:, rows, columns] for one, (rows, columns) in zip(simulations, at[1:])]
-        known = np.isfinite(ours.mean) & np.all([np.isfinite(each).any(axis=0) for each in values], axis=0)
-        if not known.any():     # M_C of the last time alone
-            continue
-        result = of_table(name, ours.where(known), [each[:, known] for each in values], dimensions)
-        found.append(KernelComparison(t, row[known], column[known], result))
+        for units in np.ndindex(getattr(theory, name).shape[2:]):
+            mean, error = (getattr(theory, each)[(*at[0], *units)] for each in (name, f"{name}_error"))
+            ours = Curve(np.arange(row.size), mean, error, count)
+            values = [getattr(one, name)[(slice(None), *pair, *units)] for one, pair in zip(simulations, at[1:])]
+            known = np.isfinite(ours.mean) & np.all([np.isfinite(each).any(axis=0) for each in values], axis=0)
+            if not known.any():     # M_C of the last time alone
+                continue
+            label = f"{name}[{','.join(map(str, units))}]" if units else name
+            result = of_table(label, ours.where(known), [each[:, known] for each in values], dimensions)
+            found.append(KernelComparison(t, row[known], column[known], result, name, units))
     return found

@@ -37,7 +37,7 @@ def partial_theory(header: store.Stored) -> Theory:
         return np.concatenate([found, np.full((t.size - len(found), *found.shape[1:]), np.nan)])
 
     replicas = {}
-    for name in NETWORK_CURVES if run.has_network else (*THEORY_CURVES, *run.theory.observables):
+    for name in (*(NETWORK_CURVES if run.has_network else THEORY_CURVES), *run.theory.observables):
         if not any(path.endswith(f"/curves/{name}") or path == f"finished/replicas/{name}" for path in header.shapes):
             continue
         rows = [curve(f"active/{i}/whole/shared/curves/{name}") for i in active]

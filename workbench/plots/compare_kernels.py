@@ -23,7 +23,7 @@ def draw_kernels(found: AgainstSimulations) -> Figure:
     axes = figure.subplots(3, len(found.kernels), squeeze=False)
     for (upper, middle, lower), kernel in zip(axes.T, found.kernels):
         _triangles(upper, kernel)
-        _columns(middle, found, kernel.pairs.observable)
+        _columns(middle, found, kernel)
         _scores(lower, kernel)
     say_verdict(figure, found)
     return figure
@@ -40,12 +40,12 @@ def say_verdict(figure: Figure, found: AgainstSimulations) -> None:
 
 def _triangles(axis: Axes, kernel: KernelComparison) -> None:
     """Simulation at (t, t') below the diagonal, theory mirrored above it."""
-    name, below = kernel.pairs.observable, kernel.table(kernel.pairs.simulation.mean)
+    below = kernel.table(kernel.pairs.simulation.mean)
     above = kernel.table(kernel.pairs.theory.mean).T
     both = np.where(np.tri(kernel.t.size, dtype=bool), below, above)
     mesh = axis.pcolormesh(both, **colours_of(both))
     axis.plot([0, kernel.t.size], [0, kernel.t.size], color="white", linewidth=1.5)
-    _grid(axis, kernel, f"{TITLES[name]}: theory above, simulation below")
+    _grid(axis, kernel, f"{_title(kernel)}: theory above, simulation below")
     axis.figure.colorbar(mesh, ax=axis, shrink=0.8)
 
 
@@ -67,19 +67,24 @@ def _grid(axis: Axes, kernel: KernelComparison, title: str) -> None:
     axis.set_box_aspect(1)
 
 
-def _columns(axis: Axes, found: AgainstSimulations, name: str) -> None:
+def _title(kernel: KernelComparison) -> str:
+    """Name of the kernel, of a network with its units, which count from 1 in pictures."""
+    return TITLES[kernel.name] + (f" of units {', '.join(str(r + 1) for r in kernel.units)}" if kernel.units else "")
+
+
+def _columns(axis: Axes, found: AgainstSimulations, kernel: KernelComparison) -> None:
     """Columns after some waiting times: the theory as lines, the simulation at the largest dimension as points."""
     ours, theirs = found.columns
     largest = theirs[int(np.argmax(found.dimensions))]
     eta = found.run.algorithm.first_rate
     early = np.flatnonzero(largest.t_w <= largest.t[-1] / 2)
     for colour, j in zip(CYCLE, np.unique(early[np.linspace(0, early.size - 1, SHOWN_COLUMNS).round().astype(int)])):
-        tau, mean, error = largest.after(name, j)
+        tau, mean, error = largest.after(kernel.name, j, *kernel.units)
         axis.errorbar(tau, mean, BAND * np.nan_to_num(error), color=colour, fmt="o", markersize=3, capsize=1.5,
                       label=f"$t' = {largest.t_w[j]:.3g}$")
         if ours is not None:
             for i in np.flatnonzero(np.abs(ours.t_w - largest.t_w[j]) < 1e-3 * eta):
-                axis.plot(*ours.after(name, int(i))[:2], color=colour)
+                axis.plot(*ours.after(kernel.name, int(i), *kernel.units)[:2], color=colour)
     time_axis(axis, True, eta, "t - t'")
-    axis.set_ylabel(TITLES[name])
+    axis.set_ylabel(_title(kernel))
     axis.legend(fontsize="small", title=f"lines: theory\npoints: N = {max(found.dimensions)}", title_fontsize="small")
