@@ -128,9 +128,9 @@ class Clones:
         self.experiment, self.history, self.samples, self.estimator = experiment, history, samples, sampling.estimator
         self.weights = WeightDynamics(experiment, history, sampling.estimator)  # of Q_12 in the place of Q
         name, slots = sampling.name, history.slots
-        keys = (streams.key(sampling.seed, purpose, *name) for purpose in ("chi of clones", "batch of clones"))
+        noise, batch = (streams.key(sampling.seed, purpose, *name) for purpose in ("chi of clones", "batch of clones"))
         nothing = np.zeros((samples.count, 0))
-        self.random = Randomness(*keys, nothing, nothing.astype(np.int64), np.zeros(0))
+        self.random = Randomness(noise, batch, nothing, nothing.astype(np.int64), np.zeros(0))
         state, dtype = samples.state, samples.past.X.dtype
         u = np.array([uniform2(self.random.batch, label, 0)[0] for label in state.name])
         s = experiment.batch.first(u, self.random.batch, state.name)
