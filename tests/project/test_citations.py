@@ -13,8 +13,8 @@ from dmft.core.references import citation, entries
 from dmft.model.references import references_of
 from dmft.model.runfile import parse_run
 from onepass.cli import main as onepass_command
+from onepass.model_keys import MODEL_KINDS
 from onepass.references import _BY_MODEL
-from onepass.runfile import _KINDS
 from tests.run_files import run_text
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +46,7 @@ def test_entries_are_whole():
 
 
 def test_every_model_of_onepass_is_cited_and_every_key_is_known():
-    assert set(_BY_MODEL) == set(_KINDS)
+    assert set(_BY_MODEL) == set(MODEL_KINDS)
     assert {key for reasons in _BY_MODEL.values() for key, _ in reasons} <= set(entries())
 
 
