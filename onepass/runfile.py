@@ -62,7 +62,7 @@ class TimeConfig:
     t_max: float = option(number(1e-100), 1.0, "last time")
     points: int = option(integer(1, MOST_TIMES), 41, "number of times")
     spacing: str = option(choice("linear", "log"), "linear", "how the times lie")
-    times: tuple[float, ...] = option(schema.array("a list of increasing times", 1, number(0.0)), (), "instead of points and spacing")
+    times: tuple[float, ...] = option(schema.array("a list of increasing times", 1, number(0.0)), (), "in place of points")
     rtol: float = option(number(1e-14, 0.1), 1e-8, "relative tolerance of the ODE")
     method: str = option(
         choice("auto", "DOP853", "RK45", "LSODA", "Radau", "BDF"), "auto", "method of SciPy's solve_ivp; auto: the model's choice"
@@ -81,7 +81,7 @@ class TimeConfig:
 class ProcessConfig:
     """[simulation]: the process in finite dimension, and how many instances of it."""
 
-    process: str = option(choice("sgd", "chain", "sde"), "sgd", "real data (sgd), the exact law of the statistics (chain), or the SDE")
+    process: str = option(choice("sgd", "chain", "sde"), "sgd", "real data (sgd), exact law of the statistics (chain), or SDE")
     dimension: int = option(integer(1), 1000, "dimension d")
     instances: int = option(integer(1), 60, "independent runs")
     seed: int = option(integer(0), 1, "names the random numbers")

@@ -65,7 +65,8 @@ def _fits(value: Any, form: dict[str, Any]) -> bool:
         return False
     if form.get("type") in ("number", "integer"):
         return (form.get("minimum", value) <= value <= form.get("maximum", value)
-                and not value <= form.get("exclusiveMinimum", value - 1) and not ("exclusiveMaximum" in form and value >= form["exclusiveMaximum"]))
+                and not ("exclusiveMinimum" in form and value <= form["exclusiveMinimum"])
+                and not ("exclusiveMaximum" in form and value >= form["exclusiveMaximum"]))
     if form.get("type") == "array":
         return all(_fits(each, form["items"]) for each in value)
     if "properties" in form:
@@ -90,8 +91,8 @@ def test_shipped_run_files_fit_the_schema(path):
 
 
 @pytest.mark.parametrize(("section", "key", "value"), [
-    ("model", "widht", 3), ("model", "kind", "Quadratic"), ("model", "order", 3), ("model", "gamma", 0.0), ("initial", "start", "warm"),
-    ("initial", "r2", 1.0), ("time", "t_min", 1.0), ("simulation", "process", "ode")])
+    ("model", "widht", 3), ("model", "kind", "Quadratic"), ("model", "order", 3), ("model", "gamma", 0.0),
+    ("initial", "start", "warm"), ("initial", "r2", 1.0), ("time", "t_min", 1.0), ("simulation", "process", "ode")])
 def test_mistakes_in_one_pass_files_do_not_fit(section, key, value):
     document = tomllib.loads((ROOT / "runs/arnaboldi/figure1.toml").read_text())
     assert _fits(document, onepass_schema())
