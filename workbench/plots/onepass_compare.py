@@ -23,6 +23,12 @@ def _entries(array: np.ndarray, name: str, lead: int) -> list[tuple[str, np.ndar
     return found
 
 
+def _varies(array: np.ndarray) -> bool:
+    """Whether the finite values differ by more than rounding."""
+    finite = array[np.isfinite(array)]
+    return bool(finite.size and np.ptp(finite) > 1e-12 * np.abs(finite).max())
+
+
 def _panels(names: list[str]):
     columns = min(2, len(names))
     rows = -(-len(names) // columns)
@@ -47,7 +53,7 @@ def draw_comparison(pairs, what: str, path: Path) -> Figure:
     mean and two standard errors of each ensemble, one marker per file."""
     odes, ensembles = list({id(ode): ode for ode, _ in pairs}.values()), [ensemble for _, ensemble in pairs]
     names = [name for name in odes[0].arrays if name in ensembles[0].arrays
-             and any(np.ptp(one.arrays[name]) for one in (*odes, *ensembles))]
+             and any(_varies(one.arrays[name]) for one in (*odes, *ensembles))]
     figure, axes = _panels(names)
     for axis, name in zip(axes, names):
         lines = _entries(odes[0].arrays[name], name, 1)[:_MAX_LINES]
