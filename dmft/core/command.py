@@ -75,7 +75,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--force", action="store_true", help="overwrite an existing result")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     plugin_option(parser)
-    parser.add_argument("--device", choices=("cpu", "gpu"), help="where to compute; the same as --set theory.device=... or simulation.device=...")
+    parser.add_argument("--device", choices=("cpu", "gpu"), help="where to compute, in place of the key device of the run file")
     parser.add_argument("--time-limit", metavar="HH:MM:SS", help="stop with a checkpoint (exit 75) after this time")
 
 

@@ -34,7 +34,9 @@ def run_subcommand(program: str, description: str, epilog: str, commands: Comman
         subparser = subparsers.add_parser(name, help=summary, description=module.__doc__, formatter_class=Help)
         module.add_arguments(subparser)
         subparser.set_defaults(function=module.run)
-    options = parser.parse_args(list(words))
+    options, unknown = parser.parse_known_args(list(words))
+    if unknown:
+        raise UserError(f"unrecognized arguments: {' '.join(unknown)} (see {program} {options.command} --help)")
     return options.function(options)
 
 

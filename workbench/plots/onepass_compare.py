@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from workbench.plots.onepass import varies
 from workbench.plots.style import BAND, Figure, colours, new_figure, save
 
 _MAX_LINES = 12
@@ -21,12 +22,6 @@ def _entries(array: np.ndarray, name: str, lead: int) -> list[tuple[str, np.ndar
         label = name + (f"[{','.join(map(str, index))}]" if index else "")
         found.append((label, array[(slice(None),) * lead + index]))
     return found
-
-
-def _varies(array: np.ndarray) -> bool:
-    """Whether the finite values differ by more than rounding."""
-    finite = array[np.isfinite(array)]
-    return bool(finite.size and np.ptp(finite) > 1e-12 * np.abs(finite).max())
 
 
 def _panels(names: list[str]):
@@ -53,7 +48,7 @@ def draw_comparison(pairs, what: str, path: Path) -> Figure:
     mean and two standard errors of each ensemble, one marker per file."""
     odes, ensembles = list({id(ode): ode for ode, _ in pairs}.values()), [ensemble for _, ensemble in pairs]
     names = [name for name in odes[0].arrays if name in ensembles[0].arrays
-             and any(_varies(one.arrays[name]) for one in (*odes, *ensembles))]
+             and any(varies(one.arrays[name]) for one in (*odes, *ensembles))]
     figure, axes = _panels(names)
     for axis, name in zip(axes, names):
         lines = _entries(odes[0].arrays[name], name, 1)[:_MAX_LINES]
