@@ -116,8 +116,9 @@ class Scan:
         arrays |= {"times": self.times, "count": np.array([row.count for row in self.rows]),
                    "is_simulation": np.array([row.kind == "simulation" for row in self.rows]), **self.arrays}
         others = {key: values for key, values in self.parameters.items() if key not in numbers}
-        attrs = {"outcome": "done", "threshold": self.threshold, "other_parameters": json.dumps(others),
-                 "files": json.dumps([str(row.path) for row in self.rows]), "keys": json.dumps(list(self.parameters))}
+        attrs: dict[str, Any] = {
+            "outcome": "done", "threshold": self.threshold, "other_parameters": json.dumps(others),
+            "files": json.dumps([str(row.path) for row in self.rows]), "keys": json.dumps(list(self.parameters))}
         axes = {name: ("row", "times")[:array.ndim] for name, array in arrays.items()} | {"times": ("times",)}
         store.save(path, "sweep", self.rows[0].run.to_toml(), arrays, attrs, names=named(arrays, axes, {}, attrs))
 
