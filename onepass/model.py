@@ -12,11 +12,14 @@ them, and gets the whole ensemble; instances are spread over ranks and threads, 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
+from dmft.core.errors import RunError, did_you_mean
 from dmft.core.stopping import Stop
 from onepass import ode
 from onepass.dynamics import Dynamics
@@ -27,8 +30,25 @@ from onepass.result import Ensemble, Trajectory
 Output = str | Path | None
 
 
+def _parameters(cls: type) -> set[str]:
+    """Names that a model takes; where it hands what it does not know to its base, those of the base, too."""
+    names: set[str] = set()
+    for each in cls.__mro__:
+        parameters = inspect.signature(vars(each).get("__init__", lambda **_: None)).parameters.values()
+        names |= {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
+        if not any(one.kind is one.VAR_KEYWORD for one in parameters):
+            break
+    return names
+
+
 class Model(Dynamics):
     """Base of all models."""
+
+    def __new__(cls, *_: Any, **fields: Any) -> Self:
+        known = _parameters(cls)
+        for name in fields.keys() - known:
+            raise RunError(f"{cls.__name__} has no parameter {name!r}{did_you_mean(name, known)}")
+        return super().__new__(cls)
 
     def solve(self, initial: Mapping[str, np.ndarray], times, **options) -> Trajectory:
         """The ODE from `initial` (see ode.integrate for rtol, atol, events, method)."""

@@ -2,7 +2,7 @@
 
     title = "phase retrieval, three units"
     [model]
-    kind = "QuadraticNetwork"       # Network | Committee | MultiIndexNetwork | SpikedTensor | a mixture: see MODEL_KINDS
+    kind = "QuadraticNetwork"       # Network | Committee | MultiIndexNetwork | SpikedTensor | a mixture: see model_keys.py
     width = 3                       # and the other fields of that model
     gamma = 0.15
     [initial]
@@ -30,7 +30,6 @@ A run file of the multi-pass theory with a section [network] is read too, as the
 from __future__ import annotations
 
 import dataclasses
-import math
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -41,90 +40,19 @@ import numpy as np
 
 from dmft.core import schema
 from dmft.core.errors import RunError
-from dmft.core.schema import boolean, choice, integer, number, option, text
+from dmft.core.schema import choice, integer, number, option, text
 from dmft.model.runfile import parse_run as parse_theory_run
 from onepass.ensemble import EnsembleJob
 from onepass.from_theory import document_of
-from onepass.mixtures.binary_mixture import BinaryMixture
-from onepass.mixtures.mixture_model import GaussianMixture
-from onepass.mixtures.xor_mixture import XorMixture
 from onepass.model import Model
+from onepass.model_keys import MODEL_KINDS, MOST_TIMES, initial_section, model_section
 from onepass.networks.mean_field import MeanFieldCommittee
-from onepass.networks.named import Committee, MultiIndexNetwork, QuadraticNetwork
 from onepass.networks.network import Network
-from onepass.networks.overlaps import AT_REST, LAYER_LAWS
+from onepass.networks.overlaps import AT_REST
 from onepass.ode import increasing_times
 from onepass.request import EnsembleRequest, request
 from onepass.result import Trajectory
 from onepass.solving import SolveJob
-from onepass.spiked.tensor import SpikedTensor
-
-# Larger numbers are refused: such a run would only fill the memory.
-MOST_UNITS, MOST_NODES, MOST_TIMES, MOST_ORDER = 4096, 200, 10**7, 100
-_VECTOR = schema.array("a list of numbers", 1, number())
-_MATRIX = schema.array("a list of rows of numbers", 2, number())
-def _positive_or_infinite(value: Any) -> float:
-    if isinstance(value, float) and math.isinf(value) and value > 0:
-        return value
-    try:
-        return number(0.0, above=True)(value)
-    except ValueError as error:
-        raise ValueError(f"{error} (inf is allowed)") from None
-
-
-_NETWORK = {
-    "activation": (text, "erf"),
-    "width": (integer(1, MOST_UNITS), None),
-    "teacher_width": (integer(1, MOST_UNITS), 1),
-    "gamma": (number(0.0, above=True), None),
-    "noise": (number(0.0), 0.0),
-    "second_layer": (choice("fixed", "trained"), "fixed"),
-    "constraint": (choice("none", "sphere"), "none"),
-    "teacher_activation": (text, ""),
-    "teacher_weights": (_VECTOR, ()),
-    "teacher_overlaps": (_MATRIX, ()),
-    "second_layer_rate": (number(0.0), 1.0),
-    "nodes": (integer(5, MOST_NODES), 41),
-    "link": (text, ""),
-    "uses": (integer(1), 1),
-    "batch": (integer(1), 1),
-    "weight_decay": (number(0.0), 0.0),
-    "rate_decay": (_VECTOR, (1.0, 0.0)),
-    "rate_steps": (_MATRIX, ()),
-    "loss": (text, "square"),
-    "clip": (_positive_or_infinite, np.inf),
-    "normalised": (boolean, False),
-    "friction": (number(0.0), 0.0),
-    "reduction": (choice("none", "mean_field"), "none"),
-}
-_MIXTURE = {
-    "snr": (_positive_or_infinite, None),
-    "ridge": (number(0.0), None),
-    "step": (number(0.0), 1.0),
-    "class_weights": (_MATRIX, ()),
-    "class_labels": (_MATRIX, ()),
-}
-# kind: (model, {key: (check, default or None for mandatory)})
-MODEL_KINDS: dict[str, tuple[type[Model], dict[str, tuple[schema.Check, Any]]]] = {
-    "Network": (Network, _NETWORK),
-    "QuadraticNetwork": (QuadraticNetwork, {**_NETWORK, "activation": (choice("quadratic"), "quadratic")}),
-    "Committee": (Committee, _NETWORK),
-    "MultiIndexNetwork": (MultiIndexNetwork, {**_NETWORK, "link": (text, "product")}),
-    "SpikedTensor": (
-        SpikedTensor,
-        {
-            "order": (integer(2, MOST_ORDER), None),
-            "signal": (number(0.0), None),
-            "step": (number(0.0), 1.0),
-            "ridge": (number(0.0), 0.0),
-            "literal": (boolean, False),
-        },
-    ),
-    "BinaryMixture": (BinaryMixture, {**_MIXTURE, "quadrature": (integer(4, MOST_NODES), 48)}),
-    "GaussianMixture": (GaussianMixture, {**_MIXTURE, "neurons": (integer(1, MOST_UNITS), None), "activation": (text, "relu"),
-                          "class_labels": (_MATRIX, None), "quadrature": (integer(4, 20), 13)}),
-    "XorMixture": (XorMixture, {**_MIXTURE, "quadrature": (integer(4, 20), 13)}),
-}
 
 
 @dataclass(frozen=True)
@@ -133,11 +61,11 @@ class TimeConfig:
 
     t_max: float = option(number(1e-100), 1.0, "last time")
     points: int = option(integer(1, MOST_TIMES), 41, "number of times")
-    spacing: str = option(choice("linear", "log"), "linear", "of the times")
-    times: tuple[float, ...] = option(schema.array("a list of increasing times", 1, number(0.0)), (), "instead")
+    spacing: str = option(choice("linear", "log"), "linear", "how the times lie")
+    times: tuple[float, ...] = option(schema.array("a list of increasing times", 1, number(0.0)), (), "in place of points")
     rtol: float = option(number(1e-14, 0.1), 1e-8, "relative tolerance of the ODE")
     method: str = option(
-        choice("auto", "DOP853", "RK45", "LSODA", "Radau", "BDF"), "auto", "of SciPy's solve_ivp; auto: the model's choice"
+        choice("auto", "DOP853", "RK45", "LSODA", "Radau", "BDF"), "auto", "method of SciPy's solve_ivp; auto: the model's choice"
     )
 
     def grid(self) -> np.ndarray:
@@ -153,11 +81,11 @@ class TimeConfig:
 class ProcessConfig:
     """[simulation]: the process in finite dimension, and how many instances of it."""
 
-    process: str = option(choice("sgd", "chain", "sde"), "sgd", "what runs")
-    dimension: int = option(integer(1), 1000, "d")
+    process: str = option(choice("sgd", "chain", "sde"), "sgd", "real data (sgd), exact law of the statistics (chain), or SDE")
+    dimension: int = option(integer(1), 1000, "dimension d")
     instances: int = option(integer(1), 60, "independent runs")
     seed: int = option(integer(0), 1, "names the random numbers")
-    checkpoint_interval: float = option(number(0.0), 60.0, "seconds")
+    checkpoint_interval: float = option(number(0.0), 60.0, "seconds between checkpoints")
 
 
 @dataclass(frozen=True)
@@ -291,16 +219,12 @@ def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] =
         kind = choice(*MODEL_KINDS)(table["kind"])
     except ValueError as error:
         raise schema.bad_value(source, "model", "kind", table["kind"], str(error)) from None
-    cls, keys = MODEL_KINDS[kind]
-    model_section = _section("Model", {"kind": (choice(kind), kind), **keys})
-    how = {"start": (choice("given", "random"), "given"), "starts": (integer(1), 1)}
-    initial_section = _section("Initial", how | _statistics(cls))
-    sections = {"model": model_section, "initial": initial_section, "time": TimeConfig, "simulation": ProcessConfig}
+    sections = {"model": model_section(kind), "initial": initial_section(kind), "time": TimeConfig, "simulation": ProcessConfig}
     parsed = schema.parse(document, source, sections, {"title": text})
     model_keys = _used(parsed["model"])
     arguments = {key: value for key, value in model_keys.items() if key not in ("kind", "reduction")}
     try:
-        model = cls(**arguments)
+        model = MODEL_KINDS[kind].model(**arguments)
     except RunError as error:
         raise RunError(f"{source}: [model] {error}") from None
     initial = _initial(parsed["initial"], model, source)
@@ -313,24 +237,6 @@ def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] =
     except RunError as error:
         raise RunError(f"{source}: {error}") from None
     return run
-
-
-def _section(name: str, keys: Mapping[str, tuple[schema.Check, Any]]) -> type:
-    """A schema section from a table of checks and defaults."""
-    mandatory = [(key, Any, option(check)) for key, (check, default) in keys.items() if default is None]
-    others = [(key, Any, option(check, default)) for key, (check, default) in keys.items() if default is not None]
-    return dataclasses.make_dataclass(name, mandatory + others, frozen=True)
-
-
-def _statistics(cls: type[Model]) -> dict[str, tuple]:
-    """(check, default) of each statistic in [initial]: nested lists of its depth; an empty list means "not given"."""
-    checks = {0: number(), 1: _VECTOR, 2: _MATRIX}
-    if issubclass(cls, Network):
-        depth = {"a": 1, "M": 2, "Q": 2, "V": 2, "VW": 2, "VV": 2, "clock": 0}
-        return {"second_layer": (choice(*LAYER_LAWS), "")} | {name: (checks[d], ()) for name, d in depth.items()}
-    depth = {SpikedTensor: {"m": 0, "r2": 0}, BinaryMixture: {"v": 1, "m": 1, "R": 2}, XorMixture: {"v": 1, "m": 2, "R": 2},
-             GaussianMixture: {"v": 1, "m": 2, "R": 2}}[cls]
-    return {name: (checks[d], ()) for name, d in depth.items()}
 
 
 def _used(section: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.averages import finite_error, finite_mean, with_error
+from dmft.core.errors import did_you_mean
 from dmft.core.notebook import html_card, sparkline
 from dmft.model.curves import KNOWN, TABLE, axes_of, components, meanings, meanings_text
 from dmft.model.experiment import known_errors, observables_of
@@ -102,7 +103,8 @@ class SimulationResult:
         """simulation.m and so on, (instances, times)."""
         if name in self.__dict__.get("curves", {}) or name in SIMULATED:
             return self.curve(name)
-        raise AttributeError(f"a SimulationResult has no {name!r}; its curves: {', '.join(self.__dict__.get('curves', {}))}")
+        known = self.__dict__.get("curves", {})
+        raise AttributeError(f"a SimulationResult has no {name!r}; its curves: {', '.join(known)}{did_you_mean(name, known)}")
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.curves]

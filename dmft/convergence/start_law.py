@@ -57,7 +57,7 @@ def start_law(run: Run, step: float = START_STEP, quiet: bool = True) -> StartLa
     start = make_start(run.problem)
     if not isinstance(start, Warm):
         raise UserError(f'[problem] start = "{run.problem.start}": the scatter of m(0) is known for start = "warm" alone; '
-                        "dmft escape tells about random ones")
+                        "dmft escape is made for random ones")
     if not make_constraint(run.problem).fixes_norm:
         raise UserError(f'[problem] constraint = "{run.problem.constraint}": the scatter of m(0) is known for the sphere alone; '
                         "take another constraint")

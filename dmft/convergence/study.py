@@ -16,6 +16,7 @@ from dmft.core import store
 from dmft.core.errors import FileError, UserError
 from dmft.equations.kernels import KERNELS
 from dmft.files import layouts
+from dmft.files.axes import study_axes
 from dmft.model.quantities import to_frame
 from dmft.model.runfile import Run, parse_run
 from dmft.result import pictures
@@ -97,7 +98,8 @@ class Study:
                 arrays |= {f"{name}/{group}/{key}": array for key, array in getattr(axis, group).items()}
             if axis.residuals is not None:
                 arrays[f"{name}/residuals"] = axis.residuals
-        store.save(path, "convergence", self.run.to_toml(), arrays, texts)
+        names = study_axes(list(self.axes), self.run.has_network, arrays, texts)
+        store.save(path, "convergence", self.run.to_toml(), arrays, texts, names=names)
 
 
 def load_study(path: str | Path) -> Study:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import atexit
-import difflib
 import gc
 import inspect
 import logging
@@ -23,7 +22,7 @@ from typing import Any, NoReturn
 import numba
 
 from dmft.core import outputs, schema, store
-from dmft.core.errors import DmftWarning, FileError, OutcomeWarning, ResultWarning, Stopped, UserError
+from dmft.core.errors import DmftWarning, FileError, OutcomeWarning, ResultWarning, Stopped, UserError, did_you_mean
 from dmft.core.parallel import launched_rank, world
 from dmft.core.progress import say
 from dmft.core.stopping import EXIT_INTERRUPTED
@@ -62,8 +61,7 @@ class Help(argparse.RawDescriptionHelpFormatter):
 def _meant(complaint: str) -> str:
     """The nearest choice, as the end of a sentence, where argparse complains of a word that is not a choice; else ""."""
     found = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", complaint)
-    near = difflib.get_close_matches(found[1], [word.strip("' ") for word in found[2].split(",")], 1) if found else []
-    return f"; did you mean '{near[0]}'?" if near else ""
+    return did_you_mean(found[1], [word.strip("' ") for word in found[2].split(",")]) if found else ""
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +75,7 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--force", action="store_true", help="overwrite an existing result")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     plugin_option(parser)
-    parser.add_argument("--device", choices=("cpu", "gpu"), help="where to compute; short for --set SECTION.device=...")
+    parser.add_argument("--device", choices=("cpu", "gpu"), help="where to compute, in place of the key device of the run file")
     parser.add_argument("--time-limit", metavar="HH:MM:SS", help="stop with a checkpoint (exit 75) after this time")
 
 

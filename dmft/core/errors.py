@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class UserError(Exception):
     """Something the user can mend: shown as one line on standard error, exit code 2, no traceback."""
@@ -35,3 +38,9 @@ class Stopped(Exception):
     def __init__(self, message: str, exit_code: int = 75):
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def did_you_mean(asked: object, known: Iterable[str]) -> str:
+    """The known name that is nearest to the one asked for, as the end of a sentence; "" where none is near."""
+    near = difflib.get_close_matches(str(asked), list(known), 1)
+    return f"; did you mean '{near[0]}'?" if near else ""

@@ -30,13 +30,18 @@ def name_axes(file: Any, names: AxisNames) -> None:
                 values = names.values.get(axis)
                 scale = file.create_dataset(axis, file[name].shape[k:k + 1], ">f4") if values is None else (
                     file.create_dataset(axis, data=values))
-                scale.make_scale(_NO_VALUES % len(scale) if values is None else axis)
+                scale.make_scale(_NO_VALUES % len(scale) if values is None else _last(axis))
                 scale.attrs[SCALE_ALONE] = True
             elif not file[axis].is_scale:
-                file[axis].make_scale(axis)
+                file[axis].make_scale(_last(axis))
             if name != axis:
                 file[name].dims[k].attach_scale(file[axis])
-            file[name].dims[k].label = axis
+            file[name].dims[k].label = _last(axis)
     for name, (meaning, unit) in names.words.items():
         if name in file:
             file[name].attrs.update(long_name=meaning, units=unit)
+
+
+def _last(name: str) -> str:
+    """A name without its groups."""
+    return name.rpartition("/")[2]

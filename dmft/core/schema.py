@@ -9,7 +9,6 @@ sections back, defaults included.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import math
 import tomllib
@@ -17,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dmft.core.errors import RunError
+from dmft.core.errors import RunError, did_you_mean
 
 Check = Callable[[Any], Any]
 _NO_DEFAULT = object()
@@ -107,7 +106,7 @@ def choice(*names: str) -> Check:
     def check(value: Any) -> str:
         if isinstance(value, str) and value in names:
             return value
-        raise ValueError(f"one of {', '.join(names)}" + _did_you_mean(value, names))
+        raise ValueError(f"one of {', '.join(names)}" + did_you_mean(value, names))
 
     return told_as(check, enum=list(names))
 
@@ -264,16 +263,16 @@ def _refuse_unknown(document: Mapping[str, Any], tables: Mapping[str, dict], sou
         if name in known_keys or name in top:
             continue
         if isinstance(document[name], dict):
-            raise RunError(f"{source}: unknown section [{_plain(name)}]" + _did_you_mean(name, known_keys))
+            raise RunError(f"{source}: unknown section [{_plain(name)}]" + did_you_mean(name, known_keys))
         homes = [f"[{section}]" for section, keys in known_keys.items() if name in keys]
-        hint = f"; it belongs to {' or '.join(homes)}" if homes else _did_you_mean(name, [*top, *known_keys])
+        hint = f"; it belongs to {' or '.join(homes)}" if homes else did_you_mean(name, [*top, *known_keys])
         raise RunError(f"{source}: unknown key '{_plain(name)}' at the top level{hint}")
     for section, table in tables.items():
         for key in table:
             if key in known_keys[section]:
                 continue
             homes = [f"[{other}]" for other, keys in known_keys.items() if key in keys]
-            hint = f"; it belongs to {' or '.join(homes)}" if homes else _did_you_mean(key, known_keys[section])
+            hint = f"; it belongs to {' or '.join(homes)}" if homes else did_you_mean(key, known_keys[section])
             raise RunError(f"{source}: [{section}] unknown key '{_plain(key)}'{hint}")
 
 
@@ -287,11 +286,6 @@ def _checked(check: Check, value: Any, where: str) -> Any:
 def bad_value(source: str, section: str, key: str, value: Any, allowed: str) -> RunError:
     """The error for a value that is wrong in view of other keys."""
     return RunError(f"{source}: [{section}] {key} = {show(value)}: must be {allowed}")
-
-
-def _did_you_mean(value: Any, names: Iterable[str]) -> str:
-    near = difflib.get_close_matches(value, list(names), 1) if isinstance(value, str) else []
-    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def _one_line(content: str) -> str:

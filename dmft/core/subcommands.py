@@ -7,12 +7,11 @@ A subcommand's module has `add_arguments(parser)` and `run(options) -> exit code
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 
 from dmft.core.command import Help, Parser
-from dmft.core.errors import UserError
+from dmft.core.errors import UserError, did_you_mean
 from dmft.version import __version__
 
 Commands = Mapping[str, tuple[str, str]]        # name: (its module, one line for the overview)
@@ -25,7 +24,8 @@ def run_subcommand(program: str, description: str, epilog: str, commands: Comman
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     asked = next((word for word in words if not word.startswith("-")), None)
     if asked is not None and asked not in commands:
-        raise UserError(f"no command '{asked}'{_meant(asked, commands)}; there are {', '.join(commands)} (see {program} --help)")
+        near = did_you_mean(asked, commands)
+        raise UserError(f"no command '{asked}'{near}; there are {', '.join(commands)} (see {program} --help)")
     for name, (module_name, summary) in commands.items():
         if name != asked:
             subparsers.add_parser(name, help=summary, add_help=False)
@@ -34,7 +34,9 @@ def run_subcommand(program: str, description: str, epilog: str, commands: Comman
         subparser = subparsers.add_parser(name, help=summary, description=module.__doc__, formatter_class=Help)
         module.add_arguments(subparser)
         subparser.set_defaults(function=module.run)
-    options = parser.parse_args(list(words))
+    options, unknown = parser.parse_known_args(list(words))
+    if unknown:
+        raise UserError(f"unrecognized arguments: {' '.join(unknown)} (see {program} {options.command} --help)")
     return options.function(options)
 
 
@@ -44,8 +46,3 @@ def parser_of(program: str, name: str, module_name: str) -> argparse.ArgumentPar
     parser = Parser(prog=f"{program} {name}", description=module.__doc__, formatter_class=Help)
     module.add_arguments(parser)
     return parser
-
-
-def _meant(asked: str, commands: Commands) -> str:
-    near = difflib.get_close_matches(asked, commands, 1)
-    return f"; did you mean '{near[0]}'?" if near else ""

@@ -32,6 +32,20 @@ def layout_axes(kind: str, network: bool, arrays: Mapping[str, Any], attrs: Mapp
     return named(flat, found, values, attrs)
 
 
+# Axes of a convergence study, by the names of layouts: the dataset or scale of their group that has their values.
+_STUDY = {"points": "{0}/{0}", "common": "{0}/t", "saved": "{0}/kernel_t", "sweep": "{0}/sweep"}
+
+
+def study_axes(axes: Sequence[str], network: bool, arrays: Mapping[str, np.ndarray], attrs: Mapping[str, Any]) -> AxisNames:
+    """The names for a file of a convergence study along these axes, each of which has a group."""
+    found = {dataset.name.format(axis=name): [_STUDY.get(axis, axis).format(name) for axis in dataset.axes if isinstance(axis, str)]
+             for name in axes for dataset in layout_of("convergence", False, network).datasets}
+    names = named(arrays, found, {}, attrs)
+    values = {_STUDY["points"].format(name): arrays[f"{name}/values"] for name in axes}
+    values |= {f"{name}/kernel_t_prime": arrays[f"{name}/kernel_t"] for name in axes}
+    return AxisNames(names.axes, values, names.words)
+
+
 def named(arrays: Mapping[str, np.ndarray], axes: Mapping[str, Sequence[str]], values: Mapping[str, np.ndarray],
           attrs: Mapping[str, Any]) -> AxisNames:
     """Names of all axes, with meaning and unit of every dataset. An axis without a name, or one that does not have the length that

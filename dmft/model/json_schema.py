@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,20 +15,26 @@ from dmft.model.runfile import FOR_STUDIES, SECTIONS, TheoryConfig
 
 def run_file_schema() -> dict[str, Any]:
     """The schema, draft 7: what every key takes, its default and its meaning. Which keys go together is checked by `dmft check`."""
-    sections = {name: _section(cls) for name, cls in SECTIONS.items()}
+    sections = {name: section_form(cls) for name, cls in SECTIONS.items()}
     sections["algorithm"]["properties"].pop("phase")
-    return {"$schema": "http://json-schema.org/draft-07/schema#", "title": "A run file of dmft and sgd-sim", "type": "object",
-            "properties": {"title": {"type": "string", "description": "what the run is, for titles"}, **sections,
-                           "phase": {"type": "array", "description": "what changes later in the run",
-                                     "items": _object({key: value_form(check) for key, check in PHASE_KEYS.items()})}},
-            "required": [name for name, section in sections.items() if "required" in section], "additionalProperties": False}
+    phase = {"type": "array", "description": "what changes later in the run",
+             "items": _object({key: value_form(check) for key, check in PHASE_KEYS.items()})}
+    return document_form("A run file of dmft and sgd-sim", {**sections, "phase": phase}, ["problem", "algorithm"])
+
+
+def document_form(title: str, sections: Mapping[str, Any], required: list[str]) -> dict[str, Any]:
+    """The schema of a whole run file, which may have a title beside its sections."""
+    words = {"type": "string", "description": "what the run is, for titles"}
+    return {"$schema": "http://json-schema.org/draft-07/schema#", "title": title, **_object({"title": words, **sections}),
+            "required": required}
 
 
 def _object(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": dict(properties), "additionalProperties": False}
 
 
-def _section(cls: type) -> dict[str, Any]:
+def section_form(cls: type) -> dict[str, Any]:
+    """The schema of a section."""
     fields = {field.name: field for field in dataclasses.fields(cls) if not (cls is TheoryConfig and field.name in FOR_STUDIES)}
     found = _object({name: _key(field) for name, field in fields.items()})
     found["description"] = (cls.__doc__ or "").partition("\n")[0]
@@ -36,7 +43,7 @@ def _section(cls: type) -> dict[str, Any]:
 
 
 def _key(field: Any) -> dict[str, Any]:
-    check, known = field.metadata["check"], field.default not in (dataclasses.MISSING, None)
+    check, known = field.metadata["check"], field.default not in (dataclasses.MISSING, None, math.inf) and not mandatory(field)
     wanted = wanted_by(check) if "role" not in form_of(check) else ""
     words = "; ".join(filter(None, (field.metadata["doc"], wanted and f"must be {wanted}", owner_text(field))))
     return {**value_form(check), "description": words, **({"default": _plain(field.default)} if known else {})}
@@ -60,6 +67,12 @@ def owner_text(field: Any) -> str:
     """What a flat key goes with, in words; "" for a key of the section itself."""
     names = owners(field)
     return f"only with {field.metadata['role']} = {' or '.join(names)}" if names else ""
+
+
+def mandatory(field: Any) -> bool:
+    """Whether a run file must give a key, although it may have a default in Python: alpha, wherever there are samples."""
+    laws = [registry.find("data", name) for name in registry.names("data")]
+    return field.default is dataclasses.MISSING or any(field.name in law.needs for law in laws if law)
 
 
 def _plain(value: Any) -> Any:

@@ -46,7 +46,7 @@ class LossFamily(Physics, key="loss"):
             return "" if "sign" in loss.accepts else (
                 "it has no use for the sign of a label; take logistic, smooth_hinge, door or linear")
         if loss.threshold > 0:
-            return 'made for clusters, a teacher\'s sign tells nothing of |f|; take data = "mixture"'
+            return 'made for clusters: the sign of a teacher says nothing about |f|; take data = "mixture"'
         if use.channel.name and labels not in loss.accepts:
             return f'labels = "{use.channel.name}"', f'the loss "{self.name}" makes sense with labels {" or ".join(loss.accepts)}'
         if use.later and labels == "abs" and loss.labels != "abs":

@@ -13,12 +13,11 @@ the package are also written flat, `constraint = "ridge"` with `ridge = 0.5` bes
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
-from dmft.core.errors import UserError
+from dmft.core.errors import UserError, did_you_mean
 from dmft.core.schema import Check, option, told_as
 from dmft.model.schedules import Table
 
@@ -121,9 +120,7 @@ def make(role: type[AnyPhysics], value: Named, section: Any = None) -> AnyPhysic
 def unknown(key: str, value: Any) -> str:
     """What is wrong with a name that nobody has registered."""
     known, name = names(key), str(name_of(value))
-    near = difflib.get_close_matches(name, known, 1)
-    return (f"unknown {key} {name!r} (known: {', '.join(known)}; a plugin may register more)"
-            + (f"; did you mean {near[0]!r}?" if near else ""))
+    return f"unknown {key} {name!r} (known: {', '.join(known)}; a plugin may register more)" + did_you_mean(name, known)
 
 
 # --- keys of run files -------------------------------------------------------------------------------------------------
@@ -141,9 +138,8 @@ def check_name(key: str) -> Check:
         known, checked = options(cls), {KIND: value[KIND]}
         for each in value:
             if each not in known and each != KIND:
-                near = difflib.get_close_matches(str(each), list(known), 1)
                 raise ValueError(f"a table with keys of {cls.name!r} ({', '.join(known) or 'it has none'}), and '{each}' is not one"
-                                 + (f"; did you mean '{near[0]}'?" if near else ""))
+                                 + did_you_mean(each, known))
         for each, field in known.items():
             if each not in value and field.default is dataclasses.MISSING:
                 raise ValueError(f"a table with the key '{each}' ({field.metadata['doc']})")

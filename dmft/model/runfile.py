@@ -8,7 +8,6 @@ neutral values (batch_fraction 1, persistence None, ridge 0, temperature 0) and 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import schema
-from dmft.core.errors import RunError, UserError
+from dmft.core.errors import RunError, UserError, did_you_mean
 from dmft.core.notebook import html_card
 from dmft.core.schema import boolean, choice, integer, number, option, text
 from dmft.model import registry
@@ -227,20 +226,21 @@ class Run:
         """A copy with fields changed, through the same checks as a file.
 
         Bare names set every section that has the key (`seed`); `replace({"theory.seed": 2})` sets one. An object may stand for its
-        name and keys. Keys that a changed kind, start or constraint no longer uses are dropped; those that it needs must be given.
+        name and keys. Keys that a changed kind, start or constraint no longer uses are dropped, as is a title that spoke of the old
+        one; keys that it needs must be given.
         """
-        tables = self.tables()
         new = _by_section({**(changes or {}), **fields}, "replace", self.has_network)
-        title = new.pop("title", self.title)
+        given: set[tuple[str, ...]] = {(home, key) for home in new.keys() & SECTIONS.keys() for key in new[home]}
+        given |= {("title",)} if "title" in new else set()
+        tables: dict[str, Any] = self.tables() | {"title": new.pop("title", self.title)}
         for home, table in new.items():
             tables[home] |= table
-        given = {(home, key) for home, table in new.items() for key in table}
         _drop_unused(tables, given)
         for home in ROLES:
             for key in registry.needed(_blank(home, tables[home])):
                 if key not in registry.needed(getattr(self, home)) and (home, key) not in given:
                     tables[home].pop(key, None)     # a default, which a file could not leave out either
-        return _build({"title": title, **tables}, "replace", any_loss=False)
+        return _build(tables, "replace", any_loss=False)
 
 
 def _by_section(settings: Mapping[str, Any], source: str, network: bool = False) -> dict[str, Any]:
@@ -257,8 +257,8 @@ def _by_section(settings: Mapping[str, Any], source: str, network: bool = False)
         if not dot and len(homes) > 1 and "network" in homes:
             homes = ["network"] if network else [home for home in homes if home != "network"]
         if not homes or homes[0] not in SECTIONS:
-            near = difflib.get_close_matches(name, [key for cls in SECTIONS.values() for key in _field_names(cls)], 1)
-            raise RunError(f"{source}: a run has no field {name!r}" + (f"; did you mean '{near[0]}'?" if near else ""))
+            known = [key for cls in SECTIONS.values() for key in _field_names(cls)]
+            raise RunError(f"{source}: a run has no field {name!r}{did_you_mean(name, known)}")
         for home in homes:
             found.setdefault(home, {})[key] = value.item() if isinstance(value, np.generic) else value
     for home in found.keys() & SECTIONS.keys():
@@ -302,13 +302,15 @@ def _blank(home: str, table: Mapping[str, Any]) -> Any:
     return SECTIONS[home](**_BLANK[home], **{key: table[key] for key in ROLES[home] if key in table})
 
 
-def _drop_unused(tables: Mapping[str, Any], given: set[tuple[str, str]]) -> None:
-    """Take out keys that the settings do not use, unless they were given. The tables are not checked yet: wrong settings are found
-    later."""
+def _drop_unused(tables: dict[str, Any], given: set[tuple[str, ...]]) -> None:
+    """Take out what a newly named kind, start, ... leaves without meaning: keys that it does not use, unless they were given, and
+    the title. The tables are not checked yet: wrong settings are found later."""
     for home in _BLANK:
         table = tables.get(home, {})
         if not isinstance(table, dict) or not any((home, key) in given for key in ROLES[home]):
             continue
+        if ("title",) not in given:
+            tables.pop("title", None)
         if home == "problem" and tables.get("network"):
             continue     # its constraint is named there (network.completed)
         for key, reason in registry.unused(_blank(home, table)).items():
@@ -331,7 +333,7 @@ def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] =
     if "model" in document and "problem" not in document:
         raise RunError(f"{source}: [model] makes it a run file of one-pass SGD; use onepass solve and onepass simulate")
     named = [[part.strip() for part in override.partition("=")[0].split(".")] for override in overrides]
-    _drop_unused(document, {(path[0], path[1]) for path in named if len(path) == 2})
+    _drop_unused(document, {tuple(path) for path in named})
     return _build(document, source, any_loss)
 
 

@@ -72,8 +72,8 @@ class Random(Start, name=RANDOM):
                     'or start = "warm" with an m0')
         for place, loss in use.losses:
             if not use.data.even_in_teacher(loss):
-                return (f"{use.data.tells(place)}: samples tell the sign of h0, so m is not of order 1/sqrt(N); random starts need "
-                        'a loss and labels even in h0 (phase_retrieval, say); take start = "warm" with an m0 (0 is allowed)')
+                return (f"{use.data.tells(place)}: labels give away the sign of h0, so m is not of order 1/sqrt(N); random starts "
+                        'need a loss and labels even in h0 (phase_retrieval, say); take start = "warm" with an m0 (0 is allowed)')
         return ""
 
 

@@ -130,7 +130,7 @@ def refused(run: Any, network: TwoLayer, use: Use) -> str:
     signs = [place for place, loss in use.losses if loss.accepts == ("sign",)]
     everywhere = {
         signs[0] if signs else "": signs and not network.tells_signs and (
-            f'made for labels +1 and -1, and label = "{run.problem.label}" tells real numbers; take loss = "linear", or a link of '
+            f'made for labels +1 and -1, and label = "{run.problem.label}" gives real numbers; take loss = "linear", or a link of '
             'signs without label_noise, as label = "parity"'),
         "[theory] snapshots": theory.snapshots and "are the fields of a single unit; leave them out with [network]",
     }

@@ -11,7 +11,7 @@ from dmft.result.comparison import chance_bounds
 from dmft.result.systematic import REMEDIES, systematic_errors
 
 UNSTABLE_SHARE = 1e-4  # weight of samples with an unstable explicit step from which on there is a warning
-IDENTITY_SHARE = 0.05  # of the largest nu_hat: bounded tangents miss some per cent of the response, which [ibp] puts back
+IDENTITY_SHARE = 0.05  # of the largest nu_hat: bounded tangents miss some per cent of it, which [ibp] puts back (tuning.md)
 ROUNDING = 1e-9  # of nu_gap, where it is exactly 0 but for that
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.averages import mean_and_error, with_error
-from dmft.core.errors import FileError, UserError
+from dmft.core.errors import FileError, UserError, did_you_mean
 from dmft.core.notebook import html_card, sparkline
 from dmft.core.tree import flatten
 from dmft.equations.kernels import KERNELS, Kept, columns_of
@@ -77,7 +77,7 @@ class Theory:
             return curves[own[name.removesuffix("_error")] + ("_error" if name.endswith("_error") else "")]
         if name.removesuffix("_error") in (*THEORY_CURVES, *NETWORK_CURVES) or name in THEORY_CURVES:
             return None
-        raise AttributeError(f"a Theory has no {name!r}; its curves: {', '.join(self.names)}")
+        raise AttributeError(f"a Theory has no {name!r}; its curves: {', '.join(self.names)}{did_you_mean(name, dir(self))}")
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.curves]
@@ -191,6 +191,8 @@ class Theory:
         as a pair (takes as many times longer as there are replicas)."""
         if self.run.has_network:
             raise UserError("generalization: made for a single unit; theory.mse is the error of a network on new samples")
+        if not callable(f):
+            raise UserError(f"generalization: {f!r} must be a function of two arrays, such as lambda y, y_hat: (y - y_hat)**2")
 
         def average(m: np.ndarray, q: np.ndarray, b: np.ndarray | float) -> np.ndarray:
             if fields:

@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from dmft.core.errors import did_you_mean
 from dmft.core.notebook import html_card, sparkline
 from dmft.equations.kernels import COLUMNS, KERNELS
 
 
+class _Named:
+    """Arrays by name; a name that is none of them is answered with the nearest one."""
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The times and all that this result has, with errors, by name."""
+        return {name: array for name, array in vars(self).items() if array is not None}
+
+    def __getattr__(self, name: str) -> Any:
+        known = [each for each in self.arrays if not each.endswith("_error")]
+        raise AttributeError(f"{type(self).__name__} have no {name!r}, only {', '.join(known)}{did_you_mean(name, known)}")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class Kernels:
+class Kernels(_Named):
     """Two-time kernels on the saved times t (P,); each (P, P), with its standard error. M_R[i, j] = M_R(t_i, t_j) and
     R likewise are densities, zero for j >= i.
 
@@ -54,11 +69,6 @@ class Kernels:
     def _at(self, at: np.ndarray) -> Kernels:
         return Kernels(**{name: array[at] if array.ndim == 1 else array[np.ix_(at, at)] for name, array in self.arrays.items()})
 
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """t, the kernels that this result has, and their errors, by name."""
-        return {name: array for name, array in vars(self).items() if array is not None}
-
     def __repr__(self) -> str:
         until = f" up to t = {self.t[-1]:g}" if self.t.size else ""
         cells = self.t.size - int(self.exact.sum())
@@ -70,7 +80,7 @@ class Kernels:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Columns:
+class Columns(_Named):
     """Kernels at waiting times: C(t, t_w) and so on, entries at single times in any history, each (L, J) with its standard error;
     NaN for t < t_w. chi is the response at t to a force that acts from t_w on, the sum of R(t, s) over s >= t_w."""
 
@@ -92,11 +102,6 @@ class Columns:
     D_error: np.ndarray | None = None
     T_eff_error: np.ndarray | None = None
     T_loc_error: np.ndarray | None = None
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Times and all columns that this result has, by name."""
-        return {name: array for name, array in vars(self).items() if array is not None}
 
     def after(self, name: str, j: int, *units: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """tau, a kernel at (t_w + tau, t_w) and its error, for waiting time j and the times from there on that were reached; of a

@@ -24,9 +24,10 @@ from dmft.solvers.blocks import blocks_for
 from dmft.solvers.iterate import SUM_BLOCKS, iteration_bytes
 
 # Seconds for a sample and step of the march: a constant, and per packed tangent of the history. Measured with a full history of
-# 100, 200, 400 steps: 3.9, 9.2, 30 us; dyadic with 160 slots, on an idle core: 0.25 us, 0.28 ns a tangent and 3.3 ns a slot
-# (from the parts of a step in docs/notes/performance.md), taken somewhat larger, because machines are seldom idle.
-MARCH_FULL = (2.0e-6, 0.35e-9)
+# 100 steps and tangents on a sixteenth of the samples: 1.04 us in all (the demo, on a busy machine); dyadic with 160 slots, on an
+# idle core: 0.25 us, 0.28 ns a tangent and 3.3 ns a slot (from the parts of a step in docs/notes/performance.md), taken somewhat
+# larger, because machines are seldom idle.
+MARCH_FULL = (0.6e-6, 0.35e-9)
 MARCH_DYADIC = (0.4e-6, 0.35e-9)
 MARCH_SLOT = 3.5e-9        # s per sample, step and slot of the history
 # Without samples: seconds of a step, and per pair of slots of the history.
@@ -45,7 +46,7 @@ GPU_READ = 4.2e12
 GPU_UNIT = 0.12  # by which every unit of a network makes a step of the simulator longer: 1.12, 1.22, 1.47 for p = 1, 2, 4
 GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # and seconds of a step at least
 CUDA_BYTES = 1 << 30             # bytes of the host that CUDA takes
-START = 10.0               # s to start and to compile
+START = 3.0                # s to start, where compiled loops are on disk; the first run of a kind takes up to 20 s more
 PROCESS = 400 << 20        # bytes of an interpreter with its compiled code
 ERROR_TIMES = 3.5          # how often the error of a network on new samples is computed of a replica and its companions
 MOST_RECORDS = 200         # recorded times, about

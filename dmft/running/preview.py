@@ -63,7 +63,7 @@ def _cost_line(device: str, cost: Cost) -> str:
     where = "on this machine" if device == "cpu" else "on one H200 GPU"
     what = f"memory {size_text(cost.rank_bytes)} a rank" if device == "cpu" else f"{size_text(cost.card_bytes)} of the card"
     return (f"time {where}: about {time_text(cost.seconds)}; {what}, checkpoints of {size_text(cost.checkpoint_bytes)} "
-            "(estimates, good to a factor of two)")
+            "(estimates, good to a factor of two, once the loops are compiled)")
 
 
 def _steps_text(run: Run) -> str:

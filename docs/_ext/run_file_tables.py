@@ -13,7 +13,7 @@ sys.path[:0] = [str(ROOT)]
 from dmft.core import schema  # noqa: E402
 from dmft.model import registry  # noqa: E402
 from dmft.model.clock import PHASE_KEYS  # noqa: E402
-from dmft.model.json_schema import owners  # noqa: E402
+from dmft.model.json_schema import mandatory, owners  # noqa: E402
 from dmft.model.runfile import FOR_STUDIES, SECTIONS, TheoryConfig  # noqa: E402
 
 BEGIN, END = "<!-- tables: written by make labels -->\n", "<!-- end of tables -->\n"
@@ -53,7 +53,7 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 def _row(field: Any) -> tuple[str, str, str, str]:
     names, role, missing = owners(field), field.metadata.get("role", ""), field.default is dataclasses.MISSING
     needed = [name for name in names if registry.options(registry.find(role, name))[field.name].default is dataclasses.MISSING]
-    always = missing or field.name == "alpha"
+    always = mandatory(field)
     default = "" if always or needed or field.default is None else f"`{schema.to_toml_value(field.default)}`"
     words = [field.metadata["doc"]]
     words += [f"only with `{role} = {' | '.join(names)}`" + (", mandatory there" if needed else "")] if names else []

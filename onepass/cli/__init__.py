@@ -1,4 +1,4 @@
-"""The command `onepass`: solve, simulate, compare, exponents, figure, cite."""
+"""The command `onepass`: solve, simulate, compare, exponents, figure, cite, schema."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ COMMANDS: Commands = {
     "exponents": ("onepass.cli.exponents", "exponents of a teacher, and the order in which its directions are learnt"),
     "figure": ("reproduction.companions.command", "draw a figure of the companion papers"),
     "cite": ("onepass.cli.cite", "print what to cite for a run, with BibTeX"),
+    "schema": ("onepass.cli.schema", "print the JSON Schema of run files, for editors"),
 }
 _EPILOG = """examples:
   onepass solve runs/arnaboldi/figure1.toml                      the deterministic limit

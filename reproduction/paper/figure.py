@@ -112,5 +112,5 @@ def scan(count: int) -> list[float]:
 def get(figures: Mapping[str, PaperFigure], name: str) -> PaperFigure:
     """A figure by its name."""
     if name not in figures:
-        raise UserError(f"no figure '{name}'; there are {', '.join(figures)} (dmft figure --list tells more)")
+        raise UserError(f"no figure '{name}'; there are {', '.join(figures)} (dmft figure --list describes them)")
     return figures[name]

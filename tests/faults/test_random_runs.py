@@ -25,6 +25,7 @@ from dmft.core.errors import RunError
 from dmft.model import runfile
 from dmft.model.experiment import Experiment
 from onepass import runfile as onepass_runs
+from onepass.model_keys import MODEL_KINDS
 from tests.random_runs import small_run
 from tests.run_files import run_text
 
@@ -66,9 +67,8 @@ def accepted(check: schema.Check) -> list[Any]:
 NUMBER, ROW, TABLE = schema.number(), schema.array("", 1, schema.number()), schema.array("", 2, schema.number())
 THEORY_KEYS = {(section, key): accepted(check) for section, cls in runfile.SECTIONS.items()
                for key, check in checks_of(cls).items()}
-ONE_PASS_KEYS = {("model", key): accepted(check) for _, keys in onepass_runs.MODEL_KINDS.values()
-                 for key, (check, _) in keys.items()}
-ONE_PASS_KEYS |= {("model", "kind"): list(onepass_runs.MODEL_KINDS), ("initial", "start"): ["given", "random"]}
+ONE_PASS_KEYS = {("model", key): accepted(check) for kind in MODEL_KINDS.values() for key, (check, *_) in kind.keys.items()}
+ONE_PASS_KEYS |= {("model", "kind"): list(MODEL_KINDS), ("initial", "start"): ["given", "random"]}
 ONE_PASS_KEYS |= {("initial", key): accepted(check) for key, check in (("a", ROW), ("M", TABLE), ("Q", TABLE), ("clock", NUMBER),
                   ("m", NUMBER), ("r2", NUMBER), ("v", ROW), ("R", TABLE))}
 ONE_PASS_KEYS |= {(section, key): accepted(check) for section, cls in (("time", onepass_runs.TimeConfig),

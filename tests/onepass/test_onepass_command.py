@@ -270,7 +270,7 @@ def test_pictures_show_what_the_ode_leaves_alone_and_what_is_not_finite():
     model, times = onepass.SpikedTensor(3, 4.0), [0.0, 0.05, 0.1]
     start = {"m": 0.6, "r2": 1.0}
     ensemble = model.chain(200, 4, start, times, seed=1)
-    figure = draw_comparison(model.solve(start, times), [ensemble], None)
+    figure = draw_comparison([(model.solve(start, times), ensemble)], "ODE", None)
     assert [axis.get_ylabel() for axis in figure.axes] == ["m", "r2"]
     for mean, texts in ((np.ones(3), []), (np.full(3, np.nan), ["nothing finite"])):
         picture = draw_onepass({"m": Curve(np.array(times), mean, np.zeros(3), 4)}, "", None)

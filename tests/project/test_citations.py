@@ -13,8 +13,8 @@ from dmft.core.references import citation, entries
 from dmft.model.references import references_of
 from dmft.model.runfile import parse_run
 from onepass.cli import main as onepass_command
+from onepass.model_keys import MODEL_KINDS
 from onepass.references import REFERENCES_BY_MODEL
-from onepass.runfile import MODEL_KINDS
 from tests.run_files import run_text
 
 ROOT = Path(__file__).resolve().parents[2]

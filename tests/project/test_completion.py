@@ -14,6 +14,7 @@ import pytest
 
 from dmft.model.json_schema import run_file_schema
 from dmft.model.runfile import FOR_STUDIES, SECTIONS
+from onepass.json_schema import run_file_schema as onepass_schema
 from workbench.cli.completion import bash, fish, zsh
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,7 +65,8 @@ def _fits(value: Any, form: dict[str, Any]) -> bool:
         return False
     if form.get("type") in ("number", "integer"):
         return (form.get("minimum", value) <= value <= form.get("maximum", value)
-                and not value <= form.get("exclusiveMinimum", value - 1) and not value >= form.get("exclusiveMaximum", value + 1))
+                and not ("exclusiveMinimum" in form and value <= form["exclusiveMinimum"])
+                and not ("exclusiveMaximum" in form and value >= form["exclusiveMaximum"]))
     if form.get("type") == "array":
         return all(_fits(each, form["items"]) for each in value)
     if "properties" in form:
@@ -85,8 +87,23 @@ def test_the_schema_has_every_key_with_its_default():
 @pytest.mark.parametrize("path", sorted((ROOT / "runs").rglob("*.toml")), ids=lambda path: str(path.relative_to(ROOT)))
 def test_shipped_run_files_fit_the_schema(path):
     document = tomllib.loads(path.read_text())
-    if "model" not in document:  # onepass has its own run files
-        assert _fits(document, run_file_schema())
+    assert _fits(document, onepass_schema() if "model" in document else run_file_schema())
+
+
+@pytest.mark.parametrize(("section", "key", "value"), [
+    ("model", "widht", 3), ("model", "kind", "Quadratic"), ("model", "order", 3), ("model", "gamma", 0.0),
+    ("initial", "start", "warm"), ("initial", "r2", 1.0), ("time", "t_min", 1.0), ("simulation", "process", "ode")])
+def test_mistakes_in_one_pass_files_do_not_fit(section, key, value):
+    document = tomllib.loads((ROOT / "runs/arnaboldi/figure1.toml").read_text())
+    assert _fits(document, onepass_schema())
+    document[section][key] = value
+    assert not _fits(document, onepass_schema())
+
+
+def test_schemas_are_json_and_give_no_default_of_mandatory_keys():
+    for schema in (run_file_schema(), onepass_schema()):
+        json.dumps(schema, allow_nan=False)
+    assert "default" not in run_file_schema()["properties"]["problem"]["properties"]["alpha"]
 
 
 @pytest.mark.parametrize(("section", "key", "value"), [

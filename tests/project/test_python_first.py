@@ -28,6 +28,27 @@ def test_a_run_prints_what_it_is(results):
         results.run.replace(sample=3)
 
 
+def test_a_title_goes_with_what_it_speaks_of(results):
+    assert results.run.replace(samples=100).title == "small" and results.run.replace(kind="gd").title == ""
+    assert results.run.replace(kind="gd", title="GD").title == "GD"
+    assert dmft.parse_run(results.run.to_toml(), overrides=["algorithm.kind=gd"]).title == ""
+    assert dmft.parse_run(results.run.to_toml(), overrides=["algorithm.kind=gd", "title=GD"]).title == "GD"
+
+
+@pytest.mark.parametrize("ask, words", (
+    (lambda results: results.result.kernels.MC, "Kernels have no 'MC', only t, M_C.*did you mean 'M_C'"),
+    (lambda results: results.result.columns.chii, "did you mean 'chi'"),
+    (lambda results: results.result.lss, "its curves: m, loss.*did you mean 'loss'"),
+    (lambda results: results.sim.losss, "did you mean 'loss'"),
+    (lambda results: results.result.generalization(3), "3 must be a function of two arrays"),
+    (lambda results: onepass.QuadraticNetwork(widht=3), "QuadraticNetwork has no parameter 'widht'; did you mean 'width'"),
+    (lambda results: onepass.MultiIndexNetwork(frictoin=3), "did you mean 'friction'"),
+))
+def test_a_slip_is_answered_in_one_line(results, ask, words):
+    with pytest.raises((UserError, AttributeError), match=words):
+        ask(results)
+
+
 def test_a_theory_names_its_curves(results):
     assert repr(results.result).endswith("nu_gap, ibp_gap, unstable, lost>") and "curves m, loss" in repr(results.result)
     assert "curves" not in str(results.result) and {"m", "m_error", "nu_hat"} <= set(dir(results.result))

@@ -61,8 +61,8 @@ def _until_target(asked: Run, comm: Comm) -> str:
     first, target = asked.theory.replicas, asked.theory.target_error
     pilot = pilot_of(asked, Target("m", target, False, asked.algorithm.last_time))
     if (seconds := estimate(pilot, "theory", comm.size, comm.threads()).seconds) > LONG_PILOT:
-        return (f"target_error = {target:g}: the times are those of the first {first} replicas; dmft plan tells how many it will "
-                f"take (its pilot takes about {time_text(seconds)})")
+        return (f"target_error = {target:g}: the times are those of the first {first} replicas; dmft plan works out how many it "
+                f"will take (its pilot takes about {time_text(seconds)})")
     say(f"pilot of {pilot.theory.replicas} x {pilot.theory.samples} samples for target_error: about {time_text(seconds)}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DmftWarning)  # of the pilot, not of the run

@@ -43,17 +43,17 @@ def _compare(options: argparse.Namespace) -> int:
     if isinstance(ode, Ensemble):
         raise FileError(f"{options.ode}: an ensemble ({ode.source}); the first file must come from onepass solve")
     ensembles = [_ensemble(path) for path in options.simulations]
-    found = []
+    found, pairs = [], []
     for note in _reservations(ode):
         print(note)
     for path, paths in zip(options.simulations, ensembles, strict=True):
         if ode.run_text.split("[time]")[0] != paths.run_text.split("[time]")[0]:
             print(f"note: {path}: another model or start than the ODE")
-        like = from_each_start(paths) if _random(paths) else (ode, paths)
-        found.append(against_ode(*like, _names(*like, options.statistic, path), str(path)))
+        pairs.append(from_each_start(paths) if _random(paths) else (ode, paths))
+        found.append(against_ode(*pairs[-1], _names(*pairs[-1], options.statistic, path), str(path)))
         print(found[-1])
     if options.plot:
-        draw_comparison(ode, ensembles, options.plot)
+        draw_comparison(pairs, "mean of the ODEs from the starts of all instances" if _random(ode) else "ODE", options.plot)
         print(f"picture: {options.plot}")
     print(*verdict_lines(found), sep="\n")
     print(f"max |z| = {np.fmax.reduce([one.max_z for one in found]):.2f}")

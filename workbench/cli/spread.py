@@ -1,4 +1,4 @@
-"""Show what the scatter of m(0) does to m(t): warm starts whose overlap is m0 on average alone (start_overlap = "iid"), as the
+"""Show what the scatter of m(0) does to m(t): warm starts whose overlap is m0 only on average (start_overlap = "iid"), as the
 paper's eqs. 11 and 12 have it, to leading order in 1/N.
 
 Solves the theory at m0 and at m0 +- --step with the same random numbers. Printed are m(t), dm/dm0, and for each N the standard

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import onepass
-from dmft.core import store
+from dmft.core import schema, store
 from dmft.core.checkpoint import ACTIVE, check_layout
 from dmft.core.parts import INSTANCES
 from dmft.files import layouts
@@ -44,7 +44,9 @@ class OnePassFile(FileKind):
 
     def draw(self, opened: Opened, path: Path | None) -> Any:
         from workbench.plots import onepass as picture  # matplotlib is an extra
-        return picture.draw(self.curves(opened.result), f"{opened.path.name}: {opened.result.source}", path)
+        text = opened.header.run_text       # none where a model was followed from Python
+        told = schema.read_toml(text, str(opened.path)).get("title", "") if text else ""
+        return picture.draw(self.curves(opened.result), f"{told}\n{opened.path.name}: {opened.result.source}".strip(), path)
 
 
 def _partial_ensemble(header: store.Stored) -> Any:

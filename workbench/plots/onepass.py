@@ -17,11 +17,15 @@ MOST_NAMED = 24         # a panel with more lines has no legend
 
 
 def draw(curves: dict[str, Curve], title: str, path: Path | None) -> Figure:
-    """One panel per statistic, its components as lines; of a symmetric matrix the upper half."""
+    """One panel per statistic, its components as lines; of a symmetric matrix the upper half. What stays constant is only named."""
     panels: dict[str, list[str]] = {}
     for name in curves:
         if not _mirrored(name, curves):
             panels.setdefault(name.split("[")[0], []).append(name)
+    still = [panel for panel, names in panels.items() if not any(varies(curves[name].mean) for name in names)]
+    if len(still) < len(panels):
+        panels = {panel: names for panel, names in panels.items() if panel not in still}
+        title = "\n".join(filter(None, (title, f"constant: {', '.join(still)}" if still else "")))
     columns = min(PANEL_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     figure = new_figure(1.0 + 5.0 * columns, 0.5 + 3.8 * rows)
@@ -38,6 +42,12 @@ def draw(curves: dict[str, Curve], title: str, path: Path | None) -> Figure:
         axis.set_visible(False)
     figure.suptitle(title)
     return save(figure, path)
+
+
+def varies(values: np.ndarray) -> bool:
+    """Whether the finite values differ by more than rounding; so do those of which none is finite, which the picture says."""
+    finite = values[np.isfinite(values)]
+    return not finite.size or bool(np.ptp(finite) > 1e-12 * np.abs(finite).max())
 
 
 def _mirrored(name: str, curves: dict[str, Curve]) -> bool:

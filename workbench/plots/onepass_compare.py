@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from workbench.plots.onepass import varies
 from workbench.plots.style import BAND, Figure, colours, new_figure, save
 
 _MAX_LINES = 12
@@ -42,25 +43,27 @@ def _finish(axis, name: str, lines: int) -> None:
         axis.set_yscale("log")
 
 
-def draw_comparison(ode, ensembles, path: Path) -> Figure:
-    """Statistics that vary, in the ODE or in an ensemble. Lines: the ODE. Bars: mean and two standard errors of each ensemble, one
-    marker per file."""
-    names = [name for name in ode.arrays if name in ensembles[0].arrays
-             and any(np.ptp(one.arrays[name]) for one in (ode, *ensembles))]
+def draw_comparison(pairs, what: str, path: Path) -> Figure:
+    """Statistics that vary, of pairs of an ODE and an ensemble, in a picture that says `what` the ODE is. Lines: the ODEs. Bars:
+    mean and two standard errors of each ensemble, one marker per file."""
+    odes, ensembles = list({id(ode): ode for ode, _ in pairs}.values()), [ensemble for _, ensemble in pairs]
+    names = [name for name in odes[0].arrays if name in ensembles[0].arrays
+             and any(varies(one.arrays[name]) for one in (*odes, *ensembles))]
     figure, axes = _panels(names)
     for axis, name in zip(axes, names):
-        lines = _entries(ode.arrays[name], name, 1)[:_MAX_LINES]
+        lines = _entries(odes[0].arrays[name], name, 1)[:_MAX_LINES]
         shades = colours(len(lines))
-        for i, (label, values) in enumerate(lines):
-            axis.plot(ode.t, values, color=shades[i], linewidth=1.2, label=label)
+        for style, ode in zip(("-", "--", ":", "-."), odes):
+            for i, (label, values) in enumerate(_entries(ode.arrays[name], name, 1)[:_MAX_LINES]):
+                axis.plot(ode.t, values, style, color=shades[i], linewidth=1.2, label=label if ode is odes[0] else None)
         for marker, ensemble in zip("os^v", ensembles):
             mean, error = ensemble.mean(), ensemble.error()
-            pairs = zip(_entries(mean.arrays[name], name, 1), _entries(error.arrays[name], name, 1))
-            for i, ((_, m), (_, e)) in enumerate(list(pairs)[:_MAX_LINES]):
+            both = zip(_entries(mean.arrays[name], name, 1), _entries(error.arrays[name], name, 1))
+            for i, ((_, m), (_, e)) in enumerate(list(both)[:_MAX_LINES]):
                 every = slice(None, None, max(1, len(ensemble.t) // 15))
                 axis.errorbar(ensemble.t[every], m[every], BAND * e[every], fmt=marker, markersize=3, capsize=2,
                               linewidth=0.8, color=shades[i])
         _finish(axis, name, len(lines))
     sources = ", ".join(f"{e.source} d = {e.attrs.get('dimension')}" for e in ensembles)
-    figure.suptitle(f"lines: ODE; bars: {sources}, 2 standard errors", fontsize=9)
+    figure.suptitle(f"lines: {what}; bars: {sources}, 2 standard errors", fontsize=9)
     return save(figure, path)

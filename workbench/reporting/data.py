@@ -72,14 +72,16 @@ def file_labels(opened: Sequence[Opened]) -> list[str]:
 
 
 def curve_labels(opened: Sequence[Opened]) -> list[str]:
-    """Names for legends: the kind, N of simulations, the experiment where files differ in it, the file where that is not enough."""
-    experiments = [item.run.summary if item.run is not None else "" for item in opened]
-    several = len(set(filter(None, experiments))) > 1
+    """Names for legends: the kind, N of simulations, what sets the experiment apart from the others, the file where that is not
+    enough."""
+    summaries = [item.run.summary.split(", ") if item.run is not None else [] for item in opened]
+    common = set.intersection(*(set(parts) for parts in summaries if parts)) if any(summaries) else set()
+    experiments = [", ".join(part for part in parts if part not in common) for parts in summaries]
     words = []
     for item, experiment in zip(opened, experiments):
         parts = [item.kind if not item.live else f"{item.kind} (live)"]
         parts += [f"N = {item.run.simulation.dimension}"] if item.run is not None and item.kind == "simulation" else []
-        parts += [experiment] if several and experiment else []
+        parts += [experiment] if experiment else []
         words.append(", ".join(parts))
     return [word if words.count(word) == 1 else f"{word}, {name}" for word, name in zip(words, file_labels(opened))]
 
@@ -145,7 +147,8 @@ def _eta(item: Opened) -> float:
 def _curve(kind: str, eta: float, name: str, curve: Curve, label: str) -> dict[str, Any]:
     thin = np.unique(np.linspace(0, curve.t.size - 1, PAGE_POINTS).astype(int)) if curve.t.size > PAGE_POINTS else slice(None)
     direct = " (A.19)" if name == "nu_hat_direct" else " (A.29)" if name == "nu_hat" else ""
-    return {"label": label + direct, "kind": kind, "eta": eta,
+    dash = "dash" if name == "nu_hat_direct" else "solid"
+    return {"label": label + direct, "source": label, "dash": dash, "kind": kind, "eta": eta,
             "t": curve.t[thin], "mean": curve.mean[thin], "error": curve.error[thin]}
 
 

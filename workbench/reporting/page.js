@@ -2,10 +2,11 @@
 // Draws the data of this page with Plotly. #t_w=0.5 in the address sets every waiting-time slider to the nearest time.
 (function () {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"];
+  const COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#7F7F7F", "#8C564B", "#6A3D9A"];
   // Plotly offers to send charts to a server by default; this page must not.
+  // On a narrow screen its tools would lie over the titles.
   const CONFIG = { displaylogo: false, responsive: true, showSendToCloud: false, plotlyServerURL: "",
-    modeBarButtonsToRemove: ["select2d", "lasso2d"] };
+    modeBarButtonsToRemove: ["select2d", "lasso2d"], displayModeBar: window.innerWidth < 600 ? false : "hover" };
   // Plotly takes <b>, <a> and the like in labels for markup; names of files are only text.
   const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
   const colour = (i) => COLOURS[i % COLOURS.length];
@@ -14,8 +15,8 @@
     exponentformat: "power", automargin: true });
   // Titles stand to the left: the tools of a plot appear on its right.
   const layout = (title, x, y) => ({ title: { text: title, font: { size: 15 }, x: 0.02, xanchor: "left" }, margin: { l: 60, r: 15, t: 40, b: 45 },
-    xaxis: x, yaxis: y, legend: { orientation: "h", y: -0.22, font: { size: 11 } }, hovermode: "closest",
-    paper_bgcolor: "#fff", plot_bgcolor: "#fff" });
+    xaxis: x, yaxis: y, hovermode: "closest", paper_bgcolor: "#fff", plot_bgcolor: "#fff" });
+  const LEGEND_ROW = 20, PLOT = 350;   // pixels: a row of a legend, and a plot without it
   // Labels of a logarithmic axis: decades, six at most; of a short span 1, 2 and 5 in plain numbers.
   function logTicks(values) {
     const good = values.filter((v) => v > 0);
@@ -46,7 +47,17 @@
     watcher.observe(div);
     return div;
   }
-  function later(div, traces, shape) { queue.push(() => Plotly.react(div, traces, shape, CONFIG)); }
+  // The legend stands below the axis, in rows that the cell is made higher for; its entries are as wide as the longest of them.
+  function drawPlot(div, traces, shape) {
+    const names = traces.filter((trace) => trace.name && trace.showlegend !== false).map((trace) => trace.name);
+    const entry = 50 + 6.3 * Math.max(0, ...names.map((name) => name.length));
+    const rows = Math.ceil(names.length / Math.max(1, Math.floor((div.clientWidth - 75) / entry)));
+    const below = LEGEND_ROW * rows + 10;
+    div.style.height = PLOT + below + "px";
+    const legend = { orientation: "h", yref: "container", y: 0, yanchor: "bottom", font: { size: 11 }, entrywidth: entry - 40 };
+    Plotly.react(div, traces, { ...shape, legend, margin: { ...shape.margin, b: shape.margin.b + below } }, CONFIG);
+  }
+  function later(div, traces, shape) { queue.push(() => drawPlot(div, traces, shape)); }
   function drawQueue() { queue.splice(0).forEach((draw) => draw()); }
 
   function withBand(x, mean, error, hex, name, extra) {
@@ -61,18 +72,21 @@
   function drawCurves() {
     const log = document.getElementById("log-time").checked, logLoss = document.getElementById("log-loss").checked;
     const place = document.getElementById("curve-plots");
+    // A file has the same colour in every plot.
+    const sources = [...new Set(Object.values(data.observables).flat().map((curve) => curve.source))];
     for (const [name, curves] of Object.entries(data.observables)) {
       const id = "curve-" + name.replace(/[^\w-]/g, "_");
       const div = plotCell(place, id);
       const traces = [], xs = [];
-      curves.forEach((curve, i) => {
+      curves.forEach((curve) => {
         const x = curve.t.map((t) => (log ? t + curve.eta : t));
         xs.push(...x);
+        const hex = colour(sources.indexOf(curve.source));
         if (curve.kind === "simulation") {
-          traces.push({ x, y: curve.mean, name: plain(curve.label), mode: "markers", marker: { color: colour(i), size: 6 },
-            error_y: { type: "data", array: curve.error.map((e) => 2 * (e || 0)), color: colour(i), thickness: 1.2, width: 2 } });
+          traces.push({ x, y: curve.mean, name: plain(curve.label), mode: "markers", marker: { color: hex, size: 6 },
+            error_y: { type: "data", array: curve.error.map((e) => 2 * (e || 0)), color: hex, thickness: 1.2, width: 2 } });
         } else {
-          traces.push(...withBand(x, curve.mean, curve.error, colour(i), plain(curve.label)));
+          traces.push(...withBand(x, curve.mean, curve.error, hex, plain(curve.label), { line: { color: hex, width: 2, dash: curve.dash } }));
         }
       });
       const logY = name === "loss" && logLoss;

@@ -12,6 +12,7 @@ import numpy as np
 
 from dmft.core import store
 from dmft.core.errors import UserError
+from dmft.files.axes import named
 from dmft.model.quantities import to_frame
 from dmft.model.runfile import Run
 from dmft.result import pictures
@@ -115,9 +116,11 @@ class Scan:
         arrays |= {"times": self.times, "count": np.array([row.count for row in self.rows]),
                    "is_simulation": np.array([row.kind == "simulation" for row in self.rows]), **self.arrays}
         others = {key: values for key, values in self.parameters.items() if key not in numbers}
-        store.save(path, "sweep", self.rows[0].run.to_toml(), arrays, {
+        attrs: dict[str, Any] = {
             "outcome": "done", "threshold": self.threshold, "other_parameters": json.dumps(others),
-            "files": json.dumps([str(row.path) for row in self.rows]), "keys": json.dumps(list(self.parameters))})
+            "files": json.dumps([str(row.path) for row in self.rows]), "keys": json.dumps(list(self.parameters))}
+        axes = {name: ("row", "times")[:array.ndim] for name, array in arrays.items()} | {"times": ("times",)}
+        store.save(path, "sweep", self.rows[0].run.to_toml(), arrays, attrs, names=named(arrays, axes, {}, attrs))
 
 
 def make_scan(rows: Sequence[ScanRow], times: Sequence[float] | None, threshold: float) -> Scan:

@@ -6,14 +6,28 @@ import h5py
 import numpy as np
 import pytest
 
+import dmft
+from dmft.convergence.axis import make_axis
+from dmft.convergence.study import Study
 from dmft.core import store
 from dmft.files.axes import named
+from workbench.scans.gathering import _row
+from workbench.scans.scan import make_scan
 
 
 def _axes(path, name: str) -> list[str]:
     """The names of the scales that are attached to a dataset."""
     with h5py.File(path) as file:
         return [axis[0].name.lstrip("/") if len(axis) else axis.label for axis in file[name].dims]
+
+
+def _bare(path) -> list[str]:
+    """The datasets that have an axis without a scale."""
+    found: list[str] = []
+    with h5py.File(path) as file:
+        file.visititems(lambda name, item: found.append(name) if isinstance(item, h5py.Dataset) and not item.is_scale
+                        and not all(len(axis) for axis in item.dims) else None)
+    return found
 
 
 @pytest.mark.parametrize(("kind", "name", "axes"), [
@@ -34,11 +48,23 @@ def test_scales_carry_values_and_units(results):
 def test_every_axis_has_a_scale(results):
     """Otherwise xarray refuses the file."""
     for path in (results.theory, results.simulation, results.ode, results.ensemble):
-        with h5py.File(path) as file:
-            bare = []
-            file.visititems(lambda name, item, bare=bare: bare.append(name) if isinstance(item, h5py.Dataset) and not item.is_scale
-                            and not all(len(axis) for axis in item.dims) else None)
-        assert bare == []
+        assert _bare(path) == []
+
+
+def test_axes_of_studies_and_sweeps(results, tmp_path):
+    """Every axis has a scale in its group, the points of a study with their values; both are read back as they were."""
+    axis = make_axis("learning_rate", [0.04, 0.02], [dmft.load(results.other), results.result])
+    study = Study(results.run, {"learning_rate": axis})
+    study.save(tmp_path / "study.h5")
+    assert _axes(tmp_path / "study.h5", "learning_rate/curves/m") == ["learning_rate/learning_rate", "learning_rate/t"]
+    with h5py.File(tmp_path / "study.h5") as file:
+        assert file["learning_rate/learning_rate"][()].tolist() == [0.04, 0.02]
+    assert np.array_equal(dmft.load(tmp_path / "study.h5").axes["learning_rate"].curves["m"], axis.curves["m"])
+    scan = make_scan([row for path in (results.theory, results.other) if (row := _row(path, 1e-7))], None, 1e-7)
+    scan.save(tmp_path / "sweep.h5")
+    assert _axes(tmp_path / "sweep.h5", "m") == ["row", "times"]
+    for path in (tmp_path / "study.h5", tmp_path / "sweep.h5"):
+        assert _bare(path) == []
 
 
 def test_readers_see_no_scales(results):

@@ -138,7 +138,7 @@ def test_a_random_start_refuses_a_phase_to_a_loss_that_tells_the_sign():
     register_loss("late_sign", lambda f, y: v(f, y) + f * max(0.0, y - 2.0) ** 2, lambda f, y: dv(f, y) + max(0.0, y - 2.0) ** 2,
                   phase.d2v, labels="field")
     for name in ("linear", "late_sign"):
-        with pytest.raises(RunError, match=rf'\[\[phase\]\] 2: loss = "{name}": samples tell the sign of h0') as caught:
+        with pytest.raises(RunError, match=rf'\[\[phase\]\] 2: loss = "{name}": labels give away the sign of h0') as caught:
             theory_experiment(with_phase('start = "random"\nloss = "even_field"', name))
         assert "\n" not in str(caught.value)
     assert theory_experiment(with_phase('start = "random"\nloss = "even_field"', "even_field")).centred

@@ -32,7 +32,7 @@ WRONG = [
     ({"flip": 0.1}, r"\[problem\] key 'flip' is not used with \[network\]"),
     ({"ridge": 0.1}, r"key 'ridge' is not used with \[network\] constraint = \"units\""),
     ({"units": 0}, r"units = 0: must be 1 at least"),
-    ({"loss": "logistic"}, r'loss = "logistic": made for labels \+1 and -1, and label = "network" tells real numbers'),
+    ({"loss": "logistic"}, r'loss = "logistic": made for labels \+1 and -1, and label = "network" gives real numbers'),
     ({"loss": "smooth_hinge", "label": "parity", "label_noise": 0.1}, r'loss = "smooth_hinge": made for labels \+1 and -1'),
 ]
 

@@ -77,7 +77,7 @@ def test_files_of_another_experiment_are_named(page, results):
     assert "algorithm.kind = &quot;gd&quot; instead of &quot;persistent_sgd&quot;" in note
     data = json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL).group(1))
     limits = [curve["label"] for curve in data["observables"]["m"] if curve["kind"] == "limit"]
-    assert limits == ["limit eta -> 0, gd, alpha = 3, m0 = 0.5, eta = 0.02"]
+    assert limits == ["limit eta -> 0, gd"]
     assert f"{results.simulation.name} shows another" not in text
 
 
@@ -159,12 +159,34 @@ def test_every_plot_fits_its_cell(page, tmp_path, width):
 def test_plots_drawn_before_their_neighbours_are_seen_not_to_fit(page, tmp_path):
     """The negative twin: a page that draws each plot as soon as its cell is there crops the first of every grid."""
     text = page.read_text()
-    hasty = text.replace("queue.push(() => Plotly.react(div, traces, shape, CONFIG));", "Plotly.react(div, traces, shape, CONFIG);")
+    hasty = text.replace("queue.push(() => drawPlot(div, traces, shape));", "drawPlot(div, traces, shape);")
     hasty = hasty.replace("watcher.observe(div);", "")
     assert hasty.count("watcher.observe") == 0 and hasty != text
     (tmp_path / "hasty.html").write_text(hasty)
     with chromium.Page(chromium.find(), (tmp_path / "hasty.html").as_uri()) as browser:
         assert any(abs(drawn - cell) > 100.0 for cell, drawn in _cells(browser))
+
+
+_HIDDEN_LABELS = """[...document.querySelectorAll('.plot')].filter(div => {
+  const legend = div.querySelector('.legend'), title = div.querySelector('.xtitle');
+  return legend && title && legend.getBoundingClientRect().top < title.getBoundingClientRect().bottom - 1; }).length"""
+
+
+@needs_browser
+@pytest.mark.parametrize("old", (False, True))
+def test_on_a_phone_nothing_lies_over_labels(page, tmp_path, old):
+    """old: the negative twin, legends that grow upwards from a fixed share of the plot."""
+    text = page.read_text()
+    if old:
+        text = text.replace('yref: "container", y: 0, yanchor: "bottom"', "y: -0.22").replace("shape.margin.b + below", "45")
+    (tmp_path / "page.html").write_text(text)
+    with chromium.Page(chromium.find(), "about:blank") as browser:
+        browser.call("Emulation.setDeviceMetricsOverride", width=420, height=900, deviceScaleFactor=1, mobile=False)
+        browser.call("Page.navigate", url=(tmp_path / "page.html").as_uri())
+        _cells(browser)
+        assert (browser.evaluate(_HIDDEN_LABELS) > 0) == old
+        assert browser.evaluate("document.documentElement.scrollWidth") == 420
+        assert browser.evaluate("document.querySelectorAll('.modebar-btn').length") == 0
 
 
 @needs_browser
