@@ -39,6 +39,7 @@ SHARES: dict[str, tuple[float, Table]] = {
 STATISTICAL = ("simulation", "onepass", "networks")
 NO_TIME = "no time was left"
 EVERY = 100     # cases, between lines that say how far it is
+KEEP_EVERY = 10     # cases, between two writes of what is kept: a part that is killed has lost no more
 
 
 @dataclass(frozen=True)
@@ -142,12 +143,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             verdicts.append(verdict)
             if verdict.finding.failed:
                 print(told(verdict), flush=True)
+            if asked.keep and len(verdicts) % KEEP_EVERY == 0:
+                _keep(asked.keep, verdicts)
             if len(verdicts) % EVERY == 0:
                 print(f"{len(verdicts)} of {len(tasks)} cases, {sum(each.finding.failed for each in verdicts)} failed", flush=True)
     if on_ranks and time.time() < deadline:
         verdicts += _on_ranks(on_ranks)
     if asked.keep:
-        asked.keep.write_text(json.dumps([asdict(verdict) | {"case": verdict.case.name} for verdict in verdicts]))
+        _keep(asked.keep, verdicts)
     for table in (RUNS, ONEPASS, NETWORKS):
         seen = [verdict.case for verdict in verdicts
                 if verdict.case.table is table and verdict.judge in STATISTICAL and not verdict.finding.left_out]
@@ -159,6 +162,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for judge, count in batches.items():
         print(summary(judge, [verdict for verdict in verdicts if verdict.judge == judge], count))
     return int(any(verdict.finding.failed for verdict in verdicts))
+
+
+def _keep(path: Path, verdicts: list[Verdict]) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps([asdict(verdict) | {"case": verdict.case.name} for verdict in verdicts]))
+    part.replace(path)
 
 
 def _kept(path: Path) -> list[Verdict]:
