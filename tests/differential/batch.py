@@ -4,7 +4,7 @@
     python -m tests.differential --cases 1000 --part 2/5 --keep 2.json     the second fifth of these, kept
     python -m tests.differential --cases 1000 --add 1.json 2.json ...      the tables of such parts together
     python -m tests.differential --judge card --cases 50                   one of them; may be repeated
-    python -m tests.differential --judge simulation --seed 7 --case 12     one case, with its run file
+    python -m tests.differential --judge simulation --seed 7 --case 12     one case, or several, with their run files
 
 Prints what failed, each case shrunk to the features that it needs to fail, with its run file; how many cases every pair of features
 had; and the largest difference of every judge against its bound. Exit code 1 when something failed.
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--part", default="1/1", help="k/n: only the k-th of n parts")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="keep what was found in a JSON file")
     parser.add_argument("--add", type=Path, nargs="+", metavar="FILE", help="compute nothing: the tables of kept parts")
-    parser.add_argument("--case", type=int, help="only this one")
+    parser.add_argument("--case", type=int, nargs="+", help="only these")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="after which no case is begun")
     parser.add_argument("--judge", action="append", choices=list(SHARES), help="may be repeated; default: all")
     parser.add_argument("--except", action="append", choices=list(SHARES), default=[], dest="but", help="not these")
@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for judge in [judge for judge in asked.judge or SHARES if judge not in asked.but]:
         share = 1.0 if asked.judge else SHARES[judge][0]
         count = batches[judge] = max(1, round(share * asked.cases))
-        wanted = range(part - 1, count, parts) if asked.case is None else [asked.case]
+        wanted = range(part - 1, count, parts) if asked.case is None else asked.case
         if judge == "ranks":
             on_ranks = [case_of(judge, asked.seed, k) for k in wanted]
         else:
