@@ -69,6 +69,10 @@ class Computation:
         """Its numbers, where they are kept and of this run."""
         return None if folder is None else numbers.kept(folder / self.place, self.half, self.run())
 
+    def unfinished(self, folder: Path | None) -> Numbers | None:
+        """What a time limit left of it: to be drawn, not to be taken for the whole."""
+        return None if folder is None else numbers.kept(folder / _unfinished(self.place), self.half, self.run())
+
     def result(self) -> Numbers | None:
         """The numbers of its result file, where there is one."""
         if not self.output.exists():
@@ -164,7 +168,9 @@ def _compute(one: Computation, commands: Mapping[str, Command], say: Callable[[s
         if lines is None:
             return EXIT_STOPPED
         whole = lines.t.size == one.run().algorithm.steps + 1
-        numbers.keep(way.numbers / (one.place if whole else one.place.with_suffix(".unfinished")), lines.thinned())
+        numbers.keep(way.numbers / (one.place if whole else _unfinished(one.place)), lines.thinned())
+        if whole:
+            (way.numbers / _unfinished(one.place)).unlink(missing_ok=True)
         return EXIT_DONE if whole else EXIT_STOPPED
     code = commands[one.half]([*one.words, "--force" if way.force else "--resume", *(["--quiet"] if way.quiet else []),
                                *way.time_limit])
@@ -175,12 +181,16 @@ def _compute(one: Computation, commands: Mapping[str, Command], say: Callable[[s
     return EXIT_DONE
 
 
+def _unfinished(place: Path) -> Path:
+    return place.with_suffix(".unfinished")
+
+
 def load(figure: PaperFigure, size: str, way: Way) -> dict[str, Data]:
     """The numbers that are there, by name of series."""
     halves: dict[str, dict[str, Numbers]] = {}
     series_of = {}
     for one in computations(figure, size, way.out, way.device, way.scale):
-        if (found := one.kept(way.numbers) or one.result()) is not None:
+        if (found := one.kept(way.numbers) or one.result() or one.unfinished(way.numbers)) is not None:
             halves.setdefault(one.series.name, {})[one.half] = found
             series_of[one.series.name] = next(series for series in figure.series if series.name == one.series.name)
     return {name: Data(series_of[name], found.get("simulation"), found.get("theory"))  # type: ignore[arg-type]

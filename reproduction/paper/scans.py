@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from reproduction.paper.figure import Panel, PaperFigure, Series, Size, scan
+from dataclasses import replace
 
-BATCHES = (0.01, 0.05, 0.1, 0.3, 0.9, 0.95, 1.0)
+from reproduction.paper.figure import Panel, PaperFigure, Series, Size, scan
+from reproduction.paper.learning_curves import FIG2, THREE
+
+# Values of figure 4; l = 1, tau = 1, T = 0 and SGD are runs of figure 2, and taken from there.
+BATCHES = (0.01, 0.05, 0.1, 0.3, 0.9, 0.95)
 SMALL_STEPS = {0.01: 0.0025, 0.05: 0.0025, 0.1: 0.005}  # learning rates of the caption
 PERSISTENCES = (0.05, 0.1, 0.5, 1.0, 2.0, 5.0)
-TEMPERATURES = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
+TEMPERATURES = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 COOLING = 700.0
 
 
@@ -24,8 +28,7 @@ def _persistences(run: str, values: tuple[float, ...]) -> list[Series]:
 
 
 def _temperatures() -> list[Series]:
-    return [Series(f"temperature_{T:g}", "temperature", f"$T = {T:g}$" + (" (GD)" if T == 0 else ""),
-                   _schedule(T), shade)
+    return [Series(f"temperature_{T:g}", "temperature", f"$T = {T:g}$", _schedule(T), shade)
             for T, shade in zip(TEMPERATURES, scan(len(TEMPERATURES)))]
 
 
@@ -33,10 +36,15 @@ def _schedule(temperature: float, cooling: float = COOLING) -> dict[str, object]
     return {"algorithm.temperature": [[0.0, temperature], [cooling, 0.0]]}
 
 
-_LEFT_PANEL, _CENTRE, _RIGHT = _batches(), _persistences("persistence", PERSISTENCES), _temperatures()
-_SGD = Series("sgd", "sgd", "SGD")
-_FOUR = (("left: batch size, $\\tau = 1$", _LEFT_PANEL), ("centre: persistence, $\\ell = 0.5$", [*_CENTRE, _SGD]),
-         ("right: temperature", _RIGHT))
+_GD, _SGD, _TAU_1 = (replace(one, of=FIG2) for one in THREE)
+_LEFT, _RIGHT = _batches(), _temperatures()
+_CENTRE = [replace(_TAU_1, label=one.label, shade=one.shade) if tau == 1.0 else one
+           for tau, one in zip(PERSISTENCES, _persistences("persistence", PERSISTENCES))]
+_FOUR = (("left: batch size, $\\tau = 1$", [*_LEFT, _GD]), ("centre: persistence, $\\ell = 0.5$", [*_CENTRE, _SGD]),
+         ("right: temperature", [_GD, *_RIGHT]))
+# How far the theory goes that does not go to the end: to where m = 1, or its band of two errors opens to 0.02.
+_THEORY_ENDS = {**dict.fromkeys(("batch_0.3", "persistence_0.5", "persistence_2", "persistence_5"), 200.0),
+                **dict.fromkeys(("batch_0.9", "batch_0.95", "persistence_0.05", "persistence_0.1"), 300.0)}
 
 
 def _cooled_at(cooling: float) -> dict[str, dict[str, object]]:
@@ -46,7 +54,7 @@ def _cooled_at(cooling: float) -> dict[str, dict[str, object]]:
 
 FIG4 = PaperFigure(
     "fig4", "median overlap and loss over batch size (left), persistence time (centre), temperature (right)",
-    series=(*_LEFT_PANEL, *_CENTRE, _SGD, *_RIGHT),
+    series=(*_LEFT, *_CENTRE, _SGD, _GD, *_RIGHT),
     panels=(
         *(Panel(title, tuple(s.name for s in group), statistic="median") for title, group in _FOUR),
         *(Panel("", tuple(s.name for s in group), "loss", "median", log_y=True, legend=False) for _, group in _FOUR),
@@ -59,7 +67,9 @@ FIG4 = PaperFigure(
         "standard": Size({"simulation.dimension": 500, "simulation.instances": 24, "algorithm.t_max": 200.0},
                          {"theory.samples": 4000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 1.0},
                          by_series=_cooled_at(140.0)),
-        "full": Size(theory={"theory.samples": 16_384, "theory.replicas": 8}),
+        "full": Size(theory={"theory.samples": 32_768, "theory.replicas": 8},
+                     theory_by_series={**{name: {"algorithm.t_max": end} for name, end in _THEORY_ENDS.items()},
+                                       **{one.name: {"theory.samples": 16_384} for one in _RIGHT}}),
     },
     note="Batches of 0.1 and below: learning rate 0.005 and 0.0025, as in the paper; no theory there.",
 )

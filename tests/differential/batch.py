@@ -4,7 +4,7 @@
     python -m tests.differential --cases 1000 --part 2/5 --keep 2.json     the second fifth of these, kept
     python -m tests.differential --cases 1000 --add 1.json 2.json ...      the tables of such parts together
     python -m tests.differential --judge card --cases 50                   one of them; may be repeated
-    python -m tests.differential --judge simulation --seed 7 --case 12     one case, with its run file
+    python -m tests.differential --judge simulation --seed 7 --case 12     one case, or several, with their run files
 
 Prints what failed, each case shrunk to the features that it needs to fail, with its run file; how many cases every pair of features
 had; and the largest difference of every judge against its bound. Exit code 1 when something failed.
@@ -39,6 +39,7 @@ SHARES: dict[str, tuple[float, Table]] = {
 STATISTICAL = ("simulation", "onepass", "networks")
 NO_TIME = "no time was left"
 EVERY = 100     # cases, between lines that say how far it is
+KEEP_EVERY = 10     # cases, between two writes of what is kept: a part that is killed has lost no more
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--part", default="1/1", help="k/n: only the k-th of n parts")
     parser.add_argument("--keep", type=Path, metavar="FILE", help="keep what was found in a JSON file")
     parser.add_argument("--add", type=Path, nargs="+", metavar="FILE", help="compute nothing: the tables of kept parts")
-    parser.add_argument("--case", type=int, help="only this one")
+    parser.add_argument("--case", type=int, nargs="+", help="only these")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="after which no case is begun")
     parser.add_argument("--judge", action="append", choices=list(SHARES), help="may be repeated; default: all")
     parser.add_argument("--except", action="append", choices=list(SHARES), default=[], dest="but", help="not these")
@@ -127,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for judge in [judge for judge in asked.judge or SHARES if judge not in asked.but]:
         share = 1.0 if asked.judge else SHARES[judge][0]
         count = batches[judge] = max(1, round(share * asked.cases))
-        wanted = range(part - 1, count, parts) if asked.case is None else [asked.case]
+        wanted = range(part - 1, count, parts) if asked.case is None else asked.case
         if judge == "ranks":
             on_ranks = [case_of(judge, asked.seed, k) for k in wanted]
         else:
@@ -142,12 +143,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             verdicts.append(verdict)
             if verdict.finding.failed:
                 print(told(verdict), flush=True)
+            if asked.keep and len(verdicts) % KEEP_EVERY == 0:
+                _keep(asked.keep, verdicts)
             if len(verdicts) % EVERY == 0:
                 print(f"{len(verdicts)} of {len(tasks)} cases, {sum(each.finding.failed for each in verdicts)} failed", flush=True)
     if on_ranks and time.time() < deadline:
         verdicts += _on_ranks(on_ranks)
     if asked.keep:
-        asked.keep.write_text(json.dumps([asdict(verdict) | {"case": verdict.case.name} for verdict in verdicts]))
+        _keep(asked.keep, verdicts)
     for table in (RUNS, ONEPASS, NETWORKS):
         seen = [verdict.case for verdict in verdicts
                 if verdict.case.table is table and verdict.judge in STATISTICAL and not verdict.finding.left_out]
@@ -159,6 +162,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for judge, count in batches.items():
         print(summary(judge, [verdict for verdict in verdicts if verdict.judge == judge], count))
     return int(any(verdict.finding.failed for verdict in verdicts))
+
+
+def _keep(path: Path, verdicts: list[Verdict]) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps([asdict(verdict) | {"case": verdict.case.name} for verdict in verdicts]))
+    part.replace(path)
 
 
 def _kept(path: Path) -> list[Verdict]:

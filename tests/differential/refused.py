@@ -25,7 +25,7 @@ from tests.differential.table import Case, Choice
 Keys = dict[str, Any]
 Needs = Callable[[Choice], bool]
 TINY = {"theory.samples": 4, "theory.replicas": 1, "theory.method": "march", "theory.max_sweeps": 1, "theory.clones": None,
-        "simulation.clones": None}
+        "simulation.clones": None, "simulation.kernels": None}
 HARMLESS = {"step": 2, "temperature": 0.1}
 
 
@@ -124,7 +124,7 @@ REFUSALS = (
     Refusal("phase to an unknown loss", r"\[\[phase\]\] \d: loss = .hing.: unknown loss 'hing'", phase={"loss": "hing"}),
     # starts
     Refusal("spectral start of signs", "built for labels abs or field", _both(_SIGNS, _has(start="warm")),
-            _set(problem__start="spectral", problem__m0=None, problem__start_variance=None)),
+            _set(problem__start="spectral", problem__m0=None, problem__start_variance=None, problem__start_overlap=None)),
     Refusal("spectral start with a variance", "start_variance' is not used",
             _both(_has(start="spectral"), lambda chosen: chosen["constraint"] != "sphere"), _set(problem__start_variance=0.5)),
     Refusal("warm start without m0", "m0", _has(start=("warm", "against")), _set(problem__m0=None)),

@@ -155,7 +155,7 @@ class Table:
     def case(self, seed: int, index: int) -> Case:
         """Case number `index`: random but for one pair of options, another one for every index, so that as many cases as there are
         pairs leave none empty."""
-        order = np.random.default_rng([seed, zlib.crc32(self.name.encode())]).permutation(len(self.pairs))
+        order = self._order(seed)
         a, one, b, other = self.pairs[order[index % len(order)]]
         rng = np.random.default_rng([seed, index])
         for _ in range(TRIES):
@@ -163,6 +163,13 @@ class Table:
             if choice[a] == one and choice[b] == other:
                 return Case(self, seed, index, choice)
         raise AssertionError(f"{a} {one} and {b} {other} hardly ever go together: raise the weights of these options")
+
+    def _order(self, seed: int) -> np.ndarray:
+        return np.random.default_rng([seed, zlib.crc32(self.name.encode())]).permutation(len(self.pairs))
+
+    def made_for(self, seed: int, pair: Pair) -> int:
+        """The first case that is made to contain a pair."""
+        return int(np.flatnonzero(self._order(seed) == self.pairs.index(pair))[0])
 
 
 _tables: dict[str, Table] = {}
@@ -204,6 +211,8 @@ def coverage_text(table: Table, cases: list[Case]) -> str:
     lines = [f"{'':{width}} " + " ".join(f"{name[:5]:>5}" for name in names[:-1])]
     for k, b in enumerate(names[1:], 1):
         lines.append(f"{b:{width}} " + " ".join(f"{fewest[a, b]:5d}" for a in names[:k]))
-    empty = sum(count == 0 for count in counts.values())
-    lines.append(f"{len(cases)} cases, {len(counts)} pairs of options, {empty} of them empty; fewest {min(counts.values())}")
+    empty = [pair for pair, count in counts.items() if count == 0]
+    lines.append(f"{len(cases)} cases, {len(counts)} pairs of options, {len(empty)} of them empty; fewest {min(counts.values())}")
+    lines += [f"empty: {a} {one}, {b} {other} (--case {table.made_for(cases[0].seed, (a, one, b, other))})"
+              for a, one, b, other in empty]
     return "\n".join(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from tests.differential.onepass_runs import ONEPASS
 from tests.differential.other_runs import CLOSED, NETWORKS
 from tests.differential.runs import RUNS, run_text
 from tests.differential.table import Case, coverage, shrunk
-from tests.differential.theory_simulation import SMALL, compared
+from tests.differential.theory_simulation import SMALL, compared, estimates
 
 CHOSEN = {"loss": "linear", "algorithm": "sgd", "constraint": "ridge"}        # a case with little in it
 
@@ -71,6 +72,11 @@ def test_no_pair_of_options_is_left_empty(table, cases):
     for feature in table.features:      # and no option is one that never comes
         names = {option for pair in counts for name, option in (pair[:2], pair[2:]) if name == feature.name}
         assert names == {option.name for option in feature.options}
+
+
+def test_an_empty_pair_has_a_case_made_for_it():
+    for pair in RUNS.pairs[::1000]:
+        assert pair in RUNS.case(3, RUNS.made_for(3, pair)).pairs
 
 
 def test_one_pass_models_are_made():
@@ -151,6 +157,26 @@ def test_what_must_be_the_same_is_compared_to_the_last_number():
     assert not same.apart(ours, near, 1e-6).failed and same.apart(ours, near, 0.0).failed
     assert same.apart(ours, far, 1e-6).failed and same.apart(ours, gone, 1.0).failed
     assert same.apart(ours, {"m": ours["m"]}, 1.0).failed and not same.apart(gone, dict(gone), 0.0).failed
+
+
+@pytest.mark.parametrize("grown, overshot, explodes", [(2.0, 0.01, False), (4.0, 0.0, False), (4.0, 0.01, True), (11.0, 0.0, True)])
+def test_explosions_are_told_from_losses_that_rise(grown, overshot, explodes):
+    theory = SimpleNamespace(sampled=True, loss=np.array([0.5, 0.5 * grown]), curves={"unstable": np.array([0.0, overshot])},
+                             averaged=np.ones(3, bool))
+    assert same.explodes(theory) == explodes
+    theory.averaged[1] = False
+    assert same.explodes(theory)
+
+
+@pytest.mark.slow
+def test_what_judges_once_stumbled_over():
+    """Copies, which an iteration and a result that can grow do not have; columns of more steps than they have rows."""
+    copies = case_with(clones="pairs")
+    assert not same.judge("iteration", copies).failed and not same.judge("growth", copies).failed
+    long = Case(RUNS, 12, 196, RUNS.defaults | {"rate": "formula", "two times": "kernels"})
+    ours, _, rows = estimates(long, SMALL)
+    assert rows.size < rows[-1] + 1 == ours["m"][0][1].mean.size == ours["C(t, t_w)"][0][1].mean.shape[0]
+    assert not largest(compared(long, SMALL), bound(1000)).failed
 
 
 @pytest.mark.parametrize("name, change", [("histories", {"theory__samples": 49}), ("stops", {"theory__seed": 7})])

@@ -82,32 +82,40 @@ def simulation(case: Case, dimension: int, instances: int, seed: int, **changes:
     return {name: values[0] for name, values in found.items()}
 
 
-def estimates(case: Case, sizes: Sizes, **changes: Any) -> tuple[Any, Any, int]:
-    """Theory and simulation, each {curve: terms of its extrapolation}, and the number of steps; changes: of the theory's run."""
+def estimates(case: Case, sizes: Sizes, **changes: Any) -> tuple[Any, Any, np.ndarray]:
+    """Theory and simulation, each {curve: terms of its extrapolation}, and the steps at which both have all; changes: of the
+    theory's run."""
     seeds = case.numbers("judge").whole(0, 10**6) + 1000 * SIZES.index(sizes)
     theories = [theory(case, K, sizes.replicas, seeds + k, **changes)
                 for k, K in enumerate((sizes.samples, FACTOR * sizes.samples))]
     simulations = [simulation(case, N, count, seeds + 100 + 200 * k)
                    for k, (N, count) in enumerate(zip((sizes.dimension, FACTOR * sizes.dimension), sizes.instances))]
-    steps = theories[0].t.size - 1
-    ours = {}
+    rows, ours = np.arange(theories[0].t.size), {}
     for name in theories[0].curves:
         if not name.endswith("_error") or name == "training_error":
             pair = [Estimate(one.curves[name], one.curves[f"{name}_error"] ** 2, int(one.averaged.sum())) for one in theories]
             ours[name] = extrapolated(*pair, FACTOR)
     if theories[0].columns is not None:
+        rows = np.searchsorted(theories[0].t, theories[0].columns.t)        # columns of many steps have fewer rows
         for name in PAIRS:
-            pair = [Estimate(getattr(one.columns, name), getattr(one.columns, f"{name}_error") ** 2, int(one.averaged.sum()))
-                    for one in theories]
+            pair = [Estimate(_at(rows, getattr(one.columns, name)), _at(rows, getattr(one.columns, f"{name}_error") ** 2),
+                             int(one.averaged.sum())) for one in theories]
             ours[f"{name}(t, t_w)"] = extrapolated(*pair, FACTOR)
     theirs = {name: extrapolated(*(Estimate.of(one[name]) for one in simulations), FACTOR) for name in simulations[0]}
-    return ours, theirs, steps
+    return ours, theirs, rows
+
+
+def _at(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Values that are known at some steps, as an array over all of them."""
+    found = np.full((rows[-1] + 1, *values.shape[1:]), np.nan)
+    found[rows] = values
+    return found
 
 
 def compared(case: Case, sizes: Sizes, **changes: Any) -> dict[str, np.ndarray]:
     """|z| by curve, each at some times."""
-    ours, theirs, steps = estimates(case, sizes, **changes)
-    at = np.unique(np.linspace(0, steps, TIMES + 1).round().astype(int))
+    ours, theirs, rows = estimates(case, sizes, **changes)
+    at = rows[np.unique(np.linspace(0, rows.size - 1, TIMES + 1).round().astype(int))]
 
     def some(terms):
         return [(weight, Estimate(each.mean[at], each.variance[at], each.count)) for weight, each in terms]

@@ -137,5 +137,9 @@ def test_a_figure_is_made_piece_by_piece(tmp_path, monkeypatch, dmft_main):
         kept(tmp_path / "numbers" / "pieces" / "torn.json", "theory")
     drawn = dmft_main(*words, "--draw")
     assert drawn.returncode == 0 and "kept" not in drawn.stderr and "max |z|" in drawn.stdout
+    (tmp_path / "numbers" / "pieces" / "gd.theory.json").rename(tmp_path / "numbers" / "pieces" / "gd.theory.unfinished")
+    assert dmft_main(*words, "--draw").stdout == drawn.stdout       # what a time limit left is drawn, and computed again
+    assert dmft_main(*words, "--processes", "1").stderr.count("its numbers are kept") == 1
+    assert {path.suffix for path in (tmp_path / "numbers" / "pieces").glob("gd.theory.*")} == {".json"}
     assert dmft_main("figure", "pieces", "--processes", "2").returncode == 2
     assert dmft_main("figure", "pieces", "--scale", "2").returncode == 2

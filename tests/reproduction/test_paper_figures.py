@@ -54,8 +54,9 @@ def test_every_job_of_every_size_is_a_valid_run_with_its_own_output(name, monkey
 
 def test_figures_of_others_runs_share_their_results():
     outputs = {name: {job.output for job in computations(FIGURES[name], "full")}
-               for name in ("fig2", "fig3", "headline", "dimensions")}
+               for name in ("fig2", "fig3", "fig4", "headline", "dimensions")}
     assert outputs["fig3"] < outputs["fig2"] and len(outputs["headline"] & outputs["fig2"]) == 6
+    assert len(outputs["fig4"] & outputs["fig2"]) == 6    # GD in two panels, SGD, tau = 1
     assert len(outputs["dimensions"] & outputs["fig2"]) == 2 and len(outputs["dimensions"] & outputs["headline"]) == 3
 
 
