@@ -126,10 +126,10 @@ def point_integrals(s, ds, v, m, R, snr, classes, nodes):
 
 
 @njit(cache=True, nogil=True)
-def chain_advance(v, m, R, steps, rule, dimension, rng):
+def chain_advance(v, m, R, steps, numbers, classes, s, ds, dimension, rng):
     """Exact law of the statistics under SGD in the given dimension N, in place: X enters through its components along the
-    means, zeta = W^perp X = L g/sqrt(lambda), and |X^perp|^2 = (|g|^2 + chi2_{N-r-p})/lambda. rule: a MixtureStep."""
-    delta, ridge, snr, classes, s, ds = rule
+    means, zeta = W^perp X = L g/sqrt(lambda), and |X^perp|^2 = (|g|^2 + chi2_{N-r-p})/lambda. numbers: delta, ridge, snr."""
+    delta, ridge, snr = numbers
     p, r = m.shape
     keep = 1.0 - delta * ridge
     L, g, x, h = np.zeros((p, p)), np.zeros(p), np.zeros(r), np.zeros(p)

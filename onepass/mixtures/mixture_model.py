@@ -201,19 +201,18 @@ class MixtureModel(EffectiveModel):
 
     def chain_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> KernelProcess:
         rng = streams.generator(seed, "mixture-chain", instance)
-        return KernelProcess(mixture.chain_advance, self.split(x0), (self._step(dimension), dimension, rng), self.join)
-
-    def _step(self, dimension: int) -> sgd.MixtureStep:
-        return sgd.MixtureStep(self.time_step(dimension), self.ridge, self.snr, self.classes, *self.functions)
+        args = ((self.time_step(dimension), self.ridge, self.snr), self.classes, *self.functions, dimension, rng)
+        return KernelProcess(mixture.chain_advance, self.split(x0), args, self.join)
 
     def sgd_process(self, x0: np.ndarray, dimension: int, seed: int, instance: int) -> KernelProcess:
         rng = streams.generator(seed, "mixture-sgd", instance)
         v, m, R = self.split(x0)
+        args = (self.time_step(dimension), self.ridge, self.snr, self.classes, *self.functions, rng)
 
         def read(v: np.ndarray, W: np.ndarray) -> np.ndarray:
             return self.join(*sgd.statistics(v, W, self.directions))
 
-        return KernelProcess(sgd.advance, (v, sgd.start_weights(m, R, dimension)), (self._step(dimension), rng), read)
+        return KernelProcess(sgd.advance, (v, sgd.start_weights(m, R, dimension)), args, read)
 
 
 @dataclass(frozen=True)

@@ -39,13 +39,12 @@ def complete_cholesky(om, factor, first):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _chain(functions, rng, om, factor, a, a_star, numbers, dimension, steps):
-    """Advance om = [[P, M^T], [M, Q]] (teacher first: its rows of the factor never change) and a in place. functions: s, s', s*;
-    numbers: gamma, Delta, rate, and whether the weights are on the sphere."""
-    s, ds, s_star = functions
+def _chain(s, ds, s_star, rng, om, factor, a, a_star, numbers, steps):
+    """Advance om = [[P, M^T], [M, Q]] (teacher first: its rows of the factor never change) and a in place. numbers: gamma, Delta,
+    rate, whether the weights are on the sphere, and the dimension."""
     k, p = len(a_star), len(a)
     n = p + k
-    gamma, noise, rate, sphere = numbers
+    gamma, noise, rate, sphere, dimension = numbers
     g, field, c = np.empty(n), np.empty(n), np.empty(p)
     for _ in range(steps):
         complete_cholesky(om, factor, k)
@@ -100,8 +99,8 @@ class NetworkChain:
 
     def advance(self, steps: int) -> None:
         net = self.net
-        numbers = (net.gamma, net.noise, net.rate_of_a, net.sphere)
-        _chain(self.functions, self.rng, self.om, self.factor, self.a, self.a_star, numbers, self.dimension, steps)
+        numbers = (net.gamma, net.noise, net.rate_of_a, net.sphere, self.dimension)
+        _chain(*self.functions, self.rng, self.om, self.factor, self.a, self.a_star, numbers, steps)
 
     @property
     def moving(self) -> Moving:

@@ -7,21 +7,8 @@ labels ((1, 0),); XOR: r = 2, labels ((1, 1), (0, 0)); all classes equally likel
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 from numba import njit
-
-
-class MixtureStep(NamedTuple):
-    """How a step is made, in vectors and in the chain of their statistics."""
-
-    delta: float
-    ridge: float
-    snr: float
-    classes: np.ndarray
-    s: Any
-    ds: Any
 
 
 @njit(cache=True, nogil=True)
@@ -58,9 +45,8 @@ def output_error(v, W, X, y, s, h):
 
 
 @njit(cache=True, nogil=True)
-def advance(v, W, steps, rule, rng):
-    """Take SGD steps in v (p,) and W (p, N), in place; both move by the gradient at the old point. rule: a MixtureStep."""
-    delta, ridge, snr, classes, s, ds = rule
+def advance(v, W, steps, delta, ridge, snr, classes, s, ds, rng):
+    """Take SGD steps in v (p,) and W (p, N), in place; both move by the gradient at the old point."""
     X, h = np.empty(W.shape[1]), np.empty(v.size)
     keep = 1.0 - delta * ridge
     for _ in range(steps):

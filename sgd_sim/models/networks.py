@@ -33,10 +33,10 @@ class Layers(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
-def _sgd(functions, layers, samples, numbers, stream, first, steps):
-    """Take `steps` steps from sample number `first`. functions: s, s', s*; samples: the last one x, room for the next, and buffers
-    to draw it; numbers: gamma, Delta, rate, and whether the weights are on the sphere."""
-    (s, ds, s_star), (w, w_star, a, a_star, scale, kick), (x, x_next, work) = functions, layers, samples
+def _sgd(s, ds, s_star, layers, samples, numbers, stream, first, steps):
+    """Take `steps` steps from sample number `first`. samples: the last one x, room for the next, and buffers to draw it; numbers:
+    gamma, Delta, rate, and whether the weights are on the sphere."""
+    (w, w_star, a, a_star, scale, kick), (x, x_next, work) = layers, samples
     p, d = w.shape
     k = w_star.shape[0]
     gamma, noise, rate, sphere = numbers
@@ -120,7 +120,7 @@ class NetworkSGD:
         a stretch of steps can be cut anywhere without changing a bit."""
         if steps <= 0:
             return
-        _sgd(self.functions, self.layers, self.samples, self.numbers, self.stream, self.steps[0], steps)
+        _sgd(*self.functions, self.layers, self.samples, self.numbers, self.stream, self.steps[0], steps)
         self.steps += steps
 
     @property
