@@ -157,5 +157,6 @@ def test_points_are_shared_out_evenly(small):
 
 
 def test_warnings_name_their_point():
-    with pytest.warns(ResultWarning, match="^samples = 64: a bias$"), _named_warnings(Point("samples", 64.0, dmft.parse_run(SMALL))):
+    point = Point("samples", 64.0, dmft.parse_run(SMALL))
+    with pytest.warns(ResultWarning, match="^samples = 64: a bias$"), _named_warnings(point):
         warnings.warn("a bias", ResultWarning, stacklevel=1)
