@@ -23,7 +23,6 @@ from dmft.equations.history import NONE, History, Plan
 from dmft.model.cuda_loss import activation_source, loss_source
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
-from dmft.model.network import TwoLayer
 from dmft.samples.gpu import OnDevice
 from dmft.samples.launches import MOVERS, SAMPLE_SOURCE, Sums, whole_lines
 from dmft.samples.sampling import Sampling, lines_of
@@ -59,8 +58,10 @@ class GpuUnits:
 
     columns = 1  # of the tangents: their product with one sign vector
 
-    def __init__(self, gpu: Gpu, experiment: Experiment, network: TwoLayer, history: History, draws: UnitDraws, weight: np.ndarray,
-                 block: int, sampling: Sampling, dtype=np.float64, tiling: UnitTiling | None = None):
+    def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: UnitDraws, weight: np.ndarray, block: int,
+                 sampling: Sampling, dtype=np.float64, tiling: UnitTiling | None = None):
+        network = experiment.network
+        assert network is not None
         (count, k), p, slots = draws.kappa.shape, network.units, history.slots
         self.gpu, self.experiment, self.network, self.history, self.block = gpu, experiment, network, history, block
         self.tiling, self.keys, self.count, self.slots = tiling or UnitTiling.of(p), sampling.keys, count, slots

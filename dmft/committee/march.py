@@ -76,8 +76,9 @@ class CommitteeMarch(Forward):
                          by.control_fade_time if network.bends else np.inf)
         draws = draw_units(experiment, network, sampling, self.blocks.indices())
         weight = normalised(np.ones(len(draws.y)), self.blocks, comm)
-        arguments = experiment, network, self.history, draws, weight, self.blocks.size, sampling
-        self.samples = GpuUnits(gpu, *arguments, dtype, tiling) if gpu else CommitteeSamples(*arguments, full_tangents, dtype)
+        arguments = network, self.history, draws, weight, self.blocks.size, sampling
+        self.samples = (GpuUnits(gpu, experiment, *arguments[1:], dtype, tiling) if gpu else
+                        CommitteeSamples(experiment, *arguments, full_tangents, dtype))
         self.exchangeable = network.exchangeable
         p, k = network.units, network.directions
         shapes = {"m": (p, k), "C": (p, p), "a": (p,), "beta": (p,), "loss": (), "delta_nu": (p, p), "mu": (p, k), "ibp_gap": ()}

@@ -8,15 +8,16 @@ inside one. Under MPI the points are distributed over groups of ranks; no number
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from dmft.convergence.axis import INDEPENDENT, SMALL_IS_FINE, make_axis
 from dmft.convergence.study import Study, load_study
-from dmft.core.errors import RunError, Stopped, UserError
+from dmft.core.errors import DmftWarning, RunError, Stopped, UserError
 from dmft.core.locks import lock
 from dmft.core.outputs import examine
 from dmft.core.parallel import Comm, world
@@ -157,8 +158,9 @@ def _solve_all(points: list[Point], output: Path | None, resume: bool, quiet: bo
                 point = points[i]
                 if group.is_root:
                     _log.info(f"point {i + 1} of {len(points)}: {point.axis} = {point.value:g}")
-                solved[i] = solve(point.run, output=point.file(output) if output else None, resume=resume, quiet=True, stop=stop,
-                                  attrs=attrs, comm=group, estimator=point.estimator)
+                with named_warnings(point):
+                    solved[i] = solve(point.run, output=point.file(output) if output else None, resume=resume, quiet=True,
+                                      stop=stop, attrs=attrs, comm=group, estimator=point.estimator)
                 progress.update(sum(points[j].cost for j in solved))
     except (UserError, Stopped) as error:
         trouble = error
@@ -170,6 +172,17 @@ def _solve_all(points: list[Point], output: Path | None, resume: bool, quiet: bo
     for part in comm.gather(solved if group.is_root else {}):
         everything |= part
     return [everything[i] for i in range(len(points))]
+
+
+@contextmanager
+def named_warnings(point: Point) -> Iterator[None]:
+    """Warnings about the solution of a point say which one it is."""
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        yield
+    for one in given:
+        words = f"{point.axis} = {point.value:g}: {one.message}" if issubclass(one.category, DmftWarning) else str(one.message)
+        warnings.warn(words, one.category, stacklevel=2)
 
 
 def shared_out(points: list[Point], groups: int) -> list[list[int]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,9 @@ import pytest
 
 import dmft
 from dmft.convergence.axis import compared
-from dmft.convergence.runs import points_folder, shared_out, study_points
+from dmft.convergence.runs import Point, named_warnings, points_folder, shared_out, study_points
 from dmft.core import store
-from dmft.core.errors import Stopped, UserError
+from dmft.core.errors import ResultWarning, Stopped, UserError
 from dmft.equations.kernels import KERNELS
 from tests.small_results import SMALL, StopAfter
 
@@ -153,3 +154,9 @@ def test_slips_are_one_line(dmft_main, tmp_path, small, words, told):
 def test_points_are_shared_out_evenly(small):
     points = study_points(small, {"samples": [100, 200, 300, 600], "learning_rate": (), "blocks_per_level": (), "mixing": ()})
     assert shared_out(points, 2) == [[3], [2, 1, 0]] and sorted(sum(shared_out(points, 3), [])) == [0, 1, 2, 3]
+
+
+def test_warnings_name_their_point():
+    point = Point("samples", 64.0, dmft.parse_run(SMALL))
+    with pytest.warns(ResultWarning, match="^samples = 64: a bias$"), named_warnings(point):
+        warnings.warn("a bias", ResultWarning, stacklevel=1)
