@@ -107,7 +107,7 @@ class SimulationResult:
         raise AttributeError(f"a SimulationResult has no {name!r}; its curves: {', '.join(known)}{did_you_mean(name, known)}")
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self.curves]
+        return [*super().__dir__(), *self.__dict__.get("curves", {})]
 
     def curve(self, name: str) -> np.ndarray:
         """A curve, (instances, times); NaN for one that is not defined here."""

@@ -80,7 +80,7 @@ class Theory:
         raise AttributeError(f"a Theory has no {name!r}; its curves: {', '.join(self.names)}{did_you_mean(name, dir(self))}")
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self.curves]
+        return [*super().__dir__(), *self.__dict__.get("curves", {})]
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -147,6 +147,13 @@ class Alone:
         """Nothing waits to be launched."""
 
 
+def _totals(solvers: Sequence[Solver], comm: Summing) -> list[list[np.ndarray]]:
+    """The sums of what each solver needs; what is summed is gone before anybody goes on."""
+    terms = [solver.terms() for solver in solvers]
+    totals = iter(comm.sums_exact([lines for own in terms for lines in own]))
+    return [list(islice(totals, len(own))) for own in terms]
+
+
 def step_together(solvers: Sequence[Solver], comm: Summing) -> None:
     """One step of each solver, with a single reduction over the ranks for all of them. Where there is one rank, and nothing to be
     shared, those of a company go in turn with the others: a card then works on the others while the host is at them."""
@@ -154,10 +161,8 @@ def step_together(solvers: Sequence[Solver], comm: Summing) -> None:
     for solver in solvers:
         groups.setdefault(solver.company, []).append(solver)
     for several in groups.values() if comm.size == 1 else [list(solvers)]:
-        terms = [solver.terms() for solver in several]
-        totals = iter(comm.sums_exact([lines for own in terms for lines in own]))
-        for solver, own in zip(several, terms, strict=True):
-            solver.take(list(islice(totals, len(own))))
+        for solver, totals in zip(several, _totals(several, comm), strict=True):
+            solver.take(totals)
         for company in {id(solver.company): solver for solver in several}.values():
             company.launch()
 

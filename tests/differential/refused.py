@@ -90,10 +90,10 @@ REFUSALS = (
     Refusal("hinge", "derivative dv jumps", _SIGNS, _set(problem__loss=HINGE)),
     Refusal("phase to a hinge", "derivative dv jumps", _SIGNS, phase={"loss": HINGE}),
     # a random start and the sign of the teacher
-    Refusal("random start with a loss that tells the sign", "tell the sign of h0",
+    Refusal("random start with a loss that tells the sign", "give away the sign of h0",
             _has(start="random", data="teacher", labels="by the loss", phase=("none", "rate", "heat")),
             _set(problem__loss=HUBER, problem__label_noise=None)),
-    Refusal("random start, then a loss that tells the sign", "tell the sign of h0",
+    Refusal("random start, then a loss that tells the sign", "give away the sign of h0",
             _has(start="random", data="teacher", labels="field"), phase={"loss": "linear"}),
     Refusal("random start by iteration", "no fluctuations of m", _has(start="random"), _set(theory__method="iterate")),
     Refusal("random start with an intercept", "breaks the symmetry",

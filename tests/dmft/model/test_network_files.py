@@ -44,7 +44,7 @@ def test_what_does_not_fit_is_said_in_a_line(wrong, says):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("key", "value"), [("theory.device", "gpu"), ("theory.method", "iterate"), ("theory.fdt", True)])
+@pytest.mark.parametrize(("key", "value"), [("theory.method", "iterate"), ("theory.fdt", True)])
 def test_what_the_theory_has_not_is_said_before_it_runs(key, value):
     with pytest.raises(RunError, match=rf"\[theory\] {key.partition('.')[2]}"):
         dmft.solve(network_run(PAIR).replace({key: value}))

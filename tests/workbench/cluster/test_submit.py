@@ -192,9 +192,9 @@ def test_the_estimate_follows_the_work(demo_text):
     run = parse_run(demo_text).replace(samples=32_000)      # companions too have a sixteenth with tangents
     one = estimate(run, "theory")
     twice = estimate(run.replace(samples=64_000), "theory")
-    assert (twice.seconds - 10) / (one.seconds - 10) == pytest.approx(2.0)
+    assert (twice.seconds - START) / (one.seconds - START) == pytest.approx(2.0)
     eight = estimate(run, "theory", ranks=8)
-    assert (one.seconds - 10) / (eight.seconds - 10) == pytest.approx(8.0)
+    assert (one.seconds - START) / (eight.seconds - START) == pytest.approx(8.0)
     # Ranks that share a card: with few samples the hosts work side by side, with many the card has it all to do.
     for samples, gain in ((4000, 8.0), (4_000_000, 1.0)):
         each = run.replace({"theory.device": "gpu", "theory.replicas": 8, "theory.samples": samples})
