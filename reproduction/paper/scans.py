@@ -36,13 +36,13 @@ def _schedule(temperature: float, cooling: float = COOLING) -> dict[str, object]
     return {"algorithm.temperature": [[0.0, temperature], [cooling, 0.0]]}
 
 
-_FULL_BATCH, _SGD, _TAU_1 = (replace(one, of=FIG2) for one in THREE)
-_BATCH_SIZES, _RIGHT = _batches(), _temperatures()
-_CENTRE = [replace(_TAU_1, label=one.label, shade=one.shade) if tau == 1.0 else one
+_SHARED_GD, _SHARED_SGD, _SHARED_TAU = (replace(one, of=FIG2) for one in THREE)
+_LEFT_PANEL, _RIGHT = _batches(), _temperatures()
+_CENTRE = [replace(_SHARED_TAU, label=one.label, shade=one.shade) if tau == 1.0 else one
            for tau, one in zip(PERSISTENCES, _persistences("persistence", PERSISTENCES))]
-_FOUR = (("left: batch size, $\\tau = 1$", [*_BATCH_SIZES, _FULL_BATCH]), ("centre: persistence, $\\ell = 0.5$", [*_CENTRE, _SGD]),
-         ("right: temperature", [_FULL_BATCH, *_RIGHT]))
-# How far the theory goes that does not go to the end: to where m = 1, or its band of two errors opens to 0.02.
+_FOUR = (("left: batch size, $\\tau = 1$", [*_LEFT_PANEL, _SHARED_GD]),
+         ("centre: persistence, $\\ell = 0.5$", [*_CENTRE, _SHARED_SGD]), ("right: temperature", [_SHARED_GD, *_RIGHT]))
+# How far the theory goes that does not go to the end: to where m = 1, or until its band of two errors is wider than 0.02.
 _THEORY_ENDS = {**dict.fromkeys(("batch_0.3", "persistence_0.5", "persistence_2", "persistence_5"), 200.0),
                 **dict.fromkeys(("batch_0.9", "batch_0.95", "persistence_0.05", "persistence_0.1"), 300.0)}
 
@@ -54,7 +54,7 @@ def _cooled_at(cooling: float) -> dict[str, dict[str, object]]:
 
 FIG4 = PaperFigure(
     "fig4", "median overlap and loss over batch size (left), persistence time (centre), temperature (right)",
-    series=(*_BATCH_SIZES, *_CENTRE, _SGD, _FULL_BATCH, *_RIGHT),
+    series=(*_LEFT_PANEL, *_CENTRE, _SHARED_SGD, _SHARED_GD, *_RIGHT),
     panels=(
         *(Panel(title, tuple(s.name for s in group), statistic="median") for title, group in _FOUR),
         *(Panel("", tuple(s.name for s in group), "loss", "median", log_y=True, legend=False) for _, group in _FOUR),

@@ -21,7 +21,7 @@ def _real(key: str, low: float, high: float):
 
 
 def _eta(case: Case) -> float:
-    return case.numbers("eta").real(0.03, 0.08)
+    return case.numbers("eta").real(0.004, 0.01) if case.choice.get("activation") == "he2" else case.numbers("eta").real(0.03, 0.08)
 
 
 def _start(numbers: Numbers, case: Case) -> dict[str, Any]:

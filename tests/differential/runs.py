@@ -78,6 +78,8 @@ def _when(**wanted: str | tuple[str, ...]):
 
 
 def _eta(case: Case) -> float:
+    if case.choice["loss"] == MARGIN and labels_of(case.choice) != "sign":      # its curvature is y^2, and labels have tails
+        return case.numbers("eta").real(0.003, 0.008)
     return case.numbers("eta").real(0.015, 0.03) if case.choice["loss"] in STEEP else case.numbers("eta").real(0.03, 0.08)
 
 

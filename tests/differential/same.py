@@ -88,9 +88,9 @@ def explodes(theory: dmft.Theory) -> bool:
     samples overshoot, those with the largest labels, the loss is made by them, and a finite dimension often has none."""
     if not theory.sampled:
         return False
-    grown = np.nanmax(theory.loss) / theory.loss[0]
+    grown = np.max(theory.loss) / theory.loss[0]       # no number where it diverged
     overshot = "unstable" in theory.curves and np.nanmax(theory.curves["unstable"]) > 0.0
-    return bool(grown > EXPLODED or overshot and grown > TAILS or not theory.averaged.all())
+    return bool(not grown <= EXPLODED or overshot and grown > TAILS or not theory.averaged.all())
 
 
 def histories(case: Case) -> Finding:

@@ -22,6 +22,7 @@ Choice = dict[str, str]                     # feature -> option
 Pair = tuple[str, str, str, str]            # feature, option, feature, option
 SURVEY = 20_000                             # draws that show which pairs of options there are
 TRIES = 5_000                               # draws for a case with a given pair
+NAMED = 40                                  # empty pairs at most that are named
 
 
 class Numbers:
@@ -213,6 +214,7 @@ def coverage_text(table: Table, cases: list[Case]) -> str:
         lines.append(f"{b:{width}} " + " ".join(f"{fewest[a, b]:5d}" for a in names[:k]))
     empty = [pair for pair, count in counts.items() if count == 0]
     lines.append(f"{len(cases)} cases, {len(counts)} pairs of options, {len(empty)} of them empty; fewest {min(counts.values())}")
-    lines += [f"empty: {a} {one}, {b} {other} (--case {table.made_for(cases[0].seed, (a, one, b, other))})"
-              for a, one, b, other in empty]
+    if len(empty) <= NAMED:
+        lines += [f"empty: {a} {one}, {b} {other} (--case {table.made_for(cases[0].seed, (a, one, b, other))})"
+                  for a, one, b, other in empty]
     return "\n".join(lines)

@@ -159,7 +159,8 @@ def test_what_must_be_the_same_is_compared_to_the_last_number():
     assert same.apart(ours, {"m": ours["m"]}, 1.0).failed and not same.apart(gone, dict(gone), 0.0).failed
 
 
-@pytest.mark.parametrize("grown, overshot, explodes", [(2.0, 0.01, False), (4.0, 0.0, False), (4.0, 0.01, True), (11.0, 0.0, True)])
+@pytest.mark.parametrize("grown, overshot, explodes", [
+    (2.0, 0.01, False), (4.0, 0.0, False), (4.0, 0.01, True), (11.0, 0.0, True), (np.nan, 0.0, True)])
 def test_explosions_are_told_from_losses_that_rise(grown, overshot, explodes):
     theory = SimpleNamespace(sampled=True, loss=np.array([0.5, 0.5 * grown]), curves={"unstable": np.array([0.0, overshot])},
                              averaged=np.ones(3, bool))
