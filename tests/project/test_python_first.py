@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -47,6 +48,14 @@ def test_a_title_goes_with_what_it_speaks_of(results):
 def test_a_slip_is_answered_in_one_line(results, ask, words):
     with pytest.raises((UserError, AttributeError), match=words):
         ask(results)
+
+
+def test_results_can_be_sent_to_other_ranks(results):
+    """As mpi4py does: an object under way has no curves yet."""
+    for result in (results.result, results.sim):
+        copy = pickle.loads(pickle.dumps(result))
+        np.testing.assert_array_equal(copy.m, result.m)
+        assert "m" in dir(copy)
 
 
 def test_a_theory_names_its_curves(results):
