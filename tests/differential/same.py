@@ -22,6 +22,7 @@ import sgd_sim
 from dmft.core import store
 from dmft.core.errors import RunError, Stopped
 from dmft.running.replica import Setup
+from sgd_sim.landscape import TEST_ROWS
 from tests.differential.chance import Finding, left_out
 from tests.differential.other_runs import CLOSED
 from tests.differential.plugins import WRONG_SIDE
@@ -41,6 +42,7 @@ MANY = 512                                      # samples, where it is not round
 EXPLODED = 10.0                                 # times the loss at the start
 TAILS = 3.0                                     # the same, where samples overshoot
 SINGLE = 1e-3                                   # of simulations on a card: sums in single precision, amplified by large steps
+FLIPS = 2                                       # of labels whose field is zero up to rounding, in a run
 DELICATE = ("gap", "nu_hat", "mu", "delta_nu")  # differences of numbers of order one, divided by eta
 # Curves that say how well the estimator does, or that depend on single samples crossing a line.
 NOT_COMPARED = ("unstable", "lost", "training_error", WRONG_SIDE)
@@ -127,6 +129,18 @@ def iteration(case: Case) -> Finding:
     return apart(curves(dmft.solve(parsed(case, **FULL, **without), quiet=True)), curves(iterated), ROUNDING["full"])
 
 
+def up_to_flips(ours: Arrays, theirs: Arrays, training: int) -> Arrays:
+    """Theirs, where shares of wrong labels differ from ours by one sample at no more than FLIPS times: its field is zero up to
+    rounding then. training: number of samples of the training set."""
+    found = dict(theirs)
+    for name, count in (("error_fresh", TEST_ROWS), ("training_error", training)):
+        if name in ours and name in theirs and ours[name].shape == theirs[name].shape:
+            flips = ours[name] != theirs[name]
+            if flips.sum() <= FLIPS and np.allclose(np.abs(ours[name] - theirs[name])[flips] * count, 1.0):
+                found[name] = ours[name]
+    return found
+
+
 def card(case: Case) -> Finding:
     """CUDA sources compiled for the host."""
     if COMPILER is None:
@@ -136,7 +150,9 @@ def card(case: Case) -> Finding:
     on_cpu, simulated = dmft.solve(parsed(case, **theory), quiet=True), recorded(sgd_sim.simulate(parsed(case)))
     with emulated_card():
         on_card = dmft.solve(parsed(case, **theory, theory__device="gpu"), quiet=True)
-        simulations = apart(simulated, recorded(sgd_sim.simulate(parsed(case, simulation__device="gpu"))), SINGLE)
+        run = parsed(case, simulation__device="gpu")
+        others = up_to_flips(simulated, recorded(sgd_sim.simulate(run)), round(run.problem.alpha * run.simulation.dimension))
+        simulations = apart(simulated, others, SINGLE)
     return simulations if explodes(on_cpu) else worst(apart(curves(on_cpu), curves(on_card), ROUNDING[history]), simulations)
 
 

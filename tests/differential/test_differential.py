@@ -205,3 +205,11 @@ def test_options_of_a_case_can_be_said_by_hand():
     assert dmft.solve(run, quiet=True).outcome == "done"
     with pytest.raises(UserError):
         dmft.parse_run(run_text(dataclasses.replace(case, choice={**case.choice, "loss": "door"})))
+
+
+def test_a_label_on_the_boundary_may_flip_and_more_may_not():
+    ours = {"error_fresh": np.full((3, 28), 77 / 256), "m": np.zeros((3, 28))}
+    for flips, size, allowed in ((1, 1, True), (2, 1, True), (3, 1, False), (1, 2, False)):
+        theirs = {name: array.copy() for name, array in ours.items()}
+        theirs["error_fresh"].flat[:flips] -= size / 256
+        assert (same.apart(ours, same.up_to_flips(ours, theirs, 60), same.SINGLE).size == 0.0) == allowed
