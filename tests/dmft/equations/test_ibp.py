@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+import dmft
 from dmft.core.parallel import Comm
 from dmft.equations import ibp
 from dmft.equations.kernels import Wanted
@@ -47,7 +48,8 @@ def test_the_identity_holds(algorithm, constraint):
 def test_a_completed_row_obeys_it():
     """Where nothing holds the tangents (eps = 0) the corrected row satisfies every member of the identity."""
     run = make_run(ALGORITHMS["persistent"], steps=10)
-    march = March(Experiment.from_run(run), Sampling(300, 1, (0,), BARE | {"ibp"}, 1.0), None, Wanted.plain(10), Comm())
+    free = Estimator(ridge_floor=1e-13)
+    march = March(Experiment.from_run(run), Sampling(300, 1, (0,), BARE | {"ibp"}, 1.0, free), None, Wanted.plain(10), Comm())
     seen = []
 
     def watch(weights, row, residual, g_squared, share, spread):
@@ -100,7 +102,7 @@ def test_the_ridge_grows_with_the_share_that_has_tangents():
         assert ibp.ridge_strength(weights, 3.0, share, 1e6) == pytest.approx(share * 3.0 * (weights.n + 1) / ESTIMATOR.ridge_prior,
                                                                                 rel=1e-6)
     assert ibp.ridge_strength(weights, 3.0, 0.1, 0.0) is None
-    assert 0 < ibp.ridge_strength(weights, 0.0, 0.1, 1.0) < 1e-10
+    assert 0 < ibp.ridge_strength(weights, 0.0, 0.1, 1.0) < 20 * ESTIMATOR.ridge_floor
 
 
 def _left(weights, row):
@@ -301,3 +303,27 @@ def test_the_control_variate_stays_on_a_convex_loss(loss, late):
     experiment = Experiment.from_run(make_run(ALGORITHMS["gd"], {"loss": loss}, steps=4))
     march = March(experiment, Sampling(16, 1, (0,), frozenset(PARTS)), None, Wanted.plain(4), Comm())
     assert march.use.stein and march.use.late == late
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("floor, quiet", [(ESTIMATOR.ridge_floor, True), (1e-13, False)], ids=["now", "twin: no floor"])
+def test_the_loss_stays_away_once_it_is_gone(floor, quiet):
+    """Persistent SGD long after m = 1, with a history in blocks: what these cost the identity must not be divided by next to
+    nothing. With a floor of 1e-13 the loss is 2e-20 at t = 150 and 5e-6 at t = 175."""
+    run = dmft.parse_run("""
+[problem]
+alpha = 3.0
+m0 = 0.2
+[algorithm]
+kind = "persistent_sgd"
+learning_rate = 0.01
+t_max = 200.0
+batch_fraction = 0.5
+persistence = 2.0
+[theory]
+samples = 4096
+replicas = 1
+""")
+    theory = dmft.solve(run, quiet=True, estimator=replace(ESTIMATOR, ridge_floor=floor))
+    late = theory.loss[theory.t > 160.0]
+    assert theory.loss[theory.t <= 150.0].min() < 1e-18 and (late.max() < 1e-12) == quiet
