@@ -36,15 +36,10 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
         Y_past[slot * UNITS * stride + place] = Y[place];
     }
     __syncthreads();
-    for (int item = threadIdx.x; item < UNITS * ACROSS; item += blockDim.x) {
-        const int r = item / ACROSS, across = item % ACROSS;
-        const long long i = first + across;
-        if (i >= count) continue;
-        double next = 0.0;
-        for (int q = 0; q < UNITS; q++) next += rates->A[r][q] * u[q * ACROSS + across];
+    rescaled(rates, u, first, count, [&](int r, long long i, double next) {
         const bool wild = overshoots(rates->eta, curve[i], d + i, bend + i, stride);
         Y[r * stride + i] = bounded(next, wild ? double(TANGENT_MAX) : double(Y_MAX));
-    }
+    });
 }
 
 // next (p, slots, span): the next row of tangents of every sample that has them, by one pass over T. One block of threads a slot as

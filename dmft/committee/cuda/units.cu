@@ -43,6 +43,18 @@ struct Rates {
 __device__ inline const Line *memory_of(const Rates *rates) { return (const Line *)(rates + 1); }
 __device__ inline const Line *chi_weights_of(const Rates *rates, int slots) { return memory_of(rates) + slots * UNITS; }
 
+// A u of every unit and sample of a block of threads, after the step is known: u (UNITS, ACROSS) in shared memory, all of it there;
+// enter(r, i, (A u)_r) takes it for sample i.
+template <typename Enter> __device__ inline void rescaled(const Rates *rates, const double *u, long long first, int count, Enter enter) {
+    for (int item = threadIdx.x; item < UNITS * ACROSS; item += blockDim.x) {
+        const int r = item / ACROSS, across = item % ACROSS;
+        if (first + across >= count) continue;
+        double next = 0.0;
+        for (int q = 0; q < UNITS; q++) next += rates->A[r][q] * u[q * ACROSS + across];
+        enter(r, first + across, next);
+    }
+}
+
 // The loss of every sample, [c-model]: g = (s/l) dv/dh, and g' = curve d d^T + diag(bend); told = (s/l) dl'/dy; pull = weight g, with
 // which it counts in sums over the past; and sums of numbers of a sample but for those of the response (`response_sums`).
 extern "C" __global__ void __launch_bounds__(PART)
@@ -336,15 +348,10 @@ extern "C" __global__ void __launch_bounds__(LANES *MOVERS)
         H[to] = h[place], G[to] = g[place], X[to] = chi;
     }
     __syncthreads();
-    for (int item = threadIdx.x; item < UNITS * ACROSS; item += blockDim.x) {
-        const int r = item / ACROSS, across = item % ACROSS;
-        const long long i = first + across;
-        if (i >= count) continue;
-        double next = 0.0;
-        for (int q = 0; q < UNITS; q++) next += rates->A[r][q] * u[q * ACROSS + across];
+    rescaled(rates, u, first, count, [&](int r, long long i, double next) {
         h[r * stride + i] = next;
         if (r == 0)
             s[i] = own_weight<double>({step->kind, rates->fraction, rates->p_on, rates->p_off, step->period, step->epochs_from}, s[i],
                                       batch_key, name[i], n, known, changes + i * known);
-    }
+    });
 }
