@@ -79,13 +79,7 @@ class GpuNetworks(GpuTrajectories):
         chunks = self.layout.chunks(samples)
         self.partial, self.pushes = zeros((count, chunks, p, self.layout.padded), np.float32), zeros((count, chunks, 2, p))
         self.e, self.sign = zeros((count, p, self.layout.padded), np.float32), NULL
-        self.curves, self.diverged_at = put(states.curves[instances]), put(np.full(count, -1, np.int64))
-        self.live, self._live = put(np.ones(count, np.int32)), np.ones(count, np.int32)
-        self.s: Any = NULL
-        if self.flags.batch != minibatch.FULL:
-            self.s = zeros((RING, count, samples), np.uint8)
-        if self.flags.batch == minibatch.PERSISTENT:
-            gpu.fill(self.s[(self.step - 1) % RING], states.s[instances])
+        self._put_records(states)
         self._update(self.step)
 
     def _labelled(self, purpose: str, rows: int) -> tuple:

@@ -137,13 +137,7 @@ class GpuTrajectories:
         self.b, self.pushes = put(states.b[instances]), zeros((count, self.blocks))
         self.partial = zeros((count, self.blocks, self.layout.padded), np.float32)
         self.m, self.sign = zeros(count), put(np.ones(count))
-        self.curves, self.diverged_at = put(states.curves[instances]), put(np.full(count, -1, np.int64))
-        self.live, self._live = put(np.ones(count, np.int32)), np.ones(count, np.int32)
-        self.s: Any = NULL
-        if self.flags.batch != minibatch.FULL:
-            self.s = zeros((RING, count, samples), np.uint8)
-        if self.flags.batch == minibatch.PERSISTENT:
-            gpu.fill(self.s[(self.step - 1) % RING], states.s[instances])
+        self._put_records(states)
         self.w, self.before = put(states.w[instances]), put(states.before[instances]) if states.before.shape[1] else NULL
         self.weights = (self.pushes, self.b, self.before, self.w, self.w0, np.int64(0 if self.shared else n), self.thermal_streams,
                         self.e, self.m, self.sign, self.live, self.diverged_at, put(np.full(count, self.step)))
@@ -154,6 +148,17 @@ class GpuTrajectories:
         if states.step[instances[0]] == NOT_STARTED:
             self._start(teachers, own)
         self._update(self.step)
+
+    def _put_records(self, states: States) -> None:
+        """What both kinds of instances carry besides their weights: curves, which of them live, and mini-batches."""
+        count, put = self.instances.size, self.gpu.put
+        self.curves, self.diverged_at = put(states.curves[self.instances]), put(np.full(count, -1, np.int64))
+        self.live, self._live = put(np.ones(count, np.int32)), np.ones(count, np.int32)
+        self.s: Any = NULL
+        if self.flags.batch != minibatch.FULL:
+            self.s = self.gpu.zeros((RING, count, self.layout.samples), np.uint8)
+        if self.flags.batch == minibatch.PERSISTENT:
+            self.gpu.fill(self.s[(self.step - 1) % RING], states.s[self.instances])
 
     def _settings(self) -> np.ndarray:
         """The settings of each step, (steps + 1 or 1, len(CARD_SETTINGS))."""
