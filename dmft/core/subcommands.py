@@ -7,11 +7,14 @@ A subcommand's module has `add_arguments(parser)` and `run(options) -> exit code
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from typing import Any
 
-from dmft.core.command import Help, Parser
+from dmft.core.command import EXIT_DONE, Help, Parser
 from dmft.core.errors import UserError, did_you_mean
+from dmft.core.parallel import world
 from dmft.version import __version__
 
 Commands = Mapping[str, tuple[str, str]]        # name: (its module, one line for the overview)
@@ -46,3 +49,10 @@ def parser_of(program: str, name: str, module_name: str) -> argparse.ArgumentPar
     parser = Parser(prog=f"{program} {name}", description=module.__doc__, formatter_class=Help)
     module.add_arguments(parser)
     return parser
+
+
+def print_json(value: Any) -> int:
+    """Print a value as JSON, once in all ranks; returns the exit code."""
+    if world().is_root:
+        print(json.dumps(value, indent=2))
+    return EXIT_DONE

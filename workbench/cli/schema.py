@@ -10,10 +10,8 @@ examples:
 from __future__ import annotations
 
 import argparse
-import json
 
-from dmft.core.command import EXIT_DONE
-from dmft.core.parallel import world
+from dmft.core.subcommands import print_json
 from dmft.model.json_schema import run_file_schema
 
 
@@ -22,6 +20,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if world().is_root:
-        print(json.dumps(run_file_schema(), indent=2))
-    return EXIT_DONE
+    return print_json(run_file_schema())
