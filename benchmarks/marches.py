@@ -60,7 +60,7 @@ def answer(asked: dict) -> dict:
     if card:
         card.wait()
     ended = clock()
-    held = [march.own(), *([march.carried()] if hasattr(march, "carried") else [])] if asked["late"] else []
+    held = [march.per_sample(), *([march.per_tangent()] if hasattr(march, "per_tangent") else [])] if asked["late"] else []
     return {"m": march.curves["m"].tolist(), "seconds": ended - began, "late": (ended - last) / max(asked["late"], 1),
             "bytes": sum(array.nbytes for part in held for array in part.values()),
             "columns": {name: array[-1].tolist() for name, array in march.columns.items()} if Wanted else {}}

@@ -234,30 +234,30 @@ class GpuUnits:
             *size, step, rates, *self.keys, self.name, self.noise_name, self.sign, self.normals, self.z, self.known, self.changes,
             self.g, self.h, self.s, past["H"], past["G"], past["X"]), 8 * (2 * MOVERS + 3) * p * self.across)
 
-    def own(self) -> OnDevice:
-        """As CommitteeSamples.own. What merged blocks left in the past is cleared on the card before: on the CPU it is zero."""
+    def per_sample(self) -> OnDevice:
+        """As CommitteeSamples.per_sample. What merged blocks left in the past is cleared on the card: on the CPU it is zero."""
         self.queue.wait()
         empty = widened(np.flatnonzero(self.history.size == 0), self.network.units)
         for array in self.past.values():
             if array.shape[-2]:
                 array[..., empty, :] = 0.0
-        return self._own()
+        return self._per_sample()
 
-    def _own(self) -> OnDevice:
+    def _per_sample(self) -> OnDevice:
         behind = dict(zip(("behind/h", "behind/Y"), self.behind))
         past = {f"past/{name}": array for name, array in self.past.items()}
         return OnDevice(self.gpu, {"state/h": self.h, "state/s": self.s, "state/Y": self.Y} | past | behind, self.count)
 
-    def carried(self) -> OnDevice:
-        """As CommitteeSamples.carried, but rows of tangents that hold nothing any more keep what they had: they have no weight."""
+    def per_tangent(self) -> OnDevice:
+        """As CommitteeSamples.per_tangent, but rows of tangents that hold nothing keep what they had: they have no weight."""
         behind = {"behind": self.behind[2]} if self.behind else {}
         return OnDevice(self.gpu, {"T": self.T, "row": self.rows[self.n % 2]} | behind, self.carriers)
 
-    def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
+    def restore(self, per_sample: Mapping[str, np.ndarray], per_tangent: Mapping[str, np.ndarray], n: int) -> None:
         """As CommitteeSamples.restore."""
         self.queue.wait()
         self.n, self._begun = n, False
-        for mine, stored in ((self._own(), own), (self.carried(), carried)):
+        for mine, stored in ((self._per_sample(), per_sample), (self.per_tangent(), per_tangent)):
             for name in mine:
                 mine.fill(name, stored[name])
         self.rows[(n + 1) % 2][...], self.row.partial[...] = 0.0, 0.0

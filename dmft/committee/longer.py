@@ -50,8 +50,8 @@ class UnitLonger(Longer):
             result[name][: len(arrays[name]), : len(arrays[name])] = arrays[name]
         return result
 
-    def own(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def per_sample(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {name: self.wide(array, self.units) if name.startswith("past/") else array for name, array in arrays.items()}
 
-    def carried(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def per_tangent(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {name: self.packed(array) if name == "T" else self.wide(array, self.columns) for name, array in arrays.items()}

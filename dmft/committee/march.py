@@ -101,19 +101,19 @@ class CommitteeMarch(Forward):
             self.diverged = True
             return
         found = estimate(weights, places, sums, self.use, self.exchangeable)
-        closing = weights.close(found.row, found.noise)
+        after = weights.step_from_row(found.row, found.noise)
         values = {"m": weights.m_w, "C": weights.C_now, "a": weights.state.a, "beta": weights.state.beta,
                   "loss": sums[places.v], "delta_nu": found.row.delta_nu, "mu": found.row.mu, "ibp_gap": found.gap}
         values |= zip(self.experiment.observables, totals[1] if self.experiment.observables else (), strict=True)
         for name, value in values.items():
             self.curves[name][n] = value
         enter_units(self.kernels, self.columns, self.kept, weights, found.row)
-        if not (np.isfinite(closing.S).all() and 0 < np.trace(closing.S) < largest and np.isfinite(closing.drive.A).all()):
+        if not (np.isfinite(after.S).all() and 0 < np.trace(after.S) < largest and np.isfinite(after.drive.A).all()):
             self.diverged = True
         elif n < self.experiment.steps:
             plan = self.history.push(n)
-            self.samples.advance(closing.drive, plan)
-            weights.advance(found.row, closing.next, plan)
+            self.samples.advance(after.drive, plan)
+            weights.advance(found.row, after.next, plan)
             if self.network.trained:
                 pushes = sums[places.push], sums[places.g]
                 weights.push(*(np.full_like(x, x.mean()) if self.exchangeable else x for x in pushes))
@@ -125,11 +125,11 @@ class CommitteeMarch(Forward):
     def longer_than(self, earlier: History) -> UnitLonger:
         return UnitLonger(earlier, self.history, self.network.units, self.samples.columns)
 
-    def own(self) -> Mapping[str, np.ndarray]:
-        return self.samples.own()
+    def per_sample(self) -> Mapping[str, np.ndarray]:
+        return self.samples.per_sample()
 
-    def carried(self) -> Mapping[str, np.ndarray]:
-        return self.samples.carried()
+    def per_tangent(self) -> Mapping[str, np.ndarray]:
+        return self.samples.per_tangent()
 
-    def take_samples(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
-        self.samples.restore(own, carried, self.n)
+    def take_samples(self, per_sample: Mapping[str, np.ndarray], per_tangent: Mapping[str, np.ndarray]) -> None:
+        self.samples.restore(per_sample, per_tangent, self.n)

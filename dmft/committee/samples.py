@@ -317,19 +317,19 @@ class CommitteeSamples:
                                        self.experiment.update.lookahead(self.n + 1), drive)
         self.n, self.used = self.n + 1, int(self.stop[plan.slot])
 
-    def own(self) -> Mapping[str, np.ndarray]:
+    def per_sample(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample."""
         behind = {"behind/h": self.at_weights.h, "behind/Y": self.at_weights.Y} if self.at_weights else {}
         return {"state/h": self.units.h, "state/s": self.units.s, "state/Y": self.units.Y,
                 **{f"past/{name}": x for name, x in self.past._asdict().items()}, **behind}
 
-    def carried(self) -> Mapping[str, np.ndarray]:
+    def per_tangent(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample with tangents."""
         return {"T": self.tangents.T, "row": self.tangents.row, **({"behind": self.at_weights.row} if self.at_weights else {})}
 
-    def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
+    def restore(self, per_sample: Mapping[str, np.ndarray], per_tangent: Mapping[str, np.ndarray], n: int) -> None:
         """Take up the state of step n."""
-        for mine, stored in ((self.own(), own), (self.carried(), carried)):
+        for mine, stored in ((self.per_sample(), per_sample), (self.per_tangent(), per_tangent)):
             for name, array in mine.items():
                 array[...] = stored[name]
         self.n, self.used = n, len(self.stop)

@@ -64,7 +64,7 @@ class UnitNext(NamedTuple):
     with_previous: np.ndarray  # (p, p) <w_{n+1} w_n^T>, where the rule looks ahead
 
 
-class UnitClosing(NamedTuple):
+class UnitStepFromRow(NamedTuple):
     """What follows from row n of the kernels."""
 
     drive: UnitDrive
@@ -253,7 +253,7 @@ class UnitWeights(Recursion):
             past, now = past + self.settings.drift * state.Qw_row, now + self.settings.drift * state.Qw_now
         return UnitOverlaps(past, now)
 
-    def close(self, row: UnitRow, noise: UnitOverlaps | None = None) -> UnitClosing:
+    def step_from_row(self, row: UnitRow, noise: UnitOverlaps | None = None) -> UnitStepFromRow:
         """What follows from row n; the state stays at step n. noise: that of the row, where known."""
         state, now, eta = self.state, self.settings, self.settings.eta
         noise = noise or self.noise_overlaps(row)
@@ -273,7 +273,7 @@ class UnitWeights(Recursion):
         S = q_u + m_u @ m_u.T
         A = self.network.scale(S)  # [c-a]
         following = UnitNext(A @ x.past, A @ x.now, A @ q_u @ A.T, A @ r, eta / self.experiment.eta_0 * A, A @ m_u, A @ back)
-        return UnitClosing(UnitDrive(A, keep, memory, *self._noise(row), sqrt(now.heat), now.drift), following, S)
+        return UnitStepFromRow(UnitDrive(A, keep, memory, *self._noise(row), sqrt(now.heat), now.drift), following, S)
 
     def _with_weights(self, row: UnitRow, keep: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """<u w_n^T> and <chi_n w_n^T> (p, p), of the unscaled step u and the weights w_n it starts from; 0 unless the rule looks

@@ -158,8 +158,8 @@ def sample_paths(experiment: Experiment, history: History, rows: OverlapRows, pa
         row, a = rows.row(n), float(rows.a[n])
         if not np.isfinite(a):
             break
-        closing, eta = dynamics.close(row), dynamics.eta
-        drive = closing.drive
+        after, eta = dynamics.step_from_row(row), dynamics.eta
+        drive = after.drive
         z = z_past @ drive.chi_weights + drive.chi_sd * rng.standard_normal(paths)
         heat = drive.thermal * rng.standard_normal(paths) if drive.thermal else 0.0
         X[:, n + 1] = a * (drive.keep * X[:, n] + eta * (X_past @ drive.memory + z) + heat)
@@ -167,7 +167,7 @@ def sample_paths(experiment: Experiment, history: History, rows: OverlapRows, pa
         for past in (X_past, z_past):
             merge_columns(past, plan.merges)
         X_past[:, plan.slot], z_past[:, plan.slot] = X[:, n], z
-        dynamics.advance(row, closing.next, plan)
+        dynamics.advance(row, after.next, plan)
     return X
 
 

@@ -12,7 +12,7 @@ from dmft.core.compiled import UNCOUNTED
 from dmft.equations.ibp import FieldOverlaps, IdentityResidual, corrected, identity_residual
 from dmft.equations.noise import dot
 from dmft.equations.tuning import ESTIMATOR
-from dmft.equations.weights import Closing, NoiseOverlaps, Row, WeightDynamics
+from dmft.equations.weights import NoiseOverlaps, Row, StepFromRow, WeightDynamics
 from dmft.model.curves import PER_STEP, defined
 from dmft.model.experiment import Experiment
 
@@ -88,7 +88,7 @@ def curves_of(experiment: Experiment) -> tuple[str, ...]:
     return tuple(curve.name for curve in known if curve.theory == PER_STEP) + experiment.observables
 
 
-def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Estimate, sums: np.ndarray, closing: Closing,
+def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Estimate, sums: np.ndarray, after: StepFromRow,
               b: float = 0.0, averaged: Iterable[float] = (), C_12: float = np.nan) -> dict[str, float]:
     """Every curve at step n, those too that a run does not have. nu_hat_direct is eq. A.19; nu_gap is what the row as sampled fails
     the exact identity of [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp].
@@ -100,9 +100,9 @@ def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Esti
     if residual is not None:
         nu_gap = residual.now
     elif constraint.fixes_norm:
-        nu_gap = closing.lag / eta - overlap
+        nu_gap = after.lag / eta - overlap
     values = {
-        "m": m, "loss": sums[V], "q": q, "delta_nu": row.delta_nu, "mu": row.mu, "nu_hat": closing.nu_hat,
+        "m": m, "loss": sums[V], "q": q, "delta_nu": row.delta_nu, "mu": row.mu, "nu_hat": after.nu_hat,
         "nu_hat_direct": (temperature - overlap) / (constraint.norm or 1.0), "nu_gap": nu_gap,
         "ibp_gap": residual.largest if residual else 0.0, "unstable": sums[UNSTABLE], "lost": sums[LOST],
         "training_error": sums[WRONG], "b": b, "C_12": C_12,

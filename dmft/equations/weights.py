@@ -81,7 +81,7 @@ class Unscaled(NamedTuple):
     r: np.ndarray  # (slots,)
 
 
-class Closing(NamedTuple):
+class StepFromRow(NamedTuple):
     """What follows from row n of the kernels: what drives the samples, the next row of the weights, and numbers for the curves."""
 
     drive: Drive
@@ -229,7 +229,7 @@ class WeightDynamics(Recursion):
             r += now.drift * state.Rw_row
         return Unscaled(step.keep, step.memory, x, x_now, q_u + now.heat, r)
 
-    def close(self, row: Row, m_given: float | None = None, noise: NoiseOverlaps | None = None) -> Closing:
+    def step_from_row(self, row: Row, m_given: float | None = None, noise: NoiseOverlaps | None = None) -> StepFromRow:
         """What follows from row n. Eqs. [dmft-a], [dmft-m], [dmft-nu].
 
         The state stays at step n; `advance` moves on. The last row of a run is closed for its nu_hat alone. m_given
@@ -248,7 +248,7 @@ class WeightDynamics(Recursion):
                             a * self._with_weights(row, keep, memory))
         drive = Drive(a, keep, memory, *self._noise(row), sqrt(now.heat), a * now.drift)
         nu_hat = (1 / a - 1) / eta + now.ridge  # [dmft-nu], [ridge]
-        return Closing(drive, following, nu_hat, norm, x_now, m_u, self._inertial() - x_now - m * m_u)
+        return StepFromRow(drive, following, nu_hat, norm, x_now, m_u, self._inertial() - x_now - m * m_u)
 
     def _inertial(self) -> float:
         """A_n C(n,n) - B_n C(n,n-1), with the C(n,n) that a constraint fixes; y_n has another where the rule looks ahead."""

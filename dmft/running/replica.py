@@ -220,13 +220,14 @@ class ReplicaSolver(Solver, Protocol):
     def shared(self) -> dict[str, np.ndarray]:
         """State that is the same on every rank."""
 
-    def own(self) -> Mapping[str, np.ndarray]:
+    def per_sample(self) -> Mapping[str, np.ndarray]:
         """State with a line per sample of this rank (blocks.lines of blocks.samples)."""
 
-    def carried(self) -> Mapping[str, np.ndarray]:
+    def per_tangent(self) -> Mapping[str, np.ndarray]:
         """State with a line per sample of this rank that has tangents (blocks.carrier_lines of blocks.carriers)."""
 
-    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+    def restore(self, shared: Mapping[str, Any], per_sample: Mapping[str, np.ndarray],
+                per_tangent: Mapping[str, np.ndarray]) -> None:
         """Take over a state that the three methods above gave, perhaps on another number of ranks."""
 
 
@@ -291,8 +292,8 @@ class Replica:
         parts = {}
         for name, solver in self.solvers.items():
             blocks = solver.blocks
-            parts[name] = Part(solver.shared(), solver.own(), blocks.lines, blocks.samples)
-            parts[f"{name}_tangents"] = Part({}, solver.carried(), blocks.carrier_lines, blocks.carriers)
+            parts[name] = Part(solver.shared(), solver.per_sample(), blocks.lines, blocks.samples)
+            parts[f"{name}_tangents"] = Part({}, solver.per_tangent(), blocks.carrier_lines, blocks.carriers)
         return parts
 
     def restore(self, parts: Mapping[str, Part]) -> None:

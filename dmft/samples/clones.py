@@ -21,7 +21,7 @@ from dmft.core.streams import uniform2
 from dmft.equations.history import NONE, History, Plan
 from dmft.equations.noise import conditional, dot, factor_rows
 from dmft.equations.recursion import merge_matrices, merge_vectors
-from dmft.equations.weights import Closing, Drive, NextRow, Row, WeightDynamics, WeightState
+from dmft.equations.weights import Drive, NextRow, Row, StepFromRow, WeightDynamics, WeightState
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import own_weight
 from dmft.samples.fields import make_fields
@@ -160,7 +160,7 @@ class Clones:
         _pair_sums(samples.block, samples.used, self.state.weight, *both, out)
         return out
 
-    def close(self, row: Row, closing: Closing, sums: np.ndarray) -> Pair:
+    def pair_step(self, row: Row, after: StepFromRow, sums: np.ndarray) -> Pair:
         """What follows from row n, before step n enters the past: row n of the correlation between the copies and row n+1 of Q_12,
         that of Q without heat; and what drives the first copies, whose noise is drawn given both pasts. Eqs. [dmft-pair],
         [dmft-Q]."""
@@ -168,14 +168,14 @@ class Clones:
         products = alpha * sums[PAIR_SCALARS:].reshape(PAIR_GROUPS, slots)
         now, variance = alpha * sums[:PAIR_SCALARS]
         cross = row._replace(M_C=products[:2].mean(axis=0), M_C_now=now)  # [dmft-pair]; the copies may be exchanged
-        step, a = self.weights.unscaled(cross), closing.drive.a
+        step, a = self.weights.unscaled(cross), after.drive.a
         following = NextRow(a * step.x, a * step.x_now, a**2 * (step.q_u - self.weights.settings.heat), a * step.r,
-                            closing.next.R_last, closing.next.m, 0.0)
+                            after.next.R_last, after.next.m, 0.0)
         first, own = np.concatenate([row.M_C, products[0]]), np.concatenate([products[1], products[2]])
         weights, noise_sd = self._given(_both(self.history.order, slots), first, row.M_C_now)
         samples.shift = np.empty(samples.count)
         _lend(weights[slots:], samples.used, self.past.X, samples.shift)
-        return Pair(cross, following, closing.drive._replace(chi_weights=weights[:slots], chi_sd=noise_sd),
+        return Pair(cross, following, after.drive._replace(chi_weights=weights[:slots], chi_sd=noise_sd),
                     first, row.M_C_now, own, variance)
 
     def enter(self, pair: Pair, plan: Plan) -> None:
@@ -208,7 +208,7 @@ class Clones:
         self.covariance[place], self.covariance[:, place], self.covariance[place, place] = row, row, now
         self.jitter[place] = self.estimator.jitter * now
 
-    def own(self) -> dict[str, np.ndarray]:
+    def per_sample(self) -> dict[str, np.ndarray]:
         """What a checkpoint holds, a line per sample."""
         return {f"clones/{name}": getattr(self.past if name in Past._fields else self.state, name) for name in OWN}
 
@@ -217,10 +217,10 @@ class Clones:
         return {"weights": self.weights.state.arrays(), "covariance": self.covariance, "factor": self.factor,
                 "jitter": self.jitter, "known": np.array(self.known)}
 
-    def restore(self, own: Mapping[str, np.ndarray], shared: Mapping[str, Any]) -> None:
-        """Take over what `own` and `shared` gave."""
-        for name, array in self.own().items():
-            array[...] = own[name]
+    def restore(self, per_sample: Mapping[str, np.ndarray], shared: Mapping[str, Any]) -> None:
+        """Take over what `per_sample` and `shared` gave."""
+        for name, array in self.per_sample().items():
+            array[...] = per_sample[name]
         self.weights.state = WeightState.from_arrays(shared["weights"])
         for name in ("covariance", "factor", "jitter"):
             getattr(self, name)[...] = shared[name]

@@ -140,28 +140,28 @@ class GpuSamples:
         self.company.move(self.at, self.n, drive, plan, self.history, self.order)
         self.n, self.order = self.n + 1, self.history.order
 
-    def own(self) -> OnDevice:
-        """As Samples.own, so that a checkpoint continues on either device. What merged blocks left in the past is cleared on the
-        card before: on the CPU slots that hold nothing are zero."""
+    def per_sample(self) -> OnDevice:
+        """As Samples.per_sample, so that a checkpoint continues on either device. What merged blocks left is cleared: on the CPU
+        slots that hold nothing are zero."""
         for array in self.past:
             array[np.flatnonzero(self.history.size[: len(array)] == 0)] = 0.0
-        return self._own()
+        return self._per_sample()
 
-    def _own(self) -> OnDevice:
+    def _per_sample(self) -> OnDevice:
         behind = self.at_weights.arrays() if self.at_weights else {}
         return OnDevice(self.gpu, by_name(self.state, self.past) | behind, self.count)
 
-    def carried(self) -> OnDevice:
-        """As Samples.carried, but rows of tangents that hold nothing any more keep what they had: they have no weight."""
+    def per_tangent(self) -> OnDevice:
+        """As Samples.per_tangent, but rows of tangents that hold nothing any more keep what they had: they have no weight."""
         behind = {"behind": self.at_weights.row.T} if self.at_weights else {}
         return OnDevice(self.gpu, self.tangents._asdict() | behind, self.carriers)
 
-    def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
+    def restore(self, per_sample: Mapping[str, np.ndarray], per_tangent: Mapping[str, np.ndarray], n: int) -> None:
         """As Samples.restore."""
         self.company.begin()
         self.company.queue.wait()
         self.n, self._begun = n, None
-        for mine, stored in ((self._own(), own), (self.carried(), carried)):
+        for mine, stored in ((self._per_sample(), per_sample), (self.per_tangent(), per_tangent)):
             for name in mine:
                 mine.fill(name, stored[name])
         self.company.rows[(n + 1) % 2][self.at] = 0.0

@@ -343,17 +343,17 @@ class Samples:
             self.at_weights.look_ahead(self.state.h, self.state.Y, self.tangents.row, plan.merges, beta, drive.drift)
         self.n, self.used = self.n + 1, int(self.stop[plan.slot])
 
-    def own(self) -> Mapping[str, np.ndarray]:
+    def per_sample(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample."""
         return by_name(self.state, self.past) | (self.at_weights.arrays() if self.at_weights else {})
 
-    def carried(self) -> Mapping[str, np.ndarray]:
+    def per_tangent(self) -> Mapping[str, np.ndarray]:
         """What a checkpoint holds with a line per sample with tangents."""
         return self.tangents._asdict() | ({"behind": self.at_weights.row} if self.at_weights else {})
 
-    def restore(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray], n: int) -> None:
+    def restore(self, per_sample: Mapping[str, np.ndarray], per_tangent: Mapping[str, np.ndarray], n: int) -> None:
         """Take up the state of step n."""
-        for mine, stored in ((self.own(), own), (self.carried(), carried)):
+        for mine, stored in ((self.per_sample(), per_sample), (self.per_tangent(), per_tangent)):
             for name, array in mine.items():
                 array[...] = stored[name]
         self.n, self.used = n, len(self.stop)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from dmft.core.streams import normal2
-from dmft.equations.weights import Closing, WeightDynamics
+from dmft.equations.weights import StepFromRow, WeightDynamics
 from dmft.samples.gpu import GpuSamples
 from dmft.samples.lost import GONE
 from dmft.samples.process import Samples
@@ -62,7 +62,7 @@ class SampleSnapshots:
         # part of, per response of the weights, and the square that it adds to that sum
         self.names = (*(("h", "g") if len(visited) else ()), *(("xi",) if len(self.xi) else ()))
 
-    def take(self, weights: WeightDynamics, closing: Closing, samples: Samples | GpuSamples, m: float) -> None:
+    def take(self, weights: WeightDynamics, after: StepFromRow, samples: Samples | GpuSamples, m: float) -> None:
         """Keep what is wanted of the present step, after its row is known; before the step is made."""
         step = weights.n - weights.experiment.hidden
         if step in self.steps or step in self.visited:
@@ -76,7 +76,7 @@ class SampleSnapshots:
                 if len(self.xi):
                     self._enter_heat(int(i), weights)
         if len(self.visited) and 0 <= step < self.visited[-1]:
-            now, drive = weights.settings, closing.drive
+            now, drive = weights.settings, after.drive
             if step in self.visited:
                 self.scale = 1.0  # of a new sum; with a ridge that of the whole run would leave all range
             following = self.scale * drive.a * (1.0 - now.eta * now.ridge)
@@ -109,7 +109,7 @@ class SampleSnapshots:
         if i:
             self.xi[i] /= max(norm[-1], 1e-300)
 
-    def own(self) -> dict[str, np.ndarray]:
+    def per_sample(self) -> dict[str, np.ndarray]:
         """What a checkpoint holds, a line per sample."""
         return {f"snapshots/{name}": getattr(self, name).T for name in ("f", "s", *self.names)}
 
@@ -122,10 +122,10 @@ class SampleSnapshots:
         """What a result keeps of pairs of visited steps, (V, V) each."""
         return {name: array for name in ("gram", "heat") if (array := getattr(self, name)).size}
 
-    def restore(self, own: Mapping[str, np.ndarray], shared: Mapping[str, Any]) -> None:
-        """Take over what `own` and `shared` gave."""
+    def restore(self, per_sample: Mapping[str, np.ndarray], shared: Mapping[str, Any]) -> None:
+        """Take over what `per_sample` and `shared` gave."""
         for name in ("f", "s", *self.names):
-            getattr(self, name)[...] = own[f"snapshots/{name}"].T
+            getattr(self, name)[...] = per_sample[f"snapshots/{name}"].T
         for name in ("gram", "heat", "pushes"):
             getattr(self, name)[...] = shared[name]
         self.scale = float(shared["scale"])

@@ -1,6 +1,6 @@
 """Closed models: the march without samples. Eqs. [closed-row], [closed-m], [closed-energy].
 
-Row n of the kernels is a function of row n of C and Gam, and everything after it is that of the sampled march: closing the row,
+Row n of the kernels is a function of row n of C and Gam, and everything after it is that of the sampled march: the step from it,
 history, momentum, schedules, files. Nothing is random: what is uncertain is the learning rate, and the blocks of the history.
 
 Rows that are kept go through `WeightDynamics`, as do all rows of rules that look ahead; the many between them are taken by one
@@ -21,7 +21,7 @@ from dmft.equations.noise import add_scaled, dot
 from dmft.equations.recursion import merge_matrix, merge_vector
 from dmft.equations.rows import curves_of, escaped
 from dmft.equations.tuning import ESTIMATOR
-from dmft.equations.weights import Closing, Row
+from dmft.equations.weights import Row, StepFromRow
 from dmft.files.layouts import DETERMINISTIC
 from dmft.model.experiment import Experiment
 from dmft.model.p_spin import PSpin, derivative
@@ -227,20 +227,20 @@ class ClosedMarch(Causal):
         """Row n by `WeightDynamics`."""
         weights, n, e = self.weights, self.n, self.experiment
         row = self.row()
-        closing = weights.close(row)
-        for name, value in self._figures(row, closing).items():
+        after = weights.step_from_row(row)
+        for name, value in self._figures(row, after).items():
             self.curves[name][n] = value
         enter_row(self.kernels, self.columns, self.kept, weights, row)
-        if escaped(closing.norm):
+        if escaped(after.norm):
             self.diverged = True
         elif n < e.steps:
-            weights.advance(row, closing.next, self.history.push(n))
+            weights.advance(row, after.next, self.history.push(n))
 
-    def _figures(self, row: Row, closing: Closing) -> dict[str, float]:
+    def _figures(self, row: Row, after: StepFromRow) -> dict[str, float]:
         """Every curve at step n. Eq. [closed-mu]."""
         step = min(self.n, self.experiment.steps - 1)
-        direct = self.experiment.temperature[step] - closing.lag / self.experiment.eta_n[step]  # [closed-mu]
-        return {"m": self.weights.m_w, "loss": self.energy(row), "mu": row.mu, "nu_hat": closing.nu_hat, "nu_hat_direct": direct,
+        direct = self.experiment.temperature[step] - after.lag / self.experiment.eta_n[step]  # [closed-mu]
+        return {"m": self.weights.m_w, "loss": self.energy(row), "mu": row.mu, "nu_hat": after.nu_hat, "nu_hat_direct": direct,
                 "q": self.weights.q, "delta_nu": 0.0, "nu_gap": 0.0, "unstable": 0.0}
 
     def _many(self, end: int) -> None:

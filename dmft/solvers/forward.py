@@ -84,14 +84,15 @@ class Forward(Alone):
         return {"weights": self.weights.state.arrays(), "history": self.history.state(), **self.tables(),
                 "diverged": np.array(self.diverged), "kept": self.kept._asdict()}
 
-    def own(self) -> Mapping[str, np.ndarray]:
+    def per_sample(self) -> Mapping[str, np.ndarray]:
         """What it holds with a line per sample of this rank, and one per sample with tangents."""
         return {}
 
-    def carried(self) -> Mapping[str, np.ndarray]:
+    def per_tangent(self) -> Mapping[str, np.ndarray]:
         return {}
 
-    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+    def restore(self, shared: Mapping[str, Any], per_sample: Mapping[str, np.ndarray],
+                per_tangent: Mapping[str, np.ndarray]) -> None:
         """Take over the state of this run, or of the same run with an earlier end."""
         found, e = nest(shared), self.experiment
         before = len(found["curves"][self.shown]) - 1 + e.hidden
@@ -101,13 +102,13 @@ class Forward(Alone):
                 raise RuntimeError("the state is that of a history in other blocks")
             longer = self.longer_than(earlier)
             found = lengthened(found, e.steps - e.hidden, self.kept, longer, self.empty_kernels())
-            own, carried = longer.own(own), longer.carried(carried)
+            per_sample, per_tangent = longer.per_sample(per_sample), longer.per_tangent(per_tangent)
         self.weights.state = type(self.weights.state).from_arrays(found["weights"])
         self.history.restore(found["history"])
         for group, arrays in self.tables().items():
             for name, array in arrays.items():
                 array[:] = found[group][name]
-        self.take_samples(own, carried)
+        self.take_samples(per_sample, per_tangent)
         self.diverged = bool(found["diverged"])
 
     def longer_than(self, earlier: History) -> Longer:
@@ -118,5 +119,5 @@ class Forward(Alone):
         """Maps and columns of this solution, to be filled."""
         raise NotImplementedError
 
-    def take_samples(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
-        """Take over what `own` and `carried` gave."""
+    def take_samples(self, per_sample: Mapping[str, np.ndarray], per_tangent: Mapping[str, np.ndarray]) -> None:
+        """Take over what `per_sample` and `per_tangent` gave."""

@@ -20,7 +20,7 @@ from dmft.core.tree import nest
 from dmft.equations.history import History, Plan
 from dmft.equations.kernels import Kept, Wanted, enter_row
 from dmft.equations.rows import GROUPS, PUSH, SCALARS, curve_row, curves_of, escaped, estimate_row, exploded
-from dmft.equations.weights import Closing, Row, WeightDynamics
+from dmft.equations.weights import Row, StepFromRow, WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.process import Samples
 from dmft.samples.sampling import Draws, Sampling, draw
@@ -135,7 +135,7 @@ class Pass:
     """A sweep under way: what drives its paths, and the sums over the paths walked so far."""
 
     sampling: Sampling
-    closings: list[Closing]  # what follows from each row of the guess
+    steps_from_rows: list[StepFromRow]  # what follows from each row of the guess
     m: np.ndarray
     q: np.ndarray
     b: np.ndarray  # intercepts
@@ -275,7 +275,7 @@ class Iteration(Alone):
         fresh = self.options.fresh_noise
         sampling = replace(self.sampling, name=(*self.sampling.name, self.n)) if fresh else self.sampling
         partial = np.zeros((len(self.blocks.here), self.experiment.steps + 1, self.width + len(self.experiment.observables)))
-        return Pass(sampling, *self._close_all(), *(self._draws(sampling) if fresh else self._frozen), partial)
+        return Pass(sampling, *self._step_from_all(), *(self._draws(sampling) if fresh else self._frozen), partial)
 
     def _walk_block(self, under_way: Pass) -> None:
         """Walk the paths of the block `turn`, chunk by chunk."""
@@ -296,28 +296,28 @@ class Iteration(Alone):
             known.restart(draws, weight)
         return self._samples[shape]
 
-    def _close_all(self) -> tuple[list[Closing], np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
-        """What follows from every row of the guess: closings, then m, q, the intercept and m_w at every step, and the number of
-        rows before the guess explodes."""
+    def _step_from_all(self) -> tuple[list[StepFromRow], np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
+        """What follows from every row of the guess: the steps, then m, q, the intercept and m_w at each, and the number of rows
+        before the guess explodes."""
         rows, weights = self.experiment.steps + 1, self._weights(History(self.experiment.steps))
-        closings: list[Closing] = []
+        steps_from_rows: list[StepFromRow] = []
         m, q, b, m_w = (np.full(rows, np.nan) for _ in range(4))
         for n in range(rows):
             row = self.guess.row(n, self.history.slots)
             m[n], q[n], b[n], m_w[n] = weights.m, weights.q, weights.b, weights.m_w
-            closing = weights.close(row, None if self.guess.m is None else self.guess.m[n])
-            if escaped(closing.norm, weights.estimator.largest):
-                return closings, m, q, b, m_w, n
-            closings.append(closing)
+            after = weights.step_from_row(row, None if self.guess.m is None else self.guess.m[n])
+            if escaped(after.norm, weights.estimator.largest):
+                return steps_from_rows, m, q, b, m_w, n
+            steps_from_rows.append(after)
             if n < self.experiment.steps:
-                weights.advance(row, closing.next, weights.history.push(n))
+                weights.advance(row, after.next, weights.history.push(n))
                 if self.guess.push is not None:
                     weights.push_intercept(float(self.guess.push[n]))
-        return closings, m, q, b, m_w, rows
+        return steps_from_rows, m, q, b, m_w, rows
 
     def _walk(self, samples: Samples, under_way: Pass) -> None:
         """Whole paths of some samples; adds their row sums to the block's."""
-        closings, m, b, out = under_way.closings, under_way.m, under_way.b, under_way.partial[under_way.turn]
+        steps_from_rows, m, b, out = under_way.steps_from_rows, under_way.m, under_way.b, under_way.partial[under_way.turn]
         for n in range(min(under_way.sound + 1, self.experiment.steps + 1)):
             present = m[n], b[n], under_way.m_w[n]
             out[n, : self.width] += samples.row_sums(*present).sum(axis=0)
@@ -325,8 +325,8 @@ class Iteration(Alone):
                 out[n, self.width :] += samples.averaged_sums(*present).sum(axis=0)
             if n < min(under_way.sound, self.experiment.steps):
                 if n % STEPS_AHEAD == 0:
-                    samples.precompute_memory(np.array([ahead.drive.memory for ahead in closings[n : n + STEPS_AHEAD]]))
-                samples.advance(closings[n].drive, Plan(np.zeros((0, 3), np.int64), n, ()))
+                    samples.precompute_memory(np.array([ahead.drive.memory for ahead in steps_from_rows[n : n + STEPS_AHEAD]]))
+                samples.advance(steps_from_rows[n].drive, Plan(np.zeros((0, 3), np.int64), n, ()))
 
     def _collect(self, sums: np.ndarray, under_way: Pass, noise: float) -> Sweep:
         """The result of a sweep from its sums; the rows before each one, which [ibp] needs, are those of the guess."""
@@ -347,13 +347,13 @@ class Iteration(Alone):
                 new.push[n] = sums[n, PUSH]
             if n == sound:
                 break
-            closing = under_way.closings[n]
-            figures = curve_row(experiment, n, under_way.m_w[n], under_way.q[n], estimate, row_sums, closing, under_way.b[n],
+            after = under_way.steps_from_rows[n]
+            figures = curve_row(experiment, n, under_way.m_w[n], under_way.q[n], estimate, row_sums, after, under_way.b[n],
                                 averaged)
             for name, curve in curves.items() if n >= hidden else ():
                 curve[n - hidden] = figures[name]
             if n < experiment.steps:
-                weights.advance(self.guess.row(n, self.history.slots), closing.next, weights.history.push(n))
+                weights.advance(self.guess.row(n, self.history.slots), after.next, weights.history.push(n))
         return Sweep(new, walked, curves, sound, noise)
 
     def _noise(self, sums: np.ndarray, squares: np.ndarray) -> float:
@@ -368,14 +368,13 @@ class Iteration(Alone):
         weights = self._weights(History(self.experiment.steps))
         for n in range(self.experiment.steps + 1):
             row = guess.row(n, self.history.slots)
-            closing = weights.close(row)
+            after = weights.step_from_row(row)
             enter_row(self.kernels, self.columns, self.kept, weights, row)
-            if escaped(closing.norm, weights.estimator.largest) or n == self.experiment.steps:
+            if escaped(after.norm, weights.estimator.largest) or n == self.experiment.steps:
                 break
-            weights.advance(row, closing.next, weights.history.push(n))
+            weights.advance(row, after.next, weights.history.push(n))
 
     # What a checkpoint holds, as for the march.
-
     def random_start(self) -> dict[str, np.ndarray]:
         """Empty: only the march solves random starts."""
         return {}
@@ -384,13 +383,14 @@ class Iteration(Alone):
         return {"guess": self.guess.arrays(), "curves": self.curves, "kernels": self.kernels, "columns": self.columns,
                 "residuals": np.array(self.residuals, float), "outcome": np.array(ITERATION_OUTCOMES.index(self.outcome))}
 
-    def own(self) -> dict[str, np.ndarray]:
+    def per_sample(self) -> dict[str, np.ndarray]:
         return {}
 
-    def carried(self) -> dict[str, np.ndarray]:
+    def per_tangent(self) -> dict[str, np.ndarray]:
         return {}
 
-    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+    def restore(self, shared: Mapping[str, Any], per_sample: Mapping[str, np.ndarray],
+                per_tangent: Mapping[str, np.ndarray]) -> None:
         """Take over what `shared` gave, at the end of the last finished sweep."""
         found = nest(shared)
         self.guess, self.residuals = Guess(**found["guess"]), list(found["residuals"])

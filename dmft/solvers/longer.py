@@ -58,12 +58,12 @@ class Longer:
         """The arrays of a History."""
         return {"first": self.vectors(arrays["first"]), "size": self.vectors(arrays["size"]), "order": self.slot[arrays["order"]]}
 
-    def own(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def per_sample(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Arrays with a line per sample; those over slots are lengthened."""
         return {name: self.vectors(array) if array.ndim == 2 and array.shape[1] == self.old.slots else array
                 for name, array in arrays.items()}
 
-    def carried(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def per_tangent(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Arrays with a line per sample with tangents."""
         return {name: self.packed(array) if name == "T" else self.vectors(array) for name, array in arrays.items()}
 

@@ -1,7 +1,7 @@
 """The causal march: all samples go forward together, each row of the kernels is estimated just before it is used.
 
-It takes one sweep, without damping, and there is nothing to converge. The state is an explicit set of arrays (`shared`, `own`,
-`carried`), which is what a checkpoint holds and `restore` takes.
+It takes one sweep, without damping, and there is nothing to converge. The state is an explicit set of arrays (`shared`,
+`per_sample`, `per_tangent`), which is what a checkpoint holds and `restore` takes.
 """
 
 from __future__ import annotations
@@ -111,27 +111,27 @@ class March(Causal):
             self.diverged = True
             return
         estimate = estimate_row(weights, sums, self.use)
-        row, closing = estimate.row, weights.close(estimate.row, noise=estimate.noise)
+        row, after = estimate.row, weights.step_from_row(estimate.row, noise=estimate.noise)
         if n >= experiment.hidden:
             C_12 = self.clones.C_12 if self.clones else np.nan
-            figures = curve_row(experiment, n, m, weights.q, estimate, sums, closing, weights.b, averaged, C_12)
+            figures = curve_row(experiment, n, m, weights.q, estimate, sums, after, weights.b, averaged, C_12)
             for name, curve in self.curves.items():
                 curve[n - experiment.hidden] = figures[name]
         if len(self.wanted.snapshots):
-            self.snapshots.take(weights, closing, self.samples, m)
+            self.snapshots.take(weights, after, self.samples, m)
         if n - experiment.hidden in self._kept_rows:
             enter_row(self.kernels, self.columns, self.kept, weights, row)
         if self.overlaps is not None:
-            self.overlaps.rows.enter(n, self.overlaps.estimate(weights, totals[-1], sums[CARRIED], self.use), closing.drive.a)
-        if escaped(closing.norm, bounds.largest):
+            self.overlaps.rows.enter(n, self.overlaps.estimate(weights, totals[-1], sums[CARRIED], self.use), after.drive.a)
+        if escaped(after.norm, bounds.largest):
             self.diverged = True
         elif n < experiment.steps:
-            pair = self.clones.close(row, closing, of_pairs) if self.clones else None
+            pair = self.clones.pair_step(row, after, of_pairs) if self.clones else None
             plan = self.history.push(n)
-            self.samples.advance(pair.drive if pair else closing.drive, plan)
+            self.samples.advance(pair.drive if pair else after.drive, plan)
             if self.clones and pair:
                 self.clones.enter(pair, plan)
-            weights.advance(row, closing.next, plan)
+            weights.advance(row, after.next, plan)
             if self.overlaps is not None:
                 self.overlaps.forget(plan.joins)
             if experiment.data.bias:
@@ -146,25 +146,26 @@ class March(Causal):
         snapshots = {"snapshots": self.snapshots.shared()} if len(self.wanted.snapshots) else {}
         return super().shared() | snapshots | ({"clones": self.clones.shared()} if self.clones else {})
 
-    def own(self) -> Mapping[str, np.ndarray]:
-        own: Any = self.samples.own()   # read by name, one after the other
-        snapshots = self.snapshots.own() if len(self.wanted.snapshots) else {}
-        return ChainMap(snapshots, self.clones.own() if self.clones else {}, own)
+    def per_sample(self) -> Mapping[str, np.ndarray]:
+        arrays: Any = self.samples.per_sample()  # read by name, one after the other
+        snapshots = self.snapshots.per_sample() if len(self.wanted.snapshots) else {}
+        return ChainMap(snapshots, self.clones.per_sample() if self.clones else {}, arrays)
 
     def snapshot(self) -> dict[str, np.ndarray]:
         """What a result keeps of the samples of this rank, a line each; empty where nothing is asked for."""
         return self.snapshots.found(on_host(self.samples)) if len(self.wanted.snapshots) else {}
 
-    def carried(self) -> Mapping[str, np.ndarray]:
-        return self.samples.carried()
+    def per_tangent(self) -> Mapping[str, np.ndarray]:
+        return self.samples.per_tangent()
 
-    def take_samples(self, own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
-        self.samples.restore(own, carried, self.weights.n)
+    def take_samples(self, per_sample: Mapping[str, np.ndarray], per_tangent: Mapping[str, np.ndarray]) -> None:
+        self.samples.restore(per_sample, per_tangent, self.weights.n)
 
-    def restore(self, shared: Mapping[str, Any], own: Mapping[str, np.ndarray], carried: Mapping[str, np.ndarray]) -> None:
+    def restore(self, shared: Mapping[str, Any], per_sample: Mapping[str, np.ndarray],
+                per_tangent: Mapping[str, np.ndarray]) -> None:
         """As of Causal, and the snapshots and clones."""
-        super().restore(shared, own, carried)
+        super().restore(shared, per_sample, per_tangent)
         if self.clones:
-            self.clones.restore(own, nest(shared)["clones"])
+            self.clones.restore(per_sample, nest(shared)["clones"])
         if len(self.wanted.snapshots):
-            self.snapshots.restore(own, nest(shared)["snapshots"])
+            self.snapshots.restore(per_sample, nest(shared)["snapshots"])

@@ -112,7 +112,8 @@ def test_a_network_goes_on_on_the_other_device(card, back):
     for _ in range(4):  # what it has done before is gone
         second.step()
     assert first.blocks.total != second.blocks.total
-    second.restore(*({k: np.array(v) for k, v in flatten(part).items()} for part in (first.shared(), first.own(), first.carried())))
+    parts = first.shared(), first.per_sample(), first.per_tangent()
+    second.restore(*({k: np.array(v) for k, v in flatten(part).items()} for part in parts))
     for march in (first, second):
         while not march.done:
             march.step()

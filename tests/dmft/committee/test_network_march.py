@@ -56,7 +56,7 @@ def test_a_march_goes_on_from_its_state():
         whole.step()
     for _ in range(12):
         first.step()
-    second.restore(first.shared(), first.own(), first.carried())
+    second.restore(first.shared(), first.per_sample(), first.per_tangent())
     while not second.done:
         second.step()
     for name, curve in whole.curves.items():

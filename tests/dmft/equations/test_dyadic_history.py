@@ -225,7 +225,8 @@ def test_a_march_goes_on_from_its_arrays(at):
     first, second = fresh(), fresh()
     for _ in range(at):
         first.step()
-    second.restore(*({k: np.array(v) for k, v in flatten(part).items()} for part in (first.shared(), first.own(), first.carried())))
+    parts = first.shared(), first.per_sample(), first.per_tangent()
+    second.restore(*({k: np.array(v) for k, v in flatten(part).items()} for part in parts))
     while not second.done:
         second.step()
     for name in whole.curves:

@@ -63,8 +63,7 @@ def test_a_march_goes_on_from_its_state():
     whole, begun, other = march(), march(), march()
     for _ in range(6):
         begun.step()
-    shared, own, carried = flatten(begun.shared()), {k: v.copy() for k, v in begun.own().items()}, begun.carried()
-    other.restore(shared, own, carried)
+    other.restore(flatten(begun.shared()), {k: v.copy() for k, v in begun.per_sample().items()}, begun.per_tangent())
     for each in (whole, other):
         while not each.done:
             each.step()

@@ -36,9 +36,9 @@ def drives(M_C: np.ndarray) -> list:
         past = np.zeros(weights.history.slots)
         past[weights.history.order] = M_C[n, :n]
         row = Row(0.0, 0.0, M_C[n, n], past, np.zeros_like(past))
-        closing = weights.close(row)
-        found.append((closing.drive.chi_weights[weights.history.order], closing.drive.chi_sd))
-        weights.advance(row, closing.next, weights.history.push(n))
+        after = weights.step_from_row(row)
+        found.append((after.drive.chi_weights[weights.history.order], after.drive.chi_sd))
+        weights.advance(row, after.next, weights.history.push(n))
     return found
 
 

@@ -253,8 +253,9 @@ def test_a_checkpoint_goes_on_on_the_other_device(card, name, back):
         first.step()
     for _ in range(4):  # what it has done before is gone
         second.step()
-    assert not any(first.samples.own()[f"past/{name}"][:, first.history.size == 0].any() for name in "HGXY")
-    second.restore(*({k: np.array(v) for k, v in flatten(part).items()} for part in (first.shared(), first.own(), first.carried())))
+    assert not any(first.samples.per_sample()[f"past/{name}"][:, first.history.size == 0].any() for name in "HGXY")
+    parts = first.shared(), first.per_sample(), first.per_tangent()
+    second.restore(*({k: np.array(v) for k, v in flatten(part).items()} for part in parts))
     for march in (first, second):
         while not march.done:
             march.step()
@@ -303,7 +304,7 @@ def test_a_sample_on_the_barrier_has_a_bounded_response_on_both(card, monkeypatc
         Y = []
         while not march.done:
             march.step()
-            Y.append(march.samples.own()["state/Y"][4])
+            Y.append(march.samples.per_sample()["state/Y"][4])
         found.append(np.array(Y))
     assert found[0].max() == ESTIMATOR.y_max and found[0][-1] < ESTIMATOR.y_max
     np.testing.assert_allclose(found[1], found[0], rtol=1e-7)

@@ -225,5 +225,5 @@ def test_the_estimate_of_memory_covers_what_the_solver_allocates(demo_text):
     run = parse_run(demo_text).replace(samples=500, replicas=1)
     replica = Replica(Setup.from_run(run), 0, Comm())
     held = sum(array.nbytes for solver in replica.solvers.values()
-               for array in (*solver.own().values(), *solver.carried().values()))
+               for array in (*solver.per_sample().values(), *solver.per_tangent().values()))
     assert 0.5 < held / estimate(run, "theory").checkpoint_bytes < 1.05
