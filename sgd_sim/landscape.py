@@ -17,6 +17,7 @@ from numba import njit, prange
 from dmft.core import streams
 from dmft.model.data import DataModel
 from dmft.model.network import TwoLayer
+from dmft.model.starts import on_sphere
 from sgd_sim.kernels.fast_normals import BLOCK, buffers, fill_block
 from sgd_sim.kernels.rows import aligned, padded
 from sgd_sim.kernels.tiles import TILE
@@ -128,11 +129,6 @@ def _place(data, w0, centre, spread, half):
             data[row, j] = centre[row] * w0[j] + spread[row] * data[row, j]
         if half:
             round_to_half(data[row, :w0.size].view(np.uint32))
-
-
-def on_sphere(vector: np.ndarray) -> np.ndarray:
-    """The vector scaled to |w|^2 = N."""
-    return vector * np.sqrt(vector.size / (vector @ vector))
 
 
 @njit(cache=True, nogil=True)

@@ -15,10 +15,10 @@ from dmft.core.averages import finite_error, finite_mean, with_error
 from dmft.core.errors import did_you_mean
 from dmft.core.notebook import html_card, sparkline
 from dmft.model.curves import KNOWN, TABLE, axes_of, components, meanings, meanings_text
+from dmft.model.data import starts_at_random
 from dmft.model.experiment import known_errors, observables_of
 from dmft.model.quantities import to_dataset, to_frame
 from dmft.model.runfile import Run
-from dmft.model.starts import RANDOM
 from sgd_sim import archive
 from sgd_sim.recording import ROWS, network_curves, network_shapes, recorded_curves, times_of
 from sgd_sim.snapshots import SimulatedSnapshots, snapshots_of
@@ -237,7 +237,7 @@ def make_result(run: Run, states: States, attrs: Mapping[str, Any] | None = None
     rows = _rows(run, states)
     found = {name: rows[name] for name in _meaningful(run, states)} | known_errors(run, rows, states.record)
     found |= archive.clones(run, states)
-    if run.problem.start == RANDOM:
+    if starts_at_random(run.problem):
         found["V"] = run.simulation.dimension * rows["m"]**2
     curves = {name: found[name] for name in (*SIMULATED, *found) if name in found}
     pairs = archive.two_times(run, states)

@@ -147,7 +147,7 @@ def empty_states(run: Run) -> States:
     p, network = run.network.units, run.has_network
     pairs = (1, record.size, kept.size, p, p) if network else (len(SIMULATED_KERNELS), record.size, kept.size)
     return States(record, np.full(lines, NOT_STARTED, np.int64), np.zeros((lines, n)),
-                  np.zeros((lines, m if run.algorithm.kind == "persistent_sgd" else 0), np.uint8),
+                  np.zeros((lines, m if Experiment.from_run(run).batch.persists else 0), np.uint8),
                   np.full((lines, len(recorded_rows(run)), record.size), np.nan), np.full(lines, -1, np.int64),
                   np.zeros(lines), np.zeros((lines, n if remembers(run) else 0)), kept,
                   np.full((lines, *pairs), np.nan), np.zeros((lines, kept.size, n), np.float32),

@@ -45,7 +45,7 @@ SIMULATOR_MUTATIONS = [
              SIMULATOR_ALGORITHMS),
     Mutation("heat of momentum", "sgd_sim/kernels", "np.sqrt(experiment.heat_n)",
              "np.sqrt(2 * experiment.temperature * experiment.eta_n)", SIMULATOR_ALGORITHMS),
-    Mutation("warm start not normal to the teacher", "sgd_sim", "else z - (z @ w0 / w0.size) * w0)", "else z)",
+    Mutation("warm start not normal to the teacher", "dmft/model", "on_sphere(z - (z @ w0 / w0.size) * w0)", "on_sphere(z)",
              (*SIMULATOR_RESULT, *SIMULATOR)),
     Mutation("diverged instances in the mean", "dmft/core",
              "total / np.maximum(count, 1), np.nan)",

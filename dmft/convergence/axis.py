@@ -17,7 +17,7 @@ from dmft.core.notebook import html_card
 from dmft.equations.kernels import KERNELS
 from dmft.files.layouts import MEASURES
 from dmft.model.curves import NETWORK_KNOWN, studied
-from dmft.model.starts import RANDOM
+from dmft.model.data import starts_at_random
 from dmft.result.comparison import common_indices
 from dmft.result.systematic import shown
 from dmft.result.theory import Theory
@@ -100,7 +100,7 @@ def make_axis(name: str, values: Sequence[float], theories: Sequence[Theory]) ->
     head = (name, steps, np.array([theory.run.theory.seed for theory in theories]), [theory.outcome for theory in theories],
             np.array([float(theory.attrs.get("wall_time", np.nan)) for theory in theories]))
     run = theories[0].run
-    names = compared(run.problem.start == RANDOM, run.has_network)
+    names = compared(starts_at_random(run.problem), run.has_network)
     empty = {measure: {q: np.full(len(steps), np.nan) for q in names} for measure in MEASURES}
     if not kept:
         return Axis(*head, np.zeros(0), np.zeros(0), empty, dict.fromkeys(names, (np.nan, np.nan)), {}, {})

@@ -41,6 +41,12 @@ def make_start(problem: ProblemConfig) -> Start:
     return make(Start, problem.start, problem)
 
 
+def starts_at_random(problem: ProblemConfig) -> bool:
+    """Whether m is of order 1/sqrt(N), so that results have V."""
+    cls = find("start", problem.start)  # nothing, in a result that is read without its plugin
+    return bool(cls and issubclass(cls, Start) and cls.random)
+
+
 def make_constraint(problem: ProblemConfig) -> Constraint:
     """The constraint of a run."""
     return make(Constraint, problem.constraint, problem)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
+import numpy as np
+
 from dmft.core.schema import array, choice, number, option, text
+from dmft.model.constraints import Constraint
 from dmft.model.preprocessing import PREPROCESSINGS, preprocessing_names
 from dmft.model.registry import Physics, Refusal
 from dmft.model.spectral import PowerIteration, power_iteration
@@ -15,15 +18,30 @@ RANDOM, SPECTRAL = "random", "spectral"
 EXACT, IID = "exact", "iid"
 
 
+def on_sphere(vector: np.ndarray) -> np.ndarray:
+    """The vector scaled to |w|^2 = N."""
+    return vector * np.sqrt(vector.size / (vector @ vector))
+
+
 class Start(Physics, key="start"):
     """What theory and simulator ask a start for."""
 
     random: ClassVar[bool] = False  # whether m is of order 1/sqrt(N), and the theory follows its fluctuations (random_start.py)
+    spectral: ClassVar[bool] = False  # whether it is the leading eigenvector of weighted data (preprocessing.py)
 
     @property
     def overlap(self) -> float:
         """m(0) in the limit of infinite dimension, as far as the start gives it."""
         return 0.0
+
+    def weights(self, constraint: Constraint, w0: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """w (N,) where a simulation starts, from its teacher w0 and normals z, both (N,): m0 w0 + sqrt(v) z with the variance v
+        that the constraint says. Where this fixes the norm (v = 1 - m0^2 on the sphere), z is made normal to w0, with |z|^2 = N, so
+        that m(0) is exact. (A `spectral` start is made from the data instead.)"""
+        m0 = self.overlap
+        if constraint.fixes_norm:
+            z = on_sphere(z - (z @ w0 / w0.size) * w0)
+        return m0 * w0 + np.sqrt(constraint.spread(m0)) * z
 
     def power(self, alpha: float, label_noise: float) -> PowerIteration | None:
         """The power iteration that makes a start which depends on the data: hidden steps of the theory before t = 0."""
@@ -53,11 +71,21 @@ class Warm(Start, name="warm"):
     def overlap(self) -> float:
         return self.m0
 
+    def weights(self, constraint: Constraint, w0: np.ndarray, z: np.ndarray) -> np.ndarray:
+        if not constraint.fixes_norm or self.start_overlap == EXACT:
+            return super().weights(constraint, w0, z)
+        square, along = z @ z / z.size, self.m0 * (z @ w0) / z.size
+        c = (np.sqrt(along**2 + square * constraint.spread(self.m0)) - along) / square  # [start-law]
+        return self.m0 * w0 + c * z
+
 
 class Random(Start, name=RANDOM):
     """Nothing is known of the teacher: m is of order 1/sqrt(N), with a random sign."""
 
     random: ClassVar[bool] = True
+
+    def weights(self, constraint: Constraint, w0: np.ndarray, z: np.ndarray) -> np.ndarray:
+        return np.sqrt(constraint.spread(0.0)) * (on_sphere(z) if constraint.fixes_norm else z)
 
     def supports(self, use) -> Refusal:
         """sqrt(N) m must be the centred Gaussian process of equations/random_start.py."""
@@ -83,6 +111,7 @@ class Spectral(Start, name=SPECTRAL):
     preprocessing: str = option(text, default=PREPROCESSINGS[0],
                                 doc="weight of the data by label: mondelli_montanari, truncated, subset or a registered name")
     before: float = dataclasses.field(default=0.0, compare=False)  # m where the theory's power iteration begins
+    spectral: ClassVar[bool] = True
     lacks: ClassVar[dict[str, str]] = {"start_variance": "(an eigenvector of norm sqrt(N))"}
 
     @property

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.core.errors import RunError
+from dmft.model.data import make_start
 from dmft.model.runfile import Run
-from dmft.model.starts import SPECTRAL
 from dmft.result.statistics import ReplicaStatistics
 from dmft.result.theory import Theory
 from dmft.solvers.iterate import Guess
@@ -35,7 +35,7 @@ def _guess(run: Run, delta_nu: np.ndarray, mu: np.ndarray, M_C: np.ndarray, M_R:
            ) -> Guess:
     """The guess of a run from curves and kernels of perhaps another length, cut or padded. b: the intercept, where one is
     learnt."""
-    if run.problem.start == SPECTRAL:
+    if make_start(run.problem).spectral:
         raise RunError('[problem] start = "spectral": the kernels of its power iteration are not in a result, so the iteration '
                        "begins with its own first guess; leave out theory.start_from, and give max_sweeps from the beginning")
     rows, eta = run.algorithm.steps + 1, run.algorithm.clock.eta

@@ -7,11 +7,12 @@ from numba import cfunc
 
 from dmft.core.streams import generator
 from dmft.model.constraints import Constraint
+from dmft.model.data import make_start
 from dmft.model.preprocessing import lowest, preprocessing_of
 from dmft.model.runfile import ProblemConfig
-from dmft.model.starts import IID
+from dmft.model.starts import on_sphere
 from sgd_sim.cpu.by_rows import ByRows, weighted_rows
-from sgd_sim.landscape import Landscape, on_sphere
+from sgd_sim.landscape import Landscape
 
 MOST_ITERATIONS = 5000  # at small alpha the leading eigenvalue hardly leaves the bulk
 TOLERANCE = 1e-7
@@ -19,33 +20,15 @@ TOLERANCE = 1e-7
 
 def start_weights(problem: ProblemConfig, constraint: Constraint, landscape: Landscape, rows: ByRows, seed: int,
                   instance: int) -> np.ndarray:
-    """w at t = 0, (N,): see `plain_start` and `spectral_start`."""
+    """w at t = 0, (N,): `Start.weights`, or `spectral_start`."""
     z = start_noise(seed, instance, landscape.w0.size)
-    if problem.start == "spectral":
-        return spectral_start(problem, landscape, rows, z)
-    return plain_start(problem, constraint, landscape.w0, z)
+    start = make_start(problem)
+    return spectral_start(problem, landscape, rows, z) if start.spectral else start.weights(constraint, landscape.w0, z)
 
 
 def start_noise(seed: int, instance: int, n: int) -> np.ndarray:
     """(N,) standard normals from which the start of an instance is made."""
     return generator(seed, "simulation/start", instance).standard_normal(n)
-
-
-def plain_start(problem: ProblemConfig, constraint: Constraint, w0: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """A warm or random start from a teacher and normals z, with the variance v that the constraint says.
-
-    warm: m0 w0 + sqrt(v) z; where the norm is fixed (v = 1 - m0^2 on the sphere), z is orthogonal to w0 and has |z|^2 = N, so that
-    the overlap is exactly m0, or with start_overlap = "iid" z stays as it is, and the factor before it is the one that makes
-    |w|^2 = N (eqs. 11, 12 of the paper). random: sqrt(v) z alone, of fixed norm there; its overlap has a random sign.
-    """
-    m0 = problem.m0 or 0.0
-    if constraint.fixes_norm and problem.start == "warm" and problem.start_overlap == IID:    # [start-law]
-        square, along = z @ z / z.size, m0 * (z @ w0) / z.size
-        c = (np.sqrt(along**2 + square * constraint.spread(m0)) - along) / square
-        return m0 * w0 + c * z
-    if constraint.fixes_norm:
-        z = on_sphere(z if problem.start == "random" else z - (z @ w0 / w0.size) * w0)
-    return m0 * w0 + np.sqrt(constraint.spread(m0)) * z
 
 
 def spectral_weights(problem: ProblemConfig, labels: np.ndarray) -> np.ndarray:

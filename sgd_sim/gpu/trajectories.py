@@ -15,12 +15,14 @@ from dmft.core.errors import RunError
 from dmft.core.streams import key
 from dmft.files.layouts import SIMULATED_KERNELS
 from dmft.model.cuda_loss import averages_source, check_activation, check_averages, check_cuda, loss_source
+from dmft.model.data import make_start
 from dmft.model.experiment import Experiment, observables_of
 from dmft.model.runfile import Run
 from dmft.model.sample_averages import averages
+from dmft.model.starts import on_sphere
 from dmft.model.two_times import simulated_steps, snapshot_steps
 from sgd_sim.cpu.lanes import make_noise
-from sgd_sim.cpu.starts import MOST_ITERATIONS, TOLERANCE, plain_start, power_rate, spectral_weights, start_noise
+from sgd_sim.cpu.starts import MOST_ITERATIONS, TOLERANCE, power_rate, spectral_weights, start_noise
 from sgd_sim.cpu.two_times import forces, make_probes
 from sgd_sim.gpu.layout import (
     ALL,
@@ -37,7 +39,7 @@ from sgd_sim.gpu.layout import (
 from sgd_sim.kernels import minibatch
 from sgd_sim.kernels.formulas import keep_of, rate_of
 from sgd_sim.kernels.step_table import make_flags, make_table
-from sgd_sim.landscape import TEST_ROWS, draw_labels, make_teacher, on_sphere, sizes, teacher_fields
+from sgd_sim.landscape import TEST_ROWS, draw_labels, make_teacher, sizes, teacher_fields
 from sgd_sim.recording import record_steps, recorded_rows
 from sgd_sim.states import NO_STEPS, NOT_STARTED, States, clone_of, remembers, stops
 
@@ -66,7 +68,7 @@ def instance_bytes(run: Run, layout: CardLayout) -> int:
     blocks = max(layout.chunks(layout.samples), layout.chunks(TEST_ROWS))
     batches = layout.samples * (RING + (4 * AHEAD if run.algorithm.kind == "sgd" else 0))
     factors = 4 * (layout.samples + 3) if run.simulation.landscape == "shared" else 0
-    start = 8 * (layout.n + layout.samples) if run.problem.start == "spectral" else 0
+    start = 8 * (layout.n + layout.samples) if make_start(run.problem).spectral else 0
     kept, units = simulated_steps(run).size, max(run.network.units, 1)
     curves = 8 * (len(recorded_rows(run)) + kept * len(SIMULATED_KERNELS)) * record_steps(run).size
     weights = units * (4 * layout.padded * (blocks + 1) + 8 * layout.n * (2 + remembers(run)))
@@ -197,8 +199,9 @@ class GpuTrajectories:
         problem, seed, n = self.run.problem, self.run.simulation.seed, self.layout.n
         own = [teachers[0 if self.shared else k] for k in range(self.instances.size)]
         noise = [start_noise(seed, i, n) for i in instances]
-        if problem.start != "spectral":
-            start = np.array([plain_start(problem, self.constraint, w0, z) for w0, z in zip(own, noise)])
+        law = make_start(problem)
+        if not law.spectral:
+            start = np.array([law.weights(self.constraint, w0, z) for w0, z in zip(own, noise)])
         else:
             self.gpu.fill(self.w, np.array([on_sphere(z) for z in noise]))
             start = np.array([w if w @ w0 >= 0.0 else -w for w, w0 in zip(self._power_iteration(), own)])

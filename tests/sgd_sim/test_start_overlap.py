@@ -9,9 +9,9 @@ import dmft
 import sgd_sim
 from dmft.core.errors import RunError, UserError
 from dmft.model.constraints import Sphere
+from dmft.model.data import make_start
 from dmft.model.runfile import parse_run
-from sgd_sim.cpu.starts import plain_start
-from sgd_sim.landscape import on_sphere
+from dmft.model.starts import on_sphere
 from tests.run_files import run_text
 
 M0, SIZE, DRAWS = 0.5, 40, 20_000
@@ -22,7 +22,7 @@ RUN = run_text("gd", t_max=0.3, problem={"m0": 0.2, "start_overlap": "iid"}, the
 def overlaps(how: str) -> np.ndarray:
     problem, rng = parse_run(run_text(problem={"m0": M0, "start_overlap": how})).problem, np.random.default_rng(3)
     w0 = on_sphere(rng.standard_normal(SIZE))
-    starts = np.array([plain_start(problem, Sphere(), w0, rng.standard_normal(SIZE)) for _ in range(DRAWS)])
+    starts = np.array([make_start(problem).weights(Sphere(), w0, rng.standard_normal(SIZE)) for _ in range(DRAWS)])
     np.testing.assert_allclose((starts**2).sum(axis=1), SIZE, rtol=1e-12)
     return starts @ w0 / SIZE
 

@@ -15,6 +15,7 @@ from dmft.core.averages import error_text, number_text
 from dmft.core.errors import FileError, UserError
 from dmft.files import layouts
 from dmft.model.curves import NETWORK, TABLE, asked_for, components, meanings
+from dmft.model.data import starts_at_random
 from dmft.model.experiment import observables_of
 from dmft.model.runfile import Run, changes, parse_run
 from dmft.result import pictures
@@ -309,7 +310,7 @@ def _components(theory: Side) -> list[str]:
 
 def _squares(run: Run, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """{"V": N m^2} of a simulation from a random start, named as in the theory, whose V is its mean; {} for other starts."""
-    if run.problem.start != "random" or "m" not in arrays:
+    if not starts_at_random(run.problem) or "m" not in arrays:
         return {}
     return {"V": squared_overlaps(arrays["t"], arrays["m"], run.simulation.dimension, run.problem.start_variance)}
 

@@ -10,6 +10,7 @@ from dmft.core.command import EXIT_DIVERGED, EXIT_DONE, EXIT_NOT_CONVERGED
 from dmft.core.errors import FileError, RunError, Stopped, UserError
 from dmft.core.schema import toml_value
 from dmft.core.stopping import StopSignals, exit_code_of
+from dmft.model.data import starts_at_random
 from dmft.model.runfile import Run, parse_run
 from workbench.scans.gathering import gathered
 from workbench.scans.points import GridPoint
@@ -52,7 +53,7 @@ def _checked(run: Run, points: Sequence[GridPoint], kinds: Sequence[str]) -> dic
     runs = {point.name: run.replace(_settings(point)) for point in points}
     if not runs or len({each.to_toml() for each in runs.values()}) < len(points):
         raise RunError("a scan needs one point at least, and each once")
-    if "theory" in kinds and any(each.problem.start == "random" for each in runs.values()):
+    if "theory" in kinds and any(starts_at_random(each.problem) for each in runs.values()):
         raise RunError('[problem] start = "random": m is 0 in the theory, and tables of scans hold m; scan simulations '
                        "(--simulate), or solve point by point and look at V with dmft escape")
     return runs

@@ -54,6 +54,23 @@ def test_the_example_in_python():
     assert names["run"] == parse_run(names["run"].to_toml()) and names["run"].problem.ridge == 0.5
 
 
+def test_a_start():
+    """The start of the page begins where a warm one of that overlap does, in theory and simulation. Twin: weights of another
+    overlap than it says."""
+    warm = make(m0=0.5, t_max=0.5, samples=64, replicas=1, dimension=30, instances=2)
+    angle = warm.replace({"start": {"kind": "angle", "degrees": 60.0}})
+    assert parse_run(angle.to_toml()) == angle
+    for solve in (dmft.solve, sgd_sim.simulate):
+        np.testing.assert_allclose(solve(angle).m, solve(warm).m, atol=1e-14)
+
+    class Elsewhere(dmft.Start, name="elsewhere"):
+        def weights(self, constraint, w0, z):
+            return w0
+
+    elsewhere = warm.replace({"start": "elsewhere"})
+    assert dmft.solve(elsewhere).m[0] == 0.0 and np.allclose(sgd_sim.simulate(elsewhere).m[:, 0], 1.0)
+
+
 def test_mini_batches():
     """The chain of the page is that of persistent_sgd with eta/tau = (1 - stay) l, on both sides. Twin: a chain that is not
     stationary, which is refused."""
@@ -63,6 +80,16 @@ def test_mini_batches():
     assert parse_run(sticky.to_toml()) == sticky
     for solve in (dmft.solve, sgd_sim.simulate):
         np.testing.assert_allclose(solve(sticky).m, solve(chain).m, rtol=1e-12)
+
+    weights = []
+    for stops in ((10,), (4, 10)):  # what a checkpoint holds is enough to continue, last mini-batch and all
+        states = empty_states(sticky)
+        for stop in stops:
+            trajectory = InstanceTrajectory(sticky, 0, states, False)
+            trajectory.advance(stop)
+            trajectory.post(states)
+        weights.append(states.w[0].copy())
+    np.testing.assert_array_equal(*weights)
 
     class Drifting(dmft.Drawing, name="drifting"):
         def law(self, fraction):
