@@ -22,6 +22,7 @@ from tests.differential.other_runs import CLOSED, NETWORKS
 from tests.differential.runs import RUNS, run_text
 from tests.differential.table import Case, coverage, shrunk
 from tests.differential.theory_simulation import SMALL, compared, estimates
+from tests.marks import slow
 
 CHOSEN = {"loss": "linear", "algorithm": "sgd", "constraint": "ridge"}        # a case with little in it
 
@@ -118,7 +119,7 @@ def test_extrapolation_takes_the_first_order_away():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("options, broken", [
-    (CHOSEN, {"problem__alpha": 2.2}),
+    slow(CHOSEN, {"problem__alpha": 2.2}),
     ({"momentum": "heavy ball", "loss": "linear"}, {"algorithm__momentum": 0.0}),
     ({"loss": "logistic", "flip": "flipped"}, {"problem__flip": 0.0}),
 ])
@@ -180,7 +181,7 @@ def test_what_judges_once_stumbled_over():
     assert not largest(compared(long, SMALL), bound(1000)).failed
 
 
-@pytest.mark.parametrize("name, change", [("histories", {"theory__samples": 49}), ("stops", {"theory__seed": 7})])
+@pytest.mark.parametrize("name, change", [slow("histories", {"theory__samples": 49}), ("stops", {"theory__seed": 7})])
 def test_another_run_is_not_the_same(name, change, monkeypatch):
     """Twin: the second way of two has one sample more, or another seed."""
     case, parsed, calls = case_with(**CHOSEN), same.parsed, []
