@@ -27,11 +27,11 @@ m0 = 0.2
 [algorithm]
 kind = "gd"
 learning_rate = 0.05
-t_max = 16.0
+t_max = 64.0
 [theory]
 samples = 8192
 replicas = 3
-snapshots = [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
+snapshots = [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
 hessian = true
 [simulation]
 record = "linear"
@@ -48,10 +48,11 @@ def first_time(t: np.ndarray, reached: np.ndarray) -> float:
 
 
 def main() -> None:
-    options = read_options(__doc__, "three alpha, 512 samples, N = 40: two minutes", ALPHAS, dimension=400, instances=8,
+    options = read_options(__doc__, "three alpha, 512 samples, N = 40: two minutes", ALPHAS, device=True, dimension=400, instances=8,
                            samples=8192, replicas=3)
     run = dmft.parse_run(RUN).replace(dimension=options.dimension, instances=options.instances, samples=options.samples,
                                       replicas=options.replicas)
+    run = run.replace({f"{half}.device": options.device for half in ("theory", "simulation")})
     alphas = options.alpha
     if options.quick:
         run = run.replace(dimension=40, instances=6, samples=512, replicas=2, t_max=4.0, snapshots=[0.0, 1.0, 4.0])
