@@ -28,8 +28,8 @@ NUMBERS_OF_HESSIAN = ("lower_edge", "upper_edge", "lowest", "lowest_overlap", "l
 class HessianLaw:
     """Numbers of every replica, by name: edges of the bulk, lowest and largest eigenvalue (an outlier, or the edge) with the
     squared overlap of its vector with the teacher (0 at an edge); on the sphere nu_c (`multiplier`), and the lowest eigenvalue
-    along the sphere (`soft`) with the overlap of its vector with the teacher's part normal to w. `unknown` says why outliers are not
-    known, where they are not: then there are edges alone."""
+    along the sphere (`soft`) with the overlap of its vector with the teacher's part normal to w. `unknown` says why there are edges
+    alone, where outliers are not known."""
 
     t: float
     dimension: int                          # of the data set whose tails are seen, [hess-trim]

@@ -7,7 +7,7 @@ from reproduction.paper.figure import Panel, PaperFigure, Series, Size
 RIDGES = (0.0, 0.1, 1.0)
 _RIDGE_KINDS = (("gd", "GD"), ("sgd", r"SGD, $\ell = 0.5$"), ("persistent_sgd", r"persistent SGD, $\ell = 0.5$, $\tau = 1$"))
 
-# Theory goes to t = 1000 for these, whose band of two errors stays below 0.02; to t = 100 for the others.
+# Theory goes to t = 1000 for these, and to t = 100 for the others, which rest by then or have a band of two errors above 0.02.
 _SETTLED_B1 = ("gd_ridge0", "gd_ridge0.1", "gd_ridge1", "sgd_ridge1", "persistent_sgd_ridge0.1")
 _SETTLED_B2 = ("gd", "sgd_rescaled")
 

@@ -46,8 +46,8 @@ def first_time(t: np.ndarray, reached: np.ndarray) -> float:
 
 
 def main() -> None:
-    options = read_options(__doc__, "three alpha, 512 samples, N = 40: two minutes", ALPHAS, device=True, dimension=400, instances=8,
-                           samples=8192, replicas=3)
+    options = read_options(__doc__, "three alpha, 512 samples, N = 40: two minutes", ALPHAS, device=True, dimension=400,
+                           instances=8, samples=8192, replicas=3)
     run = dmft.parse_run(RUN).replace(dimension=options.dimension, instances=options.instances, samples=options.samples,
                                       replicas=options.replicas)
     run = run.replace({f"{half}.device": options.device for half in ("theory", "simulation")})
