@@ -41,7 +41,7 @@ def hessians(snapshots: SimulatedSnapshots, instance: int) -> list[InstanceHessi
     teacher = landscape.w0 / np.sqrt(n)
     found = []
     for i, t in enumerate(snapshots.t):
-        step = min(int(np.searchsorted(run.algorithm.clock.t, t - 1e-9)) + experiment.hidden, experiment.steps - 1)
+        step = min(int(np.searchsorted(run.algorithm.clock.t, t - 1e-9)), experiment.steps - 1)
         loss = experiment.losses[experiment.loss_n[step]]
         a = np.array([loss.d2v(f, y) for f, y in zip(fields[:, i], labels)])
         values, vectors = _spectrum(X, a, None)

@@ -2,7 +2,7 @@
 
 Phase retrieval at α = 3 from overlap 0.2, learning rate 0.01: gradient descent, SGD and persistent SGD with mini-batches
 of half the data. Lines: the theory for infinite dimension with bands of two standard errors (12 solutions of 32 768
-samples). Points: simulations with two standard errors and the paper's start, 500 runs at N = 1000, and white, 24, 32 and 64 runs
+samples). Points: simulations with two standard errors and the paper's start, 500 runs at N = 1000, and white, 86, 32 and 64 runs
 at N = 4000: the larger the dimension, the closer persistent SGD is to its line. Inset: the share of the runs at N = 1000 that
 have found the teacher. Drawn from the numbers in `docs/numbers`, which `make reproduce` makes on one card.
 """
@@ -23,8 +23,6 @@ for number, (kind, name) in enumerate(names.items()):
     colour = f"C{number}"
     theory, sim = (json.loads((numbers / "fig2" / f"{kind}.{half}.json").read_text()) for half in ("theory", "simulation"))
     t, mean, error = (np.array(each) for each in (theory["t"], theory["curves"]["m"]["mean"], theory["curves"]["m"]["error"]))
-    if t[-1] < 1000:      # solved to t = 100, where m = 1: never left again
-        t, mean, error = np.append(t, 1000.0), np.append(mean, mean[-1]), np.append(error, error[-1])
     axes.plot(t[1:], mean[1:], color=colour, lw=1.8, label=name)
     axes.fill_between(t[1:], (mean - 2 * error)[1:], (mean + 2 * error)[1:], color=colour, alpha=0.3, lw=0)
     t, mean, error = (np.array(each) for each in (sim["t"], sim["curves"]["m"]["mean"], sim["curves"]["m"]["error"]))

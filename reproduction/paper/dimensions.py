@@ -13,7 +13,7 @@ from reproduction.paper.learning_curves import FIG2, THREE
 from reproduction.paper.numbers import Lines, Runs
 
 LARGE_DIMENSION = 4000  # the second dimension of the picture
-LARGE_RUNS = {"gd": 24, "sgd": 32, "persistent_sgd": 64}
+LARGE_RUNS = {"gd": 86, "sgd": 32, "persistent_sgd": 64}
 SOONER = {"persistent_sgd": {"algorithm.t_max": 200.0}}  # all of its runs have long found the teacher by then
 
 _LARGE = tuple(Series(f"{one.name}_N{LARGE_DIMENSION}", f"fig2/{one.run}", one.label, {

@@ -47,8 +47,7 @@ FIG2 = PaperFigure(
         "standard": Size({"simulation.dimension": 400, "simulation.instances": 30},
                          {"theory.samples": 4000, "theory.replicas": 4, "theory.blocks_per_level": 8, "algorithm.t_max": 3.0},
                          only=("gd", "sgd", "persistent_sgd")),
-        "full": Size(theory={"theory.samples": 32_768, "theory.replicas": 12},
-                     theory_by_series={"persistent_sgd": {"algorithm.t_max": 100.0}}),
+        "full": Size(theory={"theory.samples": 32_768, "theory.replicas": 12}),
     },
     shares=True,
 )

@@ -56,7 +56,7 @@ VALIDATION = PaperFigure(
                              "theory.blocks_per_level": 12},
                      simulation={"algorithm.t_max": 100.0, "simulation.record": [*VALIDATION_TIMES, 100.0],
                                  "simulation.precision": "float16"},
-                     by_series=_instances((6400, 3200, 1280)) | kernel_sizes(32_768, 16, (800, 400, 200))),
+                     by_series=_instances((6400, 3200, 1280)) | kernel_sizes(32_768, 16, (3200, 1600, 800))),
     },
 )
 

@@ -27,14 +27,12 @@ m0 = 0.2
 [algorithm]
 kind = "gd"
 learning_rate = 0.05
-t_max = 16.0
+t_max = 64.0
 [theory]
 samples = 8192
 replicas = 3
-snapshots = [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
+snapshots = [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
 hessian = true
-[simulation]
-record = "linear"
 """
 ALGORITHMS = {"GD": {"kind": "gd"}, "persistent SGD": {
     "kind": "persistent_sgd", "batch_fraction": 0.5, "persistence": 1.0, "learning_rate": 0.025}}
@@ -48,14 +46,16 @@ def first_time(t: np.ndarray, reached: np.ndarray) -> float:
 
 
 def main() -> None:
-    options = read_options(__doc__, "three alpha, 512 samples, N = 40: two minutes", ALPHAS, dimension=400, instances=8,
-                           samples=8192, replicas=3)
+    options = read_options(__doc__, "three alpha, 512 samples, N = 40: two minutes", ALPHAS, device=True, dimension=400,
+                           instances=8, samples=8192, replicas=3)
     run = dmft.parse_run(RUN).replace(dimension=options.dimension, instances=options.instances, samples=options.samples,
                                       replicas=options.replicas)
+    run = run.replace({f"{half}.device": options.device for half in ("theory", "simulation")})
     alphas = options.alpha
     if options.quick:
         run = run.replace(dimension=40, instances=6, samples=512, replicas=2, t_max=4.0, snapshots=[0.0, 1.0, 4.0])
         alphas = (2.0, 4.0, 6.0)
+    run = run.replace({"simulation.record": list(run.theory.snapshots)})
     figure = new_figure(13.0, 8.0)
     panels, found = figure.subplots(2, 3), {}
     for row, (name, algorithm) in zip(panels, ALGORITHMS.items(), strict=True):
@@ -106,7 +106,7 @@ def _draw(row, color: str, alpha: float, theory: dmft.Theory, sim: sgd_sim.Simul
           seen: HessianAlong) -> None:
     row[0].plot(theory.t, theory.m, color=color, label=f"{alpha:g}")
     at = np.searchsorted(sim.t, law.t - 1e-9)
-    row[0].errorbar(law.t, sim.mean().m[at], BAND * sim.error().m[at], fmt="o", markersize=3, color=color)
+    row[0].errorbar(sim.t[at], sim.mean().m[at], BAND * sim.error().m[at], fmt="o", markersize=3, color=color)
     before = theory.m[np.searchsorted(theory.t, law.t - 1e-9)] < FOUND
     for axis, key in zip(row[1:], ("soft", "soft_overlap"), strict=True):
         for one, style, shown in ((law, "-", before), (seen, "o", before | ~before)):

@@ -37,9 +37,11 @@ LAGS = np.array((1, 2, 3, 5, 7, 10, 15, 20, 30, 50))     # in steps; those besid
 
 
 def main() -> None:
-    options = read_options(__doc__, "512 samples, N = 100: a minute", dimension=400, instances=100, samples=4096, replicas=8)
+    options = read_options(__doc__, "512 samples, N = 100: a minute", device=True, dimension=400, instances=100,
+                           samples=4096, replicas=8)
     run = dmft.parse_run(RUN).replace(dimension=options.dimension, instances=options.instances, samples=options.samples,
                                       replicas=options.replicas)
+    run = run.replace({f"{half}.device": options.device for half in ("theory", "simulation")})
     if options.quick:
         run = run.replace(dimension=100, instances=16, samples=512, replicas=4)
     figure, eta = new_figure(11.0, 4.6), run.algorithm.first_rate

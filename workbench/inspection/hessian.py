@@ -37,10 +37,9 @@ class HessianAlong:
         for i, t in enumerate(self.t):
             cells = (f"{self.values[name][0][i]:.4f} +- {self.values[name][1][i]:.4f}" for name, _ in shown)
             lines.append(f"{t:8.4g}" + "".join(f"  {cell:>20}" for cell in cells))
-        if unknown := [f"{law.t:g}" for law in self.laws if not law.complete]:
-            lines.append(f"note: outliers are not known at t = {', '.join(unknown)} (nesterov, heat with momentum, a spectral "
-                         "start, a loss below a hundredth of its first, or no [theory] hessian = true): "
-                         "lowest and largest are the edges of the bulk")
+        for reason in dict.fromkeys(law.unknown for law in self.laws if law.unknown):
+            at = ", ".join(f"{law.t:g}" for law in self.laws if law.unknown == reason)
+            lines.append(f"note: outliers are not known at t = {at} ({reason}): lowest and largest are the edges of the bulk")
         alpha = self.run.problem.alpha
         if any(self.run.theory.samples < 2 * alpha * law.dimension for law in self.laws):
             lines.append(f"note: fewer samples a replica than twice the {alpha * self.laws[0].dimension:.0f} data samples whose "
