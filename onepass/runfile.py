@@ -212,7 +212,8 @@ def parse_run(content: str, source: str = "<string>", overrides: Iterable[str] =
         document = document_of(parse_theory_run(content, source, overrides), source)
     table = document.get("model")
     if not isinstance(table, dict):
-        raise RunError(f"{source}: section [model] is missing (kind = one of {', '.join(MODEL_KINDS)})")
+        other = "; [problem] makes it a run file of several passes: use dmft solve and sgd-sim run" if "problem" in document else ""
+        raise RunError(f"{source}: section [model] is missing (kind = one of {', '.join(MODEL_KINDS)}){other}")
     if "kind" not in table:
         raise schema.missing_key(source, "model", "kind", f"one of {', '.join(MODEL_KINDS)}")
     try:

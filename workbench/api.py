@@ -49,7 +49,7 @@ def compare(theory: Theory | str | Path, *simulations: Any, observable: str | Se
         raise UserError("compare: give one simulation at least, dmft.compare(theory, simulation), or your numbers, t=..., m=...")
     for each in simulations:
         if not isinstance(each, (SimulationResult, str, Path)) and not is_table(each):
-            raise UserError(f"compare: a {type(each).__name__} is no simulation: give a result, a file, a table, or arrays: "
+            raise UserError(f"compare: a {type(each).__name__} cannot be compared: give a result, a file, a table, or arrays: "
                             "t=..., m=...")
     if dimension is not None and (not isinstance(dimension, int) or dimension < 1):
         raise UserError(f"compare: dimension = {dimension!r} must be a whole number above 0")

@@ -103,6 +103,8 @@ def order_in_step(step: np.ndarray, quantity: Quantity) -> tuple[float, float]:
     if not 1.01 * LOWEST_ORDER < found[2] < 0.99 * HIGHEST_ORDER:
         return np.nan, np.nan       # noise hides the curvature that determines the order
     error = float(np.sqrt(covariance[2, 2])) if known else np.nan
+    if error > found[2]:
+        return np.nan, np.nan       # noise hides the order itself
     return float(found[2]), error if np.isfinite(error) else np.nan
 
 

@@ -109,7 +109,7 @@ def study_points(run: Run, asked: dict[str, Sequence[float]]) -> list[Point]:
     """All solutions of a study, each axis from coarse to fine."""
     asked = {name: values for name, values in asked.items() if len(values)}
     if not asked:
-        raise RunError(f"a convergence study needs values of {', '.join(AXES)}")
+        raise RunError(f"a convergence study needs two values or more of one of {', '.join(AXES)}, e.g. --samples 1000,4000")
     points = []
     for name, values in asked.items():
         distinct = sorted(set(values), reverse=name in SMALL_IS_FINE)
@@ -154,10 +154,10 @@ def _solve_all(points: list[Point], output: Path | None, resume: bool, quiet: bo
         for i in mine:      # refuse what cannot be solved before any work or output
             check(points[i].run, group)
         with Progress(sum(points[i].cost for i in mine), "converge", quiet) as progress:
-            for i in mine:
+            for begun, i in enumerate(mine, 1):
                 point = points[i]
                 if group.is_root:
-                    _log.info(f"point {i + 1} of {len(points)}: {point.axis} = {point.value:g}")
+                    _log.info(f"point {begun} of {len(mine)}: {point.axis} = {point.value:g}")
                 with named_warnings(point):
                     solved[i] = solve(point.run, output=point.file(output) if output else None, resume=resume, quiet=True,
                                       stop=stop, attrs=attrs, comm=group, estimator=point.estimator)

@@ -61,4 +61,7 @@ def with_error(value: float, error: float, form: str, error_form: str = ".2g", r
 def number_text(value: float, form: str) -> str:
     """A number for people: "-" in its place where there is none (NaN)."""
     width = form.split(".")[0]
-    return format("-", width if width.startswith(("<", ">")) else ">" + width) if np.isnan(value) else format(value, form)
+    if np.isnan(value):
+        return format("-", width if width.startswith(("<", ">")) else ">" + width)
+    text = format(value, form)
+    return format(0.0, form) if float(text) == 0.0 else text  # no -0.00

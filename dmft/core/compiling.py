@@ -1,11 +1,16 @@
-"""How long Numba has been compiling in this process, so that progress does not take it for work."""
+"""How long Numba has been compiling in this process, so that progress does not take it for work; and silence on its experiments."""
 
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 
 from numba.core import event
+from numba.core.errors import NumbaExperimentalFeatureWarning
+
+# The loops of networks take functions as arguments, which Numba calls experimental, once a function: no user can mend that.
+warnings.simplefilter("ignore", NumbaExperimentalFeatureWarning)
 
 
 class _Listener(event.Listener):

@@ -219,12 +219,14 @@ def _jumps(run: Run) -> np.ndarray:
     return jumps
 
 
-def by_loss(run: Run, average: Callable[[DataModel], np.ndarray], steps: np.ndarray | slice = slice(None)) -> np.ndarray:
-    """An average over new samples along a run, (.., steps), where labels are predicted as the loss of each step does it."""
+def by_loss(run: Run, averages: Callable[[DataModel], dict[str, np.ndarray]], steps: np.ndarray | slice = slice(None)
+            ) -> dict[str, np.ndarray]:
+    """Averages over new samples along a run, each (.., steps), where labels are predicted as the loss of each step does it."""
     data, (losses, loss_n) = data_of(run.problem), _losses(run)
     if len({loss.threshold for loss in losses}) == 1:
-        return average(data)
-    return np.choose(loss_n[steps], [average(dataclasses.replace(data, loss=loss)) for loss in losses])
+        return averages(data)
+    found = [averages(dataclasses.replace(data, loss=loss)) for loss in losses]
+    return {name: np.choose(loss_n[steps], [each[name] for each in found]) for name in found[0]}
 
 
 def known_errors(run: Run, curves: Mapping[str, np.ndarray], steps: np.ndarray | slice = slice(None)) -> dict[str, np.ndarray]:
@@ -236,11 +238,7 @@ def known_errors(run: Run, curves: Mapping[str, np.ndarray], steps: np.ndarray |
         return network_errors(network_of(run.network, run.problem), curves)
     # a file has no b where no intercept is learnt, and a result read from it has NaN
     given = curves["m"], curves["q"], curves.get("b", 0.0) if run.problem.bias else 0.0
-
-    def error(name: str) -> np.ndarray:
-        return by_loss(run, lambda data: data.errors(*given)[name], steps)
-
-    return {name: error(name) for name in data_of(run.problem).errors(*given)}
+    return by_loss(run, lambda data: data.errors(*given), steps)
 
 
 def theory_experiment(run: Run) -> Experiment:

@@ -233,8 +233,11 @@ def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "")
     default = np.eye(p) - m0 @ m0.T if network.constraint == "orthonormal" else np.diag(1.0 - (m0**2).sum(axis=1))
     Q0 = sized("[problem] Q0", problem.Q0, (p, p), default)
     if not np.allclose(Q0, Q0.T, rtol=0, atol=_START_ROUNDING) or np.linalg.eigvalsh(Q0).min() < -_START_ROUNDING:
-        raise wrong("[problem] Q0", problem.Q0 or "1 - |m0|^2", "a symmetric matrix without negative eigenvalues, the part of the "
-                    "start normal to the directions; take a smaller m0, or another Q0")
+        if not problem.Q0:
+            raise wrong("[problem] m0", given, "overlaps of units of norm 1 (squares of a row are at most 1 in all), unless Q0 "
+                        "is given; take a smaller m0")
+        raise wrong("[problem] Q0", problem.Q0, "a symmetric matrix without negative eigenvalues, the part of the start normal to "
+                    "the directions")
     C0 = Q0 + m0 @ m0.T
     fixed = {"units": np.ptp(np.append(np.diag(C0), 1.0)), "frobenius": abs(np.trace(C0) - p),
              "orthonormal": np.abs(C0 - np.eye(p)).max(), "none": 0.0}

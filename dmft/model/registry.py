@@ -120,7 +120,8 @@ def make(role: type[AnyPhysics], value: Named, section: Any = None) -> AnyPhysic
 def unknown(key: str, value: Any) -> str:
     """What is wrong with a name that nobody has registered."""
     known, name = names(key), str(name_of(value))
-    return f"unknown {key} {name!r} (known: {', '.join(known)}; a plugin may register more)" + did_you_mean(name, known)
+    return (f"unknown {key} {name!r} (known: {', '.join(known)}; others need the plugin that registers them: --plugin FILE.py, or "
+            "import it)" + did_you_mean(name, known))
 
 
 # --- keys of run files -------------------------------------------------------------------------------------------------

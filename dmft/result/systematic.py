@@ -31,7 +31,8 @@ class Systematic(NamedTuple):
 
     what: str  # BIAS or HISTORY_ERROR
     name: str  # of a curve, or columns/C
-    ratio: float  # rms(estimate / error bar), 0 where that is below BIAS_SIGMAS of its own errors
+    ratio: float  # rms(estimate / error bar)
+    noise: float  # the same of its own error
     certain: bool  # larger than the error bar, and than chance explains
     value: float  # the estimate that is largest beside its error bar, and where
     error: float
@@ -41,8 +42,8 @@ class Systematic(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Whether it is larger than the error bar."""
-        return self.ratio > 1.0
+        """Whether it is larger than the error bar, and than its own errors explain."""
+        return self.ratio > max(1.0, BIAS_SIGMAS * self.noise)
 
     @property
     def title(self) -> str:
@@ -81,13 +82,13 @@ def _judged(arrays: Arrays, what: str, name: str, bound: float) -> Systematic:
     unknown = bool(np.any(np.isnan(estimate) & np.isfinite(value)))
     known = np.flatnonzero(np.isfinite(estimate) & np.isfinite(error) & np.isfinite(bar))
     if unknown or not known.size:
-        return Systematic(what, name, np.nan, False, np.nan, np.nan, np.nan, "", unknown)
+        return Systematic(what, name, np.nan, np.nan, False, np.nan, np.nan, np.nan, "", unknown)
     unit = np.hypot(bar[known], max(BAR_FLOOR * float(np.sqrt(np.mean(bar[known] ** 2))), ERROR_ROUNDING))
     size, own = (np.abs(array[known]) / unit for array in (estimate, error))
     ratio, noise = (float(np.sqrt(np.mean(array**2))) for array in (size, own))
     i = known[np.argmax(np.where(size > BIAS_SIGMAS * own, size, 0.0))]
-    ratio = ratio if ratio > BIAS_SIGMAS * noise else 0.0
-    return Systematic(what, name, ratio, ratio > max(bound * noise, 1.0), float(estimate[i]), float(error[i]), float(bar[i]),
+    certain = ratio > max(bound * noise, BIAS_SIGMAS * noise, 1.0)
+    return Systematic(what, name, ratio, noise, certain, float(estimate[i]), float(error[i]), float(bar[i]),
                       _place(arrays, name, int(i)))
 
 

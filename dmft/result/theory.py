@@ -195,9 +195,8 @@ class Theory:
             raise UserError(f"generalization: {f!r} must be a function of two arrays, such as lambda y, y_hat: (y - y_hat)**2")
 
         def average(m: np.ndarray, q: np.ndarray, b: np.ndarray | float) -> np.ndarray:
-            if fields:
-                return by_loss(self.run, lambda data: data.average_of_fields(f, m, q))
-            return by_loss(self.run, lambda data: data.generalization(f, m, q, b))
+            return by_loss(self.run, lambda data: {"f": data.average_of_fields(f, m, q) if fields
+                                                   else data.generalization(f, m, q, b)})["f"]
 
         found = average(self.m, self.q, 0.0 if self.b is None else self.b)
         if not error:

@@ -141,6 +141,7 @@ def _numbers(data: Any, m: float, q: float, V: float) -> Iterator[_Part]:
         zeta, other = np.polynomial.hermite_e.hermegauss(NOISE_NODES if data.label_noise > 0 else 1)
         h0, zeta = (grid.ravel() for grid in np.meshgrid(h0, np.sqrt(data.label_noise) * zeta, indexing="ij"))
         share = np.outer(share, other / other.sum()).ravel()
+        h0, zeta, share = (array[share > 1e-18] for array in (h0, zeta, share))  # a third of the pairs are far out in both
         y = data.channel.label(h0, zeta)
         k0, centre, tilt, variance = h0, m * h0, 0.0, max(q - m * m, 1e-300)
     for first in range(0, len(y), AT_ONCE):
@@ -181,17 +182,19 @@ def kinks(loss: Loss, y: float) -> tuple[float, ...]:
     """Fields at which v'' jumps for the label y: those that the loss declares, or those found by a search for a user's loss."""
     if loss.kinks is not None:
         return tuple(y * at for at in loss.kinks)
-    found = []
-    values = functions(loss).d2v(KINK_GRID, np.full_like(KINK_GRID, y))
-    for i in np.flatnonzero(np.abs(np.diff(values)) > 1e-3 * (1.0 + np.abs(values).max())):
-        low, high = KINK_GRID[i], KINK_GRID[i + 1]
-        for _ in range(45):
-            middle = 0.5 * (low + high)
-            left = abs(loss.d2v(middle, y) - loss.d2v(low, y)) >= abs(loss.d2v(high, y) - loss.d2v(middle, y))
-            low, high = (low, middle) if left else (middle, high)
-        if abs(loss.d2v(high, y) - loss.d2v(low, y)) > 1e-4 * (1.0 + np.abs(values).max()):
-            found.append(0.5 * (low + high))
-    return tuple(found)
+    d2v = functions(loss).d2v
+    values = d2v(KINK_GRID, np.full_like(KINK_GRID, y))
+    scale = 1.0 + np.abs(values).max()
+    at = np.flatnonzero(np.abs(np.diff(values)) > 1e-3 * scale)
+    low, high = KINK_GRID[at], KINK_GRID[at + 1]
+    for _ in range(45):
+        middle = 0.5 * (low + high)
+        first, between, last = d2v(np.array([low, middle, high]), y)
+        left = np.abs(between - first) >= np.abs(last - between)
+        low, high = np.where(left, low, middle), np.where(left, middle, high)
+        jumps = np.where(left, np.abs(between - first), np.abs(last - between)) > 1e-4 * scale  # a mere slope is soon left out
+        low, high = low[jumps], high[jumps]
+    return tuple(0.5 * (low + high))
 
 
 def prox(loss: Loss, omega: np.ndarray, y: np.ndarray, DV: float) -> np.ndarray:

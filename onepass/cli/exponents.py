@@ -57,6 +57,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _network(options: argparse.Namespace) -> Network:
+    if options.directions < 1:
+        raise RunError(f"--directions {options.directions}: must be a whole number >= 1")
     if not Path(options.teacher).suffix:
         return Network(link=options.teacher, teacher_width=options.directions)
     model = runfile.load_run(options.teacher, options.overrides).model

@@ -58,7 +58,7 @@ class Staircase(NamedTuple):
 
 def _combination(row: np.ndarray) -> str:
     """A direction in words: "u1", or "0.71 u1 - 0.71 u2"."""
-    row = row * np.sign(row[np.argmax(np.abs(row))])
+    row = row * np.sign(row[np.argmax(np.round(np.abs(row), 6))])
     if np.abs(row).max() > 1.0 - 1e-3:
         return f"u{int(np.argmax(row)) + 1}"
     return " ".join(f"{value:+.2f} u{i + 1}" for i, value in enumerate(row) if abs(value) > 1e-2).lstrip("+")

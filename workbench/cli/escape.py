@@ -65,14 +65,14 @@ def run(options: argparse.Namespace) -> int:
 def table(laws: list[EscapeLaw]) -> list[str]:
     """Text: the share of runs that have reached the level against time, and the time at which half of them have."""
     first = laws[0]
-    lines = [f"share of runs with |m| >= {first.b:g} by time t: sampled paths (lower bound erfc)",
-             f"{'t':>10}  " + "  ".join(f"{f'N = {law.N}':>18}" for law in laws)]
+    lines = [f"share of runs with |m| >= {first.b:g} by time t: sampled paths +- error (lower bound erfc)",
+             f"{'t':>10}  " + "  ".join(f"{f'N = {law.N}':>28}" for law in laws)]
     for i in decades(first.t):
-        shares = (f"{law.probability[i]:8.4f} ({law.bound[i]:.4f})" for law in laws)
-        lines.append(f"{first.t[i]:10.4g}  " + "  ".join(share.rjust(18) for share in shares))
+        shares = (f"{law.probability[i]:8.4f} +- {law.probability_error[i]:.4f} ({law.bound[i]:.4f})" for law in laws)
+        lines.append(f"{first.t[i]:10.4g}  " + "  ".join(share.rjust(28) for share in shares))
     halves = [law.time() for law in laws]
     beyond = f"after {first.t[-1]:g}"
-    lines.append(f"{'half by':>10}  " + "  ".join((f"{time:.4g}" if np.isfinite(time) else beyond).rjust(18) for time in halves))
+    lines.append(f"{'half by':>10}  " + "  ".join((f"{time:.4g}" if np.isfinite(time) else beyond).rjust(28) for time in halves))
     if first.growth is None:
         lines.append("V does not grow exponentially over the last half of the times: nothing is extrapolated beyond them")
     else:

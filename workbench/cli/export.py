@@ -37,8 +37,10 @@ def run(options: argparse.Namespace) -> int:
 
 def _csv(options: argparse.Namespace) -> list[Path]:
     folder = options.csv
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not options.force)):
-        raise FileError(f"{folder}: exists; --force writes into a folder that is not empty")
+    if folder.exists() and not folder.is_dir():
+        raise FileError(f"--csv {folder}: a file; name a folder for the tables")
+    if folder.exists() and any(folder.iterdir()) and not options.force:
+        raise FileError(f"--csv {folder}: the folder is not empty; --force writes into it all the same")
     return export_csv(open_file(options.file), folder)
 
 

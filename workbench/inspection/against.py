@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
-from dmft.core.averages import error_text, number_text
+from dmft.core.averages import ERROR_ROUNDING, error_text, number_text
 from dmft.core.errors import FileError, UserError
 from dmft.files import layouts
 from dmft.model.curves import NETWORK, TABLE, asked_for, components, meanings
@@ -79,7 +80,7 @@ class AgainstSimulations:
     left_out: dict[str, np.ndarray] = field(repr=False)     # observable -> times at which a side is not finite
     outcome: str
     notes: list[str] = field(repr=False)
-    systematic: dict[str, float]    # what it is of which observable of the theory -> its largest estimate
+    systematic: dict[str, tuple[float, float]]    # what it is of which observable of the theory -> its largest estimate, its error
     attrs: Mapping[str, Any] = field(default_factory=dict, repr=False)      # what the observables of the theory mean
     kernels: list[KernelComparison] = field(default_factory=list, repr=False)
     fields: FieldComparison | None = field(default=None, repr=False)
@@ -113,7 +114,7 @@ class AgainstSimulations:
         for result in self.comparisons:
             lines += self._table(result)
         lines += map(str, [*self.kernels, *([self.fields] if self.fields else [])])
-        lines += [f"estimated {what}: up to {size:.2g}" for what, size in self.systematic.items()]
+        lines += [f"estimated {what}: up to {size:.2g} +- {error:.1g}" for what, (size, error) in self.systematic.items()]
         return "\n".join([*lines, *self.verdict_lines()])
 
     def __repr__(self) -> str:
@@ -138,8 +139,9 @@ class AgainstSimulations:
             lines.append(f"{t:10.4g}  {a.mean[i]:12.6f} +- {error_text(a.error[i], '<9.2g')}  "
                          f"{b.mean[i]:12.6f} +- {error_text(b.error[i], '<9.2g')}  {number_text(result.z[i], '7.2f')}")
         freedom = result.degrees_of_freedom
-        instances = "error bars as given" if b.count >= AS_GIVEN else f"{b.count} instances"
-        lines.append(f"{a.count} replicas, {instances}: z has {freedom.min():.0f} to {freedom.max():.0f} degrees of "
+        instances = f"instances at {len(self.dimensions)} dimensions" if len(self.dimensions) > 1 else f"{b.count} instances"
+        most = f"{freedom.min():.0f} or more" if b.count >= AS_GIVEN else f"{freedom.min():.0f} to {freedom.max():.0f}"
+        lines.append(f"{a.count} replicas, {'error bars as given' if b.count >= AS_GIVEN else instances}: z has {most} degrees of "
                      f"freedom (Student); 99 % of tables stay below |z| = {result.bound:.1f}")
         if b.count < 2:
             lines.append("note: one instance gives no error bar of the simulation, and no z; take more instances")
@@ -161,8 +163,9 @@ class AgainstSimulations:
                 lines.append("a finite dimension shifts simulations by O(1/N): give simulations at several N to extrapolate")
             return lines
         where = "; ".join(r.observable + ("" if r.tests else f" at t = {_times(r.t[r.blind])}") for r in by_verdict[CANNOT_TELL])
-        return [f"verdict: cannot tell: the combined error of {where} is unknown, or above {100 * BLIND_SHARE:g} % of the largest "
-                "value in the simulation",
+        unknown = any(np.isnan(r.z).all() for r in by_verdict[CANNOT_TELL])
+        why = "is not known" if unknown else f"is above {100 * BLIND_SHARE:g} % of the largest value in the simulation"
+        return [f"verdict: cannot tell: the combined error of {where} {why}",
                 "more replicas, samples or instances make the errors smaller"]
 
     def _diverged(self, found: list[Comparison]) -> str:
@@ -234,18 +237,26 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Any],
                             tolerance) if kernels else []
     if kernels and not found:
         raise FileError(f"{names}: no pair of times in common; give both the same theory.waiting_times or kernel_points")
-    told = {f"{words} of the theory's {name}": ours.arrays[f"{what}/{name}"] for name in observables
-            for what, words in WORDS.items() if f"{what}/{name}" in ours.arrays}
-    largest = {what: float(np.nanmax(np.abs(array))) for what, array in told.items() if np.isfinite(array).any()}
+    largest = {f"{words} of the theory's {name}": size for name in observables for what, words in WORDS.items()
+               if (size := _largest(ours.arrays, f"{what}/{name}"))}
     return AgainstSimulations(ours.run, dimensions, comparisons, left_out, ours.outcome, list(dict.fromkeys(notes)), largest,
                               meanings(ours.attrs), found, _fields(theory, simulations) if fields else None,
                               _columns(ours, theirs) if kernels else (None, []))
 
 
+def _largest(arrays: Mapping[str, np.ndarray], name: str) -> tuple[float, float] | None:
+    """The largest of an estimate, with its error; None where there is none, or rounding alone."""
+    size = np.abs(arrays.get(name, np.zeros(1)))
+    if not np.isfinite(size).any() or np.nanmax(size) < ERROR_ROUNDING:
+        return None
+    at = int(np.nanargmax(size))
+    return float(size[at]), float(arrays.get(f"{name}_error", np.full(size.shape, np.nan))[at])
+
+
 def _stored(path: str | Path, kind: str) -> Side:
     stored = store.load(path)
     if stored.kind != kind:
-        raise FileError(f"{path}: a {stored.kind} file, but a {kind} file is wanted (dmft compare THEORY.h5 SIM.h5 ...)")
+        raise FileError(f"{path}: its kind is {stored.kind}, but a {kind} file is wanted (dmft compare THEORY.h5 SIM.h5 ...)")
     run = parse_run(stored.run_text, str(path), any_loss=True)
     layouts.check(stored, needed=("t",), observables=run.theory.observables)
     arrays = _by_component(run, stored.arrays, kind) | (_squares(run, stored.arrays) if kind == "simulation" else {})
@@ -294,7 +305,7 @@ def _by_component(run: Run, arrays: Mapping[str, np.ndarray], kind: str) -> dict
     if not run.has_network:
         return found
     for curve in NETWORK:
-        for before, after in (("", ""), ("", "_error"), *((f"{what}/", "") for what in WORDS)):
+        for before, after in itertools.product(("", *(f"{what}/" for what in WORDS)), ("", "_error")):
             if curve.axes and (array := arrays.get(f"{before}{curve.name}{after}")) is not None:
                 leading = 1 if kind == "theory" else 2
                 found |= {f"{before}{name}{after}": part for name, part in components(curve.name, array, leading).items()}

@@ -44,7 +44,7 @@ def _theory(theory: Theory) -> list[ResultCheck]:
         fine = None if np.isnan(z) else z <= bound or share <= IDENTITY_SHARE
         found.append(ResultCheck("nu_hat: exact identity, largest deviation in standard errors", z, fine,
                            f"chance makes {bound:.3g} of it, bounded tangents {100 * IDENTITY_SHARE:.0f} % of nu_hat (here "
-                           f"{100 * share:.2g} %): beyond both, take more samples or a smaller learning rate"))
+                           f"{100 * share:.2g} %): beyond both, take more samples or a smaller learning rate", told=True))
     if not theory.sampled:
         told = {name: theory.history_error[name] for name in _NOT_RANDOM if name in theory.history_error}
         return [*found, *(ResultCheck(f"error of {name_of_curve(name, theory.attrs)} by the blocks of the history", largest(error),
@@ -53,12 +53,13 @@ def _theory(theory: Theory) -> list[ResultCheck]:
     found += [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name == main]
     weight = largest(theory.unstable)
     found.append(ResultCheck("weight of samples with learning_rate * v'' > 2", weight, _below(weight, UNSTABLE_SHARE),
-                       "the explicit step is unstable for them: take a smaller learning rate"))
+                       "the explicit step is unstable for them: take a smaller learning rate", told=True))
     if theory.lost is not None and theory.outcome != "diverged":     # what was lost then is not in the means
         weight = largest(theory.lost)
         found.append(ResultCheck("weight of lost samples", weight, _below(weight, 0.0),
                            "they left their trapping region and count no more; simulations of N far below "
-                           f"{theory.dimension_bound:.2g} have no such samples, larger ones diverge: take a smaller learning rate"))
+                           f"{theory.dimension_bound:.2g} have no such samples, larger ones diverge: take a smaller learning rate",
+                           told=True))
     if theory.history is not None and len(theory.history):
         last = largest(np.array([line[np.isfinite(line)][-1:] for line in theory.history.T if np.isfinite(line).any()]))
         bound = theory.run.theory.tolerance
@@ -74,10 +75,10 @@ def _systematic(one: Systematic) -> ResultCheck:
         why = "not known: the companions with half the samples diverged" if one.unknown else "one replica has no error bar"
         return ResultCheck(what, one.ratio, None, why)
     if not one.shows:
-        return ResultCheck(what, one.ratio, True, "")
+        return ResultCheck(what, one.ratio, True if one.ratio <= 1.0 else None, f"its own error is {one.noise:.2g} of the bar")
     if not one.certain:
         return ResultCheck(what, one.ratio, None, f"{one}; may be chance")
-    return ResultCheck(what, one.ratio, False, f"{one}, error bar {one.bar:.2g}: {REMEDIES[one.what]}")
+    return ResultCheck(what, one.ratio, False, f"{one}, error bar {one.bar:.2g}: {REMEDIES[one.what]}", told=True)
 
 
 def _kernels(kernels: Kernels, run: Run) -> list[ResultCheck]:

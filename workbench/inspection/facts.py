@@ -36,7 +36,8 @@ def facts(opened: Opened) -> dict[str, Any]:
     found["curves"] = _at_decades(opened)
     listed = checks(opened)
     found["checks"] = [{"name": c.name, "value": _plain(c.value), "fine": c.fine, "meaning": c.meaning} for c in listed]
-    found["warnings"] = [f"{c.name} = {c.value:.3g}: {c.meaning}" for c in listed if c.fine is False] + _warnings(opened)
+    found["warnings"] = [f"{c.name} = {c.value:.3g}: {c.meaning}" for c in listed
+                         if c.fine is False and not c.told] + _warnings(opened)
     if opened.kind == "convergence":
         found["study"] = opened.result.to_dict()
     found["arrays"] = [_array(header, name) for name in header.shapes]

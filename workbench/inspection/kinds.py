@@ -62,12 +62,14 @@ class Opened:
 
 @dataclass(frozen=True)
 class ResultCheck:
-    """One number; `fine` is None where there is no bound for it."""
+    """One number; `fine` is None where there is no bound for it. told: where it is not fine the result itself warns of it
+    (theory.warnings)."""
 
     name: str
     value: float
     fine: bool | None
     meaning: str
+    told: bool = False
 
 
 class FileKind:
@@ -103,7 +105,7 @@ class FileKind:
 
     def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
         """One of VIEWS in the place of the whole picture; FileError where this kind does not have it."""
-        raise FileError(f"{opened.path}: a {opened.kind} file has no view '{view}'")
+        raise FileError(f"{opened.path}: a {opened.kind} file has no view '{view}', which draws {VIEWS[view]}")
 
 
 def kind_of(header: store.Stored) -> FileKind:

@@ -54,8 +54,11 @@ def own_arrays(name: str, given: Mapping[str, np.ndarray], known: Mapping[str, n
     curves = _compared(known)
     arrays = {key: np.asarray(array, float) for key, array in given.items()}
     t = arrays.pop(TIME, np.zeros(0))
-    if t.ndim != 1 or not t.size or not np.isfinite(t).all() or np.any(np.diff(t) <= 0):
-        raise UserError(f"{name}: t must be a list of growing times, at which the others are given")
+    if not t.size:
+        raise UserError(f"{name}: there are no times, named t; it has {', '.join(arrays) or 'nothing'}")
+    if t.ndim != 1 or not np.isfinite(t).all() or np.any(np.diff(t) <= 0):
+        raise UserError(f"{name}: t must be a list of growing times, at which the others are given; rows of several runs need a "
+                        "column 'instance', too")
     if not arrays:
         raise UserError(f"{name}: no curve beside t; name those of the theory, e.g. m or loss")
     for key in arrays:

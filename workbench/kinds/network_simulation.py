@@ -24,7 +24,8 @@ class NetworkSimulationFile(SimulationFile):
 
     def draw(self, opened: Opened, path: Path | None) -> Any:
         from workbench.plots import network  # matplotlib is an extra
-        return network.draw(opened.result.run, self.curves(opened.result), path)
+        run = opened.result.run
+        return network.draw(run, self.curves(opened.result), f"instances of N = {run.simulation.dimension}", path)
 
     def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
         return self.draw(opened, path) if view == "network" else FileKind.draw_view(self, opened, view, path)

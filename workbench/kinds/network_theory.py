@@ -32,7 +32,7 @@ class NetworkTheoryFile(TheoryFile):
 
     def warnings(self, opened: Opened) -> list[str]:
         result, outcome = opened.result, str(opened.header.attrs.get("outcome", ""))
-        found = ["one replica: no error bars"] if len(result.replicas["loss"]) < 2 else []
+        found = [*result.warnings, *(["one replica: no error bars"] if len(result.replicas["loss"]) < 2 else [])]
         if result.diverged and not outcome.startswith("diverged"):
             found.append(f"{result.diverged} of {len(result.replicas['loss'])} replicas diverged; "
                          "means and errors are those of the others")
@@ -40,7 +40,8 @@ class NetworkTheoryFile(TheoryFile):
 
     def draw(self, opened: Opened, path: Path | None) -> Any:
         from workbench.plots import network  # matplotlib is an extra
-        return network.draw(opened.result.run, self.curves(opened.result), path)
+        run = opened.result.run
+        return network.draw(run, self.curves(opened.result), f"replicas of {run.theory.samples} samples", path)
 
     def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
         return self.draw(opened, path) if view == "network" else FileKind.draw_view(self, opened, view, path)

@@ -38,7 +38,8 @@ class TheoryFile(FileKind):
         return {"replicas_done": finished, "replicas_under_way": [{"t": float(result.t[n - 1]) if n else 0.0} for n in reached]}
 
     def warnings(self, opened: Opened) -> list[str]:
-        found, result, outcome = [], opened.result, str(opened.header.attrs.get("outcome", ""))
+        result, outcome = opened.result, str(opened.header.attrs.get("outcome", ""))
+        found = list(result.warnings)
         if len(result.replicas["m"]) < 2 and result.sampled:
             found.append("one replica: no error bars")
         if result.columns is None and not result.kernels.exact.all():

@@ -78,13 +78,14 @@ def _columns(axis: Axes, found: AgainstSimulations, kernel: KernelComparison) ->
     largest = theirs[int(np.argmax(found.dimensions))]
     eta = found.run.algorithm.first_rate
     early = np.flatnonzero(largest.t_w <= largest.t[-1] / 2)
+    first = 1 if kernel.name == "R" else 0  # a response is 0 at equal times, by convention
     for colour, j in zip(CYCLE, np.unique(early[np.linspace(0, early.size - 1, SHOWN_COLUMNS).round().astype(int)])):
-        tau, mean, error = largest.after(kernel.name, j, *kernel.units)
+        tau, mean, error = (array[first:] for array in largest.after(kernel.name, j, *kernel.units))
         axis.errorbar(tau, mean, BAND * np.nan_to_num(error), color=colour, fmt="o", markersize=3, capsize=1.5,
                       label=f"$t' = {largest.t_w[j]:.3g}$")
         if ours is not None:
             for i in np.flatnonzero(np.abs(ours.t_w - largest.t_w[j]) < 1e-3 * eta):
-                axis.plot(*ours.after(kernel.name, int(i), *kernel.units)[:2], color=colour)
+                axis.plot(*(array[first:] for array in ours.after(kernel.name, int(i), *kernel.units)[:2]), color=colour)
     time_axis(axis, True, eta, "t - t'")
     axis.set_ylabel(_title(kernel))
     axis.legend(fontsize="small", title=f"lines: theory\npoints: N = {max(found.dimensions)}", title_fontsize="small")

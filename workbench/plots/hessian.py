@@ -23,14 +23,16 @@ def draw(found: Sequence[HessianAlong], path: Path | None) -> Figure:
     shown = np.unique(np.linspace(0, t.size - 1, min(t.size, MOST_PANELS)).round().astype(int))
     figure = new_figure(1.0 + 3.6 * max(shown.size, 3), 7.4)
     halves = figure.subfigures(2, 1, squeeze=False)[:, 0]
-    for axis, i in zip(halves[0].subplots(1, shown.size, squeeze=False)[0], shown):
+    upper = halves[0].subplots(1, shown.size, squeeze=False)[0]
+    for axis, i in zip(upper, shown):
         _spectrum(axis, found, float(t[i]))
+    upper[0].set_ylabel("density")
     lower = halves[1].subplots(1, 3)
     for axis, (names, title) in zip(lower, ((("lowest", "soft"), "lowest eigenvalue"), (("lowest_overlap", "soft_overlap"),
                                              "squared overlap with the teacher"), (("largest",), "largest eigenvalue"))):
         _over_time(axis, found, names)
         axis.set_title(title, fontsize="medium")
-    figure.suptitle("\n".join(one.title for one in found), fontsize="medium")
+    figure.suptitle("\n".join([*(one.title for one in found), "bars: 2 standard errors"]), fontsize="medium")
     return save(figure, path)
 
 
@@ -45,9 +47,11 @@ def _spectrum(axis: Axes, found: Sequence[HessianAlong], t: float) -> None:
             low, high = one.values["lowest"][0][near], one.values["largest"][0][near]
             z = np.linspace(low - 0.05 * (high - low), high + 0.05 * (high - low), DENSITY_POINTS)
             axis.plot(z, one.laws[near].density(z), color=BLUE, label="theory, bulk")
-            for value, overlap in ((low, "lowest_overlap"), (high, "largest_overlap")):
-                if one.values[overlap][0][near] > 0.0:
-                    axis.axvline(value, color=BLUE, linestyle=":", linewidth=1.2)
+            outliers = [value for value, overlap in ((low, "lowest_overlap"), (high, "largest_overlap"))
+                        if one.values[overlap][0][near] > 0.0]
+            for value in outliers:
+                axis.axvline(value, color=BLUE, linestyle=":", linewidth=1.2,
+                             label="theory, outliers" if value == outliers[0] else None)
     axis.axvline(0.0, color=BLACK, linewidth=0.6)
     axis.set(title=f"$t = {t:.3g}$", xlabel="eigenvalue", yscale="log", ylim=(1e-3, None))
     axis.legend(fontsize="small")

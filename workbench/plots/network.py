@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from workbench.plots.curves import draw_curve
 from workbench.plots.style import BLACK, CYCLE, Figure, colours, new_figure, save
 
 NAMED_CURVES = 9  # curves of a panel that are named
+STYLES = ("-", "--", "-.", ":")  # by turns, so that curves on top of each other are both seen
 
 
 def specialisation(m: np.ndarray) -> np.ndarray:
@@ -23,15 +25,15 @@ def specialisation(m: np.ndarray) -> np.ndarray:
     return same / p - (m.sum(axis=(1, 2)) - same) / max(p * (p - 1), 1)
 
 
-def draw(run: Run, curves: Mapping[str, Curve], path: Path | None) -> Figure:
-    """Four panels: m, C(t,t), errors, and m at the last time."""
+def draw(run: Run, curves: Mapping[str, Curve], what: str, path: Path | None) -> Figure:
+    """Four panels: m, C(t,t), errors, and m at the last time. what: the curves are means over."""
     figure, eta = new_figure(12.0, 8.0), run.algorithm.first_rate
     axes = figure.subplots(2, 2)
     for axis, base in zip(axes[0], ("m", "C")):
         shown = [name for name in curves if name.startswith(f"{base}[")]
-        for name, colour in zip(shown, colours(len(shown))):
+        for name, colour, style in zip(shown, colours(len(shown)), itertools.cycle(STYLES)):
             label = name if len(shown) <= NAMED_CURVES else ""
-            draw_curve(axis, curves[name], eta, False, colour, label)
+            draw_curve(axis, curves[name], eta, False, colour, label, style)
         axis.set_ylabel(NETWORK_KNOWN[base].label)
         axis.autoscale(axis="y")  # the first curve may be constant, as norms on spheres are, and has set the limits to itself
     p, k = run.network.units, run.network.directions
@@ -48,8 +50,8 @@ def draw(run: Run, curves: Mapping[str, Curve], path: Path | None) -> Figure:
     if reached.size:
         _matrix(figure, axes[1, 1], m[reached[-1]], curves["loss"].t[reached[-1]])
     title = f"{run.title}\n" if run.title else ""
-    figure.suptitle(f"{title}{run.summary}; {p} units, {k} direction{'s' if k > 1 else ''}, {run.network.activation}",
-                    fontsize="medium")
+    figure.suptitle(f"{title}{run.summary}; {p} units, {k} direction{'s' if k > 1 else ''}, {run.network.activation}\n"
+                    f"{curves['loss'].count} {what}; bands: 2 standard errors", fontsize="medium")
     return save(figure, path)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dmft.result.comparison import Curve
+from workbench.inspection.by_component import mirrored, varies
 from workbench.plots.curves import draw_curve
 from workbench.plots.style import Figure, colours, new_figure, save
 
@@ -20,12 +21,14 @@ def draw(curves: dict[str, Curve], title: str, path: Path | None) -> Figure:
     """One panel per statistic, its components as lines; of a symmetric matrix the upper half. What stays constant is only named."""
     panels: dict[str, list[str]] = {}
     for name in curves:
-        if not _mirrored(name, curves):
+        if not mirrored(name, curves):
             panels.setdefault(name.split("[")[0], []).append(name)
     still = [panel for panel, names in panels.items() if not any(varies(curves[name].mean) for name in names)]
     if len(still) < len(panels):
         panels = {panel: names for panel, names in panels.items() if panel not in still}
-        title = "\n".join(filter(None, (title, f"constant: {', '.join(still)}" if still else "")))
+        title = "\n".join(filter(None, (title, f"constant, not drawn: {', '.join(still)}" if still else "")))
+    if any(np.any(curve.error > 0) for curve in curves.values()):
+        title += "; bands: 2 standard errors"
     columns = min(PANEL_COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     figure = new_figure(1.0 + 5.0 * columns, 0.5 + 3.8 * rows)
@@ -42,19 +45,3 @@ def draw(curves: dict[str, Curve], title: str, path: Path | None) -> Figure:
         axis.set_visible(False)
     figure.suptitle(title)
     return save(figure, path)
-
-
-def varies(values: np.ndarray) -> bool:
-    """Whether the finite values differ by more than rounding; so do those of which none is finite, which the picture says."""
-    finite = values[np.isfinite(values)]
-    return not finite.size or bool(np.ptp(finite) > 1e-12 * np.abs(finite).max())
-
-
-def _mirrored(name: str, curves: dict[str, Curve]) -> bool:
-    """True of an entry below the diagonal that is the same curve as its mirror image: Q[1,0] beside Q[0,1]."""
-    base, _, index = name.rstrip("]").partition("[")
-    words = index.split(",")
-    if len(words) != 2 or int(words[0]) <= int(words[1]):
-        return False
-    other = curves.get(f"{base}[{words[1]},{words[0]}]")
-    return other is not None and np.array_equal(other.mean, curves[name].mean, equal_nan=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench.plots.onepass import varies
+from workbench.inspection.by_component import varies
 from workbench.plots.style import BAND, Figure, colours, new_figure, save
 
 _MAX_LINES = 12

@@ -32,7 +32,7 @@ def draw(scan: Scan, path: Path | None, against: str | None = None) -> Figure:
         axes[-1, column].set_xlabel(_label(against))
         for colour, (label, kind, rows) in zip(colours(len(groups)), groups):
             line = "-" if kind == "theory" else "o--"
-            axes[0, column].errorbar(x[rows], scan.arrays["m"][rows, column],
+            axes[0, column].errorbar(x[rows], scan.overlaps[rows, column],
                                      BAND * np.nan_to_num(scan.arrays["m_error"][rows, column]), fmt=line, color=colour,
                                      markersize=4, linewidth=1, capsize=2, label=label)
             if shares and kind == "simulation":
@@ -50,12 +50,14 @@ def _draw_maps(scan: Scan, plane: tuple[str, str], axes: np.ndarray) -> None:
     """m, and the share of instances below the threshold, over two keys."""
     (x, across), (y, up) = ((key, np.unique(scan.numeric()[key])) for key in plane)
     column, row = (np.searchsorted(values, scan.numeric()[key]) for key, values in ((x, across), (y, up)))
-    m = scan.arrays["m"]
-    what = [("m", _overlap(scan), (np.nanmin(m), np.nanmax(m))), ("share", f"share with loss < {scan.threshold:g}", (0.0, 1.0))]
-    for line, (name, label, (least, most)) in zip(axes, what):
+    m = scan.overlaps
+    blank = "" if np.isfinite(m).all() else " (blank: diverged)"
+    what = [(m, _overlap(scan) + blank, (np.nanmin(m, initial=np.inf), np.nanmax(m, initial=-np.inf))),
+            (scan.arrays["share"], f"share with loss < {scan.threshold:g}", (0.0, 1.0))]
+    for line, (values_at, label, (least, most)) in zip(axes, what):
         for k, axis in enumerate(line):
             table = np.full((up.size, across.size), np.nan)
-            table[row, column] = scan.arrays[name][:, k]
+            table[row, column] = values_at[:, k]
             mesh = axis.pcolormesh(across, up, table, shading="nearest", vmin=least, vmax=most)
             axis.set_title(f"t = {scan.times[k]:g}")
             for values, ticks in ((across, axis.set_xticks), (up, axis.set_yticks)):

@@ -30,7 +30,7 @@ def draw(theory: Theory, path: Path | None) -> Figure:
     if theory.run.has_network:
         errors = {name: theory.curves[f"{name}_error"] for name in theory.names}
         curves = by_component(theory.t, theory.curves, errors, theory.names, int(theory.averaged.sum()))
-        return network.draw(theory.run, curves, path)
+        return network.draw(theory.run, curves, f"replicas of {theory.run.theory.samples} samples", path)
     eta = theory.run.algorithm.first_rate
     own = [name for name in theory.names if name not in KNOWN or KNOWN[name].value]
     rows = 3 + -(-len(own) // 4)

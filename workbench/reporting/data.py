@@ -16,6 +16,7 @@ from dmft.model.runfile import Run, changes
 from dmft.result.comparison import Curve, common_times, extrapolate
 from dmft.result.theory import Columns, Kernels, Theory
 from sgd_sim.result import SOLVED
+from workbench.inspection.by_component import mirrored, varies
 from workbench.inspection.curves import MAIN, curves_of, own_curves
 from workbench.inspection.kinds import Opened
 
@@ -39,9 +40,11 @@ def page_data(opened: Sequence[Opened]) -> dict[str, Any]:
             wanted = [name for name in curves if name.startswith(("m[", "C["))][:MOST_ONEPASS] + ["loss", "mse"]
         if item.kind == "theory":
             wanted += ["nu_hat", "nu_hat_direct"] if item.run is None or item.run.problem.constraint == "sphere" else ["nu_hat"]
-        for name in wanted:
-            # q is not shown on the sphere, where it is 1 up to rounding.
-            if name in curves and not (name == "q" and np.nanmax(np.abs(curves["q"].mean - 1.0), initial=0.0) < 1e-6):
+        for name in filter(curves.__contains__, wanted):
+            # Not shown: q on the sphere, where it is 1 up to rounding, and entries of matrices that are constant, or there twice.
+            plain = name == "q" and np.nanmax(np.abs(curves["q"].mean - 1.0), initial=0.0) < 1e-6
+            plain = plain or ("[" in name and (mirrored(name, curves) or not varies(curves[name].mean)))
+            if not plain:
                 panel = "nu_hat" if name.startswith("nu_hat") else name
                 observables.setdefault(panel, []).append(_curve(item.kind, _eta(item), name, curves[name], label))
     for name in ("m", "loss"):
@@ -62,7 +65,9 @@ def page_data(opened: Sequence[Opened]) -> dict[str, Any]:
 
 def _title(opened: Sequence[Opened], name: str) -> str:
     """What a curve means, as far as one of the files or this program knows."""
-    return next((meaning for item in opened if (meaning := described(name, item.header.attrs)[0])), name)
+    _, bracket, index = name.partition("[")
+    meaning = next((words for item in opened if (words := described(name, item.header.attrs)[0])), "")
+    return f"{meaning} {bracket}{index}".rstrip() if meaning else name
 
 
 def file_labels(opened: Sequence[Opened]) -> list[str]:

@@ -9,12 +9,13 @@
     modeBarButtonsToRemove: ["select2d", "lasso2d"], displayModeBar: window.innerWidth < 600 ? false : "hover" };
   // Plotly takes <b>, <a> and the like in labels for markup; names of files are only text.
   const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+  const small = (text) => "<br><span style='font-size:11px'>" + plain(text) + "</span>";   // a second line of a title
   const colour = (i) => COLOURS[i % COLOURS.length];
   const faded = (hex, alpha) => "rgba(" + [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16)).join(",") + "," + alpha + ")";
   const axis = (title, log) => ({ title: { text: title }, type: log ? "log" : "linear", gridcolor: "#e8ebee", zeroline: false,
     exponentformat: "power", automargin: true });
   // Titles stand to the left: the tools of a plot appear on its right.
-  const layout = (title, x, y) => ({ title: { text: title, font: { size: 15 }, x: 0.02, xanchor: "left" }, margin: { l: 60, r: 15, t: 40, b: 45 },
+  const layout = (title, x, y) => ({ title: { text: title, font: { size: 15 }, x: 0.02, xanchor: "left" }, margin: { l: 60, r: 15, t: title.includes("<br>") ? 58 : 40, b: 45 },
     xaxis: x, yaxis: y, hovermode: "closest", paper_bgcolor: "#fff", plot_bgcolor: "#fff" });
   const LEGEND_ROW = 20, PLOT = 350;   // pixels: a row of a legend, and a plot without it
   // Labels of a logarithmic axis: decades, six at most; of a short span 1, 2 and 5 in plain numbers.
@@ -127,6 +128,9 @@
         layout(name + "(t, t')" + (kernel.cells ? ", averages over cells of t'" : ""), logAxis("t' + η", x), logAxis("t + η", y)));
     }
 
+    // A response is 0 at equal times, by convention, which no line should lead to.
+    const after = (slice, part) => (part === "M_R" ? [null, ...slice[part].slice(1)] : slice[part]);
+
     function drawSlices() {
       const chosen = Number(slider.value), now = kernel.slices[chosen];
       output.textContent = "t_w = " + now.t_w;
@@ -135,10 +139,10 @@
       Object.keys(slices).forEach((part, number) => {
         // A few fixed waiting times in grey show how the slices age.
         const traces = [0, 0.25, 0.5, 0.75].map((share) => Math.floor(share * last)).map((w) => ({
-          x: kernel.slices[w].tau.map((tau) => tau + kernel.eta), y: kernel.slices[w][part], mode: "lines", line: { color: "#c3c9d0", width: 1 },
+          x: kernel.slices[w].tau.map((tau) => tau + kernel.eta), y: after(kernel.slices[w], part), mode: "lines", line: { color: "#c3c9d0", width: 1 },
           name: "t_w = " + kernel.slices[w].t_w, showlegend: false, hoverinfo: "name+y" }));
         const x = now.tau.map((tau) => tau + kernel.eta);
-        traces.push(...withBand(x, now[part], now[part + "_error"], COLOURS[number], "t_w = " + now.t_w));
+        traces.push(...withBand(x, after(now, part), now[part + "_error"], COLOURS[number], "t_w = " + now.t_w));
         later(slices[part], traces, layout(titles[part], logAxis("τ + η", traces[0].x), axis("", false)));
       });
       values.replaceChildren();
@@ -175,7 +179,7 @@
         const traces = spread.levels.map((level, i) => ({ x, y: spread[name][i], name: "quantile " + level, mode: "lines",
           line: { color: level === 0.5 ? hex : faded(hex, 0.5), width: level === 0.5 ? 2.5 : 1 },
           ...(i === 0 ? {} : { fill: "tonexty", fillcolor: faded(hex, 0.12) }) }));
-        later(plotCell(place, "spread-" + name + "-" + s), traces, layout(plain(data.titles[name]) + ": " + plain(spread.label), logAxis("t + η", x),
+        later(plotCell(place, "spread-" + name + "-" + s), traces, layout(plain(data.titles[name]) + small(spread.label), logAxis("t + η", x),
           name === "loss" ? logAxis("", spread.loss.flat()) : axis("", false)));
       }
       const edge = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
@@ -198,7 +202,7 @@
         traces.push({ x: study.values, y: study.values.map((v) => 1.6 * top * Math.pow(v / study.values[0], power)),
           name: "slope " + power, mode: "lines", line: { color: "#000", dash: "dash", width: 1 } });
       }
-      later(plotCell(place, "axis-" + s), traces, layout("distance from the finest: " + plain(study.label),
+      later(plotCell(place, "axis-" + s), traces, layout("distance from the finest" + small(study.label),
         { ...axis(study.name, true), tickvals: study.values }, logAxis("", Object.values(study.quantities).flat())));
       if (study.residuals.length) {
         later(plotCell(place, "residuals-" + s), study.residuals.map((y, i) => ({ y,

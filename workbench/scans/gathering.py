@@ -62,14 +62,15 @@ def table_lines(scan: Scan) -> list[str]:
     """The table for a terminal."""
     keys = list(scan.parameters)
     names = [key.partition(".")[2] for key in keys]
-    heads = ["file of", *names, *(f"m({time:g})" for time in scan.times)]
+    heads = ["kind", *names, *(f"m({time:g})" for time in scan.times)]
     shares = np.isfinite(scan.arrays["share"]).any()
     if shares:
         heads += [f"loss < {scan.threshold:g} at {time:g}" for time in scan.times]
     lines = [heads]
     for i, row in enumerate(scan.rows):
         line = [row.kind, *("" if (value := value_of(row, key)) is None else str(value) for key in keys)]
-        line += [f"{m:.5f} +- {error:.1g}" for m, error in zip(scan.arrays["m"][i], scan.arrays["m_error"][i])]
+        line += ["diverged" if np.isnan(m) else f"{m:.5f}" + (f" +- {error:.1g}" if np.isfinite(error) else "")
+                 for m, error in zip(scan.overlaps[i], scan.arrays["m_error"][i])]
         if shares:
             line += ["" if np.isnan(share) else f"{100 * share:.1f} % ({100 * low:.1f} to {100 * high:.1f})" for share, low, high
                      in zip(*(scan.arrays[name][i] for name in ("share", "share_low", "share_high")))]

@@ -50,13 +50,20 @@ def run_scan(run: Run, points: Sequence[GridPoint], folder: Path, kinds: Sequenc
 
 def _checked(run: Run, points: Sequence[GridPoint], kinds: Sequence[str]) -> dict[str, Run]:
     """The runs of all points by name, each once; RunError before anything is computed."""
-    runs = {point.name: run.replace(_settings(point)) for point in points}
+    runs = {point.name: _at(run, point) for point in points}
     if not runs or len({each.to_toml() for each in runs.values()}) < len(points):
         raise RunError("a scan needs one point at least, and each once")
     if "theory" in kinds and any(starts_at_random(each.problem) for each in runs.values()):
         raise RunError('[problem] start = "random": m is 0 in the theory, and tables of scans hold m; scan simulations '
                        "(--simulate), or solve point by point and look at V with dmft escape")
     return runs
+
+
+def _at(run: Run, point: GridPoint) -> Run:
+    try:
+        return run.replace(_settings(point))
+    except RunError as error:
+        raise RunError(f"scan, point {', '.join(point.settings)}: {str(error).removeprefix('replace: ')}") from None
 
 
 def _work(output: Path, kind: str, run: Run, plugins: Sequence[str]) -> Work:

@@ -44,7 +44,7 @@ def grid(arrays: Sequence[str], option: str = "--grid") -> list[GridPoint]:
         if not axes:
             raise RunError(f"--with {str(array)!r}: write it after the {option} that it goes with")
         if len(values) != len(axes[-1]):
-            raise RunError(f"--with {str(array)!r}: {len(values)} values for the {len(axes[-1])} of the {option} before it")
+            raise RunError(f"--with {str(array)!r}: {len(values)} for the {len(axes[-1])} values of the {option} before it")
         axes[-1] = [(*before, value) for before, value in zip(axes[-1], values, strict=True)]
     points = [GridPoint(sum(settings, ())) for settings in itertools.product(*axes)]
     if len(points) > MOST_JOBS:

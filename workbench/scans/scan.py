@@ -54,6 +54,12 @@ class Scan:
     parameters: dict[str, list[Any]]
     arrays: dict[str, np.ndarray]
 
+    @property
+    def overlaps(self) -> np.ndarray:
+        """m (rows, times), NaN where it has no error although there are several replicas or instances: all but one diverged."""
+        several = np.array([row.count > 1 for row in self.rows])
+        return np.where(several[:, None] & np.isnan(self.arrays["m_error"]), np.nan, self.arrays["m"])
+
     def numeric(self) -> dict[str, np.ndarray]:
         """The parameters that are numbers, NaN where unused."""
         return {key: np.array([np.nan if value is None else float(value) for value in values])

@@ -93,3 +93,12 @@ def test_the_distance_of_a_replica_is_free_of_the_error_of_the_finest_point():
     quantity = Quantity(np.array([[2.0], [1.0]]), np.array([[0.3], [0.4]]), np.array([4, 4]))
     for paired, expected in ((False, 1.11), (True, 1.27)):
         assert distances(quantity, 1, paired)["replica_distance"][0] == pytest.approx(np.sqrt(expected), rel=1e-12)
+
+
+def test_noise_that_hides_the_order_leaves_a_dash():
+    """y = 1 + step^1, with errors as large as what it moves by: no order; twin: with small ones it is 1."""
+    step = np.array([0.04, 0.02, 0.01])
+    mean, counts = 1.0 + step[:, None], np.full(3, 4)
+    order, error = order_in_step(step, Quantity(mean, np.full((3, 1), 1e-4), counts))
+    assert abs(order - 1.0) < 1e-3 and error < 0.1
+    assert np.isnan(order_in_step(step, Quantity(mean, np.full((3, 1), 0.02), counts))).all()

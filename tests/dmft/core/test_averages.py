@@ -12,6 +12,7 @@ from dmft.core.averages import (
     finite_error,
     finite_mean,
     mean_and_error,
+    number_text,
     standard_error,
     welford_error,
     with_error,
@@ -51,3 +52,8 @@ def test_rounding_is_shown_as_zero():
 def test_a_single_repetition_is_told_in_words():
     assert with_error(0.5, 0.0123, ".3f") == "0.500 +- 0.012"
     assert with_error(0.5, float("nan"), ".3f", repetition="replica") == "0.500 (one replica: no error bar)"
+
+
+def test_numbers_that_round_to_zero_have_no_sign():
+    shown = [number_text(value, "7.2f") for value in (-0.001, -0.01, np.nan)]
+    assert shown == ["   0.00", "  -0.01", "      -"]

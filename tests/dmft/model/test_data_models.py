@@ -7,6 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 from dmft.core.errors import RunError
+from dmft.model.channels import Channel, Field
 from dmft.model.data import data_of
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.losses import get_loss, register_loss
@@ -220,3 +221,31 @@ def test_clusters_have_their_own_labels_whatever_the_loss_was_made_for():
     assert len(theory_experiment(parse_run(text.format(CLUSTERS) + later.format("logistic"))).losses) == 2
     with pytest.raises(RunError, match="tell no sign"):
         parse_run(text.format("") + later.format("linear"))
+
+
+def test_noise_of_labels_is_averaged_with_as_many_nodes_as_it_takes():
+    """The generic average of a square over noise that is added needs two nodes, and is the closed form; noise inside a function
+    needs more of them, and gets them. Twin: with two nodes the latter would be off."""
+    asked: list[float] = []
+
+    class Watched(Field):
+        def label(self, h0, zeta):
+            asked.append(zeta)
+            return super().label(h0, zeta)
+
+    class Inside(Channel):
+        def label(self, h0, zeta):
+            asked.append(zeta)
+            return np.tanh(h0 + zeta)
+
+    def nodes(channel: Channel) -> tuple[float, int]:
+        asked.clear()
+        found = Channel.errors(channel, np.array([0.4]), np.array([1.0]), 0.3, 0.0)["mse"][0]
+        return found, len(set(asked[-12:]) - {0.0})
+
+    assert nodes(Watched()) == (pytest.approx(2.0 - 0.8 + 0.3, rel=1e-12), 2)
+    found, count = nodes(Inside())
+    rng = np.random.default_rng(1)
+    x, noise, z = rng.standard_normal((3, 400_000))
+    square = (np.tanh(x + np.sqrt(0.3) * noise) - np.tanh(0.4 * x + np.sqrt(0.84) * z)) ** 2
+    assert count > 4 and abs(found - square.mean()) < 4 * square.std() / np.sqrt(square.size)

@@ -20,7 +20,8 @@ from tests.network_cases import PAIR, UNEQUAL, network_run
 
 WRONG = [
     ({"m0": [[0.1], [0.2]]}, r"m0 = .*: must be 2 x 2 numbers, for units = 2"),
-    ({"m0": [[0.9, 0.6], [0.0, 0.1]]}, r"Q0 = .*: must be a symmetric matrix without negative eigenvalues"),
+    ({"m0": [[0.9, 0.6], [0.0, 0.1]]}, r"m0 = .*: must be overlaps of units of norm 1 .*take a smaller m0"),
+    ({"Q0": [[1.0, 2.0], [2.0, 1.0]]}, r"Q0 = .*: must be a symmetric matrix without negative eigenvalues"),
     ({"Q0": [[1.0, 2.0], [2.0, 1.0]]}, r"Q0 = .*negative eigenvalues"),
     ({"Q0": [[0.5, 0.0], [0.0, 0.5]]}, r"Q0 = .*constraint = \"units\""),
     ({"second_layer": [1.0]}, r"second_layer = \[1.0\]: must be 2 numbers"),

@@ -65,7 +65,7 @@ def test_several_dimensions_of_ones_own(theory, own, results):
 
 
 @pytest.mark.parametrize(("wrong", "words"), [
-    ({"m": [[0.5, 0.6]]}, "growing times"), ({"t": [0.2, 0.1], "m": [0.5, 0.6]}, "growing times"),
+    ({"m": [[0.5, 0.6]]}, "there are no times, named t; it has m"), ({"t": [0.2, 0.1], "m": [0.5, 0.6]}, "growing times"),
     ({"t": [0.1, 0.2]}, "no curve beside t"), ({"t": [0.1, 0.2], "x": [0.5, 0.6]}, "no curve 'x'; it has .*loss"),
     ({"t": [0.1, 0.2], "m": [0.5]}, r"m has the shape \(1,\), but t has 2 times"),
     ({"t": [0.1, 0.2], "m_error": [0.1, 0.1]}, "without m"), ({"t": [0.1, 0.2], "m": [0.5, np.nan]}, "not a number"),
@@ -80,7 +80,7 @@ def test_what_does_not_fit_is_refused(theory, wrong, words):
 
 
 def test_an_array_without_a_name_is_refused(theory):
-    with pytest.raises(UserError, match=r"a ndarray is no simulation.*t=\.\.\., m=\.\.\."):
+    with pytest.raises(UserError, match=r"ndarray cannot be compared.*t=\.\.\., m=\.\.\."):
         dmft.compare(theory, np.ones((3, 4)))
 
 

@@ -45,6 +45,7 @@ def test_points_that_diverge_are_named(tmp_path, dmft_main):
     (tmp_path / "run.toml").write_text(run_text(kind="gd", t_max=8.0, theory={"samples": 64, "replicas": 2}))
     done = dmft_main("scan", "run.toml", "--grid", "algorithm.learning_rate=0.02,2", "-o", "scan", "--processes", "1", "--quiet")
     assert done.returncode == 3 and "diverged, in whole or in part: learning_rate-2.theory.h5 (1 of 2 results)" in done.stdout
+    assert "+- nan" not in done.stdout and "1 of 2 results diverged" in dmft_main("inspect", "scan/sweep.h5").stdout
     late = dmft_main("collect", "scan", "--times", "50")
     assert late.returncode == 2 and late.stderr.endswith("--times 50: beyond the end of all runs of the scan, t = 8\n")
 
