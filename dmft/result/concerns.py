@@ -11,7 +11,7 @@ from dmft.result.comparison import chance_bounds
 from dmft.result.systematic import REMEDIES, systematic_errors
 
 UNSTABLE_SHARE = 1e-4  # weight of samples with an unstable explicit step from which on there is a warning
-IDENTITY_SHARE = 0.05  # of the largest nu_hat: bounded tangents miss some per cent of it, which [ibp] puts back (tuning.md)
+IDENTITY_SHARE = 0.05  # of the largest alpha <g h>: bounded tangents miss some per cent of it, which [ibp] puts back (tuning.md)
 ROUNDING = 1e-9  # of nu_gap, where it is exactly 0 but for that
 
 
@@ -24,7 +24,7 @@ def concerns(theory: Any) -> list[str]:
     z, bound, share = identity(theory)
     if z > bound and share > IDENTITY_SHARE:
         found.append(f"the response as sampled fails the exact identity for nu_hat by {z:.3g} errors (by chance {bound:.3g}), "
-                     f"{100 * share:.2g} % of nu_hat: take more samples or a smaller learning rate")
+                     f"{100 * share:.2g} % of alpha <g h>: take more samples or a smaller learning rate")
     if (share := largest(theory.unstable)) > UNSTABLE_SHARE:
         found.append(f"samples of total weight up to {share:.1g} were at learning_rate * v'' > 2, where the explicit step is "
                      "unstable; a smaller learning rate is safer")
@@ -37,14 +37,15 @@ def concerns(theory: Any) -> list[str]:
 
 def identity(theory: Any) -> tuple[float, float, float]:
     """The largest deviation of the response as sampled from the exact identity for nu_hat, in standard errors, what chance makes of
-    so many times and so few replicas, and the largest as a share of the largest nu_hat; NaN where there is no error bar."""
+    so many times and so few replicas, and the largest as a share of the largest alpha <g h> (under a ridge nu_hat is lambda);
+    NaN where there is no error bar."""
     if theory.nu_gap is None or not theory.sampled:
         return np.nan, np.nan, np.nan
     good = np.isfinite(theory.nu_gap_error)
     z = theory.nu_gap[good] / np.hypot(theory.nu_gap_error[good], ROUNDING)
     if not z.size:
         return np.nan, np.nan, np.nan
-    share = largest(theory.nu_gap[good]) / max(largest(theory.nu_hat), 1e-300)
+    share = largest(theory.nu_gap[good]) / max(largest(theory.nu_hat_direct), 1e-300)
     return largest(z), float(chance_bounds(z.size, np.array(max(int(theory.averaged.sum()) - 1, 1)))), share
 
 

@@ -43,7 +43,7 @@ def _theory(theory: Theory) -> list[ResultCheck]:
         z, bound, share = identity(theory)
         fine = None if np.isnan(z) else z <= bound or share <= IDENTITY_SHARE
         found.append(ResultCheck("nu_hat: exact identity, largest deviation in standard errors", z, fine,
-                           f"chance makes {bound:.3g} of it, bounded tangents {100 * IDENTITY_SHARE:.0f} % of nu_hat (here "
+                           f"chance makes {bound:.3g} of it, bounded tangents {100 * IDENTITY_SHARE:.0f} % of alpha <g h> (here "
                            f"{100 * share:.2g} %): beyond both, take more samples or a smaller learning rate", told=True))
     if not theory.sampled:
         told = {name: theory.history_error[name] for name in _NOT_RANDOM if name in theory.history_error}
