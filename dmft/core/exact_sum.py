@@ -22,6 +22,8 @@ BASE = 2.0**32
 SUMS_TOGETHER = 512  # sums worked on at a time
 LOWEST = -32  # place of the smallest numbers
 HALVES = 2.0 ** (-16.0 * np.arange(LOWEST, 32))  # 2**(-16 place) of every place
+COMMON = -29  # place from which on the last of three digits counts in units of a normal number
+UNITS = 2.0 ** (32.0 * np.arange(COMMON - 2, 32))  # 2**(32 (place - 2)) of every place from there on
 
 
 @njit(**INNER)
@@ -130,7 +132,10 @@ def _value(total, out):
             high, middle, low = -high, -middle, -low
         high, middle, low = _carried(high, middle, low)
         size = np.float64(high) * BASE * BASE + (np.float64(middle) * BASE + np.float64(low))
-        out[i] = np.nan if place == BAD else sign * math.ldexp(size, 32 * (place - 2))
+        if COMMON <= place < COMMON + len(UNITS):
+            out[i] = sign * (size * UNITS[place - COMMON])  # as ldexp has it, in a fraction of the time
+        else:
+            out[i] = np.nan if place == BAD else sign * math.ldexp(size, 32 * (place - 2))
 
 
 def value(total: np.ndarray) -> np.ndarray:
