@@ -68,8 +68,9 @@ def marched(units: int, card: Gpu, count: int) -> tuple[list[GpuUnits], float, f
     run = dmft.Experiment(units=units, directions=2, m0=overlaps(units), alpha=3.0, kind="persistent_sgd", batch_fraction=0.5,
                           persistence=1.0, learning_rate=0.02, t_max=0.02 * STEPS)
     experiment, parts = Experiment.from_run(run), frozenset({"sobol", "ibp"})
-    made = [CommitteeMarch(experiment, Sampling(SAMPLES, 1, (replica,), parts, 1 / 16), None, Wanted.plain(experiment.steps), Comm(),
-                           gpu=card) for replica in range(count)]
+    wanted = Wanted.plain(experiment.steps)
+    made = [CommitteeMarch(experiment, Sampling(SAMPLES, 1, (replica,), parts, 1 / 16), None, wanted, Comm(), gpu=card)
+            for replica in range(count)]
     step_together(made, Comm())  # compiles
     begin = time.perf_counter()
     while made[0].n < STEPS:

@@ -183,7 +183,8 @@ def _solve_shared(L, lines, half, room, threads):
 
 
 def solve_lines(L: np.ndarray, lines: np.ndarray) -> np.ndarray:
-    """Every line of lines (count, size) times the inverse of L L^T, in place; returns half of it, (count, size) times that of L^T."""
+    """Every line of lines (count, size) times the inverse of L L^T, in place; returns half of it, (count, size), times that of
+    L^T."""
     count, size = lines.shape
     arguments = L, lines, (half := np.empty_like(lines)), np.empty(count)
     threads = _threads(count * size * size, count)
@@ -232,8 +233,8 @@ def _end_rows(M, diagonal, order, L, first, last, room):
 
 
 def factor_lines(M: np.ndarray, diagonal: np.ndarray, order: np.ndarray, L: np.ndarray, start: int, known: int) -> int:
-    """`noise.factor_rows` of M + diag(diagonal), many rows at a time: those from `start` on of its lower Cholesky factor L, which are
-    known up to column `known`."""
+    """`noise.factor_rows` of M + diag(diagonal), many rows at a time: those from `start` on of its lower Cholesky factor L, which
+    are known up to column `known`."""
     floored, known, room = 0, min(known, start), np.empty(len(order))
     for first in range(start, len(order), ROWS_TOGETHER):
         last = min(first + ROWS_TOGETHER, len(order))
@@ -256,7 +257,7 @@ def keep_solved(L: np.ndarray, half: np.ndarray) -> int:
 
 
 def join_lines(L: np.ndarray, at: int, units: int, known: int) -> None:
-    """Rows of a factor whose first `known` columns are right, when a block of rows, from `at` on, and the next one become one: these
-    columns of the two add up, and the later rows move up."""
+    """Rows of a factor whose first `known` columns are right, when a block of rows, from `at` on, and the next one become one:
+    these columns of the two add up, and the later rows move up."""
     L[at : at + units, :known] += L[at + units : at + 2 * units, :known]
     L[at + units : -units, :known] = L[at + 2 * units :, :known]

@@ -46,17 +46,17 @@ def enter_units(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kep
     now_waits = slice(waited, waited + int(n in kept.waiting[waited : waited + 1]))
     blocks = np.searchsorted(steps.first, kept.waiting[:waited])  # those of the waiting steps
     for name, past, now, source in rows:
-        entries = past.reshape(p, -1, p)[:, steps.order]  # (p, blocks, p)
+        entries = past.reshape(p, -1, p).swapaxes(0, 1)[steps.order]  # (blocks, p, p)
         if in_map:
-            means = kept.means_in_time(entries.swapaxes(1, 2), steps.first, i, 0, source) if i else np.zeros((p, p, 0))
-            maps[name][i, :i], maps[name][i, i] = np.moveaxis(means, 2, 0), now
+            means = kept.means_in_time(entries, steps.first, i, 0, source)
+            maps[name][i, :i], maps[name][i, i] = means, now
             if source is None:
-                maps[name][:i, i] = means.T
+                maps[name][:i, i] = means.swapaxes(1, 2)
         if in_columns:
-            waits = entries.swapaxes(0, 1)[blocks]  # (waited, p, p)
+            waits = entries[blocks]
             columns[name][line, :waited] = waits if source is None else waits / source[kept.waiting[:waited], None, None]
             columns[name][line, now_waits] = now
     if in_columns:
-        # sums over all blocks from one on
-        since = np.cumsum(R.reshape(p, -1, p).swapaxes(0, 1)[steps.order[::-1]], axis=0)[::-1]  # [fdt-chi]
+        # sums over all blocks from one on, of R, which comes last above
+        since = np.cumsum(entries[::-1], axis=0)[::-1]  # [fdt-chi]
         columns["chi"][line, :waited], columns["chi"][line, now_waits] = since[blocks], 0.0

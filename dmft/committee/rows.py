@@ -121,7 +121,7 @@ def identity_residual(weights: UnitWeights, row: UnitRow, overlaps: UnitOverlaps
     if now.drift:
         past, present = past + now.drift * state.Qw_row, present + now.drift * state.Qw_now
     residual = UnitOverlaps(past / now.eta - overlaps.past, present / now.eta - overlaps.now)
-    each = np.abs(residual.past) / np.repeat(weights.history.divisor, weights.units)
+    each = np.abs(residual.past).reshape(weights.units, -1, weights.units) / weights.history.divisor[:, None]
     return residual, float(max(each.max(), np.abs(residual.now).max()))
 
 
@@ -149,8 +149,8 @@ def solved(weights: UnitWeights, row: UnitRow, residual: UnitOverlaps, eps: floa
     values, vectors = np.linalg.eigh(_symmetric(state.Q_now + state.ridge_eps * np.eye(p) - known[:p]))
     left = (vectors / np.maximum(values, state.ridge_eps)) @ vectors.T
     now = (residual.now - known[p:]) @ left
-    K_R = row.K_R.copy()
-    K_R[:, order] += np.repeat(weights.history.divisor, p)[order] * (alone - now @ pulled)
+    K_R, change = row.K_R.copy(), alone - now @ pulled
+    K_R[:, order] += change if weights.history.full else np.repeat(weights.history.divisor, p)[order] * change
     return row._replace(K_R=K_R, delta_nu=_symmetric(row.delta_nu - now))
 
 

@@ -149,7 +149,7 @@ class UnitWeights(Recursion):
         self.network, self.units, self.state = network, network.units, UnitState.at_start(history.slots, network)
         self.looks_ahead, size = experiment.update.looks_ahead, history.slots * network.units
         # (slots p,) where rows of matrices end; those of R end early, rounded up to a multiple of eight for `dot`
-        self._whole = np.full(size, size)
+        self._whole, self._one = np.full(size, size), np.eye(network.units)
         self._stop = np.minimum(-(-np.repeat(history.stop, network.units) * network.units // 8) * 8, size)
         if self.looks_ahead:
             state = self.state
@@ -196,8 +196,8 @@ class UnitWeights(Recursion):
         """What samples and overlaps have in common in a step. Eqs. [c-h], [momentum]."""
         now, memory = self.settings, self.history.unit_weights(row.K_R)
         if now.recoil:
-            memory[:, self.last] -= now.recoil / now.eta * np.eye(self.units)
-        return UnitCoefficients(self.free * np.eye(self.units) - now.eta * row.delta_nu, memory)
+            memory[:, self.last] -= now.recoil / now.eta * self._one
+        return UnitCoefficients(self.free * self._one - now.eta * row.delta_nu, memory)
 
     def overlaps_of_step(self, step: UnitCoefficients, noise: UnitOverlaps) -> UnitOverlaps:
         """x_j, of the step before it is scaled, with the past and with w_n. Eq. [c-Q]."""
@@ -219,7 +219,7 @@ class UnitWeights(Recursion):
         if now.recoil:
             m_u -= now.recoil * state.m_past[:, self.last].T
         back, chi_w = self._with_weights(row, keep, memory)
-        q_u = x.now @ keep.T + eta * self._against(x.past, memory) + eta * b_z + now.heat * np.eye(self.units)  # [c-Q]
+        q_u = x.now @ keep.T + eta * self._against(x.past, memory) + eta * b_z + now.heat * self._one  # [c-Q]
         if now.drift:  # x has its part already
             q_u += now.drift * (back + eta * chi_w.T)
             m_u += now.drift * state.m_w

@@ -340,10 +340,10 @@ class History:
 
     def unit_weights(self, kernel: np.ndarray) -> np.ndarray:
         """`weights` for every pair of units of a kernel row (p, slots p)."""
-        units = len(kernel)
-        out = kernel / np.repeat(self.divisor, units)
-        if not self.full:
-            _unit_weights(self.order, self.first, self.size, self._jumps, kernel, out)
+        if self.full:
+            return kernel.copy()
+        out = kernel / np.repeat(self.divisor, len(kernel))
+        _unit_weights(self.order, self.first, self.size, self._jumps, kernel, out)
         return out
 
     def extends(self, earlier: History) -> bool:

@@ -253,8 +253,8 @@ class TheoryJob:
         return f"{self.run.theory.method}, {which} of {self._asked}"
 
     def abreast(self) -> int:
-        """Replicas that a rank takes at a time: on a card as many as fit, which go by the same launches. Networks go in turn, a card
-        at one while the host is at the other, which two are enough for."""
+        """Replicas that a rank takes at a time: on a card as many as fit, which go by the same launches. Networks go in turn, the
+        card at one while the host is at the other, for which two are enough."""
         self._card = None
         if self.setup.gpu is None or self._asked - self.finished <= self.comm.size:
             return 1

@@ -1,4 +1,4 @@
-"""Products and solves for the lines of all units: the bits of one line after the other, whatever the number of lines and threads."""
+"""Products and solves for the lines of all units: the bits of one line after the other, for any number of lines and threads."""
 
 from __future__ import annotations
 
