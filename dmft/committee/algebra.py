@@ -14,14 +14,14 @@ from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.lanes import add_four_lanes, four_lane_sums
 from dmft.equations.noise import LEAST_PIVOT, dot
 
-SHARED_FROM = 1 << 20  # multiply-adds from which on threads share them: beside these it costs little to wake them
-TOGETHER = 8  # lines that go down a triangle together: a thread keeps them in its fastest memory
+PRODUCTS_SHARED_FROM = 1 << 20  # multiply-adds from which on threads share them: beside these it costs little to wake them
+ROWS_OF_A_GROUP = 8  # rows that go down a triangle together: a thread keeps them in its fastest memory
 ROWS_TOGETHER = 64  # rows of a factor that are solved for what lies before them, before they meet each other
 
 
 def _threads(work: int, most: int) -> int:
     """The number of threads that share so many multiply-adds, which can be cut into `most` parts."""
-    return 1 if work < SHARED_FROM else max(1, min(get_num_threads(), most))
+    return 1 if work < PRODUCTS_SHARED_FROM else max(1, min(get_num_threads(), most))
 
 
 @njit(**INNER)
@@ -195,7 +195,7 @@ def solve_lines(L: np.ndarray, lines: np.ndarray) -> np.ndarray:
 @njit(**INNER)
 def _solve_group(M, order, L, first, last, known, group, room):
     """Some of the rows first .. last-1 of a factor, which are known up to column `known`, up to column `first`."""
-    begin, end = first + group * TOGETHER, min(first + (group + 1) * TOGETHER, last)
+    begin, end = first + group * ROWS_OF_A_GROUP, min(first + (group + 1) * ROWS_OF_A_GROUP, last)
     for i in range(begin, end):
         for j in range(known, first):
             L[i, j] = M[order[i], order[j]]
@@ -239,7 +239,7 @@ def factor_lines(M: np.ndarray, diagonal: np.ndarray, order: np.ndarray, L: np.n
     for first in range(start, len(order), ROWS_TOGETHER):
         last = min(first + ROWS_TOGETHER, len(order))
         if known < first:
-            groups, work = -(-(last - first) // TOGETHER), (last - first) * (first * first - known * known)
+            groups, work = -(-(last - first) // ROWS_OF_A_GROUP), (last - first) * (first * first - known * known)
             solve = _solve_rows_alone if _threads(work, groups) == 1 else _solve_rows_shared
             solve(M, order, L, first, last, known, groups, room)
         floored += _end_rows(M, diagonal, order, L, first, last, room)

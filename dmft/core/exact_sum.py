@@ -20,11 +20,11 @@ ZERO = -64  # place of a sum without terms, below that of any number
 BAD = 64  # place of a sum with a term that is not finite
 BASE = 2.0**32
 SUMS_TOGETHER = 512  # sums worked on at a time
-SHARED_FROM = 8 * SUMS_TOGETHER  # sums from which on threads share them
+SUMS_SHARED_FROM = 8 * SUMS_TOGETHER  # sums from which on threads share them
 LOWEST = -32  # place of the smallest numbers
 HALVES = 2.0 ** (-16.0 * np.arange(LOWEST, 32))  # 2**(-16 place) of every place
-COMMON = -29  # place from which on the last of three digits counts in units of a normal number
-UNITS = 2.0 ** (32.0 * np.arange(COMMON - 2, 32))  # 2**(32 (place - 2)) of every place from there on
+FIRST_NORMAL = -29  # place from which on the last of three digits counts in units of a normal number
+PLACE_UNITS = 2.0 ** (32.0 * np.arange(FIRST_NORMAL - 2, 32))  # 2**(32 (place - 2)) of every place from there on
 
 
 @njit(**INNER)
@@ -97,7 +97,7 @@ def digits(terms: np.ndarray, out: np.ndarray) -> None:
     The inner loops run over sums and have no branches, so that the compiler can vectorise them; where a term is not finite the
     digits mean nothing. Digits are added as floating point numbers, because few processors turn several of these into integers at
     a time: they are whole and below BASE, so that sums of up to 2**21 terms are exact."""
-    threads = 1 if len(out) < SHARED_FROM else get_num_threads()
+    threads = 1 if len(out) < SUMS_SHARED_FROM else get_num_threads()
     work = np.empty((threads, 5, SUMS_TOGETHER))
     if threads > 1:
         _digits_shared(terms, out, work, work.view(np.int64))
@@ -144,8 +144,8 @@ def _value(total, out):
             high, middle, low = -high, -middle, -low
         high, middle, low = _carried(high, middle, low)
         size = np.float64(high) * BASE * BASE + (np.float64(middle) * BASE + np.float64(low))
-        if COMMON <= place < COMMON + len(UNITS):
-            out[i] = sign * (size * UNITS[place - COMMON])  # as ldexp has it, in a fraction of the time
+        if FIRST_NORMAL <= place < FIRST_NORMAL + len(PLACE_UNITS):
+            out[i] = sign * (size * PLACE_UNITS[place - FIRST_NORMAL])  # as ldexp has it, in a fraction of the time
         else:
             out[i] = np.nan if place == BAD else sign * math.ldexp(size, 32 * (place - 2))
 
