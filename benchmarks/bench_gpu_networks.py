@@ -3,10 +3,10 @@ Needs an NVIDIA GPU and CuPy.
 
     python benchmarks/bench_gpu_networks.py [march simulator]          (default: both; docs/networks.md)
 
-march: 65 536 samples, of which a sixteenth have tangents, full history of 300 steps. Seconds of the whole march; then, with the
-history full, the kernels of a step alone, launched again and again, and the bytes that they have to read at least, each array once
-in every kernel: goal 60 % of the bandwidth with p = 4. simulator: instances of N = 2000 and M = 6000, gradient descent; goal: p = 4
-below 2.5 times p = 1.
+march: 65 536 samples, of which a sixteenth have tangents, full history of 300 steps. Seconds of the whole march of one solution,
+and of two in turn, as two replicas go; and the share of the bandwidth at which the kernels of all steps would then read what they
+have to at least, each array once in every kernel: goal 60 % with p = 4. Then, with the history full, the kernels of a step alone,
+launched again and again. simulator: instances of N = 2000 and M = 6000, gradient descent; goal: p = 4 below 2.5 times p = 1.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from dmft.core.parallel import Comm  # noqa: E402
 from dmft.equations.kernels import Wanted  # noqa: E402
 from dmft.model.experiment import Experiment  # noqa: E402
 from dmft.samples.sampling import Sampling  # noqa: E402
+from dmft.solvers.blocks import step_together  # noqa: E402
 from sgd_sim.gpu.networks import GpuNetworks  # noqa: E402
 from sgd_sim.states import empty_states  # noqa: E402
 
@@ -43,10 +44,10 @@ def overlaps(units: int) -> list[list[float]]:
     return [[0.3 if r == s else 0.1 for s in range(2)] for r in range(units)]
 
 
-def bytes_read(samples: GpuUnits) -> float:
-    """What the kernels of a step read at least: of the past G and H in the sums, H and X in the step after them; of the tangents
-    every row from a source on, and the present row four times (bounds, sums, next row, storing it)."""
-    p, past, item = samples.network.units, len(samples.order), samples.past["H"].itemsize
+def bytes_read(samples: GpuUnits, past: int) -> float:
+    """What the kernels of a step read at least with so many steps in the past: G and H in the sums, H and X in the step after them;
+    of the tangents every row from a source on, and the present row four times (bounds, sums, next row, storing it)."""
+    p, item = samples.network.units, samples.past["H"].itemsize
     return p * (samples.count * past * (8.0 + 3.0 * item) + samples.carriers * item * (past * (past + 1) / 2 + 4.0 * past))
 
 
@@ -62,28 +63,40 @@ def again(samples: GpuUnits, card: Gpu, name: tuple, launches) -> float:
     return best
 
 
+def marched(units: int, card: Gpu, count: int) -> tuple[list[GpuUnits], float, float]:
+    """The samples of so many solutions at their end, which went in turn; the seconds it took, and the loss of the first."""
+    run = dmft.Experiment(units=units, directions=2, m0=overlaps(units), alpha=3.0, kind="persistent_sgd", batch_fraction=0.5,
+                          persistence=1.0, learning_rate=0.02, t_max=0.02 * STEPS)
+    experiment, parts = Experiment.from_run(run), frozenset({"sobol", "ibp"})
+    wanted = Wanted.plain(experiment.steps)
+    made = [CommitteeMarch(experiment, Sampling(SAMPLES, 1, (replica,), parts, 1 / 16), None, wanted, Comm(), gpu=card)
+            for replica in range(count)]
+    step_together(made, Comm())  # compiles
+    begin = time.perf_counter()
+    while made[0].n < STEPS:
+        step_together(made, Comm())
+    card.wait()
+    seconds = time.perf_counter() - begin
+    return [each.samples for each in made if isinstance(each.samples, GpuUnits)], seconds, made[0].curves["loss"][STEPS - 1]
+
+
 def march(card: Gpu) -> None:
     limit, rows = bandwidth(card, card.zeros(2 << 30, np.float32)), []
     for p in UNITS:
-        run = dmft.Experiment(units=p, directions=2, m0=overlaps(p), alpha=3.0, kind="persistent_sgd", batch_fraction=0.5,
-                              persistence=1.0, learning_rate=0.02, t_max=0.02 * STEPS)
-        experiment, sampling = Experiment.from_run(run), Sampling(SAMPLES, 1, (0,), frozenset({"sobol", "ibp"}), 1 / 16)
-        made = CommitteeMarch(experiment, sampling, None, Wanted.plain(experiment.steps), Comm(), gpu=card)
-        made.step()  # compiles
-        begin = time.perf_counter()
-        while made.n < STEPS:
-            made.step()
-        card.wait()
-        whole, samples = time.perf_counter() - begin, made.samples
-        assert isinstance(samples, GpuUnits)
+        marched(p, card, 1)  # the host's loops are compiled as matrices grow
+        (samples,), alone, loss = marched(p, card, 1)
         sums = again(samples, card, ("sums", 0, samples.n % 2), samples._sums)
         samples.n -= 1  # the last step once more, which changes samples that nobody needs any more
         moves = again(samples, card, ("step", False, samples.n % 2), partial(samples._step, False))
-        rate = bytes_read(samples) / (sums + moves)
-        rows.append([str(p), f"{whole:.1f}", f"{1e3 * sums:.2f}", f"{1e3 * moves:.2f}", f"{bytes_read(samples) / 1e9:.2f}",
-                     f"{rate / 1e12:.2f}", f"{rate / limit:.0%}", f"{made.curves['loss'][STEPS - 1]:.5f}"])
+        last, whole = bytes_read(samples, STEPS), sum(bytes_read(samples, n) for n in range(1, STEPS + 1))
+        del samples
+        _, two, _ = marched(p, card, 2)
+        rows.append([str(p), f"{alone:.2f}", f"{whole / alone / limit:.0%}", f"{two:.2f}", f"{2 * whole / two / limit:.0%}",
+                     f"{1e3 * sums:.2f}", f"{1e3 * moves:.2f}", f"{last / 1e9:.2f}", f"{last / (sums + moves) / limit:.0%}",
+                     f"{loss:.5f}"])
     table(f"march of networks on {card.name}, {SAMPLES} samples, {STEPS} steps, read bandwidth measured {limit / 1e12:.2f} TB/s",
-          ["units", "whole march, s", "sums, ms", "step, ms", "GB", "TB/s", "of the bandwidth", "loss at the end"], rows)
+          ["units", "march, s", "of the bandwidth", "two, s", "of the bandwidth", "sums at the end, ms", "step, ms", "GB",
+           "of the bandwidth", "loss at the end"], rows)
 
 
 def simulator(card: Gpu) -> None:

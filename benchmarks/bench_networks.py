@@ -1,11 +1,12 @@
 """Networks: a step with p = 1, 2, 4 units, one unit against the scalar solver, and the time and errors of the published cases.
 
-    python benchmarks/bench_networks.py [steps scalar cases simulator]          (default: all; docs/networks.md)
+    python benchmarks/bench_networks.py [steps host scalar cases simulator]          (default: all; docs/networks.md)
     python benchmarks/bench_networks.py steps --samples 2048
 
 steps: persistent SGD at eta = 0.02 to t = 20 in blocks of history, milliseconds of one core for steps 300 to 320, and for the whole
-march what follows from these. scalar: the same random numbers through both solvers. cases: `dmft solve` of the run files.
-simulator: one instance of N = 2000 with p units, whose data are read once for all of them.
+march what follows from these. host: the part of a step with p = 4 that stays on the host where samples are on a card: with
+NUMBA_NUM_THREADS=1 time of that core, else of the clock. scalar: the same random numbers through both solvers. cases: `dmft solve`
+of the run files. simulator: one instance of N = 2000 with p units, whose data are read once for all of them.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy as np  # noqa: E402
+from numba import get_num_threads  # noqa: E402
 
 import dmft  # noqa: E402
 from benchmarks.common import table  # noqa: E402
 from dmft.committee.march import CommitteeMarch, committee_bytes  # noqa: E402
 from dmft.core.parallel import Comm  # noqa: E402
 from dmft.equations.kernels import Wanted  # noqa: E402
+from dmft.equations.tuning import Estimator  # noqa: E402
 from dmft.model.experiment import Experiment  # noqa: E402
 from dmft.samples.sampling import Sampling  # noqa: E402
 from dmft.solvers.forward import Forward  # noqa: E402
@@ -65,6 +68,35 @@ def steps(samples: int) -> None:
         rows.append([str(p), str(march.history.slots), f"{1e3 * each:.1f}", f"{each / first[0]:.1f}", f"{whole:.0f}",
                      f"{whole / first[1]:.1f}", f"{held:.0f}"])
     table(f"networks, {samples} samples", ["units", "slots", "ms/step", "over p = 1", "s to t = 20", "over p = 1", "MB"], rows)
+
+
+def host(samples: int) -> None:
+    """What a step takes besides its samples, of which there are few here; before the samples can go on, and as a whole."""
+    rows, p, clock = [], 4, time.process_time if get_num_threads() == 1 else time.perf_counter
+    for name, per_level, count in (("full history", None, FIRST), ("dyadic", 12, 1000)):
+        run = dmft.Experiment(units=p, directions=2, m0=[[0.3 if r == s else 0.1 for s in range(2)] for r in range(p)],
+                              t_max=0.02 * count, **PERSISTENT)
+        experiment = Experiment.from_run(run)
+        sampling = Sampling(512, 1, (0,), frozenset({"sobol", "ibp"}), 1 / 16, Estimator(least_carriers=32))
+        march = CommitteeMarch(experiment, sampling, per_level, Wanted.plain(count), Comm(), np.float32)
+        advance, spent, moves = march.samples.advance, [], []
+
+        def timed(drive, plan, advance=advance, moves=moves):
+            begin = clock()
+            advance(drive, plan)
+            moves.append((begin, clock()))
+
+        march.samples.advance = timed
+        for _ in range(count):
+            totals = [march.comm.sum_exact(lines) for lines in march.terms()]
+            begin = clock()
+            march.take(totals)
+            spent.append((moves[-1][0] - begin, clock() - begin - (moves[-1][1] - moves[-1][0])))
+        first, whole = 1e3 * np.array(spent).T
+        rows.append([name, str(march.history.slots), *(f"{part.mean():.2f}" for part in (first, whole)),
+                     *(f"{part[-TIMED:].mean():.2f}" for part in (first, whole))])
+    table(f"the host's part of a step, p = {p}, {get_num_threads()} threads",
+          ["history", "slots", "ms before samples go on", "in all", "at the end: before", "in all"], rows)
 
 
 def scalar(samples: int) -> None:
@@ -120,11 +152,11 @@ def simulator(samples: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["steps", "scalar", "cases", "simulator"])
+    parser.add_argument("parts", nargs="*", default=["steps", "host", "scalar", "cases", "simulator"])
     parser.add_argument("--samples", type=int, default=8192)
     options = parser.parse_args()
     for part in options.parts:
-        {"steps": steps, "scalar": scalar, "cases": cases, "simulator": simulator}[part](options.samples)
+        {"steps": steps, "host": host, "scalar": scalar, "cases": cases, "simulator": simulator}[part](options.samples)
 
 
 if __name__ == "__main__":

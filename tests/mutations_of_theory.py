@@ -312,7 +312,7 @@ THEORY_MUTATIONS = [
     Mutation("overlaps of networks with half a step", "dmft/committee", "self.free * state.m - eta * row.mu",
              "self.free * state.m - 0.5 * eta * row.mu", NETWORK_MARCH),
     Mutation("by parts in kappa without the past", "dmft/committee",
-             "row.delta_nu @ state.m - kernel_weights(weights.history, row.K_R) @ state.m_past.T", "row.delta_nu @ state.m",
+             "row.delta_nu @ state.m - weights.history.unit_weights(row.K_R) @ state.m_past.T", "row.delta_nu @ state.m",
              NETWORK_MARCH),
     Mutation("response to the label without its curvature", "dmft/committee", "- along * d[r] - bend[r] * Y[t, r])",
              "- along * d[r])", NETWORK_MARCH),

@@ -15,7 +15,7 @@ import numpy as np
 
 from dmft.committee.draws import UnitDraws
 from dmft.committee.nesterov import UnitsAtWeights
-from dmft.committee.rows import SumPlaces
+from dmft.committee.rows import SumPlaces, sums_in_use
 from dmft.committee.weights import UnitDrive, UnitState, widened
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, WARP, Gpu, source
@@ -175,13 +175,14 @@ class GpuUnits:
             self.on, *self._ints(self.parts, into.columns), into.partial, into.sums.device), 0)
         into.sums.fetch()
 
-    def row_sums(self, state: UnitState) -> np.ndarray:
-        """As CommitteeSamples.row_sums; the array is overwritten by the next sums."""
+    def row_sums(self, state: UnitState, used: int) -> np.ndarray:
+        """As CommitteeSamples.row_sums."""
         if not self._begun:
             self.begin_sums(state)
         self._begun = False
         self.queue.wait()
-        return self.row.sums.host[0]
+        lines, numbers, p = self.row.sums.host[0], self.places.numbers, self.network.units
+        return sums_in_use(lines[:, :numbers], lines[:, numbers:].reshape(len(lines), 3 * p, self.slots * p), used)
 
     def advance(self, drive: UnitDrive, plan: Plan) -> None:
         """As CommitteeSamples.advance."""

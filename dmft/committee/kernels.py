@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dmft.committee.weights import UnitRow, UnitWeights
+from dmft.equations.history import History
 from dmft.equations.kernels import COLUMNS, KERNELS, Kept
 
 
@@ -15,11 +18,22 @@ def empty_kernels(kept: Kept, units: int) -> tuple[dict[str, np.ndarray], dict[s
             {name: np.full((len(kept.times), len(kept.waiting), *pair), np.nan) for name in COLUMNS})
 
 
+class PastSteps(NamedTuple):
+    """The blocks of the past at step n, in order of time."""
+
+    order: np.ndarray  # (blocks,) their slots
+    first: np.ndarray  # (blocks,) their first steps
+
+    @classmethod
+    def of(cls, history: History) -> PastSteps:
+        return cls(history.order, history.first[history.order])
+
+
 def enter_units(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept: Kept, weights: UnitWeights,
-                row: UnitRow) -> None:
+                row: UnitRow, steps: PastSteps) -> None:
     """Enter row n into the maps and columns that have it. M_R and R are densities in time, zero on and above the diagonal of a
     map; a column is NaN before its waiting time. All belong to the points where gradients are taken. Eq. [fdt-chi]."""
-    e, state, history, p, n = weights.experiment, weights.state, weights.history, weights.units, weights.n
+    e, state, p, n = weights.experiment, weights.state, weights.units, weights.n
     i, line = int(kept.grid.searchsorted(n)), int(kept.times.searchsorted(n))
     in_map, in_columns = n in kept.grid[i : i + 1], kept.times[line] == n
     if not (in_map or in_columns):
@@ -30,19 +44,19 @@ def enter_units(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kep
             ("M_R", row.K_R, none, rates), ("R", R, none, rates))
     waited = int(kept.waiting.searchsorted(n))
     now_waits = slice(waited, waited + int(n in kept.waiting[waited : waited + 1]))
-    blocks = np.searchsorted(history.first[history.order], kept.waiting[:waited])  # those of the waiting steps, in order of time
+    blocks = np.searchsorted(steps.first, kept.waiting[:waited])  # those of the waiting steps
     for name, past, now, source in rows:
+        entries = past.reshape(p, -1, p).swapaxes(0, 1)[steps.order]  # (blocks, p, p)
         if in_map:
-            for r, q in np.ndindex(p, p):
-                means = kept.means(np.ascontiguousarray(past[r, q::p]), history, i, 0, source)
-                maps[name][i, : i + 1, r, q] = np.append(means, now[r, q])
-                if source is None:
-                    maps[name][:i, i, q, r] = means
+            means = kept.means_in_time(entries, steps.first, i, 0, source)
+            maps[name][i, :i], maps[name][i, i] = means, now
+            if source is None:
+                maps[name][:i, i] = means.swapaxes(1, 2)
         if in_columns:
-            entries = past.reshape(p, -1, p).swapaxes(0, 1)[history.order[blocks]]  # (waited, p, p)
-            columns[name][line, :waited] = entries if source is None else entries / source[kept.waiting[:waited], None, None]
+            waits = entries[blocks]
+            columns[name][line, :waited] = waits if source is None else waits / source[kept.waiting[:waited], None, None]
             columns[name][line, now_waits] = now
     if in_columns:
-        # sums over all blocks from one on
-        since = np.cumsum(R.reshape(p, -1, p).swapaxes(0, 1)[history.order[::-1]], axis=0)[::-1]  # [fdt-chi]
+        # sums over all blocks from one on, of R, which comes last above
+        since = np.cumsum(entries[::-1], axis=0)[::-1]  # [fdt-chi]
         columns["chi"][line, :waited], columns["chi"][line, now_waits] = since[blocks], 0.0

@@ -13,7 +13,7 @@ import numpy as np
 
 from dmft.committee.draws import draw_units
 from dmft.committee.gpu import MOST_BLOCKS, GpuUnits, UnitTiling
-from dmft.committee.kernels import empty_kernels, enter_units
+from dmft.committee.kernels import PastSteps, empty_kernels, enter_units
 from dmft.committee.longer import UnitLonger
 from dmft.committee.rows import estimate
 from dmft.committee.samples import CommitteeSamples
@@ -88,7 +88,7 @@ class CommitteeMarch(Forward):
 
     def terms(self) -> list[np.ndarray]:
         state, samples = self.weights.state, self.samples
-        lines = [samples.row_sums(state)]
+        lines = [samples.row_sums(state, self.weights.used)]
         if self.experiment.observables and isinstance(samples, CommitteeSamples):  # a card has none (model/support.py)
             lines.append(samples.averaged_sums(state))
         return lines
@@ -101,19 +101,19 @@ class CommitteeMarch(Forward):
             self.diverged = True
             return
         found = estimate(weights, places, sums, self.use, self.exchangeable)
-        after = weights.step_from_row(found.row, found.noise)
+        after, steps = weights.step_from_row(found.row, found.noise), PastSteps.of(self.history)
+        self.diverged = not (np.isfinite(after.S).all() and 0 < np.trace(after.S) < largest and np.isfinite(after.drive.A).all())
+        plan = self.history.push(n) if n < self.experiment.steps and not self.diverged else None
+        if plan is not None:  # first of all: a card then works beside what follows
+            self.samples.advance(after.drive, plan)
         values = {"m": weights.m_w, "C": weights.C_now, "a": weights.state.a, "beta": weights.state.beta,
                   "loss": sums[places.v], "delta_nu": found.row.delta_nu, "mu": found.row.mu, "ibp_gap": found.gap}
         values |= zip(self.experiment.observables, totals[1] if self.experiment.observables else (), strict=True)
         for name, value in values.items():
             self.curves[name][n] = value
-        enter_units(self.kernels, self.columns, self.kept, weights, found.row)
-        if not (np.isfinite(after.S).all() and 0 < np.trace(after.S) < largest and np.isfinite(after.drive.A).all()):
-            self.diverged = True
-        elif n < self.experiment.steps:
-            plan = self.history.push(n)
-            self.samples.advance(after.drive, plan)
-            weights.advance(found.row, after.next, plan)
+        enter_units(self.kernels, self.columns, self.kept, weights, found.row, steps)
+        if plan is not None:
+            weights.advance(found.row, after, plan)
             if self.network.trained:
                 pushes = sums[places.push], sums[places.g]
                 weights.push(*(np.full_like(x, x.mean()) if self.exchangeable else x for x in pushes))

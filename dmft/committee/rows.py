@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dmft.committee.weights import UnitOverlaps, UnitRow, UnitWeights, kernel_weights, solve_lines, widened
-from dmft.equations.noise import factor_rows
+from dmft.committee.algebra import factor_lines, keep_solved, solve_lines
+from dmft.committee.weights import UnitOverlaps, UnitRow, UnitWeights, widened
 from dmft.equations.rows import InUse
 from dmft.model.network import TwoLayer
 
 
 class SumPlaces(NamedTuple):
-    """Where the sums over samples stand in a line: first those of numbers of a sample, then three groups (p, slots p)."""
+    """Where the sums over samples stand in a line: first those of numbers of a sample, then three groups (p, slots p), as far as
+    they are in use."""
 
     gp: slice  # g', (p, p)
     gk: slice  # g kappa^T, (p, k)
@@ -39,6 +40,15 @@ class SumPlaces(NamedTuple):
         return cls(gp, gk, gh, gg, push, g, response, v, v + 1, v + 2, slice(v + 3, v + 3 + p * k), v + 3 + p * k, v + 4 + p * k)
 
 
+def sums_in_use(numbers: np.ndarray, groups: np.ndarray, used: int) -> np.ndarray:
+    """Sums of blocks of samples in one line each, (blocks, numbers + 3 p used), of the entries ever in use; groups (blocks, 3 p,
+    slots p)."""
+    (blocks, width), lines = numbers.shape, groups.shape[1]
+    found = np.empty((blocks, width + lines * used))
+    found[:, :width], found[:, width:].reshape(blocks, lines, used)[...] = numbers, groups[:, :, :used]
+    return found
+
+
 class Estimated(NamedTuple):
     """Row n, its overlaps with the noise, and the largest residual of the identity for the row as sampled."""
 
@@ -61,8 +71,8 @@ def alike(kernel: np.ndarray) -> np.ndarray:
 def estimate(weights: UnitWeights, places: SumPlaces, sums: np.ndarray, use: InUse, exchangeable: bool) -> Estimated:
     """Row n of the kernels from the sums of `CommitteeSamples.row_sums` over all samples (weights add up to one)."""
     p, k, alpha = weights.units, weights.network.directions, weights.experiment.alpha
-    size = weights.history.slots * p
-    groups = sums[places.numbers :].reshape(3, p, size)
+    groups = np.zeros((3, p, weights.history.slots * p))
+    groups[:, :, : weights.used] = sums[places.numbers :].reshape(3, p, -1)
     gk = sums[places.gk].reshape(p, k)
     carried = sums[places.carried] if use.identity and sums[places.carried] > 0 else 1.0
     row = UnitRow(
@@ -95,7 +105,7 @@ def controlled(weights: UnitWeights, row: UnitRow, label: np.ndarray, wild: floa
     """mu from <g kappa^T> and from integration by parts in kappa, combined as `_controlled` in equations/rows.py does. label
     (p, k): alpha <g' Y + (s/l) d2v/dh dy (dphi/dkappa)^T>. Eq. [c-stein]."""
     state, t, by = weights.state, weights.experiment.t_n[weights.n], weights.estimator
-    through_fields = row.delta_nu @ state.m - kernel_weights(weights.history, row.K_R) @ state.m_past.T
+    through_fields = row.delta_nu @ state.m - weights.history.unit_weights(row.K_R) @ state.m_past.T
     share /= (1 + (wild / by.control_fade_weight) ** 4) * (1 + (t / late) ** 4)
     return row._replace(mu=row.mu - share * (row.mu - through_fields - label))  # [c-stein]
 
@@ -103,7 +113,7 @@ def controlled(weights: UnitWeights, row: UnitRow, label: np.ndarray, wild: floa
 def identity_residual(weights: UnitWeights, row: UnitRow, overlaps: UnitOverlaps, noise: UnitOverlaps
                       ) -> tuple[UnitOverlaps, float]:
     """e_j, the residual of the identity for a row, and its largest entry. overlaps: alpha <g_n h_j^T>. Eq. [c-ibp]."""
-    state, now, x = weights.state, weights.settings, weights.overlaps_of_step(row, noise)
+    state, now, x = weights.state, weights.settings, weights.overlaps_of_step(weights.step_coefficients(row), noise)
     past, present = weights.free * state.Q_row - x.past, weights.free * state.Q_now - x.now
     if now.recoil:
         past -= now.recoil * state.Q[weights.last]
@@ -111,7 +121,7 @@ def identity_residual(weights: UnitWeights, row: UnitRow, overlaps: UnitOverlaps
     if now.drift:
         past, present = past + now.drift * state.Qw_row, present + now.drift * state.Qw_now
     residual = UnitOverlaps(past / now.eta - overlaps.past, present / now.eta - overlaps.now)
-    each = np.abs(residual.past) / np.repeat(weights.history.divisor, weights.units)
+    each = np.abs(residual.past).reshape(weights.units, -1, weights.units) / weights.history.divisor[:, None]
     return residual, float(max(each.max(), np.abs(residual.now).max()))
 
 
@@ -131,17 +141,16 @@ def solved(weights: UnitWeights, row: UnitRow, residual: UnitOverlaps, eps: floa
     """The row corrected by Y with Y (Q + eps D) = e: M_R += D Y of the past, delta_nu -= Y of the present. Eq. [c-ibp]."""
     state, p, order = weights.state, weights.units, widened(weights.history.order, weights.units)
     _keep_factor(weights, order, eps)
-    Q_row, e = state.Q_row[:, order], residual.past[:, order]
-    lines = np.ascontiguousarray(np.concatenate([Q_row, e]))
-    known = np.empty((2 * p, 2 * p))
-    solve_lines(state.ridge, lines, known)
+    lines = np.concatenate([state.Q_row.take(order, axis=1), residual.past.take(order, axis=1)])
+    half = solve_lines(state.ridge, lines)
+    state.ridge_known, known = keep_solved(state.ridge, half[:p]), weights.inner(half, half[:p])
     pulled, alone = lines[:p], lines[p:]  # Q(n, .) and e times the inverse over the past
     # The present step is the last unknown: it is solved for first, then the past given its value.
-    values, vectors = np.linalg.eigh(_symmetric(state.Q_now + state.ridge_eps * np.eye(p) - known[:p, :p]))
+    values, vectors = np.linalg.eigh(_symmetric(state.Q_now + state.ridge_eps * np.eye(p) - known[:p]))
     left = (vectors / np.maximum(values, state.ridge_eps)) @ vectors.T
-    now = (residual.now - known[p:, :p]) @ left
-    K_R = row.K_R.copy()
-    K_R[:, order] += np.repeat(weights.history.divisor, p)[order] * (alone - now @ pulled)
+    now = (residual.now - known[p:]) @ left
+    K_R, change = row.K_R.copy(), alone - now @ pulled
+    K_R[:, order] += change if weights.history.full else np.repeat(weights.history.divisor, p)[order] * change
     return row._replace(K_R=K_R, delta_nu=_symmetric(row.delta_nu - now))
 
 
@@ -157,8 +166,8 @@ def _keep_factor(weights: UnitWeights, order: np.ndarray, eps: float) -> None:
     if not eps / by.ridge_stale < state.ridge_eps < eps * by.ridge_stale:
         state.ridge_eps, state.ridge_from = eps, 0
     size = np.repeat(weights.history.size, weights.units)
-    while factor_rows(state.Q, state.ridge_eps * size, order, state.ridge, min(state.ridge_from, len(order))) \
-            and state.ridge_eps < by.ridge_max:
+    while factor_lines(state.Q, state.ridge_eps * size, order, state.ridge, min(state.ridge_from, len(order)),
+                       state.ridge_known) and state.ridge_eps < by.ridge_max:
         state.ridge_eps, state.ridge_from = by.ridge_stale * state.ridge_eps, 0
         state.ridge_least = state.ridge_eps
     state.ridge_from = len(order)

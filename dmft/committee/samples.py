@@ -15,7 +15,7 @@ from numba import cfunc, njit, prange
 from dmft.committee.control import add_control, advance_control
 from dmft.committee.draws import UnitDraws
 from dmft.committee.nesterov import UnitsAtWeights
-from dmft.committee.rows import SumPlaces
+from dmft.committee.rows import SumPlaces, sums_in_use
 from dmft.committee.tangents import add_response, advance_tangents, merge_wide
 from dmft.committee.weights import UnitDrive, UnitState
 from dmft.core.compiled import INNER, UNCOUNTED
@@ -274,9 +274,9 @@ class CommitteeSamples:
         loss = output_functions(e.losses[e.loss_n[self.n]])
         _fields(activation, loss, units, m, state.a, state.beta, float(e.scale_n[step]), out)
 
-    def row_sums(self, state: UnitState) -> np.ndarray:
-        """(blocks, numbers + 3 p slots p): weighted sums for row n, at m_n, a_n and beta_n. Sets the fields of `advance`. The
-        training loss is that of the weights."""
+    def row_sums(self, state: UnitState, used: int) -> np.ndarray:
+        """(blocks, numbers + 3 p used): weighted sums for row n, at m_n, a_n and beta_n, with the first `used` entries of the past.
+        Sets the fields of `advance`. The training loss is that of the weights."""
         self._evaluate(self.units, state.m, state, self.fields)
         if self.at_weights:
             there = UnitFields(*map(np.empty_like, self.fields))
@@ -287,7 +287,7 @@ class CommitteeSamples:
         places = tuple(place.start if isinstance(place, slice) else place for place in self.places)
         terms = UnitTerms(self.used, self.identity, self.stein, self.bounds.y_outlier, self.bounds.tangent_sum_max)
         _row_sums(self.block, places, self.units, self.fields, self.past, self.tangents, terms, self._numbers, self._groups)
-        return np.concatenate([self._numbers, self._groups.reshape(self.blocks, -1)], axis=1)
+        return sums_in_use(self._numbers, self._groups, used)
 
     def begin_sums(self, state: UnitState) -> None:
         """Nothing works beside this processor."""

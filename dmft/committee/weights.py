@@ -11,11 +11,9 @@ from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from dmft.core.compiled import UNCOUNTED
+from dmft.committee.algebra import against, factor_lines, join_lines, keep_solved, solve_lines, times
 from dmft.equations.history import NONE, History, Plan
-from dmft.equations.noise import backward, dot, factor_rows, forward
 from dmft.equations.recursion import merge_matrices, merge_vectors
 from dmft.equations.stepping import Recursion, RecursionState
 from dmft.equations.tuning import ESTIMATOR, Estimator
@@ -45,6 +43,13 @@ class UnitDrive(NamedTuple):
     drift: float = 0.0  # coefficient of w_n, where gradients are taken at another point; A works on it, too
 
 
+class UnitCoefficients(NamedTuple):
+    """A step before it is scaled: the coefficients of the present position and of the past."""
+
+    keep: np.ndarray  # (p, p)
+    memory: np.ndarray  # (p, slots p)
+
+
 class UnitOverlaps(NamedTuple):
     """Averages with the present row n: with the past, as block sums, and with the present."""
 
@@ -53,13 +58,11 @@ class UnitOverlaps(NamedTuple):
 
 
 class UnitNext(NamedTuple):
-    """Row n+1 of Q and R against the past, before step n itself enters the past, and m_{n+1}."""
+    """Row n+1 of Q against the past, before step n itself enters the past, and m_{n+1}."""
 
     Q_row: np.ndarray  # (p, slots p)
     Q_with_last: np.ndarray  # (p, p)
     Q_now: np.ndarray  # (p, p)
-    R_row: np.ndarray  # (p, slots p)
-    R_last: np.ndarray  # (p, p)
     m: np.ndarray  # (p, k)
     with_previous: np.ndarray  # (p, p) <w_{n+1} w_n^T>, where the rule looks ahead
 
@@ -72,41 +75,6 @@ class UnitStepFromRow(NamedTuple):
     S: np.ndarray  # (p, p) Gram matrix of the step before it is scaled
 
 
-@njit(**UNCOUNTED)
-def times(A, B, used, out):
-    """out (lines, size) = A B over the first `used` of both inner indices, in a fixed order; A (lines, size), B (size, size). B is
-    much the largest, and read once for all lines."""
-    for i in range(A.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] = 0.0
-    for k in range(used):
-        row = B[k]
-        for i in range(A.shape[0]):
-            weight, line = A[i, k], out[i]
-            if weight != 0.0:
-                for j in range(used):
-                    line[j] += weight * row[j]
-
-
-@njit(**UNCOUNTED)
-def against(A, B, used, out):
-    """out (lines, rows) = A B^T over the first `used` of the inner index."""
-    for j in range(B.shape[0]):
-        for i in range(A.shape[0]):
-            out[i, j] = dot(A[i], B[j], used)
-
-
-@njit(**UNCOUNTED, error_model="numpy")
-def solve_lines(L, lines, inner):
-    """Every line of lines (count, size) times the inverse of L L^T, in place; inner (count, count): their products with it."""
-    size = lines.shape[1]
-    forward(L, lines, size)
-    for i in range(len(lines)):
-        for j in range(len(lines)):
-            inner[i, j] = dot(lines[i], lines[j], size)
-    backward(L, lines, size)
-
-
 def wide(merges: np.ndarray, units: int) -> np.ndarray:
     """The merges of a plan for arrays in which every slot has an entry for each unit, (count p, 3)."""
     found = merges[:, None, :] * units + np.arange(units)[None, :, None]
@@ -117,17 +85,6 @@ def wide(merges: np.ndarray, units: int) -> np.ndarray:
 def widened(order: np.ndarray, units: int) -> np.ndarray:
     """Slots, in any order, as entries of flattened arrays."""
     return (order[:, None] * units + np.arange(units)).ravel()
-
-
-def kernel_weights(history: History, kernel: np.ndarray) -> np.ndarray:
-    """`History.weights` for every pair of units of a kernel row (p, slots p)."""
-    units = len(kernel)
-    out = kernel / np.repeat(history.divisor, units)
-    if not history.full:
-        for r in range(units):
-            for q in range(units):
-                out[r, q::units] = history.weights(np.ascontiguousarray(kernel[r, q::units]))
-    return out
 
 
 def lower_root(S: np.ndarray, least: np.ndarray) -> np.ndarray:
@@ -159,8 +116,10 @@ class UnitState(RecursionState):
     beta: np.ndarray  # (p,)
     n: int = 0
     factor_from: int = 0  # rows of the factor from here on are out of date
+    factor_known: int = 0  # but up to this column
     floored: int = 0
     ridge_from: int = 0
+    ridge_known: int = 0
     ridge_eps: float = 0.0
     ridge_least: float = 0.0
     # Rules that look ahead: Q, R, m above belong to y_n, where gradients are taken, and these to the weights w_n.
@@ -187,16 +146,15 @@ class UnitWeights(Recursion):
 
     def __init__(self, experiment: Experiment, network: TwoLayer, history: History, estimator: Estimator = ESTIMATOR):
         super().__init__(experiment, history, estimator)
-        self.network, self.state = network, UnitState.at_start(history.slots, network)
-        self.looks_ahead = experiment.update.looks_ahead
+        self.network, self.units, self.state = network, network.units, UnitState.at_start(history.slots, network)
+        self.looks_ahead, size = experiment.update.looks_ahead, history.slots * network.units
+        # (slots p,) where rows of matrices end; those of R end early, rounded up to a multiple of eight for `dot`
+        self._whole, self._one = np.full(size, size), np.eye(network.units)
+        self._stop = np.minimum(-(-np.repeat(history.stop, network.units) * network.units // 8) * 8, size)
         if self.looks_ahead:
             state = self.state
             state.Qw_row, state.Rw_row = np.zeros_like(state.Q_row), np.zeros_like(state.R_row)
             state.Qw_now, state.Qww, state.m_w = state.Q_now.copy(), state.Q_now.copy(), state.m.copy()
-
-    @property
-    def units(self) -> int:
-        return self.network.units
 
     @property
     def C_now(self) -> np.ndarray:
@@ -221,33 +179,30 @@ class UnitWeights(Recursion):
         first = int(self.history.order[-1]) * self.units
         return slice(first, first + self.units)
 
-    def _times(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        out = np.empty_like(A)
-        times(A, B, self.used, out)
-        return out
-
     def _against(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        out = np.empty((len(A), len(B)))
-        against(A, B, self.used, out)
-        return out
+        """A B^T of lines over slots."""
+        return against(A, B, self._whole, self.used)
+
+    def inner(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """A B^T of a few lines in order of time."""
+        return against(A, B, self._whole, A.shape[1])
 
     def noise_overlaps(self, row: UnitRow) -> UnitOverlaps:
         """b_j = <chi_n zeta_j^T>. Eq. [c-Q]."""
-        state, correlation = self.state, self.experiment.eta_0 * kernel_weights(self.history, row.M_C)
-        return UnitOverlaps(self._against(correlation, state.R), self._against(correlation, state.R_row))
+        state, correlation = self.state, self.experiment.eta_0 * self.history.unit_weights(row.M_C)
+        return UnitOverlaps(against(correlation, state.R, self._stop, self.used), self._against(correlation, state.R_row))
 
-    def step_coefficients(self, row: UnitRow) -> tuple[np.ndarray, np.ndarray]:
-        """keep (p, p) and memory (p, slots p) of a UnitDrive. Eqs. [c-h], [momentum]."""
-        now, memory = self.settings, kernel_weights(self.history, row.K_R)
+    def step_coefficients(self, row: UnitRow) -> UnitCoefficients:
+        """What samples and overlaps have in common in a step. Eqs. [c-h], [momentum]."""
+        now, memory = self.settings, self.history.unit_weights(row.K_R)
         if now.recoil:
-            memory[:, self.last] -= now.recoil / now.eta * np.eye(self.units)
-        return self.free * np.eye(self.units) - now.eta * row.delta_nu, memory
+            memory[:, self.last] -= now.recoil / now.eta * self._one
+        return UnitCoefficients(self.free * self._one - now.eta * row.delta_nu, memory)
 
-    def overlaps_of_step(self, row: UnitRow, noise: UnitOverlaps) -> UnitOverlaps:
+    def overlaps_of_step(self, step: UnitCoefficients, noise: UnitOverlaps) -> UnitOverlaps:
         """x_j, of the step before it is scaled, with the past and with w_n. Eq. [c-Q]."""
-        state, eta = self.state, self.settings.eta
-        keep, memory = self.step_coefficients(row)
-        past = keep @ state.Q_row + eta * self._times(memory, state.Q) + eta * noise.past
+        state, eta, (keep, memory) = self.state, self.settings.eta, step
+        past = keep @ state.Q_row + eta * times(memory, state.Q, self._whole, self.used) + eta * noise.past
         now = keep @ state.Q_now + eta * self._against(memory, state.Q_row) + eta * noise.now
         if self.settings.drift:
             past, now = past + self.settings.drift * state.Qw_row, now + self.settings.drift * state.Qw_now
@@ -257,22 +212,21 @@ class UnitWeights(Recursion):
         """What follows from row n; the state stays at step n. noise: that of the row, where known."""
         state, now, eta = self.state, self.settings, self.settings.eta
         noise = noise or self.noise_overlaps(row)
-        (keep, memory), x = self.step_coefficients(row), self.overlaps_of_step(row, noise)
+        keep, memory = step = self.step_coefficients(row)
+        x = self.overlaps_of_step(step, noise)
         b_z = keep @ noise.now.T + eta * self._against(memory, noise.past) + eta * row.M_C_now  # [c-Q]
-        r = keep @ state.R_row + eta * self._times(memory, state.R)  # [c-R]
         m_u = self.free * state.m - eta * row.mu  # [c-m]
         if now.recoil:
             m_u -= now.recoil * state.m_past[:, self.last].T
         back, chi_w = self._with_weights(row, keep, memory)
-        q_u = x.now @ keep.T + eta * self._against(x.past, memory) + eta * b_z + now.heat * np.eye(self.units)  # [c-Q]
+        q_u = x.now @ keep.T + eta * self._against(x.past, memory) + eta * b_z + now.heat * self._one  # [c-Q]
         if now.drift:  # x has its part already
             q_u += now.drift * (back + eta * chi_w.T)
-            r += now.drift * state.Rw_row
             m_u += now.drift * state.m_w
         q_u = 0.5 * (q_u + q_u.T)
         S = q_u + m_u @ m_u.T
         A = self.network.scale(S)  # [c-a]
-        following = UnitNext(A @ x.past, A @ x.now, A @ q_u @ A.T, A @ r, eta / self.experiment.eta_0 * A, A @ m_u, A @ back)
+        following = UnitNext(A @ x.past, A @ x.now, A @ q_u @ A.T, A @ m_u, A @ back)
         return UnitStepFromRow(UnitDrive(A, keep, memory, *self._noise(row), sqrt(now.heat), now.drift), following, S)
 
     def _with_weights(self, row: UnitRow, keep: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -281,28 +235,43 @@ class UnitWeights(Recursion):
         if not self.looks_ahead:
             return np.zeros((self.units, self.units)), np.zeros((self.units, self.units))
         state, eta = self.state, self.settings.eta
-        noise = self.experiment.eta_0 * self._against(kernel_weights(self.history, row.M_C), state.Rw_row)
+        noise = self.experiment.eta_0 * self._against(self.history.unit_weights(row.M_C), state.Rw_row)
         back = keep @ state.Qw_now.T + eta * self._against(memory, state.Qw_row) + eta * noise + self.settings.drift * state.Qww
         return back, noise
 
     def _noise(self, row: UnitRow) -> tuple[np.ndarray, np.ndarray]:
         """Weights (p, slots p) of chi_n given the past, and the root (p, p) of what is left of its covariance. Eq. [c-chi]."""
-        state, order, jitter = self.state, widened(self.history.order, self.units), self.estimator.jitter
-        state.floored += factor_rows(state.M_C, state.jitter, order, state.factor, state.factor_from)
-        state.factor_from = len(order)
-        lines, weights, white = row.M_C[:, order].copy(), np.zeros_like(row.M_C), jitter * np.diag(row.M_C_now)
-        known = np.empty_like(row.M_C_now)
-        solve_lines(state.factor, lines, known)
-        left = row.M_C_now + np.diag(white) - known
+        state, order, jitter = self.state, self._factored(), self.estimator.jitter
+        lines, weights, white = row.M_C.take(order, axis=1), np.zeros_like(row.M_C), jitter * np.diag(row.M_C_now)
+        half = solve_lines(state.factor, lines)
+        state.factor_known = keep_solved(state.factor, half)
+        left = row.M_C_now + np.diag(white) - self.inner(half, half)
         weights[:, order] = lines
         return weights, lower_root(left, 0.01 * white)
 
-    def advance(self, row: UnitRow, following: UnitNext, plan: Plan) -> None:
-        """Enter row n into the past (plan made by History.push for step n) and move to step n+1."""
-        state, p, merges = self.state, self.units, wide(plan.merges, self.units)
+    def _factored(self) -> np.ndarray:
+        """Bring the factor of M_C over the past up to date; returns the entries of the past in order of time."""
+        state, order = self.state, widened(self.history.order, self.units)
+        state.floored += factor_lines(state.M_C, state.jitter, order, state.factor, state.factor_from, state.factor_known)
+        state.factor_from = len(order)
+        return order
+
+    def _responses(self, drive: UnitDrive) -> tuple[np.ndarray, np.ndarray]:
+        """Row n+1 of R against the past (p, slots p), and R(n+1, n)."""
+        state, eta = self.state, self.settings.eta
+        r = drive.keep @ state.R_row + eta * times(drive.memory, state.R, self._stop, self.used)  # [c-R]
+        if drive.drift:
+            r += drive.drift * state.Rw_row
+        return drive.A @ r, eta / self.experiment.eta_0 * drive.A
+
+    def advance(self, row: UnitRow, after: UnitStepFromRow, plan: Plan) -> None:
+        """Enter row n into the past (plan made by History.push for step n) and move to step n+1. What samples do not need to go on
+        is computed here alone: a card works on them meanwhile."""
+        state, p, merges, following = self.state, self.units, wide(plan.merges, self.units), after.next
+        r, r_last = self._responses(after.drive)
         if self.looks_ahead:
-            following = self._nesterov_point(following, plan, merges)
-        Q_row, R_row, M_C, x, r = state.Q_row, state.R_row, row.M_C.copy(), following.Q_row, following.R_row
+            following, r, r_last = self._nesterov_point(following, r, r_last, plan, merges)
+        Q_row, R_row, M_C, x = state.Q_row, state.R_row, row.M_C.copy(), following.Q_row
         if len(merges):
             merge_matrices(merges, (state.Q, state.R, state.M_C))
             for rows in (Q_row, R_row, M_C, x, r, state.m_past, state.jitter[None]):
@@ -313,29 +282,40 @@ class UnitWeights(Recursion):
         state.R[s] = R_row
         state.M_C[s], state.M_C[:, s], state.M_C[s, s] = M_C, M_C.T, row.M_C_now
         state.jitter[s], state.m_past[:, s] = self.estimator.jitter * np.diag(row.M_C_now), state.m.T
-        x[:, s], r[:, s] = following.Q_with_last, following.R_last
+        x[:, s], r[:, s] = following.Q_with_last, r_last
         state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
         state.m, state.n = following.m, state.n + 1
-        for at in plan.joins:  # rows from there on are factored again
-            state.factor_from, state.ridge_from = min(state.factor_from, at * p), min(state.ridge_from, at * p)
+        for at in plan.joins:
+            self._join(at * p)
+        self._factored()
 
-    def _nesterov_point(self, following: UnitNext, plan: Plan, merges: np.ndarray) -> UnitNext:
-        """Row n+1 of y from that of w, y_{n+1} = (1 + beta) w_{n+1} - beta w_n; stores the row of w_{n+1} in the state. Eq.
-        [momentum]."""
+    def _join(self, at: int) -> None:
+        """Two blocks of the past have become one, whose rows begin at `at`: from there on factors are to be made again, up to that
+        column they are known."""
+        state, p = self.state, self.units
+        state.factor_from, state.factor_known = min(state.factor_from, at), min(state.factor_known, at)
+        state.ridge_from, state.ridge_known = min(state.ridge_from, at), min(state.ridge_known, at)
+        join_lines(state.factor, at, p, state.factor_known)
+        join_lines(state.ridge, at, p, state.ridge_known)
+
+    def _nesterov_point(self, following: UnitNext, r: np.ndarray, r_last: np.ndarray, plan: Plan, merges: np.ndarray
+                        ) -> tuple[UnitNext, np.ndarray, np.ndarray]:
+        """Row n+1 of y from that of w, y_{n+1} = (1 + beta) w_{n+1} - beta w_n, with r and r_last, its responses; stores the row of
+        w_{n+1} in the state. Eq. [momentum]."""
         state, beta = self.state, self.experiment.update.lookahead(self.state.n + 1)
         Qw_row, Rw_row, Qw_last, Qww, m_w = state.Qw_row, state.Rw_row, state.Qw_now, state.Qww, state.m_w
         norm, cross = following.Q_now, following.with_previous
-        state.Qw_row, state.Rw_row = following.Q_row.copy(), following.R_row.copy()
+        state.Qw_row, state.Rw_row = following.Q_row.copy(), r.copy()
         for line in (*state.Qw_row, *state.Rw_row):
             merge_vectors(merges, (line,))
         s = slice(plan.slot * self.units, (plan.slot + 1) * self.units)
-        state.Qw_row[:, s], state.Rw_row[:, s] = following.Q_with_last, following.R_last
+        state.Qw_row[:, s], state.Rw_row[:, s] = following.Q_with_last, r_last
         state.Qw_now, state.Qww, state.m_w = (1 + beta) * norm - beta * cross, norm, following.m
-        return following._replace(
+        ahead = following._replace(
             Q_row=(1 + beta) * following.Q_row - beta * Qw_row, Q_with_last=(1 + beta) * following.Q_with_last - beta * Qw_last,
             Q_now=(1 + beta) ** 2 * norm + beta**2 * Qww - beta * (1 + beta) * (cross + cross.T),
-            R_row=(1 + beta) * following.R_row - beta * Rw_row, R_last=(1 + beta) * following.R_last,
             m=(1 + beta) * following.m - beta * m_w)
+        return ahead, (1 + beta) * r - beta * Rw_row, (1 + beta) * r_last
 
     def push(self, output: np.ndarray, hidden: np.ndarray) -> None:
         """a and beta from <(s/l) dv/da> and <(s/l) dv/dbeta> (p,) of step n; called after `advance`. Eq. [c-second]."""

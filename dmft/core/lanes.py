@@ -15,6 +15,7 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic
 
 SUM_LANES = 8
+LINES_TOGETHER = 4  # arrays that are worked on together
 PREFETCH_PAST = 320  # how far ahead of their use numbers of a stored past are asked for, in entries: a sample or two
 ELEMENTS = {types.float64: ir.DoubleType(), types.float32: ir.FloatType()}
 
@@ -120,3 +121,55 @@ def add_lanes(_context, out, weight, b, count):
         return context.get_dummy_value()
 
     return types.void(out, types.float64, b, types.intp), codegen
+
+
+def _check_four(several: Any) -> Any:
+    """The type of each of four arrays as above."""
+    if not (isinstance(several, types.UniTuple) and several.count == LINES_TOGETHER):
+        raise TypingError(f"a tuple of four arrays of one type is wanted, not {several}")
+    check(several.dtype)
+    return several.dtype
+
+
+@intrinsic
+def four_lane_sums(_context, lines, b, count):
+    """four_lane_sums(lines, b, count): `lane_sums` of each of four lines with b, all of double precision: 32 sums. b is loaded once
+    for them, and no sum waits for the one before it."""
+    kind = _check_four(lines)
+    check(double=kind)
+    check(double=b)
+
+    def codegen(context, builder, signature, args):
+        sums = [cgutils.alloca_once_value(builder, ir.Constant(DOUBLES, [0.0] * SUM_LANES)) for _ in range(LINES_TOGETHER)]
+        with cgutils.for_range(builder, args[2]) as loop:
+            right = _load(context, builder, b, args[1], loop.index)
+            for k in range(LINES_TOGETHER):
+                left = _load(context, builder, kind, builder.extract_value(args[0], k), loop.index)
+                builder.store(_product_and_sum(builder, b, left, right, builder.load(sums[k])), sums[k])
+        totals = [builder.load(each) for each in sums]
+        lanes = [builder.extract_element(total, ir.Constant(ir.IntType(32), lane)) for total in totals for lane in range(SUM_LANES)]
+        return context.make_tuple(builder, signature.return_type, lanes)
+
+    return types.UniTuple(types.float64, LINES_TOGETHER * SUM_LANES)(lines, b, types.intp), codegen
+
+
+@intrinsic
+def add_four_lanes(_context, out, weights, rows, count):
+    """add_four_lanes(out, weights, rows, count): out[k] += weights[i] * rows[i][k] for k < 8 count, one row i after the other, four
+    of them, all of double precision. out is loaded and stored once for them; it does not overlap with them."""
+    kind = _check_four(rows)
+    check(double=kind)
+    check(double=out)
+
+    def codegen(context, builder, signature, args):
+        each = [repeated(builder, DOUBLES, builder.extract_value(args[1], k)) for k in range(LINES_TOGETHER)]
+        with cgutils.for_range(builder, args[3]) as loop:
+            total = _load(context, builder, out, args[0], loop.index)
+            for k in range(LINES_TOGETHER):
+                numbers = _load(context, builder, kind, builder.extract_value(args[2], k), loop.index)
+                total = _product_and_sum(builder, kind, each[k], numbers, total)
+            place = _place(context, builder, out, args[0], loop.index)
+            builder.store(total, builder.bitcast(place, DOUBLES.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    return types.void(out, types.UniTuple(types.float64, LINES_TOGETHER), rows, types.intp), codegen

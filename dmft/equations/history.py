@@ -210,6 +210,15 @@ def _weights(order, first, size, jumps, sums, out):
         out[order[i]] -= (to_older + to_newer) * spread / w
 
 
+@njit(**UNCOUNTED)
+def _unit_weights(order, first, size, jumps, sums, out):
+    """The same for every pair of units of a kernel row (p, slots p)."""
+    units = len(sums)
+    for r in range(units):
+        for q in range(units):
+            _weights(order, first, size, jumps, sums[r, q::units], out[r, q::units])
+
+
 class Layout(NamedTuple):
     """Where blocks lie: `settled` slots for those that stay as they are, then levels, the highest one first."""
 
@@ -327,6 +336,14 @@ class History:
         out = kernel / self.divisor
         if not self.full and not self.closed:
             _weights(self.order, self.first, self.size, self._jumps, kernel, out)
+        return out
+
+    def unit_weights(self, kernel: np.ndarray) -> np.ndarray:
+        """`weights` for every pair of units of a kernel row (p, slots p)."""
+        if self.full:
+            return kernel.copy()
+        out = kernel / np.repeat(self.divisor, len(kernel))
+        _unit_weights(self.order, self.first, self.size, self._jumps, kernel, out)
         return out
 
     def extends(self, earlier: History) -> bool:

@@ -96,12 +96,16 @@ class Kept(NamedTuple):
     def means(self, sums: np.ndarray, history: History, i: int, hidden: int, source: np.ndarray | None = None) -> np.ndarray:
         """(i,) averages over the cells before row i, from sums over blocks (slots,), which never span two cells. source (n,): the
         learning rates that make a density of sums of K_R or Gam."""
+        return self.means_in_time(sums[history.order], history.first[history.order], i, hidden, source)
+
+    def means_in_time(self, sums: np.ndarray, first: np.ndarray, i: int, hidden: int, source: np.ndarray | None) -> np.ndarray:
+        """The same from sums over blocks in order of time, (blocks, ...); first (blocks,): their first steps. (i, ...)"""
+        if not i:
+            return np.zeros((0, *sums.shape[1:]))
         begin, end = self.grid[:i] + hidden, self.upto[:i] + hidden + 1
         below = end - begin if source is None else _between(source, begin, end)
-        if not i:
-            return np.zeros(0)
-        first = history.first[history.order]
-        return _between(sums[history.order], first.searchsorted(begin), first.searchsorted(end)) / below
+        found = _between(sums, first.searchsorted(begin), first.searchsorted(end))
+        return found / below.reshape(-1, *(1,) * (sums.ndim - 1))
 
     def empty(self, temperatures: bool = False) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Maps and columns, to be filled by `enter_row`."""
@@ -111,11 +115,14 @@ class Kept(NamedTuple):
 
 
 def _between(values: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Sums over values[begin : end], for arrays of begins and ends; a stretch of one value is that value."""
+    """Sums over values[begin : end] (blocks, ...), for arrays of begins and ends; a stretch of one value is that value."""
     if np.all(end - begin == 1):
         return values[begin]
-    total = np.append(0.0, np.cumsum(values))
-    return np.where(end - begin == 1, values[begin], total[end] - total[begin])
+    total = np.zeros((len(values) + 1, *values.shape[1:]))
+    np.cumsum(values, axis=0, out=total[1:])
+    found = total[end] - total[begin]
+    found[end - begin == 1] = values[begin[end - begin == 1]]
+    return found
 
 
 def history_for(experiment: Experiment, per_level: int | None, wanted: Wanted, steps: int | None = None) -> History:

@@ -182,14 +182,14 @@ def projection(constraint: str, S: np.ndarray) -> np.ndarray:
     units = len(S)
     if constraint == "none":
         return np.eye(units)
-    values, vectors = np.linalg.eigh(S) if np.isfinite(S).all() else (np.full(units, np.nan), S)
-    if not (np.diag(S) > 0).all() or constraint == "orthonormal" and not (values > 0).all():
+    if not (np.diag(S) > 0).all():
         return np.full((units, units), np.nan)
     if constraint == "units":
         return np.diag(unit_scale(np.diag(S)))
     if constraint == "frobenius":
         return frobenius_scale(np.trace(S), units) * np.eye(units)
-    return (vectors / np.sqrt(values)) @ vectors.T
+    values, vectors = np.linalg.eigh(S) if np.isfinite(S).all() else (np.full(units, np.nan), S)
+    return (vectors / np.sqrt(values)) @ vectors.T if (values > 0).all() else np.full((units, units), np.nan)
 
 
 def activation_of(name: str, smoothing: float) -> Activation:

@@ -253,13 +253,15 @@ class TheoryJob:
         return f"{self.run.theory.method}, {which} of {self._asked}"
 
     def abreast(self) -> int:
-        """Replicas that a rank takes at a time: on a card as many as fit, which go by the same launches."""
+        """Replicas that a rank takes at a time: on a card as many as fit, which go by the same launches. Networks go in turn, the
+        card at one while the host is at the other, for which two are enough."""
         self._card = None
-        if self.setup.gpu is None or self.run.has_network or self._asked - self.finished <= self.comm.size:
+        if self.setup.gpu is None or self._asked - self.finished <= self.comm.size:
             return 1
         self._card = Card(self.setup.gpu)
         room = min(self.comm.gather(_room(self.setup, self.comm)))
-        return max(1, int(MEMORY_SHARE * room / self.setup.check_memory(Comm(), room)))
+        fit = int(MEMORY_SHARE * room / self.setup.check_memory(Comm(), room))
+        return max(1, min(fit, 2) if self.run.has_network else fit)
 
     def step(self, replicas: list[Replica]) -> None:
         step_abreast(replicas) if self._card else replicas[0].step()

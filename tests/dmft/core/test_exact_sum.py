@@ -74,3 +74,11 @@ def test_several_arrays_at_once():
     together = Comm().sums_exact([a, b])
     np.testing.assert_array_equal(together[0], Comm().sum_exact(a))
     np.testing.assert_array_equal(together[1], Comm().sum_exact(b))
+
+
+@pytest.mark.slow
+def test_threads_change_nothing():
+    terms = numbers((-12, 12), sums=2000)
+    out, work = np.empty((2000, exact_sum.SUM_NUMBERS), np.int64), np.empty((3, 5, exact_sum.SUMS_TOGETHER))
+    exact_sum._digits_shared(terms, out, work, work.view(np.int64))
+    np.testing.assert_array_equal(out, digits(terms))
