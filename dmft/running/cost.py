@@ -41,7 +41,7 @@ STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
 # On one H200 (docs/notes/performance.md): seconds of the host for a step of a solution, seconds per byte of samples on the card,
 # and bytes a second at which the simulator reads its data; seconds per entry of a shared data matrix and start.
 GPU_STEP, GPU_BYTE = 0.3e-3, 0.3e-12
-GPU_UNIT_STEP, GPU_UNIT_PAIR = 1.0e-3, 4e-9  # of a network: the host's seconds of a step, and per unit and pair of entries of Q
+GPU_UNIT_STEP, GPU_UNIT_PAIR = 1.3e-3, 1.2e-9  # of a network: the host's seconds of a step, and per unit and pair of entries of Q
 GPU_READ = 4.2e12
 GPU_UNIT = 0.12  # by which every unit of a network makes a step of the simulator longer: 1.12, 1.22, 1.47 for p = 1, 2, 4
 GPU_SHARED_ENTRY, GPU_SHARED_STEP = 0.12e-12, 40e-6  # and seconds of a step at least
