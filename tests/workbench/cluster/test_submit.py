@@ -39,7 +39,7 @@ def test_pairs_go_along():
         ("problem.alpha=2", "problem.m0=0.2", "theory.seed=1"), ("problem.alpha=2", "problem.m0=0.2", "theory.seed=2"),
         ("problem.alpha=3", "problem.m0=0.1", "theory.seed=1"), ("problem.alpha=3", "problem.m0=0.1", "theory.seed=2")]
     for arrays, said in (([Along("problem.m0=1,2")], "after the --grid"),
-                         (["theory.seed=1,2", Along("problem.m0=0.1")], "1 values for the 2")):
+                         (["theory.seed=1,2", Along("problem.m0=0.1")], "1 for the 2 values")):
         with pytest.raises(RunError, match=said):
             grid(arrays)
 
