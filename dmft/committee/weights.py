@@ -14,7 +14,8 @@ import numpy as np
 from numba import njit
 
 from dmft.core.compiled import UNCOUNTED
-from dmft.equations.history import NONE, History, Plan
+from dmft.equations.blocks import NONE
+from dmft.equations.history import History, Plan
 from dmft.equations.noise import backward, dot, factor_rows, forward
 from dmft.equations.recursion import merge_matrices, merge_vectors
 from dmft.equations.stepping import Recursion, RecursionState

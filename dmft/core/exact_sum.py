@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+from numba import get_num_threads, njit, prange
 
-from dmft.core.compiled import INNER, UNCOUNTED
+from dmft.core.compiled import FREE, INNER, UNCOUNTED
 
 SUM_NUMBERS = 4  # numbers of a sum: place of its highest digit, and three digits from there downwards
 ZERO = -64  # place of a sum without terms, below that of any number
@@ -22,6 +22,9 @@ BASE = 2.0**32
 SUMS_TOGETHER = 512  # sums worked on at a time
 LOWEST = -32  # place of the smallest numbers
 HALVES = 2.0 ** (-16.0 * np.arange(LOWEST, 32))  # 2**(-16 place) of every place
+
+DIGIT_ROOM = np.empty((5, SUMS_TOGETHER))  # room for `digits`
+DIGIT_BITS = DIGIT_ROOM[0].view(np.int64)
 
 
 @njit(**INNER)
@@ -41,10 +44,10 @@ def _cut(term, half):
     return high, middle, np.trunc((rest - middle) * BASE)
 
 
-@njit(**UNCOUNTED)
+@njit(**FREE)
 def _digits(terms, out, work, bits):
-    """`digits` with room to work in: (5, TILE) numbers, of which `bits` shows the first as they are written. Four lines of terms
-    are taken at a time, so that the sums are loaded and stored a quarter as often."""
+    """`digits` of terms (count, sums) with room to work in: (5, SUMS_TOGETHER) numbers, of which `bits` shows the first as they are
+    written. Four lines of terms are taken at a time, so that the sums are loaded and stored a quarter as often."""
     largest, half, high, middle, low = work[0], work[1], work[2], work[3], work[4]
     fours = len(terms) - len(terms) % 4
     for first in range(0, len(out), SUMS_TOGETHER):
@@ -89,13 +92,26 @@ def _digits(terms, out, work, bits):
             out[first + i, 1], out[first + i, 2], out[first + i, 3] = np.int64(high[i]), np.int64(middle[i]), np.int64(low[i])
 
 
+@njit(**UNCOUNTED, parallel=True)
+def _digits_abreast(terms, out, work, bits):
+    """`_digits` of several arrays, a thread each; compiled when first called."""
+    sums = terms.shape[2]
+    for k in prange(len(terms)):
+        _digits(terms[k], out[k * sums : (k + 1) * sums], work[k], bits[k, 0])
+
+
 def digits(terms: np.ndarray, out: np.ndarray) -> None:
-    """Sums of terms (count, sums) over the first axis, as digits, into out (sums, WIDTH): `add` joins them, `value` reads them.
+    """Sums of terms (several, count, sums) over the axis in the middle, as digits, into out (several x sums, SUM_NUMBERS): `add`
+    joins them, `value` reads them.
     The inner loops run over sums and have no branches, so that the compiler can vectorise them; where a term is not finite the
     digits mean nothing. Digits are added as floating point numbers, because few processors turn several of these into integers at
     a time: they are whole and below BASE, so that sums of up to 2**21 terms are exact."""
-    work = np.empty((5, SUMS_TOGETHER))
-    _digits(terms, out, work, work[0].view(np.int64))
+    several, _, sums = terms.shape
+    if several > 1 and get_num_threads() > 1:
+        work = np.empty((several, *DIGIT_ROOM.shape))
+        return _digits_abreast(terms, out, work, work.view(np.int64))
+    for k, each in enumerate(terms):
+        _digits(each, out[k * sums : (k + 1) * sums], DIGIT_ROOM, DIGIT_BITS)
 
 
 @njit(**UNCOUNTED)

@@ -22,7 +22,7 @@ def numbers(spread: tuple[int, int], sums: int = 700, terms: int = 64) -> np.nda
 
 def digits(terms: np.ndarray) -> np.ndarray:
     out = np.empty((terms.shape[1], exact_sum.SUM_NUMBERS), np.int64)
-    exact_sum.digits(np.ascontiguousarray(terms), out)
+    exact_sum.digits(np.ascontiguousarray(terms)[None], out)
     return out
 
 
