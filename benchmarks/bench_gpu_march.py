@@ -2,7 +2,8 @@
 
 python benchmarks/bench_gpu_march.py [STEPS [SAMPLES]]      (default: 10000 100000)
 
-One solution alone, two in one process (the host then works on one while the card works on the other), and eight ranks that share
+One solution alone, two and eight in one process (in two companies: the host is at one while the card is at the other; with
+NUMBA_NUM_THREADS threads at the solutions of a company), and eight ranks that share
 the card by NVIDIA's MPS, as `mpirun -n 8 dmft solve --device gpu` does, with one solution or two each. A step is one of all
 solutions, over the last hundred, when the history is full. Ranks begin these together, and their steps are counted until the first
 one is done, so that all of them are at work all the time. The share of the bandwidth counts what the kernels of a step have to
@@ -31,6 +32,7 @@ from dmft.core.parallel import Comm  # noqa: E402
 from dmft.core.sharing import share_cards, visible_cards  # noqa: E402
 from dmft.equations.history import History  # noqa: E402
 from dmft.equations.kernels import Wanted  # noqa: E402
+from dmft.samples.gpu import Card  # noqa: E402
 from dmft.samples.sampling import PARTS, Sampling  # noqa: E402
 from dmft.solvers.blocks import step_together  # noqa: E402
 from dmft.solvers.march import March  # noqa: E402
@@ -70,7 +72,8 @@ def marched(case: Case, rank: int, card: Gpu, together: Callable[[], object], pr
     counts how many are done."""
     samplings = [Sampling(case.samples, 1, (rank * case.solutions + k,), frozenset(PARTS), SHARE) for k in range(case.solutions)]
     p = problem(case.algorithm, case.steps, m0=0.5)
-    marches = [March(p, sampling, BLOCKS_PER_LEVEL, Wanted.plain(p.steps), Comm(), np.float32, card) for sampling in samplings]
+    company = Card(card)
+    marches = [March(p, sampling, BLOCKS_PER_LEVEL, Wanted.plain(p.steps), Comm(), np.float32, company) for sampling in samplings]
     step_together(marches, Comm())  # compiles
     together()
     first = time.perf_counter()
@@ -172,7 +175,8 @@ def main() -> None:
         return print(f"left out: {error}")
     limit = bandwidth(card, card.zeros(2 << 30, np.float32))
     single = [Case("gd", GD, steps, samples), Case("persistent_sgd", PERSISTENT, steps, samples),
-              Case("gd", GD, steps, samples, solutions=2), Case("gd", GD, steps, 4 * samples), Case("gd", GD, steps, FEW)]
+              Case("gd", GD, steps, 4 * samples), Case("gd", GD, steps, FEW)]
+    single += [Case("gd", GD, steps, count, solutions) for solutions in (2, 8) for count in (samples, FEW)]
     shared = [Case("gd", GD, steps, count, solutions, RANKS) for count in (samples, FEW) for solutions in (1, 2)]
     rows = [line(case, alone(case, card), limit) for case in single]
     if turns := share_cards(max(RANKS, visible_cards() + 1)):  # all of them take the first card

@@ -19,7 +19,8 @@ from dmft.committee.rows import SumPlaces, sums_in_use
 from dmft.committee.weights import UnitDrive, UnitState, widened
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, WARP, Gpu, source
-from dmft.equations.history import NONE, History, Plan
+from dmft.equations.blocks import NONE
+from dmft.equations.history import History, Plan
 from dmft.model.cuda_loss import activation_source, loss_source
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source

@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 from dmft.core.compiled import INNER
-from dmft.equations.history import NONE
+from dmft.equations.blocks import NONE
 from dmft.samples.tangents import OVERSHOOT
 
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dmft.committee.algebra import against, factor_lines, join_lines, keep_solved, solve_lines, times
-from dmft.equations.history import NONE, History, Plan
+from dmft.equations.blocks import NONE
+from dmft.equations.history import History, Plan
 from dmft.equations.recursion import merge_matrices, merge_vectors
 from dmft.equations.stepping import Recursion, RecursionState
 from dmft.equations.tuning import ESTIMATOR, Estimator

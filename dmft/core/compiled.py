@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 from numba import njit
 from numba.core.errors import NumbaError
 
@@ -17,6 +18,17 @@ ENTRY: dict[str, Any] = {"cache": True, "no_cfunc_wrapper": True}
 UNCOUNTED: dict[str, Any] = {**ENTRY, "_nrt": False}
 # Functions that compiled ones alone call: without an entry from Python they compile faster, above all where arguments are tuples.
 INNER: dict[str, Any] = {**UNCOUNTED, "no_cpython_wrapper": True}
+
+# Functions that may run beside Python in a thread of their own.
+FREE: dict[str, Any] = {**UNCOUNTED, "nogil": True}
+# Functions whose text takes the place of the call: a function may not return a tuple with a record in it.
+IN_PLACE: dict[str, Any] = {**INNER, "inline": "always"}
+
+
+def record(**kinds: type) -> np.dtype:
+    """The type of numbers with names that compiled functions read and change, as `numbers.name` there and in Python: entries of an
+    array of it are views."""
+    return np.dtype((np.record, [(name, np.int64 if kind is int else np.float64) for name, kind in kinds.items()]))
 
 
 def compiled_scalar(where: str, function: Callable[..., Any], arguments: str,

@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numba import get_num_threads, njit, prange
 
-from dmft.core.compiled import INNER, UNCOUNTED
+from dmft.core.compiled import FREE, INNER, UNCOUNTED
 
 SUM_NUMBERS = 4  # numbers of a sum: place of its highest digit, and three digits from there downwards
 ZERO = -64  # place of a sum without terms, below that of any number
@@ -25,6 +25,9 @@ LOWEST = -32  # place of the smallest numbers
 HALVES = 2.0 ** (-16.0 * np.arange(LOWEST, 32))  # 2**(-16 place) of every place
 FIRST_NORMAL = -29  # place from which on the last of three digits counts in units of a normal number
 PLACE_UNITS = 2.0 ** (32.0 * np.arange(FIRST_NORMAL - 2, 32))  # 2**(32 (place - 2)) of every place from there on
+
+DIGIT_ROOM = np.empty((5, SUMS_TOGETHER))  # room for `digits`
+DIGIT_BITS = DIGIT_ROOM[0].view(np.int64)
 
 
 @njit(**INNER)
@@ -44,10 +47,10 @@ def _cut(term, half):
     return high, middle, np.trunc((rest - middle) * BASE)
 
 
-@njit(**UNCOUNTED)
+@njit(**FREE)
 def _digits(terms, begin, end, out, work, bits):
-    """`digits` of the sums begin .. end-1 with room to work in: (5, TILE) numbers, of which `bits` shows the first as they are
-    written. Four lines of terms are taken at a time, so that the sums are loaded and stored a quarter as often."""
+    """`digits` of the sums begin .. end-1 of terms (count, sums), with room to work in: (5, SUMS_TOGETHER) numbers, of which `bits`
+    shows the first as they are written. Four lines of terms are taken at a time: sums are loaded and stored a quarter as often."""
     largest, half, high, middle, low = work[0], work[1], work[2], work[3], work[4]
     fours = len(terms) - len(terms) % 4
     for first in range(begin, end, SUMS_TOGETHER):
@@ -92,24 +95,29 @@ def _digits(terms, begin, end, out, work, bits):
             out[first + i, 1], out[first + i, 2], out[first + i, 3] = np.int64(high[i]), np.int64(middle[i]), np.int64(low[i])
 
 
+@njit(**UNCOUNTED, parallel=True)
+def _digits_shared(terms, parts, out, work, bits):
+    """`_digits` of several arrays, of each in so many parts, a thread for every part; compiled when first called."""
+    sums = terms.shape[2]
+    for piece in prange(len(terms) * parts):
+        k, part = piece // parts, piece % parts
+        _digits(terms[k], part * sums // parts, (part + 1) * sums // parts, out[k * sums : (k + 1) * sums], work[piece],
+                bits[piece, 0])
+
+
 def digits(terms: np.ndarray, out: np.ndarray) -> None:
-    """Sums of terms (count, sums) over the first axis, as digits, into out (sums, WIDTH): `add` joins them, `value` reads them.
+    """Sums of terms (several, count, sums) over the axis in the middle, as digits, into out (several x sums, SUM_NUMBERS): `add`
+    joins them, `value` reads them.
     The inner loops run over sums and have no branches, so that the compiler can vectorise them; where a term is not finite the
     digits mean nothing. Digits are added as floating point numbers, because few processors turn several of these into integers at
     a time: they are whole and below BASE, so that sums of up to 2**21 terms are exact."""
-    threads = 1 if len(out) < SUMS_SHARED_FROM else get_num_threads()
-    work = np.empty((threads, 5, SUMS_TOGETHER))
-    if threads > 1:
-        _digits_shared(terms, out, work, work.view(np.int64))
-    else:
-        _digits(terms, 0, len(out), out, work[0], work[0, 0].view(np.int64))
-
-
-@njit(**UNCOUNTED, parallel=True)
-def _digits_shared(terms, out, work, bits):
-    parts, sums = len(work), len(out)
-    for part in prange(parts):
-        _digits(terms, part * sums // parts, (part + 1) * sums // parts, out, work[part], bits[part, 0])
+    (several, _, sums), threads = terms.shape, get_num_threads()
+    parts = threads if several == 1 and sums >= SUMS_SHARED_FROM else 1
+    if threads > 1 and several * parts > 1:
+        work = np.empty((several * parts, *DIGIT_ROOM.shape))
+        return _digits_shared(terms, parts, out, work, work.view(np.int64))
+    for k, each in enumerate(terms):
+        _digits(each, 0, sums, out[k * sums : (k + 1) * sums], DIGIT_ROOM, DIGIT_BITS)
 
 
 @njit(**UNCOUNTED)

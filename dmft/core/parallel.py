@@ -52,11 +52,12 @@ class Comm:
         return self.sums_exact([partials])[0]
 
     def sums_exact(self, several: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """`sum_exact` of several arrays by a single reduction."""
-        ends = list(accumulate((partials.shape[1] for partials in several), initial=0))
+        """`sum_exact` of several arrays by a single reduction. An array may also be (several, blocks here, L), for (several, L)."""
+        wide = [np.ascontiguousarray(partials if partials.ndim == 3 else partials[None], np.float64) for partials in several]
+        ends = list(accumulate((len(partials) * partials.shape[2] for partials in wide), initial=0))
         totals = np.empty((ends[-1], exact_sum.SUM_NUMBERS), np.int64)
-        for partials, first, last in zip(several, ends, ends[1:], strict=False):
-            exact_sum.digits(np.ascontiguousarray(partials, np.float64), totals[first:last])
+        for partials, first, last in zip(wide, ends, ends[1:], strict=False):
+            exact_sum.digits(partials, totals[first:last])
         if self.size > 1:
             operation, unit = _exact_sum_mpi()
             step = _SLICE // (totals.itemsize * exact_sum.SUM_NUMBERS)
@@ -64,7 +65,8 @@ class Comm:
                 here = totals[first : first + step]
                 self._comm.Allreduce(_mpi().IN_PLACE, [here, len(here), unit], op=operation)
         values = exact_sum.value(totals)
-        return [values[first:last] for first, last in zip(ends, ends[1:], strict=False)]
+        return [values[first:last].reshape(*partials.shape[:-2], partials.shape[-1])
+                for partials, first, last in zip(several, ends, ends[1:], strict=False)]
 
     def bcast(self, value: Value, root: int = 0) -> Value:
         """The root's value on every rank."""

@@ -35,15 +35,15 @@ def local(after: np.ndarray, before: np.ndarray, Gamma: np.ndarray) -> np.ndarra
 def temperatures(weights: WeightDynamics, steps: np.ndarray, chi: np.ndarray) -> Temperatures:
     """Those of row n at steps k < n, each of which is, with its neighbours, a block by itself. chi: response to a force from k
     on."""
-    state, order = weights.state, weights.history.order
+    state, order, Q_now = weights.state, weights.history.order, weights.number("Q_now")
     first = weights.history.first[order]
 
     def Q(at: np.ndarray) -> np.ndarray:
         """Q(n, k); NaN before t = 0."""
         place = np.minimum(np.searchsorted(first, at), first.size - 1)
-        return np.where(at >= weights.experiment.hidden, np.where(at == weights.n, state.Q_now, state.Q_row[order[place]]), np.nan)
+        return np.where(at >= weights.experiment.hidden, np.where(at == weights.n, Q_now, state.Q_row[order[place]]), np.nan)
 
     at, before, after = Q(steps), Q(steps - 1), Q(steps + 1)
     Gamma = weights.experiment.eta_0 * state.R_row[order[np.searchsorted(first, steps)]]
-    D = secant(state.Q_now, float(state.Q_row[order[-1]]), at, before)
+    D = secant(Q_now, float(state.Q_row[order[-1]]), at, before)
     return Temperatures(D, D / chi, local(after, before, Gamma))  # [fdt-secant]

@@ -23,15 +23,31 @@ common row length, because four rows are read at a time. A block that goes up a 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from copy import copy
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from dmft.core.compiled import UNCOUNTED
+from dmft.equations.blocks import (
+    BEFORE,
+    FIRST,
+    HELD,
+    IN_ORDER,
+    INTO,
+    JOINS,
+    OLDER,
+    SIZE,
+    BlockRule,
+    BlockTable,
+    blocks_of,
+    kernel_weights,
+    push_step,
+    push_steps,
+)
 
 SLOT_GROUP = 4
-NONE = -1  # in the place of the newer block of a merge: the older one moves alone
 MOST_LEVELS = 48  # more than any number of steps needs
 
 
@@ -76,147 +92,33 @@ def fences(steps: int, early: int, jumps: Iterable[int] = (), pins: Iterable[int
 
 
 @njit(**UNCOUNTED)
-def _empty(low, size):
-    """The first empty slot from `low` on."""
-    slot = low
-    while size[slot]:
-        slot += 1
-    return slot
-
-
-class BlockTable(NamedTuple):
-    """Where the blocks are, for compiled code."""
-
-    per_level: int
-    lows: np.ndarray  # (levels,) first slot of each level
-    stretch: np.ndarray  # (steps,) which stretch between two fences a step lies in
-    whole: np.ndarray  # how long a stretch is
-    first: np.ndarray  # (slots,) first step of the block in each slot
-    size: np.ndarray  # (slots,) its number of steps
-    order: np.ndarray  # slots, oldest first
-    held: np.ndarray  # (levels,) how many blocks each level has
-    merges: np.ndarray  # (levels, 3) what the last step merged, as of a Plan
-    joins: np.ndarray  # (levels,)
-
-
-@njit(**UNCOUNTED)
-def push_step(step, blocks, count, settled):
-    """Enter a step into a BlockTable of so many blocks; returns the numbers of `merges` and `joins`, the new slot, and how many
-    blocks there are and have settled."""
-    per_level, lows, stretch, whole, first, size, order, held, merges, joins = blocks
-    full = 0
-    while full < len(held) and held[full] >= per_level:
-        full += 1
-    moved = joined = 0
-    for level in range(full - 1, -1, -1):
-        at = count  # where the oldest block of this level is in the order of time
-        for k in range(level + 1):
-            at -= held[k]
-        older, newer = order[at], NONE
-        begin, both, mine = first[older], size[older], stretch[first[older]]
-        size[older] = 0
-        held[level] -= 1
-        if at == settled and both == whole[mine]:
-            into = settled
-            settled += 1
-        else:
-            if held[level] and stretch[first[order[at + 1]]] == mine:
-                newer = order[at + 1]
-                both += size[newer]
-                size[newer] = 0
-                held[level] -= 1
-                joins[joined] = at
-                joined += 1
-                count -= 1
-                for i in range(at + 1, count):
-                    order[i] = order[i + 1]
-            into = _empty(lows[level + 1], size)
-            held[level + 1] += 1
-        order[at], first[into], size[into] = into, begin, both
-        merges[moved, 0], merges[moved, 1], merges[moved, 2] = older, newer, into
-        moved += 1
-    slot = _empty(lows[0], size)
-    first[slot], size[slot], order[count] = step, 1, slot
-    held[0] += 1
-    return moved, joined, slot, count + 1, settled
-
-
-@njit(**UNCOUNTED)
-def _tried(steps, blocks, most):
+def _tried(steps, rule, tables, most):
     """How many blocks settle in so many steps, and into most (levels,) how many slots of each level are ever in use: the plan,
     tried out with levels of one slot more than they can fill."""
-    count, settled, settling, width = 0, 0, len(blocks.whole), blocks.per_level + 1
+    blocks, settling, width = blocks_of(tables, 0), len(rule.whole), rule.per_level + 1
     for step in range(steps):
-        moved, _, slot, count, settled = push_step(step, blocks, count, settled)
-        most[0] = max(most[0], slot - blocks.lows[0] + 1)
-        for k in range(moved):
-            level, place = divmod(blocks.merges[k, 2] - settling, width)
+        push_step(step, rule, blocks)
+        most[0] = max(most[0], blocks.counts.slot - rule.lows[0] + 1)
+        for k in range(blocks.counts.moved):
+            level, place = divmod(blocks.levels[INTO, k] - settling, width)
             if level >= 0:
                 most[level] = max(most[level], place + 1)
-    return settled
+    return blocks.counts.settled
 
 
 @njit(**UNCOUNTED)
-def _beside(order, first, size, jumps, i, way, least):
-    """The neighbours of the block at place i of the order, before it (way = -1) or after it (way = 1): the place of the last one of
-    so many blocks that they have at least `least` steps together, and how many steps they have. Where a jump or the end of the past
-    comes before, half of that will do; 0 steps where there are fewer."""
-    place, steps = i, 0
-    while steps < least:
-        beyond = place + way
-        if beyond < 0 or beyond == len(order) or jumps[first[order[max(place, beyond)]]]:
-            return place, steps if 2 * steps >= least else 0
-        place = beyond
-        steps += size[order[place]]
-    return place, steps
+def _weights_of(at, rule, tables, sums, out):
+    """`kernel_weights` of one of several solutions."""
+    kernel_weights(rule, blocks_of(tables, at), sums, out)
 
 
 @njit(**UNCOUNTED)
-def _weights(order, first, size, jumps, sums, out):
-    """See `History.weights`; out: sums over blocks divided by their sizes."""
-    for i in range(1, len(order)):
-        w = size[order[i]]
-        if w == 1:
-            continue
-        # Neighbours shorter than half of the block (rests before a fence, waiting steps) are taken together with the next ones: the
-        # mean of a few steps is noise, which a slope across many steps would multiply by their number.
-        oldest, steps = _beside(order, first, size, jumps, i, -1, (w + 1) // 2)
-        newest, steps_newer = _beside(order, first, size, jumps, i, 1, (w + 1) // 2)
-        older, newer = range(oldest, i if steps else oldest), range(i + 1, newest + 1 if steps_newer else i + 1)
-        # Means over stretches at centres -d, 0, d' of a parabola with slope b in the middle; v: variance of a step in its block.
-        d, d_newer, v = (steps + w) / 2.0, (steps_newer + w) / 2.0, (w * w - 1) / 12.0
-        e, e_newer = d * d + (steps * steps - 1) / 12.0 - v, d_newer * d_newer + (steps_newer * steps_newer - 1) / 12.0 - v
-        if steps and steps_newer:
-            scale = 1.0 / (d_newer * e + d * e_newer)
-            to_older, to_newer = -e_newer * scale, e * scale
-        elif steps:
-            to_older, to_newer = -1.0 / d, 0.0
-        elif steps_newer:
-            to_older, to_newer = 0.0, 1.0 / d_newer
-        else:
-            continue
-        before = after = 0.0
-        for k in older:
-            before += sums[order[k]]
-        for k in newer:
-            after += sums[order[k]]
-        mean = sums[order[i]] / w
-        slope = to_older * (before / max(steps, 1) - mean) + to_newer * (after / max(steps_newer, 1) - mean)
-        spread = w * v * slope  # times the slope of what is summed, which the same neighbours tell
-        for k in older:
-            out[order[k]] += to_older * spread / steps
-        for k in newer:
-            out[order[k]] += to_newer * spread / steps_newer
-        out[order[i]] -= (to_older + to_newer) * spread / w
-
-
-@njit(**UNCOUNTED)
-def _unit_weights(order, first, size, jumps, sums, out):
+def _unit_weights_of(at, rule, tables, sums, out):
     """The same for every pair of units of a kernel row (p, slots p)."""
-    units = len(sums)
+    blocks, units = blocks_of(tables, at), len(sums)
     for r in range(units):
         for q in range(units):
-            _weights(order, first, size, jumps, sums[r, q::units], out[r, q::units])
+            kernel_weights(rule, blocks, sums[r, q::units], out[r, q::units])
 
 
 class Layout(NamedTuple):
@@ -229,12 +131,9 @@ class Layout(NamedTuple):
     def smallest(cls, steps: int, per_level: int, stretch: np.ndarray, whole: np.ndarray) -> Layout:
         """The fewest slots, in groups of four, that hold so many steps."""
         levels, width = np.arange(MOST_LEVELS), per_level + 1
-        slots = len(whole) + width * MOST_LEVELS
-        first, size, order = (np.zeros(slots, np.int64) for _ in range(3))
-        held, joins, most = (np.zeros_like(levels) for _ in range(3))
-        blocks = BlockTable(per_level, len(whole) + width * levels, stretch, whole, first, size, order, held,
-                            np.zeros((MOST_LEVELS, 3), np.int64), joins)
-        settled = _tried(steps, blocks, most)
+        most, unused = np.zeros_like(levels), np.zeros(0, np.int64)
+        rule = BlockRule(per_level, False, len(whole) + width * levels, stretch, whole, np.zeros(0, bool), unused)
+        settled = _tried(steps, rule, BlockTable.empty(len(whole) + width * MOST_LEVELS, MOST_LEVELS), most)
         return cls(grouped(settled), tuple(grouped(int(count)) for count in most if count))
 
     @property
@@ -266,6 +165,8 @@ class History:
     across a block, which is to be shorter beside its distance from the start (1 + s/per_level steps) for that. Slopes within blocks
     make these marches unstable: kernels follow C and R at once."""
 
+    slopes: ClassVar[bool] = True  # whether kernels vary within blocks, where these are long
+
     def __init__(self, steps: int, per_level: int | None = None, jumps: Iterable[int] = (), pins: Iterable[int] = (),
                  closed: bool = False, fine: Iterable[int] = ()):
         self.steps, self.closed = (steps := max(steps, 1)), closed
@@ -274,24 +175,18 @@ class History:
         self.pins = np.array(sorted({int(n) for n in pins}), np.int64)
         early = max(self.per_level // (1 if closed else 2), 1)
         self.fences = np.array([0, steps]) if self.full else fences(steps, early, jumps, self.pins, fine)
-        self._jumps = np.zeros(steps + 1, bool)
-        self._jumps[[int(n) for n in jumps if n < steps]] = True
-        self._stretch, self._whole = np.searchsorted(self.fences, np.arange(steps), side="right") - 1, np.diff(self.fences)
-        self.layout = (Layout(0, (grouped(steps),)) if self.full else
-                       Layout.smallest(steps, self.per_level, self._stretch, self._whole))
-        self.slots, self._lows = self.layout.slots, self.layout.lows
+        jumping = np.zeros(steps + 1, bool)
+        jumping[[int(n) for n in jumps if n < steps]] = True
+        stretch, whole = np.searchsorted(self.fences, np.arange(steps), side="right") - 1, np.diff(self.fences)
+        self.layout = Layout(0, (grouped(steps),)) if self.full else Layout.smallest(steps, self.per_level, stretch, whole)
+        self.slots, lows = self.layout.slots, self.layout.lows
         # In a full history slots fill in order of time, so a row ends at its own group of four.
         self.stop = grouped(np.arange(self.slots) + 1) if self.full else self.layout.stop()
         self.offset = np.concatenate(([0], np.cumsum(self.stop)[:-1]))
         self.packed = int(self.stop.sum())  # tangents of a sample, all rows
-        self.first = np.zeros(self.slots, np.int64)  # first step of the block in each slot
-        self.size = np.zeros(self.slots, np.int64)  # its number of steps, 0 for an empty slot
-        self.divisor = np.ones(self.slots)  # its number of steps, 1 for an empty slot: what turns a sum over a block into a mean
-        self.upto = 0  # slots from here on have never been in use
-        self._order = np.zeros(self.slots, np.int64)
-        self._count = self._settled = 0
-        self._held = np.zeros(len(self.layout.widths), np.int64)
-        self._merges, self._joins = np.zeros((len(self._held), 3), np.int64), np.zeros(len(self._held), np.int64)
+        eights = np.minimum(-(-self.stop // 8) * 8, self.slots)
+        self.rule = BlockRule(self.per_level, self.slopes and not self.full and not closed, lows, stretch, whole, jumping, eights)
+        self.tables, self.at = BlockTable.empty(self.slots, self.levels), 0  # in which table it is, and where
 
     @property
     def levels(self) -> int:
@@ -299,33 +194,55 @@ class History:
         return len(self.layout.widths)
 
     @property
+    def blocks(self) -> BlockTable:
+        """Where the blocks are; these arrays change with every step."""
+        return BlockTable(self.tables.slots[self.at], self.tables.levels[self.at], self.tables.counts[self.at])
+
+    @property
     def order(self) -> np.ndarray:
         """The slots in use, oldest first."""
-        return self._order[: self._count]
+        return self.tables.slots[self.at, IN_ORDER, : self.tables.counts["blocks"][self.at]].copy()
+
+    @property
+    def first(self) -> np.ndarray:
+        """(slots,) first step of the block in each slot."""
+        return self.tables.slots[self.at, FIRST]
+
+    @property
+    def size(self) -> np.ndarray:
+        """(slots,) its number of steps, 0 for an empty slot."""
+        return self.tables.slots[self.at, SIZE]
+
+    @property
+    def divisor(self) -> np.ndarray:
+        """(slots,) its number of steps, 1 for an empty slot: what turns a sum over a block into a mean."""
+        return np.maximum(self.size, 1.0)
+
+    @property
+    def upto(self) -> int:
+        """Slots from here on have never been in use."""
+        return int(self.tables.counts["upto"][self.at])
 
     def push(self, step: int) -> Plan:
         """Make room for `step` and enter it; returns what the arrays over slots must do accordingly. RuntimeError where there are
         more steps than the history was made for."""
         if step >= self.steps:
             raise RuntimeError(f"no room for step {step}: the history was made for {self.steps} steps")
-        moved, joined, slot, self._count, self._settled = push_step(step, self._blocks(), self._count, self._settled)
-        self.divisor, self.upto = np.maximum(self.size, 1.0), max(self.upto, slot + 1)
-        return Plan(self._merges[:moved].copy(), slot, tuple(self._joins[:joined].tolist()))
+        push_steps(step, np.array([self.at]), self.rule, self.tables)
+        return self.plan
 
-    def _blocks(self) -> BlockTable:
-        self._order = self._order.copy()  # plans and callers may hold the old order
-        return BlockTable(self.per_level, self._lows, self._stretch, self._whole, self.first, self.size, self._order, self._held,
-                          self._merges, self._joins)
+    @property
+    def plan(self) -> Plan:
+        """What the last step did."""
+        levels, counts = self.tables.levels[self.at], self.tables.counts
+        moved, joined, slot = (int(counts[name][self.at]) for name in ("moved", "joined", "slot"))
+        return Plan(np.ascontiguousarray(levels[OLDER : INTO + 1, :moved].T), slot, tuple(levels[JOINS, :joined].tolist()))
 
-    def pushing(self) -> tuple[BlockTable, int, int, int]:
-        """The arguments of `push_step` besides the step, for compiled loops over many steps; and the end of the slots ever in use.
-        `pushed` takes over what they left in the arrays."""
-        return self._blocks(), self._count, self._settled, self.upto
-
-    def pushed(self, count: int, settled: int, upto: int) -> None:
-        """After such a loop: how many blocks there are and have settled, and the end of the slots that were ever in use."""
-        self._count, self._settled, self.upto = count, settled, upto
-        self.divisor = np.maximum(self.size, 1.0)
+    def as_it_is(self) -> History:
+        """A copy that later steps leave alone."""
+        own = copy(self)
+        own.tables = BlockTable(*(array.copy() for array in self.tables))
+        return own
 
     def weights(self, kernel: np.ndarray) -> np.ndarray:
         """(slots,) weights w with sum_k K(n,k) x_k = sum_I w_I X_I, from sums K(n,I) of a kernel over blocks, and sums X_I of
@@ -333,17 +250,14 @@ class History:
         slope_K slope_X sum_(k in I) (k - centre)^2. A slope is that of the parabola with the right means over a block and the
         stretches beside it, at least half as long, linear in the sums; across a jump it sees nothing. Blocks of one step need none
         of this. Eq. [dyadic]."""
-        out = kernel / self.divisor
-        if not self.full and not self.closed:
-            _weights(self.order, self.first, self.size, self._jumps, kernel, out)
+        out = np.empty(self.slots)
+        _weights_of(self.at, self.rule, self.tables, kernel, out)
         return out
 
     def unit_weights(self, kernel: np.ndarray) -> np.ndarray:
         """`weights` for every pair of units of a kernel row (p, slots p)."""
-        if self.full:
-            return kernel.copy()
-        out = kernel / np.repeat(self.divisor, len(kernel))
-        _unit_weights(self.order, self.first, self.size, self._jumps, kernel, out)
+        out = np.empty(kernel.shape)
+        _unit_weights_of(self.at, self.rule, self.tables, kernel, out)
         return out
 
     def extends(self, earlier: History) -> bool:
@@ -360,9 +274,11 @@ class History:
         return {"first": self.first, "size": self.size, "order": self.order}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self.first[:], self.size[:] = arrays["first"], arrays["size"]
-        self._count = len(arrays["order"])
-        self._order[: self._count] = arrays["order"]
-        self.divisor, self.upto = np.maximum(self.size, 1.0), int(self.order.max(initial=-1)) + 1
-        self._settled = int(np.count_nonzero(self.size[: self.layout.settled]))
-        self._held[:] = [np.count_nonzero(self.size[low : low + width]) for low, width in zip(self._lows, self.layout.widths)]
+        blocks, count = self.blocks, len(arrays["order"])
+        blocks.slots[FIRST], blocks.slots[SIZE] = arrays["first"], arrays["size"]
+        blocks.slots[[IN_ORDER, BEFORE], :count] = arrays["order"]
+        blocks.counts.blocks, blocks.counts.before = count, count
+        blocks.counts.upto = arrays["order"].max(initial=-1) + 1
+        blocks.counts.settled = np.count_nonzero(self.size[: self.layout.settled])
+        blocks.levels[HELD] = [np.count_nonzero(self.size[low : low + width])
+                               for low, width in zip(self.rule.lows, self.layout.widths)]

@@ -30,11 +30,13 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from dmft.core.compiled import UNCOUNTED
-from dmft.equations.noise import backward, dot, factor_rows, forward
-from dmft.equations.recursion import against_past
+from dmft.core.compiled import IN_PLACE, INNER, UNCOUNTED
+from dmft.equations.blocks import IN_ORDER, SIZE, blocks_of, used_slots
+from dmft.equations.noise import backward, dot, forward
+from dmft.equations.recursion import Correlations, against_past
+from dmft.equations.state import B_PAST, E_PAST, OF_Q, Q_ROW, ROOM, ROW_K_R, solution_of
+from dmft.equations.steps import factor_ridge, last_slot, noise_overlaps, step_coefficients
 from dmft.equations.tuning import ESTIMATOR, Estimator
-from dmft.equations.weights import NoiseOverlaps, Row, WeightDynamics
 
 
 class FieldOverlaps(NamedTuple):
@@ -52,94 +54,97 @@ class IdentityResidual(NamedTuple):
     largest: float  # largest |e_j| over all steps j, with e constant across a block
 
 
-@njit(**UNCOUNTED, error_model="numpy")
-def _residual(step, free, recoil, last, noise, correlations, overlaps, divisor, used, e):
-    """e_j of the past, into e (slots,), and of the present, and the largest |e_j|. overlaps: alpha <g_n h_j>; last: slot of step
-    n - 1."""
-    x_now = against_past(step, noise, correlations, used, e)
-    eta, (Q, Q_row, Q_now), (past, now) = step.eta, correlations, overlaps
-    Q_last, largest = Q[last], 0.0
-    for j in range(len(e)):
-        e[j] = (free * Q_row[j] - recoil * Q_last[j] - e[j]) / eta - past[j]
-        each = abs(e[j]) / divisor[j]
-        if each > largest or each != each:  # NaN counts
-            largest = each
-    return (free * Q_now - recoil * Q_row[last] - x_now) / eta - now, largest
-
-
 def trusted_share(carriers: int, samples: int, estimator: Estimator = ESTIMATOR) -> float:
     """K_T/K as the ridge takes it on a loss with barriers. carriers: samples with tangents."""
     trusted = max(estimator.trusted_share * samples, estimator.least_trusted)
     return min(carriers, trusted, estimator.most_trusted) / samples
 
 
-def identity_residual(weights: WeightDynamics, row: Row, overlaps: FieldOverlaps, noise: NoiseOverlaps | None = None
-                      ) -> IdentityResidual:
-    """The residual of the identity for a row as it was estimated. Eq. [ibp]. overlaps: alpha <g_n h_j>; noise: those of the row,
-    where known."""
-    history, recoil, past = weights.history, weights.settings.recoil, np.empty(weights.history.slots)
-    last = history.order[-1] if recoil else 0
-    now, largest = _residual(weights.step_coefficients(row), weights.free, recoil, last, noise or weights.noise_overlaps(row),
-                             weights.state.correlations, overlaps, history.divisor, weights.used, past)
-    return IdentityResidual(past, now, max(largest, abs(now)))
+@njit(**INNER, error_model="numpy")
+def find_residual(given, rule, blocks, one, overlaps):
+    """The residual of the identity for the row as it was estimated, where its overlaps with the noise are known. Eq. [ibp].
+    overlaps: FieldOverlaps."""
+    now, e, Q, Q_row, size = one.now, one.work[E_PAST], one.matrices[OF_Q], one.vectors[Q_ROW], blocks.slots[SIZE]
+    step = step_coefficients(given, rule, blocks, one)
+    x_now = against_past(step, (one.work[B_PAST], now.b_now), Correlations(Q, Q_row, now.Q_now), used_slots(blocks), e)
+    eta, recoil, free = given.eta, given.recoil, given.inertia - given.eta * given.ridge
+    last = last_slot(blocks) if recoil != 0.0 else 0
+    Q_last, largest = Q[last], 0.0
+    for j in range(len(e)):
+        e[j] = (free * Q_row[j] - recoil * Q_last[j] - e[j]) / eta - overlaps.past[j]
+        each = abs(e[j]) / max(size[j], 1)
+        if each > largest or each != each:  # NaN counts
+            largest = each
+    now.residual = (free * now.Q_now - recoil * Q_row[last] - x_now) / eta - overlaps.now
+    now.largest = abs(now.residual) if abs(now.residual) > largest else largest
 
 
-def corrected(weights: WeightDynamics, row: Row, residual: IdentityResidual, g_squared: float, share: float, spread: float) -> Row:
-    """The row with its response corrected. g_squared: <g_n^2>; share: K_T/K as far as it is trusted; spread: variance
-    of g'_n sum_k T_nk over samples."""
-    eps = ridge_strength(weights, g_squared, share, spread)
-    return row if eps is None else solved(weights, row, residual, eps)
+@njit(**INNER, error_model="numpy")
+def ridge_strength(by, blocks, one, g_squared, share, spread):
+    """eps; 0 where tangents have no noise. g_squared: <g_n^2>; share: K_T/K as far as it is trusted; spread: variance of
+    g'_n sum_k T_nk over samples. Eq. [ibp]."""
+    s2, Q = by.ridge_prior * spread / (spread + by.ridge_alike), one.matrices[OF_Q]
+    if not s2 > 0.0:
+        return 0.0
+    trace = 0.0
+    for i in range(blocks.counts.blocks):
+        slot = blocks.slots[IN_ORDER, i]
+        trace += Q[slot, slot] / blocks.slots[SIZE, slot]
+    trace += one.now.Q_now
+    sampled, least = share * g_squared * (one.now.n + 1) / s2, by.ridge_floor * trace  # [ibp]
+    return least if least > sampled else sampled  # where nothing is left to learn (g = 0) Q alone would be singular
 
 
-def ridge_strength(weights: WeightDynamics, g_squared: float, share: float, spread: float) -> float | None:
-    """eps; None where tangents have no noise."""
-    estimator = weights.estimator
-    s2 = estimator.ridge_prior * spread / (spread + estimator.ridge_alike)
-    if s2 == 0.0:
-        return None
-    state, order = weights.state, weights.history.order
-    # Where nothing is left to learn (g = 0) Q alone would be singular.
-    trace = float((state.Q.diagonal()[order] / weights.history.divisor[order]).sum()) + state.Q_now
-    return max(share * g_squared * (state.n + 1) / s2, estimator.ridge_floor * trace)  # [ibp]
+@njit(**IN_PLACE)
+def keep_factor(by, blocks, one, eps):
+    """Bring the Cholesky factor of Q + eps D over the past up to date. Once m is close to 1, little is left of Q, and noise may
+    give it negative eigenvalues: eps is then raised until Q + eps D has none, and comes down slowly."""
+    now = one.now
+    now.ridge_least *= by.ridge_decay
+    eps = now.ridge_least if now.ridge_least > eps else eps
+    if not eps / by.ridge_stale < now.ridge_eps < eps * by.ridge_stale:
+        now.ridge_eps, now.ridge_from = eps, 0
+    while factor_ridge(blocks, one) and now.ridge_eps < by.ridge_max:
+        now.ridge_eps, now.ridge_from = by.ridge_stale * now.ridge_eps, 0
+        now.ridge_least = now.ridge_eps
+    now.ridge_from = blocks.counts.blocks
 
 
-@njit(**UNCOUNTED, error_model="numpy")
-def _solve(L, order, size, Q_row, variance, least, past, now, x, K_R):
-    """Correct M_R in place; returns u of the present step. L: factor of Q + eps D over the past, in order of time; Q_row, variance:
-    what the present step adds to Q + eps D; least: of its pivot; past, now: e_j; x (3, steps of the past): room to work in."""
-    count, cross, alone, e = len(order), x[0], x[1], x[2]
+@njit(**INNER, error_model="numpy")
+def correct_row(by, blocks, one, eps):
+    """Correct the row by rho -= D u with (Q + eps D) u = e. Eq. [ibp]."""
+    keep_factor(by, blocks, one, eps)
+    now, order, size, K_R = one.now, blocks.slots[IN_ORDER], blocks.slots[SIZE], one.work[ROW_K_R]
+    count, cross, alone, e = blocks.counts.blocks, one.work[ROOM], one.work[ROOM + 1], one.work[ROOM + 2]
     for i in range(count):
-        cross[i] = Q_row[order[i]]
-        alone[i] = e[i] = past[order[i]]
+        cross[i] = one.vectors[Q_ROW, order[i]]
+        alone[i] = e[i] = one.work[E_PAST, order[i]]
     # The present step is the last unknown: it is solved for first, then the past given its value.
-    forward(L, x[:2], count)
-    left = variance - dot(cross, cross, count)
-    backward(L, x[:2], count)
-    u = (now - dot(cross, e, count)) / (least if left < least else left)
+    forward(one.ridge, one.work[ROOM : ROOM + 2], count)
+    left = now.Q_now + now.ridge_eps - dot(cross, cross, count)
+    backward(one.ridge, one.work[ROOM : ROOM + 2], count)
+    u = (now.residual - dot(cross, e, count)) / (now.ridge_eps if left < now.ridge_eps else left)
     for i in range(count):
         K_R[order[i]] += size[order[i]] * (alone[i] - u * cross[i])
-    return u
+    now.delta_nu -= u
 
 
-def solved(weights: WeightDynamics, row: Row, residual: IdentityResidual, eps: float) -> Row:
-    """The row corrected by rho -= D u with (Q + eps D) u = e. Eq. [ibp]."""
-    state, history, K_R = weights.state, weights.history, row.K_R.copy()
-    _keep_factor(weights, history.order, eps)
-    now = _solve(state.ridge, history.order, history.divisor, state.Q_row, state.Q_now + state.ridge_eps, state.ridge_eps,
-                 residual.past, residual.now, np.empty((3, len(history.order))), K_R)
-    return row._replace(K_R=K_R, delta_nu=row.delta_nu - now)
+# Of one of several solutions, for rows beside that of the step.
+@njit(**UNCOUNTED)
+def residual_at(at, overlaps, given, rule, tables, solutions):
+    """`find_residual`, and the overlaps with the noise before."""
+    blocks, one = blocks_of(tables, at), solution_of(solutions, at)
+    noise_overlaps(given[0], rule, blocks, one)
+    find_residual(given[0], rule, blocks, one, overlaps)
 
 
-def _keep_factor(weights: WeightDynamics, order: np.ndarray, eps: float) -> None:
-    """Bring the Cholesky factor of Q + eps D over the past up to date; order: slots in order of time. Once m is close to 1, little
-    is left of Q, and noise may give it negative eigenvalues: eps is then raised until Q + eps D has none, and comes down slowly."""
-    state, stale = weights.state, weights.estimator.ridge_stale
-    state.ridge_least *= weights.estimator.ridge_decay
-    eps = max(eps, state.ridge_least)
-    if not eps / stale < state.ridge_eps < eps * stale:
-        state.ridge_eps, state.ridge_from = eps, 0
-    while factor_rows(state.Q, state.ridge_eps * weights.history.size, order, state.ridge, min(state.ridge_from, len(order))) \
-            and state.ridge_eps < weights.estimator.ridge_max:
-        state.ridge_eps, state.ridge_from = stale * state.ridge_eps, 0
-        state.ridge_least = state.ridge_eps
-    state.ridge_from = len(order)
+@njit(**UNCOUNTED)
+def ridge_at(at, g_squared, share, spread, by, tables, solutions):
+    """`ridge_strength`."""
+    return ridge_strength(by[0], blocks_of(tables, at), solution_of(solutions, at), g_squared, share, spread)
+
+
+@njit(**UNCOUNTED)
+def correct_at(at, eps, by, tables, solutions):
+    """`correct_row`."""
+    correct_row(by[0], blocks_of(tables, at), solution_of(solutions, at), eps)

@@ -153,8 +153,8 @@ def enter_row(maps: dict[str, np.ndarray], columns: dict[str, np.ndarray], kept:
     in_map, in_columns = visible in kept.grid[i : i + 1], kept.times[line] == visible
     if not (in_map or in_columns):
         return
-    rates = e.eta_n[: weights.n]
-    rows = (("M_C", row.M_C, row.M_C_now, None), ("C", state.Q_row + state.m * state.m_past, state.Q_now + state.m**2, None),
+    rates, m = e.eta_n[: weights.n], weights.m
+    rows = (("M_C", row.M_C, row.M_C_now, None), ("C", state.Q_row + m * state.m_past, weights.number("Q_now") + m**2, None),
             ("M_R", row.K_R, 0.0, rates), ("R", e.eta_0 * state.R_row, 0.0, rates))
     waited = int(kept.waiting.searchsorted(visible))
     slots = history.order[np.searchsorted(history.first[history.order], kept.waiting[:waited] + e.hidden)]

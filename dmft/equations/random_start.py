@@ -12,18 +12,16 @@ weights.py. V is quadratic in K1: rows are averaged over replicas first, and V i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import copy
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from dmft.equations.history import History
-from dmft.equations.ibp import FieldOverlaps, IdentityResidual, identity_residual, ridge_strength, solved
+from dmft.equations.ibp import FieldOverlaps, IdentityResidual
 from dmft.equations.kernels import Kept, Wanted
 from dmft.equations.recursion import merge_columns
 from dmft.equations.rows import InUse
-from dmft.equations.weights import NextRow, Row, WeightDynamics, WeightState
+from dmft.equations.weights import NextRow, Row, WeightDynamics
 from dmft.files.layouts import RANDOM_KERNELS
 from dmft.model.experiment import Experiment
 
@@ -47,7 +45,7 @@ def identity_gap(weights: WeightDynamics, row: Row, sums: np.ndarray) -> Identit
     h0, so that [ibp] holds with the weight h0^2 on both sides, with the same Q and R."""
     alpha, slots = weights.experiment.alpha, weights.history.slots
     overlaps = sums[OVERLAP_SCALARS + 2 * slots :]
-    return identity_residual(weights, row, FieldOverlaps(alpha * overlaps, alpha * sums[FIELD]))
+    return weights.identity_residual(row, FieldOverlaps(alpha * overlaps, alpha * sums[FIELD]))
 
 
 class OverlapRows(NamedTuple):
@@ -87,18 +85,18 @@ class OverlapKernels:
 
     def __init__(self, steps: int, slots: int):
         self.rows = OverlapRows.empty(steps, slots)
-        self._ridge, self._eps, self._upto = np.zeros((slots, slots)), 0.0, 0
+        self._ridge, self._eps, self._upto = np.zeros((1, slots, slots)), 0.0, 0
 
     def estimate(self, weights: WeightDynamics, sums: np.ndarray, carried: float, use: InUse) -> Row:
         """Row n, with K1 corrected by the identity as M_R is. sums: of `overlap_sums`; carried: weight of the samples with
         tangents. The ridge is smaller than that of K_R by `random_trust`, so small that all tangents may count in it, `share` and
         not `trusted`."""
-        row = raw_row(weights, sums, carried)
+        row, weights = raw_row(weights, sums, carried), weights.beside()
         if not use.identity:
             return row
         spread = max(float(sums[K1_RESPONSE2] / carried - (sums[K1_RESPONSE] / carried) ** 2), 0.0)
-        eps = ridge_strength(weights, sums[NOISE] / weights.estimator.random_trust, use.share, spread)
-        return row if eps is None else self._solved(weights, row, identity_gap(weights, row, sums), 2.0 ** np.floor(np.log2(eps)))
+        eps = weights.ridge_strength(sums[NOISE] / weights.estimator.random_trust, use.share, spread)
+        return row if eps == 0.0 else self._solved(weights, row, identity_gap(weights, row, sums), 2.0 ** np.floor(np.log2(eps)))
 
     def forget(self, joins: tuple[int, ...]) -> None:
         """Rows of the factor from the first join of a Plan on are out of date. (They are not rotated, as those of the weights are:
@@ -106,11 +104,12 @@ class OverlapKernels:
         self._upto = min((self._upto, *joins))
 
     def _solved(self, weights: WeightDynamics, row: Row, residual: IdentityResidual, eps: float) -> Row:
-        """ibp.solved with this object's factor instead of that of the weights."""
-        own = copy(weights)
-        own.state = replace(weights.state, ridge=self._ridge, ridge_eps=self._eps, ridge_from=self._upto, ridge_least=0.0)
-        done = solved(own, row, residual, eps)
-        self._eps, self._upto = own.state.ridge_eps, own.state.ridge_from
+        """`WeightDynamics.corrected` with this object's factor in the place of that of the weights."""
+        weights.place(weights.solutions._replace(ridge=self._ridge), weights.at)
+        now = weights.now
+        now.ridge_eps, now.ridge_from, now.ridge_least = self._eps, self._upto, 0.0
+        done = weights.corrected(row, residual, eps)
+        self._eps, self._upto = float(now.ridge_eps), int(now.ridge_from)
         return done
 
 
@@ -126,21 +125,20 @@ def fluctuations(experiment: Experiment, history: History, rows: OverlapRows, wa
     """V and the gain from the rows of K1 and Z: the recursion of Q with K1(n,n) for delta_nu, -K1 for eta M_R, Z for M_C, and the
     a_n of the m = 0 march. Eq. [random-V]. The field m of the state holds the gain. NaN from the first step whose rows are not
     known. history: as that of the march, empty; wanted: entries of the kernels, None for no kernels."""
-    dynamics = WeightDynamics(experiment, history)
-    dynamics.state = WeightState.at_start(history.slots, 1.0, experiment.h_start_variance)
+    dynamics = WeightDynamics(experiment, history, start=(1.0, experiment.h_start_variance))
     V, gain = np.full(experiment.steps + 1, np.nan), np.full(experiment.steps + 1, np.nan)
     kept = Kept.of(history, 0, wanted) if wanted else None
     kernels = {name: np.full((len(kept.grid), len(kept.grid)), np.nan) for name in RANDOM_KERNELS} if kept else {}
     for n in range(experiment.steps + 1):
-        state = dynamics.state
-        V[n], gain[n] = state.Q_now, state.m
+        state, m = dynamics.state, dynamics.m
+        V[n], gain[n] = dynamics.number("Q_now"), m
         row = rows.row(n)
         if kept:
             _keep_row(kernels, kept, dynamics, row)
         if n == experiment.steps or not np.isfinite(rows.a[n]):
             break
         step, a = dynamics.unscaled(row), float(rows.a[n])
-        gain_u = step.keep * state.m + dynamics.eta * float(step.memory @ state.m_past)
+        gain_u = step.keep * m + dynamics.eta * float(step.memory @ state.m_past)
         unit = dynamics.eta / experiment.eta_0
         following = NextRow(a * step.x, a * step.x_now, a**2 * step.q_u, a * step.r, a * unit, a * gain_u, 0.0)
         dynamics.advance(row, following, history.push(n))
@@ -178,7 +176,7 @@ def _keep_row(kernels: dict[str, np.ndarray], kept: Kept, dynamics: WeightDynami
     i = int(kept.grid.searchsorted(n))
     if n not in kept.grid[i : i + 1]:
         return
-    for name, past, now in (("V", state.Q_row, state.Q_now), ("Z", row.M_C, row.M_C_now)):
+    for name, past, now in (("V", state.Q_row, dynamics.number("Q_now")), ("Z", row.M_C, row.M_C_now)):
         kernels[name][i, : i + 1] = kernels[name][: i + 1, i] = np.append(kept.means(past, history, i, 0), now)
     kernels["K1"][i] = 0.0
     kernels["K1"][i, : i + 1] = np.append(kept.means(-row.K_R, history, i, 0, dynamics.experiment.eta_n[:n]), row.delta_nu)

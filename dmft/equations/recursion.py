@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from dmft.core.compiled import INNER, UNCOUNTED
-from dmft.equations.history import NONE
+from dmft.equations.blocks import NONE
 from dmft.equations.noise import dot
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from dmft.core.compiled import UNCOUNTED
-from dmft.equations.ibp import FieldOverlaps, IdentityResidual, corrected, identity_residual
+from dmft.core.compiled import FREE, IN_PLACE, UNCOUNTED
+from dmft.equations.blocks import blocks_of, kernel_weights, used_slots
+from dmft.equations.ibp import FieldOverlaps, correct_row, find_residual, ridge_strength
 from dmft.equations.noise import dot
+from dmft.equations.state import M_PAST, MEMORY, ROOM, ROW_K_R, ROW_M_C, solution_of
+from dmft.equations.steps import noise_overlaps
 from dmft.equations.tuning import ESTIMATOR
-from dmft.equations.weights import NoiseOverlaps, Row, StepFromRow, WeightDynamics
 from dmft.model.curves import PER_STEP, defined
 from dmft.model.experiment import Experiment
 
@@ -35,51 +36,54 @@ class InUse(NamedTuple):
     late: float = ESTIMATOR.control_fade_time  # infinite where no response grows
 
 
-class Estimate(NamedTuple):
-    """Row n, and what the row as sampled fails the identity [ibp] by, where it was asked; then its overlaps with the noise are
-    known, too."""
-
-    row: Row
-    residual: IdentityResidual | None
-    noise: NoiseOverlaps | None
-
-
-def estimate_row(weights: WeightDynamics, sums: np.ndarray, use: InUse) -> Estimate:
-    """Row n of the kernels from the sums of `Samples.row_sums` over all samples (weights add up to one)."""
-    alpha, m, slots = weights.experiment.alpha, weights.m, weights.history.slots
-    products, responses, overlaps = (sums[SCALARS + k * slots : SCALARS + (k + 1) * slots] for k in range(GROUPS))
-    row = Row(
-        delta_nu=alpha * sums[GP],  # [dmft-nu]
-        mu=alpha * sums[GK],  # [dmft-mu]
-        M_C_now=alpha * sums[GG],  # [dmft-MC]
-        M_C=alpha * products,  # [dmft-MC]
-        K_R=-alpha * (responses / sums[CARRIED] if use.identity else responses),  # [dmft-MR]
-    )
-    residual, noise, spread = None, None, 0.0
+@njit(**IN_PLACE)
+def estimate(sums, use, given, by, rule, blocks, one):
+    """Row n of the kernels from the sums of `Samples.row_sums` over all samples (weights add up to one), and what pushes the
+    intercept."""
+    alpha, now, M_C, K_R = given.alpha, one.now, one.work[ROW_M_C], one.work[ROW_K_R]
+    slots = len(M_C)
+    now.delta_nu = alpha * sums[GP]  # [dmft-nu]
+    now.mu = alpha * sums[GK]  # [dmft-mu]
+    now.M_C_now = alpha * sums[GG]  # [dmft-MC]
+    for j in range(slots):
+        response = sums[SCALARS + slots + j]
+        M_C[j] = alpha * sums[SCALARS + j]  # [dmft-MC]
+        K_R[j] = -alpha * (response / sums[CARRIED] if use.identity else response)  # [dmft-MR]
+    now.push = sums[PUSH]
+    now.residual = now.largest = spread = 0.0
     if use.identity:
-        noise = weights.noise_overlaps(row)
-        residual = identity_residual(weights, row, FieldOverlaps(alpha * overlaps, alpha * (sums[GH] - m * sums[GK])), noise)
-        spread = max(float(sums[RESPONSE2] / sums[CARRIED] - (sums[RESPONSE] / sums[CARRIED]) ** 2), 0.0)
-        row = corrected(weights, row, residual, sums[GG], use.trusted, spread)  # [ibp]
-    if weights.experiment.centred:
-        return Estimate(row._replace(mu=0.0), residual, noise)  # by symmetry
-    if use.stein:
-        row = _controlled(weights, row, sums, use.faint * spread / use.share, use.late)
-    return Estimate(row, residual, noise)
+        noise_overlaps(given, rule, blocks, one)
+        overlaps = one.work[ROOM]
+        for j in range(slots):
+            overlaps[j] = alpha * sums[SCALARS + 2 * slots + j]
+        find_residual(given, rule, blocks, one, FieldOverlaps(overlaps, alpha * (sums[GH] - now.m * sums[GK])))
+        response = sums[RESPONSE] / sums[CARRIED]
+        spread = sums[RESPONSE2] / sums[CARRIED] - response * response
+        spread = 0.0 if spread < 0.0 else spread
+        eps = ridge_strength(by, blocks, one, sums[GG], use.trusted, spread)
+        if eps != 0.0:
+            correct_row(by, blocks, one, eps)  # [ibp]
+    if given.centred:
+        now.mu = 0.0  # by symmetry
+    elif use.stein:
+        now.mu = controlled(sums, use, spread, given, by, rule, blocks, one)
 
 
-def _controlled(weights: WeightDynamics, row: Row, sums: np.ndarray, faint: float, late: float) -> Row:
+@njit(**IN_PLACE)
+def controlled(sums, use, spread, given, by, rule, blocks, one):
     """mu from <g k> and from integration by parts in h0, mu = E_n + alpha <g' Y + dg/dy dy/dh0>, with a coefficient that is not
     fitted to the samples. E_n is what comes through the m_k h0 of the fields, known from the row; the rest is what the data model
-    says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. faint: what <g^2> is
-    held against, `control_fade_gradient` times K/K_T and the variance of the response over samples; late: what t is held against.
-    Eq. [stein]."""
-    alpha, t = weights.experiment.alpha, weights.experiment.t_n[weights.n]
-    through_fields = row.delta_nu * weights.m - dot(weights.history.weights(row.K_R), weights.state.m_past, weights.used)
-    share = 1 / (1 + (sums[WILD] / weights.estimator.control_fade_weight) ** 4) / (1 + (t / late) ** 4)
+    says: for labels that jump, pairs of samples on the jump, for clusters <g (k - h0)>. It fades where <g^2> is faint beside
+    `control_fade_gradient` times K/K_T and the variance of the response over samples, and at late times. Eq. [stein]."""
+    now, memory = one.now, one.drive[MEMORY]
+    kernel_weights(rule, blocks, one.work[ROW_K_R], memory)
+    through_fields = now.delta_nu * now.m - dot(memory, one.vectors[M_PAST], used_slots(blocks))
+    wild, age = sums[WILD] / by.control_fade_weight, given.t / use.late
+    wild, age = wild * wild, age * age
+    share, faint = 1 / (1 + wild * wild) / (1 + age * age), use.faint * spread / use.share
     if faint > 0.0:
         share *= sums[GG] / (sums[GG] + faint)
-    return row._replace(mu=row.mu - share * (row.mu - through_fields - alpha * sums[LABEL]))
+    return now.mu - share * (now.mu - through_fields - given.alpha * sums[LABEL])
 
 
 def curves_of(experiment: Experiment) -> tuple[str, ...]:
@@ -88,27 +92,49 @@ def curves_of(experiment: Experiment) -> tuple[str, ...]:
     return tuple(curve.name for curve in known if curve.theory == PER_STEP) + experiment.observables
 
 
-def curve_row(experiment: Experiment, n: int, m: float, q: float, estimate: Estimate, sums: np.ndarray, after: StepFromRow,
-              b: float = 0.0, averaged: Iterable[float] = (), C_12: float = np.nan) -> dict[str, float]:
+CURVE_NAMES = ("m", "loss", "q", "delta_nu", "mu", "nu_hat", "nu_hat_direct", "nu_gap", "ibp_gap", "unstable", "lost",
+               "training_error", "b", "C_12")  # those of `enter_curves`, in this order; a run need not have all of them
+
+
+def curve_table(experiment: Experiment) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """NaN for all curves and observables at the visible steps, (curves, steps + 1), and the lines of the curves that a run has."""
+    names = CURVE_NAMES + experiment.observables
+    table = np.full((len(names), experiment.steps + 1 - experiment.hidden), np.nan)
+    return table, {name: table[names.index(name)] for name in curves_of(experiment)}
+
+
+@njit(**IN_PLACE)
+def enter_curves(sums, use, C_12, given, one):
     """Every curve at step n, those too that a run does not have. nu_hat_direct is eq. A.19; nu_gap is what the row as sampled fails
     the exact identity of [dmft-nu] by, zero up to Monte-Carlo error; ibp_gap the largest such failure over all steps j of [ibp].
-    averaged: the observables; C_12: of clones, where there are any."""
-    overlap, row, residual = experiment.alpha * sums[GH], estimate.row, estimate.residual
-    step = min(n, experiment.steps - 1)
-    temperature, eta = experiment.temperature[step], experiment.eta_n[step]
-    constraint, nu_gap = experiment.constraint_at(step), 0.0
-    if residual is not None:
-        nu_gap = residual.now
-    elif constraint.fixes_norm:
-        nu_gap = after.lag / eta - overlap
-    values = {
-        "m": m, "loss": sums[V], "q": q, "delta_nu": row.delta_nu, "mu": row.mu, "nu_hat": after.nu_hat,
-        "nu_hat_direct": (temperature - overlap) / (constraint.norm or 1.0), "nu_gap": nu_gap,
-        "ibp_gap": residual.largest if residual else 0.0, "unstable": sums[UNSTABLE], "lost": sums[LOST],
-        "training_error": sums[WRONG], "b": b, "C_12": C_12,
-    }
-    values |= zip(experiment.observables, averaged, strict=True)
-    return values
+    C_12: of clones, where there are any."""
+    now, out = one.now, one.curves
+    overlap, gap = given.alpha * sums[GH], 0.0
+    if use.identity:
+        gap = now.residual
+    elif given.fixes_norm:
+        gap = now.lag / given.eta - overlap
+    q = now.Qww + now.m_w * now.m_w if given.looks_ahead else now.Q_now + now.m * now.m
+    out[0], out[1], out[2] = now.m_w if given.looks_ahead else now.m, sums[V], q
+    out[3], out[4], out[5], out[6] = now.delta_nu, now.mu, now.nu_hat, (given.temperature - overlap) / given.norm
+    out[7], out[8], out[9], out[10] = gap, now.largest, sums[UNSTABLE], sums[LOST]
+    out[11], out[12], out[13] = sums[WRONG], now.b, C_12
+
+
+# Of the solutions at some places, one after the other; each has numbers of its own alone, so that company changes no bit. Separate
+# functions, because one that calls all of these compiles them once more.
+@njit(**FREE, error_model="numpy")
+def estimates(places, sums, use, given, by, rule, tables, solutions):
+    """`estimate`, from sums (places, columns)."""
+    for k in range(len(places)):
+        estimate(sums[k], use, given[0], by[0], rule, blocks_of(tables, places[k]), solution_of(solutions, places[k]))
+
+
+@njit(**FREE, error_model="numpy")
+def enter_all_curves(places, sums, use, C_12, given, solutions):
+    """`enter_curves`, of the same."""
+    for k in range(len(places)):
+        enter_curves(sums[k], use, C_12, given[0], solution_of(solutions, places[k]))
 
 
 @njit(**UNCOUNTED)

@@ -66,9 +66,13 @@ class Recursion:
     @property
     def settings(self) -> Settings:
         """Those of row n."""
-        if self._settings.n != self.state.n:
-            self._settings = Settings.of(self.experiment, self.state.n)
+        if self._settings.n != (n := self.n):
+            self._settings = Settings.of(self.experiment, n)
         return self._settings
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take over the state from what its `arrays` gave."""
+        self.state = type(self.state).from_arrays(arrays)
 
     @property
     def free(self) -> float:

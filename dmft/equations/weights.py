@@ -2,29 +2,41 @@
 
 Everything at step n+1 follows from rows <= n, so the same object serves the march, which estimates each row
 just before it is needed, and the iteration, which is given all rows. Arrays over slots hold sums over the steps
-of a block (history.py); `History.weights` turns a kernel row into the weights of such sums.
+of a block (history.py); `History.weights` turns a kernel row into the weights of such sums. The equations are in steps.py.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from copy import copy
 from math import sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dmft.equations.abreast import for_all
 from dmft.equations.history import History, Plan
-from dmft.equations.noise import conditional, factor_rows, join_rows
-from dmft.equations.recursion import (
-    Correlations,
-    Responses,
-    StepCoefficients,
-    merge_matrices,
-    merge_vectors,
-    next_row,
-    through_noise,
+from dmft.equations.ibp import FieldOverlaps, IdentityResidual, correct_at, residual_at, ridge_at
+from dmft.equations.rows import CURVE_NAMES, InUse, enter_all_curves, estimates
+from dmft.equations.state import (
+    CHI_WEIGHTS,
+    E_PAST,
+    GIVEN,
+    MEMORY,
+    NEXT_R,
+    ROW_K_R,
+    ROW_M_C,
+    STEP_RECORD,
+    SolutionArrays,
+    WeightState,
+    X,
+    estimating,
+    one_of,
+    room,
+    stacked,
 )
-from dmft.equations.stepping import Recursion, RecursionState
+from dmft.equations.stepping import Recursion
+from dmft.equations.steps import advance_all, scale_steps, steps_from_rows
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.model.experiment import Experiment
 
@@ -49,13 +61,6 @@ class Drive(NamedTuple):
     chi_sd: float
     thermal: float  # standard deviation of the thermal noise
     drift: float = 0.0  # a times the coefficient of w_n, where gradients are taken at another point
-
-
-class NoiseOverlaps(NamedTuple):
-    """b_j = <chi_n zeta_j>, which depends on M_C alone, not on the response. Eq. [dmft-Q]."""
-
-    past: np.ndarray  # (slots,) block sums
-    now: float
 
 
 class NextRow(NamedTuple):
@@ -93,100 +98,78 @@ class StepFromRow(NamedTuple):
     lag: float  # A_n C(n,n) - B_n C(n,n-1) - x_n - m_n m_u, which is eta alpha <g_n h_n> where the norm is fixed. Eq. [dmft-nu]
 
 
-@dataclass
-class WeightState(RecursionState):
-    """The arrays of the recursion at step n: matrices and vectors over slots, and a few numbers."""
+class Estimate(NamedTuple):
+    """Row n, and what the row as sampled fails the identity [ibp] by, where it was asked."""
 
-    Q: np.ndarray  # (slots, slots) block sums
-    R: np.ndarray  # of Gam/eta_0, the response in units of the first learning rate
-    M_C: np.ndarray
-    factor: np.ndarray  # Cholesky factor of M_C with jitter, in order of time
-    Q_row: np.ndarray  # (slots,) Q(n, j)
-    R_row: np.ndarray
-    jitter: np.ndarray
-    m_past: np.ndarray  # (slots,) sums of m over the steps of each block
-    n: int
-    m: float
-    Q_now: float  # Q(n, n)
-    factor_from: int  # rows of the factor from here on are out of date
-    floored: int  # pivots that rounding made non-positive
-    ridge: np.ndarray  # Cholesky factor of Q + ridge_eps D, in order of time. Eq. [ibp]
-    ridge_eps: float = 0.0
-    ridge_from: int = 0  # rows of `ridge` from here on are out of date
-    ridge_least: float = 0.0  # what ridge_eps must be at least for Q + ridge_eps D to be positive, as far as is known
-    b: float = 0.0  # intercept
-    # Rules that look ahead: Q, R, m above belong to y_n, where gradients are taken, and these to the weights w_n.
-    Qw_row: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (slots,) <w_n y_j>
-    Rw_row: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (slots,) response of w_n
-    Qw_now: float = 0.0  # <w_n y_n>
-    Qww: float = 0.0  # <w_n w_n>
-    m_w: float = 0.0
-
-    @classmethod
-    def at_start(cls, slots: int, m0: float, Q0: float, sampled: bool = True) -> WeightState:
-        """The state at step 0, with an empty past. Without samples nothing is drawn from M_C, which is not kept then."""
-        Q, R = (np.zeros((slots, slots)) for _ in range(2))
-        M_C, factor, ridge = (np.zeros((slots, slots) if sampled else (0, 0)) for _ in range(3))
-        Q_row, R_row, jitter, m_past = (np.zeros(slots) for _ in range(4))
-        return cls(Q, R, M_C, factor, Q_row, R_row, jitter, m_past, 0, m0, Q0, 0, 0, ridge)
-
-    @property
-    def correlations(self) -> Correlations:
-        return Correlations(self.Q, self.Q_row, self.Q_now)
+    row: Row
+    residual: IdentityResidual | None
 
 
 class WeightDynamics(Recursion):
-    """The macroscopic recursion, one row of kernels at a time."""
+    """The macroscopic recursion, one row of kernels at a time. start: m and Q at step 0, where they are not those of the run.
 
-    state: WeightState
+    Its arrays may lie among those of other solutions (`join`); what is to be done for several of these is said with their places,
+    all at the same step."""
 
-    def __init__(self, experiment: Experiment, history: History, estimator: Estimator = ESTIMATOR):
+    def __init__(self, experiment: Experiment, history: History, estimator: Estimator = ESTIMATOR,
+                 start: tuple[float, float] | None = None):
         super().__init__(experiment, history, estimator)
-        self.stop = np.minimum(-(-history.stop // 8) * 8, history.slots)  # rounded up to a multiple of eight for `dot`
-        self.state = WeightState.at_start(history.slots, experiment.m0, experiment.q_start - experiment.m0**2,
-                                          experiment.data.sampled)
-        self.looks_ahead = experiment.update.looks_ahead
+        e, sampled = experiment, experiment.data.sampled
+        self.looks_ahead, self.by = e.update.looks_ahead, estimating(estimator)
+        self.place(SolutionArrays.at_start(history.slots, len(CURVE_NAMES), sampled, self.looks_ahead), 0)
+        self.now.m, self.now.Q_now = start or (e.m0, e.q_start - e.m0**2)
         if self.looks_ahead:
-            state = self.state
-            state.Qw_row, state.Rw_row = np.zeros(history.slots), np.zeros(history.slots)
-            state.Qw_now = state.Qww = state.Q_now
-            state.m_w = state.m
+            self.now.m_w, self.now.Qw_now, self.now.Qww = self.now.m, self.now.Q_now, self.now.Q_now
+        self._given, self._given_for = np.zeros(1, GIVEN), -1
+        self._constant = e.alpha, e.eta_0, sampled, self.looks_ahead, e.centred, e.data.bias
+
+    def place(self, solutions: SolutionArrays, at: int) -> None:
+        """Let this solution be one of several."""
+        self.solutions, self.at = solutions, at
+        self.numbers = {name: solutions.now[name] for name in STEP_RECORD.names or ()}  # each (solutions,)
+
+    @property
+    def now(self) -> Any:
+        """The numbers of step n, by name; they may be changed. (It takes microseconds to read one, which `numbers` do not.)"""
+        return self.solutions.now[self.at]
+
+    def number(self, name: str) -> float:
+        """One of them."""
+        return float(self.numbers[name][self.at])
+
+    def _set(self, values: Sequence[float], *names: str) -> None:
+        for name, value in zip(names, values, strict=True):
+            self.numbers[name][self.at] = value
+
+    @property
+    def state(self) -> WeightState:
+        """The arrays of step n, by name: views."""
+        return WeightState.of(one_of(self.solutions, self.at))
+
+    @property
+    def n(self) -> int:
+        return int(self.numbers["n"][self.at])
 
     @property
     def m(self) -> float:
-        return self.state.m
+        return self.number("m")
 
     @property
     def b(self) -> float:
         """The intercept, 0 where none is learnt."""
-        return self.state.b
-
-    def push_intercept(self, slope: float) -> None:
-        """b_{n+1} = b_n - eta alpha <(s/l) v'>, from that average of step n; called after `advance`."""
-        self.state.b -= self.experiment.eta_n[self.state.n - 1] * self.experiment.alpha * slope
+        return self.number("b")
 
     @property
     def q(self) -> float:
         """C(n, n) of the weights, 1 on the sphere."""
-        state = self.state
-        return state.Qww + state.m_w**2 if self.looks_ahead else state.Q_now + state.m**2
+        Q, m = map(self.number, ("Qww", "m_w") if self.looks_ahead else ("Q_now", "m"))
+        return Q + m * m
 
     @property
     def m_w(self) -> float:
         """The overlap of the weights; m is that of the point where the gradient is taken, which differs if the rule looks
         ahead."""
-        return self.state.m_w if self.looks_ahead else self.state.m
-
-    def _noise(self, row: Row) -> tuple[np.ndarray, float]:
-        """Weights (slots,) and standard deviation of chi_n given the past, where samples need them."""
-        if not self.experiment.data.sampled:
-            return np.zeros(0), 0.0
-        state, order, jitter = self.state, self.history.order, self.estimator.jitter
-        state.floored += factor_rows(state.M_C, state.jitter, order, state.factor, state.factor_from)
-        state.factor_from = len(order)
-        weights = np.zeros(self.history.slots)
-        left = conditional(state.factor, order, row.M_C, row.M_C_now * (1 + jitter), np.empty((1, len(order))), weights)
-        return weights, float(np.sqrt(max(left, 0.01 * jitter * row.M_C_now)))
+        return self.number("m_w" if self.looks_ahead else "m")
 
     @property
     def eta(self) -> float:
@@ -198,114 +181,168 @@ class WeightDynamics(Recursion):
         """Number of slots up to the last one that was ever in use, rounded up to a multiple of eight for `dot`."""
         return min(-(-self.history.upto // 8) * 8, self.history.slots)
 
-    def noise_overlaps(self, row: Row) -> NoiseOverlaps:
-        """b_j of row n."""
-        b, correlation = np.zeros(self.history.slots), self.history.weights(row.M_C)
-        return NoiseOverlaps(b, through_noise(self.experiment.eta_0, correlation, self._responses, self.used, b))
+    @property
+    def given(self) -> np.ndarray:
+        """What the run prescribes for the step from row n."""
+        self._look_up()
+        return self._given
+
+    def _look_up(self) -> None:
+        """Bring `given` up to date."""
+        if self._given_for != (n := self.n):
+            e, step, (_, *rates, constraint) = self.experiment, min(n, self.experiment.steps - 1), self.settings
+            self._given[0] = (*self._constant, *rates, e.update.lookahead(n + 1), e.t_n[n], e.temperature[step],
+                              constraint.norm or 1.0, constraint.fixes_norm)
+            self._given_for = n
+
+    # --- several solutions ------------------------------------------------------------------------------------
+
+    def estimate_rows(self, places: np.ndarray, sums: np.ndarray, use: InUse) -> None:
+        """Row n of each, from sums over samples (places, columns)."""
+        for_all(estimates, places, sums, use, self.given, self.by, self.history.rule, self.history.tables, self.solutions)
+
+    def steps_from_rows(self, places: np.ndarray, known: bool) -> None:
+        """What follows from these rows, scaled as the constraint says. known: whether their overlaps with the noise are, as after
+        `estimate_rows` with the identity. Eqs. [dmft-a], [dmft-m], [dmft-nu]."""
+        self._steps(places, known, self.experiment.data.sampled)
+        scale = self.settings.constraint.scale
+        self.numbers["a"][places] = [scale(norm) for norm in self.numbers["norm"][places].tolist()]  # [dmft-a]
+        scale_steps(places, self.given, self.solutions)
+
+    def _steps(self, places: np.ndarray, known: bool, drawn: bool) -> None:
+        for_all(steps_from_rows, places, known, drawn, self.given, self.by, self.history.rule, self.history.tables, self.solutions)
+
+    def curve_rows(self, places: np.ndarray, sums: np.ndarray, use: InUse, C_12: float = np.nan) -> None:
+        """The curves of these rows, before `advance_rows`."""
+        enter_all_curves(places, sums, use, C_12, self.given, self.solutions)
+
+    def advance_rows(self, places: np.ndarray, drawn: bool) -> None:
+        """Move each to step n+1; the history has made room for step n. drawn: whether samples go along."""
+        for_all(advance_all, places, drawn, self.given, self.by, self.history.tables, self.solutions)
+        self._look_up()  # now, while a card is at work
 
     @property
-    def _responses(self) -> Responses:
-        return Responses(self.state.R, self.state.R_row, self.stop)
+    def coming(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """m, the intercept and m_w of every solution beside this one, (solutions,), at step n+1, once the steps are scaled; where
+        the rule looks ahead, once they are advanced."""
+        m, b, m_w = ("m", "b", "m_w") if self.looks_ahead else ("next_m", "next_b", "next_m")
+        return self.numbers[m], self.numbers[b], self.numbers[m_w]
 
-    def step_coefficients(self, row: Row) -> StepCoefficients:
-        """The step that row n makes; `keep` and `memory` are those of a Drive. Eqs. [schedule], [momentum]."""
-        now, memory = self.settings, self.history.weights(row.K_R)
-        if now.recoil:
-            memory[self.history.order[-1]] -= now.recoil / now.eta  # step n - 1 is never in a block
-        return StepCoefficients(now.eta, now.inertia - now.eta * row.delta_nu - now.eta * now.ridge, memory)
+    # --- this solution ----------------------------------------------------------------------------------------
 
-    def unscaled(self, row: Row, noise: NoiseOverlaps | None = None) -> Unscaled:
-        """The step that row n makes, before it is scaled. Eqs. [dmft-Q], [dmft-R]. noise: `noise_overlaps` of the row, where they
-        are known."""
-        state, now = self.state, self.settings
-        step = self.step_coefficients(row)
-        x, r = np.empty(self.history.slots), np.empty(self.history.slots)
-        x_now, q_u = next_row(step, row.M_C_now, noise or self.noise_overlaps(row), state.correlations, self._responses, self.used,
-                              x, r)
-        if now.drift:
-            x_now += now.drift * state.Qw_now
-            q_u += now.drift * (2 * self._with_weights(row, step.keep, step.memory) - now.drift * state.Qww)
-            x += now.drift * state.Qw_row
-            r += now.drift * state.Rw_row
-        return Unscaled(step.keep, step.memory, x, x_now, q_u + now.heat, r)
+    @property
+    def _place(self) -> np.ndarray:
+        return np.array([self.at])
 
-    def step_from_row(self, row: Row, m_given: float | None = None, noise: NoiseOverlaps | None = None) -> StepFromRow:
-        """What follows from row n. Eqs. [dmft-a], [dmft-m], [dmft-nu].
+    @property
+    def curves(self) -> np.ndarray:
+        """(CURVE_NAMES,) of row n."""
+        return self.solutions.curves[self.at]
 
-        The state stays at step n; `advance` moves on. The last row of a run is closed for its nu_hat alone. m_given
-        prescribes m_{n+1} (the paper's starting guess holds m constant); noise: see `unscaled`."""
-        now, eta, m = self.settings, self.eta, self.state.m
-        keep, memory, x, x_now, q_u, r = self.unscaled(row, noise)
-        m_u = self.free * m - eta * row.mu  # [dmft-m]
-        if now.recoil:
-            m_u -= now.recoil * self.state.m_past[self.history.order[-1]]  # [momentum]
-        if now.drift:
-            m_u += now.drift * self.state.m_w
-        norm = q_u + m_u**2
-        a = now.constraint.scale(norm)  # [dmft-a]
-        unit = eta / self.experiment.eta_0
-        following = NextRow(a * x, a * x_now, a**2 * q_u, a * r, a * unit, a * m_u if m_given is None else m_given,
-                            a * self._with_weights(row, keep, memory))
-        drive = Drive(a, keep, memory, *self._noise(row), sqrt(now.heat), a * now.drift)
-        nu_hat = (1 / a - 1) / eta + now.ridge  # [dmft-nu], [ridge]
-        return StepFromRow(drive, following, nu_hat, norm, x_now, m_u, self._inertial() - x_now - m * m_u)
+    @property
+    def row(self) -> Row:
+        """The last row that was estimated or taken."""
+        work = self.solutions.work[self.at]
+        return Row(self.number("delta_nu"), self.number("mu"), self.number("M_C_now"), work[ROW_M_C].copy(), work[ROW_K_R].copy())
 
-    def _inertial(self) -> float:
-        """A_n C(n,n) - B_n C(n,n-1), with the C(n,n) that a constraint fixes; y_n has another where the rule looks ahead."""
-        state, recoil = self.state, self.settings.recoil
-        if self.looks_ahead:
-            return self.settings.inertia * (state.Q_now + state.m**2) + self.settings.drift * (state.Qw_now + state.m * state.m_w)
-        inertial = self.settings.inertia * (self.settings.constraint.norm or 1.0)
-        if recoil:
-            last = self.history.order[-1]
-            inertial -= recoil * (state.Q_row[last] + state.m * state.m_past[last])
-        return inertial
+    @row.setter
+    def row(self, row: Row) -> None:
+        """Let this be row n."""
+        work = self.solutions.work[self.at]
+        *numbers, work[ROW_M_C], work[ROW_K_R] = row
+        self._set(numbers, "delta_nu", "mu", "M_C_now")
 
-    def _with_weights(self, row: Row, keep: float, memory: np.ndarray) -> float:
-        """<u w_n>, of the unscaled step u and the weights w_n it starts from; 0 unless the rule looks ahead. Eq. [momentum]."""
-        if not self.looks_ahead:
-            return 0.0
-        state, eta = self.state, self.eta
-        noise = self.experiment.eta_0 * float(state.Rw_row @ (self.history.weights(row.M_C)))
-        return keep * state.Qw_now + eta * float(memory @ state.Qw_row) + eta * noise + self.settings.drift * state.Qww
+    @property
+    def residual(self) -> IdentityResidual:
+        """That of the last row."""
+        return IdentityResidual(self.solutions.work[self.at, E_PAST].copy(), self.number("residual"), self.number("largest"))
+
+    def estimate_row(self, sums: np.ndarray, use: InUse) -> Estimate:
+        """Row n from sums over samples (columns,)."""
+        self.estimate_rows(self._place, sums[None], use)
+        return Estimate(self.row, self.residual if use.identity else None)
+
+    def unscaled(self, row: Row) -> Unscaled:
+        """The step that row n makes, before it is scaled. Eqs. [dmft-Q], [dmft-R]."""
+        self.row = row
+        self._steps(self._place, False, False)
+        number, work, memory = self.number, self.solutions.work[self.at], self.solutions.drive[self.at, MEMORY]
+        return Unscaled(number("keep"), memory.copy(), work[X].copy(), number("x_now"), number("q_u"), work[NEXT_R].copy())
+
+    def step_from_row(self, row: Row, m_given: float | None = None) -> StepFromRow:
+        """What follows from row n. The state stays at step n; `advance` moves on. The last row of a run is closed for its nu_hat
+        alone. m_given prescribes m_{n+1} (the paper's starting guess holds m constant)."""
+        self.row = row
+        self.steps_from_rows(self._place, False)
+        return self.step_found(m_given)
+
+    def step_found(self, m_given: float | None = None) -> StepFromRow:
+        """What `steps_from_rows` found."""
+        number, work, drive = self.number, self.solutions.work[self.at], self.drive
+        following = NextRow(work[X].copy(), number("next_with_last"), number("next_Q"), work[NEXT_R].copy(), number("next_R"),
+                            number("next_m") if m_given is None else m_given, number("with_previous"))
+        return StepFromRow(drive._replace(memory=drive.memory.copy(), chi_weights=drive.chi_weights.copy()), following,
+                           *map(number, ("nu_hat", "norm", "x_now", "m_u", "lag")))
+
+    @property
+    def drive(self) -> Drive:
+        """What drives the samples from step n: views, which the next row changes."""
+        drive, a, step = self.solutions.drive[self.at], self.number("a"), self.settings
+        return Drive(a, self.number("keep"), drive[MEMORY], drive[CHI_WEIGHTS], self.number("chi_sd"), sqrt(step.heat),
+                     a * step.drift)
 
     def advance(self, row: Row, following: NextRow, plan: Plan) -> None:
         """Enter row n into the past (plan made by History.push for step n) and move to step n+1."""
-        state = self.state
-        Q_row, R_row, M_C = state.Q_row, state.R_row, row.M_C.copy()
-        if self.looks_ahead:
-            following = self._nesterov_point(following, plan)
-        x, r = following.Q_row, following.R_row
-        sampled = self.experiment.data.sampled
-        if len(plan.merges):
-            merge_matrices(plan.merges, (state.Q, state.R, state.M_C) if sampled else (state.Q, state.R))
-            merge_vectors(plan.merges, (Q_row, R_row, M_C, x, r, state.jitter, state.m_past))
-        s = plan.slot
-        state.Q[s], state.Q[:, s], state.Q[s, s] = Q_row, Q_row, state.Q_now
-        state.R[s] = R_row
-        if sampled:
-            state.M_C[s], state.M_C[:, s], state.M_C[s, s] = M_C, M_C, row.M_C_now
-        state.jitter[s], state.m_past[s] = self.estimator.jitter * row.M_C_now, state.m
-        x[s], r[s] = following.Q_with_last, following.R_last
-        state.Q_row, state.R_row, state.Q_now = x, r, following.Q_now
-        state.m, state.n = following.m, state.n + 1
-        for at in plan.joins:
-            state.factor_from = join_rows(state.factor, state.factor_from, at)
-            state.ridge_from = join_rows(state.ridge, state.ridge_from, at)
+        self.row = row
+        work = self.solutions.work[self.at]
+        work[X], work[NEXT_R] = following.Q_row, following.R_row
+        self._set((following.Q_with_last, following.Q_now, following.R_last, following.m, following.with_previous),
+                  "next_with_last", "next_Q", "next_R", "next_m", "with_previous")
+        self.advance_rows(self._place, False)
 
-    def _nesterov_point(self, following: NextRow, plan: Plan) -> NextRow:
-        """Row n+1 of y from that of w, y_{n+1} = (1 + beta) w_{n+1} - beta w_n; stores the row of w_{n+1} in the state. Eq.
-        [momentum]."""
-        state, beta = self.state, self.experiment.update.lookahead(self.state.n + 1)
-        Qw_row, Rw_row, Qw_last, Qww, m_w = state.Qw_row, state.Rw_row, state.Qw_now, state.Qww, state.m_w
-        norm, cross = following.Q_now, following.with_previous
-        state.Qw_row, state.Rw_row = following.Q_row.copy(), following.R_row.copy()
-        if len(plan.merges):
-            merge_vectors(plan.merges, (state.Qw_row, state.Rw_row))
-        state.Qw_row[plan.slot], state.Rw_row[plan.slot] = following.Q_with_last, following.R_last
-        state.Qw_now, state.Qww, state.m_w = (1 + beta) * norm - beta * cross, norm, following.m
-        return following._replace(
-            Q_row=(1 + beta) * following.Q_row - beta * Qw_row, Q_with_last=(1 + beta) * following.Q_with_last - beta * Qw_last,
-            Q_now=(1 + beta) ** 2 * norm + beta**2 * Qww - 2 * beta * (1 + beta) * cross,
-            R_row=(1 + beta) * following.R_row - beta * Rw_row, R_last=(1 + beta) * following.R_last,
-            m=(1 + beta) * following.m - beta * m_w)
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        self.state.fill(arrays)
+
+    def as_it_is(self) -> WeightDynamics:
+        """This solution with the history that it has now, as long as it does not advance."""
+        own = copy(self)
+        own.history = self.history.as_it_is()
+        return own
+
+    # --- other rows than that of the step ----------------------------------------------------------------------
+
+    def beside(self) -> WeightDynamics:
+        """The same solution with room of its own, for such rows; its numbers and its history are copies."""
+        own = self.as_it_is()
+        own.history.tables, own.history.at = one_of(own.history.tables, slice(self.at, self.at + 1)), 0
+        work, drive, curves = room(self.history.slots, len(CURVE_NAMES))
+        mine = one_of(self.solutions, slice(self.at, self.at + 1))
+        own.place(mine._replace(work=work, drive=drive, curves=curves, now=mine.now.copy()), 0)
+        return own
+
+    def identity_residual(self, row: Row, overlaps: FieldOverlaps) -> IdentityResidual:
+        """The residual of the identity for a row. Eq. [ibp]. overlaps: alpha <g_n h_j>."""
+        self.row = row
+        residual_at(self.at, overlaps, self.given, self.history.rule, self.history.tables, self.solutions)
+        return self.residual
+
+    def ridge_strength(self, g_squared: float, share: float, spread: float) -> float:
+        """eps of [ibp]; 0 where tangents have no noise (ibp.ridge_strength)."""
+        return ridge_at(self.at, g_squared, share, spread, self.by, self.history.tables, self.solutions)
+
+    def corrected(self, row: Row, residual: IdentityResidual, eps: float) -> Row:
+        """The row corrected by rho -= D u with (Q + eps D) u = e. Eq. [ibp]."""
+        self.row = row
+        self.solutions.work[self.at, E_PAST], self.now.residual = residual.past, residual.now
+        correct_at(self.at, eps, self.by, self.history.tables, self.solutions)
+        return self.row
+
+
+def join(several: Sequence[WeightDynamics]) -> None:
+    """Put the arrays of several solutions of equal shape one behind the other, so that one call takes a step of all of them. Each
+    finds its own under its place."""
+    solutions = stacked([(each.solutions, each.at) for each in several])
+    tables = stacked([(each.history.tables, each.history.at) for each in several])
+    for at, each in enumerate(several):
+        each.place(solutions, at)
+        each.history.tables, each.history.at = tables, at

@@ -18,10 +18,11 @@ from numba import njit, prange
 from dmft.core import streams
 from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.streams import uniform2
-from dmft.equations.history import NONE, History, Plan
+from dmft.equations.blocks import NONE
+from dmft.equations.history import History, Plan
 from dmft.equations.noise import conditional, dot, factor_rows
 from dmft.equations.recursion import merge_matrices, merge_vectors
-from dmft.equations.weights import Drive, NextRow, Row, StepFromRow, WeightDynamics, WeightState
+from dmft.equations.weights import Drive, NextRow, Row, StepFromRow, WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import own_weight
 from dmft.samples.fields import make_fields
@@ -221,7 +222,7 @@ class Clones:
         """Take over what `per_sample` and `shared` gave."""
         for name, array in self.per_sample().items():
             array[...] = per_sample[name]
-        self.weights.state = WeightState.from_arrays(shared["weights"])
+        self.weights.restore(shared["weights"])
         for name in ("covariance", "factor", "jitter"):
             getattr(self, name)[...] = shared[name]
         self.known = int(shared["known"])

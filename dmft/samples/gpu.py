@@ -1,4 +1,4 @@
-"""Samples on a GPU: the same operations as process.Samples, of one solution among those that go by the same launches (launches.py).
+"""Samples on a GPU, of one solution among those that go by the same launches (launches.py).
 
 The card holds everything that has one line per sample; the host keeps the kernels' small linear algebra (equations/weights.py),
 which is a few hundred numbers wide and would not keep a card busy. Random numbers are those of the CPU, so results differ by
@@ -12,8 +12,8 @@ from collections.abc import Hashable, Iterator, Mapping
 import numpy as np
 
 from dmft.core.device import Gpu
-from dmft.equations.history import History, Plan
-from dmft.equations.weights import Drive
+from dmft.equations.history import History
+from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.launches import TILING, Company, Tiling
 from dmft.samples.nesterov import AtWeights
@@ -69,14 +69,12 @@ class OnDevice(Mapping):
 class GpuSamples:
     """A range of samples of one replica at step n, on a card. dtype: as of Samples."""
 
-    def __init__(self, card: Card, experiment: Experiment, history: History, draws: Draws, weight: np.ndarray, block: int,
+    def __init__(self, card: Card, weights: WeightDynamics, draws: Draws, weight: np.ndarray, block: int,
                  sampling: Sampling, dtype=np.float64, tiling: Tiling = TILING):
-        self.gpu, self.experiment, self.history, self.count = card.gpu, experiment, history, len(draws.h)
-        self.company = card.company(experiment, history, draws, block, sampling, dtype, tiling)
-        self.at = self.company.enter(draws, weight, sampling)
+        self.gpu, self.weights, self.history, self.count = card.gpu, weights, weights.history, len(draws.h)
+        self.company = card.company(weights.experiment, self.history, draws, block, sampling, dtype, tiling)
+        self.at = self.company.enter(draws, weight, sampling, weights)
         self.carriers, self.keys = self.company.carriers, sampling.keys
-        self.n, self.order = 0, history.order  # before the next step
-        self._begun: tuple[float, float, float] | None = None  # arguments of a `begin_sums` that `row_sums` has not asked for yet
 
     @property
     def state(self) -> SampleState:
@@ -92,7 +90,7 @@ class GpuSamples:
     def tangents(self) -> Tangents:
         """The tangents at step n."""
         self.company.begin()
-        return Tangents(self.company.T[self.at], self.company.rows[self.n % 2][self.at])
+        return Tangents(self.company.T[self.at], self.company.rows[self.weights.n % 2][self.at])
 
     @property
     def at_weights(self) -> AtWeights | None:
@@ -106,39 +104,6 @@ class GpuSamples:
     def g(self) -> np.ndarray:
         """The gradient of every sample, on the card."""
         return self.company.g[self.at]
-
-    def begin_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> None:
-        """Say what `row_sums` will be asked for; `launch` lets the card begin with it."""
-        self.company.sum_up(self.at, self.n, m, b, m_w)
-        self._begun = m, b, m_w
-
-    def launch(self) -> None:
-        """Let the card do what this solution and those that go with it have said."""
-        self.company.launch()
-
-    def row_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
-        """As Samples.row_sums; the array is overwritten by the next sums."""
-        if self._begun != (m, b, m_w):
-            self.company.begin()
-            self.company.queue.wait()
-            self.company.note_held(self.history)
-            self.begin_sums(m, b, m_w)
-        self._begun = None
-        self.company.wait(self.at)
-        return self.company.row.sums.host[self.at]
-
-    def averaged_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
-        """As Samples.averaged_sums; made together with those of `row_sums`."""
-        return self.company.averaged.sums.host[self.at]
-
-    def overlap_sums(self) -> np.ndarray:
-        """As Samples.overlap_sums."""
-        return self.company.overlap_sums(self.at)
-
-    def advance(self, drive: Drive, plan: Plan) -> None:
-        """As Samples.advance; `launch` does it, with the sums that follow."""
-        self.company.move(self.at, self.n, drive, plan, self.history, self.order)
-        self.n, self.order = self.n + 1, self.history.order
 
     def per_sample(self) -> OnDevice:
         """As Samples.per_sample, so that a checkpoint continues on either device. What merged blocks left is cleared: on the CPU
@@ -158,11 +123,8 @@ class GpuSamples:
 
     def restore(self, per_sample: Mapping[str, np.ndarray], per_tangent: Mapping[str, np.ndarray], n: int) -> None:
         """As Samples.restore."""
-        self.company.begin()
-        self.company.queue.wait()
-        self.n, self._begun = n, None
+        self.company.forget(self.at)
         for mine, stored in ((self._per_sample(), per_sample), (self.per_tangent(), per_tangent)):
             for name in mine:
                 mine.fill(name, stored[name])
         self.company.rows[(n + 1) % 2][self.at] = 0.0
-        self.order = self.history.order

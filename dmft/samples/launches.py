@@ -10,20 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import sqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
+from dmft.core.compiled import UNCOUNTED
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, WARP, Gpu, Kernel, source
 from dmft.core.errors import RunError
 from dmft.core.to_cuda import CudaFunctions
 from dmft.equations import random_start, rows
-from dmft.equations.history import NONE, History, Plan
+from dmft.equations.blocks import BEFORE, IN_ORDER, NONE, OLDER, SIZE, blocks_of
+from dmft.equations.history import History
 from dmft.equations.random_start import OVERLAP_SCALARS
 from dmft.equations.rows import GROUPS, SCALARS, WRONG, V
-from dmft.equations.weights import Drive
+from dmft.equations.weights import WeightDynamics, join
 from dmft.model.channels import SMOOTH
 from dmft.model.cuda_loss import averages_source, loss_source
 from dmft.model.experiment import Experiment
@@ -76,9 +80,41 @@ def whole_lines(count: int) -> int:
     return -(-count // WARP) * WARP
 
 
+@njit(**UNCOUNTED)
+def _write_plan(at, stop, tables, line):
+    """Write down what the last step did to the history of a solution, as the sources read it: struct Step, order of the slots
+    before it, merges, and now the slots that hold something, in order of time, and then the empty ones."""
+    blocks = blocks_of(tables, at)
+    counts, slots = blocks.counts, blocks.slots.shape[1]
+    line[0], line[1], line[2], line[3] = counts.before, stop[counts.slot], counts.moved, counts.slot
+    for i in range(counts.before):
+        line[8 + i] = blocks.slots[BEFORE, i]
+    for k in range(counts.moved):
+        for which in range(3):
+            line[8 + slots + 3 * k + which] = blocks.levels[OLDER + which, k]
+    held = line[len(line) - slots :]
+    for i in range(counts.blocks):
+        held[i] = blocks.slots[IN_ORDER, i]
+    empty = counts.blocks
+    for slot in range(slots):
+        if blocks.slots[SIZE, slot] == 0:
+            held[empty] = -1 - slot
+            empty += 1
+
+
+@njit(**UNCOUNTED)
+def _write_rates(common, solutions, numbers):
+    """Struct Rates of every solution. common: eta, thermal, fraction, p_on, p_off."""
+    for at in range(len(numbers)):
+        now, line = solutions.now[at], numbers[at]
+        line[0], line[1], line[2], line[3] = common[0], now.a, now.keep, now.chi_sd
+        for k in range(1, 5):
+            line[3 + k] = common[k]
+
+
 class Company:
-    """Solutions of equal shape on a card. Each is entered before any is stepped, says what drives it (`move`) and where it comes to
-    (`sum_up`), and `launch` does so for all that have spoken. draws, sampling: of the first of them; block: samples of a block."""
+    """Solutions of equal shape on a card. All are entered before any is stepped; a step of some of them is one launch, of which
+    `terms` gives the sums. draws, sampling: of the first of them; block: samples of a block."""
 
     def __init__(self, gpu: Gpu, experiment: Experiment, history: History, draws: Draws, block: int, sampling: Sampling, dtype,
                  tiling: Tiling) -> None:
@@ -115,18 +151,21 @@ class Company:
         self.offset, self.stop = gpu.put(history.offset.astype(np.int32)), gpu.put(history.stop.astype(np.int32))
         self.levels, self.z_steps, self.known = history.levels, draws.z.shape[1], draws.changes.shape[1]
         self.queue = gpu.queue()
-        self.solutions, self.n = 0, 0
-        self._moving: set[int] = set()  # solutions that have spoken since the last launch
-        self._summed: set[int] = set()
+        self.members: list[WeightDynamics] = []
+        self.n = 0
+        self._summed: set[int] = set()  # solutions whose sums of their present row have been launched
         self._ahead: list[Callable[[], None]] = []
         self._entered: list[tuple[Draws, np.ndarray, tuple[np.uint64, np.uint64]]] | None = []
-        self._merging = False  # whether the step that is to be launched merges blocks of the history
 
-    def enter(self, draws: Draws, weight: np.ndarray, sampling: Sampling) -> int:
+    @property
+    def solutions(self) -> int:
+        return len(self.members)
+
+    def enter(self, draws: Draws, weight: np.ndarray, sampling: Sampling, weights: WeightDynamics) -> int:
         """Take a solution; returns its place."""
         assert self._entered is not None, "a company that has begun takes no more"
         self._entered.append((draws, weight, sampling.keys))
-        self.solutions += 1
+        self.members.append(weights)
         return self.solutions - 1
 
     def begin(self) -> None:
@@ -164,7 +203,11 @@ class Company:
         self.averaged = Sums(gpu, self.solutions, len(self.averages), self.blocks if self.averages else 0, self.parts)
         self.on = gpu.mirror((2, self.solutions), np.int32)  # which solutions move, and whose sums are wanted
         self.present = gpu.mirror((self.solutions, 2, 4))  # struct Present of march.cu, twice
-        self.rates = gpu.mirror((self.solutions, 8 + 2 * slots))  # struct Rates, memory, chi_weights
+        self.rates = gpu.mirror(self.solutions * (8 + 2 * slots))  # struct Rates of all, then memory and chi_weights of each
+        join(self.members)
+        self.numbers, drive = self.rates.host[: 8 * self.solutions].reshape(-1, 8), self.rates.host[8 * self.solutions :]
+        for each in self.members:  # so that a step writes what the card gets
+            each.place(each.solutions._replace(drive=drive.reshape(-1, 2, slots)), each.at)
         self.plan = gpu.mirror(8 + 2 * slots + 3 * self.levels, np.int64)  # struct Step, order, merges, held slots
         self.held = self.plan.device[-slots:]
         self.overlaps: tuple | None = None  # arrays of `overlap_sums`, made when first asked for
@@ -175,69 +218,60 @@ class Company:
             self.at_weights = [AtWeights(h[k], Y[k], row[k].T) for k in range(self.solutions)]
             self.sums_at_weights = Sums(gpu, self.solutions, SCALARS, self.blocks, self.parts)
 
-    # --- what a solution says ---------------------------------------------------------------------------------
+    def terms(self, places: list[int], teacher: bool) -> list[np.ndarray]:
+        """The sums over blocks of the present rows of some solutions, (places, blocks, columns): those of `Samples.row_sums`,
+        `averaged_sums` where there are observables, and `overlap_sums` (teacher). They are overwritten by the next sums."""
+        if new := [at for at in places if at not in self._summed]:
+            first = self.members[new[0]]
+            _write_plan(first.at, first.history.stop, first.history.tables, self.plan.host)
+            now = first.numbers
+            self.launch([], new, first.n, now["m"], now["b"], now["m_w" if first.looks_ahead else "m"])
+        self.queue.wait()
+        self._summed.difference_update(places)
+        found = [self.row, *([self.averaged] if self.averages else []), *([self._overlap_sums()] if teacher else [])]
+        return [each.sums.host if len(places) == self.solutions else each.sums.host[places] for each in found]
 
-    def move(self, at: int, n: int, drive: Drive, plan: Plan, history: History, order: np.ndarray) -> None:
-        """Solution `at` is to go from step n to n+1. history: after the step, order: that before it. All that move at a time are at
-        the same step."""
-        e, slots = self.experiment, self.slots
-        chain = e.batches.chain(n)
-        rates = self.rates.host[at]
-        rates[:8] = (e.eta_n[n], drive.a, drive.keep, drive.chi_sd, drive.thermal, chain.fraction, chain.p_on, chain.p_off)
-        rates[8 : 8 + slots], rates[8 + slots :] = drive.memory, drive.chi_weights
-        if not self._moving:
-            lines, merges = self.plan.host, len(plan.merges)
-            lines[:8] = len(order), history.stop[plan.slot], merges, plan.slot, n, chain.kind, chain.period, chain.begin
-            lines[8 : 8 + len(order)] = order
-            lines[8 + slots : 8 + slots + 3 * merges] = plan.merges.ravel()
-            self._merging = merges > 0
-            self.note_held(history)
-        self._moving.add(at)
-        if self.at_weights:
+    def move(self, places: list[int], n: int) -> None:
+        """Write down what takes some solutions, all at step n, to step n+1; `launch` does it. Their histories have made room for
+        step n, and their drives lie where the card gets them."""
+        e, first, chain = self.experiment, self.members[places[0]], self.experiment.batches.chain(n)
+        self.plan.host[4:8] = n, chain.kind, chain.period, chain.begin
+        _write_plan(first.at, first.history.stop, first.history.tables, self.plan.host)
+        _write_rates((e.eta_n[n], sqrt(e.heat(n)), chain.fraction, chain.p_on, chain.p_off), first.solutions, self.numbers)
+        for at in places if self.at_weights else ():
             self._ahead.append(partial(self.at_weights[at].look_ahead, self.state.h[at], self.state.Y[at],
-                                       self.rows[(n + 1) % 2][at].T, plan.merges, e.update.lookahead(n + 1), drive.drift))
-
-    def note_held(self, history: History) -> None:
-        """Write down which slots hold something, for the sums."""
-        order, held = history.order, self.plan.host[-self.slots :]
-        held[: len(order)], held[len(order) :] = order, -1 - (history.size == 0).nonzero()[0]
-
-    def sum_up(self, at: int, n: int, m: float, b: float, m_w: float) -> None:
-        """The sums of row n are wanted of solution `at`, which is there or moves there."""
-        e, step = self.experiment, min(n, self.experiment.steps - 1)
-        eta, scale = e.eta_n[step], e.scale_n[step]
-        self.present.host[at] = (m, b, eta, scale), (m_w, b, eta, scale)
-        self._summed.add(at)
-        self.n = n
+                                       self.rows[(n + 1) % 2][at].T, first.history.plan.merges, e.update.lookahead(n + 1),
+                                       self.members[at].drive.drift))
 
     # --- what the card does ------------------------------------------------------------------------------------
 
-    def launch(self) -> None:
-        """Do what has been said."""
-        if not self._summed:
-            return
-        self.queue.wait()
-        for on, places in zip(self.on.host, (self._moving, self._summed), strict=True):
-            on[...] = 0
-            on[list(places)] = 1
-        moves = len(self._moving) > 0
-        name = "step", int(self.experiment.loss_n[self.n]), self.n % 2, moves, self._merging
-        self.queue.run(name, partial(self._step, moves), record=not self.at_weights)
-        self._moving, self._summed, self._ahead, self._merging = set(), set(), [], False
+    def launch(self, moving: list[int], summed: list[int], n: int, m: np.ndarray, b: np.ndarray, m_w: np.ndarray) -> None:
+        """Take solutions `moving` to step n, and sum up the rows of those that are there; m, b, m_w (solutions,): of step n."""
+        e, step, present, on = self.experiment, min(n, self.experiment.steps - 1), self.present.host, self.on.host
+        present[:, 0, 0], present[:, 1, 0], present[:, :, 1] = m, m_w, b[:, None]
+        present[:, :, 2:] = e.eta_n[step], e.scale_n[step]
+        on[...] = 0
+        on[0, moving], on[1, summed] = 1, 1
+        self.n, moves = n, len(moving) > 0
+        merging = moves and bool(self.plan.host[2])
+        self.queue.run(("step", int(e.loss_n[n]), n % 2, moves, merging), partial(self._step, moves, merging),
+                       record=not self.at_weights)
+        self._summed.update(summed)
+        self._ahead = []
 
-    def wait(self, at: int) -> None:
-        """Wait for what solution `at` has asked for."""
-        if at in self._summed:
-            self.launch()
+    def forget(self, at: int) -> None:
+        """The state of a solution is another: what was launched for it does not count."""
+        self.begin()
         self.queue.wait()
+        self._summed.discard(at)
 
-    def _step(self, moves: bool) -> None:
+    def _step(self, moves: bool, merging: bool) -> None:
         """All launches of a step."""
         for mirror in (self.on, self.plan, self.present):
             mirror.send()
         if moves:
             self.rates.send()
-            self._move()
+            self._move(merging)
             for look_ahead in self._ahead:
                 look_ahead()
         self._sum()
@@ -304,15 +338,15 @@ class Company:
             self.past.G, self.rows[self.n % 2], self.past.H, into.partial))
         self._add_parts(into)
 
-    def overlap_sums(self, at: int) -> np.ndarray:
-        """Sums of solution `at` with the weight k^2, of random starts; after those of its row."""
+    def _overlap_sums(self) -> Sums:
+        """Sums with the weight k^2, of random starts; after those of the row."""
         if self.overlaps is None:
             sums = Sums(self.gpu, self.solutions, OVERLAP_SCALARS + GROUPS * self.slots, self.blocks, self.parts)
             shapes = self.width, self.span, (2, self.span)
             self.overlaps = *(self.gpu.zeros((self.solutions, *np.atleast_1d(shape))) for shape in shapes), sums
         self.queue.run(("teacher", self.n % 2), self._teacher)
         self.queue.wait()
-        return self.overlaps[-1].sums.host[at]
+        return self.overlaps[-1]
 
     def _teacher(self) -> None:
         """All launches of `overlap_sums`."""
@@ -323,7 +357,7 @@ class Company:
             OVERLAP_SCALARS)
         self._sum_past(OVERLAP_SCALARS, pull, bound, ends, sums)
 
-    def _move(self) -> None:
+    def _move(self, merging: bool) -> None:
         """From step n - 1 to n."""
         state, past, row, coming = self.state, self.past, self.rows[(self.n - 1) % 2], self.rows[self.n % 2]
         slots, tiling, step, rates = self.slots, self.tiling, self.plan.device, self.rates.device
@@ -333,7 +367,7 @@ class Company:
         moves = partial(self._launch, on=0)
         moves(self.kernel["next_tangents"], (across, slots), threads, (
             *sizes, step, rates, self.offset, self.carrier, self.gp, self.T, row, coming), HELD_BYTES * (slots + tiling.rows_ahead))
-        if self._merging:
+        if merging:
             moves(self.kernel["merge_columns"], (across, slots + 2), threads, (
                 *sizes[2:], step, self.offset, self.stop, self.T, row, coming))
         moves(self.kernel["merge_rows"], (across, slots), threads, (

@@ -300,9 +300,6 @@ class Samples:
             array[...] = 0.0
         self._start(draws, weight)
 
-    def begin_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> None:
-        """Nothing on a CPU; GpuSamples starts its kernels here, and does not wait for them."""
-
     def row_sums(self, m: float, b: float = 0.0, m_w: float = 0.0) -> np.ndarray:
         """(blocks, SCALARS + GROUPS slots): weighted sums for row n, given m_n and the intercept. Sets the Fields of `advance`.
         m_w: overlap of the weights, where that is another (Nesterov); the training loss is theirs."""

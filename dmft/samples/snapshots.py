@@ -91,7 +91,7 @@ class SampleSnapshots:
         """C(n, k) of visited step i with those before it, each of which is a block by itself."""
         state, history = weights.state, weights.history
         slots = history.order[np.searchsorted(history.first[history.order], self.visited[:i] + weights.experiment.hidden)]
-        row = np.append(state.Q_row[slots] + state.m * state.m_past[slots], state.Q_now + state.m**2)
+        row = np.append(state.Q_row[slots] + weights.m * state.m_past[slots], weights.number("Q_now") + weights.m**2)
         self.gram[i, : i + 1] = self.gram[: i + 1, i] = row
 
     def _enter_heat(self, i: int, weights: WeightDynamics) -> None:

@@ -13,7 +13,7 @@ from numba import njit, prange
 
 from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.streaming import add_rows
-from dmft.equations.history import NONE
+from dmft.equations.blocks import NONE
 from dmft.equations.recursion import merge_vector
 from dmft.equations.tuning import Estimator
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -122,49 +122,52 @@ def card_blocks(samples: int, carriers: int, comm: Summing, most: int) -> Blocks
 class Solver(Protocol):
     """A solution under way. A step has two halves, with one reduction over blocks and ranks between them."""
 
-    def terms(self) -> list[np.ndarray]:
-        """Arrays (blocks here, L) to be summed over all blocks."""
-
-    def take(self, totals: list[np.ndarray]) -> None:
-        """Finish the step with the sums of these arrays, each (L,)."""
-
     @property
     def company(self) -> Hashable:
-        """What solutions that go by the same launches of a card have in common."""
+        """What solutions that are stepped by the same calls, and launches of a card, have in common."""
 
-    def launch(self) -> None:
-        """Let a card do what this solution and those in its company have said in `take`."""
+    def terms_of(self, solvers: Sequence[Any]) -> list[np.ndarray]:
+        """Arrays (solvers, blocks here, L) to be summed over all blocks, of this solver and others of its company."""
+
+    def take_of(self, solvers: Sequence[Any], totals: list[np.ndarray]) -> None:
+        """Finish the step of these solvers with the sums of these arrays, each (solvers, L)."""
 
 
 class Alone:
-    """A solution that shares nothing with others."""
+    """A solution that shares nothing with others. `terms` gives its arrays (blocks here, L), `take` gets their sums."""
 
     @property
     def company(self) -> Hashable:
         return self
 
-    def launch(self) -> None:
-        """Nothing waits to be launched."""
+    def terms(self) -> list[np.ndarray]:
+        """What is to be summed over all blocks, one line per block."""
+        raise NotImplementedError
 
+    def take(self, totals: list[np.ndarray]) -> None:
+        """Go on from the sums over all blocks."""
+        raise NotImplementedError
 
-def _totals(solvers: Sequence[Solver], comm: Summing) -> list[list[np.ndarray]]:
-    """The sums of what each solver needs; what is summed is gone before anybody goes on."""
-    terms = [solver.terms() for solver in solvers]
-    totals = iter(comm.sums_exact([lines for own in terms for lines in own]))
-    return [list(islice(totals, len(own))) for own in terms]
+    def terms_of(self, solvers: Sequence[Any]) -> list[np.ndarray]:
+        return [lines[None] for lines in self.terms()]
+
+    def take_of(self, solvers: Sequence[Any], totals: list[np.ndarray]) -> None:
+        self.take([total[0] for total in totals])
 
 
 def step_together(solvers: Sequence[Solver], comm: Summing) -> None:
     """One step of each solver, with a single reduction over the ranks for all of them. Where there is one rank, and nothing to be
-    shared, those of a company go in turn with the others: a card then works on the others while the host is at them."""
-    groups: dict[Hashable, list[Solver]] = {}
+    shared, companies go in turn: a card then works on the others while the host is at one."""
+    companies: dict[Hashable, list[Solver]] = {}
     for solver in solvers:
-        groups.setdefault(solver.company, []).append(solver)
-    for several in groups.values() if comm.size == 1 else [list(solvers)]:
-        for solver, totals in zip(several, _totals(several, comm), strict=True):
-            solver.take(totals)
-        for company in {id(solver.company): solver for solver in several}.values():
-            company.launch()
+        companies.setdefault(solver.company, []).append(solver)
+    for together in [[each] for each in companies.values()] if comm.size == 1 else [list(companies.values())]:
+        terms = [several[0].terms_of(several) for several in together]
+        totals = iter(comm.sums_exact([lines for own in terms for lines in own]))
+        counts = [len(own) for own in terms]
+        terms.clear()  # what is summed is gone before anybody goes on
+        for several, count in zip(together, counts, strict=True):
+            several[0].take_of(several, list(islice(totals, count)))
 
 
 def normalised(weight: np.ndarray, blocks: Blocks, comm: Summing, stratum: np.ndarray | None = None,

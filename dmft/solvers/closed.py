@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from dmft.core.compiled import UNCOUNTED
-from dmft.equations.history import push_step
+from dmft.equations.blocks import IN_ORDER, INTO, NEWER, OLDER, SIZE, blocks_of, push_step, used_slots
 from dmft.equations.kernels import Wanted, enter_row
 from dmft.equations.noise import add_scaled, dot
 from dmft.equations.recursion import merge_matrix, merge_vector
@@ -108,20 +108,21 @@ def next_closed_row(step, unit, correlation, M_C_now, past, Q_now, used, b, x, r
 
 
 @njit(**UNCOUNTED)
-def closed_rows(begin, end, terms, steps, past, m, Q_now, pushing, work, curves):
-    """Rows begin .. end - 1 of a rule that does not look ahead, as `ClosedMarch.row`, `WeightDynamics.close` and `advance` take
-    them one by one, into curves (5, rows): m, energy, mu, nu_hat, nu_hat_direct. Returns the row it came to, m, Q_now, and the
-    history's numbers. terms: ClosedTerms; steps: ClosedSteps; past: ClosedPast; pushing: of `History.pushing`."""
-    blocks, count, settled, upto = pushing
+def closed_rows(begin, end, terms, steps, past, m, Q_now, history, work, curves):
+    """Rows begin .. end - 1 of a rule that does not look ahead, as `ClosedMarch.row`, `WeightDynamics.step_from_row` and `advance`
+    take them one by one, into curves (5, rows): m, energy, mu, nu_hat, nu_hat_direct. Returns the row it came to, m and Q_now.
+    terms: ClosedTerms; steps: ClosedSteps; past: ClosedPast; history: its rule and tables."""
+    rule, tables = history
+    blocks = blocks_of(tables, 0)
     f, phi, unit, largest = terms
     eta, A, B, heat, temperature = steps
     Q, R, Q_row, R_row, m_past, _ = past
-    size, order, merges = blocks.size, blocks.order, blocks.merges
+    size, order, levels, counts = blocks.slots[SIZE], blocks.slots[IN_ORDER], blocks.levels, blocks.counts
     C, Gam, M_C, K_R, memory, correlation, b, x, r = (
         work[0], work[1], work[2], work[3], work[4], work[5], work[6], work[7], work[8])
     slots = len(C)
     for n in range(begin, end):
-        used = min(-(-upto // 8) * 8, slots)
+        used, count = used_slots(blocks), counts.blocks
         for j in range(slots):
             C[j] = Q_row[j] + m * m_past[j]
             Gam[j] = unit * R_row[j]
@@ -142,18 +143,18 @@ def closed_rows(begin, end, terms, steps, past, m, Q_now, pushing, work, curves)
         q_u += heat[n]
         norm = q_u + m_u * m_u
         if not 0.0 < norm < largest:
-            return n, m, Q_now, count, settled, upto
+            return n, m, Q_now
         a = 1.0 / np.sqrt(norm)
         curves[0, n], curves[1, n], curves[2, n] = m, -b_now - polynomial(phi[0], m), mu
         curves[3, n] = (1.0 / a - 1.0) / eta[n]
         curves[4, n] = temperature[n] - (lag - x_now - m * m_u) / eta[n]
-        moved, _, slot, count, settled = push_step(n, blocks, count, settled)
-        upto = max(upto, slot + 1)
+        push_step(n, rule, blocks)
+        moved, slot = counts.moved, counts.slot
         for j in range(slots):
             x[j] *= a
             r[j] *= a
         for k in range(moved):
-            older, newer, into = merges[k]
+            older, newer, into = levels[OLDER, k], levels[NEWER, k], levels[INTO, k]
             merge_matrix(Q, older, newer, into)
             merge_matrix(R, older, newer, into)
             merge_vector(Q_row, older, newer, into)
@@ -169,7 +170,7 @@ def closed_rows(begin, end, terms, steps, past, m, Q_now, pushing, work, curves)
         Q[slot, slot], m_past[slot] = Q_now, m
         Q_row[slot], R_row[slot] = a * x_now, a * eta[n] / unit
         Q_now, m = a * a * q_u, a * m_u
-    return end, m, Q_now, count, settled, upto
+    return end, m, Q_now
 
 
 class ClosedMarch(Causal):
@@ -204,10 +205,10 @@ class ClosedMarch(Causal):
 
     def row(self) -> Row:
         """Row n of the kernels. Eqs. [closed-row], [closed-m]."""
-        state, history = self.weights.state, self.history
-        M_C, K_R = self._kernels(state.Q_row + state.m * state.m_past, state.R_row)
-        mu = -polynomial(self._phi[1], state.m) - dot(history.weights(K_R), state.m_past, self.weights.used)
-        return Row(0.0, mu, polynomial(self._f[0], state.Q_now + state.m**2), M_C, K_R)
+        state, history, m = self.weights.state, self.history, self.weights.m
+        M_C, K_R = self._kernels(state.Q_row + m * state.m_past, state.R_row)
+        mu = -polynomial(self._phi[1], m) - dot(history.weights(K_R), state.m_past, self.weights.used)
+        return Row(0.0, mu, polynomial(self._f[0], self.weights.number("Q_now") + m**2), M_C, K_R)
 
     def _kernels(self, C: np.ndarray, R_row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         h, M_C, K_R = self.history, np.zeros(self.history.slots), np.zeros(self.history.slots)
@@ -220,7 +221,7 @@ class ClosedMarch(Causal):
         M_C, R_row = row.M_C, state.R_row
         if weights.looks_ahead:  # row n is that of y_n
             R_row = state.Rw_row
-            M_C, _ = self._kernels(state.Qw_row + state.m_w * state.m_past, R_row)
+            M_C, _ = self._kernels(state.Qw_row + weights.m_w * state.m_past, R_row)
         return -self.experiment.eta_0 * dot(R_row, self.history.weights(M_C), weights.used) - polynomial(self._phi[0], weights.m_w)
 
     def _one(self) -> None:
@@ -247,12 +248,11 @@ class ClosedMarch(Causal):
         """Rows n .. end - 1 by the compiled loop."""
         e, h, state, begin = self.experiment, self.history, self.weights.state, self.n
         steps = ClosedSteps(e.eta_n, e.update.A, e.update.B, e.heat_n, e.temperature)
-        past = ClosedPast(state.Q, state.R, state.Q_row, state.R_row, state.m_past, self.weights.stop)
-        reached, state.m, state.Q_now, *pushed = closed_rows(
-            begin, end, ClosedTerms(self._f, self._phi, e.eta_0, ESTIMATOR.largest), steps, past, state.m, state.Q_now,
-            h.pushing(), self._work, self._table)
-        h.pushed(*pushed)
-        state.n, self.diverged = reached, reached < end
+        past = ClosedPast(state.Q, state.R, state.Q_row, state.R_row, state.m_past, h.rule.stop)
+        reached, state.now.m, state.now.Q_now = closed_rows(
+            begin, end, ClosedTerms(self._f, self._phi, e.eta_0, ESTIMATOR.largest), steps, past, float(state.now.m),
+            float(state.now.Q_now), (h.rule, h.tables), self._work, self._table)
+        state.now.n, self.diverged = reached, reached < end
         self.curves["q"][begin:reached] = 1.0
         for name in ("delta_nu", "nu_gap", "unstable"):
             self.curves[name][begin:reached] = 0.0

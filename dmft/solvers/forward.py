@@ -63,14 +63,6 @@ class Forward(Alone):
         """From row n to row n+1."""
         step_together([self], self.comm)
 
-    def terms(self) -> list[np.ndarray]:
-        """What row n of the kernels needs, one line per block."""
-        raise NotImplementedError
-
-    def take(self, totals: list[np.ndarray]) -> None:
-        """Go on from the sums over all blocks."""
-        raise NotImplementedError
-
     def random_start(self) -> dict[str, np.ndarray]:
         """OverlapRows by name; empty where the start is not random."""
         return {}
@@ -103,7 +95,7 @@ class Forward(Alone):
             longer = self.longer_than(earlier)
             found = lengthened(found, e.steps - e.hidden, self.kept, longer, self.empty_kernels())
             per_sample, per_tangent = longer.per_sample(per_sample), longer.per_tangent(per_tangent)
-        self.weights.state = type(self.weights.state).from_arrays(found["weights"])
+        self.weights.restore(found["weights"])
         self.history.restore(found["history"])
         for group, arrays in self.tables().items():
             for name, array in arrays.items():

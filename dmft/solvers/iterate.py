@@ -19,7 +19,7 @@ from dmft.core import exact_sum
 from dmft.core.tree import nest
 from dmft.equations.history import History, Plan
 from dmft.equations.kernels import Kept, Wanted, enter_row
-from dmft.equations.rows import GROUPS, PUSH, SCALARS, curve_row, curves_of, escaped, estimate_row, exploded
+from dmft.equations.rows import GROUPS, PUSH, SCALARS, curve_table, curves_of, escaped, exploded
 from dmft.equations.weights import Row, StepFromRow, WeightDynamics
 from dmft.model.experiment import Experiment
 from dmft.samples.process import Samples
@@ -203,7 +203,7 @@ class Iteration(Alone):
         history = History(1)
         samples = Samples(self.experiment, history, draws, weight, self.blocks.size, self.sampling)
         sums = self.comm.sum_exact(samples.row_sums(self.experiment.m0))
-        return estimate_row(self._weights(history), sums, self.use._replace(stein=False, identity=False)).row
+        return self._weights(history).estimate_row(sums, self.use._replace(stein=False, identity=False)).row
 
     @cached_property
     def _frozen(self) -> tuple[Draws, np.ndarray]:
@@ -305,14 +305,14 @@ class Iteration(Alone):
         for n in range(rows):
             row = self.guess.row(n, self.history.slots)
             m[n], q[n], b[n], m_w[n] = weights.m, weights.q, weights.b, weights.m_w
+            if self.guess.push is not None:
+                weights.now.push = self.guess.push[n]
             after = weights.step_from_row(row, None if self.guess.m is None else self.guess.m[n])
             if escaped(after.norm, weights.estimator.largest):
                 return steps_from_rows, m, q, b, m_w, n
             steps_from_rows.append(after)
             if n < self.experiment.steps:
                 weights.advance(row, after.next, weights.history.push(n))
-                if self.guess.push is not None:
-                    weights.push_intercept(float(self.guess.push[n]))
         return steps_from_rows, m, q, b, m_w, rows
 
     def _walk(self, samples: Samples, under_way: Pass) -> None:
@@ -332,15 +332,14 @@ class Iteration(Alone):
         """The result of a sweep from its sums; the rows before each one, which [ibp] needs, are those of the guess."""
         experiment, rows, sound = self.experiment, self.experiment.steps + 1, under_way.sound
         new, hidden = self.guess.zeros(), experiment.hidden
-        curves = {name: np.full(rows - hidden, np.nan) for name in curves_of(experiment)}
+        table, curves = curve_table(experiment)
         weights, walked = self._weights(History(experiment.steps)), min(sound + 1, rows)
         for n in range(walked):
             row_sums, averaged = sums[n, : self.width], sums[n, self.width :]
             if exploded(row_sums, weights.estimator.largest, weights.estimator.most_lost):
                 sound = walked = n
                 break
-            estimate = estimate_row(weights, row_sums, self.use)
-            row = estimate.row
+            row = weights.estimate_row(row_sums, self.use).row
             new.delta_nu[n], new.mu[n], new.M_C[n, n] = row.delta_nu, row.mu, row.M_C_now
             new.M_C[n, :n], new.K_R[n, :n] = row.M_C[:n], row.K_R[:n]
             if new.push is not None:
@@ -348,10 +347,11 @@ class Iteration(Alone):
             if n == sound:
                 break
             after = under_way.steps_from_rows[n]
-            figures = curve_row(experiment, n, under_way.m_w[n], under_way.q[n], estimate, row_sums, after, under_way.b[n],
-                                averaged)
-            for name, curve in curves.items() if n >= hidden else ():
-                curve[n - hidden] = figures[name]
+            if n >= hidden:
+                now = weights.now
+                now.b, now.nu_hat, now.lag = under_way.b[n], after.nu_hat, after.lag
+                weights.curve_rows(np.zeros(1, np.int64), row_sums[None], self.use)
+                table[:, n - hidden] = np.append(weights.curves, averaged)
             if n < experiment.steps:
                 weights.advance(self.guess.row(n, self.history.slots), after.next, weights.history.push(n))
         return Sweep(new, walked, curves, sound, noise)

@@ -7,17 +7,17 @@ It takes one sweep, without damping, and there is nothing to converge. The state
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Hashable, Mapping
-from functools import partial
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from dmft.core.device import Gpu
 from dmft.core.tree import nest
+from dmft.equations.blocks import push_steps
 from dmft.equations.kernels import Kept, Wanted, enter_row, history_for
 from dmft.equations.random_start import OverlapKernels
-from dmft.equations.rows import CARRIED, PUSH, curve_row, curves_of, escaped, estimate_row, exploded
+from dmft.equations.rows import CARRIED, CURVE_NAMES, curve_table, escaped, exploded
 from dmft.equations.tuning import ESTIMATOR, Estimator
 from dmft.equations.weights import WeightDynamics
 from dmft.model.experiment import Experiment
@@ -57,7 +57,7 @@ class Causal(Forward):
         self.kept = Kept.of(self.history, experiment.hidden, wanted)
         self._kept_rows = frozenset(np.union1d(self.kept.grid, self.kept.times).tolist())
         self.weights = WeightDynamics(experiment, self.history, estimator)
-        self.curves = {name: np.full(experiment.steps + 1 - experiment.hidden, np.nan) for name in curves_of(experiment)}
+        self.table, self.curves = curve_table(experiment)
         self.kernels, self.columns = self.empty_kernels()
 
     def empty_kernels(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -74,9 +74,10 @@ class March(Causal):
         self.blocks = blocks = march_blocks(sampling, comm, gpu)
         self.use = estimators_of(experiment, sampling)
         draws = draw(experiment, sampling, blocks.indices())
-        kind = partial(GpuSamples, gpu if isinstance(gpu, Card) else Card(gpu), tiling=tiling) if gpu else Samples
         weight = normalised(draws.weight, blocks, comm, draws.stratum, experiment.data.strata)
-        self.samples = kind(experiment, self.history, draws, weight, blocks.size, sampling, dtype)
+        rest = draws, weight, blocks.size, sampling, dtype
+        self.samples: Samples | GpuSamples = Samples(experiment, self.history, *rest) if gpu is None else GpuSamples(
+            gpu if isinstance(gpu, Card) else Card(gpu), self.weights, *rest, tiling)
         self.overlaps = OverlapKernels(experiment.steps, self.history.slots) if experiment.start.random else None
         self.clones: Clones | None = None
         if experiment.clones and isinstance(self.samples, Samples):  # a card has none (model/support.py)
@@ -88,55 +89,93 @@ class March(Causal):
     def company(self) -> Hashable:
         return self.samples.company if isinstance(self.samples, GpuSamples) else self
 
-    def launch(self) -> None:
+    def terms_of(self, solvers: Sequence[March]) -> list[np.ndarray]:
         if isinstance(self.samples, GpuSamples):
-            self.samples.launch()
-
-    def terms(self) -> list[np.ndarray]:
+            self.samples.company.begin()  # which gives every solution its place
+            return self.samples.company.terms([march.weights.at for march in solvers], self.overlaps is not None)
         present = self.weights.m, self.weights.b, self.weights.m_w
         lines = [self.samples.row_sums(*present)]
         if self.experiment.observables:
             lines.append(self.samples.averaged_sums(*present))
         if self.clones is not None:
             lines.append(self.clones.sums(self.weights.m, self.weights.b))
-        return lines if self.overlaps is None else [*lines, self.samples.overlap_sums()]
-
-    def take(self, totals: list[np.ndarray]) -> None:
-        """Estimate row n from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
-        weights, experiment, n = self.weights, self.experiment, self.weights.n
-        m, sums, averaged = weights.m_w, totals[0], totals[1] if experiment.observables else np.empty(0)
-        bounds = weights.estimator
-        of_pairs = totals[-1 if self.overlaps is None else -2] if self.clones else np.zeros(0)
-        if exploded(sums, bounds.largest, bounds.most_lost) or not np.isfinite(of_pairs).all():
-            self.diverged = True
-            return
-        estimate = estimate_row(weights, sums, self.use)
-        row, after = estimate.row, weights.step_from_row(estimate.row, noise=estimate.noise)
-        if n >= experiment.hidden:
-            C_12 = self.clones.C_12 if self.clones else np.nan
-            figures = curve_row(experiment, n, m, weights.q, estimate, sums, after, weights.b, averaged, C_12)
-            for name, curve in self.curves.items():
-                curve[n - experiment.hidden] = figures[name]
-        if len(self.wanted.snapshots):
-            self.snapshots.take(weights, after, self.samples, m)
-        if n - experiment.hidden in self._kept_rows:
-            enter_row(self.kernels, self.columns, self.kept, weights, row)
         if self.overlaps is not None:
-            self.overlaps.rows.enter(n, self.overlaps.estimate(weights, totals[-1], sums[CARRIED], self.use), after.drive.a)
-        if escaped(after.norm, bounds.largest):
-            self.diverged = True
-        elif n < experiment.steps:
-            pair = self.clones.pair_step(row, after, of_pairs) if self.clones else None
-            plan = self.history.push(n)
-            self.samples.advance(pair.drive if pair else after.drive, plan)
-            if self.clones and pair:
-                self.clones.enter(pair, plan)
-            weights.advance(row, after.next, plan)
-            if self.overlaps is not None:
-                self.overlaps.forget(plan.joins)
-            if experiment.data.bias:
-                weights.push_intercept(sums[PUSH])
-            self.samples.begin_sums(weights.m, weights.b, weights.m_w)
+            lines.append(self.samples.overlap_sums())
+        return [each[None] for each in lines]
+
+    def take_of(self, solvers: Sequence[March], totals: list[np.ndarray]) -> None:
+        """Estimate row n of each from the sums over all blocks, record it, and go to n+1 (the last row is only recorded)."""
+        sound = [k for k, march in enumerate(solvers) if not march._explodes(k, totals)]
+        if len(sound) < len(solvers):
+            solvers, totals = [solvers[k] for k in sound], [total[sound] for total in totals]
+        if not solvers:
+            return
+        weights, n, sums = self.weights, self.weights.n, totals[0]
+        places = np.array([march.weights.at for march in solvers])
+        weights.estimate_rows(places, sums, self.use)
+        weights.steps_from_rows(places, self.use.identity)
+        for k, (march, norm) in enumerate(zip(solvers, weights.numbers["norm"][places].tolist(), strict=True)):
+            march._keep_sums(n, k, totals)
+            march.diverged = escaped(norm, weights.estimator.largest)
+        kept = [march.weights.as_it_is() for march in solvers] if n - self.experiment.hidden in self._kept_rows else []
+        C_12 = self.clones.C_12 if self.clones else np.nan
+        moving = [march for march in solvers if not march.diverged] if n < self.experiment.steps else []
+        if moving:
+            self._move(n, moving, totals)
+        for march, past in zip(solvers, kept, strict=False):  # that could wait for the launch
+            enter_row(march.kernels, march.columns, march.kept, past, march.weights.row)
+        weights.curve_rows(places, sums, self.use, C_12)
+        if (column := n - self.experiment.hidden) >= 0:
+            for k, (march, at) in enumerate(zip(solvers, places, strict=True)):
+                march.table[: len(CURVE_NAMES), column] = weights.solutions.curves[at]
+                if self.experiment.observables:
+                    march.table[len(CURVE_NAMES) :, column] = totals[1][k]
+        if moving:
+            weights.advance_rows(np.array([march.weights.at for march in moving]), True)
+            self._look_ahead(n, moving)
+
+    def _of_pairs(self, totals: list[np.ndarray]) -> np.ndarray:
+        """Of the sums over all blocks, those of clones."""
+        return totals[-1 if self.overlaps is None else -2]
+
+    def _explodes(self, k: int, totals: list[np.ndarray]) -> bool:
+        """Whether line k of the sums says that the solution has diverged; notes it."""
+        bounds = self.weights.estimator
+        self.diverged = bool(exploded(totals[0][k], bounds.largest, bounds.most_lost)
+                             or self.clones and not np.isfinite(self._of_pairs(totals)).all())
+        return self.diverged
+
+    def _keep_sums(self, n: int, k: int, totals: list[np.ndarray]) -> None:
+        """Keep what is wanted of row n besides curves and kernels. totals: sums, of this solution in line k."""
+        weights = self.weights
+        if len(self.wanted.snapshots):
+            self.snapshots.take(weights, weights.step_found(), self.samples, weights.m_w)
+        if self.overlaps is not None:
+            self.overlaps.rows.enter(n, self.overlaps.estimate(weights, totals[-1][k], totals[0][k, CARRIED], self.use),
+                                     weights.number("a"))
+
+    def _move(self, n: int, solvers: Sequence[March], totals: list[np.ndarray]) -> None:
+        """Take the samples of these solutions to step n+1; on a card they will have been summed up there, too."""
+        weights, history, places = self.weights, self.history, [march.weights.at for march in solvers]
+        pair = self.clones.pair_step(weights.row, weights.step_found(), self._of_pairs(totals)[0]) if self.clones else None
+        push_steps(n, np.array(places), history.rule, history.tables)
+        if isinstance(self.samples, GpuSamples):
+            self.samples.company.move(places, n)
+            if not weights.looks_ahead:
+                self.samples.company.launch(places, places, n + 1, *weights.coming)
+            return
+        self.samples.advance(pair.drive if pair else weights.drive, history.plan)
+        if self.clones and pair:
+            self.clones.enter(pair, history.plan)
+
+    def _look_ahead(self, n: int, solvers: Sequence[March]) -> None:
+        """What waits for step n+1 of the weights."""
+        if isinstance(self.samples, GpuSamples) and self.weights.looks_ahead:
+            places = [march.weights.at for march in solvers]
+            self.samples.company.launch(places, places, n + 1, *self.weights.coming)
+        for march in solvers:
+            if march.overlaps is not None:
+                march.overlaps.forget(march.history.plan.joins)
 
     def random_start(self) -> dict[str, np.ndarray]:
         """OverlapRows by name; empty where the start is not random."""

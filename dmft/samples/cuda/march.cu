@@ -30,13 +30,11 @@ struct Present {
     double m, b, eta, scale;
 };
 
-// Rates of a step; memory and chi_weights, (slots,) each, lie behind them.
+// Rates of a step, one behind the other for all solutions; behind them lie memory and chi_weights of each, (slots,).
 struct Rates {
     double eta, a, keep, chi_sd, thermal, fraction, p_on, p_off;
 };
-__device__ inline const Rates *my_rates(const Rates *rates, int slots) {
-    return (const Rates *)mine((const double *)rates, sizeof(Rates) / sizeof(double) + 2 * slots);
-}
+__device__ inline const double *my_memory(const Rates *rates, int slots) { return mine((const double *)(rates + gridDim.z), 2 * slots); }
 
 // Sums of three numbers over the lanes of a warp: that of a in lane 0, of b in lane 16, of c in lane 8.
 __device__ inline double warp_sums(double a, double b, double c) {
@@ -276,11 +274,11 @@ extern "C" __global__ void move(const int *on, int count, int width, int slots, 
     const int warp = threadIdx.x / LANES, warps = MOVERS, own = FOUR * (threadIdx.x % LANES), across = threadIdx.x % ACROSS;
     const long long stride = width, first = (long long)blockIdx.x * ACROSS, there = first + across, slot = step->slot, n = step->n;
     const long long past_of = (long long)slots * width, i = blockIdx.z * stride + there; // in arrays with a number a sample
-    rates = my_rates(rates, slots), keys = mine(keys, 2);
+    const double *memory = my_memory(rates, slots), *chi_weights = memory + slots;
+    rates = mine(rates, 1), keys = mine(keys, 2);
     H = mine(H, past_of), G = mine(G, past_of), X = mine(X, past_of), Y_past = mine(Y_past, STEIN ? past_of : 0);
     Held *past = (Held *)shared; // (active,) the same for all samples, and some more of no weight
     const long long *order = order_of(step), *merge = merges_of(step, slots);
-    const double *memory = (const double *)(rates + 1), *chi_weights = memory + slots;
     const int active = step->active, merges = step->merges;
     for (int k = threadIdx.x; k < active + AHEAD * warps; k += blockDim.x) {
         const long long slot = order[min(k, active - (active > 0))];
@@ -362,11 +360,11 @@ extern "C" __global__ void next_tangents(const int *on, int carriers, int width,
                                          const stored *T, const stored *row, stored *next) {
     extern __shared__ __align__(16) double shared[];
     if (!on[blockIdx.z]) return;
-    rates = my_rates(rates, slots), gp = mine(gp, width), T = mine(T, (long long)packed * span);
+    const double *memory = my_memory(rates, slots);
+    rates = mine(rates, 1), gp = mine(gp, width), T = mine(T, (long long)packed * span);
     row = mine(row, (long long)slots * span), next = mine(next, (long long)slots * span);
     Pull *pulls = (Pull *)shared; // the same for all samples: rows from the source on, in order of time, and some more of no weight
     const long long *order = order_of(step);
-    const double *memory = (const double *)(rates + 1);
     const int source = blockIdx.y, rows = (int)step->active - source;
     if (rows <= 0) return; // other slots respond to nothing
     for (int k = threadIdx.x; k < rows + ROWS_AHEAD; k += blockDim.x) {
@@ -430,7 +428,7 @@ extern "C" __global__ void merge_rows(const int *on, int carriers, int width, in
                                       const Rates *rates, const int *offset, const int *stop, const long long *carrier,
                                       const double *gp, stored *T, const stored *row, stored *next) {
     if (!on[blockIdx.z]) return;
-    rates = my_rates(rates, slots), gp = mine(gp, width), T = mine(T, (long long)packed * span);
+    rates = mine(rates, 1), gp = mine(gp, width), T = mine(T, (long long)packed * span);
     row = mine(row, (long long)slots * span), next = mine(next, (long long)slots * span);
     const long long t = (long long)blockIdx.x * blockDim.x + threadIdx.x, stride = span / FOUR, slot = step->slot;
     const long long *merge = merges_of(step, slots);

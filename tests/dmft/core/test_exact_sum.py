@@ -22,7 +22,7 @@ def numbers(spread: tuple[int, int], sums: int = 700, terms: int = 64) -> np.nda
 
 def digits(terms: np.ndarray) -> np.ndarray:
     out = np.empty((terms.shape[1], exact_sum.SUM_NUMBERS), np.int64)
-    exact_sum.digits(np.ascontiguousarray(terms), out)
+    exact_sum.digits(np.ascontiguousarray(terms)[None], out)
     return out
 
 
@@ -80,5 +80,5 @@ def test_several_arrays_at_once():
 def test_threads_change_nothing():
     terms = numbers((-12, 12), sums=2000)
     out, work = np.empty((2000, exact_sum.SUM_NUMBERS), np.int64), np.empty((3, 5, exact_sum.SUMS_TOGETHER))
-    exact_sum._digits_shared(terms, out, work, work.view(np.int64))
+    exact_sum._digits_shared(terms[None], 3, out, work, work.view(np.int64))
     np.testing.assert_array_equal(out, digits(terms))

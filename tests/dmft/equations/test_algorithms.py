@@ -96,15 +96,15 @@ def difference(run: Run, monkeypatch, broken) -> float:
 
 def test_the_eta_of_the_wrong_step_is_seen(monkeypatch):
     """Twin: R kept with the eta of the next step."""
-    right = WeightDynamics.step_from_row
+    right = WeightDynamics.steps_from_rows
 
-    def wrong(self, row, m_given=None, noise=None):
-        after, e = right(self, row, m_given, noise), self.experiment
-        ratio = e.eta_n[min(self.n + 1, e.steps - 1)] / e.eta_n[min(self.n, e.steps - 1)]
-        return after._replace(next=after.next._replace(R_last=after.next.R_last * ratio))
+    def wrong(self, *arguments):
+        right(self, *arguments)
+        e = self.experiment
+        self.now.next_R *= e.eta_n[min(self.n + 1, e.steps - 1)] / e.eta_n[min(self.n, e.steps - 1)]
 
     run = run_of("scheduled persistent")
-    assert difference(run, monkeypatch, lambda patch: patch.setattr(WeightDynamics, "step_from_row", wrong)) > 1e-5
+    assert difference(run, monkeypatch, lambda patch: patch.setattr(WeightDynamics, "steps_from_rows", wrong)) > 1e-5
 
 
 def test_bernoulli_is_not_reshuffled():

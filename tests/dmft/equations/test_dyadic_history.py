@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from dmft.core.parallel import Comm
 from dmft.core.tree import flatten
-from dmft.equations import history as histories
+from dmft.equations import blocks as block_table
 from dmft.equations.history import SLOT_GROUP, History, grouped
 from dmft.equations.kernels import COLUMNS, Wanted
 from dmft.equations.recursion import merge_matrix
@@ -208,9 +208,9 @@ def test_a_past_in_single_precision_keeps_a_smooth_noise():
 
 def test_sums_of_g_need_double_precision():
     """Why the past of g is an exception: rounded, M_C is no Gram matrix, and its pivots become negative."""
-    assert smooth_march(np.float32).weights.state.floored == 0
+    assert smooth_march(np.float32).weights.now.floored == 0
     rounded = smooth_march(np.float32, g_to_single)
-    assert rounded.weights.state.floored > 0 and rounded.diverged
+    assert rounded.weights.now.floored > 0 and rounded.diverged
 
 
 @pytest.mark.parametrize("at", [0, 1, 37, 70])
@@ -292,9 +292,9 @@ def test_noise_of_single_steps_is_not_multiplied_by_long_blocks(monkeypatch):
         inside = 0 <= i + way < len(order)
         return (i + way, size[order[i + way]]) if inside else (i, 0)
 
-    torn = kernel / history.divisor
-    monkeypatch.setattr(histories, "_beside", neighbours)
-    histories._weights.py_func(history.order, history.first, history.size, np.zeros(30_001, bool), kernel, torn)
+    torn = np.empty(history.slots)
+    monkeypatch.setattr(block_table, "_beside", neighbours)
+    block_table.kernel_weights.py_func(history.rule._replace(jumps=np.zeros(30_001, bool)), history.blocks, kernel, torn)
     assert np.abs(torn).max() > 30 * means
 
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import dmft
-from dmft.solvers import march
+from dmft.equations.weights import WeightDynamics
 from tests.marks import slow
 from tests.solver_cases import make_run
 
@@ -71,13 +71,13 @@ def test_stein_leaves_no_noise_in_m():
 
 def test_dropping_the_memory_fails(monkeypatch):
     """Twin: without M_R the same comparison must fail."""
-    honest = march.estimate_row
+    honest = WeightDynamics.estimate_rows
 
-    def forgetful(*arguments):
-        estimate = honest(*arguments)
-        return estimate._replace(row=estimate.row._replace(K_R=0 * estimate.row.K_R))
+    def forgetful(self, *arguments):
+        honest(self, *arguments)
+        self.row = self.row._replace(K_R=0 * self.row.K_R)
 
-    monkeypatch.setattr(march, "estimate_row", forgetful)
+    monkeypatch.setattr(WeightDynamics, "estimate_rows", forgetful)
     problem = {"loss": "linear", "alpha": 2.0, "m0": M0, "constraint": "ridge", "ridge": 0.2}
     theory = dmft.solve(make_run({"kind": "gd"}, problem, steps=60, eta=ETA, samples=500, replicas=2,
                                  variance_reduction=["stein"]), quiet=True)

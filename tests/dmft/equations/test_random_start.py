@@ -149,7 +149,7 @@ def test_the_weighted_identity_holds(name, monkeypatch):
 
     def watch(self, weights: WeightDynamics, sums, carried, use):
         row = raw_row(weights, sums, carried)
-        seen.append([identity_gap(weights, each, sums).now for each in (row, row._replace(M_C=0 * row.M_C))])
+        seen.append([identity_gap(weights.beside(), each, sums).now for each in (row, row._replace(M_C=0 * row.M_C))])
         return row
 
     monkeypatch.setattr(OverlapKernels, "estimate", watch)

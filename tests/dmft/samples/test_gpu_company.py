@@ -62,7 +62,7 @@ def test_one_that_is_ahead_waits_and_one_that_ended_is_left_out(card):
 
 @pytest.mark.parametrize("right, wrong, parts", [
     ("keys = mine(keys, 2)", "keys = keys", ("ibp",)),
-    ("rates = my_rates(rates, slots), keys", "keys", PARTS),
+    ("rates = mine(rates, 1), keys", "keys", PARTS),
     ("if (!on[blockIdx.z]) return;", "", PARTS),
 ], ids=["random numbers of another", "driven as another", "those that wait move on"])
 def test_a_mixed_up_company_is_seen(card, right, wrong, parts):

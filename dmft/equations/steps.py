@@ -1,0 +1,268 @@
+"""One step of the weights, compiled: from row n of the kernels to row n+1 of Q and R, and to what drives the samples. Eqs.
+[dmft-Q], [dmft-R], [dmft-m], [dmft-a], [dmft-nu]. Functions get the arrays of one solution (state.py) and leave there what they
+find."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from numba import njit
+
+from dmft.core.compiled import FREE, IN_PLACE, INNER
+from dmft.equations.blocks import IN_ORDER, INTO, JOINS, NEWER, OLDER, SIZE, blocks_of, kernel_weights, used_slots
+from dmft.equations.noise import conditional, dot, factor_rows, join_rows
+from dmft.equations.recursion import (
+    Correlations,
+    Responses,
+    StepCoefficients,
+    merge_matrix,
+    merge_vector,
+    next_row,
+    through_noise,
+)
+from dmft.equations.state import (
+    B_PAST,
+    CHI_WEIGHTS,
+    CORRELATION,
+    FACTOR,
+    JITTER,
+    M_PAST,
+    MEMORY,
+    NEXT_R,
+    OF_M_C,
+    OF_Q,
+    OF_R,
+    Q_ROW,
+    QW_ROW,
+    R_ROW,
+    ROOM,
+    ROW_K_R,
+    ROW_M_C,
+    RW_ROW,
+    X,
+    solution_of,
+)
+
+
+@njit(**INNER)
+def last_slot(blocks):
+    """The slot of step n - 1, which is never in a block with others."""
+    return blocks.slots[IN_ORDER, blocks.counts.blocks - 1]
+
+
+@njit(**INNER)
+def noise_overlaps(given, rule, blocks, one):
+    """b_j = <chi_n zeta_j>, which depends on M_C alone, not on the response. Eq. [dmft-Q]."""
+    correlation, b = one.work[CORRELATION], one.work[B_PAST]
+    kernel_weights(rule, blocks, one.work[ROW_M_C], correlation)
+    for j in range(len(b)):
+        b[j] = 0.0
+    one.now.b_now = through_noise(given.eta_0, correlation, Responses(one.matrices[OF_R], one.vectors[R_ROW], rule.stop),
+                                  used_slots(blocks), b)
+
+
+@njit(**INNER, error_model="numpy")
+def step_coefficients(given, rule, blocks, one):
+    """The step that row n makes: what it keeps of y_n, and its memory. Eqs. [schedule], [momentum]."""
+    memory = one.drive[MEMORY]
+    kernel_weights(rule, blocks, one.work[ROW_K_R], memory)
+    if given.recoil != 0.0:
+        memory[last_slot(blocks)] -= given.recoil / given.eta
+    return StepCoefficients(given.eta, given.inertia - given.eta * one.now.delta_nu - given.eta * given.ridge, memory)
+
+
+@njit(**IN_PLACE)
+def with_weights(given, one, step):
+    """<u w_n>, of the unscaled step u and the weights w_n it starts from; 0 unless the rule looks ahead. Eq. [momentum]."""
+    if not given.looks_ahead:
+        return 0.0
+    now, slots = one.now, len(step.memory)
+    noise = given.eta_0 * dot(one.vectors[RW_ROW], one.work[CORRELATION], slots)
+    memory = dot(step.memory, one.vectors[QW_ROW], slots)
+    return step.keep * now.Qw_now + given.eta * memory + given.eta * noise + given.drift * now.Qww
+
+
+@njit(**IN_PLACE)
+def unscaled(given, rule, blocks, one):
+    """The step that row n makes, before it is scaled, where `noise_overlaps` are known. Eqs. [dmft-Q], [dmft-R]."""
+    now, x, r, step = one.now, one.work[X], one.work[NEXT_R], step_coefficients(given, rule, blocks, one)
+    x_now, q_u = next_row(step, now.M_C_now, (one.work[B_PAST], now.b_now),
+                          Correlations(one.matrices[OF_Q], one.vectors[Q_ROW], now.Q_now),
+                          Responses(one.matrices[OF_R], one.vectors[R_ROW], rule.stop), used_slots(blocks), x, r)
+    now.with_previous = with_weights(given, one, step)
+    if given.drift != 0.0:
+        x_now += given.drift * now.Qw_now
+        q_u += given.drift * (2 * now.with_previous - given.drift * now.Qww)
+        for j in range(len(x)):
+            x[j] += given.drift * one.vectors[QW_ROW, j]
+            r[j] += given.drift * one.vectors[RW_ROW, j]
+    now.keep, now.x_now, now.q_u = step.keep, x_now, q_u + given.heat
+
+
+@njit(**INNER)
+def factor_past(blocks, one):
+    """Bring the Cholesky factor of M_C over the past up to date."""
+    now, order = one.now, blocks.slots[IN_ORDER, : blocks.counts.blocks]
+    now.floored += factor_rows(one.matrices[OF_M_C], one.vectors[JITTER], order, one.matrices[FACTOR], now.factor_from)
+    now.factor_from = len(order)
+
+
+@njit(**INNER)
+def factor_ridge(blocks, one):
+    """Bring that of Q + eps D up to date, with eps as it is. Returns the number of pivots that are not positive. Eq. [ibp]."""
+    now, order, diagonal = one.now, blocks.slots[IN_ORDER, : blocks.counts.blocks], one.work[ROOM]
+    for j in range(len(diagonal)):
+        diagonal[j] = now.ridge_eps * blocks.slots[SIZE, j]
+    return factor_rows(one.matrices[OF_Q], diagonal, order, one.ridge, min(now.ridge_from, len(order)))
+
+
+@njit(**IN_PLACE)
+def given_past(by, blocks, one):
+    """Weights and standard deviation of chi_n given the past. Eq. [dmft-chi]."""
+    now, order, weights = one.now, blocks.slots[IN_ORDER, : blocks.counts.blocks], one.drive[CHI_WEIGHTS]
+    factor_past(blocks, one)
+    for j in range(len(weights)):
+        weights[j] = 0.0
+    left = conditional(one.matrices[FACTOR], order, one.work[ROW_M_C], now.M_C_now * (1 + by.jitter), one.work[ROOM : ROOM + 1],
+                       weights)
+    least = 0.01 * by.jitter * now.M_C_now
+    now.chi_sd = sqrt(least if least > left else left)
+
+
+@njit(**IN_PLACE)
+def inertial(given, blocks, one):
+    """A_n C(n,n) - B_n C(n,n-1), with the C(n,n) that a constraint fixes; y_n has another where the rule looks ahead."""
+    now = one.now
+    if given.looks_ahead:
+        return given.inertia * (now.Q_now + now.m * now.m) + given.drift * (now.Qw_now + now.m * now.m_w)
+    found = given.inertia * given.norm
+    if given.recoil != 0.0:
+        last = last_slot(blocks)
+        found -= given.recoil * (one.vectors[Q_ROW, last] + now.m * one.vectors[M_PAST, last])
+    return found
+
+
+@njit(**IN_PLACE)
+def step_from_row(given, rule, blocks, one):
+    """What follows from row n, before the step is scaled, where `noise_overlaps` are known. The state stays at step n; `advance`
+    moves on. Eqs. [dmft-m], [dmft-nu]."""
+    now = one.now
+    unscaled(given, rule, blocks, one)
+    m_u = (given.inertia - given.eta * given.ridge) * now.m - given.eta * now.mu  # [dmft-m]
+    if given.recoil != 0.0:
+        m_u -= given.recoil * one.vectors[M_PAST, last_slot(blocks)]  # [momentum]
+    if given.drift != 0.0:
+        m_u += given.drift * now.m_w
+    now.m_u, now.norm = m_u, now.q_u + m_u * m_u
+    now.lag = inertial(given, blocks, one) - now.x_now - now.m * m_u
+
+
+@njit(**IN_PLACE)
+def scaled(given, one):
+    """The step scaled by a_n: row n+1 of Q and R against the past, before step n itself enters the past, and m_{n+1}. Eqs.
+    [dmft-Q], [dmft-R], [dmft-m], [dmft-nu]."""
+    now, x, r = one.now, one.work[X], one.work[NEXT_R]
+    a = now.a
+    for j in range(len(x)):
+        x[j] = a * x[j]
+        r[j] = a * r[j]
+    now.next_with_last, now.next_Q, now.next_m = a * now.x_now, a * a * now.q_u, a * now.m_u
+    now.next_b = now.b - given.eta * given.alpha * now.push if given.bias else now.b
+    now.next_R, now.with_previous = a * (given.eta / given.eta_0), a * now.with_previous
+    now.nu_hat = (1 / a - 1) / given.eta + given.ridge  # [dmft-nu], [ridge]
+
+
+@njit(**INNER)
+def merged(blocks, v):
+    """Blocks that the last step merged become one in a vector."""
+    for k in range(blocks.counts.moved):
+        merge_vector(v, blocks.levels[OLDER, k], blocks.levels[NEWER, k], blocks.levels[INTO, k])
+
+
+@njit(**IN_PLACE)
+def nesterov_point(given, blocks, one):
+    """Row n+1 of y from that of w, y_{n+1} = (1 + beta) w_{n+1} - beta w_n; the row of w_{n+1} goes into the state. Eq.
+    [momentum]."""
+    beta, now, slot, x, r = given.ahead, one.now, blocks.counts.slot, one.work[X], one.work[NEXT_R]
+    Qw_row, Rw_row = one.vectors[QW_ROW], one.vectors[RW_ROW]
+    norm, cross, with_last, R_last, m = now.next_Q, now.with_previous, now.next_with_last, now.next_R, now.next_m
+    now.next_with_last, now.next_R = (1 + beta) * with_last - beta * now.Qw_now, (1 + beta) * R_last
+    now.next_Q = (1 + beta) * (1 + beta) * norm + beta * beta * now.Qww - 2 * beta * (1 + beta) * cross
+    now.next_m = (1 + beta) * m - beta * now.m_w
+    for j in range(len(x)):
+        Q_w, R_w = x[j], r[j]
+        x[j], r[j] = (1 + beta) * Q_w - beta * Qw_row[j], (1 + beta) * R_w - beta * Rw_row[j]
+        Qw_row[j], Rw_row[j] = Q_w, R_w
+    merged(blocks, Qw_row)
+    merged(blocks, Rw_row)
+    Qw_row[slot], Rw_row[slot] = with_last, R_last
+    now.Qw_now, now.Qww, now.m_w = (1 + beta) * norm - beta * cross, norm, m
+
+
+@njit(**IN_PLACE)
+def enter(A, row, slot, now):
+    """Row and column of a step in a symmetric matrix."""
+    for j in range(len(row)):
+        A[slot, j] = A[j, slot] = row[j]
+    A[slot, slot] = now
+
+
+@njit(**IN_PLACE)
+def advance(given, by, blocks, one):
+    """Enter row n into the past, in which the history has made room for it, and move to step n+1."""
+    now, slot, levels, x, r = one.now, blocks.counts.slot, blocks.levels, one.work[X], one.work[NEXT_R]
+    if given.looks_ahead:
+        nesterov_point(given, blocks, one)
+    for which in range(OF_M_C + 1 if given.sampled else OF_M_C):
+        for k in range(blocks.counts.moved):
+            merge_matrix(one.matrices[which], levels[OLDER, k], levels[NEWER, k], levels[INTO, k])
+    for which in range(QW_ROW):
+        merged(blocks, one.vectors[which])
+    merged(blocks, one.work[ROW_M_C])
+    merged(blocks, x)
+    merged(blocks, r)
+    enter(one.matrices[OF_Q], one.vectors[Q_ROW], slot, now.Q_now)
+    if given.sampled:
+        enter(one.matrices[OF_M_C], one.work[ROW_M_C], slot, now.M_C_now)
+    one.vectors[JITTER, slot], one.vectors[M_PAST, slot] = by.jitter * now.M_C_now, now.m
+    for j in range(len(x)):
+        one.matrices[OF_R, slot, j] = one.vectors[R_ROW, j]
+        one.vectors[Q_ROW, j], one.vectors[R_ROW, j] = x[j], r[j]
+    one.vectors[Q_ROW, slot], one.vectors[R_ROW, slot] = now.next_with_last, now.next_R
+    now.Q_now, now.m, now.b, now.n = now.next_Q, now.next_m, now.next_b, now.n + 1
+    for k in range(blocks.counts.joined if given.sampled else 0):
+        now.factor_from = join_rows(one.matrices[FACTOR], now.factor_from, levels[JOINS, k])
+        now.ridge_from = join_rows(one.ridge, now.ridge_from, levels[JOINS, k])
+
+
+# Of the solutions at some places, one after the other; each has numbers of its own alone, so that company changes no bit.
+@njit(**FREE, error_model="numpy")
+def steps_from_rows(places, known, drawn, given, by, rule, tables, solutions):
+    """`step_from_row`. known: whether the overlaps with the noise are; drawn: whether samples need the noise."""
+    for at in places:
+        blocks, one = blocks_of(tables, at), solution_of(solutions, at)
+        if not known:
+            noise_overlaps(given[0], rule, blocks, one)
+        step_from_row(given[0], rule, blocks, one)
+        if drawn:
+            given_past(by[0], blocks, one)
+
+
+@njit(**FREE, error_model="numpy")
+def scale_steps(places, given, solutions):
+    """`scaled`."""
+    for at in places:
+        scaled(given[0], solution_of(solutions, at))
+
+
+@njit(**FREE, error_model="numpy")
+def advance_all(places, drawn, given, by, tables, solutions):
+    """`advance`. drawn: whether samples need the noise; what step n adds to the factors is then known before it is asked for, while
+    a card is at work."""
+    for at in places:
+        blocks, one = blocks_of(tables, at), solution_of(solutions, at)
+        advance(given[0], by[0], blocks, one)
+        if drawn:
+            factor_past(blocks, one)
+            if one.now.ridge_eps > 0.0 and not factor_ridge(blocks, one):
+                one.now.ridge_from = blocks.counts.blocks
