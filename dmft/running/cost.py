@@ -38,9 +38,10 @@ ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 # Measured: 8 to 11 ns; 0.10 to 0.19 ns up to dimension 1000 and 0.35 ns at 2000, where the cache ends.
 DRAW_ENTRY = 10e-9
 STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
-# On one H200 (docs/notes/performance.md): seconds of the host for a step of a solution, seconds per byte of samples on the card,
-# and bytes a second at which the simulator reads its data; seconds per entry of a shared data matrix and start.
-GPU_STEP, GPU_BYTE = 0.3e-3, 0.3e-12
+# On one H200 (docs/notes/performance.md): seconds of the host for a step, and for every solution in it, a thread each (0.27 ms in all
+# with one solution, 0.86 with eight), seconds per byte of samples on the card, and bytes a second at which the simulator reads its
+# data; seconds per entry of a shared data matrix and start.
+GPU_STEP, GPU_SOLUTION, GPU_BYTE = 0.2e-3, 0.09e-3, 0.3e-12
 GPU_UNIT_STEP, GPU_UNIT_PAIR = 1.3e-3, 1.2e-9  # of a network: the host's seconds of a step, and per unit and pair of entries of Q
 GPU_READ = 4.2e12
 GPU_UNIT = 0.12  # by which every unit of a network makes a step of the simulator longer: 1.12, 1.22, 1.47 for p = 1, 2, 4
@@ -138,23 +139,23 @@ def _theory_on_gpu(run: Run, ranks: int, sharers: int) -> Cost:
     """The march with its samples on cards, each of which `sharers` ranks use at the same time. The host holds CUDA, and in a
     checkpoint one array of the samples at a time."""
     on_cpu, groups = _theory(run.replace({"theory.device": "cpu"}), ranks, 1), min(_replicas(run), ranks)
-    steps = _marched(run)
-    on_card = sharers * _march(run, ranks)[1]
-    step = max(_host_step(run), GPU_BYTE * on_card)  # hosts are at some solutions while the card works on the others
-    return Cost(START + -(-_replicas(run) // groups) * steps * step, on_cpu.rank_bytes + CUDA_BYTES, on_cpu.checkpoint_bytes,
+    replicas, on_card = -(-_replicas(run) // groups), sharers * _march(run, ranks)[1]
+    # Replicas go side by side; the host is at some solutions while the card works on the others.
+    step = max(_host_step(run, replicas), GPU_BYTE * replicas * on_card)
+    return Cost(START + _marched(run) * step, on_cpu.rank_bytes + CUDA_BYTES, on_cpu.checkpoint_bytes,
                 max(step, POLL_SECONDS), on_card)
 
 
-def _host_step(run: Run) -> float:
-    """Seconds of a step that the host takes for the solutions of a replica, with what it takes later for errors on new samples."""
-    if not run.has_network:
-        return 2.0 * GPU_STEP
+def _host_step(run: Run, replicas: int) -> float:
+    """Seconds of a step that the host takes for so many replicas with their companions; of networks, whose replicas it takes one
+    after the other, with what it takes later for errors on new samples."""
     setup, p = Setup.from_run(run), run.network.units
-    assert setup.experiment.network is not None
+    if setup.experiment.network is None:
+        return GPU_STEP + GPU_SOLUTION * replicas * sum(setup.share(name) for name in setup.solutions(0))
     filled = 1.0 if setup.per_level else 1 / 3  # on average, of the pairs of slots
     each = (setup.share(name) * (GPU_UNIT_STEP + GPU_UNIT_PAIR * filled * p * (p * setup.history(name).slots) ** 2)
             for name in setup.solutions(0))
-    return sum(each) + ERROR_TIMES * error_seconds(setup.experiment.network)
+    return replicas * (sum(each) + ERROR_TIMES * error_seconds(setup.experiment.network))
 
 
 def _lines(run: Run) -> int:
