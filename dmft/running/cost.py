@@ -38,9 +38,9 @@ ITERATE_SWEEPS = 60        # sweeps to converge at mixing 0.5; measured 55
 # Measured: 8 to 11 ns; 0.10 to 0.19 ns up to dimension 1000 and 0.35 ns at 2000, where the cache ends.
 DRAW_ENTRY = 10e-9
 STEP_ENTRY, STEP_ENTRY_LARGE, LARGE_ENTRIES = 0.16e-9, 0.35e-9, 1e7
-# On one H200 (docs/notes/performance.md): seconds of the host for a step, and for every solution in it, a thread each (0.27 ms in all
-# with one solution, 0.86 with eight), seconds per byte of samples on the card, and bytes a second at which the simulator reads its
-# data; seconds per entry of a shared data matrix and start.
+# On one H200 (docs/notes/performance.md): seconds of the host for a step, and for every solution in it, a thread each (0.27 ms in
+# all with one solution, 0.86 with eight), seconds per byte of samples on the card, and bytes a second at which the simulator reads
+# its data; seconds per entry of a shared data matrix and start.
 GPU_STEP, GPU_SOLUTION, GPU_BYTE = 0.2e-3, 0.09e-3, 0.3e-12
 GPU_UNIT_STEP, GPU_UNIT_PAIR = 1.3e-3, 1.2e-9  # of a network: the host's seconds of a step, and per unit and pair of entries of Q
 GPU_READ = 4.2e12
