@@ -133,14 +133,13 @@ def test_lost_samples_count_with_zero(card):
     experiment, found = Experiment.from_run(the_run()), []
     for gpu, get, fill in ((None, np.array, np.copyto), (card, card.get, card.fill)):
         march = march_of(experiment, None, np.float64, gpu, samples=64)
-        samples, state, present = march.samples, march.samples.state, (march.weights.m, march.weights.b, march.weights.m_w)
+        state, m, b = march.samples.state, march.weights.m, march.weights.b
         s = get(state.s)
         s[:20] = GONE
         fill(state.s, s)
-        samples.row_sums(*present)
-        found.append(samples.averaged_sums(*present).sum(axis=0))
+        found.append(march.terms_of([march])[1][0].sum(axis=0))
         k, sd, weight, h = (get(array) for array in (state.k, state.sd, state.weight, state.h))
-        wrong = weight * ((sd * (h + present[0] * k) + present[1]) * k < 0)
+        wrong = weight * ((sd * (h + m * k) + b) * k < 0)
         assert found[-1][0] == pytest.approx(wrong[20:].sum(), abs=1e-12) and wrong[:20].sum() > 0.01
     np.testing.assert_allclose(*found, rtol=1e-12)
 
