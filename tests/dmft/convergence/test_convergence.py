@@ -141,7 +141,7 @@ def test_the_command(dmft_main, tmp_path, small):
 
 
 @pytest.mark.parametrize("words, told", [
-    (["--samples", "1000"], "two values"), (["--samples", "a,b"], "whole numbers"), ([], "needs values"),
+    (["--samples", "1000"], "two values"), (["--samples", "a,b"], "whole numbers"), ([], "needs two values"),
     (["--mixing", "0.5,1"], "iterate"), (["--learning-rate", "0.02,-1"], "learning_rate"), (["--samples", "1,2.5"], "whole"),
     (["--samples", "64,1000000000000"], "GiB"),
 ])
