@@ -12,7 +12,7 @@ from numba import get_num_threads, njit, prange
 
 from dmft.core.compiled import INNER, UNCOUNTED
 from dmft.core.lanes import add_four_lanes, four_lane_sums
-from dmft.equations.noise import LEAST_PIVOT, dot
+from dmft.equations.noise import dot, set_pivot
 
 PRODUCTS_SHARED_FROM = 1 << 20  # multiply-adds from which on threads share them: beside these it costs little to wake them
 ROWS_OF_A_GROUP = 8  # rows that go down a triangle together: a thread keeps them in its fastest memory
@@ -222,13 +222,7 @@ def _end_rows(M, diagonal, order, L, first, last, room):
         for j in range(first, i):
             L[i, j] = M[order[i], order[j]]
         _forward(L, L[i : i + 1], first, i, room)
-        variance = M[order[i], order[i]] + diagonal[order[i]]
-        pivot = variance - dot(L[i], L[i], i)
-        least = LEAST_PIVOT * variance
-        if not pivot > least:
-            floored += 1
-            pivot = max(least, 1e-300)
-        L[i, i] = np.sqrt(pivot)
+        floored += set_pivot(L, i, M[order[i], order[i]] + diagonal[order[i]])
     return floored
 
 

@@ -63,6 +63,17 @@ def backward(L, x, size):
                 line[j] -= weight * row[j]
 
 
+@njit(**INNER)
+def set_pivot(L, i, variance):
+    """The diagonal of row i of a lower Cholesky factor, the rest of which is known, of a matrix with this variance. Returns 1 where
+    rounding made it too small or negative; it is that of LEAST_PIVOT then."""
+    pivot = variance - dot(L[i], L[i], i)
+    least = LEAST_PIVOT * variance
+    floored = 0 if pivot > least else 1
+    L[i, i] = np.sqrt(max(least, 1e-300) if floored else pivot)
+    return floored
+
+
 @njit(**UNCOUNTED, error_model="numpy")
 def factor_rows(M_C, jitter, order, L, start):
     """Rows from `start` on of the lower Cholesky factor L, in order of time, of S = M_C + jitter (over slots; `order` lists
@@ -75,12 +86,7 @@ def factor_rows(M_C, jitter, order, L, start):
             L[i, j] = covariance[order[j]]
         forward(L, L[i : i + 1], i)
         variance = covariance[order[i]] + jitter[order[i]]
-        pivot = variance - dot(L[i], L[i], i)
-        least = LEAST_PIVOT * variance
-        if not pivot > least:
-            floored += 1
-            pivot = max(least, 1e-300)
-        L[i, i] = np.sqrt(pivot)
+        floored += set_pivot(L, i, variance)
     return floored
 
 
