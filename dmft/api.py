@@ -68,7 +68,7 @@ def fixed_point(run: Run | str | Path) -> ConvexLimit:
     return limits.fixed_point(_run(run))
 
 
-def start_law(run: Run | str | Path, step: float = START_STEP, quiet: bool = True) -> StartLaw:
+def start_law(run: Run | str | Path, step: float = START_STEP, quiet: bool = False) -> StartLaw:
     """What the scatter of m(0) at finite N does to m(t), from a warm start: .slope (dm/dm0), .spread(N), .shift(N), over .t."""
     return starts.start_law(_run(run), step, quiet)
 

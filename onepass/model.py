@@ -62,19 +62,19 @@ class Model(Dynamics):
         return assemble(self, t, flat, "ode", {})
 
     def diffuse(self, dimension: int, instances: int, initial, times, seed: int = 1, *, step=None, threads=None,
-                output: Output = None, resume: bool = False, quiet: bool = True, stop: Stop | None = None) -> Ensemble:
+                output: Output = None, resume: bool = False, quiet: bool = False, stop: Stop | None = None) -> Ensemble:
         """Paths of the SDE (see sde.SdePaths). Their steps are at most `step` long (default: `longest_step` of the model)."""
         asked = request(self, "sde", dimension, instances, initial, times, seed, step, threads)
         return run_job(EnsembleJob(asked), output, resume, quiet, stop).result
 
     def chain(self, dimension: int, instances: int, initial, times, seed: int = 1, *, threads=None, output: Output = None,
-              resume: bool = False, quiet: bool = True, stop: Stop | None = None) -> Ensemble:
+              resume: bool = False, quiet: bool = False, stop: Stop | None = None) -> Ensemble:
         """Paths of the exact chain of the statistics: the law of SGD in that dimension, without its vectors."""
         asked = request(self, "chain", dimension, instances, initial, times, seed, threads=threads)
         return run_job(EnsembleJob(asked), output, resume, quiet, stop).result
 
     def simulate(self, dimension: int, instances: int, initial, times, seed: int = 1, *, threads=None, output: Output = None,
-                 resume: bool = False, quiet: bool = True, stop: Stop | None = None) -> Ensemble:
+                 resume: bool = False, quiet: bool = False, stop: Stop | None = None) -> Ensemble:
         """SGD on real data in that dimension."""
         asked = request(self, "sgd", dimension, instances, initial, times, seed, threads=threads)
         return run_job(EnsembleJob(asked), output, resume, quiet, stop).result

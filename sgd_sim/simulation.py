@@ -33,7 +33,7 @@ from sgd_sim.result import SimulationResult, load, make_result
 from sgd_sim.states import States, empty_states, grown_states
 
 
-def simulate(run: Run | str | Path, output: str | Path | None = None, resume: bool = False, quiet: bool = True,
+def simulate(run: Run | str | Path, output: str | Path | None = None, resume: bool = False, quiet: bool = False,
              stop: Stop | None = None, attrs: dict[str, Any] | None = None, comm: Comm | None = None,
              callback: Callback | None = None) -> SimulationResult:
     """Run every instance that the [simulation] section of a run, or of a run file, asks for. Under MPI every rank must call it,

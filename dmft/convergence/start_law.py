@@ -49,7 +49,7 @@ class StartLaw:
         return np.hypot(0.5 * (1.0 - self.m0**2) * self.curvature_error, self.m0 * self.slope_error) / dimension
 
 
-def start_law(run: Run, step: float = START_STEP, quiet: bool = True) -> StartLaw:
+def start_law(run: Run, step: float = START_STEP, quiet: bool = False) -> StartLaw:
     """The law of m(t) from a warm start, by three solutions, at m0 and m0 +- step. UserError for other starts, and for a
     ridge, whose start is i.i.d. already and scatters in its norm, too."""
     if run.has_network:

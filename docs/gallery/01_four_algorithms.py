@@ -34,7 +34,7 @@ runs = {"gradient descent": run,
 figure = Figure(figsize=(7, 4.5))
 axes = figure.subplots()
 for number, (name, each) in enumerate(runs.items()):
-    theory, sim = dmft.solve(each, quiet=True), sgd_sim.simulate(each)
+    theory, sim = dmft.solve(each, quiet=True), sgd_sim.simulate(each, quiet=True)
     mean, error, color = sim.mean().m, sim.error().m, f"C{number}"
     axes.plot(theory.t, theory.m, color=color, label=name)
     axes.fill_between(theory.t, theory.m - 2 * theory.m_error, theory.m + 2 * theory.m_error, color=color, alpha=0.25, lw=0)

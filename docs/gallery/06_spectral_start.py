@@ -24,7 +24,7 @@ replicas = 4
 dimension = 300
 instances = 16
 """)
-theory, sim = dmft.solve(run, quiet=True), sgd_sim.simulate(run)
+theory, sim = dmft.solve(run, quiet=True), sgd_sim.simulate(run, quiet=True)
 
 figure = Figure(figsize=(6.5, 4.2))
 axes = figure.subplots()

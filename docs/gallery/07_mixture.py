@@ -32,7 +32,7 @@ replicas = 4
 dimension = 400
 instances = 16
 """)
-theory, sim = dmft.solve(run, quiet=True), sgd_sim.simulate(run)
+theory, sim = dmft.solve(run, quiet=True), sgd_sim.simulate(run, quiet=True)
 limit = dmft.fixed_point(run.replace(kind="gd"))
 
 figure = Figure(figsize=(6.5, 4.2))

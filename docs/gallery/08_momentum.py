@@ -30,7 +30,7 @@ runs = {"plain": run, "heavy ball, β = 0.8": run.replace(momentum=0.8),
 figure = Figure(figsize=(6.5, 4.2))
 axes = figure.subplots()
 for number, (name, each) in enumerate(runs.items()):
-    theory, sim = dmft.solve(each, quiet=True), sgd_sim.simulate(each)
+    theory, sim = dmft.solve(each, quiet=True), sgd_sim.simulate(each, quiet=True)
     axes.semilogy(theory.t, theory.loss, color=f"C{number}", label=name)
     axes.semilogy(sim.t[::3], sim.mean().loss[::3], "o", ms=4, color=f"C{number}")
 axes.set(xlabel="t", ylabel="training loss")

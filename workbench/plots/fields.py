@@ -39,7 +39,8 @@ def draw_simulation(result: SimulationResult, path: Path | None) -> Figure:
     for i in ended:
         f, _, teacher = found.fields(int(i))
         parts.append((f, teacher, np.full(teacher.size, 1.0 / teacher.size)))
-    what = f"{result.run.summary}, N = {result.run.simulation.dimension}, {len(parts)} instances"
+    what = (f"{result.run.summary}, N = {result.run.simulation.dimension}, "
+            f"{len(parts)} of {len(found.w)} instances")
     return save(_draw(found.t, parts, f"{result.run.title}\n{what}".strip()), path)
 
 

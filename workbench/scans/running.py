@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from dmft.core.progress import Progress
 from dmft.core.stopping import EXIT_STOPPED, StopSignals
 
 POLL = 0.1  # seconds
+NEARLY = 0.9  # the most of a result that a program counts for before it has ended
 ONE_THREAD = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -45,12 +47,13 @@ def run_side_by_side(work: Sequence[Work], processes: int, stop: StopSignals, qu
     """Do all of it, so many at a time; exit codes by output, of those that were begun. A stop reaches all that run, and they write
     checkpoints."""
     waiting, running, codes = list(work), dict[Path, subprocess.Popen](), dict[Path, int]()
+    begun, took = dict[Path, float](), list[float]()
     with Progress(len(work), f"scan, {len(work)} results", quiet) as progress:
         while waiting or running:
             stopped = stop.flags
             while waiting and not stopped and len(running) < processes:
                 one = waiting.pop(0)
-                running[one.output] = one.start()
+                running[one.output], begun[one.output] = one.start(), time.monotonic()
             if stopped:
                 waiting.clear()
                 for process in running.values():
@@ -59,8 +62,16 @@ def run_side_by_side(work: Sequence[Work], processes: int, stop: StopSignals, qu
             for output, process in list(running.items()):
                 if (process.wait() if stopped else process.poll()) is not None:
                     codes[output] = running.pop(output).returncode
+                    took.append(time.monotonic() - begun[output])
             done = sum(code != EXIT_STOPPED for code in codes.values())
-            progress.update(done, f"{done} of {len(work)} done")
+            elapsed = [time.monotonic() - begun[output] for output in running]
+            progress.update(done + _begun(elapsed, took), f"{done} of {len(work)} done")
             if not stopped:
                 time.sleep(POLL)
     return codes
+
+
+def _begun(elapsed: Sequence[float], took: Sequence[float]) -> float:
+    """How many results the running programs amount to, if they take as long as those that ended; 0 while none did."""
+    each = sum(took) / len(took) if took else math.inf
+    return sum(min(seconds / each, NEARLY) for seconds in elapsed)

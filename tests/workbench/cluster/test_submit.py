@@ -195,8 +195,8 @@ def test_the_estimate_follows_the_work(demo_text):
     assert (twice.seconds - START) / (one.seconds - START) == pytest.approx(2.0)
     eight = estimate(run, "theory", ranks=8)
     assert (one.seconds - START) / (eight.seconds - START) == pytest.approx(8.0)
-    # Ranks that share a card: with few samples the hosts work side by side, but each launches steps that one process launches for all
-    # its solutions at once; with many samples the card has it all to do.
+    # Ranks that share a card: with few samples the hosts work side by side, but each launches what one process launches once for
+    # all its solutions; with many samples the card has it all to do.
     for samples, least, most in ((4000, 3.0, 6.0), (4_000_000, 1.0, 1.0)):
         each = run.replace({"theory.device": "gpu", "theory.replicas": 8, "theory.samples": samples})
         alone, together = (estimate(each, "theory", ranks, cards=1) for ranks in (1, 8))
