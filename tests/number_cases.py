@@ -126,7 +126,7 @@ def _theory(**changes: Any) -> Arrays:
 
 
 def _simulation(**changes: Any) -> Arrays:
-    return _in_file(lambda path: sgd_sim.simulate(dmft.parse_run(run_file(**changes)), output=path))
+    return _in_file(lambda path: sgd_sim.simulate(dmft.parse_run(run_file(**changes)), output=path, quiet=True))
 
 
 def _in_file(compute: Callable[[Path], object]) -> Arrays:

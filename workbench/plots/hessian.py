@@ -27,6 +27,8 @@ def draw(found: Sequence[HessianAlong], path: Path | None) -> Figure:
     for axis, i in zip(upper, shown):
         _spectrum(axis, found, float(t[i]))
     upper[0].set_ylabel("density")
+    known = {label: handle for axis in upper for handle, label in zip(*axis.get_legend_handles_labels())}
+    halves[0].legend(known.values(), known.keys(), loc="outside lower center", ncols=len(known), fontsize="small")
     lower = halves[1].subplots(1, 3)
     for axis, (names, title) in zip(lower, ((("lowest", "soft"), "lowest eigenvalue"), (("lowest_overlap", "soft_overlap"),
                                              "squared overlap with the teacher"), (("largest",), "largest eigenvalue"))):
@@ -54,7 +56,6 @@ def _spectrum(axis: Axes, found: Sequence[HessianAlong], t: float) -> None:
                              label="theory, outliers" if value == outliers[0] else None)
     axis.axvline(0.0, color=BLACK, linewidth=0.6)
     axis.set(title=f"$t = {t:.3g}$", xlabel="eigenvalue", yscale="log", ylim=(1e-3, None))
-    axis.legend(fontsize="small")
 
 
 def _over_time(axis: Axes, found: Sequence[HessianAlong], names: Sequence[str]) -> None:
