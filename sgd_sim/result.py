@@ -147,7 +147,7 @@ class SimulationResult:
         if not reached.size:
             return "nothing recorded yet"
         last = reached[-1]
-        return f"mean {name}({self.t[last]:g}) = {with_error(mean[last], error[last], '.5f', '.5f')}"
+        return f"mean {name}({self.t[last]:g}) = {with_error(mean[last], error[last])}"
 
     def mean(self) -> Curves:
         """Average over instances."""

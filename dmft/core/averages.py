@@ -51,11 +51,14 @@ def error_text(error: float, form: str = ".2g") -> str:
     return number_text(0.0 if abs(error) < ERROR_ROUNDING else error, form)
 
 
-def with_error(value: float, error: float, form: str, error_form: str = ".2g", repetition: str = "instance") -> str:
-    """A mean with its standard error for people, or plain words where a single repetition leaves none."""
+def with_error(value: float, error: float, repetition: str = "instance") -> str:
+    """A mean to the last digit of its standard error, or plain words where a single repetition leaves none."""
     if np.isnan(error):
-        return f"{value:{form}} (one {repetition}: no error bar)"
-    return f"{value:{form}} +- {error_text(error, error_form)}"
+        return f"{value:.5g} (one {repetition}: no error bar)"
+    if not ERROR_ROUNDING <= error < np.inf:
+        return f"{value:.6g} +- {error_text(error)}"
+    first, last = (int(np.floor(np.log10(size))) for size in (abs(value) or error, error))
+    return f"{f'{value:#.{max(first - last + 2, 1)}g}'.rstrip('.')} +- {error_text(error, '#.2g').rstrip('.')}"
 
 
 def number_text(value: float, form: str) -> str:

@@ -151,7 +151,7 @@ class Theory:
         last = int(np.isfinite(values).sum()) - 1
         if last < 0:
             return "no step"
-        return f"{name}({self.t[last]:g}) = {with_error(values[last], errors[last], '.5f', '.5f', 'replica')}"
+        return f"{name}({self.t[last]:g}) = {with_error(values[last], errors[last], 'replica')}"
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw curves and kernels; returns the matplotlib Figure, written to `path` when one is given."""

@@ -40,10 +40,10 @@ def _summary(result: SimulationResult, path: str, quiet: bool) -> None:
     if not result.diverged.all():
         mean, error, share = result.mean(), result.error(), result.share_below(SOLVED)
         network = result.run.has_network
-        shown = f"mse = {with_error(mean.mse[-1], error.mse[-1], '.6g')}" if network and "mse" in mean else \
-            f"m = {with_error(mean.m[-1], error.m[-1], '.6f')}" if not network else "a network"
+        shown = f"mse = {with_error(mean.mse[-1], error.mse[-1])}" if network and "mse" in mean else \
+            f"m = {with_error(mean.m[-1], error.m[-1])}" if not network else "a network"
         say(f"t = {result.t[-1]:g}: {shown}, "
-            f"loss = {with_error(mean.loss[-1], error.loss[-1], '.6g')}, loss < {SOLVED:g} in {100 * share.share[-1]:.1f} % "
+            f"loss = {with_error(mean.loss[-1], error.loss[-1])}, loss < {SOLVED:g} in {100 * share.share[-1]:.1f} % "
             f"({100 * share.low[-1]:.1f} to {100 * share.high[-1]:.1f}) of {result.instances} instance"
             f"{'s' if result.instances != 1 else ''}", quiet=quiet)
     say(f"wrote {path}", quiet=quiet)

@@ -50,8 +50,14 @@ def test_rounding_is_shown_as_zero():
 
 
 def test_a_single_repetition_is_told_in_words():
-    assert with_error(0.5, 0.0123, ".3f") == "0.500 +- 0.012"
-    assert with_error(0.5, float("nan"), ".3f", repetition="replica") == "0.500 (one replica: no error bar)"
+    assert with_error(0.5, float("nan"), repetition="replica") == "0.5 (one replica: no error bar)"
+
+
+@pytest.mark.parametrize(("value", "error", "text"), [
+    (0.5, 0.0123, "0.500 +- 0.012"), (-0.93456, 0.001, "-0.9346 +- 0.0010"), (1.5e-9, 2.3e-10, "1.50e-09 +- 2.3e-10"),
+    (0.001, 0.02, "0.001 +- 0.020"), (123.4, 12.0, "123 +- 12"), (0.2, 1e-17, "0.2 +- 0")])
+def test_a_mean_ends_where_its_error_ends(value, error, text):
+    assert with_error(value, error) == text
 
 
 def test_numbers_that_round_to_zero_have_no_sign():
