@@ -16,7 +16,7 @@ from dmft.core.progress import Progress
 from dmft.core.stopping import EXIT_STOPPED, StopSignals
 
 POLL = 0.1  # seconds
-NEARLY = 0.9  # the most of a result that a program counts for before it has ended
+UNDER_WAY = 0.9  # the most of a result that a program counts for before it has ended
 ONE_THREAD = {"NUMBA_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -74,4 +74,4 @@ def run_side_by_side(work: Sequence[Work], processes: int, stop: StopSignals, qu
 def _begun(elapsed: Sequence[float], took: Sequence[float]) -> float:
     """How many results the running programs amount to, if they take as long as those that ended; 0 while none did."""
     each = sum(took) / len(took) if took else math.inf
-    return sum(min(seconds / each, NEARLY) for seconds in elapsed)
+    return sum(min(seconds / each, UNDER_WAY) for seconds in elapsed)
