@@ -14,7 +14,8 @@ from dmft.model.observables import field_error, generalization, magnitude_error,
 from dmft.model.registry import Physics, Refusal
 
 Metric = Callable[[np.ndarray, np.ndarray], np.ndarray]
-_NOISE_NODES, _FLIP_NODES = 32, 512
+_NOISE_NODES, _QUANTILES = 32, 2048
+_TABULATED = np.linspace(-13.0, 13.0, 8001)  # fields at which the share of labels +1 is known, as far as a new sample goes
 _STEP = 1e-5  # of differences in h0
 _AT = np.linspace(-3.0, 3.0, 61) + 1e-3 * np.pi  # fields at which a slope is checked, on no likely kink
 
@@ -64,6 +65,15 @@ class Channel(Physics, key="labels"):
 
     def generalization(self, f: Metric, m: np.ndarray, q: np.ndarray, label_noise: float, flip: float) -> np.ndarray:
         """Average of f(label, prediction) over a new sample, eq. B.6."""
+        if self.classifies and label_noise > 0:
+            share = self._share_of_plus(label_noise)
+
+            def signs(x: np.ndarray, z: np.ndarray) -> np.ndarray:
+                guess, plus = self.predict(z), flip + (1.0 - 2.0 * flip) * np.interp(x, _TABULATED, share)
+                return plus * f(np.ones_like(x), guess) + (1.0 - plus) * f(-np.ones_like(x), guess)
+
+            return generalization(signs, m, q, not self.even)
+
         def over(nodes: list[tuple[float, float]], x: np.ndarray, z: np.ndarray) -> np.ndarray:
             guess, total = self.predict(z), np.zeros_like(x)
             for shift, weight in nodes:
@@ -71,7 +81,7 @@ class Channel(Physics, key="labels"):
                 total = total + weight * (f(y, guess) if flip == 0 else (1.0 - flip) * f(y, guess) + flip * f(-y, guess))
             return total
 
-        nodes = _noise(label_noise, self.classifies)
+        nodes = _gauss(label_noise, _NOISE_NODES if label_noise > 0 else 1)
         exact = over(nodes, _AT, -_AT)
         for count in (2, 4, 8, 16):  # a square of noise that is added needs two of them
             fewer = _gauss(label_noise, count)
@@ -80,19 +90,20 @@ class Channel(Physics, key="labels"):
                 break
         return generalization(lambda x, z: over(nodes, x, z), m, q, not self.even)
 
+    def _share_of_plus(self, label_noise: float) -> np.ndarray:
+        """The share of labels +1 among samples with a field of _TABULATED, over quantiles of the noise."""
+        quantiles = np.sqrt(label_noise) * ndtri((np.arange(_QUANTILES) + 0.5) / _QUANTILES)
+        share = np.zeros_like(_TABULATED)
+        for shift in quantiles:
+            share += self.label(_TABULATED, shift) > 0
+        return share / _QUANTILES
+
     def supports(self, use) -> Refusal:
         """The slope of a user's labels must be their derivative: the control variate of mu rests on it."""
         if self.built_in or self.control != SMOOTH:
             return ""
         off = np.abs(self.slope(_AT, 0.1) - Channel.slope(self, _AT, 0.1)) > 1e-4 * (1.0 + np.abs(self.label(_AT, 0.1)))
         return "slope(h0, zeta) is not the derivative of label in h0; mend it, or leave it out" if off.sum() > 2 else ""
-
-
-def _noise(label_noise: float, jumps: bool) -> list[tuple[float, float]]:
-    """Nodes and weights of the noise; labels that jump have many of equal weight."""
-    if jumps and label_noise > 0:
-        return [(shift, 1.0 / _FLIP_NODES) for shift in np.sqrt(label_noise) * ndtri((np.arange(_FLIP_NODES) + 0.5) / _FLIP_NODES)]
-    return _gauss(label_noise, _NOISE_NODES if label_noise > 0 else 1)
 
 
 def _gauss(label_noise: float, count: int) -> list[tuple[float, float]]:

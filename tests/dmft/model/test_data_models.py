@@ -11,6 +11,7 @@ from dmft.model.channels import Channel, Field
 from dmft.model.data import data_of
 from dmft.model.experiment import Experiment, theory_experiment
 from dmft.model.losses import get_loss, register_loss
+from dmft.model.observables import sign_error
 from dmft.model.runfile import Run, load_run, parse_run
 
 CLUSTERS = 'data = "mixture"\nclusters = [[1.0, 0.3, 1.0, 0.5], [-1.0, 0.7, -1.0, 2.0]]\n'
@@ -249,3 +250,18 @@ def test_noise_of_labels_is_averaged_with_as_many_nodes_as_it_takes():
     x, noise, z = rng.standard_normal((3, 400_000))
     square = (np.tanh(x + np.sqrt(0.3) * noise) - np.tanh(0.4 * x + np.sqrt(0.84) * z)) ** 2
     assert count > 4 and abs(found - square.mean()) < 4 * square.std() / np.sqrt(square.size)
+
+
+@pytest.mark.parametrize(("noise", "flip"), [(1e-4, 0.0), (0.3, 0.05), (2.0, 0.0)])
+def test_errors_of_own_signs_with_noise(noise, flip):
+    """Against the closed form that the package's signs have; the same signs without their noise are far off."""
+    class Mine(Channel):
+        classifies = True
+
+        def label(self, h0, zeta):
+            return np.where(h0 + zeta > 0, 1.0, -1.0)
+
+    m, q = np.array([0.1, 0.5, 0.9]), np.ones(3)
+    found = Mine().errors(m, q, noise, flip)["error"]
+    assert np.abs(found - sign_error(m / np.sqrt(1.0 + noise), q, flip)).max() < 1e-5
+    assert np.abs(found - sign_error(m, q, flip)).max() > 1e-5 or noise < 1e-3
