@@ -1,4 +1,4 @@
-# make setup | demo | reproduce | test | lint | docs | labels | bench | test-cluster | test-faults | test-differential
+# make setup | demo | reproduce | test | test-rest | lint | docs | labels | bench | test-cluster | test-faults | test-differential
 # Every target sets up what it needs in .venv; after that nothing wants the network.
 
 PYTHON ?= python3
@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_ROOT_USER_ACTION := ignore
 export PIP_NO_INPUT := 1
 
-.PHONY: setup demo reproduce test lint docs labels bench test-cluster test-faults test-differential clean
+.PHONY: setup demo reproduce test test-rest lint docs labels bench test-cluster test-faults test-differential clean
 
 setup: $(STAMP)
 	@:
@@ -31,8 +31,14 @@ lint: $(STAMP)
 	@$(BIN)/ruff check -q --output-format concise .
 	@$(BIN)/mypy --no-error-summary
 
+SUITE := $(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist loadfile -p tests.warm tests --ignore tests/slurm --ignore tests/faults
+
 test: lint
-	@$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist loadfile -p tests.warm tests --ignore tests/slurm --ignore tests/faults
+	@$(SUITE) -m "not slow and not long and not gpu"
+
+# What `make test` leaves out so that it stays below nine minutes: cases of several seconds, and the sources of cards on the host.
+test-rest: $(STAMP)
+	@$(SUITE) -m "(long or gpu) and not slow"
 
 demo: $(STAMP)
 	@$(BIN)/dmft solve runs/demo.toml -o $(OUT)/demo.theory.h5 --force

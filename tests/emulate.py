@@ -27,6 +27,7 @@ LIBRARY = ("-x", "c++", "-shared", "-Wl,-Bsymbolic")
 _BEFORE = """
 #include <cmath>
 #include <csetjmp>
+#include <cstdlib>
 #include <cstring>
 #include <ucontext.h>
 #include <vector>
@@ -42,11 +43,9 @@ template <typename T> static T max(T a, T b) { return a < b ? b : a; }
 struct Index { unsigned x, y, z; };
 static Index threadIdx, blockIdx, blockDim, gridDim;
 static __align__(16) double shared[1 << 15];
-static ucontext_t turns;
 struct jmp_buf_box { jmp_buf place; };
-static std::vector<ucontext_t> contexts;
 static unsigned present_thread;
-// Contexts start a thread; from then on jumps are enough, and many times faster.
+// Contexts start a thread, once for all launches; from then on jumps are enough, and many times faster.
 static std::vector<jmp_buf_box> places;
 static jmp_buf_box scheduler;
 static void swap_turns() { if (!_setjmp(places[present_thread].place)) _longjmp(scheduler.place, 1); }
@@ -94,49 +93,53 @@ static void (*enter)(const void *);
 static const void *body;  // a call of the kernel, for `enter`
 static std::vector<char> ended;
 static void one_thread() {
-    enter(body);
-    ended[present_thread] = 1;
-    block_barrier.leave();
-    warp_barriers[present_thread / 32].leave();
-    swap_turns();
+    for (;;) {
+        enter(body);
+        ended[present_thread] = 1;
+        block_barrier.leave();
+        warp_barriers[present_thread / 32].leave();
+        swap_turns();  // until the next block
+    }
+}
+static void start_thread() {
+    const size_t stack = 1 << 16;
+    static ucontext_t fresh, nowhere;
+    getcontext(&fresh);
+    fresh.uc_stack.ss_sp = malloc(stack);
+    fresh.uc_stack.ss_size = stack;
+    fresh.uc_link = &nowhere;
+    makecontext(&fresh, one_thread, 0);
+    setcontext(&fresh);
 }
 
 // Returns whether any block wrote numbers beyond the shared memory that it was given (not far beyond: into the array `shared`).
 static int run_blocks(unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned given) {
-    const size_t stack = 1 << 16;
-    const unsigned threads = bx * by;
-    std::vector<char> stacks(stack * threads);
-    contexts.resize(threads), places.resize(threads);
-    std::vector<char> started;
-    int beyond = 0;
+    const unsigned threads = bx * by, numbers = (given + 7) / 8;
+    static unsigned started = 0;
+    if (places.size() < threads) places.resize(threads);
+    for (double &number : shared) number = std::nan("");
     gridDim = {gx, gy, gz}, blockDim = {bx, by, 1};
     for (unsigned block = 0; block < gx * gy * gz; block++) {
         blockIdx = {block % gx, block / gx % gy, block / gx / gy};
-        ended.assign(threads, 0), started.assign(threads, 0);
+        ended.assign(threads, 0);
         block_barrier = {threads};
         for (unsigned warp = 0; 32 * warp < threads; warp++) warp_barriers[warp] = {min(32u, threads - 32 * warp)};
-        for (double &number : shared) number = std::nan("");
-        for (unsigned t = 0; t < threads; t++) {
-            getcontext(&contexts[t]);
-            contexts[t].uc_stack.ss_sp = stacks.data() + stack * t;
-            contexts[t].uc_stack.ss_size = stack;
-            contexts[t].uc_link = &turns;
-            makecontext(&contexts[t], one_thread, 0);
-        }
+        for (unsigned k = 0; k < numbers; k++) shared[k] = std::nan("");
         for (bool going = true; going;) {
             going = false;
             for (unsigned t = 0; t < threads; t++)
                 if (!ended[t]) {
                     present_thread = t, threadIdx = {t % bx, t / bx, 0}, going = true;
                     if (!_setjmp(scheduler.place)) {
-                        if (started[t]) _longjmp(places[t].place, 1);
-                        started[t] = 1;
-                        setcontext(&contexts[t]);
+                        if (t < started) _longjmp(places[t].place, 1);
+                        started = t + 1;
+                        start_thread();
                     }
                 }
         }
-        for (unsigned k = (given + 7) / 8; k < sizeof shared / sizeof *shared; k++) beyond |= !std::isnan(shared[k]);
     }
+    int beyond = 0;
+    for (unsigned k = numbers; k < sizeof shared / sizeof *shared; k++) beyond |= !std::isnan(shared[k]);
     return beyond;
 }
 """

@@ -52,6 +52,7 @@ def test_networks_and_closed_models_are_runs(table):
         assert dmft.parse_run(run.to_toml()) == run and run.has_network == (table is NETWORKS)
 
 
+@pytest.mark.long
 def test_parts_add_up(tmp_path, capsys):
     """Two halves of a batch, kept and added, are the batch."""
     asked = ["--cases", "2", "--seed", "2", "--judge", "closed, stops", "--judge", "refused"]
@@ -66,6 +67,7 @@ def test_parts_add_up(tmp_path, capsys):
     assert len(rows[0]) == 2 and rows[0] == rows[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table, cases", [(RUNS, 1000), (ONEPASS, 200), (NETWORKS, 400), (CLOSED, 200)])
 def test_no_pair_of_options_is_left_empty(table, cases):
     counts = coverage(table, [table.case(1, index) for index in range(cases)])
@@ -96,6 +98,7 @@ def test_a_failing_case_shrinks_to_what_it_needs():
     assert case.keys["problem.m0"] == small.keys["problem.m0"]
 
 
+@pytest.mark.long
 def test_chance_is_what_it_says():
     """Twenty comparisons of a mean over 6 values with one over 40: the largest |z| of all is beyond the
     bound for a chance of 1/20 in about one of 20 batches, and a shift by five errors in most of them."""
@@ -117,6 +120,7 @@ def test_extrapolation_takes_the_first_order_away():
     assert mean_of(extrapolated(small, large, 4.0))[0] == pytest.approx(2.0 - 5.0 / (50 * 200))
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("options, broken", [
     slow(CHOSEN, {"problem__alpha": 2.2}),

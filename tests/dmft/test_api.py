@@ -91,6 +91,7 @@ def test_compare_takes_objects_and_files_alike(results, dmft_main, tmp_path):
         dmft.compare(results.result)
 
 
+@pytest.mark.long
 def test_pictures_from_python(results, tmp_path):
     pytest.importorskip("matplotlib")
     figure = results.result.plot()

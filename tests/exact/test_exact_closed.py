@@ -44,6 +44,7 @@ def test_a_spiked_matrix(keys):
     assert np.abs(theory.m - by_matrix(run, 2.0, 2.02).m).max() > 1e-3
 
 
+@pytest.mark.long
 def test_the_compiled_loop_and_single_steps_agree():
     """Rows between those that are kept are taken by a loop of their own; the same run with all rows kept goes one by one."""
     run = closed_run(powers=[[3, 1.0], [4, 0.2]], signal=[[2, 0.7]], m0=0.1, t_max=20.0, momentum=0.3,

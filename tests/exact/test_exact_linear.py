@@ -108,6 +108,7 @@ def test_march_without_variance_reduction(name):
     assert disagreements(found, case.twin(case.setting))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["persistent", pytest.param("cyclic", marks=SLOW)])
 def test_iteration(name):
     case = CASES[name]

@@ -47,6 +47,7 @@ def test_spiked_chain_follows_the_ode(model):
     assert largest_z(wrong.solve(initial, times), chain) > 10
 
 
+@pytest.mark.long
 def test_spiked_chain_gaussian_and_literal_sgd_have_one_law():
     model, initial, times = SpikedTensor(2, 1.5), {"m": 0.6, "r2": 0.9}, [0.1, 0.5]
     chain = model.chain(40, 1000, initial, times)
@@ -155,6 +156,7 @@ def test_mixture_chain_follows_the_ode(model, initial):
     assert largest_z(flow, chain, ["R"]) > 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "model, initial",
     [slow(BinaryMixture(3.0, 0.1), BINARY), (XorMixture(3.0, 0.05, class_weights=((0.4, 0.1), (0.2, 0.3))), XOR),
@@ -186,6 +188,7 @@ def radial(ensemble, point, own) -> np.ndarray:
     return u @ direction / np.linalg.norm(direction)
 
 
+@pytest.mark.long
 def test_binary_ring_fluctuations_have_the_corrected_sign():
     model, N, times = BinaryMixture(np.inf, 0.1), 1000, [2.0, 20.0]
     point = model.ring_point(0.6)

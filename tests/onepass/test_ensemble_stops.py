@@ -91,6 +91,7 @@ class StopAfter:
 LONG = {"chain": ("chain", 600_000, 3), "simulate": ("sgd", 4500, 3), "diffuse": ("sde", 1000, 70)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", with_slow(LONG, "simulate", "diffuse"))
 def test_a_stopped_ensemble_goes_on_to_the_same_bits(method, tmp_path):
     process, dimension, instances = LONG[method]
@@ -150,6 +151,7 @@ def test_a_process_without_snapshots_begins_its_instance_again(tmp_path):
     np.testing.assert_array_equal(resumed.m, SPIKED.chain(50, 3, start, times).m)
 
 
+@pytest.mark.long
 def test_paths_of_the_sde_do_not_depend_on_their_company_or_on_threads():
     few = SPHERE.diffuse(100, 3, START, [0.3, 0.5])
     many = SPHERE.diffuse(100, 70, START, [0.3, 0.5], threads=3)

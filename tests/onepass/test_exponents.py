@@ -19,6 +19,7 @@ def link(name):
     return lambda z: links.evaluate(links.BUILT_IN_LINKS[name].g, np.ascontiguousarray(z))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "k", "exponents", "transformed"), [
     ("staircase", 2, [1, 1], [1]), ("product", 2, [2], [2]), ("product", 3, [3], [2]), ("parity", 3, [3], [3]),
     ("hermite3", 1, [3], [1]), ("erf", 2, [1, 2], [1, 2]), ("quadratic", 2, [2], [2]),
@@ -78,6 +79,7 @@ def test_one_direction_is_the_toolkit_of_hermite():
         assert staircase(many, 1, transformed=True).first == hermite.generative_exponent(f)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_sgd_learns_in_the_order_of_the_leaps():
     """Two leaps of exponent 1 come one after the other; the two directions of a product at once, and later, after about d log d

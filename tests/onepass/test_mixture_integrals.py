@@ -85,6 +85,7 @@ def half_space(mean, m, snr, c):
     return mean * norm.cdf(ratio) + m / (snr * np.sqrt(c)) * norm.pdf(ratio)
 
 
+@pytest.mark.long
 def test_silent_output_layer_has_closed_forms():
     """v = 0: sigma = 1/2, and every integral is a moment of a half space."""
     rng = np.random.default_rng(5)

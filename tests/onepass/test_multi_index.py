@@ -39,6 +39,7 @@ def worst(paths, ode, names=("M", "Q")):
     return max(np.abs((paths.mean()[n] - ode[n]) / np.maximum(paths.error()[n], 1e-12)).max() for n in names)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("variant", with_slow(VARIANTS, "weight decay", "rate decay", "rate steps", "noisy uses"))
 def test_chain_and_sgd_follow_the_ode(variant):
@@ -175,6 +176,7 @@ def test_wide_students_of_a_product_have_the_drift_of_the_rule_over_all_fields()
     assert_allclose(AnyKicks(net).errors(s), Links(net).errors(s), atol=3e-5)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("process", ["chain", slow("sgd")])
 def test_a_step_of_a_wide_student_is_its_drift_on_average(process):
@@ -226,6 +228,7 @@ def test_noise_covariance_of_batches_and_uses_is_that_of_a_step():
     assert np.abs((products.mean(1) - single[[0, 0, 1], [0, 1, 1]] / 1.5) / error).max() > 6.0
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_fixed_point_and_fluctuations_of_another_loss():
     """Stability and variance about the fixed point of a log-cosh loss with weight decay, against the chain."""
@@ -352,6 +355,7 @@ Q = [[1.0]]
         parse_run(text.replace("[1.0, 0.5]", "[1.0]"))
 
 
+@pytest.mark.long
 def test_the_plain_chain_has_the_law_of_the_chain_of_networks():
     """Mean and variance of one step from the same state, against the kernel of committees."""
     committee = onepass.Committee("tanh", 1, 1, 1.0, 0.1, teacher_activation=(lambda x: x, lambda x: 1.0))

@@ -24,6 +24,7 @@ def test_linearised_network_has_the_rate_and_the_noise_of_its_sde():
     assert_allclose(around.S[1, 1], 0.05 * NET.covariance(NET.start(point))[1, 1])
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_linearised_network_has_the_variance_of_the_chain():
     point, d, n = onepass.fixed_point(NET, {"M": [[0.9]], "Q": [[1.0]]}), 1500, 300

@@ -49,6 +49,7 @@ def check(name, chain, sgd):
     return z(paths, ode, moving), z(real, ode, moving), z(paths, other, same)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:the drift of this multi-index network")
 @pytest.mark.parametrize("name", with_slow(VARIANTS, "rate decay of squares", "rate steps", "two uses", "link", "sphere, clipped"))

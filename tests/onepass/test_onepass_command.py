@@ -180,6 +180,7 @@ def _children() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number, code, process", [
     slow(signal.SIGTERM, 75, "chain"), (signal.SIGTERM, 75, "sde"), (signal.SIGUSR1, 75, "chain"),
     slow(signal.SIGUSR1, 75, "sde"), slow(signal.SIGINT, 130, "chain"), slow(signal.SIGINT, 130, "sde")])
@@ -277,6 +278,7 @@ def test_pictures_show_what_the_ode_leaves_alone_and_what_is_not_finite():
         assert [text.get_text() for text in picture.axes[0].texts] == texts
 
 
+@pytest.mark.long
 def test_a_stopped_simulation_goes_on_to_the_same_numbers(run_path, tmp_path):
     out, whole = tmp_path / "stopped.h5", tmp_path / "whole.h5"
     long = ["--set", "simulation.dimension=40000", "--set", "simulation.instances=40", "--quiet"]

@@ -34,6 +34,7 @@ def test_tanh_with_another_teacher():
     assert np.abs(same.M - ode.M).max() > 5e-3
 
 
+@pytest.mark.long
 def test_sde_has_the_variance_of_the_chain():
     net = onepass.Committee("erf", 1, 1, 1.0, 0.2)
     start, n, d = {"M": [[0.3]], "Q": [[0.7]]}, 300, 2000

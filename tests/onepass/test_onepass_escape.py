@@ -49,6 +49,7 @@ def test_exit_times_are_those_of_the_recorded_paths(process):
     assert walks[0].flat() == walks[1].flat() and np.isfinite(walks[0].flat())
 
 
+@pytest.mark.long
 def test_sgd_and_chain_exit_alike():
     net = onepass.QuadraticNetwork(2, 1, 0.2, 0.1, constraint="sphere")
     measure = risk_measure(net, 0.1)

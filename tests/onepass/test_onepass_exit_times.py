@@ -102,6 +102,7 @@ def test_gain_formal_and_honest():
     assert_allclose(ratio, exit_times.honest_gain(x), rtol=0.05)  # logarithms of d differ by a constant
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:gamma")
 @pytest.mark.parametrize("noise", [0.0, 0.5, 2.0, 8.0])
 def test_the_optimal_rate_does_not_recover_the_teacher_at_any_noise(noise):

@@ -68,6 +68,7 @@ def test_loss_reduction_from_the_plateau_and_from_unit_norms():
     assert abs(falls.mean() - relax - expected) < 4.5 * error + 1e-3 * expected
 
 
+@pytest.mark.long
 def test_loss_reduction_counted_from_the_plateau():
     """(13) as the paper counts it: norms on the plateau, overlaps N(0, eps^2) there; growth as exp(16 t/p*)."""
     p, k, eps, t = 6, 3, 1e-4, 6.0

@@ -34,6 +34,7 @@ instances = 7
 """
 
 
+@pytest.mark.long
 def test_ranks_change_nothing(run_python, tmp_path):
     (tmp_path / "a.toml").write_text(RUN)
     run = runfile.parse_run(RUN)

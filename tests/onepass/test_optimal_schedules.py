@@ -38,6 +38,7 @@ def test_a_batch_is_no_second_control():
     assert np.abs(many.drift(x, np.array(0.7)) - one.drift(x, np.array(0.7))).max() > 1e-3
 
 
+@pytest.mark.long
 def test_the_optimum_of_few_long_intervals_is_that_of_the_ode():
     """Against a coarse grid of schedules, with the risks of the adaptive ODE. Two steps of the rule in each of these intervals, the
     twin, are off by more than what is to be gained."""

@@ -44,6 +44,7 @@ def test_the_ode_is_solved_piece_by_piece(method, moved, monkeypatch):
     assert_allclose(network().solve(START, [20.0], method="DOP853").M[0], START["M"], atol=1e-12)   # misses the pulse
 
 
+@pytest.mark.long
 def test_a_step_that_ends_at_a_change_belongs_to_the_time_before(monkeypatch):
     """Without that the rule of order 8 meets the jump in its last stage, and creeps towards it."""
     net = network(((0.0, 0.2), (2.0, 1.5), (2.3, 0.4)))
@@ -85,6 +86,7 @@ def test_an_sde_whose_changes_would_move_is_not_grown():
         wanted([0.0, 0.0, 0.9]).check_growth(wanted([0.0, 0.0]), "a.h5")
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_the_chain_follows_the_ode_through_a_pulse(monkeypatch):
     paths, ode = network().chain(1000, 100, START, [20.0]), network().solve(START, [20.0])

@@ -10,6 +10,7 @@ from onepass.spiked.exits import matrix_exit_time, sample_complexity
 from tests.marks import slow
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("step", [slow(1.0), 0.5])
 def test_mean_exit_time_of_matrices(step):

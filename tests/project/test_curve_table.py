@@ -105,6 +105,7 @@ assert "half the mean square field" in Path("page.html").read_text()
 """
 
 
+@pytest.mark.long
 @pytest.mark.cli
 def test_one_more_entry_appears_everywhere(tmp_path, run_python):
     for extra in ("matplotlib", "plotly"):

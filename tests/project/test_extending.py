@@ -68,6 +68,7 @@ def test_theory_and_simulation_agree_on_a_users_observable(sides):
     assert z.max() < 4.5 < 6.0 < np.median(twin)
 
 
+@pytest.mark.long
 @pytest.mark.cli
 def test_files_are_read_where_the_plug_in_is_not_known(sides, run_python):
     for extra in ("matplotlib", "plotly"):

@@ -196,6 +196,7 @@ def test_code_of_the_guides_runs(results, monkeypatch, tmp_path):
     assert (tmp_path / "mine.png").exists() and "pseudo_huber" in str(parse_run(run_text(problem={"loss": "pseudo_huber"})))
 
 
+@pytest.mark.long
 def test_code_of_readme_and_reference_runs(results, monkeypatch, tmp_path):
     """Word for word, with a small run in the place of the one that is read."""
     pytest.importorskip("matplotlib")

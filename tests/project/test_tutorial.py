@@ -49,6 +49,7 @@ def own_losses(monkeypatch):
             monkeypatch.setattr(losses, name, dict(value))
 
 
+@pytest.mark.long
 def test_the_tutorial(tmp_path, monkeypatch, capsys, own_losses):
     for extra in ("matplotlib", "plotly", "pandas", "xarray"):
         pytest.importorskip(extra)

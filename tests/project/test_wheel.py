@@ -41,6 +41,7 @@ def installed(tmp_path_factory):
     return site
 
 
+@pytest.mark.long
 def test_figures_find_their_run_files_in_an_empty_folder(installed, tmp_path):
     def run(*words: str) -> subprocess.CompletedProcess:
         return subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True,

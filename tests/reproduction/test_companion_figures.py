@@ -13,6 +13,7 @@ from reproduction.companions.table import NumberRow, mean_row, write_csv
 FAST = ("bocchi3", "bocchi5", "arnaboldi3")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in COMPANION_FIGURES])
 @pytest.mark.filterwarnings("ignore:gamma")
 def test_quick_figure_is_drawn_with_its_numbers(name, tmp_path, capsys):
@@ -53,6 +54,7 @@ def test_a_folder_is_no_picture(tmp_path, capsys):
 BARE = "import sys; sys.modules['matplotlib'] = None; from onepass.cli import main; sys.exit(main({}))"
 
 
+@pytest.mark.long
 def test_the_list_needs_no_matplotlib(run_python):
     """The drawings, and matplotlib with them, are imported only when a picture is drawn."""
     done = run_python("-c", BARE.format(["figure", "--list"]))

@@ -114,6 +114,7 @@ def test_a_line_through_points_with_errors():
     assert ends.std() == pytest.approx(error, rel=0.06) and abs(ends.mean() - 2.0) < 4 * error / np.sqrt(2000)
 
 
+@pytest.mark.long
 def test_a_figure_is_made_piece_by_piece(tmp_path, monkeypatch, dmft_main):
     """A second call computes nothing, also where result files are gone; a time limit ends it with exit code 75; it continues."""
     folder = tmp_path / "runs" / "pieces"

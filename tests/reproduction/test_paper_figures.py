@@ -132,6 +132,7 @@ def tiny(tmp_path, monkeypatch):
     return figure
 
 
+@pytest.mark.long
 def test_from_run_file_to_picture_and_reuse(tiny, dmft_main, tmp_path):
     done = dmft_main("figure", "tiny", "--quick", "--quiet")
     assert done.returncode == 0, done.stderr

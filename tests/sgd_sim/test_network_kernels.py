@@ -39,6 +39,7 @@ def test_kernels_are_those_of_the_weights(simulation):
         np.testing.assert_array_equal(other.kernels.C, C)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_theory_on_simulation(simulation, tmp_path):
     """All four pairs of units agree. Twin: the units of the earlier time exchanged."""

@@ -121,6 +121,7 @@ def test_divergence_is_reported(command):
     assert command(*unstable, "--resume")[0] == 3          # nothing to do, and no better for that
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number, code", [slow(signal.SIGTERM, 75), (signal.SIGUSR1, 75), slow(signal.SIGINT, 130)])
 def test_signals_leave_a_checkpoint(command, tmp_path, number, code):
     long = ["--set", "algorithm.t_max=400.0", "--set", "simulation.dimension=300", "--set", "simulation.instances=2"]

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.mpi
 TIMEOUT = 240.0     # a loaded machine is slow, not wrong
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("landscape", ["fresh", slow("shared")])
 def test_ranks_change_nothing(run_python, tmp_path, demo_text, landscape):
     (tmp_path / "a.toml").write_text(demo_text)

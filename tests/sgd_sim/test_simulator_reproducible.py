@@ -43,6 +43,7 @@ def assert_same(a, b, instances=slice(None)):
         np.testing.assert_array_equal(getattr(a, name)[instances], getattr(b, name)[instances])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("landscape", ["fresh", "shared"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_growing_is_the_same_as_running_at_once(run, kind, landscape, tmp_path):
@@ -56,6 +57,7 @@ def test_growing_is_the_same_as_running_at_once(run, kind, landscape, tmp_path):
     assert_same(sgd_sim.simulate(run.replace(instances=1)), short, slice(0, 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("landscape", ["fresh", "shared"])
 def test_stopping_in_the_middle_of_an_instance(run, landscape, tmp_path):
     """Again and again, less and less often, with more instances and a later end from the first checkpoint on; one step in every

@@ -54,6 +54,7 @@ def _with_response(monkeypatch, change) -> None:
     monkeypatch.setattr("dmft.committee.march.estimate", wrong)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_unequal_units_with_noisy_labels(monkeypatch):
     """Case A with a few thousand samples, and its twin without memory."""

@@ -74,6 +74,7 @@ def test_epochs_visit_every_sample_once():
     assert b < a - 4.0 * np.hypot(a_error, b_error)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [{"history": "full"}, {"history": "dyadic", "blocks_per_level": 4, "nesterov": True,
                                                         "variance_reduction": ["sobol", "stein"]}])
 def test_a_kept_state_goes_on_to_a_later_time(tmp_path, monkeypatch, more):

@@ -34,6 +34,7 @@ def solved(tmp_path_factory):
         del curves.registered[function.__name__]
 
 
+@pytest.mark.long
 def test_the_loss_as_an_observable_is_the_loss(solved):
     theory, simulation, folder = solved
     np.testing.assert_allclose(theory.curves["misfit"], theory.loss, rtol=1e-12)

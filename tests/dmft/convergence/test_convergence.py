@@ -69,6 +69,7 @@ def test_a_study_reads_back_and_shows_itself(study, dmft_main):
     assert dmft_main("plot", str(path), "-o", "study.png").returncode == 0
 
 
+@pytest.mark.long
 def test_a_study_of_a_random_start_looks_at_V(small, tmp_path, dmft_main):
     """m and mu are 0 there: a table of zeros would tell nothing."""
     run = small.replace(start="random")
@@ -94,6 +95,7 @@ def test_dataframes(study):
         study[0].to_dataframe("nonsense")
 
 
+@pytest.mark.long
 def test_a_stopped_study_goes_on_point_by_point(small, study, tmp_path, dmft_main):
     """Stopped inside the second point; the first is kept, and the result is the same to the last bit."""
     path = tmp_path / "study.h5"

@@ -9,6 +9,7 @@ import dmft
 from tests.network_cases import SPHERES, network_run
 
 
+@pytest.mark.long
 def test_a_study_of_a_network(tmp_path):
     run = network_run({**SPHERES, "kind": "gd", "samples": 1024, "replicas": 2, "t_max": 0.4})
     path = tmp_path / "study.h5"

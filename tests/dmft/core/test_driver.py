@@ -251,6 +251,7 @@ def test_nested_names():
     assert flatten(nested) == flat and nest(flat) == nested and flatten(flat) == flat and nest(nested) == nested
 
 
+@pytest.mark.long
 @pytest.mark.mpi
 @pytest.mark.parametrize("ranks, later", [slow(2, 1), (3, 2), slow(1, 3)])
 def test_ranks_change_nothing(run_python, tmp_path, ranks, later):

@@ -51,6 +51,7 @@ if comm.is_root:
 """
 
 
+@pytest.mark.long
 def test_the_same_bits_at_any_number_of_ranks(run_python):
     answers = {}
     for ranks in (1, 2, 3):
@@ -92,6 +93,7 @@ if comm.is_root:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", ["march", slow("iterate")])
 def test_a_step_or_sweep_takes_one_reduction(run_python, method):
     """For the whole solution and that of half the samples together; sweeps of this size are a step each."""
@@ -119,6 +121,7 @@ sys.exit(main_wrapper(command))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind, message, code, rank", [
     slow("user", "file is bad", 2, 0), ("user", "file is bad", 2, 2),
     ("bug", "RuntimeError: broken code", 1, 0), slow("bug", "RuntimeError: broken code", 1, 2)])
@@ -154,6 +157,7 @@ def test_a_launcher_of_another_mpi_is_noticed(run_python, monkeypatch):
     assert "each sees itself alone" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rank, command", [
     *((0, command) for command in (("dmft", "solve"), ("sgd_sim", "run"), ("onepass", "solve"))),
     (3, ("dmft", "solve")), slow(3, ("sgd_sim", "run")), slow(3, ("onepass", "solve"))])

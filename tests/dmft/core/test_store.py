@@ -151,6 +151,7 @@ WRITER = textwrap.dedent("""
 """)
 
 
+@pytest.mark.long
 def test_a_killed_writer_leaves_the_old_file_or_the_new_one(tmp_path):
     """SIGKILL at random moments: what is under the final name is always whole and of one write."""
     path, rng = tmp_path / "a.h5", np.random.default_rng(5)

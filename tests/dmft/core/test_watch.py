@@ -72,6 +72,7 @@ def test_a_silent_rank_is_named_once_and_so_is_its_return(watcher, ward, capsys)
     assert first.startswith(f"{named} has not been heard of for 101 s") and second == f"{named} is back" and ended == []
 
 
+@pytest.mark.long
 def test_only_signs_with_the_token_of_this_job_count(watcher):
     watch, _ = watcher
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:

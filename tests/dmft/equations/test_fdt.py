@@ -47,6 +47,7 @@ def test_mini_batches_have_a_temperature_for_every_lag():
     np.testing.assert_allclose(found, [0.028575, 0.024912, 0.017625, 0.012131, 0.008227], rtol=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("history", ["full", "dyadic"])
 def test_the_march_within_its_errors(history):

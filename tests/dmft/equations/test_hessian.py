@@ -125,6 +125,7 @@ def files(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_theory_on_simulation(files):
     """Lowest and largest eigenvalues, softest direction along the sphere, and overlaps, in full and dyadic histories."""
@@ -161,6 +162,7 @@ def test_lanczos_gives_the_ends(files, monkeypatch):
     np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.cli
 def test_the_command(files, dmft_main, tmp_path):
     done = dmft_main("hessian", str(files / "theory.h5"), str(files / "sim.h5"), "--instances", "2", "-o",

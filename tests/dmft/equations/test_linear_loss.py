@@ -47,6 +47,7 @@ def solved(request):
     return dmft.solve(run, quiet=True), closed_form(alpha, ridge, 60)
 
 
+@pytest.mark.long
 def test_response_has_no_noise(solved):
     theory, exact = solved
     assert_allclose(theory.kernels.R, exact["R"], rtol=0, atol=1e-12)

@@ -96,6 +96,7 @@ def solutions(eta, ridge, beta, rule, seeds=SEEDS, samples=512, per_level=None):
         yield march
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", with_slow(CASES, "plain, scheduled", "heavy ball"))
 def test_the_linear_loss_is_exact_under_momentum_and_schedules(name):
     *settings, m_known, loss_known = CASES[name]

@@ -76,6 +76,7 @@ def test_the_leading_eigenvector(alpha):
     assert abs(alpha * law.psi(law.upper) - 1) < 1e-6
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("start", [(0.2, 1.0), slow((0.1, 1.0))])
 def test_power_iteration_at_finite_n(start):
     """The closed form against the numbers of an independent computation, and the march against the closed form, within five errors
@@ -143,6 +144,7 @@ def test_the_iteration_gets_there_too():
         assert np.allclose(iteration.kernels[name], march.kernels[name], rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.long
 def test_a_preprocessing_of_ones_own():
     """Any bounded T has its law: one that is Mondelli and Montanari's by another name starts where that one does; others are
     refused in one line."""

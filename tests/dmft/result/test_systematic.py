@@ -28,6 +28,7 @@ def drawn(rng: np.random.Generator, replicas: int, bias: dict[str, float]) -> di
     return arrays
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("replicas", [4, 8])
 def test_chance_alone_seldom_warns(replicas):

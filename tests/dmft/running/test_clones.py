@@ -49,6 +49,7 @@ CASES = {"heat": (HEAT, {}), "coins": (COINS, {"history": "dyadic", "blocks_per_
          "with replacement": ({**COINS, "minibatch": "with_replacement"}, {})}
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", [slow("heat"), "coins", slow("with replacement")])
 def test_on_the_linear_loss_two_copies_share_gradient_descent(case):
@@ -56,6 +57,7 @@ def test_on_the_linear_loss_two_copies_share_gradient_descent(case):
     assert distance(linear(algorithm, **theory)) < 7
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_independent_noises_fail(monkeypatch):
     """Twin: copies whose noises chi know nothing of each other."""
@@ -94,6 +96,7 @@ def z_at_the_end(theory, simulation) -> float:
     return float((theory.C_12[-1] - simulation.mean().C_12[-1]) / error)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_theory_and_simulation_agree(files, monkeypatch):
     """Persistent SGD on the sphere, errors of 0.006 where C_12 = 0.88; the twin, whose copies share no noise, has 0.91."""
@@ -112,6 +115,7 @@ def test_tables_have_it(files, capsys):
         assert main(words) == 0 and "C_12" in capsys.readouterr().out, words
 
 
+@pytest.mark.long
 def test_pieces_of_the_theory_are_the_whole(files, tmp_path):
     """A stop, more replicas, and copies that are drawn on other ranks' blocks all give the same bits."""
     with pytest.raises(Stopped):

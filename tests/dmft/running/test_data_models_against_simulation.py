@@ -46,6 +46,7 @@ def worst(theory: dmft.api.Theory, simulation: sgd_sim.SimulationResult) -> floa
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", with_slow(CASES, "flips, gd"))
 def test_theory_is_the_limit_of_the_simulation(name):
     """Some ten numbers a case, correlated; 5 errors leave room for terms of order 1/N."""

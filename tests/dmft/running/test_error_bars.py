@@ -31,6 +31,7 @@ def truth_and_runs(parts: list[str], times: list[int]) -> tuple[np.ndarray, np.n
     return (reference.m[times], np.array([r.m[times] for r in results]), np.array([r.m_error[times] for r in results]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("parts, times", [slow([], TIMES), (["sobol", "weights", "stein"], TIMES), slow(list(PARTS), LATE)],
                          ids=["plain", "reduced", "completed"])
 def test_z_scores_follow_student(parts, times):

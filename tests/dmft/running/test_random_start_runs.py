@@ -51,6 +51,7 @@ def theory(run):
     return dmft.solve(run, quiet=True)
 
 
+@pytest.mark.long
 def test_a_stopped_run_goes_on_to_the_same_bits(run, theory, tmp_path):
     with pytest.raises(Stopped):
         dmft.solve(run, output=tmp_path / "a.h5", quiet=True, stop=StopAfter(45))
@@ -98,6 +99,7 @@ def test_ranks_make_no_difference(theory, tmp_path):
     np.testing.assert_array_equal(stored["random_start/K1"], theory.random_start["K1"])
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_compare_holds_V_against_simulations(run, tmp_path):
     """The verdict of `dmft compare --observable V`; a theory without its noise z is found out, at 5.8 to 6.5 errors with four seeds

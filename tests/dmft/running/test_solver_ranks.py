@@ -70,6 +70,7 @@ def test_some_samples_of_this_run_have_tangents():
     assert 0 < whole.blocks.carriers < whole.blocks.samples
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [slow(2), 3])
 def test_march_on_ranks(ranks, rich_file, serial, tmp_path):
     assert serial["C_12"][-1] < 0.95 and np.isfinite(serial["snapshots/g"]).all()
@@ -88,6 +89,7 @@ def test_one_replica_over_ranks_and_iterate(run_file, tmp_path, samples):
 ITERATE = ["--set", "theory.method=iterate", "--set", "theory.replicas=2", "--set", "algorithm.t_max=0.3"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method, ranks, later", [
     slow("march", 1, 2), ("march", 2, 1), slow("iterate", 1, 2), slow("iterate", 2, 1)])
 def test_stop_and_resume_on_other_ranks(run_file, rich_file, serial, tmp_path, method, ranks, later):

@@ -30,6 +30,7 @@ def interrupted(run, path, polls: int) -> None:
         dmft.solve(run, output=path, quiet=True, stop=StopAfter(polls))
 
 
+@pytest.mark.long
 def test_more_sweeps_for_a_checkpoint_whose_replicas_ended_at_the_limit(tmp_path, caplog):
     """3 sweeps a replica: stopped in the second of two."""
     run = make_run(ALGORITHMS["sgd"], replicas=2, max_sweeps=3, **ITERATE)
@@ -41,6 +42,7 @@ def test_more_sweeps_for_a_checkpoint_whose_replicas_ended_at_the_limit(tmp_path
     assert_allclose(result.m, dmft.solve(run.replace(max_sweeps=100), quiet=True).m, rtol=0, atol=1e-7)
 
 
+@pytest.mark.long
 def test_a_first_guess_is_kept_with_the_checkpoint(tmp_path):
     run = make_run(ALGORITHMS["sgd"], replicas=1, **ITERATE)
     dmft.solve(run, output=tmp_path / "first.h5", quiet=True)
@@ -123,6 +125,7 @@ def test_kernels_at_chosen_times():
             run.replace(kernel_points=wrong)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("history", [slow("full"), "dyadic"])
 def test_a_kept_state_goes_on(tmp_path, caplog, history):
     """t_max grows twice: what was marched stays to the bit, and the end is that of one long run, up to rounding (sums over longer
@@ -153,6 +156,7 @@ def test_a_checkpoint_before_the_first_replica_is_done_is_read(tmp_path, dmft_ma
     assert np.isnan(live.m[5:]).all() and live.replicas["m"].shape == (1, 21)
 
 
+@pytest.mark.long
 def test_a_kept_state_is_read_and_taken_up_in_the_middle(tmp_path, dmft_main):
     """Stopped while the first of two replicas continues: the checkpoint holds it beside the second one, whose arrays still have the
     length of the shorter run. Twin: a replica that is longer than its run is refused."""
@@ -177,6 +181,7 @@ def test_a_kept_state_is_read_and_taken_up_in_the_middle(tmp_path, dmft_main):
         partial_theory(store.load_header(checkpoint))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("change", "longer", "taken"), [
     ({"batch_fraction": [[0.0, 0.5], [0.4, 0.25]]}, 30, False),    # the first mini-batch of the new steps has another law
     ({"batch_fraction": [[0.0, 0.5], [0.44, 0.25]]}, 30, True),

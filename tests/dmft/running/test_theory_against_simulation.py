@@ -81,6 +81,7 @@ def test_without_memory_it_does_not(case, monkeypatch):
     assert worst_z(solve(case), case) > 3 * BOUND
 
 
+@pytest.mark.long
 def test_the_two_samplings_are_told_apart():
     assert worst_z(solve("linear sgd"), "linear with replacement") > 1.5 * BOUND
     assert worst_z(solve("linear with replacement"), "linear sgd") > 1.5 * BOUND

@@ -36,6 +36,7 @@ def test_undamped_iteration_ends_at_the_march(algorithm, constraint):
         assert_allclose(iteration.kernels[name], march.kernels[name], rtol=0, atol=kernel_tolerance * scale, err_msg=name)
 
 
+@pytest.mark.long
 def test_damping_changes_the_way_and_not_the_end():
     run = make_run(ALGORITHMS["persistent"], steps=26)
     march, iteration = make_march(run), make_iteration(run, mixing=0.6, max_sweeps=200)
@@ -96,6 +97,7 @@ def started(run, max_sweeps: int, mixing: float = 0.7) -> Iteration:
     return Iteration(problem, Sampling(400, 1, (0,), frozenset(PARTS)), options, Wanted.plain(problem.steps), Comm())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [5, slow(80)])
 def test_an_iteration_goes_on_from_its_arrays(limit):
     """What a checkpoint holds is all there is: stopped within the sixth sweep, or at a sweep limit that is raised then, and

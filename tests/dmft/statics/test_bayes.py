@@ -138,6 +138,7 @@ def test_limit_tells_both(dmft_main, tmp_path):
     assert json.loads(done.stdout)["m"] == pytest.approx(0.71922359, abs=1e-7)
 
 
+@pytest.mark.long
 def test_pictures_show_the_lines(tmp_path):
     run = make('alpha = 2\nloss = "logistic"\nflip = 0.1\n' + RIDGE.format(0.3)).replace(samples=64, replicas=2)
     figure = dmft.solve(run, quiet=True).plot(tmp_path / "theory.png")

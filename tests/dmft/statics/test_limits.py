@@ -98,6 +98,7 @@ def test_narrow_clusters(Delta, ridge):
     np.testing.assert_allclose((found.m, found.q, found.response, found.b), (m, Q + m * m, DV / Delta, 0.0), rtol=0, atol=1e-10)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("problem", [
     'loss = "logistic"\n' + RIDGE.format(0.1), 'loss = "smooth_hinge"\n' + RIDGE.format(0.1), 'loss = "smooth_hinge"\n'])
 def test_an_intercept_that_symmetry_keeps_at_zero(problem):
@@ -119,6 +120,7 @@ def test_the_field_of_a_sample_where_newton_jumps_to_and_fro():
             np.testing.assert_allclose(prox(loss, omega, np.full_like(omega, y), 68.0), wanted, rtol=0, atol=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 def test_a_small_ridge_below_and_above_separability():
     """Flipped labels, ridge 0.01: a limit at every alpha. At alpha = 1, where the data can be fitted without error, m, q and loss
@@ -156,6 +158,7 @@ def _soft(name: str, labels: str) -> None:
                        lambda f, y: -1.0 if abs(f - y) < 1 else 0.0, labels=labels, convex=True)
 
 
+@pytest.mark.long
 def test_the_square_loss_of_a_user_is_ours():
     """By integrals over labels and fields in place of moments, to 1e-10."""
     dmft.register_loss("my_square", lambda f, y: 0.5 * (f - y) ** 2, lambda f, y: f - y, lambda f, y: 1.0, lambda f, y: -1.0,
@@ -227,6 +230,7 @@ def _distance(name: str, theory: dmft.api.Theory) -> float:
     return worst
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in LONG])
 def test_gradient_descent_gets_there(name):
     """Student with 7 degrees of freedom stays below 6 but for 5e-4; 2e-4: what exp(-lambda t) leaves, and the bias at finite K."""

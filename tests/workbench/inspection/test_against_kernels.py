@@ -54,6 +54,7 @@ def test_tests_that_are_copies_count_once_and_others_each():
         assert low <= equivalent_tests([values], [instances_curve(np.arange(30), values)], [100]) <= high
 
 
+@pytest.mark.long
 @pytest.mark.statistical
 @pytest.mark.parametrize("dimensions, tables, most", [(1, 100, 5), (2, 60, 4)])
 def test_chance_alone_rarely_disagrees(dimensions, tables, most):
@@ -92,6 +93,7 @@ def files(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.cli
 def test_the_command(files, dmft_main, tmp_path):
     done = dmft_main("compare", *(str(files / name) for name in ("theory.h5", "n60.h5", "n120.h5")),

@@ -38,6 +38,7 @@ def _modes(kind: str, shape: tuple[int, ...]) -> np.ndarray:
     return waves if len(shape) == 1 else np.einsum("ai,bj->abij", waves, waves).reshape(-1, *shape)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["one", "smooth", "independent"])
 @pytest.mark.parametrize("shape", [(TIMES,), (TIMES, TIMES)], ids=["curve", "kernel"])
 def test_chance_exceeds_the_bounds_of_one_dataset_in_a_hundred(kind, shape):
@@ -119,6 +120,7 @@ def test_what_cannot_be_judged():
     assert _verdict(far, same_numbers=True) == _verdict(far) == "differ beyond their errors: m"
 
 
+@pytest.mark.long
 @pytest.mark.cli
 def test_two_seeds_agree_and_a_smeared_kernel_does_not(tmp_path, dmft_main):
     """Real marches. The smeared one has the mean of C(t, t') over the first four t' in their place, as a compressed history gives

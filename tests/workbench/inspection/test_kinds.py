@@ -17,6 +17,7 @@ INSPECT = ("import sys; from dmft.cli import main; code = main(['inspect', sys.a
            f"print('loaded', *(name for name in {ASKED} if name in sys.modules)); sys.exit(code)")
 
 
+@pytest.mark.long
 @pytest.mark.cli
 @pytest.mark.parametrize("kind", with_slow(KINDS, "simulation", "convergence"))
 def test_inspecting_a_file_loads_what_its_kind_needs(kind, run_python):

@@ -18,6 +18,7 @@ RUN = run_text("langevin", t_max=0.8, algorithm={"temperature": 0.5}, theory={
     "samples": 128, "replicas": 2, "waiting_times": [0.1, 0.2], "fdt": True, "history": "dyadic", "blocks_per_level": 4})
 
 
+@pytest.mark.long
 def test_a_stopped_run_has_the_same_and_can_be_seen(tmp_path, results):
     run = dmft.parse_run(RUN)
     whole = dmft.solve(run, output=tmp_path / "a.h5")

@@ -27,6 +27,7 @@ except dmft.UserError as error:
 """
 
 
+@pytest.mark.long
 def test_what_draws_says_so_first(tmp_path):
     done = subprocess.run([sys.executable, "-c", BARE], cwd=tmp_path, capture_output=True, text=True)
     lines = done.stderr.splitlines()

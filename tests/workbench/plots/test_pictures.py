@@ -63,6 +63,7 @@ def test_a_constant_does_not_hide_the_curves_beside_it():
     assert low < -0.5 and high > 0.5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first, last", [(0.02, 0.4), (0.02, 2.0), (0.01, 100.0), (1e-4, 1e4), (0.3, 0.9), (0.5, 0.55)])
 def test_tick_labels_of_time_do_not_overprint(first, last):
     from dmft.result.comparison import Curve
@@ -91,6 +92,7 @@ def test_the_test_of_collisions_sees_them():
     assert _collisions(figure) != []
 
 
+@pytest.mark.long
 def test_no_label_of_a_theory_or_a_comparison_overprints(results):
     """Panels, heat maps and colour bars."""
     import dmft
@@ -141,6 +143,7 @@ def test_the_panels_of_a_theory(results):
     assert len(axes[6].lines) >= 3 and len(axes[7].lines) == len(axes[6].lines)
 
 
+@pytest.mark.long
 def test_a_theory_draws_itself_whatever_was_imported(results, run_python, tmp_path):
     """Nobody has to import what draws it first."""
     code = ("import sys; from dmft.core import store; from dmft.result.theory import theory_of; "

@@ -93,6 +93,7 @@ def test_without_plotly_one_line_says_so(results, dmft_main, monkeypatch):
     assert done.returncode == 2 and "[report]" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.long
 @needs_browser
 def test_in_the_browser(page, results, tmp_path):
     """Loads without console errors or requests; plots are drawn; the slider, keys and the address move the slices."""
@@ -172,6 +173,7 @@ _HIDDEN_LABELS = """[...document.querySelectorAll('.plot')].filter(div => {
   return legend && title && legend.getBoundingClientRect().top < title.getBoundingClientRect().bottom - 1; }).length"""
 
 
+@pytest.mark.long
 @needs_browser
 @pytest.mark.parametrize("old", (False, True))
 def test_on_a_phone_nothing_lies_over_labels(page, tmp_path, old):
@@ -217,6 +219,7 @@ HOSTILE = """<img src=x onerror="document.body.dataset.owned='image'"><script>do
 </title></script><b id=owned>bold</b> &lt;i&gt; <a href="javascript:document.body.dataset.owned='link'">link</a> ${'owned'}"""
 
 
+@pytest.mark.long
 @needs_browser
 def test_markup_in_titles_and_names_is_text_in_the_browser(results, tmp_path):
     from dmft.cli import main

@@ -39,6 +39,7 @@ def test_messages_name_the_option_that_was_given():
             grid([Along("problem.alpha=2,3")], option)
 
 
+@pytest.mark.long
 @pytest.mark.cli
 def test_points_that_diverge_are_named(tmp_path, dmft_main):
     """With a learning rate that is far too large: the table is made, and neither the words nor the exit code call it fine."""
@@ -50,6 +51,7 @@ def test_points_that_diverge_are_named(tmp_path, dmft_main):
     assert late.returncode == 2 and late.stderr.endswith("--times 50: beyond the end of all runs of the scan, t = 8\n")
 
 
+@pytest.mark.long
 @pytest.mark.cli
 def test_a_scan_goes_on_and_grows(tmp_path):
     """Two points, then a third: the first two are not touched again; numbers are those of single runs."""
