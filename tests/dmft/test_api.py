@@ -11,8 +11,9 @@ import dmft
 import sgd_sim
 
 OBJECTS = {"Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Field", "GradientDescent", "Langevin",
-           "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PSpin", "PersistentSGD", "PhaseRetrieval",
-           "Random", "Ridge", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "Warm"}
+           "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "NetworkConstraint", "PSpin", "PersistentSGD",
+           "PhaseRetrieval", "Random", "Ridge", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher",
+           "Warm"}
 OFFERED = {"Estimator", "Experiment", "Run", "UserError", "__version__", "bayes", "boolean", "choice", "compare",
            "convergence_study", "fixed_point", "integer", "load", "load_run", "number", "option", "parse_run", "register_loss",
            "register_observable", "register_preprocessing", "report", "scan", "solve", "start_law", *OBJECTS}
