@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         Logistic,
         LossFamily,
         Mixture,
+        NetworkConstraint,
         PersistentSGD,
         PhaseRetrieval,
         PSpin,
@@ -75,11 +76,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Estimator", "Experiment", "Field", "GradientDescent",
-    "Langevin", "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PSpin", "PersistentSGD", "PhaseRetrieval", "Random",
-    "Ridge", "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "UserError", "Warm",
-    "__version__", "bayes", "boolean", "choice", "compare", "convergence_study", "fixed_point", "integer", "load", "load_run",
-    "number", "option", "parse_run", "register_loss", "register_observable", "register_preprocessing", "report", "scan", "solve",
-    "start_law",
+    "Langevin", "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "NetworkConstraint", "PSpin", "PersistentSGD",
+    "PhaseRetrieval", "Random", "Ridge", "Run", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher",
+    "UserError", "Warm", "__version__", "bayes", "boolean", "choice", "compare", "convergence_study", "fixed_point", "integer",
+    "load", "load_run", "number", "option", "parse_run", "register_loss", "register_observable", "register_preprocessing",
+    "report", "scan", "solve", "start_law",
 ]
 
 name_cache()        # before anything is compiled

@@ -34,11 +34,11 @@ def document_of(run: Run, source: str) -> dict[str, Any]:
     eta, share = algorithm.first_rate, float(np.asarray(algorithm.batch_fraction))
     model: dict[str, Any] = {
         "kind": "Network", "activation": network.activation, "width": p, "teacher_width": k, "gamma": eta / share,
-        "noise": problem.label_noise, "constraint": "sphere" if network.constraint == "units" else "none",
+        "noise": problem.label_noise, "constraint": two.constraint.one_pass,
     }  # fmt: skip
     if two.train > 0.0:
         model |= {"second_layer": "trained", "second_layer_rate": p**2 * two.train / eta}
-    if network.constraint == "none":
+    if not two.constraint.rescales:
         model["weight_decay"] = p * float(np.asarray(problem.ridge)) / problem.alpha
     M = two.m0
     if two.label.link is not None:
@@ -55,11 +55,11 @@ def document_of(run: Run, source: str) -> dict[str, Any]:
 
 
 def _check(run: Run, source: str) -> None:
-    network, algorithm = run.network, run.algorithm
+    network, algorithm, constraint = run.network, run.algorithm, run.network.make_constraint()
     refused = {
         f'[network] activation = "{SMOOTH_RELU}"': SMOOTH_RELU in (network.activation, network.teacher_activation),
         "[network] intercepts": bool(network.train_intercepts) or any(network.intercepts),
-        f'[network] constraint = "{network.constraint}"': network.constraint not in ("none", "units"),
+        f'[network] constraint = "{constraint.name}"': not constraint.one_pass,
         f'[problem] loss = "{run.problem.loss}"': run.problem.loss != "linear",
         f'[algorithm] kind = "{algorithm.kind}"': algorithm.kind not in LIKE_ONE_PASS,
         "[algorithm] temperature": np.any(np.asarray(algorithm.setting("temperature")) != 0.0),

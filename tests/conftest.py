@@ -25,12 +25,11 @@ os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ
 @contextmanager
 def registries_restored() -> Iterator[None]:
     """What is registered inside (all that run files name, observables, activations, preprocessings) is forgotten afterwards."""
-    from dmft.model import activations, curves, links, preprocessing, registry, runfile
+    from dmft.model import activations, curves, links, preprocessing, registry
 
     tables = [table for table in vars(activations).values() if isinstance(table, dict) and "erf" in table]
     assert tables, "the activations are elsewhere now"
-    tables += [preprocessing._registered, curves.registered, links.BUILT_IN_LINKS,
-               *(registry.members[role] for roles in runfile.ROLES.values() for role in roles)]
+    tables += [preprocessing._registered, curves.registered, links.BUILT_IN_LINKS, *registry.members.values()]
     before = [dict(table) for table in tables]
     try:
         yield

@@ -81,17 +81,21 @@ SHARED = ("gd", "sgd", "with_replacement", "cyclic", "persistent", "langevin", "
 CARD_THEORY = ("gd", "sgd", "cyclic", "persistent", "langevin", "nesterov", "ridge", "phases", "squares", "two clusters", "random")
 CARD_SIMULATION = ("gd", "with_replacement", "reshuffled", "persistent", "langevin", "nesterov", "ridge", "phases", "squares",
                    "two clusters", "spectral")
+CARD_NETWORKS = ("network", "network free", "network frobenius")
 UNITS = {"units": 2, "directions": 2, "m0": [[0.4, 0.1], [0.05, 0.3]]}
 NETWORKS: dict[str, dict[str, Any]] = {
     "network": UNITS,
     "network persistent": {**UNITS, **PERSISTENT},
     "network trained": {**UNITS, "activation": "tanh", "second_layer": [0.8, 0.5], "train": 0.1, "temperature": 0.2},
+    "network free": {**UNITS, "constraint": "none", "ridge": 0.3},
+    "network frobenius": {**UNITS, **SGD, "constraint": "frobenius"},
+    "network orthonormal": {**UNITS, "m0": [[0.4, 0.1], [-0.1, 0.3]], "constraint": "orthonormal"},
 }
 CLOSED = {"data": "p_spin", "powers": [[3, 1.0]], "signal": [[2, 0.5]], "alpha": None, "samples": None, "replicas": None}
 # Which section of a run file a key belongs to, where it is not [algorithm].
 PROBLEM = ("loss", "labels", "label_noise", "flip", "data", "clusters", "bias", "start", "preprocessing", "constraint", "ridge",
            "start_variance", "alpha", "m0", "powers", "signal")
-NETWORK = ("units", "directions", "activation", "second_layer", "train")
+NETWORK = ("units", "directions", "activation", "second_layer", "train", "constraint")
 THEORY = ("method", "samples", "replicas", "history", "blocks_per_level", "max_sweeps")
 SIMULATION = ("dimension", "instances", "landscape", "record", "precision")
 
@@ -111,7 +115,7 @@ def run_file(**changes: Any) -> str:
         del keys["m0"]
     where, phases = keys.pop("device", "cpu"), keys.pop("phase", [])
     sections: dict[str, dict[str, Any]] = {"problem": {}, "network": {}, "algorithm": {}, "theory": {}, "simulation": {}}
-    homes = {"problem": PROBLEM, "network": NETWORK, "theory": THEORY, "simulation": SIMULATION}
+    homes = {"network": NETWORK if "units" in keys else (), "problem": PROBLEM, "theory": THEORY, "simulation": SIMULATION}
     for key, value in keys.items():
         sections[next((home for home, known in homes.items() if key in known), "algorithm")][key] = value
     sections["theory"]["device"] = sections["simulation"]["device"] = where
@@ -219,6 +223,8 @@ def _all_cases() -> dict[str, Callable[[], Arrays]]:
             cases[f"card march/{name}"] = partial(_on_card, _theory, **RUNS[name], samples=24, history="dyadic", blocks_per_level=4)
         for name in CARD_SIMULATION:
             cases[f"card fresh/{name}"] = partial(_on_card, _simulation, **RUNS[name])
+        for name in CARD_NETWORKS:
+            cases[f"card fresh/{name}"] = partial(_on_card, _simulation, **NETWORKS[name])
         # enough starts for the products of matrices
         cases["card shared/persistent"] = partial(_on_card, _simulation, **PERSISTENT, landscape="shared", instances=48)
     for name in MODELS:

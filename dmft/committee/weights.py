@@ -226,7 +226,7 @@ class UnitWeights(Recursion):
             m_u += now.drift * state.m_w
         q_u = 0.5 * (q_u + q_u.T)
         S = q_u + m_u @ m_u.T
-        A = self.network.scale(S)  # [c-a]
+        A = self.network.constraint.projection(S)  # [c-a]
         following = UnitNext(A @ x.past, A @ x.now, A @ q_u @ A.T, A @ m_u, A @ back)
         return UnitStepFromRow(UnitDrive(A, keep, memory, *self._noise(row), sqrt(now.heat), now.drift), following, S)
 

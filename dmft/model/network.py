@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dmft.core import schema
-from dmft.core.errors import RunError
-from dmft.core.schema import choice, integer, number, option, text
-from dmft.model import activations
+from dmft.core.errors import RunError, UserError
+from dmft.core.schema import integer, number, option, text
+from dmft.model import activations, registry
 from dmft.model.activations import Activation, apply
 from dmft.model.links import BUILT_IN_LINKS, NETWORK_LABEL, Link, evaluate
+from dmft.model.network_constraints import NetworkConstraint
 from dmft.model.problem import ProblemConfig
 
-CONSTRAINTS = ("none", "units", "frobenius", "orthonormal")
 LAWS = ("ones", "mean", "signs")  # of the second layer
 _DIFFERENCE = 1e-5  # of fields, for the slopes of links
 _START_ROUNDING = 1e-9  # to which norms and Gram matrices of a start must fit the constraint
@@ -66,13 +66,17 @@ class NetworkConfig:
     intercepts: tuple[float, ...] = option(numbers("a list of numbers", 1), (), "intercepts beta_r of the hidden units; empty: "
                                            "all 0")
     train_intercepts: float = option(_rate, 0.0, "learning rate of the intercepts; false leaves them as they are")
-    constraint: str = option(choice(*CONSTRAINTS), "units", "what stays fixed: nothing (then problem.ridge applies), the norm of "
-                             "every unit, their Frobenius norm, or all overlaps between units")
+    constraint: registry.Named = registry.named(NetworkConstraint.key, "units", "what stays fixed: nothing (then problem.ridge "
+                                                "applies), the norm of every unit, their Frobenius norm, or all overlaps between "
+                                                "units")
     teacher_weights: tuple[float, ...] = option(numbers("a list of numbers", 1), (), "second layer of the network that gives "
                                                 "the labels; empty: all 1")
     teacher_activation: str = option(text, "", "activation of the network that gives the labels; empty: the same")
     teacher_overlaps: tuple[tuple[float, ...], ...] = option(numbers("a matrix of numbers", 2), (), "Gram matrix of the units of "
                                                              "the network that gives the labels; empty: orthonormal")
+
+    def make_constraint(self) -> NetworkConstraint:
+        return registry.make(NetworkConstraint, self.constraint)
 
 
 class Label(NamedTuple):
@@ -113,7 +117,7 @@ class TwoLayer:
     label_noise: float
     m0: np.ndarray  # (p, k)
     Q0: np.ndarray  # (p, p) Gram matrix of the parts of the start that are normal to the directions
-    constraint: str
+    constraint: NetworkConstraint
     train: float
     train_intercepts: float
 
@@ -153,43 +157,15 @@ class TwoLayer:
 
     @property
     def exchangeable(self) -> bool:
-        """Whether all units are alike: averages over their permutations are then exact. Eq. [c-exchange]."""
+        """Whether all units are alike: averages over their permutations are then exact. A user's constraint may tell them apart.
+        Eq. [c-exchange]."""
         beside = self.Q0[~np.eye(self.units, dtype=bool)]
         alike = (np.ptp(values) == 0 for values in (self.a, self.beta, np.diag(self.Q0), beside))
-        return self.units > 1 and bool(np.all(self.m0 == self.m0[0])) and all(alike)
-
-    def scale(self, S: np.ndarray) -> np.ndarray:
-        """A_n (p, p) from S = u.u/N (p, p) of the step before it is scaled; NaN where S is not positive. Eq. [c-a]."""
-        return projection(self.constraint, S)
+        return self.units > 1 and self.constraint.built_in and bool(np.all(self.m0 == self.m0[0])) and all(alike)
 
     def output(self, h: np.ndarray) -> np.ndarray:
         """f of fields h (count, p) at the start."""
         return apply(self.activation.s, h + self.beta) @ self.a
-
-
-def unit_scale(norm):
-    """What brings a vector of squared norm N norm to its sphere; numbers or arrays. Eq. [c-a]."""
-    return norm**-0.5
-
-
-def frobenius_scale(trace, units):
-    """What brings `units` vectors to their common sphere; trace: of their Gram matrix over N. Eq. [c-a]."""
-    return np.sqrt(units / trace)
-
-
-def projection(constraint: str, S: np.ndarray) -> np.ndarray:
-    """The matrix that brings vectors with Gram matrix S (p, p) back to where a constraint wants them. Eq. [c-a]."""
-    units = len(S)
-    if constraint == "none":
-        return np.eye(units)
-    if not (np.diag(S) > 0).all():
-        return np.full((units, units), np.nan)
-    if constraint == "units":
-        return np.diag(unit_scale(np.diag(S)))
-    if constraint == "frobenius":
-        return frobenius_scale(np.trace(S), units) * np.eye(units)
-    values, vectors = np.linalg.eigh(S) if np.isfinite(S).all() else (np.full(units, np.nan), S)
-    return (vectors / np.sqrt(values)) @ vectors.T if (values > 0).all() else np.full((units, units), np.nan)
 
 
 def activation_of(name: str, smoothing: float) -> Activation:
@@ -200,7 +176,8 @@ def activation_of(name: str, smoothing: float) -> Activation:
 def names_known(network: NetworkConfig, problem: ProblemConfig) -> bool:
     """Whether all that a network names is registered here."""
     used = {network.activation, network.teacher_activation or network.activation}
-    return used <= {*activations.BUILT_IN, activations.SMOOTH_RELU} and problem.label in (NETWORK_LABEL, *BUILT_IN_LINKS)
+    named = problem.label in (NETWORK_LABEL, *BUILT_IN_LINKS) and registry.find(NetworkConstraint.key, network.constraint)
+    return used <= {*activations.BUILT_IN, activations.SMOOTH_RELU} and bool(named)
 
 
 def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "") -> TwoLayer:
@@ -222,6 +199,10 @@ def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "")
         except RunError as error:
             raise RunError(f"{where}[network] {key}: {error}") from None
 
+    try:
+        constraint = network.make_constraint()
+    except UserError as error:
+        raise RunError(f"{where}[network] constraint: {error}") from None
     laws = {"ones": np.ones(p), "mean": np.full(p, 1.0 / p), "signs": np.where(np.arange(p) % 2, -1.0, 1.0) / np.sqrt(p)}
     layer = network.second_layer
     a = laws[layer] if isinstance(layer, str) else sized("[network] second_layer", layer, (p,), laws["ones"])
@@ -230,22 +211,20 @@ def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "")
     given: Any = problem.m0
     m0 = np.zeros((p, k)) if given == 0 else sized("[problem] m0", given if isinstance(given, tuple) else ((given,),), (p, k),
                                                    np.zeros((p, k)))
-    default = np.eye(p) - m0 @ m0.T if network.constraint == "orthonormal" else np.diag(1.0 - (m0**2).sum(axis=1))
-    Q0 = sized("[problem] Q0", problem.Q0, (p, p), default)
+    Q0 = sized("[problem] Q0", problem.Q0, (p, p), constraint.start(m0))
+    C0 = Q0 + m0 @ m0.T
     if not np.allclose(Q0, Q0.T, rtol=0, atol=_START_ROUNDING) or np.linalg.eigvalsh(Q0).min() < -_START_ROUNDING:
         if not problem.Q0:
-            raise wrong("[problem] m0", given, "overlaps of units of norm 1 (squares of a row are at most 1 in all), unless Q0 "
-                        "is given; take a smaller m0")
+            norms, squares = (", ".join(dict.fromkeys(f"{x:g}" for x in each)) for each in (np.diag(C0) ** 0.5, np.diag(C0)))
+            raise wrong("[problem] m0", given, f"overlaps of units of norm {norms} (squares of a row are at most {squares} in "
+                        "all), unless Q0 is given; take a smaller m0")
         raise wrong("[problem] Q0", problem.Q0, "a symmetric matrix without negative eigenvalues, the part of the start normal to "
                     "the directions")
-    C0 = Q0 + m0 @ m0.T
-    fixed = {"units": np.ptp(np.append(np.diag(C0), 1.0)), "frobenius": abs(np.trace(C0) - p),
-             "orthonormal": np.abs(C0 - np.eye(p)).max(), "none": 0.0}
-    if fixed[network.constraint] > _START_ROUNDING:
-        raise wrong("[problem] Q0", problem.Q0, f'such that Q0 + m0 m0^T lies where constraint = "{network.constraint}" wants it; '
+    if not constraint.deviation(C0) <= _START_ROUNDING:
+        raise wrong("[problem] Q0", problem.Q0, f'such that Q0 + m0 m0^T lies where constraint = "{constraint.name}" wants it; '
                     "leave Q0 out, or take constraint = \"none\"")
     label = _label(network, problem, of_name("teacher_activation", network.teacher_activation or network.activation), sized, wrong)
-    return TwoLayer(a, beta, activation, label, problem.label_noise, m0, 0.5 * (Q0 + Q0.T), network.constraint, network.train,
+    return TwoLayer(a, beta, activation, label, problem.label_noise, m0, 0.5 * (Q0 + Q0.T), constraint, network.train,
                    network.train_intercepts)
 
 
@@ -296,10 +275,12 @@ def completed(document: Mapping[str, Any], source: str) -> Mapping[str, Any]:
         raise schema.missing_key(source, "network", "units", "number p of hidden units")
     if network["units"] == 0:
         raise schema.bad_value(source, "network", "units", 0, "1 at least; leave [network] out for a single unit by itself")
-    free = network.get("constraint", NetworkConfig.constraint) == "none"
+    constraint = network.get("constraint", NetworkConfig.constraint)
+    cls = registry.find(NetworkConstraint.key, constraint)
+    free = "ridge" in problem if cls is None else not cls.rescales  # type: ignore[attr-defined]
     for key in problem:
         if key in ProblemConfig.__dataclass_fields__ and (key not in PROBLEM_KEYS or key == "ridge" and not free):
-            with_what = "[network]" if key != "ridge" else f'[network] constraint = "{network.get("constraint", "units")}"'
+            with_what = "[network]" if key != "ridge" else f'[network] constraint = "{registry.name_of(constraint)}"'
             raise RunError(f"{source}: [problem] key '{key}' is not used with {with_what}; remove it")
     more = {"constraint": "ridge", "ridge": 0.0} if free else {"constraint": "sphere"}
     return {**document, "problem": {"loss": "linear", **more, **problem}}

@@ -10,6 +10,7 @@ from dmft.model.law import DataModel
 from dmft.model.loss_family import LossFamily
 from dmft.model.losses import Linear, PhaseRetrieval, register_loss
 from dmft.model.mixture import Mixture
+from dmft.model.network_constraints import NetworkConstraint
 from dmft.model.p_spin import PSpin
 from dmft.model.preprocessing import register_preprocessing
 from dmft.model.runfile import Experiment, Run, load_run, parse_run

@@ -267,9 +267,11 @@ def _by_section(settings: Mapping[str, Any], source: str, network: bool = False)
 
 
 def _flat(home: str, table: Any, source: str) -> Any:
-    """The table of a section with names and flat keys of the package's objects."""
-    if home not in ROLES or not isinstance(table, dict):
+    """The table of a section with names and keys in place of objects, flat keys for those of the package."""
+    if not isinstance(table, dict):
         return table
+    if home not in ROLES:
+        return {key: value.table if isinstance(value, registry.Physics) else value for key, value in table.items()}
     try:
         return registry.flattened(table)
     except ValueError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from dmft.core.errors import RunError
@@ -84,7 +85,8 @@ def check_support(run: Any, by: str = "", source: str = "") -> None:
     parts = whole.parts()
     if run.has_network:
         network = network_of(run.network, run.problem, source)
-        parts = (each for each in parts if each[1].section == "algorithm")
+        constraint = f'[network] constraint = "{network.constraint.name}"', network.constraint, whole
+        parts = chain([constraint], (each for each in parts if each[1].section == "algorithm"))
         reason = refused(run, network, whole)
         if reason:
             raise RunError(f"{source}{': ' if source else ''}{reason}")
@@ -94,7 +96,7 @@ def check_support(run: Any, by: str = "", source: str = "") -> None:
         refusal = part.supports(use)
         if refusal and not isinstance(refusal, str):
             key, refusal = refusal
-            section = run.algorithm if part.section == "algorithm" else run.problem
+            section = getattr(run, part.section)
             place = f"[{part.section}] {key}" + ("" if "=" in key else f" = {to_toml_value(getattr(section, key))}")
         if refusal:
             raise RunError(f"{source}{': ' if source else ''}{place}: {refusal}")
@@ -146,8 +148,6 @@ def refused(run: Any, network: TwoLayer, use: Use) -> str:
         "[simulation] dimension": simulation.dimension < run.network.units + run.network.directions
         and f"= {simulation.dimension} has no room for all units and directions; take a larger one",
         many: simulation.device == "gpu" and network.units > CARD_UNITS and _CARD_UNITS_REASON,
-        '[network] constraint = "orthonormal"': simulation.device == "gpu" and network.constraint == "orthonormal"
-        and 'not on a card so far; take [simulation] device = "cpu"',
         '[simulation] landscape = "shared"': simulation.landscape == "shared" and 'networks have fresh data alone; take "fresh"',
         "[theory] observables": theory.observables and simulation.device == "gpu" and _ON_CPU,
         "[simulation] kernels = true": simulation.kernels and simulation.device == "gpu"

@@ -52,7 +52,7 @@ def preview(run: Run, kind: str, comm: Comm) -> Preview:
     warnings = [*run.notes(), *(_theory_warnings(run) if kind == "theory" else _simulation_warnings(run))]
     if kind == "theory" and run.theory.device == "cpu":
         check(run, comm)
-    elsewhere = run.theory.method == "iterate" if kind == "theory" else run.network.constraint == "orthonormal"
+    elsewhere = run.theory.method == "iterate" if kind == "theory" else not run.network.make_constraint().on_card
     if not is_sampled(run.problem) or run.network.units > CARD_UNITS or elsewhere:
         del here["gpu"]
     costs = {device: estimate(each, kind, comm.size, comm.threads(), cards=1) for device, each in here.items()}

@@ -12,7 +12,7 @@ from numba import njit
 from dmft.core import streams
 from dmft.model.activations import apply
 from dmft.model.experiment import Experiment
-from dmft.model.network import TwoLayer, projection
+from dmft.model.network import TwoLayer
 from dmft.model.runfile import Run
 from dmft.model.sample_averages import averages
 from sgd_sim.cpu.by_rows import block_rows
@@ -203,7 +203,7 @@ class NetworkTrajectory:
         if settings.noise > 0.0:
             for r in range(len(new)):
                 add_noise(new[r], settings.noise, self.thermal[r], step, *self.scratch)
-        W[:] = projection(network.constraint, new @ new.T / self.n) @ new
+        W[:] = network.constraint.projection(new @ new.T / self.n) @ new
         if network.trained:
             rates = np.array([network.train, network.train_intercepts]) * settings.eta / self.experiment.eta_0
             self.shared[:] -= rates[:, None] / self.n * self.pushes

@@ -15,7 +15,7 @@ from dmft.core.device import CUDA, Gpu, source
 from dmft.core.to_cuda import CudaFunctions
 from dmft.model.cuda_loss import activation_source, loss_source
 from dmft.model.experiment import Experiment
-from dmft.model.network import TwoLayer, frobenius_scale, unit_scale
+from dmft.model.network import TwoLayer
 from dmft.model.runfile import Run
 from sgd_sim.cpu.lanes import make_noise
 from sgd_sim.cpu.network import start_units
@@ -35,10 +35,9 @@ def unit_source(run: Run, network: TwoLayer) -> str:
     shapes = network_shapes(run)
     ends = np.cumsum([0, *(int(np.prod(shape)) for shape in shapes.values())])
     places = {f"{name.upper()}_AT": first for name, first in zip(shapes, ends)}
-    numbers = {"UNITS": network.units, "DIRECTIONS": network.directions, "UNIT_SPHERES": int(network.constraint == "units"),
-               "FROBENIUS": int(network.constraint == "frobenius")}
-    scales = CudaFunctions().add(unit_scale).add(frobenius_scale)
-    formulas = activation_source(network.activation), scales.text, source(CUDA / "lanes.cuh")
+    numbers = {"UNITS": network.units, "DIRECTIONS": network.directions}
+    scale = CudaFunctions().add(type(network.constraint).scale, given={"self": network.constraint}, name="unit_scale")
+    formulas = activation_source(network.activation), scale.text, source(CUDA / "lanes.cuh")
     return "\n".join((*formulas, defines(numbers), enum(places)))
 
 

@@ -11,8 +11,9 @@ import dmft
 import sgd_sim
 
 OBJECTS = {"Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Field", "GradientDescent", "Langevin",
-           "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "PSpin", "PersistentSGD", "PhaseRetrieval",
-           "Random", "Ridge", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher", "Warm"}
+           "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "NetworkConstraint", "PSpin", "PersistentSGD",
+           "PhaseRetrieval", "Random", "Ridge", "SGD", "Sign", "SmoothHinge", "Spectral", "Sphere", "Square", "Start", "Teacher",
+           "Warm"}
 OFFERED = {"Estimator", "Experiment", "Run", "UserError", "__version__", "bayes", "boolean", "choice", "compare",
            "convergence_study", "fixed_point", "integer", "load", "load_run", "number", "option", "parse_run", "register_loss",
            "register_observable", "register_preprocessing", "report", "scan", "solve", "start_law", *OBJECTS}
@@ -64,7 +65,8 @@ def test_reprs_are_short_and_html_is_a_table(results):
         assert len(repr(thing)) < 220 and "array(" not in repr(thing) and "\n" not in repr(thing)
         html = thing._repr_html_()
         assert html.startswith("<table>") and "<polyline" in html and "<script" not in html and len(html) < 20_000
-    assert f"{theory.m[-1]:.5f}" in repr(theory) and f"{sim.mean().m[-1]:.5f}" in repr(sim)
+    assert with_error(theory.m[-1], theory.m_error[-1]) in repr(theory)
+    assert with_error(sim.mean().m[-1], sim.error().m[-1]) in repr(sim)
     from dataclasses import replace
     shown = replace(theory, run=theory.run.replace(title="<b>x</b>"))._repr_html_()
     assert "<b>" not in shown and "&lt;b&gt;" in shown

@@ -9,7 +9,7 @@ import onepass
 from dmft.model import registry
 from onepass.model import Model
 from tests import same_numbers
-from tests.number_cases import ALGORITHMS, DATA, MODELS, RUNS, STARTS
+from tests.number_cases import ALGORITHMS, DATA, MODELS, NETWORKS, RUNS, STARTS
 from tests.same_numbers import compare, difference, kept, main
 
 ONE = ["--only", "onepass chain/SpikedTensor matrix"]
@@ -42,5 +42,6 @@ def test_every_piece_of_physics_is_among_the_cases():
     for key in ("minibatch", "loss", "labels", "constraint", "start", "kind"):
         used = {run.get(key) for run in RUNS.values()} | {"bernoulli", "phase_retrieval", "abs", "field", "sphere", "warm", "gd"}
         assert used >= {name for name in registry.names(key) if registry.find(key, name).built_in}, key
+    assert {run.get("constraint", "units") for run in NETWORKS.values()} == set(registry.names("network.constraint"))
     models = {value for value in vars(onepass).values() if isinstance(value, type) and issubclass(value, Model)}
     assert {type(model) for model, _ in MODELS.values()} == models - {onepass.EffectiveDynamics, onepass.Rescaled}

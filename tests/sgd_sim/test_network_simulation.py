@@ -10,7 +10,6 @@ import sgd_sim
 from dmft.committee import rows
 from dmft.model.activations import apply
 from dmft.model.experiment import Experiment
-from dmft.model.network import projection
 from sgd_sim.cpu.network import NetworkTrajectory
 from sgd_sim.states import empty_states
 from tests.network_cases import PAIR, UNEQUAL, network_run
@@ -37,7 +36,7 @@ def test_steps_are_those_of_a_plain_loop(constraint, nesterov):
         g = c[:, None] * a * apply(network.activation.ds, h)
         A, B = e.update.A[step], e.update.B[step]
         u = (A - e.eta_n[step] * e.ridge_n[step]) * y - B * before - e.eta_n[step] * g.T @ X / np.sqrt(n)
-        before, W = W, projection(constraint, u @ u.T / n) @ u
+        before, W = W, network.constraint.projection(u @ u.T / n) @ u
         a, beta = a - 0.05 / n * c @ apply(network.activation.s, h), beta - 0.03 / n * g.sum(axis=0)
     np.testing.assert_allclose(found.C[1, -1], W @ W.T / n, atol=2e-5)
     np.testing.assert_allclose(found.m[1, -1], W @ start.directions.T / n, atol=2e-5)

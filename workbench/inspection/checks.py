@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from dmft.model import registry
 from dmft.model.curves import name_of_curve
+from dmft.model.network_constraints import NetworkConstraint
 from dmft.model.runfile import Run
 from dmft.result.concerns import IDENTITY_SHARE, UNSTABLE_SHARE, identity, largest
 from dmft.result.systematic import REMEDIES, Systematic, systematic_errors
@@ -115,13 +117,11 @@ def _temperatures(theory: Theory) -> list[ResultCheck]:
 
 def network_checks(theory: Theory) -> list[ResultCheck]:
     """Norms that a constraint fixes, bias, and the kernels of a network."""
-    constraint, units = theory.run.network.constraint, theory.run.network.units
-    C = theory.C[np.isfinite(theory.C).all(axis=(1, 2))]
-    fixed = {"units": np.diagonal(C, axis1=1, axis2=2) - 1.0, "frobenius": np.trace(C, axis1=1, axis2=2) - units,
-             "orthonormal": C - np.eye(units), "none": np.zeros(1)}
-    off = largest(fixed[constraint])
-    found = [] if constraint == "none" else [ResultCheck(f"C(t,t) off what constraint = {constraint} fixes", off, off < 1e-6,
-                                                         "rounding, or a divergence")]
+    network, found = theory.run.network, []
+    if registry.find(NetworkConstraint.key, network.constraint) and (constraint := network.make_constraint()).rescales:
+        off = largest(np.array([constraint.deviation(C) for C in theory.C]))
+        found.append(ResultCheck(f"C(t,t) off what constraint = {constraint.name} fixes", off, off < 1e-6,
+                                 "rounding, or a divergence"))
     found += [_systematic(one) for one in systematic_errors(theory.datasets) if one.shows or one.name in ("m", "C")]
     M_R, R = theory.kernels.M_R, theory.kernels.R
     above = np.triu_indices(len(R))

@@ -1,9 +1,8 @@
 // Networks: p weight vectors for every instance, one pass over its data for all of them. Eq. [c-step].
 //
-// Put before common.cuh besides: dmft/core/cuda/lanes.cuh, the functions of the activation and the rescalings of
-// dmft/model/network.py, translated from Python, M_AT .. MSE_FRESH_AT (rows of the curves), and definitions of
+// Put before common.cuh besides: dmft/core/cuda/lanes.cuh, the functions of the activation and unit_scale, that of the constraint,
+// translated from Python, M_AT .. MSE_FRESH_AT (rows of the curves), and definitions of
 //   UNITS, DIRECTIONS  p and k
-//   UNIT_SPHERES, FROBENIUS  1: what the constraint keeps fixed
 // Weights, second layer and intercepts of an instance lie one after the other, SIZE numbers. TEAM is WARPS here: all warps of a block
 // share a row, each thread holds its columns of it, of the weights and of the gradients.
 
@@ -196,8 +195,7 @@ step_units(i64 step, const double *settings, i64 lines, int ahead, int chunks, d
     }
     const double lookahead = ahead ? settings_of(settings, lines, step)[LOOKAHEAD] : 0.0;
     for (int u = 0; u < UNITS; u++) {
-        const double scale = !chunks ? 1.0 : UNIT_SPHERES ? unit_scale<double>(factor[u])
-                             : FROBENIUS ? frobenius_scale<double>(trace, UNITS) : 1.0;
+        const double scale = chunks ? unit_scale<double>(u, factor[u], trace, UNITS) : 1.0;
         for (int c = threadIdx.x; c < N; c += THREADS) {
             const double x = w[u * N + c] *= scale;
             e[u * PADDED + position(c)] = (float)(LOOKS_AHEAD ? point_ahead<double>(lookahead, x, before[u * N + c]) : x);

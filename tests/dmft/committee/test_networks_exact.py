@@ -13,7 +13,6 @@ from dmft.committee import rows
 from dmft.committee.weights import UnitRow, widened
 from dmft.model.activations import BUILT_IN, Activation, apply
 from dmft.model.experiment import Experiment
-from dmft.model.network import projection
 from dmft.model.network_errors import normal_rule
 from tests.network_cases import PAIR, SPHERES, UNEQUAL, estimates, made, marched, network_run
 
@@ -172,7 +171,7 @@ def _population(run, steps: int) -> np.ndarray:
         curvature = np.einsum("n,nr,nq->rq", weight, d, d) + np.diag(weight @ (c[:, None] * network.a * apply(s.d2s, field)))
         keep, m_u = np.eye(2) - gamma * curvature, m - gamma * mu
         q_u = keep @ Q @ keep.T
-        A = projection("units", q_u + m_u @ m_u.T)
+        A = network.constraint.projection(q_u + m_u @ m_u.T)
         m, Q = A @ m_u, A @ q_u @ A.T
         found.append(m)
     return np.array(found)
