@@ -9,6 +9,7 @@ import pytest
 
 import dmft
 import sgd_sim
+from dmft.core.averages import with_error
 
 OBJECTS = {"Abs", "Channel", "Constraint", "DataModel", "Door", "Drawing", "Field", "GradientDescent", "Langevin",
            "Linear", "LinearUpdate", "Logistic", "LossFamily", "Mixture", "NetworkConstraint", "PSpin", "PersistentSGD",
