@@ -35,6 +35,7 @@ class Channel(Physics, key="labels"):
     classifies: ClassVar[bool] = False  # whether labels are +1 and -1
     control: ClassVar[str] = SMOOTH  # labels that jump as h0 grows say NO_CONTROL, or JUMPS where `jump` is known
     moments: ClassVar[tuple[float, float] | None] = None  # <h0 y> and <y^2> without noise, where known
+    power: ClassVar[float] = 0.0  # where |f|^power is predicted; 0 where f is, or `predict` says something else
 
     def label(self, h0: np.ndarray, zeta: np.ndarray | float) -> np.ndarray:
         """y of samples whose teacher's fields are h0, with noise zeta of variance `label_noise`."""
@@ -144,6 +145,7 @@ class Abs(Channel, name="abs"):
     even: ClassVar[bool] = True
     magnitude: ClassVar[bool] = True
     moments: ClassVar[tuple[float, float] | None] = (0.0, 1.0)
+    power: ClassVar[float] = 1.0
 
     def label(self, h0, zeta):
         return np.abs(h0) + zeta
@@ -164,6 +166,7 @@ class Square(Channel, name="square"):
     like: ClassVar[str] = "square"
     even: ClassVar[bool] = True
     moments: ClassVar[tuple[float, float] | None] = (0.0, 3.0)
+    power: ClassVar[float] = 2.0
 
     def label(self, h0, zeta):
         return h0**2 + zeta

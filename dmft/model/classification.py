@@ -100,8 +100,6 @@ def door(L: float) -> Loss:
     return Loss("door", v, dv, d2v, dv_dy, labels="sign", accepts=("sign",), threshold=L)
 
 
-DOOR_WIDTH = 0.7
-DOOR = door(DOOR_WIDTH)
 LOGISTIC = Loss("logistic", _logistic_v, _logistic_dv, _logistic_d2v, _logistic_dv_dy, labels="sign", accepts=("sign",),
                 convex=True)
 SMOOTH_HINGE = Loss("smooth_hinge", _hinge_v, _hinge_dv, _hinge_d2v, _hinge_dv_dy, labels="sign", accepts=("sign",),
@@ -111,7 +109,7 @@ SMOOTH_HINGE = Loss("smooth_hinge", _hinge_v, _hinge_dv, _hinge_d2v, _hinge_dv_d
 class Door(LossFamily, name="door"):
     """The door of a width L."""
 
-    door: float = option(number(0.0, above=True), default=DOOR_WIDTH, doc="width L of the door loss")
+    door: float = option(number(0.0, above=True), default=0.7, doc="width L of the door loss")
 
     def make(self, labels: str = "") -> Loss:
         return door(self.door)

@@ -133,11 +133,6 @@ class Linear(LossFamily, name="linear"):
         return LINEAR
 
 
-def loss_names() -> list[str]:
-    """Names that a run file may give for problem.loss."""
-    return registry.names("loss")
-
-
 def built_in(name: str) -> bool:
     """Whether a loss comes with the package."""
     family = registry.find("loss", name)

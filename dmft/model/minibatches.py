@@ -112,11 +112,6 @@ class Persistent(MiniBatch):
         """From l, the learning rate and the persistence time."""
         return cls(fraction, eta / tau, (1 - fraction) * eta / (fraction * tau))
 
-    @staticmethod
-    def shortest(fraction: float, eta: float) -> float:
-        """The smallest tau at which both switching probabilities are at most 1."""
-        return eta * max(1.0, (1.0 - fraction) / fraction)
-
     def first(self, u: np.ndarray, key: np.uint64 = NO_STREAM, name: np.ndarray = NOBODY) -> np.ndarray:
         return (u < self.fraction).astype(float)
 

@@ -10,6 +10,7 @@ from numba import njit
 
 from dmft.core.compiled import UNCOUNTED
 from dmft.model.curves import CurveDefinition
+from dmft.samples.formulas import field_of
 from dmft.samples.state import SampleState
 
 
@@ -27,7 +28,7 @@ class AveragedOver(NamedTuple):
 def _make_sums(curve: CurveDefinition):
     """A function that sums up the weighted values of a curve over the samples of each block; with a curve of the package, kept on
     disk. Lost samples count as in the loss, with 0. Eq. [lost]."""
-    value = curve.value
+    value, at = curve.value, field_of
 
     @njit(**{**UNCOUNTED, "cache": not curve.source})
     def sums(block, state, h, m, b, out):
@@ -36,7 +37,7 @@ def _make_sums(curve: CurveDefinition):
             total = 0.0
             for i in range(line * block, min((line + 1) * block, len(h))):
                 if s[i] >= 0.0:
-                    total += weight[i] * value(sd[i] * (h[i] + m * k[i]) + b, y[i], sd[i] * k[i])
+                    total += weight[i] * value(at(sd[i], h[i], m, k[i], b), y[i], sd[i] * k[i])
             out[line] = total
 
     return sums

@@ -21,7 +21,6 @@ from dmft.core.compiled import UNCOUNTED
 from dmft.core.cuda_numbers import defines, enum
 from dmft.core.device import CUDA, WARP, Gpu, Kernel, source
 from dmft.core.errors import RunError
-from dmft.core.to_cuda import CudaFunctions
 from dmft.equations import random_start, rows
 from dmft.equations.blocks import BEFORE, IN_ORDER, NONE, OLDER, SIZE, blocks_of
 from dmft.equations.history import History
@@ -33,7 +32,8 @@ from dmft.model.cuda_loss import averages_source, loss_source
 from dmft.model.experiment import Experiment
 from dmft.model.minibatches import cuda_source
 from dmft.model.sample_averages import averages
-from dmft.samples.lost import GONE, leaves
+from dmft.samples.formulas import cuda_formulas
+from dmft.samples.lost import GONE
 from dmft.samples.nesterov import AtWeights
 from dmft.samples.sampling import Draws, Sampling, lines_of
 from dmft.samples.state import Past, SampleState
@@ -139,7 +139,7 @@ class Company:
                    **{name.upper(): value for name, value in Bounds.of(sampling.estimator)._asdict().items()},
                    "GONE": GONE, "NONE": NONE, "LANES": WARP, "FOUR": FOUR, "ACROSS": ACROSS,
                    "MOVERS": MOVERS, "HELD_BYTES": HELD_BYTES, "OWN": own, "AHEAD": tiling.ahead, "ROWS_AHEAD": tiling.rows_ahead}
-        formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), CudaFunctions().add(leaves).text, CUDA_COLUMNS,
+        formulas = "\n".join((source(CUDA / "philox.cuh"), cuda_source(), cuda_formulas(), CUDA_COLUMNS,
                               f"typedef {kind} stored;", defines(numbers), averages_source(self.averages)))
         sources = ["\n".join((loss_source(loss), formulas, source(SAMPLE_SOURCE), source(MARCH))) for loss in experiment.losses]
         self.kernel = gpu.kernels(sources[0], CUDA_KERNELS + (("averages",) if self.averages else ()))

@@ -45,6 +45,7 @@ from dmft.model.minibatches import own_weight
 from dmft.model.sample_averages import averages
 from dmft.samples.averages import averaged_sums
 from dmft.samples.fields import make_fields
+from dmft.samples.formulas import moved_control, moved_field, raw_field, tangent_slope
 from dmft.samples.lost import GONE
 from dmft.samples.nesterov import AtWeights
 from dmft.samples.overlap_sums import overlap_sums
@@ -81,7 +82,7 @@ def _sum_block(first, last, used, state, learning, fields, past, row, terms, lin
         sum_gp += wgp
         sum_gk += wg * k[i]
         sum_v += w * v[i]  # [loss]
-        sum_gh += wg * (h[i] + m * k[i])
+        sum_gh += wg * raw_field(h[i], m, k[i])
         sum_gg += wg * g
         if stein:
             label += wgp * Y[i] + w * g_y[i]
@@ -141,14 +142,13 @@ def draw_noise(z, X, chi_weights, chi_sd, used):
 @njit(cache=True, inline="always")
 def next_field(h, g, chi, xi, H, drive, eta, used):
     """h_{n+1} of a sample with past H: the effective process. Eq. [dmft-h]."""
-    return drive.a * (drive.keep * h + eta * (dot(drive.memory, H, used) + chi - g) + drive.thermal * xi)
+    return moved_field(drive.a, drive.keep, eta, drive.thermal, h, dot(drive.memory, H, used), chi, g, xi)
 
 
 @njit(cache=True, inline="always")
 def next_control(Y, gp, g_y, Y_past, drive, step, used):
     """Y_{n+1}, the response of h_{n+1} to h0 through the label alone, for the control variate of mu. Eq. [stein]."""
-    response = dot(drive.memory, Y_past, used) - gp * Y - g_y
-    following = drive.a * (drive.keep * Y + step.eta * response)
+    following = moved_control(drive.a, drive.keep, step.eta, Y, dot(drive.memory, Y_past, used), gp, g_y)
     most = step.tangent_max if step.eta * gp > OVERSHOOT else step.y_max
     return min(max(following, -most), most)
 
@@ -159,7 +159,7 @@ def next_tangents(T, row, gp, memory, drive, step, first, used, out):
     precision; out holds the memory sums over the rows before `first`. Eq. [dmft-T]."""
     a, eta, tiny, most = drive.a, step.eta, step.tangent_flush, step.tangent_max
     gather(T, memory, step.offset, step.stop, first, used, out)
-    slope = a * (drive.keep - eta * gp)
+    slope = tangent_slope(a, drive.keep, eta, gp)
     for j in range(used):
         response = slope * row[j] + a * eta * out[j]
         out[j] = 0.0 if abs(response) < tiny else response

@@ -66,7 +66,7 @@ def landscape_bytes(layout: CardLayout) -> int:
 def instance_bytes(run: Run, layout: CardLayout) -> int:
     """Memory of one instance on the card, besides its landscape."""
     blocks = max(layout.chunks(layout.samples), layout.chunks(TEST_ROWS))
-    batches = layout.samples * (RING + (4 * AHEAD if run.algorithm.kind == "sgd" else 0))
+    batches = layout.samples * (RING + (4 * AHEAD if make_flags(run).batch in minibatch.FIXED_SIZE else 0))
     factors = 4 * (layout.samples + 3) if run.simulation.landscape == "shared" else 0
     start = 8 * (layout.n + layout.samples) if make_start(run.problem).spectral else 0
     kept, units = simulated_steps(run).size, max(run.network.units, 1)

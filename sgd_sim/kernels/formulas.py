@@ -1,5 +1,5 @@
-"""The formulas of a step for one sample and one weight: written here once, compiled into the loops of dynamics.py, rows.py and
-shared.py, and translated for those of a GPU (sgd_sim/gpu/layout.py). Eqs. [sgd-step], [momentum]."""
+"""The formulas of a step for one sample and one weight: written here once, compiled into the loops of rows.py and of
+sgd_sim/cpu, and translated for those of a GPU (sgd_sim/gpu/layout.py). Eqs. [sgd-step], [momentum]."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def pushed(b, eta, total, n):
 
 @njit(cache=True, nogil=True)
 def miss(flags, field, label):
-    """Error of the prediction for a label: |h| - |h0|, h - h0, or |h|^power - y."""
-    if not flags.anchored and flags.power > 0.0:
-        return abs(field)**flags.power - label
-    return abs(field) - abs(label) if flags.absolute and flags.anchored else field - label
+    """Error of the prediction for a label: |h|^power - y, where y is |h0| for labels that are h0 itself; or h - y."""
+    if flags.power == 0.0:
+        return field - label
+    return abs(field) - abs(label) if flags.anchored else abs(field)**flags.power - label

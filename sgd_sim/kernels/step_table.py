@@ -22,9 +22,8 @@ from sgd_sim.kernels import minibatch
 class RunFlags(NamedTuple):
     """What holds for all steps: labels, constraint, kind of mini-batch, and what the update rule needs."""
 
-    absolute: bool        # True: the error on fresh samples is that of |h| (losses blind to the sign); False: that of h
     anchored: bool        # labels are h0, and fields are computed from the deviation from w0
-    power: float          # where labels are not h0, the error on fresh samples compares |h|^power with them (0: h itself)
+    power: float          # the error on fresh samples compares |h|^power with the label, or with |h0|^power (0: h itself)
     bias: bool            # an intercept is learnt
     batch: int            # kind of mini-batch
     remembers: bool       # a step needs the weights of the step before
@@ -116,10 +115,9 @@ def compiled_loss(loss: Loss) -> tuple[Any, Any]:
 def make_flags(run: Run) -> RunFlags:
     """The flags of a run."""
     experiment = Experiment.from_run(run)
-    data, powers = experiment.data, {"abs": 1.0, "square": 2.0}
-    update = experiment.update
+    data, update = experiment.data, experiment.update
     constraint: Any = experiment.constraint
-    return RunFlags(data.kind != "field", data.plain, powers.get(data.kind, 0.0), data.bias,
+    return RunFlags(data.plain, data.channel.power, data.bias,
                     minibatch.kind_of(experiment.batch, run.algorithm.minibatch), not update.plain, update.looks_ahead,
                     int(_rescaling(constraint).address or 0) if constraint.rescales else 0)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from dmft.core import store
+from dmft.model.data import make_constraint
 from dmft.result.comparison import Curve
 from dmft.result.theory import Theory, theory_of
 from workbench.inspection.checks import theory_checks
@@ -48,8 +49,9 @@ class TheoryFile(FileKind):
         if result.diverged and not outcome.startswith("diverged"):
             found.append(f"{result.diverged} of {len(result.replicas['m'])} replicas diverged; "
                          "means and errors are those of the others")
-        if result.run.problem.constraint == "sphere" and np.nanmax(np.abs(result.m), initial=0.0) > 1 + 1e-9:
-            found.append("|m| exceeds 1")
+        norm = make_constraint(result.run.problem).norm if result.run.known else None
+        if norm is not None and np.nanmax(np.abs(result.m), initial=0.0) > np.sqrt(norm) + 1e-9:
+            found.append(f"|m| exceeds {np.sqrt(norm):g}, the norm of the weights")
         if not opened.live and np.isnan(result.m).any() and "diverged" not in outcome:
             found.append("m holds NaN although the run did not diverge")
         return found

@@ -1,8 +1,8 @@
 // Samples of the effective process on a GPU: what dmft/samples/process.py does on a CPU, names and equations as there.
 //
-// dmft/samples/gpu.py puts before this file: philox.cuh, the mini-batch laws, the functions of the loss and `leaves`, translated from
-// Python, observables and their number AVERAGES where there are any, the type `stored` of tangents and of the past
-// (dmft/samples/state.py), the columns GP .. CARRIED and CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS,
+// dmft/samples/launches.py puts before this file: philox.cuh, the mini-batch laws, the functions of the loss and those of
+// formulas.py, translated from Python, observables and their number AVERAGES where there are any, the type `stored` of tangents and of
+// the past (dmft/samples/state.py), the columns GP .. CARRIED and CURVATURE .. NOISE of sums over samples, the constants SCALARS, GROUPS,
 // OVERLAP_SCALARS, OVERSHOOT, LOST_STEP, the bounds of tangents.py, GONE, NONE of the Python
 // sources, LANES, FOUR, ACROSS, MOVERS and HELD_BYTES of its own, STEIN and IDENTITY (whether these estimators are used), and OWN,
 // AHEAD and ROWS_AHEAD: how much a thread loads before it uses it. Loads are not
@@ -76,13 +76,14 @@ extern "C" __global__ void __launch_bounds__(PART)
     for (double &term : terms) term = there ? UNFILLED : 0.0;
     if (there) {
         const double w = weight[i], m = present->m, b = present->b, eta = present->eta, scale = present->scale;
-        double raw = h[i] + m * k[i], field = sd[i] * raw + b, batch = scale * s[i] * sd[i];
+        const double raw = raw_field<double>(h[i], m, k[i]), field = field_of<double>(sd[i], h[i], m, k[i], b);
+        const double batch = batch_of<double>(scale, s[i], sd[i]);
         double slope = batch * loss_dv<double>(field, y[i]), curvature = batch * sd[i] * loss_d2v<double>(field, y[i]);
         double mixed = batch * loss_dv_dy<double>(field, y[i]) * y_slope[i], loss = loss_v<double>(field, y[i]);
-        const double step = eta * sd[i] * slope;
+        const double step = step_of<double>(eta, sd[i], slope);
         if (s[i] < 0.0 || (leaves<double>(step, field, y[i], LOST_STEP) &&
-                           leaves<double>(eta * sd[i] * scale * sd[i] * loss_dv<double>(field - step, y[i]), field - step, y[i],
-                                          LOST_STEP))) {
+                           leaves<double>(next_step_of<double>(eta, sd[i], scale, loss_dv<double>(field - step, y[i])), field - step,
+                                          y[i], LOST_STEP))) {
             s[i] = GONE, Y[i] = 0.0;
             slope = curvature = mixed = loss = 0.0;
         }
@@ -117,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(PART)
     present = mine(present, 2);
     double terms[AVERAGES] = {};
     if (there && s[i] >= 0.0) {
-        average_values(sd[i] * (h[i] + present->m * k[i]) + present->b, y[i], sd[i] * k[i], terms);
+        average_values(field_of<double>(sd[i], h[i], present->m, k[i], present->b), y[i], sd[i] * k[i], terms);
         for (double &term : terms) term *= weight[i];
     }
     part_sums(terms, shared, own_sums(out, columns));
@@ -326,7 +327,7 @@ extern "C" __global__ void move(const int *on, int count, int width, int slots, 
         const double chi = total(0) + rates->chi_sd * z, field = h[i];
         merge_past(H + there, stride, merges, merge), merge_past(X + there, stride, merges, merge);
         H[slot * stride + there] = field, X[slot * stride + there] = chi;
-        h[i] = a * (keep * field + eta * (total(1) + chi - g[i]) + rates->thermal * sign[i] * xi);
+        h[i] = moved_field<double>(a, keep, eta, rates->thermal, field, total(1), chi, g[i], sign[i] * xi);
         return;
     }
     merge_past(G + there, stride, merges, merge);
@@ -334,7 +335,7 @@ extern "C" __global__ void move(const int *on, int count, int width, int slots, 
     if (STEIN) {
         merge_past(Y_past + there, stride, merges, merge);
         Y_past[slot * stride + there] = Y[i];
-        const double response = a * (keep * Y[i] + eta * (total(2) - gp[i] * Y[i] - g_y[i]));
+        const double response = moved_control<double>(a, keep, eta, Y[i], total(2), gp[i], g_y[i]);
         Y[i] = bounded(response, eta * gp[i] > OVERSHOOT ? double(TANGENT_MAX) : double(Y_MAX));
     }
     const double weight = s[i];
@@ -393,7 +394,7 @@ extern "C" __global__ void next_tangents(const int *on, int carriers, int width,
     for (int v = 0; v < FOUR; v++) {
         if (t + v >= carriers) continue;
         const double curvature = gp[carrier[t + v]];
-        const stored slope = a * (rates->keep - eta * curvature), strength = a * eta;
+        const stored slope = tangent_slope<double>(a, rates->keep, eta, curvature), strength = a * eta;
         const stored response = flushed((stored)(slope * now.at[v] + strength * sum.at[v]));
         then.at[v] = eta * curvature > OVERSHOOT ? bounded(response) : response;
     }

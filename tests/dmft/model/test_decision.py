@@ -8,9 +8,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dmft.model.classification import DOOR, LOGISTIC, SMOOTH_HINGE, door
+from dmft.model.classification import LOGISTIC, SMOOTH_HINGE, door
 from dmft.model.data import data_of
 from dmft.model.experiment import Experiment, known_errors
+from dmft.model.losses import get_loss
 from dmft.model.runfile import Run, parse_run
 from sgd_sim.cpu.trajectory import InstanceTrajectory, SharedTrajectories
 from sgd_sim.gpu.products import GpuProducts
@@ -19,6 +20,7 @@ from sgd_sim.result import make_result
 from sgd_sim.states import empty_states
 from tests.dmft.samples.test_gpu_march import march_of
 
+DOOR = get_loss("door")
 PHASE = 4  # the first step with the door
 STEPS = 8
 TEXT = f"""

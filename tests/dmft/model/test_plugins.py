@@ -35,7 +35,6 @@ BALL, CUBIC = {"kind": "ball", "radius": 1.3}, {"kind": "cubic", "strength": (0.
 def plugins(tmp_path):
     """The examples of the page, each in a file of its own."""
     blocks = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "name=" in block]
-    assert len(blocks) >= 3
     for i, block in enumerate(blocks):
         (tmp_path / f"plugin_{i}.py").write_text(block)
         load_plugin(str(tmp_path / f"plugin_{i}.py"))
@@ -46,6 +45,11 @@ def make(**settings) -> dmft.Run:
 
 
 # --- the page ------------------------------------------------------------------------------------------------------------
+
+def test_every_role_of_the_table_has_an_example():
+    roles = re.findall(r"\| `dmft\.(\w+)` \|", PAGE)
+    assert "DataModel" in roles and [role for role in roles if f"(dmft.{role}, name=" not in PAGE] == []
+
 
 def test_the_example_in_python():
     block = next(block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "dmft.Experiment(" in block)
@@ -69,6 +73,22 @@ def test_a_start():
 
     elsewhere = warm.replace({"start": "elsewhere"})
     assert dmft.solve(elsewhere).m[0] == 0.0 and np.allclose(sgd_sim.simulate(elsewhere).m[:, 0], 1.0)
+
+
+@pytest.mark.statistical
+def test_a_law_of_the_data():
+    """Inputs of two scales: theory on simulation. Twin: a teacher, whose inputs have one scale."""
+    run = make(data={"kind": "two_scales", "wide": 1.6}, learning_rate=0.02, t_max=0.5, samples=4000, replicas=4, dimension=300,
+               instances=20, record=[0.5])
+    assert parse_run(run.to_toml()) == run
+    theory, wide = dmft.solve(run), sgd_sim.simulate(run)
+    twin = sgd_sim.simulate(run.replace(data="teacher", labels="field"))
+    for name in ("m", "mse", "loss"):
+        z, wrong = (abs(getattr(sim.mean(), name)[-1] - getattr(theory, name)[-1])
+                    / np.hypot(getattr(sim.error(), name)[-1], getattr(theory, f"{name}_error")[-1]) for sim in (wide, twin))
+        assert z < 4.0 and wrong > 8.0, name
+    fresh = wide.mean().mse_fresh[-1] - wide.mean().mse[-1]
+    assert abs(fresh) < 4.0 * wide.error().mse_fresh[-1]
 
 
 def test_mini_batches():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dmft.model.activations import BUILT_IN, register_activation
-from dmft.model.losses import loss_names, register_loss
+from dmft.model.losses import register_loss
 from dmft.model.preprocessing import preprocessing_names, register_preprocessing
+from dmft.model.registry import names
 from tests.conftest import registries_restored
 
 
 def _known() -> list[bool]:
-    return ["left_behind" in names for names in (loss_names(), BUILT_IN, preprocessing_names())]
+    return ["left_behind" in known for known in (names("loss"), BUILT_IN, preprocessing_names())]
 
 
 def _register() -> None:
@@ -22,6 +23,6 @@ def test_what_is_registered_is_forgotten():
     with registries_restored():
         _register()
         assert _known() == [True, True, True]
-    assert _known() == [False, False, False] and "phase_retrieval" in loss_names() and "erf" in BUILT_IN
+    assert _known() == [False, False, False] and "phase_retrieval" in names("loss") and "erf" in BUILT_IN
     _register()
     assert _known() == [True, True, True]      # without it, it stays: until this test ends, as every test is inside one
