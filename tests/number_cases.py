@@ -190,7 +190,7 @@ NO_SDE = ("MultiIndexNetwork",)
 def _onepass(name: str, way: str) -> Arrays:
     model, initial = MODELS[name]
     start = {key: np.array(value) for key, value in initial.items() if key != "a" or "Network" in name or "Committee" in name}
-    found = model.solve(start, TIMES) if way == "solve" else getattr(model, way)(40, 3, start, TIMES, seed=2)
+    found = model.solve(start, TIMES) if way == "solve" else getattr(model, way)(40, 3, start, TIMES, seed=2, quiet=True)
     return {"t": found.t, **found.arrays}
 
 

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", type=Path, help="a result file or a checkpoint")
     parser.add_argument("-o", "--output", metavar="FILE.png", type=Path,
                         help="the picture; the name gives the format (default: FILE.png)")
-    parser.add_argument("--view", choices=tuple(VIEWS), help="; ".join(f"{name}: {what}" for name, what in VIEWS.items()))
+    parser.add_argument("--view", choices=tuple(VIEWS), help="; ".join(f"{name}: {view.meaning}" for name, view in VIEWS.items()))
 
 
 def run(options: argparse.Namespace) -> int:

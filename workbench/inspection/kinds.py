@@ -1,7 +1,8 @@
 """The kinds of result files, each with a module that knows how to read, check and draw it. The module is found by the kind that a
 file names, and imported then: whoever looks at a theory does not wait for one-pass SGD.
 
-A new kind is a module in workbench/kinds with a class below FileKind, and a line in KINDS.
+A new kind is a module in workbench/kinds with a class below FileKind, and a line in KINDS. A new picture of a kind is a function in
+workbench/plots, and a line in VIEWS.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 from dmft.core import store
 from dmft.core.errors import FileError
@@ -29,10 +30,22 @@ KINDS = {
 NETWORK_KINDS = {"theory": "workbench.kinds.network_theory", "simulation": "workbench.kinds.network_simulation"}
 
 
-# Views that `dmft plot --view` draws.
-VIEWS = {"fdt": "effective temperatures of fluctuation and response (theory files, [theory] fdt = true)",
-         "fields": "joint law of the fields of student and teacher (theory and simulation files, [theory] snapshots)",
-         "network": "overlaps, errors and the matrix of overlaps (files of networks)"}
+class View(NamedTuple):
+    """A picture that `dmft plot --view` draws in the place of the whole one: what it shows, and for each sort of file that has it
+    "module:function" of (result, path), or "" for the whole picture itself."""
+
+    meaning: str
+    drawn_by: dict[str, str]
+
+
+VIEWS = {
+    "fdt": View("effective temperatures of fluctuation and response (theory files, [theory] fdt = true)",
+                {"theory": "workbench.plots.fdt:draw"}),
+    "fields": View("joint law of the fields of student and teacher (theory and simulation files, [theory] snapshots)",
+                   {"theory": "workbench.plots.fields:draw_theory", "simulation": "workbench.plots.fields:draw_simulation"}),
+    "network": View("overlaps, errors and the matrix of overlaps (files of networks)",
+                    {"theory of a network": "", "simulation of a network": ""}),
+}
 
 
 @dataclass(frozen=True)
@@ -75,6 +88,8 @@ class ResultCheck:
 class FileKind:
     """What is asked of a kind of file; what a kind does not have is empty."""
 
+    sort: ClassVar[str] = ""  # its name in VIEWS
+
     def read(self, header: store.Stored) -> Any:
         """The contents of a result, or of a checkpoint, as an object."""
         raise NotImplementedError
@@ -105,7 +120,11 @@ class FileKind:
 
     def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
         """One of VIEWS in the place of the whole picture; FileError where this kind does not have it."""
-        raise FileError(f"{opened.path}: a {opened.kind} file has no view '{view}', which draws {VIEWS[view]}")
+        meaning, drawn_by = VIEWS[view]
+        if self.sort not in drawn_by:
+            raise FileError(f"{opened.path}: a {opened.kind} file has no view '{view}', which draws {meaning}")
+        module, _, function = drawn_by[self.sort].partition(":")
+        return getattr(import_module(module), function)(opened.result, path) if module else self.draw(opened, path)
 
 
 def kind_of(header: store.Stored) -> FileKind:

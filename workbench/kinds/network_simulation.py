@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from dmft.result.comparison import Curve
 from sgd_sim.result import SOLVED, SimulationResult
 from workbench.inspection.by_component import by_component
 from workbench.inspection.checks import solved_check
-from workbench.inspection.kinds import FileKind, Opened, ResultCheck
+from workbench.inspection.kinds import Opened, ResultCheck
 from workbench.kinds.simulation import SimulationFile
 
 
 class NetworkSimulationFile(SimulationFile):
     """Curves of every instance, component by component."""
+
+    sort: ClassVar[str] = "simulation of a network"
 
     def curves(self, result: SimulationResult) -> dict[str, Curve]:
         return by_component(result.t, result.mean(), result.error(), result.curves, result.instances)
@@ -26,9 +28,6 @@ class NetworkSimulationFile(SimulationFile):
         from workbench.plots import network  # matplotlib is an extra
         run = opened.result.run
         return network.draw(run, self.curves(opened.result), f"instances of N = {run.simulation.dimension}", path)
-
-    def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
-        return self.draw(opened, path) if view == "network" else FileKind.draw_view(self, opened, view, path)
 
 
 KIND = NetworkSimulationFile()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,12 +11,14 @@ from dmft.result.comparison import Curve
 from dmft.result.theory import Theory
 from workbench.inspection.by_component import by_component
 from workbench.inspection.checks import network_checks
-from workbench.inspection.kinds import FileKind, Opened, ResultCheck
+from workbench.inspection.kinds import Opened, ResultCheck
 from workbench.kinds.theory import TheoryFile
 
 
 class NetworkTheoryFile(TheoryFile):
     """Means and errors over replicas, component by component."""
+
+    sort: ClassVar[str] = "theory of a network"
 
     def curves(self, result: Theory) -> dict[str, Curve]:
         errors = {name: result.curves[f"{name}_error"] for name in result.names}
@@ -42,9 +44,6 @@ class NetworkTheoryFile(TheoryFile):
         from workbench.plots import network  # matplotlib is an extra
         run = opened.result.run
         return network.draw(run, self.curves(opened.result), f"replicas of {run.theory.samples} samples", path)
-
-    def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
-        return self.draw(opened, path) if view == "network" else FileKind.draw_view(self, opened, view, path)
 
 
 KIND = NetworkTheoryFile()

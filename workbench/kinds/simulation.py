@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import sgd_sim
 from dmft.core import store
@@ -15,6 +15,8 @@ from workbench.inspection.kinds import FileKind, Opened, ResultCheck
 
 class SimulationFile(FileKind):
     """Curves of every instance."""
+
+    sort: ClassVar[str] = "simulation"
 
     def read(self, header: store.Stored) -> SimulationResult:
         return sgd_sim.load(header.path)
@@ -38,12 +40,6 @@ class SimulationFile(FileKind):
     def draw(self, opened: Opened, path: Path | None) -> Any:
         from workbench.plots import simulation  # matplotlib is an extra
         return simulation.draw(opened.result, path)
-
-    def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
-        if view != "fields":
-            return super().draw_view(opened, view, path)
-        from workbench.plots import fields  # matplotlib is an extra
-        return fields.draw_simulation(opened.result, path)
 
 
 KIND = SimulationFile()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from workbench.inspection.kinds import FileKind, Opened, ResultCheck
 
 class TheoryFile(FileKind):
     """Means and errors over replicas."""
+
+    sort: ClassVar[str] = "theory"
 
     def read(self, header: store.Stored) -> Theory:
         if not header.is_checkpoint:
@@ -59,14 +61,6 @@ class TheoryFile(FileKind):
     def draw(self, opened: Opened, path: Path | None) -> Any:
         from workbench.plots import theory  # matplotlib is an extra
         return theory.draw(opened.result, path)
-
-    def draw_view(self, opened: Opened, view: str, path: Path | None) -> Any:
-        from workbench.plots import fdt, fields  # matplotlib is an extra
-        if view == "fields":
-            return fields.draw_theory(opened.result, path)
-        if view != "fdt":
-            return super().draw_view(opened, view, path)
-        return fdt.draw(opened.result, path)
 
 
 KIND = TheoryFile()
