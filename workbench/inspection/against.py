@@ -41,6 +41,7 @@ from workbench.inspection.against_kernels import KernelComparison, kernels_again
 from workbench.inspection.own_data import AS_GIVEN, ERROR, interpolated, is_table, own_arrays, read_table
 
 OBSERVABLES = tuple(curve.name for curve in TABLE if curve.compared)
+NETWORK_OBSERVABLES = tuple(curve.name for curve in NETWORK if curve.compared)
 # Keys in which the runs of the files may differ and still be the same experiment.
 _MAY_DIFFER = ("title", "algorithm.t_max")
 _SOUND = ("done", "converged", "noise floor", "deterministic")     # outcomes of a complete theory
@@ -64,7 +65,8 @@ class Side:
     def array(self, name: str) -> np.ndarray:
         """A dataset; FileError when this half does not have it."""
         if name not in self.arrays:
-            others = ", ".join(other for other in (*OBSERVABLES, *self.run.theory.observables) if other in self.arrays) or "none"
+            usual = NETWORK_OBSERVABLES if self.run.has_network else OBSERVABLES
+            others = ", ".join(other for other in (*usual, *self.run.theory.observables) if other in self.arrays) or "none"
             why = "; a loss that declares no labels has none (docs/howto-own.md)" if name in ("mse", "error") else ""
             raise FileError(f"{self.name}: has no dataset '{name}'{why}; observables in it: {others}")
         return self.arrays[name]
@@ -196,8 +198,8 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Any],
         observables = observables or [name for name in side.arrays if name != "t" and not name.endswith(ERROR)]
     own = [name for name in (*asked_for(ours.run.theory), *observables_of(ours.run))
            if all(name in side.arrays for side in (ours, *theirs))]
-    usual = _components(ours) if ours.run.has_network else ["V" if "V" in ours.arrays else "m"]
-    observables = observables or [*usual, *own]
+    usual = _of_network(ours) if ours.run.has_network else ["V" if "V" in ours.arrays else "m"]
+    observables = _expanded(ours, observables or [*usual, *own])
     notes = [note for side in theirs for note in _differences(ours.run, side)]
     notes += [f"note: {ours.name}: {text}" for text in ours.warnings]
     if ours.outcome not in _SOUND:
@@ -312,11 +314,18 @@ def _by_component(run: Run, arrays: Mapping[str, np.ndarray], kind: str) -> dict
     return found
 
 
-def _components(theory: Side) -> list[str]:
-    """What is compared of a network: all of m and of C(t,t), since m alone does not tell a wrong response; the second layer where
-    it is trained; the loss."""
-    kinds = ("m[", "C[", *(["a["] if theory.run.network.train else []))
-    return [*(name for name in theory.arrays if name.startswith(kinds) and not name.endswith("_error")), "loss"]
+def _of_network(theory: Side) -> list[str]:
+    """What is compared of a network: all of m and of C(t,t), since m alone does not tell a wrong response; second layer and
+    intercepts where they are trained; the errors on training and on new samples."""
+    network = theory.run.network
+    trained = [name for name, rate in (("a", network.train), ("beta", network.train_intercepts)) if rate]
+    return ["m", "C", *trained, *(name for name in ("loss", "mse") if name in theory.arrays)]
+
+
+def _expanded(theory: Side, names: Sequence[str]) -> list[str]:
+    """Names with those of a network's matrices replaced by those of their components."""
+    matrices = {curve.name for curve in NETWORK if curve.axes} if theory.run.has_network else set()
+    return [part for name in names for part in (components(name, theory.array(name), 1) if name in matrices else [name])]
 
 
 def _squares(run: Run, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
