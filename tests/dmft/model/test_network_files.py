@@ -22,7 +22,7 @@ from tests.network_cases import PAIR, UNEQUAL, network_run
 WRONG = [
     ({"m0": [[0.1], [0.2]]}, r"m0 = .*: must be 2 x 2 numbers, for units = 2"),
     ({"m0": 0.3}, r"m0 = 0.3: must be 2 x 2 numbers"),
-    ({"m0": [[0.7, 0.7], [0.7, 0.7]], "constraint": "orthonormal"}, r"m0 = .*: must be overlaps of units that .*\"orthonormal\" keeps apart"),
+    ({"m0": [[0.7, 0.7], [0.7, 0.7]], "constraint": "orthonormal"}, r"m0 = .*: must be overlaps of units that .* keeps apart"),
     ({"m0": [[0.9, 0.6], [0.0, 0.1]]}, r"m0 = .*: must be overlaps of units of norm 1 .*take a smaller m0"),
     ({"Q0": [[1.0, 2.0], [2.0, 1.0]]}, r"Q0 = .*: must be a symmetric matrix without negative eigenvalues"),
     ({"Q0": [[1.0, 2.0], [2.0, 1.0]]}, r"Q0 = .*negative eigenvalues"),
