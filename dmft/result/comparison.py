@@ -120,8 +120,9 @@ class Comparison:
 
 def judged_together(tables: Sequence[Comparison]) -> list[Comparison]:
     """Tables whose verdicts are summed up by the worst, with bounds for all of them: each by itself would have its own chance to
-    disagree, and a network has dozens. What has no errors, as norms on spheres, does not count."""
-    uncertain = sum(any((np.nan_to_num(side.error) > 0.0).any() for side in (table.theory, table.simulation)) for table in tables)
+    disagree, and a network has dozens. What has no errors but rounding, as norms on spheres, does not count."""
+    errors = [np.nan_to_num([table.theory.error, table.simulation.error]) for table in tables]
+    uncertain = sum(bool((each > SIMULATION_ROUNDING).any()) for each in errors)
     return [replace(table, among=max(uncertain, 1)) for table in tables]
 
 
