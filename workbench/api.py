@@ -37,10 +37,11 @@ def compare(theory: Theory | str | Path, *simulations: Any, observable: str | Se
     in a table with a column `instance` each instance and time has a row. dimension: N of your numbers, if they are more than one.
     The theory is interpolated to your times.
 
-    observable: "m", "loss", "mse", "q", "V", an observable of the run, or several of them; None: m, or V from a random start, and
-    the observables of the run. kernels: hold C, M_C and R at pairs of times against each other, too (simulations made with
-    [simulation] kernels = true); fields: quantiles of the fields at the times of [theory] snapshots. plot: file for a picture.
-    Several simulations at different dimensions are extrapolated to infinity. The answer is in `.verdict` (agree, disagree,
+    observable: "m", "loss", "mse", "q", "V", an observable of the run, or several of them, of a network also "C", "a", "beta" or a
+    component, "C[0,1]"; None: m, or V from a random start, of a network all of these, and the observables of the run. kernels: hold
+    C, M_C and R at pairs of times against each other, too (simulations made with [simulation] kernels = true); fields: quantiles of
+    the fields at the times of [theory] snapshots. plot: file for a picture. Several simulations at different dimensions are
+    extrapolated to infinity. The answer is in `.verdict` (agree, disagree,
     cannot tell, diverged) and `.max_z`; printing it gives the table, `.comparisons` the numbers.
     """
     if own:

@@ -41,9 +41,11 @@ def pointer(function: Any, signature: Any) -> Any:
 
 
 def c_function(key: str, function: Any, signature: Any, form: str) -> Any:
-    """A user's function as a C function; RunError where Numba cannot compile it. form: how it is called, for the message."""
+    """A user's function as a C function; RunError where Numba cannot compile it. form: how it is called, for the message.
+
+    A division by 0 gives no number, which is noticed: a C function cannot raise, and would go on with 0 in its place."""
     try:
-        return cfunc(signature)(getattr(function, "py_func", function))
+        return cfunc(signature, error_model="numpy")(getattr(function, "py_func", function))
     except NumbaError as problem:
         name, reason = getattr(function, "__name__", function), str(problem).splitlines()[0]
         raise RunError(f"{key} {name}: Numba cannot compile it {form} ({reason})") from None

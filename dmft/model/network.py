@@ -187,17 +187,18 @@ def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "")
     def wrong(place: str, value: Any, allowed: str) -> RunError:
         return RunError(f"{where}{place} = {schema.show(value)}: must be {allowed}")
 
-    def sized(place: str, value: tuple, shape: tuple[int, ...], default: np.ndarray) -> np.ndarray:
+    def sized(place: str, value: Any, shape: tuple[int, ...], default: np.ndarray) -> np.ndarray:
         array = np.array(value, float) if value else default
+        array = array.reshape([1] * len(shape)) if array.ndim == 0 else array
         if array.shape != shape:
             raise wrong(place, value, f"{' x '.join(map(str, shape))} numbers, for units = {p} and directions = {k}")
         return array
 
     def of_name(key: str, name: str) -> Activation:
-        try:
-            return activation_of(name, network.smoothing)
-        except RunError as error:
-            raise RunError(f"{where}[network] {key}: {error}") from None
+        known = (*activations.BUILT_IN, activations.SMOOTH_RELU)
+        if name not in known:
+            raise wrong(f"[network] {key}", name, f"one of {', '.join(known)}; a plugin may register more")
+        return activation_of(name, network.smoothing)
 
     try:
         constraint = network.make_constraint()
@@ -205,19 +206,19 @@ def network_of(network: NetworkConfig, problem: ProblemConfig, source: str = "")
         raise RunError(f"{where}[network] constraint: {error}") from None
     laws = {"ones": np.ones(p), "mean": np.full(p, 1.0 / p), "signs": np.where(np.arange(p) % 2, -1.0, 1.0) / np.sqrt(p)}
     layer = network.second_layer
-    a = laws[layer] if isinstance(layer, str) else sized("[network] second_layer", layer, (p,), laws["ones"])
+    a = laws[layer] if isinstance(layer, str) else sized("[network] second_layer", layer, (p,), np.zeros(0))
     beta = sized("[network] intercepts", network.intercepts, (p,), np.zeros(p))
     activation = of_name("activation", network.activation)
     given: Any = problem.m0
-    m0 = np.zeros((p, k)) if given == 0 else sized("[problem] m0", given if isinstance(given, tuple) else ((given,),), (p, k),
-                                                   np.zeros((p, k)))
+    m0 = np.zeros((p, k)) if given == 0 else sized("[problem] m0", given, (p, k), np.zeros((p, k)))
     Q0 = sized("[problem] Q0", problem.Q0, (p, p), constraint.start(m0))
     C0 = Q0 + m0 @ m0.T
     if not np.allclose(Q0, Q0.T, rtol=0, atol=_START_ROUNDING) or np.linalg.eigvalsh(Q0).min() < -_START_ROUNDING:
         if not problem.Q0:
             norms, squares = (", ".join(dict.fromkeys(f"{x:g}" for x in each)) for each in (np.diag(C0) ** 0.5, np.diag(C0)))
-            raise wrong("[problem] m0", given, f"overlaps of units of norm {norms} (squares of a row are at most {squares} in "
-                        "all), unless Q0 is given; take a smaller m0")
+            room = (f"units of norm {norms} (squares of a row are at most {squares} in all)" if (np.diag(Q0) < 0).any() else
+                    f'units that constraint = "{constraint.name}" keeps apart (rows that are less parallel)')
+            raise wrong("[problem] m0", given, f"overlaps of {room}, unless Q0 is given; take a smaller m0")
         raise wrong("[problem] Q0", problem.Q0, "a symmetric matrix without negative eigenvalues, the part of the start normal to "
                     "the directions")
     if not constraint.deviation(C0) <= _START_ROUNDING:

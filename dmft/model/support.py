@@ -145,8 +145,8 @@ def refused(run: Any, network: TwoLayer, use: Use) -> str:
         torn[0] if torn else "": torn and "its derivative jumps, which the theory of networks would miss; smooth it",
     }
     by_simulation = {
-        "[simulation] dimension": simulation.dimension < run.network.units + run.network.directions
-        and f"= {simulation.dimension} has no room for all units and directions; take a larger one",
+        f"[simulation] dimension = {simulation.dimension}": simulation.dimension < run.network.units + run.network.directions
+        and "has no room for all units and directions; take a larger one",
         many: simulation.device == "gpu" and network.units > CARD_UNITS and _CARD_UNITS_REASON,
         '[simulation] landscape = "shared"': simulation.landscape == "shared" and 'networks have fresh data alone; take "fresh"',
         "[theory] observables": theory.observables and simulation.device == "gpu" and _ON_CPU,

@@ -57,6 +57,7 @@ class Comparison:
     simulation: Curve
     z: np.ndarray
     tests: float = 0.0      # as how many independent tests the table counts; 0: as many as it has entries
+    among: int = 1          # tables that are judged together, this one included
 
     @property
     def usable(self) -> np.ndarray:
@@ -112,8 +113,17 @@ class Comparison:
 
     @property
     def bound(self) -> float:
-        """|z| that chance exceeds anywhere in the table with probability 1 % at most (Student, Bonferroni)."""
-        return float(np.max(chance_bounds(self.tests or self.z.size, self.degrees_of_freedom)))
+        """|z| that chance exceeds anywhere in the tables that are judged together with probability 1 % at most (Student,
+        Bonferroni)."""
+        return float(np.max(chance_bounds(self.among * (self.tests or self.z.size), self.degrees_of_freedom)))
+
+
+def judged_together(tables: Sequence[Comparison]) -> list[Comparison]:
+    """Tables whose verdicts are summed up by the worst, with bounds for all of them: each by itself would have its own chance to
+    disagree, and a network has dozens. What has no errors but rounding, as norms on spheres, does not count."""
+    errors = [np.nan_to_num([table.theory.error, table.simulation.error]) for table in tables]
+    uncertain = sum(bool((each > SIMULATION_ROUNDING).any()) for each in errors)
+    return [replace(table, among=max(uncertain, 1)) for table in tables]
 
 
 def chance_bounds(tests: float, freedom: np.ndarray, chance: float = CHANCE) -> np.ndarray:

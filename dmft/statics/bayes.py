@@ -74,6 +74,8 @@ def bayes(run: Run) -> BayesOptimal:
 
 def known_bayes(run: Run) -> dict[str, float]:
     """Bayes-optimal errors on new samples by name, as message passing reaches them; empty where they are not known."""
+    if run.has_network:  # whose labels are not those that [problem] alone describes
+        return {}
     try:
         data: Any = data_of(run.problem)
         if data.clustered:

@@ -8,6 +8,7 @@ import pytest
 import dmft
 import sgd_sim
 from dmft.committee import rows
+from dmft.core.errors import FileError
 from dmft.model.activations import apply
 from dmft.model.experiment import Experiment
 from sgd_sim.cpu.network import NetworkTrajectory
@@ -60,6 +61,21 @@ def test_a_simulation_goes_on_where_it_was_stopped(tmp_path):
     assert np.array_equal(longer.m[:2, :6], short.m)
 
 
+def test_what_is_trained_is_compared_and_matrices_are_known_by_their_names():
+    run = network_run({**UNEQUAL, **SMALL, "train": 0.05, "train_intercepts": 0.03, "samples": 512, "replicas": 2})
+    theory, simulation = dmft.solve(run, quiet=True), sgd_sim.simulate(run)
+
+    def names(*asked: str) -> list[str]:
+        return [one.observable for one in dmft.compare(theory, simulation, observable=asked).comparisons]
+
+    assert names() == ["m[0,0]", "m[1,0]", "C[0,0]", "C[0,1]", "C[1,1]", "a[0]", "a[1]", "beta[0]", "beta[1]", "loss", "mse"]
+    assert names("mse", "C", "a[1]") == ["mse", "C[0,0]", "C[0,1]", "C[1,1]", "a[1]"]
+    with pytest.raises(FileError, match="has no dataset 'q'; observables in it: m, C, a, beta, loss, mse$"):
+        names("q")
+    drawn = {axis.get_ylabel() for axis in theory.plot().axes}
+    assert {"second layer $a$", r"intercepts $\beta$"} <= drawn
+
+
 @pytest.mark.statistical
 def test_theory_and_simulation_agree_in_m_and_in_C(monkeypatch):
     """Both in all components, with Nesterov's momentum; without its memory the theory still has m nearly right, and C wrong."""
@@ -68,7 +84,7 @@ def test_theory_and_simulation_agree_in_m_and_in_C(monkeypatch):
     simulation = sgd_sim.simulate(run)
     found = dmft.compare(dmft.solve(run, quiet=True), simulation)
     names = [one.observable for one in found.comparisons]
-    assert names == ["m[0,0]", "m[0,1]", "m[1,0]", "m[1,1]", "C[0,0]", "C[0,1]", "C[1,1]", "loss"] and found.max_z < 4.0
+    assert names == ["m[0,0]", "m[0,1]", "m[1,0]", "m[1,1]", "C[0,0]", "C[0,1]", "C[1,1]", "loss", "mse"] and found.max_z < 4.0
     right = rows.estimate
 
     def forgets(*arguments):

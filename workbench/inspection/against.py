@@ -31,6 +31,7 @@ from dmft.result.comparison import (
     Curve,
     compare,
     instances_curve,
+    judged_together,
     squared_overlaps,
 )
 from dmft.result.systematic import WORDS
@@ -38,9 +39,11 @@ from dmft.result.theory import Columns, Theory, theory_of
 from sgd_sim.result import SimulatedKernels, SimulationResult, load
 from workbench.inspection.against_fields import FieldComparison, fields_against
 from workbench.inspection.against_kernels import KernelComparison, kernels_against, simulated_kernels, theory_kernels
+from workbench.inspection.by_component import compared
 from workbench.inspection.own_data import AS_GIVEN, ERROR, interpolated, is_table, own_arrays, read_table
 
 OBSERVABLES = tuple(curve.name for curve in TABLE if curve.compared)
+NETWORK_OBSERVABLES = tuple(curve.name for curve in NETWORK if curve.compared)
 # Keys in which the runs of the files may differ and still be the same experiment.
 _MAY_DIFFER = ("title", "algorithm.t_max")
 _SOUND = ("done", "converged", "noise floor", "deterministic")     # outcomes of a complete theory
@@ -64,7 +67,8 @@ class Side:
     def array(self, name: str) -> np.ndarray:
         """A dataset; FileError when this half does not have it."""
         if name not in self.arrays:
-            others = ", ".join(other for other in (*OBSERVABLES, *self.run.theory.observables) if other in self.arrays) or "none"
+            usual = NETWORK_OBSERVABLES if self.run.has_network else OBSERVABLES
+            others = ", ".join(other for other in (*usual, *self.run.theory.observables) if other in self.arrays) or "none"
             why = "; a loss that declares no labels has none (docs/howto-own.md)" if name in ("mse", "error") else ""
             raise FileError(f"{self.name}: has no dataset '{name}'{why}; observables in it: {others}")
         return self.arrays[name]
@@ -142,7 +146,8 @@ class AgainstSimulations:
         instances = f"instances at {len(self.dimensions)} dimensions" if len(self.dimensions) > 1 else f"{b.count} instances"
         most = f"{freedom.min():.0f} or more" if b.count >= AS_GIVEN else f"{freedom.min():.0f} to {freedom.max():.0f}"
         lines.append(f"{a.count} replicas, {'error bars as given' if b.count >= AS_GIVEN else instances}: z has {most} degrees of "
-                     f"freedom (Student); 99 % of tables stay below |z| = {result.bound:.1f}")
+                     f"freedom (Student); 99 % of {'tables' if result.among < 2 else f'all {result.among} tables together'} stay "
+                     f"below |z| = {result.bound:.1f}")
         if b.count < 2:
             lines.append("note: one instance gives no error bar of the simulation, and no z; take more instances")
         elif a.count < 2:
@@ -196,8 +201,9 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Any],
         observables = observables or [name for name in side.arrays if name != "t" and not name.endswith(ERROR)]
     own = [name for name in (*asked_for(ours.run.theory), *observables_of(ours.run))
            if all(name in side.arrays for side in (ours, *theirs))]
-    usual = _components(ours) if ours.run.has_network else ["V" if "V" in ours.arrays else "m"]
-    observables = observables or [*usual, *own]
+    usual = [name for name in compared(ours.run) if name in ours.arrays] if ours.run.has_network else [
+        "V" if "V" in ours.arrays else "m"]
+    observables = _expanded(ours, observables or [*usual, *own])
     notes = [note for side in theirs for note in _differences(ours.run, side)]
     notes += [f"note: {ours.name}: {text}" for text in ours.warnings]
     if ours.outcome not in _SOUND:
@@ -239,8 +245,9 @@ def against_simulations(theory: Theory | str | Path, simulations: Sequence[Any],
         raise FileError(f"{names}: no pair of times in common; give both the same theory.waiting_times or kernel_points")
     largest = {f"{words} of the theory's {name}": size for name in observables for what, words in WORDS.items()
                if (size := _largest(ours.arrays, f"{what}/{name}"))}
-    return AgainstSimulations(ours.run, dimensions, comparisons, left_out, ours.outcome, list(dict.fromkeys(notes)), largest,
-                              meanings(ours.attrs), found, _fields(theory, simulations) if fields else None,
+    return AgainstSimulations(ours.run, dimensions, judged_together(comparisons), left_out, ours.outcome,
+                              list(dict.fromkeys(notes)), largest, meanings(ours.attrs), found,
+                              _fields(theory, simulations) if fields else None,
                               _columns(ours, theirs) if kernels else (None, []))
 
 
@@ -312,11 +319,10 @@ def _by_component(run: Run, arrays: Mapping[str, np.ndarray], kind: str) -> dict
     return found
 
 
-def _components(theory: Side) -> list[str]:
-    """What is compared of a network: all of m and of C(t,t), since m alone does not tell a wrong response; the second layer where
-    it is trained; the loss."""
-    kinds = ("m[", "C[", *(["a["] if theory.run.network.train else []))
-    return [*(name for name in theory.arrays if name.startswith(kinds) and not name.endswith("_error")), "loss"]
+def _expanded(theory: Side, names: Sequence[str]) -> list[str]:
+    """Names with those of a network's matrices replaced by those of their components."""
+    matrices = {curve.name for curve in NETWORK if curve.axes} if theory.run.has_network else set()
+    return [part for name in names for part in (components(name, theory.array(name), 1) if name in matrices else [name])]
 
 
 def _squares(run: Run, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

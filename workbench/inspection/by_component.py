@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from dmft.model.curves import components
+from dmft.model.curves import NETWORK, components
+from dmft.model.runfile import Run
 from dmft.result.comparison import Curve
 
 
@@ -16,6 +17,13 @@ def by_component(t: np.ndarray, mean: Mapping[str, np.ndarray], error: Mapping[s
     return {part: Curve(t, value, bar, count) for name in names
             for (part, value), bar in zip(components(name, mean[name], 1).items(), components(name, error[name], 1).values(),
                                           strict=True)}
+
+
+def compared(run: Run) -> list[str]:
+    """What is compared of a network: all that theory and simulation have, C(t,t) too, since m alone does not tell a wrong
+    response; but second layer and intercepts only where they are trained."""
+    fixed = [name for name, rate in (("a", run.network.train), ("beta", run.network.train_intercepts)) if not rate]
+    return [curve.name for curve in NETWORK if curve.compared and curve.name not in fixed]
 
 
 def varies(values: np.ndarray) -> bool:

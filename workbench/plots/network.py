@@ -11,6 +11,7 @@ import numpy as np
 from dmft.model.curves import NETWORK_KNOWN
 from dmft.model.runfile import Run
 from dmft.result.comparison import Curve
+from workbench.inspection.by_component import compared
 from workbench.plots.curves import draw_curve
 from workbench.plots.style import BLACK, CYCLE, Figure, colours, new_figure, save
 
@@ -26,10 +27,15 @@ def specialisation(m: np.ndarray) -> np.ndarray:
 
 
 def draw(run: Run, curves: Mapping[str, Curve], what: str, path: Path | None) -> Figure:
-    """Four panels: m, C(t,t), errors, and m at the last time. what: the curves are means over."""
-    figure, eta = new_figure(12.0, 8.0), run.algorithm.first_rate
-    axes = figure.subplots(2, 2)
-    for axis, base in zip(axes[0], ("m", "C")):
+    """Four panels: m, C(t,t), errors, and m at the last time; a column more for what is trained besides. what: the curves are
+    means over."""
+    trained = [name for name in compared(run) if name in ("a", "beta")]
+    figure, eta = new_figure(18.0 if trained else 12.0, 8.0), run.algorithm.first_rate
+    axes = figure.subplots(2, 3 if trained else 2)
+    matrices = [*zip(axes[0], ("m", "C")), *zip(axes[:, -1], trained)]
+    for unused in axes[len(trained):, 2:].flat:
+        unused.set_axis_off()
+    for axis, base in matrices:
         shown = [name for name in curves if name.startswith(f"{base}[")]
         for name, colour, style in zip(shown, colours(len(shown)), itertools.cycle(STYLES)):
             label = name if len(shown) <= NAMED_CURVES else ""
@@ -43,7 +49,7 @@ def draw(run: Run, curves: Mapping[str, Curve], what: str, path: Path | None) ->
     for i, name in enumerate(name for name in ("loss", "mse", "mse_fresh") if name in curves):
         draw_curve(axes[1, 0], curves[name], eta, False, CYCLE[i], NETWORK_KNOWN[name].label)
     axes[1, 0].set_ylabel("errors")
-    for axis in (axes[0, 0], axes[0, 1], axes[1, 0]):
+    for axis in (axes[1, 0], *(axis for axis, _ in matrices)):
         if axis.get_legend_handles_labels()[0]:
             axis.legend(fontsize="small")
     reached = np.flatnonzero(np.isfinite(m).all(axis=(1, 2)))

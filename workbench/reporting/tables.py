@@ -10,9 +10,10 @@ import numpy as np
 
 from dmft.convergence.study import Study
 from dmft.core.schema import to_toml_value
-from dmft.result.comparison import AGREE, DIVERGED, VERDICTS, compare
+from dmft.result.comparison import AGREE, DIVERGED, VERDICTS, compare, judged_together
 from dmft.result.theory import Theory
 from workbench.inspection.against_kernels import kernels_against
+from workbench.inspection.by_component import compared
 from workbench.inspection.curves import curves_of
 from workbench.inspection.facts import facts
 from workbench.inspection.kinds import Opened
@@ -66,18 +67,15 @@ def _comparisons(opened: Sequence[Opened], labels: list[str]) -> str:
 def _comparison(theory: Opened, simulations: list[Opened]) -> str:
     ours, theirs = curves_of(theory), [curves_of(item) for item in simulations]
     dimensions = [item.result.run.simulation.dimension for item in simulations]
-    rows, worst, bound, verdicts = [], np.nan, 0.0, [AGREE]
-    for name in ("m", "loss") if "m" in ours else (*(name for name in ours if name.startswith(("m[", "C["))), "loss"):
-        result = compare(name, ours[name], [curves[name] for curves in theirs], dimensions,
-                         1e-3 * theory.result.run.algorithm.first_rate)
-        good = np.flatnonzero(result.usable)
-        if not good.size:
-            continue
-        result = result.where(good)
+    rows, worst, bound, verdicts, run = [], np.nan, 0.0, [AGREE], theory.result.run
+    names = [name for name in ours if name.partition("[")[0] in compared(run)] if run.has_network else ["m", "loss"]
+    whole = [compare(name, ours[name], [curves[name] for curves in theirs], dimensions, 1e-3 * run.algorithm.first_rate)
+             for name in names]
+    for result in judged_together([result.where(result.usable) for result in whole if result.usable.any()]):
         verdicts.append(result.verdict)
         worst, bound = np.fmax(worst, result.worst), max(bound, result.bound)
-        for i in np.unique(np.linspace(0, good.size - 1, MOST_ROWS).astype(int)):
-            rows.append((name, float(result.t[i]), float(result.theory.mean[i]), float(result.theory.error[i]),
+        for i in np.unique(np.linspace(0, result.t.size - 1, MOST_ROWS).astype(int)):
+            rows.append((result.observable, float(result.t[i]), float(result.theory.mean[i]), float(result.theory.error[i]),
                          float(result.simulation.mean[i]), float(result.simulation.error[i]), float(result.z[i])))
     if not rows:
         return "<p>no common time at which both are finite; nothing to compare</p>"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dmft
+import sgd_sim
 from dmft.core.errors import RunError, UserError
 from dmft.core.parallel import Comm
 from dmft.model.activations import BUILT_IN, RELU, apply, register_activation, smooth_relu
@@ -20,13 +21,17 @@ from tests.network_cases import PAIR, UNEQUAL, network_run
 
 WRONG = [
     ({"m0": [[0.1], [0.2]]}, r"m0 = .*: must be 2 x 2 numbers, for units = 2"),
+    ({"m0": 0.3}, r"m0 = 0.3: must be 2 x 2 numbers"),
+    ({"m0": [[0.7, 0.7], [0.7, 0.7]], "constraint": "orthonormal"}, r"m0 = .*: must be overlaps of units that .* keeps apart"),
     ({"m0": [[0.9, 0.6], [0.0, 0.1]]}, r"m0 = .*: must be overlaps of units of norm 1 .*take a smaller m0"),
     ({"Q0": [[1.0, 2.0], [2.0, 1.0]]}, r"Q0 = .*: must be a symmetric matrix without negative eigenvalues"),
     ({"Q0": [[1.0, 2.0], [2.0, 1.0]]}, r"Q0 = .*negative eigenvalues"),
     ({"Q0": [[0.5, 0.0], [0.0, 0.5]]}, r"Q0 = .*constraint = \"units\""),
     ({"second_layer": [1.0]}, r"second_layer = \[1.0\]: must be 2 numbers"),
+    ({"second_layer": []}, r"second_layer = \[\]: must be 2 numbers"),
     ({"second_layer": "random"}, r"second_layer = \"random\": must be a list of numbers, or one of ones, mean, signs"),
-    ({"activation": "sine"}, r"activation = 'sine'; allowed: "),
+    ({"activation": "sine"}, r"activation = \"sine\": must be one of .*smooth_relu.*; a plugin may register more"),
+    ({"teacher_activation": "sine"}, r"teacher_activation = \"sine\": must be one of "),
     ({"label": "sine"}, r"label = \"sine\": must be network or one of "),
     ({"teacher_overlaps": [[1.0, 2.0], [2.0, 1.0]]}, r"teacher_overlaps = .*positive"),
     ({"train": -1.0}, r"train = -1.0: must be false, or a rate"),
@@ -51,10 +56,18 @@ def test_what_the_theory_has_not_is_said_before_it_runs(key, value):
         dmft.solve(network_run(PAIR).replace({key: value}))
 
 
-def test_a_label_that_is_no_number_is_refused():
-    register_link("root", lambda u, k: u[0] ** 0.5)
-    with pytest.raises(RunError, match=r'label = "root": must be a number on every sample'):
-        network_run({**PAIR, "label": "root"})
+@pytest.mark.parametrize(("name", "g"), [("root", lambda u, k: u[0] ** 0.5), ("over_nothing", lambda u, k: u[0] / (u[0] - u[0]))])
+def test_a_label_that_is_no_number_is_refused(name, g, capfd):
+    """Also where Python would raise, which C functions cannot: they would go on with 0."""
+    register_link(name, g)
+    with pytest.raises(RunError, match=f'label = "{name}": must be a number on every sample'):
+        network_run({**PAIR, "label": name})
+    assert capfd.readouterr().err == ""
+
+
+def test_a_dimension_without_room_is_named():
+    with pytest.raises(RunError, match=r"\[simulation\] dimension = 3: has no room for all units and directions"):
+        sgd_sim.simulate(network_run({**PAIR, "dimension": 3}))
 
 
 @pytest.mark.parametrize(("register", "name"), [(register_activation, "erf"), (register_activation, "smooth_relu"),

@@ -18,6 +18,7 @@ from dmft.model.runfile import Run, parse_run
 from dmft.model.teacher import Teacher
 from dmft.statics.bayes import bayes, information, known_bayes, thresholds
 from dmft.statics.limits import fixed_point
+from tests.network_cases import PAIR, network_run
 from tests.run_files import run_text
 
 RIDGE = 'constraint = "ridge"\nridge = {}\n'
@@ -110,6 +111,14 @@ def test_two_clusters():
     with pytest.raises(RunError, match="by |x| alone"):
         bayes(unequal)
     assert known_bayes(unequal) == {}
+
+
+def test_a_network_gets_no_line_of_a_single_direction():
+    """Its noisy labels are not those of linear regression, although [problem] reads the same."""
+    network = network_run({**PAIR, "label_noise": 0.05})
+    with pytest.raises(RunError, match="one direction alone"):
+        bayes(network)
+    assert known_bayes(network) == {}
 
 
 @pytest.mark.cli
