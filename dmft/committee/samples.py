@@ -95,7 +95,7 @@ class UnitTerms(NamedTuple):
 def output_functions(loss: Loss) -> tuple:
     """v, dv, d2v and dv_dy of the output loss l(f, y) as C functions."""
     v, dv, d2v, dv_dy = loss.v, loss.dv, loss.d2v, loss.dv_dy
-    compiled = cfunc("float64(float64, float64)", cache=built_in(loss.name))
+    compiled = cfunc("float64(float64, float64)", cache=built_in(loss.name), error_model="numpy")
     return (compiled(lambda f, y: v(f, y)), compiled(lambda f, y: dv(f, y)), compiled(lambda f, y: d2v(f, y)),
             compiled(lambda f, y: dv_dy(f, y)))
 

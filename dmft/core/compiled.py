@@ -33,8 +33,10 @@ def record(**kinds: type) -> np.dtype:
 
 def compiled_scalar(where: str, function: Callable[..., Any], arguments: str,
                     points: Iterable[tuple[float, ...]]) -> Callable[..., Any]:
-    """The function compiled by Numba; UserError, beginning with `where`, if it does not compile or fails at one of some points."""
-    compiled: Any = function if hasattr(function, "py_func") else njit(function)
+    """The function compiled by Numba; UserError, beginning with `where`, if it does not compile or fails at one of some points.
+
+    A division by 0 gives no number, which is noticed later: loops call it from C, where an error would be lost and 0 taken."""
+    compiled: Any = njit(error_model="numpy")(getattr(function, "py_func", function))
     try:
         for point in points:
             float(compiled(*point))

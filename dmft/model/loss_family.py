@@ -41,7 +41,7 @@ class LossFamily(Physics, key="loss"):
         if use.by == "theory":
             return "" if use.data.smooth(loss) else (
                 "its derivative dv jumps as f grows (a perceptron or hinge?), and the theory would miss the delta function in its "
-                "curvature; smooth the loss over a small width")
+                "curvature; smooth the loss over a small width. Or dv is no number for labels of this run: mend it there")
         if use.data.clustered:
             return "" if "sign" in loss.accepts else (
                 "it has no use for the sign of a label; take logistic, smooth_hinge, door or linear")
@@ -142,7 +142,8 @@ def jumps(value: Callable[[float], float], slope: Callable[[float], float], low:
     left, right = edges[:-1], edges[1:]
     for _ in range(30):
         before, after, first, last = at(left), at(right), rate(left), rate(right)
-        missed = np.abs(after - before - 0.5 * (right - left) * (first + last))
+        with np.errstate(invalid="ignore"):  # infinite on both sides
+            missed = np.abs(after - before - 0.5 * (right - left) * (first + last))
         torn = ~(missed <= 1e-6 * (1.0 + np.abs(before) + np.abs(after)))
         if np.any(np.abs(first) > steepest * (1.0 + np.abs(before))) or torn.sum() > _MOST_INTERVALS:
             return True    # too steep, or the slope is that of another function

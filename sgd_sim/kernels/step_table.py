@@ -88,7 +88,7 @@ def settings_of(table, step):
 def _compiled(loss: Loss):
     """v, dv and is_wrong (1 or 0) of a loss as C functions; cached, since kernels hold their addresses."""
     v, dv, is_wrong = loss.v, loss.dv, loss.is_wrong
-    compiled = cfunc("float64(float64, float64)", cache=built_in(loss.name))
+    compiled = cfunc("float64(float64, float64)", cache=built_in(loss.name), error_model="numpy")
     return (compiled(lambda f, y: v(f, y)), compiled(lambda f, y: dv(f, y)),
             compiled(lambda f, y: 1.0 if is_wrong(f, y) else 0.0))
 
@@ -97,14 +97,14 @@ def _compiled(loss: Loss):
 def _compiled_value(curve: CurveDefinition):
     """The value of an observable as a C function."""
     value = curve.value
-    compiled = cfunc("float64(float64, float64, float64)", cache=not curve.source)
+    compiled = cfunc("float64(float64, float64, float64)", cache=not curve.source, error_model="numpy")
     return compiled(lambda f, y, h0: 1.0 * value(f, y, h0))
 
 
 @cache
 def _rescaling(constraint: Any):
     """The factor of the weights of a constraint as a C function of |w|^2/N."""
-    return cfunc("float64(float64)")(bound(constraint.scale))
+    return cfunc("float64(float64)", error_model="numpy")(bound(constraint.scale))
 
 
 def compiled_loss(loss: Loss) -> tuple[Any, Any]:

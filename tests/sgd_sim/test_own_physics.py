@@ -142,3 +142,15 @@ def test_the_page_on_rules_of_ones_own():
     found = experiment.Experiment.from_run(run)
     np.testing.assert_array_equal(found.eta_n, 0.5 * ETA)
     np.testing.assert_array_equal([found.update.A[1:], found.update.B[1:]], [[1 + BETA] * (STEPS - 1), [BETA] * (STEPS - 1)])
+
+
+@pytest.mark.parametrize("landscape", ["fresh", "shared"])
+def test_a_loss_that_divides_by_zero_diverges(landscape):
+    """At labels y = 1. A C function cannot raise: the loops went on with 0 in the place of dv, and gave numbers."""
+    dmft.register_loss("divided", v=lambda f, y: 0.5 * (f - y) ** 2 / (1.0 - y), dv=lambda f, y: (f - y) / (1.0 - y),
+                       d2v=lambda f, y: 1.0 / (1.0 - y), labels="field")
+    changes = {"loss": "divided", "labels": "sign", "kind": "gd", "momentum": 0.0, "landscape": landscape}
+    with pytest.raises(RunError, match="dv is no number for labels of this run"):
+        dmft.solve(parse_run(RUN).replace(**{name: value for name, value in changes.items() if name != "landscape"}))
+    with pytest.warns(dmft.core.errors.ResultWarning, match="2 of 2 instances diverged, the first at t = 0;"):
+        sgd_sim.simulate(parse_run(RUN).replace(**changes))
